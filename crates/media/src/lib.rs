@@ -1,1 +1,22 @@
-//! TBD
+//! Pools of persistent memory: mapping, typed offsets, copies, flush and fence.
+//!
+//! Media assumptions (DESIGN.md): 8-byte aligned stores are atomic; a cache line
+//! reaches the media whole; lines persist in any order until flush + fence.
+//! [`Pool`] is the one small interface. Behind it stand the plain back end,
+//! [`recorder`] (every store, flush and fence, for crash tests), and beside it
+//! [`emulation`] (timing of machines one does not have). What the bytes mean is
+//! not known here.
+
+mod address;
+mod cpu;
+mod create;
+mod error;
+mod map;
+mod pool;
+
+pub use address::{
+    BLOCK_BYTES, BlockNumber, CACHE_LINE_BYTES, HUGE_PAGE_BYTES, PoolIndex, PoolOffset,
+};
+pub use error::{AccessFault, MediaError, Result};
+pub use map::{Access, Persistence};
+pub use pool::Pool;

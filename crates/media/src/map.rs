@@ -1,0 +1,297 @@
+//! Opening a pool's file or device and mapping it, huge-page friendly.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::ptr;
+
+use crate::address::{BLOCK_BYTES, HUGE_PAGE_BYTES};
+use crate::error::{MediaError, Result};
+
+/// How a pool is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Loads and stores.
+    ReadWrite,
+    /// Loads only; stores answer an error.
+    ReadOnly,
+}
+
+/// What a flushed and fenced store to the pool survives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Persistence {
+    /// Power loss: mapped straight onto persistent memory.
+    Dax,
+    /// The death of processes, not power loss: tmpfs, hugetlbfs, anonymous memory.
+    Volatile,
+    /// The death of processes; power loss only as far as the kernel wrote pages back.
+    PageCache,
+}
+
+/// What kind of file stands at a pool's path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Regular,
+    BlockDevice,
+    DeviceDax,
+}
+
+/// A mapping; unmapped when dropped.
+pub(crate) struct Mapping {
+    pub(crate) base: *mut u8,
+    pub(crate) bytes: u64,
+    mapped_bytes: usize,
+    pub(crate) persistence: Persistence,
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is one this value mapped and nobody else unmaps.
+        unsafe { libc::munmap(self.base.cast(), self.mapped_bytes) };
+    }
+}
+
+/// Opens a pool's file close-on-exec, without creating it.
+pub(crate) fn open_file(path: &Path, access: Access) -> Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(access == Access::ReadWrite)
+        .custom_flags(libc::O_CLOEXEC)
+        .open(path)
+        .map_err(|error| MediaError::io(path, "cannot open the pool", error))
+}
+
+/// What the file is; an error when it cannot be a pool.
+pub(crate) fn kind_of(path: &Path, metadata: &Metadata) -> Result<Kind> {
+    let kind = metadata.file_type();
+    let not_a_pool = |kind| {
+        Err(MediaError::NotAPool {
+            path: path.to_owned(),
+            kind,
+        })
+    };
+    if kind.is_file() {
+        Ok(Kind::Regular)
+    } else if kind.is_block_device() {
+        Ok(Kind::BlockDevice)
+    } else if kind.is_char_device() {
+        match device_dax_bytes(metadata) {
+            Some(_) => Ok(Kind::DeviceDax),
+            None => not_a_pool("character device"),
+        }
+    } else if kind.is_dir() {
+        not_a_pool("directory")
+    } else {
+        not_a_pool("special file")
+    }
+}
+
+/// Bytes of the file or device.
+pub(crate) fn size_of(path: &Path, file: &File, metadata: &Metadata, kind: Kind) -> Result<u64> {
+    match kind {
+        Kind::Regular => Ok(metadata.len()),
+        Kind::DeviceDax => Ok(device_dax_bytes(metadata).unwrap_or(0)),
+        Kind::BlockDevice => block_device_bytes(file)
+            .map_err(|error| MediaError::io(path, "cannot ask the device's size", error)),
+    }
+}
+
+/// Size of a device-DAX device from sysfs; `None` when the device is no such device.
+fn device_dax_bytes(metadata: &Metadata) -> Option<u64> {
+    let device = metadata.rdev();
+    let folder = format!(
+        "/sys/dev/char/{}:{}",
+        libc::major(device),
+        libc::minor(device)
+    );
+    let subsystem = std::fs::read_link(format!("{folder}/subsystem")).ok()?;
+    if subsystem.file_name()? != "dax" {
+        return None;
+    }
+    let size = std::fs::read_to_string(format!("{folder}/size")).ok()?;
+    size.trim().parse().ok()
+}
+
+fn block_device_bytes(file: &File) -> io::Result<u64> {
+    /// `BLKGETSIZE64` of the kernel's `linux/fs.h`.
+    const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
+    let mut bytes = 0u64;
+    // SAFETY: the call writes one u64 to the given place.
+    match unsafe { libc::ioctl(file.as_raw_fd(), BLKGETSIZE64, &mut bytes) } {
+        0 => Ok(bytes),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Maps the whole blocks of an open file or device.
+pub(crate) fn map_file(file: &File, path: &Path, access: Access) -> Result<Mapping> {
+    let metadata = file
+        .metadata()
+        .map_err(|error| MediaError::io(path, "cannot inspect the pool", error))?;
+    let kind = kind_of(path, &metadata)?;
+    let bytes = size_of(path, file, &metadata, kind)? / BLOCK_BYTES * BLOCK_BYTES;
+    if bytes == 0 || bytes > isize::MAX as u64 - 2 * HUGE_PAGE_BYTES {
+        let mend = "it needs at least one block of 4096 bytes; is it truncated?";
+        return Err(MediaError::BadSize {
+            path: path.to_owned(),
+            bytes: metadata.len(),
+            mend,
+        });
+    }
+    let failed = |error| MediaError::io(path, "cannot map the pool", error);
+    let spot = Spot::reserve(bytes).map_err(failed)?;
+    let writable = access == Access::ReadWrite;
+    // Asking for MAP_SYNC first: only DAX grants it, and then flushed data needs no fsync.
+    let dax = spot.map(
+        file.as_raw_fd(),
+        libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC,
+        writable,
+    );
+    let persistence = match dax {
+        Ok(()) => Persistence::Dax,
+        Err(_) => {
+            spot.map(file.as_raw_fd(), libc::MAP_SHARED, writable)
+                .map_err(failed)?;
+            fallback_persistence(file, kind)
+        }
+    };
+    Ok(spot.finish(bytes, persistence))
+}
+
+/// Maps memory no file stands behind.
+pub(crate) fn map_anonymous(bytes: u64) -> io::Result<Mapping> {
+    let spot = Spot::reserve(bytes)?;
+    spot.map(-1, libc::MAP_SHARED | libc::MAP_ANONYMOUS, true)?;
+    Ok(spot.finish(bytes, Persistence::Volatile))
+}
+
+/// Maps a file's present content for this process alone; stores never reach the file.
+pub(crate) fn map_private(file: &File, bytes: u64) -> io::Result<Mapping> {
+    let spot = Spot::reserve(bytes)?;
+    spot.map(file.as_raw_fd(), libc::MAP_PRIVATE, true)?;
+    Ok(spot.finish(bytes, Persistence::Volatile))
+}
+
+fn fallback_persistence(file: &File, kind: Kind) -> Persistence {
+    match (kind, file_system(file)) {
+        (Kind::DeviceDax, _) => Persistence::Dax,
+        (Kind::Regular, FileSystem::Memory | FileSystem::HugePages(_)) => Persistence::Volatile,
+        _ => Persistence::PageCache,
+    }
+}
+
+/// Kinds of file systems that matter to pools.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FileSystem {
+    /// tmpfs, ramfs
+    Memory,
+    /// hugetlbfs, with the bytes of its pages
+    HugePages(u64),
+    /// anything on a device
+    Device,
+}
+
+/// The kind of file system an open file lies on.
+pub(crate) fn file_system(file: &File) -> FileSystem {
+    const TMPFS: i64 = 0x0102_1994;
+    const RAMFS: i64 = 0x8584_58f6;
+    const HUGETLBFS: i64 = 0x9584_58f6;
+    // SAFETY: all-zero bytes are a valid statfs, and the call fills it.
+    let (answer, facts) = unsafe {
+        let mut facts: libc::statfs = std::mem::zeroed();
+        (libc::fstatfs(file.as_raw_fd(), &mut facts), facts)
+    };
+    match (answer, facts.f_type) {
+        (0, TMPFS | RAMFS) => FileSystem::Memory,
+        (0, HUGETLBFS) => FileSystem::HugePages(facts.f_bsize as u64),
+        _ => FileSystem::Device,
+    }
+}
+
+/// A reserved address range that begins at a multiple of a huge page.
+struct Spot {
+    base: *mut u8,
+    bytes: usize,
+}
+
+impl Spot {
+    /// Reserves `bytes`, rounded up to huge pages, so that the rest of a last
+    /// huge page is never given to somebody else.
+    fn reserve(bytes: u64) -> io::Result<Spot> {
+        let huge = HUGE_PAGE_BYTES as usize;
+        let bytes = (bytes as usize).next_multiple_of(huge);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let start =
+            unsafe { libc::mmap(ptr::null_mut(), bytes + huge, libc::PROT_NONE, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start: *mut u8 = start.cast();
+        let before = start.align_offset(huge);
+        // SAFETY: head and tail lie inside the range just reserved and are not used.
+        unsafe {
+            if before > 0 {
+                libc::munmap(start.cast(), before);
+            }
+            if before < huge {
+                libc::munmap(start.add(before + bytes).cast(), huge - before);
+            }
+            Ok(Spot {
+                base: start.add(before),
+                bytes,
+            })
+        }
+    }
+
+    /// Maps `fd` (or nothing, -1) over the reserved range.
+    fn map(&self, fd: i32, flags: i32, writable: bool) -> io::Result<()> {
+        let protection = if writable {
+            libc::PROT_READ | libc::PROT_WRITE
+        } else {
+            libc::PROT_READ
+        };
+        // SAFETY: MAP_FIXED replaces only the range this value reserved.
+        let at = unsafe {
+            libc::mmap(
+                self.base.cast(),
+                self.bytes,
+                protection,
+                flags | libc::MAP_FIXED,
+                fd,
+                0,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
+    }
+
+    fn finish(self, bytes: u64, persistence: Persistence) -> Mapping {
+        // Advice only: huge pages when there are some, and never a pool in a core dump.
+        // SAFETY: the range is mapped and ours.
+        unsafe {
+            libc::madvise(self.base.cast(), self.bytes, libc::MADV_HUGEPAGE);
+            libc::madvise(self.base.cast(), self.bytes, libc::MADV_DONTDUMP);
+        }
+        let mapping = Mapping {
+            base: self.base,
+            bytes,
+            mapped_bytes: self.bytes,
+            persistence,
+        };
+        std::mem::forget(self);
+        mapping
+    }
+}
+
+impl Drop for Spot {
+    fn drop(&mut self) {
+        // SAFETY: the range was reserved by this value and handed to nobody.
+        unsafe { libc::munmap(self.base.cast(), self.bytes) };
+    }
+}

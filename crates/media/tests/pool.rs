@@ -1,0 +1,192 @@
+//! What a pool promises, on files of tmpfs and of the disk.
+
+use std::path::PathBuf;
+
+use egeria_media::{
+    Access, AccessFault, BLOCK_BYTES, HUGE_PAGE_BYTES, MediaError, Persistence, Pool, PoolOffset,
+};
+
+/// A folder of one test, removed afterwards.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = PathBuf::from(format!(
+            "/dev/shm/egeria-media-{name}-{}",
+            std::process::id()
+        ));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn pool(&self, bytes: u64) -> Pool {
+        let path = self.0.join("pool");
+        Pool::create(&path, bytes).unwrap();
+        Pool::open(&path, Access::ReadWrite).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn what_is_stored_is_there_after_reopening() {
+    let folder = Folder::new("reopen");
+    let pool = folder.pool(4 << 20);
+    pool.commit_u64(PoolOffset(4096), 0x1234_5678_9abc_def0)
+        .unwrap();
+    pool.write_bytes(PoolOffset(5000), b"metadata").unwrap();
+    let data: Vec<u8> = (0..10_000u32).map(|i| i as u8).collect();
+    // SAFETY: the vector is valid.
+    unsafe { pool.copy_in(PoolOffset(1_000_001), data.as_ptr(), data.len()) }.unwrap();
+    drop(pool);
+    let pool = Pool::open(&folder.0.join("pool"), Access::ReadOnly).unwrap();
+    assert_eq!(
+        pool.load_u64(PoolOffset(4096)).unwrap(),
+        0x1234_5678_9abc_def0
+    );
+    let mut metadata = [0u8; 8];
+    pool.read_bytes(PoolOffset(5000), &mut metadata).unwrap();
+    assert_eq!(&metadata, b"metadata");
+    let mut read = vec![0u8; data.len()];
+    // SAFETY: the vector is valid.
+    unsafe { pool.copy_out(PoolOffset(1_000_001), read.as_mut_ptr(), read.len()) }.unwrap();
+    assert_eq!(read, data);
+}
+
+#[test]
+fn pools_lie_at_huge_page_addresses_in_whole_blocks() {
+    let folder = Folder::new("aligned");
+    for bytes in [BLOCK_BYTES, 3 << 20, (5 << 20) + BLOCK_BYTES] {
+        let path = folder.0.join(bytes.to_string());
+        Pool::create(&path, bytes).unwrap();
+        let pool = Pool::open(&path, Access::ReadWrite).unwrap();
+        assert_eq!(pool.base() as u64 % HUGE_PAGE_BYTES, 0);
+        assert_eq!((pool.bytes(), pool.blocks()), (bytes, bytes / BLOCK_BYTES));
+        assert_eq!(pool.persistence(), Persistence::Volatile);
+    }
+}
+
+#[test]
+fn accesses_beyond_the_end_are_errors_not_faults() {
+    let pool = Pool::anonymous(BLOCK_BYTES);
+    let mut buffer = [0u8; 16];
+    for at in [
+        BLOCK_BYTES - 7,
+        BLOCK_BYTES,
+        BLOCK_BYTES + 8,
+        u64::MAX - 7,
+        u64::MAX,
+    ] {
+        let at = PoolOffset(at);
+        assert!(pool.load_u64(at).is_err());
+        assert!(pool.store_u64(at, 1).is_err());
+        assert!(pool.commit_u64(at, 1).is_err());
+        assert!(matches!(
+            pool.read_bytes(at, &mut buffer),
+            Err(MediaError::OutOfBounds { .. })
+        ));
+        assert!(matches!(
+            pool.write_bytes(at, &buffer),
+            Err(MediaError::OutOfBounds { .. })
+        ));
+        assert_eq!(pool.zero(at, 16), Err(AccessFault::Pool));
+        // SAFETY: the buffer is valid.
+        unsafe {
+            assert_eq!(
+                pool.copy_out(at, buffer.as_mut_ptr(), 16),
+                Err(AccessFault::Pool)
+            );
+            assert_eq!(
+                pool.copy_in(at, buffer.as_ptr(), 16),
+                Err(AccessFault::Pool)
+            );
+        }
+        pool.flush(at, u64::MAX);
+    }
+    assert!(matches!(
+        pool.load_u64(PoolOffset(4)),
+        Err(MediaError::Misaligned { offset: 4 })
+    ));
+}
+
+#[test]
+fn a_read_only_pool_refuses_every_store() {
+    let folder = Folder::new("read-only");
+    drop(folder.pool(1 << 20));
+    let pool = Pool::open(&folder.0.join("pool"), Access::ReadOnly).unwrap();
+    assert!(pool.is_read_only());
+    assert!(matches!(
+        pool.store_u64(PoolOffset(0), 1),
+        Err(MediaError::ReadOnly { .. })
+    ));
+    assert!(matches!(
+        pool.write_bytes(PoolOffset(0), b"x"),
+        Err(MediaError::ReadOnly { .. })
+    ));
+    assert_eq!(pool.zero(PoolOffset(0), 8), Err(AccessFault::Pool));
+    // SAFETY: the source is valid.
+    assert_eq!(
+        unsafe { pool.copy_in(PoolOffset(0), b"x".as_ptr(), 1) },
+        Err(AccessFault::Pool)
+    );
+    assert_eq!(pool.load_u64(PoolOffset(0)).unwrap(), 0);
+}
+
+#[test]
+fn creating_over_data_wants_force() {
+    let folder = Folder::new("exists");
+    let pool = folder.pool(1 << 20);
+    pool.commit_u64(PoolOffset(0), 7).unwrap();
+    drop(pool);
+    let path = folder.0.join("pool");
+    assert!(matches!(
+        Pool::create(&path, 1 << 20),
+        Err(MediaError::Exists { .. })
+    ));
+    Pool::create_forced(&path, 2 << 20).unwrap();
+    let pool = Pool::open(&path, Access::ReadWrite).unwrap();
+    assert_eq!(
+        (pool.bytes(), pool.load_u64(PoolOffset(0)).unwrap()),
+        (2 << 20, 0)
+    );
+}
+
+#[test]
+fn a_pool_that_cannot_fit_is_refused_and_leaves_nothing() {
+    let folder = Folder::new("no-room");
+    for bytes in [1u64 << 50, i64::MAX as u64 / 4096 * 4096] {
+        let path = folder.0.join("huge");
+        let error = Pool::create(&path, bytes).unwrap_err();
+        assert!(
+            error.to_string().contains("make the pool smaller"),
+            "{error}"
+        );
+        assert!(!path.exists());
+    }
+    for bytes in [0, 1, BLOCK_BYTES + 1, u64::MAX] {
+        let error = Pool::create(&folder.0.join("odd"), bytes).unwrap_err();
+        assert!(matches!(error, MediaError::BadSize { .. }), "{error}");
+    }
+}
+
+#[test]
+fn what_is_no_pool_says_so() {
+    let folder = Folder::new("no-pool");
+    let open = |path: &str| {
+        Pool::open(path.as_ref(), Access::ReadOnly)
+            .err()
+            .unwrap()
+            .to_string()
+    };
+    assert!(open("/dev/null").contains("character device"));
+    assert!(open("/dev/shm").contains("directory"));
+    assert!(open("/dev/shm/egeria-there-is-none").contains("check the path"));
+    let empty = folder.0.join("empty");
+    std::fs::write(&empty, b"short").unwrap();
+    assert!(open(empty.to_str().unwrap()).contains("truncated"));
+}
