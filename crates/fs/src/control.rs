@@ -1,0 +1,53 @@
+//! The control call: how a program that holds a descriptor on a mount learns which inode of which
+//! volume it is. One `ioctl` answered by the mount; everything after it goes past the kernel.
+
+/// `_IOR('E', 1, ControlReply)`: what to pass to `ioctl` on a descriptor of a mount.
+pub const CONTROL_REQUEST: u32 =
+    (2 << 30) | ((size_of::<ControlReply>() as u32) << 16) | ((b'E' as u32) << 8) | 1;
+
+/// First word of a genuine reply.
+pub const CONTROL_MAGIC: u64 = u64::from_le_bytes(*b"EGERIAC1");
+
+/// No open-description slot could be had: pass calls that move the file position to the kernel.
+pub const NO_DESCRIPTION_SLOT: u32 = u32::MAX;
+
+/// Answer to the control call.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ControlReply {
+    /// [`CONTROL_MAGIC`].
+    pub magic: u64,
+    /// Volume.
+    pub volume: [u8; 16],
+    /// Inode number.
+    pub ino: u64,
+    /// Reuse count of the inode number.
+    pub generation: u32,
+    /// Slot of the open description, or [`NO_DESCRIPTION_SLOT`].
+    pub description_slot: u32,
+    /// Kind of the inode ([`crate::FileKind`] as u32).
+    pub kind: u32,
+    /// The mount refuses changes.
+    pub read_only: u32,
+    /// Process id of the mount.
+    pub mount_pid: u32,
+    /// Length of `pool_path`.
+    pub pool_path_bytes: u32,
+    /// Absolute path of pool 0, for attaching; not terminated.
+    pub pool_path: [u8; 1024],
+}
+
+impl ControlReply {
+    /// The reply as bytes, for the mount's answer.
+    pub fn as_bytes(&self) -> &[u8] {
+        // SAFETY: repr(C) of integers and byte arrays without padding (asserted below).
+        unsafe { std::slice::from_raw_parts((self as *const Self).cast(), size_of::<Self>()) }
+    }
+
+    /// The pool path, if the length is sane.
+    pub fn pool_path(&self) -> Option<&[u8]> {
+        self.pool_path.get(..self.pool_path_bytes as usize)
+    }
+}
+
+const _: () = assert!(size_of::<ControlReply>() == 8 + 16 + 8 + 6 * 4 + 1024);

@@ -1,0 +1,248 @@
+//! The words every front end speaks: inode numbers, attributes, requests and errors.
+
+use std::fmt;
+
+/// Number of an inode, unique in a volume; the root directory is [`InodeNumber::ROOT`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct InodeNumber(pub u64);
+
+impl InodeNumber {
+    /// The root directory of every volume.
+    pub const ROOT: InodeNumber = InodeNumber(1);
+}
+
+/// An errno value: what a system call of the same meaning would set.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Errno(pub i32);
+
+impl fmt::Debug for Errno {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Errno({}: {})", self.0, std::io::Error::from_raw_os_error(self.0))
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", std::io::Error::from_raw_os_error(self.0))
+    }
+}
+
+impl std::error::Error for Errno {}
+
+/// Result of one file system operation.
+pub type Outcome<T> = Result<T, Errno>;
+
+/// What an inode is. The numbers are the on-media ones.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum FileKind {
+    /// Regular file.
+    Regular = 1,
+    /// Directory.
+    Directory = 2,
+    /// Symbolic link.
+    Symlink = 3,
+    /// Named pipe.
+    Fifo = 4,
+    /// Unix socket.
+    Socket = 5,
+    /// Character device.
+    CharacterDevice = 6,
+    /// Block device.
+    BlockDevice = 7,
+}
+
+impl FileKind {
+    /// The kind in the type bits of a mode.
+    pub fn from_mode(mode: u32) -> Option<FileKind> {
+        Some(match mode & libc::S_IFMT {
+            libc::S_IFREG => FileKind::Regular,
+            libc::S_IFDIR => FileKind::Directory,
+            libc::S_IFLNK => FileKind::Symlink,
+            libc::S_IFIFO => FileKind::Fifo,
+            libc::S_IFSOCK => FileKind::Socket,
+            libc::S_IFCHR => FileKind::CharacterDevice,
+            libc::S_IFBLK => FileKind::BlockDevice,
+            _ => return None,
+        })
+    }
+
+    /// The `d_type` value of a directory entry of this kind.
+    pub fn dirent_type(self) -> u8 {
+        match self {
+            FileKind::Regular => libc::DT_REG,
+            FileKind::Directory => libc::DT_DIR,
+            FileKind::Symlink => libc::DT_LNK,
+            FileKind::Fifo => libc::DT_FIFO,
+            FileKind::Socket => libc::DT_SOCK,
+            FileKind::CharacterDevice => libc::DT_CHR,
+            FileKind::BlockDevice => libc::DT_BLK,
+        }
+    }
+}
+
+/// Attributes of an inode, as `stat` shows them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Attributes {
+    /// Inode number.
+    pub ino: InodeNumber,
+    /// Reuse count of the inode number.
+    pub generation: u32,
+    /// Type and permission bits.
+    pub mode: u32,
+    /// Number of names.
+    pub nlink: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Device number of a device file.
+    pub rdev: u32,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Allocated 4 KiB blocks.
+    pub blocks: u64,
+    /// Last access, ns since the epoch (changed only by request: the volume is noatime).
+    pub atime_ns: i64,
+    /// Last data change, ns since the epoch.
+    pub mtime_ns: i64,
+    /// Last change of the inode, ns since the epoch.
+    pub ctime_ns: i64,
+}
+
+impl Attributes {
+    /// What the inode is.
+    pub fn kind(&self) -> FileKind {
+        FileKind::from_mode(self.mode).unwrap_or(FileKind::Regular)
+    }
+}
+
+/// A time to set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TimeChange {
+    /// Now, by the engine's clock.
+    Now,
+    /// This many ns since the epoch.
+    At(i64),
+}
+
+/// What `set_attributes` changes; `None` stays. Permission is the caller's matter.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct AttributeChange {
+    /// Permission bits (07777).
+    pub permissions: Option<u32>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Size in bytes (truncate).
+    pub size_bytes: Option<u64>,
+    /// Access time.
+    pub atime: Option<TimeChange>,
+    /// Modification time.
+    pub mtime: Option<TimeChange>,
+}
+
+/// What a new inode is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NewInode {
+    /// Type and permission bits, umask already applied.
+    pub mode: u32,
+    /// Owner of the new inode.
+    pub uid: u32,
+    /// Group of the new inode unless the directory is setgid.
+    pub gid: u32,
+    /// Device number of a device file.
+    pub rdev: u32,
+}
+
+/// `rename` flags.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RenameMode {
+    /// Replace an existing target.
+    Replace,
+    /// `RENAME_NOREPLACE`.
+    NoReplace,
+    /// `RENAME_EXCHANGE`.
+    Exchange,
+}
+
+/// `setxattr` flags.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum XattrMode {
+    /// Create or replace.
+    Any,
+    /// `XATTR_CREATE`.
+    Create,
+    /// `XATTR_REPLACE`.
+    Replace,
+}
+
+/// What `allocate` does to a range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AllocateMode {
+    /// Reserve blocks, grow the file.
+    Extend,
+    /// Reserve blocks, keep the size.
+    KeepSize,
+    /// Punch a hole, keep the size.
+    PunchHole,
+    /// Zero the range, grow the file.
+    ZeroRange,
+    /// Zero the range, keep the size.
+    ZeroRangeKeepSize,
+}
+
+/// One entry of a directory, as `read_directory` gives it.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectoryEntry<'a> {
+    /// The entry's inode.
+    pub ino: InodeNumber,
+    /// What the inode is.
+    pub kind: FileKind,
+    /// Pass this cookie to go on after this entry; stable while the entry lives.
+    pub cookie: u64,
+    /// The name: 1 to 255 bytes, no `/`, no NUL.
+    pub name: &'a [u8],
+}
+
+/// Space of a volume or of one pool.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct SpaceReport {
+    /// Data blocks in all.
+    pub blocks: u64,
+    /// Data blocks free.
+    pub free_blocks: u64,
+    /// Inodes in all.
+    pub inodes: u64,
+    /// Inodes free.
+    pub free_inodes: u64,
+}
+
+/// A run of a file's data on one pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExtentReport {
+    /// Offset in the file, bytes.
+    pub file_offset_bytes: u64,
+    /// Length, bytes.
+    pub length_bytes: u64,
+    /// Pool that holds it.
+    pub pool: u8,
+    /// Node of that pool.
+    pub node: u16,
+    /// First block in the pool.
+    pub block: u64,
+    /// Allocated, never written: reads as zeros.
+    pub unwritten: bool,
+}
+
+/// Where new data goes (spec.md §1, baselines).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AllocationPolicy {
+    /// On the node where the writing thread runs (NThread, write placement).
+    Local,
+    /// On random nodes (`nova_n`).
+    Random,
+    /// All on the pool with this index (`nova`).
+    Pool(u8),
+}
