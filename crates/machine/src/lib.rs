@@ -1,1 +1,38 @@
-//! TBD
+//! The `machine` room: what a machine is.
+//!
+//! A [`Machine`] is its nodes (CPUs, memory, persistent memory, bandwidth) and the distances
+//! between them. It comes from one of three places, see [`Machine::resolve`]:
+//!
+//! * **sysfs** below a replaceable root ([`Machine::detect`], [`Machine::from_sysfs`]);
+//! * a **TOML machine file** ([`Machine::from_file`]; the format is described in [`file`]);
+//! * a named **profile** that ships with Egeria ([`Machine::profile`]).
+//!
+//! A file or profile may declare *emulated* nodes ([`EmulatedMachine`]); then the media layer
+//! charges every access the time that [`EmulatedNode`] says it takes. That arithmetic has one
+//! definition, in [`emulated`], and everyone who needs it calls it.
+//!
+//! Nothing that is read is trusted: sizes are bounded, and nonsense becomes a [`MachineError`],
+//! one line that names the file or key and the mend.
+
+mod check;
+mod cpu_list;
+pub mod emulated;
+mod error;
+pub mod file;
+mod input;
+mod model;
+mod picture;
+mod profile;
+mod sysfs;
+mod table;
+mod units;
+
+pub use cpu_list::{format_cpu_list, parse_cpu_list};
+pub use emulated::{AccessKind, EmulatedMachine, EmulatedNode};
+pub use error::MachineError;
+pub use model::{
+    AccessClass, CpuId, LOCAL_DISTANCE, MAX_CPUS, MAX_NODES, Machine, Node, NodeId,
+    PersistentRegion, RegionKind, Source,
+};
+pub use table::Table;
+pub use units::{format_bandwidth, format_bytes};

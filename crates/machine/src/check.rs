@@ -1,0 +1,334 @@
+//! What no machine may say, wherever its description came from.
+
+use crate::emulated::{MAX_CORES, MAX_CURVE_POINTS, MAX_DILATION};
+use crate::{
+    AccessClass, EmulatedMachine, EmulatedNode, LOCAL_DISTANCE, MAX_NODES, Machine, Node,
+    PersistentRegion,
+};
+
+/// Larger sizes are nonsense (and TOML integers are signed).
+pub(crate) const MAX_BYTES: u64 = 1 << 60;
+const MAX_BYTES_S: f64 = 1e15;
+const MAX_LATENCY_NS: f64 = 1e9;
+const MAX_REMOTE_FACTOR: f64 = 1000.0;
+const MAX_DIMMS: u32 = 64;
+const MAX_CURVE_THREADS: u32 = 65_536;
+const MAX_REGIONS: usize = 256;
+const MAX_NAME_CHARS: usize = 64;
+
+/// A key, what is wrong with its value, and what to do.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) key: String,
+    pub(crate) problem: String,
+    pub(crate) mend: String,
+}
+
+pub(crate) fn fault(
+    key: impl Into<String>,
+    problem: impl Into<String>,
+    mend: impl Into<String>,
+) -> Fault {
+    Fault {
+        key: key.into(),
+        problem: problem.into(),
+        mend: mend.into(),
+    }
+}
+
+/// Everything below, on a whole machine.
+pub(crate) fn machine(machine: &Machine) -> Result<(), Fault> {
+    name("name", &machine.name)?;
+    node_count(machine.nodes.len())?;
+    ids_ascend(machine)?;
+    for (index, each) in machine.nodes.iter().enumerate() {
+        node(&format!("nodes[{index}]"), each)?;
+    }
+    cpus_of_one_node_each(machine)?;
+    cpus_are_somewhere(machine)?;
+    distances(machine.nodes.len(), &machine.distances)?;
+    machine.emulated.as_ref().map_or(Ok(()), emulation)
+}
+
+pub(crate) fn node_count(count: usize) -> Result<(), Fault> {
+    match count {
+        0 => Err(fault(
+            "nodes",
+            "there are none",
+            "add at least one [[nodes]] table",
+        )),
+        1..=MAX_NODES => Ok(()),
+        _ => Err(fault(
+            "nodes",
+            format!("{count} nodes"),
+            format!("have at most {MAX_NODES}"),
+        )),
+    }
+}
+
+fn ids_ascend(machine: &Machine) -> Result<(), Fault> {
+    for (index, pair) in machine.nodes.windows(2).enumerate() {
+        let (before, id) = (pair[0].id.0, pair[1].id.0);
+        let key = format!("nodes[{}].id", index + 1);
+        if id == before {
+            return Err(fault(
+                key,
+                format!("{id} is used twice"),
+                "give every node its own id",
+            ));
+        }
+        if id < before {
+            let problem = format!("{id} follows {before}");
+            return Err(fault(key, problem, "list the nodes by ascending id"));
+        }
+    }
+    Ok(())
+}
+
+fn node(key: &str, node: &Node) -> Result<(), Fault> {
+    size(format!("{key}.memory_bytes"), node.memory_bytes)?;
+    if let Some(free_bytes) = node.free_bytes {
+        size(format!("{key}.free_bytes"), free_bytes)?;
+    }
+    if node.persistent_regions.len() > MAX_REGIONS {
+        let problem = format!("{} regions", node.persistent_regions.len());
+        let mend = format!("have at most {MAX_REGIONS}");
+        return Err(fault(format!("{key}.persistent_regions"), problem, mend));
+    }
+    for (index, each) in node.persistent_regions.iter().enumerate() {
+        region(&format!("{key}.persistent_regions[{index}]"), each)?;
+    }
+    match &node.bandwidth {
+        Some(class) => access_class(&format!("{key}.bandwidth"), class),
+        None => Ok(()),
+    }
+}
+
+fn region(key: &str, region: &PersistentRegion) -> Result<(), Fault> {
+    name(&format!("{key}.name"), &region.name)?;
+    size(format!("{key}.bytes"), region.bytes)?;
+    if let Some(domain) = &region.persistence_domain {
+        name(&format!("{key}.persistence_domain"), domain)?;
+    }
+    size(
+        format!("{key}.align_bytes"),
+        region.align_bytes.unwrap_or_default(),
+    )
+}
+
+/// Also what decides whether firmware's figures are used.
+pub(crate) fn access_class(key: &str, class: &AccessClass) -> Result<(), Fault> {
+    bandwidth(format!("{key}.read_bytes_s"), class.read_bytes_s)?;
+    bandwidth(format!("{key}.write_bytes_s"), class.write_bytes_s)?;
+    latency(format!("{key}.read_latency_ns"), class.read_latency_ns)?;
+    latency(format!("{key}.write_latency_ns"), class.write_latency_ns)?;
+    if class.initiators.len() > MAX_NODES {
+        let mend = format!("name at most {MAX_NODES} nodes");
+        return Err(fault(format!("{key}.initiators"), "too many", mend));
+    }
+    Ok(())
+}
+
+/// That no CPU is in two nodes.
+pub(crate) fn cpus_of_one_node_each(machine: &Machine) -> Result<(), Fault> {
+    let mut owner = std::collections::HashMap::new();
+    for (index, node) in machine.nodes.iter().enumerate() {
+        for cpu in &node.cpus {
+            if let Some(other) = owner.insert(cpu, node.id.0) {
+                let problem = format!("CPU {} is also in node {other}", cpu.0);
+                let mend = "list every CPU in one node only";
+                return Err(fault(format!("nodes[{index}].cpus"), problem, mend));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A real machine has a CPU; emulated nodes name theirs all, or none does.
+fn cpus_are_somewhere(machine: &Machine) -> Result<(), Fault> {
+    let without = machine.nodes.iter().position(|node| node.cpus.is_empty());
+    let all_without = machine.nodes.iter().all(|node| node.cpus.is_empty());
+    match (&machine.emulated, without) {
+        (None, _) if all_without => {
+            let mend = "give at least one node cpus, such as \"0-3\"";
+            Err(fault("nodes", "no node has a CPU", mend))
+        }
+        (Some(_), Some(index)) if !all_without => {
+            let key = format!("nodes[{index}].cpus");
+            let mend = "name CPUs for every emulated node, or for none";
+            Err(fault(key, "missing although other nodes name theirs", mend))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Square, 10 on the diagonal, 10 to 255 elsewhere: what the kernel accepts from firmware.
+pub(crate) fn distances(count: usize, matrix: &[Vec<u32>]) -> Result<(), Fault> {
+    let square = format!("write {count} rows of {count} numbers");
+    if matrix.len() != count {
+        let problem = format!("{} rows for {count} nodes", matrix.len());
+        return Err(fault("distances", problem, square));
+    }
+    for (from, row) in matrix.iter().enumerate() {
+        if row.len() != count {
+            let problem = format!("{} numbers for {count} nodes", row.len());
+            return Err(fault(format!("distances[{from}]"), problem, square));
+        }
+        for (to, &distance) in row.iter().enumerate() {
+            let key = || format!("distances[{from}][{to}]");
+            if from == to && distance != LOCAL_DISTANCE {
+                let problem = format!("{distance} from a node to itself");
+                return Err(fault(key(), problem, format!("write {LOCAL_DISTANCE}")));
+            }
+            if !(LOCAL_DISTANCE..=255).contains(&distance) {
+                let problem = format!("{distance} is no distance");
+                return Err(fault(
+                    key(),
+                    problem,
+                    format!("write {LOCAL_DISTANCE} to 255"),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn emulation(emulated: &EmulatedMachine) -> Result<(), Fault> {
+    let range = format!("a number from 1 to {MAX_DILATION}");
+    number(
+        "emulation.dilation".into(),
+        emulated.dilation,
+        1.0..=MAX_DILATION,
+        &range,
+    )?;
+    for (index, node) in emulated.nodes.iter().enumerate() {
+        emulated_node(&format!("nodes[{index}].emulated"), node)?;
+    }
+    Ok(())
+}
+
+fn emulated_node(key: &str, node: &EmulatedNode) -> Result<(), Fault> {
+    let at = |name: &str| format!("{key}.{name}");
+    count(at("cores"), node.cores, MAX_CORES)?;
+    count(at("dimms"), node.dimms, MAX_DIMMS)?;
+    bandwidth(at("read_bytes_s"), node.read_bytes_s)?;
+    bandwidth(at("write_bytes_s"), node.write_bytes_s)?;
+    bandwidth(at("read_stream_bytes_s"), node.read_stream_bytes_s)?;
+    bandwidth(at("write_stream_bytes_s"), node.write_stream_bytes_s)?;
+    latency(at("read_latency_ns"), node.read_latency_ns)?;
+    latency(at("write_latency_ns"), node.write_latency_ns)?;
+    let range = format!("a number from 1 to {MAX_REMOTE_FACTOR}");
+    let remote = node.remote_latency_factor;
+    number(
+        at("remote_latency_factor"),
+        remote,
+        1.0..=MAX_REMOTE_FACTOR,
+        &range,
+    )?;
+    share(
+        at("remote_read_bandwidth_factor"),
+        node.remote_read_bandwidth_factor,
+    )?;
+    share(
+        at("remote_write_bandwidth_factor"),
+        node.remote_write_bandwidth_factor,
+    )?;
+    curve(&at("read_curve"), &node.read_curve)?;
+    curve(&at("write_curve"), &node.write_curve)
+}
+
+fn curve(key: &str, curve: &[(u32, f64)]) -> Result<(), Fault> {
+    if curve.is_empty() {
+        return Err(fault(
+            key,
+            "empty",
+            "write [[1, 1.0]] for a bandwidth that never falls",
+        ));
+    }
+    if curve.len() > MAX_CURVE_POINTS {
+        let problem = format!("{} points", curve.len());
+        return Err(fault(
+            key,
+            problem,
+            format!("have at most {MAX_CURVE_POINTS}"),
+        ));
+    }
+    let mut before = 0;
+    for (index, &(threads, factor)) in curve.iter().enumerate() {
+        let point = format!("{key}[{index}]");
+        count(point.clone(), threads, MAX_CURVE_THREADS)?;
+        share(point.clone(), factor)?;
+        if threads <= before {
+            let problem = format!("{threads} threads after {before}");
+            return Err(fault(
+                point,
+                problem,
+                "list the points by ascending threads",
+            ));
+        }
+        before = threads;
+    }
+    Ok(())
+}
+
+fn name(key: &str, name: &str) -> Result<(), Fault> {
+    let length = name.chars().count();
+    if length == 0 || length > MAX_NAME_CHARS || name.chars().any(char::is_control) {
+        let mend = format!("use 1 to {MAX_NAME_CHARS} printable characters");
+        return Err(fault(key, "not a name", mend));
+    }
+    Ok(())
+}
+
+fn size(key: String, bytes: u64) -> Result<(), Fault> {
+    if bytes > MAX_BYTES {
+        return Err(fault(
+            key,
+            format!("{bytes} bytes"),
+            format!("have at most {MAX_BYTES}"),
+        ));
+    }
+    Ok(())
+}
+
+fn count(key: String, value: u32, most: u32) -> Result<(), Fault> {
+    if !(1..=most).contains(&value) {
+        return Err(fault(key, format!("{value}"), format!("use 1 to {most}")));
+    }
+    Ok(())
+}
+
+fn bandwidth(key: String, bytes_s: f64) -> Result<(), Fault> {
+    number(
+        key,
+        bytes_s,
+        1.0..=MAX_BYTES_S,
+        "bytes per second, 1 to 1e15",
+    )
+}
+
+fn latency(key: String, latency_ns: f64) -> Result<(), Fault> {
+    number(
+        key,
+        latency_ns,
+        0.0..=MAX_LATENCY_NS,
+        "nanoseconds, 0 to 1e9",
+    )
+}
+
+fn share(key: String, share: f64) -> Result<(), Fault> {
+    number(key, share, 1e-6..=1.0, "a share from 0.000001 to 1")
+}
+
+/// NaN is in no range.
+fn number(
+    key: String,
+    value: f64,
+    range: std::ops::RangeInclusive<f64>,
+    wanted: &str,
+) -> Result<(), Fault> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    Err(fault(key, format!("{value}"), format!("use {wanted}")))
+}

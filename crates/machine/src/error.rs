@@ -1,0 +1,61 @@
+//! The errors of this room: each one line that names the cause and the mend.
+
+use std::path::PathBuf;
+
+/// Why a machine could not be described.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// A file could not be read.
+    #[error("cannot read {}: {cause}; {mend}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system (or the size or encoding check) said.
+        cause: String,
+        /// What to do about it.
+        mend: &'static str,
+    },
+    /// One of the kernel's files holds what the kernel would not write.
+    #[error("{}: {problem}; {mend}", path.display())]
+    Sysfs {
+        /// The file or directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+        /// What to do about it.
+        mend: &'static str,
+    },
+    /// A machine file is not TOML, or has keys or types that machine files do not have.
+    #[error(
+        "{}: line {line}: {problem}; see the machine file format in `egeria machine --help`",
+        origin.display()
+    )]
+    Syntax {
+        /// The file.
+        origin: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// What the parser said, on one line.
+        problem: String,
+    },
+    /// A machine file says something impossible.
+    #[error("{}: {key}: {problem}; {mend}", origin.display())]
+    Value {
+        /// The file.
+        origin: PathBuf,
+        /// The key, as `nodes[1].emulated.cores`.
+        key: String,
+        /// What is wrong with its value.
+        problem: String,
+        /// What to do about it.
+        mend: String,
+    },
+    /// No profile has this name.
+    #[error("no machine profile {name:?}; use one of {known}, or the path of a machine file")]
+    UnknownProfile {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+}

@@ -1,0 +1,271 @@
+//! TOML machine files: a machine that is written down rather than detected.
+//!
+//! A file describes a real machine (to keep, compare or simulate it), or declares *emulated*
+//! nodes; then `[emulation]` is there and every node has an `emulated` table.
+//!
+//! ```
+//! let text = r#"
+//!     name = "two-by-four"
+//!     distances = [[10, 21], [21, 10]]   # in the order of the nodes; default 10 and 20
+//!
+//!     [emulation]                        # leave out to describe a real machine
+//!     dilation = 16.0                    # wall time per machine time, 1 to 1024
+//!     timing = true                      # false: nodes, but no slowness
+//!
+//!     [[nodes]]
+//!     id = 0                             # ascending
+//!     cpus = "0-3"                       # real CPUs; emulated nodes may all leave it out, then
+//!                                        # online CPU i belongs to node i mod nodes
+//!     memory_bytes = 64_000_000_000      # optional, as are free_bytes,
+//!                                        # [nodes.bandwidth] and [[nodes.persistent_regions]]
+//!     [nodes.emulated]                   # the meaning of each: EmulatedNode
+//!     cores = 4
+//!     dimms = 1
+//!     read_bytes_s = 6.8e9
+//!     write_bytes_s = 1.85e9
+//!     read_stream_bytes_s = 3.4e9
+//!     write_stream_bytes_s = 0.9e9
+//!     read_latency_ns = 305.0
+//!     write_latency_ns = 81.0
+//!     remote_latency_factor = 1.66
+//!     remote_read_bandwidth_factor = 0.654
+//!     remote_write_bandwidth_factor = 0.654
+//!     read_curve = [[1, 1.0], [8, 0.95]] # [threads, share of read_bytes_s], ascending
+//!     write_curve = [[1, 1.0]]
+//!
+//!     [[nodes]]
+//!     id = 1
+//!     cpus = "4-7"
+//!     [nodes.emulated]
+//!     cores = 4
+//!     dimms = 1
+//!     read_bytes_s = 6.8e9
+//!     write_bytes_s = 1.85e9
+//!     read_stream_bytes_s = 3.4e9
+//!     write_stream_bytes_s = 0.9e9
+//!     read_latency_ns = 305.0
+//!     write_latency_ns = 81.0
+//!     remote_latency_factor = 1.66
+//!     remote_read_bandwidth_factor = 0.654
+//!     remote_write_bandwidth_factor = 0.654
+//!     read_curve = [[1, 1.0]]
+//!     write_curve = [[1, 1.0]]
+//! "#;
+//! let machine = egeria_machine::Machine::from_toml(text, "two-by-four.toml".as_ref())?;
+//! assert_eq!(machine.nodes.len(), 2);
+//! assert!(machine.is_emulated());
+//! # Ok::<(), egeria_machine::MachineError>(())
+//! ```
+//!
+//! A real machine's `[nodes.bandwidth]` has `read_bytes_s`, `write_bytes_s`, `read_latency_ns`,
+//! `write_latency_ns` and `initiators` (node numbers); a `[[nodes.persistent_regions]]` has
+//! `name`, `kind` (`nvdimm`, `dax`, `cxl`), `bytes`, and perhaps `persistence_domain` and
+//! `align_bytes`. Unknown keys are refused, so that a misspelt one cannot pass unnoticed.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    AccessClass, EmulatedMachine, EmulatedNode, LOCAL_DISTANCE, Machine, MachineError, Node,
+    NodeId, PersistentRegion, Source, check, format_cpu_list, input, parse_cpu_list,
+};
+
+/// Machine files are small; more is not one.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// What the kernel says when firmware says nothing.
+const REMOTE_DISTANCE: u32 = 20;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MachineFile {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    distances: Option<Vec<Vec<u32>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    emulation: Option<EmulationTable>,
+    #[serde(default)]
+    nodes: Vec<NodeTable>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EmulationTable {
+    dilation: f64,
+    timing: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NodeTable {
+    id: NodeId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpus: Option<String>,
+    #[serde(default)]
+    memory_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    free_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bandwidth: Option<AccessClass>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    persistent_regions: Vec<PersistentRegion>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    emulated: Option<EmulatedNode>,
+}
+
+/// The text of a machine file.
+pub(crate) fn read(path: &Path) -> Result<String, MachineError> {
+    const MEND: &str = "give the path of a TOML machine file, or a profile's name";
+    input::read_text(path, MAX_FILE_BYTES, MEND)
+}
+
+/// The machine a text describes; `origin` names it in errors.
+pub(crate) fn parse(text: &str, origin: &Path) -> Result<Machine, MachineError> {
+    let file: MachineFile =
+        toml::from_str(text).map_err(|error| syntax_error(text, origin, &error))?;
+    let value_error = |fault: check::Fault| MachineError::Value {
+        origin: origin.to_owned(),
+        key: fault.key,
+        problem: fault.problem,
+        mend: fault.mend,
+    };
+    let machine = assemble(file, origin).map_err(value_error)?;
+    check::machine(&machine).map_err(value_error)?;
+    Ok(machine)
+}
+
+fn assemble(file: MachineFile, origin: &Path) -> Result<Machine, check::Fault> {
+    let count = file.nodes.len();
+    // Before the default matrix is made, which is quadratic.
+    check::node_count(count)?;
+    let distances = file.distances.unwrap_or_else(|| default_distances(count));
+    let emulation = file.emulation;
+    let mut nodes = Vec::with_capacity(count);
+    let mut declared = Vec::with_capacity(count);
+    for (index, table) in file.nodes.into_iter().enumerate() {
+        let (node, emulated) = assemble_node(index, table, emulation.is_some())?;
+        nodes.push(node);
+        declared.extend(emulated);
+    }
+    let emulated = emulation.map(|table| EmulatedMachine {
+        dilation: table.dilation,
+        timing: table.timing,
+        nodes: declared,
+    });
+    Ok(Machine {
+        name: file.name,
+        source: Source::File(origin.to_owned()),
+        nodes,
+        distances,
+        emulated,
+        warnings: Vec::new(),
+    })
+}
+
+fn assemble_node(
+    index: usize,
+    table: NodeTable,
+    emulation: bool,
+) -> Result<(Node, Option<EmulatedNode>), check::Fault> {
+    match (emulation, &table.emulated) {
+        (true, None) => {
+            return Err(check::fault(
+                format!("nodes[{index}].emulated"),
+                "missing although the file has [emulation]",
+                "add [nodes.emulated] to every node",
+            ));
+        }
+        (false, Some(_)) => {
+            return Err(check::fault(
+                format!("nodes[{index}].emulated"),
+                "present although the file has no [emulation]",
+                "add [emulation] with dilation and timing, or remove it",
+            ));
+        }
+        _ => {}
+    }
+    let cpus = parse_cpu_list(table.cpus.as_deref().unwrap_or_default()).map_err(|problem| {
+        check::fault(
+            format!("nodes[{index}].cpus"),
+            problem,
+            "write a list such as \"0-3,8\"",
+        )
+    })?;
+    let node = Node {
+        id: table.id,
+        cpus,
+        memory_bytes: table.memory_bytes,
+        free_bytes: table.free_bytes,
+        persistent_regions: table.persistent_regions,
+        bandwidth: table.bandwidth,
+    };
+    Ok((node, table.emulated))
+}
+
+/// 10 to itself, 20 to every other node.
+pub(crate) fn default_distances(count: usize) -> Vec<Vec<u32>> {
+    let distance = |from, to| {
+        if from == to {
+            LOCAL_DISTANCE
+        } else {
+            REMOTE_DISTANCE
+        }
+    };
+    let row = |from| (0..count).map(|to| distance(from, to)).collect();
+    (0..count).map(row).collect()
+}
+
+fn syntax_error(text: &str, origin: &Path, error: &toml::de::Error) -> MachineError {
+    let start = error.span().map_or(0, |span| span.start).min(text.len());
+    let line = text.as_bytes()[..start]
+        .iter()
+        .filter(|&&byte| byte == b'\n')
+        .count()
+        + 1;
+    let shown = text.lines().nth(line - 1).unwrap_or_default().trim();
+    let problem = format!("{} at {:?}", error.message(), shorten(shown, 60));
+    MachineError::Syntax {
+        origin: origin.to_owned(),
+        line,
+        problem: shorten(&problem.replace(['\n', '\r'], " "), 400),
+    }
+}
+
+fn shorten(text: &str, limit: usize) -> String {
+    if text.chars().count() <= limit {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(limit).collect();
+    format!("{kept}…")
+}
+
+/// The machine as a machine file.
+///
+/// CPUs that emulated nodes share came from the host, not from a file, and are left out.
+pub(crate) fn write(machine: &Machine) -> String {
+    let shared = check::cpus_of_one_node_each(machine).is_err();
+    let declared = machine.emulated.as_ref();
+    let table = |(index, node): (usize, &Node)| NodeTable {
+        id: node.id,
+        cpus: (!shared && !node.cpus.is_empty()).then(|| format_cpu_list(&node.cpus)),
+        memory_bytes: node.memory_bytes,
+        free_bytes: node.free_bytes,
+        bandwidth: node.bandwidth.clone(),
+        persistent_regions: node.persistent_regions.clone(),
+        emulated: declared
+            .and_then(|emulated| emulated.nodes.get(index))
+            .cloned(),
+    };
+    let file = MachineFile {
+        name: machine.name.clone(),
+        distances: Some(machine.distances.clone()),
+        emulation: declared.map(|emulated| EmulationTable {
+            dilation: emulated.dilation,
+            timing: emulated.timing,
+        }),
+        nodes: machine.nodes.iter().enumerate().map(table).collect(),
+    };
+    // Fails only for sizes above 2^63, which neither a file nor sysfs may hold (`check`).
+    toml::to_string(&file).unwrap_or_else(|error| format!("# not a machine file: {error}\n"))
+}

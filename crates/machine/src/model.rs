@@ -1,0 +1,266 @@
+//! The types that say what a machine is, and how to look things up in them.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{EmulatedMachine, EmulatedNode, MachineError, file, profile, sysfs};
+
+/// Most nodes a machine may have.
+pub const MAX_NODES: usize = 64;
+
+/// CPU numbers are below this (the largest `NR_CPUS` a kernel is built with).
+pub const MAX_CPUS: usize = 8192;
+
+/// What the kernel calls the distance of a node to itself.
+pub const LOCAL_DISTANCE: u32 = 10;
+
+/// The kernel's number of a NUMA node, or the declared number of an emulated one.
+///
+/// Numbers may have gaps; matrices are indexed by position, see [`Machine::index_of`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NodeId(pub u16);
+
+/// The kernel's number of a logical CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CpuId(pub u16);
+
+/// Where the description of a machine came from.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "of", rename_all = "snake_case")]
+pub enum Source {
+    /// Read from the kernel's files below this root (`/` on the running machine).
+    Sysfs(PathBuf),
+    /// Read from this TOML file.
+    File(PathBuf),
+    /// A profile that ships with Egeria.
+    Profile(String),
+}
+
+/// A machine: its nodes, the distances between them, and whether they are emulated.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Machine {
+    /// A short name for people.
+    pub name: String,
+    /// Where this description came from.
+    pub source: Source,
+    /// The nodes, ascending by id; at least one, at most [`MAX_NODES`].
+    pub nodes: Vec<Node>,
+    /// `distances[from][to]`, by position in `nodes`; square, [`LOCAL_DISTANCE`] is local.
+    pub distances: Vec<Vec<u32>>,
+    /// Present when the nodes are declared rather than real.
+    pub emulated: Option<EmulatedMachine>,
+    /// What was odd but could be lived with, one line each.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+/// One node: CPUs and memory that are close to each other.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Node {
+    /// The node's number.
+    pub id: NodeId,
+    /// The real CPUs, ascending; empty on a memory-only node (CXL).
+    ///
+    /// On an emulated machine two nodes may stand on one CPU, see [`Machine::stand_on_cpus`].
+    pub cpus: Vec<CpuId>,
+    /// DRAM (or CXL memory) of the node, bytes; 0 when unknown.
+    pub memory_bytes: u64,
+    /// Free part of it when it was read.
+    pub free_bytes: Option<u64>,
+    /// Persistent or device-DAX memory that belongs to the node.
+    pub persistent_regions: Vec<PersistentRegion>,
+    /// How fast the nearest CPUs reach the node's memory, when firmware (HMAT) or a file says.
+    pub bandwidth: Option<AccessClass>,
+}
+
+/// A piece of persistent or device-DAX memory.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PersistentRegion {
+    /// The kernel's device name, as `region0`, `dax0.0` or `mem0`.
+    pub name: String,
+    /// Which bus it was found on.
+    pub kind: RegionKind,
+    /// Size, bytes.
+    pub bytes: u64,
+    /// What survives a power cut without a flush: `cpu_cache`, `memory_controller`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persistence_domain: Option<String>,
+    /// Granularity of mappings (device DAX), bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub align_bytes: Option<u64>,
+}
+
+/// The kinds of [`PersistentRegion`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RegionKind {
+    /// An NVDIMM region (`/sys/bus/nd/devices/region*`).
+    Nvdimm,
+    /// A device-DAX instance (`/sys/bus/dax/devices/*`).
+    Dax,
+    /// The persistent part of a CXL memory device (`/sys/bus/cxl/devices/mem*`).
+    Cxl,
+}
+
+/// Speed of memory as its nearest initiators see it
+/// (`node*/access{0,1}/initiators`, from the firmware's HMAT).
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccessClass {
+    /// Read bandwidth, bytes/s.
+    pub read_bytes_s: f64,
+    /// Write bandwidth, bytes/s.
+    pub write_bytes_s: f64,
+    /// Read latency, ns.
+    pub read_latency_ns: f64,
+    /// Write latency, ns.
+    pub write_latency_ns: f64,
+    /// The nodes whose CPUs (or devices) these figures are for.
+    #[serde(default)]
+    pub initiators: Vec<NodeId>,
+}
+
+impl Machine {
+    /// The running machine, from `/sys` and `/proc`.
+    ///
+    /// # Errors
+    /// When the kernel's files are missing or make no sense.
+    pub fn detect() -> Result<Machine, MachineError> {
+        Machine::from_sysfs(Path::new("/"))
+    }
+
+    /// The machine whose `sys` and `proc` directories lie below `root`.
+    ///
+    /// # Errors
+    /// When those files are missing or make no sense.
+    pub fn from_sysfs(root: &Path) -> Result<Machine, MachineError> {
+        sysfs::read_machine(root)
+    }
+
+    /// The machine a TOML text describes; `origin` names it in errors.
+    ///
+    /// Emulated nodes that name no CPUs have none yet: see [`Machine::stand_on_cpus`].
+    ///
+    /// # Errors
+    /// When the text is not TOML, has unknown keys, or says something impossible.
+    pub fn from_toml(text: &str, origin: &Path) -> Result<Machine, MachineError> {
+        file::parse(text, origin)
+    }
+
+    /// The machine a TOML file describes, standing on the CPUs of the running machine.
+    ///
+    /// # Errors
+    /// As [`Machine::from_toml`], and when the file cannot be read.
+    pub fn from_file(path: &Path) -> Result<Machine, MachineError> {
+        Machine::from_toml(&file::read(path)?, path)?.standing_below(Path::new("/"))
+    }
+
+    /// A profile that ships with Egeria, standing on the CPUs of the running machine.
+    ///
+    /// # Errors
+    /// When there is no profile of that name.
+    pub fn profile(name: &str) -> Result<Machine, MachineError> {
+        profile::load(name)?.standing_below(Path::new("/"))
+    }
+
+    /// The names [`Machine::profile`] knows.
+    pub fn profile_names() -> &'static [&'static str] {
+        profile::NAMES
+    }
+
+    /// What `--machine` and `--sysfs-root` mean: no `spec` is the machine below `sysfs_root`
+    /// (default `/`); else `spec` is a profile's name, else the path of a TOML file.
+    ///
+    /// # Errors
+    /// Those of the source chosen.
+    pub fn resolve(spec: Option<&str>, sysfs_root: Option<&Path>) -> Result<Machine, MachineError> {
+        let root = sysfs_root.unwrap_or(Path::new("/"));
+        match spec {
+            None => Machine::from_sysfs(root),
+            Some(name) if profile::NAMES.contains(&name) => {
+                profile::load(name)?.standing_below(root)
+            }
+            Some(spec) => {
+                let path = Path::new(spec);
+                let looks_like_a_path = spec.contains(['/', '.']) || path.exists();
+                if !looks_like_a_path {
+                    return Err(profile::unknown(spec));
+                }
+                Machine::from_toml(&file::read(path)?, path)?.standing_below(root)
+            }
+        }
+    }
+
+    /// Gives emulated nodes that name no CPUs the `online` ones: the CPU at position `i` goes to
+    /// node `i mod nodes`, and with fewer CPUs than nodes, node `k` stands on CPU `k mod CPUs`.
+    /// A machine where any node names CPUs, or that is not emulated, stays as it is.
+    #[must_use]
+    pub fn stand_on_cpus(mut self, online: &[CpuId]) -> Machine {
+        let count = self.nodes.len();
+        if self.emulated.is_none()
+            || online.is_empty()
+            || self.nodes.iter().any(|node| !node.cpus.is_empty())
+        {
+            return self;
+        }
+        for (index, node) in self.nodes.iter_mut().enumerate() {
+            node.cpus = online.iter().copied().skip(index).step_by(count).collect();
+            if node.cpus.is_empty() {
+                node.cpus = vec![online[index % online.len()]];
+            }
+        }
+        self
+    }
+
+    fn standing_below(self, root: &Path) -> Result<Machine, MachineError> {
+        if self.emulated.is_none() {
+            return Ok(self);
+        }
+        let online = sysfs::online_cpus(root)?;
+        Ok(self.stand_on_cpus(&online))
+    }
+
+    /// Position of a node in `nodes`, `distances` and the emulated nodes.
+    pub fn index_of(&self, id: NodeId) -> Option<usize> {
+        self.nodes.iter().position(|node| node.id == id)
+    }
+
+    /// The node with this id.
+    pub fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.id == id)
+    }
+
+    /// The node a CPU belongs to (the first, when emulated nodes share a CPU).
+    pub fn node_of_cpu(&self, cpu: CpuId) -> Option<NodeId> {
+        let node = self
+            .nodes
+            .iter()
+            .find(|node| node.cpus.binary_search(&cpu).is_ok())?;
+        Some(node.id)
+    }
+
+    /// Distance from one node to another as the kernel or the file gives it.
+    pub fn distance(&self, from: NodeId, to: NodeId) -> Option<u32> {
+        let (from, to) = (self.index_of(from)?, self.index_of(to)?);
+        self.distances.get(from)?.get(to).copied()
+    }
+
+    /// Whether the nodes are declared rather than real.
+    pub fn is_emulated(&self) -> bool {
+        self.emulated.is_some()
+    }
+
+    /// The declaration of an emulated node.
+    pub fn emulated_node(&self, id: NodeId) -> Option<&EmulatedNode> {
+        self.emulated.as_ref()?.nodes.get(self.index_of(id)?)
+    }
+
+    /// The machine as a TOML machine file ([`file`]) that reads back as the same machine.
+    pub fn to_toml(&self) -> String {
+        file::write(self)
+    }
+}
