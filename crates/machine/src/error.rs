@@ -27,7 +27,7 @@ pub enum MachineError {
     },
     /// A machine file is not TOML, or has keys or types that machine files do not have.
     #[error(
-        "{}: line {line}: {problem}; see the machine file format in `egeria machine --help`",
+        "{}: line {line}: {problem}; correct that line",
         origin.display()
     )]
     Syntax {
