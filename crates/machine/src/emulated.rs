@@ -37,7 +37,8 @@
 //! Between two points of a curve the factor is interpolated linearly; before the first and
 //! beyond the last point it stays what it is there.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Whether an access reads or writes the medium.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -88,8 +89,10 @@ pub struct EmulatedNode {
     /// Share of the medium's write bandwidth left for accesses from other nodes, in (0, 1].
     pub remote_write_bandwidth_factor: f64,
     /// Share of `read_bytes_s` left with so many threads at once: (threads, factor), ascending.
+    #[serde(deserialize_with = "points")]
     pub read_curve: Vec<(u32, f64)>,
     /// Share of `write_bytes_s` left with so many threads at once: (threads, factor), ascending.
+    #[serde(deserialize_with = "points")]
     pub write_curve: Vec<(u32, f64)>,
 }
 
@@ -175,6 +178,20 @@ impl EmulatedNode {
             (true, AccessKind::Write) => self.remote_write_bandwidth_factor,
         }
     }
+}
+
+/// Points of exactly two numbers; a plain tuple would let a third pass unnoticed.
+fn points<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(u32, f64)>, D::Error> {
+    let points = Vec::<Vec<f64>>::deserialize(deserializer)?;
+    let point = |numbers: Vec<f64>| match numbers[..] {
+        [threads, factor] if threads.fract() == 0.0 && threads.abs() <= f64::from(u32::MAX) => {
+            Ok((threads.max(0.0) as u32, factor))
+        }
+        _ => Err(D::Error::custom(
+            "a curve's points are [threads, factor], threads whole",
+        )),
+    };
+    points.into_iter().map(point).collect()
 }
 
 /// The factor of a curve at a number of threads; 1 when the curve is empty.

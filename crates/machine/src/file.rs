@@ -14,10 +14,8 @@
 //!
 //!     [[nodes]]
 //!     id = 0                             # ascending
-//!     cpus = "0-3"                       # real CPUs; emulated nodes may all leave it out, then
-//!                                        # online CPU i belongs to node i mod nodes
-//!     memory_bytes = 64_000_000_000      # optional, as are free_bytes,
-//!                                        # [nodes.bandwidth] and [[nodes.persistent_regions]]
+//!     cpus = "0-3"                       # real CPUs; see below
+//!     memory_bytes = 64_000_000_000      # optional
 //!     [nodes.emulated]                   # the meaning of each: EmulatedNode
 //!     cores = 4
 //!     dimms = 1
@@ -57,6 +55,8 @@
 //! # Ok::<(), egeria_machine::MachineError>(())
 //! ```
 //!
+//! Emulated nodes may all leave `cpus` out: online CPU `i` then belongs to node `i mod nodes`.
+//! A node may also have `free_bytes`, `[nodes.bandwidth]` and `[[nodes.persistent_regions]]`.
 //! A real machine's `[nodes.bandwidth]` has `read_bytes_s`, `write_bytes_s`, `read_latency_ns`,
 //! `write_latency_ns` and `initiators` (node numbers); a `[[nodes.persistent_regions]]` has
 //! `name`, `kind` (`nvdimm`, `dax`, `cxl`), `bytes`, and perhaps `persistence_domain` and

@@ -4,7 +4,7 @@
 //! between them. It comes from one of three places, see [`Machine::resolve`]:
 //!
 //! * **sysfs** below a replaceable root ([`Machine::detect`], [`Machine::from_sysfs`]);
-//! * a **TOML machine file** ([`Machine::from_file`]; the format is described in [`file`]);
+//! * a **TOML machine file** ([`Machine::from_file`]; the format is described in [`mod@file`]);
 //! * a named **profile** that ships with Egeria ([`Machine::profile`]).
 //!
 //! A file or profile may declare *emulated* nodes ([`EmulatedMachine`]); then the media layer

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{EmulatedMachine, EmulatedNode, MachineError, file, profile, sysfs};
+use crate::{EmulatedMachine, EmulatedNode, MachineError, file, format_cpu_list, profile, sysfs};
 
 /// Most nodes a machine may have.
 pub const MAX_NODES: usize = 64;
@@ -221,7 +221,21 @@ impl Machine {
             return Ok(self);
         }
         let online = sysfs::online_cpus(root)?;
-        Ok(self.stand_on_cpus(&online))
+        Ok(self.stand_on_cpus(&online).warned_of_offline_cpus(&online))
+    }
+
+    fn warned_of_offline_cpus(mut self, online: &[CpuId]) -> Machine {
+        for node in &self.nodes {
+            let is_offline = |cpu: &CpuId| online.binary_search(cpu).is_err();
+            let offline: Vec<CpuId> = node.cpus.iter().copied().filter(is_offline).collect();
+            if !offline.is_empty() {
+                let (id, list) = (node.id.0, format_cpu_list(&offline));
+                let mend = "change cpus in the machine file";
+                let warning = format!("node {id} names CPUs that are not online: {list}; {mend}");
+                self.warnings.push(warning);
+            }
+        }
+        self
     }
 
     /// Position of a node in `nodes`, `distances` and the emulated nodes.
@@ -259,7 +273,7 @@ impl Machine {
         self.emulated.as_ref()?.nodes.get(self.index_of(id)?)
     }
 
-    /// The machine as a TOML machine file ([`file`]) that reads back as the same machine.
+    /// The machine as a TOML machine file ([`mod@file`]) that reads back as the same machine.
     pub fn to_toml(&self) -> String {
         file::write(self)
     }
