@@ -8,11 +8,12 @@
 //! not known here.
 
 mod address;
-mod cpu;
 mod create;
 mod error;
+pub mod guard;
 mod map;
 mod pool;
+pub mod recorder;
 
 pub use address::{
     BLOCK_BYTES, BlockNumber, CACHE_LINE_BYTES, HUGE_PAGE_BYTES, PoolIndex, PoolOffset,

@@ -1,25 +1,34 @@
 //! A mapped pool: bounds-checked loads, stores, copies, flushes and fences.
 
-use std::arch::asm;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::address::{BLOCK_BYTES, CACHE_LINE_BYTES, PoolOffset};
-use crate::cpu::{self, FlushInstruction};
 use crate::create;
 use crate::error::{AccessFault, MediaError, Result};
+use crate::guard::routines::{self, Routines};
 use crate::map::{self, Access, Mapping, Persistence};
+use crate::recorder::Attachment;
 
 /// One pool, mapped into this process.
 ///
 /// Other processes and threads store to the same memory at any time, so no Rust
-/// reference to it is ever made; all access goes through the methods here.
+/// reference to it is ever made; all access goes through the methods here, and
+/// those through the guarded routines (see [`crate::guard`]).
 pub struct Pool {
     base: *mut u8,
     bytes: u64,
+    routines: Routines,
+    /// 0 unless a recorder is attached: the one branch that recording costs when off.
+    hooks: AtomicU8,
     access: Access,
+    attachment: Attachment,
     mapping: Mapping,
     path: PathBuf,
+    /// What must live as long as the mapping.
+    _backing: Option<Arc<File>>,
 }
 
 // SAFETY: the mapping is shared memory that is only touched through raw pointers
@@ -49,7 +58,7 @@ impl Pool {
     /// file description alive, and with it every OFD lock the caller took on it.
     pub fn open_with_file(file: File, path: &Path, access: Access) -> Result<Pool> {
         let mapping = map::map_file(&file, path, access)?;
-        Ok(Pool::from_mapping(mapping, path, access))
+        Ok(Pool::from_mapping(mapping, path, access, None))
     }
 
     /// A pool in memory of this process only (and children it forks).
@@ -59,19 +68,28 @@ impl Pool {
     pub fn anonymous(bytes: u64) -> Pool {
         assert!(
             bytes > 0 && bytes.is_multiple_of(BLOCK_BYTES),
-            "whole blocks, please"
+            "a pool is whole blocks"
         );
         let mapping = map::map_anonymous(bytes).expect("no memory for an anonymous pool");
-        Pool::from_mapping(mapping, Path::new("(memory)"), Access::ReadWrite)
+        Pool::from_mapping(mapping, Path::new("(memory)"), Access::ReadWrite, None)
     }
 
-    fn from_mapping(mapping: Mapping, path: &Path, access: Access) -> Pool {
+    pub(crate) fn from_mapping(
+        mapping: Mapping,
+        path: &Path,
+        access: Access,
+        backing: Option<Arc<File>>,
+    ) -> Pool {
         Pool {
             base: mapping.base,
             bytes: mapping.bytes,
+            routines: routines::routines(),
+            hooks: AtomicU8::new(0),
             access,
+            attachment: Attachment::default(),
             mapping,
             path: path.to_owned(),
+            _backing: backing,
         }
     }
 
@@ -109,40 +127,36 @@ impl Pool {
         self.base
     }
 
-    /// Loads an aligned word; what other threads stored before it is visible too.
+    /// Loads an aligned word; what was stored before it in program order is visible too.
     #[inline]
     pub fn load_u64(&self, at: PoolOffset) -> Result<u64> {
         self.check_word(at)?;
-        // SAFETY: inside the mapping and aligned.
-        Ok(unsafe {
-            (*self
-                .base
-                .add(at.0 as usize)
-                .cast::<std::sync::atomic::AtomicU64>())
-            .load(std::sync::atomic::Ordering::Acquire)
-        })
+        // SAFETY: inside the mapping. x86-64 loads are acquire, and the call is opaque.
+        let loaded = unsafe { routines::egeria_media_guard_load(self.address(at)) };
+        if loaded.fault == 0 {
+            Ok(loaded.value)
+        } else {
+            Err(fault(at))
+        }
     }
 
     /// Copies bytes out of the pool.
     #[inline]
     pub fn read_bytes(&self, at: PoolOffset, into: &mut [u8]) -> Result<()> {
         self.check(at, into.len() as u64)?;
-        // SAFETY: inside the mapping; the slice is valid.
-        unsafe {
-            std::ptr::copy_nonoverlapping(
-                self.base.add(at.0 as usize),
-                into.as_mut_ptr(),
-                into.len(),
-            )
-        };
-        Ok(())
+        // SAFETY: inside the mapping; the slice is valid and, being a unique borrow, elsewhere.
+        match unsafe { self.copy(into.as_mut_ptr(), self.address(at), into.len()) } {
+            0 => Ok(()),
+            _ => Err(fault(at)),
+        }
     }
 
-    /// Copies bytes out of the pool to memory of unknown quality.
+    /// Copies bytes out of the pool to memory of unknown quality. On a fault,
+    /// part of the bytes may have been copied.
     ///
     /// # Safety
     /// `destination` may be invalid (that answers [`AccessFault::Caller`]), but if it
-    /// is mapped, the caller must own those bytes.
+    /// is mapped, those bytes must be the caller's to overwrite.
     #[inline]
     pub unsafe fn copy_out(
         &self,
@@ -150,14 +164,18 @@ impl Pool {
         destination: *mut u8,
         bytes: usize,
     ) -> Result<(), AccessFault> {
-        self.check(at, bytes as u64)
-            .map_err(|_| AccessFault::Pool)?;
-        // SAFETY: inside the mapping; destination by contract.
-        unsafe { std::ptr::copy(self.base.add(at.0 as usize), destination, bytes) };
-        Ok(())
+        if !self.contains(at, bytes as u64) {
+            return Err(AccessFault::Pool);
+        }
+        // SAFETY: inside the mapping; the destination by contract.
+        match unsafe { self.copy(destination, self.address(at), bytes) } {
+            0 => Ok(()),
+            address => Err(self.whose(address)),
+        }
     }
 
-    /// Copies bytes of unknown quality into the pool; durable after the next [`Pool::fence`].
+    /// Copies bytes of unknown quality into the pool; durable after the next
+    /// [`Pool::fence`] of this thread. On a fault, part of the bytes may have been stored.
     ///
     /// # Safety
     /// `source` may be invalid (that answers [`AccessFault::Caller`]), but if it is
@@ -169,81 +187,73 @@ impl Pool {
         source: *const u8,
         bytes: usize,
     ) -> Result<(), AccessFault> {
-        self.check_store(at, bytes as u64)
-            .map_err(|_| AccessFault::Pool)?;
-        // SAFETY: inside the mapping; source by contract.
-        unsafe { std::ptr::copy(source, self.base.add(at.0 as usize), bytes) };
-        self.flush(at, bytes as u64);
-        Ok(())
+        if !self.contains(at, bytes as u64) || self.is_read_only() {
+            return Err(AccessFault::Pool);
+        }
+        if self.is_hooked() {
+            // SAFETY: the source by contract.
+            return self.recorded(at, bytes, true, || unsafe {
+                self.stream_in(at, source, bytes)
+            });
+        }
+        // SAFETY: the source by contract.
+        unsafe { self.stream_in(at, source, bytes) }
     }
 
-    /// Stores zeros; durable after the next [`Pool::fence`].
+    /// Stores zeros; durable after the next [`Pool::fence`] of this thread.
     pub fn zero(&self, at: PoolOffset, bytes: usize) -> Result<(), AccessFault> {
-        self.check_store(at, bytes as u64)
-            .map_err(|_| AccessFault::Pool)?;
-        // SAFETY: inside the mapping.
-        unsafe { std::ptr::write_bytes(self.base.add(at.0 as usize), 0, bytes) };
-        self.flush(at, bytes as u64);
-        Ok(())
+        if !self.contains(at, bytes as u64) || self.is_read_only() {
+            return Err(AccessFault::Pool);
+        }
+        if self.is_hooked() {
+            return self.recorded(at, bytes, true, || self.stream_zeros(at, bytes));
+        }
+        self.stream_zeros(at, bytes)
     }
 
     /// Stores an aligned word, visible after all earlier stores; durable only after flush + fence.
     #[inline]
     pub fn store_u64(&self, at: PoolOffset, value: u64) -> Result<()> {
         self.check_word(at)?;
-        self.check_store(at, 8)?;
-        // SAFETY: inside the mapping and aligned.
-        unsafe {
-            (*self
-                .base
-                .add(at.0 as usize)
-                .cast::<std::sync::atomic::AtomicU64>())
-            .store(value, std::sync::atomic::Ordering::Release)
-        };
-        Ok(())
+        self.check_writable(at)?;
+        if self.is_hooked() {
+            return self.recorded(at, 8, false, || self.store_word(at, value));
+        }
+        self.store_word(at, value)
     }
 
     /// Stores bytes; durable only after flush + fence.
     #[inline]
     pub fn write_bytes(&self, at: PoolOffset, from: &[u8]) -> Result<()> {
-        self.check_store(at, from.len() as u64)?;
-        // SAFETY: inside the mapping; the slice is valid.
-        unsafe {
-            std::ptr::copy_nonoverlapping(from.as_ptr(), self.base.add(at.0 as usize), from.len())
-        };
-        Ok(())
+        self.check(at, from.len() as u64)?;
+        self.check_writable(at)?;
+        if self.is_hooked() {
+            return self.recorded(at, from.len(), false, || self.store_bytes(at, from));
+        }
+        self.store_bytes(at, from)
     }
 
-    /// Writes back every cache line the range touches; durable after the next [`Pool::fence`].
-    /// Parts outside the pool are ignored.
+    /// Writes back every cache line the range touches; durable after the next
+    /// [`Pool::fence`] of this thread. Parts outside the pool are ignored.
     #[inline]
     pub fn flush(&self, at: PoolOffset, bytes: u64) {
         let end = at.0.saturating_add(bytes).min(self.bytes);
-        let mut line = at.0 & !(CACHE_LINE_BYTES - 1);
-        while line < end {
-            // SAFETY: inside the mapping.
-            unsafe {
-                let address = self.base.add(line as usize);
-                match cpu::flush_instruction() {
-                    FlushInstruction::Clwb => {
-                        asm!("clwb [{}]", in(reg) address, options(nostack, preserves_flags))
-                    }
-                    FlushInstruction::ClflushOpt => {
-                        asm!("clflushopt [{}]", in(reg) address, options(nostack, preserves_flags))
-                    }
-                    FlushInstruction::Clflush => {
-                        asm!("clflush [{}]", in(reg) address, options(nostack, preserves_flags))
-                    }
-                }
-            }
-            line += CACHE_LINE_BYTES;
+        if at.0 >= end {
+            return;
         }
+        if self.is_hooked() {
+            self.attachment.flushed(at, end - at.0);
+        }
+        self.flush_lines(at, end - at.0);
     }
 
-    /// Makes everything this thread flushed before durable.
+    /// Makes everything this thread flushed before, in any pool, durable.
     #[inline]
     pub fn fence(&self) {
-        cpu::store_fence();
+        routines::store_fence();
+        if self.is_hooked() {
+            self.attachment.fenced();
+        }
     }
 
     /// Stores an aligned word and makes it durable: the commit.
@@ -255,9 +265,169 @@ impl Pool {
         Ok(())
     }
 
+    pub(crate) fn attachment(&self) -> &Attachment {
+        &self.attachment
+    }
+
+    pub(crate) fn set_hooked(&self, hooked: bool) {
+        self.hooks.store(u8::from(hooked), Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn is_hooked(&self) -> bool {
+        self.hooks.load(Ordering::Relaxed) != 0
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn recorded<E>(
+        &self,
+        at: PoolOffset,
+        bytes: usize,
+        flushes: bool,
+        store: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.attachment.stored(self, at, bytes, flushes, store)
+    }
+
+    /// `at` is inside the pool or one past its end.
+    #[inline(always)]
+    fn address(&self, at: PoolOffset) -> *mut u8 {
+        // SAFETY: every caller has checked the bounds.
+        unsafe { self.base.add(at.0 as usize) }
+    }
+
+    /// # Safety
+    /// The side in the pool was checked; the other is the caller's or invalid.
+    #[inline(always)]
+    unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> usize {
+        let large = bytes >= self.routines.string_bytes;
+        let copy = if large {
+            self.routines.copy_large
+        } else {
+            self.routines.copy
+        };
+        // SAFETY: by contract; invalid memory becomes an answer.
+        unsafe { copy(to, from, bytes) }
+    }
+
+    fn store_word(&self, at: PoolOffset, value: u64) -> Result<()> {
+        // SAFETY: inside the mapping. x86-64 stores are release, and the call is opaque.
+        match unsafe { routines::egeria_media_guard_store(self.address(at), value) } {
+            0 => Ok(()),
+            _ => Err(fault(at)),
+        }
+    }
+
+    fn store_bytes(&self, at: PoolOffset, from: &[u8]) -> Result<()> {
+        // SAFETY: inside the mapping; the slice is valid.
+        match unsafe { self.copy(self.address(at), from.as_ptr(), from.len()) } {
+            0 => Ok(()),
+            _ => Err(fault(at)),
+        }
+    }
+
+    /// Whole lines past the cache; the unaligned head and tail through it, flushed.
+    ///
+    /// # Safety
+    /// As [`Pool::copy_in`]; the bounds were checked.
+    #[inline]
+    unsafe fn stream_in(
+        &self,
+        at: PoolOffset,
+        source: *const u8,
+        bytes: usize,
+    ) -> Result<(), AccessFault> {
+        let (head, lines, tail) = split(at, bytes);
+        let to = self.address(at);
+        // SAFETY: by contract; the parts make up the whole.
+        let fault = unsafe {
+            let mut fault = 0;
+            if head > 0 {
+                fault = self.edge_in(to, source, head);
+            }
+            if lines > 0 && fault == 0 {
+                fault = (self.routines.stream)(to.add(head), source.add(head), lines);
+            }
+            if tail > 0 && fault == 0 {
+                fault = self.edge_in(to.add(head + lines), source.add(head + lines), tail);
+            }
+            fault
+        };
+        if fault == 0 {
+            Ok(())
+        } else {
+            Err(self.whose(fault))
+        }
+    }
+
+    /// Part of a line, at the beginning or end of a range.
+    ///
+    /// # Safety
+    /// As [`Pool::copy_in`]; the bounds were checked.
+    unsafe fn edge_in(&self, to: *mut u8, from: *const u8, bytes: usize) -> usize {
+        // SAFETY: by contract.
+        let fault = unsafe { (self.routines.copy)(to, from, bytes) };
+        self.flush_lines(PoolOffset(to as u64 - self.base as u64), bytes as u64);
+        fault
+    }
+
+    fn stream_zeros(&self, at: PoolOffset, bytes: usize) -> Result<(), AccessFault> {
+        let (head, lines, tail) = split(at, bytes);
+        let edge = |at: PoolOffset, bytes: usize| {
+            // SAFETY: inside the mapping.
+            let fault = unsafe { routines::egeria_media_guard_zero(self.address(at), bytes) };
+            self.flush_lines(at, bytes as u64);
+            fault
+        };
+        let mut fault = if head > 0 { edge(at, head) } else { 0 };
+        if lines > 0 && fault == 0 {
+            let body = self.address(at + head as u64);
+            // SAFETY: inside the mapping, whole lines.
+            fault = unsafe { routines::egeria_media_guard_zero_stream(body, lines) };
+        }
+        if tail > 0 && fault == 0 {
+            fault = edge(at + (head + lines) as u64, tail);
+        }
+        if fault == 0 {
+            Ok(())
+        } else {
+            Err(AccessFault::Pool)
+        }
+    }
+
+    /// The range lies inside the pool. Memory that is gone has nothing to write back.
+    #[inline]
+    fn flush_lines(&self, at: PoolOffset, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        let first = at.0 / CACHE_LINE_BYTES;
+        let last = (at.0 + bytes - 1) / CACHE_LINE_BYTES;
+        let line = self.address(PoolOffset(first * CACHE_LINE_BYTES));
+        // SAFETY: the lines lie inside the mapping, which is whole pages.
+        unsafe { (self.routines.flush)(line, (last - first + 1) as usize) };
+    }
+
+    /// Whose memory a faulting address is.
+    #[cold]
+    fn whose(&self, address: usize) -> AccessFault {
+        let inside = (address as u64).wrapping_sub(self.base as u64) < self.bytes;
+        if inside {
+            AccessFault::Pool
+        } else {
+            AccessFault::Caller
+        }
+    }
+
+    #[inline(always)]
+    fn contains(&self, at: PoolOffset, bytes: u64) -> bool {
+        at.0 <= self.bytes && bytes <= self.bytes - at.0
+    }
+
     #[inline]
     fn check(&self, at: PoolOffset, bytes: u64) -> Result<()> {
-        if at.0 <= self.bytes && bytes <= self.bytes - at.0 {
+        if self.contains(at, bytes) {
             return Ok(());
         }
         Err(MediaError::OutOfBounds {
@@ -278,12 +448,25 @@ impl Pool {
     }
 
     #[inline]
-    fn check_store(&self, at: PoolOffset, bytes: u64) -> Result<()> {
-        self.check(at, bytes)?;
+    fn check_writable(&self, at: PoolOffset) -> Result<()> {
         if self.is_read_only() {
             Err(MediaError::ReadOnly { offset: at.0 })
         } else {
             Ok(())
         }
     }
+}
+
+#[cold]
+fn fault(at: PoolOffset) -> MediaError {
+    MediaError::Fault { offset: at.0 }
+}
+
+/// Bytes before the first whole line, of whole lines, and after them.
+#[inline]
+fn split(at: PoolOffset, bytes: usize) -> (usize, usize, usize) {
+    let line = CACHE_LINE_BYTES as usize;
+    let head = (at.0.wrapping_neg() as usize % line).min(bytes);
+    let lines = (bytes - head) / line * line;
+    (head, lines, bytes - head - lines)
 }

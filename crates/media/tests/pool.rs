@@ -130,10 +130,8 @@ fn a_read_only_pool_refuses_every_store() {
     ));
     assert_eq!(pool.zero(PoolOffset(0), 8), Err(AccessFault::Pool));
     // SAFETY: the source is valid.
-    assert_eq!(
-        unsafe { pool.copy_in(PoolOffset(0), b"x".as_ptr(), 1) },
-        Err(AccessFault::Pool)
-    );
+    let refused = unsafe { pool.copy_in(PoolOffset(0), b"x".as_ptr(), 1) };
+    assert_eq!(refused, Err(AccessFault::Pool));
     assert_eq!(pool.load_u64(PoolOffset(0)).unwrap(), 0);
 }
 

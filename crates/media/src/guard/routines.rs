@@ -1,0 +1,491 @@
+//! The only instructions that touch pool memory or a caller's buffer.
+//!
+//! All lie between two symbols, use no stack, and answer in `rax`: 0, or the
+//! address that faulted, put there by the signal handler (`super::handle`),
+//! which sends a faulting routine to one of the two ends below. Bytes before the
+//! fault may have been copied.
+
+use std::arch::x86_64::{__cpuid, __cpuid_count};
+use std::arch::{asm, global_asm};
+use std::sync::OnceLock;
+
+/// `copy(destination, source, bytes)`; the ranges may not overlap.
+pub(crate) type Copy = unsafe extern "C" fn(*mut u8, *const u8, usize) -> usize;
+/// `flush(first line, lines)`.
+pub(crate) type Flush = unsafe extern "C" fn(*const u8, usize) -> usize;
+
+/// What [`egeria_media_guard_load`] answers, in `rax` and `rdx`.
+#[repr(C)]
+pub(crate) struct Loaded {
+    pub(crate) fault: usize,
+    pub(crate) value: u64,
+}
+
+// Copies of less than 64 bytes, shared by all widths: overlapping moves from both ends.
+global_asm!(
+    ".pushsection .text.egeria_media_guard,\"ax\",@progbits",
+    ".p2align 6",
+    ".globl egeria_media_guard_start",
+    ".hidden egeria_media_guard_start",
+    "egeria_media_guard_start:",
+    // Where faulting routines are sent; the handler has set rax.
+    ".globl egeria_media_guard_end_sse",
+    ".hidden egeria_media_guard_end_sse",
+    "egeria_media_guard_end_sse:",
+    "ret",
+    ".globl egeria_media_guard_end_avx",
+    ".hidden egeria_media_guard_end_avx",
+    "egeria_media_guard_end_avx:",
+    "vzeroupper",
+    "ret",
+    // load(address) -> (fault, value)
+    ".p2align 4",
+    ".globl egeria_media_guard_load",
+    ".hidden egeria_media_guard_load",
+    "egeria_media_guard_load:",
+    "mov rdx, [rdi]",
+    "xor eax, eax",
+    "ret",
+    // store(address, value)
+    ".p2align 4",
+    ".globl egeria_media_guard_store",
+    ".hidden egeria_media_guard_store",
+    "egeria_media_guard_store:",
+    "mov [rdi], rsi",
+    "xor eax, eax",
+    "ret",
+    // fill with zeros(address, bytes): edges only
+    ".p2align 4",
+    ".globl egeria_media_guard_zero",
+    ".hidden egeria_media_guard_zero",
+    "egeria_media_guard_zero:",
+    "mov rcx, rsi",
+    "xor eax, eax",
+    "rep stosb",
+    "ret",
+    // non-temporal zeros(address, bytes): both multiples of 64, bytes > 0
+    ".p2align 4",
+    ".globl egeria_media_guard_zero_stream",
+    ".hidden egeria_media_guard_zero_stream",
+    "egeria_media_guard_zero_stream:",
+    "pxor xmm0, xmm0",
+    "2:",
+    "movntdq [rdi], xmm0",
+    "movntdq [rdi + 16], xmm0",
+    "movntdq [rdi + 32], xmm0",
+    "movntdq [rdi + 48], xmm0",
+    "add rdi, 64",
+    "sub rsi, 64",
+    "jnz 2b",
+    "xor eax, eax",
+    "ret",
+    // the three flushes(first line, lines), lines > 0
+    ".p2align 4",
+    ".globl egeria_media_guard_clwb",
+    ".hidden egeria_media_guard_clwb",
+    "egeria_media_guard_clwb:",
+    "clwb [rdi]",
+    "add rdi, 64",
+    "dec rsi",
+    "jnz egeria_media_guard_clwb",
+    "xor eax, eax",
+    "ret",
+    ".p2align 4",
+    ".globl egeria_media_guard_clflushopt",
+    ".hidden egeria_media_guard_clflushopt",
+    "egeria_media_guard_clflushopt:",
+    "clflushopt [rdi]",
+    "add rdi, 64",
+    "dec rsi",
+    "jnz egeria_media_guard_clflushopt",
+    "xor eax, eax",
+    "ret",
+    ".p2align 4",
+    ".globl egeria_media_guard_clflush",
+    ".hidden egeria_media_guard_clflush",
+    "egeria_media_guard_clflush:",
+    "clflush [rdi]",
+    "add rdi, 64",
+    "dec rsi",
+    "jnz egeria_media_guard_clflush",
+    "xor eax, eax",
+    "ret",
+    // copy below 64 bytes: rdi, rsi, rdx
+    ".p2align 4",
+    "egeria_media_guard_copy_small:",
+    "cmp rdx, 32",
+    "jae 5f",
+    "cmp rdx, 16",
+    "jae 4f",
+    "cmp rdx, 8",
+    "jae 3f",
+    "cmp rdx, 4",
+    "jae 2f",
+    "test rdx, rdx",
+    "jz 7f",
+    "movzx eax, byte ptr [rsi]",
+    "cmp rdx, 2",
+    "jb 6f",
+    "movzx ecx, word ptr [rsi + rdx - 2]",
+    "mov [rdi + rdx - 2], cx",
+    "6:",
+    "mov [rdi], al",
+    "7:",
+    "xor eax, eax",
+    "ret",
+    "2:",
+    "mov eax, [rsi]",
+    "mov ecx, [rsi + rdx - 4]",
+    "mov [rdi], eax",
+    "mov [rdi + rdx - 4], ecx",
+    "xor eax, eax",
+    "ret",
+    "3:",
+    "mov rax, [rsi]",
+    "mov rcx, [rsi + rdx - 8]",
+    "mov [rdi], rax",
+    "mov [rdi + rdx - 8], rcx",
+    "xor eax, eax",
+    "ret",
+    "4:",
+    "movdqu xmm0, [rsi]",
+    "movdqu xmm1, [rsi + rdx - 16]",
+    "movdqu [rdi], xmm0",
+    "movdqu [rdi + rdx - 16], xmm1",
+    "xor eax, eax",
+    "ret",
+    "5:",
+    "movdqu xmm0, [rsi]",
+    "movdqu xmm1, [rsi + 16]",
+    "movdqu xmm2, [rsi + rdx - 32]",
+    "movdqu xmm3, [rsi + rdx - 16]",
+    "movdqu [rdi], xmm0",
+    "movdqu [rdi + 16], xmm1",
+    "movdqu [rdi + rdx - 32], xmm2",
+    "movdqu [rdi + rdx - 16], xmm3",
+    "xor eax, eax",
+    "ret",
+    // copy by the CPU's own string instruction
+    ".p2align 4",
+    ".globl egeria_media_guard_copy_string",
+    ".hidden egeria_media_guard_copy_string",
+    "egeria_media_guard_copy_string:",
+    "cmp rdx, 64",
+    "jb egeria_media_guard_copy_small",
+    "mov rcx, rdx",
+    "rep movsb",
+    "xor eax, eax",
+    "ret",
+    // non-temporal copy in steps of 16: destination and bytes multiples of 64, bytes > 0
+    ".p2align 4",
+    ".globl egeria_media_guard_stream_sse",
+    ".hidden egeria_media_guard_stream_sse",
+    "egeria_media_guard_stream_sse:",
+    "movdqu xmm0, [rsi]",
+    "movdqu xmm1, [rsi + 16]",
+    "movdqu xmm2, [rsi + 32]",
+    "movdqu xmm3, [rsi + 48]",
+    "movntdq [rdi], xmm0",
+    "movntdq [rdi + 16], xmm1",
+    "movntdq [rdi + 32], xmm2",
+    "movntdq [rdi + 48], xmm3",
+    "add rsi, 64",
+    "add rdi, 64",
+    "sub rdx, 64",
+    "jnz egeria_media_guard_stream_sse",
+    "xor eax, eax",
+    "ret",
+    // From here on routines that leave the upper halves of vector registers dirty.
+    ".globl egeria_media_guard_avx",
+    ".hidden egeria_media_guard_avx",
+    ".p2align 6",
+    "egeria_media_guard_avx:",
+    // copy in steps of 32
+    ".globl egeria_media_guard_copy_avx2",
+    ".hidden egeria_media_guard_copy_avx2",
+    "egeria_media_guard_copy_avx2:",
+    "cmp rdx, 64",
+    "jb egeria_media_guard_copy_small",
+    // One unaligned step, then destinations are aligned: no store crosses a line.
+    "vmovdqu ymm0, [rsi]",
+    "vmovdqu [rdi], ymm0",
+    "mov rax, rdi",
+    "and eax, 31",
+    "sub rax, 32",
+    "add rdx, rax",
+    "sub rdi, rax",
+    "sub rsi, rax",
+    "sub rdx, 128",
+    "jb 3f",
+    ".p2align 5",
+    "2:",
+    "vmovdqu ymm0, [rsi]",
+    "vmovdqu ymm1, [rsi + 32]",
+    "vmovdqu ymm2, [rsi + 64]",
+    "vmovdqu ymm3, [rsi + 96]",
+    "vmovdqa [rdi], ymm0",
+    "vmovdqa [rdi + 32], ymm1",
+    "vmovdqa [rdi + 64], ymm2",
+    "vmovdqa [rdi + 96], ymm3",
+    "sub rsi, -128",
+    "sub rdi, -128",
+    "sub rdx, 128",
+    "jae 2b",
+    "3:",
+    "add rdx, 96",
+    "js 5f",
+    "4:",
+    "vmovdqu ymm0, [rsi]",
+    "vmovdqa [rdi], ymm0",
+    "add rsi, 32",
+    "add rdi, 32",
+    "sub rdx, 32",
+    "jae 4b",
+    "5:",
+    // -32..-1 means 0..31 bytes are left: the last 32 again, overlapping.
+    "vmovdqu ymm0, [rsi + rdx]",
+    "vmovdqu [rdi + rdx], ymm0",
+    "vzeroupper",
+    "xor eax, eax",
+    "ret",
+    // copy in steps of 64
+    ".p2align 6",
+    ".globl egeria_media_guard_copy_avx512",
+    ".hidden egeria_media_guard_copy_avx512",
+    "egeria_media_guard_copy_avx512:",
+    "cmp rdx, 64",
+    "jb egeria_media_guard_copy_small",
+    "vmovdqu64 zmm16, [rsi]",
+    "cmp rdx, 128",
+    "ja 6f",
+    "vmovdqu64 zmm17, [rsi + rdx - 64]",
+    "vmovdqu64 [rdi], zmm16",
+    "vmovdqu64 [rdi + rdx - 64], zmm17",
+    "xor eax, eax",
+    "ret",
+    "6:",
+    "vmovdqu64 [rdi], zmm16",
+    "mov rax, rdi",
+    "and eax, 63",
+    "sub rax, 64",
+    "add rdx, rax",
+    "sub rdi, rax",
+    "sub rsi, rax",
+    "sub rdx, 256",
+    "jb 3f",
+    ".p2align 5",
+    "2:",
+    "vmovdqu64 zmm16, [rsi]",
+    "vmovdqu64 zmm17, [rsi + 64]",
+    "vmovdqu64 zmm18, [rsi + 128]",
+    "vmovdqu64 zmm19, [rsi + 192]",
+    "vmovdqa64 [rdi], zmm16",
+    "vmovdqa64 [rdi + 64], zmm17",
+    "vmovdqa64 [rdi + 128], zmm18",
+    "vmovdqa64 [rdi + 192], zmm19",
+    "add rsi, 256",
+    "add rdi, 256",
+    "sub rdx, 256",
+    "jae 2b",
+    "3:",
+    "add rdx, 192",
+    "js 5f",
+    "4:",
+    "vmovdqu64 zmm16, [rsi]",
+    "vmovdqa64 [rdi], zmm16",
+    "add rsi, 64",
+    "add rdi, 64",
+    "sub rdx, 64",
+    "jae 4b",
+    "5:",
+    "vmovdqu64 zmm16, [rsi + rdx]",
+    "vmovdqu64 [rdi + rdx], zmm16",
+    "xor eax, eax",
+    "ret",
+    // non-temporal copies, as egeria_media_guard_stream_sse
+    ".p2align 5",
+    ".globl egeria_media_guard_stream_avx2",
+    ".hidden egeria_media_guard_stream_avx2",
+    "egeria_media_guard_stream_avx2:",
+    "vmovdqu ymm0, [rsi]",
+    "vmovdqu ymm1, [rsi + 32]",
+    "vmovntdq [rdi], ymm0",
+    "vmovntdq [rdi + 32], ymm1",
+    "add rsi, 64",
+    "add rdi, 64",
+    "sub rdx, 64",
+    "jnz egeria_media_guard_stream_avx2",
+    "vzeroupper",
+    "xor eax, eax",
+    "ret",
+    ".p2align 5",
+    ".globl egeria_media_guard_stream_avx512",
+    ".hidden egeria_media_guard_stream_avx512",
+    "egeria_media_guard_stream_avx512:",
+    "vmovdqu64 zmm16, [rsi]",
+    "vmovntdq [rdi], zmm16",
+    "add rsi, 64",
+    "add rdi, 64",
+    "sub rdx, 64",
+    "jnz egeria_media_guard_stream_avx512",
+    "xor eax, eax",
+    "ret",
+    ".globl egeria_media_guard_end",
+    ".hidden egeria_media_guard_end",
+    "egeria_media_guard_end:",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    pub(super) fn egeria_media_guard_start();
+    pub(super) fn egeria_media_guard_avx();
+    pub(super) fn egeria_media_guard_end();
+    pub(super) fn egeria_media_guard_end_sse();
+    pub(super) fn egeria_media_guard_end_avx();
+    pub(crate) fn egeria_media_guard_load(address: *const u8) -> Loaded;
+    pub(crate) fn egeria_media_guard_store(address: *mut u8, value: u64) -> usize;
+    pub(crate) fn egeria_media_guard_zero(address: *mut u8, bytes: usize) -> usize;
+    pub(crate) fn egeria_media_guard_zero_stream(address: *mut u8, bytes: usize) -> usize;
+    fn egeria_media_guard_clwb(line: *const u8, lines: usize) -> usize;
+    fn egeria_media_guard_clflushopt(line: *const u8, lines: usize) -> usize;
+    fn egeria_media_guard_clflush(line: *const u8, lines: usize) -> usize;
+    fn egeria_media_guard_copy_string(to: *mut u8, from: *const u8, bytes: usize) -> usize;
+    fn egeria_media_guard_copy_avx2(to: *mut u8, from: *const u8, bytes: usize) -> usize;
+    fn egeria_media_guard_copy_avx512(to: *mut u8, from: *const u8, bytes: usize) -> usize;
+    fn egeria_media_guard_stream_sse(to: *mut u8, from: *const u8, bytes: usize) -> usize;
+    fn egeria_media_guard_stream_avx2(to: *mut u8, from: *const u8, bytes: usize) -> usize;
+    fn egeria_media_guard_stream_avx512(to: *mut u8, from: *const u8, bytes: usize) -> usize;
+}
+
+/// The routines that suit this CPU.
+#[derive(Clone, Copy)]
+pub(crate) struct Routines {
+    /// Copies less than `string_bytes`.
+    pub(crate) copy: Copy,
+    /// Copies `string_bytes` and more.
+    pub(crate) copy_large: Copy,
+    /// From where on the string instruction is the faster one.
+    pub(crate) string_bytes: usize,
+    /// Non-temporal; destination and bytes multiples of 64, bytes > 0.
+    pub(crate) stream: Copy,
+    /// Writes lines back; lines > 0.
+    pub(crate) flush: Flush,
+}
+
+/// How cache lines are written back here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FlushInstruction {
+    /// Writes back, may keep the line.
+    Clwb,
+    /// Writes back and evicts, unordered.
+    ClflushOpt,
+    /// Writes back and evicts, ordered; every x86-64 CPU has it.
+    Clflush,
+}
+
+/// Chosen once: by what the CPU has, and by measurement where it has several
+/// (vectors beat `rep movsb` below 8 KiB and lose above; non-temporal stores cost
+/// less than ordinary ones plus flushes from one line on).
+pub(crate) fn routines() -> Routines {
+    static CHOSEN: OnceLock<Routines> = OnceLock::new();
+    *CHOSEN.get_or_init(|| {
+        let features = features();
+        // Short fast strings mark the CPUs whose 512-bit moves slow nothing else down.
+        let wide = features.fast_short_strings && is_x86_feature_detected!("avx512f");
+        let (copy, stream): (Copy, Copy) = if wide {
+            (
+                egeria_media_guard_copy_avx512,
+                egeria_media_guard_stream_avx512,
+            )
+        } else if is_x86_feature_detected!("avx2") {
+            (egeria_media_guard_copy_avx2, egeria_media_guard_stream_avx2)
+        } else {
+            (
+                egeria_media_guard_copy_string,
+                egeria_media_guard_stream_sse,
+            )
+        };
+        let (copy_large, string_bytes) = if features.fast_strings {
+            (egeria_media_guard_copy_string as Copy, 8 << 10)
+        } else {
+            (copy, usize::MAX)
+        };
+        let flush = flush_routine(flush_instruction());
+        Routines {
+            copy,
+            copy_large,
+            string_bytes,
+            stream,
+            flush,
+        }
+    })
+}
+
+/// The best flush instruction this CPU has.
+pub fn flush_instruction() -> FlushInstruction {
+    let features = features();
+    if features.clwb {
+        FlushInstruction::Clwb
+    } else if features.clflushopt {
+        FlushInstruction::ClflushOpt
+    } else {
+        FlushInstruction::Clflush
+    }
+}
+
+fn flush_routine(instruction: FlushInstruction) -> Flush {
+    match instruction {
+        FlushInstruction::Clwb => egeria_media_guard_clwb,
+        FlushInstruction::ClflushOpt => egeria_media_guard_clflushopt,
+        FlushInstruction::Clflush => egeria_media_guard_clflush,
+    }
+}
+
+struct Features {
+    clwb: bool,
+    clflushopt: bool,
+    fast_strings: bool,
+    fast_short_strings: bool,
+}
+
+/// Leaf 7 of CPUID, which the standard library does not report in full.
+fn features() -> Features {
+    let leaf = (__cpuid(0).eax >= 7).then(|| __cpuid_count(7, 0));
+    let has = |register: u32, bit: u32| register & (1 << bit) != 0;
+    Features {
+        clwb: leaf.is_some_and(|leaf| has(leaf.ebx, 24)),
+        clflushopt: leaf.is_some_and(|leaf| has(leaf.ebx, 23)),
+        fast_strings: leaf.is_some_and(|leaf| has(leaf.ebx, 9)),
+        fast_short_strings: leaf.is_some_and(|leaf| has(leaf.edx, 4)),
+    }
+}
+
+/// Orders all earlier flushes and non-temporal stores before later stores.
+#[inline]
+pub(crate) fn store_fence() {
+    // SAFETY: sfence has no operands and no effect but ordering.
+    unsafe { asm!("sfence", options(nostack, preserves_flags)) };
+}
+
+/// Every copy, non-temporal copy and flush routine this CPU can run, for tests.
+#[cfg(test)]
+pub(crate) fn all() -> (Vec<Copy>, Vec<Copy>, Vec<Flush>) {
+    let mut copies: Vec<Copy> = vec![egeria_media_guard_copy_string];
+    let mut streams: Vec<Copy> = vec![egeria_media_guard_stream_sse];
+    let mut flushes: Vec<Flush> = vec![egeria_media_guard_clflush];
+    if is_x86_feature_detected!("avx2") {
+        copies.push(egeria_media_guard_copy_avx2);
+        streams.push(egeria_media_guard_stream_avx2);
+    }
+    if is_x86_feature_detected!("avx512f") {
+        copies.push(egeria_media_guard_copy_avx512);
+        streams.push(egeria_media_guard_stream_avx512);
+    }
+    if features().clflushopt {
+        flushes.push(egeria_media_guard_clflushopt);
+    }
+    if features().clwb {
+        flushes.push(egeria_media_guard_clwb);
+    }
+    (copies, streams, flushes)
+}

@@ -1,0 +1,137 @@
+//! Which of the possible crash images to look at: all when few, else a seeded sample.
+
+use std::collections::HashSet;
+use std::fmt;
+
+/// One crash image among the possible ones: for each pending line, in order, how many of
+/// its steps (aligned words stored, see [`super::PendingLine`]) arrived.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Choice(pub Vec<u32>);
+
+impl fmt::Display for Choice {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let steps: Vec<String> = self.0.iter().map(u32::to_string).collect();
+        write!(out, "[{}]", steps.join(" "))
+    }
+}
+
+/// At most `limit` different choices, always beginning with nothing arrived. `ends` holds,
+/// for each line, the steps after which each of its stores is complete.
+///
+/// All combinations when they are at most `limit`; else all that cut no store in two, when
+/// those are, filled up with a sample of the others; else a sample.
+pub(super) fn choose(ends: &[Vec<u32>], seed: u64, limit: usize) -> Vec<Choice> {
+    let whole_stores: Vec<Vec<u32>> = ends
+        .iter()
+        .map(|ends| [0].into_iter().chain(ends.iter().copied()).collect())
+        .collect();
+    let all: Vec<Vec<u32>> = ends
+        .iter()
+        .map(|ends| (0..=ends.last().copied().unwrap_or(0)).collect())
+        .collect();
+    if let Some(choices) = combinations(&all, limit) {
+        return choices;
+    }
+    let mut sample = Sample {
+        seen: HashSet::new(),
+        choices: Vec::new(),
+        limit,
+    };
+    match combinations(&whole_stores, limit) {
+        Some(choices) => choices.into_iter().for_each(|choice| sample.add(choice.0)),
+        None => sample.add_single_lines(ends, seed),
+    }
+    sample.fill(&whole_stores, ends, seed);
+    sample.choices
+}
+
+/// Every combination of one value per line, when they are at most `limit`.
+fn combinations(values: &[Vec<u32>], limit: usize) -> Option<Vec<Choice>> {
+    let count = values
+        .iter()
+        .try_fold(1usize, |count, line| count.checked_mul(line.len()))?;
+    if count > limit {
+        return None;
+    }
+    let choice = |mut number: usize| {
+        let mut steps = Vec::with_capacity(values.len());
+        for line in values {
+            steps.push(line[number % line.len()]);
+            number /= line.len();
+        }
+        Choice(steps)
+    };
+    Some((0..count).map(choice).collect())
+}
+
+struct Sample {
+    seen: HashSet<Vec<u32>>,
+    choices: Vec<Choice>,
+    limit: usize,
+}
+
+impl Sample {
+    fn add(&mut self, steps: Vec<u32>) {
+        if self.choices.len() < self.limit && self.seen.insert(steps.clone()) {
+            self.choices.push(Choice(steps));
+        }
+    }
+
+    /// Nothing, everything, and for some lines: it alone arrived, it alone did not. Most
+    /// bugs of missing flushes and fences need no more.
+    fn add_single_lines(&mut self, ends: &[Vec<u32>], seed: u64) {
+        let full: Vec<u32> = ends
+            .iter()
+            .map(|ends| ends.last().copied().unwrap_or(0))
+            .collect();
+        self.add(vec![0; full.len()]);
+        self.add(full.clone());
+        let mut random = Random(seed ^ 0x51);
+        for _ in 0..(self.limit / 4).min(ends.len()) {
+            let line = random.below(ends.len());
+            let mut alone = vec![0; full.len()];
+            alone[line] = full[line];
+            self.add(alone);
+            let mut missing = full.clone();
+            missing[line] = 0;
+            self.add(missing);
+        }
+    }
+
+    fn fill(&mut self, whole_stores: &[Vec<u32>], ends: &[Vec<u32>], seed: u64) {
+        let mut random = Random(seed);
+        // Choices may repeat; a bounded number of draws ends that.
+        for _ in 0..self.limit.saturating_mul(4) {
+            if self.choices.len() >= self.limit {
+                return;
+            }
+            // Few, half or most of the lines arrived.
+            let arrived = [2, 8, 14][random.below(3)];
+            let steps = whole_stores.iter().zip(ends).map(|(whole, ends)| {
+                let full = ends.last().copied().unwrap_or(0);
+                match (random.below(16) < arrived, random.below(4)) {
+                    (false, 0) => whole[random.below(whole.len())],
+                    (false, _) => 0,
+                    (true, 0) => random.below(full as usize + 1) as u32,
+                    (true, 1) => whole[random.below(whole.len())],
+                    (true, _) => full,
+                }
+            });
+            let steps = steps.collect();
+            self.add(steps);
+        }
+    }
+}
+
+/// SplitMix64: the same seed gives the same sample for ever.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((mixed ^ (mixed >> 31)) % bound.max(1) as u64) as usize
+    }
+}

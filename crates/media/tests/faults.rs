@@ -1,0 +1,258 @@
+//! Bad buffers and vanished pools become errors; everybody else's faults stay theirs.
+
+use std::path::PathBuf;
+use std::ptr;
+
+use egeria_media::{Access, AccessFault, MediaError, Pool, PoolOffset, guard};
+
+const PAGE: usize = 4096;
+
+/// One accessible page followed by one that is not.
+struct Cliff(*mut u8);
+
+impl Cliff {
+    fn new() -> Cliff {
+        guard::install().unwrap();
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a fresh mapping; its second page is closed again.
+        unsafe {
+            let base = libc::mmap(ptr::null_mut(), 2 * PAGE, access, flags, -1, 0);
+            assert_ne!(base, libc::MAP_FAILED);
+            let base: *mut u8 = base.cast();
+            assert_eq!(
+                libc::mprotect(base.add(PAGE).cast(), PAGE, libc::PROT_NONE),
+                0
+            );
+            Cliff(base)
+        }
+    }
+}
+
+impl Drop for Cliff {
+    fn drop(&mut self) {
+        // SAFETY: mapped by new().
+        unsafe { libc::munmap(self.0.cast(), 2 * PAGE) };
+    }
+}
+
+#[test]
+fn a_bad_destination_is_the_callers_fault_at_every_size() {
+    let cliff = Cliff::new();
+    let pool = Pool::anonymous(1 << 20);
+    for bytes in [
+        1usize, 2, 4, 8, 16, 40, 64, 100, 300, 4000, 4096, 20_000, 65_536,
+    ] {
+        // SAFETY: the bytes that are mapped are ours.
+        unsafe {
+            // The last byte that can be written is followed by one that cannot.
+            let start = cliff.0.add(PAGE - (bytes - 1).min(PAGE));
+            let fault = pool.copy_out(PoolOffset(0), start, bytes);
+            assert_eq!(fault, Err(AccessFault::Caller), "{bytes}");
+            let fault = pool.copy_in(PoolOffset(37), start, bytes);
+            assert_eq!(fault, Err(AccessFault::Caller), "{bytes}");
+            if bytes <= PAGE {
+                let start = cliff.0.add(PAGE - bytes);
+                assert_eq!(pool.copy_out(PoolOffset(0), start, bytes), Ok(()));
+                assert_eq!(pool.copy_in(PoolOffset(37), start, bytes), Ok(()));
+            }
+        }
+    }
+}
+
+#[test]
+fn wild_pointers_are_the_callers_fault() {
+    guard::install().unwrap();
+    let pool = Pool::anonymous(1 << 20);
+    // Null, the kernel's half, and an address no x86-64 CPU accepts.
+    for address in [
+        0usize,
+        8,
+        0xffff_8000_0000_0000,
+        0x8000_0000_0000_0000,
+        usize::MAX - 63,
+    ] {
+        let wild = ptr::without_provenance_mut::<u8>(address);
+        for bytes in [1, 64, 4096, 65_536] {
+            // SAFETY: nothing is mapped at those addresses.
+            unsafe {
+                assert_eq!(
+                    pool.copy_out(PoolOffset(0), wild, bytes),
+                    Err(AccessFault::Caller)
+                );
+                assert_eq!(
+                    pool.copy_in(PoolOffset(0), wild, bytes),
+                    Err(AccessFault::Caller)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_pool_truncated_under_its_mapping_is_an_error_not_death() {
+    guard::install().unwrap();
+    let path = PathBuf::from(format!(
+        "/dev/shm/egeria-media-truncated-{}",
+        std::process::id()
+    ));
+    Pool::create(&path, 1 << 20).unwrap();
+    let pool = Pool::open(&path, Access::ReadWrite).unwrap();
+    pool.commit_u64(PoolOffset(512 << 10), 1).unwrap();
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_len(64 << 10)
+        .unwrap();
+    let gone = PoolOffset(512 << 10);
+    let mut buffer = vec![0u8; 16 << 10];
+    assert!(matches!(pool.load_u64(gone), Err(MediaError::Fault { offset }) if offset == gone.0));
+    assert!(matches!(
+        pool.store_u64(gone, 1),
+        Err(MediaError::Fault { .. })
+    ));
+    assert!(matches!(
+        pool.commit_u64(gone, 1),
+        Err(MediaError::Fault { .. })
+    ));
+    assert!(matches!(
+        pool.read_bytes(gone, &mut buffer),
+        Err(MediaError::Fault { .. })
+    ));
+    assert!(matches!(
+        pool.write_bytes(gone, &buffer),
+        Err(MediaError::Fault { .. })
+    ));
+    assert_eq!(pool.zero(gone + 3, 5000), Err(AccessFault::Pool));
+    for bytes in [1, 60, 64, 4096, 16 << 10] {
+        // SAFETY: the buffer is valid.
+        unsafe {
+            let out = pool.copy_out(gone + 1, buffer.as_mut_ptr(), bytes);
+            assert_eq!(out, Err(AccessFault::Pool), "{bytes}");
+            let back = pool.copy_in(gone + 1, buffer.as_ptr(), bytes);
+            assert_eq!(back, Err(AccessFault::Pool), "{bytes}");
+        }
+    }
+    pool.flush(gone, 4096);
+    pool.fence();
+    assert_eq!(
+        pool.load_u64(PoolOffset(0)).unwrap(),
+        0,
+        "the rest is still there"
+    );
+    std::fs::remove_file(&path).unwrap();
+}
+
+/// Runs `body` in a forked child and answers how it ended.
+fn status_of(body: impl FnOnce()) -> i32 {
+    // SAFETY: the child only runs `body` and leaves without unwinding into the parent's tests.
+    unsafe {
+        match libc::fork() {
+            0 => {
+                body();
+                libc::_exit(0);
+            }
+            child => {
+                let mut status = 0;
+                assert_eq!(libc::waitpid(child, &mut status, 0), child);
+                status
+            }
+        }
+    }
+}
+
+/// Faults in code that is not ours.
+fn stumble() {
+    // SAFETY: not at all; that is the point, and only a forked child does it.
+    unsafe { std::arch::asm!("mov byte ptr [{}], 0", in(reg) 8usize) };
+}
+
+extern "C" fn leave_with_7(_: i32) {
+    // SAFETY: leaving is always possible.
+    unsafe { libc::_exit(7) };
+}
+
+fn before_ours(handler: usize, flags: i32) {
+    // SAFETY: the action is complete.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler;
+        action.sa_flags = flags;
+        libc::sigaction(libc::SIGSEGV, &action, ptr::null_mut());
+    }
+}
+
+#[test]
+fn other_faults_go_to_the_handler_that_was_there_before() {
+    // A test binary runs its tests in threads of one process; each child is forked before
+    // anything here installs the handler in it, unless another test already did, and then
+    // the handler in place is ours and its predecessor fixed: so a fresh program is run.
+    let program = std::env::current_exe().unwrap();
+    let run = |name: &str| {
+        let child = std::process::Command::new(&program)
+            .args(["--exact", "--ignored", "--nocapture", name])
+            .stdout(std::process::Stdio::null())
+            .status();
+        assert!(child.unwrap().success(), "{name}");
+    };
+    run("chained_handler_runs");
+    run("default_action_kills");
+    run("ignored_only_when_sent");
+}
+
+#[test]
+#[ignore = "run by other_faults_go_to_the_handler_that_was_there_before, in a process of its own"]
+fn chained_handler_runs() {
+    let status = status_of(|| {
+        before_ours(leave_with_7 as *const () as usize, 0);
+        guard::install().unwrap();
+        stumble();
+    });
+    assert!(
+        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7,
+        "{status:#x}"
+    );
+}
+
+#[test]
+#[ignore = "run by other_faults_go_to_the_handler_that_was_there_before, in a process of its own"]
+fn default_action_kills() {
+    for sent in [false, true] {
+        let status = status_of(|| {
+            before_ours(libc::SIG_DFL, 0);
+            guard::install().unwrap();
+            if sent {
+                // SAFETY: to ourselves.
+                unsafe { libc::raise(libc::SIGSEGV) };
+            } else {
+                stumble();
+            }
+        });
+        assert!(
+            libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSEGV,
+            "{status:#x}"
+        );
+    }
+}
+
+#[test]
+#[ignore = "run by other_faults_go_to_the_handler_that_was_there_before, in a process of its own"]
+fn ignored_only_when_sent() {
+    let sent = status_of(|| {
+        before_ours(libc::SIG_IGN, 0);
+        guard::install().unwrap();
+        // SAFETY: to ourselves.
+        unsafe { libc::raise(libc::SIGSEGV) };
+    });
+    assert_eq!(sent, 0);
+    let own = status_of(|| {
+        before_ours(libc::SIG_IGN, 0);
+        guard::install().unwrap();
+        stumble();
+    });
+    assert!(
+        libc::WIFSIGNALED(own) && libc::WTERMSIG(own) == libc::SIGSEGV,
+        "{own:#x}"
+    );
+}
