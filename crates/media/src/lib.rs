@@ -9,6 +9,7 @@
 
 mod address;
 mod create;
+pub mod emulation;
 mod error;
 pub mod guard;
 mod map;

@@ -1,0 +1,249 @@
+//! Charging an access: when it begins, when it ends, and waiting for that.
+//!
+//! All arithmetic is on given times, so that it can be proven without a clock.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::AccessKind;
+use super::clock;
+use super::state::{Cost, EmulatedThread, EmulationState, NodeState};
+
+/// Idle time between accesses shorter than this, machine ns, is the host's scheduling.
+const UNNOTICED_IDLE_NS: f64 = 1_000.0;
+/// An accessor counts as one so long after its access: it may be waking up. Machine ns.
+const LINGER_NS: f64 = 1_000.0;
+/// ... and at least so long, host ns.
+const LINGER_HOST_NS: f64 = 50_000.0;
+/// So far a thread may lag behind its own time, host ns; more is forgiven, not caught up with.
+const MOST_LAG_NS: u64 = 5_000_000;
+/// Computing longer than this is waited out before the medium is asked, machine ns.
+const LONG_COMPUTING_NS: f64 = 10_000.0;
+
+/// An access, and what led to it.
+#[derive(Clone, Copy)]
+pub(super) struct Access {
+    pub(super) memory_node: usize,
+    pub(super) bytes: u64,
+    pub(super) kind: AccessKind,
+    /// CPU time since the last access, ns.
+    pub(super) computed_ns: u64,
+}
+
+/// A thread on a virtual core, about to access memory.
+pub(super) struct OnCore<'a> {
+    core: &'a AtomicU64,
+    /// Host time at which the access begins.
+    pub(super) arrival_ns: u64,
+}
+
+impl EmulationState {
+    /// To be called just before the real copy: what follows until [`EmulationState::access`]
+    /// is the access itself, not computing. Optional; without it the copy counts as both.
+    #[inline]
+    pub fn begin_access(&self, thread: &EmulatedThread) {
+        if self.is_on() {
+            thread.entered_ns.store(clock::now_ns(), Relaxed);
+            thread.entered_cpu_ns.store(clock::thread_cpu_ns(), Relaxed);
+        }
+    }
+
+    /// Charges an access of this thread to a node and waits until it would have ended.
+    /// Call it after the real copy and outside all locks. Nodes that do not exist are free.
+    #[inline]
+    pub fn access(
+        &self,
+        thread: &EmulatedThread,
+        memory_node: usize,
+        bytes: u64,
+        kind: AccessKind,
+    ) {
+        if self.is_on() {
+            self.access_on(thread, memory_node, bytes, kind);
+        }
+    }
+
+    #[cold]
+    fn access_on(&self, thread: &EmulatedThread, memory_node: usize, bytes: u64, kind: AccessKind) {
+        let (now_ns, cpu_ns) = match thread.entered_ns.swap(0, Relaxed) {
+            0 => (clock::now_ns(), clock::thread_cpu_ns()),
+            entered_ns => (entered_ns, thread.entered_cpu_ns.load(Relaxed)),
+        };
+        let between_ns = cpu_ns.saturating_sub(thread.woke_cpu_ns.load(Relaxed));
+        let computed_ns = between_ns.saturating_sub(self.thread_cpu_cost_ns.load(Relaxed));
+        let access = Access {
+            memory_node,
+            bytes,
+            kind,
+            computed_ns,
+        };
+        self.charge(thread, now_ns, access);
+        thread.woke_cpu_ns.store(clock::thread_cpu_ns(), Relaxed);
+    }
+
+    /// Charges and waits, with a given computing time.
+    pub(super) fn charge(&self, thread: &EmulatedThread, now_ns: u64, mut access: Access) {
+        if access.memory_node >= self.node_count() {
+            return;
+        }
+        // SAFETY: the call has no arguments and cannot fail.
+        let own = unsafe { libc::gettid() } as u32;
+        if thread.precise_thread.swap(own, Relaxed) != own {
+            clock::wake_precisely();
+        }
+        let home = self.node_of_thread(thread);
+        if self.restart(thread, now_ns) {
+            access.computed_ns = 0;
+        }
+        let on_core = self.take_core(thread, home, now_ns, access);
+        let mut asked_ns = now_ns;
+        if on_core.arrival_ns as f64 - now_ns as f64 > LONG_COMPUTING_NS * self.dilation() {
+            clock::sleep_until(on_core.arrival_ns);
+            asked_ns = on_core.arrival_ns;
+        }
+        let ended_ns = self.use_medium(thread, home, &on_core, asked_ns, access);
+        if ended_ns > clock::now_ns() {
+            clock::sleep_until(ended_ns);
+        }
+        thread.woke_ns.store(clock::now_ns(), Relaxed);
+    }
+
+    /// Forgets what the thread remembers from before timing was switched on.
+    pub(super) fn restart(&self, thread: &EmulatedThread, now_ns: u64) -> bool {
+        let epoch = self.epoch();
+        if thread.epoch.swap(epoch, Relaxed) == epoch {
+            return false;
+        }
+        thread.ended_ns.store(now_ns, Relaxed);
+        thread.woke_ns.store(now_ns, Relaxed);
+        true
+    }
+
+    /// Step 1: the thread's computing, on the core of its node that is free first.
+    pub(super) fn take_core(
+        &self,
+        thread: &EmulatedThread,
+        home: usize,
+        now_ns: u64,
+        access: Access,
+    ) -> OnCore<'_> {
+        let dilation = self.dilation();
+        let computing_ns = access.computed_ns as f64 * dilation;
+        let ready_ns = ready_ns(thread, now_ns, computing_ns, UNNOTICED_IDLE_NS * dilation);
+        let estimate = self.nodes()[access.memory_node].cost(access.bytes, access.kind, false, 1);
+        let estimate_ns = (estimate.undisturbed_ns * dilation) as u64;
+        let cores = self.nodes()[home.min(self.node_count() - 1)].cores();
+        loop {
+            let (core, free_ns) = first_free(cores);
+            let begin_ns = ready_ns.max(free_ns);
+            let arrival_ns = begin_ns + computing_ns as u64;
+            let until_ns = arrival_ns + estimate_ns;
+            if core
+                .compare_exchange_weak(free_ns, until_ns, Relaxed, Relaxed)
+                .is_ok()
+            {
+                let queued_ns = (begin_ns - ready_ns) as f64 / dilation;
+                thread.queued_ns.fetch_add(queued_ns as u64, Relaxed);
+                return OnCore { core, arrival_ns };
+            }
+        }
+    }
+
+    /// Steps 2 and 3: the medium, then the latency. Answers the host time of the end.
+    pub(super) fn use_medium(
+        &self,
+        thread: &EmulatedThread,
+        home: usize,
+        on_core: &OnCore<'_>,
+        asked_ns: u64,
+        access: Access,
+    ) -> u64 {
+        let dilation = self.dilation();
+        let node = &self.nodes()[access.memory_node];
+        let arrival_ns = on_core.arrival_ns;
+        let accessors = 1 + self.other_accessors(thread, access.memory_node, arrival_ns);
+        let cost = node.cost(
+            access.bytes,
+            access.kind,
+            home != access.memory_node,
+            accessors,
+        );
+        let ended_ns = occupy(node, cost, arrival_ns, asked_ns, dilation);
+        on_core.core.fetch_max(ended_ns, Relaxed);
+        self.publish(thread, access.memory_node, arrival_ns, ended_ns);
+        let access_ns = (ended_ns - arrival_ns) as f64 / dilation;
+        thread
+            .busy_ns
+            .fetch_add(access.computed_ns + access_ns as u64, Relaxed);
+        thread.computed_ns.fetch_add(access.computed_ns, Relaxed);
+        thread.accesses.fetch_add(1, Relaxed);
+        thread.ended_ns.store(ended_ns, Relaxed);
+        ended_ns
+    }
+
+    /// Threads other than this one that access the node at a point in host time.
+    fn other_accessors(&self, thread: &EmulatedThread, memory_node: usize, at_ns: u64) -> u32 {
+        let linger_ns = (LINGER_NS * self.dilation()).max(LINGER_HOST_NS) as u64;
+        let highest = (self.highest_slot.load(Relaxed) as usize).min(self.slots.len());
+        let own = thread.slot.load(Relaxed) as usize;
+        let accesses = |(index, slot): (usize, &super::state::Slot)| {
+            index + 1 != own
+                && slot.memory_node.load(Relaxed) as usize == memory_node
+                && slot.from_ns.load(Relaxed) <= at_ns
+                && at_ns < slot.until_ns.load(Relaxed).saturating_add(linger_ns)
+                && slot.until_ns.load(Relaxed) != 0
+        };
+        let slots = self.slots[..highest].iter().enumerate();
+        slots.filter(|&pair| accesses(pair)).count() as u32
+    }
+
+    fn publish(&self, thread: &EmulatedThread, memory_node: usize, from_ns: u64, until_ns: u64) {
+        let own = (thread.slot.load(Relaxed) as usize).wrapping_sub(1);
+        if let Some(slot) = self.slots.get(own) {
+            slot.memory_node.store(memory_node as u32, Relaxed);
+            slot.from_ns.store(from_ns, Relaxed);
+            slot.until_ns.store(until_ns, Relaxed);
+        }
+    }
+}
+
+/// Host time at which the thread began to compute: where its last access should have
+/// ended, later by what it was idle since.
+fn ready_ns(thread: &EmulatedThread, now_ns: u64, computing_ns: f64, unnoticed_ns: f64) -> u64 {
+    let ended_ns = thread.ended_ns.load(Relaxed);
+    let since_ns = now_ns.saturating_sub(thread.woke_ns.load(Relaxed));
+    let idle_ns = since_ns as f64 - computing_ns;
+    let ready_ns = ended_ns
+        + if idle_ns > unnoticed_ns {
+            idle_ns as u64
+        } else {
+            0
+        };
+    ready_ns.max(now_ns.saturating_sub(computing_ns as u64 + MOST_LAG_NS))
+}
+
+fn first_free(cores: &[AtomicU64]) -> (&AtomicU64, u64) {
+    let mut first = (&cores[0], cores[0].load(Relaxed));
+    for core in &cores[1..] {
+        let free_ns = core.load(Relaxed);
+        if free_ns < first.1 {
+            first = (core, free_ns);
+        }
+    }
+    first
+}
+
+/// Takes the medium for the service time. Work is entered when it is asked for, though it
+/// arrives later (the computing in between is known but not over): so the capacity
+/// before the arrival is left to others, and no more than the capacity is given out.
+fn occupy(node: &NodeState, cost: Cost, arrival_ns: u64, asked_ns: u64, dilation: f64) -> u64 {
+    let service_ns = (cost.service_ns * dilation).round() as u64;
+    let latency_ns = ((cost.undisturbed_ns - cost.service_ns) * dilation).round() as u64;
+    let entered_ns = arrival_ns.min(asked_ns);
+    let serve = |free_ns: u64| Some(free_ns.max(entered_ns) + service_ns);
+    let before_ns = match node.medium_free_ns.fetch_update(Relaxed, Relaxed, serve) {
+        Ok(free_ns) | Err(free_ns) => free_ns,
+    };
+    let served_ns = before_ns.max(entered_ns) + service_ns;
+    served_ns.max(arrival_ns + service_ns) + latency_ns
+}

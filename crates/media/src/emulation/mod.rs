@@ -1,0 +1,40 @@
+//! Emulated timing: accesses take as long as on a machine one does not have.
+//!
+//! What an access costs is defined once, in [`egeria_machine::emulated`]. Here that time is
+//! waited out, asleep, on clocks in the session's shared memory that all processes
+//! share. Machine time is dilated: everything lasts `dilation` times as long on the host.
+//!
+//! ```text
+//!  host time ──▶
+//!  thread   │ computes (CPU time c) │ sleeps to an absolute deadline ………………………………………│ next
+//!  its core │◀───── c · dilation ─────▶◀── queue ──▶◀── service ──▶◀── latency ──▶│
+//!  medium                                           ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓
+//! ```
+//!
+//! 1. What the thread computed since its last access is stretched, on a virtual core of its
+//!    node; when all cores are taken, it waits for the one that is free first.
+//! 2. The access waits for the medium (one service clock per node), occupies it for its
+//!    service time, then takes its latency. The number of concurrent accessors decides
+//!    both times (the profile's curve).
+//! 3. The thread sleeps until then. That it woke late is not charged: the next access begins
+//!    where this one should have ended. That it slept or waited for others in between is.
+//!
+//! Nobody holds anything: every clock is a point in time that passes by itself, and
+//! accessors are counted by the time they said they would be done. So a process killed
+//! anywhere disturbs others for no longer than its last access.
+//!
+//! Known gaps: a thread that computes without ever touching a file occupies no virtual
+//! core; a program's own sleeps are not dilated; a copy's cold caches after a sleep count
+//! as computing.
+
+mod charge;
+mod clock;
+mod place;
+mod self_test;
+mod state;
+
+pub use egeria_machine::AccessKind;
+pub use self_test::{Row, SelfTest, self_test};
+pub use state::{
+    EmulatedThread, EmulationError, EmulationState, MAX_EMULATED_CORES, MAX_EMULATED_NODES,
+};

@@ -1,0 +1,185 @@
+//! Which node a thread runs on: state of the session, not of the host's scheduler.
+//!
+//! The kernel moves sleeping threads between CPUs hundreds of times a second, so the CPU
+//! a thread is on says nothing. A thread is placed at its first use, on the node with the
+//! fewest threads among those its affinity allows, and moved only when that changes.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::clock;
+use super::state::{CPU_WORDS, EmulatedThread, EmulationState, MAX_EMULATED_NODES, Slot};
+
+/// So often a thread's affinity is looked at, host ns.
+const RECHECK_NS: u64 = 4_000_000;
+/// Whoever places a thread for longer than this died doing it, host ns.
+const ABANDONED_NS: u64 = 20_000_000;
+
+impl EmulationState {
+    /// The emulated node the calling thread runs on, whose slot `thread` is. 0 when
+    /// nothing is emulated.
+    #[inline]
+    pub fn node_of_thread(&self, thread: &EmulatedThread) -> usize {
+        if !self.is_configured() {
+            return 0;
+        }
+        let now_ns = clock::coarse_now_ns();
+        let placed = thread.home.load(Relaxed);
+        if placed != 0 && now_ns.saturating_sub(thread.placed_ns.load(Relaxed)) < RECHECK_NS {
+            return placed as usize - 1;
+        }
+        self.place(thread, now_ns, allowed_nodes(self, &affinity()))
+    }
+
+    /// The node a thread was placed on; for others than the thread itself.
+    pub fn placed_node(&self, thread: &EmulatedThread) -> Option<usize> {
+        (thread.home.load(Relaxed) as usize).checked_sub(1)
+    }
+
+    /// Gives back what a thread occupies and makes its slot fresh; by the thread when it
+    /// ends, or by anybody when its process is dead.
+    pub fn release_thread(&self, thread: &EmulatedThread) {
+        let index = thread.slot.swap(0, Relaxed) as usize;
+        if let Some(slot) = self.slots.get(index.wrapping_sub(1)) {
+            slot.until_ns.store(0, Relaxed);
+            slot.from_ns.store(0, Relaxed);
+            slot.home.store(0, Relaxed);
+            self.used_slots[(index - 1) / 64].fetch_and(!(1 << ((index - 1) % 64)), Release);
+        }
+        thread.home.store(0, Relaxed);
+        for field in [
+            &thread.epoch,
+            &thread.ended_ns,
+            &thread.woke_ns,
+            &thread.woke_cpu_ns,
+            &thread.entered_ns,
+            &thread.entered_cpu_ns,
+            &thread.placed_ns,
+            &thread.busy_ns,
+            &thread.computed_ns,
+            &thread.queued_ns,
+            &thread.accesses,
+        ] {
+            field.store(0, Relaxed);
+        }
+        thread.precise_thread.store(0, Relaxed);
+    }
+
+    /// Keeps the thread where it is if it may be there, else finds it a node.
+    #[cold]
+    pub(super) fn place(&self, thread: &EmulatedThread, now_ns: u64, allowed: u32) -> usize {
+        thread.placed_ns.store(now_ns, Relaxed);
+        self.claim_slot(thread);
+        let present = thread.home.load(Relaxed);
+        if present != 0 && (allowed == 0 || allowed & (1 << (present - 1)) != 0) {
+            return present as usize - 1;
+        }
+        let _only = Placing::begin(self);
+        let node = self.emptiest(if allowed == 0 { u32::MAX } else { allowed });
+        thread.home.store(node as u32 + 1, Relaxed);
+        if let Some(slot) = self.own_slot(thread) {
+            slot.home.store(node as u32 + 1, Relaxed);
+        }
+        node
+    }
+
+    /// The allowed node with the fewest threads.
+    fn emptiest(&self, allowed: u32) -> usize {
+        let mut threads = [0u32; MAX_EMULATED_NODES];
+        let highest = (self.highest_slot.load(Relaxed) as usize).min(self.slots.len());
+        for slot in &self.slots[..highest] {
+            let home = slot.home.load(Relaxed) as usize;
+            if let Some(count) = threads.get_mut(home.wrapping_sub(1)) {
+                *count += 1;
+            }
+        }
+        let nodes = (0..self.node_count()).filter(|node| allowed & (1 << node) != 0);
+        nodes.min_by_key(|&node| threads[node]).unwrap_or(0)
+    }
+
+    fn own_slot(&self, thread: &EmulatedThread) -> Option<&Slot> {
+        self.slots
+            .get((thread.slot.load(Relaxed) as usize).wrapping_sub(1))
+    }
+
+    /// A slot of its own while there are any; without one a thread is not counted.
+    fn claim_slot(&self, thread: &EmulatedThread) {
+        if thread.slot.load(Relaxed) != 0 {
+            return;
+        }
+        for (word_index, word) in self.used_slots.iter().enumerate() {
+            let mut bits = word.load(Relaxed);
+            while bits != u64::MAX {
+                let bit = bits.trailing_ones();
+                match word.compare_exchange(bits, bits | 1 << bit, Acquire, Relaxed) {
+                    Ok(_) => {
+                        let number = word_index as u32 * 64 + bit + 1;
+                        thread.slot.store(number, Relaxed);
+                        self.highest_slot.fetch_max(number, Relaxed);
+                        return;
+                    }
+                    Err(present) => bits = present,
+                }
+            }
+        }
+    }
+}
+
+/// One thread is placed at a time, so that threads that start together spread. A lock
+/// that passes by itself: its holder may be killed.
+struct Placing<'a> {
+    state: &'a EmulationState,
+    since_ns: u64,
+}
+
+impl Placing<'_> {
+    fn begin(state: &EmulationState) -> Placing<'_> {
+        loop {
+            let since_ns = clock::now_ns().max(1);
+            let holder = state.placing_since_ns.load(Relaxed);
+            let is_free = holder == 0 || since_ns.saturating_sub(holder) > ABANDONED_NS;
+            let word = &state.placing_since_ns;
+            if is_free
+                && word
+                    .compare_exchange(holder, since_ns, Acquire, Relaxed)
+                    .is_ok()
+            {
+                return Placing { state, since_ns };
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Placing<'_> {
+    fn drop(&mut self) {
+        let word = &self.state.placing_since_ns;
+        let _ = word.compare_exchange(self.since_ns, 0, Release, Relaxed);
+    }
+}
+
+/// The CPUs the calling thread may use; all when the kernel does not say.
+fn affinity() -> [u64; CPU_WORDS] {
+    let mut mask = [0u64; CPU_WORDS];
+    // SAFETY: the kernel fills at most the given bytes.
+    let answer =
+        unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) };
+    if answer == 0 {
+        mask
+    } else {
+        [u64::MAX; CPU_WORDS]
+    }
+}
+
+/// A bit for each node one of whose CPUs is in the mask.
+pub(super) fn allowed_nodes(state: &EmulationState, mask: &[u64; CPU_WORDS]) -> u32 {
+    let mut allowed = 0;
+    for (index, node) in state.nodes().iter().enumerate() {
+        let shared = node
+            .cpus
+            .iter()
+            .zip(mask)
+            .any(|(own, given)| own.load(Relaxed) & given != 0);
+        allowed |= u32::from(shared) << index;
+    }
+    allowed
+}

@@ -1,0 +1,181 @@
+//! Measures, with a wall clock, that emulated accesses take what the profile says.
+
+use std::sync::Barrier;
+use std::time::Duration;
+
+use egeria_machine::{AccessKind, Machine};
+
+use super::charge::Access;
+use super::clock;
+use super::state::{EmulatedThread, EmulationError, EmulationState};
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct SelfTest {
+    /// Host time of each row.
+    pub row: Duration,
+    /// Numbers of threads.
+    pub threads: Vec<u32>,
+    /// Sizes of accesses.
+    pub bytes: Vec<u64>,
+}
+
+impl Default for SelfTest {
+    /// 1 to 8 threads, 4 and 64 KiB, 0.1 s each: about 7 s on two nodes.
+    fn default() -> SelfTest {
+        SelfTest {
+            row: Duration::from_millis(100),
+            threads: (1..=8).collect(),
+            bytes: vec![4 << 10, 64 << 10],
+        }
+    }
+}
+
+/// One measurement: threads of one node that access one node and do nothing else.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Row {
+    /// Threads, all on one node.
+    pub threads: u32,
+    /// Read or write.
+    pub kind: AccessKind,
+    /// Whether the memory is another node's.
+    pub remote: bool,
+    /// Bytes of an access.
+    pub bytes: u64,
+    /// Mean time of an access by the profile, machine ns.
+    pub expected_ns: f64,
+    /// Mean time of an access as measured, machine ns.
+    pub measured_ns: f64,
+    /// Bandwidth of the threads together by the profile, bytes/s of machine time.
+    pub expected_bytes_s: f64,
+    /// Bandwidth of the threads together as measured, bytes/s of machine time.
+    pub measured_bytes_s: f64,
+}
+
+impl Row {
+    /// How far the measured bandwidth is off, as a share: -0.03 is 3 % too slow.
+    pub fn deviation(&self) -> f64 {
+        self.measured_bytes_s / self.expected_bytes_s - 1.0
+    }
+}
+
+/// Mean time of an access by the profile, machine ns, when `threads` threads run on
+/// `cores` virtual cores: no more than `cores` of them access at once, the others queue.
+pub(super) fn expected_ns(machine: &Machine, row: &Row, cores: u32) -> f64 {
+    let at_once = row.threads.min(cores).max(1);
+    let node = machine
+        .emulated
+        .as_ref()
+        .and_then(|emulated| emulated.nodes.first());
+    let operation_ns = node.map_or(0.0, |node| {
+        node.expected_operation_ns(row.bytes, row.kind, row.remote, at_once)
+    });
+    operation_ns * f64::from(row.threads) / f64::from(at_once)
+}
+
+/// Measures the memory of the first node from its own threads and from those of the last
+/// (nothing remote is measured when there is one node only).
+///
+/// # Errors
+/// When the machine is not emulated or too large.
+pub fn self_test(machine: &Machine, test: &SelfTest) -> Result<Vec<Row>, EmulationError> {
+    let state = EmulationState::boxed();
+    state.configure(machine)?;
+    state.set_timing(true);
+    if !state.is_on() {
+        return Ok(Vec::new());
+    }
+    let mut rows = Vec::new();
+    for kind in [AccessKind::Read, AccessKind::Write] {
+        for remote in [false, true] {
+            if remote && state.node_count() == 1 {
+                continue;
+            }
+            for &bytes in &test.bytes {
+                for &threads in test.threads.iter().filter(|&&threads| threads > 0) {
+                    rows.push(measure(
+                        &state,
+                        machine,
+                        test.row,
+                        (threads, kind, remote, bytes),
+                    ));
+                }
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn measure(
+    state: &EmulationState,
+    machine: &Machine,
+    duration: Duration,
+    (threads, kind, remote, bytes): (u32, AccessKind, bool, u64),
+) -> Row {
+    let mut row = Row {
+        threads,
+        kind,
+        remote,
+        bytes,
+        expected_ns: 0.0,
+        measured_ns: 0.0,
+        expected_bytes_s: 0.0,
+        measured_bytes_s: 0.0,
+    };
+    let home = if remote { state.node_count() - 1 } else { 0 };
+    row.expected_ns = expected_ns(machine, &row, state.nodes()[home].cores().len() as u32);
+    row.expected_bytes_s = f64::from(threads) * bytes as f64 / row.expected_ns * 1e9;
+    let access = Access {
+        memory_node: 0,
+        bytes,
+        kind,
+        computed_ns: 0,
+    };
+    let ready = Barrier::new(threads as usize);
+    let accesses_per_ns: f64 = std::thread::scope(|scope| {
+        let run = || drive(state, home, access, duration, &ready);
+        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
+        handles
+            .into_iter()
+            .map(|handle| handle.join().unwrap_or(0.0))
+            .sum()
+    });
+    // Rates on the host's clock; the machine's runs slower by the dilation.
+    row.measured_ns = f64::from(threads) / (accesses_per_ns * state.dilation());
+    row.measured_bytes_s = accesses_per_ns * state.dilation() * bytes as f64 * 1e9;
+    row
+}
+
+/// One thread: accesses per host ns over the middle of the time.
+fn drive(
+    state: &EmulationState,
+    home: usize,
+    access: Access,
+    duration: Duration,
+    ready: &Barrier,
+) -> f64 {
+    let thread = EmulatedThread::default();
+    state.place(&thread, u64::MAX / 2, 1 << home);
+    ready.wait();
+    let began_ns = clock::now_ns();
+    let length_ns = duration.as_nanos() as u64;
+    let (mut first, mut last) = (None, (began_ns, 0u64));
+    let mut accesses = 0;
+    loop {
+        state.charge(&thread, clock::now_ns(), access);
+        accesses += 1;
+        let now_ns = clock::now_ns();
+        // The start, when all begin at once, is left out.
+        if now_ns >= began_ns + length_ns / 5 && first.is_none() {
+            first = Some((now_ns, accesses));
+        }
+        last = if now_ns >= began_ns + length_ns {
+            break;
+        } else {
+            (now_ns, accesses)
+        };
+    }
+    state.release_thread(&thread);
+    let first = first.unwrap_or((began_ns, 0));
+    (last.1.saturating_sub(first.1)) as f64 / last.0.saturating_sub(first.0).max(1) as f64
+}
