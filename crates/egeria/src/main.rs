@@ -1,1 +1,32 @@
-fn main() {}
+//! The `egeria` command: thin adapters over the rooms that do the work.
+
+mod arguments;
+mod commands;
+mod control;
+mod failure;
+mod machine_choice;
+mod mounts;
+mod output;
+mod paths;
+mod preload;
+mod progress;
+mod scratch;
+mod session;
+mod signals;
+mod sizes;
+mod summary;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let arguments = match arguments::Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return arguments::refuse(&error),
+    };
+    match commands::run(arguments) {
+        Ok(status) => status,
+        Err(failure) => failure.report(),
+    }
+}

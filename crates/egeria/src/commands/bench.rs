@@ -1,0 +1,78 @@
+//! `egeria bench`: Egeria beside its peers.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use egeria_bench::datapath::{self, DatapathOptions};
+
+use crate::failure::{Failure, Outcome};
+use crate::output::Format;
+use crate::progress::Progress;
+use crate::signals::Signals;
+use crate::{preload, sizes};
+
+/// Arguments of `egeria bench`.
+#[derive(Args, Debug)]
+#[command(arg_required_else_help = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Reads, writes and appends through the preload library, beside tmpfs and a bare memcpy
+    Datapath(DatapathArguments),
+}
+
+/// Arguments of `egeria bench datapath`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  egeria bench datapath
+  egeria bench datapath --rounds 5 --json > rows.json
+
+All three are measured in turn in every round, on DRAM, without emulation;
+figures are medians over the rounds. Egeria flushes and fences what it writes,
+the bare copy does not. JSON rows: op, block_bytes, threads, egeria_ops_s,
+tmpfs_ops_s, memcpy_ops_s, of_memcpy, of_tmpfs.")]
+struct DatapathArguments {
+    /// Rounds to take medians over
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: Option<u16>,
+    /// Size of each thread's file, well beyond the caches
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
+    file_size: Option<u64>,
+    /// Directory on tmpfs for pools and files
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
+    memory: PathBuf,
+}
+
+/// Measures and prints rows.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let What::Datapath(chosen) = &arguments.what;
+    let library = preload::require()?;
+    let signals = Signals::install()?;
+    let progress = Progress::bar("measuring");
+    let tell = |step: &egeria_bench::Progress<'_>| progress.step(step.done, step.total, step.what);
+    let mut options = DatapathOptions::new(library);
+    options.rounds = chosen.rounds.map_or(options.rounds, usize::from);
+    options.file_bytes = chosen.file_size.unwrap_or(options.file_bytes);
+    options.memory_directory.clone_from(&chosen.memory);
+    let options = DatapathOptions {
+        cancel: Some(signals.stop_flag()),
+        progress: &tell,
+        ..options
+    };
+    let report = datapath::run(&options).map_err(|error| stopped(&signals, error))?;
+    drop(progress);
+    format.print(&report, datapath::DatapathReport::table)
+}
+
+/// An interruption ends with the signal's status, everything else with its line.
+pub fn stopped(signals: &Signals, error: egeria_bench::BenchError) -> Failure {
+    match signals.check() {
+        Err(interrupted) => interrupted,
+        Ok(()) => Failure::new(error),
+    }
+}

@@ -1,0 +1,75 @@
+//! `egeria machine`: what the machine is, and whether an emulated one is what it says.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use egeria_machine::Machine;
+
+use crate::failure::{Failure, Outcome};
+use crate::machine_choice::MachineArguments;
+use crate::output::{self, Format};
+
+/// Arguments of `egeria machine`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  egeria machine
+  egeria machine --machine optane-2s --json
+  egeria machine --machine optane-2s --self-test
+
+A machine file is TOML. A node that declares `emulated` is charged the
+bandwidth and latency it says. docs/operations.md describes every key;
+`egeria machine --machine optane-2s --toml` prints an example.")]
+pub struct Arguments {
+    #[command(flatten)]
+    choice: MachineArguments,
+    /// Read `sys` and `proc` below this directory instead of /
+    #[arg(long, value_name = "DIR")]
+    sysfs_root: Option<PathBuf>,
+    /// Measure emulated bandwidth and latency against what the machine file says
+    #[arg(long, conflicts_with = "toml")]
+    self_test: bool,
+    /// Print the machine as a machine file
+    #[arg(long, conflicts_with = "json")]
+    toml: bool,
+}
+
+/// Shows or tests the machine.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
+    let machine = Machine::resolve(
+        arguments.choice.machine.as_deref(),
+        arguments.sysfs_root.as_deref(),
+    )?;
+    if arguments.self_test {
+        return self_test(&machine, format);
+    }
+    if arguments.toml {
+        output::print(machine.to_toml().as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    format.print(&machine, human)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn human(machine: &Machine) -> String {
+    let table = machine.table();
+    let mut text = format!(
+        "{}\n\n{}",
+        machine.picture().trim_end(),
+        output::table(&table.headers, table.rows)
+    );
+    for warning in &machine.warnings {
+        text.push_str(&format!("\nwarning: {warning}"));
+    }
+    text
+}
+
+fn self_test(machine: &Machine, format: Format) -> Outcome<ExitCode> {
+    if !machine.is_emulated() {
+        return Err(Failure::new(
+            "this machine is real and has nothing to test; name an emulated one, as --machine optane-2s",
+        ));
+    }
+    todo!("{:?}", format)
+}

@@ -1,0 +1,39 @@
+//! One small file per command.
+
+pub mod bench;
+pub mod check;
+pub mod completions;
+pub mod demo;
+pub mod df;
+pub mod machine;
+pub mod man;
+pub mod mkfs;
+pub mod mount;
+pub mod run;
+pub mod stat;
+pub mod umount;
+
+use std::process::ExitCode;
+
+use crate::arguments::{Arguments, Command};
+use crate::failure::Outcome;
+
+/// Does what the command line asks for.
+pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
+    let format = arguments.format();
+    match arguments.command {
+        Command::Run(run) => return run::run(run, format),
+        Command::Check(check) => return check::run(&check, format),
+        Command::Machine(machine) => return machine::run(&machine, format),
+        Command::Mount(mount) => return mount::run(mount, format),
+        Command::Demo(demo) => return demo::run(&demo, format),
+        Command::Mkfs(mkfs) => mkfs::run(mkfs, format),
+        Command::Umount(umount) => umount::run(&umount, format),
+        Command::Stat(stat) => stat::run(&stat, format),
+        Command::Df(df) => df::run(&df, format),
+        Command::Bench(bench) => bench::run(&bench, format),
+        Command::Completions(completions) => completions::run(&completions, format),
+        Command::Man(man) => man::run(&man, format),
+    }?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,233 @@
+//! `egeria mount`: serve a volume on a directory.
+//!
+//! In the background it works in two processes. This one starts itself again with `--foreground
+//! --ready`, and ends once that one answers requests; what the other cannot do, it says on the stderr of
+//! both. The other leaves the session and the terminal, so nothing that ends a shell ends it.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+
+use clap::Args;
+use egeria_fs::{AttachMode, Volume};
+use egeria_mount::{MountError, MountOptions};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, Outcome, reason};
+use crate::machine_choice::{Allocation, MachineArguments, MachineLabel, attach_options};
+use crate::output::{self, Format};
+use crate::session::{self, PoolLabel};
+use crate::signals::Signals;
+use crate::{paths, scratch};
+
+/// Arguments of `egeria mount`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  egeria mount /mnt/pmem0/pool /mnt
+  egeria mount /dev/shm/a /mnt --machine optane-2s --alloc random
+  egeria mount /mnt/pmem0/pool /srv --allow-other --foreground     (as a service)
+
+Returns when the mount answers. --machine and --alloc hold for everybody who
+uses the volume while it is mounted. A mount that was killed loses nothing:
+`egeria umount` the directory and mount again.")]
+pub struct Arguments {
+    /// Path of any pool of the volume
+    pool: PathBuf,
+    /// Directory to mount on
+    directory: PathBuf,
+    /// Let users other than the one who mounts in
+    #[arg(long)]
+    allow_other: bool,
+    /// Refuse every change
+    #[arg(long)]
+    read_only: bool,
+    /// Stay in the foreground; SIGINT and SIGTERM unmount
+    #[arg(long)]
+    foreground: bool,
+    #[command(flatten)]
+    machine: MachineArguments,
+    /// Where new data goes: local (the writer's node), random, node=N
+    #[arg(long, value_name = "local|random|node=N", value_parser = Allocation::parse)]
+    alloc: Option<Allocation>,
+    /// Say on stdout when the mount answers, then let go of the terminal
+    #[arg(long, hide = true)]
+    ready: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Document {
+    volume: String,
+    directory: PathBuf,
+    pid: u32,
+    read_only: bool,
+    machine: Option<MachineLabel>,
+    pools: Vec<PoolLabel>,
+}
+
+/// Mounts; returns when the mount answers, or with `--foreground` when it has ended.
+pub fn run(mut arguments: Arguments, format: Format) -> Outcome<ExitCode> {
+    arguments.pool = paths::absolute(&arguments.pool)?;
+    arguments.directory = paths::absolute(&arguments.directory)?;
+    if arguments.foreground {
+        serve(&arguments, format)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    start_in_background(&arguments, format)
+}
+
+// --- the process that waits ---
+
+fn start_in_background(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
+    let failed = |error: std::io::Error| {
+        Failure::new(format!(
+            "cannot start the mount process: {}; try --foreground",
+            reason(&error)
+        ))
+    };
+    let mut child = background_command(arguments).spawn().map_err(failed)?;
+    let mut said = String::new();
+    if let Some(mut stdout) = child.stdout.take() {
+        stdout.read_to_string(&mut said).map_err(failed)?;
+    }
+    if let Ok(document) = serde_json::from_str::<Document>(&said) {
+        format.print(&document, human)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    // It has said itself why, unless something killed it.
+    match child.wait().map_err(failed)?.code() {
+        Some(code) => Ok(ExitCode::from(u8::try_from(code.max(1)).unwrap_or(1))),
+        None => Err(Failure::new(
+            "the mount process was killed before it answered; see the kernel's log",
+        )),
+    }
+}
+
+fn background_command(arguments: &Arguments) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    std::os::unix::process::CommandExt::arg0(&mut command, "egeria");
+    command.arg("mount").arg("--foreground").arg("--ready");
+    if arguments.allow_other {
+        command.arg("--allow-other");
+    }
+    if arguments.read_only {
+        command.arg("--read-only");
+    }
+    if let Some(machine) = &arguments.machine.machine {
+        command.arg(format!("--machine={machine}"));
+    }
+    if let Some(allocation) = arguments.alloc {
+        command.arg(format!("--alloc={}", allocation.name()));
+    }
+    command
+        .arg("--")
+        .arg(&arguments.pool)
+        .arg(&arguments.directory);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    command
+}
+
+// --- the process that serves ---
+
+fn serve(arguments: &Arguments, format: Format) -> Outcome {
+    if arguments.ready {
+        // It fails only for a group leader, which a spawned child is not.
+        let _ = rustix::process::setsid();
+    }
+    let signals = Signals::install()?;
+    let machine = arguments.machine.declared()?;
+    let label = machine.as_ref().map(MachineLabel::of);
+    let mode = if arguments.read_only {
+        AttachMode::ReadOnly
+    } else {
+        AttachMode::CreateOrJoin
+    };
+    let volume = session::attach(&arguments.pool, mode, &attach_options(machine))?;
+    if let Some(allocation) = arguments.alloc {
+        allocation.apply(&volume)?;
+    }
+    signals.check()?;
+    let options = MountOptions {
+        allow_other: arguments.allow_other,
+        read_only: arguments.read_only,
+        ..MountOptions::default()
+    };
+    let document = document_of(arguments, &volume, label);
+    let mut said = Ok(());
+    unmount_on_signal(&signals, arguments.directory.clone());
+    egeria_mount::serve(volume.clone(), &arguments.directory, &options, || {
+        said = announce(arguments, &document, format);
+        if signals.check().is_err() || said.is_err() {
+            scratch::detach(&arguments.directory);
+        }
+    })?;
+    Arc::try_unwrap(volume).map(drop).unwrap_or_default();
+    said
+}
+
+/// A signal unmounts; a mount that is busy is taken away all the same, for its process was told to go.
+fn unmount_on_signal(signals: &Signals, directory: PathBuf) {
+    signals.call(move |_| match egeria_mount::unmount(&directory) {
+        Err(busy @ MountError::Busy { .. }) => {
+            output::complain(&format!(
+                "{busy}; it is taken away now because this process was told to end"
+            ));
+            scratch::detach(&directory);
+        }
+        Err(other) => output::complain(&other.to_string()),
+        Ok(()) => {}
+    });
+}
+
+/// Tells whoever waits that the mount answers.
+fn announce(arguments: &Arguments, document: &Document, format: Format) -> Outcome {
+    if !arguments.ready {
+        return format.print(document, human);
+    }
+    output::print(output::to_json(document).as_bytes())?;
+    let _ = std::io::stdout().flush();
+    let _ = std::env::set_current_dir("/");
+    leave_terminal()
+}
+
+/// The terminal, and the pipe to the process that waits, are let go of.
+fn leave_terminal() -> Outcome {
+    let failed = |error| {
+        Failure::new(format!(
+            "cannot let go of the terminal: {error}; try --foreground"
+        ))
+    };
+    let null = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+        .map_err(|error| failed(reason(&error)))?;
+    let said = |error: rustix::io::Errno| failed(error.to_string());
+    rustix::stdio::dup2_stdin(&null).map_err(said)?;
+    rustix::stdio::dup2_stderr(&null).map_err(said)?;
+    rustix::stdio::dup2_stdout(&null).map_err(said)
+}
+
+fn document_of(arguments: &Arguments, volume: &Volume, machine: Option<MachineLabel>) -> Document {
+    Document {
+        volume: volume.uuid().to_string(),
+        directory: arguments.directory.clone(),
+        pid: std::process::id(),
+        read_only: arguments.read_only || volume.is_read_only(),
+        machine,
+        pools: session::pool_labels(volume),
+    }
+}
+
+fn human(document: &Document) -> String {
+    let remark = document.machine.as_ref().and_then(MachineLabel::remark);
+    format!(
+        "volume {} mounted on {}{}{} (process {})",
+        document.volume,
+        document.directory.display(),
+        if document.read_only { " read-only" } else { "" },
+        remark.map_or(String::new(), |remark| format!(", {remark}")),
+        document.pid
+    )
+}

@@ -1,0 +1,331 @@
+//! `egeria run`: a program nobody changed, on a volume, with its reads and writes served directly.
+
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use egeria_fs::{AttachMode, Volume};
+use egeria_machine::Machine;
+use egeria_mount::{MountError, MountHandle, MountOptions};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
+use crate::failure::{Failure, Outcome, reason};
+use crate::machine_choice::{Allocation, MachineArguments, MachineLabel, attach_options};
+use crate::output::{self, Format};
+use crate::scratch::{self, MountPoint, Scratch};
+use crate::session;
+use crate::signals::Signals;
+use crate::summary::{self, Calls, Summary};
+use crate::{preload, sizes};
+
+/// Size of the scratch volume when nothing is said.
+const DEFAULT_SCRATCH: &str = "1GiB";
+
+/// Arguments of `egeria run`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  egeria run -- sh -c 'cp -a /etc $EGERIA_MOUNT && du -sh $EGERIA_MOUNT'
+  egeria run --volume /mnt/pmem0/pool --report report.json -- ./server
+  egeria run --machine optane-2s --alloc random -- ./benchmark.sh
+
+EGERIA_MOUNT names the mount inside CMD, LD_PRELOAD loads libegeria_preload.so.
+EGERIA_PRELOAD_LIB names that library elsewhere; empty: work without it.
+A scratch volume lives in DRAM; it is removed at the end, also after a signal.
+The exit status is CMD's: 128 + signal when one killed it, 127 when it is not
+found, 126 when it cannot be executed. The summary goes to stderr; with --json
+it goes to stdout, and CMD's stdout to stderr.")]
+pub struct Arguments {
+    /// Path of any pool of the volume to run on
+    #[arg(long, value_name = "POOL", conflicts_with = "scratch")]
+    volume: Option<PathBuf>,
+    /// Run on a volume in DRAM of this size in all, one pool per node
+    #[arg(long, value_name = "SIZE", default_value = DEFAULT_SCRATCH, value_parser = sizes::parse)]
+    scratch: u64,
+    #[command(flatten)]
+    machine: MachineArguments,
+    /// Where new data goes: local (the writer's node), random, node=N
+    #[arg(long, value_name = "local|random|node=N", value_parser = Allocation::parse)]
+    alloc: Option<Allocation>,
+    /// What moves threads and data while CMD runs
+    #[arg(long, value_enum, default_value = "off")]
+    policy: Policy,
+    /// Write the summary into this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Let other users into the mount
+    #[arg(long)]
+    allow_other: bool,
+    /// The program and its arguments
+    #[arg(
+        value_name = "CMD",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    command: Vec<OsString>,
+}
+
+/// Who moves threads and data.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Nobody.
+    Off,
+}
+
+/// Runs the command and gives its exit status.
+pub fn run(arguments: Arguments, format: Format) -> Outcome<ExitCode> {
+    let signals = Signals::install()?;
+    let machine = arguments.machine.resolve()?;
+    let report = arguments
+        .report
+        .as_deref()
+        .map(ReportFile::create)
+        .transpose()?;
+    let preload = preload::find()?;
+    if preload.is_none() {
+        output::complain(
+            "libegeria_preload.so was not found: all reads and writes go through the mount; see `egeria run --help`",
+        );
+    }
+    let stage = Stage::set(&arguments, &machine, &signals)?;
+    let summary = stage.perform(&arguments, &machine, preload, &signals, format)?;
+    drop(stage);
+    if let Some(report) = report {
+        report.write(&summary)?;
+    }
+    match format {
+        Format::Json => format.print(&summary, |_| String::new())?,
+        Format::Human => output::remark(&summary.lines()),
+    }
+    Ok(ExitCode::from(summary.exit_status))
+}
+
+/// The volume a command runs on and where it is mounted. Fields drop in this order.
+struct Stage {
+    mount: Option<MountHandle>,
+    point: MountPoint,
+    volume: Arc<Volume>,
+    scratch: Option<Scratch>,
+}
+
+impl Stage {
+    fn set(arguments: &Arguments, machine: &Machine, signals: &Signals) -> Outcome<Stage> {
+        let scratch = match arguments.volume {
+            Some(_) => None,
+            None => Some(Scratch::create(
+                arguments.scratch,
+                machine,
+                root_mode(arguments),
+            )?),
+        };
+        signals.check()?;
+        let declared = arguments.machine.machine.is_some().then(|| machine.clone());
+        let pool = scratch
+            .as_ref()
+            .map(Scratch::pool)
+            .or(arguments.volume.as_deref())
+            .unwrap_or(Path::new(""));
+        let volume = session::attach(pool, AttachMode::CreateOrJoin, &attach_options(declared))?;
+        if let Some(allocation) = arguments.alloc {
+            allocation.apply(&volume)?;
+        }
+        signals.check()?;
+        let point = MountPoint::create(arguments.allow_other)?;
+        if let Some(scratch) = &scratch {
+            scratch.note_mount(point.path());
+        }
+        let options = MountOptions {
+            allow_other: arguments.allow_other,
+            ..MountOptions::default()
+        };
+        let mount = Some(egeria_mount::spawn(volume.clone(), point.path(), &options)?);
+        Ok(Stage {
+            mount,
+            point,
+            volume,
+            scratch,
+        })
+    }
+
+    fn perform(
+        &self,
+        arguments: &Arguments,
+        machine: &Machine,
+        preload: Option<PathBuf>,
+        signals: &Signals,
+        format: Format,
+    ) -> Outcome<Summary> {
+        let before = self.volume.counters();
+        let started = Instant::now();
+        let child = spawn(
+            &arguments.command,
+            self.point.path(),
+            preload.as_deref(),
+            format,
+        )?;
+        let status = wait(child, signals)?;
+        let elapsed_s = started.elapsed().as_secs_f64();
+        let counters = summary::difference(&before, &self.volume.counters());
+        let dilation = machine
+            .emulated
+            .as_ref()
+            .map_or(1.0, |emulated| emulated.dilation);
+        let machine_elapsed_s = elapsed_s / dilation;
+        Ok(Summary {
+            command: arguments
+                .command
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
+            exit_status: exit_status(status),
+            elapsed_s,
+            machine_elapsed_s,
+            volume: self.volume.uuid().to_string(),
+            mount: self.point.path().to_owned(),
+            scratch: self.scratch.is_some(),
+            machine: MachineLabel::of(machine),
+            allocation: arguments.alloc.unwrap_or(Allocation::Local).name(),
+            policy: "off",
+            preload,
+            local_bytes: counters.local_bytes,
+            remote_bytes: counters.remote_bytes,
+            pools: summary::traffic(
+                session::pool_labels(&self.volume),
+                &counters,
+                machine_elapsed_s,
+            ),
+            calls: Calls {
+                direct: counters.direct_calls,
+                passed: counters.passed_calls,
+            },
+            mount_requests: counters.mount_requests,
+        })
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let Some(mount) = self.mount.take() else {
+            return;
+        };
+        if let Err(busy @ MountError::Busy { .. }) = egeria_mount::unmount(self.point.path()) {
+            output::complain(&format!(
+                "{busy}; the command has ended, so the mount is taken away"
+            ));
+            scratch::detach(self.point.path());
+            return;
+        }
+        let _ = mount.join();
+    }
+}
+
+/// With others let in, they may make files in a scratch volume as in `/tmp`.
+fn root_mode(arguments: &Arguments) -> u32 {
+    if arguments.allow_other { 0o1777 } else { 0o755 }
+}
+
+fn spawn(
+    words: &[OsString],
+    mount: &Path,
+    library: Option<&Path>,
+    format: Format,
+) -> Outcome<Child> {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).env("EGERIA_MOUNT", mount);
+    if let Some(library) = library {
+        command.env(
+            "LD_PRELOAD",
+            preload::with(std::env::var_os("LD_PRELOAD"), library),
+        );
+    }
+    if format == Format::Json {
+        let stderr = std::io::stderr().as_fd().try_clone_to_owned();
+        command.stdout(stderr.map_or(Stdio::null(), Stdio::from));
+    }
+    command.spawn().map_err(|error| {
+        let (status, mend) = match error.kind() {
+            std::io::ErrorKind::NotFound => (127, "check its name and PATH"),
+            _ => (126, "check that it is a program you may execute"),
+        };
+        Failure::Status(
+            status,
+            format!(
+                "cannot run {}: {}; {mend}",
+                words[0].display(),
+                reason(&error)
+            ),
+        )
+    })
+}
+
+/// Waits for the child, to which signals go on meanwhile.
+fn wait(mut child: Child, signals: &Signals) -> Outcome<ExitStatus> {
+    let failed = |error: std::io::Error| {
+        Failure::new(format!(
+            "cannot wait for the command: {error}; end it by hand"
+        ))
+    };
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let Some(pid) = pid else {
+        return child.wait().map_err(failed);
+    };
+    if let Err(interrupted) = signals.forward_to(pid) {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(interrupted);
+    }
+    // Not reaped yet, so that a signal forwarded now cannot hit a new process of that number.
+    while waitid(
+        WaitId::Pid(pid),
+        WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+    )
+    .is_err_and(|error| error == rustix::io::Errno::INTR)
+    {}
+    signals.forget();
+    child.wait().map_err(failed)
+}
+
+fn exit_status(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code as u8,
+        (None, Some(signal)) => 128_u8.wrapping_add(signal as u8),
+        (None, None) => 1,
+    }
+}
+
+/// The `--report` file: opened before the command runs, so that a wrong path costs no run.
+struct ReportFile {
+    path: PathBuf,
+    file: std::fs::File,
+}
+
+impl ReportFile {
+    fn create(path: &Path) -> Outcome<ReportFile> {
+        let file = std::fs::File::create(path).map_err(|error| {
+            Failure::io(
+                "write the report",
+                path,
+                &error,
+                "choose a file you may write to",
+            )
+        })?;
+        Ok(ReportFile {
+            path: path.to_owned(),
+            file,
+        })
+    }
+
+    fn write(mut self, summary: &Summary) -> Outcome {
+        use std::io::Write;
+        let text = output::to_json(summary) + "\n";
+        self.file
+            .write_all(text.as_bytes())
+            .map_err(|error| Failure::io("write the report", &self.path, &error, "make room there"))
+    }
+}

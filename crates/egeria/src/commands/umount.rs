@@ -1,0 +1,85 @@
+//! `egeria umount`: take a mount away, and wait until its process has closed the volume.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde::Serialize;
+
+use crate::control;
+use crate::failure::Outcome;
+use crate::output::{self, Format};
+use crate::progress;
+
+/// Longest wait for the mount process to close the volume.
+const CLOSING: Duration = Duration::from_secs(60);
+
+/// Arguments of `egeria umount`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  egeria umount /mnt
+
+Also takes away a mount whose process was killed: nothing that returned is
+lost, the next `egeria mount` recovers the volume.")]
+pub struct Arguments {
+    /// Directory it is mounted on
+    directory: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Document {
+    directory: PathBuf,
+    /// The mount process has closed the volume (false: it was dead, or still works).
+    closed: bool,
+}
+
+/// Unmounts.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let server = control::identify(&arguments.directory)
+        .ok()
+        .and_then(|identity| mount_process(identity.mount_pid));
+    let watched = server.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    egeria_mount::unmount(&arguments.directory)?;
+    let closed = watched.as_ref().is_some_and(|process| {
+        progress::spinning("waiting for the mount process to close the volume", || {
+            ended(process, CLOSING)
+        })
+    });
+    if watched.is_some() && !closed {
+        output::complain(
+            "unmounted, but its process still works; wait for it before you check the volume",
+        );
+    }
+    format.print(
+        &Document {
+            directory: arguments.directory.clone(),
+            closed,
+        },
+        |_| String::new(),
+    )
+}
+
+/// The process, if it is an `egeria mount`: those end with their mount.
+fn mount_process(pid: u32) -> Option<Pid> {
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let is_mount = words.split(|&byte| byte == 0).nth(1) == Some(b"mount");
+    Pid::from_raw(i32::try_from(pid).ok()?).filter(|_| is_mount)
+}
+
+/// Waits for the process behind a pidfd to end.
+fn ended(process: &impl std::os::fd::AsFd, limit: Duration) -> bool {
+    let limit = Timespec {
+        tv_sec: limit.as_secs() as i64,
+        tv_nsec: 0,
+    };
+    let mut watched = [PollFd::new(process, PollFlags::IN)];
+    loop {
+        match poll(&mut watched, Some(&limit)) {
+            Err(rustix::io::Errno::INTR) => {}
+            result => return result.is_ok_and(|ready| ready == 1),
+        }
+    }
+}

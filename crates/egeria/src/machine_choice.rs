@@ -1,0 +1,138 @@
+//! The `--machine`, `--sysfs-root` and `--alloc` arguments, shared by several commands.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use egeria_fs::{AllocationPolicy, AttachOptions, Volume};
+use egeria_machine::{Machine, Source};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, Outcome};
+
+/// Which machine to stand on.
+#[derive(Args, Clone, Debug, Default)]
+pub struct MachineArguments {
+    /// Machine file (TOML) or profile (optane-2s, dram-2s) instead of this machine
+    #[arg(long, value_name = "FILE|PROFILE")]
+    pub machine: Option<String>,
+}
+
+impl MachineArguments {
+    /// The machine meant.
+    pub fn resolve(&self) -> Outcome<Machine> {
+        Ok(Machine::resolve(self.machine.as_deref(), None)?)
+    }
+
+    /// The machine for a session: the running machine is the session's own matter.
+    pub fn declared(&self) -> Outcome<Option<Machine>> {
+        self.machine.is_some().then(|| self.resolve()).transpose()
+    }
+}
+
+/// Where new data goes, as typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocation {
+    /// On the node of the writing thread.
+    Local,
+    /// On random nodes.
+    Random,
+    /// All on this node.
+    Node(u16),
+}
+
+impl Allocation {
+    /// Reads `local`, `random` or `node=N`.
+    pub fn parse(text: &str) -> Result<Allocation, String> {
+        let node = |number: &str| number.parse().ok().map(Allocation::Node);
+        match text {
+            "local" => Some(Allocation::Local),
+            "random" => Some(Allocation::Random),
+            _ => text.strip_prefix("node=").and_then(node),
+        }
+        .ok_or_else(|| format!("{text:?} is no allocation; write local, random or node=N"))
+    }
+
+    /// As typed.
+    pub fn name(self) -> String {
+        match self {
+            Allocation::Local => "local".to_owned(),
+            Allocation::Random => "random".to_owned(),
+            Allocation::Node(node) => format!("node={node}"),
+        }
+    }
+
+    /// The engine's word for it.
+    fn policy(self, nodes: &[u16]) -> Outcome<AllocationPolicy> {
+        match self {
+            Allocation::Local => Ok(AllocationPolicy::Local),
+            Allocation::Random => Ok(AllocationPolicy::Random),
+            Allocation::Node(node) => match nodes.iter().position(|&other| other == node) {
+                Some(index) => Ok(AllocationPolicy::Pool(index as u8)),
+                None => Err(Failure::new(format!(
+                    "the volume has no pool on node {node}; its pools are on {}",
+                    node_list(nodes)
+                ))),
+            },
+        }
+    }
+
+    /// Makes it the session's, for everybody.
+    pub fn apply(self, volume: &Volume) -> Outcome {
+        volume.set_allocation(self.policy(&volume.pool_nodes())?);
+        Ok(())
+    }
+}
+
+fn node_list(nodes: &[u16]) -> String {
+    let mut nodes: Vec<String> = nodes.iter().map(u16::to_string).collect();
+    nodes.dedup();
+    format!(
+        "node{} {}",
+        if nodes.len() == 1 { "" } else { "s" },
+        nodes.join(", ")
+    )
+}
+
+/// What a new session is told.
+pub fn attach_options(machine: Option<Machine>) -> AttachOptions {
+    AttachOptions {
+        machine,
+        allocation: None,
+    }
+}
+
+/// The machine as reports name it.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+pub struct MachineLabel {
+    /// Its name.
+    pub name: String,
+    /// Figures are emulated.
+    pub emulated: bool,
+    /// The profile's name, when it is one.
+    pub profile: Option<String>,
+    /// The machine file, when it is one.
+    pub file: Option<PathBuf>,
+}
+
+impl MachineLabel {
+    /// Of this machine.
+    pub fn of(machine: &Machine) -> MachineLabel {
+        let (profile, file) = match &machine.source {
+            Source::Profile(name) => (Some(name.clone()), None),
+            Source::File(path) => (None, Some(path.clone())),
+            Source::Sysfs(_) => (None, None),
+        };
+        MachineLabel {
+            name: machine.name.clone(),
+            emulated: machine.is_emulated(),
+            profile,
+            file,
+        }
+    }
+
+    /// `emulated (optane-2s)`, or nothing for a real machine.
+    pub fn remark(&self) -> Option<String> {
+        self.emulated
+            .then(|| format!("emulated ({})", self.profile.as_ref().unwrap_or(&self.name)))
+    }
+}

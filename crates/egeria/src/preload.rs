@@ -1,0 +1,89 @@
+//! Where the preload library is, and how a child is told to load it.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Failure, Outcome};
+
+/// File name of the library.
+const LIBRARY: &str = "libegeria_preload.so";
+
+/// Names the library where it lies elsewhere; empty means: work without it.
+pub const VARIABLE: &str = "EGERIA_PRELOAD_LIB";
+
+/// The library: what [`VARIABLE`] names, else beside this executable, else in `../lib/egeria/`.
+///
+/// # Errors
+/// When [`VARIABLE`] names no file.
+pub fn find() -> Outcome<Option<PathBuf>> {
+    if let Some(named) = std::env::var_os(VARIABLE) {
+        return named_library(&named);
+    }
+    let executable = std::env::current_exe().ok();
+    let directory = executable.as_deref().and_then(Path::parent);
+    let places = directory.map(|beside| {
+        [
+            beside.join(LIBRARY),
+            beside.join("../lib/egeria").join(LIBRARY),
+        ]
+    });
+    Ok(places
+        .into_iter()
+        .flatten()
+        .find_map(|place| place.canonicalize().ok().filter(|place| place.is_file())))
+}
+
+/// As [`find`], for commands that are nothing without it.
+///
+/// # Errors
+/// When there is none.
+pub fn require() -> Outcome<PathBuf> {
+    find()?.ok_or_else(|| {
+        Failure::new(format!(
+            "{LIBRARY} is neither beside this program nor in ../lib/egeria; \
+             run `make` (or `make install`), or name it in {VARIABLE}"
+        ))
+    })
+}
+
+fn named_library(named: &OsStr) -> Outcome<Option<PathBuf>> {
+    if named.is_empty() {
+        return Ok(None);
+    }
+    let path = Path::new(named);
+    match path.canonicalize() {
+        Ok(path) if path.is_file() => Ok(Some(path)),
+        _ => Err(Failure::new(format!(
+            "{VARIABLE} names {}, which is no file; correct it, or unset it",
+            path.display()
+        ))),
+    }
+}
+
+/// The value of `LD_PRELOAD` that loads `library` after what is there already.
+pub fn with(existing: Option<OsString>, library: &Path) -> OsString {
+    let mut value = existing
+        .filter(|value| !value.is_empty())
+        .unwrap_or_default();
+    if !value.is_empty() {
+        value.push(":");
+    }
+    value.push(library);
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_existing_preload_stays_first() {
+        let library = Path::new("/lib/e.so");
+        assert_eq!(with(None, library), "/lib/e.so");
+        assert_eq!(with(Some("".into()), library), "/lib/e.so");
+        assert_eq!(
+            with(Some("/a.so:/b.so".into()), library),
+            "/a.so:/b.so:/lib/e.so"
+        );
+    }
+}

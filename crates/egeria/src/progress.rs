@@ -1,0 +1,77 @@
+//! How far something long is: on stderr, only on a terminal, only after a second.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// What takes less than this shows nothing.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// How often a bar or spinner moves by itself.
+const TICK: Duration = Duration::from_millis(120);
+
+/// A bar or a spinner; gone when dropped.
+pub struct Progress {
+    bar: ProgressBar,
+    started: Instant,
+}
+
+impl Progress {
+    /// For something whose steps are counted.
+    pub fn bar(what: &str) -> Progress {
+        Progress::hidden(what, "{msg} {wide_bar} {percent:>3} % {eta:>4}")
+    }
+
+    fn hidden(what: &str, template: &str) -> Progress {
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.set_message(what.to_owned());
+        Progress {
+            bar,
+            started: Instant::now(),
+        }
+    }
+
+    /// So many of so many steps are done.
+    pub fn advance(&self, done: u64, total: u64) {
+        if self.bar.is_hidden() && self.started.elapsed() >= QUIET {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+            self.bar.enable_steady_tick(TICK);
+        }
+        self.bar.set_length(total.max(1));
+        self.bar.set_position(done.min(total));
+    }
+
+    /// As [`Progress::advance`], and says what is done now.
+    pub fn step(&self, done: u64, total: u64, what: &str) {
+        if self.bar.message() != what {
+            self.bar.set_message(what.to_owned());
+        }
+        self.advance(done, total);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Runs `body`, with a spinner beside it once it has taken a second.
+pub fn spinning<T>(what: &str, body: impl FnOnce() -> T) -> T {
+    let progress = Progress::hidden(what, "{spinner} {msg} {elapsed}");
+    let bar = progress.bar.clone();
+    let (done, ended) = std::sync::mpsc::channel::<()>();
+    let watcher = std::thread::spawn(move || {
+        if ended.recv_timeout(QUIET) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            bar.enable_steady_tick(TICK);
+        }
+    });
+    let result = body();
+    drop(done);
+    let _ = watcher.join();
+    result
+}

@@ -1,0 +1,44 @@
+//! Attaching volumes, and pools as tables and JSON show them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use egeria_fs::{AttachMode, AttachOptions, Volume};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Outcome;
+use crate::progress;
+
+/// Attaches, with a spinner beside a long recovery.
+///
+/// # Errors
+/// Those of the engine.
+pub fn attach(pool: &Path, mode: AttachMode, options: &AttachOptions) -> Outcome<Arc<Volume>> {
+    Ok(progress::spinning("attaching the volume", || {
+        Volume::attach(pool, mode, options)
+    })?)
+}
+
+/// One pool of a volume.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+pub struct PoolLabel {
+    /// Index in the volume.
+    pub pool: usize,
+    /// Node it belongs to.
+    pub node: u16,
+    /// File or device.
+    pub path: PathBuf,
+}
+
+/// The pools of a volume, by index.
+pub fn pool_labels(volume: &Volume) -> Vec<PoolLabel> {
+    let nodes = volume.pool_nodes();
+    let paths = volume.pool_paths();
+    let label = |(pool, (node, path))| PoolLabel { pool, node, path };
+    nodes
+        .into_iter()
+        .zip(paths)
+        .enumerate()
+        .map(label)
+        .collect()
+}

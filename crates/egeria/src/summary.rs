@@ -1,0 +1,144 @@
+//! What a run did: bytes by node, calls by the way they took.
+
+use std::path::PathBuf;
+
+use egeria_fs::Counters;
+use egeria_machine::{format_bandwidth, format_bytes};
+use serde::Serialize;
+
+use crate::machine_choice::MachineLabel;
+use crate::session::PoolLabel;
+
+/// The summary of `egeria run`, as `--report` and `--json` have it.
+#[derive(Serialize, Debug)]
+pub struct Summary {
+    /// The command, lossily as text.
+    pub command: Vec<String>,
+    /// Its exit status; 128 + signal when one killed it.
+    pub exit_status: u8,
+    /// From its start to its end, seconds on the wall clock.
+    pub elapsed_s: f64,
+    /// The same in the time of the emulated machine.
+    pub machine_elapsed_s: f64,
+    /// UUID of the volume.
+    pub volume: String,
+    /// Where it was mounted.
+    pub mount: PathBuf,
+    /// The volume was made for this run.
+    pub scratch: bool,
+    /// The machine it ran on.
+    pub machine: MachineLabel,
+    /// Where new data went: `local`, `random`, `node=N`.
+    pub allocation: String,
+    /// What moved threads and data.
+    pub policy: &'static str,
+    /// The preload library, when one was found.
+    pub preload: Option<PathBuf>,
+    /// Bytes read or written on the node of the thread.
+    pub local_bytes: u64,
+    /// Bytes read or written on other nodes.
+    pub remote_bytes: u64,
+    /// By pool.
+    pub pools: Vec<PoolTraffic>,
+    /// Calls of programs on files of the mount.
+    pub calls: Calls,
+    /// Requests that the mount served.
+    pub mount_requests: u64,
+}
+
+/// How calls were served.
+#[derive(Serialize, Debug, PartialEq, Eq)]
+pub struct Calls {
+    /// By the preload library itself.
+    pub direct: u64,
+    /// By the kernel and the mount.
+    pub passed: u64,
+}
+
+/// What went to and from one pool.
+#[derive(Serialize, Debug)]
+pub struct PoolTraffic {
+    /// Which pool.
+    #[serde(flatten)]
+    pub label: PoolLabel,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Mean read bandwidth over the run, bytes/s of machine time.
+    pub read_bytes_s: f64,
+    /// Mean write bandwidth over the run, bytes/s of machine time.
+    pub written_bytes_s: f64,
+}
+
+/// What was counted between two readings.
+pub fn difference(before: &Counters, after: &Counters) -> Counters {
+    let each = |before: &[u64; 16], after: &[u64; 16]| {
+        std::array::from_fn(|pool| after[pool].saturating_sub(before[pool]))
+    };
+    Counters {
+        read_bytes: each(&before.read_bytes, &after.read_bytes),
+        written_bytes: each(&before.written_bytes, &after.written_bytes),
+        local_bytes: after.local_bytes.saturating_sub(before.local_bytes),
+        remote_bytes: after.remote_bytes.saturating_sub(before.remote_bytes),
+        direct_calls: after.direct_calls.saturating_sub(before.direct_calls),
+        passed_calls: after.passed_calls.saturating_sub(before.passed_calls),
+        mount_requests: after.mount_requests.saturating_sub(before.mount_requests),
+    }
+}
+
+/// The traffic of each pool.
+pub fn traffic(
+    pools: Vec<PoolLabel>,
+    counters: &Counters,
+    machine_elapsed_s: f64,
+) -> Vec<PoolTraffic> {
+    let seconds = machine_elapsed_s.max(1e-9);
+    let of = |label: PoolLabel| {
+        let read_bytes = counters.read_bytes.get(label.pool).copied().unwrap_or(0);
+        let written_bytes = counters.written_bytes.get(label.pool).copied().unwrap_or(0);
+        PoolTraffic {
+            label,
+            read_bytes,
+            written_bytes,
+            read_bytes_s: read_bytes as f64 / seconds,
+            written_bytes_s: written_bytes as f64 / seconds,
+        }
+    };
+    pools.into_iter().map(of).collect()
+}
+
+impl Summary {
+    /// A few lines for stderr, each beginning `egeria: `.
+    pub fn lines(&self) -> String {
+        let emulated = self
+            .machine
+            .remark()
+            .map_or(String::new(), |remark| format!(", {remark}"));
+        let preload = if self.preload.is_some() {
+            ""
+        } else {
+            " (no preload library)"
+        };
+        let mut text = format!(
+            "egeria: {:.2} s{emulated}: {} local, {} remote; {} calls direct, {} passed{preload}; {} mount requests\n",
+            self.elapsed_s,
+            format_bytes(self.local_bytes),
+            format_bytes(self.remote_bytes),
+            self.calls.direct,
+            self.calls.passed,
+            self.mount_requests
+        );
+        for pool in &self.pools {
+            text.push_str(&format!(
+                "egeria: node {}: {} read ({}), {} written ({})\n",
+                pool.label.node,
+                format_bytes(pool.read_bytes),
+                format_bandwidth(pool.read_bytes_s),
+                format_bytes(pool.written_bytes),
+                format_bandwidth(pool.written_bytes_s)
+            ));
+        }
+        text
+    }
+}
