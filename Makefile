@@ -1,0 +1,43 @@
+# Egeria: every gate is one command. `make help` lists them.
+
+CARGO  ?= cargo
+PREFIX ?= /usr/local
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+BUILT  := $(TARGET)/release
+REPORT := $(TARGET)/report
+
+.DEFAULT_GOAL := build
+.PHONY: build setup demo test lint bench install uninstall clean help
+
+build: ## build everything for use (target/release)
+	@scripts/setup --rust-only
+	$(CARGO) build --release --workspace
+
+setup: ## install the Debian packages that demo and test need, where missing
+	@scripts/setup
+
+demo: setup build ## run real programs on a scratch volume, write target/report/report.html
+	$(BUILT)/egeria demo --out $(REPORT)
+
+test: setup lint ## check format and lints, run all tests
+	$(CARGO) build --workspace
+	$(CARGO) test --workspace
+
+lint: ## check format and lints; warnings are errors
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+bench: setup build ## measure the data path beside tmpfs and memcpy
+	$(BUILT)/egeria bench datapath
+
+install: build ## install below PREFIX (default /usr/local); DESTDIR is honoured
+	scripts/install "$(BUILT)" "$(DESTDIR)$(PREFIX)"
+
+uninstall: ## remove what install put below PREFIX
+	scripts/install --remove "$(DESTDIR)$(PREFIX)"
+
+clean: ## remove everything built
+	$(CARGO) clean
+
+help: ## list the commands
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
