@@ -1,1 +1,19 @@
-//! TBD
+//! Egeria beside its peers: the data path against tmpfs and a bare copy, and unmodified programs
+//! on a scratch volume, each with a table and JSON, the latter also as a page with pictures.
+//!
+//! - [`datapath`]: what one `pread`, `pwrite` or append costs through the preload library.
+//! - [`demo`]: fio, RocksDB and everyday programs, timed and their data verified.
+//!
+//! Nothing of Egeria is measured from inside: the measured programs are children that the
+//! preload library is loaded into, as any user's program would be.
+
+pub mod datapath;
+pub mod demo;
+mod error;
+mod process;
+mod progress;
+mod scratch;
+pub mod statistics;
+
+pub use error::BenchError;
+pub use progress::Progress;

@@ -1,0 +1,220 @@
+//! The measurement: sets up the three subjects and takes turns.
+
+use std::path::PathBuf;
+
+use egeria_fs::Counters;
+use tempfile::TempDir;
+
+use super::DatapathOptions;
+use super::plan::{self, Case, LARGEST_BLOCK_BYTES, MOST_THREADS, Operation};
+use super::report::{DatapathReport, Row};
+use super::setup::{Worker, find_worker};
+use super::worker::{Reply, Request};
+use crate::error::{BenchError, Result};
+use crate::process::check_cancel;
+use crate::progress::Progress;
+use crate::scratch::{ScratchVolume, check_room, memory_directory};
+use crate::statistics::rotated_order;
+
+/// Most bytes a thread appends in one measurement.
+const APPEND_BYTES: u64 = 256 << 20;
+/// Room in the pool beyond the files: logs, blocks on their way, what was freed but lies elsewhere.
+const SPARE_BYTES: u64 = 512 << 20;
+/// Place of Egeria among the subjects.
+const EGERIA: usize = 0;
+
+pub(super) fn run(options: &DatapathOptions<'_>) -> Result<DatapathReport> {
+    check(options)?;
+    let mut bench = Bench::set_up(options)?;
+    let cases = plan::cases();
+    let mut rounds = vec![Vec::new(); cases.len()];
+    let total = (options.rounds * cases.len()) as u64;
+    for round in 0..options.rounds {
+        for (index, case) in cases.iter().enumerate() {
+            let what = format!(
+                "{} of {} KiB, {} threads",
+                case.operation.name(),
+                case.block_bytes >> 10,
+                case.threads
+            );
+            let done = (round * cases.len() + index) as u64;
+            (options.progress)(&Progress {
+                done,
+                total,
+                what: &what,
+            });
+            rounds[index].push(bench.round(case, round)?);
+        }
+    }
+    (options.progress)(&Progress {
+        done: total,
+        total,
+        what: "done",
+    });
+    Ok(DatapathReport {
+        rows: cases
+            .iter()
+            .zip(&rounds)
+            .map(|(case, rounds)| Row::of_rounds(case, rounds))
+            .collect(),
+        rounds: options.rounds,
+        file_bytes: options.file_bytes,
+    })
+}
+
+fn check(options: &DatapathOptions<'_>) -> Result<()> {
+    if options.rounds == 0 || options.measurement_ms == 0 {
+        return Err(BenchError::failed(
+            "nothing to measure; ask for at least 1 round and 1 ms",
+        ));
+    }
+    if options.file_bytes == 0 || !options.file_bytes.is_multiple_of(LARGEST_BLOCK_BYTES) {
+        return Err(BenchError::failed(
+            "files must be a multiple of 64 KiB; choose another size",
+        ));
+    }
+    if !options.preload_library.is_file() {
+        let path = options.preload_library.display();
+        return Err(BenchError::failed(format!(
+            "no preload library at {path}; build it (cargo build --release)"
+        )));
+    }
+    let files = options.file_bytes * MOST_THREADS as u64;
+    check_room(
+        &options.memory_directory,
+        2 * (files + APPEND_BYTES * MOST_THREADS as u64) + files + SPARE_BYTES,
+    )
+}
+
+/// The three subjects, ready; the workers end before what they use goes.
+struct Bench<'a> {
+    workers: [Worker; 3],
+    scratch: ScratchVolume,
+    _peers: TempDir,
+    options: &'a DatapathOptions<'a>,
+}
+
+impl<'a> Bench<'a> {
+    fn set_up(options: &'a DatapathOptions<'a>) -> Result<Bench<'a>> {
+        let program = find_worker(options.worker.as_deref())?;
+        let peers = memory_directory(&options.memory_directory)?;
+        let pool_bytes = (options.file_bytes + APPEND_BYTES) * MOST_THREADS as u64 + SPARE_BYTES;
+        let scratch = ScratchVolume::make(&options.memory_directory, &[0], pool_bytes, None)?;
+        let paths = |directory: &std::path::Path, name: &str| -> Vec<PathBuf> {
+            (0..MOST_THREADS)
+                .map(|thread| directory.join(format!("{name}{thread}")))
+                .collect()
+        };
+        let start = |name, kind, paths: &[PathBuf], preload| {
+            Worker::start(&program, name, kind, options.file_bytes, paths, preload)
+        };
+        let library = Some(options.preload_library.as_path());
+        let workers = [
+            start(
+                "Egeria",
+                "files",
+                &paths(scratch.mount_directory(), "data"),
+                library,
+            )?,
+            start("tmpfs", "files", &paths(peers.path(), "data"), None)?,
+            start("memcpy", "memory", &paths(peers.path(), "mapped"), None)?,
+        ];
+        let mut bench = Bench {
+            workers,
+            scratch,
+            _peers: peers,
+            options,
+        };
+        bench.prepare()?;
+        Ok(bench)
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        let cancel = self.options.cancel;
+        for worker in &mut self.workers {
+            (self.options.progress)(&Progress {
+                done: 0,
+                total: 1,
+                what: "preparing the files",
+            });
+            worker.ask(&Request::Prepare, cancel)?;
+        }
+        let mut prefaulted = 0;
+        for path in self.scratch.pool_paths() {
+            let request = Request::Prefault { path: path.clone() };
+            if let Reply::Ready { prefaulted_bytes } = self.workers[EGERIA].ask(&request, cancel)? {
+                prefaulted += prefaulted_bytes;
+            }
+        }
+        if prefaulted == 0 {
+            return Err(not_direct("the worker never mapped the pool"));
+        }
+        Ok(())
+    }
+
+    /// One case on all subjects: calls per second of Egeria, tmpfs and the bare copy.
+    fn round(&mut self, case: &Case, round: usize) -> Result<[f64; 3]> {
+        let mut ops_s = [0.0; 3];
+        for subject in rotated_order(ops_s.len(), round) {
+            check_cancel(self.options.cancel)?;
+            ops_s[subject] = self.measure(case, round, subject)?;
+        }
+        Ok(ops_s)
+    }
+
+    fn measure(&mut self, case: &Case, round: usize, subject: usize) -> Result<f64> {
+        let request = Request::Measure {
+            operation: case.operation,
+            block_bytes: case.block_bytes,
+            threads: case.threads,
+            seed: round as u64 + 1,
+            milliseconds: self.options.measurement_ms,
+            append_bytes: APPEND_BYTES,
+        };
+        let before = self.scratch.volume().counters();
+        let reply = self.workers[subject].ask(&request, self.options.cancel)?;
+        let Reply::Measured {
+            calls,
+            warm_calls,
+            ops_s,
+        } = reply
+        else {
+            return Err(BenchError::failed(
+                "a worker answered something else than it was asked; build it again",
+            ));
+        };
+        if subject == EGERIA {
+            served_directly(
+                &before,
+                &self.scratch.volume().counters(),
+                calls + warm_calls,
+                case.operation,
+            )?;
+        }
+        Ok(ops_s)
+    }
+}
+
+/// Fails unless the session counted all these calls as served by the preload library itself.
+fn served_directly(
+    before: &Counters,
+    after: &Counters,
+    calls: u64,
+    operation: Operation,
+) -> Result<()> {
+    let direct = after.direct_calls.saturating_sub(before.direct_calls);
+    if direct >= calls {
+        return Ok(());
+    }
+    let passed = after.passed_calls.saturating_sub(before.passed_calls);
+    let name = operation.name();
+    Err(not_direct(&format!(
+        "{name}: of {calls} calls {direct} were served directly, {passed} passed to the kernel"
+    )))
+}
+
+fn not_direct(how: &str) -> BenchError {
+    BenchError::failed(format!(
+        "the preload library did not serve the calls itself ({how}); unset EGERIA_PRELOAD and EGERIA_BYPASS, and is the library of this build?"
+    ))
+}

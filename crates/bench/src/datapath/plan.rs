@@ -1,0 +1,127 @@
+//! What is measured, and at which offsets: the same for all subjects.
+
+use serde::{Deserialize, Serialize};
+
+/// What a case does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// `pread` at random offsets.
+    RandomPread,
+    /// `pread` at ascending offsets.
+    SequentialPread,
+    /// `pwrite` at random offsets.
+    RandomPwrite,
+    /// `pwrite` at ascending offsets.
+    SequentialPwrite,
+    /// `write` to a file opened with `O_APPEND`, empty at first.
+    Append,
+}
+
+impl Operation {
+    /// The name used in rows and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::RandomPread => "random_pread",
+            Operation::SequentialPread => "sequential_pread",
+            Operation::RandomPwrite => "random_pwrite",
+            Operation::SequentialPwrite => "sequential_pwrite",
+            Operation::Append => "append",
+        }
+    }
+
+    fn is_random(self) -> bool {
+        matches!(self, Operation::RandomPread | Operation::RandomPwrite)
+    }
+}
+
+/// One row of the result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Case {
+    /// What it does.
+    pub operation: Operation,
+    /// Bytes of each call.
+    pub block_bytes: u64,
+    /// Threads at once.
+    pub threads: usize,
+}
+
+/// Most threads of a case.
+pub const MOST_THREADS: usize = 2;
+/// Largest block of a case, bytes; every file is a multiple of it.
+pub const LARGEST_BLOCK_BYTES: u64 = 64 << 10;
+
+/// All cases, in the order of the table.
+pub fn cases() -> Vec<Case> {
+    let both = [
+        Operation::RandomPread,
+        Operation::RandomPwrite,
+        Operation::SequentialPread,
+        Operation::SequentialPwrite,
+    ];
+    let mut cases = Vec::new();
+    for block_bytes in [4 << 10, LARGEST_BLOCK_BYTES] {
+        for operation in both {
+            push(&mut cases, operation, block_bytes);
+        }
+    }
+    push(&mut cases, Operation::Append, 4 << 10);
+    cases
+}
+
+fn push(cases: &mut Vec<Case>, operation: Operation, block_bytes: u64) {
+    cases.extend((1..=MOST_THREADS).map(|threads| Case {
+        operation,
+        block_bytes,
+        threads,
+    }));
+}
+
+/// Offsets of one thread's calls, for ever; a function of its arguments alone, so that every subject
+/// is asked for the same bytes in the same order.
+#[derive(Clone, Debug)]
+pub struct Offsets {
+    state: u64,
+    next_block: u64,
+    blocks: u64,
+    block_bytes: u64,
+    random: bool,
+}
+
+impl Offsets {
+    /// Offsets in a file of `file_bytes` (at least one block) for thread `thread` with this seed.
+    pub fn new(case: &Case, file_bytes: u64, thread: usize, seed: u64) -> Offsets {
+        let mixed = (seed ^ ((thread as u64 + 1) << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let blocks = (file_bytes / case.block_bytes).max(1);
+        Offsets {
+            // xorshift never leaves zero, so it must not start there.
+            state: mixed | 1,
+            next_block: match case.operation {
+                Operation::Append => 0,
+                _ => mixed % blocks,
+            },
+            blocks,
+            block_bytes: case.block_bytes,
+            random: case.operation.is_random(),
+        }
+    }
+
+    /// The next offset, bytes.
+    #[inline]
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> u64 {
+        if self.random {
+            self.state ^= self.state << 13;
+            self.state ^= self.state >> 7;
+            self.state ^= self.state << 17;
+            // The high half times the range, shifted: even and without a division.
+            return (((self.state >> 32) * self.blocks) >> 32) * self.block_bytes;
+        }
+        let offset = self.next_block * self.block_bytes;
+        self.next_block += 1;
+        if self.next_block == self.blocks {
+            self.next_block = 0;
+        }
+        offset
+    }
+}

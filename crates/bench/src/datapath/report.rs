@@ -1,0 +1,123 @@
+//! The figures, as rows and as a table.
+
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
+
+use super::plan::Case;
+use crate::statistics::median;
+
+/// Figures of one case: medians over the rounds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// What was done; see [`super::plan::Operation::name`].
+    pub op: String,
+    /// Bytes of each call.
+    pub block_bytes: u64,
+    /// Threads at once.
+    pub threads: usize,
+    /// Calls per second of all threads, through the preload library.
+    pub egeria_ops_s: f64,
+    /// The same calls on tmpfs.
+    pub tmpfs_ops_s: f64,
+    /// Bare copies of the same pattern, without flush and fence.
+    pub memcpy_ops_s: f64,
+    /// `egeria_ops_s / memcpy_ops_s`.
+    pub of_memcpy: f64,
+    /// `egeria_ops_s / tmpfs_ops_s`.
+    pub of_tmpfs: f64,
+}
+
+impl Row {
+    /// The row of a case from its rounds: each an array of Egeria's, tmpfs's and the bare copy's
+    /// calls per second.
+    pub(crate) fn of_rounds(case: &Case, rounds: &[[f64; 3]]) -> Row {
+        let middle = |subject: usize| {
+            let values: Vec<f64> = rounds.iter().map(|round| round[subject]).collect();
+            median(&values).unwrap_or(0.0)
+        };
+        let (egeria, tmpfs, memcpy) = (middle(0), middle(1), middle(2));
+        Row {
+            op: case.operation.name().to_owned(),
+            block_bytes: case.block_bytes,
+            threads: case.threads,
+            egeria_ops_s: egeria.round(),
+            tmpfs_ops_s: tmpfs.round(),
+            memcpy_ops_s: memcpy.round(),
+            of_memcpy: ratio(egeria, memcpy),
+            of_tmpfs: ratio(egeria, tmpfs),
+        }
+    }
+}
+
+/// A ratio to four places; 0 when there is nothing to divide by.
+fn ratio(value: f64, by: f64) -> f64 {
+    match by > 0.0 {
+        true => (value / by * 1e4).round() / 1e4,
+        false => 0.0,
+    }
+}
+
+/// Result of [`super::run`]. Serialised, it is the array of its rows and nothing else.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct DatapathReport {
+    /// One per case.
+    pub rows: Vec<Row>,
+    /// Rounds the medians are over.
+    #[serde(skip)]
+    pub rounds: usize,
+    /// Bytes of each thread's file.
+    #[serde(skip)]
+    pub file_bytes: u64,
+}
+
+impl DatapathReport {
+    /// A table for people, with a line that says what it shows.
+    pub fn table(&self) -> String {
+        let mut table = Table::new();
+        table.load_preset(presets::UTF8_FULL_CONDENSED);
+        table.set_header([
+            "op",
+            "block",
+            "threads",
+            "Egeria ops/s",
+            "tmpfs ops/s",
+            "memcpy ops/s",
+            "of memcpy",
+            "of tmpfs",
+        ]);
+        for row in &self.rows {
+            table.add_row([
+                row.op.clone(),
+                format!("{} KiB", row.block_bytes >> 10),
+                row.threads.to_string(),
+                thousands(row.egeria_ops_s),
+                thousands(row.tmpfs_ops_s),
+                thousands(row.memcpy_ops_s),
+                format!("{:.2}", row.of_memcpy),
+                format!("{:.2}", row.of_tmpfs),
+            ]);
+        }
+        for column in table.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        format!(
+            "{table}\nMedians of {} rounds, files of {} MiB a thread, DRAM, emulation off. Egeria flushes and fences every write; memcpy does not.",
+            self.rounds,
+            self.file_bytes >> 20
+        )
+    }
+}
+
+/// A whole number with its thousands apart.
+fn thousands(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

@@ -1,0 +1,199 @@
+//! Bars, drawn as SVG that goes into a page: its colours are the page's, light or dark.
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::error::{BenchError, Result};
+
+/// Width of every picture, in its own units.
+const WIDTH: i32 = 920;
+/// Where bars begin.
+const BARS_AT: i32 = 250;
+/// Longest bar; the rest is for its figure.
+const LONGEST: i32 = 560;
+/// Height of a bar.
+const BAR: i32 = 15;
+/// Between groups of bars.
+const GAP: i32 = 13;
+/// Size of all text.
+const TEXT: i32 = 14;
+
+/// What a bar stands for. The page gives each a colour: see `style` in [`super::html`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ink {
+    /// Egeria at this machine's speed.
+    Egeria,
+    /// Egeria on the emulated machine.
+    Emulated,
+    /// tmpfs.
+    Tmpfs,
+    /// Bytes on the thread's own node.
+    Local,
+    /// Bytes on other nodes.
+    Remote,
+    /// Text.
+    Text,
+    /// Lines behind the bars.
+    Grid,
+}
+
+impl Ink {
+    /// All, for the page's style.
+    pub(super) const ALL: [Ink; 7] = [
+        Ink::Egeria,
+        Ink::Emulated,
+        Ink::Tmpfs,
+        Ink::Local,
+        Ink::Remote,
+        Ink::Text,
+        Ink::Grid,
+    ];
+
+    /// The name of the page's colour.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Ink::Egeria => "egeria",
+            Ink::Emulated => "emulated",
+            Ink::Tmpfs => "tmpfs",
+            Ink::Local => "local",
+            Ink::Remote => "remote",
+            Ink::Text => "ink",
+            Ink::Grid => "grid",
+        }
+    }
+
+    /// A colour that stands in the SVG until the page's style replaces it.
+    fn placeholder(self) -> RGBColor {
+        let at = Ink::ALL.iter().position(|ink| *ink == self).unwrap_or(0) as u8;
+        RGBColor(0xE6, 0xE0, 0x10 + at)
+    }
+
+    /// The placeholder as the SVG writes it.
+    pub(super) fn placeholder_text(self) -> String {
+        let RGBColor(red, green, blue) = self.placeholder();
+        format!("#{red:02X}{green:02X}{blue:02X}")
+    }
+}
+
+/// One bar.
+pub(super) struct Bar {
+    pub(super) ink: Ink,
+    /// Its length; all of a chart have one scale.
+    pub(super) value: f64,
+    /// Written at its end.
+    pub(super) label: String,
+}
+
+/// Bars that belong together: below one another, or end to end.
+pub(super) struct Group {
+    pub(super) name: String,
+    pub(super) bars: Vec<Bar>,
+    pub(super) stacked: bool,
+}
+
+/// Draws groups of horizontal bars. `description` is for those who cannot see it.
+pub(super) fn draw(groups: &[Group], description: &str) -> Result<String> {
+    let height = GAP + groups.iter().map(height_of).sum::<i32>();
+    let longest = groups
+        .iter()
+        .map(length_of)
+        .fold(0.0, f64::max)
+        .max(f64::MIN_POSITIVE);
+    let mut svg = String::new();
+    {
+        let area =
+            SVGBackend::with_string(&mut svg, (WIDTH as u32, height as u32)).into_drawing_area();
+        let canvas = Canvas {
+            area: &area,
+            scale: f64::from(LONGEST) / longest,
+        };
+        canvas.grid(height)?;
+        let mut top = GAP;
+        for group in groups {
+            canvas.group(group, top)?;
+            top += height_of(group);
+        }
+        area.present().map_err(BenchError::failed)?;
+    }
+    Ok(inline(&svg, description))
+}
+
+fn rows_of(group: &Group) -> i32 {
+    if group.stacked {
+        1
+    } else {
+        group.bars.len().max(1) as i32
+    }
+}
+
+fn height_of(group: &Group) -> i32 {
+    rows_of(group) * BAR + GAP
+}
+
+fn length_of(group: &Group) -> f64 {
+    let values = group.bars.iter().map(|bar| bar.value);
+    if group.stacked {
+        values.sum()
+    } else {
+        values.fold(0.0, f64::max)
+    }
+}
+
+struct Canvas<'a, 'b> {
+    area: &'a DrawingArea<SVGBackend<'b>, plotters::coord::Shift>,
+    scale: f64,
+}
+
+impl Canvas<'_, '_> {
+    fn grid(&self, height: i32) -> Result<()> {
+        let style = Ink::Grid.placeholder().stroke_width(1);
+        let line = PathElement::new(vec![(BARS_AT, GAP / 2), (BARS_AT, height - GAP / 2)], style);
+        self.area.draw(&line).map_err(BenchError::failed)
+    }
+
+    fn group(&self, group: &Group, top: i32) -> Result<()> {
+        let middle = top + rows_of(group) * BAR / 2;
+        self.text(&group.name, BARS_AT - 10, middle, HPos::Right)?;
+        let (mut left, mut row) = (BARS_AT, top);
+        for bar in &group.bars {
+            let right = left + (bar.value * self.scale).round() as i32;
+            let style = bar.ink.placeholder().filled();
+            let rectangle = Rectangle::new([(left, row + 1), (right, row + BAR - 1)], style);
+            self.area.draw(&rectangle).map_err(BenchError::failed)?;
+            if group.stacked {
+                left = right;
+            } else {
+                self.text(&bar.label, right + 6, row + BAR / 2, HPos::Left)?;
+                row += BAR;
+            }
+        }
+        if group.stacked {
+            let labels: Vec<&str> = group.bars.iter().map(|bar| bar.label.as_str()).collect();
+            self.text(&labels.join(" · "), left + 6, middle, HPos::Left)?;
+        }
+        Ok(())
+    }
+
+    fn text(&self, text: &str, x: i32, y: i32, side: HPos) -> Result<()> {
+        let color = Ink::Text.placeholder();
+        let style = TextStyle::from(("sans-serif", TEXT).into_font())
+            .color(&color)
+            .pos(Pos::new(side, VPos::Center));
+        self.area
+            .draw(&Text::new(text.to_owned(), (x, y), style))
+            .map_err(BenchError::failed)
+    }
+}
+
+/// The SVG without its name space, which a page does not need, and with a description.
+fn inline(svg: &str, description: &str) -> String {
+    let start = svg.find("<svg").unwrap_or(0);
+    let label = super::html::escape(description);
+    svg[start..]
+        .replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1)
+        .replacen(
+            "<svg",
+            &format!("<svg role=\"img\" aria-label=\"{label}\""),
+            1,
+        )
+}

@@ -1,0 +1,120 @@
+//! What the demonstration runs on: programs, machine, host.
+
+use std::process::Command;
+use std::time::Duration;
+
+use egeria_machine::Machine;
+
+use super::report::MachineSummary;
+use crate::error::{BenchError, Result};
+use crate::process::{Cancel, find_program, run};
+
+/// The programs and the Debian packages that have them.
+const PROGRAMS: [(&str, &str); 7] = [
+    ("fio", "fio"),
+    ("db_bench", "rocksdb-tools"),
+    ("sst_dump", "rocksdb-tools"),
+    ("sqlite3", "sqlite3"),
+    ("git", "git"),
+    ("tar", "tar"),
+    ("cp", "coreutils"),
+];
+
+/// Fails with all that is missing in one line.
+pub(super) fn check_programs() -> Result<()> {
+    let missing: Vec<_> = PROGRAMS
+        .iter()
+        .filter(|(program, _)| find_program(program).is_none())
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
+    packages.dedup();
+    let programs: Vec<&str> = missing.iter().map(|(program, _)| *program).collect();
+    Err(BenchError::MissingPrograms {
+        programs: programs.join(", "),
+        packages: packages.join(" "),
+    })
+}
+
+/// The machine for the report's head.
+pub(super) fn summary(machine: &Machine) -> MachineSummary {
+    let declared = machine.emulated.as_ref();
+    let node = declared
+        .and_then(|emulated| emulated.nodes.first())
+        .map(|node| {
+            let gigabytes = |bytes_s: f64| bytes_s / 1e9;
+            let (read, write) = (gigabytes(node.read_bytes_s), gigabytes(node.write_bytes_s));
+            let (cores, read_ns, write_ns) =
+                (node.cores, node.read_latency_ns, node.write_latency_ns);
+            format!(
+                "{cores} cores, {read} GB/s read, {write} GB/s write, {read_ns} and {write_ns} ns"
+            )
+        });
+    let cpus = machine
+        .nodes
+        .iter()
+        .map(|node| node.cpus.len())
+        .max()
+        .unwrap_or(0);
+    MachineSummary {
+        name: machine.name.clone(),
+        emulated: declared.is_some(),
+        dilation: declared
+            .filter(|emulated| emulated.timing)
+            .map(|emulated| emulated.dilation),
+        nodes: machine.nodes.len(),
+        node: node.unwrap_or_else(|| format!("{cpus} CPUs")),
+    }
+}
+
+/// Processor, CPUs and kernel.
+pub(super) fn host() -> String {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"));
+    let model = model.map_or("unknown processor", |rest| {
+        rest.trim_start_matches([' ', '\t', ':'])
+    });
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{model}, {cpus} CPUs, Linux {}", kernel.trim())
+}
+
+/// First lines of what the programs say of themselves.
+pub(super) fn versions(cancel: Cancel<'_>) -> Vec<String> {
+    let says = |program: &str, argument: &str| {
+        let mut command = Command::new(program);
+        command.arg(argument).env_remove("LD_PRELOAD");
+        let finished = run(&mut command, Duration::from_secs(5), cancel).ok()?;
+        let line = finished
+            .stdout
+            .lines()
+            .find(|line| !line.trim().is_empty())?
+            .trim()
+            .to_owned();
+        Some(
+            line.split_whitespace()
+                .take(4)
+                .collect::<Vec<_>>()
+                .join(" "),
+        )
+    };
+    let sqlite = says("sqlite3", "--version")
+        .map(|line| format!("sqlite {}", line.split(' ').next().unwrap_or("")));
+    let rocksdb =
+        says("db_bench", "--version").map(|line| line.replace("db_bench version", "RocksDB"));
+    [
+        says("fio", "--version"),
+        rocksdb,
+        sqlite,
+        says("git", "--version"),
+        says("tar", "--version"),
+        says("cp", "--version"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

@@ -1,0 +1,342 @@
+//! fio: 4 KiB reads, writes and both, at random and in sequence, 1 to 8 jobs, threads and processes.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::report::{DemoRow, Family, Throughput};
+use super::stage::{Place, Stage, attempt};
+use crate::error::{BenchError, Result};
+
+/// Where the files lie at each place.
+pub(super) const DIRECTORY: &str = "fio";
+/// Most jobs of a workload.
+const MOST_JOBS: u32 = 8;
+/// Bytes of each job's file in a measured run: together well beyond the last-level cache.
+const FILE_MIB: u32 = 16;
+/// Bytes of each job's file when writes are verified.
+const VERIFIED_MIB: u32 = 4;
+/// No run takes nearly this long.
+const LIMIT: Duration = Duration::from_secs(40);
+
+/// What a job does: fio's word and ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Pattern {
+    word: &'static str,
+    name: &'static str,
+    writes: bool,
+}
+
+const PATTERNS: [Pattern; 6] = [
+    Pattern {
+        word: "randread",
+        name: "random read",
+        writes: false,
+    },
+    Pattern {
+        word: "randwrite",
+        name: "random write",
+        writes: true,
+    },
+    Pattern {
+        word: "randrw",
+        name: "random mixed",
+        writes: true,
+    },
+    Pattern {
+        word: "read",
+        name: "sequential read",
+        writes: false,
+    },
+    Pattern {
+        word: "write",
+        name: "sequential write",
+        writes: true,
+    },
+    Pattern {
+        word: "rw",
+        name: "sequential mixed",
+        writes: true,
+    },
+];
+
+/// One row: pattern, jobs, and whether they are threads of one process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Workload {
+    pattern: Pattern,
+    jobs: u32,
+    threads: bool,
+}
+
+impl Workload {
+    pub(super) fn name(&self) -> String {
+        let kind = match (self.jobs, self.threads) {
+            (1, _) => "1 job",
+            (_, true) => "threads",
+            (_, false) => "processes",
+        };
+        match self.jobs {
+            1 => format!("{}, {kind}", self.pattern.name),
+            jobs => format!("{}, {jobs} {kind}", self.pattern.name),
+        }
+    }
+}
+
+/// All rows: every pattern with 1 job, 8 threads and 8 processes; random reads and writes with 2 and
+/// 4 threads too, to show how they scale.
+pub(super) fn workloads(quick: bool) -> Vec<Workload> {
+    if quick {
+        let mixed = |threads| Workload {
+            pattern: PATTERNS[2],
+            jobs: 2,
+            threads,
+        };
+        return vec![mixed(true), mixed(false)];
+    }
+    let mut all = Vec::new();
+    for (place, pattern) in PATTERNS.into_iter().enumerate() {
+        let threads = if place < 2 {
+            &[1, 2, 4, 8][..]
+        } else {
+            &[1, 8]
+        };
+        all.extend(threads.iter().map(|jobs| Workload {
+            pattern,
+            jobs: *jobs,
+            threads: true,
+        }));
+        all.push(Workload {
+            pattern,
+            jobs: 8,
+            threads: false,
+        });
+    }
+    all
+}
+
+/// Measures one workload on all places, and verifies what it writes or reads on Egeria.
+pub(super) fn run(stage: &Stage<'_>, workload: &Workload) -> Result<DemoRow> {
+    let row = DemoRow::new(Family::Fio, "fio", workload.name());
+    attempt(row, |row| {
+        for place in stage.places() {
+            lay_out_once(stage, place)?;
+            stage.measure(place, row, || timed(stage, place, workload))?;
+        }
+        row.verification = verify(stage, workload)?;
+        Ok(())
+    })
+}
+
+/// The files of all later runs at this place.
+fn lay_out_once(stage: &Stage<'_>, place: Place) -> Result<()> {
+    let most = Workload {
+        pattern: PATTERNS[0],
+        jobs: MOST_JOBS,
+        threads: false,
+    };
+    let last = stage
+        .directory(place, DIRECTORY)?
+        .join(format!("file.{}.0", MOST_JOBS - 1));
+    match last.exists() {
+        true => Ok(()),
+        false => lay_out(stage, place.untimed(), &most),
+    }
+}
+
+/// Files full of data that carries its own checksums.
+fn lay_out(stage: &Stage<'_>, place: Place, workload: &Workload) -> Result<()> {
+    let mut command = command(stage, place, workload)?;
+    command.args([
+        "--name=file",
+        "--rw=write",
+        "--verify=crc32c",
+        "--do_verify=0",
+    ]);
+    command.arg(format!("--size={FILE_MIB}m"));
+    stage.run(place, &mut command, LIMIT)?;
+    Ok(())
+}
+
+fn timed(stage: &Stage<'_>, place: Place, workload: &Workload) -> Result<Throughput> {
+    let runtime_ms = match (stage.is_quick(), place) {
+        (true, _) => 200,
+        (false, Place::Emulated) => 1000,
+        (false, _) => 400,
+    };
+    let mut command = command(stage, place, workload)?;
+    command.args(["--name=file", "--time_based", "--norandommap"]);
+    command.arg(format!("--rw={}", workload.pattern.word));
+    command.arg(format!("--size={FILE_MIB}m"));
+    command.arg(format!("--runtime={runtime_ms}ms"));
+    throughput(&stage.run(place, &mut command, LIMIT)?.stdout)
+}
+
+/// fio's own verification: writes are read back, reads check what [`lay_out`] wrote.
+fn verify(stage: &Stage<'_>, workload: &Workload) -> Result<String> {
+    let mut command = command(stage, Place::Egeria, workload)?;
+    command.args(["--verify=crc32c", "--verify_fatal=1", "--do_verify=1"]);
+    command.arg(format!("--rw={}", workload.pattern.word));
+    if workload.pattern.writes {
+        command
+            .arg("--name=verified")
+            .arg(format!("--size={VERIFIED_MIB}m"));
+    } else {
+        lay_out(stage, Place::Egeria, workload)?;
+        command
+            .arg("--name=file")
+            .arg(format!("--size={FILE_MIB}m"));
+    }
+    let finished = stage.run(Place::Egeria, &mut command, LIMIT)?;
+    let checked = read_bytes(&finished.stdout)?;
+    if checked == 0 {
+        return Err(BenchError::failed(
+            "fio verified nothing; its version may be too old (3.33 works)",
+        ));
+    }
+    Ok(format!(
+        "fio --verify=crc32c, {} MB read back",
+        checked / 1_000_000
+    ))
+}
+
+fn command(stage: &Stage<'_>, place: Place, workload: &Workload) -> Result<Command> {
+    let directory = stage.directory(place, DIRECTORY)?;
+    let mut command = stage.command(place, "fio");
+    command.args([
+        "--ioengine=psync",
+        "--bs=4k",
+        "--group_reporting",
+        "--output-format=json",
+        "--randseed=7",
+    ]);
+    command.args(["--verify_state_save=0", "--eta=never"]);
+    command.arg(format!("--directory={}", directory.display()));
+    command.arg(format!("--numjobs={}", workload.jobs));
+    if workload.threads {
+        command.arg("--thread");
+    }
+    Ok(command)
+}
+
+/// What we read of fio's JSON.
+#[derive(Deserialize)]
+struct Output {
+    jobs: Vec<Job>,
+}
+
+#[derive(Deserialize)]
+struct Job {
+    jobname: String,
+    error: i32,
+    read: Direction,
+    write: Direction,
+}
+
+#[derive(Deserialize)]
+struct Direction {
+    io_bytes: u64,
+    bw_bytes: f64,
+    iops: f64,
+}
+
+/// fio may say something before its JSON.
+fn parse(text: &str) -> Result<Output> {
+    let start = text.find('{').unwrap_or(text.len());
+    let parsed: Output = serde_json::from_str(&text[start..]).map_err(|error| {
+        BenchError::failed(format!(
+            "fio's JSON is not as expected ({error}); 3.33 works"
+        ))
+    })?;
+    for job in &parsed.jobs {
+        if job.error != 0 {
+            let why = std::io::Error::from_raw_os_error(job.error);
+            return Err(BenchError::failed(format!(
+                "fio job {}: {why}",
+                job.jobname
+            )));
+        }
+    }
+    Ok(parsed)
+}
+
+/// Reads and writes of all jobs together.
+pub(super) fn throughput(text: &str) -> Result<Throughput> {
+    let directions = || {
+        Ok::<_, BenchError>(
+            parse(text)?
+                .jobs
+                .into_iter()
+                .flat_map(|job| [job.read, job.write]),
+        )
+    };
+    let bytes_s = directions()?.map(|direction| direction.bw_bytes).sum();
+    let ops_s = directions()?.map(|direction| direction.iops).sum();
+    match bytes_s > 0.0 {
+        true => Ok(Throughput {
+            bytes_s,
+            ops_s: Some(ops_s),
+        }),
+        false => Err(BenchError::failed("fio moved no data; see its messages")),
+    }
+}
+
+fn read_bytes(text: &str) -> Result<u64> {
+    Ok(parse(text)?.jobs.iter().map(|job| job.read.io_bytes).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `fio --rw=randrw --numjobs=2 --group_reporting --output-format=json`, version 3.33.
+    const CAPTURED: &str = include_str!("../../tests/captured/fio-randrw.json");
+
+    #[test]
+    fn reads_and_writes_of_a_real_run_are_added() {
+        let throughput = throughput(CAPTURED).unwrap();
+        let value: serde_json::Value =
+            serde_json::from_str(&CAPTURED[CAPTURED.find('{').unwrap()..]).unwrap();
+        let job = &value["jobs"][0];
+        let sum =
+            job["read"]["bw_bytes"].as_f64().unwrap() + job["write"]["bw_bytes"].as_f64().unwrap();
+        assert_eq!(throughput.bytes_s, sum);
+        assert!(throughput.ops_s.unwrap() > 1000.0);
+    }
+
+    #[test]
+    fn a_failed_job_is_an_error_with_its_cause() {
+        let text = CAPTURED.replacen("\"error\" : 0", "\"error\" : 84", 1);
+        assert_ne!(text, CAPTURED);
+        let message = throughput(&text).unwrap_err().to_string();
+        assert!(
+            message.contains("fio job") && message.contains("84"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_json_is_an_error() {
+        for text in ["", "{", "fio: no such option", "{\"jobs\": 3}"] {
+            assert!(throughput(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn every_pattern_runs_with_one_and_eight_jobs_as_threads_and_processes() {
+        let all = workloads(false);
+        for pattern in PATTERNS {
+            for (jobs, threads) in [(1, true), (8, true), (8, false)] {
+                assert!(
+                    all.contains(&Workload {
+                        pattern,
+                        jobs,
+                        threads
+                    }),
+                    "{} {jobs}",
+                    pattern.word
+                );
+            }
+        }
+    }
+}

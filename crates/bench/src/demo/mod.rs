@@ -1,0 +1,141 @@
+//! Unmodified programs on a scratch volume over two nodes, beside the same programs on tmpfs:
+//! fio, RocksDB, and everyday tools, timed and the data of each verified.
+//!
+//! fio and RocksDB run three times: on Egeria at the speed of the emulated machine (its figures are
+//! in that machine's time and labelled so), on Egeria at this machine's own speed, and on tmpfs.
+//! Everyday tools run at this machine's speed only: most of their calls are about names, which
+//! emulated timing does not stretch, so that their emulated figures would mean nothing. Timing is off
+//! while data is prepared and checked.
+
+mod chart;
+mod everyday;
+mod facts;
+mod fio;
+mod html;
+mod report;
+mod rocksdb;
+mod stage;
+mod tree;
+
+pub use html::page;
+pub use report::{DemoReport, DemoRow, Family, MachineSummary, Throughput};
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use crate::error::{BenchError, Result};
+use crate::progress::{self, Progress};
+use stage::Stage;
+
+/// How to run the demonstration.
+pub struct DemoOptions<'a> {
+    /// The machine the volume spans; its nodes may be emulated.
+    pub machine: egeria_machine::Machine,
+    /// `libegeria_preload.so`.
+    pub preload_library: PathBuf,
+    /// Where `report.html` and `report.json` go; made when missing.
+    pub output_directory: PathBuf,
+    /// The tmpfs where pools and the peers' files are made.
+    pub memory_directory: PathBuf,
+    /// A few short runs only: shows that everything works, the figures are rough.
+    pub quick: bool,
+    /// Set it (as from a signal handler) to stop and clean up.
+    pub cancel: Option<&'a AtomicBool>,
+    /// Called before each step.
+    pub progress: &'a dyn Fn(&Progress<'_>),
+}
+
+impl DemoOptions<'_> {
+    /// The whole demonstration, under five minutes.
+    pub fn new(
+        machine: egeria_machine::Machine,
+        preload_library: PathBuf,
+        output_directory: PathBuf,
+    ) -> DemoOptions<'static> {
+        DemoOptions {
+            machine,
+            preload_library,
+            output_directory,
+            memory_directory: PathBuf::from("/dev/shm"),
+            quick: false,
+            cancel: None,
+            progress: &progress::silent,
+        }
+    }
+}
+
+/// Runs all programs and writes the report. A program that fails or whose data is wrong does not
+/// stop the others: see [`DemoReport::failures`].
+///
+/// # Errors
+/// When the volume, the mount or the report cannot be made, programs are missing, or it was interrupted.
+pub fn run(options: &DemoOptions<'_>) -> Result<DemoReport> {
+    let start = Instant::now();
+    facts::check_programs()?;
+    if !options.preload_library.is_file() {
+        let path = options.preload_library.display();
+        return Err(BenchError::failed(format!(
+            "no preload library at {path}; build it (cargo build --release)"
+        )));
+    }
+    let directory = options.output_directory.as_path();
+    let failed = |error| {
+        BenchError::io(
+            format!("cannot make {}", directory.display()),
+            error,
+            "choose another",
+        )
+    };
+    std::fs::create_dir_all(directory).map_err(failed)?;
+    let stage = Stage::set_up(options)?;
+    let rows = run_all(&stage)?;
+    drop(stage);
+    let report = DemoReport {
+        machine: facts::summary(&options.machine),
+        host: facts::host(),
+        versions: facts::versions(options.cancel),
+        rows,
+        seconds: (start.elapsed().as_secs_f64() * 10.0).round() / 10.0,
+        html: directory.join("report.html"),
+        json: directory.join("report.json"),
+    };
+    write(&report.html, page(&report)?.as_bytes())?;
+    let json = serde_json::to_vec_pretty(&report).map_err(BenchError::failed)?;
+    write(&report.json, &json)?;
+    Ok(report)
+}
+
+fn run_all(stage: &Stage<'_>) -> Result<Vec<DemoRow>> {
+    let workloads = fio::workloads(stage.is_quick());
+    let total = workloads.len() + rocksdb::BENCHMARKS.len() + everyday::PROGRAMS.len();
+    let mut rows = Vec::new();
+    for workload in &workloads {
+        stage.tell(rows.len(), total, &format!("fio {}", workload.name()));
+        rows.push(fio::run(stage, workload)?);
+    }
+    stage.clear(fio::DIRECTORY);
+    for (benchmark, name) in rocksdb::BENCHMARKS {
+        stage.tell(rows.len(), total, &format!("db_bench {benchmark}"));
+        rows.push(rocksdb::run(stage, benchmark, name)?);
+    }
+    stage.clear(rocksdb::DIRECTORY);
+    let sources = everyday::Sources::make(stage)?;
+    for (program, (name, workload)) in everyday::PROGRAMS.iter().enumerate() {
+        stage.tell(rows.len(), total, &format!("{name} {workload}"));
+        rows.push(everyday::run(stage, &sources, program)?);
+    }
+    stage.tell(total, total, "done");
+    Ok(rows)
+}
+
+fn write(path: &Path, content: &[u8]) -> Result<()> {
+    let failed = |error| {
+        BenchError::io(
+            format!("cannot write {}", path.display()),
+            error,
+            "choose another directory",
+        )
+    };
+    std::fs::write(path, content).map_err(failed)
+}

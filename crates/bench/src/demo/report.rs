@@ -1,0 +1,263 @@
+//! What the demonstration found out: rows, and a table for people.
+
+use std::path::PathBuf;
+
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
+
+/// What kind of program a row is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Family {
+    /// fio.
+    Fio,
+    /// RocksDB's `db_bench`.
+    Rocksdb,
+    /// `cp`, `tar`, `sqlite3`, `git`.
+    Everyday,
+}
+
+/// How fast a program moved data.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Throughput {
+    /// Bytes per second the program read and wrote.
+    pub bytes_s: f64,
+    /// Its operations per second, where it counts them.
+    pub ops_s: Option<f64>,
+}
+
+impl Throughput {
+    /// `factor` times as fast.
+    pub(crate) fn times(self, factor: f64) -> Throughput {
+        Throughput {
+            bytes_s: self.bytes_s * factor,
+            ops_s: self.ops_s.map(|ops_s| ops_s * factor),
+        }
+    }
+}
+
+/// One program and workload.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DemoRow {
+    /// What kind of program it is.
+    pub family: Family,
+    /// The program.
+    pub program: String,
+    /// What it did.
+    pub workload: String,
+    /// On Egeria, at the speed of the emulated machine (its time); absent when none is emulated and
+    /// for everyday programs, which run with emulated timing off.
+    pub egeria_emulated: Option<Throughput>,
+    /// On Egeria at this machine's own speed.
+    pub egeria: Option<Throughput>,
+    /// On tmpfs, at this machine's own speed, in the same run.
+    pub tmpfs: Option<Throughput>,
+    /// Bytes read or written on the node where the thread ran.
+    pub local_bytes: u64,
+    /// Bytes on other nodes.
+    pub remote_bytes: u64,
+    /// Calls the preload library served itself.
+    pub direct_calls: u64,
+    /// Calls on files of the mount that it passed to the kernel.
+    pub passed_calls: u64,
+    /// Requests that reached the mount.
+    pub mount_requests: u64,
+    /// Whether the data was found right.
+    pub verified: bool,
+    /// How the data was checked.
+    pub verification: String,
+    /// What went wrong, if something did.
+    pub failure: Option<String>,
+}
+
+impl DemoRow {
+    /// A row nothing is known of yet.
+    pub(crate) fn new(family: Family, program: &str, workload: impl Into<String>) -> DemoRow {
+        DemoRow {
+            family,
+            program: program.to_owned(),
+            workload: workload.into(),
+            egeria_emulated: None,
+            egeria: None,
+            tmpfs: None,
+            local_bytes: 0,
+            remote_bytes: 0,
+            direct_calls: 0,
+            passed_calls: 0,
+            mount_requests: 0,
+            verified: false,
+            verification: String::new(),
+            failure: None,
+        }
+    }
+
+    /// Program and workload in one.
+    pub fn name(&self) -> String {
+        format!("{} {}", self.program, self.workload)
+    }
+
+    /// Share of the bytes that were local; `None` without bytes.
+    pub fn local_share(&self) -> Option<f64> {
+        let total = self.local_bytes + self.remote_bytes;
+        (total > 0).then(|| self.local_bytes as f64 / total as f64)
+    }
+}
+
+/// The machine the volume spanned.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MachineSummary {
+    /// Its name; of an emulated machine the profile's.
+    pub name: String,
+    /// Whether its nodes are declared rather than real.
+    pub emulated: bool,
+    /// Host time per machine time while emulated timing is on.
+    pub dilation: Option<f64>,
+    /// Nodes, each with a pool.
+    pub nodes: usize,
+    /// What a node is, for people.
+    pub node: String,
+}
+
+/// Result of [`super::run`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DemoReport {
+    /// The machine the volume spanned.
+    pub machine: MachineSummary,
+    /// Processor and kernel this ran on.
+    pub host: String,
+    /// Versions of the programs.
+    pub versions: Vec<String>,
+    /// One per program and workload.
+    pub rows: Vec<DemoRow>,
+    /// Time everything took, s.
+    pub seconds: f64,
+    /// The page with pictures.
+    pub html: PathBuf,
+    /// This, as JSON.
+    pub json: PathBuf,
+}
+
+impl DemoReport {
+    /// The rows whose program failed or whose data is wrong.
+    pub fn failures(&self) -> impl Iterator<Item = &DemoRow> {
+        self.rows
+            .iter()
+            .filter(|row| !row.verified || row.failure.is_some())
+    }
+
+    /// Whether every program ran and every byte was right.
+    pub fn all_verified(&self) -> bool {
+        !self.rows.is_empty() && self.failures().next().is_none()
+    }
+
+    /// One line: how many of the programs' data is right.
+    pub fn verdict(&self) -> String {
+        let failed = self.failures().count();
+        match failed {
+            0 => format!("All {} runs verified.", self.rows.len()),
+            _ => format!(
+                "{failed} of {} runs failed or have wrong data.",
+                self.rows.len()
+            ),
+        }
+    }
+
+    /// How the column with emulated figures is named.
+    pub(crate) fn emulated_heading(&self) -> String {
+        format!("Egeria ({}, emulated)", self.machine.name)
+    }
+
+    /// Whether there are emulated figures at all.
+    pub(crate) fn has_emulated_figures(&self) -> bool {
+        self.rows.iter().any(|row| row.egeria_emulated.is_some())
+    }
+
+    /// A table for people, failures below it, and where the reports are.
+    pub fn table(&self) -> String {
+        let emulated = self.has_emulated_figures();
+        let mut table = Table::new();
+        table.load_preset(presets::UTF8_FULL_CONDENSED);
+        let mut heading = vec!["program".to_owned()];
+        heading.extend(emulated.then(|| self.emulated_heading()));
+        heading.extend(
+            [
+                "Egeria", "tmpfs", "local", "remote", "direct", "passed", "verified",
+            ]
+            .map(str::to_owned),
+        );
+        table.set_header(heading);
+        for row in &self.rows {
+            let mut cells = vec![row.name()];
+            cells.extend(emulated.then(|| rate(row.egeria_emulated)));
+            cells.extend([
+                rate(row.egeria),
+                rate(row.tmpfs),
+                bytes(row.local_bytes),
+                bytes(row.remote_bytes),
+                row.direct_calls.to_string(),
+                row.passed_calls.to_string(),
+                if row.verified { "yes" } else { "NO" }.to_owned(),
+            ]);
+            table.add_row(cells);
+        }
+        for column in table.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        let mut text = format!("{table}\n{}", self.verdict());
+        for row in self.failures() {
+            let why = row
+                .failure
+                .as_deref()
+                .unwrap_or("the data was not verified");
+            text.push_str(&format!("\n  {}: {why}", row.name()));
+        }
+        text.push_str(&format!("\n{}", self.note()));
+        text.push_str(&format!(
+            "\nReport: {}\nFigures: {}",
+            self.html.display(),
+            self.json.display()
+        ));
+        text
+    }
+
+    /// What the columns mean.
+    pub(crate) fn note(&self) -> String {
+        let host = "The columns Egeria and tmpfs are DRAM at this machine's own speed.";
+        match (self.has_emulated_figures(), self.machine.dilation) {
+            (true, Some(dilation)) => format!(
+                "Emulated figures are in the time of the machine {} (one second of it took {dilation} s here). {host}",
+                self.machine.name
+            ),
+            _ => host.to_owned(),
+        }
+    }
+}
+
+/// A throughput for people, or a dash.
+pub(crate) fn rate(throughput: Option<Throughput>) -> String {
+    throughput.map_or("–".to_owned(), |throughput| {
+        format!("{}/s", scaled(throughput.bytes_s))
+    })
+}
+
+/// A number of bytes for people.
+pub(crate) fn bytes(count: u64) -> String {
+    scaled(count as f64)
+}
+
+/// Three figures and a decimal unit.
+fn scaled(value: f64) -> String {
+    let mut value = value;
+    for unit in ["B", "kB", "MB", "GB"] {
+        if value < 999.5 {
+            let places = match value {
+                _ if unit == "B" || value >= 99.95 => 0,
+                _ if value >= 9.995 => 1,
+                _ => 2,
+            };
+            return format!("{value:.places$} {unit}");
+        }
+        value /= 1000.0;
+    }
+    format!("{value:.2} TB")
+}

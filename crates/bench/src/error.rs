@@ -1,0 +1,56 @@
+//! What can go wrong in a measurement: one line with cause and mend each.
+
+use std::fmt::Display;
+use std::io;
+
+/// Why a measurement could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// Programs this machine lacks, and the Debian packages that have them.
+    #[error("{programs} not found in PATH; apt-get install {packages}")]
+    MissingPrograms {
+        /// The commands that were looked for, with commas.
+        programs: String,
+        /// The Debian packages they come from, with blanks.
+        packages: String,
+    },
+    /// A file or system call failed.
+    #[error("{doing}: {source}; {mend}")]
+    Io {
+        /// What was tried.
+        doing: String,
+        /// What the kernel said.
+        source: io::Error,
+        /// What to do about it.
+        mend: &'static str,
+    },
+    /// The engine or the mount refused, or a measured program failed; the text says why and what to do.
+    #[error("{0}")]
+    Failed(String),
+    /// Somebody asked to stop; everything was cleaned up.
+    #[error("interrupted; mounts and scratch files are removed")]
+    Interrupted,
+}
+
+impl BenchError {
+    /// An error with the given cause and mend in one text.
+    pub(crate) fn failed(text: impl Display) -> BenchError {
+        BenchError::Failed(text.to_string())
+    }
+
+    /// A failed call, what it was for, and what to do.
+    pub(crate) fn io(
+        doing: impl Into<String>,
+        source: io::Error,
+        mend: &'static str,
+    ) -> BenchError {
+        BenchError::Io {
+            doing: doing.into(),
+            source,
+            mend,
+        }
+    }
+}
+
+/// Result of everything here.
+pub(crate) type Result<T, E = BenchError> = std::result::Result<T, E>;
