@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::AccessKind;
 use super::clock;
-use super::state::{Cost, EmulatedThread, EmulationState, NodeState};
+use super::state::{Cost, EmulatedThread, EmulationState, MAX_EMULATED_NODES, NodeState};
 
 /// Idle time between accesses shorter than this, machine ns, is the host's scheduling.
 const UNNOTICED_IDLE_NS: f64 = 1_000.0;
@@ -15,8 +15,13 @@ const UNNOTICED_IDLE_NS: f64 = 1_000.0;
 const LINGER_NS: f64 = 1_000.0;
 /// ... and at least so long, host ns.
 const LINGER_HOST_NS: f64 = 50_000.0;
-/// So far a thread may lag behind its own time, host ns; more is forgiven, not caught up with.
-const MOST_LAG_NS: u64 = 5_000_000;
+/// So far a thread may lag behind its own time, host ns; more is forgiven, not caught up
+/// with. So much unused time a core or medium keeps for those who lag: what counts is that
+/// it never gives out more than its capacity over this time.
+const MOST_LAG_NS: u64 = 2_000_000;
+/// Longer computing between two accesses is charged as this, machine ns: a program that
+/// computed for minutes must not seem to hang for hours at its next access.
+const MOST_COMPUTING_NS: u64 = 100_000_000;
 /// Computing longer than this is waited out before the medium is asked, machine ns.
 const LONG_COMPUTING_NS: f64 = 10_000.0;
 
@@ -33,6 +38,8 @@ pub(super) struct Access {
 /// A thread on a virtual core, about to access memory.
 pub(super) struct OnCore<'a> {
     core: &'a AtomicU64,
+    /// What the access was thought to take, host ns.
+    estimate_ns: u64,
     /// Host time at which the access begins.
     pub(super) arrival_ns: u64,
 }
@@ -70,7 +77,10 @@ impl EmulationState {
             entered_ns => (entered_ns, thread.entered_cpu_ns.load(Relaxed)),
         };
         let between_ns = cpu_ns.saturating_sub(thread.woke_cpu_ns.load(Relaxed));
-        let computed_ns = between_ns.saturating_sub(self.thread_cpu_cost_ns.load(Relaxed));
+        let computed_ns = between_ns
+            .saturating_sub(self.thread_cpu_cost_ns.load(Relaxed))
+            .min(now_ns.saturating_sub(thread.woke_ns.load(Relaxed)))
+            .min(MOST_COMPUTING_NS);
         let access = Access {
             memory_node,
             bytes,
@@ -137,14 +147,18 @@ impl EmulationState {
             let (core, free_ns) = first_free(cores);
             let begin_ns = ready_ns.max(free_ns);
             let arrival_ns = begin_ns + computing_ns as u64;
-            let until_ns = arrival_ns + estimate_ns;
+            let until_ns = with_credit(free_ns, ready_ns) + computing_ns as u64 + estimate_ns;
             if core
                 .compare_exchange_weak(free_ns, until_ns, Relaxed, Relaxed)
                 .is_ok()
             {
                 let queued_ns = (begin_ns - ready_ns) as f64 / dilation;
                 thread.queued_ns.fetch_add(queued_ns as u64, Relaxed);
-                return OnCore { core, arrival_ns };
+                return OnCore {
+                    core,
+                    estimate_ns,
+                    arrival_ns,
+                };
             }
         }
     }
@@ -169,7 +183,8 @@ impl EmulationState {
             accessors,
         );
         let ended_ns = occupy(node, cost, arrival_ns, asked_ns, dilation);
-        on_core.core.fetch_max(ended_ns, Relaxed);
+        let longer_ns = (ended_ns - arrival_ns).saturating_sub(on_core.estimate_ns);
+        on_core.core.fetch_add(longer_ns, Relaxed);
         self.publish(thread, access.memory_node, arrival_ns, ended_ns);
         let access_ns = (ended_ns - arrival_ns) as f64 / dilation;
         thread
@@ -181,20 +196,36 @@ impl EmulationState {
         ended_ns
     }
 
-    /// Threads other than this one that access the node at a point in host time.
+    /// Threads other than this one that access the node at a point in host time; of each
+    /// node no more than it has cores, though more may have just ended.
     fn other_accessors(&self, thread: &EmulatedThread, memory_node: usize, at_ns: u64) -> u32 {
         let linger_ns = (LINGER_NS * self.dilation()).max(LINGER_HOST_NS) as u64;
         let highest = (self.highest_slot.load(Relaxed) as usize).min(self.slots.len());
         let own = thread.slot.load(Relaxed) as usize;
-        let accesses = |(index, slot): (usize, &super::state::Slot)| {
-            index + 1 != own
+        let mut from_node = [0u32; MAX_EMULATED_NODES];
+        for (index, slot) in self.slots[..highest].iter().enumerate() {
+            let until_ns = slot.until_ns.load(Relaxed);
+            if index + 1 != own
                 && slot.memory_node.load(Relaxed) as usize == memory_node
                 && slot.from_ns.load(Relaxed) <= at_ns
-                && at_ns < slot.until_ns.load(Relaxed).saturating_add(linger_ns)
-                && slot.until_ns.load(Relaxed) != 0
-        };
-        let slots = self.slots[..highest].iter().enumerate();
-        slots.filter(|&pair| accesses(pair)).count() as u32
+                && until_ns != 0
+                && at_ns < until_ns.saturating_add(linger_ns)
+            {
+                let home = (slot.home.load(Relaxed) as usize).wrapping_sub(1);
+                from_node[home.min(MAX_EMULATED_NODES - 1)] += 1;
+            }
+        }
+        let own_home = (thread.home.load(Relaxed) as usize).wrapping_sub(1);
+        let capped = self
+            .nodes()
+            .iter()
+            .zip(from_node)
+            .enumerate()
+            .map(|(home, (node, count))| {
+                let others = node.cores().len() as u32 - u32::from(home == own_home);
+                count.min(others)
+            });
+        capped.sum()
     }
 
     fn publish(&self, thread: &EmulatedThread, memory_node: usize, from_ns: u64, until_ns: u64) {
@@ -235,15 +266,22 @@ fn first_free(cores: &[AtomicU64]) -> (&AtomicU64, u64) {
 
 /// Takes the medium for the service time. Work is entered when it is asked for, though it
 /// arrives later (the computing in between is known but not over): so the capacity
-/// before the arrival is left to others, and no more than the capacity is given out.
+/// before the arrival is left to others.
 fn occupy(node: &NodeState, cost: Cost, arrival_ns: u64, asked_ns: u64, dilation: f64) -> u64 {
     let service_ns = (cost.service_ns * dilation).round() as u64;
     let latency_ns = ((cost.undisturbed_ns - cost.service_ns) * dilation).round() as u64;
     let entered_ns = arrival_ns.min(asked_ns);
-    let serve = |free_ns: u64| Some(free_ns.max(entered_ns) + service_ns);
+    let serve = |free_ns: u64| Some(with_credit(free_ns, entered_ns) + service_ns);
     let before_ns = match node.medium_free_ns.fetch_update(Relaxed, Relaxed, serve) {
         Ok(free_ns) | Err(free_ns) => free_ns,
     };
-    let served_ns = before_ns.max(entered_ns) + service_ns;
+    let served_ns = with_credit(before_ns, entered_ns) + service_ns;
     served_ns.max(arrival_ns + service_ns) + latency_ns
+}
+
+/// From where on a core or medium that is free at `free_ns` counts work that begins at
+/// `begin_ns`. Threads arrive out of order, for some lag; time that passed unused
+/// must not be lost to those, else lateness of the host would narrow the machine.
+fn with_credit(free_ns: u64, begin_ns: u64) -> u64 {
+    free_ns.max(begin_ns.saturating_sub(MOST_LAG_NS))
 }

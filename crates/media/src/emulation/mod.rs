@@ -24,7 +24,7 @@
 //! anywhere disturbs others for no longer than its last access.
 //!
 //! Known gaps: a thread that computes without ever touching a file occupies no virtual
-//! core; a program's own sleeps are not dilated; a copy's cold caches after a sleep count
+//! core, and of one that computes long only 0.1 s are stretched; a program's own sleeps are not dilated; a copy's cold caches after a sleep count
 //! as computing.
 
 mod charge;
@@ -32,6 +32,8 @@ mod clock;
 mod place;
 mod self_test;
 mod state;
+#[cfg(test)]
+mod tests;
 
 pub use egeria_machine::AccessKind;
 pub use self_test::{Row, SelfTest, self_test};

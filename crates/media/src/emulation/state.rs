@@ -322,6 +322,3 @@ fn put(place: &AtomicU32, value: f64) {
 fn get(place: &AtomicU32) -> f64 {
     f64::from(f32::from_bits(place.load(Relaxed)))
 }
-
-#[cfg(test)]
-mod tests;

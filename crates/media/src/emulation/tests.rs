@@ -1,0 +1,431 @@
+//! The emulation's arithmetic, in virtual time: no clock, no sleep.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use egeria_machine::{AccessKind, Machine};
+
+use super::charge::Access;
+use super::place::allowed_nodes;
+use super::self_test::expected_ns;
+use super::state::{CPU_WORDS, EmulatedThread, EmulationState, SLOTS};
+use super::{EmulationError, Row};
+
+const KINDS: [AccessKind; 2] = [AccessKind::Read, AccessKind::Write];
+const START_NS: u64 = 1 << 40;
+
+fn machine() -> Machine {
+    Machine::profile("optane-2s").unwrap()
+}
+
+fn configured() -> Box<EmulationState> {
+    let state = EmulationState::boxed();
+    state.configure(&machine()).unwrap();
+    state
+}
+
+/// A thread that does nothing but compute and access, in virtual time.
+struct Loop {
+    thread: EmulatedThread,
+    home: usize,
+    access: Access,
+    /// Host time of its next access.
+    next_ns: u64,
+    accesses: u64,
+}
+
+impl Loop {
+    fn new(state: &EmulationState, home: usize, access: Access) -> Loop {
+        let thread = EmulatedThread::default();
+        assert_eq!(state.place(&thread, 1, 1 << home), home);
+        Loop {
+            thread,
+            home,
+            access,
+            next_ns: START_NS,
+            accesses: 0,
+        }
+    }
+
+    /// One access; the thread wakes `late_ns` after its end.
+    fn go(&mut self, state: &EmulationState, late_ns: u64) {
+        let now_ns = self.next_ns;
+        state.restart(&self.thread, now_ns);
+        let on_core = state.take_core(&self.thread, self.home, now_ns, self.access);
+        let ended_ns = state.use_medium(&self.thread, self.home, &on_core, now_ns, self.access);
+        let woke_ns = ended_ns.max(now_ns) + late_ns;
+        self.thread.woke_ns.store(woke_ns, Relaxed);
+        // Real computing takes its own time before the next access, undilated.
+        self.next_ns = woke_ns + self.access.computed_ns;
+        self.accesses += 1;
+    }
+}
+
+/// Accesses per machine ns of each loop, over the second half of `length_ns` host time.
+fn run(
+    state: &EmulationState,
+    loops: &mut [Loop],
+    length_ns: u64,
+    late: impl Fn(u64) -> u64,
+) -> Vec<f64> {
+    let mut before = vec![0; loops.len()];
+    let mut half = false;
+    loop {
+        let first = loops.iter_mut().min_by_key(|one| one.next_ns).unwrap();
+        let now_ns = first.next_ns;
+        if now_ns > START_NS + length_ns {
+            break;
+        }
+        first.go(state, late(now_ns));
+        if !half && now_ns > START_NS + length_ns / 2 {
+            half = true;
+            before = loops.iter().map(|one| one.accesses).collect();
+        }
+    }
+    let machine_ns = length_ns as f64 / 2.0 / state.dilation();
+    loops
+        .iter()
+        .zip(before)
+        .map(|(one, before)| (one.accesses - before) as f64 / machine_ns)
+        .collect()
+}
+
+/// Mean machine time of an access in a run of equal threads of one node.
+fn operation_ns(threads: u32, home: usize, access: Access, late: impl Fn(u64) -> u64) -> f64 {
+    let state = configured();
+    let mut loops: Vec<Loop> = (0..threads)
+        .map(|_| Loop::new(&state, home, access))
+        .collect();
+    let rates = run(&state, &mut loops, 200_000_000, late);
+    f64::from(threads) / rates.iter().sum::<f64>()
+}
+
+fn assert_close(measured: f64, expected: f64, share: f64, what: &str) {
+    assert!(
+        (measured / expected - 1.0).abs() < share,
+        "{what}: {measured} against {expected}"
+    );
+}
+
+#[test]
+fn shared_tables_say_what_the_machine_room_says() {
+    let machine = machine();
+    let state = configured();
+    let nodes = &machine.emulated.as_ref().unwrap().nodes;
+    for (own, node) in state.nodes().iter().zip(nodes) {
+        for kind in KINDS {
+            for (remote, threads) in [(false, 1), (false, 3), (true, 1), (true, 8), (true, 60)] {
+                for bytes in [0u64, 1, 64, 256, 4096, 1 << 16, 2 << 20, 1 << 30] {
+                    let cost = own.cost(bytes, kind, remote, threads);
+                    let what = format!("{kind:?} {remote} {threads} {bytes}");
+                    let service_ns = node.service_ns(bytes, kind, remote, threads);
+                    assert!(
+                        (cost.service_ns - service_ns).abs() <= service_ns * 1e-5,
+                        "{what}"
+                    );
+                    let undisturbed_ns = node.undisturbed_ns(bytes, kind, remote, threads);
+                    let off = (cost.undisturbed_ns - undisturbed_ns).abs();
+                    assert!(
+                        off <= undisturbed_ns * 1e-4,
+                        "{what}: {cost:?} {undisturbed_ns}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn bandwidth_and_latency_are_the_profiles_for_1_to_8_threads() {
+    let machine = machine();
+    for kind in KINDS {
+        for (remote, bytes, threads) in
+            [(false, 4096), (true, 4096), (false, 65_536), (true, 65_536)]
+                .into_iter()
+                .flat_map(|(remote, bytes)| (1..=8).map(move |threads| (remote, bytes, threads)))
+        {
+            let access = Access {
+                memory_node: 0,
+                bytes,
+                kind,
+                computed_ns: 0,
+            };
+            let measured = operation_ns(threads, usize::from(remote), access, |_| 0);
+            let row = Row {
+                threads,
+                kind,
+                remote,
+                bytes,
+                expected_ns: 0.0,
+                measured_ns: 0.0,
+                expected_bytes_s: 0.0,
+                measured_bytes_s: 0.0,
+            };
+            let what = format!("{kind:?} remote {remote} {bytes} bytes {threads} threads");
+            assert_close(measured, expected_ns(&machine, &row, 4), 0.02, &what);
+        }
+    }
+}
+
+#[test]
+fn waking_late_does_not_slow_the_machine() {
+    // Up to 300 us late, by no rhythm.
+    let late = |now_ns: u64| (now_ns.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) % 300_000;
+    for (threads, kind) in [
+        (1, AccessKind::Read),
+        (4, AccessKind::Read),
+        (4, AccessKind::Write),
+        (7, AccessKind::Write),
+    ] {
+        let access = Access {
+            memory_node: 0,
+            bytes: 65_536,
+            kind,
+            computed_ns: 0,
+        };
+        let punctual = operation_ns(threads, 0, access, |_| 0);
+        assert_close(
+            operation_ns(threads, 0, access, late),
+            punctual,
+            0.02,
+            "late",
+        );
+    }
+}
+
+#[test]
+fn computing_is_dilated_and_occupies_a_core() {
+    // Reads of 64 bytes: the medium is idle, the cores are not.
+    let access = Access {
+        memory_node: 0,
+        bytes: 64,
+        kind: AccessKind::Read,
+        computed_ns: 3_000,
+    };
+    let read_ns = configured().nodes()[0]
+        .cost(64, AccessKind::Read, false, 1)
+        .undisturbed_ns;
+    let alone = 3_000.0 + read_ns;
+    for (threads, expected) in [(1, alone), (4, alone), (6, alone * 1.5), (8, alone * 2.0)] {
+        assert_close(
+            operation_ns(threads, 0, access, |_| 0),
+            expected,
+            0.02,
+            &format!("{threads}"),
+        );
+    }
+}
+
+#[test]
+fn long_computing_leaves_the_medium_to_others() {
+    // One thread computes for 1 ms per access; the other has the medium for itself.
+    let state = configured();
+    let busy = Access {
+        memory_node: 0,
+        bytes: 65_536,
+        kind: AccessKind::Write,
+        computed_ns: 0,
+    };
+    let mut loops = [
+        Loop::new(
+            &state,
+            0,
+            Access {
+                computed_ns: 1_000_000,
+                ..busy
+            },
+        ),
+        Loop::new(&state, 0, busy),
+    ];
+    let rates = run(&state, &mut loops, 200_000_000, |_| 0);
+    let alone = state.nodes()[0]
+        .cost(65_536, AccessKind::Write, false, 1)
+        .undisturbed_ns;
+    assert_close(1.0 / rates[1], alone, 0.05, "undisturbed");
+}
+
+#[test]
+fn accessors_of_all_nodes_share_the_medium_and_its_curve() {
+    let machine = machine();
+    let node = &machine.emulated.as_ref().unwrap().nodes[0];
+    let state = configured();
+    let access = Access {
+        memory_node: 0,
+        bytes: 65_536,
+        kind: AccessKind::Write,
+        computed_ns: 0,
+    };
+    let mut loops: Vec<Loop> = (0..8)
+        .map(|index| Loop::new(&state, index / 4, access))
+        .collect();
+    let rates = run(&state, &mut loops, 400_000_000, |_| 0);
+    let local: f64 = rates[..4].iter().sum();
+    let remote: f64 = rates[4..].iter().sum();
+    let use_of_medium = local * node.service_ns(65_536, AccessKind::Write, false, 8)
+        + remote * node.service_ns(65_536, AccessKind::Write, true, 8);
+    assert_close(
+        use_of_medium,
+        1.0,
+        0.02,
+        "the medium is full, at the curve's point for 8",
+    );
+}
+
+#[test]
+fn a_thread_that_vanishes_is_forgotten_after_its_last_access() {
+    let access = Access {
+        memory_node: 0,
+        bytes: 4096,
+        kind: AccessKind::Write,
+        computed_ns: 0,
+    };
+    let state = configured();
+    for home in [0, 0, 0, 1, 1, 1, 1] {
+        // Never released, as if killed in the middle.
+        Loop::new(&state, home, access).go(&state, 0);
+    }
+    let mut survivor = Loop::new(&state, 0, access);
+    survivor.next_ns = START_NS + 10_000_000;
+    let rates = run(&state, &mut [survivor], 200_000_000, |_| 0);
+    let alone = state.nodes()[0]
+        .cost(4096, AccessKind::Write, false, 1)
+        .undisturbed_ns;
+    assert_close(1.0 / rates[0], alone, 0.02, "alone again");
+}
+
+#[test]
+fn busy_time_is_computing_and_access_but_not_waiting_for_a_core() {
+    let access = Access {
+        memory_node: 0,
+        bytes: 64,
+        kind: AccessKind::Read,
+        computed_ns: 2_000,
+    };
+    let state = configured();
+    let mut loops: Vec<Loop> = (0..8).map(|_| Loop::new(&state, 0, access)).collect();
+    run(&state, &mut loops, 100_000_000, |_| 0);
+    let machine_ns = 100_000_000.0 / state.dilation();
+    let busy: u64 = loops.iter().map(|one| one.thread.busy_ns()).sum();
+    assert_close(busy as f64, 4.0 * machine_ns, 0.05, "four cores' worth");
+    for one in &loops {
+        assert_eq!(one.thread.accesses(), one.accesses);
+        assert_eq!(one.thread.computed_ns(), (one.accesses - 1) * 2_000 + 2_000);
+        assert_close(
+            one.thread.queued_ns() as f64,
+            machine_ns / 2.0,
+            0.1,
+            "half its time",
+        );
+    }
+}
+
+#[test]
+fn threads_spread_over_the_nodes_and_make_room_when_they_end() {
+    let state = configured();
+    let threads: Vec<EmulatedThread> = (0..8).map(|_| EmulatedThread::default()).collect();
+    let nodes: Vec<usize> = threads
+        .iter()
+        .map(|thread| state.place(thread, 1, 0b11))
+        .collect();
+    assert_eq!(nodes, [0, 1, 0, 1, 0, 1, 0, 1]);
+    for thread in [&threads[1], &threads[3]] {
+        state.release_thread(thread);
+        assert_eq!(state.placed_node(thread), None);
+    }
+    assert_eq!(state.place(&threads[3], 1, 0b11), 1);
+    assert_eq!(state.place(&threads[1], 1, 0b11), 1);
+    assert_eq!(threads[1].accesses(), 0);
+}
+
+#[test]
+fn only_affinity_moves_a_placed_thread() {
+    let state = configured();
+    let thread = EmulatedThread::default();
+    assert_eq!(state.place(&thread, 1, 0b10), 1);
+    assert_eq!(state.place(&thread, 2, 0b11), 1, "still allowed: stays");
+    assert_eq!(state.place(&thread, 3, 0), 1, "CPUs of no node: stays");
+    assert_eq!(state.place(&thread, 4, 0b01), 0);
+    assert_eq!(state.placed_node(&thread), Some(0));
+}
+
+#[test]
+fn threads_placed_at_once_still_spread() {
+    let state = configured();
+    let threads: Vec<EmulatedThread> = (0..32).map(|_| EmulatedThread::default()).collect();
+    std::thread::scope(|scope| {
+        for thread in &threads {
+            let state = &state;
+            scope.spawn(move || state.place(thread, 1, 0b11));
+        }
+    });
+    let on_first = threads
+        .iter()
+        .filter(|thread| state.placed_node(thread) == Some(0))
+        .count();
+    assert_eq!(on_first, 16);
+}
+
+#[test]
+fn whoever_dies_while_placing_blocks_nobody() {
+    let state = configured();
+    state.placing_since_ns.store(1, Relaxed);
+    assert_eq!(state.place(&EmulatedThread::default(), 1, 0b11), 0);
+    assert_eq!(state.placing_since_ns.load(Relaxed), 0);
+}
+
+#[test]
+fn more_threads_than_slots_are_still_charged() {
+    let state = configured();
+    let threads: Vec<EmulatedThread> = (0..SLOTS + 3).map(|_| EmulatedThread::default()).collect();
+    for thread in &threads {
+        assert!(state.place(thread, 1, 0b11) < 2);
+    }
+    let access = Access {
+        memory_node: 1,
+        bytes: 4096,
+        kind: AccessKind::Read,
+        computed_ns: 0,
+    };
+    let mut extra = Loop::new(&state, 0, access);
+    extra.go(&state, 0);
+    assert_eq!(extra.thread.accesses(), 1);
+    for thread in threads.iter().chain([&extra.thread]) {
+        state.release_thread(thread);
+    }
+    assert!(state.used_slots.iter().all(|word| word.load(Relaxed) == 0));
+}
+
+#[test]
+fn cpus_tell_nodes() {
+    let mut machine = machine();
+    machine.nodes[0].cpus = [0, 2, 70].map(egeria_machine::CpuId).into();
+    machine.nodes[1].cpus = [1, 3, 1023].map(egeria_machine::CpuId).into();
+    let state = EmulationState::boxed();
+    state.configure(&machine).unwrap();
+    let allowed = |cpus: &[usize]| {
+        let mut mask = [0u64; CPU_WORDS];
+        cpus.iter()
+            .for_each(|cpu| mask[cpu / 64] |= 1 << (cpu % 64));
+        allowed_nodes(&state, &mask)
+    };
+    assert_eq!(allowed(&[0]), 0b01);
+    assert_eq!(allowed(&[70, 2]), 0b01);
+    assert_eq!(allowed(&[1023]), 0b10);
+    assert_eq!(allowed(&[0, 3]), 0b11);
+    assert_eq!(allowed(&[9]), 0);
+}
+
+#[test]
+fn machines_that_cannot_be_emulated_are_refused() {
+    let state = EmulationState::boxed();
+    let mut plain = machine();
+    plain.emulated = None;
+    assert!(matches!(
+        state.configure(&plain),
+        Err(EmulationError::NotEmulated(_))
+    ));
+    let mut wide = machine();
+    wide.emulated.as_mut().unwrap().nodes[1].cores = 65;
+    let error = state.configure(&wide).unwrap_err().to_string();
+    assert!(error.contains("65 cores in a node, at most 64"), "{error}");
+    assert!(!state.is_configured() && !state.is_on() && state.node_count() == 0);
+}
