@@ -14,6 +14,7 @@ mod process;
 mod progress;
 mod scratch;
 pub mod statistics;
+mod text;
 
 pub use error::BenchError;
 pub use progress::Progress;

@@ -236,6 +236,23 @@ fn last_words(text: &str) -> String {
     }
 }
 
+/// Does something that may hang, as a walk through a mount, on a thread of its own.
+///
+/// # Errors
+/// When it is not done within `limit`; the thread is then left to itself.
+pub(crate) fn within<T: Send + 'static>(
+    limit: Duration,
+    what: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(work()));
+    receiver.recv_timeout(limit).map_err(|_| {
+        let seconds = limit.as_secs();
+        BenchError::failed(format!("{what} was not done within {seconds} s"))
+    })
+}
+
 /// Where a command lies in `PATH`.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
@@ -300,6 +317,19 @@ mod tests {
         );
         let text = error.err().unwrap().to_string();
         assert_eq!(text, "sh ended with status 3: no such luck");
+    }
+
+    #[test]
+    fn what_hangs_in_this_process_is_given_up() {
+        assert_eq!(
+            within(Duration::from_secs(20), "adding", || 1 + 1).unwrap(),
+            2
+        );
+        let hang = || std::thread::sleep(Duration::from_secs(1000));
+        let text = within(Duration::from_millis(50), "waiting", hang)
+            .unwrap_err()
+            .to_string();
+        assert!(text.starts_with("waiting was not done"), "{text}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::plan::Case;
 use crate::statistics::median;
+use crate::text::thousands;
 
 /// Figures of one case: medians over the rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -107,17 +108,4 @@ impl DatapathReport {
             self.file_bytes >> 20
         )
     }
-}
-
-/// A whole number with its thousands apart.
-fn thousands(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

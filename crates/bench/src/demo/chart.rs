@@ -10,13 +10,15 @@ const WIDTH: i32 = 920;
 /// Where bars begin.
 const BARS_AT: i32 = 250;
 /// Longest bar; the rest is for its figure.
-const LONGEST: i32 = 560;
+const LONGEST: i32 = 540;
+/// The same where bars lie end to end, with all their figures behind.
+const LONGEST_STACKED: i32 = 420;
 /// Height of a bar.
-const BAR: i32 = 15;
+const BAR: i32 = 17;
 /// Between groups of bars.
-const GAP: i32 = 13;
+const GAP: i32 = 14;
 /// Size of all text.
-const TEXT: i32 = 14;
+const TEXT: i32 = 16;
 
 /// What a bar stands for. The page gives each a colour: see `style` in [`super::html`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,9 +105,13 @@ pub(super) fn draw(groups: &[Group], description: &str) -> Result<String> {
     {
         let area =
             SVGBackend::with_string(&mut svg, (WIDTH as u32, height as u32)).into_drawing_area();
+        let room = match groups.iter().any(|group| group.stacked) {
+            true => LONGEST_STACKED,
+            false => LONGEST,
+        };
         let canvas = Canvas {
             area: &area,
-            scale: f64::from(LONGEST) / longest,
+            scale: f64::from(room) / longest,
         };
         canvas.grid(height)?;
         let mut top = GAP;

@@ -9,10 +9,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::report::{DemoRow, Family, Throughput};
-use super::stage::{Place, Stage, attempt};
+use super::stage::{FILES_LIMIT, Place, Stage, attempt};
 use super::tree::{self, Look};
 use crate::error::{BenchError, Result};
-use crate::process::Finished;
+use crate::process::{self, Finished};
 
 /// Where the programs work at each place.
 pub(super) const DIRECTORY: &str = "everyday";
@@ -311,15 +311,20 @@ impl Work<'_> {
         self.stage.run(self.place.untimed(), command, LIMIT)
     }
 
-    fn same(&self, source: &Path, copy: &Path, look: Look, without: &[&str]) -> Result<usize> {
+    fn same(
+        &self,
+        source: &Path,
+        copy: &Path,
+        look: Look,
+        without: &[&'static str],
+    ) -> Result<usize> {
         let print = |root: &Path| {
-            tree::fingerprint(root, look, without).map_err(|error| {
-                BenchError::io(
-                    format!("cannot read {}", root.display()),
-                    error,
-                    "see the mount",
-                )
-            })
+            let (root, without) = (root.to_owned(), without.to_owned());
+            let doing = format!("cannot read {}", root.display());
+            process::within(FILES_LIMIT, "reading a tree back", move || {
+                tree::fingerprint(&root, look, &without)
+            })?
+            .map_err(|error| BenchError::io(doing, error, "see the mount"))
         };
         let (expected, found) = (print(source)?, print(copy)?);
         match tree::difference(&expected, &found) {

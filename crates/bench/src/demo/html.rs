@@ -3,6 +3,7 @@
 use super::chart::{self, Bar, Group, Ink};
 use super::report::{DemoReport, DemoRow, Family, Throughput, bytes, rate};
 use crate::error::Result;
+use crate::text::thousands;
 
 /// Colours and type; follows the reader's choice of light or dark.
 const STYLE: &str = include_str!("report.css");
@@ -242,7 +243,7 @@ fn table_row(row: &DemoRow, emulated: bool) -> String {
         bytes(row.local_bytes),
         bytes(row.remote_bytes),
     ]);
-    cells.extend([row.direct_calls, row.passed_calls].map(|calls| calls.to_string()));
+    cells.extend([row.direct_calls, row.passed_calls].map(|calls| thousands(calls as f64)));
     let cells: String = cells
         .iter()
         .map(|cell| format!("<td>{}</td>", escape(cell)))

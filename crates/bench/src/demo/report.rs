@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
+use crate::text::{self, thousands};
+
 /// What kind of program a row is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -194,8 +196,8 @@ impl DemoReport {
                 rate(row.tmpfs),
                 bytes(row.local_bytes),
                 bytes(row.remote_bytes),
-                row.direct_calls.to_string(),
-                row.passed_calls.to_string(),
+                thousands(row.direct_calls as f64),
+                thousands(row.passed_calls as f64),
                 if row.verified { "yes" } else { "NO" }.to_owned(),
             ]);
             table.add_row(cells);
@@ -236,28 +238,11 @@ impl DemoReport {
 /// A throughput for people, or a dash.
 pub(crate) fn rate(throughput: Option<Throughput>) -> String {
     throughput.map_or("–".to_owned(), |throughput| {
-        format!("{}/s", scaled(throughput.bytes_s))
+        format!("{}/s", text::bytes(throughput.bytes_s))
     })
 }
 
 /// A number of bytes for people.
 pub(crate) fn bytes(count: u64) -> String {
-    scaled(count as f64)
-}
-
-/// Three figures and a decimal unit.
-fn scaled(value: f64) -> String {
-    let mut value = value;
-    for unit in ["B", "kB", "MB", "GB"] {
-        if value < 999.5 {
-            let places = match value {
-                _ if unit == "B" || value >= 99.95 => 0,
-                _ if value >= 9.995 => 1,
-                _ => 2,
-            };
-            return format!("{value:.places$} {unit}");
-        }
-        value /= 1000.0;
-    }
-    format!("{value:.2} TB")
+    text::bytes(count as f64)
 }

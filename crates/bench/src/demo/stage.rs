@@ -22,6 +22,9 @@ const ROOM_BYTES: u64 = 3 << 30;
 /// All programs together may take this long; what has not run by then is reported as failed.
 const BUDGET: Duration = Duration::from_secs(600);
 
+/// Our own walks through the mount, which may hang, take no longer.
+pub(super) const FILES_LIMIT: Duration = Duration::from_secs(30);
+
 /// On what, and at whose speed, a program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
@@ -100,22 +103,26 @@ impl<'a> Stage<'a> {
             Place::Tmpfs => self.peers.path().join(name),
             _ => self.scratch.mount_directory().join(name),
         };
-        let made = std::fs::create_dir_all(&directory);
-        made.map_err(|error| {
-            BenchError::io(
-                format!("cannot make {}", directory.display()),
-                error,
-                "see the mount",
-            )
-        })?;
+        let failed = |error| {
+            let doing = format!("cannot make {}", directory.display());
+            BenchError::io(doing, error, "see the mount")
+        };
+        let wanted = directory.clone();
+        process::within(FILES_LIMIT, "making a directory", || {
+            std::fs::create_dir_all(wanted)
+        })?
+        .map_err(failed)?;
         Ok(directory)
     }
 
     /// Removes the directory of this name at all places.
     pub(super) fn clear(&self, name: &str) {
         for root in [self.peers.path(), self.scratch.mount_directory()] {
+            let directory = root.join(name);
             // What is in the way of somebody later shows there.
-            let _ = std::fs::remove_dir_all(root.join(name));
+            let _ = process::within(FILES_LIMIT, "removing files", || {
+                std::fs::remove_dir_all(directory)
+            });
         }
     }
 
