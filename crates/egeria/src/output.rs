@@ -68,14 +68,9 @@ pub fn remark(text: &str) {
 /// A table with these headers; columns whose header begins with `>` are right-aligned.
 pub fn table<H: AsRef<str>>(headers: &[H], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
-    for rule in [
-        TableComponent::HorizontalLines,
-        TableComponent::TopBorder,
-        TableComponent::BottomBorder,
-    ] {
-        table.remove_style(rule);
-    }
+    table.load_preset(presets::NOTHING);
+    table.set_style(TableComponent::HeaderLines, '─');
+    table.set_style(TableComponent::MiddleHeaderIntersections, '─');
     table.set_header(
         headers
             .iter()

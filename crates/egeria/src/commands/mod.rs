@@ -10,6 +10,7 @@ pub mod man;
 pub mod mkfs;
 pub mod mount;
 pub mod run;
+mod self_test;
 pub mod stat;
 pub mod umount;
 

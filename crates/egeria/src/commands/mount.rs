@@ -27,7 +27,7 @@ use crate::{paths, scratch};
 Examples:
   egeria mount /mnt/pmem0/pool /mnt
   egeria mount /dev/shm/a /mnt --machine optane-2s --alloc random
-  egeria mount /mnt/pmem0/pool /srv --allow-other --foreground     (as a service)
+  egeria mount /mnt/pmem0/pool /srv --allow-other --foreground
 
 Returns when the mount answers. --machine and --alloc hold for everybody who
 uses the volume while it is mounted. A mount that was killed loses nothing:

@@ -1,0 +1,283 @@
+//! Running the command as a user does, in a place of its own that is cleaned afterwards.
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{Read, Seek};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Nothing here takes that long: what does, hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a command left behind.
+#[derive(Debug)]
+pub struct Ended {
+    /// Exit status, 128 + signal when one killed it.
+    pub status: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ended {
+    /// Asserts success and nothing said on stderr.
+    #[track_caller]
+    pub fn ok(self) -> Ended {
+        assert_eq!(self.status, 0, "{self:?}");
+        self
+    }
+
+    /// The one JSON document on stdout.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error} in {self:?}"))
+    }
+
+    /// Asserts that it failed with this status and exactly one line, `egeria: cause; mend`, that
+    /// holds all of `words`.
+    #[track_caller]
+    pub fn refused(&self, status: i32, words: &[&str]) {
+        assert_eq!(self.status, status, "{self:?}");
+        assert_eq!(self.stdout, "", "{self:?}");
+        let lines: Vec<&str> = self.stderr.lines().collect();
+        assert_eq!(lines.len(), 1, "not one line: {self:?}");
+        assert!(
+            lines[0].starts_with("egeria: ") && lines[0].contains("; "),
+            "no cause and mend: {self:?}"
+        );
+        for word in words {
+            assert!(lines[0].contains(word), "{word:?} is not in {:?}", lines[0]);
+        }
+    }
+}
+
+/// The command with these arguments, without what the caller's environment would add.
+pub fn egeria<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_egeria"));
+    command
+        .args(arguments)
+        .env("EGERIA_PRELOAD_LIB", "")
+        .env_remove("LD_PRELOAD")
+        .env_remove("XDG_RUNTIME_DIR");
+    command
+}
+
+/// Runs it to its end.
+#[track_caller]
+pub fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Ended {
+    finish(egeria(arguments))
+}
+
+/// Runs any command to its end; panics when it hangs. Output goes through files, so that a
+/// background process that keeps it open does not keep us waiting.
+#[track_caller]
+pub fn finish(mut command: Command) -> Ended {
+    let (mut stdout, mut stderr) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+    command
+        .stdin(Stdio::null())
+        .stdout(stdout.try_clone().unwrap())
+        .stderr(stderr.try_clone().unwrap());
+    let mut child = command.spawn().unwrap();
+    let status = wait(&mut child);
+    let text = |file: &mut fs::File| {
+        let mut bytes = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    Ended {
+        status,
+        stdout: text(&mut stdout),
+        stderr: text(&mut stderr),
+    }
+}
+
+/// Exit status of a child that must end soon.
+#[track_caller]
+pub fn wait(child: &mut Child) -> i32 {
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status
+                .code()
+                .unwrap_or_else(|| 128 + status.signal().unwrap());
+        }
+        if started.elapsed() > PATIENCE {
+            let _ = child.kill();
+            panic!("process {} hangs", child.id());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until something holds.
+#[track_caller]
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A directory in DRAM; when dropped, everything mounted below is taken away and it is removed.
+pub struct Sandbox {
+    pub root: PathBuf,
+}
+
+impl Sandbox {
+    pub fn new() -> Sandbox {
+        Sandbox::below(Path::new("/dev/shm"))
+    }
+
+    pub fn below(parent: &Path) -> Sandbox {
+        let root = tempfile::Builder::new()
+            .prefix("egeria-test-cli-")
+            .tempdir_in(parent)
+            .unwrap();
+        Sandbox { root: root.keep() }
+    }
+
+    /// A path in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// A new directory in it.
+    pub fn directory(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir(&path).unwrap();
+        path
+    }
+
+    /// `NODE:PATH:SIZE` of a pool in it.
+    pub fn pool(&self, node: u16, name: &str, size: &str) -> String {
+        format!("{node}:{}:{size}", self.path(name).display())
+    }
+
+    /// Makes a volume of two pools, on nodes 0 and 1; the path of the first.
+    #[track_caller]
+    pub fn volume(&self, name: &str, size: &str) -> PathBuf {
+        let (first, second) = (format!("{name}.0"), format!("{name}.1"));
+        run([
+            "mkfs",
+            "--pool",
+            &self.pool(0, &first, size),
+            "--pool",
+            &self.pool(1, &second, size),
+        ])
+        .ok();
+        self.path(&first)
+    }
+
+    /// A file with this text.
+    pub fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        for mount in mounts()
+            .into_iter()
+            .filter(|mount| mount.starts_with(&self.root))
+        {
+            let _ = Command::new("umount")
+                .arg("-l")
+                .arg(mount)
+                .stderr(Stdio::null())
+                .status();
+        }
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}
+
+/// Mount points of Egeria, innermost last.
+pub fn mounts() -> Vec<PathBuf> {
+    let list = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let ours = list.lines().filter(|line| line.contains(" - fuse.egeria "));
+    ours.filter_map(|line| line.split(' ').nth(4))
+        .map(PathBuf::from)
+        .collect()
+}
+
+/// Everything `egeria run` may leave: scratch pools and mount points.
+pub fn scratch_files() -> Vec<PathBuf> {
+    let names = |directory: &str| -> Vec<PathBuf> {
+        fs::read_dir(directory)
+            .unwrap()
+            .flatten()
+            .map(|entry| entry.path())
+            .collect()
+    };
+    let is_run = |path: &PathBuf| {
+        path.file_name()
+            .is_some_and(|name| name.as_bytes().starts_with(b"egeria-run-"))
+    };
+    names("/dev/shm")
+        .into_iter()
+        .chain(names("/tmp"))
+        .filter(is_run)
+        .collect()
+}
+
+/// Whether mounting can work here; says so loudly when not.
+pub fn can_mount() -> bool {
+    let possible = fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/fuse")
+        .is_ok();
+    if !possible {
+        eprintln!("SKIPPED: /dev/fuse cannot be opened, so nothing can be mounted here");
+    }
+    possible
+}
+
+/// Whether this is root, as tests about other users need.
+pub fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("SKIPPED: only root can become another user or make its own mounts");
+    }
+    root
+}
+
+/// The preload library of this build, built when it is not there yet.
+pub fn preload_library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let beside = Path::new(env!("CARGO_BIN_EXE_egeria")).parent().unwrap();
+        let library = beside.join("libegeria_preload.so");
+        let mut build = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+        build
+            .args([
+                "build",
+                "--quiet",
+                "--package",
+                "egeria-preload",
+                "--target-dir",
+            ])
+            .arg(beside.parent().unwrap());
+        build.args([
+            "--manifest-path",
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"),
+        ]);
+        if beside.ends_with("release") {
+            build.arg("--release");
+        }
+        assert!(
+            build.status().unwrap().success(),
+            "egeria-preload does not build"
+        );
+        library
+    })
+}

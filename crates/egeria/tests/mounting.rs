@@ -1,0 +1,320 @@
+//! `egeria mount`, `umount`, `df` and `stat`, and what is wrong with mount points.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{Sandbox, can_mount, egeria, eventually, finish, is_root, mounts, run, wait};
+use serde_json::Value;
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Mounts in the background; what it says.
+#[track_caller]
+fn mount(pool: &Path, directory: &Path) -> Value {
+    run(["mount", "--json", text(pool), text(directory)])
+        .ok()
+        .json()
+}
+
+#[test]
+fn mount_returns_when_files_can_be_made_and_umount_when_all_is_closed() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
+    for round in 0..3 {
+        let document = mount(&pool, &directory);
+        assert_eq!(document["directory"], text(&directory));
+        fs::write(directory.join(format!("file{round}")), vec![7; 100_000]).unwrap();
+        let closed = run(["umount", "--json", text(&directory)]).ok().json();
+        assert_eq!(closed["closed"], true);
+        assert!(
+            !Path::new("/proc")
+                .join(document["pid"].to_string())
+                .exists()
+        );
+        run(["check", text(&pool)]).ok();
+    }
+    mount(&pool, &directory);
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 3);
+    assert_eq!(fs::read(directory.join("file1")).unwrap(), vec![7; 100_000]);
+    run(["umount", text(&directory)]).ok();
+}
+
+#[test]
+fn df_shows_the_same_mounted_and_not() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
+    let volume_of = |document: Value| document["volumes"][0].clone();
+    let offline = volume_of(run(["df", "--json", text(&pool)]).ok().json());
+    assert_eq!(offline["pools"].as_array().unwrap().len(), 2);
+    mount(&pool, &directory);
+    fs::write(directory.join("file"), vec![1; 8 << 20]).unwrap();
+    let mounted = volume_of(run(["df", "--json", text(&directory)]).ok().json());
+    assert_eq!(mounted["volume"], offline["volume"]);
+    assert_eq!(mounted["bytes"], offline["bytes"]);
+    let used = |space: &Value| space["used_bytes"].as_u64().unwrap();
+    assert!(used(&mounted) >= used(&offline) + (8 << 20), "{mounted}");
+    let all = run(["df", "--json"]).json();
+    let listed = all["volumes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|volume| volume["volume"] == offline["volume"]);
+    assert!(listed, "{all}");
+    run(["umount", text(&directory)]).ok();
+}
+
+#[test]
+fn stat_tells_pools_from_other_files() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
+    mount(&pool, &directory);
+    let file = directory.join("file");
+    fs::write(&file, vec![1; 300_000]).unwrap();
+    let document = run(["stat", "--json", text(&file)]).ok().json();
+    assert_eq!(document["size_bytes"], 300_000);
+    let held: u64 = document["nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| node["bytes"].as_u64().unwrap())
+        .sum();
+    assert!(held >= 300_000, "{document}");
+    assert_eq!(
+        run(["stat", "--json", text(&directory)]).ok().json()["kind"],
+        "directory"
+    );
+    let fifo = directory.join("fifo");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&fifo)
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(
+        run(["stat", "--json", text(&fifo)]).ok().json()["kind"],
+        "fifo"
+    );
+    run(["stat", text(&pool)]).refused(1, &[text(&pool), "not on a mount"]);
+    run(["stat", text(&directory.join("none"))]).refused(1, &["none", "check the path"]);
+    run(["umount", text(&directory)]).ok();
+}
+
+#[test]
+fn a_mount_point_that_is_busy_missing_or_a_file() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
+    mount(&pool, &directory);
+    run(["mount", text(&pool), text(&directory)]).refused(1, &[text(&directory), "busy"]);
+    run(["mount", text(&pool), text(&sandbox.path("none"))]).refused(1, &["none"]);
+    run(["mount", text(&pool), text(&pool)]).refused(1, &[text(&pool)]);
+    run(["umount", text(&directory)]).ok();
+    run(["umount", text(&directory)]).refused(1, &[text(&directory), "not a mount point"]);
+    run(["umount", "/proc"]).refused(1, &["/proc", "not of Egeria"]);
+}
+
+#[test]
+fn a_mount_somebody_uses_stays_and_the_line_says_who() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
+    mount(&pool, &directory);
+    let mut holder = Command::new("sleep")
+        .arg("1000")
+        .current_dir(&directory)
+        .spawn()
+        .unwrap();
+    run(["umount", text(&directory)]).refused(1, &["busy", "sleep", &holder.id().to_string()]);
+    fs::write(directory.join("still"), "here").unwrap();
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    run(["umount", text(&directory)]).ok();
+}
+
+#[test]
+fn a_killed_mount_loses_nothing_and_is_taken_away() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
+    let pid = mount(&pool, &directory)["pid"].to_string();
+    fs::write(directory.join("file"), vec![9; 1 << 20]).unwrap();
+    assert!(
+        Command::new("kill")
+            .args(["-KILL", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    eventually("the mount is dead", || fs::read_dir(&directory).is_err());
+    run(["stat", text(&directory)]).refused(1, &["umount"]);
+    run(["mount", text(&pool), text(&directory)]).refused(1, &["umount"]);
+    run(["umount", text(&directory)]).ok();
+    mount(&pool, &directory);
+    assert_eq!(fs::read(directory.join("file")).unwrap(), vec![9; 1 << 20]);
+    run(["umount", text(&directory)]).ok();
+    run(["check", text(&pool)]).ok();
+}
+
+#[test]
+fn a_volume_in_use_is_not_checked() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
+    mount(&pool, &directory);
+    run(["check", text(&pool)]).refused(1, &[text(&pool)]);
+    run(["mkfs", "--force", "--pool", &sandbox.pool(0, "v.0", "64M")]).refused(1, &[text(&pool)]);
+    fs::write(directory.join("file"), "still works").unwrap();
+    run(["umount", text(&directory)]).ok();
+    run(["check", text(&pool)]).ok();
+}
+
+#[test]
+fn a_read_only_mount_refuses_every_change() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
+    let document = run([
+        "mount",
+        "--json",
+        "--read-only",
+        text(&pool),
+        text(&directory),
+    ])
+    .ok()
+    .json();
+    assert_eq!(document["read_only"], true);
+    let error = fs::write(directory.join("file"), "x").unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    run(["umount", text(&directory)]).ok();
+}
+
+#[test]
+fn a_full_volume_is_enospc_and_stays_sound() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "16M"), sandbox.directory("mnt"));
+    mount(&pool, &directory);
+    fs::write(directory.join("before"), vec![3; 1 << 20]).unwrap();
+    let error = fs::write(directory.join("large"), vec![4; 64 << 20]).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+    assert_eq!(
+        fs::read(directory.join("before")).unwrap(),
+        vec![3; 1 << 20]
+    );
+    fs::remove_file(directory.join("large")).unwrap();
+    fs::write(directory.join("after"), vec![5; 1 << 20]).unwrap();
+    run(["umount", text(&directory)]).ok();
+    run(["check", text(&pool)]).ok();
+}
+
+#[test]
+fn a_foreground_mount_ends_cleanly_on_a_signal() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
+    for signal in ["-INT", "-TERM"] {
+        let mut served = egeria(["mount", "--foreground", text(&pool), text(&directory)])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        eventually("it is mounted", || mounts().contains(&directory));
+        fs::write(directory.join("file"), signal).unwrap();
+        Command::new("kill")
+            .args([signal, &served.id().to_string()])
+            .status()
+            .unwrap();
+        assert_eq!(wait(&mut served), 0);
+        assert!(!mounts().contains(&directory));
+        run(["check", text(&pool)]).ok();
+    }
+}
+
+#[test]
+fn without_fuse_one_line_says_so() {
+    if !is_root() {
+        return;
+    }
+    let sandbox = Sandbox::below(Path::new("/var/tmp"));
+    let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
+    // A /dev with a place for the session, but without fuse.
+    let script =
+        "mount -t tmpfs none /dev && mkdir /dev/shm && mknod -m 666 /dev/null c 1 3 && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args([
+        "--mount",
+        "sh",
+        "-c",
+        script,
+        "sh",
+        env!("CARGO_BIN_EXE_egeria"),
+        "mount",
+    ]);
+    command.args([&pool, &directory]);
+    finish(command).refused(1, &["/dev/fuse", "modprobe fuse"]);
+}
+
+#[test]
+fn who_may_not_mount_is_told_in_one_line() {
+    if !can_mount() || !is_root() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let directory = sandbox.directory("mnt");
+    // nobody owns the pool, but not the mount point.
+    let owned = sandbox.directory("owned");
+    std::os::unix::fs::chown(&owned, Some(65534), Some(65534)).unwrap();
+    fs::set_permissions(
+        &sandbox.root,
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )
+    .unwrap();
+    let pool = owned.join("pool");
+    let as_nobody = |arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args([
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            env!("CARGO_BIN_EXE_egeria"),
+        ]);
+        command.args(arguments);
+        finish(command)
+    };
+    as_nobody(&["mkfs", "--pool", &format!("0:{}:64M", pool.display())]).ok();
+    as_nobody(&["mount", text(&pool), text(&directory)])
+        .refused(1, &[text(&directory), "ermission"]);
+    assert!(
+        mounts()
+            .iter()
+            .all(|mount| !mount.starts_with(&sandbox.root))
+    );
+}

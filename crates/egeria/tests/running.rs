@@ -1,0 +1,352 @@
+//! `egeria run`: exit statuses, the summary, signals, and that nothing stays behind.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::{Ended, Sandbox, can_mount, egeria, eventually, finish, mounts, run, wait};
+use serde_json::Value;
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Runs a shell script on a scratch volume; a report is written beside.
+#[track_caller]
+fn script(sandbox: &Sandbox, options: &[&str], script: &str) -> (Ended, Value) {
+    let report = sandbox.path("report.json");
+    let fixed = ["run", "--scratch", "64M", "--report", text(&report)];
+    let ended = run(fixed
+        .iter()
+        .chain(options)
+        .chain(&["--", "sh", "-c", script]));
+    let report = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap_or(Value::Null);
+    (ended, report)
+}
+
+/// Asserts that the run with this report left no mount and no scratch file.
+#[track_caller]
+fn assert_clean(mount: &str) {
+    assert!(!mount.is_empty());
+    assert!(
+        mounts().iter().all(|other| other != Path::new(mount)),
+        "{mount} is still mounted"
+    );
+    assert!(!Path::new(mount).exists(), "{mount} is still there");
+    for path in common::scratch_files() {
+        let noted = fs::read_to_string(path.join("mount")).unwrap_or_default();
+        assert_ne!(noted, mount, "{} is still there", path.display());
+    }
+}
+
+#[test]
+fn the_exit_status_is_the_commands() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    for (body, status) in [
+        ("true", 0),
+        ("exit 7", 7),
+        ("kill -KILL $$", 137),
+        ("kill -TERM $$", 143),
+    ] {
+        let (ended, report) = script(&sandbox, &[], body);
+        assert_eq!(ended.status, status, "{body}: {ended:?}");
+        assert_eq!(report["exit_status"], status, "{body}");
+        assert_clean(report["mount"].as_str().unwrap());
+    }
+}
+
+#[test]
+fn a_command_that_cannot_run_is_127_or_126() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let plain = sandbox.file("plain", "no program");
+    run(["run", "--", "no-such-command"]).refused(127, &["no-such-command", "PATH"]);
+    fs::set_permissions(&plain, fs::Permissions::from_mode(0o644)).unwrap();
+    run(["run", "--", text(&plain)]).refused(126, &["plain"]);
+}
+
+#[test]
+fn the_command_finds_the_mount_and_its_files_work() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let body =
+        "cd $EGERIA_MOUNT && head -c 3000000 /dev/urandom > a && cp a b && cmp a b && wc -c < b";
+    let (ended, report) = script(&sandbox, &[], body);
+    assert_eq!(
+        (ended.status, ended.stdout.trim()),
+        (0, "3000000"),
+        "{ended:?}"
+    );
+    let sum = |field: &str| -> u64 {
+        report["pools"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|pool| pool[field].as_u64().unwrap())
+            .sum()
+    };
+    assert!(sum("written_bytes") >= 6_000_000, "{report}");
+    assert!(report["mount_requests"].as_u64().unwrap() > 0, "{report}");
+    assert_eq!(
+        report["local_bytes"].as_u64().unwrap() + report["remote_bytes"].as_u64().unwrap(),
+        sum("written_bytes") + sum("read_bytes")
+    );
+}
+
+#[test]
+fn the_summary_goes_to_stderr_and_says_when_it_is_emulated() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (ended, report) = script(
+        &sandbox,
+        &["--machine", "optane-2s"],
+        "echo out; echo x > $EGERIA_MOUNT/x",
+    );
+    assert_eq!(ended.stdout, "out\n");
+    assert!(
+        ended.stderr.contains("emulated (optane-2s)") && ended.stderr.contains("node 1"),
+        "{ended:?}"
+    );
+    assert_eq!(report["machine"]["emulated"], true);
+    assert_eq!(report["machine"]["profile"], "optane-2s");
+    assert_eq!(report["pools"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn with_json_the_summary_is_all_there_is_on_stdout() {
+    if !can_mount() {
+        return;
+    }
+    let ended = run([
+        "run",
+        "--json",
+        "--scratch",
+        "64M",
+        "--",
+        "sh",
+        "-c",
+        "echo said",
+    ]);
+    assert_eq!(ended.json()["exit_status"], 0);
+    assert_eq!(ended.stderr, "said\n");
+}
+
+#[test]
+fn a_volume_keeps_what_a_run_wrote() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let pool = sandbox.volume("v", "64M");
+    let run_on = |body: &str| run(["run", "--volume", text(&pool), "--", "sh", "-c", body]);
+    assert_eq!(run_on("echo kept > $EGERIA_MOUNT/file").status, 0);
+    assert_eq!(run_on("cat $EGERIA_MOUNT/file").stdout, "kept\n");
+    run(["check", text(&pool)]).ok();
+}
+
+#[test]
+fn signals_reach_the_command_and_nothing_stays() {
+    if !can_mount() {
+        return;
+    }
+    for (name, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
+        let sandbox = Sandbox::new();
+        let told = sandbox.path("mount");
+        let body = format!(
+            "trap 'exit 40' {name}; echo $EGERIA_MOUNT > {0}.new; mv {0}.new {0}; while :; do sleep 0.05; done",
+            told.display()
+        );
+        let mut running = egeria(["run", "--scratch", "64M", "--", "sh", "-c", &body])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        eventually("the command runs", || told.exists());
+        Command::new("kill")
+            .args([&format!("-{name}"), &running.id().to_string()])
+            .status()
+            .unwrap();
+        assert_eq!(
+            wait(&mut running),
+            40,
+            "{name} ({number}) did not reach the command"
+        );
+        assert_clean(fs::read_to_string(&told).unwrap().trim());
+    }
+}
+
+#[test]
+fn a_signal_that_kills_the_command_is_its_status() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let told = sandbox.path("mount");
+    let body = format!(
+        "echo $EGERIA_MOUNT > {0}.new; mv {0}.new {0}; exec sleep 1000",
+        told.display()
+    );
+    let mut running = egeria(["run", "--scratch", "64M", "--", "sh", "-c", &body])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("the command runs", || told.exists());
+    Command::new("kill")
+        .args(["-TERM", &running.id().to_string()])
+        .status()
+        .unwrap();
+    assert_eq!(wait(&mut running), 143);
+    assert_clean(fs::read_to_string(&told).unwrap().trim());
+}
+
+#[test]
+fn what_a_killed_run_left_is_removed_by_the_next() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let told = sandbox.path("mount");
+    let body = format!(
+        "echo $EGERIA_MOUNT > {0}.new; mv {0}.new {0}; exec sleep 1000",
+        told.display()
+    );
+    let mut running = egeria(["run", "--scratch", "64M", "--", "sh", "-c", &body])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("the command runs", || told.exists());
+    let child = child_of(running.id());
+    running.kill().unwrap();
+    running.wait().unwrap();
+    Command::new("kill")
+        .args(["-KILL", &child])
+        .status()
+        .unwrap();
+    let mount = fs::read_to_string(&told).unwrap();
+    let scratch = scratch_of(mount.trim()).expect("a killed run cannot clean up");
+    assert_eq!(run(["run", "--scratch", "64M", "--", "true"]).status, 0);
+    eventually("it is swept", || !scratch.exists());
+    assert_clean(mount.trim());
+}
+
+fn child_of(pid: u32) -> String {
+    let output = Command::new("ps")
+        .args(["-o", "pid=", "--ppid", &pid.to_string()])
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+fn scratch_of(mount: &str) -> Option<PathBuf> {
+    let noted =
+        |path: &PathBuf| fs::read_to_string(path.join("mount")).is_ok_and(|noted| noted == mount);
+    common::scratch_files().into_iter().find(noted)
+}
+
+#[test]
+fn a_process_left_behind_does_not_keep_the_mount() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let body = format!(
+        "cd $EGERIA_MOUNT && {{ sleep 1000 >/dev/null 2>&1 & }} && echo $! > {}",
+        sandbox.path("pid").display()
+    );
+    let (ended, report) = script(&sandbox, &[], &body);
+    let pid = fs::read_to_string(sandbox.path("pid")).unwrap();
+    let _ = Command::new("kill").args(["-KILL", pid.trim()]).status();
+    assert_eq!(ended.status, 0, "{ended:?}");
+    assert!(
+        ended.stderr.contains("sleep") && ended.stderr.contains(pid.trim()),
+        "{ended:?}"
+    );
+    assert_clean(report["mount"].as_str().unwrap());
+}
+
+#[test]
+fn an_existing_preload_is_kept_and_ours_added() {
+    if !can_mount() {
+        return;
+    }
+    let library = common::preload_library();
+    let mut command = egeria([
+        "run",
+        "--scratch",
+        "64M",
+        "--",
+        "sh",
+        "-c",
+        "echo $LD_PRELOAD",
+    ]);
+    command
+        .env("EGERIA_PRELOAD_LIB", library)
+        .env("LD_PRELOAD", "libc.so.6");
+    let ended = finish(command);
+    let expected = format!("libc.so.6:{}\n", library.canonicalize().unwrap().display());
+    assert_eq!(ended.stdout, expected, "{ended:?}");
+}
+
+#[test]
+fn with_the_library_calls_are_served_directly() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let report = sandbox.path("report.json");
+    let body = "dd if=/dev/zero of=$EGERIA_MOUNT/f bs=4k count=500 status=none && cat $EGERIA_MOUNT/f | wc -c";
+    let mut command = egeria([
+        "run",
+        "--scratch",
+        "64M",
+        "--report",
+        text(&report),
+        "--",
+        "sh",
+        "-c",
+        body,
+    ]);
+    command.env("EGERIA_PRELOAD_LIB", common::preload_library());
+    let ended = finish(command);
+    assert_eq!(
+        (ended.status, ended.stdout.trim()),
+        (0, "2048000"),
+        "{ended:?}"
+    );
+    let report: Value = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
+    assert!(
+        report["calls"]["direct"].as_u64().unwrap() >= 500,
+        "{report}"
+    );
+}
+
+#[test]
+fn what_cannot_be_set_up_is_one_line_and_leaves_nothing() {
+    run(["run", "--scratch", "900T", "--", "true"]).refused(1, &["/dev/shm", "free"]);
+    run([
+        "run",
+        "--scratch",
+        "4K",
+        "--machine",
+        "/no/such.toml",
+        "--",
+        "true",
+    ])
+    .refused(1, &["/no/such.toml"]);
+    run(["run", "--report", "/no/such/report", "--", "true"]).refused(1, &["/no/such/report"]);
+    run(["run", "--scratch", "64M", "--alloc", "node=9", "--", "true"]).refused(1, &["node 9"]);
+    let mut command = egeria(["run", "--", "true"]);
+    command.env("EGERIA_PRELOAD_LIB", "/no/such.so");
+    finish(command).refused(1, &["EGERIA_PRELOAD_LIB", "/no/such.so"]);
+}

@@ -1,0 +1,160 @@
+//! The command line itself: help, wrong arguments, completions, manual pages.
+
+mod common;
+
+use std::io::Read;
+use std::process::Stdio;
+
+use common::{Sandbox, egeria, run};
+
+const COMMANDS: [&str; 12] = [
+    "mkfs",
+    "mount",
+    "umount",
+    "run",
+    "stat",
+    "df",
+    "check",
+    "machine",
+    "bench",
+    "demo",
+    "completions",
+    "man",
+];
+
+#[test]
+fn every_command_has_help_and_takes_json() {
+    for command in COMMANDS {
+        let help = run([command, "--help"]).ok();
+        assert!(help.stdout.contains("--json"), "{command}");
+        assert!(
+            help.stdout.contains(&format!("Usage: egeria {command}")),
+            "{command}: {}",
+            help.stdout
+        );
+        assert_eq!(help.stderr, "", "{command}");
+    }
+}
+
+#[test]
+fn help_has_examples_and_fits_a_terminal() {
+    for command in COMMANDS.into_iter().filter(|&command| command != "bench") {
+        let help = run([command, "--help"]).ok();
+        let examples = help
+            .stdout
+            .split("Example")
+            .nth(1)
+            .unwrap_or_else(|| panic!("{command} has no example"));
+        assert!(examples.contains("egeria "), "{command}");
+        for line in examples.lines() {
+            assert!(line.chars().count() <= 80, "{command}: {line}");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_command_line_is_one_line_and_status_2() {
+    run(["bogus"]).refused(2, &["bogus", "egeria --help"]);
+    run(["mkfs"]).refused(2, &["--pool", "egeria mkfs --help"]);
+    run(["mkfs", "--pool", "x"]).refused(2, &["'x'", "NODE:PATH", "egeria mkfs --help"]);
+    run(["mkfs", "--pool", "0:/x:12Q"]).refused(2, &["12Q", "64M"]);
+    run(["mount", "/pool"]).refused(2, &["DIRECTORY", "egeria mount --help"]);
+    run(["run"]).refused(2, &["CMD"]);
+    run(["run", "--scratch", "none", "--", "true"]).refused(2, &["none", "64M"]);
+    run(["run", "--alloc", "there", "--", "true"]).refused(2, &["there", "node=N"]);
+    run(["run", "--policy", "full", "--", "true"]).refused(2, &["full", "off"]);
+    run(["run", "--volume", "/p", "--scratch", "1G", "--", "true"])
+        .refused(2, &["--volume", "--scratch"]);
+    run(["bench", "datapath", "--rounds", "0"]).refused(2, &["--rounds"]);
+}
+
+#[test]
+fn without_a_command_help_goes_to_stderr() {
+    let ended = run::<&str>([]);
+    assert_eq!((ended.status, ended.stdout.as_str()), (2, ""));
+    assert!(ended.stderr.contains("Usage: egeria"));
+}
+
+#[test]
+fn completions_know_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = run(["completions", shell]).ok().stdout;
+        for command in COMMANDS {
+            assert!(script.contains(command), "{shell}: {command}");
+        }
+        let document = run(["completions", shell, "--json"]).ok().json();
+        assert_eq!(document["shell"], shell);
+        assert_eq!(document["script"], script);
+    }
+}
+
+#[test]
+fn manual_pages_are_written_for_every_command() {
+    let sandbox = Sandbox::new();
+    let directory = sandbox.path("man/man1");
+    let written = run(["man", "--json", "--out", directory.to_str().unwrap()])
+        .ok()
+        .json();
+    assert_eq!(
+        written["files"].as_array().unwrap().len(),
+        COMMANDS.len() + 1
+    );
+    for command in COMMANDS {
+        let page = std::fs::read_to_string(directory.join(format!("egeria-{command}.1"))).unwrap();
+        assert!(
+            page.starts_with(".ie") || page.starts_with(".TH"),
+            "{command}: {page}"
+        );
+    }
+    assert!(run(["man"]).ok().stdout.contains(".TH egeria 1"));
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_one_line() {
+    run(["man", "--out", "/proc/man"]).refused(1, &["/proc/man", "choose a directory"]);
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_it_quietly() {
+    let mut child = egeria(["completions", "zsh"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let status = common::wait(&mut child);
+    let mut stderr = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut stderr)
+        .unwrap();
+    assert_eq!((status, stderr.as_str()), (141, ""));
+}
+
+#[test]
+fn a_full_output_device_is_one_line() {
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let mut child = egeria(["completions", "zsh"])
+        .stdout(full)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let status = common::wait(&mut child);
+    let mut stderr = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut stderr)
+        .unwrap();
+    assert_eq!(status, 1);
+    assert!(
+        stderr.starts_with("egeria: cannot write to stdout: ") && stderr.contains("; "),
+        "{stderr}"
+    );
+}
