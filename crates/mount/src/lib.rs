@@ -1,1 +1,55 @@
-//! TBD
+//! The mount: FUSE requests answered by the file system engine.
+//!
+//! A thin adapter. Semantics live in [`egeria_fs`]; permissions are the kernel's
+//! (`default_permissions`); what is left here is what only a FUSE server can do:
+//!
+//! - coherence between the kernel's page cache and everybody who goes past the
+//!   kernel (module `coherence`),
+//! - the life of inode numbers the kernel remembers (module `known`),
+//! - the control call, by which a program learns how to go past the kernel
+//!   (module `control`),
+//! - the mount point itself: making it, and taking it away with an answer that
+//!   says who holds it (modules `endpoint`, `unmount`).
+//!
+//! One small file per family of requests: `names`, `open`, `data`, `attributes`,
+//! `directory`, `xattr`. Module `filesystem` only hands requests to them.
+
+mod attributes;
+mod coherence;
+mod control;
+mod convert;
+mod data;
+mod directory;
+mod endpoint;
+mod error;
+mod filesystem;
+mod helper;
+mod holders;
+mod known;
+mod mountinfo;
+mod names;
+mod open;
+mod privilege;
+mod session;
+mod unmount;
+mod xattr;
+
+pub use error::{Holder, MountError};
+pub use session::{MountHandle, serve, spawn};
+pub use unmount::unmount;
+
+/// How to mount.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MountOptions {
+    /// Let users other than the one who mounts in (`allow_other`).
+    pub allow_other: bool,
+    /// Refuse every change with `EROFS`. A volume attached read-only is always mounted so.
+    pub read_only: bool,
+    /// Threads that serve requests (0: two per CPU, at least 4).
+    pub threads: usize,
+    /// Take the mount point away when this process dies, however it dies. Needs `fusermount3`.
+    pub auto_unmount: bool,
+    /// Honour set-user-id programs and device files of the volume. Only root may ask for it,
+    /// and should only when nobody else can open the pools: who can, could make them at will.
+    pub trust_privileged_files: bool,
+}

@@ -1,0 +1,73 @@
+//! `stat`, and changing what it shows.
+
+use crate::coherence::Range;
+use crate::convert;
+use crate::filesystem::Adapter;
+use crate::known::Held;
+use crate::privilege;
+use egeria_fs::{AttributeChange, InodeNumber, Outcome};
+use fuser::{FileAttr, Request};
+
+impl Adapter {
+    pub(crate) fn attributes(&self, ino: InodeNumber) -> Outcome<FileAttr> {
+        let held = self.known.hold(&self.volume, ino)?;
+        Ok(convert::file_attributes(&self.volume.attributes(held.ino)?))
+    }
+
+    /// Permission is checked already. A truncation is answered before pages are invalidated
+    /// (module `coherence`).
+    pub(crate) fn change_attributes(
+        &self,
+        request: &Request,
+        ino: InodeNumber,
+        change: &AttributeChange,
+    ) -> Outcome<FileAttr> {
+        let held = self.known.hold(&self.volume, ino)?;
+        let clear_setid = self.must_clear_setid(request, &held, change)?;
+        let attributes = self.volume.set_attributes(ino, change, clear_setid)?;
+        if let Some(size_bytes) = change.size_bytes {
+            let range = Range {
+                offset_bytes: size_bytes,
+                length_bytes: 0,
+            };
+            self.coherence.changed(ino, held.file, range);
+        }
+        Ok(convert::file_attributes(&attributes))
+    }
+
+    /// A change of owner clears, whoever asks; one of size when the caller is not privileged.
+    /// A request to change nothing is `chown` to nobody new.
+    fn must_clear_setid(
+        &self,
+        request: &Request,
+        held: &Held<'_>,
+        change: &AttributeChange,
+    ) -> Outcome<bool> {
+        let owner = change.uid.is_some() || change.gid.is_some();
+        let owner = owner || *change == AttributeChange::default();
+        if !owner && change.size_bytes.is_none() {
+            return Ok(false);
+        }
+        let attributes = self.volume.attributes(held.ino)?;
+        Ok(privilege::has_setid(&attributes) && (owner || !privilege::keeps_setid(request)))
+    }
+
+    /// Clear set-user-id and set-group-id bits, if there are any.
+    pub(crate) fn clear_setid(&self, ino: InodeNumber) -> Outcome<()> {
+        if privilege::has_setid(&self.volume.attributes(ino)?) {
+            self.volume
+                .set_attributes(ino, &AttributeChange::default(), true)?;
+        }
+        Ok(())
+    }
+
+    /// The same, unless the caller is privileged: for changes of which the kernel does not say.
+    pub(crate) fn clear_setid_for(&self, request: &Request, ino: InodeNumber) -> Outcome<()> {
+        let attributes = self.volume.attributes(ino)?;
+        if privilege::has_setid(&attributes) && !privilege::keeps_setid(request) {
+            self.volume
+                .set_attributes(ino, &AttributeChange::default(), true)?;
+        }
+        Ok(())
+    }
+}

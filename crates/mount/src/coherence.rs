@@ -1,0 +1,213 @@
+//! Coherence with the kernel's page cache.
+//!
+//! Every open is direct, so the kernel keeps pages of a file only for those who need pages:
+//! `mmap`, `sendfile`, programs being executed. It asks for them in READ requests without a
+//! lock owner and writes them back in WRITE requests marked so. What holds then:
+//!
+//! 1. Before such a request is answered, the inode is marked kernel-cached under its lock, once
+//!    per open handle: from then on preload goes through the kernel, which keeps its own
+//!    `read` and `write` coherent with its pages.
+//! 2. A change the mount makes to a marked inode is followed by an invalidation, in case a page
+//!    was read between the kernel's own invalidation and the change. A writer has its answer
+//!    after that, so what returned is seen by every mapping.
+//! 3. When a handle with a mark is released, the pages are dropped first, then the mark, then
+//!    the open.
+//!
+//! Invalidations wait for pages that are locked while their READ is being served, and write
+//! dirty pages back: whoever sends one must not be among those who serve. Hence one thread of
+//! their own, which sends answers too. Truncations are answered first: the kernel holds
+//! write-back of the file until then, and drops pages by itself.
+//!
+//! Other users of the engine in this process call [`Coherence::changed`]
+//! ([`crate::MountHandle::invalidate`]). Those in other processes are noticed by time stamps
+//! ([`Coherence::watch`], twice a second).
+
+use egeria_fs::{FileReference, InodeNumber, Outcome, Volume};
+use fuser::{INodeNo, Notifier};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A range of bytes of an inode; length 0 reaches to the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub offset_bytes: u64,
+    pub length_bytes: u64,
+}
+
+impl Range {
+    pub(crate) const ALL: Range = Range {
+        offset_bytes: 0,
+        length_bytes: 0,
+    };
+}
+
+/// What is done after an invalidation, on the thread that sends them.
+type After = Box<dyn FnOnce() + Send>;
+
+enum Job {
+    Invalidate {
+        ino: InodeNumber,
+        range: Range,
+        after: Option<After>,
+    },
+    Stop,
+}
+
+/// Modification time and size of a marked inode when last looked at, and its marks.
+struct Watched {
+    marks: u32,
+    seen: Option<(i64, u64)>,
+}
+
+/// Marks of this mount, and the way to the thread that invalidates.
+pub(crate) struct Coherence {
+    volume: Arc<Volume>,
+    jobs: Mutex<Sender<Job>>,
+    marked: Mutex<HashMap<u64, Watched>>,
+}
+
+/// The mark of one open handle: at most one.
+#[derive(Default)]
+pub(crate) struct Mark {
+    set: AtomicBool,
+    setting: Mutex<()>,
+}
+
+impl Coherence {
+    /// With the queue of the thread that is to run [`send_invalidations`].
+    pub(crate) fn new(volume: Arc<Volume>) -> (Self, Invalidations) {
+        let (jobs, queue) = channel();
+        let marked = Mutex::default();
+        (
+            Coherence {
+                volume,
+                jobs: Mutex::new(jobs),
+                marked,
+            },
+            Invalidations(queue),
+        )
+    }
+
+    /// The kernel is about to hold pages it got through this handle.
+    pub(crate) fn mark(&self, ino: InodeNumber, mark: &Mark) -> Outcome<()> {
+        if mark.set.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let _setting = locked(&mark.setting);
+        if !mark.set.load(Ordering::Acquire) {
+            self.volume.mark_kernel_cached(ino)?;
+            locked(&self.marked)
+                .entry(ino.0)
+                .or_insert(Watched {
+                    marks: 0,
+                    seen: None,
+                })
+                .marks += 1;
+            mark.set.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// The handle is gone, and so is `open` of it: drops pages, mark and open, in this order.
+    pub(crate) fn retire(&self, ino: InodeNumber, mark: &Mark) {
+        if !mark.set.load(Ordering::Acquire) {
+            return self.volume.close(ino);
+        }
+        let mut marked = locked(&self.marked);
+        if let Some(watched) = marked.get_mut(&ino.0) {
+            watched.marks -= 1;
+            if watched.marks == 0 {
+                marked.remove(&ino.0);
+            }
+        }
+        drop(marked);
+        let volume = self.volume.clone();
+        let after = move || {
+            volume.unmark_kernel_cached(ino);
+            volume.close(ino);
+        };
+        self.send(ino, Range::ALL, Some(Box::new(after)));
+    }
+
+    /// The mount changed the range: invalidate if need be, then do `after`.
+    pub(crate) fn changed_then(
+        &self,
+        ino: InodeNumber,
+        file: FileReference,
+        range: Range,
+        after: impl FnOnce() + Send + 'static,
+    ) {
+        match self.volume.is_kernel_cached(file) {
+            true => self.send(ino, range, Some(Box::new(after))),
+            false => after(),
+        }
+    }
+
+    /// Somebody changed the range: invalidate, if need be, some time soon.
+    pub(crate) fn changed(&self, ino: InodeNumber, file: FileReference, range: Range) {
+        if self.volume.is_kernel_cached(file) {
+            self.send(ino, range, None);
+        }
+    }
+
+    /// Invalidate marked inodes that changed since the last look, by whomever.
+    pub(crate) fn watch(&self) {
+        let inodes: Vec<u64> = locked(&self.marked).keys().copied().collect();
+        for ino in inodes {
+            let Ok(attributes) = self.volume.attributes(InodeNumber(ino)) else {
+                continue;
+            };
+            let now = Some((attributes.mtime_ns, attributes.size_bytes));
+            let mut marked = locked(&self.marked);
+            let Some(watched) = marked.get_mut(&ino) else {
+                continue;
+            };
+            let changed = watched.seen != now;
+            watched.seen = now;
+            drop(marked);
+            if changed {
+                self.send(InodeNumber(ino), Range::ALL, None);
+            }
+        }
+    }
+
+    /// Ends [`send_invalidations`] when it has done what was asked before.
+    pub(crate) fn stop(&self) {
+        let _ = locked(&self.jobs).send(Job::Stop);
+    }
+
+    fn send(&self, ino: InodeNumber, range: Range, after: Option<After>) {
+        let unsent = locked(&self.jobs)
+            .send(Job::Invalidate { ino, range, after })
+            .err();
+        // The thread is gone, and with it the mount: nothing to invalidate.
+        if let Some(Job::Invalidate {
+            after: Some(after), ..
+        }) = unsent.map(|error| error.0)
+        {
+            after();
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is to be invalidated, in order.
+pub(crate) struct Invalidations(Receiver<Job>);
+
+/// The invalidating thread. An error means that the kernel has no such inode, or the mount is
+/// gone: either way there are no pages.
+pub(crate) fn send_invalidations(queue: Invalidations, kernel: &Notifier) {
+    while let Ok(Job::Invalidate { ino, range, after }) = queue.0.recv() {
+        let offset = i64::try_from(range.offset_bytes).unwrap_or(i64::MAX);
+        let length = i64::try_from(range.length_bytes).unwrap_or(0);
+        let _ = kernel.inval_inode(INodeNo(ino.0), offset, length);
+        if let Some(after) = after {
+            after();
+        }
+    }
+}

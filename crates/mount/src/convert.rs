@@ -1,0 +1,136 @@
+//! Words of FUSE and words of the engine.
+
+use egeria_fs::{Attributes, Errno, FileKind, InodeNumber, Outcome, TimeChange};
+use fuser::{FileAttr, FileType, Generation, INodeNo, TimeOrNow};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Nothing the kernel learns from us stays valid: others change the volume without it.
+pub(crate) const NO_TIME: Duration = Duration::ZERO;
+
+/// Longest name of an entry, bytes. The kernel lets FUSE have longer ones.
+const NAME_BYTES: usize = 255;
+
+/// What a reply about one inode says.
+pub(crate) struct Entry {
+    pub attributes: FileAttr,
+    pub generation: Generation,
+}
+
+pub(crate) fn entry(attributes: &Attributes) -> Entry {
+    Entry {
+        attributes: file_attributes(attributes),
+        generation: Generation(u64::from(attributes.generation)),
+    }
+}
+
+pub(crate) fn inode(number: INodeNo) -> InodeNumber {
+    InodeNumber(number.0)
+}
+
+pub(crate) fn errno(error: Errno) -> fuser::Errno {
+    fuser::Errno::from_i32(error.0)
+}
+
+/// A name the volume can hold.
+pub(crate) fn name(name: &OsStr) -> Outcome<&[u8]> {
+    match name.len() {
+        0..=NAME_BYTES => Ok(name.as_bytes()),
+        _ => Err(Errno(libc::ENAMETOOLONG)),
+    }
+}
+
+pub(crate) fn file_type(kind: FileKind) -> FileType {
+    match kind {
+        FileKind::Regular => FileType::RegularFile,
+        FileKind::Directory => FileType::Directory,
+        FileKind::Symlink => FileType::Symlink,
+        FileKind::Fifo => FileType::NamedPipe,
+        FileKind::Socket => FileType::Socket,
+        FileKind::CharacterDevice => FileType::CharDevice,
+        FileKind::BlockDevice => FileType::BlockDevice,
+    }
+}
+
+pub(crate) fn file_attributes(attributes: &Attributes) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(attributes.ino.0),
+        size: attributes.size_bytes,
+        blocks: attributes.blocks.saturating_mul(8),
+        atime: system_time(attributes.atime_ns),
+        mtime: system_time(attributes.mtime_ns),
+        ctime: system_time(attributes.ctime_ns),
+        crtime: UNIX_EPOCH,
+        kind: file_type(attributes.kind()),
+        perm: (attributes.mode & 0o7777) as u16,
+        nlink: attributes.nlink,
+        uid: attributes.uid,
+        gid: attributes.gid,
+        rdev: attributes.rdev,
+        blksize: 4096,
+        flags: 0,
+    }
+}
+
+fn system_time(since_epoch_ns: i64) -> SystemTime {
+    let distance = Duration::from_nanos(since_epoch_ns.unsigned_abs());
+    let time = match since_epoch_ns < 0 {
+        true => UNIX_EPOCH.checked_sub(distance),
+        false => UNIX_EPOCH.checked_add(distance),
+    };
+    time.unwrap_or(UNIX_EPOCH)
+}
+
+/// A time to set, kept within the years 1677 to 2262 that the volume can hold.
+///
+/// fuser makes of the kernel's (−s, +ns) the time −(s + ns); that is undone here.
+pub(crate) fn time_change(time: TimeOrNow) -> TimeChange {
+    let time = match time {
+        TimeOrNow::Now => return TimeChange::Now,
+        TimeOrNow::SpecificTime(time) => time,
+    };
+    let (sign, distance) = match time.duration_since(UNIX_EPOCH) {
+        Ok(distance) => (1, distance),
+        Err(before) => (-1, before.duration()),
+    };
+    let seconds = sign * i128::from(distance.as_secs());
+    let since_epoch_ns = seconds * 1_000_000_000 + i128::from(distance.subsec_nanos());
+    TimeChange::At(since_epoch_ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_before_the_epoch_survive_the_way_through_fuser() {
+        // The kernel sends 1.25 s before the epoch as (-2 s, +750,000,000 ns), and fuser makes
+        // this of it:
+        let garbled = UNIX_EPOCH - Duration::new(2, 750_000_000);
+        let change = time_change(TimeOrNow::SpecificTime(garbled));
+        assert_eq!(change, TimeChange::At(-1_250_000_000));
+        assert_eq!(
+            system_time(-1_250_000_000),
+            UNIX_EPOCH - Duration::from_millis(1250)
+        );
+    }
+
+    #[test]
+    fn times_beyond_what_the_volume_holds_are_its_last() {
+        let late = UNIX_EPOCH + Duration::from_secs(1 << 40);
+        assert_eq!(
+            time_change(TimeOrNow::SpecificTime(late)),
+            TimeChange::At(i64::MAX)
+        );
+    }
+
+    #[test]
+    fn names_beyond_255_bytes_are_refused() {
+        assert!(name(OsStr::new(&"x".repeat(255))).is_ok());
+        assert_eq!(
+            name(OsStr::new(&"x".repeat(256))),
+            Err(Errno(libc::ENAMETOOLONG))
+        );
+    }
+}

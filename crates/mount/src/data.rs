@@ -1,0 +1,252 @@
+//! Reading and writing.
+
+use crate::coherence::Range;
+use crate::filesystem::Adapter;
+use crate::open::OpenFile;
+use egeria_fs::{AllocateMode, Errno, Outcome};
+use fuser::{ReplyEmpty, ReplyWrite, Request, WriteFlags};
+use std::cell::RefCell;
+
+/// Most bytes one request may carry: what is asked of the kernel at the start, and more than
+/// it gives.
+pub(crate) const REQUEST_BYTES: usize = 1 << 20;
+
+/// Most bytes one COPY_FILE_RANGE copies before it answers; the caller asks again.
+const COPY_BYTES: u64 = 64 << 20;
+
+thread_local! {
+    /// Data on its way from a pool to the kernel.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What of a WRITE is not its place and data.
+#[derive(Clone, Copy)]
+pub(crate) struct WriteManner {
+    pub write_flags: WriteFlags,
+    /// Flags of the open file now, `F_SETFL` included.
+    pub open_flags: i32,
+}
+
+/// A range of one file that is copied to another.
+pub(crate) struct Copy {
+    pub from: u64,
+    pub from_offset_bytes: u64,
+    pub to: u64,
+    pub to_offset_bytes: u64,
+    pub length_bytes: u64,
+}
+
+impl Adapter {
+    /// Read, and hand what was read to `answer`. Fewer bytes than asked for: end of file.
+    pub(crate) fn read(
+        &self,
+        handle: u64,
+        offset_bytes: u64,
+        size_bytes: u32,
+        for_pages: bool,
+        answer: impl FnOnce(Outcome<&[u8]>),
+    ) {
+        BUFFER.with_borrow_mut(|buffer| {
+            let bytes = (size_bytes as usize).min(16 * REQUEST_BYTES);
+            if buffer.len() < bytes {
+                buffer.resize(bytes, 0);
+            }
+            let read = self.read_into(handle, offset_bytes, &mut buffer[..bytes], for_pages);
+            answer(read.map(|read| &buffer[..read]));
+        });
+    }
+
+    fn read_into(
+        &self,
+        handle: u64,
+        offset_bytes: u64,
+        buffer: &mut [u8],
+        for_pages: bool,
+    ) -> Outcome<usize> {
+        let open = self.files.get(handle)?;
+        if for_pages {
+            self.coherence.mark(open.ino, &open.mark)?;
+        }
+        self.volume.read(open.file, offset_bytes, buffer)
+    }
+
+    /// Write; durable when answered. Pages the kernel writes back are no news to its mappings.
+    pub(crate) fn write(
+        &self,
+        handle: u64,
+        offset_bytes: u64,
+        data: &[u8],
+        manner: WriteManner,
+        reply: ReplyWrite,
+    ) {
+        let outcome = self.files.get(handle).and_then(|open| {
+            let cached = manner.write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+            let written = match cached {
+                true => self.write_back(&open, offset_bytes, data),
+                false => self.write_now(&open, offset_bytes, data, manner),
+            };
+            written.map(|(at, written)| (open, cached, at, written))
+        });
+        match outcome {
+            Err(error) => reply.error(crate::convert::errno(error)),
+            Ok((_, true, _, written)) => reply.written(written as u32),
+            Ok((open, false, at, written)) => {
+                let range = Range {
+                    offset_bytes: at,
+                    length_bytes: written as u64,
+                };
+                let answer = move || reply.written(written as u32);
+                self.coherence
+                    .changed_then(open.ino, open.file, range, answer);
+            }
+        }
+    }
+
+    /// Where it landed, and how much. An append lands at the end the engine knows; the kernel's
+    /// may be old.
+    fn write_now(
+        &self,
+        open: &OpenFile,
+        offset_bytes: u64,
+        data: &[u8],
+        manner: WriteManner,
+    ) -> Outcome<(u64, usize)> {
+        if manner
+            .write_flags
+            .contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID)
+        {
+            self.clear_setid(open.ino)?;
+        }
+        if manner.open_flags & libc::O_APPEND != 0 {
+            return self.volume.append(open.file, data);
+        }
+        Ok((
+            offset_bytes,
+            self.volume.write(open.file, offset_bytes, data)?,
+        ))
+    }
+
+    /// A dirty page comes back. What lies beyond the end, because somebody truncated the file
+    /// past the kernel, is dropped as the kernel drops it.
+    fn write_back(&self, open: &OpenFile, offset_bytes: u64, data: &[u8]) -> Outcome<(u64, usize)> {
+        self.coherence.mark(open.ino, &open.mark)?;
+        let room_bytes = self
+            .volume
+            .size_bytes(open.file)?
+            .saturating_sub(offset_bytes);
+        let kept = &data[..data
+            .len()
+            .min(usize::try_from(room_bytes).unwrap_or(usize::MAX))];
+        let mut done = 0;
+        while done < kept.len() {
+            match self
+                .volume
+                .write(open.file, offset_bytes + done as u64, &kept[done..])?
+            {
+                0 => return Err(Errno(libc::EIO)),
+                written => done += written,
+            }
+        }
+        Ok((offset_bytes, data.len()))
+    }
+
+    /// `fallocate`. The kernel drops the pages of a hole itself; what was read of it meanwhile
+    /// is dropped here.
+    pub(crate) fn allocate(
+        &self,
+        request: &Request,
+        handle: u64,
+        range: Range,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let outcome = self.files.get(handle).and_then(|open| {
+            let mode = allocate_mode(mode)?;
+            self.clear_setid_for(request, open.ino)?;
+            self.volume
+                .allocate(open.file, range.offset_bytes, range.length_bytes, mode)?;
+            Ok(open)
+        });
+        match outcome {
+            Err(error) => reply.error(crate::convert::errno(error)),
+            Ok(open) => {
+                self.coherence
+                    .changed_then(open.ino, open.file, range, move || reply.ok());
+            }
+        }
+    }
+
+    /// `SEEK_DATA` and `SEEK_HOLE`; the kernel knows the rest.
+    pub(crate) fn seek(&self, handle: u64, offset: i64, whence: i32) -> Outcome<i64> {
+        let open = self.files.get(handle)?;
+        let offset_bytes = u64::try_from(offset).map_err(|_| Errno(libc::ENXIO))?;
+        let found = match whence {
+            libc::SEEK_DATA => self.volume.seek_data(open.file, offset_bytes)?,
+            libc::SEEK_HOLE => self.volume.seek_hole(open.file, offset_bytes)?,
+            _ => return Err(Errno(libc::EINVAL)),
+        };
+        i64::try_from(found).map_err(|_| Errno(libc::EOVERFLOW))
+    }
+
+    /// Copy inside the volume. Left to the kernel, it would read the source through its page
+    /// cache, and everybody would have to go through the kernel for it meanwhile.
+    pub(crate) fn copy(&self, request: &Request, copy: &Copy, reply: ReplyWrite) {
+        let outcome = self.files.get(copy.to).and_then(|to| {
+            let from = self.files.get(copy.from)?;
+            self.clear_setid_for(request, to.ino)?;
+            let copied = self.copy_between(&from, &to, copy)?;
+            Ok((to, copied))
+        });
+        match outcome {
+            Err(error) => reply.error(crate::convert::errno(error)),
+            Ok((to, copied)) => {
+                let range = Range {
+                    offset_bytes: copy.to_offset_bytes,
+                    length_bytes: copied,
+                };
+                let answer = move || reply.written(copied as u32);
+                self.coherence.changed_then(to.ino, to.file, range, answer);
+            }
+        }
+    }
+
+    /// Bytes copied: fewer than asked for at the end of the source, or when a part did not
+    /// work after others did.
+    fn copy_between(&self, from: &OpenFile, to: &OpenFile, copy: &Copy) -> Outcome<u64> {
+        let length_bytes = copy.length_bytes.min(COPY_BYTES);
+        let mut copied = 0;
+        while copied < length_bytes {
+            let rest = (length_bytes - copied).min(REQUEST_BYTES as u64) as usize;
+            let source = copy.from_offset_bytes + copied;
+            let target = copy.to_offset_bytes + copied;
+            let part = BUFFER.with_borrow_mut(|buffer| {
+                buffer.resize(buffer.len().max(REQUEST_BYTES), 0);
+                let read = self.volume.read(from.file, source, &mut buffer[..rest])?;
+                match read {
+                    0 => Ok(0),
+                    _ => self.volume.write(to.file, target, &buffer[..read]),
+                }
+            });
+            match part {
+                Ok(0) => break,
+                Ok(part) => copied += part as u64,
+                Err(error) if copied == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(copied)
+    }
+}
+
+fn allocate_mode(mode: i32) -> Outcome<AllocateMode> {
+    const PUNCH_HOLE: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    const ZERO_RANGE_KEEP_SIZE: i32 = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
+    Ok(match mode {
+        0 => AllocateMode::Extend,
+        libc::FALLOC_FL_KEEP_SIZE => AllocateMode::KeepSize,
+        PUNCH_HOLE => AllocateMode::PunchHole,
+        libc::FALLOC_FL_ZERO_RANGE => AllocateMode::ZeroRange,
+        ZERO_RANGE_KEEP_SIZE => AllocateMode::ZeroRangeKeepSize,
+        _ => return Err(Errno(libc::EOPNOTSUPP)),
+    })
+}

@@ -1,0 +1,150 @@
+//! Inode numbers the kernel remembers.
+//!
+//! The kernel names inodes by number alone, and may do so long after the last name and the
+//! last open of one is gone and its number given to another. So the mount keeps, for every
+//! number it told the kernel, the generation it meant, until the kernel forgets; and holds the
+//! inode of exactly that generation open while a request works on it.
+
+use egeria_fs::{Attributes, Errno, FileReference, InodeNumber, Outcome, Volume};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const SHARDS: usize = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Remembered {
+    generation: u32,
+    /// Times the number was told and not forgotten, over all its generations: the kernel
+    /// forgets by number too.
+    lookups: u64,
+}
+
+/// Every number the kernel remembers; the root it always does.
+#[derive(Default)]
+pub(crate) struct KnownInodes {
+    shards: [Mutex<HashMap<u64, Remembered>>; SHARDS],
+}
+
+impl KnownInodes {
+    fn shard(&self, ino: InodeNumber) -> MutexGuard<'_, HashMap<u64, Remembered>> {
+        let shard = &self.shards[ino.0 as usize % SHARDS];
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The kernel is about to be told of this inode.
+    pub(crate) fn tell(&self, attributes: &Attributes) {
+        let mut shard = self.shard(attributes.ino);
+        let fresh = Remembered {
+            generation: attributes.generation,
+            lookups: 0,
+        };
+        let remembered = shard.entry(attributes.ino.0).or_insert(fresh);
+        remembered.generation = attributes.generation;
+        remembered.lookups += 1;
+    }
+
+    /// The kernel forgets the number this many times.
+    pub(crate) fn forget(&self, ino: InodeNumber, times: u64) {
+        let mut shard = self.shard(ino);
+        if let Some(remembered) = shard.get_mut(&ino.0) {
+            remembered.lookups = remembered.lookups.saturating_sub(times);
+            if remembered.lookups == 0 {
+                shard.remove(&ino.0);
+            }
+        }
+    }
+
+    /// The generation meant by the number; `None` for the root, which has one only.
+    fn generation(&self, ino: InodeNumber) -> Outcome<Option<u32>> {
+        if ino == InodeNumber::ROOT {
+            return Ok(None);
+        }
+        let remembered = self.shard(ino).get(&ino.0).copied();
+        remembered
+            .map(|known| Some(known.generation))
+            .ok_or(Errno(libc::ESTALE))
+    }
+
+    /// Hold the inode the kernel means; `ESTALE` when it is gone.
+    pub(crate) fn hold<'a>(&self, volume: &'a Volume, ino: InodeNumber) -> Outcome<Held<'a>> {
+        let file = volume.open(ino, self.generation(ino)?)?;
+        Ok(Held { volume, ino, file })
+    }
+
+    #[cfg(test)]
+    fn remembers(&self, ino: InodeNumber) -> Option<Remembered> {
+        self.shard(ino).get(&ino.0).copied()
+    }
+}
+
+/// An inode that cannot vanish.
+pub(crate) struct Held<'a> {
+    volume: &'a Volume,
+    pub ino: InodeNumber,
+    pub file: FileReference,
+}
+
+impl Held<'_> {
+    /// Keep it open beyond this request; `Volume::close` is then the caller's.
+    pub(crate) fn keep(self) -> FileReference {
+        let file = self.file;
+        std::mem::forget(self);
+        file
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.volume.close(self.ino);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attributes(ino: u64, generation: u32) -> Attributes {
+        Attributes {
+            ino: InodeNumber(ino),
+            generation,
+            mode: libc::S_IFREG,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            size_bytes: 0,
+            blocks: 0,
+            atime_ns: 0,
+            mtime_ns: 0,
+            ctime_ns: 0,
+        }
+    }
+
+    #[test]
+    fn a_number_is_known_until_forgotten_as_often_as_told() {
+        let known = KnownInodes::default();
+        known.tell(&attributes(7, 1));
+        known.tell(&attributes(7, 1));
+        known.forget(InodeNumber(7), 1);
+        assert_eq!(known.generation(InodeNumber(7)), Ok(Some(1)));
+        known.forget(InodeNumber(7), 1);
+        assert_eq!(known.generation(InodeNumber(7)), Err(Errno(libc::ESTALE)));
+        assert_eq!(known.remembers(InodeNumber(7)), None);
+    }
+
+    #[test]
+    fn a_reused_number_means_its_newest_generation() {
+        let known = KnownInodes::default();
+        known.tell(&attributes(9, 1));
+        known.tell(&attributes(9, 2));
+        known.forget(InodeNumber(9), 1);
+        assert_eq!(known.generation(InodeNumber(9)), Ok(Some(2)));
+    }
+
+    #[test]
+    fn the_root_needs_no_telling_and_strangers_are_stale() {
+        let known = KnownInodes::default();
+        assert_eq!(known.generation(InodeNumber::ROOT), Ok(None));
+        assert_eq!(known.generation(InodeNumber(5)), Err(Errno(libc::ESTALE)));
+    }
+}

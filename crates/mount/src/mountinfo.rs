@@ -1,0 +1,93 @@
+//! What is mounted where, from `/proc/self/mountinfo`.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// Type under which the kernel lists our mounts.
+pub(crate) const OUR_KIND: &str = "fuse.egeria";
+
+/// One mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mounted {
+    /// Mount point.
+    pub directory: PathBuf,
+    /// File system type.
+    pub kind: String,
+}
+
+/// All mounts this process can see, later ones last.
+pub(crate) fn mounted() -> io::Result<Vec<Mounted>> {
+    Ok(parse(&std::fs::read("/proc/self/mountinfo")?))
+}
+
+/// What is mounted on exactly this directory, if anything (the topmost).
+pub(crate) fn mounted_at(directory: &Path) -> io::Result<Option<Mounted>> {
+    Ok(mounted()?
+        .into_iter()
+        .rfind(|mount| mount.directory == directory))
+}
+
+/// The absolute path of a mount point, without asking the file system mounted there
+/// (whose server may be dead).
+pub(crate) fn absolute(directory: &Path) -> io::Result<PathBuf> {
+    let plain = std::path::absolute(directory)?;
+    match (plain.parent(), plain.file_name()) {
+        (Some(parent), Some(name)) => match std::fs::read_link(&plain) {
+            Ok(_) => std::fs::canonicalize(&plain),
+            Err(_) => Ok(std::fs::canonicalize(parent)?.join(name)),
+        },
+        _ => std::fs::canonicalize(&plain),
+    }
+}
+
+fn parse(text: &[u8]) -> Vec<Mounted> {
+    text.split(|byte| *byte == b'\n')
+        .filter_map(parse_line)
+        .collect()
+}
+
+/// `id parent major:minor root mount-point options [tags…] - type source options`.
+fn parse_line(line: &[u8]) -> Option<Mounted> {
+    let mut words = line.split(|byte| *byte == b' ');
+    let directory = words.nth(4)?;
+    let kind = words.skip_while(|word| *word != b"-").nth(1)?;
+    Some(Mounted {
+        directory: PathBuf::from(OsString::from_vec(unescape(directory))),
+        kind: String::from_utf8_lossy(kind).into_owned(),
+    })
+}
+
+/// Undo the kernel's `\040` for bytes that would end a word.
+fn unescape(word: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(word.len());
+    let mut rest = word;
+    while let [first, tail @ ..] = rest {
+        let digits = tail.get(..3).filter(|_| *first == b'\\');
+        let code = digits.and_then(|d| u8::from_str_radix(std::str::from_utf8(d).ok()?, 8).ok());
+        plain.push(code.unwrap_or(*first));
+        rest = if code.is_some() { &tail[3..] } else { tail };
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_mountinfo_are_read() {
+        let text = b"22 1 0:20 / /proc rw,nosuid - proc proc rw\n\
+            36 22 0:33 / /mnt/a\\040b rw,noatime shared:1 master:2 - fuse.egeria /dev/shm/p0 rw\nrubbish\n";
+        let mounts = parse(text);
+        assert_eq!(mounts.len(), 2);
+        assert_eq!(mounts[1].directory, Path::new("/mnt/a b"));
+        assert_eq!(mounts[1].kind, OUR_KIND);
+    }
+
+    #[test]
+    fn escapes_that_are_none_stay() {
+        assert_eq!(unescape(b"a\\b\\09x\\134"), b"a\\b\\09x\\");
+    }
+}

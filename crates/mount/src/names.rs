@@ -1,0 +1,111 @@
+//! Names: finding, making, linking, renaming and removing them.
+
+use crate::convert::{self, Entry};
+use crate::filesystem::Adapter;
+use egeria_fs::{Attributes, Errno, InodeNumber, NewInode, Outcome, RenameMode};
+use fuser::{RenameFlags, Request};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// What the caller's new inode is made of.
+pub(crate) fn new_inode(request: &Request, mode: u32, umask: u32, rdev: u32) -> NewInode {
+    NewInode {
+        mode: mode & !(umask & 0o777),
+        uid: request.uid(),
+        gid: request.gid(),
+        rdev,
+    }
+}
+
+impl Adapter {
+    pub(crate) fn look_up(&self, parent: InodeNumber, name: &OsStr) -> Outcome<Entry> {
+        let parent = self.known.hold(&self.volume, parent)?;
+        let attributes = self.volume.lookup(parent.ino, convert::name(name)?)?;
+        Ok(self.told(&attributes))
+    }
+
+    pub(crate) fn make(&self, parent: InodeNumber, name: &OsStr, new: &NewInode) -> Outcome<Entry> {
+        let parent = self.known.hold(&self.volume, parent)?;
+        let attributes = self.volume.create(parent.ino, convert::name(name)?, new)?;
+        Ok(self.told(&attributes))
+    }
+
+    pub(crate) fn make_symlink(
+        &self,
+        request: &Request,
+        parent: InodeNumber,
+        name: &OsStr,
+        target: &Path,
+    ) -> Outcome<Entry> {
+        let parent = self.known.hold(&self.volume, parent)?;
+        let name = convert::name(name)?;
+        let target = target.as_os_str().as_bytes();
+        let (uid, gid) = (request.uid(), request.gid());
+        let attributes = self.volume.symlink(parent.ino, name, target, uid, gid)?;
+        Ok(self.told(&attributes))
+    }
+
+    pub(crate) fn symlink_target(&self, ino: InodeNumber) -> Outcome<Vec<u8>> {
+        let held = self.known.hold(&self.volume, ino)?;
+        self.volume.read_link(held.ino)
+    }
+
+    pub(crate) fn make_link(
+        &self,
+        ino: InodeNumber,
+        parent: InodeNumber,
+        name: &OsStr,
+    ) -> Outcome<Entry> {
+        let held = self.known.hold(&self.volume, ino)?;
+        let parent = self.known.hold(&self.volume, parent)?;
+        let attributes = self
+            .volume
+            .link(held.ino, parent.ino, convert::name(name)?)?;
+        Ok(self.told(&attributes))
+    }
+
+    pub(crate) fn remove_name(&self, parent: InodeNumber, name: &OsStr) -> Outcome<()> {
+        let parent = self.known.hold(&self.volume, parent)?;
+        self.volume.unlink(parent.ino, convert::name(name)?)
+    }
+
+    pub(crate) fn remove_directory(&self, parent: InodeNumber, name: &OsStr) -> Outcome<()> {
+        let parent = self.known.hold(&self.volume, parent)?;
+        self.volume
+            .remove_directory(parent.ino, convert::name(name)?)
+    }
+
+    pub(crate) fn move_name(
+        &self,
+        from: (InodeNumber, &OsStr),
+        to: (InodeNumber, &OsStr),
+        flags: RenameFlags,
+    ) -> Outcome<()> {
+        let mode = rename_mode(flags)?;
+        let (name, new_name) = (convert::name(from.1)?, convert::name(to.1)?);
+        let parent = self.known.hold(&self.volume, from.0)?;
+        let new_parent = self.known.hold(&self.volume, to.0)?;
+        self.volume
+            .rename(parent.ino, name, new_parent.ino, new_name, mode)
+    }
+
+    /// The kernel is told of the inode, and will forget it some time.
+    fn told(&self, attributes: &Attributes) -> Entry {
+        self.known.tell(attributes);
+        convert::entry(attributes)
+    }
+}
+
+/// Whiteouts, and flags to come, are refused.
+fn rename_mode(flags: RenameFlags) -> Outcome<RenameMode> {
+    if flags.is_empty() {
+        Ok(RenameMode::Replace)
+    } else if flags == RenameFlags::RENAME_NOREPLACE {
+        Ok(RenameMode::NoReplace)
+    } else if flags == RenameFlags::RENAME_EXCHANGE {
+        Ok(RenameMode::Exchange)
+    } else {
+        Err(Errno(libc::EINVAL))
+    }
+}

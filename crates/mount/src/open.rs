@@ -1,0 +1,164 @@
+//! Open files and directories.
+
+use crate::coherence::{Mark, Range};
+use crate::convert::{self, Entry};
+use crate::filesystem::Adapter;
+use crate::known::Held;
+use egeria_fs::{
+    AttributeChange, DescriptionSlot, Errno, FileReference, InodeNumber, NewInode, Outcome,
+};
+use fuser::Request;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+const SHARDS: usize = 16;
+
+/// One open file description of the kernel.
+pub(crate) struct OpenFile {
+    pub ino: InodeNumber,
+    pub file: FileReference,
+    /// Where programs that go past the kernel agree on the file position. Directories, and
+    /// files when there are too many, have none.
+    pub slot: Option<DescriptionSlot>,
+    pub mark: Mark,
+}
+
+/// All open descriptions, by the number the kernel hands back.
+#[derive(Default)]
+pub(crate) struct OpenFiles {
+    next: AtomicU64,
+    shards: [RwLock<HashMap<u64, Arc<OpenFile>>>; SHARDS],
+}
+
+impl OpenFiles {
+    fn shard(&self, handle: u64) -> &RwLock<HashMap<u64, Arc<OpenFile>>> {
+        &self.shards[handle as usize % SHARDS]
+    }
+
+    fn insert(&self, file: OpenFile) -> u64 {
+        let handle = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut shard = self
+            .shard(handle)
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        shard.insert(handle, Arc::new(file));
+        handle
+    }
+
+    /// The open description; `EBADF` for a number never given or given back.
+    pub(crate) fn get(&self, handle: u64) -> Outcome<Arc<OpenFile>> {
+        let shard = self
+            .shard(handle)
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        shard.get(&handle).cloned().ok_or(Errno(libc::EBADF))
+    }
+
+    fn remove(&self, handle: u64) -> Option<Arc<OpenFile>> {
+        let mut shard = self
+            .shard(handle)
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        shard.remove(&handle)
+    }
+
+    fn drain(&self) -> Vec<Arc<OpenFile>> {
+        let take = |shard: &RwLock<HashMap<u64, Arc<OpenFile>>>| {
+            std::mem::take(&mut *shard.write().unwrap_or_else(PoisonError::into_inner))
+        };
+        self.shards
+            .iter()
+            .flat_map(|shard| take(shard).into_values())
+            .collect()
+    }
+}
+
+impl Adapter {
+    /// Open a regular file. Permission is checked already.
+    pub(crate) fn open_file(
+        &self,
+        request: &Request,
+        ino: InodeNumber,
+        flags: i32,
+    ) -> Outcome<u64> {
+        let held = self.known.hold(&self.volume, ino)?;
+        if flags & libc::O_TRUNC != 0 {
+            self.truncate_at_open(request, &held)?;
+        }
+        Ok(self.keep_open(held, self.volume.description_allocate()))
+    }
+
+    pub(crate) fn open_directory(&self, ino: InodeNumber) -> Outcome<u64> {
+        let held = self.known.hold(&self.volume, ino)?;
+        Ok(self.keep_open(held, None))
+    }
+
+    /// Make and open a regular file. When somebody else made it since the kernel looked, the
+    /// kernel is told to look again: it, not we, checks who may open what exists.
+    pub(crate) fn create_file(
+        &self,
+        parent: InodeNumber,
+        name: &OsStr,
+        new: &NewInode,
+        flags: i32,
+    ) -> Outcome<(Entry, u64)> {
+        let parent = self.known.hold(&self.volume, parent)?;
+        let created = self
+            .volume
+            .create_open(parent.ino, convert::name(name)?, new);
+        let attributes = created.map_err(|error| match error.0 {
+            libc::EEXIST if flags & libc::O_EXCL == 0 => Errno(libc::ESTALE),
+            _ => error,
+        })?;
+        self.known.tell(&attributes);
+        let held = self.known.hold(&self.volume, attributes.ino);
+        self.volume.close(attributes.ino);
+        let held = held.inspect_err(|_| self.known.forget(attributes.ino, 1))?;
+        let handle = self.keep_open(held, self.volume.description_allocate());
+        Ok((convert::entry(&attributes), handle))
+    }
+
+    /// The kernel let go of an open description.
+    pub(crate) fn release(&self, handle: u64) {
+        if let Some(open) = self.files.remove(handle) {
+            self.give_back(&open);
+        }
+    }
+
+    /// The mount ends: give back what the kernel did not.
+    pub(crate) fn release_all(&self) {
+        for open in self.files.drain() {
+            self.give_back(&open);
+        }
+    }
+
+    fn give_back(&self, open: &OpenFile) {
+        if let Some(slot) = open.slot {
+            self.volume.description_free(slot);
+        }
+        self.coherence.retire(open.ino, &open.mark);
+    }
+
+    fn keep_open(&self, held: Held<'_>, slot: Option<DescriptionSlot>) -> u64 {
+        let ino = held.ino;
+        self.files.insert(OpenFile {
+            ino,
+            file: held.keep(),
+            slot,
+            mark: Mark::default(),
+        })
+    }
+
+    fn truncate_at_open(&self, request: &Request, held: &Held<'_>) -> Outcome<()> {
+        self.clear_setid_for(request, held.ino)?;
+        let empty = AttributeChange {
+            size_bytes: Some(0),
+            ..AttributeChange::default()
+        };
+        self.volume.set_attributes(held.ino, &empty, false)?;
+        self.coherence.changed(held.ino, held.file, Range::ALL);
+        Ok(())
+    }
+}

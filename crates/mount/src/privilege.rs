@@ -1,0 +1,47 @@
+//! Which callers keep set-user-id and set-group-id bits.
+//!
+//! The kernel says with each write whether it must clear them
+//! (`FUSE_WRITE_KILL_SUIDGID`). It says so with truncations too, but fuser does not pass
+//! that on; so for those, and only when there is a bit to clear, the caller's capabilities are
+//! looked up.
+
+use egeria_fs::Attributes;
+use fuser::Request;
+
+/// `CAP_FSETID`: whoever has it may change files without clearing the bits.
+const CAP_FSETID: u32 = 4;
+
+/// Is there anything to clear?
+pub(crate) fn has_setid(attributes: &Attributes) -> bool {
+    attributes.mode & (libc::S_ISUID | libc::S_ISGID) != 0
+        && attributes.mode & libc::S_IFMT != libc::S_IFDIR
+}
+
+/// May the caller change a file without clearing the bits? A caller who cannot be looked up
+/// (another pid namespace, or gone) may if root.
+pub(crate) fn keeps_setid(request: &Request) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", request.pid()));
+    match status.ok().as_deref().and_then(effective_capabilities) {
+        Some(capabilities) => capabilities & (1 << CAP_FSETID) != 0,
+        None => request.uid() == 0,
+    }
+}
+
+fn effective_capabilities(status: &str) -> Option<u64> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(line.trim(), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_are_read_from_status() {
+        let status = "Name:\tcat\nCapPrm:\t0\nCapEff:\t0000000000000010\nCapBnd:\t0\n";
+        assert_eq!(effective_capabilities(status), Some(1 << CAP_FSETID));
+        assert_eq!(effective_capabilities("Name:\tcat\n"), None);
+    }
+}

@@ -1,0 +1,273 @@
+//! A mount from its making to its end.
+
+use crate::coherence::{Coherence, Invalidations, Range, send_invalidations};
+use crate::endpoint::{self, Endpoint};
+use crate::error::MountError;
+use crate::filesystem::Adapter;
+use crate::{MountOptions, helper, unmount};
+use egeria_fs::{FileReference, InodeNumber, Volume};
+use fuser::{Config, Notifier, Session, SessionACL};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often dead processes are looked for, and marked files for changes by strangers.
+const LOOK_AROUND: Duration = Duration::from_millis(500);
+
+/// Serve the volume at the directory until it is unmounted. `ready` is called once, when
+/// requests are answered from then on.
+pub fn serve(
+    volume: Arc<Volume>,
+    directory: &Path,
+    options: &MountOptions,
+    ready: impl FnOnce(),
+) -> Result<(), MountError> {
+    let server = Server::start(volume, directory, options)?;
+    ready();
+    server.run()
+}
+
+/// Serve the volume at the directory in the background. Requests are answered when this returns.
+pub fn spawn(
+    volume: Arc<Volume>,
+    directory: &Path,
+    options: &MountOptions,
+) -> Result<MountHandle, MountError> {
+    let server = Server::start(volume, directory, options)?;
+    let directory = server.directory.clone();
+    let coherence = server.coherence.clone();
+    let thread = thread("egeria-mount", move || server.run())?;
+    Ok(MountHandle {
+        directory,
+        coherence,
+        thread: Some(thread),
+    })
+}
+
+/// A mount served in the background. Dropped, it takes the mount point away at once, and goes
+/// on for those who still use it.
+pub struct MountHandle {
+    directory: PathBuf,
+    coherence: Arc<Coherence>,
+    thread: Option<JoinHandle<Result<(), MountError>>>,
+}
+
+impl MountHandle {
+    /// Absolute path of the mount point.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Unmount and wait until everything is given back. When somebody uses the mount, the error
+    /// says who, and the mount point is taken away all the same.
+    pub fn unmount(mut self) -> Result<(), MountError> {
+        unmount::unmount(&self.directory)?;
+        self.wait()
+    }
+
+    /// Wait until somebody unmounts.
+    pub fn join(mut self) -> Result<(), MountError> {
+        self.wait()
+    }
+
+    /// Tell the kernel that this process changed a range of a file past it (length 0: to the
+    /// end). Costs next to nothing unless the kernel holds pages of the file.
+    pub fn invalidate(
+        &self,
+        ino: InodeNumber,
+        file: FileReference,
+        offset_bytes: u64,
+        length_bytes: u64,
+    ) {
+        self.coherence.changed(
+            ino,
+            file,
+            Range {
+                offset_bytes,
+                length_bytes,
+            },
+        );
+    }
+
+    fn wait(&mut self) -> Result<(), MountError> {
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(outcome)) => outcome,
+            None => Ok(()),
+            Some(Err(_)) => Err(ended(io::Error::other("the serving thread panicked"))),
+        }
+    }
+}
+
+impl Drop for MountHandle {
+    fn drop(&mut self) {
+        if self
+            .thread
+            .as_ref()
+            .is_some_and(|thread| !thread.is_finished())
+        {
+            let _ = unmount::unmount_lazily(&self.directory);
+        }
+    }
+}
+
+/// A mount whose requests queue until [`Server::run`].
+struct Server {
+    directory: PathBuf,
+    session: Session<Adapter>,
+    coherence: Arc<Coherence>,
+    helpers: Helpers,
+    /// Unmounts when this process dies.
+    guardian: Option<helper::Guardian>,
+}
+
+impl Server {
+    fn start(
+        volume: Arc<Volume>,
+        directory: &Path,
+        options: &MountOptions,
+    ) -> Result<Server, MountError> {
+        egeria_media::guard::install().map_err(|source| MountError::System {
+            what: "cannot catch faults of pool memory".to_owned(),
+            mend: "see whether sigaction is forbidden here",
+            source,
+        })?;
+        let read_only = options.read_only || volume.is_read_only();
+        let options = MountOptions {
+            read_only,
+            ..options.clone()
+        };
+        let pools = volume.pool_paths();
+        let source = pools
+            .first()
+            .map_or("egeria".as_ref(), |path| path.as_os_str());
+        let endpoint = endpoint::make(directory, source, &options)?;
+        let Endpoint {
+            device,
+            directory,
+            guardian,
+        } = endpoint;
+        let (coherence, invalidations) = Coherence::new(volume.clone());
+        let coherence = Arc::new(coherence);
+        let adapter = Adapter::new(volume.clone(), coherence.clone(), read_only);
+        let config = config(options.threads);
+        let started = Session::from_fd(adapter, device, SessionACL::All, config)
+            .map_err(|source| MountError::System {
+                what: "the kernel and the mount do not understand each other".to_owned(),
+                mend: "use Linux 5.4 or newer",
+                source,
+            })
+            .and_then(|session| {
+                let kernel = session.notifier();
+                let helpers = Helpers::start(volume, coherence.clone(), invalidations, kernel)?;
+                Ok((session, helpers))
+            });
+        let (session, helpers) = started.inspect_err(|_| {
+            let _ = unmount::unmount_lazily(&directory);
+        })?;
+        Ok(Server {
+            directory,
+            session,
+            coherence,
+            helpers,
+            guardian,
+        })
+    }
+
+    /// Serve until unmounted.
+    fn run(self) -> Result<(), MountError> {
+        let served = self.session.run();
+        self.helpers.stop();
+        drop(self.guardian);
+        served.map_err(ended)
+    }
+}
+
+fn ended(source: io::Error) -> MountError {
+    MountError::System {
+        what: "the mount ended early".to_owned(),
+        mend: "mount again, nothing that returned is lost",
+        source,
+    }
+}
+
+/// Permission is the kernel's matter, so fuser lets everybody through whom the kernel does.
+fn config(threads: usize) -> Config {
+    let mut config = Config::default();
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    config.n_threads = Some(if threads == 0 {
+        (2 * cpus).clamp(4, 32)
+    } else {
+        threads
+    });
+    // Each thread its own queue, if the device can be opened again.
+    config.clone_fd = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/fuse")
+        .is_ok();
+    config
+}
+
+fn thread<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, MountError> {
+    let builder = std::thread::Builder::new().name(name.to_owned());
+    builder.spawn(body).map_err(|source| MountError::System {
+        what: "cannot start a thread".to_owned(),
+        mend: "raise the limit of processes (ulimit -u)",
+        source,
+    })
+}
+
+/// The threads that serve no requests: one invalidates, one looks around.
+struct Helpers {
+    coherence: Arc<Coherence>,
+    stop: Arc<AtomicBool>,
+    invalidating: JoinHandle<()>,
+    looking: JoinHandle<()>,
+}
+
+impl Helpers {
+    fn start(
+        volume: Arc<Volume>,
+        coherence: Arc<Coherence>,
+        queue: Invalidations,
+        kernel: Notifier,
+    ) -> Result<Helpers, MountError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let invalidating = thread("egeria-invalidate", move || {
+            send_invalidations(queue, &kernel)
+        })?;
+        let (stopped, marks) = (stop.clone(), coherence.clone());
+        let looking = thread("egeria-reap", move || {
+            look_around(&volume, &marks, &stopped)
+        })?;
+        Ok(Helpers {
+            coherence,
+            stop,
+            invalidating,
+            looking,
+        })
+    }
+
+    /// When the session is over: whatever was queued is still done.
+    fn stop(self) {
+        self.stop.store(true, Ordering::Release);
+        self.looking.thread().unpark();
+        self.coherence.stop();
+        let _ = self.looking.join();
+        let _ = self.invalidating.join();
+    }
+}
+
+fn look_around(volume: &Volume, coherence: &Coherence, stop: &AtomicBool) {
+    while !stop.load(Ordering::Acquire) {
+        volume.reap();
+        coherence.watch();
+        std::thread::park_timeout(LOOK_AROUND);
+    }
+}

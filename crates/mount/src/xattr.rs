@@ -1,0 +1,67 @@
+//! Extended attributes.
+
+use crate::convert;
+use crate::filesystem::Adapter;
+use egeria_fs::{Errno, InodeNumber, Outcome, XattrMode};
+use fuser::ReplyXattr;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+/// The attribute's name, if the volume keeps such. `system.` holds access control lists, which
+/// the kernel would not enforce here.
+fn attribute(name: &OsStr) -> Outcome<&[u8]> {
+    match name.as_bytes() {
+        bytes if bytes.starts_with(b"system.") => Err(Errno(libc::EOPNOTSUPP)),
+        bytes => Ok(bytes),
+    }
+}
+
+impl Adapter {
+    pub(crate) fn xattr(&self, ino: InodeNumber, name: &OsStr) -> Outcome<Vec<u8>> {
+        let held = self.known.hold(&self.volume, ino)?;
+        self.volume.get_xattr(held.ino, attribute(name)?)
+    }
+
+    pub(crate) fn set_xattr(
+        &self,
+        ino: InodeNumber,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+    ) -> Outcome<()> {
+        let mode = match flags {
+            0 => XattrMode::Any,
+            libc::XATTR_CREATE => XattrMode::Create,
+            libc::XATTR_REPLACE => XattrMode::Replace,
+            _ => return Err(Errno(libc::EINVAL)),
+        };
+        let held = self.known.hold(&self.volume, ino)?;
+        self.volume
+            .set_xattr(held.ino, attribute(name)?, value, mode)
+    }
+
+    /// The names, each ended by a NUL.
+    pub(crate) fn xattr_names(&self, ino: InodeNumber) -> Outcome<Vec<u8>> {
+        let held = self.known.hold(&self.volume, ino)?;
+        let names = self.volume.list_xattr(held.ino)?;
+        Ok(names
+            .into_iter()
+            .flat_map(|name| name.into_iter().chain([0]))
+            .collect())
+    }
+
+    pub(crate) fn remove_xattr(&self, ino: InodeNumber, name: &OsStr) -> Outcome<()> {
+        let held = self.known.hold(&self.volume, ino)?;
+        self.volume.remove_xattr(held.ino, attribute(name)?)
+    }
+}
+
+/// Size 0 asks how much there is; a size too small is `ERANGE`.
+pub(crate) fn answer(reply: ReplyXattr, outcome: Outcome<Vec<u8>>, size_bytes: u32) {
+    match outcome {
+        Err(error) => reply.error(convert::errno(error)),
+        Ok(value) if size_bytes == 0 => reply.size(u32::try_from(value.len()).unwrap_or(u32::MAX)),
+        Ok(value) if value.len() > size_bytes as usize => reply.error(fuser::Errno::ERANGE),
+        Ok(value) => reply.data(&value),
+    }
+}

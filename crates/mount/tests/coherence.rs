@@ -1,0 +1,491 @@
+//! Mappings, `sendfile` and programs from the mount see what everybody writes, and everybody
+//! sees what is stored through mappings. Each rule of module `coherence` has a test that fails
+//! without it.
+
+mod common;
+use common::*;
+use egeria_fs::{Errno, FileReference, InodeNumber};
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+/// A file of 64 KiB, held open here and in the engine.
+struct Shared {
+    mount: Mounted,
+    file: File,
+    ino: InodeNumber,
+    engine: FileReference,
+}
+
+const BYTES: usize = 65_536;
+
+impl Shared {
+    fn new() -> Option<Shared> {
+        let mount = Mounted::new()?;
+        fs::write(mount.path("file"), pattern(1, BYTES)).unwrap();
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(mount.path("file"))
+            .unwrap();
+        let (ino, engine) = mount.engine_file("file");
+        Some(Shared {
+            mount,
+            file,
+            ino,
+            engine,
+        })
+    }
+
+    fn cached(&self) -> bool {
+        self.mount.volume.is_kernel_cached(self.engine)
+    }
+
+    /// A write as the preload library makes it: past the kernel, unless told to go through it.
+    fn write_like_preload(&self, offset: u64, data: &[u8]) -> bool {
+        // SAFETY: a slice that lives.
+        let direct = unsafe {
+            self.mount
+                .volume
+                .write_direct(self.engine, offset, data.as_ptr(), data.len())
+        };
+        match direct {
+            Ok(written) => assert_eq!(written, data.len()),
+            Err(error) => {
+                assert_eq!(error, Errno(libc::EAGAIN));
+                self.file.write_all_at(data, offset).unwrap();
+            }
+        }
+        direct.is_ok()
+    }
+
+    fn read_engine(&self, offset: u64, bytes: usize) -> Vec<u8> {
+        let mut data = vec![0; bytes];
+        let read = self
+            .mount
+            .volume
+            .read(self.engine, offset, &mut data)
+            .unwrap();
+        data.truncate(read);
+        data
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.mount.volume.close(self.ino);
+    }
+}
+
+/// `sendfile` of a range into a file elsewhere.
+fn sendfile(file: &File, offset: i64, bytes: usize) -> Vec<u8> {
+    let target = tempfile::tempfile().unwrap();
+    let (mut at, mut sent) = (offset, 0);
+    while sent < bytes {
+        // SAFETY: an offset that lives.
+        let part =
+            unsafe { libc::sendfile(target.as_raw_fd(), file.as_raw_fd(), &mut at, bytes - sent) };
+        match sys(part as i64).unwrap() {
+            0 => break,
+            part => sent += part as usize,
+        }
+    }
+    let mut data = vec![0; sent];
+    target.read_exact_at(&mut data, 0).unwrap();
+    data
+}
+
+#[test]
+fn ordinary_reads_and_writes_leave_no_mark() {
+    let Some(shared) = Shared::new() else { return };
+    let mut data = vec![0; BYTES];
+    shared.file.read_exact_at(&mut data, 0).unwrap();
+    shared.file.write_all_at(b"x", 0).unwrap();
+    assert!(!shared.cached());
+    assert!(shared.write_like_preload(0, b"direct"));
+}
+
+/// The mark is there before the first page is, and the pages' users go through the kernel.
+#[test]
+fn a_mapping_marks_the_inode_before_it_is_answered() {
+    let Some(shared) = Shared::new() else { return };
+    let mapping = Mapping::new(&shared.file, BYTES, false);
+    assert!(!shared.cached());
+    assert_eq!(mapping.get(5), pattern(1, 6)[5]);
+    assert!(shared.cached());
+    let mut byte = [0];
+    // SAFETY: one byte that lives.
+    let read = unsafe {
+        shared
+            .mount
+            .volume
+            .read_direct(shared.engine, 0, byte.as_mut_ptr(), 1)
+    };
+    assert_eq!(read, Err(Errno(libc::EAGAIN)));
+}
+
+#[test]
+fn a_mapping_sees_writes_through_the_mount() {
+    let Some(shared) = Shared::new() else { return };
+    let mapping = Mapping::new(&shared.file, BYTES, false);
+    let other = File::options()
+        .write(true)
+        .open(shared.mount.path("file"))
+        .unwrap();
+    for round in 0..50u8 {
+        assert_eq!(mapping.copy().len(), BYTES);
+        other.write_all_at(&[round], 4096).unwrap();
+        assert_eq!(mapping.get(4096), round);
+        shared.file.write_all_at(&[round; 9000], 20_000).unwrap();
+        assert_eq!(mapping.get(20_000), round);
+        assert_eq!(mapping.get(28_999), round);
+    }
+}
+
+/// Preload's writers are sent through the kernel while there are pages, so a mapping sees them.
+#[test]
+fn a_mapping_sees_writes_of_preload() {
+    let Some(shared) = Shared::new() else { return };
+    let mapping = Mapping::new(&shared.file, BYTES, false);
+    for round in 0..50u8 {
+        let direct = shared.write_like_preload(100, &[round]);
+        assert_eq!(mapping.get(100), round);
+        assert_eq!(direct, round == 0);
+    }
+}
+
+/// Writers who use the engine past the mount invalidate.
+#[test]
+fn a_mapping_sees_writes_of_the_engine_after_invalidation() {
+    let Some(shared) = Shared::new() else { return };
+    let mapping = Mapping::new(&shared.file, BYTES, false);
+    mapping.copy();
+    shared
+        .mount
+        .volume
+        .write(shared.engine, 8192, b"engine")
+        .unwrap();
+    shared
+        .mount
+        .handle()
+        .invalidate(shared.ino, shared.engine, 8192, 6);
+    eventually("the mapping shows what the engine wrote", || {
+        mapping.get(8192) == b'e'
+    });
+}
+
+/// ... and if they do not, the mount notices.
+#[test]
+fn a_mapping_sees_writes_of_strangers_in_a_while() {
+    let Some(shared) = Shared::new() else { return };
+    let mapping = Mapping::new(&shared.file, BYTES, false);
+    mapping.copy();
+    shared
+        .mount
+        .volume
+        .write(shared.engine, 8192, b"stranger")
+        .unwrap();
+    eventually("the mount looks around", || mapping.get(8192) == b's');
+}
+
+/// A reader that faults pages in all the time never keeps an old one after a write returned:
+/// the answer to the writer waits for the invalidation.
+#[test]
+fn a_busy_mapping_never_shows_the_past() {
+    let Some(shared) = Shared::new() else { return };
+    let written = AtomicU8::new(0);
+    let done = AtomicBool::new(false);
+    shared.file.write_all_at(&[0], 0).unwrap();
+    let reader = File::open(shared.mount.path("file")).unwrap();
+    let mapping = Mapping::new(&reader, BYTES, false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=250u8 {
+                shared.file.write_all_at(&[round], 0).unwrap();
+                written.store(round, Ordering::SeqCst);
+            }
+            done.store(true, Ordering::SeqCst);
+        });
+        while !done.load(Ordering::SeqCst) {
+            let before = written.load(Ordering::SeqCst);
+            assert!(
+                mapping.get(0) >= before,
+                "an old page after the write returned"
+            );
+        }
+    });
+    assert_eq!(mapping.get(0), 250);
+}
+
+#[test]
+fn stores_are_seen_by_reads_and_after_msync_by_the_engine() {
+    let Some(shared) = Shared::new() else { return };
+    let mapping = Mapping::new(&shared.file, BYTES, true);
+    mapping.set(10, 0xA5);
+    let mut byte = [0];
+    shared.file.read_exact_at(&mut byte, 10).unwrap();
+    assert_eq!(byte, [0xA5]);
+    mapping.set(50_000, 0x5A);
+    mapping.sync();
+    assert_eq!(shared.read_engine(50_000, 1), [0x5A]);
+    mapping.set(50_001, 0x77);
+    drop(mapping);
+    eventually("a store reaches the pool after munmap", || {
+        shared.read_engine(50_001, 1) == [0x77]
+    });
+}
+
+/// Stores into one page while others write around them: nothing is lost on either side.
+#[test]
+fn stores_and_writes_to_one_page_both_survive() {
+    let Some(shared) = Shared::new() else { return };
+    let mapping = Mapping::new(&shared.file, BYTES, true);
+    for round in 1..100u8 {
+        mapping.set(0, round);
+        shared.file.write_all_at(&[round], 2000).unwrap();
+        assert_eq!((mapping.get(0), mapping.get(2000)), (round, round));
+    }
+    mapping.sync();
+    assert_eq!(shared.read_engine(0, 1), [99]);
+    assert_eq!(shared.read_engine(2000, 1), [99]);
+}
+
+/// A page written back must not bring back what was cut off past the kernel.
+#[test]
+fn write_back_does_not_grow_the_file() {
+    let Some(shared) = Shared::new() else { return };
+    let mapping = Mapping::new(&shared.file, BYTES, true);
+    mapping.set(60_000, 1);
+    let cut = egeria_fs::AttributeChange {
+        size_bytes: Some(100),
+        ..Default::default()
+    };
+    shared
+        .mount
+        .volume
+        .set_attributes(shared.ino, &cut, false)
+        .unwrap();
+    mapping.sync();
+    assert_eq!(shared.mount.volume.size_bytes(shared.engine), Ok(100));
+}
+
+#[test]
+fn a_mapping_sees_truncation_and_holes() {
+    let Some(shared) = Shared::new() else { return };
+    let mapping = Mapping::new(&shared.file, BYTES, true);
+    mapping.copy();
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: plain integers.
+    let punched = unsafe { libc::fallocate(shared.file.as_raw_fd(), mode, 4096, 8192) };
+    assert_eq!(punched, 0);
+    assert!((4096..12_288).all(|at| mapping.get(at) == 0));
+    shared.file.set_len(20_000).unwrap();
+    shared.file.set_len(BYTES as u64).unwrap();
+    assert!((20_000..BYTES).all(|at| mapping.get(at) == 0));
+    assert_eq!(mapping.get(19_999), pattern(1, BYTES)[19_999]);
+}
+
+/// A mapping that dirties pages all the time, while others truncate, write and copy: nobody
+/// waits for ever.
+#[test]
+fn invalidations_do_not_deadlock() {
+    let Some(shared) = Shared::new() else { return };
+    let done = AtomicBool::new(false);
+    let mapping = Mapping::new(&shared.file, BYTES, true);
+    std::thread::scope(|scope| {
+        let (mapping, done, shared) = (&mapping, &done, &shared);
+        scope.spawn(move || {
+            // The first page stays inside the file throughout.
+            for at in (0..4096).cycle() {
+                mapping.set(at, at as u8);
+                if done.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        let writers: Vec<_> = (0..3u64)
+            .map(|writer| {
+                scope.spawn(move || {
+                    for round in 0..60u64 {
+                        shared.file.write_all_at(&[9; 5000], writer * 3000).unwrap();
+                        shared.file.set_len(30_000 + round * 100).unwrap();
+                        assert_eq!(sendfile(&shared.file, 0, 4096).len(), 4096);
+                        shared.file.sync_all().unwrap();
+                    }
+                })
+            })
+            .collect();
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+/// The mark goes with the last handle that has pages, and later changes past the kernel are
+/// seen by the next mapping.
+#[test]
+fn the_mark_clears_after_the_last_release() {
+    let Some(shared) = Shared::new() else { return };
+    let (one, two) = (
+        File::open(shared.mount.path("file")).unwrap(),
+        File::open(shared.mount.path("file")).unwrap(),
+    );
+    let (first, second) = (
+        Mapping::new(&one, BYTES, false),
+        Mapping::new(&two, BYTES, false),
+    );
+    first.get(0);
+    second.get(40_000);
+    drop((first, one));
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert!(shared.cached(), "the second mapping still has pages");
+    second.get(0);
+    drop((second, two));
+    eventually("the mark is taken off", || !shared.cached());
+    for round in 0..20u8 {
+        assert!(shared.write_like_preload(0, &[round]));
+        let file = File::open(shared.mount.path("file")).unwrap();
+        assert_eq!(Mapping::new(&file, 4096, false).get(0), round);
+        drop(file);
+        eventually("the mark is taken off again", || !shared.cached());
+    }
+}
+
+/// A mapping outlives the descriptor and the name, and so does the mark.
+#[test]
+fn a_mapping_keeps_the_mark_after_close_and_unlink() {
+    let Some(mount) = Mounted::new() else { return };
+    fs::write(mount.path("file"), pattern(1, BYTES)).unwrap();
+    let (ino, engine) = mount.engine_file("file");
+    let mapping = Mapping::new(&File::open(mount.path("file")).unwrap(), BYTES, false);
+    mapping.get(0);
+    fs::remove_file(mount.path("file")).unwrap();
+    assert!(mount.volume.is_kernel_cached(engine));
+    assert_eq!(mapping.copy(), pattern(1, BYTES));
+    drop(mapping);
+    eventually("the mark is taken off", || {
+        !mount.volume.is_kernel_cached(engine)
+    });
+    mount.volume.close(ino);
+}
+
+/// Pages that `sendfile` left behind are not sent again after somebody wrote past the kernel.
+#[test]
+fn sendfile_is_never_stale() {
+    let Some(shared) = Shared::new() else { return };
+    for round in 0..30u8 {
+        let direct = shared.write_like_preload(4000, &[round; 200]);
+        assert_eq!(
+            direct,
+            round == 0,
+            "pages of the first sendfile are still there"
+        );
+        assert_eq!(sendfile(&shared.file, 4000, 200), [round; 200]);
+    }
+}
+
+/// `mmap_of_hole`: mapping a sparse region.
+#[test]
+fn mmap_of_hole() {
+    let Some(mount) = Mounted::new() else { return };
+    let mut options = File::options();
+    let file = options
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(mount.path("hole"))
+        .unwrap();
+    file.set_len(1 << 20).unwrap();
+    let mapping = Mapping::new(&file, 1 << 20, true);
+    assert!((0..1 << 20).step_by(4096).all(|at| mapping.get(at) == 0));
+    mapping.set(500_000, 42);
+    mapping.sync();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, 500_000).unwrap();
+    assert_eq!(byte, [42]);
+}
+
+/// `non_preloaded_reader`: a process without preload reads size and data while others write
+/// past the kernel.
+#[test]
+fn non_preloaded_reader() {
+    let Some(shared) = Shared::new() else { return };
+    for round in 0..20u8 {
+        let end = shared.mount.volume.size_bytes(shared.engine).unwrap();
+        shared
+            .mount
+            .volume
+            .append(shared.engine, &[round; 1000])
+            .unwrap();
+        let path = shared.mount.path("file");
+        let output = std::process::Command::new("tail")
+            .args(["-c", "1"])
+            .arg(&path)
+            .output();
+        assert_eq!(output.unwrap().stdout, [round]);
+        assert_eq!(fs::metadata(&path).unwrap().len(), end + 1000);
+    }
+}
+
+fn program(mount: &Mounted, text: &str) -> PathBuf {
+    let path = mount.path("program");
+    fs::write(&path, format!("#!/bin/sh\necho {text}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn programs_run_from_the_mount_and_are_never_stale() {
+    let Some(mount) = Mounted::new() else { return };
+    let run = |path: &PathBuf| std::process::Command::new(path).output().unwrap().stdout;
+    for round in 0..5 {
+        let path = program(&mount, &format!("round {round}"));
+        assert_eq!(run(&path), format!("round {round}\n").as_bytes());
+    }
+    let binary = mount.path("binary");
+    fs::copy("/bin/echo", &binary).unwrap();
+    let (ino, engine) = mount.engine_file("binary");
+    let output = std::process::Command::new(&binary)
+        .arg("hello")
+        .output()
+        .unwrap();
+    assert_eq!(output.stdout, b"hello\n");
+    eventually("the mark of an ended program is taken off", || {
+        !mount.volume.is_kernel_cached(engine)
+    });
+    let program = fs::read("/bin/true").unwrap();
+    let cut = egeria_fs::AttributeChange {
+        size_bytes: Some(0),
+        ..Default::default()
+    };
+    mount.volume.set_attributes(ino, &cut, false).unwrap();
+    mount.volume.write(engine, 0, &program).unwrap();
+    let output = std::process::Command::new(&binary)
+        .arg("hello")
+        .output()
+        .unwrap();
+    assert_eq!((output.status.success(), output.stdout), (true, Vec::new()));
+    mount.volume.close(ino);
+}
+
+/// Writing a file from a mapping of itself.
+#[test]
+fn a_file_can_be_written_from_its_own_mapping() {
+    let Some(shared) = Shared::new() else { return };
+    let mapping = Mapping::new(&shared.file, BYTES, true);
+    let mut expected = pattern(1, BYTES);
+    for shift in [1usize, 100, 4096, 5000] {
+        // SAFETY: the first half of the mapping.
+        let source = unsafe { std::slice::from_raw_parts(mapping.address().cast::<u8>(), 30_000) };
+        shared.file.write_all_at(source, shift as u64).unwrap();
+        expected.copy_within(0..30_000, shift);
+        assert!(mapping.copy() == expected, "shift {shift}: the mapping");
+        assert!(
+            shared.read_engine(0, BYTES) == expected,
+            "shift {shift}: the pool"
+        );
+    }
+}

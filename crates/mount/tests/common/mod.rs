@@ -1,0 +1,262 @@
+//! A volume of its own for each test, really mounted.
+#![allow(dead_code)] // Every test file uses a part.
+
+use egeria_fs::{
+    AttachMode, AttachOptions, CreateOptions, FileReference, InodeNumber, PoolRequest, Volume,
+    create_volume,
+};
+use egeria_mount::{MountHandle, MountOptions, spawn};
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// An unprivileged user and its group.
+pub const NOBODY: u32 = 65534;
+
+/// Two pools under /dev/shm, on two nodes, and a mount point others can reach.
+pub struct Place {
+    pools: TempDir,
+    point: TempDir,
+}
+
+impl Place {
+    /// Pools of this size each, with a volume whose root everybody may write.
+    pub fn with_pools_of(bytes: u64) -> Place {
+        let pools = tempfile::Builder::new()
+            .prefix("egeria-mount-")
+            .tempdir_in("/dev/shm")
+            .unwrap();
+        let point = tempfile::Builder::new()
+            .prefix("egeria-mount-")
+            .tempdir_in("/tmp")
+            .unwrap();
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(point.path(), open).unwrap();
+        let requests: Vec<PoolRequest> = (0..2)
+            .map(|node| PoolRequest {
+                node,
+                path: pools.path().join(format!("pool{node}")),
+                bytes: Some(bytes),
+            })
+            .collect();
+        let options = CreateOptions {
+            force: false,
+            root: Some((0, 0, 0o1777)),
+        };
+        create_volume(&requests, &options).unwrap();
+        Place { pools, point }
+    }
+
+    pub fn pool(&self, index: usize) -> PathBuf {
+        self.pools.path().join(format!("pool{index}"))
+    }
+
+    pub fn point(&self) -> &Path {
+        self.point.path()
+    }
+
+    pub fn attach(&self, mode: AttachMode) -> Arc<Volume> {
+        Volume::attach(&self.pool(0), mode, &AttachOptions::default()).unwrap()
+    }
+}
+
+/// A mounted volume; unmounted and removed when dropped.
+pub struct Mounted {
+    pub volume: Arc<Volume>,
+    handle: Option<MountHandle>,
+    pub place: Place,
+}
+
+/// Is there FUSE? Says loudly when not.
+pub fn fuse() -> bool {
+    let there = Path::new("/dev/fuse").exists();
+    if !there {
+        eprintln!("SKIPPED, PROVES NOTHING: there is no /dev/fuse on this machine");
+    }
+    there
+}
+
+impl Mounted {
+    /// Mounted for everybody; `None` without FUSE.
+    pub fn new() -> Option<Mounted> {
+        Mounted::with(&MountOptions {
+            allow_other: true,
+            ..MountOptions::default()
+        })
+    }
+
+    pub fn with(options: &MountOptions) -> Option<Mounted> {
+        if !fuse() {
+            return None;
+        }
+        let place = Place::with_pools_of(64 << 20);
+        Some(Mounted::at(place, AttachMode::CreateOrJoin, options))
+    }
+
+    pub fn at(place: Place, mode: AttachMode, options: &MountOptions) -> Mounted {
+        let volume = place.attach(mode);
+        let handle = Some(spawn(volume.clone(), place.point(), options).unwrap());
+        Mounted {
+            volume,
+            handle,
+            place,
+        }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.place.point().join(name)
+    }
+
+    pub fn handle(&self) -> &MountHandle {
+        self.handle.as_ref().unwrap()
+    }
+
+    /// Hold the file open in the engine of this process, past the mount.
+    pub fn engine_file(&self, name: &str) -> (InodeNumber, FileReference) {
+        let ino = InodeNumber(std::fs::metadata(self.path(name)).unwrap().ino());
+        (ino, self.volume.open(ino, None).unwrap())
+    }
+
+    /// Unmount, and give back what is needed to mount again.
+    pub fn unmount(mut self) -> Place {
+        self.handle.take().unwrap().unmount().unwrap();
+        let Mounted { volume, place, .. } = self;
+        volume.detach();
+        place
+    }
+}
+
+/// Do something as another user: credentials belong to threads, and the kernel sends the thread's.
+pub fn as_user<T: Send>(uid: u32, gid: u32, body: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // SAFETY: raw calls change this thread alone; no memory is passed.
+            unsafe {
+                assert_eq!(libc::syscall(libc::SYS_setgroups, 0, 0), 0);
+                assert_eq!(libc::syscall(libc::SYS_setresgid, gid, gid, gid), 0);
+                assert_eq!(libc::syscall(libc::SYS_setresuid, uid, uid, uid), 0);
+            }
+            body()
+        });
+        thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+pub fn c(path: impl AsRef<Path>) -> CString {
+    CString::new(path.as_ref().as_os_str().as_bytes()).unwrap()
+}
+
+/// The result of a system call.
+pub fn sys(outcome: i64) -> Result<i64, i32> {
+    match outcome {
+        -1 => Err(io::Error::last_os_error().raw_os_error().unwrap()),
+        value => Ok(value),
+    }
+}
+
+/// `open(2)`.
+pub fn open(path: impl AsRef<Path>, flags: i32, mode: u32) -> Result<File, i32> {
+    // SAFETY: a terminated path; the descriptor is new.
+    unsafe {
+        let descriptor = libc::open(c(path).as_ptr(), flags | libc::O_CLOEXEC, mode);
+        Ok(File::from_raw_fd(sys(descriptor.into())? as i32))
+    }
+}
+
+/// The errno of a failed operation.
+pub fn errno<T: std::fmt::Debug>(outcome: io::Result<T>) -> i32 {
+    outcome.unwrap_err().raw_os_error().unwrap()
+}
+
+/// Some bytes that are not the same everywhere.
+pub fn pattern(seed: u8, bytes: usize) -> Vec<u8> {
+    (0..bytes)
+        .map(|at| (at as u8).wrapping_mul(31).wrapping_add((at >> 8) as u8) ^ seed)
+        .collect()
+}
+
+/// Wait until something holds, for things that happen in the background.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..500 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("never happened: {what}");
+}
+
+/// A shared mapping of a file.
+pub struct Mapping {
+    address: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: plain memory; accesses are single bytes, volatile.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    pub fn new(file: &File, bytes: usize, writable: bool) -> Mapping {
+        let protection = libc::PROT_READ | if writable { libc::PROT_WRITE } else { 0 };
+        let file = file.as_raw_fd();
+        // SAFETY: a new mapping where the kernel likes.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                protection,
+                libc::MAP_SHARED,
+                file,
+                0,
+            )
+        };
+        assert_ne!(address, libc::MAP_FAILED, "{}", io::Error::last_os_error());
+        Mapping {
+            address: address.cast(),
+            bytes,
+        }
+    }
+
+    pub fn get(&self, at: usize) -> u8 {
+        assert!(at < self.bytes);
+        // SAFETY: inside the mapping.
+        unsafe { self.address.add(at).read_volatile() }
+    }
+
+    pub fn set(&self, at: usize, value: u8) {
+        assert!(at < self.bytes);
+        // SAFETY: inside the mapping, which is writable where this is used.
+        unsafe { self.address.add(at).write_volatile(value) }
+    }
+
+    pub fn copy(&self) -> Vec<u8> {
+        (0..self.bytes).map(|at| self.get(at)).collect()
+    }
+
+    pub fn sync(&self) {
+        // SAFETY: the mapping's own range.
+        let outcome = unsafe { libc::msync(self.address.cast(), self.bytes, libc::MS_SYNC) };
+        assert_eq!(outcome, 0);
+    }
+
+    pub fn address(&self) -> *mut libc::c_void {
+        self.address.cast()
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping's own range, not used afterwards.
+        unsafe { libc::munmap(self.address.cast(), self.bytes) };
+    }
+}

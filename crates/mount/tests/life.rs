@@ -1,0 +1,430 @@
+//! Mount points: made, refused, taken away, and left behind by a killed process.
+
+mod common;
+use common::*;
+use egeria_fs::AttachMode;
+use egeria_mount::{MountError, MountOptions, serve, spawn, unmount};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+fn mounted(point: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    mounts.contains(point.to_str().unwrap())
+}
+
+/// One line, with a mend after the cause.
+fn one_line(error: &MountError) -> String {
+    let text = error.to_string();
+    assert!(!text.contains('\n') && text.contains("; "), "{text}");
+    text
+}
+
+#[test]
+fn bad_mount_points_are_named() {
+    if !fuse() {
+        return;
+    }
+    let place = Place::with_pools_of(16 << 20);
+    let volume = place.attach(AttachMode::CreateOrJoin);
+    let options = MountOptions::default();
+    let refuse = |path: &Path| match spawn(volume.clone(), path, &options) {
+        Ok(_) => panic!("mounted at {}", path.display()),
+        Err(error) => error,
+    };
+    let error = refuse(Path::new("/nonexistent/egeria"));
+    assert!(matches!(error, MountError::Missing(_)));
+    assert!(one_line(&error).contains("/nonexistent/egeria"));
+    let error = refuse(&place.pool(0));
+    assert!(matches!(error, MountError::NotADirectory(_)));
+    one_line(&error);
+    let handle = spawn(volume.clone(), place.point(), &options).unwrap();
+    let error = refuse(place.point());
+    assert!(matches!(error, MountError::AlreadyMounted { .. }));
+    assert!(one_line(&error).contains("fuse.egeria"));
+    let link = tempfile::tempdir().unwrap();
+    symlink(place.point(), link.path().join("link")).unwrap();
+    assert!(matches!(
+        refuse(&link.path().join("link")),
+        MountError::AlreadyMounted { .. }
+    ));
+    handle.unmount().unwrap();
+    assert!(!mounted(place.point()));
+}
+
+#[test]
+fn only_our_mounts_are_unmounted() {
+    let directory = tempfile::tempdir().unwrap();
+    let error = unmount(directory.path()).unwrap_err();
+    assert!(matches!(error, MountError::NotMounted(_)));
+    one_line(&error);
+    let error = unmount(Path::new("/proc")).unwrap_err();
+    assert!(matches!(error, MountError::NotOurs { .. }));
+    assert!(one_line(&error).contains("proc"));
+    assert!(matches!(
+        unmount(Path::new("/nonexistent/x")),
+        Err(MountError::NotMounted(_))
+    ));
+}
+
+#[test]
+fn a_busy_mount_stays_and_its_holders_are_named() {
+    let Some(mount) = Mounted::new() else { return };
+    fs::create_dir(mount.path("inside")).unwrap();
+    let mut sleeper = Command::new("sleep")
+        .arg("60")
+        .current_dir(mount.path("inside"))
+        .spawn();
+    let sleeper = sleeper.as_mut().unwrap();
+    let error = unmount(mount.place.point()).unwrap_err();
+    let text = one_line(&error);
+    assert!(
+        text.contains(&format!("sleep (pid {}, working directory)", sleeper.id())),
+        "{text}"
+    );
+    assert!(mounted(mount.place.point()));
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    let file = File::create(mount.path("file")).unwrap();
+    let text = one_line(&unmount(mount.place.point()).unwrap_err());
+    assert!(
+        text.contains(&format!("(pid {}, open file)", std::process::id())),
+        "{text}"
+    );
+    file.set_len(4096).unwrap();
+    let file = File::open(mount.path("file")).unwrap();
+    let mapping = Mapping::new(&file, 4096, false);
+    drop(file);
+    let text = one_line(&unmount(mount.place.point()).unwrap_err());
+    assert!(
+        text.contains(&format!("(pid {}, mapped file)", std::process::id())),
+        "{text}"
+    );
+    drop(mapping);
+    unmount(mount.place.point()).unwrap();
+    assert!(!mounted(mount.place.point()));
+}
+
+/// `serve` says when it is ready, and returns when somebody unmounts.
+#[test]
+fn serving_ends_with_the_mount() {
+    if !fuse() {
+        return;
+    }
+    let place = Place::with_pools_of(16 << 20);
+    let volume = place.attach(AttachMode::CreateOrJoin);
+    let (ready, when_ready) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let point = place.point();
+        let serving = scope.spawn(move || {
+            let options = MountOptions {
+                threads: 1,
+                ..MountOptions::default()
+            };
+            serve(volume, point, &options, || ready.send(()).unwrap())
+        });
+        when_ready.recv().unwrap();
+        fs::write(point.join("file"), b"served").unwrap();
+        assert_eq!(fs::read(point.join("file")).unwrap(), b"served");
+        unmount(point).unwrap();
+        serving.join().unwrap().unwrap();
+    });
+}
+
+/// A dropped handle leaves no mount point; who still has files goes on.
+#[test]
+fn a_dropped_mount_is_gone_but_open_files_live() {
+    if !fuse() {
+        return;
+    }
+    let place = Place::with_pools_of(16 << 20);
+    let volume = place.attach(AttachMode::CreateOrJoin);
+    let handle = spawn(volume, place.point(), &MountOptions::default()).unwrap();
+    let path = place.point().join("file");
+    let mut file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .unwrap();
+    drop(handle);
+    assert!(!mounted(place.point()));
+    file.write_all(b"still there").unwrap();
+    let mut content = [0; 11];
+    file.read_exact_at(&mut content, 0).unwrap();
+    assert_eq!(&content, b"still there");
+}
+
+/// `remount_ro`: a read-only mount refuses every change with `EROFS`.
+#[test]
+fn remount_ro() {
+    let Some(mount) = Mounted::new() else { return };
+    fs::write(mount.path("file"), b"content").unwrap();
+    fs::create_dir(mount.path("directory")).unwrap();
+    let place = mount.unmount();
+    let options = MountOptions {
+        allow_other: true,
+        read_only: true,
+        ..MountOptions::default()
+    };
+    let mount = Mounted::at(place, AttachMode::CreateOrJoin, &options);
+    refuses_changes(&mount);
+    let place = mount.unmount();
+    let options = MountOptions {
+        allow_other: true,
+        ..MountOptions::default()
+    };
+    let mount = Mounted::at(place, AttachMode::ReadOnly, &options);
+    refuses_changes(&mount);
+}
+
+fn refuses_changes(mount: &Mounted) {
+    let (file, directory) = (mount.path("file"), mount.path("directory"));
+    let new = mount.path("new");
+    let owner_only = fs::Permissions::from_mode(0o700);
+    // SAFETY: terminated paths.
+    let truncated = || sys(unsafe { libc::truncate(c(&file).as_ptr(), 0) }.into());
+    let xattr = || {
+        let name = c"user.a".as_ptr();
+        // SAFETY: terminated strings, no value.
+        sys(unsafe { libc::setxattr(c(&file).as_ptr(), name, std::ptr::null(), 0, 0) }.into())
+    };
+    assert_eq!(truncated(), Err(libc::EROFS));
+    assert_eq!(xattr(), Err(libc::EROFS));
+    for (what, outcome) in [
+        ("create", File::create(&new).map(drop)),
+        (
+            "open to write",
+            File::options().write(true).open(&file).map(drop),
+        ),
+        ("append", File::options().append(true).open(&file).map(drop)),
+        ("mkdir", fs::create_dir(&new)),
+        ("symlink", symlink("x", &new)),
+        ("link", fs::hard_link(&file, &new)),
+        ("rename", fs::rename(&file, &new)),
+        ("unlink", fs::remove_file(&file)),
+        ("rmdir", fs::remove_dir(&directory)),
+        ("chmod", fs::set_permissions(&file, owner_only)),
+        ("chown", chown(&file, Some(1), None)),
+    ] {
+        assert_eq!(errno(outcome), libc::EROFS, "{what}");
+    }
+    assert_eq!(fs::read(&file).unwrap(), b"content");
+    assert_eq!(fs::read_dir(mount.path("")).unwrap().count(), 2);
+}
+
+/// Not a test: what [`a_killed_mount_loses_nothing`] runs in a process of its own.
+#[test]
+#[ignore = "serves for the test of killed mounts"]
+fn serves_until_killed() {
+    let Ok(pool) = std::env::var("EGERIA_TEST_POOL") else {
+        return;
+    };
+    let point = std::env::var("EGERIA_TEST_POINT").unwrap();
+    let auto_unmount = std::env::var("EGERIA_TEST_AUTO").is_ok();
+    let attach = egeria_fs::AttachOptions::default();
+    let volume = egeria_fs::Volume::attach(pool.as_ref(), AttachMode::CreateOrJoin, &attach);
+    let options = MountOptions {
+        auto_unmount,
+        ..MountOptions::default()
+    };
+    serve(volume.unwrap(), point.as_ref(), &options, || ()).unwrap();
+}
+
+fn serve_in_child(place: &Place, auto_unmount: bool) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--ignored", "--exact", "serves_until_killed"])
+        .stdout(Stdio::null());
+    command
+        .env("EGERIA_TEST_POOL", place.pool(0))
+        .env("EGERIA_TEST_POINT", place.point());
+    if auto_unmount {
+        command.env("EGERIA_TEST_AUTO", "1");
+    }
+    let child = command.spawn().unwrap();
+    eventually("the child mounts", || mounted(place.point()));
+    child
+}
+
+fn kill(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// What returned is there after the mount process was killed in the middle of writing; its
+/// mount point says what is the matter, and is taken away under those who stand in it.
+#[test]
+fn a_killed_mount_loses_nothing() {
+    if !fuse() {
+        return;
+    }
+    let place = Place::with_pools_of(64 << 20);
+    for round in 0..3u8 {
+        let child = serve_in_child(&place, false);
+        let point = place.point().to_path_buf();
+        let writer = std::thread::spawn(move || write_until_it_fails(&point, round));
+        let standing = File::open(place.point()).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(150));
+        kill(child);
+        let written = writer.join().unwrap();
+        assert!(written > 0);
+        assert_eq!(errno(fs::metadata(place.point())), libc::ENOTCONN);
+        let volume = place.attach(AttachMode::CreateOrJoin);
+        let options = MountOptions::default();
+        let error = spawn(volume.clone(), place.point(), &options)
+            .err()
+            .unwrap();
+        assert!(matches!(error, MountError::DeadEndpoint(_)), "{error}");
+        assert!(one_line(&error).contains("egeria umount"));
+        unmount(place.point()).unwrap();
+        drop(standing);
+        let handle = spawn(volume.clone(), place.point(), &options).unwrap();
+        for number in 0..written {
+            let path = place.point().join(format!("{round}-{number}"));
+            assert_eq!(
+                fs::read(path).unwrap(),
+                pattern(number as u8, 5000),
+                "file {number}"
+            );
+        }
+        handle.unmount().unwrap();
+        volume.detach();
+    }
+}
+
+/// Files whose content, and then name, are complete; how many before the mount was gone.
+fn write_until_it_fails(point: &Path, round: u8) -> usize {
+    let write = |number: usize| {
+        let temporary = point.join(format!("{round}-temporary"));
+        fs::write(&temporary, pattern(number as u8, 5000))?;
+        fs::rename(temporary, point.join(format!("{round}-{number}")))
+    };
+    (0..2000)
+        .find(|number| write(*number).is_err())
+        .unwrap_or(2000)
+}
+
+/// With `auto_unmount` a killed mount leaves no mount point.
+#[test]
+fn auto_unmount_takes_a_killed_mount_away() {
+    if !fuse() {
+        return;
+    }
+    let place = Place::with_pools_of(16 << 20);
+    let child = serve_in_child(&place, true);
+    fs::write(place.point().join("file"), b"x").unwrap();
+    kill(child);
+    eventually("the mount point is free", || !mounted(place.point()));
+    assert_eq!(fs::read_dir(place.point()).unwrap().count(), 0);
+}
+
+/// ... and an ordinary end does no harm.
+#[test]
+fn auto_unmount_allows_an_ordinary_end() {
+    let options = MountOptions {
+        auto_unmount: true,
+        ..MountOptions::default()
+    };
+    let Some(mount) = Mounted::with(&options) else {
+        return;
+    };
+    fs::write(mount.path("file"), b"x").unwrap();
+    let place = mount.unmount();
+    assert!(!mounted(place.point()));
+}
+
+/// Who is not root mounts and unmounts through fusermount3, and alone has access.
+#[test]
+fn ordinary_users_mount_through_fusermount() {
+    if !fuse() {
+        return;
+    }
+    let place = Place::with_pools_of(16 << 20);
+    let volume = place.attach(AttachMode::CreateOrJoin);
+    chown(place.point(), Some(NOBODY), Some(NOBODY)).unwrap();
+    as_user(NOBODY, NOBODY, || {
+        let trusting = MountOptions {
+            trust_privileged_files: true,
+            ..MountOptions::default()
+        };
+        let error = spawn(volume.clone(), place.point(), &trusting)
+            .err()
+            .unwrap();
+        assert!(matches!(error, MountError::NotRoot));
+        let handle = spawn(volume.clone(), place.point(), &MountOptions::default()).unwrap();
+        fs::write(place.point().join("file"), b"mine").unwrap();
+        assert_eq!(fs::read(place.point().join("file")).unwrap(), b"mine");
+        let standing = File::open(place.point()).unwrap();
+        assert!(matches!(
+            unmount(place.point()),
+            Err(MountError::Busy { .. })
+        ));
+        drop(standing);
+        handle.unmount().unwrap();
+        assert!(!mounted(place.point()));
+        let error = spawn(volume.clone(), Path::new("/mnt"), &MountOptions::default());
+        let error = error.err().unwrap();
+        assert!(matches!(error, MountError::NoPermission { .. }), "{error}");
+        assert!(one_line(&error).contains("fusermount3"));
+    });
+}
+
+/// Set-user-id bits and devices of a volume are not honoured unless its pools are trusted.
+#[test]
+fn privileged_files_count_only_when_trusted() {
+    if !fuse() {
+        return;
+    }
+    for trusted in [false, true] {
+        let options = MountOptions {
+            allow_other: true,
+            trust_privileged_files: trusted,
+            ..MountOptions::default()
+        };
+        let Some(mount) = Mounted::with(&options) else {
+            return;
+        };
+        let program = mount.path("id");
+        fs::copy("/usr/bin/id", &program).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+        let output = as_user(NOBODY, NOBODY, || Command::new(&program).arg("-u").output());
+        let user = String::from_utf8(output.unwrap().stdout).unwrap();
+        assert_eq!(user.trim() == "0", trusted, "user {user}");
+    }
+}
+
+/// A pool that shrinks under its mapping gives `EIO`; the mount lives.
+#[test]
+fn a_truncated_pool_gives_eio() {
+    let Some(mount) = Mounted::new() else { return };
+    fs::write(mount.path("small"), b"early").unwrap();
+    fs::write(mount.path("large"), pattern(1, 40 << 20)).unwrap();
+    let files: Vec<File> = (0..2)
+        .map(|n| {
+            File::options()
+                .write(true)
+                .open(mount.place.pool(n))
+                .unwrap()
+        })
+        .collect();
+    let saved: Vec<Vec<u8>> = (0..2)
+        .map(|n| fs::read(mount.place.pool(n)).unwrap())
+        .collect();
+    files
+        .iter()
+        .for_each(|file| file.set_len(16 << 20).unwrap());
+    let mut content = Vec::new();
+    let outcome = File::open(mount.path("large"))
+        .unwrap()
+        .read_to_end(&mut content);
+    assert_eq!(outcome.unwrap_err().raw_os_error(), Some(libc::EIO));
+    for (file, saved) in files.iter().zip(&saved) {
+        file.set_len(saved.len() as u64).unwrap();
+        file.write_all_at(&saved[16 << 20..], 16 << 20).unwrap();
+    }
+    assert!(fs::read(mount.path("large")).unwrap() == pattern(1, 40 << 20));
+    assert_eq!(fs::read(mount.path("small")).unwrap(), b"early");
+}
