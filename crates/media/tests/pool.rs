@@ -1,6 +1,8 @@
 //! What a pool promises, on files of tmpfs and of the disk.
 
-use std::path::PathBuf;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
 use egeria_media::{
     Access, AccessFault, BLOCK_BYTES, HUGE_PAGE_BYTES, MediaError, Persistence, Pool, PoolOffset,
@@ -187,4 +189,53 @@ fn what_is_no_pool_says_so() {
     let empty = folder.0.join("empty");
     std::fs::write(&empty, b"short").unwrap();
     assert!(open(empty.to_str().unwrap()).contains("truncated"));
+}
+
+#[test]
+fn an_open_pool_keeps_no_descriptor_and_the_locks_of_its_file() {
+    let folder = Folder::new("locks");
+    drop(folder.pool(1 << 20));
+    let path = folder.0.join("pool");
+    let open = || {
+        std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .unwrap()
+    };
+    let lock = |file: &std::fs::File| {
+        // SAFETY: all-zero is a valid flock; the call only reads it.
+        unsafe {
+            let mut whole: libc::flock = std::mem::zeroed();
+            whole.l_type = libc::F_WRLCK as libc::c_short;
+            libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &whole)
+        }
+    };
+    let file = open();
+    assert_eq!(lock(&file), 0);
+    let pool = Pool::open_with_file(file, &path, Access::ReadWrite).unwrap();
+    for descriptor in std::fs::read_dir("/proc/self/fd").unwrap() {
+        // Other tests open and close descriptors meanwhile; those may be gone.
+        let target = std::fs::read_link(descriptor.unwrap().path()).unwrap_or_default();
+        assert_ne!(target, path);
+    }
+    let other = open();
+    assert_eq!(lock(&other), -1, "held by the mapping");
+    drop(pool);
+    assert_eq!(lock(&other), 0, "released with the mapping");
+}
+
+#[test]
+fn pools_on_a_disk_have_their_space_reserved() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("pool-{}", std::process::id()));
+    Pool::create(&path, 1 << 20).unwrap();
+    let pool = Pool::open(&path, Access::ReadWrite).unwrap();
+    pool.commit_u64(PoolOffset(8), 3).unwrap();
+    let facts = std::fs::metadata(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(facts.permissions().mode() & 0o777, 0o600);
+    if pool.persistence() != Persistence::Volatile {
+        assert!(facts.blocks() * 512 >= 1 << 20, "{}", facts.blocks());
+    }
+    assert_eq!(pool.load_u64(PoolOffset(8)).unwrap(), 3);
 }

@@ -9,7 +9,7 @@ use super::AccessKind;
 use super::clock;
 use super::state::{Cost, EmulatedThread, EmulationState, MAX_EMULATED_NODES, NodeState};
 
-/// Idle time between accesses shorter than this, machine ns, is the host's scheduling.
+/// Idle time between accesses shorter than this is not looked into, machine ns.
 const UNNOTICED_IDLE_NS: f64 = 1_000.0;
 /// An accessor counts as one so long after its access: it may be waking up. Machine ns.
 const LINGER_NS: f64 = 1_000.0;
@@ -18,7 +18,10 @@ const LINGER_HOST_NS: f64 = 50_000.0;
 /// So far a thread may lag behind its own time, host ns; more is forgiven, not caught up
 /// with. So much unused time a core or medium keeps for those who lag: what counts is that
 /// it never gives out more than its capacity over this time.
-const MOST_LAG_NS: u64 = 2_000_000;
+const MOST_LAG_NS: u64 = 5_000_000;
+/// What is left to wait below this is left out and carried to the next access, host ns:
+/// so every sleep really gives up the CPU, and `blocked_since` can tell ours from others.
+const SHORTEST_SLEEP_NS: u64 = 3_000;
 /// Longer computing between two accesses is charged as this, machine ns: a program that
 /// computed for minutes must not seem to hang for hours at its next access.
 const MOST_COMPUTING_NS: u64 = 100_000_000;
@@ -78,7 +81,7 @@ impl EmulationState {
         };
         let between_ns = cpu_ns.saturating_sub(thread.woke_cpu_ns.load(Relaxed));
         let computed_ns = between_ns
-            .saturating_sub(self.thread_cpu_cost_ns.load(Relaxed))
+            .saturating_sub(self.own_cpu_cost_ns.load(Relaxed))
             .min(now_ns.saturating_sub(thread.woke_ns.load(Relaxed)))
             .min(MOST_COMPUTING_NS);
         let access = Access {
@@ -104,16 +107,17 @@ impl EmulationState {
         let home = self.node_of_thread(thread);
         if self.restart(thread, now_ns) {
             access.computed_ns = 0;
+            blocked(thread);
         }
-        let on_core = self.take_core(thread, home, now_ns, access);
+        let on_core = self.take_core(thread, home, now_ns, access, || blocked(thread));
         let mut asked_ns = now_ns;
         if on_core.arrival_ns as f64 - now_ns as f64 > LONG_COMPUTING_NS * self.dilation() {
-            clock::sleep_until(on_core.arrival_ns);
+            sleep(thread, on_core.arrival_ns);
             asked_ns = on_core.arrival_ns;
         }
         let ended_ns = self.use_medium(thread, home, &on_core, asked_ns, access);
-        if ended_ns > clock::now_ns() {
-            clock::sleep_until(ended_ns);
+        if ended_ns > clock::now_ns() + SHORTEST_SLEEP_NS {
+            sleep(thread, ended_ns);
         }
         thread.woke_ns.store(clock::now_ns(), Relaxed);
     }
@@ -136,10 +140,12 @@ impl EmulationState {
         home: usize,
         now_ns: u64,
         access: Access,
+        blocked: impl FnOnce() -> bool,
     ) -> OnCore<'_> {
         let dilation = self.dilation();
         let computing_ns = access.computed_ns as f64 * dilation;
-        let ready_ns = ready_ns(thread, now_ns, computing_ns, UNNOTICED_IDLE_NS * dilation);
+        let unnoticed_ns = UNNOTICED_IDLE_NS * dilation;
+        let ready_ns = ready_ns(thread, now_ns, computing_ns, unnoticed_ns, blocked);
         let estimate = self.nodes()[access.memory_node].cost(access.bytes, access.kind, false, 1);
         let estimate_ns = (estimate.undisturbed_ns * dilation) as u64;
         let cores = self.nodes()[home.min(self.node_count() - 1)].cores();
@@ -239,18 +245,38 @@ impl EmulationState {
 }
 
 /// Host time at which the thread began to compute: where its last access should have
-/// ended, later by what it was idle since.
-fn ready_ns(thread: &EmulatedThread, now_ns: u64, computing_ns: f64, unnoticed_ns: f64) -> u64 {
+/// ended, later by the time for which it was blocked since. That the host gave its CPUs to
+/// others meanwhile is not the emulated machine's time.
+fn ready_ns(
+    thread: &EmulatedThread,
+    now_ns: u64,
+    computing_ns: f64,
+    unnoticed_ns: f64,
+    blocked: impl FnOnce() -> bool,
+) -> u64 {
     let ended_ns = thread.ended_ns.load(Relaxed);
     let since_ns = now_ns.saturating_sub(thread.woke_ns.load(Relaxed));
     let idle_ns = since_ns as f64 - computing_ns;
-    let ready_ns = ended_ns
-        + if idle_ns > unnoticed_ns {
-            idle_ns as u64
-        } else {
-            0
-        };
-    ready_ns.max(now_ns.saturating_sub(computing_ns as u64 + MOST_LAG_NS))
+    let idle_ns = if idle_ns > unnoticed_ns && blocked() {
+        idle_ns as u64
+    } else {
+        0
+    };
+    (ended_ns + idle_ns).max(now_ns.saturating_sub(computing_ns as u64 + MOST_LAG_NS))
+}
+
+/// Whether the thread gave up its CPU other than in our sleeps since the last question.
+pub(super) fn blocked(thread: &EmulatedThread) -> bool {
+    let switches = clock::voluntary_switches();
+    let before = thread.switches.swap(switches, Relaxed);
+    let own = thread.own_switches.swap(0, Relaxed);
+    switches.saturating_sub(before) > own
+}
+
+pub(super) fn sleep(thread: &EmulatedThread, until_ns: u64) {
+    thread
+        .own_switches
+        .fetch_add(clock::sleep_until(until_ns), Relaxed);
 }
 
 fn first_free(cores: &[AtomicU64]) -> (&AtomicU64, u64) {

@@ -27,22 +27,35 @@ fn read(clock: clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Sleeps until host time `deadline_ns`, also when signals interrupt.
-pub(super) fn sleep_until(deadline_ns: u64) {
+/// Sleeps until host time `deadline_ns`, also when signals interrupt. Answers how often
+/// that gave up the CPU.
+pub(super) fn sleep_until(deadline_ns: u64) -> u64 {
     let time = timespec {
         tv_sec: (deadline_ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (deadline_ns % 1_000_000_000) as libc::c_long,
     };
-    // SAFETY: reads one timespec.
-    while unsafe {
-        libc::clock_nanosleep(
-            libc::CLOCK_MONOTONIC,
-            libc::TIMER_ABSTIME,
-            &time,
-            std::ptr::null_mut(),
-        )
-    } == libc::EINTR
-    {}
+    let mut switches = 0;
+    loop {
+        switches += 1;
+        let rest = std::ptr::null_mut();
+        // SAFETY: reads one timespec.
+        let answer = unsafe {
+            libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &time, rest)
+        };
+        if answer != libc::EINTR {
+            return switches;
+        }
+    }
+}
+
+/// How often this thread gave up the CPU by itself: slept, blocked.
+pub(super) fn voluntary_switches() -> u64 {
+    // SAFETY: all-zero is a valid rusage, filled by the call.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
+        usage.ru_nvcsw as u64
+    }
 }
 
 /// The default slack of 50 us would lengthen every wait of this thread.
@@ -51,12 +64,16 @@ pub(super) fn wake_precisely() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1usize, 0usize, 0usize, 0usize) };
 }
 
-/// What reading the thread's CPU clock twice adds to the time between, ns.
-pub(super) fn thread_cpu_cost_ns() -> u64 {
-    let mut costs: Vec<u64> = (0..101)
+/// What the emulation itself adds to the CPU time between two accesses, ns: reading
+/// clocks, with the caches as a sleep leaves them. Measured, in some milliseconds.
+pub(super) fn own_cpu_cost_ns() -> u64 {
+    let mut costs: Vec<u64> = (0..65)
         .map(|_| {
-            let before = thread_cpu_ns();
-            thread_cpu_ns().saturating_sub(before)
+            sleep_until(now_ns() + 20_000);
+            now_ns();
+            let woke_cpu_ns = thread_cpu_ns();
+            now_ns();
+            thread_cpu_ns().saturating_sub(woke_cpu_ns)
         })
         .collect();
     costs.sort_unstable();

@@ -17,15 +17,17 @@
 //!    service time, then takes its latency. The number of concurrent accessors decides
 //!    both times (the profile's curve).
 //! 3. The thread sleeps until then. That it woke late is not charged: the next access begins
-//!    where this one should have ended. That it slept or waited for others in between is.
+//!    where this one should have ended. That it slept or waited for others in between is, and
+//!    is told from the host's scheduling by its voluntary context switches.
 //!
 //! Nobody holds anything: every clock is a point in time that passes by itself, and
 //! accessors are counted by the time they said they would be done. So a process killed
 //! anywhere disturbs others for no longer than its last access.
 //!
 //! Known gaps: a thread that computes without ever touching a file occupies no virtual
-//! core, and of one that computes long only 0.1 s are stretched; a program's own sleeps are not dilated; a copy's cold caches after a sleep count
-//! as computing.
+//! core, and of one that computes long only 0.1 s are stretched; a program's own sleeps
+//! are not dilated; cold caches after a sleep count as computing (0.2 us an access here).
+//! On a host whose CPUs are taken by others the emulated machine slows down.
 
 mod charge;
 mod clock;

@@ -54,6 +54,8 @@ impl EmulationState {
             &thread.entered_ns,
             &thread.entered_cpu_ns,
             &thread.placed_ns,
+            &thread.switches,
+            &thread.own_switches,
             &thread.busy_ns,
             &thread.computed_ns,
             &thread.queued_ns,

@@ -54,7 +54,7 @@ pub struct EmulationState {
     /// Bits of an `f64`.
     dilation: AtomicU64,
     started_ns: AtomicU64,
-    pub(super) thread_cpu_cost_ns: AtomicU64,
+    pub(super) own_cpu_cost_ns: AtomicU64,
     /// Host time at which somebody began to place a thread, 0 when nobody does.
     pub(super) placing_since_ns: AtomicU64,
     pub(super) used_slots: [AtomicU64; SLOTS / 64],
@@ -130,11 +130,14 @@ pub struct EmulatedThread {
     pub(super) entered_cpu_ns: AtomicU64,
     /// Host time at which its affinity was last looked at.
     pub(super) placed_ns: AtomicU64,
+    /// How often it had given up the CPU when last looked at, and by our doing since.
+    pub(super) switches: AtomicU64,
+    pub(super) own_switches: AtomicU64,
     pub(super) busy_ns: AtomicU64,
     pub(super) computed_ns: AtomicU64,
     pub(super) queued_ns: AtomicU64,
     pub(super) accesses: AtomicU64,
-    _reserved: [AtomicU64; 19],
+    _reserved: [AtomicU64; 17],
 }
 
 const _: () = assert!(size_of::<EmulatedThread>() == 256);
@@ -215,8 +218,8 @@ impl EmulationState {
         }
         self.node_count.store(emulated.nodes.len() as u32, Relaxed);
         self.dilation.store(emulated.dilation.to_bits(), Relaxed);
-        self.thread_cpu_cost_ns
-            .store(clock::thread_cpu_cost_ns(), Relaxed);
+        self.own_cpu_cost_ns
+            .store(clock::own_cpu_cost_ns(), Relaxed);
         self.started_ns.store(clock::now_ns(), Relaxed);
         self.epoch.store(1, Relaxed);
         self.timing.store(u32::from(emulated.timing), Relaxed);

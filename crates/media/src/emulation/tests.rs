@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use egeria_machine::{AccessKind, Machine};
 
-use super::charge::Access;
+use super::charge::{Access, blocked, sleep};
+use super::clock;
 use super::place::allowed_nodes;
 use super::self_test::expected_ns;
 use super::state::{CPU_WORDS, EmulatedThread, EmulationState, SLOTS};
@@ -50,7 +51,7 @@ impl Loop {
     fn go(&mut self, state: &EmulationState, late_ns: u64) {
         let now_ns = self.next_ns;
         state.restart(&self.thread, now_ns);
-        let on_core = state.take_core(&self.thread, self.home, now_ns, self.access);
+        let on_core = state.take_core(&self.thread, self.home, now_ns, self.access, || true);
         let ended_ns = state.use_medium(&self.thread, self.home, &on_core, now_ns, self.access);
         let woke_ns = ended_ns.max(now_ns) + late_ns;
         self.thread.woke_ns.store(woke_ns, Relaxed);
@@ -213,6 +214,45 @@ fn computing_is_dilated_and_occupies_a_core() {
             &format!("{threads}"),
         );
     }
+}
+
+#[test]
+fn time_spent_blocked_counts_and_the_hosts_scheduling_does_not() {
+    let access = Access {
+        memory_node: 0,
+        bytes: 64,
+        kind: AccessKind::Read,
+        computed_ns: 0,
+    };
+    let state = configured();
+    let arrival_ns = |idle_ns: u64, was_blocked: bool| {
+        let mut one = Loop::new(&state, 0, access);
+        one.go(&state, 0);
+        let ended_ns = one.next_ns;
+        let on_core = state.take_core(&one.thread, 0, ended_ns + idle_ns, access, || was_blocked);
+        on_core.arrival_ns - ended_ns
+    };
+    assert_eq!(arrival_ns(1_000_000, true), 1_000_000);
+    assert_eq!(arrival_ns(1_000_000, false), 0);
+    assert_eq!(arrival_ns(10_000, true), 0, "too little to look into");
+    assert!(
+        arrival_ns(1_000_000_000, false) > 900_000_000,
+        "a stopped process does not rush"
+    );
+}
+
+#[test]
+fn sleeps_of_ours_are_told_from_others() {
+    let thread = EmulatedThread::default();
+    // The host may block us for reasons of its own, hence several tries.
+    let ours = (0..20).any(|_| {
+        blocked(&thread);
+        sleep(&thread, clock::now_ns() + 1_000_000);
+        !blocked(&thread)
+    });
+    assert!(ours);
+    std::thread::sleep(std::time::Duration::from_millis(1));
+    assert!(blocked(&thread));
 }
 
 #[test]
