@@ -2,7 +2,7 @@
 //!
 //! A pool's file may be truncated under its mapping, media may be bad, and the
 //! buffers of an interposed `read` or `write` may be anything. Every access to
-//! either goes through the few routines of [`routines`]. When one of them faults,
+//! either goes through a few routines (`routines.rs`). When one of them faults,
 //! [`handle`] sends it to its end with the faulting address as its answer, and
 //! the caller tells pool from buffer by that address. Every other fault goes on to
 //! the handler that was installed before, with the semantics it was installed with.
