@@ -1,1 +1,66 @@
-//! TBD
+//! `libegeria_preload.so`: the data path of files on a mount, past the kernel, in unmodified programs.
+//!
+//! ```text
+//!  hooks/*   the C functions, by family
+//!    │ serve      into the engine and back: errno, panics, handlers, counters
+//!    │ offset     where read, write and lseek are: the kernel's position or a private offset
+//!    │ table      what each descriptor number is        record  one open description of ours
+//!    │ identify   found out at the first data call      registry  attached volumes
+//!    │ process    whose memory this is (fork, vfork)    pins    who uses which record
+//!    └ signals    handlers wait while their thread is in the engine
+//! ```
+//!
+//! What it cannot do it passes to the kernel, and the mount does it right; it counts that. Limits,
+//! where the kernel cannot be asked cheaply: descriptors that a program closes, duplicates or hands on
+//! by bare `syscall` instructions or `io_uring`, past libc, are not followed, and calls served here
+//! raise no inotify event.
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
+compile_error!("egeria-preload is for x86-64 Linux with glibc: use the mount alone elsewhere");
+
+mod allocator;
+mod errno;
+mod guarded;
+mod hooks;
+mod identify;
+mod lock;
+mod offset;
+mod pins;
+mod process;
+mod raw;
+mod real;
+mod record;
+mod registry;
+mod serve;
+mod settings;
+mod signals;
+mod table;
+mod thread;
+
+use libc::{c_char, c_int};
+use std::ffi::CStr;
+
+/// Tells two copies of this library in one process from each other.
+#[unsafe(no_mangle)]
+pub static EGERIA_PRELOAD_INSTANCE: u8 = 1;
+
+/// Run by the dynamic linker before the program: finds the real functions, reads the environment.
+/// Nothing is allocated, mapped, opened or started until the program reads or writes a file of ours.
+extern "C" fn initialise(count: c_int, arguments: *const *const c_char) {
+    real::find_all();
+    let program = (count > 0 && !arguments.is_null()).then(|| {
+        // SAFETY: the linker passes the program's arguments.
+        unsafe { CStr::from_ptr(*arguments) }
+    });
+    settings::read_environment(program);
+    // SAFETY: a terminated name.
+    let first = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"EGERIA_PRELOAD_INSTANCE".as_ptr()) };
+    if !first.is_null() && !std::ptr::eq(first.cast(), &EGERIA_PRELOAD_INSTANCE) {
+        // Two libraries would each keep a table: the first one does.
+        settings::switch_off();
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static INITIALISE: extern "C" fn(c_int, *const *const c_char) = initialise;

@@ -1,0 +1,214 @@
+//! `copy_file_range` and `sendfile`: from a file of ours without the kernel's page cache, which
+//! would mark the inode kernel-cached and slow down everybody.
+
+use super::write;
+use crate::record::{PASS, Record};
+use crate::serve::{Reply, serve};
+use crate::{errno, offset, raw, real, table, thread};
+use egeria_fs::Outcome;
+use libc::{c_int, c_uint, c_void, off_t, size_t, ssize_t};
+
+const CHUNK_BYTES: usize = 256 << 10;
+/// A call does at most so much; callers go on where it stopped.
+const MOST_BYTES: usize = 64 << 20;
+
+/// Memory for one call, from the kernel: nothing here may unwind past a destructor.
+struct Buffer(*mut u8);
+
+impl Buffer {
+    fn make() -> Option<Buffer> {
+        raw::map(CHUNK_BYTES).map(Buffer)
+    }
+
+    fn give_back(self) {
+        raw::munmap(self.0, CHUNK_BYTES);
+    }
+}
+
+/// Where a side of the copy is: told by the caller, or the description's position.
+fn offset_of(fd: c_int, given: *mut off_t) -> Option<u64> {
+    // SAFETY: the caller's pointer, as the kernel would use it.
+    let at = match unsafe { given.as_ref() } {
+        Some(&at) => at,
+        None => {
+            offset::publish(fd);
+            raw::lseek(fd, 0, libc::SEEK_CUR) as off_t
+        }
+    };
+    u64::try_from(at).ok()
+}
+
+fn store_offset(fd: c_int, given: *mut off_t, at: u64) {
+    // SAFETY: as above.
+    match unsafe { given.as_mut() } {
+        Some(given) => *given = at as off_t,
+        None => {
+            raw::lseek(fd, at as i64, libc::SEEK_SET);
+        }
+    }
+}
+
+/// One engine call on a descriptor; `None` when it is to be passed on.
+fn one(fd: c_int, mut body: impl FnMut(&Record) -> Outcome<usize>) -> Option<Outcome<usize>> {
+    let mut answer = None;
+    serve(fd, |record| match body(record) {
+        Err(PASS) => Reply::Pass,
+        outcome => {
+            answer = Some(outcome);
+            Reply::Direct(0)
+        }
+    });
+    answer
+}
+
+/// Both of ours, and such that the engine may do what the kernel would.
+fn may_copy(from: c_int, to: c_int) -> bool {
+    let mut source: *const Record = std::ptr::null();
+    let mut fits = false;
+    serve(from, |record| {
+        if record.is_readable() {
+            source = record;
+        }
+        Reply::Direct(0)
+    });
+    serve(to, |record| {
+        // SAFETY: only compared while `from` is open; a stale one is found different or refused.
+        let other = unsafe { source.as_ref() };
+        fits = other.is_some_and(|source| {
+            record.is_writable() && !record.appends(to) && !record.same_file(source)
+        });
+        Reply::Direct(0)
+    });
+    fits
+}
+
+fn copy_file_range(
+    from: c_int,
+    from_at: *mut off_t,
+    to: c_int,
+    to_at: *mut off_t,
+    bytes: size_t,
+    flags: c_uint,
+) -> ssize_t {
+    let pass = || {
+        offset::publish(from);
+        offset::publish(to);
+        real::copy_file_range(from, from_at, to, to_at, bytes, flags)
+    };
+    if flags != 0 || thread::current().has(thread::INSIDE) || !may_copy(from, to) {
+        return pass();
+    }
+    let (Some(source), Some(target)) = (offset_of(from, from_at), offset_of(to, to_at)) else {
+        return pass();
+    };
+    let Some(buffer) = Buffer::make() else { return pass() };
+    let outcome = copy(from, source, to, target, bytes.min(MOST_BYTES), &buffer);
+    buffer.give_back();
+    match outcome {
+        None => pass(),
+        Some(Ok(done)) => {
+            store_offset(from, from_at, source + done as u64);
+            store_offset(to, to_at, target + done as u64);
+            done as ssize_t
+        }
+        Some(Err(error)) => {
+            errno::set(error.0);
+            -1
+        }
+    }
+}
+
+/// Copy until the end, the count, or an error. An error, or a call to be passed on, after something
+/// was copied is a short count.
+fn copy(
+    from: c_int,
+    source: u64,
+    to: c_int,
+    target: u64,
+    bytes: usize,
+    buffer: &Buffer,
+) -> Option<Outcome<usize>> {
+    let mut done = 0;
+    while done < bytes {
+        let chunk = CHUNK_BYTES.min(bytes - done);
+        let read = one(from, |record| record.read_at(source + done as u64, buffer.0, chunk));
+        let step = match read {
+            Some(Ok(0)) => break,
+            Some(Ok(got)) => {
+                one(to, |record| record.write_at(target + done as u64, buffer.0, got))
+            }
+            other => other,
+        };
+        match step {
+            Some(Ok(got)) => done += got,
+            other if done == 0 => return other,
+            _ => break,
+        }
+    }
+    Some(Ok(done))
+}
+
+fn sendfile(to: c_int, from: c_int, from_at: *mut off_t, bytes: size_t) -> ssize_t {
+    let pass = || {
+        offset::publish(from);
+        offset::publish(to);
+        real::sendfile(to, from, from_at, bytes)
+    };
+    let status = raw::fcntl(to, libc::F_GETFL, 0);
+    let appends = status < 0 || status as c_int & libc::O_APPEND != 0;
+    if appends || from == to || thread::current().has(thread::INSIDE) || !is_readable(from) {
+        return pass();
+    }
+    let Some(source) = offset_of(from, from_at) else { return pass() };
+    let Some(buffer) = Buffer::make() else { return pass() };
+    let outcome = send(to, from, source, bytes.min(MOST_BYTES), &buffer);
+    buffer.give_back();
+    let Some(done) = outcome else { return pass() };
+    if done >= 0 {
+        store_offset(from, from_at, source + done as u64);
+    }
+    done
+}
+
+fn is_readable(fd: c_int) -> bool {
+    let mut readable = false;
+    if table::load(fd).tag() != table::Tag::NotOurs {
+        serve(fd, |record| {
+            readable = record.is_readable();
+            Reply::Direct(0)
+        });
+    }
+    readable
+}
+
+/// Send chunk by chunk; what the other side did not take counts as not read.
+fn send(to: c_int, from: c_int, source: u64, bytes: usize, buffer: &Buffer) -> Option<ssize_t> {
+    let mut done = 0;
+    while done < bytes {
+        let chunk = CHUNK_BYTES.min(bytes - done);
+        let got = match one(from, |record| record.read_at(source + done as u64, buffer.0, chunk)) {
+            Some(Ok(0)) => break,
+            Some(Ok(got)) => got,
+            Some(Err(error)) if done == 0 => {
+                errno::set(error.0);
+                return Some(-1);
+            }
+            None if done == 0 => return None,
+            _ => break,
+        };
+        let sent = write::write_uncancelled(to, buffer.0.cast::<c_void>(), got);
+        if sent < 0 && done == 0 {
+            return Some(-1);
+        }
+        done += sent.max(0) as usize;
+        if sent < got as ssize_t {
+            break;
+        }
+    }
+    Some(done as ssize_t)
+}
+
+export! {
+    copy_file_range => copy_file_range(from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, bytes: size_t, flags: c_uint) -> ssize_t;
+    sendfile, sendfile64 => sendfile(to: c_int, from: c_int, from_at: *mut off_t, bytes: size_t) -> ssize_t;
+}

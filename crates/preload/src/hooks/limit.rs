@@ -1,0 +1,47 @@
+//! Limits on file sizes, and sleeping: small things the engine's way depends on.
+
+use crate::{errno, raw, real, settings, thread};
+use libc::{c_int, c_uint, c_void, pid_t, timespec};
+
+fn setrlimit(resource: c_uint, limit: *const c_void) -> c_int {
+    let answer = real::setrlimit(resource, limit);
+    if answer == 0 && resource == libc::RLIMIT_FSIZE {
+        settings::look_at_limits();
+    }
+    answer
+}
+
+fn prlimit(process: pid_t, resource: c_uint, new: *const c_void, old: *mut c_void) -> c_int {
+    let answer = real::prlimit(process, resource, new, old);
+    if answer == 0 && resource == libc::RLIMIT_FSIZE && !new.is_null() {
+        settings::look_at_limits();
+    }
+    answer
+}
+
+/// The engine sleeps without becoming a cancellation point.
+fn nanosleep(time: *const timespec, left: *mut timespec) -> c_int {
+    if thread::current().has(thread::INSIDE) {
+        return errno::from_kernel(raw::nanosleep(time, left)) as c_int;
+    }
+    real::nanosleep(time, left)
+}
+
+fn clock_nanosleep(
+    clock: c_int,
+    flags: c_int,
+    time: *const timespec,
+    left: *mut timespec,
+) -> c_int {
+    if thread::current().has(thread::INSIDE) {
+        return -raw::clock_nanosleep(clock, flags, time, left) as c_int;
+    }
+    real::clock_nanosleep(clock, flags, time, left)
+}
+
+export! {
+    setrlimit, setrlimit64 => setrlimit(resource: c_uint, limit: *const c_void) -> c_int;
+    prlimit, prlimit64 => prlimit(process: pid_t, resource: c_uint, new: *const c_void, old: *mut c_void) -> c_int;
+    nanosleep, __nanosleep => nanosleep(time: *const timespec, left: *mut timespec) -> c_int;
+    clock_nanosleep => clock_nanosleep(clock: c_int, flags: c_int, time: *const timespec, left: *mut timespec) -> c_int;
+}

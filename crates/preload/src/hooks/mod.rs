@@ -1,0 +1,36 @@
+//! The functions that programs call: one file per family.
+
+/// Export functions of a file under their C names: `name, other_name => function(…) -> value;`.
+macro_rules! export {
+    ($($($name:ident),+ => $target:ident $arguments:tt -> $value:ty;)*) => {
+        /// The C names.
+        mod exported {
+            #[allow(unused_imports)]
+            use super::*;
+            $($(export!(@one $name $target $arguments $value);)+)*
+        }
+    };
+    (@one $name:ident $target:ident ( $($argument:ident : $type:ty),* ) $value:ty) => {
+        #[unsafe(no_mangle)]
+        pub extern "C-unwind" fn $name($($argument: $type),*) -> $value {
+            super::$target($($argument),*)
+        }
+    };
+}
+
+mod copy;
+mod limit;
+mod message;
+mod open;
+mod opened;
+mod position;
+mod process;
+mod read;
+mod signal;
+mod stdio;
+mod sync;
+mod syscall;
+mod table;
+mod thunks;
+mod vector;
+mod write;

@@ -1,0 +1,88 @@
+//! `open` and its kin: numbers this process opens itself.
+
+use crate::{real, table};
+use libc::{c_char, c_int, c_void, mode_t};
+
+/// A number from an open with these flags; `-1` is left alone.
+pub(super) fn opened(fd: c_int, flags: c_int) -> c_int {
+    if fd < 0 || crate::thread::current().has(crate::thread::INSIDE) {
+        return fd;
+    }
+    let error = crate::errno::get();
+    if flags & (libc::O_PATH | libc::O_DIRECTORY) == 0 {
+        table::opened(fd);
+    } else {
+        table::arrived(fd);
+    }
+    crate::errno::set(error);
+    fd
+}
+
+fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    opened(real::open(path, flags, mode), flags)
+}
+
+fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    opened(real::open(path, flags | libc::O_LARGEFILE, mode), flags)
+}
+
+fn openat(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    opened(real::openat(directory, path, flags, mode), flags)
+}
+
+fn creat(path: *const c_char, mode: mode_t) -> c_int {
+    opened(real::creat(path, mode), libc::O_CREAT)
+}
+
+fn open_2(path: *const c_char, flags: c_int) -> c_int {
+    opened(real::__open_2(path, flags), flags)
+}
+
+fn openat_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
+    opened(real::__openat_2(directory, path, flags), flags)
+}
+
+fn open_by_handle_at(mount: c_int, handle: *mut c_void, flags: c_int) -> c_int {
+    opened(real::open_by_handle_at(mount, handle, flags), flags)
+}
+
+fn shm_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    opened(real::shm_open(name, flags, mode), flags)
+}
+
+fn mkstemp(template: *mut c_char) -> c_int {
+    opened(real::mkstemp(template), libc::O_CREAT)
+}
+
+fn mkostemp(template: *mut c_char, flags: c_int) -> c_int {
+    opened(real::mkostemp(template, flags), libc::O_CREAT)
+}
+
+fn mkstemps(template: *mut c_char, suffix: c_int) -> c_int {
+    opened(real::mkstemps(template, suffix), libc::O_CREAT)
+}
+
+fn mkostemps(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
+    opened(real::mkostemps(template, suffix, flags), libc::O_CREAT)
+}
+
+/// The system call, for `syscall`.
+pub(super) fn opened_by_number(fd: isize, flags: usize) -> isize {
+    opened(fd as c_int, flags as c_int);
+    fd
+}
+
+export! {
+    open, __open => open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    open64, __open64 => open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    openat, openat64 => openat(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    creat, creat64 => creat(path: *const c_char, mode: mode_t) -> c_int;
+    __open_2, __open64_2 => open_2(path: *const c_char, flags: c_int) -> c_int;
+    __openat_2, __openat64_2 => openat_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int;
+    open_by_handle_at => open_by_handle_at(mount: c_int, handle: *mut c_void, flags: c_int) -> c_int;
+    shm_open => shm_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    mkstemp, mkstemp64 => mkstemp(template: *mut c_char) -> c_int;
+    mkostemp, mkostemp64 => mkostemp(template: *mut c_char, flags: c_int) -> c_int;
+    mkstemps, mkstemps64 => mkstemps(template: *mut c_char, suffix: c_int) -> c_int;
+    mkostemps, mkostemps64 => mkostemps(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int;
+}

@@ -1,0 +1,111 @@
+//! `lseek`, and calls that look at the position in the kernel.
+
+use crate::record::Record;
+use crate::serve::{Reply, serve};
+use crate::table;
+use crate::{offset, raw, real};
+use libc::{c_int, c_void, off_t, size_t, ssize_t};
+
+fn lseek(fd: c_int, to: off_t, whence: c_int) -> off_t {
+    if !table::load(fd).is_ours() {
+        // Not worth finding out: the kernel's position counts until the first data call.
+        return real::lseek(fd, to, whence);
+    }
+    let body = |record: &Record| match seek_private(record, fd, to, whence) {
+        Some(reply) => reply,
+        None => seek_in_kernel(record, fd, to, whence),
+    };
+    serve(fd, body).map_or_else(|| real::lseek(fd, to, whence), |value| value as off_t)
+}
+
+fn seek_private(record: &Record, fd: c_int, to: off_t, whence: c_int) -> Option<Reply> {
+    use std::sync::atomic::Ordering::{Acquire, Relaxed};
+    if !record.offset_is_private.load(Acquire) {
+        return None;
+    }
+    record.offset_lock.with(|| {
+        if !record.offset_is_private.load(Relaxed) {
+            return None;
+        }
+        // SAFETY: under the offset's lock.
+        let offset_bytes = unsafe { &mut *record.offset_bytes.get() };
+        let target = match whence {
+            libc::SEEK_SET => Some(to),
+            libc::SEEK_CUR => (*offset_bytes as i64).checked_add(to),
+            libc::SEEK_END => record.size_bytes().ok().and_then(|size| (size as i64).checked_add(to)),
+            // Data and holes: the kernel asks the mount, and its own pages count.
+            _ => match raw::lseek(fd, to, whence) {
+                error @ ..0 => return Some(Reply::Kernel(error)),
+                target => Some(target as i64),
+            },
+        };
+        Some(match target.filter(|&target| target >= 0) {
+            Some(target) => {
+                *offset_bytes = target as u64;
+                Reply::Direct(target as isize)
+            }
+            None => Reply::Direct(-libc::EINVAL as isize),
+        })
+    })
+}
+
+fn seek_in_kernel(record: &Record, fd: c_int, to: off_t, whence: c_int) -> Reply {
+    let Some(slot) = record.slot else { return Reply::Pass };
+    record.volume().description_locked(slot, || Reply::Kernel(raw::lseek(fd, to, whence)))
+}
+
+/// `FIONREAD` is the size less the position: the kernel's ideas of both may be old.
+fn ioctl(fd: c_int, request: u64, argument: *mut c_void) -> c_int {
+    if request == libc::FIONREAD && table::load(fd).is_ours() {
+        let mut left = None;
+        serve(fd, |record| {
+            let direct = |at: u64| {
+                let size = record.size_bytes()?;
+                left = Some((size as i64).wrapping_sub(at as i64) as c_int);
+                Ok((at, 0))
+            };
+            offset::moving(record, fd, direct, || 0)
+        });
+        if let Some(left) = left {
+            // SAFETY: the caller's pointer to an int, as the kernel would use it.
+            unsafe { argument.cast::<c_int>().write(left) };
+            return 0;
+        }
+    }
+    real::ioctl(fd, request, argument)
+}
+
+fn splice(
+    from: c_int,
+    from_at: *mut off_t,
+    to: c_int,
+    to_at: *mut off_t,
+    bytes: size_t,
+    flags: u32,
+) -> ssize_t {
+    offset::publish(from);
+    offset::publish(to);
+    real::splice(from, from_at, to, to_at, bytes, flags)
+}
+
+/// Locks a range from the position on.
+fn lockf(fd: c_int, command: c_int, bytes: off_t) -> c_int {
+    offset::publish(fd);
+    real::lockf(fd, command, bytes)
+}
+
+fn ftruncate(fd: c_int, bytes: off_t) -> c_int {
+    // The mount truncates with the same engine; here it is only counted.
+    if table::load(fd).is_ours() {
+        serve(fd, |_| Reply::Pass);
+    }
+    real::ftruncate(fd, bytes)
+}
+
+export! {
+    lseek, lseek64, __lseek, llseek => lseek(fd: c_int, to: off_t, whence: c_int) -> off_t;
+    ioctl => ioctl(fd: c_int, request: u64, argument: *mut c_void) -> c_int;
+    splice => splice(from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, bytes: size_t, flags: u32) -> ssize_t;
+    lockf, lockf64 => lockf(fd: c_int, command: c_int, bytes: off_t) -> c_int;
+    ftruncate, ftruncate64 => ftruncate(fd: c_int, bytes: off_t) -> c_int;
+}

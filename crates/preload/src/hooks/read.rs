@@ -1,0 +1,77 @@
+//! `read`, `pread` and their fortified forms.
+
+use crate::offset;
+use crate::real;
+use crate::record::{PASS, Record};
+use crate::serve::{Reply, serve_cancellable};
+use egeria_fs::Outcome;
+use libc::{c_int, c_void, off_t, size_t, ssize_t};
+
+/// What an explicit-offset call answers.
+#[inline(always)]
+pub(super) fn reply(outcome: Outcome<usize>) -> Reply {
+    match outcome {
+        Ok(bytes) => Reply::Direct(bytes as isize),
+        Err(PASS) => Reply::Pass,
+        Err(error) => Reply::Direct(-error.0 as isize),
+    }
+}
+
+/// Whether the kernel would refuse the count.
+#[inline(always)]
+pub(super) fn is_excessive(bytes: size_t) -> bool {
+    (bytes as isize) < 0
+}
+
+/// Read at the position.
+pub(super) fn read(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssize_t {
+    let body = |record: &Record| {
+        if !record.is_readable() || is_excessive(bytes) {
+            return Reply::Pass;
+        }
+        let direct = |at: u64| {
+            let done = record.read_at(at, buffer.cast(), bytes)?;
+            Ok((at + done as u64, done))
+        };
+        offset::moving(record, fd, direct, || crate::raw::read(fd, buffer, bytes))
+    };
+    serve_cancellable(fd, body).unwrap_or_else(|| real::read(fd, buffer, bytes))
+}
+
+/// Read at an offset.
+pub(super) fn pread(fd: c_int, buffer: *mut c_void, bytes: size_t, offset: off_t) -> ssize_t {
+    let body = |record: &Record| {
+        if !record.is_readable() || is_excessive(bytes) || offset < 0 {
+            return Reply::Pass;
+        }
+        reply(record.read_at(offset as u64, buffer.cast(), bytes))
+    };
+    serve_cancellable(fd, body).unwrap_or_else(|| real::pread(fd, buffer, bytes, offset))
+}
+
+fn read_checked(fd: c_int, buffer: *mut c_void, bytes: size_t, room: size_t) -> ssize_t {
+    if bytes > room {
+        return real::__read_chk(fd, buffer, bytes, room);
+    }
+    read(fd, buffer, bytes)
+}
+
+fn pread_checked(
+    fd: c_int,
+    buffer: *mut c_void,
+    bytes: size_t,
+    offset: off_t,
+    room: size_t,
+) -> ssize_t {
+    if bytes > room {
+        return real::__pread_chk(fd, buffer, bytes, offset, room);
+    }
+    pread(fd, buffer, bytes, offset)
+}
+
+export! {
+    read, __read => read(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssize_t;
+    pread, pread64, __pread64 => pread(fd: c_int, buffer: *mut c_void, bytes: size_t, offset: off_t) -> ssize_t;
+    __read_chk => read_checked(fd: c_int, buffer: *mut c_void, bytes: size_t, room: size_t) -> ssize_t;
+    __pread_chk, __pread64_chk => pread_checked(fd: c_int, buffer: *mut c_void, bytes: size_t, offset: off_t, room: size_t) -> ssize_t;
+}

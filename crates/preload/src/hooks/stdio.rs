@@ -1,0 +1,120 @@
+//! Outer forms of what libc does inside itself: streams and directories open, read and close past
+//! the hooks. A descriptor under a stream keeps its offset in the kernel; a number that libc closes
+//! is forgotten.
+
+use super::opened::arrived;
+use super::table::{closing, closing_range};
+use crate::{errno, offset, process, real, table};
+use libc::{DIR, FILE, c_char, c_int, c_void};
+
+/// The number under a stream; -1 when there is none.
+fn number(file: *mut FILE) -> c_int {
+    if file.is_null() {
+        return -1;
+    }
+    let error = errno::get();
+    // SAFETY: the caller's stream.
+    let fd = unsafe { libc::fileno(file) };
+    errno::set(error);
+    fd
+}
+
+fn opened(file: *mut FILE) -> *mut FILE {
+    arrived(number(file));
+    file
+}
+
+fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
+    opened(real::fopen(path, mode))
+}
+
+fn tmpfile() -> *mut FILE {
+    opened(real::tmpfile())
+}
+
+fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+    // "a" sets O_APPEND past our fcntl: as if another process had.
+    offset::share(fd);
+    real::fdopen(fd, mode)
+}
+
+fn freopen(path: *const c_char, mode: *const c_char, file: *mut FILE) -> *mut FILE {
+    opened(closing(number(file), || real::freopen(path, mode, file)))
+}
+
+fn freopen64(path: *const c_char, mode: *const c_char, file: *mut FILE) -> *mut FILE {
+    opened(closing(number(file), || real::freopen64(path, mode, file)))
+}
+
+fn fclose(file: *mut FILE) -> c_int {
+    closing(number(file), || real::fclose(file))
+}
+
+fn fcloseall() -> c_int {
+    closing_range(0, u32::MAX, || (real::fcloseall(), true))
+}
+
+fn popen(command: *const c_char, kind: *const c_char) -> *mut FILE {
+    process::share_descriptors();
+    opened(real::popen(command, kind))
+}
+
+fn pclose(file: *mut FILE) -> c_int {
+    closing(number(file), || real::pclose(file))
+}
+
+fn directory_number(directory: *mut DIR) -> c_int {
+    if directory.is_null() {
+        return -1;
+    }
+    // SAFETY: the caller's stream.
+    unsafe { libc::dirfd(directory) }
+}
+
+fn opendir(path: *const c_char) -> *mut DIR {
+    let directory = real::opendir(path);
+    arrived(directory_number(directory));
+    directory
+}
+
+fn fdopendir(fd: c_int) -> *mut DIR {
+    table::arrived(fd);
+    real::fdopendir(fd)
+}
+
+fn closedir(directory: *mut DIR) -> c_int {
+    closing(directory_number(directory), || real::closedir(directory))
+}
+
+fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int {
+    offset::publish(fd);
+    real::vdprintf(fd, format, arguments)
+}
+
+fn vdprintf_checked(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int {
+    offset::publish(fd);
+    real::__vdprintf_chk(fd, flag, format, arguments)
+}
+
+fn backtrace_symbols_fd(frames: *const *mut c_void, count: c_int, fd: c_int) {
+    offset::publish(fd);
+    real::backtrace_symbols_fd(frames, count, fd);
+}
+
+export! {
+    fopen, fopen64 => fopen(path: *const c_char, mode: *const c_char) -> *mut FILE;
+    tmpfile, tmpfile64 => tmpfile() -> *mut FILE;
+    fdopen => fdopen(fd: c_int, mode: *const c_char) -> *mut FILE;
+    freopen => freopen(path: *const c_char, mode: *const c_char, file: *mut FILE) -> *mut FILE;
+    freopen64 => freopen64(path: *const c_char, mode: *const c_char, file: *mut FILE) -> *mut FILE;
+    fclose => fclose(file: *mut FILE) -> c_int;
+    fcloseall => fcloseall() -> c_int;
+    popen => popen(command: *const c_char, kind: *const c_char) -> *mut FILE;
+    pclose => pclose(file: *mut FILE) -> c_int;
+    opendir => opendir(path: *const c_char) -> *mut DIR;
+    fdopendir => fdopendir(fd: c_int) -> *mut DIR;
+    closedir => closedir(directory: *mut DIR) -> c_int;
+    vdprintf => vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
+    __vdprintf_chk => vdprintf_checked(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
+    backtrace_symbols_fd => backtrace_symbols_fd(frames: *const *mut c_void, count: c_int, fd: c_int) -> ();
+}

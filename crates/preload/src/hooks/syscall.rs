@@ -1,0 +1,62 @@
+//! `syscall`: what programs do past the other hooks. Calls on descriptors and processes go the way
+//! of their hook; all others pass. The engine's own calls (futexes) go straight to the kernel.
+
+use super::{open, opened, process, read, table, write};
+use crate::{errno, offset, raw, real, thread};
+use libc::{c_int, c_long, c_uint};
+
+fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
+    if thread::current().has(thread::INSIDE) {
+        // SAFETY: what the engine asked for, with its arguments.
+        return errno::from_kernel(unsafe { raw::call(number, [a, b, c, d, e, f]) }) as c_long;
+    }
+    let fd = a as c_int;
+    let real = || real::syscall(number, a, b, c, d, e, f);
+    match number {
+        libc::SYS_read => read::read(fd, b as *mut _, c) as c_long,
+        libc::SYS_write => write::write(fd, b as *const _, c) as c_long,
+        libc::SYS_pread64 => read::pread(fd, b as *mut _, c, d as i64) as c_long,
+        libc::SYS_pwrite64 => write::pwrite(fd, b as *const _, c, d as i64) as c_long,
+        libc::SYS_close => table::close(fd).into(),
+        libc::SYS_close_range => table::close_range(a as c_uint, b as c_uint, c as c_int).into(),
+        libc::SYS_dup => table::dup(fd).into(),
+        libc::SYS_dup2 => table::dup2(fd, b as c_int).into(),
+        libc::SYS_dup3 => table::dup3(fd, b as c_int, c as c_int).into(),
+        libc::SYS_fcntl => table::fcntl(fd, b as c_int, c).into(),
+        libc::SYS_open => open::opened_by_number(real() as isize, b) as c_long,
+        libc::SYS_openat => open::opened_by_number(real() as isize, c) as c_long,
+        libc::SYS_openat2 | libc::SYS_memfd_create | libc::SYS_pidfd_getfd => {
+            opened::arrived(real() as c_int).into()
+        }
+        libc::SYS_fork => process::fork().into(),
+        libc::SYS_lseek | libc::SYS_readv | libc::SYS_writev | libc::SYS_preadv2
+        | libc::SYS_pwritev2 | libc::SYS_sendfile | libc::SYS_splice | libc::SYS_copy_file_range => {
+            // The kernel's position counts for whoever asks the kernel.
+            offset::publish(fd);
+            if number != libc::SYS_readv && number != libc::SYS_writev {
+                offset::publish(b as c_int);
+                offset::publish(c as c_int);
+            }
+            real()
+        }
+        libc::SYS_execve | libc::SYS_execveat | libc::SYS_sendmsg | libc::SYS_sendmmsg
+        | libc::SYS_io_uring_setup => {
+            crate::process::share_descriptors();
+            real()
+        }
+        libc::SYS_clone | libc::SYS_clone3 => around_clone(number, a, real),
+        _ => real(),
+    }
+}
+
+fn around_clone(number: c_long, flags: usize, clone: impl FnOnce() -> c_long) -> c_long {
+    if number == libc::SYS_clone && flags as c_int & libc::CLONE_VM != 0 {
+        // A thread, or a child in this memory that returns on a stack of its own.
+        return clone();
+    }
+    crate::process::around_fork(|| clone() as isize) as c_long
+}
+
+export! {
+    syscall => syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long;
+}

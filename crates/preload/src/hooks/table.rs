@@ -1,0 +1,255 @@
+//! `dup`, `close`, `fcntl` and their kin: what keeps the table of descriptors true.
+
+use crate::record::Record;
+use crate::table::{self, Tag};
+use crate::{offset, process, real, serve, thread};
+use libc::{c_int, c_uint};
+use std::ptr;
+
+/// What a copy of a descriptor is in the table, with a reference of its own.
+struct Copied {
+    tag: Tag,
+    record: *mut Record,
+}
+
+impl Copied {
+    const UNKNOWN: Copied = Copied { tag: Tag::Unknown, record: ptr::null_mut() };
+
+    /// Prepare to copy `fd`, to a number that is a standard stream or not.
+    fn of(fd: c_int, standard: bool) -> Copied {
+        let word = table::load(fd);
+        match word.tag() {
+            Tag::NotOurs => Copied { tag: Tag::NotOurs, record: ptr::null_mut() },
+            // Two descriptors, each unknown: both must use the kernel's position.
+            Tag::Fresh => {
+                offset::publish(fd);
+                Copied::UNKNOWN
+            }
+            Tag::Ours if process::owns_tables() => {
+                if standard {
+                    offset::publish(fd);
+                }
+                Copied::of_record(fd)
+            }
+            _ => Copied::UNKNOWN,
+        }
+    }
+
+    fn of_record(fd: c_int) -> Copied {
+        let mut copied = Copied::UNKNOWN;
+        serve::quietly(fd, |record| {
+            if record.add_reference() {
+                copied = Copied { tag: Tag::Ours, record: ptr::from_ref(record).cast_mut() };
+            }
+        });
+        if copied.tag != Tag::Ours {
+            // Somebody else's description by now, or no way in: the copy finds out for itself.
+            offset::publish(fd);
+        }
+        copied
+    }
+
+    fn give_back(self) {
+        if self.tag == Tag::Ours {
+            // SAFETY: our reference keeps it alive.
+            if unsafe { (*self.record).drop_reference() } {
+                crate::pins::retire(self.record);
+            }
+        }
+    }
+
+    /// The copy has a number that was free before.
+    fn settle(self, fd: c_int) {
+        if fd < 0 {
+            return self.give_back();
+        }
+        if self.tag == Tag::Ours && fd <= 2 {
+            // SAFETY: our reference keeps it alive.
+            let record = unsafe { &*self.record };
+            thread::inside(|| offset::publish_record(record, fd));
+        }
+        loop {
+            let before = table::load(fd);
+            if !process::owns_tables() || table::place(fd).is_none() {
+                return self.give_back();
+            }
+            let after = before.renewed(self.tag, self.record as u64);
+            if table::replace(fd, before, after) {
+                return table::drop_reference(before);
+            }
+        }
+    }
+}
+
+fn is_idle() -> bool {
+    thread::current().has(thread::INSIDE)
+}
+
+/// `dup`.
+pub(super) fn dup(fd: c_int) -> c_int {
+    copy_with(fd, || real::dup(fd))
+}
+
+fn copy_with(fd: c_int, copy: impl FnOnce() -> c_int) -> c_int {
+    if is_idle() {
+        return copy();
+    }
+    let copied = Copied::of(fd, false);
+    let made = copy();
+    copied.settle(made);
+    made
+}
+
+/// `dup2`.
+pub(super) fn dup2(fd: c_int, to: c_int) -> c_int {
+    copy_over(fd, to, || real::dup2(fd, to))
+}
+
+/// `dup3`.
+pub(super) fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
+    copy_over(fd, to, || real::dup3(fd, to, flags))
+}
+
+fn copy_over(fd: c_int, to: c_int, copy: impl FnOnce() -> c_int) -> c_int {
+    if is_idle() || fd == to || to < 0 {
+        return copy();
+    }
+    let copied = Copied::of(fd, to <= 2);
+    let closing = table::begin_close(to);
+    let made = copy();
+    if made < 0 {
+        closing.undo();
+        copied.give_back();
+    } else if closing.is_marked() {
+        let Copied { tag, record } = copied;
+        if !closing.become_tag(tag, record) {
+            Copied { tag, record }.give_back();
+        }
+    } else {
+        copied.settle(made);
+    }
+    made
+}
+
+/// `close`.
+pub(super) fn close(fd: c_int) -> c_int {
+    if is_idle() {
+        return real::close(fd);
+    }
+    closing(fd, || real::close(fd))
+}
+
+/// Close `fd` with `close`, which closes it in any case.
+pub(super) fn closing<T>(fd: c_int, close: impl FnOnce() -> T) -> T {
+    let closing = table::begin_close(fd);
+    let outcome = close();
+    let error = crate::errno::get();
+    closing.done();
+    crate::errno::set(error);
+    outcome
+}
+
+/// Close a range with `close`; `true` from it when the numbers are closed.
+pub(super) fn closing_range<T>(first: u32, last: u32, close: impl FnOnce() -> (T, bool)) -> T {
+    const BATCH: usize = 64;
+    // Numbers are marked a batch at a time, so that nothing is allocated: what is beyond the first
+    // batch becomes unknown before the call, and again after it.
+    let mut marked: [Option<table::Closing>; BATCH] = [const { None }; BATCH];
+    let mut free = marked.iter_mut();
+    table::for_each_known(first, last, |fd| match free.next() {
+        Some(place) => *place = Some(table::begin_close(fd)),
+        None => {
+            offset::publish(fd);
+            table::arrived(fd);
+        }
+    });
+    let (outcome, closed) = close();
+    let error = crate::errno::get();
+    for closing in marked.into_iter().flatten() {
+        if closed { closing.done() } else { closing.undo() }
+    }
+    crate::errno::set(error);
+    outcome
+}
+
+const CLOSE_RANGE_UNSHARE: c_int = 2;
+const CLOSE_RANGE_CLOEXEC: c_int = 4;
+
+/// `close_range`.
+pub(super) fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    if is_idle() || flags & CLOSE_RANGE_CLOEXEC != 0 || first > last {
+        return real::close_range(first, last, flags);
+    }
+    if flags & CLOSE_RANGE_UNSHARE != 0 {
+        leave_shared_table();
+    }
+    closing_range(first, last, || {
+        let answer = real::close_range(first, last, flags);
+        (answer, answer == 0)
+    })
+}
+
+fn closefrom(first: c_int) {
+    if is_idle() {
+        return real::closefrom(first);
+    }
+    closing_range(first.max(0) as u32, u32::MAX, || (real::closefrom(first), true));
+}
+
+fn unshare(flags: c_int) -> c_int {
+    if flags & libc::CLONE_FILES != 0 {
+        leave_shared_table();
+    }
+    real::unshare(flags)
+}
+
+/// Threads are about to have different descriptor tables: ours cannot be all of them.
+fn leave_shared_table() {
+    if !thread::alone() && process::owns_tables() {
+        process::share_descriptors();
+        crate::settings::switch_off();
+        table::forget_records();
+    }
+}
+
+/// `fcntl`.
+pub(super) fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+    match command {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+            copy_with(fd, || real::fcntl(fd, command, argument))
+        }
+        libc::F_SETFL => {
+            let answer = real::fcntl(fd, command, argument);
+            if answer == 0 && !is_idle() {
+                serve::quietly(fd, |record| record.set_status(argument as c_int));
+            }
+            answer
+        }
+        libc::F_GETLK | libc::F_SETLK | libc::F_SETLKW | libc::F_OFD_GETLK | libc::F_OFD_SETLK
+        | libc::F_OFD_SETLKW => {
+            // A range may be relative to the position.
+            if is_relative(argument) {
+                offset::publish(fd);
+            }
+            real::fcntl(fd, command, argument)
+        }
+        _ => real::fcntl(fd, command, argument),
+    }
+}
+
+fn is_relative(lock: usize) -> bool {
+    // SAFETY: the caller's pointer, as the kernel would use it.
+    let lock = unsafe { (lock as *const libc::flock).as_ref() };
+    lock.is_some_and(|lock| c_int::from(lock.l_whence) == libc::SEEK_CUR)
+}
+
+export! {
+    dup => dup(fd: c_int) -> c_int;
+    dup2, __dup2 => dup2(fd: c_int, to: c_int) -> c_int;
+    dup3 => dup3(fd: c_int, to: c_int, flags: c_int) -> c_int;
+    close, __close => close(fd: c_int) -> c_int;
+    close_range => close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
+    closefrom => closefrom(first: c_int) -> ();
+    unshare => unshare(flags: c_int) -> c_int;
+    fcntl, fcntl64, __fcntl => fcntl(fd: c_int, command: c_int, argument: usize) -> c_int;
+}

@@ -1,0 +1,128 @@
+//! Functions with a variable number of arguments, and one that returns twice: a few instructions
+//! that let the library prepare, then go on into the real function with the caller's registers and
+//! stack as they were.
+
+use crate::{errno, offset, process, real};
+use libc::{c_int, c_void};
+use std::arch::naked_asm;
+
+extern "C" fn before_dprintf(fd: c_int) -> *mut c_void {
+    offset::publish(fd);
+    real::address::dprintf.address()
+}
+
+extern "C" fn before_dprintf_checked(fd: c_int) -> *mut c_void {
+    offset::publish(fd);
+    real::address::__dprintf_chk.address()
+}
+
+extern "C" fn before_execl() -> *mut c_void {
+    process::share_descriptors();
+    real::address::execl.address()
+}
+
+extern "C" fn before_execlp() -> *mut c_void {
+    process::share_descriptors();
+    real::address::execlp.address()
+}
+
+extern "C" fn before_execle() -> *mut c_void {
+    process::share_descriptors();
+    real::address::execle.address()
+}
+
+macro_rules! forward {
+    ($($name:ident after $before:ident;)*) => {
+        $(
+            /// Saves all registers that carry arguments, prepares, goes on.
+            #[unsafe(naked)]
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name() {
+                naked_asm!(
+                    "push rbp",
+                    "mov rbp, rsp",
+                    "sub rsp, 192",
+                    "mov [rsp], rdi",
+                    "mov [rsp + 8], rsi",
+                    "mov [rsp + 16], rdx",
+                    "mov [rsp + 24], rcx",
+                    "mov [rsp + 32], r8",
+                    "mov [rsp + 40], r9",
+                    "mov [rsp + 48], rax",
+                    "movups [rsp + 64], xmm0",
+                    "movups [rsp + 80], xmm1",
+                    "movups [rsp + 96], xmm2",
+                    "movups [rsp + 112], xmm3",
+                    "movups [rsp + 128], xmm4",
+                    "movups [rsp + 144], xmm5",
+                    "movups [rsp + 160], xmm6",
+                    "movups [rsp + 176], xmm7",
+                    "call {before}",
+                    "mov r11, rax",
+                    "mov rdi, [rsp]",
+                    "mov rsi, [rsp + 8]",
+                    "mov rdx, [rsp + 16]",
+                    "mov rcx, [rsp + 24]",
+                    "mov r8, [rsp + 32]",
+                    "mov r9, [rsp + 40]",
+                    "mov rax, [rsp + 48]",
+                    "movups xmm0, [rsp + 64]",
+                    "movups xmm1, [rsp + 80]",
+                    "movups xmm2, [rsp + 96]",
+                    "movups xmm3, [rsp + 112]",
+                    "movups xmm4, [rsp + 128]",
+                    "movups xmm5, [rsp + 144]",
+                    "movups xmm6, [rsp + 160]",
+                    "movups xmm7, [rsp + 176]",
+                    "leave",
+                    "jmp r11",
+                    before = sym $before,
+                );
+            }
+        )*
+    };
+}
+
+forward! {
+    dprintf after before_dprintf;
+    __dprintf_chk after before_dprintf_checked;
+    execl after before_execl;
+    execlp after before_execlp;
+    execle after before_execle;
+}
+
+extern "C" fn vfork_failed(answer: isize) -> isize {
+    errno::from_kernel(answer)
+}
+
+macro_rules! vfork {
+    ($($name:ident),*) => {
+        $(
+            /// The child returns first, on the same stack: the return address waits in a register.
+            #[unsafe(naked)]
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name() -> c_int {
+                naked_asm!(
+                    "sub rsp, 8",
+                    "call {before}",
+                    "add rsp, 8",
+                    "pop rdi",
+                    "mov eax, {number}",
+                    "syscall",
+                    "push rdi",
+                    "cmp rax, -4095",
+                    "jae 2f",
+                    "ret",
+                    "2:",
+                    "mov rdi, rax",
+                    "jmp {failed}",
+                    before = sym process::before_vfork,
+                    failed = sym vfork_failed,
+                    number = const libc::SYS_vfork,
+                );
+            }
+        )*
+    };
+}
+
+vfork!(vfork, __vfork);

@@ -1,0 +1,224 @@
+//! `readv`, `writev`, and their forms with offsets and flags.
+//!
+//! One call is one operation of the engine (invariant 2), so several parts are gathered in, or
+//! scattered from, one buffer of ours.
+
+use super::read::reply;
+use super::write::write_moving;
+use crate::record::{PASS, Record};
+use crate::serve::{Reply, serve_cancellable};
+use crate::{guarded, offset, raw, real};
+use egeria_fs::{Errno, Outcome};
+use libc::{c_int, iovec, off_t, ssize_t};
+use std::ptr;
+
+/// The kernel's limit on parts (`UIO_MAXIOV`).
+const MOST_PARTS: usize = 1024;
+/// Larger calls with several parts go through the kernel, which splits them as well.
+const MOST_GATHERED_BYTES: usize = 1 << 20;
+/// Flags that ask for nothing a durable write does not give.
+const NEEDLESS: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC;
+
+/// What a call was given, copied in.
+enum Parts {
+    One(*mut u8, usize),
+    Many(Vec<iovec>, usize),
+}
+
+/// Which way a call goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Read,
+    Write,
+}
+
+/// A vector call.
+#[derive(Clone, Copy)]
+struct Call {
+    fd: c_int,
+    parts: *const iovec,
+    count: c_int,
+    /// `None`: at the position.
+    at: Option<off_t>,
+    flags: c_int,
+    way: Way,
+}
+
+fn fetch(call: &Call) -> Outcome<Parts> {
+    let count = usize::try_from(call.count).ok().filter(|&count| count <= MOST_PARTS).ok_or(PASS)?;
+    let mut parts: Vec<iovec> = Vec::with_capacity(count);
+    // SAFETY: room for `count`; the copy answers for bad addresses, else all of them are there.
+    unsafe {
+        let bytes = count * size_of::<iovec>();
+        if !guarded::copy(parts.as_mut_ptr().cast(), call.parts.cast(), bytes) {
+            return Err(Errno(libc::EFAULT));
+        }
+        parts.set_len(count);
+    }
+    parts.retain(|part| part.iov_len > 0);
+    let total = parts.iter().try_fold(0usize, |sum, part| {
+        sum.checked_add(part.iov_len).filter(|&sum| sum <= isize::MAX as usize)
+    });
+    match (total.ok_or(PASS)?, parts.as_slice()) {
+        (_, []) => Ok(Parts::One(ptr::null_mut(), 0)),
+        (_, [part]) => Ok(Parts::One(part.iov_base.cast(), part.iov_len)),
+        (total, _) if total > MOST_GATHERED_BYTES => Err(PASS),
+        (total, _) => Ok(Parts::Many(parts, total)),
+    }
+}
+
+/// Move `parts` at an offset with `one`, which moves one buffer.
+fn transfer<T>(
+    way: Way,
+    parts: &Parts,
+    one: impl FnOnce(*mut u8, usize) -> Outcome<T>,
+    moved: impl Fn(&T) -> usize,
+) -> Outcome<T> {
+    let (list, total) = match parts {
+        Parts::One(buffer, bytes) => return one(*buffer, *bytes),
+        Parts::Many(list, total) => (list, *total),
+    };
+    let mut gathered: Vec<u8> = Vec::with_capacity(total);
+    let buffer = gathered.as_mut_ptr();
+    if way == Way::Write && !walk(list, total, |part, at, bytes| {
+        // SAFETY: `at + bytes` is at most `total`, the room of the buffer.
+        unsafe { guarded::copy(buffer.add(at), part, bytes) }
+    }) {
+        return Err(Errno(libc::EFAULT));
+    }
+    let outcome = one(buffer, total)?;
+    if way == Way::Read && !walk(list, moved(&outcome), |part, at, bytes| {
+        // SAFETY: as above; the parts are the caller's to be written.
+        unsafe { guarded::copy(part, buffer.add(at), bytes) }
+    }) {
+        return Err(Errno(libc::EFAULT));
+    }
+    Ok(outcome)
+}
+
+/// The first `bytes` of the parts, one after the other; false when `copy` said so.
+fn walk(list: &[iovec], bytes: usize, copy: impl Fn(*mut u8, usize, usize) -> bool) -> bool {
+    let mut at = 0;
+    list.iter().all(|part| {
+        let here = part.iov_len.min(bytes - at);
+        let done = here == 0 || copy(part.iov_base.cast(), at, here);
+        at += here;
+        done
+    })
+}
+
+fn serve_call(call: Call) -> Option<ssize_t> {
+    serve_cancellable(call.fd, |record| {
+        let allowed = match call.way {
+            Way::Read => record.is_readable(),
+            Way::Write => record.is_writable(),
+        };
+        let known = NEEDLESS | if call.way == Way::Write { libc::RWF_APPEND } else { 0 };
+        if !allowed || call.flags & !known != 0 || call.at.is_some_and(|at| at < 0) {
+            return Reply::Pass;
+        }
+        let parts = match fetch(&call) {
+            Ok(Parts::One(_, 0)) => return Reply::Direct(0),
+            Ok(parts) => Ok(parts),
+            Err(PASS) => Err(PASS),
+            Err(error) => return Reply::Direct(-error.0 as isize),
+        };
+        match call.at {
+            Some(at) => at_offset(record, &call, &parts, at as u64),
+            None => offset::moving(
+                record,
+                call.fd,
+                |at| at_position(record, &call, &parts, at),
+                || in_kernel(&call),
+            ),
+        }
+    })
+}
+
+fn at_offset(record: &Record, call: &Call, parts: &Outcome<Parts>, at: u64) -> Reply {
+    let Ok(parts) = parts else { return Reply::Pass };
+    reply(match call.way {
+        Way::Read => transfer(
+            call.way,
+            parts,
+            |buffer, bytes| record.read_at(at, buffer, bytes),
+            |&done| done,
+        ),
+        Way::Write => transfer(
+            call.way,
+            parts,
+            |buffer, bytes| write_one(record, call, at, buffer, bytes).map(|(_, done)| done),
+            |&done| done,
+        ),
+    })
+}
+
+fn at_position(record: &Record, call: &Call, parts: &Outcome<Parts>, at: u64) -> offset::Moved {
+    let parts = parts.as_ref().map_err(|&error| error)?;
+    transfer(
+        call.way,
+        parts,
+        |buffer, bytes| match call.way {
+            Way::Read => record.read_at(at, buffer, bytes).map(|done| (at + done as u64, done)),
+            Way::Write => write_one(record, call, at, buffer, bytes),
+        },
+        |&(_, done)| done,
+    )
+}
+
+fn write_one(record: &Record, call: &Call, at: u64, buffer: *const u8, bytes: usize) -> offset::Moved {
+    if call.flags & libc::RWF_APPEND != 0 {
+        let (start, done) = record.append(buffer, bytes)?;
+        return Ok((start + done as u64, done));
+    }
+    write_moving(record, call.fd, at, buffer, bytes)
+}
+
+/// At the kernel's position, by the kernel.
+fn in_kernel(call: &Call) -> isize {
+    match call.way {
+        Way::Read => raw::preadv2(call.fd, call.parts, call.count, -1, -1, call.flags),
+        Way::Write => raw::pwritev2(call.fd, call.parts, call.count, -1, -1, call.flags),
+    }
+}
+
+fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    serve_call(Call { fd, parts, count, at: None, flags: 0, way: Way::Read })
+        .unwrap_or_else(|| real::readv(fd, parts, count))
+}
+
+fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    serve_call(Call { fd, parts, count, at: None, flags: 0, way: Way::Write })
+        .unwrap_or_else(|| real::writev(fd, parts, count))
+}
+
+fn preadv(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
+    serve_call(Call { fd, parts, count, at: Some(at), flags: 0, way: Way::Read })
+        .unwrap_or_else(|| real::preadv(fd, parts, count, at))
+}
+
+fn pwritev(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
+    serve_call(Call { fd, parts, count, at: Some(at), flags: 0, way: Way::Write })
+        .unwrap_or_else(|| real::pwritev(fd, parts, count, at))
+}
+
+fn preadv2(fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t {
+    let offset = (at != -1).then_some(at);
+    serve_call(Call { fd, parts, count, at: offset, flags, way: Way::Read })
+        .unwrap_or_else(|| real::preadv2(fd, parts, count, at, flags))
+}
+
+fn pwritev2(fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t {
+    let offset = (at != -1).then_some(at);
+    serve_call(Call { fd, parts, count, at: offset, flags, way: Way::Write })
+        .unwrap_or_else(|| real::pwritev2(fd, parts, count, at, flags))
+}
+
+export! {
+    readv => readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t;
+    writev => writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t;
+    preadv, preadv64 => preadv(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t;
+    pwritev, pwritev64 => pwritev(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t;
+    preadv2, preadv64v2 => preadv2(fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t;
+    pwritev2, pwritev64v2 => pwritev2(fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t;
+}

@@ -1,0 +1,76 @@
+//! `write` and `pwrite`.
+
+use super::read::{is_excessive, reply};
+use crate::offset;
+use crate::real;
+use crate::record::Record;
+use crate::serve::{Reply, serve, serve_cancellable};
+use libc::{c_int, c_void, off_t, size_t, ssize_t};
+
+/// Write at the position, or at the end when the description appends.
+pub(super) fn write(fd: c_int, buffer: *const c_void, bytes: size_t) -> ssize_t {
+    serve_cancellable(fd, |record| write_body(record, fd, buffer, bytes))
+        .unwrap_or_else(|| real::write(fd, buffer, bytes))
+}
+
+#[inline(always)]
+fn write_body(record: &Record, fd: c_int, buffer: *const c_void, bytes: size_t) -> Reply {
+    if !record.is_writable() || is_excessive(bytes) {
+        return Reply::Pass;
+    }
+    if bytes == 0 {
+        return Reply::Direct(0);
+    }
+    let direct = |at: u64| write_moving(record, fd, at, buffer.cast(), bytes);
+    offset::moving(record, fd, direct, || crate::raw::write(fd, buffer, bytes))
+}
+
+/// As [`write`], for callers that hold something meanwhile: no cancellation point for files of ours,
+/// and none of libc's for others.
+pub(super) fn write_uncancelled(fd: c_int, buffer: *const c_void, bytes: size_t) -> ssize_t {
+    if !crate::table::load(fd).is_ours() {
+        return crate::errno::from_kernel(crate::raw::write(fd, buffer, bytes));
+    }
+    serve(fd, |record| write_body(record, fd, buffer, bytes))
+        .unwrap_or_else(|| crate::errno::from_kernel(crate::raw::write(fd, buffer, bytes)))
+}
+
+/// Where the position is after a write, and how much was written.
+#[inline(always)]
+pub(super) fn write_moving(
+    record: &Record,
+    fd: c_int,
+    at: u64,
+    buffer: *const u8,
+    bytes: usize,
+) -> offset::Moved {
+    let (start, done) = if record.appends(fd) {
+        record.append(buffer, bytes)?
+    } else {
+        (at, record.write_at(at, buffer, bytes)?)
+    };
+    Ok((start + done as u64, done))
+}
+
+/// Write at an offset; as in Linux, an appending description appends all the same.
+pub(super) fn pwrite(fd: c_int, buffer: *const c_void, bytes: size_t, offset: off_t) -> ssize_t {
+    let body = |record: &Record| {
+        if !record.is_writable() || is_excessive(bytes) || offset < 0 {
+            return Reply::Pass;
+        }
+        if bytes == 0 {
+            return Reply::Direct(0);
+        }
+        reply(if record.appends(fd) {
+            record.append(buffer.cast(), bytes).map(|(_, done)| done)
+        } else {
+            record.write_at(offset as u64, buffer.cast(), bytes)
+        })
+    };
+    serve_cancellable(fd, body).unwrap_or_else(|| real::pwrite(fd, buffer, bytes, offset))
+}
+
+export! {
+    write, __write => write(fd: c_int, buffer: *const c_void, bytes: size_t) -> ssize_t;
+    pwrite, pwrite64, __pwrite64 => pwrite(fd: c_int, buffer: *const c_void, bytes: size_t, offset: off_t) -> ssize_t;
+}

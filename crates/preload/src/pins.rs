@@ -1,0 +1,123 @@
+//! Records stay alive while a thread uses them, at the price of two plain stores per call.
+//!
+//! A thread names the record it uses in its pin, then looks at the table again. Whoever drops the
+//! last reference first makes every running thread pass a barrier (`membarrier`), then looks at all
+//! pins: a record named in one waits in limbo until somebody else closes something.
+
+use crate::lock::Lock;
+use crate::process::{self, PINS};
+use crate::record::Record;
+use crate::thread::{self, Thread};
+use crate::raw;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+const MEMBARRIER_PRIVATE_EXPEDITED: i32 = 1 << 3;
+const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
+
+/// One thread's pin.
+#[repr(C, align(64))]
+pub struct Pin {
+    /// Kernel id of the thread that has it; 0: nobody, or the page was wiped by a fork.
+    pub thread: AtomicU32,
+    /// Record in use.
+    pub record: AtomicPtr<Record>,
+}
+
+static LIMBO: AtomicPtr<Record> = AtomicPtr::new(std::ptr::null_mut());
+static LIMBO_LOCK: Lock = Lock::new();
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+/// The thread's pin, taken at its first use; `None`: no pins left.
+#[cold]
+pub fn take(thread: &Thread) -> Option<&'static Pin> {
+    let wiped = process::wiped()?;
+    let id = raw::gettid() as u32;
+    let free = free_pin(&wiped.pins, id).or_else(|| {
+        give_back_dead(&wiped.pins);
+        free_pin(&wiped.pins, id)
+    })?;
+    thread.pin.store(std::ptr::from_ref(free).cast_mut(), Ordering::Relaxed);
+    crate::signals::open_faults(thread);
+    Some(free)
+}
+
+fn free_pin(pins: &'static [Pin; PINS], id: u32) -> Option<&'static Pin> {
+    let first = NEXT.fetch_add(1, Ordering::Relaxed);
+    (0..PINS).map(|step| &pins[(first + step) % PINS]).find(|pin| {
+        pin.thread.load(Ordering::Relaxed) == 0
+            && pin.thread.compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    })
+}
+
+/// Pins of threads that ended: nobody tells us when a thread ends, so it is asked for here.
+fn give_back_dead(pins: &[Pin; PINS]) {
+    let process = raw::getpid();
+    for pin in pins {
+        let id = pin.thread.load(Ordering::Relaxed);
+        if id != 0 && raw::tgkill(process, id as isize, 0) == -libc::ESRCH as isize {
+            let _ = pin.thread.compare_exchange(id, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Once per process, before the first record.
+pub fn register_barrier() -> bool {
+    raw::membarrier(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0) >= 0
+}
+
+/// Nothing in the table names the record any more: free it and those in limbo that are not in use.
+#[cold]
+pub fn retire(record: *mut Record) {
+    let thread = thread::current();
+    if thread.has(thread::FORKING) {
+        // Inside the program's fork handlers: locks are held still, so this one is left to the exit.
+        return;
+    }
+    thread::inside(|| {
+        LIMBO_LOCK.with(|| {
+            // SAFETY: the record is alive until `free_unused` frees it.
+            unsafe { (*record).next.store(LIMBO.load(Ordering::Relaxed), Ordering::Relaxed) };
+            LIMBO.store(record, Ordering::Relaxed);
+            free_unused();
+        });
+    });
+}
+
+/// Under the lock of limbo.
+fn free_unused() {
+    let Some(wiped) = process::wiped() else { return };
+    if !thread::alone() && raw::membarrier(MEMBARRIER_PRIVATE_EXPEDITED, 0) < 0 {
+        return;
+    }
+    let mut record = LIMBO.swap(std::ptr::null_mut(), Ordering::Relaxed);
+    while !record.is_null() {
+        // SAFETY: records in limbo are alive.
+        let next = unsafe { (*record).next.load(Ordering::Relaxed) };
+        let in_use = |pin: &Pin| pin.record.load(Ordering::Relaxed) == record;
+        if wiped.pins.iter().any(in_use) {
+            // SAFETY: as above.
+            unsafe { (*record).next.store(LIMBO.load(Ordering::Relaxed), Ordering::Relaxed) };
+            LIMBO.store(record, Ordering::Relaxed);
+        } else {
+            // SAFETY: no table entry and no pin names it.
+            unsafe { Record::free(record) };
+        }
+        record = next;
+    }
+}
+
+/// Hold limbo still across a fork.
+pub fn hold() {
+    LIMBO_LOCK.take();
+}
+
+/// Let it go in the parent.
+pub fn release() {
+    LIMBO_LOCK.give();
+}
+
+/// In a fork child: the parent's records are not the child's to give back.
+pub fn reset_in_child() {
+    LIMBO.store(std::ptr::null_mut(), Ordering::Relaxed);
+    LIMBO_LOCK.reset();
+}

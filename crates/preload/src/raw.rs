@@ -1,0 +1,81 @@
+//! System calls without libc: no errno, no cancellation point, no hook in between.
+//!
+//! Every function returns what the kernel returns: a value, or minus an errno. Pointers are checked
+//! by the kernel (`EFAULT`), so the functions are safe to call with any.
+
+use libc::{c_int, c_long, c_void};
+use std::arch::asm;
+
+/// A system call of up to six arguments.
+///
+/// # Safety
+/// The call must not break memory that Rust relies on.
+#[inline(always)]
+pub unsafe fn call(number: c_long, arguments: [usize; 6]) -> isize {
+    let [a, b, c, d, e, f] = arguments;
+    let outcome: isize;
+    // SAFETY: the kernel's x86-64 convention: rcx and r11 are clobbered, memory may change.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => outcome,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack)
+        );
+    }
+    outcome
+}
+
+macro_rules! calls {
+    ($($(#[$meta:meta])* fn $name:ident = $number:ident ( $($argument:ident : $type:ty),* );)*) => {
+        $($(#[$meta])*
+        #[inline(always)]
+        pub fn $name($($argument: $type),*) -> isize {
+            let given = [$($argument as usize),*];
+            let mut arguments = [0usize; 6];
+            arguments[..given.len()].copy_from_slice(&given);
+            // SAFETY: acts on descriptors and signals, or on the caller's memory as its caller asked.
+            unsafe { call(libc::$number, arguments) }
+        })*
+    };
+}
+
+calls! {
+    fn read = SYS_read(fd: c_int, buffer: *mut c_void, bytes: usize);
+    fn write = SYS_write(fd: c_int, buffer: *const c_void, bytes: usize);
+    fn preadv2 = SYS_preadv2(fd: c_int, parts: *const libc::iovec, count: c_int, low: i64, high: i64, flags: c_int);
+    fn pwritev2 = SYS_pwritev2(fd: c_int, parts: *const libc::iovec, count: c_int, low: i64, high: i64, flags: c_int);
+    fn lseek = SYS_lseek(fd: c_int, offset: i64, whence: c_int);
+    fn fcntl = SYS_fcntl(fd: c_int, command: c_int, argument: usize);
+    fn ioctl = SYS_ioctl(fd: c_int, request: u64, argument: *mut c_void);
+    fn fstatfs = SYS_fstatfs(fd: c_int, into: *mut libc::statfs);
+    fn statx = SYS_statx(fd: c_int, path: *const libc::c_char, flags: c_int, mask: u32, into: *mut libc::statx);
+    fn getpid = SYS_getpid();
+    fn gettid = SYS_gettid();
+    fn tgkill = SYS_tgkill(process: isize, thread: isize, signal: c_int);
+    fn queue_signal = SYS_rt_tgsigqueueinfo(process: isize, thread: isize, signal: c_int, information: *const libc::siginfo_t);
+    fn signal_mask = SYS_rt_sigprocmask(how: c_int, set: *const u64, old: *mut u64, bytes: usize);
+    fn futex = SYS_futex(word: *const u32, operation: c_int, value: u32, timeout: *const libc::timespec);
+    fn membarrier = SYS_membarrier(command: c_int, flags: c_int);
+    fn prlimit = SYS_prlimit64(process: c_int, resource: c_int, new: *const libc::rlimit64, old: *mut libc::rlimit64);
+    fn munmap = SYS_munmap(address: *mut u8, bytes: usize);
+    fn nanosleep = SYS_nanosleep(time: *const libc::timespec, left: *mut libc::timespec);
+    fn clock_nanosleep = SYS_clock_nanosleep(clock: c_int, flags: c_int, time: *const libc::timespec, left: *mut libc::timespec);
+}
+
+/// Fresh zeroed private memory; `None` when the kernel refuses.
+pub fn map(bytes: usize) -> Option<*mut u8> {
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
+    let arguments = [0, bytes, protection, flags, usize::MAX, 0];
+    // SAFETY: a new mapping at an address the kernel chooses touches nothing that exists.
+    let address = unsafe { call(libc::SYS_mmap, arguments) };
+    (address > 0).then_some(address as *mut u8)
+}
+
+/// `madvise` on memory that [`map`] gave.
+pub fn advise(address: *mut u8, bytes: usize, advice: c_int) -> isize {
+    // SAFETY: advice given here (WIPEONFORK, DONTDUMP) changes nothing in this process.
+    unsafe { call(libc::SYS_madvise, [address as usize, bytes, advice as usize, 0, 0, 0]) }
+}

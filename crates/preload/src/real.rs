@@ -1,0 +1,203 @@
+//! The functions behind the hooks: what the program would have called without this library.
+//!
+//! Found by `dlsym(RTLD_NEXT)`, all at once when the library is initialised, so that no hook has to
+//! take the dynamic linker's lock later; one by one for whoever calls before that. They are safe to
+//! call here because a hook hands on the arguments its own caller vouched for.
+
+use libc::{c_char, c_int, c_long, c_uint, c_void, mode_t, off_t, pid_t, sigset_t, size_t, ssize_t};
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// One function's address; null until found.
+pub struct Real {
+    name: &'static CStr,
+    address: AtomicPtr<c_void>,
+}
+
+impl Real {
+    /// Its address.
+    #[inline(always)]
+    pub fn address(&self) -> *mut c_void {
+        let address = self.address.load(Ordering::Relaxed);
+        if address.is_null() { self.find() } else { address }
+    }
+
+    #[cold]
+    fn find(&self) -> *mut c_void {
+        // SAFETY: a terminated name; RTLD_NEXT is what this library is for.
+        let mut address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        if address.is_null() {
+            address = absent as *mut c_void;
+        }
+        self.address.store(address, Ordering::Relaxed);
+        address
+    }
+}
+
+/// Stands for a function that this libc does not have.
+extern "C" fn absent() -> c_long {
+    crate::errno::set(libc::ENOSYS);
+    -1
+}
+
+/// Find all.
+pub fn find_all() {
+    for real in ALL {
+        real.address();
+    }
+}
+
+macro_rules! reals {
+    ($(fn $name:ident ( $($argument:ident : $type:ty),* $(,)? ) $(-> $value:ty)?;)*) => {
+        /// The addresses.
+        #[allow(non_upper_case_globals)]
+        pub mod address {
+            use super::*;
+            $(#[doc = concat!("`", stringify!($name), "`")]
+            pub static $name: Real = Real {
+                name: {
+                    let name = concat!(stringify!($name), "\0");
+                    match CStr::from_bytes_with_nul(name.as_bytes()) {
+                        Ok(name) => name,
+                        Err(_) => panic!("a name without NUL"),
+                    }
+                },
+                address: AtomicPtr::new(std::ptr::null_mut()),
+            };)*
+        }
+        static ALL: &[&Real] = &[$(&address::$name),*];
+        $(#[doc = concat!("`", stringify!($name), "` of libc, or of the next library before it.")]
+        #[inline(always)]
+        #[allow(dead_code, non_snake_case)]
+        pub fn $name($($argument: $type),*) $(-> $value)? {
+            // SAFETY: the prototype of the C library; the hook's caller vouches for the arguments.
+            unsafe {
+                let function: unsafe extern "C-unwind" fn($($type),*) $(-> $value)? =
+                    std::mem::transmute(address::$name.address());
+                function($($argument),*)
+            }
+        })*
+    };
+}
+
+reals! {
+    fn read(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssize_t;
+    fn write(fd: c_int, buffer: *const c_void, bytes: size_t) -> ssize_t;
+    fn pread(fd: c_int, buffer: *mut c_void, bytes: size_t, offset: off_t) -> ssize_t;
+    fn pwrite(fd: c_int, buffer: *const c_void, bytes: size_t, offset: off_t) -> ssize_t;
+    fn __read_chk(fd: c_int, buffer: *mut c_void, bytes: size_t, room: size_t) -> ssize_t;
+    fn __pread_chk(fd: c_int, buffer: *mut c_void, bytes: size_t, offset: off_t, room: size_t) -> ssize_t;
+    fn readv(fd: c_int, parts: *const libc::iovec, count: c_int) -> ssize_t;
+    fn writev(fd: c_int, parts: *const libc::iovec, count: c_int) -> ssize_t;
+    fn preadv(fd: c_int, parts: *const libc::iovec, count: c_int, offset: off_t) -> ssize_t;
+    fn pwritev(fd: c_int, parts: *const libc::iovec, count: c_int, offset: off_t) -> ssize_t;
+    fn preadv2(fd: c_int, parts: *const libc::iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
+    fn pwritev2(fd: c_int, parts: *const libc::iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
+    fn lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t;
+    fn fsync(fd: c_int) -> c_int;
+    fn fdatasync(fd: c_int) -> c_int;
+    fn sync_file_range(fd: c_int, offset: off_t, bytes: off_t, flags: c_uint) -> c_int;
+    fn ftruncate(fd: c_int, bytes: off_t) -> c_int;
+    fn copy_file_range(from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, bytes: size_t, flags: c_uint) -> ssize_t;
+    fn sendfile(to: c_int, from: c_int, from_at: *mut off_t, bytes: size_t) -> ssize_t;
+    fn splice(from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, bytes: size_t, flags: c_uint) -> ssize_t;
+    fn lockf(fd: c_int, command: c_int, bytes: off_t) -> c_int;
+
+    fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn openat(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn creat(path: *const c_char, mode: mode_t) -> c_int;
+    fn __open_2(path: *const c_char, flags: c_int) -> c_int;
+    fn __openat_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int;
+    fn open_by_handle_at(mount: c_int, handle: *mut c_void, flags: c_int) -> c_int;
+    fn shm_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn mkstemp(template: *mut c_char) -> c_int;
+    fn mkostemp(template: *mut c_char, flags: c_int) -> c_int;
+    fn mkstemps(template: *mut c_char, suffix: c_int) -> c_int;
+    fn mkostemps(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int;
+
+    fn dup(fd: c_int) -> c_int;
+    fn dup2(fd: c_int, to: c_int) -> c_int;
+    fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int;
+    fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int;
+    fn ioctl(fd: c_int, request: u64, argument: *mut c_void) -> c_int;
+    fn close(fd: c_int) -> c_int;
+    fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
+    fn closefrom(first: c_int);
+    fn unshare(flags: c_int) -> c_int;
+
+    fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
+    fn socketpair(domain: c_int, kind: c_int, protocol: c_int, pair: *mut c_int) -> c_int;
+    fn accept(fd: c_int, address: *mut c_void, bytes: *mut c_uint) -> c_int;
+    fn accept4(fd: c_int, address: *mut c_void, bytes: *mut c_uint, flags: c_int) -> c_int;
+    fn pipe(pair: *mut c_int) -> c_int;
+    fn pipe2(pair: *mut c_int, flags: c_int) -> c_int;
+    fn eventfd(value: c_uint, flags: c_int) -> c_int;
+    fn epoll_create(size: c_int) -> c_int;
+    fn epoll_create1(flags: c_int) -> c_int;
+    fn memfd_create(name: *const c_char, flags: c_uint) -> c_int;
+    fn timerfd_create(clock: c_int, flags: c_int) -> c_int;
+    fn signalfd(fd: c_int, mask: *const sigset_t, flags: c_int) -> c_int;
+    fn inotify_init() -> c_int;
+    fn inotify_init1(flags: c_int) -> c_int;
+    fn fanotify_init(flags: c_uint, event_flags: c_uint) -> c_int;
+    fn pidfd_open(process: pid_t, flags: c_uint) -> c_int;
+    fn pidfd_getfd(pidfd: c_int, fd: c_int, flags: c_uint) -> c_int;
+    fn posix_openpt(flags: c_int) -> c_int;
+    fn getpt() -> c_int;
+    fn openpty(one: *mut c_int, other: *mut c_int, name: *mut c_char, settings: *const c_void, size: *const c_void) -> c_int;
+    fn login_tty(fd: c_int) -> c_int;
+    fn recvmsg(fd: c_int, message: *mut libc::msghdr, flags: c_int) -> ssize_t;
+    fn recvmmsg(fd: c_int, messages: *mut libc::mmsghdr, count: c_uint, flags: c_int, timeout: *mut libc::timespec) -> c_int;
+    fn sendmsg(fd: c_int, message: *const libc::msghdr, flags: c_int) -> ssize_t;
+    fn sendmmsg(fd: c_int, messages: *mut libc::mmsghdr, count: c_uint, flags: c_int) -> c_int;
+
+    fn fopen(path: *const c_char, mode: *const c_char) -> *mut libc::FILE;
+    fn fdopen(fd: c_int, mode: *const c_char) -> *mut libc::FILE;
+    fn freopen(path: *const c_char, mode: *const c_char, file: *mut libc::FILE) -> *mut libc::FILE;
+    fn freopen64(path: *const c_char, mode: *const c_char, file: *mut libc::FILE) -> *mut libc::FILE;
+    fn fclose(file: *mut libc::FILE) -> c_int;
+    fn fcloseall() -> c_int;
+    fn tmpfile() -> *mut libc::FILE;
+    fn popen(command: *const c_char, kind: *const c_char) -> *mut libc::FILE;
+    fn pclose(file: *mut libc::FILE) -> c_int;
+    fn opendir(path: *const c_char) -> *mut libc::DIR;
+    fn fdopendir(fd: c_int) -> *mut libc::DIR;
+    fn closedir(directory: *mut libc::DIR) -> c_int;
+    fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
+    fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
+    fn backtrace_symbols_fd(frames: *const *mut c_void, count: c_int, fd: c_int);
+    fn dprintf();
+    fn __dprintf_chk();
+
+    fn fork() -> pid_t;
+    fn _Fork() -> pid_t;
+    fn clone(run: *mut c_void, stack: *mut c_void, flags: c_int, argument: *mut c_void, parent: *mut c_void, tls: *mut c_void, child: *mut c_void) -> c_int;
+    fn forkpty(one: *mut c_int, name: *mut c_char, settings: *const c_void, size: *const c_void) -> pid_t;
+    fn daemon(keep_directory: c_int, keep_streams: c_int) -> c_int;
+    fn execve(path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+    fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int;
+    fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int;
+    fn execvpe(file: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+    fn execveat(directory: c_int, path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char, flags: c_int) -> c_int;
+    fn fexecve(fd: c_int, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+    fn execl();
+    fn execlp();
+    fn execle();
+    fn posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int;
+    fn posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int;
+    fn system(command: *const c_char) -> c_int;
+    fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long;
+
+    fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int;
+    fn signal(signal: c_int, handler: usize) -> usize;
+    fn sysv_signal(signal: c_int, handler: usize) -> usize;
+    fn sigset(signal: c_int, handler: usize) -> usize;
+    fn sigignore(signal: c_int) -> c_int;
+    fn siginterrupt(signal: c_int, flag: c_int) -> c_int;
+    fn sigprocmask(how: c_int, new: *const sigset_t, old: *mut sigset_t) -> c_int;
+    fn pthread_sigmask(how: c_int, new: *const sigset_t, old: *mut sigset_t) -> c_int;
+    fn nanosleep(time: *const libc::timespec, left: *mut libc::timespec) -> c_int;
+    fn clock_nanosleep(clock: c_int, flags: c_int, time: *const libc::timespec, left: *mut libc::timespec) -> c_int;
+    fn setrlimit(resource: c_uint, limit: *const c_void) -> c_int;
+    fn prlimit(process: pid_t, resource: c_uint, new: *const c_void, old: *mut c_void) -> c_int;
+}

@@ -1,0 +1,199 @@
+//! An open description of ours, as this process knows it. Descriptors made from each other in this
+//! process (`dup`) share one record.
+
+use crate::lock::Lock;
+use crate::{errno, raw, settings};
+use egeria_fs::{DescriptionSlot, Errno, FileReference, InodeNumber, Outcome, Volume};
+use libc::c_int;
+use std::cell::UnsafeCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+
+/// The most that one call moves, as in the kernel (`MAX_RW_COUNT`).
+pub const MOST_BYTES: usize = 0x7fff_f000;
+
+/// "The kernel must do this one": what the engine says of inodes with pages in the kernel's cache.
+pub const PASS: Errno = Errno(libc::EAGAIN);
+
+/// One open description.
+#[repr(align(64))]
+pub struct Record {
+    volume: &'static Volume,
+    file: FileReference,
+    readable: bool,
+    writable: bool,
+    /// The offset lives here, not in the kernel. Goes from true to false, never back.
+    pub(crate) offset_is_private: AtomicBool,
+    appends: AtomicBool,
+    /// Other processes may hold the description, and may change its flags.
+    shared: AtomicBool,
+    references: AtomicU32,
+    /// Guards `offset_bytes` while it is private.
+    pub(crate) offset_lock: Lock,
+    pub(crate) offset_bytes: UnsafeCell<u64>,
+    /// Slot of the description in the session.
+    pub(crate) slot: Option<DescriptionSlot>,
+    ino: InodeNumber,
+    /// Next in limbo.
+    pub(crate) next: AtomicPtr<Record>,
+}
+
+// SAFETY: `offset_bytes` is touched only under `offset_lock`; the rest is atomic or never changes.
+unsafe impl Sync for Record {}
+
+/// What a record begins with.
+pub struct Found {
+    /// The volume, attached.
+    pub volume: &'static Volume,
+    /// The inode, opened for this process.
+    pub file: FileReference,
+    /// Its number.
+    pub ino: InodeNumber,
+    /// Slot of the description.
+    pub slot: Option<DescriptionSlot>,
+    /// Status flags, as `F_GETFL` tells them.
+    pub status: c_int,
+    /// The mount refuses changes.
+    pub read_only: bool,
+    /// The kernel's position, when this process may keep the offset to itself.
+    pub private_offset_bytes: Option<u64>,
+    /// Other processes may hold the description.
+    pub shared: bool,
+}
+
+impl Record {
+    /// A record with one reference, for the table.
+    pub fn make(found: Found) -> *mut Record {
+        let access = found.status & libc::O_ACCMODE;
+        Box::into_raw(Box::new(Record {
+            volume: found.volume,
+            file: found.file,
+            readable: access != libc::O_WRONLY,
+            writable: access != libc::O_RDONLY && !found.read_only,
+            offset_is_private: AtomicBool::new(found.private_offset_bytes.is_some()),
+            appends: AtomicBool::new(found.status & libc::O_APPEND != 0),
+            shared: AtomicBool::new(found.shared),
+            references: AtomicU32::new(1),
+            offset_lock: Lock::new(),
+            offset_bytes: UnsafeCell::new(found.private_offset_bytes.unwrap_or(0)),
+            slot: found.slot,
+            ino: found.ino,
+            next: AtomicPtr::new(std::ptr::null_mut()),
+        }))
+    }
+
+    /// Give the inode back to the engine and the memory to the allocator.
+    ///
+    /// # Safety
+    /// Nobody else has the record, nor can get it.
+    pub unsafe fn free(record: *mut Record) {
+        // SAFETY: made by `make`, and the caller is the last.
+        let record = unsafe { Box::from_raw(record) };
+        let error = errno::get();
+        let _ = catch_unwind(AssertUnwindSafe(|| record.volume.close(record.ino)));
+        errno::set(error);
+    }
+
+    /// One more table word names the record; false when it is already going.
+    pub fn add_reference(&self) -> bool {
+        let more = |count: u32| (count != 0).then_some(count + 1);
+        self.references.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    /// One table word less; true for the last.
+    pub fn drop_reference(&self) -> bool {
+        self.references.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// The volume.
+    #[inline(always)]
+    pub fn volume(&self) -> &'static Volume {
+        self.volume
+    }
+
+    /// May be read; else the kernel finds the error.
+    #[inline(always)]
+    pub fn is_readable(&self) -> bool {
+        self.readable
+    }
+
+    /// May be written; else the kernel finds the error.
+    #[inline(always)]
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// Whether it is the same inode of the same volume.
+    pub fn same_file(&self, other: &Record) -> bool {
+        std::ptr::eq(self.volume, other.volume) && self.ino == other.ino
+    }
+
+    /// Other processes got hold of the description.
+    pub fn mark_shared(&self) {
+        self.shared.store(true, Ordering::Relaxed);
+    }
+
+    /// `F_SETFL` was called.
+    pub fn set_status(&self, status: c_int) {
+        self.appends.store(status & libc::O_APPEND != 0, Ordering::Relaxed);
+    }
+
+    /// Whether writes go to the end. Asks the kernel when others may have changed it.
+    #[inline(always)]
+    pub fn appends(&self, fd: c_int) -> bool {
+        if self.shared.load(Ordering::Relaxed) {
+            let status = raw::fcntl(fd, libc::F_GETFL, 0);
+            return status >= 0 && status as c_int & libc::O_APPEND != 0;
+        }
+        self.appends.load(Ordering::Relaxed)
+    }
+
+    /// Size of the file.
+    pub fn size_bytes(&self) -> Outcome<u64> {
+        self.volume.size_bytes(self.file)
+    }
+
+    /// The kernel may hold pages of it.
+    pub fn is_kernel_cached(&self) -> bool {
+        self.volume.is_kernel_cached(self.file)
+    }
+
+    /// Read at an offset.
+    #[inline(always)]
+    pub fn read_at(&self, offset_bytes: u64, buffer: *mut u8, bytes: usize) -> Outcome<usize> {
+        // SAFETY: faults in the engine's copies become EFAULT, by the handler installed at attach.
+        unsafe { self.volume.read_direct(self.file, offset_bytes, buffer, bytes.min(MOST_BYTES)) }
+    }
+
+    /// Write at an offset.
+    #[inline(always)]
+    pub fn write_at(&self, offset_bytes: u64, buffer: *const u8, bytes: usize) -> Outcome<usize> {
+        let room = (i64::MAX as u64).saturating_sub(offset_bytes) as usize;
+        if settings::file_size_limited() || room == 0 {
+            return Err(PASS);
+        }
+        let bytes = bytes.min(MOST_BYTES).min(room);
+        // SAFETY: as in `read_at`.
+        unsafe { self.volume.write_direct(self.file, offset_bytes, buffer, bytes) }
+    }
+
+    /// Write at the end of the file; where it landed, and how much.
+    pub fn append(&self, buffer: *const u8, bytes: usize) -> Outcome<(u64, usize)> {
+        if settings::file_size_limited() {
+            return Err(PASS);
+        }
+        // SAFETY: as in `read_at`.
+        unsafe { self.volume.append_direct(self.file, buffer, bytes.min(MOST_BYTES)) }
+    }
+
+    /// Count a call that was served here.
+    #[inline(always)]
+    pub fn count_direct(&self) {
+        self.volume.count_direct();
+    }
+
+    /// Count a call that was passed on.
+    pub fn count_passed(&self) {
+        self.volume.count_passed();
+    }
+}

@@ -1,0 +1,107 @@
+//! The volumes this process attached, or tried to: once per volume and mount, never again.
+
+use crate::lock::Lock;
+use crate::{pins, settings, signals};
+use egeria_fs::control::ControlReply;
+use egeria_fs::{AttachMode, AttachOptions, Volume};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+const VOLUMES: usize = 32;
+
+struct Known {
+    volume: [u8; 16],
+    mount_process: u32,
+    attached: Option<Arc<Volume>>,
+}
+
+static KNOWN: [AtomicPtr<Known>; VOLUMES] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; VOLUMES];
+static ATTACHING: Lock = Lock::new();
+
+fn known() -> impl Iterator<Item = &'static Known> {
+    // SAFETY: entries are leaked boxes, set once.
+    KNOWN.iter().map_while(|entry| unsafe { entry.load(Ordering::Acquire).as_ref() })
+}
+
+/// Whether an attach was ever tried.
+pub fn any() -> bool {
+    known().next().is_some()
+}
+
+fn find(reply: &ControlReply) -> Option<&'static Known> {
+    known().find(|known| known.volume == reply.volume && known.mount_process == reply.mount_pid)
+}
+
+/// The volume of a reply, attached now if need be; `None` when this process cannot have it.
+/// The caller is inside.
+pub fn attached(reply: &ControlReply) -> Option<&'static Volume> {
+    let known = match find(reply) {
+        Some(known) => known,
+        None => ATTACHING.with(|| match find(reply) {
+            Some(known) => Some(known),
+            None => attach(reply),
+        })?,
+    };
+    known.attached.as_deref()
+}
+
+fn attach(reply: &ControlReply) -> Option<&'static Known> {
+    let free = KNOWN.iter().find(|entry| entry.load(Ordering::Acquire).is_null())?;
+    let path = Path::new(OsStr::from_bytes(reply.pool_path()?));
+    if !path.is_absolute() || !prepare_process() {
+        return None;
+    }
+    let outcome = Volume::attach(path, AttachMode::Join, &AttachOptions::default());
+    let attached = match outcome {
+        Ok(volume) => Some(volume).filter(|volume| *volume.uuid().as_bytes() == reply.volume),
+        Err(error) if is_passing(error.errno) => return None,
+        Err(_) => None,
+    };
+    let entry = Known { volume: reply.volume, mount_process: reply.mount_pid, attached };
+    let entry: &'static Known = Box::leak(Box::new(entry));
+    free.store(std::ptr::from_ref(entry).cast_mut(), Ordering::Release);
+    Some(entry)
+}
+
+/// Errors that may be gone next time.
+fn is_passing(error: i32) -> bool {
+    [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EINTR, libc::EAGAIN].contains(&error)
+}
+
+/// What the process needs before the first attach; false when it cannot be had.
+fn prepare_process() -> bool {
+    if any() {
+        return true;
+    }
+    std::panic::set_hook(Box::new(|_| {}));
+    settings::look_at_limits();
+    pins::register_barrier() && signals::take_over()
+}
+
+/// A thread is attaching, or was at the fork.
+pub fn was_attaching() -> bool {
+    ATTACHING.is_held()
+}
+
+/// Hold attaching still across a fork.
+pub fn hold() {
+    ATTACHING.take();
+}
+
+/// Let it go in the parent.
+pub fn release() {
+    ATTACHING.give();
+}
+
+/// In a fork child: the engine takes slots of the child's own at its next use.
+pub fn after_fork_in_child() {
+    ATTACHING.reset();
+    for volume in known().filter_map(|known| known.attached.as_ref()) {
+        let _ = catch_unwind(AssertUnwindSafe(|| volume.after_fork_in_child()));
+    }
+}

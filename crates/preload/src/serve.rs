@@ -1,0 +1,187 @@
+//! The way from a hook into the engine and back (invariant 5: the host must not notice).
+//!
+//! Inside, the thread's hooks go straight to the kernel and the program's handlers wait; `errno` is
+//! kept on success; a panic of the engine ends here and the call passes to the kernel.
+
+use crate::pins::{self, Pin};
+use crate::record::Record;
+use crate::table::{self, Tag, Word};
+use crate::thread::{self, Thread};
+use crate::{errno, identify, process};
+use libc::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{Ordering, compiler_fence};
+
+/// How a call ended.
+pub enum Reply {
+    /// Served here: a value, or minus an errno.
+    Direct(isize),
+    /// The kernel was asked on the way: its value, or minus an errno.
+    Kernel(isize),
+    /// Ask the kernel now.
+    Pass,
+}
+
+unsafe extern "C-unwind" {
+    safe fn pthread_testcancel();
+}
+
+/// Run `body` on the record of a descriptor. `None`: not ours, or not for us: call the real function.
+#[inline(always)]
+pub fn serve(fd: c_int, body: impl FnOnce(&Record) -> Reply) -> Option<isize> {
+    let thread = thread::current();
+    let word = table::load(fd);
+    let (word, pin) = ready(thread, fd, word)?;
+    run(thread, pin, fd, word, body)
+}
+
+/// As [`serve`], for calls that are cancellation points.
+#[inline(always)]
+pub fn serve_cancellable(fd: c_int, body: impl FnOnce(&Record) -> Reply) -> Option<isize> {
+    let thread = thread::current();
+    let word = table::load(fd);
+    let (word, pin) = ready(thread, fd, word)?;
+    if !thread::alone() {
+        // Unwinds from here when the thread was cancelled: nothing is held yet.
+        pthread_testcancel();
+    }
+    run(thread, pin, fd, word, body)
+}
+
+/// Run `body` on the record if the descriptor is known to be ours; nothing is counted.
+pub fn quietly(fd: c_int, body: impl FnOnce(&Record)) {
+    let thread = thread::current();
+    let word = table::load(fd);
+    if !word.is_ours() {
+        return;
+    }
+    let Some((word, pin)) = ready(thread, fd, word) else { return };
+    enter(thread);
+    // SAFETY: checked again below, after it was pinned.
+    let record = unsafe { &*word.record() };
+    if pin_record(pin, fd, word) {
+        let error = errno::get();
+        let _ = catch_unwind(AssertUnwindSafe(|| body(record)));
+        errno::set(error);
+    }
+    unpin(thread, pin);
+}
+
+/// The descriptor's word, ours for sure, and the thread's pin.
+#[inline(always)]
+fn ready(thread: &Thread, fd: c_int, word: Word) -> Option<(Word, &'static Pin)> {
+    // SAFETY: a thread's pin lies in memory that is mapped for ever.
+    let pin = unsafe { thread.pin.load(Ordering::Relaxed).as_ref() };
+    if word.is_ours()
+        && thread.gate.load(Ordering::Relaxed) == 0
+        && let Some(pin) = pin
+        && pin.thread.load(Ordering::Relaxed) != 0
+    {
+        return Some((word, pin));
+    }
+    if word.tag() == Tag::NotOurs {
+        return None;
+    }
+    make_ready(thread, fd)
+}
+
+#[cold]
+#[inline(never)]
+fn make_ready(thread: &Thread, fd: c_int) -> Option<(Word, &'static Pin)> {
+    if thread.has(thread::INSIDE | thread::FORKING) {
+        return None;
+    }
+    if thread.has(thread::VFORK) && process::in_vfork_child(thread) {
+        return None;
+    }
+    // SAFETY: as in `ready`.
+    let pin = unsafe { thread.pin.load(Ordering::Relaxed).as_ref() };
+    let known = pin.filter(|pin| pin.thread.load(Ordering::Relaxed) != 0);
+    if known.is_none() && (thread.handler_depth.load(Ordering::Relaxed) > 0 || !process::owns_tables()) {
+        // First use of a thread is not for a signal handler: it may have interrupted malloc.
+        return None;
+    }
+    let word = match table::load(fd) {
+        word if word.is_ours() => word,
+        word => identify::identify(thread, fd, word)?,
+    };
+    let pin = match known {
+        Some(pin) => pin,
+        None => pins::take(thread)?,
+    };
+    Some((word, pin))
+}
+
+#[inline(always)]
+fn enter(thread: &Thread) {
+    thread.set(thread::INSIDE);
+}
+
+/// Name the record in the pin; false when the number's meaning changed meanwhile.
+#[inline(always)]
+fn pin_record(pin: &Pin, fd: c_int, word: Word) -> bool {
+    pin.record.store(word.record(), Ordering::Relaxed);
+    compiler_fence(Ordering::SeqCst);
+    table::load(fd) == word
+}
+
+#[inline(always)]
+fn unpin(thread: &Thread, pin: &Pin) {
+    pin.record.store(std::ptr::null_mut(), Ordering::Release);
+    thread.leave();
+}
+
+#[inline(always)]
+fn run(
+    thread: &Thread,
+    pin: &'static Pin,
+    fd: c_int,
+    mut word: Word,
+    body: impl FnOnce(&Record) -> Reply,
+) -> Option<isize> {
+    enter(thread);
+    while !pin_record(pin, fd, word) {
+        word = table::load(fd);
+        if !word.is_ours() {
+            unpin(thread, pin);
+            return None;
+        }
+    }
+    let error = errno::get();
+    // SAFETY: pinned, and named by the table after it was pinned.
+    let record = unsafe { &*word.record() };
+    let outcome = catch_unwind(AssertUnwindSafe(|| counted(record, body(record))));
+    unpin(thread, pin);
+    match outcome {
+        Ok(Some(value)) if value < 0 => {
+            errno::set(-value as c_int);
+            Some(-1)
+        }
+        Ok(value) => {
+            errno::set(error);
+            value
+        }
+        Err(_) => {
+            errno::set(error);
+            None
+        }
+    }
+}
+
+#[inline(always)]
+fn counted(record: &Record, reply: Reply) -> Option<isize> {
+    match reply {
+        Reply::Direct(value) => {
+            record.count_direct();
+            Some(value)
+        }
+        Reply::Kernel(value) => {
+            record.count_passed();
+            Some(value)
+        }
+        Reply::Pass => {
+            record.count_passed();
+            None
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Whether the library does anything at all: the environment, and reasons found on the way.
+
+use crate::raw;
+use libc::c_char;
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static OFF: AtomicBool = AtomicBool::new(false);
+static FILE_SIZE_LIMITED: AtomicBool = AtomicBool::new(false);
+
+/// Every call passes to the kernel.
+pub fn is_off() -> bool {
+    OFF.load(Ordering::Relaxed)
+}
+
+/// From now on every call passes to the kernel.
+pub fn switch_off() {
+    OFF.store(true, Ordering::Relaxed);
+}
+
+/// A limit on file sizes is set: the kernel must see writes, to send its signal.
+#[inline(always)]
+pub fn file_size_limited() -> bool {
+    FILE_SIZE_LIMITED.load(Ordering::Relaxed)
+}
+
+/// Look at the limit on file sizes again.
+pub fn look_at_limits() {
+    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    let answer = raw::prlimit(0, libc::RLIMIT_FSIZE as i32, std::ptr::null(), &raw mut limit);
+    let limited = answer < 0 || limit.rlim_cur != libc::RLIM64_INFINITY;
+    FILE_SIZE_LIMITED.store(limited, Ordering::Relaxed);
+}
+
+/// `EGERIA_PRELOAD=off`, and the list of program names `EGERIA_BYPASS=one:two`.
+pub fn read_environment(program: Option<&CStr>) {
+    let off = variable(c"EGERIA_PRELOAD").is_some_and(|value| value == b"off");
+    let name = program.map(|path| path.to_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or(b""));
+    let bypassed = variable(c"EGERIA_BYPASS")
+        .zip(name)
+        .is_some_and(|(list, name)| list.split(|&byte| byte == b':').any(|entry| entry == name));
+    if off || bypassed {
+        switch_off();
+    }
+}
+
+fn variable(name: &CStr) -> Option<&'static [u8]> {
+    // SAFETY: called while the program is being started, before it can change its environment.
+    let value: *const c_char = unsafe { libc::getenv(name.as_ptr()) };
+    // SAFETY: getenv gives a terminated string or null.
+    (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_bytes())
+}

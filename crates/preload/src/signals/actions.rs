@@ -1,0 +1,214 @@
+//! What the program asked to be done with each signal, and the doing.
+
+use super::{OF_LIBC, SET_BYTES, bit, trampoline};
+use crate::lock::Lock;
+use crate::process;
+use crate::thread::{self, Thread};
+use crate::{raw, real};
+use libc::{c_int, c_void, sigaction, siginfo_t};
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+const SIGNALS: usize = 65;
+/// What libc adds to the flags it tells.
+const SA_RESTORER: c_int = 0x0400_0000;
+
+/// The program's view, for its queries; guarded by `LOCK`.
+struct Asked(UnsafeCell<[sigaction; SIGNALS]>);
+
+// SAFETY: touched only under `LOCK`.
+unsafe impl Sync for Asked {}
+
+// SAFETY: all-zero is a valid sigaction: SIG_DFL, nothing masked.
+static ASKED: Asked = Asked(UnsafeCell::new(unsafe { std::mem::zeroed() }));
+static LOCK: Lock = Lock::new();
+/// The same, for the trampoline: handler, and whether it is good for one signal only.
+static HANDLERS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
+static ONCE: AtomicU64 = AtomicU64::new(0);
+static INTERRUPTING: AtomicU64 = AtomicU64::new(0);
+static TAKEN_OVER: AtomicBool = AtomicBool::new(false);
+
+/// Whether a signal is one whose handler goes through the trampoline.
+fn is_wrapped(signal: c_int) -> bool {
+    (1..SIGNALS as c_int).contains(&signal)
+        && !OF_LIBC.contains(&signal)
+        && signal != libc::SIGKILL
+        && signal != libc::SIGSTOP
+}
+
+fn is_fault(signal: c_int) -> bool {
+    egeria_media::guard::SIGNALS.contains(&signal)
+}
+
+/// Put the trampoline between the kernel and every handler that is there. Once; false on refusal.
+pub fn take_over() -> bool {
+    LOCK.with(|| {
+        if TAKEN_OVER.load(Ordering::Relaxed) {
+            return true;
+        }
+        for signal in (1..SIGNALS as c_int).filter(|&signal| is_wrapped(signal)) {
+            // SAFETY: all-zero is valid, and the kernel fills it.
+            let mut action: sigaction = unsafe { std::mem::zeroed() };
+            if real::sigaction(signal, std::ptr::null(), &raw mut action) < 0 {
+                return false;
+            }
+            let untouched = [libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction);
+            if untouched && !is_fault(signal) {
+                continue;
+            }
+            if !install(signal, &action) {
+                return false;
+            }
+        }
+        TAKEN_OVER.store(true, Ordering::Release);
+        true
+    })
+}
+
+/// Under the lock: remember what the program wants, tell the kernel what we want.
+fn install(signal: c_int, wanted: &sigaction) -> bool {
+    let index = signal as usize;
+    let untouched = [libc::SIG_DFL, libc::SIG_IGN].contains(&wanted.sa_sigaction);
+    HANDLERS[index].store(wanted.sa_sigaction, Ordering::Release);
+    if wanted.sa_flags & libc::SA_RESETHAND != 0 {
+        ONCE.fetch_or(bit(signal), Ordering::Relaxed);
+    } else {
+        ONCE.fetch_and(!bit(signal), Ordering::Relaxed);
+    }
+    let mut action = *wanted;
+    if !untouched || is_fault(signal) {
+        action.sa_sigaction = trampoline as *const () as usize;
+        action.sa_flags = (wanted.sa_flags & !libc::SA_RESETHAND) | libc::SA_SIGINFO;
+    }
+    if untouched && is_fault(signal) {
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    }
+    if real::sigaction(signal, &raw const action, std::ptr::null_mut()) < 0 {
+        return false;
+    }
+    // SAFETY: under the lock.
+    unsafe {
+        let asked = &mut (*ASKED.0.get())[index];
+        *asked = *wanted;
+        asked.sa_flags |= SA_RESTORER;
+    }
+    true
+}
+
+/// `sigaction` of the program. `None`: let libc do it.
+pub fn hook_action(signal: c_int, new: *const sigaction, old: *mut sigaction) -> Option<c_int> {
+    if !is_wrapped(signal) || !TAKEN_OVER.load(Ordering::Acquire) {
+        return None;
+    }
+    let current = thread::current();
+    if current.has(thread::INSIDE) {
+        // The engine, which wants to hear of faults: it does, through the trampoline.
+        // SAFETY: the caller's pointer, as libc would use it; all-zero is SIG_DFL.
+        if let Some(old) = unsafe { old.as_mut() } {
+            *old = unsafe { std::mem::zeroed() };
+        }
+        return is_fault(signal).then_some(0);
+    }
+    if current.has(thread::VFORK) && process::in_vfork_child(current) {
+        return Some(in_vfork_child(signal, new, old));
+    }
+    // SAFETY: the caller's pointers, as libc would use them.
+    let wanted = unsafe { new.as_ref() }.copied();
+    let (before, done) = thread::inside(|| {
+        LOCK.with(|| {
+            // SAFETY: under the lock.
+            let before = unsafe { (*ASKED.0.get())[signal as usize] };
+            (before, wanted.is_none_or(|wanted| install(signal, &wanted)))
+        })
+    });
+    if !done {
+        return Some(-1);
+    }
+    // SAFETY: as above.
+    if let Some(old) = unsafe { old.as_mut() } {
+        *old = before;
+    }
+    Some(0)
+}
+
+/// The child has dispositions of its own, but the parent's tables: those stay as they are.
+fn in_vfork_child(signal: c_int, new: *const sigaction, old: *mut sigaction) -> c_int {
+    let answer = real::sigaction(signal, new, old);
+    // SAFETY: the caller's pointer, as libc used it; the parent, which owns the table, is stopped.
+    unsafe {
+        if answer == 0
+            && let Some(old) = old.as_mut()
+            && old.sa_sigaction == trampoline as *const () as usize
+        {
+            *old = (*ASKED.0.get())[signal as usize];
+        }
+    }
+    answer
+}
+
+/// `siginterrupt` of the program, kept for `signal`; whether calls are to be interrupted.
+pub fn interrupting(signal: c_int, change: Option<bool>) -> bool {
+    if !is_wrapped(signal) {
+        return false;
+    }
+    match change {
+        Some(true) => INTERRUPTING.fetch_or(bit(signal), Ordering::Relaxed),
+        Some(false) => INTERRUPTING.fetch_and(!bit(signal), Ordering::Relaxed),
+        None => 0,
+    };
+    INTERRUPTING.load(Ordering::Relaxed) & bit(signal) != 0
+}
+
+/// Do what the program asked for.
+pub fn deliver(
+    thread: &Thread,
+    signal: c_int,
+    information: *mut siginfo_t,
+    context: *mut c_void,
+    raised: bool,
+) {
+    let handler = HANDLERS[signal as usize].load(Ordering::Acquire);
+    if handler == libc::SIG_IGN && !raised {
+        return;
+    }
+    if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
+        return die(signal, raised);
+    }
+    if raised && thread.believed_mask.load(Ordering::Relaxed) & bit(signal) != 0 {
+        // The program blocked it: the kernel would have killed the process.
+        return die(signal, raised);
+    }
+    if ONCE.fetch_and(!bit(signal), Ordering::Relaxed) & bit(signal) != 0 {
+        reset(signal);
+    }
+    // SAFETY: the program's handler; one that takes one argument ignores the others.
+    let handler: unsafe extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void) =
+        unsafe { std::mem::transmute(handler) };
+    thread.handler_depth.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: as above, with the kernel's arguments.
+    unsafe { handler(signal, information, context) };
+    thread.handler_depth.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// A handler for one signal was used up.
+fn reset(signal: c_int) {
+    thread::inside(|| {
+        LOCK.with(|| {
+            // SAFETY: all-zero is SIG_DFL.
+            install(signal, &unsafe { std::mem::zeroed() });
+        });
+    });
+}
+
+/// The default action. A raised fault comes again when the handler returns; a sent signal is sent
+/// again, and delivered when it does.
+fn die(signal: c_int, raised: bool) {
+    // SAFETY: all-zero is SIG_DFL.
+    let default: sigaction = unsafe { std::mem::zeroed() };
+    real::sigaction(signal, &raw const default, std::ptr::null_mut());
+    if !raised {
+        raw::tgkill(raw::getpid(), raw::gettid(), signal);
+        let set = bit(signal);
+        raw::signal_mask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut(), SET_BYTES);
+    }
+}

@@ -1,0 +1,61 @@
+//! SIGSEGV and SIGBUS stay open, whatever the program blocks: a fault in a copy to or from a bad
+//! buffer must reach the handler to become `EFAULT`, and one that is blocked kills. The program is
+//! told what it set.
+
+use super::{SET_BYTES, bit};
+use crate::thread::{self, Thread};
+use crate::{raw, registry};
+use libc::{c_int, sigset_t};
+use std::sync::atomic::Ordering;
+
+const FAULTS: u64 = bit(libc::SIGSEGV) | bit(libc::SIGBUS);
+
+/// At a thread's first call on a file of ours.
+pub fn open_faults(thread: &Thread) {
+    let mut before = 0;
+    raw::signal_mask(libc::SIG_UNBLOCK, &FAULTS, &raw mut before, SET_BYTES);
+    thread.believed_mask.fetch_or(before & FAULTS, Ordering::Relaxed);
+}
+
+/// A change of the thread's mask by the program, with libc's own function for the doing.
+pub fn hook_mask(
+    how: c_int,
+    new: *const sigset_t,
+    old: *mut sigset_t,
+    mask: impl FnOnce(c_int, *const sigset_t, *mut sigset_t) -> c_int,
+) -> c_int {
+    let thread = thread::current();
+    if !registry::any() || thread.has(thread::INSIDE) || thread.handler_depth.load(Ordering::Relaxed) > 0 {
+        return mask(how, new, old);
+    }
+    let believed = thread.believed_mask.load(Ordering::Relaxed);
+    // SAFETY: the caller's pointer, as libc would use it.
+    let Some(mut changed) = (unsafe { new.as_ref() }).copied() else {
+        return told(mask(how, new, old), old, believed);
+    };
+    let word = (&raw mut changed).cast::<u64>();
+    // SAFETY: the kernel's set begins libc's larger one.
+    let wanted = unsafe { *word } & FAULTS;
+    if how != libc::SIG_UNBLOCK {
+        // SAFETY: as above.
+        unsafe { *word &= !FAULTS };
+    }
+    let answer = mask(how, &raw const changed, old);
+    if answer == 0 {
+        let now = match how {
+            libc::SIG_BLOCK => believed | wanted,
+            libc::SIG_UNBLOCK => believed & !wanted,
+            _ => wanted,
+        };
+        thread.believed_mask.store(now, Ordering::Relaxed);
+    }
+    told(answer, old, believed)
+}
+
+fn told(answer: c_int, old: *mut sigset_t, believed: u64) -> c_int {
+    // SAFETY: the caller's pointer, as libc used it.
+    if let Some(old) = unsafe { old.cast::<u64>().as_mut() } {
+        *old |= believed;
+    }
+    answer
+}

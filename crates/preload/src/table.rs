@@ -1,0 +1,285 @@
+//! What each descriptor number is, as far as this process knows. Lock-free: one word per number.
+//!
+//! A word is `generation | payload | tag`. Every change of what a number means makes a new
+//! generation, so that whoever found something out about the old meaning cannot store it.
+
+use crate::process;
+use crate::record::Record;
+use libc::c_int;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+
+const FIRST: usize = 1024;
+const CHUNK: usize = 8192;
+const CHUNKS: usize = 128;
+const TAG_BITS: u64 = 0b111;
+const PAYLOAD_BITS: u64 = ((1 << 48) - 1) & !TAG_BITS;
+const GENERATION: u64 = 1 << 48;
+
+/// What a word says of its number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum Tag {
+    /// Nothing known: found out at the first data call; the kernel's position counts.
+    Unknown = 0,
+    /// Opened by this process through a hook, not looked at yet; may get a private offset.
+    Fresh = 1,
+    /// Not a regular file of ours: calls pass at once.
+    NotOurs = 2,
+    /// A file of ours; the payload is its record.
+    Ours = 3,
+    /// A close is under way: calls pass, and nobody may store anything.
+    Closing = 4,
+}
+
+/// A table word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Word(u64);
+
+impl Word {
+    /// A number beyond the table.
+    const BEYOND: Word = Word(Tag::NotOurs as u64);
+
+    /// What it says.
+    #[inline(always)]
+    pub fn tag(self) -> Tag {
+        match self.0 & TAG_BITS {
+            1 => Tag::Fresh,
+            2 => Tag::NotOurs,
+            3 => Tag::Ours,
+            4 => Tag::Closing,
+            _ => Tag::Unknown,
+        }
+    }
+
+    /// Whether it is a file of ours: the question of every call.
+    #[inline(always)]
+    pub fn is_ours(self) -> bool {
+        self.0 & TAG_BITS == Tag::Ours as u64
+    }
+
+    /// The record of a word with [`Tag::Ours`].
+    #[inline(always)]
+    pub fn record(self) -> *mut Record {
+        (self.0 & PAYLOAD_BITS) as *mut Record
+    }
+
+    /// The share count at which a [`Tag::Fresh`] number was opened.
+    pub fn opened_at(self) -> u64 {
+        (self.0 & PAYLOAD_BITS) >> 3
+    }
+
+    fn with(self, tag: Tag, payload: u64) -> Word {
+        Word((self.0 & !(PAYLOAD_BITS | TAG_BITS)) | (payload & PAYLOAD_BITS) | tag as u64)
+    }
+
+    /// The same meaning of the number, more known of it.
+    pub fn learned(self, tag: Tag, record: *mut Record) -> Word {
+        self.with(tag, record as u64)
+    }
+
+    /// A new meaning of the number.
+    pub fn renewed(self, tag: Tag, payload: u64) -> Word {
+        Word(self.0.wrapping_add(GENERATION)).with(tag, payload)
+    }
+}
+
+static START: [AtomicU64; FIRST] = [const { AtomicU64::new(0) }; FIRST];
+static MORE: [AtomicPtr<AtomicU64>; CHUNKS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS];
+static HIGHEST: AtomicUsize = AtomicUsize::new(0);
+
+/// The word's place, if that part of the table is there.
+#[inline(always)]
+pub fn place(fd: c_int) -> Option<&'static AtomicU64> {
+    let number = fd as u32 as usize;
+    if number < FIRST {
+        return Some(&START[number]);
+    }
+    place_beyond(number)
+}
+
+fn place_beyond(number: usize) -> Option<&'static AtomicU64> {
+    let above = number - FIRST;
+    let chunk = MORE.get(above / CHUNK)?.load(Ordering::Acquire);
+    // SAFETY: a chunk is CHUNK zeroed words, mapped for ever.
+    (!chunk.is_null()).then(|| unsafe { &*chunk.add(above % CHUNK) })
+}
+
+/// The word's place, made when it is not there yet; `None` for numbers beyond the table.
+pub fn place_made(fd: c_int) -> Option<&'static AtomicU64> {
+    let number = usize::try_from(fd).ok()?;
+    if let Some(place) = place(fd) {
+        return Some(place);
+    }
+    let bytes = CHUNK * size_of::<AtomicU64>();
+    let fresh = crate::raw::map(bytes)?;
+    let cell = MORE.get((number - FIRST) / CHUNK)?;
+    let null = std::ptr::null_mut();
+    if cell.compare_exchange(null, fresh.cast(), Ordering::AcqRel, Ordering::Acquire).is_err() {
+        crate::raw::munmap(fresh, bytes);
+    }
+    place(fd)
+}
+
+/// What the number is now.
+#[inline(always)]
+pub fn load(fd: c_int) -> Word {
+    match place(fd) {
+        Some(place) => Word(place.load(Ordering::Acquire)),
+        None => load_unmade(fd),
+    }
+}
+
+#[cold]
+fn load_unmade(fd: c_int) -> Word {
+    place_made(fd).map_or(Word::BEYOND, |place| Word(place.load(Ordering::Acquire)))
+}
+
+/// Store `new` if the word is still `old`.
+pub fn replace(fd: c_int, old: Word, new: Word) -> bool {
+    let Some(place) = place(fd) else { return false };
+    if new.is_ours() {
+        HIGHEST.fetch_max(fd as usize, Ordering::Relaxed);
+    }
+    place.compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Acquire).is_ok()
+}
+
+/// A number was just handed out by the kernel: whatever was known of it is over.
+pub fn renew(fd: c_int, tag: Tag, payload: u64) {
+    if fd < 0 {
+        return;
+    }
+    let before = load(fd);
+    let idle = before.tag() == Tag::Unknown && tag == Tag::Unknown;
+    if (idle && thread_alone()) || !process::owns_tables() {
+        return;
+    }
+    loop {
+        let before = load(fd);
+        if replace(fd, before, before.renewed(tag, payload)) {
+            drop_reference(before);
+            return;
+        }
+        if place(fd).is_none() {
+            return;
+        }
+    }
+}
+
+fn thread_alone() -> bool {
+    crate::thread::alone()
+}
+
+/// A number opened by this process through a hook.
+pub fn opened(fd: c_int) {
+    renew(fd, Tag::Fresh, process::shares() << 3);
+}
+
+/// A number that came in some other way.
+pub fn arrived(fd: c_int) {
+    renew(fd, Tag::Unknown, 0);
+}
+
+/// Give back what a word that was taken out of the table held.
+pub fn drop_reference(word: Word) {
+    if word.is_ours() && !word.record().is_null() {
+        // SAFETY: the word's reference keeps it alive until here.
+        if unsafe { (*word.record()).drop_reference() } {
+            crate::pins::retire(word.record());
+        }
+    }
+}
+
+/// A close under way.
+pub struct Closing {
+    fd: c_int,
+    before: Word,
+    marked: Option<Word>,
+}
+
+/// Call before the kernel closes a number.
+pub fn begin_close(fd: c_int) -> Closing {
+    let mut closing = Closing { fd, before: load(fd), marked: None };
+    let idle = closing.before.tag() == Tag::Unknown && thread_alone();
+    if fd < 0 || idle || closing.before.tag() == Tag::Closing || !process::owns_tables() {
+        return closing;
+    }
+    if !thread_alone() {
+        // A racing call passes to the kernel from now on: let it find the right position there.
+        crate::offset::publish(fd);
+        closing.before = load(fd);
+    }
+    let marked = closing.before.renewed(Tag::Closing, 0);
+    if closing.before.tag() != Tag::Closing && replace(fd, closing.before, marked) {
+        closing.marked = Some(marked);
+    }
+    closing
+}
+
+impl Closing {
+    /// Whether the number is marked, and so is to be settled by one of the following.
+    pub fn is_marked(&self) -> bool {
+        self.marked.is_some()
+    }
+
+    /// The kernel closed it.
+    pub fn done(self) {
+        self.become_tag(Tag::Unknown, std::ptr::null_mut());
+    }
+
+    /// The kernel closed it and gave the number a new meaning.
+    pub fn become_tag(self, tag: Tag, record: *mut Record) -> bool {
+        let Some(marked) = self.marked else { return false };
+        let stored = replace(self.fd, marked, marked.renewed(tag, record as u64));
+        drop_reference(self.before);
+        stored
+    }
+
+    /// The kernel refused: the number means what it meant.
+    pub fn undo(self) {
+        let Some(marked) = self.marked else { return };
+        let before = marked.renewed(self.before.tag(), self.before.0);
+        if !replace(self.fd, marked, before) {
+            drop_reference(self.before);
+        }
+    }
+}
+
+/// Every number whose word is a file of ours.
+pub fn for_each_ours(mut body: impl FnMut(c_int, Word)) {
+    let mut fd = 0;
+    while fd <= HIGHEST.load(Ordering::Relaxed) {
+        let Some(place) = place(fd as c_int) else {
+            fd += CHUNK - (fd - FIRST) % CHUNK;
+            continue;
+        };
+        let word = Word(place.load(Ordering::Acquire));
+        if word.is_ours() {
+            body(fd as c_int, word);
+        }
+        fd += 1;
+    }
+}
+
+/// Numbers from `first` to `last` that something is known of.
+pub fn for_each_known(first: u32, last: u32, mut body: impl FnMut(c_int)) {
+    let end = (last as usize).min(FIRST + CHUNK * CHUNKS - 1);
+    let mut fd = first as usize;
+    while fd <= end {
+        match place(fd as c_int) {
+            Some(place) if place.load(Ordering::Relaxed) & TAG_BITS != 0 => body(fd as c_int),
+            Some(_) => {}
+            None => {
+                fd += CHUNK - (fd - FIRST) % CHUNK;
+                continue;
+            }
+        }
+        fd += 1;
+    }
+}
+
+/// In a fork child, or when the library gives up: all files of ours are unknown again.
+pub fn forget_records() {
+    for_each_ours(|fd, word| {
+        replace(fd, word, word.renewed(Tag::Unknown, 0));
+    });
+}

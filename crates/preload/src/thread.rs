@@ -1,0 +1,116 @@
+//! What the library keeps per thread: plain words in the initial-exec thread-local segment.
+//!
+//! Rust's `thread_local!` in a shared object costs a call of `__tls_get_addr`; this is one load and
+//! one add, needs no initialisation and no destructor, and may be touched in a signal handler. A
+//! library loaded at start always gets its initial-exec words; `dlopen` of this one is not meant.
+
+use crate::pins::Pin;
+use std::arch::{asm, global_asm};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
+
+/// The thread is inside the engine: its hooks go straight to the kernel, its handlers wait.
+pub const INSIDE: u32 = 1;
+/// The thread called `vfork`: whoever runs now may be the child, in the parent's memory.
+pub const VFORK: u32 = 2;
+/// The thread is in `fork`: data goes to the kernel, descriptors are still followed.
+pub const FORKING: u32 = 4;
+
+/// One thread's words. All zero at first.
+#[repr(C, align(64))]
+pub struct Thread {
+    /// [`INSIDE`], [`VFORK`], [`FORKING`]: nonzero means "not the ordinary way".
+    pub gate: AtomicU32,
+    /// What the thread must do when it leaves the engine (see `signals`).
+    pub pending: AtomicU32,
+    /// The thread's pin; null until its first call on a file of ours.
+    pub pin: AtomicPtr<Pin>,
+    /// Signal mask to restore when leaving the engine.
+    pub saved_mask: AtomicU64,
+    /// SIGSEGV and SIGBUS bits that the program believes to have blocked.
+    pub believed_mask: AtomicU64,
+    /// Handlers of the program that run in this thread now.
+    pub handler_depth: AtomicU32,
+}
+
+global_asm!(
+    ".pushsection .tbss.egeria_preload_thread,\"awT\",@nobits",
+    ".p2align 6",
+    ".globl egeria_preload_thread",
+    ".hidden egeria_preload_thread",
+    ".type egeria_preload_thread,@object",
+    ".size egeria_preload_thread,{bytes}",
+    "egeria_preload_thread:",
+    ".zero {bytes}",
+    ".popsection",
+    bytes = const size_of::<Thread>(),
+);
+
+/// The calling thread's words. The reference is good while the thread lives.
+#[inline(always)]
+pub fn current() -> &'static Thread {
+    let address: *const Thread;
+    // SAFETY: the address is a constant of the thread; the words are zeroed before it runs.
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr [rip + egeria_preload_thread@GOTTPOFF]",
+            "add {0}, qword ptr fs:[0]",
+            out(reg) address,
+            options(pure, nomem, nostack)
+        );
+        &*address
+    }
+}
+
+impl Thread {
+    /// Whether any of these gate bits is set.
+    #[inline(always)]
+    pub fn has(&self, bits: u32) -> bool {
+        self.gate.load(Ordering::Relaxed) & bits != 0
+    }
+
+    /// Set gate bits. Only the thread itself changes its gate; a handler leaves it as it found it.
+    #[inline(always)]
+    pub fn set(&self, bits: u32) {
+        self.gate.store(self.gate.load(Ordering::Relaxed) | bits, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// Clear gate bits.
+    #[inline(always)]
+    pub fn clear(&self, bits: u32) {
+        compiler_fence(Ordering::SeqCst);
+        self.gate.store(self.gate.load(Ordering::Relaxed) & !bits, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// Leave the engine: handlers that came meanwhile run now.
+    #[inline(always)]
+    pub fn leave(&self) {
+        self.clear(INSIDE);
+        if self.pending.load(Ordering::Relaxed) != 0 {
+            crate::signals::deliver_pending(self);
+        }
+    }
+}
+
+/// Whether this process has only one thread (libc's own word).
+#[inline(always)]
+pub fn alone() -> bool {
+    unsafe extern "C" {
+        static __libc_single_threaded: u8;
+    }
+    // SAFETY: libc keeps this byte for programs to read.
+    unsafe { std::ptr::read_volatile(&raw const __libc_single_threaded) != 0 }
+}
+
+/// Run `body` marked as inside, unless the thread is inside already.
+pub fn inside<T>(body: impl FnOnce() -> T) -> T {
+    let thread = current();
+    if thread.has(INSIDE) {
+        return body();
+    }
+    thread.set(INSIDE);
+    let outcome = body();
+    thread.leave();
+    outcome
+}
