@@ -18,7 +18,7 @@ use crate::scratch::{ScratchVolume, check_room, memory_directory};
 /// Size of each pool.
 const POOL_BYTES: u64 = 2 << 30;
 /// Room the programs' files need in all, pools and peers.
-const ROOM_BYTES: u64 = 3 << 30;
+const ROOM_BYTES: u64 = 4 << 30;
 /// All programs together may take this long; what has not run by then is reported as failed.
 const BUDGET: Duration = Duration::from_secs(600);
 
