@@ -8,6 +8,7 @@ mod machine_choice;
 mod mounts;
 mod output;
 mod paths;
+mod placement;
 mod preload;
 mod progress;
 mod scratch;

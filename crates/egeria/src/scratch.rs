@@ -12,6 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::mount::UnmountFlags;
 
 use crate::failure::{Failure, Outcome};
+use crate::placement;
 
 /// Where scratch pools are made: DRAM.
 const MEMORY: &str = "/dev/shm";
@@ -19,7 +20,7 @@ const MEMORY: &str = "/dev/shm";
 /// Names of scratch directories and mount points begin with this.
 const PREFIX: &str = "egeria-run-";
 
-/// Held locked while the scratch volume is in use.
+/// Held locked while the scratch volume is in use; holds the volume's UUID.
 const LOCK: &str = "lock";
 
 /// Says where the scratch volume is mounted.
@@ -29,7 +30,7 @@ const MOUNT: &str = "mount";
 pub struct Scratch {
     directory: PathBuf,
     first_pool: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 impl Scratch {
@@ -54,14 +55,19 @@ impl Scratch {
         let scratch = Scratch {
             first_pool: pools[0].path.clone(),
             directory,
-            _lock: lock,
+            lock,
         };
         let root = Some((
             rustix::process::getuid().as_raw(),
             rustix::process::getgid().as_raw(),
             root_mode,
         ));
-        create_volume(&pools, &CreateOptions { force: false, root })?;
+        let options = CreateOptions { force: false, root };
+        let volume = create_volume(&pools, &options)?;
+        if !machine.is_emulated() {
+            placement::prefer_nodes(&pools);
+        }
+        let _ = (&scratch.lock).write_all(volume.simple().to_string().as_bytes());
         Ok(scratch)
     }
 
@@ -80,7 +86,21 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        remove_session(&self.directory);
         let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Removes the session of a scratch volume, should one be left: whoever still uses the volume lost its
+/// mount, or the process that would have removed it was killed.
+fn remove_session(directory: &Path) {
+    let volume = fs::read_to_string(directory.join(LOCK)).unwrap_or_default();
+    let is_volume = volume.len() == 32 && volume.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let prefix = format!("egeria-{volume}-");
+    for entry in fs::read_dir(MEMORY).into_iter().flatten().flatten() {
+        if is_volume && entry.file_name().to_string_lossy().starts_with(&prefix) {
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }
 
@@ -167,6 +187,7 @@ fn sweep_one(directory: &Path) -> Option<()> {
             let _ = fs::remove_dir(mount);
         }
     }
+    remove_session(directory);
     fs::remove_dir_all(directory).ok()
 }
 

@@ -95,7 +95,7 @@ impl Signals {
         Ok(())
     }
 
-    /// From now on signals call this.
+    /// From now on signals call this, and are remembered.
     pub fn call(&self, action: impl FnMut(i32) + Send + 'static) {
         *self.state.lock() = Duty::Call(Box::new(action));
     }
@@ -113,15 +113,20 @@ impl State {
 
     fn arrived(&self, signal: i32, code: i32) {
         match &mut *self.lock() {
-            Duty::Note => {
-                let _ = self
-                    .first
-                    .compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire);
-                self.stop.store(true, Ordering::Release);
-            }
+            Duty::Note => self.note(signal),
             Duty::Forward(child) => forward(signal, code, *child),
-            Duty::Call(action) => action(signal),
+            Duty::Call(action) => {
+                self.note(signal);
+                action(signal);
+            }
         }
+    }
+
+    fn note(&self, signal: i32) {
+        let _ = self
+            .first
+            .compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire);
+        self.stop.store(true, Ordering::Release);
     }
 }
 

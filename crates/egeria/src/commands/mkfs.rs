@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::failure::Outcome;
 use crate::output::{self, Format};
 use crate::signals::Signals;
-use crate::{paths, progress, sizes};
+use crate::{paths, placement, progress, sizes};
 
 /// Arguments of `egeria mkfs`.
 #[derive(Args, Debug)]
@@ -72,6 +72,7 @@ pub fn run(arguments: Arguments, format: Format) -> Outcome {
     let made = progress::spinning("making the volume", || create_volume(&pools, &options));
     signals.forget();
     let volume = made.inspect_err(|_| remove_files(&new))?;
+    placement::prefer_nodes(&pools);
     let document = document_of(volume, &pools);
     format.print(&document, human)
 }

@@ -7,7 +7,6 @@
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::Arc;
 
 use clap::Args;
 use egeria_fs::{AttachMode, Volume};
@@ -154,15 +153,17 @@ fn serve(arguments: &Arguments, format: Format) -> Outcome {
         ..MountOptions::default()
     };
     let document = document_of(arguments, &volume, label);
-    let mut said = Ok(());
     unmount_on_signal(&signals, arguments.directory.clone());
-    egeria_mount::serve(volume.clone(), &arguments.directory, &options, || {
-        said = announce(arguments, &document, format);
-        if signals.check().is_err() || said.is_err() {
+    let mut said = Ok(());
+    egeria_mount::serve(volume, &arguments.directory, &options, || {
+        // A signal before this found nothing to unmount.
+        said = signals
+            .check()
+            .and_then(|()| announce(arguments, &document, format));
+        if said.is_err() {
             scratch::detach(&arguments.directory);
         }
     })?;
-    Arc::try_unwrap(volume).map(drop).unwrap_or_default();
     said
 }
 
@@ -175,8 +176,8 @@ fn unmount_on_signal(signals: &Signals, directory: PathBuf) {
             ));
             scratch::detach(&directory);
         }
+        Err(MountError::NotMounted(_)) | Ok(()) => {}
         Err(other) => output::complain(&other.to_string()),
-        Ok(()) => {}
     });
 }
 

@@ -11,13 +11,13 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use egeria_fs::{AttachMode, Volume};
 use egeria_machine::Machine;
-use egeria_mount::{MountError, MountHandle, MountOptions};
+use egeria_mount::{MountHandle, MountOptions};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::failure::{Failure, Outcome, reason};
 use crate::machine_choice::{Allocation, MachineArguments, MachineLabel, attach_options};
 use crate::output::{self, Format};
-use crate::scratch::{self, MountPoint, Scratch};
+use crate::scratch::{MountPoint, Scratch};
 use crate::session;
 use crate::signals::Signals;
 use crate::summary::{self, Calls, Summary};
@@ -214,14 +214,12 @@ impl Drop for Stage {
         let Some(mount) = self.mount.take() else {
             return;
         };
-        if let Err(busy @ MountError::Busy { .. }) = egeria_mount::unmount(self.point.path()) {
+        // Whoever still uses it loses it: its server ends with this process.
+        if let Err(error) = mount.unmount() {
             output::complain(&format!(
-                "{busy}; the command has ended, so the mount is taken away"
+                "{error}; the command has ended, so the mount is taken away"
             ));
-            scratch::detach(self.point.path());
-            return;
         }
-        let _ = mount.join();
     }
 }
 
