@@ -18,9 +18,13 @@ Examples:
   egeria machine --machine optane-2s --json
   egeria machine --machine optane-2s --self-test
 
-A machine file is TOML. A node that declares `emulated` is charged the
-bandwidth and latency it says. docs/operations.md describes every key;
-`egeria machine --machine optane-2s --toml` prints an example.")]
+A machine file is TOML: `name`, `distances`, [emulation] with `dilation` and
+`timing`, and [[nodes]] with `id`, `cpus`, `memory_bytes` and [nodes.emulated]:
+`cores`, `dimms`, `read_bytes_s`, `write_bytes_s`, `read_stream_bytes_s`,
+`write_stream_bytes_s`, `read_latency_ns`, `write_latency_ns`,
+`remote_latency_factor`, `remote_read_bandwidth_factor`,
+`remote_write_bandwidth_factor`, `read_curve`, `write_curve`. An example:
+`egeria machine --machine optane-2s --toml`; the meaning: docs/operations.md.")]
 pub struct Arguments {
     #[command(flatten)]
     choice: MachineArguments,
