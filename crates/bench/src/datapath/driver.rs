@@ -20,6 +20,8 @@ use crate::statistics::rotated_order;
 const APPEND_BYTES: u64 = 256 << 20;
 /// Room in the pool beyond the files: logs, blocks on their way, what was freed but lies elsewhere.
 const SPARE_BYTES: u64 = 512 << 20;
+/// Turns each subject has in a round: short ones meet the same disturbances from outside.
+const TURNS: usize = 4;
 /// Place of Egeria among the subjects.
 const EGERIA: usize = 0;
 
@@ -27,7 +29,7 @@ pub(super) fn run(options: &DatapathOptions<'_>) -> Result<DatapathReport> {
     check(options)?;
     let mut bench = Bench::set_up(options)?;
     let cases = plan::cases();
-    let mut rounds = vec![Vec::new(); cases.len()];
+    let mut turns = vec![Vec::new(); cases.len()];
     let total = (options.rounds * cases.len()) as u64;
     for round in 0..options.rounds {
         for (index, case) in cases.iter().enumerate() {
@@ -43,7 +45,9 @@ pub(super) fn run(options: &DatapathOptions<'_>) -> Result<DatapathReport> {
                 total,
                 what: &what,
             });
-            rounds[index].push(bench.round(case, round)?);
+            for turn in 0..TURNS {
+                turns[index].push(bench.turn(case, round * TURNS + turn)?);
+            }
         }
     }
     (options.progress)(&Progress {
@@ -54,8 +58,8 @@ pub(super) fn run(options: &DatapathOptions<'_>) -> Result<DatapathReport> {
     Ok(DatapathReport {
         rows: cases
             .iter()
-            .zip(&rounds)
-            .map(|(case, rounds)| Row::of_rounds(case, rounds))
+            .zip(&turns)
+            .map(|(case, turns)| Row::of_turns(case, turns))
             .collect(),
         rounds: options.rounds,
         file_bytes: options.file_bytes,
@@ -153,22 +157,22 @@ impl<'a> Bench<'a> {
     }
 
     /// One case on all subjects: calls per second of Egeria, tmpfs and the bare copy.
-    fn round(&mut self, case: &Case, round: usize) -> Result<[f64; 3]> {
+    fn turn(&mut self, case: &Case, turn: usize) -> Result<[f64; 3]> {
         let mut ops_s = [0.0; 3];
-        for subject in rotated_order(ops_s.len(), round) {
+        for subject in rotated_order(ops_s.len(), turn) {
             check_cancel(self.options.cancel)?;
-            ops_s[subject] = self.measure(case, round, subject)?;
+            ops_s[subject] = self.measure(case, turn, subject)?;
         }
         Ok(ops_s)
     }
 
-    fn measure(&mut self, case: &Case, round: usize, subject: usize) -> Result<f64> {
+    fn measure(&mut self, case: &Case, turn: usize, subject: usize) -> Result<f64> {
         let request = Request::Measure {
             operation: case.operation,
             block_bytes: case.block_bytes,
             threads: case.threads,
-            seed: round as u64 + 1,
-            milliseconds: self.options.measurement_ms,
+            seed: turn as u64 + 1,
+            milliseconds: self.options.measurement_ms.div_ceil(TURNS as u64),
             append_bytes: APPEND_BYTES,
         };
         let before = self.scratch.volume().counters();

@@ -7,10 +7,10 @@
 //! 2. Three workers start, the same program each (`egeria-datapath-worker`): one under
 //!    `LD_PRELOAD` with files on the mount, one with files on tmpfs, and one that copies to and from
 //!    a file mapped exactly as a pool is. Everything is written and page-faulted before anything is timed.
-//! 3. In every round every case is measured on all three, one after the other, in an order that
-//!    rotates with the round. Threads are pinned, each has a file of its own, and the offsets come
+//! 3. In every round every case is measured on all three in several short turns, in an order that
+//!    rotates with the turn. Threads are pinned, each has a file of its own, and the offsets come
 //!    from one generator with one seed for all three.
-//! 4. The figures are medians over the rounds. That the calls were in fact served directly is
+//! 4. The figures are medians over all turns. That the calls were in fact served directly is
 //!    checked against the session's counters after every run.
 //!
 //! Flush and fence stay on in Egeria; the bare copy has neither.
@@ -34,7 +34,7 @@ use crate::progress::{self, Progress};
 pub struct DatapathOptions<'a> {
     /// Rounds to take the medians over, at least 1.
     pub rounds: usize,
-    /// Time of one measurement of one case on one subject, ms.
+    /// Time of one case on one subject in a round, ms; split into short turns.
     pub measurement_ms: u64,
     /// Bytes of each thread's file; well beyond the last-level cache, a multiple of 64 KiB.
     pub file_bytes: u64,

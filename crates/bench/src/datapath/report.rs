@@ -7,7 +7,7 @@ use super::plan::Case;
 use crate::statistics::median;
 use crate::text::thousands;
 
-/// Figures of one case: medians over the rounds.
+/// Figures of one case: medians over all turns of all rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// What was done; see [`super::plan::Operation::name`].
@@ -29,11 +29,11 @@ pub struct Row {
 }
 
 impl Row {
-    /// The row of a case from its rounds: each an array of Egeria's, tmpfs's and the bare copy's
+    /// The row of a case from its turns: each an array of Egeria's, tmpfs's and the bare copy's
     /// calls per second.
-    pub(crate) fn of_rounds(case: &Case, rounds: &[[f64; 3]]) -> Row {
+    pub(crate) fn of_turns(case: &Case, turns: &[[f64; 3]]) -> Row {
         let middle = |subject: usize| {
-            let values: Vec<f64> = rounds.iter().map(|round| round[subject]).collect();
+            let values: Vec<f64> = turns.iter().map(|turn| turn[subject]).collect();
             median(&values).unwrap_or(0.0)
         };
         let (egeria, tmpfs, memcpy) = (middle(0), middle(1), middle(2));

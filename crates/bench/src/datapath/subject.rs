@@ -159,7 +159,7 @@ impl Call for Calls<'_> {
                 bare_copy(pool, offset, buffer, self.bytes, reads);
                 return Ok(());
             }
-            // SAFETY (all three): the buffer holds `bytes` bytes, see `Buffer::new`.
+            // SAFETY: the buffer holds `bytes` bytes, see `Buffer::new`.
             Opened::File(file) if reads => unsafe {
                 libc::pread(
                     file.as_raw_fd(),
