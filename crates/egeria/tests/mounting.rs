@@ -6,7 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Sandbox, can_mount, egeria, eventually, finish, is_root, mounts, run, wait};
+use common::{Sandbox, can_mount, egeria, eventually, finish, is_root, kill, mounts, run, wait};
+use rustix::process::Signal;
 use serde_json::Value;
 
 fn text(path: &Path) -> &str {
@@ -157,15 +158,9 @@ fn a_killed_mount_loses_nothing_and_is_taken_away() {
     }
     let sandbox = Sandbox::new();
     let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
-    let pid = mount(&pool, &directory)["pid"].to_string();
+    let pid = mount(&pool, &directory)["pid"].as_u64().unwrap() as u32;
     fs::write(directory.join("file"), vec![9; 1 << 20]).unwrap();
-    assert!(
-        Command::new("kill")
-            .args(["-KILL", &pid])
-            .status()
-            .unwrap()
-            .success()
-    );
+    kill(pid, Signal::KILL);
     eventually("the mount is dead", || fs::read_dir(&directory).is_err());
     run(["stat", text(&directory)]).refused(1, &["umount"]);
     run(["mount", text(&pool), text(&directory)]).refused(1, &["umount"]);
@@ -241,17 +236,14 @@ fn a_foreground_mount_ends_cleanly_on_a_signal() {
     }
     let sandbox = Sandbox::new();
     let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
-    for signal in ["-INT", "-TERM"] {
+    for signal in [Signal::INT, Signal::TERM] {
         let mut served = egeria(["mount", "--foreground", text(&pool), text(&directory)])
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
         eventually("it is mounted", || mounts().contains(&directory));
-        fs::write(directory.join("file"), signal).unwrap();
-        Command::new("kill")
-            .args([signal, &served.id().to_string()])
-            .status()
-            .unwrap();
+        fs::write(directory.join("file"), "served").unwrap();
+        kill(served.id(), signal);
         assert_eq!(wait(&mut served), 0);
         assert!(!mounts().contains(&directory));
         run(["check", text(&pool)]).ok();

@@ -5,9 +5,10 @@ mod common;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use common::{Ended, Sandbox, can_mount, egeria, eventually, finish, mounts, run, wait};
+use common::{Ended, Sandbox, can_mount, egeria, eventually, finish, kill, mounts, run, wait};
+use rustix::process::Signal;
 use serde_json::Value;
 
 fn text(path: &Path) -> &str {
@@ -161,7 +162,11 @@ fn signals_reach_the_command_and_nothing_stays() {
     if !can_mount() {
         return;
     }
-    for (name, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
+    for (name, signal) in [
+        ("INT", Signal::INT),
+        ("TERM", Signal::TERM),
+        ("HUP", Signal::HUP),
+    ] {
         let sandbox = Sandbox::new();
         let told = sandbox.path("mount");
         let body = format!(
@@ -173,15 +178,8 @@ fn signals_reach_the_command_and_nothing_stays() {
             .spawn()
             .unwrap();
         eventually("the command runs", || told.exists());
-        Command::new("kill")
-            .args([&format!("-{name}"), &running.id().to_string()])
-            .status()
-            .unwrap();
-        assert_eq!(
-            wait(&mut running),
-            40,
-            "{name} ({number}) did not reach the command"
-        );
+        kill(running.id(), signal);
+        assert_eq!(wait(&mut running), 40, "{name} did not reach the command");
         assert_clean(fs::read_to_string(&told).unwrap().trim());
     }
 }
@@ -202,10 +200,7 @@ fn a_signal_that_kills_the_command_is_its_status() {
         .spawn()
         .unwrap();
     eventually("the command runs", || told.exists());
-    Command::new("kill")
-        .args(["-TERM", &running.id().to_string()])
-        .status()
-        .unwrap();
+    kill(running.id(), Signal::TERM);
     assert_eq!(wait(&mut running), 143);
     assert_clean(fs::read_to_string(&told).unwrap().trim());
 }
@@ -229,10 +224,7 @@ fn what_a_killed_run_left_is_removed_by_the_next() {
     let child = child_of(running.id());
     running.kill().unwrap();
     running.wait().unwrap();
-    Command::new("kill")
-        .args(["-KILL", &child])
-        .status()
-        .unwrap();
+    kill(child, Signal::KILL);
     let mount = fs::read_to_string(&told).unwrap();
     let scratch = scratch_of(mount.trim()).expect("a killed run cannot clean up");
     assert_eq!(run(["run", "--scratch", "64M", "--", "true"]).status, 0);
@@ -240,12 +232,9 @@ fn what_a_killed_run_left_is_removed_by_the_next() {
     assert_clean(mount.trim());
 }
 
-fn child_of(pid: u32) -> String {
-    let output = Command::new("ps")
-        .args(["-o", "pid=", "--ppid", &pid.to_string()])
-        .output()
-        .unwrap();
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+fn child_of(pid: u32) -> u32 {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    children.trim().parse().unwrap()
 }
 
 fn scratch_of(mount: &str) -> Option<PathBuf> {
@@ -266,7 +255,7 @@ fn a_process_left_behind_does_not_keep_the_mount() {
     );
     let (ended, report) = script(&sandbox, &[], &body);
     let pid = fs::read_to_string(sandbox.path("pid")).unwrap();
-    let _ = Command::new("kill").args(["-KILL", pid.trim()]).status();
+    kill(pid.trim().parse().unwrap(), Signal::KILL);
     assert_eq!(ended.status, 0, "{ended:?}");
     assert!(
         ended.stderr.contains("sleep") && ended.stderr.contains(pid.trim()),

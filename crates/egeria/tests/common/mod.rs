@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 /// Nothing here takes that long: what does, hangs.
@@ -114,6 +115,13 @@ pub fn wait(child: &mut Child) -> i32 {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Sends a signal.
+#[track_caller]
+pub fn kill(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(pid as i32).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
 }
 
 /// Waits until something holds.
