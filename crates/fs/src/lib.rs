@@ -1,7 +1,43 @@
-//! Egeria's file system engine.
-#![allow(unused_variables, dead_code)]
+//! Egeria's file system engine: a volume of one pool per NUMA node, used by many equal processes.
+//!
+//! From the outside in: [`Volume`] and its operations (`namespace`, `rename`, `attributes`, `read`,
+//! `write`, `allocate`), object logs (`log`, `apply`, `compaction`), space (`space`, `numbers`,
+//! `operation`), the session that processes share (`session`, `slots`, `opens`, `descriptions`), and
+//! what puts things right (`recover`, `reap`, `check`). The format is in [`format`]; DESIGN.md has the
+//! reasons.
+
+mod allocate;
+mod apply;
+mod attach;
+mod attributes;
+mod check;
+mod compaction;
 pub mod control;
+mod create;
+mod descriptions;
+mod directory;
+pub mod format;
+mod index;
+mod inode;
+mod log;
+mod namespace;
+mod numbers;
+mod opens;
+mod operation;
+mod read;
+mod reap;
+mod recover;
+mod rename;
+mod requests;
+mod session;
+mod slots;
+mod space;
 mod types;
 mod volume;
+mod write;
+
+pub use check::check_volume;
+pub use create::create_volume;
+pub use requests::*;
 pub use types::*;
-pub use volume::*;
+pub use volume::{FileReference, Reporter, Volume};

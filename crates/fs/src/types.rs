@@ -17,7 +17,12 @@ pub struct Errno(pub i32);
 
 impl fmt::Debug for Errno {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Errno({}: {})", self.0, std::io::Error::from_raw_os_error(self.0))
+        write!(
+            formatter,
+            "Errno({}: {})",
+            self.0,
+            std::io::Error::from_raw_os_error(self.0)
+        )
     }
 }
 

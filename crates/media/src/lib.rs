@@ -8,6 +8,7 @@
 //! not known here.
 
 mod address;
+mod caller;
 mod create;
 pub mod emulation;
 mod error;
@@ -19,6 +20,7 @@ pub mod recorder;
 pub use address::{
     BLOCK_BYTES, BlockNumber, CACHE_LINE_BYTES, HUGE_PAGE_BYTES, PoolIndex, PoolOffset,
 };
+pub use caller::zero_caller;
 pub use error::{AccessFault, MediaError, Result};
 pub use map::{Access, Persistence};
 pub use pool::Pool;

@@ -1,0 +1,400 @@
+//! From log entries to the session's picture of an inode. The same code loads an inode, applies a fresh
+//! commit, and repeats what a dead owner left half done; so every step may be taken twice.
+
+use crate::format::*;
+use crate::index::MAX_FILE_BLOCKS;
+use crate::inode::{Locked, is_extent_valid};
+use crate::log::LogPlace;
+use crate::operation::Operation;
+use crate::session::layout::SessionInode;
+use crate::types::{Errno, FileKind, Outcome};
+use crate::volume::Volume;
+use egeria_media::{BlockNumber, PoolIndex};
+use std::sync::atomic::Ordering;
+
+/// Log pages below which a log is never compacted.
+pub(crate) const COMPACT_MIN_PAGES: u32 = 16;
+
+/// A run of a file's blocks, as an entry maps it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mapping {
+    pub(crate) file_block: u64,
+    pub(crate) count: u64,
+    pub(crate) pool: PoolIndex,
+    pub(crate) block: BlockNumber,
+    pub(crate) unwritten: bool,
+}
+
+impl Volume {
+    /// Apply what lies between the applied position and the committed tail on media.
+    pub(crate) fn apply_from_log(&self, locked: &Locked<'_>) -> Outcome<()> {
+        let record = self.read_record(locked.ino)?;
+        let applied = locked.commit()?;
+        if applied.head_index != record.commit.head_index {
+            // Compacted and not noticed: the caller reads the new log from its head.
+            return Err(Errno(libc::EAGAIN));
+        }
+        let inode = locked.inode;
+        let mut place = locked.log_place();
+        place.pages_before = inode.log_pages.load(Ordering::Relaxed);
+        let loading = applied.tail.is_none();
+        let mut operation = Operation::new(self, locked.me);
+        let mut pages = 0;
+        self.walk_log(
+            place,
+            record.commit,
+            applied.tail,
+            &mut |_| {
+                pages += 1;
+                Ok(())
+            },
+            &mut |position, entry, time_ns| {
+                self.apply_entry(locked, &mut operation, position, entry, time_ns, loading)
+            },
+        )?;
+        operation.settle_replaced();
+        inode.log_pages.fetch_add(pages, Ordering::Relaxed);
+        if loading {
+            inode
+                .compact_at_pages
+                .store((2 * pages).max(COMPACT_MIN_PAGES), Ordering::Relaxed);
+        }
+        inode
+            .applied
+            .store(record.commit.encode(locked.ino), Ordering::Release);
+        Ok(())
+    }
+
+    /// Apply one entry. While `loading`, blocks an entry replaces are nobody's yet and are not freed.
+    pub(crate) fn apply_entry(
+        &self,
+        locked: &Locked<'_>,
+        operation: &mut Operation<'_>,
+        position: LogPosition,
+        entry: &Entry<'_>,
+        time_ns: i64,
+        loading: bool,
+    ) -> Outcome<()> {
+        let inode = locked.inode;
+        match *entry {
+            Entry::Write {
+                file_block,
+                count,
+                pool,
+                block,
+                size_bytes,
+                unwritten,
+                touches_mtime,
+            } => {
+                let mapping = Mapping {
+                    file_block,
+                    count,
+                    pool,
+                    block,
+                    unwritten,
+                };
+                self.check_file_entry(locked, file_block, count, size_bytes)?;
+                if count > 0 && !is_extent_valid(self, pool, block, count) {
+                    return Err(self.damaged(locked.ino, "extent out of bounds"));
+                }
+                if loading {
+                    locked.index().reserve(file_block, count)?;
+                }
+                self.apply_mapping(locked, operation, mapping, loading);
+                inode.size_bytes.store(size_bytes, Ordering::Release);
+                touch(inode, time_ns, touches_mtime);
+            }
+            Entry::Hole {
+                file_block,
+                count,
+                size_bytes,
+            } => {
+                self.check_file_entry(locked, file_block, count, size_bytes)?;
+                self.apply_hole(locked, operation, file_block, file_block + count, loading);
+                inode.size_bytes.store(size_bytes, Ordering::Release);
+                touch(inode, time_ns, true);
+            }
+            Entry::Attributes(state) => {
+                self.apply_attributes(locked, operation, &state, time_ns, loading)?
+            }
+            Entry::NameAdd { .. } | Entry::NameRemove { .. } => {
+                if locked.kind() != FileKind::Directory {
+                    return Err(self.damaged(locked.ino, "a name in the log of a file"));
+                }
+                self.apply_name(locked, position, entry)?;
+                touch(inode, time_ns, true);
+            }
+            Entry::XattrSet { .. } | Entry::XattrRemove { .. } => {
+                inode.has_xattr.store(1, Ordering::Relaxed);
+                touch(inode, time_ns, false);
+            }
+            Entry::Pad => {}
+        }
+        Ok(())
+    }
+
+    fn check_file_entry(
+        &self,
+        locked: &Locked<'_>,
+        file_block: u64,
+        count: u64,
+        size_bytes: u64,
+    ) -> Outcome<()> {
+        let end = file_block.checked_add(count);
+        let kind = locked.kind();
+        if end.is_none_or(|end| end > MAX_FILE_BLOCKS)
+            || size_bytes > i64::MAX as u64
+            || !matches!(kind, FileKind::Regular | FileKind::Symlink)
+        {
+            return Err(self.damaged(locked.ino, "range of a log entry"));
+        }
+        Ok(())
+    }
+
+    /// Map a run. Its slots exist. A word that already names the place is left alone, so that applying
+    /// twice frees nothing twice.
+    pub(crate) fn apply_mapping(
+        &self,
+        locked: &Locked<'_>,
+        operation: &mut Operation<'_>,
+        mapping: Mapping,
+        loading: bool,
+    ) {
+        let inode = locked.inode;
+        let index = locked.index();
+        let generation = inode.parent.fetch_add(1, Ordering::Relaxed);
+        for at in 0..mapping.count {
+            let Some(slot) = index.slot(mapping.file_block + at) else {
+                continue;
+            };
+            let block = BlockNumber(mapping.block.0 + at);
+            let new = BlockWord::new(mapping.pool, block, mapping.unwritten, generation);
+            let old = BlockWord(slot.load(Ordering::Relaxed));
+            if old.is_mapped() && old.same_place(new) {
+                if old.is_unwritten() != new.is_unwritten() {
+                    slot.store(new.0, Ordering::Release);
+                }
+                continue;
+            }
+            if old.is_mapped() {
+                if !loading {
+                    operation.replace(locked.ino, mapping.file_block + at, old.pool(), old.block());
+                }
+            } else {
+                inode
+                    .blocks
+                    .store(inode.blocks.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            }
+            slot.store(new.0, Ordering::Release);
+        }
+    }
+
+    /// Unmap everything in `from..end`.
+    pub(crate) fn apply_hole(
+        &self,
+        locked: &Locked<'_>,
+        operation: &mut Operation<'_>,
+        from: u64,
+        end: u64,
+        loading: bool,
+    ) {
+        let inode = locked.inode;
+        let index = locked.index();
+        let mut block = from;
+        while let Some(found) = index.next_mapped(block, end) {
+            if let Some(slot) = index.slot(found) {
+                let old = BlockWord(slot.load(Ordering::Relaxed));
+                if !loading {
+                    operation.replace(locked.ino, found, old.pool(), old.block());
+                }
+                slot.store(0, Ordering::Release);
+                inode.blocks.store(
+                    inode.blocks.load(Ordering::Relaxed).saturating_sub(1),
+                    Ordering::Relaxed,
+                );
+            }
+            block = found + 1;
+        }
+    }
+
+    fn apply_attributes(
+        &self,
+        locked: &Locked<'_>,
+        operation: &mut Operation<'_>,
+        state: &AttributeState,
+        time_ns: i64,
+        loading: bool,
+    ) -> Outcome<()> {
+        let inode = locked.inode;
+        let kind = locked.kind();
+        if FileKind::from_mode(state.mode) != Some(kind) || state.size_bytes > i64::MAX as u64 {
+            return Err(self.damaged(locked.ino, "attributes in the log"));
+        }
+        if kind == FileKind::Directory {
+            inode.parent.store(state.parent, Ordering::Relaxed);
+        } else if state.size_bytes < inode.size_bytes.load(Ordering::Relaxed) {
+            let end = state.size_bytes.div_ceil(BLOCK as u64);
+            self.apply_hole(locked, operation, end, MAX_FILE_BLOCKS, loading);
+            self.renew_word(locked, state.size_bytes / BLOCK as u64);
+        }
+        inode.mode.store(state.mode, Ordering::Relaxed);
+        inode.uid.store(state.uid, Ordering::Relaxed);
+        inode.gid.store(state.gid, Ordering::Relaxed);
+        inode.nlink.store(state.nlink, Ordering::Relaxed);
+        inode.size_bytes.store(state.size_bytes, Ordering::Release);
+        inode
+            .atime_ns
+            .store(state.atime_ns as u64, Ordering::Relaxed);
+        inode
+            .mtime_ns
+            .store(state.mtime_ns as u64, Ordering::Relaxed);
+        inode.ctime_ns.store(time_ns as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Give a block's word another generation: bytes of it behind the new end of file may be zeroed in
+    /// place later, and a reader that still copies them must notice.
+    fn renew_word(&self, locked: &Locked<'_>, file_block: u64) {
+        if let Some(slot) = locked.index().slot(file_block) {
+            let word = BlockWord(slot.load(Ordering::Relaxed));
+            if word.is_mapped() {
+                let generation = locked.inode.parent.fetch_add(1, Ordering::Relaxed);
+                slot.store(
+                    BlockWord::new(word.pool(), word.block(), word.is_unwritten(), generation).0,
+                    Ordering::Release,
+                );
+            }
+        }
+    }
+
+    /// After a commit, under the lock: apply staged entries that `apply` describes, under an odd
+    /// sequence, and note the new tail as applied.
+    pub(crate) fn apply_commit(
+        &self,
+        locked: &Locked<'_>,
+        staged: &crate::log::Staged,
+        apply: impl FnOnce() -> Outcome<()>,
+    ) -> Outcome<()> {
+        let inode = locked.inode;
+        let sequence = inode.sequence.load(Ordering::Relaxed);
+        inode.sequence.store(sequence + 1, Ordering::Release);
+        std::sync::atomic::fence(Ordering::Release);
+        let outcome = apply();
+        inode.log_pages.fetch_add(staged.pages, Ordering::Relaxed);
+        inode
+            .applied
+            .store(staged.commit.encode(staged.ino), Ordering::Release);
+        inode.sequence.store(sequence + 2, Ordering::Release);
+        outcome
+    }
+
+    /// Replaced runs that a dead owner noted for this inode: those the index no longer names are free;
+    /// the rest are still to be replaced by applying the log. Under `recovery`.
+    pub(crate) fn settle_replaced_of(&self, locked: &Locked<'_>, dead: usize) {
+        self.settle_pending(locked, dead, true);
+    }
+
+    /// New runs that a dead owner took for this inode: those no commit brought in are free.
+    pub(crate) fn settle_new_of(&self, locked: &Locked<'_>, dead: usize) {
+        self.settle_pending(locked, dead, false);
+        self.settle_pending(locked, dead, true);
+    }
+
+    fn settle_pending(&self, locked: &Locked<'_>, dead: usize, replaced: bool) {
+        let slot = &self.session.threads()[dead];
+        let entries = if replaced {
+            &slot.pending_old
+        } else {
+            &slot.pending_new
+        };
+        for entry in entries {
+            let extent = Extent::decode(entry.extent.load(Ordering::Acquire));
+            if extent.count == 0 || entry.ino.load(Ordering::Relaxed) != locked.ino {
+                continue;
+            }
+            let file_block = entry.file_block.load(Ordering::Relaxed);
+            // First out of the list, then to the map: dying between loses the run until the next
+            // session, never frees it twice.
+            entry.extent.store(0, Ordering::Release);
+            if slot_holds(slot, extent) {
+                continue;
+            }
+            for (block, count) in self.unreferenced(locked, file_block, extent) {
+                let run = Extent {
+                    pool: extent.pool,
+                    block,
+                    count,
+                };
+                slot.outgoing.store(run.encode(), Ordering::Release);
+                self.give_back(dead, slot);
+            }
+        }
+    }
+
+    /// Parts of a run that neither the index nor the log of this inode names.
+    pub(crate) fn unreferenced(
+        &self,
+        locked: &Locked<'_>,
+        file_block: u64,
+        extent: Extent,
+    ) -> Vec<(BlockNumber, u64)> {
+        let mut runs: Vec<(BlockNumber, u64)> = Vec::new();
+        for at in 0..extent.count {
+            let block = BlockNumber(extent.block.0 + at);
+            let named = match file_block {
+                crate::session::layout::PENDING_LOG => self.is_log_page(locked, extent.pool, block),
+                _ => {
+                    let word = locked.index().load(file_block + at);
+                    word.is_mapped()
+                        && word.same_place(BlockWord::new(extent.pool, block, false, 0))
+                }
+            };
+            match runs.last_mut() {
+                _ if named => {}
+                Some((first, count)) if first.0 + *count == block.0 => *count += 1,
+                _ => runs.push((block, 1)),
+            }
+        }
+        runs
+    }
+
+    fn is_log_page(&self, locked: &Locked<'_>, pool: PoolIndex, block: BlockNumber) -> bool {
+        let Ok(record) = self.read_record(locked.ino) else {
+            return false;
+        };
+        let mut found = false;
+        let walked = self.walk_log(
+            LogPlace {
+                generation: record.certificate.generation,
+                ..locked.log_place()
+            },
+            record.commit,
+            LogPosition::NONE,
+            &mut |page| {
+                found |= page.pool() == pool && page.block() == block;
+                Ok(())
+            },
+            &mut |_, _, _| Ok(()),
+        );
+        // What cannot be told is not freed.
+        found || walked.is_err()
+    }
+}
+
+/// Whether a slot's pocket holds this run already (it was on its way there, or had not left).
+pub(crate) fn slot_holds(slot: &crate::session::layout::ThreadSlot, extent: Extent) -> bool {
+    slot.pocket.iter().flatten().any(|word| {
+        let held = Extent::decode(word.load(Ordering::Acquire));
+        held.count > 0
+            && held.pool == extent.pool
+            && held.block.0 <= extent.block.0
+            && extent.end() <= held.end()
+    })
+}
+
+fn touch(inode: &SessionInode, time_ns: i64, modified: bool) {
+    if modified {
+        inode.mtime_ns.store(time_ns as u64, Ordering::Relaxed);
+    }
+    inode.ctime_ns.store(time_ns as u64, Ordering::Relaxed);
+}

@@ -1,0 +1,680 @@
+//! Attaching: finding the pools of a volume, agreeing on its one session, joining or making it.
+//!
+//! Two bytes far behind the end of pool 0 are locked through open descriptions that the mapping keeps
+//! alive, so that no descriptor stays open: `ATTACHED` is held shared by whoever is attached and
+//! exclusively while a session is made; `CREATING` serialises makers. A process that dies lets go.
+
+use crate::format::*;
+use crate::requests::*;
+use crate::session::layout::*;
+use crate::session::lock;
+use crate::session::map::{Session, remove_segment, segment_name};
+use crate::types::AllocationPolicy;
+use crate::volume::Volume;
+use egeria_media::{Access, Pool};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+const CREATING: i64 = 0x4000_0000_0000_0000;
+const ATTACHED: i64 = CREATING + 1;
+const SESSION_LINE_MAGIC: u64 = u64::from_le_bytes(*b"EGLINE01");
+
+/// Volumes this process has attached.
+static ATTACHED_HERE: Mutex<Vec<Weak<Volume>>> = Mutex::new(Vec::new());
+static INSTANCES: AtomicU64 = AtomicU64::new(1);
+
+pub(crate) fn failure(errno: i32, message: impl Into<String>) -> VolumeError {
+    VolumeError {
+        message: message.into(),
+        errno,
+    }
+}
+
+fn io_failure(doing: &str, path: &Path, error: &std::io::Error, mend: &str) -> VolumeError {
+    failure(
+        error.raw_os_error().unwrap_or(libc::EIO),
+        format!("cannot {doing} {}: {error}; {mend}", path.display()),
+    )
+}
+
+/// The pools of a volume, found and opened but not yet mapped.
+pub(crate) struct Found {
+    pub(crate) superblock: Superblock,
+    pub(crate) paths: Vec<PathBuf>,
+    files: Vec<File>,
+}
+
+fn lock_byte(file: &File, byte: i64, kind: i32, wait: bool) -> std::io::Result<bool> {
+    // SAFETY: zeroed flock is valid; fields are set below; the descriptor is open.
+    let result = unsafe {
+        let mut range: libc::flock = std::mem::zeroed();
+        range.l_type = kind as i16;
+        range.l_whence = libc::SEEK_SET as i16;
+        range.l_start = byte;
+        range.l_len = 1;
+        libc::fcntl(
+            file.as_raw_fd(),
+            if wait {
+                libc::F_OFD_SETLKW
+            } else {
+                libc::F_OFD_SETLK
+            },
+            &range,
+        )
+    };
+    match result {
+        0 => Ok(true),
+        _ => match std::io::Error::last_os_error() {
+            error if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+            error => Err(error),
+        },
+    }
+}
+
+/// Read the better copy of a pool's superblock; the index of the damaged copy, if one is.
+pub(crate) fn read_superblock(
+    file: &File,
+    path: &Path,
+) -> Result<(Superblock, Option<usize>), VolumeError> {
+    let mut decoded = Vec::new();
+    for first in SUPERBLOCK_COPIES {
+        let mut bytes = vec![0; SUPERBLOCK_BYTES];
+        decoded.push(match file.read_exact_at(&mut bytes, first * BLOCK as u64) {
+            Ok(()) => Superblock::decode(&bytes),
+            Err(_) => Err(SuperblockFault::NotAPool),
+        });
+    }
+    let (second, first) = (
+        decoded.pop().expect("two copies"),
+        decoded.pop().expect("two copies"),
+    );
+    match (first, second) {
+        (Ok(first), Ok(_)) => Ok((first, None)),
+        (Ok(first), Err(_)) => Ok((first, Some(1))),
+        (Err(_), Ok(second)) => Ok((second, Some(0))),
+        (Err(first), Err(second)) => Err(superblock_failure(
+            path,
+            if first == SuperblockFault::NotAPool {
+                second
+            } else {
+                first
+            },
+        )),
+    }
+}
+
+fn superblock_failure(path: &Path, fault: SuperblockFault) -> VolumeError {
+    let path = path.display();
+    match fault {
+        SuperblockFault::NotAPool => failure(
+            libc::EINVAL,
+            format!(
+                "{path} is not an Egeria pool; name a pool of the volume, or make one with `egeria mkfs`"
+            ),
+        ),
+        SuperblockFault::Version(version) => failure(
+            libc::EPROTO,
+            format!(
+                "{path} has format version {version}, this program knows {FORMAT_VERSION}; use the Egeria release that wrote it"
+            ),
+        ),
+        SuperblockFault::Damaged => failure(
+            libc::EIO,
+            format!("both superblock copies of {path} are damaged; restore the pool from a backup"),
+        ),
+    }
+}
+
+fn open_pool(path: &Path) -> Result<File, VolumeError> {
+    let opened = File::options().read(true).write(true).open(path);
+    opened.map_err(|error| {
+        let mend = match error.raw_os_error() {
+            Some(libc::ENOENT) => "check the path; all pools of a volume must be there",
+            Some(libc::EACCES | libc::EPERM) => {
+                "run as the pools' owner or root, or use the volume through its mount"
+            }
+            Some(libc::EROFS) => "the pool's file system is read-only; remount it read-write",
+            Some(libc::EISDIR) => "name a pool file, not a directory",
+            _ => "check that the file system with the pool is there",
+        };
+        io_failure("open pool", path, &error, mend)
+    })
+}
+
+/// Size of a pool's file or device, bytes.
+pub(crate) fn media_bytes(file: &File, path: &Path) -> Result<u64, VolumeError> {
+    use std::os::unix::fs::FileTypeExt;
+    let metadata = file
+        .metadata()
+        .map_err(|error| io_failure("look at pool", path, &error, "check the device"))?;
+    let kind = metadata.file_type();
+    if kind.is_file() {
+        return Ok(metadata.len());
+    }
+    if kind.is_block_device() || kind.is_char_device() {
+        // Devices are sized by the media layer when mapped.
+        return Ok(u64::MAX);
+    }
+    Err(failure(
+        libc::EINVAL,
+        format!(
+            "{} is neither a file nor a device; name a pool",
+            path.display()
+        ),
+    ))
+}
+
+/// Find and open all pools of the volume that the pool at `given` belongs to.
+pub(crate) fn find_pools(given: &Path) -> Result<Found, VolumeError> {
+    let file = open_pool(given)?;
+    let (superblock, _) = read_superblock(&file, given)?;
+    let mut paths = Vec::new();
+    let mut files = Vec::new();
+    let mut given_file = Some(file);
+    for (index, sibling) in superblock.pools.iter().enumerate() {
+        let path = match index == superblock.pool_index as usize {
+            true => given.to_path_buf(),
+            false => sibling_path(given, &sibling.path),
+        };
+        let file = match (index == superblock.pool_index as usize)
+            .then(|| given_file.take())
+            .flatten()
+        {
+            Some(file) => file,
+            None => open_pool(&path)?,
+        };
+        check_sibling(&superblock, index, &file, &path)?;
+        paths.push(std::fs::canonicalize(&path).unwrap_or(path));
+        files.push(file);
+    }
+    let superblock = Superblock {
+        pool_index: 0,
+        ..superblock
+    };
+    Ok(Found {
+        superblock,
+        paths,
+        files,
+    })
+}
+
+/// Where a sibling is: where it was, else beside the given pool.
+fn sibling_path(given: &Path, recorded: &[u8]) -> PathBuf {
+    let recorded = PathBuf::from(std::ffi::OsStr::from_bytes(recorded));
+    let beside = given
+        .parent()
+        .zip(recorded.file_name())
+        .map(|(directory, name)| directory.join(name));
+    match beside {
+        Some(beside) if !recorded.exists() && beside.exists() => beside,
+        _ => recorded,
+    }
+}
+
+fn check_sibling(
+    ours: &Superblock,
+    index: usize,
+    file: &File,
+    path: &Path,
+) -> Result<(), VolumeError> {
+    let (theirs, _) = read_superblock(file, path)?;
+    if theirs.volume != ours.volume || theirs.pool_index as usize != index {
+        return Err(failure(
+            libc::EINVAL,
+            format!(
+                "{} is pool {} of another volume ({}); give the pools of one volume",
+                path.display(),
+                theirs.pool_index,
+                uuid::Uuid::from_bytes(theirs.volume)
+            ),
+        ));
+    }
+    let needed = ours.pools[index].blocks * BLOCK as u64;
+    let there = media_bytes(file, path)?;
+    if there < needed {
+        return Err(failure(
+            libc::EIO,
+            format!(
+                "{} is truncated: {there} of {needed} bytes are there; restore the file (`truncate -s {needed}` brings the rest back as zeros) and run `egeria check`",
+                path.display()
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn boot_id() -> [u8; 16] {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    uuid::Uuid::parse_str(text.trim())
+        .map(|id| *id.as_bytes())
+        .unwrap_or_default()
+}
+
+fn encode_session_line(session: &[u8; 16]) -> [u8; LINE] {
+    let mut bytes = [0; LINE];
+    put_u64(&mut bytes, 0, SESSION_LINE_MAGIC);
+    bytes[8..24].copy_from_slice(&boot_id());
+    bytes[24..40].copy_from_slice(session);
+    let crc = crc32c::crc32c(&bytes[..60]);
+    put_u32(&mut bytes, 60, crc);
+    bytes
+}
+
+/// Session named on pool 0, if it is of this boot.
+fn read_session_line(pool: &Pool) -> Option<[u8; 16]> {
+    let mut bytes = [0; LINE];
+    pool.read_bytes(SESSION_LINE_BLOCK.offset(), &mut bytes)
+        .ok()?;
+    let session: [u8; 16] = bytes[24..40].try_into().ok()?;
+    (bytes == encode_session_line(&session)).then_some(session)
+}
+
+impl Volume {
+    /// Attach by any pool's path. A second attach in one process gives the same `Volume`.
+    pub fn attach(
+        pool: &Path,
+        mode: AttachMode,
+        options: &AttachOptions,
+    ) -> Result<Arc<Volume>, VolumeError> {
+        lock::prepare();
+        let found = find_pools(pool)?;
+        let mut here = ATTACHED_HERE.lock().map_err(|_| {
+            failure(
+                libc::EIO,
+                "a thread died while attaching; restart the program",
+            )
+        })?;
+        here.retain(|volume| volume.strong_count() > 0);
+        let same = here
+            .iter()
+            .filter_map(Weak::upgrade)
+            .find(|volume| volume.superblock.volume == found.superblock.volume && !volume.private);
+        if let Some(volume) = same {
+            return Ok(volume);
+        }
+        let volume = attach_found(found, mode, options)?;
+        here.push(Arc::downgrade(&volume));
+        Ok(volume)
+    }
+
+    /// Detach cleanly: the last one of the session saves and removes it. Drop does the same.
+    pub fn detach(self: Arc<Self>) {
+        self.thread_exit();
+    }
+}
+
+fn attach_found(
+    found: Found,
+    mode: AttachMode,
+    options: &AttachOptions,
+) -> Result<Arc<Volume>, VolumeError> {
+    let path = found.paths[0].clone();
+    let locks = found.files[0]
+        .try_clone()
+        .map_err(|error| io_failure("lock pool", &path, &error, "close some files"))?;
+    let lock = |byte, kind, wait| {
+        lock_byte(&locks, byte, kind, wait).map_err(|error| {
+            io_failure(
+                "lock pool",
+                &path,
+                &error,
+                "pools must lie on a file system with locks",
+            )
+        })
+    };
+    if mode == AttachMode::Join {
+        if !lock(ATTACHED, libc::F_RDLCK, false)? {
+            return Err(failure(
+                libc::EAGAIN,
+                format!(
+                    "the volume of {} is being recovered; try again",
+                    path.display()
+                ),
+            ));
+        }
+        return join(found, false);
+    }
+    lock(CREATING, libc::F_WRLCK, true)?;
+    let alone = lock(ATTACHED, libc::F_WRLCK, false)?;
+    let read_only = mode == AttachMode::ReadOnly;
+    let result = match alone {
+        true => create_session(found, options, read_only, false),
+        false => {
+            lock(ATTACHED, libc::F_RDLCK, true)?;
+            join(found, read_only)
+        }
+    };
+    if result.is_ok() {
+        lock(ATTACHED, libc::F_RDLCK, false)?;
+    }
+    lock(CREATING, libc::F_UNLCK, false)?;
+    result
+}
+
+fn map_pools(found: &mut Found) -> Result<Vec<Arc<Pool>>, VolumeError> {
+    let files = std::mem::take(&mut found.files);
+    let mut pools = Vec::new();
+    for (file, path) in files.into_iter().zip(&found.paths) {
+        let pool = Pool::open_with_file(file, path, Access::ReadWrite)
+            .map_err(|error| failure(libc::EIO, error.to_string()))?;
+        pools.push(Arc::new(pool));
+    }
+    for (index, (pool, sibling)) in pools.iter().zip(&found.superblock.pools).enumerate() {
+        if pool.blocks() < sibling.blocks {
+            return Err(failure(
+                libc::EIO,
+                format!(
+                    "pool {index} has {} of {} blocks; restore it",
+                    pool.blocks(),
+                    sibling.blocks
+                ),
+            ));
+        }
+    }
+    Ok(pools)
+}
+
+fn geometry_of(superblock: &Superblock) -> Vec<Geometry> {
+    superblock
+        .pools
+        .iter()
+        .enumerate()
+        .map(|(index, pool)| Geometry::new(index as u8, pool.blocks))
+        .collect()
+}
+
+fn layout_of(geometry: &[Geometry]) -> SessionLayout {
+    let sizes: Vec<(u64, u64)> = geometry
+        .iter()
+        .map(|geometry| (geometry.blocks, geometry.inode_blocks * INODES_PER_BLOCK))
+        .collect();
+    SessionLayout::new(&sizes)
+}
+
+fn join(mut found: Found, read_only: bool) -> Result<Arc<Volume>, VolumeError> {
+    let media = map_pools(&mut found)?;
+    let path = found.paths[0].display().to_string();
+    let session = read_session_line(&media[0]).ok_or_else(|| {
+        failure(
+            libc::ENOENT,
+            format!("no session of the volume of {path}; mount it first with `egeria mount`"),
+        )
+    })?;
+    let geometry = geometry_of(&found.superblock);
+    let name = segment_name(&found.superblock.volume, &session);
+    let session = Session::join(name, layout_of(&geometry)).map_err(|error| {
+        let mend = match error.raw_os_error() {
+            Some(libc::ENOENT) => "it is attached where /dev/shm is another one (a container?): share /dev/shm, or detach it there",
+            Some(libc::EPROTO) => "it was attached by another Egeria release: detach it everywhere first",
+            Some(libc::EACCES) => "run as the user that attached it first",
+            _ => "check /dev/shm",
+        };
+        failure(error.raw_os_error().unwrap_or(libc::EIO), format!("cannot join the session of {path}: {error}; {mend}"))
+    })?;
+    Ok(assemble(found, media, geometry, session, read_only, false))
+}
+
+fn assemble(
+    found: Found,
+    media: Vec<Arc<Pool>>,
+    geometry: Vec<Geometry>,
+    session: Session,
+    read_only: bool,
+    private: bool,
+) -> Arc<Volume> {
+    let header = session.header();
+    let hash_seed = header.hash_seed.load(Ordering::Acquire);
+    let emulated = header.declared_nodes.load(Ordering::Acquire) != 0;
+    Arc::new_cyclic(|weak| Volume {
+        media,
+        geometry,
+        superblock: found.superblock,
+        paths: found.paths,
+        session,
+        weak: weak.clone(),
+        instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
+        fork_count: AtomicU64::new(0),
+        process: AtomicU32::new(0),
+        opens: Default::default(),
+        walks: Mutex::new(HashMap::new()),
+        hash_seed,
+        emulated,
+        tight: Default::default(),
+        description_hint: AtomicU32::new(0),
+        read_only,
+        reporter: OnceLock::new(),
+        findings: Mutex::new(private.then(Vec::new)),
+        private,
+    })
+}
+
+/// Random bytes for ids and seeds.
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    if File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .is_err()
+    {
+        bytes[..N.min(16)].copy_from_slice(&uuid::Uuid::new_v4().as_bytes()[..N.min(16)]);
+    }
+    bytes
+}
+
+/// Make the session: nobody else is attached. A `private` one is seen by no other process.
+pub(crate) fn create_session(
+    mut found: Found,
+    options: &AttachOptions,
+    read_only: bool,
+    private: bool,
+) -> Result<Arc<Volume>, VolumeError> {
+    let media = map_pools(&mut found)?;
+    if let Some(stale) = read_session_line(&media[0]) {
+        remove_segment(&segment_name(&found.superblock.volume, &stale));
+    }
+    let geometry = geometry_of(&found.superblock);
+    let id: [u8; 16] = random();
+    let name = segment_name(&found.superblock.volume, &id);
+    let session = Session::create(name.clone(), layout_of(&geometry)).map_err(|error| {
+        failure(
+            error.raw_os_error().unwrap_or(libc::EIO),
+            format!(
+                "cannot make a session in /dev/shm: {error}; free space there or mount it larger"
+            ),
+        )
+    })?;
+    fill_header(&session, &found.superblock, &id, options)?;
+    let volume = assemble(found, media, geometry, session, read_only, private);
+    volume.recover(options)?;
+    if private {
+        remove_segment(&name);
+    } else {
+        let pool = &volume.media[0];
+        let line = encode_session_line(&id);
+        let written = pool.write_bytes(SESSION_LINE_BLOCK.offset(), &line);
+        written.map_err(|error| failure(libc::EIO, error.to_string()))?;
+        pool.flush(SESSION_LINE_BLOCK.offset(), LINE as u64);
+        pool.fence();
+    }
+    // Joiners look at the magic: everything before it is there when they see it.
+    volume
+        .session
+        .header()
+        .magic
+        .store(SESSION_MAGIC, Ordering::Release);
+    Ok(volume)
+}
+
+fn fill_header(
+    session: &Session,
+    superblock: &Superblock,
+    id: &[u8; 16],
+    options: &AttachOptions,
+) -> Result<(), VolumeError> {
+    let header = session.header();
+    header.version.store(SESSION_VERSION, Ordering::Relaxed);
+    header
+        .pool_count
+        .store(superblock.pools.len() as u32, Ordering::Relaxed);
+    for (half, bytes) in superblock.volume.chunks_exact(8).enumerate() {
+        header.volume[half].store(get_u64(bytes, 0), Ordering::Relaxed);
+    }
+    for (half, bytes) in id.chunks_exact(8).enumerate() {
+        header.session[half].store(get_u64(bytes, 0), Ordering::Relaxed);
+    }
+    header
+        .hash_seed
+        .store(u64::from_le_bytes(random()), Ordering::Relaxed);
+    let layout = layout_of(&geometry_of(superblock));
+    header
+        .arena
+        .pages
+        .store(layout.arena_pages as u64, Ordering::Relaxed);
+    place_nodes(session, superblock, options)
+}
+
+/// Note which pool is whose: of declared nodes by position, of CPUs by the machine found.
+fn place_nodes(
+    session: &Session,
+    superblock: &Superblock,
+    options: &AttachOptions,
+) -> Result<(), VolumeError> {
+    let header = session.header();
+    let machine = match &options.machine {
+        Some(machine) => machine.clone(),
+        // A machine that cannot be read is treated as one node: slower, not wrong.
+        None => match egeria_machine::Machine::detect() {
+            Ok(machine) => machine,
+            Err(_) => return Ok(()),
+        },
+    };
+    let pool_of = |node: u16| superblock.pools.iter().position(|pool| pool.node == node);
+    for (position, node) in machine.nodes.iter().enumerate() {
+        let near = |other: &usize| {
+            machine
+                .distances
+                .get(position)
+                .and_then(|line| line.get(*other))
+                .copied()
+                .unwrap_or(u32::MAX)
+        };
+        let nearest = || {
+            (0..machine.nodes.len())
+                .filter(|other| pool_of(machine.nodes[*other].id.0).is_some())
+                .min_by_key(near)
+        };
+        let pool = pool_of(node.id.0)
+            .or_else(|| nearest().and_then(|other| pool_of(machine.nodes[other].id.0)))
+            .unwrap_or(0);
+        if let Some(word) = header.pool_of_node.get(position) {
+            word.store(pool as u32, Ordering::Relaxed);
+        }
+        for cpu in &node.cpus {
+            if let Some(word) = header.pool_of_cpu.get(cpu.0 as usize) {
+                word.store(pool as u8, Ordering::Relaxed);
+            }
+        }
+        for (index, pool) in superblock.pools.iter().enumerate() {
+            if pool.node == node.id.0 {
+                header.node_of_pool[index].store(position as u32, Ordering::Relaxed);
+            }
+        }
+    }
+    if machine.is_emulated() {
+        session
+            .emulation()
+            .configure(&machine)
+            .map_err(|error| failure(libc::EINVAL, error.to_string()))?;
+        header.declared_nodes.store(1, Ordering::Release);
+    }
+    Ok(())
+}
+
+impl Drop for Volume {
+    /// The last one of a session removes it: what it knew is in the pools.
+    fn drop(&mut self) {
+        let process = self.process.load(Ordering::Acquire);
+        let forked = self.fork_count.load(Ordering::Relaxed) > 0 && process == 0;
+        if forked {
+            return;
+        }
+        if process != 0 {
+            self.leave(process as usize - 1);
+        }
+        if self.private {
+            return;
+        }
+        let Ok(file) = File::options().read(true).write(true).open(&self.paths[0]) else {
+            return;
+        };
+        // Let go of our own share first: the lock goes with the mapping of pool 0.
+        self.media.clear();
+        let creating = lock_byte(&file, CREATING, libc::F_WRLCK, false);
+        if matches!(creating, Ok(true))
+            && matches!(lock_byte(&file, ATTACHED, libc::F_WRLCK, false), Ok(true))
+        {
+            remove_segment(self.session.name());
+        }
+    }
+}
+
+impl Volume {
+    /// Give back everything this process holds in the session.
+    fn leave(&self, process: usize) {
+        self.thread_exit();
+        let high =
+            (self.session.header().thread_high.load(Ordering::Acquire) as usize).min(THREAD_SLOTS);
+        for index in 0..high {
+            if self.session.threads()[index].owner.load(Ordering::Acquire) == process as u64 + 1 {
+                self.release_thread_slot(index);
+            }
+        }
+        self.reap_opens(process);
+        self.reap_descriptions(process);
+        self.session.processes()[process]
+            .pid
+            .store(0, Ordering::Release);
+    }
+
+    pub(crate) fn allocation_from(&self, options: &AttachOptions) {
+        self.set_allocation(options.allocation.unwrap_or(AllocationPolicy::Local));
+    }
+}
+
+/// Whether any process has the volume of this pool attached (told by pool 0 alone).
+pub(crate) fn is_attached(path: &Path) -> bool {
+    let Ok(file) = File::options().read(true).write(true).open(path) else {
+        return false;
+    };
+    matches!(lock_byte(&file, ATTACHED, libc::F_WRLCK, false), Ok(false))
+}
+
+/// Keep everybody out while a volume is checked; the locks go with the returned file.
+pub(crate) fn lock_for_check(found: &Found) -> Result<File, VolumeError> {
+    let path = &found.paths[0];
+    let file = open_pool(path)?;
+    let locked = lock_byte(&file, ATTACHED, libc::F_WRLCK, false).map_err(|error| {
+        io_failure(
+            "lock pool",
+            path,
+            &error,
+            "pools must lie on a file system with locks",
+        )
+    })?;
+    match locked {
+        true => Ok(file),
+        false => Err(failure(
+            libc::EBUSY,
+            format!(
+                "the volume of {} is attached; unmount it and end the programs that use it, then check",
+                path.display()
+            ),
+        )),
+    }
+}

@@ -1,0 +1,169 @@
+//! Attributes, truncation, extended attributes.
+
+use crate::format::*;
+use crate::inode::Locked;
+use crate::log::Staged;
+use crate::operation::Operation;
+use crate::space::Need;
+use crate::types::*;
+use crate::volume::Volume;
+use crate::write::{MAX_FILE_BYTES, without_setid};
+
+/// Namespaces of extended attributes that are kept.
+const XATTR_NAMESPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+
+impl Volume {
+    /// Change attributes in one commit. Changing owner, or the size by someone not privileged, is
+    /// told by the caller through `clear_setid`.
+    pub fn set_attributes(
+        &self,
+        ino: InodeNumber,
+        change: &AttributeChange,
+        clear_setid: bool,
+    ) -> Outcome<Attributes> {
+        self.writable()?;
+        let locked = self.lock(ino.0)?;
+        if let Some(size_bytes) = change.size_bytes {
+            match locked.kind() {
+                FileKind::Regular if size_bytes > MAX_FILE_BYTES => return Err(Errno(libc::EFBIG)),
+                FileKind::Regular => {}
+                FileKind::Directory => return Err(Errno(libc::EISDIR)),
+                _ => return Err(Errno(libc::EINVAL)),
+            }
+        }
+        let time_ns = self.now_ns();
+        let state = changed_state(&locked, change, clear_setid, time_ns);
+        let mut operation = Operation::new(self, locked.me);
+        self.compact_if_due(&locked, &mut operation);
+        let size = locked.size_bytes();
+        if locked.kind() == FileKind::Regular && state.size_bytes > size {
+            self.zero_behind_end(&locked, size, state.size_bytes)?;
+        }
+        let shrinks = state.size_bytes < size;
+        let mut staged = Staged::begin(
+            &locked,
+            if shrinks {
+                Need::Freeing
+            } else {
+                Need::Ordinary
+            },
+        )?;
+        let entry = Entry::Attributes(state);
+        let position = staged.add(&mut operation, &entry, time_ns)?;
+        self.commit_one(&staged)?;
+        self.apply_commit(&locked, &staged, || {
+            self.apply_entry(&locked, &mut operation, position, &entry, time_ns, false)
+        })?;
+        operation.finish();
+        Ok(locked.attributes())
+    }
+
+    /// Extended attribute (`user.*`, also `trusted.*` and `security.*` as opaque bytes). `ENODATA` when absent.
+    pub fn get_xattr(&self, ino: InodeNumber, name: &[u8]) -> Outcome<Vec<u8>> {
+        let locked = self.lock(ino.0)?;
+        self.xattrs(&locked)?
+            .remove(name)
+            .ok_or(Errno(libc::ENODATA))
+    }
+
+    /// Names of all extended attributes.
+    pub fn list_xattr(&self, ino: InodeNumber) -> Outcome<Vec<Vec<u8>>> {
+        let locked = self.lock(ino.0)?;
+        Ok(self.xattrs(&locked)?.into_keys().collect())
+    }
+
+    /// Set an extended attribute.
+    pub fn set_xattr(
+        &self,
+        ino: InodeNumber,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Outcome<()> {
+        self.writable()?;
+        check_xattr_name(name)?;
+        if value.len() > MAX_XATTR_VALUE_BYTES {
+            return Err(Errno(if value.len() > 65_536 {
+                libc::E2BIG
+            } else {
+                libc::ENOSPC
+            }));
+        }
+        let locked = self.lock(ino.0)?;
+        if mode != XattrMode::Any {
+            let exists = self.xattrs(&locked)?.contains_key(name);
+            match mode {
+                XattrMode::Create if exists => return Err(Errno(libc::EEXIST)),
+                XattrMode::Replace if !exists => return Err(Errno(libc::ENODATA)),
+                _ => {}
+            }
+        }
+        self.commit_xattr(&locked, &Entry::XattrSet { name, value }, Need::Ordinary)
+    }
+
+    /// Remove an extended attribute.
+    pub fn remove_xattr(&self, ino: InodeNumber, name: &[u8]) -> Outcome<()> {
+        self.writable()?;
+        check_xattr_name(name)?;
+        let locked = self.lock(ino.0)?;
+        if !self.xattrs(&locked)?.contains_key(name) {
+            return Err(Errno(libc::ENODATA));
+        }
+        self.commit_xattr(&locked, &Entry::XattrRemove { name }, Need::Freeing)
+    }
+
+    fn commit_xattr(&self, locked: &Locked<'_>, entry: &Entry<'_>, need: Need) -> Outcome<()> {
+        let mut operation = Operation::new(self, locked.me);
+        self.compact_if_due(locked, &mut operation);
+        let time_ns = self.now_ns();
+        let mut staged = Staged::begin(locked, need)?;
+        let position = staged.add(&mut operation, entry, time_ns)?;
+        self.commit_one(&staged)?;
+        self.apply_commit(locked, &staged, || {
+            self.apply_entry(locked, &mut operation, position, entry, time_ns, false)
+        })?;
+        operation.finish();
+        Ok(())
+    }
+}
+
+fn check_xattr_name(name: &[u8]) -> Outcome<()> {
+    if name.len() > MAX_NAME_BYTES {
+        return Err(Errno(libc::ERANGE));
+    }
+    match XATTR_NAMESPACES
+        .iter()
+        .any(|space| name.len() > space.len() && name.starts_with(space))
+    {
+        true => Ok(()),
+        false => Err(Errno(libc::EOPNOTSUPP)),
+    }
+}
+
+fn changed_state(
+    locked: &Locked<'_>,
+    change: &AttributeChange,
+    clear_setid: bool,
+    now_ns: i64,
+) -> AttributeState {
+    let mut state = locked.attribute_state();
+    if let Some(permissions) = change.permissions {
+        state.mode = (state.mode & libc::S_IFMT) | (permissions & 0o7777);
+    }
+    if clear_setid {
+        state.mode = without_setid(state.mode);
+    }
+    state.uid = change.uid.unwrap_or(state.uid);
+    state.gid = change.gid.unwrap_or(state.gid);
+    if let Some(size_bytes) = change.size_bytes {
+        state.size_bytes = size_bytes;
+        state.mtime_ns = now_ns;
+    }
+    let time = |change: TimeChange| match change {
+        TimeChange::Now => now_ns,
+        TimeChange::At(time_ns) => time_ns,
+    };
+    state.atime_ns = change.atime.map_or(state.atime_ns, time);
+    state.mtime_ns = change.mtime.map_or(state.mtime_ns, time);
+    state
+}

@@ -1,0 +1,358 @@
+//! Checking a volume wholly: superblocks, every log, the tree, link counts, and that no block has two
+//! owners. It attaches as any program does (and so recovers), with a session of its own.
+
+use crate::attach::{create_session, failure, find_pools, lock_for_check, read_superblock};
+use crate::format::*;
+use crate::log::Staged;
+use crate::operation::Operation;
+use crate::requests::*;
+use crate::space::Need;
+use crate::types::*;
+use crate::volume::Volume;
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Directory that unreachable inodes are linked into.
+const LOST_AND_FOUND: &[u8] = b"lost+found";
+
+/// Verify a volume that nobody has attached, wholly; `progress(done, total)` is called now and then.
+pub fn check_volume(
+    pool: &Path,
+    repair: bool,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<CheckReport, VolumeError> {
+    let found = find_pools(pool)?;
+    let _locks = lock_for_check(&found)?;
+    let mut report = CheckReport::default();
+    for path in &found.paths {
+        check_superblocks(path, repair, &mut report)?;
+    }
+    let volume = create_session(found, &AttachOptions::default(), false, true)?;
+    let mut check = Check {
+        volume: &volume,
+        repair,
+        report,
+        links: HashMap::new(),
+    };
+    check.collect_damage();
+    check.walk_tree(progress);
+    check.match_records();
+    check.collect_damage();
+    let space = volume.space(None);
+    check.report.used_blocks = space.blocks - space.free_blocks;
+    Ok(check.report)
+}
+
+fn check_superblocks(
+    path: &Path,
+    repair: bool,
+    report: &mut CheckReport,
+) -> Result<(), VolumeError> {
+    let file = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(|error| {
+            failure(
+                libc::EIO,
+                format!("cannot open {}: {error}; check permissions", path.display()),
+            )
+        })?;
+    let (good, damaged) = read_superblock(&file, path)?;
+    let Some(copy) = damaged else { return Ok(()) };
+    report.findings.push(Finding {
+        what: format!("superblock copy {copy} of {} is damaged", path.display()),
+        affects: "nothing while the other copy is whole".into(),
+        repairable: true,
+    });
+    if repair {
+        use std::os::unix::fs::FileExt;
+        let written = file
+            .write_all_at(&good.encode(), SUPERBLOCK_COPIES[copy] * BLOCK as u64)
+            .and_then(|()| file.sync_data());
+        written.map_err(|error| {
+            failure(
+                libc::EIO,
+                format!(
+                    "cannot repair {}: {error}; check the device",
+                    path.display()
+                ),
+            )
+        })?;
+        report.repaired += 1;
+    }
+    Ok(())
+}
+
+/// What names an inode has.
+#[derive(Default)]
+struct Links {
+    names: u32,
+    path: String,
+}
+
+struct Check<'a> {
+    volume: &'a Arc<Volume>,
+    repair: bool,
+    report: CheckReport,
+    links: HashMap<u64, Links>,
+}
+
+/// A name as a directory gives it.
+struct Name {
+    ino: u64,
+    kind: FileKind,
+    name: Vec<u8>,
+}
+
+impl Check<'_> {
+    fn find(&mut self, what: String, affects: &str, repairable: bool) {
+        self.report.findings.push(Finding {
+            what,
+            affects: affects.to_owned(),
+            repairable,
+        });
+    }
+
+    /// Take over damage that loading met.
+    fn collect_damage(&mut self) {
+        let lines = self
+            .volume
+            .findings
+            .lock()
+            .ok()
+            .and_then(|mut lines| lines.replace(Vec::new()))
+            .unwrap_or_default();
+        for line in lines {
+            let known = self
+                .report
+                .findings
+                .iter()
+                .any(|finding| finding.what == line);
+            if !known {
+                self.find(line, "see the path it is named with", false);
+            }
+        }
+    }
+
+    fn walk_tree(&mut self, progress: &mut dyn FnMut(u64, u64)) {
+        let space = self.volume.space(None);
+        let total = space.inodes - space.free_inodes;
+        let root = InodeNumber::ROOT.0;
+        self.links.insert(
+            root,
+            Links {
+                names: 1,
+                path: "/".into(),
+            },
+        );
+        let mut queue = VecDeque::from([(root, root)]);
+        while let Some((directory, parent)) = queue.pop_front() {
+            self.report.directories += 1;
+            self.check_directory(directory, parent, &mut queue);
+            progress(self.links.len() as u64, total);
+        }
+        self.report.inodes = self.links.len() as u64;
+    }
+
+    fn path_of(&self, ino: u64) -> String {
+        self.links
+            .get(&ino)
+            .map_or_else(|| format!("inode {ino}"), |links| links.path.clone())
+    }
+
+    fn check_directory(&mut self, directory: u64, parent: u64, queue: &mut VecDeque<(u64, u64)>) {
+        let path = self.path_of(directory);
+        let mut names = Vec::new();
+        let walked = self
+            .volume
+            .read_directory(InodeNumber(directory), 0, &mut |entry| {
+                match entry.name {
+                    b"." => {}
+                    b".." if entry.ino.0 == parent => {}
+                    name => names.push(Name {
+                        ino: entry.ino.0,
+                        kind: entry.kind,
+                        name: name.to_vec(),
+                    }),
+                }
+                true
+            });
+        if let Err(errno) = walked {
+            self.find(
+                format!("directory {path} cannot be read: {errno}"),
+                &path,
+                false,
+            );
+            return;
+        }
+        for name in names {
+            self.check_name(directory, &path, name, queue);
+        }
+    }
+
+    fn check_name(
+        &mut self,
+        directory: u64,
+        path: &str,
+        name: Name,
+        queue: &mut VecDeque<(u64, u64)>,
+    ) {
+        let text = String::from_utf8_lossy(&name.name).into_owned();
+        let full = format!("{}/{text}", path.trim_end_matches('/'));
+        if name.name == b".." {
+            self.find(
+                format!("{path} names inode {} as its parent", name.ino),
+                path,
+                false,
+            );
+            return;
+        }
+        match self.volume.attributes(InodeNumber(name.ino)) {
+            Ok(attributes) if attributes.kind() == name.kind => {
+                let links = self.links.entry(name.ino).or_default();
+                links.names += 1;
+                if links.path.is_empty() {
+                    links.path.clone_from(&full);
+                }
+                if name.kind == FileKind::Directory {
+                    if links.names > 1 {
+                        self.find(
+                            format!("directory inode {} has two names, {full} is one", name.ino),
+                            &full,
+                            false,
+                        );
+                    } else {
+                        queue.push_back((name.ino, directory));
+                    }
+                }
+            }
+            Ok(attributes) => self.find(
+                format!(
+                    "{full} says it is {:?}, its inode is {:?}",
+                    name.kind,
+                    attributes.kind()
+                ),
+                &full,
+                false,
+            ),
+            Err(Errno(libc::ESTALE)) => {
+                self.find(
+                    format!("{full} names inode {}, which does not exist", name.ino),
+                    &full,
+                    true,
+                );
+                if self.repair && self.remove_dangling(directory, &name.name).is_ok() {
+                    self.report.repaired += 1;
+                }
+            }
+            Err(errno) => self.find(format!("{full} cannot be used: {errno}"), &full, false),
+        }
+    }
+
+    fn remove_dangling(&self, directory: u64, name: &[u8]) -> Outcome<()> {
+        let volume = self.volume;
+        let locked = volume.lock_for_change(InodeNumber(directory))?;
+        let found = volume
+            .find_name(&locked, name)?
+            .ok_or(Errno(libc::ENOENT))?;
+        let mut operation = Operation::new(volume, locked.me);
+        let mut staged = Staged::begin(&locked, Need::Freeing)?;
+        let time_ns = volume.now_ns();
+        let entry = Entry::NameRemove {
+            added: found.position,
+        };
+        let at = staged.add(&mut operation, &entry, time_ns)?;
+        volume.commit_one(&staged)?;
+        volume.apply_commit(&locked, &staged, || {
+            volume.apply_entry(&locked, &mut operation, at, &entry, time_ns, false)
+        })?;
+        operation.finish();
+        Ok(())
+    }
+
+    /// Compare the records in use with what the tree reached.
+    fn match_records(&mut self) {
+        let mut records = Vec::new();
+        self.volume.for_each_record(&mut |ino, _| records.push(ino));
+        for ino in records {
+            let Ok(attributes) = self.volume.attributes(InodeNumber(ino)) else {
+                continue;
+            };
+            match self.links.get(&ino) {
+                None => self.unreachable(ino, &attributes),
+                Some(links)
+                    if attributes.kind() != FileKind::Directory
+                        && links.names != attributes.nlink =>
+                {
+                    let (names, path) = (links.names, links.path.clone());
+                    self.find(
+                        format!(
+                            "inode {ino} has {names} names but counts {}",
+                            attributes.nlink
+                        ),
+                        &path,
+                        true,
+                    );
+                    if self.repair && self.set_links(ino, names).is_ok() {
+                        self.report.repaired += 1;
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn unreachable(&mut self, ino: u64, attributes: &Attributes) {
+        self.find(
+            format!(
+                "inode {ino} ({:?}, {} bytes) has no name",
+                attributes.kind(),
+                attributes.size_bytes
+            ),
+            "a file lost its name",
+            attributes.kind() != FileKind::Directory,
+        );
+        if self.repair && attributes.kind() != FileKind::Directory && self.rescue(ino).is_ok() {
+            self.report.repaired += 1;
+        }
+    }
+
+    fn rescue(&self, ino: u64) -> Outcome<()> {
+        let new = NewInode {
+            mode: libc::S_IFDIR | 0o700,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+        };
+        let directory = match self.volume.create(InodeNumber::ROOT, LOST_AND_FOUND, &new) {
+            Ok(made) => made.ino,
+            Err(Errno(libc::EEXIST)) => self.volume.lookup(InodeNumber::ROOT, LOST_AND_FOUND)?.ino,
+            Err(errno) => return Err(errno),
+        };
+        self.set_links(ino, 0)?;
+        self.volume
+            .link(InodeNumber(ino), directory, format!("#{ino}").as_bytes())
+            .map(|_| ())
+    }
+
+    fn set_links(&self, ino: u64, names: u32) -> Outcome<()> {
+        let volume = self.volume;
+        let locked = volume.lock(ino)?;
+        let mut operation = Operation::new(volume, locked.me);
+        let mut staged = Staged::begin(&locked, Need::Ordinary)?;
+        let time_ns = volume.now_ns();
+        let entry = Entry::Attributes(AttributeState {
+            nlink: names,
+            ..locked.attribute_state()
+        });
+        let at = staged.add(&mut operation, &entry, time_ns)?;
+        volume.commit_one(&staged)?;
+        volume.apply_commit(&locked, &staged, || {
+            volume.apply_entry(&locked, &mut operation, at, &entry, time_ns, false)
+        })?;
+        operation.finish();
+        Ok(())
+    }
+}

@@ -1,0 +1,168 @@
+//! The superblock: what a pool is, twice, each copy checksummed.
+
+use super::*;
+use egeria_media::BlockNumber;
+
+/// First bytes of every superblock.
+pub const SUPERBLOCK_MAGIC: u64 = u64::from_le_bytes(*b"EGERIAFS");
+/// Bytes of one copy.
+pub const SUPERBLOCK_BYTES: usize = 2 * BLOCK;
+/// First blocks of the two copies.
+pub const SUPERBLOCK_COPIES: [u64; 2] = [0, 2];
+/// Block of the session line (pool 0).
+pub const SESSION_LINE_BLOCK: BlockNumber = BlockNumber(4);
+/// First block of the journal (pool 0).
+pub const JOURNAL_BLOCK: BlockNumber = BlockNumber(5);
+/// Longest path of a sibling, bytes.
+pub const MAX_PATH_BYTES: usize = 464;
+
+const HEADER_BYTES: usize = 256;
+const SIBLING_BYTES: usize = 480;
+
+/// A pool as its siblings know it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sibling {
+    /// Node the pool belongs to.
+    pub node: u16,
+    /// Size in blocks.
+    pub blocks: u64,
+    /// Absolute path when the volume was made.
+    pub path: Vec<u8>,
+}
+
+/// A decoded superblock.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Superblock {
+    /// Volume the pool belongs to.
+    pub volume: [u8; 16],
+    /// Index of this pool.
+    pub pool_index: u8,
+    /// When the volume was made, ns since the epoch.
+    pub created_ns: i64,
+    /// All pools of the volume, this one too.
+    pub pools: Vec<Sibling>,
+}
+
+/// Why a superblock does not decode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SuperblockFault {
+    /// No Egeria pool at all.
+    NotAPool,
+    /// A format this code does not know.
+    Version(u32),
+    /// Checksum or a field is wrong.
+    Damaged,
+}
+
+/// Where the regions of a pool lie; follows from its size and index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Size in blocks.
+    pub blocks: u64,
+    /// Journal slots (pool 0 only).
+    pub journal_slots: u64,
+    /// First block of the inode block pointers.
+    pub pointer_block: BlockNumber,
+    /// Inode blocks the pool can have; each holds [`INODES_PER_BLOCK`].
+    pub inode_blocks: u64,
+    /// First block that is allocated.
+    pub data_block: BlockNumber,
+}
+
+impl Geometry {
+    /// Geometry of pool `index` of this many blocks.
+    pub fn new(index: u8, blocks: u64) -> Geometry {
+        let journal_slots = if index == 0 { JOURNAL_SLOTS } else { 0 };
+        let pointer_block =
+            JOURNAL_BLOCK.0 + (journal_slots * JOURNAL_SLOT_BYTES).div_ceil(BLOCK as u64);
+        let inode_blocks = (blocks / INODES_PER_BLOCK).max(1);
+        let data_block = pointer_block + (inode_blocks * 8).div_ceil(BLOCK as u64);
+        Geometry {
+            blocks,
+            journal_slots,
+            pointer_block: BlockNumber(pointer_block),
+            inode_blocks,
+            data_block: BlockNumber(data_block),
+        }
+    }
+    /// Whether a run of blocks lies in the allocated part of the pool.
+    pub fn holds(&self, block: BlockNumber, count: u64) -> bool {
+        block.0 >= self.data_block.0 && count <= self.blocks && block.0 <= self.blocks - count
+    }
+}
+
+impl Superblock {
+    /// Geometry of this pool.
+    pub fn geometry(&self) -> Geometry {
+        Geometry::new(self.pool_index, self.pools[self.pool_index as usize].blocks)
+    }
+
+    /// The bytes of one copy.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0u8; SUPERBLOCK_BYTES];
+        put_u64(&mut bytes, 0, SUPERBLOCK_MAGIC);
+        put_u32(&mut bytes, 8, FORMAT_VERSION);
+        put_u16(&mut bytes, 12, self.pool_index as u16);
+        put_u16(&mut bytes, 14, self.pools.len() as u16);
+        bytes[16..32].copy_from_slice(&self.volume);
+        put_u64(&mut bytes, 32, self.created_ns as u64);
+        for (index, pool) in self.pools.iter().enumerate() {
+            let at = HEADER_BYTES + index * SIBLING_BYTES;
+            put_u64(&mut bytes, at, pool.blocks);
+            put_u16(&mut bytes, at + 8, pool.node);
+            put_u16(&mut bytes, at + 10, pool.path.len() as u16);
+            bytes[at + 16..at + 16 + pool.path.len()].copy_from_slice(&pool.path);
+        }
+        let crc = crc32c::crc32c(&bytes[..SUPERBLOCK_BYTES - 4]);
+        put_u32(&mut bytes, SUPERBLOCK_BYTES - 4, crc);
+        bytes
+    }
+
+    /// Decode one copy; everything is checked, nothing trusted.
+    pub fn decode(bytes: &[u8]) -> Result<Superblock, SuperblockFault> {
+        if bytes.len() < SUPERBLOCK_BYTES || get_u64(bytes, 0) != SUPERBLOCK_MAGIC {
+            return Err(SuperblockFault::NotAPool);
+        }
+        let crc = crc32c::crc32c(&bytes[..SUPERBLOCK_BYTES - 4]);
+        if crc != get_u32(bytes, SUPERBLOCK_BYTES - 4) {
+            return Err(SuperblockFault::Damaged);
+        }
+        // The version is read only behind a good checksum: every version keeps the first and last fields in place.
+        let version = get_u32(bytes, 8);
+        if version != FORMAT_VERSION {
+            return Err(SuperblockFault::Version(version));
+        }
+        let pool_index = get_u16(bytes, 12) as usize;
+        let count = get_u16(bytes, 14) as usize;
+        if count == 0 || count > MAX_POOLS || pool_index >= count {
+            return Err(SuperblockFault::Damaged);
+        }
+        let pools = (0..count)
+            .map(|index| decode_sibling(bytes, index))
+            .collect::<Result<_, _>>()?;
+        let mut volume = [0; 16];
+        volume.copy_from_slice(&bytes[16..32]);
+        Ok(Superblock {
+            volume,
+            pool_index: pool_index as u8,
+            created_ns: get_u64(bytes, 32) as i64,
+            pools,
+        })
+    }
+}
+
+fn decode_sibling(bytes: &[u8], index: usize) -> Result<Sibling, SuperblockFault> {
+    let at = HEADER_BYTES + index * SIBLING_BYTES;
+    let length = get_u16(bytes, at + 10) as usize;
+    let blocks = get_u64(bytes, at);
+    if length > MAX_PATH_BYTES || blocks < MIN_POOL_BYTES / BLOCK as u64 || blocks >= 1 << 40 {
+        return Err(SuperblockFault::Damaged);
+    }
+    Ok(Sibling {
+        node: get_u16(bytes, at + 8),
+        blocks,
+        path: bytes[at + 16..at + 16 + length].to_vec(),
+    })
+}
+
+const _: () = assert!(HEADER_BYTES + MAX_POOLS * SIBLING_BYTES + 4 <= SUPERBLOCK_BYTES);

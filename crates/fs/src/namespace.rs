@@ -1,0 +1,555 @@
+//! Names: create, link, unlink. Locks go from the directory to what it names.
+
+use crate::apply::Mapping;
+use crate::format::*;
+use crate::inode::Locked;
+use crate::log::Staged;
+use crate::operation::Operation;
+use crate::read::errno_of;
+use crate::space::Need;
+use crate::types::*;
+use crate::volume::Volume;
+use std::sync::atomic::Ordering;
+
+/// Whether a name may be made; `.`, `..` and the empty one may not.
+fn check_new_name(name: &[u8]) -> Outcome<()> {
+    match name {
+        _ if name.len() > MAX_NAME_BYTES => Err(Errno(libc::ENAMETOOLONG)),
+        b"" => Err(Errno(libc::ENOENT)),
+        b"." | b".." => Err(Errno(libc::EEXIST)),
+        _ if !is_name(name) => Err(Errno(libc::EINVAL)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a name may be removed.
+pub(crate) fn check_old_name(name: &[u8]) -> Outcome<()> {
+    match name {
+        b"." => Err(Errno(libc::EINVAL)),
+        b".." => Err(Errno(libc::ENOTEMPTY)),
+        _ if name.len() > MAX_NAME_BYTES => Err(Errno(libc::ENAMETOOLONG)),
+        _ => Ok(()),
+    }
+}
+
+/// How `create_inode` leaves the new inode.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Birth<'a> {
+    Closed,
+    Open,
+    Symlink(&'a [u8]),
+}
+
+impl Volume {
+    /// Refuse changes on a read-only attachment.
+    pub(crate) fn writable(&self) -> Outcome<()> {
+        if self.is_read_only() {
+            Err(Errno(libc::EROFS))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Lock a directory that is still there.
+    pub(crate) fn lock_directory(&self, ino: InodeNumber) -> Outcome<Locked<'_>> {
+        let locked = self.lock(ino.0)?.directory()?;
+        if locked.inode.nlink.load(Ordering::Relaxed) == 0 {
+            return Err(Errno(libc::ENOENT));
+        }
+        Ok(locked)
+    }
+
+    /// Lock a directory whose names will change. Compaction moves entries, so it comes before any look.
+    pub(crate) fn lock_for_change(&self, ino: InodeNumber) -> Outcome<Locked<'_>> {
+        let locked = self.lock_directory(ino)?;
+        self.compact_if_due(&locked, &mut Operation::new(self, locked.me));
+        Ok(locked)
+    }
+
+    /// Find a name. `.` and `..` work.
+    pub fn lookup(&self, parent: InodeNumber, name: &[u8]) -> Outcome<Attributes> {
+        if name.len() > MAX_NAME_BYTES {
+            return Err(Errno(libc::ENAMETOOLONG));
+        }
+        let locked = self.lock_directory(parent)?;
+        let ino = match name {
+            b"." => return Ok(locked.attributes()),
+            b".." => {
+                let up = locked.inode.parent.load(Ordering::Relaxed);
+                drop(locked);
+                return self.attributes(InodeNumber(up));
+            }
+            _ => {
+                self.find_name(&locked, name)?
+                    .ok_or(Errno(libc::ENOENT))?
+                    .ino
+            }
+        };
+        // The child is locked while its directory still is, so that it cannot go in between.
+        let child = self.lock(ino)?;
+        drop(locked);
+        Ok(child.attributes())
+    }
+
+    /// Attributes, fresh.
+    pub fn attributes(&self, ino: InodeNumber) -> Outcome<Attributes> {
+        Ok(self.lock(ino.0)?.attributes())
+    }
+
+    /// Make a file, directory, pipe, socket or device. `EEXIST` when the name is there. In a setgid
+    /// directory the group, and for directories the bit, is the directory's.
+    pub fn create(&self, parent: InodeNumber, name: &[u8], new: &NewInode) -> Outcome<Attributes> {
+        self.create_named(parent, name, new, Birth::Closed)
+    }
+
+    /// As `create`, but the inode is also opened (see `open`), in one step, so that it cannot vanish between.
+    pub fn create_open(
+        &self,
+        parent: InodeNumber,
+        name: &[u8],
+        new: &NewInode,
+    ) -> Outcome<Attributes> {
+        self.create_named(parent, name, new, Birth::Open)
+    }
+
+    /// Make a symbolic link.
+    pub fn symlink(
+        &self,
+        parent: InodeNumber,
+        name: &[u8],
+        target: &[u8],
+        uid: u32,
+        gid: u32,
+    ) -> Outcome<Attributes> {
+        if target.is_empty() {
+            return Err(Errno(libc::ENOENT));
+        }
+        if target.len() > MAX_TARGET_BYTES {
+            return Err(Errno(libc::ENAMETOOLONG));
+        }
+        let new = NewInode {
+            mode: libc::S_IFLNK | 0o777,
+            uid,
+            gid,
+            rdev: 0,
+        };
+        self.create_named(parent, name, &new, Birth::Symlink(target))
+    }
+
+    fn create_named(
+        &self,
+        parent: InodeNumber,
+        name: &[u8],
+        new: &NewInode,
+        birth: Birth<'_>,
+    ) -> Outcome<Attributes> {
+        self.writable()?;
+        check_new_name(name)?;
+        let kind = FileKind::from_mode(new.mode).ok_or(Errno(libc::EINVAL))?;
+        let directory = self.lock_for_change(parent)?;
+        if self.find_name(&directory, name)?.is_some() {
+            return Err(Errno(libc::EEXIST));
+        }
+        if kind == FileKind::Directory && directory.subdirectories() >= MAX_LINKS - 2 {
+            return Err(Errno(libc::EMLINK));
+        }
+        self.reserve_names(&directory, 1)?;
+        let mut operation = Operation::new(self, directory.me);
+        let certificate = self.certify(&mut operation, &directory, new)?;
+        let result =
+            self.create_certified(&directory, &mut operation, name, kind, &certificate, birth);
+        if result.is_err() {
+            self.free_inode(&directory.me.slot.pending_inode, certificate.ino);
+        }
+        result
+    }
+
+    fn certify(
+        &self,
+        operation: &mut Operation<'_>,
+        directory: &Locked<'_>,
+        new: &NewInode,
+    ) -> Outcome<Certificate> {
+        let ino = self.take_inode(operation, self.pool_for_data(directory.me))?;
+        let inherits = directory.inode.mode.load(Ordering::Relaxed) & libc::S_ISGID != 0;
+        let is_directory = new.mode & libc::S_IFMT == libc::S_IFDIR;
+        Ok(Certificate {
+            ino,
+            generation: self.next_generation(ino)?,
+            mode: new.mode
+                | if inherits && is_directory {
+                    libc::S_ISGID
+                } else {
+                    0
+                },
+            uid: new.uid,
+            gid: if inherits {
+                directory.inode.gid.load(Ordering::Relaxed)
+            } else {
+                new.gid
+            },
+            rdev: new.rdev,
+            nlink: 1,
+            birth_ns: self.now_ns(),
+            parent: directory.ino,
+        })
+    }
+
+    fn create_certified(
+        &self,
+        directory: &Locked<'_>,
+        operation: &mut Operation<'_>,
+        name: &[u8],
+        kind: FileKind,
+        certificate: &Certificate,
+        birth: Birth<'_>,
+    ) -> Outcome<Attributes> {
+        self.write_certificate(certificate)?;
+        let ino = certificate.ino;
+        let commit = CommitWord {
+            tail: LogPosition::NONE,
+            head_index: 0,
+            orphan: false,
+        };
+        let mut child = Staged::fresh(self, ino, certificate.generation, commit)?;
+        if let Birth::Symlink(target) = birth {
+            self.stage_target(operation, &mut child, target, certificate.birth_ns)?;
+        }
+        let mut staged = Staged::begin(directory, Need::Ordinary)?;
+        let entry = Entry::NameAdd {
+            ino,
+            kind: kind as u8,
+            cookie: directory.next_cookie(),
+            name,
+        };
+        let position = staged.add(operation, &entry, certificate.birth_ns)?;
+        if birth == Birth::Open {
+            self.note_open(ino)?;
+        }
+        if let Err(errno) = self.commit_all(directory.me.index, &[&staged, &child]) {
+            if birth == Birth::Open {
+                self.note_close(ino);
+            }
+            return Err(errno);
+        }
+        self.inode_settled(directory.me);
+        self.apply_commit(directory, &staged, || {
+            self.apply_entry(
+                directory,
+                operation,
+                position,
+                &entry,
+                certificate.birth_ns,
+                false,
+            )
+        })?;
+        operation.finish();
+        let size_bytes = match birth {
+            Birth::Symlink(target) => target.len() as u64,
+            _ => {
+                if kind == FileKind::Directory {
+                    BLOCK as u64
+                } else {
+                    0
+                }
+            }
+        };
+        Ok(newborn(certificate, size_bytes))
+    }
+
+    fn stage_target(
+        &self,
+        operation: &mut Operation<'_>,
+        child: &mut Staged,
+        target: &[u8],
+        time_ns: i64,
+    ) -> Outcome<()> {
+        let block = operation.take(
+            child.ino,
+            0,
+            1,
+            self.pool_for_data(operation.me),
+            Need::Ordinary,
+        )?;
+        let mut bytes = [0u8; BLOCK];
+        bytes[..target.len()].copy_from_slice(target);
+        let pool = self.pool(block.pool)?;
+        // SAFETY: a local buffer of one block.
+        unsafe { pool.copy_in(block.block.offset(), bytes.as_ptr(), BLOCK) }.map_err(errno_of)?;
+        let mapping = Mapping {
+            file_block: 0,
+            count: 1,
+            pool: block.pool,
+            block: block.block,
+            unwritten: false,
+        };
+        let entry = Entry::Write {
+            file_block: mapping.file_block,
+            count: mapping.count,
+            pool: mapping.pool,
+            block: mapping.block,
+            size_bytes: target.len() as u64,
+            unwritten: false,
+            touches_mtime: true,
+        };
+        child.add(operation, &entry, time_ns).map(|_| ())
+    }
+
+    /// Make a regular file without a name, opened (`O_TMPFILE`).
+    pub fn create_unnamed(&self, parent: InodeNumber, new: &NewInode) -> Outcome<Attributes> {
+        self.writable()?;
+        let directory = self.lock_directory(parent)?;
+        let mut operation = Operation::new(self, directory.me);
+        let born = self.certify(&mut operation, &directory, new)?;
+        let certificate = Certificate { nlink: 0, ..born };
+        let commit = CommitWord {
+            tail: LogPosition::NONE,
+            head_index: 0,
+            orphan: true,
+        };
+        let done = self
+            .write_certificate(&certificate)
+            .and_then(|()| self.note_open(certificate.ino))
+            .and_then(|()| {
+                let staged = Staged::fresh(self, certificate.ino, certificate.generation, commit)?;
+                self.commit_one(&staged)
+            });
+        match done {
+            Ok(()) => {
+                self.inode_settled(directory.me);
+                operation.finish();
+                Ok(newborn(&certificate, 0))
+            }
+            Err(errno) => {
+                self.note_close(certificate.ino);
+                self.free_inode(&directory.me.slot.pending_inode, certificate.ino);
+                Err(errno)
+            }
+        }
+    }
+
+    /// Target of a symbolic link.
+    pub fn read_link(&self, ino: InodeNumber) -> Outcome<Vec<u8>> {
+        let locked = self.lock(ino.0)?;
+        if locked.kind() != FileKind::Symlink {
+            return Err(Errno(libc::EINVAL));
+        }
+        let mut target = vec![0u8; (locked.size_bytes() as usize).min(MAX_TARGET_BYTES)];
+        let word = locked.index().load(0);
+        if !word.has_data() || target.is_empty() {
+            return Err(self.damaged(ino.0, "target of a symbolic link"));
+        }
+        self.read_media(word.pool(), word.block().offset(), &mut target)?;
+        Ok(target)
+    }
+
+    /// Make another name.
+    pub fn link(&self, ino: InodeNumber, parent: InodeNumber, name: &[u8]) -> Outcome<Attributes> {
+        self.writable()?;
+        check_new_name(name)?;
+        let directory = self.lock_for_change(parent)?;
+        if self.find_name(&directory, name)?.is_some() {
+            return Err(Errno(libc::EEXIST));
+        }
+        if ino == parent {
+            return Err(Errno(libc::EPERM));
+        }
+        let child = self.lock_leaf(ino.0)?;
+        let nlink = child.inode.nlink.load(Ordering::Relaxed);
+        if nlink >= MAX_LINKS {
+            return Err(Errno(libc::EMLINK));
+        }
+        self.reserve_names(&directory, 1)?;
+        let mut operation = Operation::new(self, directory.me);
+        let time_ns = self.now_ns();
+        let mut staged = Staged::begin(&directory, Need::Ordinary)?;
+        let entry = Entry::NameAdd {
+            ino: ino.0,
+            kind: child.kind() as u8,
+            cookie: directory.next_cookie(),
+            name,
+        };
+        let position = staged.add(&mut operation, &entry, time_ns)?;
+        let mut staged_child = Staged::begin(&child, Need::Ordinary)?;
+        staged_child.commit.orphan = false;
+        let state = AttributeState {
+            nlink: nlink + 1,
+            ..child.attribute_state()
+        };
+        let attributes = Entry::Attributes(state);
+        let at = staged_child.add(&mut operation, &attributes, time_ns)?;
+        self.commit_all(directory.me.index, &[&staged, &staged_child])?;
+        self.apply_commit(&directory, &staged, || {
+            self.apply_entry(&directory, &mut operation, position, &entry, time_ns, false)
+        })?;
+        self.apply_commit(&child, &staged_child, || {
+            self.apply_entry(&child, &mut operation, at, &attributes, time_ns, false)
+        })?;
+        operation.finish();
+        Ok(child.attributes())
+    }
+
+    /// Lock what is not a directory. The kind never changes while a number lives, so it is looked at
+    /// first: a directory must not be locked out of tree order.
+    fn lock_leaf(&self, ino: u64) -> Outcome<Locked<'_>> {
+        let record = self.read_record(ino)?;
+        if FileKind::from_mode(record.certificate.mode) == Some(FileKind::Directory) {
+            return Err(Errno(libc::EPERM));
+        }
+        let locked = self.lock(ino)?;
+        if locked.kind() == FileKind::Directory {
+            return Err(Errno(libc::EPERM));
+        }
+        Ok(locked)
+    }
+
+    /// Remove a name that is not a directory.
+    pub fn unlink(&self, parent: InodeNumber, name: &[u8]) -> Outcome<()> {
+        self.writable()?;
+        check_old_name(name).map_err(|errno| {
+            if name == b"." || name == b".." {
+                Errno(libc::EISDIR)
+            } else {
+                errno
+            }
+        })?;
+        let directory = self.lock_for_change(parent)?;
+        let found = self
+            .find_name(&directory, name)?
+            .ok_or(Errno(libc::ENOENT))?;
+        if found.kind == FileKind::Directory {
+            return Err(Errno(libc::EISDIR));
+        }
+        let child = self.lock(found.ino)?;
+        self.remove_name(&directory, &child, found.position)
+    }
+
+    /// Remove an empty directory.
+    pub fn remove_directory(&self, parent: InodeNumber, name: &[u8]) -> Outcome<()> {
+        self.writable()?;
+        check_old_name(name)?;
+        let directory = self.lock_for_change(parent)?;
+        let found = self
+            .find_name(&directory, name)?
+            .ok_or(Errno(libc::ENOENT))?;
+        if found.kind != FileKind::Directory {
+            return Err(Errno(libc::ENOTDIR));
+        }
+        let child = self.lock(found.ino)?.directory()?;
+        if child.name_count() > 0 {
+            return Err(Errno(libc::ENOTEMPTY));
+        }
+        self.remove_name(&directory, &child, found.position)
+    }
+
+    fn remove_name(
+        &self,
+        directory: &Locked<'_>,
+        child: &Locked<'_>,
+        position: LogPosition,
+    ) -> Outcome<()> {
+        let mut operation = Operation::new(self, directory.me);
+        let time_ns = self.now_ns();
+        let mut staged = Staged::begin(directory, Need::Freeing)?;
+        let entry = Entry::NameRemove { added: position };
+        let at = staged.add(&mut operation, &entry, time_ns)?;
+        let dropped = self.stage_drop(&mut operation, child, time_ns)?;
+        self.commit_all(directory.me.index, &[&staged, &dropped.staged])?;
+        self.apply_commit(directory, &staged, || {
+            self.apply_entry(directory, &mut operation, at, &entry, time_ns, false)
+        })?;
+        self.apply_drop(&mut operation, child, &dropped, time_ns)?;
+        operation.finish();
+        drop(operation);
+        self.delete_if_unused(child)
+    }
+
+    /// Delete an inode that has neither names nor opens.
+    pub(crate) fn delete_if_unused(&self, locked: &Locked<'_>) -> Outcome<()> {
+        if locked.inode.nlink.load(Ordering::Relaxed) == 0
+            && !self.is_open_anywhere(locked.ino, locked.inode)
+        {
+            // The name is gone whatever happens here; recovery would finish it.
+            let _ = self.delete_inode(locked);
+        }
+        Ok(())
+    }
+
+    /// Stage the loss of one name: the last one needs no log entry, only the orphan mark, so that it
+    /// works on a full volume.
+    pub(crate) fn stage_drop(
+        &self,
+        operation: &mut Operation<'_>,
+        child: &Locked<'_>,
+        time_ns: i64,
+    ) -> Outcome<Dropped> {
+        let mut staged = Staged::begin(child, Need::Freeing)?;
+        let nlink = child.inode.nlink.load(Ordering::Relaxed);
+        let position = if nlink <= 1 || child.kind() == FileKind::Directory {
+            staged.commit.orphan = true;
+            None
+        } else {
+            let state = AttributeState {
+                nlink: nlink - 1,
+                ..child.attribute_state()
+            };
+            Some((
+                staged.add(operation, &Entry::Attributes(state), time_ns)?,
+                state,
+            ))
+        };
+        Ok(Dropped { staged, position })
+    }
+
+    pub(crate) fn apply_drop(
+        &self,
+        operation: &mut Operation<'_>,
+        child: &Locked<'_>,
+        dropped: &Dropped,
+        time_ns: i64,
+    ) -> Outcome<()> {
+        self.apply_commit(child, &dropped.staged, || match dropped.position {
+            Some((at, state)) => self.apply_entry(
+                child,
+                operation,
+                at,
+                &Entry::Attributes(state),
+                time_ns,
+                false,
+            ),
+            None => {
+                child.inode.nlink.store(0, Ordering::Relaxed);
+                child
+                    .inode
+                    .ctime_ns
+                    .store(time_ns as u64, Ordering::Relaxed);
+                Ok(())
+            }
+        })
+    }
+}
+
+/// A staged loss of a name.
+pub(crate) struct Dropped {
+    pub(crate) staged: Staged,
+    position: Option<(LogPosition, AttributeState)>,
+}
+
+/// Attributes of an inode just made.
+fn newborn(certificate: &Certificate, size_bytes: u64) -> Attributes {
+    let directory = certificate.mode & libc::S_IFMT == libc::S_IFDIR;
+    Attributes {
+        ino: InodeNumber(certificate.ino),
+        generation: certificate.generation,
+        mode: certificate.mode,
+        nlink: if directory { 2 } else { certificate.nlink },
+        uid: certificate.uid,
+        gid: certificate.gid,
+        rdev: certificate.rdev,
+        size_bytes,
+        blocks: u64::from(certificate.mode & libc::S_IFMT == libc::S_IFLNK),
+        atime_ns: certificate.birth_ns,
+        mtime_ns: certificate.birth_ns,
+        ctime_ns: certificate.birth_ns,
+    }
+}

@@ -1,0 +1,253 @@
+//! Which process holds which inode open. Each process has a table of its own in the session; an inode's
+//! `open_hint` counts opens begun and is never too low, so that the common unlink looks at no table.
+
+use crate::format::BLOCK;
+use crate::session::layout::{LOADED, SessionInode};
+use crate::types::*;
+use crate::volume::{FileReference, Volume};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+const GONE: u64 = u64::MAX;
+/// In an entry's count word: handles through which this process (a mount) caches pages, above the opens.
+const CACHED_UNIT: u64 = 1 << 32;
+
+/// Lock and fill level of this process's table; private to the process.
+#[derive(Default)]
+pub(crate) struct Opens {
+    lock: AtomicU32,
+    used: AtomicU64,
+}
+
+impl Opens {
+    fn locked<T>(&self, body: impl FnOnce() -> T) -> T {
+        while self
+            .lock
+            .compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            std::thread::yield_now();
+        }
+        let result = body();
+        self.lock.store(0, Ordering::Release);
+        result
+    }
+
+    /// The child has no table yet.
+    pub(crate) fn reset_after_fork(&self) {
+        self.lock.store(0, Ordering::Relaxed);
+        self.used.store(0, Ordering::Relaxed);
+    }
+}
+
+fn hash(ino: u64) -> usize {
+    (ino.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20) as usize
+}
+
+fn decode_table(word: u64) -> Option<(u64, u32)> {
+    (word != 0).then(|| ((word & ((1 << 56) - 1)) - 1, (word >> 56) as u32))
+}
+
+/// The count word of an inode's entry.
+fn find(table: &[AtomicU64], ino: u64) -> Option<&[AtomicU64]> {
+    let slots = table.len() / 2;
+    (0..slots)
+        .map(|step| &table[(hash(ino) + step) % slots * 2..][..2])
+        .take_while(|entry| entry[0].load(Ordering::Acquire) != 0)
+        .find(|entry| entry[0].load(Ordering::Acquire) == ino)
+}
+
+impl Volume {
+    fn open_table(&self, process: usize) -> Option<&[AtomicU64]> {
+        let (page, class) = decode_table(
+            self.session.processes()[process]
+                .open_table
+                .load(Ordering::Acquire),
+        )?;
+        self.session.arena().run(page, class)
+    }
+
+    /// Note an open of this process.
+    pub(crate) fn note_open(&self, ino: u64) -> Outcome<()> {
+        self.change_entry(ino, 1, true)
+    }
+
+    /// Take one open of this process back.
+    pub(crate) fn note_close(&self, ino: u64) {
+        let _ = self.change_entry(ino, 1, false);
+    }
+
+    fn change_entry(&self, ino: u64, unit: u64, add: bool) -> Outcome<()> {
+        let process = self.process_slot()?;
+        let inode = self.inode(ino)?;
+        self.opens.locked(|| {
+            if add {
+                // Hint first: to die between leaves it too high, which costs a look at the tables.
+                let entry = self.entry_for(process, ino)?;
+                inode.open_hint.fetch_add(1, Ordering::AcqRel);
+                entry[1].fetch_add(unit, Ordering::AcqRel);
+                return Ok(());
+            }
+            let table = self.open_table(process).ok_or(Errno(libc::EBADF))?;
+            let entry = find(table, ino).ok_or(Errno(libc::EBADF))?;
+            if entry[1].fetch_sub(unit, Ordering::AcqRel) == unit {
+                entry[0].store(GONE, Ordering::Release);
+            }
+            inode.open_hint.fetch_sub(1, Ordering::AcqRel);
+            Ok(())
+        })
+    }
+
+    /// The entry of an inode, made when missing. The old table of a growing one stays until the process
+    /// is reaped: others may be looking at it.
+    fn entry_for(&self, process: usize, ino: u64) -> Outcome<&[AtomicU64]> {
+        if let Some(entry) = self.open_table(process).and_then(|table| find(table, ino)) {
+            return Ok(entry);
+        }
+        let slots = self
+            .open_table(process)
+            .map_or(0, |table| table.len() as u64 / 2);
+        if (self.opens.used.load(Ordering::Relaxed) + 1) * 4 > slots * 3 {
+            self.grow_opens(process)?;
+        }
+        let table = self.open_table(process).ok_or(Errno(libc::ENOMEM))?;
+        self.opens.used.fetch_add(1, Ordering::Relaxed);
+        insert(table, ino, 0).ok_or(Errno(libc::ENOMEM))
+    }
+
+    fn grow_opens(&self, process: usize) -> Outcome<()> {
+        let old = self.open_table(process).unwrap_or(&[]);
+        let living = old
+            .chunks_exact(2)
+            .filter(|entry| !matches!(entry[0].load(Ordering::Relaxed), 0 | GONE));
+        let count = living.clone().count();
+        let bytes = ((count + 64) * 4 * 8).next_power_of_two().max(BLOCK);
+        let class = (bytes / BLOCK).trailing_zeros();
+        let page = self.session.arena().allocate(class)?;
+        let new = self
+            .session
+            .arena()
+            .run(page, class)
+            .ok_or(Errno(libc::ENOMEM))?;
+        for entry in living {
+            insert(
+                new,
+                entry[0].load(Ordering::Relaxed),
+                entry[1].load(Ordering::Relaxed),
+            );
+        }
+        self.opens.used.store(count as u64, Ordering::Relaxed);
+        self.session.processes()[process]
+            .open_table
+            .store((page + 1) | ((class as u64) << 56), Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether any living process holds the inode open. Under the inode's lock, as are opens.
+    pub(crate) fn is_open_anywhere(&self, ino: u64, inode: &SessionInode) -> bool {
+        if inode.open_hint.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        let processes = self.session.processes();
+        let high = (self.session.header().process_high.load(Ordering::Acquire) as usize)
+            .min(processes.len());
+        (0..high)
+            .filter(|process| processes[*process].pid.load(Ordering::Acquire) != 0)
+            .any(|process| {
+                self.open_table(process)
+                    .is_some_and(|table| find(table, ino).is_some())
+            })
+    }
+
+    /// Hold an inode open in this process: it lives on when its last name goes. Counted: call `close`
+    /// as often. `ESTALE` when `generation` is given and another one lives there now.
+    pub fn open(&self, ino: InodeNumber, generation: Option<u32>) -> Outcome<FileReference> {
+        let locked = self.lock(ino.0)?;
+        if generation
+            .is_some_and(|generation| generation != locked.inode.generation.load(Ordering::Relaxed))
+        {
+            return Err(Errno(libc::ESTALE));
+        }
+        self.note_open(ino.0)?;
+        Ok(FileReference::new(ino, locked.inode))
+    }
+
+    /// Give back one `open`.
+    pub fn close(&self, ino: InodeNumber) {
+        let Ok(locked) = self.lock(ino.0) else {
+            self.note_close(ino.0);
+            return;
+        };
+        self.note_close(ino.0);
+        let _ = self.delete_if_unused(&locked);
+    }
+
+    /// Mark the inode kernel-cached, under its lock; from when this returns, `*_direct` calls of every
+    /// process fail with `EAGAIN` until `unmark_kernel_cached`. Counted in the session, not per process.
+    pub fn mark_kernel_cached(&self, ino: InodeNumber) -> Outcome<()> {
+        let locked = self.lock(ino.0)?;
+        self.change_entry(ino.0, CACHED_UNIT, true)?;
+        locked.inode.kernel_cached.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Take the mark off (after the kernel's pages were dropped).
+    pub fn unmark_kernel_cached(&self, ino: InodeNumber) {
+        let Ok(locked) = self.lock(ino.0) else { return };
+        if self.change_entry(ino.0, CACHED_UNIT, false).is_ok() {
+            locked.inode.kernel_cached.fetch_sub(1, Ordering::AcqRel);
+        }
+        let _ = self.delete_if_unused(&locked);
+    }
+
+    /// One relaxed load: does the kernel hold pages of it?
+    #[inline]
+    pub fn is_kernel_cached(&self, file: FileReference) -> bool {
+        file.inode().kernel_cached.load(Ordering::Relaxed) != 0
+    }
+
+    /// Take a dead process's opens and marks off; delete what only it kept alive. Under `reaper`.
+    pub(crate) fn reap_opens(&self, process: usize) {
+        for entry in self.open_table(process).unwrap_or(&[]).chunks_exact(2) {
+            let ino = entry[0].load(Ordering::Acquire);
+            if matches!(ino, 0 | GONE) {
+                continue;
+            }
+            let counts = entry[1].load(Ordering::Acquire);
+            // Gone from the table first: to die between leaves the hint too high, never too low.
+            entry[0].store(GONE, Ordering::Release);
+            let Ok(inode) = self.inode(ino) else { continue };
+            let locked = self.lock(ino);
+            let (opens, marks) = (counts % CACHED_UNIT, counts / CACHED_UNIT);
+            saturating_sub(&inode.open_hint, (opens + marks) as u32);
+            saturating_sub(&inode.kernel_cached, marks as u32);
+            if let Ok(locked) = locked
+                && locked.inode.state.load(Ordering::Relaxed) == LOADED
+            {
+                let _ = self.delete_if_unused(&locked);
+            }
+        }
+        if let Some((page, class)) = decode_table(
+            self.session.processes()[process]
+                .open_table
+                .swap(0, Ordering::AcqRel),
+        ) {
+            self.session.arena().free(page, class);
+        }
+    }
+}
+
+fn saturating_sub(word: &AtomicU32, by: u32) {
+    let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |value| {
+        Some(value.saturating_sub(by))
+    });
+}
+
+fn insert(table: &[AtomicU64], ino: u64, counts: u64) -> Option<&[AtomicU64]> {
+    let slots = table.len() / 2;
+    let entry = (0..slots)
+        .map(|step| &table[(hash(ino) + step) % slots * 2..][..2])
+        .find(|entry| matches!(entry[0].load(Ordering::Relaxed), 0 | GONE))?;
+    entry[1].store(counts, Ordering::Relaxed);
+    entry[0].store(ino, Ordering::Release);
+    Some(entry)
+}

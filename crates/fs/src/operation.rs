@@ -1,0 +1,154 @@
+//! One operation under way: the blocks it brings and the blocks it replaces, noted in the thread's
+//! slot before anything depends on them, so that they are found when the thread dies.
+
+use crate::format::Extent;
+use crate::session::layout::{PENDING_EXTENTS, PENDING_LOG, PendingExtent};
+use crate::slots::Me;
+use crate::space::Need;
+use crate::types::{Errno, Outcome};
+use crate::volume::Volume;
+use egeria_media::{BlockNumber, PoolIndex};
+use std::sync::atomic::Ordering;
+
+/// Pending runs of one thread. Dropped without `finish`, it gives its new blocks back.
+pub(crate) struct Operation<'a> {
+    pub(crate) volume: &'a Volume,
+    pub(crate) me: Me<'a>,
+    new: usize,
+    old: usize,
+}
+
+impl<'a> Operation<'a> {
+    /// Begin; a thread has one operation at a time.
+    pub(crate) fn new(volume: &'a Volume, me: Me<'a>) -> Operation<'a> {
+        Operation {
+            volume,
+            me,
+            new: 0,
+            old: 0,
+        }
+    }
+
+    /// Take up to `want` blocks for `file_block` of an inode; at most [`PENDING_EXTENTS`] runs.
+    pub(crate) fn take(
+        &mut self,
+        ino: u64,
+        file_block: u64,
+        want: u64,
+        prefer: usize,
+        need: Need,
+    ) -> Outcome<Extent> {
+        let entry = self
+            .me
+            .slot
+            .pending_new
+            .get(self.new)
+            .ok_or(Errno(libc::ENOBUFS))?;
+        let extent = self
+            .volume
+            .take_blocks(self.me, prefer, want, need, |extent| {
+                note(entry, ino, file_block, extent)
+            })?;
+        self.new += 1;
+        Ok(extent)
+    }
+
+    /// Whether another run can be taken, with room to spare for log pages.
+    pub(crate) fn has_room(&self) -> bool {
+        self.new + 8 < PENDING_EXTENTS
+    }
+
+    /// How many runs were taken so far.
+    pub(crate) fn taken(&self) -> usize {
+        self.new
+    }
+
+    /// A run this operation replaces, still in the index; call before the index changes.
+    pub(crate) fn replace(
+        &mut self,
+        ino: u64,
+        file_block: u64,
+        pool: PoolIndex,
+        block: BlockNumber,
+    ) {
+        if let Some(last) = self.old.checked_sub(1) {
+            let last = &self.me.slot.pending_old[last];
+            let held = Extent::decode(last.extent.load(Ordering::Relaxed));
+            let next = file_block == PENDING_LOG
+                || last.file_block.load(Ordering::Relaxed) + held.count == file_block;
+            if held.pool == pool
+                && held.end() == block.0
+                && next
+                && last.ino.load(Ordering::Relaxed) == ino
+                && held.count < 1 << 19
+            {
+                last.extent.store(
+                    Extent {
+                        count: held.count + 1,
+                        ..held
+                    }
+                    .encode(),
+                    Ordering::Release,
+                );
+                return;
+            }
+        }
+        if self.old == PENDING_EXTENTS {
+            self.settle_replaced();
+        }
+        note(
+            &self.me.slot.pending_old[self.old],
+            ino,
+            file_block,
+            Extent {
+                pool,
+                block,
+                count: 1,
+            },
+        );
+        self.old += 1;
+    }
+
+    /// The index no longer names the replaced runs: they are free.
+    pub(crate) fn settle_replaced(&mut self) {
+        for entry in &self.me.slot.pending_old[..self.old] {
+            self.volume.put_blocks(self.me, &entry.extent);
+        }
+        self.old = 0;
+    }
+
+    /// The new runs from number `from` on belong to a committed log now.
+    pub(crate) fn keep_from(&mut self, from: usize) {
+        for entry in &self.me.slot.pending_new[from..self.new] {
+            entry.extent.store(0, Ordering::Release);
+        }
+        self.new = from;
+    }
+
+    /// Committed and applied: keep the new, free the replaced.
+    pub(crate) fn finish(&mut self) {
+        self.keep_from(0);
+        self.settle_replaced();
+    }
+
+    /// Give back the new runs from number `from` on.
+    pub(crate) fn abandon_from(&mut self, from: usize) {
+        for entry in &self.me.slot.pending_new[from..self.new] {
+            self.volume.put_blocks(self.me, &entry.extent);
+        }
+        self.new = from;
+    }
+}
+
+impl Drop for Operation<'_> {
+    fn drop(&mut self) {
+        self.abandon_from(0);
+        self.settle_replaced();
+    }
+}
+
+fn note(entry: &PendingExtent, ino: u64, file_block: u64, extent: Extent) {
+    entry.ino.store(ino, Ordering::Relaxed);
+    entry.file_block.store(file_block, Ordering::Relaxed);
+    entry.extent.store(extent.encode(), Ordering::Release);
+}

@@ -1,0 +1,315 @@
+//! Reading file data without a lock: load the words, copy, look whether they still say the same.
+
+use crate::format::*;
+use crate::inode::Locked;
+use crate::session::layout::{LOADED, SessionInode};
+use crate::slots::{Me, count};
+use crate::types::*;
+use crate::volume::{FileReference, Volume};
+use egeria_media::AccessFault;
+use egeria_media::emulation::AccessKind;
+use std::sync::atomic::{Ordering, fence};
+
+/// Tries without the lock before a reader takes it.
+const OPTIMISTIC_TRIES: usize = 8;
+
+/// Bytes that came from each pool, of one read or write.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Traffic {
+    bytes: [u64; MAX_POOLS],
+}
+
+impl Traffic {
+    pub(crate) fn add(&mut self, pool: u8, bytes: u64) {
+        self.bytes[pool as usize & (MAX_POOLS - 1)] += bytes;
+    }
+}
+
+pub(crate) fn errno_of(fault: AccessFault) -> Errno {
+    match fault {
+        AccessFault::Pool => Errno(libc::EIO),
+        AccessFault::Caller => Errno(libc::EFAULT),
+    }
+}
+
+impl Volume {
+    /// Read into caller's memory (a bad address gives `EFAULT`); fewer bytes at end of file.
+    /// # Safety
+    /// Any address is allowed when `media::guard` is installed; else `buffer..+bytes` must be writable.
+    pub unsafe fn read_raw(
+        &self,
+        file: FileReference,
+        offset_bytes: u64,
+        buffer: *mut u8,
+        bytes: usize,
+    ) -> Outcome<usize> {
+        let inode = file.inode();
+        if inode.state.load(Ordering::Acquire) != LOADED {
+            drop(self.lock(file.ino.0)?);
+        }
+        let me = self.me()?;
+        let within = (offset_bytes % BLOCK as u64) as usize;
+        if within + bytes <= BLOCK {
+            for _ in 0..OPTIMISTIC_TRIES {
+                // SAFETY: the caller's promise.
+                if let Some(outcome) =
+                    unsafe { self.try_read_block(me, inode, offset_bytes, buffer, bytes) }
+                {
+                    return outcome;
+                }
+            }
+        } else {
+            for _ in 0..OPTIMISTIC_TRIES {
+                // SAFETY: the caller's promise.
+                if let Some(outcome) =
+                    unsafe { self.try_read_blocks(me, inode, offset_bytes, buffer, bytes) }
+                {
+                    return outcome;
+                }
+            }
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.read_locked(file, offset_bytes, buffer, bytes) }
+    }
+
+    /// One block: its word tells whether anything happened. `None`: try again.
+    #[inline]
+    unsafe fn try_read_block(
+        &self,
+        me: Me<'_>,
+        inode: &SessionInode,
+        offset: u64,
+        buffer: *mut u8,
+        bytes: usize,
+    ) -> Option<Outcome<usize>> {
+        let epoch = inode.epoch.load(Ordering::Acquire);
+        let size = inode.size_bytes.load(Ordering::Acquire);
+        if offset >= size || bytes == 0 {
+            return Some(Ok(0));
+        }
+        let bytes = bytes.min((size - offset) as usize);
+        let index = crate::index::Index {
+            inode,
+            arena: self.session.arena(),
+        };
+        let file_block = offset / BLOCK as u64;
+        let slot = index.slot(file_block);
+        let word = slot.map_or(BlockWord::HOLE, |slot| {
+            BlockWord(slot.load(Ordering::Acquire))
+        });
+        // SAFETY: the caller's promise.
+        if let Err(errno) = unsafe { self.copy_run(word, offset % BLOCK as u64, buffer, bytes) } {
+            return Some(Err(errno));
+        }
+        // The copy must be over before the word is looked at again.
+        fence(Ordering::Acquire);
+        let same_word = match slot {
+            Some(slot) => slot.load(Ordering::Acquire) == word.0,
+            None => index.slot(file_block).is_none(),
+        };
+        // A root that came since makes the inline words old.
+        let same_tree = !word_is_inline(inode, slot) || inode.root.load(Ordering::Acquire) == 0;
+        let whole = inode.size_bytes.load(Ordering::Acquire) >= offset + bytes as u64;
+        if !(same_word
+            && same_tree
+            && whole
+            && inode.epoch.load(Ordering::Acquire) == epoch
+            && inode.state.load(Ordering::Acquire) == LOADED)
+        {
+            return None;
+        }
+        self.count_read(me, word, bytes);
+        Some(Ok(bytes))
+    }
+
+    #[inline]
+    fn count_read(&self, me: Me<'_>, word: BlockWord, bytes: usize) {
+        if word.has_data() {
+            let pool = word.pool().0;
+            count(&me.slot.counters.read_bytes[pool as usize], bytes as u64);
+            let local = self.pool_here(me) == pool as usize;
+            let counter = if local {
+                &me.slot.counters.local_bytes
+            } else {
+                &me.slot.counters.remote_bytes
+            };
+            count(counter, bytes as u64);
+            if self.emulated {
+                self.session.emulation().access(
+                    &me.slot.emulated,
+                    self.node_index(pool),
+                    bytes as u64,
+                    AccessKind::Read,
+                );
+            }
+        }
+    }
+
+    /// Several blocks: nothing may change under an even sequence.
+    unsafe fn try_read_blocks(
+        &self,
+        me: Me<'_>,
+        inode: &SessionInode,
+        offset: u64,
+        buffer: *mut u8,
+        bytes: usize,
+    ) -> Option<Outcome<usize>> {
+        let sequence = inode.sequence.load(Ordering::Acquire);
+        let epoch = inode.epoch.load(Ordering::Acquire);
+        if sequence & 1 == 1 {
+            std::hint::spin_loop();
+            return None;
+        }
+        let size = inode.size_bytes.load(Ordering::Acquire);
+        if offset >= size {
+            return Some(Ok(0));
+        }
+        let bytes = bytes.min(usize::try_from(size - offset).unwrap_or(usize::MAX));
+        let mut traffic = Traffic::default();
+        // SAFETY: the caller's promise.
+        let outcome = unsafe { self.copy_range(inode, offset, buffer, bytes, &mut traffic) };
+        fence(Ordering::Acquire);
+        let same = inode.sequence.load(Ordering::Acquire) == sequence
+            && inode.epoch.load(Ordering::Acquire) == epoch
+            && inode.state.load(Ordering::Acquire) == LOADED;
+        if !same {
+            return None;
+        }
+        if let Err(errno) = outcome {
+            return Some(Err(errno));
+        }
+        self.count_traffic(me, &traffic, AccessKind::Read);
+        Some(Ok(bytes))
+    }
+
+    unsafe fn read_locked(
+        &self,
+        file: FileReference,
+        offset: u64,
+        buffer: *mut u8,
+        bytes: usize,
+    ) -> Outcome<usize> {
+        let locked: Locked<'_> = self.lock(file.ino.0)?;
+        let size = locked.size_bytes();
+        if offset >= size {
+            return Ok(0);
+        }
+        let bytes = bytes.min(usize::try_from(size - offset).unwrap_or(usize::MAX));
+        let mut traffic = Traffic::default();
+        // SAFETY: the caller's promise.
+        unsafe { self.copy_range(locked.inode, offset, buffer, bytes, &mut traffic) }?;
+        let me = locked.me;
+        drop(locked);
+        self.count_traffic(me, &traffic, AccessKind::Read);
+        Ok(bytes)
+    }
+
+    /// Copy a range as the index says now, run by run.
+    unsafe fn copy_range(
+        &self,
+        inode: &SessionInode,
+        offset: u64,
+        buffer: *mut u8,
+        bytes: usize,
+        traffic: &mut Traffic,
+    ) -> Outcome<()> {
+        let index = crate::index::Index {
+            inode,
+            arena: self.session.arena(),
+        };
+        let mut done = 0;
+        while done < bytes {
+            let at = offset + done as u64;
+            let within = at % BLOCK as u64;
+            let file_block = at / BLOCK as u64;
+            let word = index.load(file_block);
+            let mut run = BLOCK - within as usize;
+            // Neighbours on media are copied at once.
+            while run < bytes - done {
+                let next = index.load(file_block + (within + run as u64) / BLOCK as u64);
+                if !continues(word, next, (within + run as u64) / BLOCK as u64) {
+                    break;
+                }
+                run += BLOCK;
+            }
+            let run = run.min(bytes - done);
+            // SAFETY: the caller's promise; done + run <= bytes.
+            unsafe { self.copy_run(word, within, buffer.wrapping_add(done), run) }?;
+            if word.has_data() {
+                traffic.add(word.pool().0, run as u64);
+            }
+            done += run;
+        }
+        Ok(())
+    }
+
+    /// Copy from a run that begins with `word`'s block, or zeros.
+    #[inline]
+    unsafe fn copy_run(
+        &self,
+        word: BlockWord,
+        within: u64,
+        buffer: *mut u8,
+        bytes: usize,
+    ) -> Outcome<()> {
+        if !word.has_data() {
+            // SAFETY: the caller's promise.
+            return unsafe { egeria_media::zero_caller(buffer, bytes) }.map_err(errno_of);
+        }
+        let pool = self.pool(word.pool())?;
+        // SAFETY: the caller's promise; the pool checks its own bounds.
+        unsafe { pool.copy_out(word.block().offset() + within, buffer, bytes) }.map_err(errno_of)
+    }
+
+    /// Count and, on an emulated machine, charge traffic. Outside all locks.
+    pub(crate) fn count_traffic(&self, me: Me<'_>, traffic: &Traffic, kind: AccessKind) {
+        let here = self.pool_here(me);
+        let counters = &me.slot.counters;
+        for (pool, bytes) in traffic
+            .bytes
+            .iter()
+            .copied()
+            .enumerate()
+            .filter(|(_, bytes)| *bytes > 0)
+        {
+            let of_pool = if kind == AccessKind::Read {
+                &counters.read_bytes
+            } else {
+                &counters.written_bytes
+            };
+            count(&of_pool[pool], bytes);
+            count(
+                if pool == here {
+                    &counters.local_bytes
+                } else {
+                    &counters.remote_bytes
+                },
+                bytes,
+            );
+            if self.emulated {
+                self.session.emulation().access(
+                    &me.slot.emulated,
+                    self.node_index(pool as u8),
+                    bytes,
+                    kind,
+                );
+            }
+        }
+    }
+}
+
+fn word_is_inline(inode: &SessionInode, slot: Option<&std::sync::atomic::AtomicU64>) -> bool {
+    slot.is_some_and(|slot| {
+        inode
+            .inline_words
+            .as_ptr_range()
+            .contains(&(slot as *const _))
+    })
+}
+
+fn continues(first: BlockWord, next: BlockWord, distance: u64) -> bool {
+    if !first.has_data() {
+        return !next.has_data();
+    }
+    next.has_data() && next.pool() == first.pool() && next.block().0 == first.block().0 + distance
+}

@@ -1,0 +1,117 @@
+//! Reaping dead processes: whatever they held goes back to where it belongs.
+
+use crate::apply::slot_holds;
+use crate::format::Extent;
+use crate::session::layout::*;
+use crate::session::lock::Acquired;
+use crate::slots::{pid_namespace, process_start_ticks};
+use crate::volume::Volume;
+use std::sync::atomic::Ordering;
+
+impl Volume {
+    /// Reap dead processes now (the mount calls it every second): their locks, slots, opens, space.
+    pub fn reap(&self) {
+        let reaper = &self.session.header().reaper;
+        match reaper.try_lock() {
+            Some(Acquired::Clean) => {}
+            // Every step below may be taken again from where the dead reaper stopped.
+            Some(Acquired::OwnerDied) => reaper.make_consistent(),
+            None => return,
+        }
+        let high = self.session.header().process_high.load(Ordering::Acquire) as usize;
+        for process in 0..high.min(PROCESS_SLOTS) {
+            if self.is_dead(&self.session.processes()[process]) {
+                self.reap_process(process);
+            }
+        }
+        reaper.unlock();
+    }
+
+    /// Whether a slot's process is gone. One that another pid namespace hides counts as living.
+    fn is_dead(&self, slot: &ProcessSlot) -> bool {
+        let pid = slot.pid.load(Ordering::Acquire);
+        if pid == 0 || slot.pid_namespace.load(Ordering::Relaxed) != pid_namespace() {
+            return false;
+        }
+        process_start_ticks(pid) != slot.start_ticks.load(Ordering::Relaxed)
+    }
+
+    fn reap_process(&self, process: usize) {
+        let high =
+            (self.session.header().thread_high.load(Ordering::Acquire) as usize).min(THREAD_SLOTS);
+        for index in 0..high {
+            if self.session.threads()[index].owner.load(Ordering::Acquire) == process as u64 + 1 {
+                self.reap_thread(index);
+            }
+        }
+        self.reap_opens(process);
+        self.reap_descriptions(process);
+        self.session.processes()[process]
+            .pid
+            .store(0, Ordering::Release);
+    }
+
+    fn reap_thread(&self, index: usize) {
+        let slot = &self.session.threads()[index];
+        let recovery = &self.session.header().recovery;
+        recovery.with(|| (), || self.complete_journal(index));
+        self.reap_pending(index);
+        self.reap_moves(index);
+        self.empty_pockets(slot);
+        self.reap_pending_inode(index);
+        recovery.with(|| (), || self.retire_thread_slot(slot));
+    }
+
+    /// Settle the runs of an operation cut off, inode by inode, under each inode's lock.
+    fn reap_pending(&self, index: usize) {
+        let slot = &self.session.threads()[index];
+        for entry in slot.pending_new.iter().chain(&slot.pending_old) {
+            if entry.extent.load(Ordering::Acquire) == 0 {
+                continue;
+            }
+            match self.lock(entry.ino.load(Ordering::Relaxed)) {
+                Ok(locked) => self.settle_new_of(&locked, index),
+                Err(_) => {
+                    // No such inode was ever committed: the run is nobody's.
+                    let extent = entry.extent.swap(0, Ordering::AcqRel);
+                    if !slot_holds(slot, Extent::decode(extent)) {
+                        slot.outgoing.store(extent, Ordering::Release);
+                        self.give_back(index, slot);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Finish runs that were on their way between the slot and the map.
+    fn reap_moves(&self, index: usize) {
+        let slot = &self.session.threads()[index];
+        let outgoing = slot.outgoing.load(Ordering::Acquire);
+        if outgoing != 0 && slot_holds(slot, Extent::decode(outgoing)) {
+            slot.outgoing.store(0, Ordering::Release);
+        }
+        self.give_back(index, slot);
+        let incoming = slot.incoming.swap(0, Ordering::AcqRel);
+        if incoming != 0 && !slot_holds(slot, Extent::decode(incoming)) {
+            slot.outgoing.store(incoming, Ordering::Release);
+            self.give_back(index, slot);
+        }
+    }
+
+    /// A number taken and not committed is free; a deletion cut off goes on.
+    fn reap_pending_inode(&self, index: usize) {
+        let slot = &self.session.threads()[index];
+        let ino = slot.pending_inode.load(Ordering::Acquire);
+        if ino == 0 {
+            return;
+        }
+        match self.lock(ino) {
+            Ok(locked) => {
+                slot.pending_inode.store(0, Ordering::Release);
+                let _ = self.delete_if_unused(&locked);
+            }
+            Err(crate::Errno(libc::ESTALE)) => self.free_inode(&slot.pending_inode, ino),
+            Err(_) => slot.pending_inode.store(0, Ordering::Release),
+        }
+    }
+}

@@ -1,0 +1,456 @@
+//! Rename. Moves between directories take the volume's rename lock, which keeps the tree's shape still
+//! while ancestry is looked at; directories are then locked ancestors first, what they name after them.
+
+use crate::directory::FoundName;
+use crate::format::*;
+use crate::inode::Locked;
+use crate::log::Staged;
+use crate::namespace::{Dropped, check_old_name};
+use crate::operation::Operation;
+use crate::session::layout::LOADED;
+use crate::session::lock::RobustMutex;
+use crate::space::Need;
+use crate::types::*;
+use crate::volume::Volume;
+use std::sync::atomic::Ordering;
+
+/// Deepest tree whose ancestry is followed; media with a longer chain is damaged.
+const MAX_DEPTH: usize = 1 << 16;
+
+struct Held<'a>(&'a RobustMutex);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.unlock();
+    }
+}
+
+/// The two ends of a rename, locked.
+struct Ends<'a> {
+    old: Locked<'a>,
+    /// `None`: the same directory.
+    new: Option<Locked<'a>>,
+}
+
+impl<'a> Ends<'a> {
+    fn new(&self) -> &Locked<'a> {
+        self.new.as_ref().unwrap_or(&self.old)
+    }
+}
+
+/// What a rename is asked to do.
+struct Request<'n> {
+    name: &'n [u8],
+    new_name: &'n [u8],
+    mode: RenameMode,
+}
+
+impl Volume {
+    /// Rename.
+    pub fn rename(
+        &self,
+        parent: InodeNumber,
+        name: &[u8],
+        new_parent: InodeNumber,
+        new_name: &[u8],
+        mode: RenameMode,
+    ) -> Outcome<()> {
+        self.writable()?;
+        for name in [name, new_name] {
+            check_old_name(name).map_err(|errno| {
+                if errno.0 == libc::ENAMETOOLONG {
+                    errno
+                } else {
+                    Errno(libc::EBUSY)
+                }
+            })?;
+            if !is_name(name) {
+                return Err(Errno(if name.is_empty() {
+                    libc::ENOENT
+                } else {
+                    libc::EINVAL
+                }));
+            }
+        }
+        let request = Request {
+            name,
+            new_name,
+            mode,
+        };
+        if parent == new_parent {
+            let ends = Ends {
+                old: self.lock_for_change(parent)?,
+                new: None,
+            };
+            return self.rename_locked(&ends, &request, &[]);
+        }
+        let mutex = &self.session.header().rename;
+        if let Some(crate::session::lock::Acquired::OwnerDied) = mutex.lock() {
+            // It protects no state of its own.
+            mutex.make_consistent();
+        }
+        let _held = Held(mutex);
+        let old_line = self.ancestry(parent)?;
+        let new_line = self.ancestry(new_parent)?;
+        let ends = if new_line.contains(&parent.0)
+            || (!old_line.contains(&new_parent.0) && parent < new_parent)
+        {
+            let old = self.lock_for_change(parent)?;
+            Ends {
+                old,
+                new: Some(self.lock_for_change(new_parent)?),
+            }
+        } else {
+            let new = self.lock_for_change(new_parent)?;
+            Ends {
+                old: self.lock_for_change(parent)?,
+                new: Some(new),
+            }
+        };
+        self.rename_locked(&ends, &request, &[old_line, new_line])
+    }
+
+    /// A directory and all directories above it.
+    fn ancestry(&self, directory: InodeNumber) -> Outcome<Vec<u64>> {
+        let mut line = vec![directory.0];
+        let mut at = directory.0;
+        while at != InodeNumber::ROOT.0 {
+            let inode = self.inode(at)?;
+            if inode.state.load(Ordering::Acquire) != LOADED {
+                drop(self.lock(at)?.directory()?);
+            }
+            at = inode.parent.load(Ordering::Relaxed);
+            line.push(at);
+            if line.len() > MAX_DEPTH {
+                return Err(self.damaged(directory.0, "line of parents"));
+            }
+        }
+        Ok(line)
+    }
+
+    fn rename_locked(
+        &self,
+        ends: &Ends<'_>,
+        request: &Request<'_>,
+        lines: &[Vec<u64>],
+    ) -> Outcome<()> {
+        let source = self
+            .find_name(&ends.old, request.name)?
+            .ok_or(Errno(libc::ENOENT))?;
+        let target = self.find_name(ends.new(), request.new_name)?;
+        match (request.mode, target) {
+            (RenameMode::NoReplace, Some(_)) => return Err(Errno(libc::EEXIST)),
+            (RenameMode::Exchange, None) => return Err(Errno(libc::ENOENT)),
+            (_, Some(target)) if target.ino == source.ino => return Ok(()),
+            _ => {}
+        }
+        if let [old_line, new_line] = lines {
+            if new_line.contains(&source.ino) {
+                return Err(Errno(libc::EINVAL));
+            }
+            if target.is_some_and(|target| old_line.contains(&target.ino)) {
+                return Err(Errno(if request.mode == RenameMode::Exchange {
+                    libc::EINVAL
+                } else {
+                    libc::ENOTEMPTY
+                }));
+            }
+        }
+        if request.mode != RenameMode::Exchange {
+            match target.map(|target| target.kind == FileKind::Directory) {
+                Some(true) if source.kind != FileKind::Directory => {
+                    return Err(Errno(libc::EISDIR));
+                }
+                Some(false) if source.kind == FileKind::Directory => {
+                    return Err(Errno(libc::ENOTDIR));
+                }
+                _ => {}
+            }
+        }
+        let (moved, other) = self.lock_children(source, target)?;
+        if request.mode == RenameMode::Exchange {
+            let other = other.ok_or(Errno(libc::ENOENT))?;
+            return self.exchange(
+                ends,
+                request,
+                (&moved, source),
+                (&other, target.ok_or(Errno(libc::ENOENT))?),
+            );
+        }
+        if other
+            .as_ref()
+            .is_some_and(|other| other.kind() == FileKind::Directory && other.name_count() > 0)
+        {
+            return Err(Errno(libc::ENOTEMPTY));
+        }
+        self.replace(ends, request, (&moved, source), other.as_ref().zip(target))
+    }
+
+    fn lock_children(
+        &self,
+        source: FoundName,
+        target: Option<FoundName>,
+    ) -> Outcome<(Locked<'_>, Option<Locked<'_>>)> {
+        match target {
+            None => Ok((self.lock(source.ino)?, None)),
+            Some(target) if target.ino < source.ino => {
+                let other = self.lock(target.ino)?;
+                Ok((self.lock(source.ino)?, Some(other)))
+            }
+            Some(target) => {
+                let moved = self.lock(source.ino)?;
+                Ok((moved, Some(self.lock(target.ino)?)))
+            }
+        }
+    }
+
+    fn replace(
+        &self,
+        ends: &Ends<'_>,
+        request: &Request<'_>,
+        (moved, source): (&Locked<'_>, FoundName),
+        replaced: Option<(&Locked<'_>, FoundName)>,
+    ) -> Outcome<()> {
+        let time_ns = self.now_ns();
+        let mut operation = Operation::new(self, ends.old.me);
+        self.reserve_names(ends.new(), 1)?;
+        let mut changes = Changes::begin(ends, time_ns)?;
+        if let Some((_, target)) = replaced {
+            changes.stage(
+                &mut operation,
+                true,
+                Entry::NameRemove {
+                    added: target.position,
+                },
+            )?;
+        }
+        changes.stage(
+            &mut operation,
+            false,
+            Entry::NameRemove {
+                added: source.position,
+            },
+        )?;
+        let cookie = ends.new().next_cookie();
+        let add = Entry::NameAdd {
+            ino: source.ino,
+            kind: source.kind as u8,
+            cookie,
+            name: request.new_name,
+        };
+        changes.stage(&mut operation, true, add)?;
+        let child = self.stage_move(&mut operation, moved, ends.new().ino, time_ns)?;
+        let dropped = match replaced {
+            Some((other, _)) => Some(self.stage_drop(&mut operation, other, time_ns)?),
+            None => None,
+        };
+        changes.commit(
+            self,
+            &mut operation,
+            &[
+                Some(&child.staged),
+                dropped.as_ref().map(|dropped: &Dropped| &dropped.staged),
+            ],
+        )?;
+        self.apply_move(&mut operation, moved, &child, time_ns)?;
+        if let (Some((other, _)), Some(dropped)) = (replaced, &dropped) {
+            self.apply_drop(&mut operation, other, dropped, time_ns)?;
+        }
+        operation.finish();
+        drop(operation);
+        match replaced {
+            Some((other, _)) => self.delete_if_unused(other),
+            None => Ok(()),
+        }
+    }
+
+    fn exchange(
+        &self,
+        ends: &Ends<'_>,
+        request: &Request<'_>,
+        (moved, source): (&Locked<'_>, FoundName),
+        (other, target): (&Locked<'_>, FoundName),
+    ) -> Outcome<()> {
+        let time_ns = self.now_ns();
+        let mut operation = Operation::new(self, ends.old.me);
+        self.reserve_names(&ends.old, 2)?;
+        self.reserve_names(ends.new(), 2)?;
+        let mut changes = Changes::begin(ends, time_ns)?;
+        changes.stage(
+            &mut operation,
+            false,
+            Entry::NameRemove {
+                added: source.position,
+            },
+        )?;
+        changes.stage(
+            &mut operation,
+            true,
+            Entry::NameRemove {
+                added: target.position,
+            },
+        )?;
+        let cookie = ends.old.next_cookie();
+        changes.stage(
+            &mut operation,
+            false,
+            Entry::NameAdd {
+                ino: target.ino,
+                kind: target.kind as u8,
+                cookie,
+                name: request.name,
+            },
+        )?;
+        let cookie = ends.new().next_cookie() + u64::from(ends.new.is_none());
+        changes.stage(
+            &mut operation,
+            true,
+            Entry::NameAdd {
+                ino: source.ino,
+                kind: source.kind as u8,
+                cookie,
+                name: request.new_name,
+            },
+        )?;
+        let child = self.stage_move(&mut operation, moved, ends.new().ino, time_ns)?;
+        let back = self.stage_move(&mut operation, other, ends.old.ino, time_ns)?;
+        changes.commit(
+            self,
+            &mut operation,
+            &[Some(&child.staged), Some(&back.staged)],
+        )?;
+        self.apply_move(&mut operation, moved, &child, time_ns)?;
+        self.apply_move(&mut operation, other, &back, time_ns)?;
+        operation.finish();
+        Ok(())
+    }
+
+    /// A moved inode's change time, and a directory's new parent.
+    fn stage_move(
+        &self,
+        operation: &mut Operation<'_>,
+        moved: &Locked<'_>,
+        parent: u64,
+        time_ns: i64,
+    ) -> Outcome<Moved> {
+        let mut staged = Staged::begin(moved, Need::Ordinary)?;
+        let state = moved.attribute_state();
+        let state = AttributeState {
+            parent: if moved.kind() == FileKind::Directory {
+                parent
+            } else {
+                0
+            },
+            ..state
+        };
+        let position = staged.add(operation, &Entry::Attributes(state), time_ns)?;
+        Ok(Moved {
+            staged,
+            position,
+            state,
+        })
+    }
+
+    fn apply_move(
+        &self,
+        operation: &mut Operation<'_>,
+        moved: &Locked<'_>,
+        child: &Moved,
+        time_ns: i64,
+    ) -> Outcome<()> {
+        self.apply_commit(moved, &child.staged, || {
+            self.apply_entry(
+                moved,
+                operation,
+                child.position,
+                &Entry::Attributes(child.state),
+                time_ns,
+                false,
+            )
+        })
+    }
+}
+
+struct Moved {
+    staged: Staged,
+    position: LogPosition,
+    state: AttributeState,
+}
+
+/// Entries staged in one or two directories.
+struct Changes<'a, 'e, 'n> {
+    ends: &'e Ends<'a>,
+    old: Staged,
+    new: Option<Staged>,
+    time_ns: i64,
+    entries: Vec<(bool, LogPosition, Entry<'n>)>,
+}
+
+impl<'a, 'e, 'n> Changes<'a, 'e, 'n> {
+    fn begin(ends: &'e Ends<'a>, time_ns: i64) -> Outcome<Changes<'a, 'e, 'n>> {
+        let old = Staged::begin(&ends.old, Need::Ordinary)?;
+        let new = ends
+            .new
+            .as_ref()
+            .map(|new| Staged::begin(new, Need::Ordinary))
+            .transpose()?;
+        Ok(Changes {
+            ends,
+            old,
+            new,
+            time_ns,
+            entries: Vec::new(),
+        })
+    }
+
+    fn stage(
+        &mut self,
+        operation: &mut Operation<'_>,
+        in_new: bool,
+        entry: Entry<'n>,
+    ) -> Outcome<()> {
+        let in_new = in_new && self.new.is_some();
+        let staged = if in_new {
+            self.new.as_mut().unwrap_or(&mut self.old)
+        } else {
+            &mut self.old
+        };
+        let position = staged.add(operation, &entry, self.time_ns)?;
+        self.entries.push((in_new, position, entry));
+        Ok(())
+    }
+
+    fn commit(
+        &self,
+        volume: &Volume,
+        operation: &mut Operation<'_>,
+        children: &[Option<&Staged>],
+    ) -> Outcome<()> {
+        let mut all = vec![&self.old];
+        all.extend(self.new.as_ref());
+        all.extend(children.iter().copied().flatten());
+        volume.commit_all(self.ends.old.me.index, &all)?;
+        self.apply(volume, operation, false, &self.ends.old, &self.old)?;
+        match (&self.ends.new, &self.new) {
+            (Some(locked), Some(staged)) => self.apply(volume, operation, true, locked, staged),
+            _ => Ok(()),
+        }
+    }
+
+    fn apply(
+        &self,
+        volume: &Volume,
+        operation: &mut Operation<'_>,
+        in_new: bool,
+        locked: &Locked<'_>,
+        staged: &Staged,
+    ) -> Outcome<()> {
+        volume.apply_commit(locked, staged, || {
+            for (_, position, entry) in self.entries.iter().filter(|(of_new, ..)| *of_new == in_new)
+            {
+                volume.apply_entry(locked, operation, *position, entry, self.time_ns, false)?;
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,103 @@
+//! What front ends ask of the engine as a whole, and what they get back.
+
+use crate::types::AllocationPolicy;
+use std::path::PathBuf;
+
+/// Why a volume cannot be made, attached or checked: one line with cause and mend.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct VolumeError {
+    /// Cause and mend.
+    pub message: String,
+    /// The errno that fits best.
+    pub errno: i32,
+}
+
+/// A pool to make: `NODE:PATH:SIZE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolRequest {
+    /// Node the pool belongs to.
+    pub node: u16,
+    /// File or device.
+    pub path: PathBuf,
+    /// Size in bytes (None: as large as the file or device is).
+    pub bytes: Option<u64>,
+}
+
+/// How to make a volume.
+#[derive(Clone, Debug, Default)]
+pub struct CreateOptions {
+    /// Overwrite pools that hold a volume already.
+    pub force: bool,
+    /// Owner, group and mode of the root directory (None: caller's, 0755).
+    pub root: Option<(u32, u32, u32)>,
+}
+
+/// How to attach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttachMode {
+    /// Join the session, or recover the volume and create one (mount, command line, Rust API).
+    CreateOrJoin,
+    /// Only join an existing session (preload).
+    Join,
+    /// Join or create, refuse every change with `EROFS`.
+    ReadOnly,
+}
+
+/// What of the session only its creator decides; ignored by those who join.
+#[derive(Clone, Debug, Default)]
+pub struct AttachOptions {
+    /// Emulated or declared machine; None: this one.
+    pub machine: Option<egeria_machine::Machine>,
+    /// Where new data goes.
+    pub allocation: Option<AllocationPolicy>,
+}
+
+/// Counters of one thread or summed over many, all since the session began. Indexed by pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Bytes read from each pool.
+    pub read_bytes: [u64; 16],
+    /// Bytes written to each pool.
+    pub written_bytes: [u64; 16],
+    /// Bytes read or written on the pool of the node where the thread ran.
+    pub local_bytes: u64,
+    /// Bytes on other nodes.
+    pub remote_bytes: u64,
+    /// Calls the preload library served itself.
+    pub direct_calls: u64,
+    /// Calls on files of a mount that it passed on to the kernel.
+    pub passed_calls: u64,
+    /// Requests the mount served.
+    pub mount_requests: u64,
+}
+
+/// Index of an open-description slot of the session (design: Front ends, Offsets).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DescriptionSlot(pub u32);
+
+/// One thing `check` found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What and where, in one line.
+    pub what: String,
+    /// Path or inode it means, when known.
+    pub affects: String,
+    /// It was repaired (or, without `repair`, can be).
+    pub repairable: bool,
+}
+
+/// Result of a check.
+#[derive(Clone, Debug, Default)]
+pub struct CheckReport {
+    /// Everything wrong.
+    pub findings: Vec<Finding>,
+    /// Inodes looked at.
+    pub inodes: u64,
+    /// Directories among them.
+    pub directories: u64,
+    /// Blocks in use.
+    pub used_blocks: u64,
+    /// Repairs made.
+    pub repaired: u64,
+}

@@ -1,0 +1,333 @@
+//! The session: one segment of shared DRAM per attached volume. It holds what must be shared and may
+//! be lost; everything in it is made anew from the pools. All of it is atomics and zero-initialised,
+//! because any process may die between any two stores.
+
+use super::lock::RobustMutex;
+use crate::format::{BLOCK, MAX_POOLS};
+use egeria_media::emulation::{EmulatedThread, EmulationState};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+
+/// First word of a session segment.
+pub const SESSION_MAGIC: u64 = u64::from_le_bytes(*b"EGSESS01");
+/// Version of this layout: processes of another build refuse to join.
+pub const SESSION_VERSION: u32 = 1;
+/// Processes attached at once.
+pub const PROCESS_SLOTS: usize = 4096;
+/// Threads that use the volume at once; equal to the journal's slots.
+pub const THREAD_SLOTS: usize = crate::format::JOURNAL_SLOTS as usize;
+/// Open descriptions of mounts.
+pub const DESCRIPTION_SLOTS: usize = 65_536;
+/// Runs of free blocks a thread keeps, per pool.
+pub const POCKET_EXTENTS: usize = 8;
+/// Runs one commit may bring or replace.
+pub const PENDING_EXTENTS: usize = 64;
+/// Blocks an inode indexes without a tree.
+pub const INLINE_BLOCKS: usize = 8;
+/// Size classes of the arena: 4 KiB << class.
+pub const ARENA_CLASSES: usize = 24;
+/// Groups of a pool's free-space map.
+pub const MAX_GROUPS: usize = 64;
+
+/// Head of the segment.
+#[repr(C, align(64))]
+pub struct SessionHeader {
+    /// [`SESSION_MAGIC`], stored last by the creator.
+    pub magic: AtomicU64,
+    /// [`SESSION_VERSION`].
+    pub version: AtomicU32,
+    /// Number of pools.
+    pub pool_count: AtomicU32,
+    /// Volume and session ids, 16 bytes each.
+    pub volume: [AtomicU64; 2],
+    /// See `volume`.
+    pub session: [AtomicU64; 2],
+    /// Seed of the directories' hash.
+    pub hash_seed: AtomicU64,
+    /// Allocation policy: 0 local, 1 random, 16 + n: pool n.
+    pub allocation: AtomicU64,
+    /// 1 when the session's nodes are declared, not found.
+    pub declared_nodes: AtomicU64,
+    /// Taken to complete a dead owner's journal and to take or retire slots. After inode locks.
+    pub recovery: RobustMutex,
+    /// Taken by whoever reaps dead processes. Before inode locks.
+    pub reaper: RobustMutex,
+    /// Taken by renames that move between directories.
+    pub rename: RobustMutex,
+    /// Process slots in use begin below this.
+    pub process_high: AtomicU64,
+    /// Thread slots in use begin below this.
+    pub thread_high: AtomicU64,
+    /// Sum of the counters of threads that ended.
+    pub ended: ThreadCounters,
+    /// Arena.
+    pub arena: ArenaHeader,
+    /// Per pool.
+    pub pools: [PoolHeader; MAX_POOLS],
+    /// Pool of each declared node, by position in the machine.
+    pub pool_of_node: [AtomicU32; 64],
+    /// Position of each pool's node in the declared machine.
+    pub node_of_pool: [AtomicU32; MAX_POOLS],
+    /// Pool of each CPU.
+    pub pool_of_cpu: [AtomicU8; 8192],
+}
+
+/// Allocator of session pages.
+#[repr(C, align(64))]
+pub struct ArenaHeader {
+    /// Protects the rest.
+    pub mutex: RobustMutex,
+    /// Next page never used.
+    pub bump: AtomicU64,
+    /// Pages in all.
+    pub pages: AtomicU64,
+    /// First free run per class, as page + 1.
+    pub free: [AtomicU64; ARENA_CLASSES],
+}
+
+/// Free space and inode numbers of one pool.
+#[repr(C, align(64))]
+pub struct PoolHeader {
+    /// Groups of blocks.
+    pub groups: [Group; MAX_GROUPS],
+    /// Groups in use.
+    pub group_count: AtomicU64,
+    /// Blocks per group, a multiple of 64.
+    pub group_blocks: AtomicU64,
+    /// Protects the inode map.
+    pub inode_mutex: RobustMutex,
+    /// Where to look for a free inode number.
+    pub inode_hint: AtomicU64,
+    /// Inodes in use.
+    pub inodes_used: AtomicU64,
+}
+
+/// A part of a pool's free-space map with a lock of its own.
+#[repr(C, align(64))]
+pub struct Group {
+    /// Protects the group's part of the map.
+    pub mutex: RobustMutex,
+    /// Extent that is being taken (low bit of `step`) or given; zero at rest.
+    pub moving: AtomicU64,
+    /// Thread slot + 1 that moves it, top bit set when it gives back.
+    pub mover: AtomicU64,
+    /// Free blocks; exact at rest.
+    pub free: AtomicU64,
+    /// Where to look first.
+    pub hint: AtomicU64,
+}
+
+/// Counters written by one thread alone.
+#[repr(C, align(64))]
+pub struct ThreadCounters {
+    /// Bytes read, per pool.
+    pub read_bytes: [AtomicU64; MAX_POOLS],
+    /// Bytes written, per pool.
+    pub written_bytes: [AtomicU64; MAX_POOLS],
+    /// Bytes on the thread's own node.
+    pub local_bytes: AtomicU64,
+    /// Bytes on other nodes.
+    pub remote_bytes: AtomicU64,
+    /// Calls preload served.
+    pub direct_calls: AtomicU64,
+    /// Calls preload passed on.
+    pub passed_calls: AtomicU64,
+    /// Requests the mount served.
+    pub mount_requests: AtomicU64,
+}
+
+/// A process that is attached.
+#[repr(C, align(64))]
+pub struct ProcessSlot {
+    /// 0 free, else the process id; stored last.
+    pub pid: AtomicU64,
+    /// Start time of the process, clock ticks since boot.
+    pub start_ticks: AtomicU64,
+    /// Inode of its pid namespace.
+    pub pid_namespace: AtomicU64,
+    /// Table of open inodes: arena page + 1 and class (top byte); 0: none.
+    pub open_table: AtomicU64,
+}
+
+/// A run of blocks in flight: what commit brings or replaces.
+#[repr(C)]
+pub struct PendingExtent {
+    /// [`crate::format::Extent`] word; zero when settled.
+    pub extent: AtomicU64,
+    /// File block of its first block, or [`PENDING_LOG`].
+    pub file_block: AtomicU64,
+    /// Inode it is for.
+    pub ino: AtomicU64,
+}
+
+/// File block of an extent that is log pages.
+pub const PENDING_LOG: u64 = u64::MAX;
+
+/// Everything of one thread that others need when it dies. The owner alone writes it while it lives.
+#[repr(C, align(4096))]
+pub struct ThreadSlot {
+    /// 0 free, else process slot + 1.
+    pub owner: AtomicU64,
+    /// Kernel id of the thread.
+    pub thread_id: AtomicU64,
+    /// Extent coming from a group.
+    pub incoming: AtomicU64,
+    /// Extent going to a group.
+    pub outgoing: AtomicU64,
+    /// Counts the slot's owners, so that a dead one is not taken for its successor.
+    pub incarnation: AtomicU64,
+    /// Inode number taken, not yet committed, or being given up.
+    pub pending_inode: AtomicU64,
+    /// State of the thread's random placement.
+    pub random: AtomicU64,
+    /// New blocks of the operation under way.
+    pub pending_new: [PendingExtent; PENDING_EXTENTS],
+    /// Blocks it replaces.
+    pub pending_old: [PendingExtent; PENDING_EXTENTS],
+    /// Free blocks at hand.
+    pub pocket: [[AtomicU64; POCKET_EXTENTS]; MAX_POOLS],
+    /// Counters.
+    pub counters: ThreadCounters,
+    /// Emulated machine's view of the thread.
+    pub emulated: EmulatedThread,
+}
+
+/// State of an inode in the session; zeroed is "not loaded".
+#[repr(C, align(256))]
+pub struct SessionInode {
+    /// The inode's lock.
+    pub mutex: RobustMutex,
+    /// Holder (thread slot + 1, and its incarnation above bit 13); 0 when nothing is under way.
+    pub owner: AtomicU32,
+    /// [`UNLOADED`] or [`LOADED`].
+    pub state: AtomicU32,
+    /// Odd while the index changes.
+    pub sequence: AtomicU64,
+    /// Changes before index pages are given back.
+    pub epoch: AtomicU64,
+    /// Size in bytes.
+    pub size_bytes: AtomicU64,
+    /// Tree (arena page + 1, height in the top byte) or directory table (page + 1, class in the top byte).
+    pub root: AtomicU64,
+    /// Commit word as last applied.
+    pub applied: AtomicU64,
+    /// mode and generation.
+    pub mode: AtomicU32,
+    /// Reuse count.
+    pub generation: AtomicU32,
+    /// Owner.
+    pub uid: AtomicU32,
+    /// Group.
+    pub gid: AtomicU32,
+    /// Names.
+    pub nlink: AtomicU32,
+    /// Device number.
+    pub rdev: AtomicU32,
+    /// Times.
+    pub atime_ns: AtomicU64,
+    /// See `atime_ns`.
+    pub mtime_ns: AtomicU64,
+    /// See `atime_ns`.
+    pub ctime_ns: AtomicU64,
+    /// Mapped blocks of a file; live names of a directory.
+    pub blocks: AtomicU64,
+    /// Parent of a directory; generation counter of a file's block words.
+    pub parent: AtomicU64,
+    /// Log pages in the chain.
+    pub log_pages: AtomicU32,
+    /// 1 when an extended attribute was ever set.
+    pub has_xattr: AtomicU32,
+    /// Log pages from which on the log is compacted.
+    pub compact_at_pages: AtomicU32,
+    /// Handles through which the kernel holds pages.
+    pub kernel_cached: AtomicU32,
+    /// Opens begun minus opens ended, never too low (see opens.rs).
+    pub open_hint: AtomicU32,
+    /// Words of a small file; of a directory: used slots, subdirectories, next cookie.
+    pub inline_words: [AtomicU64; INLINE_BLOCKS],
+}
+
+/// `SessionInode::state`: ask the log.
+pub const UNLOADED: u32 = 0;
+/// `SessionInode::state`: the session knows it.
+pub const LOADED: u32 = 1;
+
+/// An open description of a mount.
+#[repr(C, align(64))]
+pub struct DescriptionEntry {
+    /// Protects the kernel's file position.
+    pub mutex: RobustMutex,
+    /// Process slot + 1 of the mount that owns it; 0: free.
+    pub owner: AtomicU64,
+}
+
+/// Where everything lies, from the sizes of the pools; the same in every process.
+#[derive(Clone, Debug)]
+pub struct SessionLayout {
+    /// Emulated machine.
+    pub emulation: usize,
+    /// [`ProcessSlot`]s.
+    pub processes: usize,
+    /// [`ThreadSlot`]s.
+    pub threads: usize,
+    /// [`DescriptionEntry`]s.
+    pub descriptions: usize,
+    /// Bit maps of blocks, one per pool.
+    pub block_maps: Vec<usize>,
+    /// Bit maps of inode numbers, one per pool.
+    pub inode_maps: Vec<usize>,
+    /// [`SessionInode`]s, one array per pool.
+    pub inodes: Vec<usize>,
+    /// Arena pages.
+    pub arena: usize,
+    /// Pages of the arena.
+    pub arena_pages: usize,
+    /// Bytes of the segment.
+    pub bytes: usize,
+}
+
+impl SessionLayout {
+    /// Layout for pools of these many blocks and inodes.
+    pub fn new(pools: &[(u64, u64)]) -> SessionLayout {
+        let mut at = size_of::<SessionHeader>().next_multiple_of(BLOCK);
+        let mut take = |bytes: usize| {
+            let here = at;
+            at = (at + bytes).next_multiple_of(BLOCK);
+            here
+        };
+        let emulation = take(size_of::<EmulationState>());
+        let processes = take(PROCESS_SLOTS * size_of::<ProcessSlot>());
+        let threads = take(THREAD_SLOTS * size_of::<ThreadSlot>());
+        let descriptions = take(DESCRIPTION_SLOTS * size_of::<DescriptionEntry>());
+        let block_maps = pools
+            .iter()
+            .map(|(blocks, _)| take(blocks.div_ceil(64) as usize * 8))
+            .collect();
+        let inode_maps = pools
+            .iter()
+            .map(|(_, inodes)| take(inodes.div_ceil(64) as usize * 8))
+            .collect();
+        let inodes = pools
+            .iter()
+            .map(|(_, inodes)| take(*inodes as usize * size_of::<SessionInode>()))
+            .collect();
+        let total_blocks: u64 = pools.iter().map(|(blocks, _)| blocks).sum();
+        // Sparse: a page costs memory once touched. Indexes take 8 bytes a block, directories up to
+        // 16 bytes a name; the rest is room for many small trees.
+        let arena_pages = (total_blocks as usize / 16).max(1 << 15);
+        let arena = take(arena_pages * BLOCK);
+        SessionLayout {
+            emulation,
+            processes,
+            threads,
+            descriptions,
+            block_maps,
+            inode_maps,
+            inodes,
+            arena,
+            arena_pages,
+            bytes: at,
+        }
+    }
+}
+
+const _: () = assert!(size_of::<SessionInode>() == 256 || size_of::<SessionInode>() == 512);

@@ -1,0 +1,205 @@
+//! The segment's memory: made by the creator, mapped by all, named after volume and session.
+
+use super::arena::Arena;
+use super::layout::*;
+use crate::format::MAX_POOLS;
+use egeria_media::emulation::EmulationState;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A mapped session segment.
+pub struct Session {
+    base: *mut u8,
+    bytes: usize,
+    layout: SessionLayout,
+    arena: Arena,
+    name: CString,
+}
+
+// SAFETY: the segment is atomics and robust locks only.
+unsafe impl Send for Session {}
+// SAFETY: as above.
+unsafe impl Sync for Session {}
+
+/// Name of a session's segment below /dev/shm.
+pub fn segment_name(volume: &[u8; 16], session: &[u8; 16]) -> CString {
+    let hex = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
+    };
+    CString::new(format!("/egeria-{}-{}", hex(volume), hex(session))).expect("no NUL in hex")
+}
+
+/// Remove a segment that nobody is attached to.
+pub fn remove_segment(name: &CString) {
+    // SAFETY: a valid C string; failure means it is gone already.
+    unsafe { libc::shm_unlink(name.as_ptr()) };
+}
+
+impl Session {
+    /// Make a new, zeroed segment, 0600.
+    pub fn create(name: CString, layout: SessionLayout) -> io::Result<Session> {
+        remove_segment(&name);
+        // SAFETY: valid C string and flags; the result is checked.
+        let descriptor = unsafe {
+            libc::shm_open(
+                name.as_ptr(),
+                libc::O_CREAT | libc::O_EXCL | libc::O_RDWR | libc::O_CLOEXEC,
+                0o600,
+            )
+        };
+        let file = own(descriptor)?;
+        // SAFETY: an open descriptor of ours.
+        if unsafe { libc::ftruncate(file.as_raw_fd(), layout.bytes as i64) } != 0 {
+            let error = io::Error::last_os_error();
+            remove_segment(&name);
+            return Err(error);
+        }
+        Session::map(name, layout, &file)
+    }
+
+    /// Map an existing segment; it must have the size this build gives it.
+    pub fn join(name: CString, layout: SessionLayout) -> io::Result<Session> {
+        // SAFETY: valid C string and flags; the result is checked.
+        let file =
+            own(unsafe { libc::shm_open(name.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC, 0) })?;
+        // SAFETY: zeroed stat is a valid out-parameter for an open descriptor.
+        let size = unsafe {
+            let mut status: libc::stat = std::mem::zeroed();
+            if libc::fstat(file.as_raw_fd(), &mut status) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            status.st_size
+        };
+        if size as usize != layout.bytes {
+            return Err(io::Error::from_raw_os_error(libc::EPROTO));
+        }
+        let session = Session::map(name, layout, &file)?;
+        let header = session.header();
+        if header.magic.load(Ordering::Acquire) != SESSION_MAGIC
+            || header.version.load(Ordering::Relaxed) != SESSION_VERSION
+        {
+            return Err(io::Error::from_raw_os_error(libc::EPROTO));
+        }
+        Ok(session)
+    }
+
+    fn map(name: CString, layout: SessionLayout, file: &OwnedFd) -> io::Result<Session> {
+        let bytes = layout.bytes;
+        // SAFETY: a fresh shared mapping of a segment of at least this size.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_NORESERVE,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the mapping just made; a refusal only costs core dump size.
+        unsafe { libc::madvise(base, bytes, libc::MADV_DONTDUMP) };
+        let base: *mut u8 = base.cast();
+        // SAFETY: header and arena lie inside the mapping by construction of the layout.
+        let arena = unsafe {
+            let header: *const SessionHeader = base.cast();
+            Arena::new(
+                &raw const (*header).arena,
+                base.add(layout.arena),
+                layout.arena_pages as u64,
+            )
+        };
+        Ok(Session {
+            base,
+            bytes,
+            layout,
+            arena,
+            name,
+        })
+    }
+
+    fn at<T>(&self, offset: usize) -> &T {
+        debug_assert!(offset + size_of::<T>() <= self.bytes);
+        // SAFETY: offsets come from the layout, which keeps them inside the segment and aligned; the
+        // types are all atomics, for which zeroed and concurrently changed memory is valid.
+        unsafe { &*self.base.add(offset).cast() }
+    }
+
+    fn slice<T>(&self, offset: usize, count: usize) -> &[T] {
+        debug_assert!(offset + count * size_of::<T>() <= self.bytes);
+        // SAFETY: as in `at`.
+        unsafe { std::slice::from_raw_parts(self.base.add(offset).cast(), count) }
+    }
+
+    /// Head of the segment.
+    #[inline]
+    pub fn header(&self) -> &SessionHeader {
+        self.at(0)
+    }
+    /// Page allocator.
+    #[inline]
+    pub fn arena(&self) -> &Arena {
+        &self.arena
+    }
+    /// Emulated machine.
+    pub fn emulation(&self) -> &EmulationState {
+        self.at(self.layout.emulation)
+    }
+    /// Process slots.
+    pub fn processes(&self) -> &[ProcessSlot] {
+        self.slice(self.layout.processes, PROCESS_SLOTS)
+    }
+    /// Thread slots.
+    #[inline]
+    pub fn threads(&self) -> &[ThreadSlot] {
+        self.slice(self.layout.threads, THREAD_SLOTS)
+    }
+    /// Open descriptions.
+    pub fn descriptions(&self) -> &[DescriptionEntry] {
+        self.slice(self.layout.descriptions, DESCRIPTION_SLOTS)
+    }
+    /// Head of a pool.
+    #[inline]
+    pub fn pool(&self, pool: usize) -> &PoolHeader {
+        &self.header().pools[pool & (MAX_POOLS - 1)]
+    }
+    /// Map of used blocks of a pool.
+    pub fn block_map(&self, pool: usize, blocks: u64) -> &[AtomicU64] {
+        self.slice(self.layout.block_maps[pool], blocks.div_ceil(64) as usize)
+    }
+    /// Map of used inode numbers of a pool.
+    pub fn inode_map(&self, pool: usize, inodes: u64) -> &[AtomicU64] {
+        self.slice(self.layout.inode_maps[pool], inodes.div_ceil(64) as usize)
+    }
+    /// State of the inode in slot `index` of a pool; the caller keeps `index` below the pool's inodes.
+    #[inline]
+    pub fn inode(&self, pool: usize, index: u64) -> &SessionInode {
+        self.at(self.layout.inodes[pool] + index as usize * size_of::<SessionInode>())
+    }
+    /// Name of the segment.
+    pub fn name(&self) -> &CString {
+        &self.name
+    }
+}
+
+fn own(descriptor: i32) -> io::Result<OwnedFd> {
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just opened, owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `map`; nobody holds references, they borrow from self.
+        unsafe { libc::munmap(self.base.cast(), self.bytes) };
+    }
+}

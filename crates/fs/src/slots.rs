@@ -1,0 +1,278 @@
+//! Which process and thread is who in the session. A thread slot is written by its thread alone; when
+//! its process dies, whoever reaps it (`reap.rs`) finds there all that was in flight.
+
+use crate::session::layout::*;
+use crate::types::{Errno, Outcome};
+use crate::volume::Volume;
+use std::cell::{Cell, RefCell};
+use std::sync::Weak;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The calling thread's slot.
+#[derive(Clone, Copy)]
+pub(crate) struct Me<'a> {
+    pub(crate) slot: &'a ThreadSlot,
+    pub(crate) index: usize,
+}
+
+impl Me<'_> {
+    /// What an inode's owner word says while this thread holds its lock.
+    #[inline]
+    pub(crate) fn owner_word(self) -> u32 {
+        (self.index as u32 + 1) | ((self.slot.incarnation.load(Ordering::Relaxed) as u32) << 13)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Current {
+    instance: u64,
+    fork: u64,
+    index: usize,
+}
+
+struct Held {
+    volume: Weak<Volume>,
+    instance: u64,
+    fork: u64,
+    index: usize,
+}
+
+/// Slots this thread holds, given back when it ends.
+struct HeldSlots(RefCell<Vec<Held>>);
+
+impl Drop for HeldSlots {
+    fn drop(&mut self) {
+        for held in self.0.borrow_mut().drain(..) {
+            if let Some(volume) = held.volume.upgrade()
+                && volume.fork_count.load(Ordering::Relaxed) == held.fork
+            {
+                volume.release_thread_slot(held.index);
+            }
+        }
+        CURRENT.with(|current| current.set(NOBODY));
+    }
+}
+
+const NOBODY: Current = Current {
+    instance: 0,
+    fork: 0,
+    index: 0,
+};
+
+thread_local! {
+    static CURRENT: Cell<Current> = const { Cell::new(NOBODY) };
+    static HELD: HeldSlots = const { HeldSlots(RefCell::new(Vec::new())) };
+}
+
+/// Start time of a process in clock ticks since boot; 0 when it is not there.
+pub(crate) fn process_start_ticks(pid: u64) -> u64 {
+    let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return 0;
+    };
+    let Some((_, fields)) = text.rsplit_once(')') else {
+        return 0;
+    };
+    let mut fields = fields.split_ascii_whitespace();
+    if matches!(fields.next(), Some("Z" | "X")) {
+        return 0;
+    }
+    fields
+        .nth(18)
+        .and_then(|field| field.parse().ok())
+        .unwrap_or(0)
+}
+
+/// Inode of this process's pid namespace; 0 when /proc does not tell.
+pub(crate) fn pid_namespace() -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self/ns/pid")
+        .map(|metadata| metadata.ino())
+        .unwrap_or(0)
+}
+
+impl Volume {
+    /// The calling thread's slot, taken at first use.
+    #[inline]
+    pub(crate) fn me(&self) -> Outcome<Me<'_>> {
+        let current = CURRENT.with(Cell::get);
+        if current.instance == self.instance
+            && current.fork == self.fork_count.load(Ordering::Relaxed)
+        {
+            return Ok(Me {
+                slot: &self.session.threads()[current.index],
+                index: current.index,
+            });
+        }
+        self.find_me()
+    }
+
+    #[cold]
+    fn find_me(&self) -> Outcome<Me<'_>> {
+        let fork = self.fork_count.load(Ordering::Relaxed);
+        let known = HELD
+            .try_with(|held| {
+                let mut held = held.0.borrow_mut();
+                held.retain(|held| held.instance != self.instance || held.fork == fork);
+                held.iter()
+                    .find(|held| held.instance == self.instance)
+                    .map(|held| held.index)
+            })
+            .map_err(|_| Errno(libc::EAGAIN))?;
+        let index = match known {
+            Some(index) => index,
+            None => {
+                let index = self.take_thread_slot()?;
+                let volume = self.weak.clone();
+                let _ = HELD.try_with(|held| {
+                    held.0.borrow_mut().push(Held {
+                        volume,
+                        instance: self.instance,
+                        fork,
+                        index,
+                    });
+                });
+                index
+            }
+        };
+        CURRENT.with(|current| {
+            current.set(Current {
+                instance: self.instance,
+                fork,
+                index,
+            })
+        });
+        Ok(Me {
+            slot: &self.session.threads()[index],
+            index,
+        })
+    }
+
+    fn take_thread_slot(&self) -> Outcome<usize> {
+        let process = self.process_slot()?;
+        let threads = self.session.threads();
+        // SAFETY: no arguments, cannot fail.
+        let thread_id = unsafe { libc::syscall(libc::SYS_gettid) } as usize;
+        // Threads begin their search at different places, so that they rarely meet; the low slots
+        // come first while there are few, which keeps scans over all slots short.
+        let high = self.session.header().thread_high.load(Ordering::Relaxed) as usize;
+        let start = if high == 0 { 0 } else { thread_id % high };
+        for index in (start..THREAD_SLOTS).chain(0..start) {
+            let owner = &threads[index].owner;
+            if owner.load(Ordering::Relaxed) == 0
+                && owner
+                    .compare_exchange(0, process as u64 + 1, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
+            {
+                threads[index]
+                    .thread_id
+                    .store(thread_id as u64, Ordering::Relaxed);
+                self.session
+                    .header()
+                    .thread_high
+                    .fetch_max(index as u64 + 1, Ordering::Relaxed);
+                return Ok(index);
+            }
+        }
+        Err(Errno(libc::EAGAIN))
+    }
+
+    /// Give a thread slot back in order: its pockets to the free-space maps, its counts to the sum.
+    pub(crate) fn release_thread_slot(&self, index: usize) {
+        let slot = &self.session.threads()[index];
+        self.empty_pockets(slot);
+        self.retire_thread_slot(slot);
+    }
+
+    /// Last step of giving a slot back, also of a dead one.
+    pub(crate) fn retire_thread_slot(&self, slot: &ThreadSlot) {
+        self.session.emulation().release_thread(&slot.emulated);
+        let ended = &self.session.header().ended;
+        for (sum, counter) in ended.all().zip(slot.counters.all()) {
+            sum.fetch_add(counter.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        }
+        slot.thread_id.store(0, Ordering::Relaxed);
+        slot.incarnation.fetch_add(1, Ordering::Release);
+        slot.owner.store(0, Ordering::Release);
+    }
+
+    /// This process's slot, taken at first use.
+    pub(crate) fn process_slot(&self) -> Outcome<usize> {
+        match self.process.load(Ordering::Acquire) {
+            0 => self.take_process_slot(),
+            slot => Ok(slot as usize - 1),
+        }
+    }
+
+    fn take_process_slot(&self) -> Outcome<usize> {
+        let pid = std::process::id() as u64;
+        let start_ticks = process_start_ticks(pid);
+        let header = self.session.header();
+        // A slot is free until its pid is stored, last; so an owner that dies inside leaves it free.
+        let taken = header.recovery.with(
+            || (),
+            || {
+                if self.process.load(Ordering::Acquire) != 0 {
+                    return Some(self.process.load(Ordering::Acquire) as usize - 1);
+                }
+                let processes = self.session.processes();
+                let index = processes
+                    .iter()
+                    .position(|slot| slot.pid.load(Ordering::Relaxed) == 0)?;
+                let slot = &processes[index];
+                slot.start_ticks.store(start_ticks, Ordering::Relaxed);
+                slot.pid_namespace.store(pid_namespace(), Ordering::Relaxed);
+                slot.open_table.store(0, Ordering::Relaxed);
+                slot.pid.store(pid, Ordering::Release);
+                header
+                    .process_high
+                    .fetch_max(index as u64 + 1, Ordering::Relaxed);
+                self.process.store(index as u32 + 1, Ordering::Release);
+                Some(index)
+            },
+        );
+        taken.ok_or(Errno(libc::EAGAIN))
+    }
+
+    /// This thread ends: give its slot back.
+    pub fn thread_exit(&self) {
+        let _ = HELD.try_with(|held| {
+            let mut held = held.0.borrow_mut();
+            if let Some(at) = held.iter().position(|held| held.instance == self.instance) {
+                let gone = held.swap_remove(at);
+                if gone.fork == self.fork_count.load(Ordering::Relaxed) {
+                    self.release_thread_slot(gone.index);
+                }
+            }
+        });
+        CURRENT.with(|current| current.set(NOBODY));
+    }
+
+    /// Call in the child after fork: forget the parent's slots. Only stores, so async-signal-safe.
+    pub fn after_fork_in_child(&self) {
+        self.fork_count.fetch_add(1, Ordering::Relaxed);
+        self.process.store(0, Ordering::Release);
+        self.opens.reset_after_fork();
+    }
+}
+
+impl ThreadCounters {
+    /// All counters, in one fixed order.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &AtomicU64> {
+        self.read_bytes.iter().chain(&self.written_bytes).chain([
+            &self.local_bytes,
+            &self.remote_bytes,
+            &self.direct_calls,
+            &self.passed_calls,
+            &self.mount_requests,
+        ])
+    }
+}
+
+/// Add to a counter that this thread alone writes: no locked instruction.
+#[inline]
+pub(crate) fn count(counter: &AtomicU64, by: u64) {
+    counter.store(
+        counter.load(Ordering::Relaxed).wrapping_add(by),
+        Ordering::Relaxed,
+    );
+}

@@ -1,0 +1,565 @@
+//! Free space. Each pool's map is cut into groups with a lock each; threads keep a few runs in their
+//! *pocket*, so that the common write touches no shared line. Every block is at any instant owned by
+//! the map, by one thread slot (pocket, incoming, outgoing, pending), or by a committed log; a transfer
+//! is recorded before it begins, so that a dead owner's share is found and finished.
+
+use crate::format::*;
+use crate::session::layout::*;
+use crate::session::lock::Acquired;
+use crate::slots::Me;
+use crate::types::{Errno, Outcome, SpaceReport};
+use crate::volume::Volume;
+use egeria_media::{BlockNumber, PoolIndex};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Blocks per pool that only operations which free space may take, so that a full volume can be emptied.
+pub(crate) const RESERVE_BLOCKS: u64 = 64;
+/// Most blocks a thread takes at once for its pocket.
+const POCKET_REFILL_BLOCKS: u64 = 64;
+/// Longest run that goes back into a pocket instead of the map.
+const POCKET_RUN_BLOCKS: u64 = 64;
+const GIVING_BACK: u64 = 1 << 63;
+/// Blocks of a huge page: long runs begin at a multiple of it.
+const HUGE_BLOCKS: u64 = 512;
+
+/// What an allocation is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Need {
+    /// New data or names.
+    Ordinary,
+    /// A record that something is going away: may take the reserve.
+    Freeing,
+}
+
+/// Set or clear a run of bits; returns how many changed.
+fn change_bits(map: &[AtomicU64], start: u64, count: u64, set: bool) -> u64 {
+    let mut changed = 0;
+    let mut bit = start;
+    let end = start + count;
+    while bit < end {
+        let within = bit % 64;
+        let run = (64 - within).min(end - bit);
+        let mask = if run == 64 {
+            u64::MAX
+        } else {
+            ((1 << run) - 1) << within
+        };
+        let word = &map[(bit / 64) as usize];
+        // The group's lock is held, but neighbours of another group may share no word: groups are
+        // multiples of 64 blocks.
+        let old = word.load(Ordering::Relaxed);
+        let new = if set { old | mask } else { old & !mask };
+        word.store(new, Ordering::Release);
+        changed += (old ^ new).count_ones() as u64;
+        bit += run;
+    }
+    changed
+}
+
+/// First run of at least `want` clear bits in `start..end`, else the longest; `align` its beginning.
+fn find_run(map: &[AtomicU64], start: u64, end: u64, want: u64, align: u64) -> Option<(u64, u64)> {
+    let mut best: Option<(u64, u64)> = None;
+    let mut bit = start;
+    while bit < end {
+        let word = map[(bit / 64) as usize].load(Ordering::Relaxed) >> (bit % 64);
+        if word & 1 == 1 {
+            bit += (word.trailing_ones() as u64).min(64 - bit % 64);
+            continue;
+        }
+        let run_start = bit;
+        while bit < end {
+            let word = map[(bit / 64) as usize].load(Ordering::Relaxed) >> (bit % 64);
+            let room = 64 - bit % 64;
+            let clear = (word.trailing_zeros() as u64).min(room);
+            bit += clear;
+            if clear < room || bit - run_start >= want + align {
+                break;
+            }
+        }
+        let run_end = bit.min(end);
+        let aligned = run_start.next_multiple_of(align);
+        if aligned + want <= run_end {
+            return Some((aligned, want));
+        }
+        let length = run_end - run_start;
+        if best.is_none_or(|(_, longest)| length > longest) {
+            best = Some((run_start, length.min(want)));
+        }
+    }
+    best
+}
+
+impl Volume {
+    fn map_of(&self, pool: usize) -> &[AtomicU64] {
+        self.session.block_map(pool, self.geometry[pool].blocks)
+    }
+
+    /// Make the groups of a fresh session: everything before the data region is used.
+    pub(crate) fn initialise_space(&self) {
+        for (pool, geometry) in self.geometry.iter().enumerate() {
+            let header = self.session.pool(pool);
+            let groups = (geometry.blocks / 8192).clamp(1, MAX_GROUPS as u64);
+            let group_blocks = geometry
+                .blocks
+                .div_ceil(groups)
+                .next_multiple_of(HUGE_BLOCKS);
+            header.group_blocks.store(group_blocks, Ordering::Relaxed);
+            header
+                .group_count
+                .store(geometry.blocks.div_ceil(group_blocks), Ordering::Relaxed);
+            change_bits(self.map_of(pool), 0, geometry.data_block.0, true);
+        }
+    }
+
+    /// While a session is made (by one thread): claim a run; false when part of it was claimed before.
+    pub(crate) fn claim_blocks(&self, pool: usize, block: u64, count: u64) -> bool {
+        change_bits(self.map_of(pool), block, count, true) == count
+    }
+
+    /// Whether a block is in use, as far as the map knows.
+    #[allow(dead_code)]
+    pub(crate) fn is_block_used(&self, pool: usize, block: u64) -> bool {
+        self.map_of(pool)[(block / 64) as usize].load(Ordering::Relaxed) >> (block % 64) & 1 == 1
+    }
+
+    /// Count the free blocks of every group: once, after all claims are made.
+    pub(crate) fn count_free_space(&self) {
+        for pool in 0..self.geometry.len() {
+            for group in 0..self.session.pool(pool).group_count.load(Ordering::Relaxed) as usize {
+                self.recount_group(pool, group);
+            }
+        }
+    }
+
+    fn group_range(&self, pool: usize, group: usize) -> (u64, u64) {
+        let size = self.session.pool(pool).group_blocks.load(Ordering::Relaxed);
+        let start = group as u64 * size;
+        (start, (start + size).min(self.geometry[pool].blocks))
+    }
+
+    fn recount_group(&self, pool: usize, group: usize) {
+        let (start, end) = self.group_range(pool, group);
+        let map = self.map_of(pool);
+        let mut free = 0;
+        let mut bit = start;
+        while bit < end {
+            let run = (end - bit).min(64);
+            let word = map[(bit / 64) as usize].load(Ordering::Relaxed);
+            free += run
+                - (word & if run == 64 { u64::MAX } else { (1 << run) - 1 }).count_ones() as u64;
+            bit += run;
+        }
+        self.session.pool(pool).groups[group]
+            .free
+            .store(free, Ordering::Release);
+    }
+
+    /// Lock a group; finish what its dead owner began.
+    fn lock_group(&self, pool: usize, group: usize) -> Outcome<&Group> {
+        let entry = &self.session.pool(pool).groups[group];
+        match entry.mutex.lock() {
+            Some(Acquired::Clean) => Ok(entry),
+            Some(Acquired::OwnerDied) => {
+                self.finish_move(pool, entry);
+                self.recount_group(pool, group);
+                entry.mutex.make_consistent();
+                Ok(entry)
+            }
+            None => Err(Errno(libc::EIO)),
+        }
+    }
+
+    fn finish_move(&self, pool: usize, group: &Group) {
+        let word = group.moving.load(Ordering::Acquire);
+        let mover = group.mover.load(Ordering::Acquire);
+        let slot = (mover & !GIVING_BACK)
+            .checked_sub(1)
+            .and_then(|index| self.session.threads().get(index as usize));
+        if let (Some(slot), true) = (slot, word != 0) {
+            let extent = Extent::decode(word);
+            if mover & GIVING_BACK != 0 {
+                change_bits(self.map_of(pool), extent.block.0, extent.count, false);
+                slot.outgoing.store(0, Ordering::Release);
+            } else if slot.incoming.load(Ordering::Acquire) != word {
+                change_bits(self.map_of(pool), extent.block.0, extent.count, false);
+            }
+        }
+        group.moving.store(0, Ordering::Release);
+    }
+
+    /// Move up to `want` blocks of one group into the thread's `incoming`.
+    fn take_from_group(
+        &self,
+        me: Me<'_>,
+        pool: usize,
+        group: usize,
+        want: u64,
+        exact: bool,
+    ) -> Outcome<Option<Extent>> {
+        let entry = self.lock_group(pool, group)?;
+        let (start, end) = self.group_range(pool, group);
+        let hint = entry.hint.load(Ordering::Relaxed).clamp(start, end);
+        let align = if want >= HUGE_BLOCKS { HUGE_BLOCKS } else { 1 };
+        let map = self.map_of(pool);
+        let found = find_run(map, hint, end, want, align)
+            .filter(|(_, count)| *count == want)
+            .or_else(|| find_run(map, start, end, want, align))
+            .filter(|(_, count)| *count > 0 && (!exact || *count == want));
+        if let Some((first, count)) = found {
+            let extent = Extent {
+                pool: PoolIndex(pool as u8),
+                block: BlockNumber(first),
+                count,
+            };
+            entry.mover.store(me.index as u64 + 1, Ordering::Release);
+            entry.moving.store(extent.encode(), Ordering::Release);
+            change_bits(map, first, count, true);
+            entry.free.store(
+                entry.free.load(Ordering::Relaxed) - count,
+                Ordering::Relaxed,
+            );
+            entry.hint.store(first + count, Ordering::Relaxed);
+            me.slot.incoming.store(extent.encode(), Ordering::Release);
+            entry.moving.store(0, Ordering::Release);
+        }
+        entry.mutex.unlock();
+        Ok(found.map(|(first, count)| Extent {
+            pool: PoolIndex(pool as u8),
+            block: BlockNumber(first),
+            count,
+        }))
+    }
+
+    /// Give `slot.outgoing` back to the map. The caller has taken the run out of where it was.
+    pub(crate) fn give_back(&self, slot_index: usize, slot: &ThreadSlot) {
+        let whole = Extent::decode(slot.outgoing.load(Ordering::Acquire));
+        let pool = whole.pool.0 as usize;
+        if whole.count == 0 || pool >= self.geometry.len() {
+            slot.outgoing.store(0, Ordering::Release);
+            return;
+        }
+        let group_blocks = self
+            .session
+            .pool(pool)
+            .group_blocks
+            .load(Ordering::Relaxed)
+            .max(1);
+        let mut block = whole.block.0;
+        while block < whole.end() {
+            let group = (block / group_blocks) as usize;
+            let count = (whole.end() - block).min(group_blocks - block % group_blocks);
+            let part = Extent {
+                pool: whole.pool,
+                block: BlockNumber(block),
+                count,
+            };
+            let rest = Extent {
+                pool: whole.pool,
+                block: BlockNumber(block + count),
+                count: whole.end() - block - count,
+            };
+            let Ok(entry) = self.lock_group(pool, group) else {
+                break;
+            };
+            let left = Extent {
+                pool: whole.pool,
+                block: BlockNumber(block),
+                count: whole.end() - block,
+            };
+            if slot.outgoing.load(Ordering::Acquire) != left.encode() {
+                // Locking the group finished this very move for its dead owner.
+                entry.mutex.unlock();
+                return;
+            }
+            entry
+                .mover
+                .store((slot_index as u64 + 1) | GIVING_BACK, Ordering::Release);
+            // The last part is recorded, and a death finished by the group's next owner, which clears
+            // `outgoing`. Earlier parts leave `outgoing` first: a death then loses them until the next
+            // session, where the other order could free them twice.
+            if rest.count == 0 {
+                entry.moving.store(part.encode(), Ordering::Release);
+            } else {
+                slot.outgoing.store(rest.encode(), Ordering::Release);
+            }
+            let freed = change_bits(self.map_of(pool), block, count, false);
+            entry.free.store(
+                entry.free.load(Ordering::Relaxed) + freed,
+                Ordering::Relaxed,
+            );
+            slot.outgoing.store(rest.encode(), Ordering::Release);
+            entry.moving.store(0, Ordering::Release);
+            entry.mutex.unlock();
+            block += count;
+        }
+        slot.outgoing.store(0, Ordering::Release);
+    }
+
+    /// Free blocks of a pool's map, pockets not counted.
+    pub(crate) fn free_in_maps(&self, pool: usize) -> u64 {
+        let header = self.session.pool(pool);
+        let count = header.group_count.load(Ordering::Relaxed) as usize;
+        header.groups[..count.min(MAX_GROUPS)]
+            .iter()
+            .map(|group| group.free.load(Ordering::Relaxed))
+            .sum()
+    }
+
+    /// Fetch a run of up to `want` blocks of this pool into the pocket; returns the pocket entry.
+    fn refill(&self, me: Me<'_>, pool: usize, want: u64, need: Need) -> Outcome<usize> {
+        let free = self.free_in_maps(pool);
+        let floor = if need == Need::Ordinary {
+            RESERVE_BLOCKS
+        } else {
+            0
+        };
+        let tight = free < 2048 || free < self.geometry[pool].blocks / 32;
+        self.tight[pool].store(tight, Ordering::Relaxed);
+        if free <= floor {
+            return Err(Errno(libc::ENOSPC));
+        }
+        let ahead = (free / 2048).clamp(1, POCKET_REFILL_BLOCKS);
+        let want = want.max(ahead).min(free - floor).min(MAX_EXTENT_BLOCKS);
+        let entry = self.empty_pocket_entry(me, pool);
+        let groups = self.session.pool(pool).group_count.load(Ordering::Relaxed) as usize;
+        let first = me.index % groups.max(1);
+        let extent = self
+            .search_groups(me, pool, want, first, groups)?
+            .ok_or(Errno(libc::ENOSPC))?;
+        // Named twice for a moment (incoming and pocket): reaping drops the copy.
+        me.slot.pocket[pool][entry].store(extent.encode(), Ordering::Release);
+        me.slot.incoming.store(0, Ordering::Release);
+        Ok(entry)
+    }
+
+    fn search_groups(
+        &self,
+        me: Me<'_>,
+        pool: usize,
+        want: u64,
+        first: usize,
+        groups: usize,
+    ) -> Outcome<Option<Extent>> {
+        let header = self.session.pool(pool);
+        let order = (first..groups).chain(0..first);
+        for group in order
+            .clone()
+            .filter(|group| header.groups[*group].free.load(Ordering::Relaxed) >= want)
+            .take(4)
+        {
+            if let Some(extent) = self.take_from_group(me, pool, group, want, true)? {
+                return Ok(Some(extent));
+            }
+        }
+        for group in order.filter(|group| header.groups[*group].free.load(Ordering::Relaxed) > 0) {
+            if let Some(extent) = self.take_from_group(me, pool, group, want, false)? {
+                return Ok(Some(extent));
+            }
+        }
+        Ok(None)
+    }
+
+    fn empty_pocket_entry(&self, me: Me<'_>, pool: usize) -> usize {
+        let pocket = &me.slot.pocket[pool];
+        if let Some(entry) = pocket
+            .iter()
+            .position(|word| word.load(Ordering::Relaxed) == 0)
+        {
+            return entry;
+        }
+        for word in pocket {
+            self.give_back_pocket_entry(me.index, me.slot, word);
+        }
+        0
+    }
+
+    fn give_back_pocket_entry(&self, index: usize, slot: &ThreadSlot, word: &AtomicU64) {
+        let extent = word.load(Ordering::Relaxed);
+        if extent != 0 {
+            slot.outgoing.store(extent, Ordering::Release);
+            word.store(0, Ordering::Release);
+            self.give_back(index, slot);
+        }
+    }
+
+    /// Give all pockets of a slot back to the maps.
+    pub(crate) fn empty_pockets(&self, slot: &ThreadSlot) {
+        let index = self.index_of_slot(slot);
+        for word in slot.pocket.iter().flatten() {
+            self.give_back_pocket_entry(index, slot, word);
+        }
+    }
+
+    pub(crate) fn index_of_slot(&self, slot: &ThreadSlot) -> usize {
+        let base = self.session.threads().as_ptr() as usize;
+        (slot as *const ThreadSlot as usize - base) / size_of::<ThreadSlot>()
+    }
+
+    /// Take up to `want` blocks, first from the preferred pool, then from any that has room. `record`
+    /// stores the run as pending before it leaves the pocket.
+    pub(crate) fn take_blocks(
+        &self,
+        me: Me<'_>,
+        prefer: usize,
+        want: u64,
+        need: Need,
+        record: impl Fn(Extent),
+    ) -> Outcome<Extent> {
+        let pools = self.geometry.len();
+        for step in 0..pools {
+            let pool = (prefer + step) % pools;
+            let Some(entry) = self.pocket_entry(me, pool, want, need)? else {
+                continue;
+            };
+            let word = &me.slot.pocket[pool][entry];
+            let held = Extent::decode(word.load(Ordering::Relaxed));
+            let count = held.count.min(want);
+            let taken = Extent { count, ..held };
+            record(taken);
+            let rest = Extent {
+                block: BlockNumber(held.block.0 + count),
+                count: held.count - count,
+                ..held
+            };
+            word.store(rest.encode(), Ordering::Release);
+            return Ok(taken);
+        }
+        Err(Errno(libc::ENOSPC))
+    }
+
+    fn pocket_entry(
+        &self,
+        me: Me<'_>,
+        pool: usize,
+        want: u64,
+        need: Need,
+    ) -> Outcome<Option<usize>> {
+        let counts = || {
+            me.slot.pocket[pool]
+                .iter()
+                .map(|word| Extent::decode(word.load(Ordering::Relaxed)).count)
+        };
+        if let Some(entry) = counts().position(|count| count >= want) {
+            return Ok(Some(entry));
+        }
+        match self.refill(me, pool, want, need) {
+            Ok(entry) => Ok(Some(entry)),
+            Err(Errno(libc::ENOSPC)) => Ok(counts()
+                .enumerate()
+                .filter(|(_, count)| *count > 0)
+                .max_by_key(|(_, count)| *count)
+                .map(|(entry, _)| entry)),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Take ownership of a freed run named by `source` (a pending word): into the pocket when it is
+    /// short and space is plentiful, else back to the map.
+    pub(crate) fn put_blocks(&self, me: Me<'_>, source: &AtomicU64) {
+        let extent = Extent::decode(source.load(Ordering::Relaxed));
+        if extent.count == 0 {
+            return;
+        }
+        let pool = extent.pool.0 as usize;
+        if extent.count <= POCKET_RUN_BLOCKS && !self.is_tight(pool) {
+            for word in &me.slot.pocket[pool] {
+                if let Some(merged) = merge(Extent::decode(word.load(Ordering::Relaxed)), extent) {
+                    word.store(merged.encode(), Ordering::Release);
+                    source.store(0, Ordering::Release);
+                    return;
+                }
+            }
+        }
+        me.slot.outgoing.store(extent.encode(), Ordering::Release);
+        source.store(0, Ordering::Release);
+        self.give_back(me.index, me.slot);
+    }
+
+    /// Whether a pool is so full that threads should not keep free runs.
+    fn is_tight(&self, pool: usize) -> bool {
+        self.tight[pool].load(Ordering::Relaxed)
+    }
+
+    /// Space of the volume or of one pool.
+    pub fn space(&self, pool: Option<u8>) -> SpaceReport {
+        let mut report = SpaceReport::default();
+        for index in 0..self.geometry.len() {
+            if pool.is_some_and(|pool| pool as usize != index) {
+                continue;
+            }
+            let geometry = &self.geometry[index];
+            let free = self.free_in_maps(index) + self.blocks_in_pockets(index);
+            report.blocks += geometry.blocks - geometry.data_block.0;
+            report.free_blocks += free.saturating_sub(RESERVE_BLOCKS);
+            let inodes = geometry.inode_blocks * INODES_PER_BLOCK;
+            report.inodes += inodes;
+            report.free_inodes +=
+                inodes.saturating_sub(self.session.pool(index).inodes_used.load(Ordering::Relaxed));
+        }
+        report
+    }
+
+    fn blocks_in_pockets(&self, pool: usize) -> u64 {
+        let high = self.session.header().thread_high.load(Ordering::Relaxed) as usize;
+        self.session.threads()[..high.min(THREAD_SLOTS)]
+            .iter()
+            .filter(|slot| slot.owner.load(Ordering::Relaxed) != 0)
+            .flat_map(|slot| &slot.pocket[pool])
+            .map(|word| Extent::decode(word.load(Ordering::Relaxed)).count)
+            .sum()
+    }
+}
+
+/// Put a run into a pocket entry when it is empty or a neighbour.
+fn merge(held: Extent, freed: Extent) -> Option<Extent> {
+    if held.count == 0 {
+        return Some(freed);
+    }
+    let count = held.count + freed.count;
+    if count > POCKET_RUN_BLOCKS {
+        None
+    } else if held.end() == freed.block.0 {
+        Some(Extent { count, ..held })
+    } else if freed.end() == held.block.0 {
+        Some(Extent { count, ..freed })
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(bits: &[(u64, u64)], words: usize) -> Vec<AtomicU64> {
+        let map: Vec<AtomicU64> = (0..words).map(|_| AtomicU64::new(0)).collect();
+        for (start, count) in bits {
+            assert_eq!(change_bits(&map, *start, *count, true), *count);
+        }
+        map
+    }
+
+    #[test]
+    fn a_run_across_words_is_found_whole() {
+        let map = map(&[(0, 60), (200, 56)], 4);
+        assert_eq!(find_run(&map, 0, 256, 140, 1), Some((60, 140)));
+    }
+
+    #[test]
+    fn the_longest_run_is_offered_when_none_is_long_enough() {
+        let map = map(&[(10, 10), (50, 206)], 4);
+        assert_eq!(find_run(&map, 0, 256, 64, 1), Some((20, 30)));
+    }
+
+    #[test]
+    fn a_full_map_offers_nothing() {
+        let map = map(&[(0, 256)], 4);
+        assert_eq!(find_run(&map, 0, 256, 1, 1), None);
+    }
+
+    #[test]
+    fn long_runs_begin_at_a_huge_page() {
+        let map = map(&[(0, 5)], 64);
+        assert_eq!(find_run(&map, 0, 4096, 512, 512), Some((512, 512)));
+    }
+}

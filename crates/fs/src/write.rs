@@ -1,0 +1,495 @@
+//! Writing file data: copy-on-write, whole blocks copied before the lock is taken, edges under it;
+//! appends go in place behind the end of file. One commit per call makes it atomic.
+
+use crate::apply::Mapping;
+use crate::format::*;
+use crate::index::MAX_FILE_BLOCKS;
+use crate::inode::Locked;
+use crate::log::Staged;
+use crate::operation::Operation;
+use crate::read::{Traffic, errno_of};
+use crate::session::layout::PENDING_EXTENTS;
+use crate::space::Need;
+use crate::types::*;
+use crate::volume::{FileReference, Volume};
+use arrayvec::ArrayVec;
+use egeria_media::PoolOffset;
+use egeria_media::emulation::AccessKind;
+use std::sync::atomic::Ordering;
+
+/// Largest file: what `off_t` holds.
+pub(crate) const MAX_FILE_BYTES: u64 = i64::MAX as u64;
+/// Bytes of one write that commit at once at most; more is written in several commits.
+const MAX_COMMIT_BYTES: usize = 1 << 30;
+
+/// Where a write goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Target {
+    At(u64),
+    End,
+}
+
+/// Who writes, as far as it matters.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct WriteRules {
+    /// Fail with `EAGAIN` when the kernel holds pages of the inode.
+    pub(crate) direct: bool,
+    /// Take setuid and setgid bits off.
+    pub(crate) clear_setid: bool,
+}
+
+/// A write under way: what was copied and where it shall be mapped.
+struct Write<'a, 'o> {
+    volume: &'a Volume,
+    operation: &'o mut Operation<'a>,
+    ino: u64,
+    offset: u64,
+    source: *const u8,
+    bytes: usize,
+    prefer: usize,
+    /// Runs in file order.
+    mappings: ArrayVec<Mapping, PENDING_EXTENTS>,
+    traffic: Traffic,
+}
+
+impl Volume {
+    /// Write from caller's memory; durable when it returns.
+    /// # Safety
+    /// As `read_raw`, readable.
+    pub unsafe fn write_raw(
+        &self,
+        file: FileReference,
+        offset_bytes: u64,
+        buffer: *const u8,
+        bytes: usize,
+    ) -> Outcome<usize> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.write_by(
+                file,
+                Target::At(offset_bytes),
+                buffer,
+                bytes,
+                WriteRules::default(),
+            )
+        }
+        .map(|(_, bytes)| bytes)
+    }
+
+    /// Write at the end of file, atomically; returns the offset it landed at and the bytes written.
+    /// # Safety
+    /// As `write_raw`.
+    pub unsafe fn append_raw(
+        &self,
+        file: FileReference,
+        buffer: *const u8,
+        bytes: usize,
+    ) -> Outcome<(u64, usize)> {
+        // SAFETY: the caller's promise.
+        unsafe { self.write_by(file, Target::End, buffer, bytes, WriteRules::default()) }
+    }
+
+    /// As `write_raw`, for preload: `EAGAIN` when kernel-cached (decided under the inode's lock), and setuid/setgid
+    /// bits are cleared when the caller is not privileged.
+    /// # Safety
+    /// As `write_raw`.
+    pub unsafe fn write_direct(
+        &self,
+        file: FileReference,
+        offset_bytes: u64,
+        buffer: *const u8,
+        bytes: usize,
+    ) -> Outcome<usize> {
+        let rules = self.direct_rules(file);
+        // SAFETY: the caller's promise.
+        unsafe { self.write_by(file, Target::At(offset_bytes), buffer, bytes, rules) }
+            .map(|(_, bytes)| bytes)
+    }
+
+    /// As `append_raw`, for preload, like `write_direct`.
+    /// # Safety
+    /// As `append_raw`.
+    pub unsafe fn append_direct(
+        &self,
+        file: FileReference,
+        buffer: *const u8,
+        bytes: usize,
+    ) -> Outcome<(u64, usize)> {
+        let rules = self.direct_rules(file);
+        // SAFETY: the caller's promise.
+        unsafe { self.write_by(file, Target::End, buffer, bytes, rules) }
+    }
+
+    fn direct_rules(&self, file: FileReference) -> WriteRules {
+        let setid = libc::S_ISUID | libc::S_ISGID;
+        // SAFETY: geteuid cannot fail.
+        let clear = file.inode().mode.load(Ordering::Relaxed) & setid != 0
+            && unsafe { libc::geteuid() } != 0;
+        WriteRules {
+            direct: true,
+            clear_setid: clear,
+        }
+    }
+
+    unsafe fn write_by(
+        &self,
+        file: FileReference,
+        target: Target,
+        source: *const u8,
+        bytes: usize,
+        rules: WriteRules,
+    ) -> Outcome<(u64, usize)> {
+        if self.is_read_only() {
+            return Err(Errno(libc::EROFS));
+        }
+        let mut landed = None;
+        let mut done = 0;
+        loop {
+            let target = match (target, landed) {
+                (Target::At(offset), _) => Target::At(offset + done as u64),
+                (Target::End, None) => Target::End,
+                // The rest of a very long append follows its beginning.
+                (Target::End, Some(start)) => Target::At(start + done as u64),
+            };
+            let some = (bytes - done).min(MAX_COMMIT_BYTES);
+            // SAFETY: the caller's promise; done + some <= bytes.
+            match unsafe { self.write_some(file, target, source.wrapping_add(done), some, rules) } {
+                Ok((offset, written)) => {
+                    landed.get_or_insert(offset);
+                    done += written;
+                }
+                Err(errno) if done == 0 => return Err(errno),
+                Err(_) => break,
+            }
+            if done >= bytes {
+                break;
+            }
+        }
+        Ok((landed.unwrap_or(0), done))
+    }
+
+    /// One commit: all of it, or as much as a fragmented pool lets one commit hold.
+    unsafe fn write_some(
+        &self,
+        file: FileReference,
+        target: Target,
+        source: *const u8,
+        bytes: usize,
+        rules: WriteRules,
+    ) -> Outcome<(u64, usize)> {
+        let guess = match target {
+            Target::At(offset) => offset,
+            Target::End => file.inode().size_bytes.load(Ordering::Acquire),
+        };
+        if guess >= MAX_FILE_BYTES && bytes > 0 {
+            return Err(Errno(libc::EFBIG));
+        }
+        let bytes = bytes.min((MAX_FILE_BYTES - guess) as usize);
+        let me = self.me()?;
+        let mut operation = Operation::new(self, me);
+        let prefer = self.pool_for_data(me);
+        let mut write = Write {
+            volume: self,
+            operation: &mut operation,
+            ino: file.ino.0,
+            offset: guess,
+            source,
+            bytes,
+            prefer,
+            mappings: ArrayVec::new(),
+            traffic: Traffic::default(),
+        };
+        write.copy_whole_blocks()?;
+        let locked = self.lock(file.ino.0)?.regular()?;
+        if rules.direct && locked.inode.kernel_cached.load(Ordering::Acquire) != 0 {
+            return Err(Errno(libc::EAGAIN));
+        }
+        if target == Target::End && locked.size_bytes() != write.offset {
+            // Somebody appended meanwhile: what was copied belongs elsewhere now.
+            write.start_over(locked.size_bytes());
+            write.copy_whole_blocks()?;
+        }
+        write.commit(&locked, rules)?;
+        let (offset, bytes, traffic) = (write.offset, write.bytes, write.traffic);
+        drop(locked);
+        drop(operation);
+        self.count_traffic(me, &traffic, AccessKind::Write);
+        Ok((offset, bytes))
+    }
+}
+
+impl<'a> Write<'a, '_> {
+    fn end(&self) -> u64 {
+        self.offset + self.bytes as u64
+    }
+
+    fn start_over(&mut self, offset: u64) {
+        self.operation.abandon_from(0);
+        self.mappings.clear();
+        self.traffic = Traffic::default();
+        self.offset = offset;
+        self.bytes = self
+            .bytes
+            .min((MAX_FILE_BYTES - offset.min(MAX_FILE_BYTES)) as usize);
+    }
+
+    /// Copy every block the write covers whole to new blocks. Shortens the write when one commit cannot
+    /// hold all the runs.
+    fn copy_whole_blocks(&mut self) -> Outcome<()> {
+        let mut block = self.offset.div_ceil(BLOCK as u64);
+        let end = self.end() / BLOCK as u64;
+        while block < end {
+            if !self.operation.has_room() {
+                self.bytes = (block * BLOCK as u64 - self.offset) as usize;
+                break;
+            }
+            let taken =
+                match self
+                    .operation
+                    .take(self.ino, block, end - block, self.prefer, Need::Ordinary)
+                {
+                    Ok(taken) => taken,
+                    // Part of a write is better than none, as other file systems do it.
+                    Err(Errno(libc::ENOSPC))
+                        if block * BLOCK as u64 > self.offset && !self.mappings.is_empty() =>
+                    {
+                        self.bytes = (block * BLOCK as u64 - self.offset) as usize;
+                        break;
+                    }
+                    Err(errno) => return Err(errno),
+                };
+            let from = self
+                .source
+                .wrapping_add((block * BLOCK as u64 - self.offset) as usize);
+            let bytes = taken.count as usize * BLOCK;
+            let pool = self.volume.pool(taken.pool)?;
+            // SAFETY: the caller of the write promised its memory (or the guard catches the fault).
+            unsafe { pool.copy_in(taken.block.offset(), from, bytes) }.map_err(errno_of)?;
+            self.traffic.add(taken.pool.0, bytes as u64);
+            self.mappings.push(Mapping {
+                file_block: block,
+                count: taken.count,
+                pool: taken.pool,
+                block: taken.block,
+                unwritten: false,
+            });
+            block += taken.count;
+        }
+        Ok(())
+    }
+
+    /// Edges, entries, commit, index: under the lock.
+    fn commit(&mut self, locked: &Locked<'_>, rules: WriteRules) -> Outcome<()> {
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        let size = locked.size_bytes();
+        self.zero_gap(locked, size)?;
+        let first = self.offset / BLOCK as u64;
+        let last = (self.end() - 1) / BLOCK as u64;
+        let head_is_edge =
+            !self.offset.is_multiple_of(BLOCK as u64) || self.end() < (first + 1) * BLOCK as u64;
+        let tail_is_edge = last > first && !self.end().is_multiple_of(BLOCK as u64);
+        if tail_is_edge {
+            self.copy_edge(locked, size, last)?;
+        }
+        if head_is_edge {
+            self.copy_edge(locked, size, first)?;
+        }
+        self.mappings
+            .sort_unstable_by_key(|mapping| mapping.file_block);
+        let new_size = size.max(self.end());
+        let time_ns = self.volume.now_ns();
+        self.volume.compact_if_due(locked, self.operation);
+        let mut staged = Staged::begin(locked, Need::Ordinary)?;
+        self.stage(locked, &mut staged, new_size, time_ns, rules)?;
+        for mapping in &self.mappings {
+            locked.index().reserve(mapping.file_block, mapping.count)?;
+        }
+        self.volume.commit_one(&staged)?;
+        let mappings = &self.mappings;
+        let operation = &mut *self.operation;
+        self.volume.apply_commit(locked, &staged, || {
+            for mapping in mappings {
+                self.volume
+                    .apply_mapping(locked, operation, *mapping, false);
+            }
+            let inode = locked.inode;
+            inode.size_bytes.store(new_size, Ordering::Release);
+            inode.mtime_ns.store(time_ns as u64, Ordering::Relaxed);
+            inode.ctime_ns.store(time_ns as u64, Ordering::Relaxed);
+            if rules.clear_setid {
+                inode.mode.store(
+                    without_setid(inode.mode.load(Ordering::Relaxed)),
+                    Ordering::Relaxed,
+                );
+            }
+            Ok(())
+        })?;
+        operation.finish();
+        Ok(())
+    }
+
+    fn stage(
+        &mut self,
+        locked: &Locked<'_>,
+        staged: &mut Staged,
+        size_bytes: u64,
+        time_ns: i64,
+        rules: WriteRules,
+    ) -> Outcome<()> {
+        if rules.clear_setid {
+            let state = locked.attribute_state();
+            let state = AttributeState {
+                mode: without_setid(state.mode),
+                ..state
+            };
+            staged.add(self.operation, &Entry::Attributes(state), time_ns)?;
+        }
+        if self.mappings.is_empty() {
+            // All bytes went in place behind the end of file: only the size is news.
+            let mapping = Mapping {
+                file_block: 0,
+                count: 0,
+                pool: egeria_media::PoolIndex(0),
+                block: egeria_media::BlockNumber(0),
+                unwritten: false,
+            };
+            return staged
+                .add(self.operation, &entry_of(&mapping, size_bytes), time_ns)
+                .map(|_| ());
+        }
+        for mapping in &self.mappings {
+            staged.add(self.operation, &entry_of(mapping, size_bytes), time_ns)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes between the old end of file and the write, in the block that holds the old end: they were
+    /// never part of the file and may hold anything; zero them before the size makes them visible.
+    fn zero_gap(&mut self, locked: &Locked<'_>, size: u64) -> Outcome<()> {
+        if self.offset > size {
+            self.volume.zero_behind_end(locked, size, self.offset)?;
+        }
+        Ok(())
+    }
+
+    /// The part of the write that lies in one block it does not cover.
+    fn copy_edge(&mut self, locked: &Locked<'_>, size: u64, file_block: u64) -> Outcome<()> {
+        let block_start = file_block * BLOCK as u64;
+        let from = self.offset.max(block_start);
+        let to = self.end().min(block_start + BLOCK as u64);
+        let word = locked.index().load(file_block);
+        let source = self.source.wrapping_add((from - self.offset) as usize);
+        let bytes = (to - from) as usize;
+        let within = from - block_start;
+        if word.has_data() && from >= size {
+            // Nobody can see these bytes before the commit moves the size.
+            let pool = self.volume.pool(word.pool())?;
+            // SAFETY: the caller of the write promised its memory.
+            unsafe { pool.copy_in(word.block().offset() + within, source, bytes) }
+                .map_err(errno_of)?;
+            self.traffic.add(word.pool().0, bytes as u64);
+            return Ok(());
+        }
+        let taken = self
+            .operation
+            .take(self.ino, file_block, 1, self.prefer, Need::Ordinary)?;
+        let pool = self.volume.pool(taken.pool)?;
+        let new = taken.block.offset();
+        // Old bytes behind the end of file are not the file's: only those before it are kept.
+        let kept = if word.has_data() {
+            size.saturating_sub(block_start).min(BLOCK as u64)
+        } else {
+            0
+        };
+        self.keep_old(word, new, pool, 0, within.min(kept))?;
+        zero(pool, new, within.min(kept), within)?;
+        // SAFETY: the caller of the write promised its memory.
+        unsafe { pool.copy_in(new + within, source, bytes) }.map_err(errno_of)?;
+        let after = within + bytes as u64;
+        self.keep_old(word, new, pool, after, kept)?;
+        zero(pool, new, after.max(kept), BLOCK as u64)?;
+        self.traffic.add(taken.pool.0, bytes as u64);
+        self.mappings.push(Mapping {
+            file_block,
+            count: 1,
+            pool: taken.pool,
+            block: taken.block,
+            unwritten: false,
+        });
+        Ok(())
+    }
+
+    /// Copy bytes `from..to` of the old block to the new one.
+    fn keep_old(
+        &self,
+        word: BlockWord,
+        new: PoolOffset,
+        pool: &egeria_media::Pool,
+        from: u64,
+        to: u64,
+    ) -> Outcome<()> {
+        if from >= to {
+            return Ok(());
+        }
+        let mut bytes = [0u8; BLOCK];
+        let bytes = &mut bytes[..(to - from) as usize];
+        self.volume
+            .read_media(word.pool(), word.block().offset() + from, bytes)?;
+        // SAFETY: a local buffer of this length.
+        unsafe { pool.copy_in(new + from, bytes.as_ptr(), bytes.len()) }.map_err(errno_of)
+    }
+}
+
+fn zero(pool: &egeria_media::Pool, block: PoolOffset, from: u64, to: u64) -> Outcome<()> {
+    if from < to {
+        pool.zero(block + from, (to - from) as usize)
+            .map_err(errno_of)?;
+    }
+    Ok(())
+}
+
+fn entry_of(mapping: &Mapping, size_bytes: u64) -> Entry<'static> {
+    Entry::Write {
+        file_block: mapping.file_block,
+        count: mapping.count,
+        pool: mapping.pool,
+        block: mapping.block,
+        size_bytes,
+        unwritten: mapping.unwritten,
+        touches_mtime: true,
+    }
+}
+
+/// The mode after a write by somebody unprivileged: no setuid; no setgid where it means execution.
+pub(crate) fn without_setid(mode: u32) -> u32 {
+    let setgid = if mode & libc::S_IXGRP != 0 {
+        libc::S_ISGID
+    } else {
+        0
+    };
+    mode & !(libc::S_ISUID | setgid)
+}
+
+impl Volume {
+    /// Zero, in place, the bytes behind the end of file up to `to` in the block that holds the end.
+    pub(crate) fn zero_behind_end(&self, locked: &Locked<'_>, size: u64, to: u64) -> Outcome<()> {
+        let within = size % BLOCK as u64;
+        let word = locked.index().load(size / BLOCK as u64);
+        if within == 0 || !word.has_data() {
+            return Ok(());
+        }
+        let end = (size - within + BLOCK as u64).min(to);
+        zero(
+            self.pool(word.pool())?,
+            word.block().offset(),
+            within,
+            within + (end - size),
+        )
+    }
+
+    /// Blocks of the largest file must be indexable.
+    #[allow(dead_code)]
+    const ASSERT_RANGE: () = assert!(MAX_FILE_BLOCKS >= MAX_FILE_BYTES / BLOCK as u64);
+}

@@ -1,0 +1,84 @@
+//! A scratch volume for tests.
+#![allow(dead_code)]
+
+use egeria_fs::*;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Pools in a directory of /dev/shm that goes with it.
+pub struct Scratch {
+    pub directory: tempfile::TempDir,
+    pub pools: Vec<PathBuf>,
+}
+
+impl Scratch {
+    /// Make a volume of `pools` pools of this size, on nodes 0, 1, ...
+    pub fn new(pools: usize, bytes: u64) -> Scratch {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("scratch directory");
+        let paths: Vec<PathBuf> = (0..pools)
+            .map(|index| directory.path().join(format!("pool{index}")))
+            .collect();
+        let requests: Vec<PoolRequest> = paths
+            .iter()
+            .enumerate()
+            .map(|(node, path)| PoolRequest {
+                node: node as u16,
+                path: path.clone(),
+                bytes: Some(bytes),
+            })
+            .collect();
+        create_volume(
+            &requests,
+            &CreateOptions {
+                force: false,
+                root: Some((0, 0, 0o755)),
+            },
+        )
+        .expect("mkfs");
+        Scratch {
+            directory,
+            pools: paths,
+        }
+    }
+
+    pub fn attach(&self) -> Arc<Volume> {
+        self.attach_with(&AttachOptions::default())
+    }
+
+    pub fn attach_with(&self, options: &AttachOptions) -> Arc<Volume> {
+        let volume =
+            Volume::attach(&self.pools[0], AttachMode::CreateOrJoin, options).expect("attach");
+        volume.set_reporter(Box::new(|line| eprintln!("{line}")));
+        volume
+    }
+
+    /// Check must find nothing.
+    pub fn assert_clean(&self) {
+        let report = check_volume(&self.pools[0], false, &mut |_, _| {}).expect("check");
+        assert!(report.findings.is_empty(), "{:#?}", report.findings);
+    }
+}
+
+pub const FILE: NewInode = NewInode {
+    mode: libc::S_IFREG | 0o644,
+    uid: 0,
+    gid: 0,
+    rdev: 0,
+};
+pub const DIRECTORY: NewInode = NewInode {
+    mode: libc::S_IFDIR | 0o755,
+    uid: 0,
+    gid: 0,
+    rdev: 0,
+};
+
+pub fn names(volume: &Volume, directory: InodeNumber) -> Vec<String> {
+    let mut names = Vec::new();
+    volume
+        .read_directory(directory, 0, &mut |entry| {
+            names.push(String::from_utf8_lossy(entry.name).into_owned());
+            true
+        })
+        .expect("read directory");
+    names
+}
