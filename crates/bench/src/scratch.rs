@@ -13,13 +13,15 @@ use tempfile::TempDir;
 
 use crate::error::{BenchError, Result};
 
-/// Names of everything made here begin with this.
-const PREFIX: &str = "egeria-bench-";
+/// Names of everything made here begin so, and say whose it is.
+fn prefix() -> String {
+    format!("egeria-bench-{}-", std::process::id())
+}
 
 /// A directory in memory that is removed when dropped.
 pub(crate) fn memory_directory(below: &Path) -> Result<TempDir> {
     tempfile::Builder::new()
-        .prefix(PREFIX)
+        .prefix(&prefix())
         .tempdir_in(below)
         .map_err(|error| {
             let doing = format!("cannot make a directory in {}", below.display());
@@ -101,17 +103,16 @@ impl ScratchVolume {
         };
         let volume = Volume::attach(&pools[0].path, AttachMode::CreateOrJoin, &options)
             .map_err(BenchError::failed)?;
-        let mount_directory =
-            tempfile::Builder::new()
-                .prefix(PREFIX)
-                .tempdir()
-                .map_err(|error| {
-                    BenchError::io(
-                        "cannot make a mount point",
-                        error,
-                        "set TMPDIR to a writable directory",
-                    )
-                })?;
+        let mount_directory = tempfile::Builder::new()
+            .prefix(&prefix())
+            .tempdir()
+            .map_err(|error| {
+                BenchError::io(
+                    "cannot make a mount point",
+                    error,
+                    "set TMPDIR to a writable directory",
+                )
+            })?;
         let mount = egeria_mount::spawn(
             Arc::clone(&volume),
             mount_directory.path(),

@@ -16,10 +16,10 @@ use crate::progress::Progress;
 use crate::scratch::{ScratchVolume, check_room, memory_directory};
 use crate::statistics::rotated_order;
 
-/// Most bytes a thread appends in one measurement.
-const APPEND_BYTES: u64 = 256 << 20;
-/// Room in the pool beyond the files: logs, blocks on their way, what was freed but lies elsewhere.
-const SPARE_BYTES: u64 = 512 << 20;
+/// Least room in the pool beyond the files: logs, blocks on their way, what was freed elsewhere.
+const LEAST_SPARE_BYTES: u64 = 128 << 20;
+/// Most bytes of a file anybody can mean.
+const MOST_FILE_BYTES: u64 = 1 << 40;
 /// Turns each subject has in a round: short ones meet the same disturbances from outside.
 const TURNS: usize = 4;
 /// Place of Egeria among the subjects.
@@ -72,9 +72,10 @@ fn check(options: &DatapathOptions<'_>) -> Result<()> {
             "nothing to measure; ask for at least 1 round and 1 ms",
         ));
     }
-    if options.file_bytes == 0 || !options.file_bytes.is_multiple_of(LARGEST_BLOCK_BYTES) {
+    let sensible = (LARGEST_BLOCK_BYTES..=MOST_FILE_BYTES).contains(&options.file_bytes);
+    if !sensible || !options.file_bytes.is_multiple_of(LARGEST_BLOCK_BYTES) {
         return Err(BenchError::failed(
-            "files must be a multiple of 64 KiB; choose another size",
+            "files must be a multiple of 64 KiB, at most 1 TiB; choose another size",
         ));
     }
     if !options.preload_library.is_file() {
@@ -83,11 +84,20 @@ fn check(options: &DatapathOptions<'_>) -> Result<()> {
             "no preload library at {path}; build it (cargo build --release)"
         )));
     }
+    // The pool, the files on tmpfs and what is appended there, the mapped files.
     let files = options.file_bytes * MOST_THREADS as u64;
-    check_room(
-        &options.memory_directory,
-        2 * (files + APPEND_BYTES * MOST_THREADS as u64) + files + SPARE_BYTES,
-    )
+    let need = pool_bytes(options) + 2 * files + append_bytes(options) * MOST_THREADS as u64;
+    check_room(&options.memory_directory, need)
+}
+
+/// Most bytes a thread appends in one measurement.
+fn append_bytes(options: &DatapathOptions<'_>) -> u64 {
+    options.file_bytes / 2
+}
+
+fn pool_bytes(options: &DatapathOptions<'_>) -> u64 {
+    let files = (options.file_bytes + append_bytes(options)) * MOST_THREADS as u64;
+    files + options.file_bytes.max(LEAST_SPARE_BYTES)
 }
 
 /// The three subjects, ready; the workers end before what they use goes.
@@ -102,8 +112,8 @@ impl<'a> Bench<'a> {
     fn set_up(options: &'a DatapathOptions<'a>) -> Result<Bench<'a>> {
         let program = find_worker(options.worker.as_deref())?;
         let peers = memory_directory(&options.memory_directory)?;
-        let pool_bytes = (options.file_bytes + APPEND_BYTES) * MOST_THREADS as u64 + SPARE_BYTES;
-        let scratch = ScratchVolume::make(&options.memory_directory, &[0], pool_bytes, None)?;
+        let scratch =
+            ScratchVolume::make(&options.memory_directory, &[0], pool_bytes(options), None)?;
         let paths = |directory: &std::path::Path, name: &str| -> Vec<PathBuf> {
             (0..MOST_THREADS)
                 .map(|thread| directory.join(format!("{name}{thread}")))
@@ -173,7 +183,7 @@ impl<'a> Bench<'a> {
             threads: case.threads,
             seed: turn as u64 + 1,
             milliseconds: self.options.measurement_ms.div_ceil(TURNS as u64),
-            append_bytes: APPEND_BYTES,
+            append_bytes: append_bytes(self.options),
         };
         let before = self.scratch.volume().counters();
         let reply = self.workers[subject].ask(&request, self.options.cancel)?;
