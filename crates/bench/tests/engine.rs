@@ -1,0 +1,185 @@
+//! Both measurements on the real engine, mount and preload library, small.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+use egeria_bench::datapath::{self, DatapathOptions};
+use egeria_bench::demo::{self, DemoOptions, Family};
+use egeria_bench::{BenchError, Progress};
+use egeria_machine::Machine;
+use tempfile::TempDir;
+
+/// The preload library of this build, built when it is not there yet.
+fn preload_library() -> PathBuf {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    let build = || {
+        let beside = Path::new(env!("CARGO_BIN_EXE_egeria-datapath-worker"))
+            .parent()
+            .unwrap();
+        let mut build = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+        build.args([
+            "build",
+            "--quiet",
+            "--package",
+            "egeria-preload",
+            "--target-dir",
+        ]);
+        build.arg(beside.parent().unwrap());
+        build.args([
+            "--manifest-path",
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"),
+        ]);
+        if beside.ends_with("release") {
+            build.arg("--release");
+        }
+        assert!(
+            build.status().unwrap().success(),
+            "egeria-preload does not build"
+        );
+        beside.join("libegeria_preload.so")
+    };
+    LIBRARY.get_or_init(build).clone()
+}
+
+/// These tests take memory and processors: one at a time. `None`, said loudly, where nothing can be mounted.
+fn turn() -> Option<MutexGuard<'static, ()>> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let guard = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    match std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/fuse")
+    {
+        Ok(_) => Some(guard),
+        Err(_) => {
+            eprintln!("SKIPPED: /dev/fuse cannot be opened, so nothing can be mounted here");
+            None
+        }
+    }
+}
+
+/// A tmpfs directory of this test's own, so that what is left behind shows.
+fn memory() -> TempDir {
+    tempfile::Builder::new()
+        .prefix("egeria-bench-test-")
+        .tempdir_in("/dev/shm")
+        .unwrap()
+}
+
+fn nothing_is_left(memory: &TempDir) {
+    let left: Vec<_> = std::fs::read_dir(memory.path())
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+    // Mount points carry the process that made them; other processes may measure beside.
+    let name = format!("/egeria-bench-{}-", std::process::id());
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    let ours: Vec<&str> = mounts.lines().filter(|line| line.contains(&name)).collect();
+    assert!(ours.is_empty(), "still mounted: {ours:?}");
+}
+
+fn small_datapath(memory: &TempDir) -> DatapathOptions<'static> {
+    let mut options = DatapathOptions::new(preload_library());
+    options.rounds = 1;
+    options.measurement_ms = 8;
+    options.file_bytes = 4 << 20;
+    options.worker = Some(env!("CARGO_BIN_EXE_egeria-datapath-worker").into());
+    options.memory_directory = memory.path().to_owned();
+    options
+}
+
+#[test]
+fn the_data_path_is_measured_with_every_call_served_directly() {
+    let Some(_turn) = turn() else { return };
+    let memory = memory();
+    let report = datapath::run(&small_datapath(&memory)).unwrap();
+    assert_eq!(report.rows.len(), datapath::plan::cases().len());
+    for row in &report.rows {
+        assert!(
+            row.egeria_ops_s > 0.0 && row.tmpfs_ops_s > 0.0 && row.memcpy_ops_s > 0.0,
+            "{row:?}"
+        );
+    }
+    nothing_is_left(&memory);
+}
+
+#[test]
+fn figures_of_calls_that_the_kernel_served_are_refused() {
+    let Some(_turn) = turn() else { return };
+    let memory = memory();
+    let mut options = small_datapath(&memory);
+    // A library that intercepts nothing, as a preload library that is switched off.
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let library = maps.lines().find(|line| line.contains("/libc.so")).unwrap();
+    options.preload_library = library[library.find('/').unwrap()..].into();
+    let error = datapath::run(&options).unwrap_err().to_string();
+    assert!(
+        error.starts_with("the preload library did not serve the calls itself"),
+        "{error}"
+    );
+    nothing_is_left(&memory);
+}
+
+#[test]
+fn an_interruption_leaves_nothing_behind() {
+    let Some(_turn) = turn() else { return };
+    let memory = memory();
+    let stop = AtomicBool::new(false);
+    let after_a_few = |progress: &Progress<'_>| {
+        stop.store(progress.done == 3, std::sync::atomic::Ordering::Relaxed)
+    };
+    let options = DatapathOptions {
+        cancel: Some(&stop),
+        progress: &after_a_few,
+        ..small_datapath(&memory)
+    };
+    assert!(matches!(
+        datapath::run(&options),
+        Err(BenchError::Interrupted)
+    ));
+    nothing_is_left(&memory);
+}
+
+#[test]
+fn the_demonstration_verifies_every_program_and_leaves_only_its_report() {
+    let Some(_turn) = turn() else { return };
+    let (memory, output) = (memory(), tempfile::tempdir().unwrap());
+    let machine = Machine::profile("optane-2s").unwrap();
+    let mut options = DemoOptions::new(machine, preload_library(), output.path().join("report"));
+    options.quick = true;
+    options.memory_directory = memory.path().to_owned();
+    let report = match demo::run(&options) {
+        Err(error @ BenchError::MissingPrograms { .. }) => {
+            eprintln!("SKIPPED: {error}");
+            return;
+        }
+        outcome => outcome.unwrap(),
+    };
+    assert!(report.all_verified(), "{}", report.table());
+    for row in &report.rows {
+        assert!(row.local_bytes + row.remote_bytes > 0, "{row:?}");
+        assert_eq!(
+            row.egeria_emulated.is_some(),
+            row.family != Family::Everyday,
+            "{row:?}"
+        );
+        if row.family == Family::Fio {
+            assert!(
+                row.direct_calls > 100 && row.direct_calls > 10 * row.passed_calls,
+                "{row:?}"
+            );
+        }
+    }
+    let json: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&report.json).unwrap()).unwrap();
+    assert_eq!(json["rows"].as_array().unwrap().len(), report.rows.len());
+    assert_eq!(
+        std::fs::read_to_string(&report.html).unwrap(),
+        demo::page(&report).unwrap()
+    );
+    nothing_is_left(&memory);
+}
