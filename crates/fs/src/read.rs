@@ -48,24 +48,17 @@ impl Volume {
             drop(self.lock(file.ino.0)?);
         }
         let me = self.me()?;
-        let within = (offset_bytes % BLOCK as u64) as usize;
-        if within + bytes <= BLOCK {
-            for _ in 0..OPTIMISTIC_TRIES {
-                // SAFETY: the caller's promise.
-                if let Some(outcome) =
-                    unsafe { self.try_read_block(me, inode, offset_bytes, buffer, bytes) }
-                {
-                    return outcome;
+        let one_block = (offset_bytes % BLOCK as u64) as usize + bytes <= BLOCK;
+        for _ in 0..OPTIMISTIC_TRIES {
+            // SAFETY: the caller's promise.
+            let tried = unsafe {
+                match one_block {
+                    true => self.try_read_block(me, inode, offset_bytes, buffer, bytes),
+                    false => self.try_read_blocks(me, inode, offset_bytes, buffer, bytes),
                 }
-            }
-        } else {
-            for _ in 0..OPTIMISTIC_TRIES {
-                // SAFETY: the caller's promise.
-                if let Some(outcome) =
-                    unsafe { self.try_read_blocks(me, inode, offset_bytes, buffer, bytes) }
-                {
-                    return outcome;
-                }
+            };
+            if let Some(outcome) = tried {
+                return outcome;
             }
         }
         // SAFETY: the caller's promise.
@@ -88,6 +81,7 @@ impl Volume {
             return Some(Ok(0));
         }
         let bytes = bytes.min((size - offset) as usize);
+        self.begin_access(me);
         let index = crate::index::Index {
             inode,
             arena: self.session.arena(),
@@ -166,6 +160,7 @@ impl Volume {
         }
         let bytes = bytes.min(usize::try_from(size - offset).unwrap_or(usize::MAX));
         let mut traffic = Traffic::default();
+        self.begin_access(me);
         // SAFETY: the caller's promise.
         let outcome = unsafe { self.copy_range(inode, offset, buffer, bytes, &mut traffic) };
         fence(Ordering::Acquire);
@@ -259,6 +254,14 @@ impl Volume {
         let pool = self.pool(word.pool())?;
         // SAFETY: the caller's promise; the pool checks its own bounds.
         unsafe { pool.copy_out(word.block().offset() + within, buffer, bytes) }.map_err(errno_of)
+    }
+
+    /// On an emulated machine: what follows is the access, not the thread's own computing.
+    #[inline]
+    pub(crate) fn begin_access(&self, me: Me<'_>) {
+        if self.emulated {
+            self.session.emulation().begin_access(&me.slot.emulated);
+        }
     }
 
     /// Count and, on an emulated machine, charge traffic. Outside all locks.

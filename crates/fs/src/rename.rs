@@ -33,7 +33,7 @@ struct Ends<'a> {
 }
 
 impl<'a> Ends<'a> {
-    fn new(&self) -> &Locked<'a> {
+    fn target(&self) -> &Locked<'a> {
         self.new.as_ref().unwrap_or(&self.old)
     }
 }
@@ -137,7 +137,7 @@ impl Volume {
         let source = self
             .find_name(&ends.old, request.name)?
             .ok_or(Errno(libc::ENOENT))?;
-        let target = self.find_name(ends.new(), request.new_name)?;
+        let target = self.find_name(ends.target(), request.new_name)?;
         match (request.mode, target) {
             (RenameMode::NoReplace, Some(_)) => return Err(Errno(libc::EEXIST)),
             (RenameMode::Exchange, None) => return Err(Errno(libc::ENOENT)),
@@ -213,7 +213,7 @@ impl Volume {
     ) -> Outcome<()> {
         let time_ns = self.now_ns();
         let mut operation = Operation::new(self, ends.old.me);
-        self.reserve_names(ends.new(), 1)?;
+        self.reserve_names(ends.target(), 1)?;
         let mut changes = Changes::begin(ends, time_ns)?;
         if let Some((_, target)) = replaced {
             changes.stage(
@@ -231,7 +231,7 @@ impl Volume {
                 added: source.position,
             },
         )?;
-        let cookie = ends.new().next_cookie();
+        let cookie = ends.target().next_cookie();
         let add = Entry::NameAdd {
             ino: source.ino,
             kind: source.kind as u8,
@@ -239,7 +239,7 @@ impl Volume {
             name: request.new_name,
         };
         changes.stage(&mut operation, true, add)?;
-        let child = self.stage_move(&mut operation, moved, ends.new().ino, time_ns)?;
+        let child = self.stage_move(&mut operation, moved, ends.target().ino, time_ns)?;
         let dropped = match replaced {
             Some((other, _)) => Some(self.stage_drop(&mut operation, other, time_ns)?),
             None => None,
@@ -274,7 +274,7 @@ impl Volume {
         let time_ns = self.now_ns();
         let mut operation = Operation::new(self, ends.old.me);
         self.reserve_names(&ends.old, 2)?;
-        self.reserve_names(ends.new(), 2)?;
+        self.reserve_names(ends.target(), 2)?;
         let mut changes = Changes::begin(ends, time_ns)?;
         changes.stage(
             &mut operation,
@@ -301,7 +301,7 @@ impl Volume {
                 name: request.name,
             },
         )?;
-        let cookie = ends.new().next_cookie() + u64::from(ends.new.is_none());
+        let cookie = ends.target().next_cookie() + u64::from(ends.new.is_none());
         changes.stage(
             &mut operation,
             true,
@@ -312,7 +312,7 @@ impl Volume {
                 name: request.new_name,
             },
         )?;
-        let child = self.stage_move(&mut operation, moved, ends.new().ino, time_ns)?;
+        let child = self.stage_move(&mut operation, moved, ends.target().ino, time_ns)?;
         let back = self.stage_move(&mut operation, other, ends.old.ino, time_ns)?;
         changes.commit(
             self,

@@ -199,6 +199,7 @@ impl Volume {
             mappings: ArrayVec::new(),
             traffic: Traffic::default(),
         };
+        self.begin_access(me);
         write.copy_whole_blocks()?;
         let locked = self.lock(file.ino.0)?.regular()?;
         if rules.direct && locked.inode.kernel_cached.load(Ordering::Acquire) != 0 {
