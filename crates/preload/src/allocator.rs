@@ -65,7 +65,9 @@ impl Pieces {
     fn carve(&mut self, bytes: usize) -> *mut u8 {
         let padding = self.chunk.align_offset(bytes);
         if self.chunk_left_bytes < padding.saturating_add(bytes) {
-            let Some(chunk) = raw::map(CHUNK_BYTES) else { return ptr::null_mut() };
+            let Some(chunk) = raw::map(CHUNK_BYTES) else {
+                return ptr::null_mut();
+            };
             self.chunk = chunk;
             self.chunk_left_bytes = CHUNK_BYTES;
             return self.carve(bytes);
@@ -86,16 +88,22 @@ impl Pieces {
 // SAFETY: pieces are disjoint, as large and as aligned as their class says, which covers the layout.
 unsafe impl GlobalAlloc for PrivateMemory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let Some(class) = class(layout) else { return map_aligned(layout) };
+        let Some(class) = class(layout) else {
+            return map_aligned(layout);
+        };
         // SAFETY: under the lock nobody else has a reference.
-        thread::inside(|| self.lock.with(|| unsafe { (*self.pieces.get()).take(class) }))
+        thread::inside(|| {
+            self.lock
+                .with(|| unsafe { (*self.pieces.get()).take(class) })
+        })
     }
 
     unsafe fn dealloc(&self, piece: *mut u8, layout: Layout) {
         match class(layout) {
             // SAFETY: as in `alloc`.
             Some(class) => thread::inside(|| {
-                self.lock.with(|| unsafe { (*self.pieces.get()).give(piece, class) })
+                self.lock
+                    .with(|| unsafe { (*self.pieces.get()).give(piece, class) })
             }),
             None => {
                 raw::munmap(piece, layout.size().next_multiple_of(PAGE_BYTES));
@@ -107,8 +115,14 @@ unsafe impl GlobalAlloc for PrivateMemory {
 /// A mapping of its own; what lies before and after the aligned part is given back.
 fn map_aligned(layout: Layout) -> *mut u8 {
     let bytes = layout.size().next_multiple_of(PAGE_BYTES);
-    let spare = if layout.align() > PAGE_BYTES { layout.align() } else { 0 };
-    let Some(start) = raw::map(bytes + spare) else { return ptr::null_mut() };
+    let spare = if layout.align() > PAGE_BYTES {
+        layout.align()
+    } else {
+        0
+    };
+    let Some(start) = raw::map(bytes + spare) else {
+        return ptr::null_mut();
+    };
     if spare == 0 {
         return start;
     }

@@ -28,7 +28,11 @@ pub fn identify(thread: &Thread, fd: c_int, word: Word) -> Option<Word> {
         return None;
     }
     let error = errno::get();
-    let found = if settings::is_off() { None } else { look(fd, word) };
+    let found = if settings::is_off() {
+        None
+    } else {
+        look(fd, word)
+    };
     errno::set(error);
     let record = match found {
         Some(found) => Record::make(found),
@@ -116,7 +120,8 @@ fn may_be_ours(fd: c_int, device: u64) -> bool {
 /// Keep what is known of a device; when the places are full it is asked again each time.
 fn remember(fact: u64) {
     let _ = SEEN.iter().any(|seen| {
-        seen.compare_exchange(0, fact, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        seen.compare_exchange(0, fact, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
             || seen.load(Ordering::Relaxed) & !MAY_BE_OURS == fact & !MAY_BE_OURS
     });
 }

@@ -22,7 +22,11 @@ impl Lock {
     /// Take it.
     #[inline(always)]
     pub fn take(&self) {
-        if self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        if self
+            .0
+            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
             self.wait();
         }
     }
@@ -30,7 +34,11 @@ impl Lock {
     #[cold]
     fn wait(&self) {
         for _ in 0..100 {
-            if self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            if self
+                .0
+                .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+            {
                 return;
             }
             std::hint::spin_loop();

@@ -66,7 +66,9 @@ fn moving_in_kernel(
     mut direct: impl FnMut(u64) -> Moved,
     kernel: impl FnOnce() -> isize,
 ) -> Reply {
-    let Some(slot) = record.slot else { return Reply::Pass };
+    let Some(slot) = record.slot else {
+        return Reply::Pass;
+    };
     record.volume().description_locked(slot, || {
         let position = raw::lseek(fd, 0, libc::SEEK_CUR);
         if position < 0 {

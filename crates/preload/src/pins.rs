@@ -6,10 +6,11 @@
 
 use crate::lock::Lock;
 use crate::process::{self, PINS};
+use crate::raw;
 use crate::record::Record;
 use crate::thread::{self, Thread};
-use crate::raw;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use libc::c_int;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 const MEMBARRIER_PRIVATE_EXPEDITED: i32 = 1 << 3;
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
@@ -21,6 +22,8 @@ pub struct Pin {
     pub thread: AtomicU32,
     /// Record in use.
     pub record: AtomicPtr<Record>,
+    /// Number it is used by.
+    pub fd: AtomicI32,
 }
 
 static LIMBO: AtomicPtr<Record> = AtomicPtr::new(std::ptr::null_mut());
@@ -36,17 +39,24 @@ pub fn take(thread: &Thread) -> Option<&'static Pin> {
         give_back_dead(&wiped.pins);
         free_pin(&wiped.pins, id)
     })?;
-    thread.pin.store(std::ptr::from_ref(free).cast_mut(), Ordering::Relaxed);
+    thread
+        .pin
+        .store(std::ptr::from_ref(free).cast_mut(), Ordering::Relaxed);
     crate::signals::open_faults(thread);
     Some(free)
 }
 
 fn free_pin(pins: &'static [Pin; PINS], id: u32) -> Option<&'static Pin> {
     let first = NEXT.fetch_add(1, Ordering::Relaxed);
-    (0..PINS).map(|step| &pins[(first + step) % PINS]).find(|pin| {
-        pin.thread.load(Ordering::Relaxed) == 0
-            && pin.thread.compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    })
+    (0..PINS)
+        .map(|step| &pins[(first + step) % PINS])
+        .find(|pin| {
+            pin.thread.load(Ordering::Relaxed) == 0
+                && pin
+                    .thread
+                    .compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed)
+                    .is_ok()
+        })
 }
 
 /// Pins of threads that ended: nobody tells us when a thread ends, so it is asked for here.
@@ -55,7 +65,9 @@ fn give_back_dead(pins: &[Pin; PINS]) {
     for pin in pins {
         let id = pin.thread.load(Ordering::Relaxed);
         if id != 0 && raw::tgkill(process, id as isize, 0) == -libc::ESRCH as isize {
-            let _ = pin.thread.compare_exchange(id, 0, Ordering::Relaxed, Ordering::Relaxed);
+            let _ = pin
+                .thread
+                .compare_exchange(id, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 }
@@ -76,7 +88,11 @@ pub fn retire(record: *mut Record) {
     thread::inside(|| {
         LIMBO_LOCK.with(|| {
             // SAFETY: the record is alive until `free_unused` frees it.
-            unsafe { (*record).next.store(LIMBO.load(Ordering::Relaxed), Ordering::Relaxed) };
+            unsafe {
+                (*record)
+                    .next
+                    .store(LIMBO.load(Ordering::Relaxed), Ordering::Relaxed)
+            };
             LIMBO.store(record, Ordering::Relaxed);
             free_unused();
         });
@@ -85,7 +101,9 @@ pub fn retire(record: *mut Record) {
 
 /// Under the lock of limbo.
 fn free_unused() {
-    let Some(wiped) = process::wiped() else { return };
+    let Some(wiped) = process::wiped() else {
+        return;
+    };
     if !thread::alone() && raw::membarrier(MEMBARRIER_PRIVATE_EXPEDITED, 0) < 0 {
         return;
     }
@@ -96,13 +114,50 @@ fn free_unused() {
         let in_use = |pin: &Pin| pin.record.load(Ordering::Relaxed) == record;
         if wiped.pins.iter().any(in_use) {
             // SAFETY: as above.
-            unsafe { (*record).next.store(LIMBO.load(Ordering::Relaxed), Ordering::Relaxed) };
+            unsafe {
+                (*record)
+                    .next
+                    .store(LIMBO.load(Ordering::Relaxed), Ordering::Relaxed)
+            };
             LIMBO.store(record, Ordering::Relaxed);
         } else {
             // SAFETY: no table entry and no pin names it.
             unsafe { Record::free(record) };
         }
         record = next;
+    }
+}
+
+/// Wait until no call is under way that found the number before it was marked as closing: such a call
+/// moves the position by the number, which will soon mean something else.
+pub fn drain(fd: c_int) {
+    let Some(wiped) = process::wiped() else { return };
+    if thread::alone() || raw::membarrier(MEMBARRIER_PRIVATE_EXPEDITED, 0) < 0 {
+        return;
+    }
+    for pin in &wiped.pins {
+        let in_use = || {
+            pin.fd.load(Ordering::Relaxed) == fd && !pin.record.load(Ordering::Acquire).is_null()
+        };
+        let mut round = 0;
+        while in_use() {
+            pause(&mut round);
+        }
+    }
+}
+
+/// Wait a little, and longer with each round.
+pub fn pause(round: &mut u32) {
+    *round += 1;
+    match *round {
+        0..100 => std::hint::spin_loop(),
+        100..200 => {
+            raw::sched_yield();
+        }
+        _ => {
+            let time = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
+            raw::nanosleep(&raw const time, std::ptr::null_mut());
+        }
     }
 }
 

@@ -41,7 +41,9 @@ pub fn shares() -> u64 {
 
 /// Whether the caller may change the tables. Takes them over when it is a fork child nobody announced.
 pub fn owns_tables() -> bool {
-    let Some(wiped) = wiped().or_else(prepare) else { return false };
+    let Some(wiped) = wiped().or_else(prepare) else {
+        return false;
+    };
     let process = raw::getpid() as u32;
     match wiped.owner.load(Ordering::Relaxed) {
         owner if owner == process => {
@@ -69,9 +71,16 @@ fn prepare() -> Option<&'static Wiped> {
     }
     let fresh = page.cast::<Wiped>();
     // SAFETY: zeroed memory of the right size and alignment, nobody else has it yet.
-    unsafe { (*fresh).owner.store(raw::getpid() as u32, Ordering::Relaxed) };
+    unsafe {
+        (*fresh)
+            .owner
+            .store(raw::getpid() as u32, Ordering::Relaxed)
+    };
     let null = std::ptr::null_mut();
-    if WIPED.compare_exchange(null, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
+    if WIPED
+        .compare_exchange(null, fresh, Ordering::AcqRel, Ordering::Acquire)
+        .is_err()
+    {
         raw::munmap(page, bytes);
     }
     wiped()

@@ -50,9 +50,12 @@ calls! {
     fn fcntl = SYS_fcntl(fd: c_int, command: c_int, argument: usize);
     fn ioctl = SYS_ioctl(fd: c_int, request: u64, argument: *mut c_void);
     fn fstatfs = SYS_fstatfs(fd: c_int, into: *mut libc::statfs);
+    fn fstat = SYS_fstat(fd: c_int, into: *mut libc::stat);
     fn statx = SYS_statx(fd: c_int, path: *const libc::c_char, flags: c_int, mask: u32, into: *mut libc::statx);
     fn getpid = SYS_getpid();
     fn gettid = SYS_gettid();
+    fn sched_yield = SYS_sched_yield();
+    fn close = SYS_close(fd: c_int);
     fn tgkill = SYS_tgkill(process: isize, thread: isize, signal: c_int);
     fn queue_signal = SYS_rt_tgsigqueueinfo(process: isize, thread: isize, signal: c_int, information: *const libc::siginfo_t);
     fn signal_mask = SYS_rt_sigprocmask(how: c_int, set: *const u64, old: *mut u64, bytes: usize);
@@ -77,5 +80,10 @@ pub fn map(bytes: usize) -> Option<*mut u8> {
 /// `madvise` on memory that [`map`] gave.
 pub fn advise(address: *mut u8, bytes: usize, advice: c_int) -> isize {
     // SAFETY: advice given here (WIPEONFORK, DONTDUMP) changes nothing in this process.
-    unsafe { call(libc::SYS_madvise, [address as usize, bytes, advice as usize, 0, 0, 0]) }
+    unsafe {
+        call(
+            libc::SYS_madvise,
+            [address as usize, bytes, advice as usize, 0, 0, 0],
+        )
+    }
 }

@@ -4,7 +4,9 @@
 //! take the dynamic linker's lock later; one by one for whoever calls before that. They are safe to
 //! call here because a hook hands on the arguments its own caller vouched for.
 
-use libc::{c_char, c_int, c_long, c_uint, c_void, mode_t, off_t, pid_t, sigset_t, size_t, ssize_t};
+use libc::{
+    c_char, c_int, c_long, c_uint, c_void, mode_t, off_t, pid_t, sigset_t, size_t, ssize_t,
+};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -19,7 +21,11 @@ impl Real {
     #[inline(always)]
     pub fn address(&self) -> *mut c_void {
         let address = self.address.load(Ordering::Relaxed);
-        if address.is_null() { self.find() } else { address }
+        if address.is_null() {
+            self.find()
+        } else {
+            address
+        }
     }
 
     #[cold]
@@ -101,6 +107,7 @@ reals! {
     fn copy_file_range(from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, bytes: size_t, flags: c_uint) -> ssize_t;
     fn sendfile(to: c_int, from: c_int, from_at: *mut off_t, bytes: size_t) -> ssize_t;
     fn splice(from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, bytes: size_t, flags: c_uint) -> ssize_t;
+    fn mmap(at: *mut c_void, bytes: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void;
     fn lockf(fd: c_int, command: c_int, bytes: off_t) -> c_int;
 
     fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
@@ -180,6 +187,9 @@ reals! {
     fn execvpe(file: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
     fn execveat(directory: c_int, path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char, flags: c_int) -> c_int;
     fn fexecve(fd: c_int, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+    fn longjmp();
+    fn siglongjmp();
+    fn __longjmp_chk();
     fn execl();
     fn execlp();
     fn execle();

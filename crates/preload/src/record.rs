@@ -97,7 +97,9 @@ impl Record {
     /// One more table word names the record; false when it is already going.
     pub fn add_reference(&self) -> bool {
         let more = |count: u32| (count != 0).then_some(count + 1);
-        self.references.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+        self.references
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .is_ok()
     }
 
     /// One table word less; true for the last.
@@ -135,7 +137,8 @@ impl Record {
 
     /// `F_SETFL` was called.
     pub fn set_status(&self, status: c_int) {
-        self.appends.store(status & libc::O_APPEND != 0, Ordering::Relaxed);
+        self.appends
+            .store(status & libc::O_APPEND != 0, Ordering::Relaxed);
     }
 
     /// Whether writes go to the end. Asks the kernel when others may have changed it.
@@ -162,7 +165,10 @@ impl Record {
     #[inline(always)]
     pub fn read_at(&self, offset_bytes: u64, buffer: *mut u8, bytes: usize) -> Outcome<usize> {
         // SAFETY: faults in the engine's copies become EFAULT, by the handler installed at attach.
-        unsafe { self.volume.read_direct(self.file, offset_bytes, buffer, bytes.min(MOST_BYTES)) }
+        unsafe {
+            self.volume
+                .read_direct(self.file, offset_bytes, buffer, bytes.min(MOST_BYTES))
+        }
     }
 
     /// Write at an offset.
@@ -174,7 +180,10 @@ impl Record {
         }
         let bytes = bytes.min(MOST_BYTES).min(room);
         // SAFETY: as in `read_at`.
-        unsafe { self.volume.write_direct(self.file, offset_bytes, buffer, bytes) }
+        unsafe {
+            self.volume
+                .write_direct(self.file, offset_bytes, buffer, bytes)
+        }
     }
 
     /// Write at the end of the file; where it landed, and how much.
@@ -183,7 +192,10 @@ impl Record {
             return Err(PASS);
         }
         // SAFETY: as in `read_at`.
-        unsafe { self.volume.append_direct(self.file, buffer, bytes.min(MOST_BYTES)) }
+        unsafe {
+            self.volume
+                .append_direct(self.file, buffer, bytes.min(MOST_BYTES))
+        }
     }
 
     /// Count a call that was served here.

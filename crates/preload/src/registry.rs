@@ -25,7 +25,9 @@ static ATTACHING: Lock = Lock::new();
 
 fn known() -> impl Iterator<Item = &'static Known> {
     // SAFETY: entries are leaked boxes, set once.
-    KNOWN.iter().map_while(|entry| unsafe { entry.load(Ordering::Acquire).as_ref() })
+    KNOWN
+        .iter()
+        .map_while(|entry| unsafe { entry.load(Ordering::Acquire).as_ref() })
 }
 
 /// Whether an attach was ever tried.
@@ -51,7 +53,9 @@ pub fn attached(reply: &ControlReply) -> Option<&'static Volume> {
 }
 
 fn attach(reply: &ControlReply) -> Option<&'static Known> {
-    let free = KNOWN.iter().find(|entry| entry.load(Ordering::Acquire).is_null())?;
+    let free = KNOWN
+        .iter()
+        .find(|entry| entry.load(Ordering::Acquire).is_null())?;
     let path = Path::new(OsStr::from_bytes(reply.pool_path()?));
     if !path.is_absolute() || !prepare_process() {
         return None;
@@ -62,7 +66,11 @@ fn attach(reply: &ControlReply) -> Option<&'static Known> {
         Err(error) if is_passing(error.errno) => return None,
         Err(_) => None,
     };
-    let entry = Known { volume: reply.volume, mount_process: reply.mount_pid, attached };
+    let entry = Known {
+        volume: reply.volume,
+        mount_process: reply.mount_pid,
+        attached,
+    };
     let entry: &'static Known = Box::leak(Box::new(entry));
     free.store(std::ptr::from_ref(entry).cast_mut(), Ordering::Release);
     Some(entry)
@@ -70,7 +78,14 @@ fn attach(reply: &ControlReply) -> Option<&'static Known> {
 
 /// Errors that may be gone next time.
 fn is_passing(error: i32) -> bool {
-    [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EINTR, libc::EAGAIN].contains(&error)
+    [
+        libc::EMFILE,
+        libc::ENFILE,
+        libc::ENOMEM,
+        libc::EINTR,
+        libc::EAGAIN,
+    ]
+    .contains(&error)
 }
 
 /// What the process needs before the first attach; false when it cannot be had.

@@ -22,10 +22,6 @@ pub enum Reply {
     Pass,
 }
 
-unsafe extern "C-unwind" {
-    safe fn pthread_testcancel();
-}
-
 /// Run `body` on the record of a descriptor. `None`: not ours, or not for us: call the real function.
 #[inline(always)]
 pub fn serve(fd: c_int, body: impl FnOnce(&Record) -> Reply) -> Option<isize> {
@@ -41,10 +37,8 @@ pub fn serve_cancellable(fd: c_int, body: impl FnOnce(&Record) -> Reply) -> Opti
     let thread = thread::current();
     let word = table::load(fd);
     let (word, pin) = ready(thread, fd, word)?;
-    if !thread::alone() {
-        // Unwinds from here when the thread was cancelled: nothing is held yet.
-        pthread_testcancel();
-    }
+    // Nothing is held yet.
+    thread::end_if_cancelled();
     run(thread, pin, fd, word, body)
 }
 
@@ -55,7 +49,9 @@ pub fn quietly(fd: c_int, body: impl FnOnce(&Record)) {
     if !word.is_ours() {
         return;
     }
-    let Some((word, pin)) = ready(thread, fd, word) else { return };
+    let Some((word, pin)) = ready(thread, fd, word) else {
+        return;
+    };
     enter(thread);
     // SAFETY: checked again below, after it was pinned.
     let record = unsafe { &*word.record() };
@@ -97,11 +93,13 @@ fn make_ready(thread: &Thread, fd: c_int) -> Option<(Word, &'static Pin)> {
     // SAFETY: as in `ready`.
     let pin = unsafe { thread.pin.load(Ordering::Relaxed).as_ref() };
     let known = pin.filter(|pin| pin.thread.load(Ordering::Relaxed) != 0);
-    if known.is_none() && (thread.handler_depth.load(Ordering::Relaxed) > 0 || !process::owns_tables()) {
+    if known.is_none()
+        && (thread.handler_depth.load(Ordering::Relaxed) > 0 || !process::owns_tables())
+    {
         // First use of a thread is not for a signal handler: it may have interrupted malloc.
         return None;
     }
-    let word = match table::load(fd) {
+    let word = match settled(fd) {
         word if word.is_ours() => word,
         word => identify::identify(thread, fd, word)?,
     };
@@ -112,6 +110,19 @@ fn make_ready(thread: &Thread, fd: c_int) -> Option<(Word, &'static Pin)> {
     Some((word, pin))
 }
 
+/// The number's word when another thread's close of it is over.
+fn settled(fd: c_int) -> Word {
+    const ROUNDS: u32 = 1200;
+    let mut round = 0;
+    loop {
+        let word = table::load(fd);
+        if word.tag() != Tag::Closing || word.closed_by_caller() || round > ROUNDS {
+            return word;
+        }
+        pins::pause(&mut round);
+    }
+}
+
 #[inline(always)]
 fn enter(thread: &Thread) {
     thread.set(thread::INSIDE);
@@ -120,7 +131,8 @@ fn enter(thread: &Thread) {
 /// Name the record in the pin; false when the number's meaning changed meanwhile.
 #[inline(always)]
 fn pin_record(pin: &Pin, fd: c_int, word: Word) -> bool {
-    pin.record.store(word.record(), Ordering::Relaxed);
+    pin.fd.store(fd, Ordering::Relaxed);
+    pin.record.store(word.record(), Ordering::Release);
     compiler_fence(Ordering::SeqCst);
     table::load(fd) == word
 }

@@ -26,8 +26,16 @@ pub fn file_size_limited() -> bool {
 
 /// Look at the limit on file sizes again.
 pub fn look_at_limits() {
-    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
-    let answer = raw::prlimit(0, libc::RLIMIT_FSIZE as i32, std::ptr::null(), &raw mut limit);
+    let mut limit = libc::rlimit64 {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    let answer = raw::prlimit(
+        0,
+        libc::RLIMIT_FSIZE as i32,
+        std::ptr::null(),
+        &raw mut limit,
+    );
     let limited = answer < 0 || limit.rlim_cur != libc::RLIM64_INFINITY;
     FILE_SIZE_LIMITED.store(limited, Ordering::Relaxed);
 }
@@ -35,7 +43,12 @@ pub fn look_at_limits() {
 /// `EGERIA_PRELOAD=off`, and the list of program names `EGERIA_BYPASS=one:two`.
 pub fn read_environment(program: Option<&CStr>) {
     let off = variable(c"EGERIA_PRELOAD").is_some_and(|value| value == b"off");
-    let name = program.map(|path| path.to_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or(b""));
+    let name = program.map(|path| {
+        path.to_bytes()
+            .rsplit(|&byte| byte == b'/')
+            .next()
+            .unwrap_or(b"")
+    });
     let bypassed = variable(c"EGERIA_BYPASS")
         .zip(name)
         .is_some_and(|(list, name)| list.split(|&byte| byte == b':').any(|entry| entry == name));

@@ -27,7 +27,7 @@ pub enum Tag {
     NotOurs = 2,
     /// A file of ours; the payload is its record.
     Ours = 3,
-    /// A close is under way: calls pass, and nobody may store anything.
+    /// A close is under way: calls of other threads wait, and nobody may store anything.
     Closing = 4,
 }
 
@@ -68,6 +68,11 @@ impl Word {
         (self.0 & PAYLOAD_BITS) >> 3
     }
 
+    /// Whether the calling thread is the one that closes a [`Tag::Closing`] number.
+    pub fn closed_by_caller(self) -> bool {
+        self.opened_at() == crate::raw::gettid() as u64
+    }
+
     fn with(self, tag: Tag, payload: u64) -> Word {
         Word((self.0 & !(PAYLOAD_BITS | TAG_BITS)) | (payload & PAYLOAD_BITS) | tag as u64)
     }
@@ -84,7 +89,8 @@ impl Word {
 }
 
 static START: [AtomicU64; FIRST] = [const { AtomicU64::new(0) }; FIRST];
-static MORE: [AtomicPtr<AtomicU64>; CHUNKS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS];
+static MORE: [AtomicPtr<AtomicU64>; CHUNKS] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS];
 static HIGHEST: AtomicUsize = AtomicUsize::new(0);
 
 /// The word's place, if that part of the table is there.
@@ -114,7 +120,10 @@ pub fn place_made(fd: c_int) -> Option<&'static AtomicU64> {
     let fresh = crate::raw::map(bytes)?;
     let cell = MORE.get((number - FIRST) / CHUNK)?;
     let null = std::ptr::null_mut();
-    if cell.compare_exchange(null, fresh.cast(), Ordering::AcqRel, Ordering::Acquire).is_err() {
+    if cell
+        .compare_exchange(null, fresh.cast(), Ordering::AcqRel, Ordering::Acquire)
+        .is_err()
+    {
         crate::raw::munmap(fresh, bytes);
     }
     place(fd)
@@ -140,7 +149,9 @@ pub fn replace(fd: c_int, old: Word, new: Word) -> bool {
     if new.is_ours() {
         HIGHEST.fetch_max(fd as usize, Ordering::Relaxed);
     }
-    place.compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    place
+        .compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Acquire)
+        .is_ok()
 }
 
 /// A number was just handed out by the kernel: whatever was known of it is over.
@@ -198,19 +209,27 @@ pub struct Closing {
 
 /// Call before the kernel closes a number.
 pub fn begin_close(fd: c_int) -> Closing {
-    let mut closing = Closing { fd, before: load(fd), marked: None };
+    let mut closing = Closing {
+        fd,
+        before: load(fd),
+        marked: None,
+    };
     let idle = closing.before.tag() == Tag::Unknown && thread_alone();
     if fd < 0 || idle || closing.before.tag() == Tag::Closing || !process::owns_tables() {
         return closing;
     }
     if !thread_alone() {
-        // A racing call passes to the kernel from now on: let it find the right position there.
+        // The closing thread's own calls (in a handler) pass to the kernel from now on, as do those
+        // that waited too long: let them find the right position there.
         crate::offset::publish(fd);
         closing.before = load(fd);
     }
-    let marked = closing.before.renewed(Tag::Closing, 0);
+    let marked = closing.before.renewed(Tag::Closing, (crate::raw::gettid() as u64) << 3);
     if closing.before.tag() != Tag::Closing && replace(fd, closing.before, marked) {
         closing.marked = Some(marked);
+        if closing.before.is_ours() {
+            crate::pins::drain(fd);
+        }
     }
     closing
 }
@@ -228,7 +247,9 @@ impl Closing {
 
     /// The kernel closed it and gave the number a new meaning.
     pub fn become_tag(self, tag: Tag, record: *mut Record) -> bool {
-        let Some(marked) = self.marked else { return false };
+        let Some(marked) = self.marked else {
+            return false;
+        };
         let stored = replace(self.fd, marked, marked.renewed(tag, record as u64));
         drop_reference(self.before);
         stored

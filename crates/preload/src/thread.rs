@@ -71,7 +71,8 @@ impl Thread {
     /// Set gate bits. Only the thread itself changes its gate; a handler leaves it as it found it.
     #[inline(always)]
     pub fn set(&self, bits: u32) {
-        self.gate.store(self.gate.load(Ordering::Relaxed) | bits, Ordering::Relaxed);
+        self.gate
+            .store(self.gate.load(Ordering::Relaxed) | bits, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
     }
 
@@ -79,7 +80,8 @@ impl Thread {
     #[inline(always)]
     pub fn clear(&self, bits: u32) {
         compiler_fence(Ordering::SeqCst);
-        self.gate.store(self.gate.load(Ordering::Relaxed) & !bits, Ordering::Relaxed);
+        self.gate
+            .store(self.gate.load(Ordering::Relaxed) & !bits, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
     }
 
@@ -101,6 +103,17 @@ pub fn alone() -> bool {
     }
     // SAFETY: libc keeps this byte for programs to read.
     unsafe { std::ptr::read_volatile(&raw const __libc_single_threaded) != 0 }
+}
+
+/// Unwinds from here when the thread was cancelled.
+#[inline(always)]
+pub fn end_if_cancelled() {
+    unsafe extern "C-unwind" {
+        safe fn pthread_testcancel();
+    }
+    if !alone() {
+        pthread_testcancel();
+    }
 }
 
 /// Run `body` marked as inside, unless the thread is inside already.

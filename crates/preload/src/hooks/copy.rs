@@ -1,6 +1,7 @@
 //! `copy_file_range` and `sendfile`: from a file of ours without the kernel's page cache, which
 //! would mark the inode kernel-cached and slow down everybody.
 
+use super::map::hand_over;
 use super::write;
 use crate::record::{PASS, Record};
 use crate::serve::{Reply, serve};
@@ -91,8 +92,8 @@ fn copy_file_range(
     flags: c_uint,
 ) -> ssize_t {
     let pass = || {
-        offset::publish(from);
-        offset::publish(to);
+        hand_over(from);
+        hand_over(to);
         real::copy_file_range(from, from_at, to, to_at, bytes, flags)
     };
     if flags != 0 || thread::current().has(thread::INSIDE) || !may_copy(from, to) {
@@ -101,7 +102,9 @@ fn copy_file_range(
     let (Some(source), Some(target)) = (offset_of(from, from_at), offset_of(to, to_at)) else {
         return pass();
     };
-    let Some(buffer) = Buffer::make() else { return pass() };
+    let Some(buffer) = Buffer::make() else {
+        return pass();
+    };
     let outcome = copy(from, source, to, target, bytes.min(MOST_BYTES), &buffer);
     buffer.give_back();
     match outcome {
@@ -131,12 +134,14 @@ fn copy(
     let mut done = 0;
     while done < bytes {
         let chunk = CHUNK_BYTES.min(bytes - done);
-        let read = one(from, |record| record.read_at(source + done as u64, buffer.0, chunk));
+        let read = one(from, |record| {
+            record.read_at(source + done as u64, buffer.0, chunk)
+        });
         let step = match read {
             Some(Ok(0)) => break,
-            Some(Ok(got)) => {
-                one(to, |record| record.write_at(target + done as u64, buffer.0, got))
-            }
+            Some(Ok(got)) => one(to, |record| {
+                record.write_at(target + done as u64, buffer.0, got)
+            }),
             other => other,
         };
         match step {
@@ -150,8 +155,8 @@ fn copy(
 
 fn sendfile(to: c_int, from: c_int, from_at: *mut off_t, bytes: size_t) -> ssize_t {
     let pass = || {
-        offset::publish(from);
-        offset::publish(to);
+        hand_over(from);
+        hand_over(to);
         real::sendfile(to, from, from_at, bytes)
     };
     let status = raw::fcntl(to, libc::F_GETFL, 0);
@@ -159,8 +164,12 @@ fn sendfile(to: c_int, from: c_int, from_at: *mut off_t, bytes: size_t) -> ssize
     if appends || from == to || thread::current().has(thread::INSIDE) || !is_readable(from) {
         return pass();
     }
-    let Some(source) = offset_of(from, from_at) else { return pass() };
-    let Some(buffer) = Buffer::make() else { return pass() };
+    let Some(source) = offset_of(from, from_at) else {
+        return pass();
+    };
+    let Some(buffer) = Buffer::make() else {
+        return pass();
+    };
     let outcome = send(to, from, source, bytes.min(MOST_BYTES), &buffer);
     buffer.give_back();
     let Some(done) = outcome else { return pass() };
@@ -186,7 +195,9 @@ fn send(to: c_int, from: c_int, source: u64, bytes: usize, buffer: &Buffer) -> O
     let mut done = 0;
     while done < bytes {
         let chunk = CHUNK_BYTES.min(bytes - done);
-        let got = match one(from, |record| record.read_at(source + done as u64, buffer.0, chunk)) {
+        let got = match one(from, |record| {
+            record.read_at(source + done as u64, buffer.0, chunk)
+        }) {
             Some(Ok(0)) => break,
             Some(Ok(got)) => got,
             Some(Err(error)) if done == 0 => {

@@ -2,7 +2,7 @@
 
 use super::opened::arrived;
 use crate::{offset, real};
-use libc::{c_int, c_uint, msghdr, mmsghdr, ssize_t, timespec};
+use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
 
 /// Every descriptor in the message's control data.
 fn for_each_fd(message: &msghdr, mut body: impl FnMut(c_int)) {
@@ -12,7 +12,9 @@ fn for_each_fd(message: &msghdr, mut body: impl FnMut(c_int)) {
         while let Some(control) = header.as_ref() {
             if control.cmsg_level == libc::SOL_SOCKET && control.cmsg_type == libc::SCM_RIGHTS {
                 let data = libc::CMSG_DATA(header);
-                let bytes = control.cmsg_len.saturating_sub(data as usize - header as usize);
+                let bytes = control
+                    .cmsg_len
+                    .saturating_sub(data as usize - header as usize);
                 for index in 0..bytes / size_of::<c_int>() {
                     body(data.cast::<c_int>().add(index).read_unaligned());
                 }

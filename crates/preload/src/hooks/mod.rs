@@ -20,6 +20,7 @@ macro_rules! export {
 
 mod copy;
 mod limit;
+mod map;
 mod message;
 mod open;
 mod opened;

@@ -1,5 +1,6 @@
 //! `lseek`, and calls that look at the position in the kernel.
 
+use super::map::hand_over;
 use crate::record::Record;
 use crate::serve::{Reply, serve};
 use crate::table;
@@ -32,7 +33,10 @@ fn seek_private(record: &Record, fd: c_int, to: off_t, whence: c_int) -> Option<
         let target = match whence {
             libc::SEEK_SET => Some(to),
             libc::SEEK_CUR => (*offset_bytes as i64).checked_add(to),
-            libc::SEEK_END => record.size_bytes().ok().and_then(|size| (size as i64).checked_add(to)),
+            libc::SEEK_END => record
+                .size_bytes()
+                .ok()
+                .and_then(|size| (size as i64).checked_add(to)),
             // Data and holes: the kernel asks the mount, and its own pages count.
             _ => match raw::lseek(fd, to, whence) {
                 error @ ..0 => return Some(Reply::Kernel(error)),
@@ -50,8 +54,12 @@ fn seek_private(record: &Record, fd: c_int, to: off_t, whence: c_int) -> Option<
 }
 
 fn seek_in_kernel(record: &Record, fd: c_int, to: off_t, whence: c_int) -> Reply {
-    let Some(slot) = record.slot else { return Reply::Pass };
-    record.volume().description_locked(slot, || Reply::Kernel(raw::lseek(fd, to, whence)))
+    let Some(slot) = record.slot else {
+        return Reply::Pass;
+    };
+    record
+        .volume()
+        .description_locked(slot, || Reply::Kernel(raw::lseek(fd, to, whence)))
 }
 
 /// `FIONREAD` is the size less the position: the kernel's ideas of both may be old.
@@ -83,8 +91,8 @@ fn splice(
     bytes: size_t,
     flags: u32,
 ) -> ssize_t {
-    offset::publish(from);
-    offset::publish(to);
+    hand_over(from);
+    hand_over(to);
     real::splice(from, from_at, to, to_at, bytes, flags)
 }
 

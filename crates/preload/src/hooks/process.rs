@@ -28,7 +28,12 @@ fn clone(
     real::clone(run, stack, flags, argument, parent, tls, child)
 }
 
-fn forkpty(one: *mut c_int, name: *mut c_char, settings: *const c_void, size: *const c_void) -> pid_t {
+fn forkpty(
+    one: *mut c_int,
+    name: *mut c_char,
+    settings: *const c_void,
+    size: *const c_void,
+) -> pid_t {
     let child = process::around_fork(|| real::forkpty(one, name, settings, size) as isize) as pid_t;
     if child == 0 {
         (0..3).for_each(table::arrived);
@@ -97,11 +102,7 @@ fn execveat(
     real::execveat(directory, path, arguments, environment, flags)
 }
 
-fn fexecve(
-    fd: c_int,
-    arguments: *const *const c_char,
-    environment: *const *const c_char,
-) -> c_int {
+fn fexecve(fd: c_int, arguments: *const *const c_char, environment: *const *const c_char) -> c_int {
     process::share_descriptors();
     real::fexecve(fd, arguments, environment)
 }

@@ -20,11 +20,19 @@ fn set_handler(signal: c_int, handler: usize, flags: c_int, mask_self: bool) -> 
         unsafe { libc::sigaddset(&raw mut new.sa_mask, signal) };
     }
     let answer = signals::hook_action(signal, &raw const new, &raw mut old)?;
-    Some(if answer < 0 { libc::SIG_ERR } else { old.sa_sigaction })
+    Some(if answer < 0 {
+        libc::SIG_ERR
+    } else {
+        old.sa_sigaction
+    })
 }
 
 fn signal(signal: c_int, handler: usize) -> usize {
-    let restart = if signals::interrupting(signal, None) { 0 } else { libc::SA_RESTART };
+    let restart = if signals::interrupting(signal, None) {
+        0
+    } else {
+        libc::SA_RESTART
+    };
     let real = || real::signal(signal, handler);
     if handler == libc::SIG_ERR {
         return real();
@@ -37,7 +45,13 @@ fn sysv_signal(signal: c_int, handler: usize) -> usize {
     if handler == libc::SIG_ERR {
         return real();
     }
-    set_handler(signal, handler, libc::SA_RESETHAND | libc::SA_NODEFER, false).unwrap_or_else(real)
+    set_handler(
+        signal,
+        handler,
+        libc::SA_RESETHAND | libc::SA_NODEFER,
+        false,
+    )
+    .unwrap_or_else(real)
 }
 
 /// `sigset` also unblocks the signal; `SIG_HOLD` only blocks it, which libc does without a handler.

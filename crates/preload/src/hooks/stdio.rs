@@ -91,7 +91,12 @@ fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int {
     real::vdprintf(fd, format, arguments)
 }
 
-fn vdprintf_checked(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int {
+fn vdprintf_checked(
+    fd: c_int,
+    flag: c_int,
+    format: *const c_char,
+    arguments: *mut c_void,
+) -> c_int {
     offset::publish(fd);
     real::__vdprintf_chk(fd, flag, format, arguments)
 }

@@ -6,7 +6,11 @@ use crate::{real, table};
 use libc::{c_int, off_t};
 
 fn durable(record: &Record) -> Reply {
-    if record.is_kernel_cached() { Reply::Pass } else { Reply::Direct(0) }
+    if record.is_kernel_cached() {
+        Reply::Pass
+    } else {
+        Reply::Direct(0)
+    }
 }
 
 fn fsync(fd: c_int) -> c_int {
@@ -22,8 +26,10 @@ fn sync_file_range(fd: c_int, offset: off_t, bytes: off_t, flags: u32) -> c_int 
     if !sound || !table::load(fd).is_ours() {
         return real::sync_file_range(fd, offset, bytes, flags);
     }
-    serve_cancellable(fd, durable)
-        .map_or_else(|| real::sync_file_range(fd, offset, bytes, flags), |value| value as c_int)
+    serve_cancellable(fd, durable).map_or_else(
+        || real::sync_file_range(fd, offset, bytes, flags),
+        |value| value as c_int,
+    )
 }
 
 export! {

@@ -1,8 +1,9 @@
 //! `syscall`: what programs do past the other hooks. Calls on descriptors and processes go the way
 //! of their hook; all others pass. The engine's own calls (futexes) go straight to the kernel.
 
+use super::map::hand_over;
 use super::{open, opened, process, read, table, write};
-use crate::{errno, offset, raw, real, thread};
+use crate::{errno, raw, real, thread};
 use libc::{c_int, c_long, c_uint};
 
 fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
@@ -29,17 +30,27 @@ fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: 
             opened::arrived(real() as c_int).into()
         }
         libc::SYS_fork => process::fork().into(),
-        libc::SYS_lseek | libc::SYS_readv | libc::SYS_writev | libc::SYS_preadv2
-        | libc::SYS_pwritev2 | libc::SYS_sendfile | libc::SYS_splice | libc::SYS_copy_file_range => {
+        libc::SYS_lseek
+        | libc::SYS_readv
+        | libc::SYS_writev
+        | libc::SYS_preadv2
+        | libc::SYS_pwritev2
+        | libc::SYS_sendfile
+        | libc::SYS_splice
+        | libc::SYS_copy_file_range => {
             // The kernel's position counts for whoever asks the kernel.
-            offset::publish(fd);
-            if number != libc::SYS_readv && number != libc::SYS_writev {
-                offset::publish(b as c_int);
-                offset::publish(c as c_int);
+            hand_over(fd);
+            match number {
+                libc::SYS_sendfile => hand_over(b as c_int),
+                libc::SYS_splice | libc::SYS_copy_file_range => hand_over(c as c_int),
+                _ => {}
             }
             real()
         }
-        libc::SYS_execve | libc::SYS_execveat | libc::SYS_sendmsg | libc::SYS_sendmmsg
+        libc::SYS_execve
+        | libc::SYS_execveat
+        | libc::SYS_sendmsg
+        | libc::SYS_sendmmsg
         | libc::SYS_io_uring_setup => {
             crate::process::share_descriptors();
             real()

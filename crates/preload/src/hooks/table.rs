@@ -13,13 +13,19 @@ struct Copied {
 }
 
 impl Copied {
-    const UNKNOWN: Copied = Copied { tag: Tag::Unknown, record: ptr::null_mut() };
+    const UNKNOWN: Copied = Copied {
+        tag: Tag::Unknown,
+        record: ptr::null_mut(),
+    };
 
     /// Prepare to copy `fd`, to a number that is a standard stream or not.
     fn of(fd: c_int, standard: bool) -> Copied {
         let word = table::load(fd);
         match word.tag() {
-            Tag::NotOurs => Copied { tag: Tag::NotOurs, record: ptr::null_mut() },
+            Tag::NotOurs => Copied {
+                tag: Tag::NotOurs,
+                record: ptr::null_mut(),
+            },
             // Two descriptors, each unknown: both must use the kernel's position.
             Tag::Fresh => {
                 offset::publish(fd);
@@ -39,7 +45,10 @@ impl Copied {
         let mut copied = Copied::UNKNOWN;
         serve::quietly(fd, |record| {
             if record.add_reference() {
-                copied = Copied { tag: Tag::Ours, record: ptr::from_ref(record).cast_mut() };
+                copied = Copied {
+                    tag: Tag::Ours,
+                    record: ptr::from_ref(record).cast_mut(),
+                };
             }
         });
         if copied.tag != Tag::Ours {
@@ -136,7 +145,12 @@ pub(super) fn close(fd: c_int) -> c_int {
     if is_idle() {
         return real::close(fd);
     }
-    closing(fd, || real::close(fd))
+    if !table::load(fd).is_ours() {
+        return closing(fd, || real::close(fd));
+    }
+    // Once marked, the close must come to its end: cancelled before it, not within.
+    thread::end_if_cancelled();
+    closing(fd, || crate::errno::from_kernel(crate::raw::close(fd)) as c_int)
 }
 
 /// Close `fd` with `close`, which closes it in any case.
@@ -166,7 +180,11 @@ pub(super) fn closing_range<T>(first: u32, last: u32, close: impl FnOnce() -> (T
     let (outcome, closed) = close();
     let error = crate::errno::get();
     for closing in marked.into_iter().flatten() {
-        if closed { closing.done() } else { closing.undo() }
+        if closed {
+            closing.done()
+        } else {
+            closing.undo()
+        }
     }
     crate::errno::set(error);
     outcome
@@ -193,7 +211,9 @@ fn closefrom(first: c_int) {
     if is_idle() {
         return real::closefrom(first);
     }
-    closing_range(first.max(0) as u32, u32::MAX, || (real::closefrom(first), true));
+    closing_range(first.max(0) as u32, u32::MAX, || {
+        (real::closefrom(first), true)
+    });
 }
 
 fn unshare(flags: c_int) -> c_int {
@@ -225,7 +245,11 @@ pub(super) fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
             }
             answer
         }
-        libc::F_GETLK | libc::F_SETLK | libc::F_SETLKW | libc::F_OFD_GETLK | libc::F_OFD_SETLK
+        libc::F_GETLK
+        | libc::F_SETLK
+        | libc::F_SETLKW
+        | libc::F_OFD_GETLK
+        | libc::F_OFD_SETLK
         | libc::F_OFD_SETLKW => {
             // A range may be relative to the position.
             if is_relative(argument) {

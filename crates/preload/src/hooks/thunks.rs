@@ -1,10 +1,11 @@
-//! Functions with a variable number of arguments, and one that returns twice: a few instructions
+//! Functions with a variable number of arguments, that never return, or return twice: a few instructions
 //! that let the library prepare, then go on into the real function with the caller's registers and
 //! stack as they were.
 
-use crate::{errno, offset, process, real};
+use crate::{errno, offset, process, real, thread};
 use libc::{c_int, c_void};
 use std::arch::naked_asm;
+use std::sync::atomic::Ordering;
 
 extern "C" fn before_dprintf(fd: c_int) -> *mut c_void {
     offset::publish(fd);
@@ -29,6 +30,26 @@ extern "C" fn before_execlp() -> *mut c_void {
 extern "C" fn before_execle() -> *mut c_void {
     process::share_descriptors();
     real::address::execle.address()
+}
+
+/// A jump may leave a handler, which then never returns.
+extern "C" fn leave_handlers() {
+    thread::current().handler_depth.store(0, Ordering::Relaxed);
+}
+
+extern "C" fn before_longjmp() -> *mut c_void {
+    leave_handlers();
+    real::address::longjmp.address()
+}
+
+extern "C" fn before_siglongjmp() -> *mut c_void {
+    leave_handlers();
+    real::address::siglongjmp.address()
+}
+
+extern "C" fn before_longjmp_checked() -> *mut c_void {
+    leave_handlers();
+    real::address::__longjmp_chk.address()
 }
 
 macro_rules! forward {
@@ -89,6 +110,10 @@ forward! {
     execl after before_execl;
     execlp after before_execlp;
     execle after before_execle;
+    longjmp after before_longjmp;
+    _longjmp after before_longjmp;
+    siglongjmp after before_siglongjmp;
+    __longjmp_chk after before_longjmp_checked;
 }
 
 extern "C" fn vfork_failed(answer: isize) -> isize {

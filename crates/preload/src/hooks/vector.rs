@@ -45,7 +45,10 @@ struct Call {
 }
 
 fn fetch(call: &Call) -> Outcome<Parts> {
-    let count = usize::try_from(call.count).ok().filter(|&count| count <= MOST_PARTS).ok_or(PASS)?;
+    let count = usize::try_from(call.count)
+        .ok()
+        .filter(|&count| count <= MOST_PARTS)
+        .ok_or(PASS)?;
     let mut parts: Vec<iovec> = Vec::with_capacity(count);
     // SAFETY: room for `count`; the copy answers for bad addresses, else all of them are there.
     unsafe {
@@ -57,7 +60,8 @@ fn fetch(call: &Call) -> Outcome<Parts> {
     }
     parts.retain(|part| part.iov_len > 0);
     let total = parts.iter().try_fold(0usize, |sum, part| {
-        sum.checked_add(part.iov_len).filter(|&sum| sum <= isize::MAX as usize)
+        sum.checked_add(part.iov_len)
+            .filter(|&sum| sum <= isize::MAX as usize)
     });
     match (total.ok_or(PASS)?, parts.as_slice()) {
         (_, []) => Ok(Parts::One(ptr::null_mut(), 0)),
@@ -80,17 +84,21 @@ fn transfer<T>(
     };
     let mut gathered: Vec<u8> = Vec::with_capacity(total);
     let buffer = gathered.as_mut_ptr();
-    if way == Way::Write && !walk(list, total, |part, at, bytes| {
-        // SAFETY: `at + bytes` is at most `total`, the room of the buffer.
-        unsafe { guarded::copy(buffer.add(at), part, bytes) }
-    }) {
+    if way == Way::Write
+        && !walk(list, total, |part, at, bytes| {
+            // SAFETY: `at + bytes` is at most `total`, the room of the buffer.
+            unsafe { guarded::copy(buffer.add(at), part, bytes) }
+        })
+    {
         return Err(Errno(libc::EFAULT));
     }
     let outcome = one(buffer, total)?;
-    if way == Way::Read && !walk(list, moved(&outcome), |part, at, bytes| {
-        // SAFETY: as above; the parts are the caller's to be written.
-        unsafe { guarded::copy(part, buffer.add(at), bytes) }
-    }) {
+    if way == Way::Read
+        && !walk(list, moved(&outcome), |part, at, bytes| {
+            // SAFETY: as above; the parts are the caller's to be written.
+            unsafe { guarded::copy(part, buffer.add(at), bytes) }
+        })
+    {
         return Err(Errno(libc::EFAULT));
     }
     Ok(outcome)
@@ -113,7 +121,12 @@ fn serve_call(call: Call) -> Option<ssize_t> {
             Way::Read => record.is_readable(),
             Way::Write => record.is_writable(),
         };
-        let known = NEEDLESS | if call.way == Way::Write { libc::RWF_APPEND } else { 0 };
+        let known = NEEDLESS
+            | if call.way == Way::Write {
+                libc::RWF_APPEND
+            } else {
+                0
+            };
         if !allowed || call.flags & !known != 0 || call.at.is_some_and(|at| at < 0) {
             return Reply::Pass;
         }
@@ -159,14 +172,22 @@ fn at_position(record: &Record, call: &Call, parts: &Outcome<Parts>, at: u64) ->
         call.way,
         parts,
         |buffer, bytes| match call.way {
-            Way::Read => record.read_at(at, buffer, bytes).map(|done| (at + done as u64, done)),
+            Way::Read => record
+                .read_at(at, buffer, bytes)
+                .map(|done| (at + done as u64, done)),
             Way::Write => write_one(record, call, at, buffer, bytes),
         },
         |&(_, done)| done,
     )
 }
 
-fn write_one(record: &Record, call: &Call, at: u64, buffer: *const u8, bytes: usize) -> offset::Moved {
+fn write_one(
+    record: &Record,
+    call: &Call,
+    at: u64,
+    buffer: *const u8,
+    bytes: usize,
+) -> offset::Moved {
     if call.flags & libc::RWF_APPEND != 0 {
         let (start, done) = record.append(buffer, bytes)?;
         return Ok((start + done as u64, done));
@@ -183,35 +204,77 @@ fn in_kernel(call: &Call) -> isize {
 }
 
 fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    serve_call(Call { fd, parts, count, at: None, flags: 0, way: Way::Read })
-        .unwrap_or_else(|| real::readv(fd, parts, count))
+    serve_call(Call {
+        fd,
+        parts,
+        count,
+        at: None,
+        flags: 0,
+        way: Way::Read,
+    })
+    .unwrap_or_else(|| real::readv(fd, parts, count))
 }
 
 fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    serve_call(Call { fd, parts, count, at: None, flags: 0, way: Way::Write })
-        .unwrap_or_else(|| real::writev(fd, parts, count))
+    serve_call(Call {
+        fd,
+        parts,
+        count,
+        at: None,
+        flags: 0,
+        way: Way::Write,
+    })
+    .unwrap_or_else(|| real::writev(fd, parts, count))
 }
 
 fn preadv(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
-    serve_call(Call { fd, parts, count, at: Some(at), flags: 0, way: Way::Read })
-        .unwrap_or_else(|| real::preadv(fd, parts, count, at))
+    serve_call(Call {
+        fd,
+        parts,
+        count,
+        at: Some(at),
+        flags: 0,
+        way: Way::Read,
+    })
+    .unwrap_or_else(|| real::preadv(fd, parts, count, at))
 }
 
 fn pwritev(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
-    serve_call(Call { fd, parts, count, at: Some(at), flags: 0, way: Way::Write })
-        .unwrap_or_else(|| real::pwritev(fd, parts, count, at))
+    serve_call(Call {
+        fd,
+        parts,
+        count,
+        at: Some(at),
+        flags: 0,
+        way: Way::Write,
+    })
+    .unwrap_or_else(|| real::pwritev(fd, parts, count, at))
 }
 
 fn preadv2(fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t {
     let offset = (at != -1).then_some(at);
-    serve_call(Call { fd, parts, count, at: offset, flags, way: Way::Read })
-        .unwrap_or_else(|| real::preadv2(fd, parts, count, at, flags))
+    serve_call(Call {
+        fd,
+        parts,
+        count,
+        at: offset,
+        flags,
+        way: Way::Read,
+    })
+    .unwrap_or_else(|| real::preadv2(fd, parts, count, at, flags))
 }
 
 fn pwritev2(fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t {
     let offset = (at != -1).then_some(at);
-    serve_call(Call { fd, parts, count, at: offset, flags, way: Way::Write })
-        .unwrap_or_else(|| real::pwritev2(fd, parts, count, at, flags))
+    serve_call(Call {
+        fd,
+        parts,
+        count,
+        at: offset,
+        flags,
+        way: Way::Write,
+    })
+    .unwrap_or_else(|| real::pwritev2(fd, parts, count, at, flags))
 }
 
 export! {

@@ -14,7 +14,9 @@ const FAULTS: u64 = bit(libc::SIGSEGV) | bit(libc::SIGBUS);
 pub fn open_faults(thread: &Thread) {
     let mut before = 0;
     raw::signal_mask(libc::SIG_UNBLOCK, &FAULTS, &raw mut before, SET_BYTES);
-    thread.believed_mask.fetch_or(before & FAULTS, Ordering::Relaxed);
+    thread
+        .believed_mask
+        .fetch_or(before & FAULTS, Ordering::Relaxed);
 }
 
 /// A change of the thread's mask by the program, with libc's own function for the doing.
@@ -25,7 +27,10 @@ pub fn hook_mask(
     mask: impl FnOnce(c_int, *const sigset_t, *mut sigset_t) -> c_int,
 ) -> c_int {
     let thread = thread::current();
-    if !registry::any() || thread.has(thread::INSIDE) || thread.handler_depth.load(Ordering::Relaxed) > 0 {
+    if !registry::any()
+        || thread.has(thread::INSIDE)
+        || thread.handler_depth.load(Ordering::Relaxed) > 0
+    {
         return mask(how, new, old);
     }
     let believed = thread.believed_mask.load(Ordering::Relaxed);

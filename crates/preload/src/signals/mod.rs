@@ -21,8 +21,14 @@ const SET_BYTES: usize = 8;
 /// libc's own signals (thread cancellation, `setuid` in all threads): never touched.
 const OF_LIBC: [c_int; 2] = [32, 33];
 /// Signals that instructions raise: they cannot wait, and blocked ones kill.
-const OF_INSTRUCTIONS: [c_int; 6] =
-    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+const OF_INSTRUCTIONS: [c_int; 6] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+];
 /// Bit of `pending`: the mask is to be restored. The others are bits of signals to raise again.
 const MASKED: u32 = 1;
 
@@ -88,7 +94,12 @@ unsafe fn defer(
     }
     // No handler interrupts from here on. One that did before has returned with all blocked, and its
     // idea of the mask to restore is overwritten by this outer one.
-    raw::signal_mask(libc::SIG_SETMASK, &DEFERRED, std::ptr::null_mut(), SET_BYTES);
+    raw::signal_mask(
+        libc::SIG_SETMASK,
+        &DEFERRED,
+        std::ptr::null_mut(),
+        SET_BYTES,
+    );
     // SAFETY: the kernel's set begins libc's larger one.
     let mask = unsafe { &mut *(&raw mut (*context).uc_sigmask).cast::<u64>() };
     thread.saved_mask.store(*mask, Ordering::Relaxed);

@@ -1,0 +1,50 @@
+//! Each call of the data path in all of its forms, copies, streams and maps.
+
+mod common;
+
+use common::keeps;
+
+#[test]
+fn vectors() {
+    keeps("calls", "vectors", 15);
+}
+
+#[test]
+fn fortified_and_other_names() {
+    keeps("calls", "fortified_and_other_names", 9);
+}
+
+#[test]
+fn syncs_are_done_already() {
+    keeps("calls", "syncs_are_done_already", 400);
+}
+
+#[test]
+fn copies_between_files() {
+    keeps("calls", "copies_between_files", 10);
+}
+
+#[test]
+fn streams_and_calls_together() {
+    keeps("calls", "streams_and_calls_together", 6);
+}
+
+#[test]
+fn stderr_closed() {
+    keeps("calls", "stderr_closed", 3);
+}
+
+#[test]
+fn mmap_of_hole() {
+    keeps("calls", "mmap_of_hole", 1);
+}
+
+#[test]
+fn threads_begin_at_once() {
+    keeps("calls", "threads_begin_at_once", 32);
+}
+
+#[test]
+fn threads_come_and_go() {
+    keeps("calls", "threads_come_and_go", 5000);
+}

@@ -1,0 +1,183 @@
+//! A volume really mounted by this process, and C programs run on it under the library.
+#![allow(dead_code)] // Every test file uses a part.
+
+mod build;
+
+#[allow(unused_imports)] // As above.
+pub use build::{library, program, static_program};
+
+use egeria_fs::{
+    AttachMode, AttachOptions, Counters, CreateOptions, PoolRequest, Volume, create_volume,
+};
+use egeria_mount::{MountHandle, MountOptions, spawn};
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A mounted volume of its own; unmounted and removed when dropped.
+pub struct Mounted {
+    pub volume: Arc<Volume>,
+    handle: Option<MountHandle>,
+    point: TempDir,
+    pools: TempDir,
+}
+
+impl Mounted {
+    /// Two pools under /dev/shm. `None`, loudly, on a machine without FUSE.
+    pub fn new() -> Option<Mounted> {
+        if !Path::new("/dev/fuse").exists() {
+            eprintln!("SKIPPED, PROVES NOTHING: there is no /dev/fuse on this machine");
+            return None;
+        }
+        let temporary = |directory| {
+            tempfile::Builder::new()
+                .prefix("egeria-preload-")
+                .tempdir_in(directory)
+                .unwrap()
+        };
+        let (pools, point) = (temporary("/dev/shm"), temporary("/tmp"));
+        let path = |node: u16| pools.path().join(format!("pool{node}"));
+        let requests: Vec<PoolRequest> = (0..2)
+            .map(|node| PoolRequest {
+                node,
+                path: path(node),
+                bytes: Some(128 << 20),
+            })
+            .collect();
+        create_volume(&requests, &CreateOptions::default()).unwrap();
+        let options = AttachOptions::default();
+        let volume = Volume::attach(&path(0), AttachMode::CreateOrJoin, &options).unwrap();
+        let handle = spawn(volume.clone(), point.path(), &MountOptions::default()).unwrap();
+        Some(Mounted {
+            volume,
+            handle: Some(handle),
+            point,
+            pools,
+        })
+    }
+
+    pub fn point(&self) -> &Path {
+        self.point.path()
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.point().join(name)
+    }
+
+    /// A command in the mount's root, under the library.
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = self.bare_command(program);
+        command.env("LD_PRELOAD", library());
+        command
+    }
+
+    /// The same without the library.
+    pub fn bare_command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command
+            .current_dir(self.point())
+            .env_remove("LD_PRELOAD")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Run a rule of a test program under the library: it must end well, and at least `direct` of its
+    /// calls must have been served past the kernel (a rule that holds in the kernel proves nothing).
+    pub fn keeps(&self, program_name: &str, rule: &str, direct: u64) {
+        let before = self.volume.counters();
+        let output = finish(self.command(program(program_name)).arg(rule));
+        assert_ended_well(&output, rule);
+        self.assert_served(&before, direct, rule);
+    }
+
+    pub fn assert_served(&self, before: &Counters, direct: u64, what: &str) {
+        let served = self.volume.counters().direct_calls - before.direct_calls;
+        assert!(
+            served >= direct,
+            "{what}: {served} calls served directly, at least {direct} expected"
+        );
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let outcome = self.handle.take().unwrap().unmount();
+        if !std::thread::panicking() {
+            outcome.unwrap();
+        }
+    }
+}
+
+/// One rule on a fresh mount.
+pub fn keeps(program_name: &str, rule: &str, direct: u64) {
+    if let Some(mounted) = Mounted::new() {
+        mounted.keeps(program_name, rule, direct);
+    }
+}
+
+pub fn assert_ended_well(output: &Output, what: &str) {
+    assert!(
+        output.status.success(),
+        "{what}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// Run to the end; a program that hangs is killed and fails the test.
+pub fn finish(command: &mut Command) -> Output {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stdout = collect(child.stdout.take().unwrap());
+    let stderr = collect(child.stderr.take().unwrap());
+    let status = wait(&mut child);
+    Output {
+        status,
+        stdout: stdout.join().unwrap(),
+        stderr: stderr.join().unwrap(),
+    }
+}
+
+fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut text = Vec::new();
+        pipe.read_to_end(&mut text).unwrap();
+        text
+    })
+}
+
+/// Wait for a child, not for ever.
+pub fn wait(child: &mut Child) -> ExitStatus {
+    let end = Instant::now() + LIMIT;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if Instant::now() > end {
+            child.kill().unwrap();
+            panic!("a program did not end within {LIMIT:?}: {:?}", child.wait());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Several libraries for `LD_PRELOAD`.
+pub fn preload(libraries: &[&Path]) -> OsString {
+    let mut list = OsString::new();
+    for library in libraries {
+        list.push(library);
+        list.push(":");
+    }
+    list
+}

@@ -1,0 +1,242 @@
+// Where read, write and lseek are, alone and shared.
+#include "rules.h"
+
+static void follows_read_write_and_seek(void) {
+    char text[16] = {0};
+    int fd = make("f", 0);
+    put(fd, "hello world");
+    CHECK(lseek(fd, 0, SEEK_CUR) == 11);
+    CHECK(lseek(fd, 6, SEEK_SET) == 6);
+    CHECK(read(fd, text, 3) == 3 && memcmp(text, "wor", 3) == 0);
+    CHECK(lseek(fd, -2, SEEK_CUR) == 7);
+    CHECK(read(fd, text, 16) == 4 && memcmp(text, "orld", 4) == 0);
+    CHECK(read(fd, text, 16) == 0);
+    CHECK(lseek(fd, -1, SEEK_END) == 10);
+    put(fd, "D!");
+    CHECK(lseek(fd, 0, SEEK_CUR) == 12);
+    CHECK(pread(fd, text, 5, 0) == 5 && memcmp(text, "hello", 5) == 0);
+    CHECK(lseek(fd, 0, SEEK_CUR) == 12);
+    errno = 0;
+    CHECK(lseek(fd, -13, SEEK_CUR) == -1 && errno == EINVAL);
+    CHECK(lseek(fd, -1, SEEK_SET) == -1 && errno == EINVAL);
+    CHECK(lseek(fd, 0, 77) == -1 && errno == EINVAL);
+    CHECK(lseek(fd, 0, SEEK_CUR) == 12);
+    CHECK(lseek(fd, 100, SEEK_SET) == 100);
+    put(fd, "x");
+    CHECK(lseek(fd, 0, SEEK_END) == 101);
+    CHECK(lseek(fd, 0, SEEK_DATA) == 0 && lseek(fd, 0, SEEK_CUR) == 0);
+    CHECK(lseek(fd, 0, SEEK_HOLE) == 101 && lseek(fd, 0, SEEK_CUR) == 101);
+    CHECK(pread(fd, text, 2, 99) == 2 && text[0] == 0 && text[1] == 'x');
+}
+
+static void appends_at_the_end(void) {
+    int fd = make("f", O_APPEND), other = open("f", O_RDWR);
+    put(fd, "one");
+    CHECK(lseek(fd, 0, SEEK_CUR) == 3);
+    CHECK(pwrite(other, "two", 3, 3) == 3);
+    CHECK(lseek(fd, 0, SEEK_SET) == 0);
+    put(fd, "three");
+    CHECK(lseek(fd, 0, SEEK_CUR) == 11);
+    CHECK(pwrite(fd, "four", 4, 0) == 4);
+    holds("f", "onetwothreefour");
+    CHECK(lseek(fd, 0, SEEK_CUR) == 11);
+    CHECK(fcntl(fd, F_SETFL, 0) == 0);
+    CHECK(pwrite(fd, "O", 1, 0) == 1);
+    holds("f", "Onetwothreefour");
+    CHECK(fcntl(fd, F_SETFL, O_APPEND) == 0);
+    put(fd, "!");
+    holds("f", "Onetwothreefour!");
+}
+
+static void append_flag_set_by_another_process(void) {
+    int fd = make("f", 0);
+    put(fd, "start");
+    pid_t child = fork();
+    if (child == 0) {
+        CHECK(fcntl(fd, F_SETFL, O_APPEND) == 0);
+        _exit(0);
+    }
+    ended_well(child);
+    CHECK(pwrite(fd, "end", 3, 0) == 3);
+    holds("f", "startend");
+}
+
+static void dup_shares_the_offset(void) {
+    char text[8] = {0};
+    int fd = make("f", 0);
+    put(fd, "ab");
+    int copy = dup(fd), high = fcntl(fd, F_DUPFD, 50), over = make("g", 0);
+    CHECK(copy >= 0 && high >= 50);
+    CHECK(dup2(fd, over) == over);
+    put(copy, "cd");
+    put(high, "ef");
+    put(over, "gh");
+    put(fd, "ij");
+    CHECK(close(fd) == 0);
+    CHECK(lseek(copy, 0, SEEK_CUR) == 10 && lseek(over, 0, SEEK_CUR) == 10);
+    holds("f", "abcdefghij");
+    CHECK(lseek(high, 4, SEEK_SET) == 4);
+    CHECK(read(over, text, 4) == 4 && strcmp(text, "efgh") == 0);
+    int fresh = make("h", 0), twin = dup(fresh);
+    put(fresh, "12");
+    put(twin, "34");
+    holds("h", "1234");
+    CHECK(dup3(copy, fresh, O_CLOEXEC) == fresh && close(copy) == 0);
+    put(fresh, "k");
+    put(twin, "56");
+    holds("h", "123456");
+    CHECK(lseek(high, 0, SEEK_CUR) == 9);
+}
+
+static void dup_to_standard_stream(void) {
+    int fd = make("f", 0);
+    put(fd, "a");
+    int saved = dup(1);
+    CHECK(dup2(fd, 1) == 1);
+    put(1, "b");
+    CHECK(system("echo c") == 0);
+    put(fd, "d");
+    CHECK(printf("e") == 1 && fflush(stdout) == 0);
+    put(fd, "f");
+    CHECK(dup2(saved, 1) == 1);
+    put(fd, "g");
+    holds("f", "abc\ndefg");
+}
+
+static void fork_shares_the_offset(void) {
+    int fd = make("f", 0), late = make("g", 0);
+    put(fd, "parent ");
+    pid_t child = fork();
+    if (child == 0) {
+        put(fd, "child ");
+        put(late, "one ");
+        _exit(0);
+    }
+    ended_well(child);
+    put(fd, "parent");
+    put(late, "two");
+    holds("f", "parent child parent");
+    holds("g", "one two");
+    CHECK(lseek(fd, 0, SEEK_CUR) == 19);
+}
+
+static void fork_children_write_in_turn(void) {
+    int fd = make("f", 0);
+    put(fd, "|");
+    pid_t children[4];
+    for (int c = 0; c < 4; c++) {
+        if ((children[c] = fork()) == 0) {
+            for (int i = 0; i < 200; i++)
+                put(fd, "0123456789abcdef");
+            _exit(0);
+        }
+    }
+    for (int c = 0; c < 4; c++)
+        ended_well(children[c]);
+    CHECK(lseek(fd, 0, SEEK_CUR) == 1 + 4 * 200 * 16);
+    struct stat facts;
+    CHECK(fstat(fd, &facts) == 0 && facts.st_size == 1 + 4 * 200 * 16);
+    for (int i = 0; i < 800; i++) {
+        char text[17] = {0};
+        CHECK(pread(fd, text, 16, 1 + i * 16) == 16 && strcmp(text, "0123456789abcdef") == 0);
+    }
+}
+
+struct reader {
+    int fd;
+    int *seen;
+};
+
+static void *read_records(void *argument) {
+    struct reader *reader = argument;
+    uint32_t record[16];
+    while (read(reader->fd, record, sizeof record) == sizeof record)
+        __atomic_add_fetch(&reader->seen[record[0]], 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+static void read_with_threads(int *seen, int fd, int threads) {
+    pthread_t thread[8];
+    struct reader reader = {fd, seen};
+    CHECK(lseek(fd, 0, SEEK_SET) == 0);
+    for (int t = 0; t < threads; t++)
+        CHECK(pthread_create(&thread[t], NULL, read_records, &reader) == 0);
+    for (int t = 0; t < threads; t++)
+        CHECK(pthread_join(thread[t], NULL) == 0);
+}
+
+static void threads_share_the_offset(void) {
+    enum { RECORDS = 4000 };
+    static int seen[RECORDS];
+    int fd = make("f", 0);
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        uint32_t record[16] = {i};
+        CHECK(write(fd, record, sizeof record) == sizeof record);
+    }
+    read_with_threads(seen, fd, 3);
+    int copy = open("f", O_RDONLY), dummy = dup(copy);
+    read_with_threads(seen, dummy, 3);
+    for (int i = 0; i < RECORDS; i++)
+        CHECK(seen[i] == 2);
+}
+
+static void fd_passed_over_a_socket(void) {
+    int pair[2], go[2];
+    char space[CMSG_SPACE(sizeof(int))] = {0}, byte = 'x';
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space,
+                             .msg_controllen = sizeof space};
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0 && pipe(go) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        CHECK(recvmsg(pair[1], &message, 0) == 1);
+        int fd;
+        memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
+        put(fd, "two ");
+        CHECK(lseek(fd, 0, SEEK_CUR) == 8);
+        CHECK(pwrite(fd, "O", 1, 0) == 1);
+        _exit(0);
+    }
+    int fd = make("f", 0);
+    put(fd, "one ");
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    CHECK(sendmsg(pair[0], &message, 0) == 1);
+    ended_well(child);
+    put(fd, "three");
+    holds("f", "One two three");
+}
+
+static void lock_relative_to_the_position(void) {
+    int fd = make("f", 0);
+    put(fd, "0123456789");
+    CHECK(lockf(fd, F_LOCK, 5) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        int other = open("f", O_RDWR);
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0};
+        CHECK(fcntl(other, F_GETLK, &lock) == 0);
+        CHECK(lock.l_type == F_WRLCK && lock.l_start == 10 && lock.l_len == 5);
+        _exit(0);
+    }
+    ended_well(child);
+}
+
+static const struct rule rules[] = {
+    {"follows_read_write_and_seek", follows_read_write_and_seek},
+    {"appends_at_the_end", appends_at_the_end},
+    {"append_flag_set_by_another_process", append_flag_set_by_another_process},
+    {"dup_shares_the_offset", dup_shares_the_offset},
+    {"dup_to_standard_stream", dup_to_standard_stream},
+    {"fork_shares_the_offset", fork_shares_the_offset},
+    {"fork_children_write_in_turn", fork_children_write_in_turn},
+    {"threads_share_the_offset", threads_share_the_offset},
+    {"fd_passed_over_a_socket", fd_passed_over_a_socket},
+    {"lock_relative_to_the_position", lock_relative_to_the_position},
+    {NULL, NULL},
+};
+
+int main(int count, char **arguments) { return run_rule(count, arguments, rules); }

@@ -1,0 +1,300 @@
+// Handlers, bad buffers, cancellation: what may interrupt the engine.
+#include "rules.h"
+#include <setjmp.h>
+#include <sys/time.h>
+#include <ucontext.h>
+
+static int log_fd;
+static volatile int handled;
+
+static void append_line(int signal) {
+    (void)signal;
+    int error = errno;
+    if (write(log_fd, "handler line 15\n", 16) != 16)
+        _exit(9);
+    handled++;
+    errno = error;
+}
+
+static void tick(int microseconds) {
+    struct itimerval every = {{0, microseconds}, {0, microseconds}};
+    CHECK(setitimer(ITIMER_REAL, &every, NULL) == 0);
+}
+
+// Every line is whole, whoever wrote it, and none is lost.
+static void check_lines(const char *name, int expected) {
+    char line[17] = {0};
+    int fd = open(name, O_RDONLY), lines = 0;
+    for (; read(fd, line, 16) == 16; lines++)
+        CHECK(strcmp(line, "handler line 15\n") == 0 || strcmp(line, "main's line  15\n") == 0);
+    CHECK(lines == expected);
+}
+
+static void handler_writes_while_main_writes(void) {
+    int lines = 0;
+    log_fd = make("log", 0);
+    CHECK(signal(SIGALRM, append_line) == SIG_DFL);
+    put(log_fd, "main's line  15\n");
+    lines++;
+    tick(300);
+    for (time_t end = time(NULL) + 2; time(NULL) < end; lines++)
+        put(log_fd, "main's line  15\n");
+    tick(0);
+    CHECK(handled > 100);
+    check_lines("log", lines + handled);
+}
+
+static sigjmp_buf away;
+static volatile int jumps;
+
+static void jump(int signal) {
+    (void)signal;
+    jumps++;
+    siglongjmp(away, 1);
+}
+
+static void handler_jumps_out_of_a_write(void) {
+    char block[4096];
+    memset(block, 'x', sizeof block);
+    int fd = make("f", 0);
+    CHECK(pwrite(fd, block, sizeof block, 0) == sizeof block);
+    CHECK(signal(SIGALRM, jump) == SIG_DFL);
+    sigsetjmp(away, 1);
+    if (jumps == 0)
+        tick(500);
+    while (jumps < 300)
+        CHECK(pwrite(fd, block, sizeof block, 0) == sizeof block);
+    tick(0);
+    CHECK(pread(fd, block, sizeof block, 0) == sizeof block && block[4095] == 'x');
+    put(fd, "still here");
+}
+
+static volatile int value, sender;
+
+static void take(int signal, siginfo_t *information, void *context) {
+    sigset_t *mask = &((ucontext_t *)context)->uc_sigmask;
+    CHECK(signal == SIGUSR1 || signal >= SIGRTMIN);
+    CHECK(sigismember(mask, SIGUSR2) == 1);
+    CHECK(sigismember(mask, SIGALRM) == 0);
+    value += information->si_value.sival_int;
+    sender = information->si_pid;
+    handled++;
+}
+
+static void *send_signals(void *argument) {
+    pthread_t target = *(pthread_t *)argument;
+    for (int i = 0; i < 2000; i++) {
+        union sigval one = {.sival_int = 1};
+        while (pthread_sigqueue(target, SIGRTMIN + 1, one) != 0)
+            usleep(100);
+        if (i % 64 == 0)
+            usleep(100);
+    }
+    return NULL;
+}
+
+// Signals that waited for the engine arrive all the same: each of them, with its facts and mask.
+static void queued_signals_keep_their_facts(void) {
+    char block[4096] = {0};
+    pthread_t self = pthread_self(), thread;
+    struct sigaction action = {.sa_sigaction = take, .sa_flags = SA_SIGINFO}, old;
+    sigset_t blocked;
+    int fd = make("f", 0);
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR2);
+    CHECK(sigprocmask(SIG_BLOCK, &blocked, NULL) == 0);
+    CHECK(sigaction(SIGRTMIN + 1, &action, NULL) == 0);
+    put(fd, "x");
+    CHECK(sigaction(SIGRTMIN + 1, NULL, &old) == 0 && old.sa_sigaction == take);
+    CHECK(pthread_create(&thread, NULL, send_signals, &self) == 0);
+    while (handled < 2000)
+        CHECK(pwrite(fd, block, sizeof block, 0) == sizeof block);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(handled == 2000 && value == 2000 && sender == getpid());
+    CHECK(sigprocmask(SIG_BLOCK, NULL, &blocked) == 0);
+    CHECK(sigismember(&blocked, SIGUSR2) == 1 && sigismember(&blocked, SIGRTMIN + 1) == 0);
+}
+
+static void nothing(int signal) { handled += signal; }
+
+static void programs_see_their_own_actions(void) {
+    struct sigaction action = {.sa_handler = nothing, .sa_flags = SA_RESTART}, old;
+    CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+    int fd = make("f", 0);
+    put(fd, "attached now");
+    CHECK(sigaction(SIGUSR1, NULL, &old) == 0);
+    CHECK(old.sa_handler == nothing && (old.sa_flags & SA_RESTART) && !(old.sa_flags & SA_SIGINFO));
+    CHECK(sigaction(SIGSEGV, NULL, &old) == 0 && old.sa_handler == SIG_DFL);
+    CHECK(signal(SIGUSR2, nothing) == SIG_DFL && signal(SIGUSR2, SIG_IGN) == nothing);
+    CHECK(raise(SIGUSR2) == 0 && handled == 0);
+    action.sa_flags = SA_RESETHAND;
+    CHECK(sigaction(SIGUSR2, &action, &old) == 0 && old.sa_handler == SIG_IGN);
+    CHECK(raise(SIGUSR2) == 0 && handled == SIGUSR2);
+    CHECK(sigaction(SIGUSR2, NULL, &old) == 0 && old.sa_handler == SIG_DFL);
+    CHECK(raise(SIGUSR1) == 0 && handled == SIGUSR1 + SIGUSR2);
+    CHECK(siginterrupt(SIGUSR1, 1) == 0);
+    CHECK(sigaction(SIGUSR1, NULL, &old) == 0 && !(old.sa_flags & SA_RESTART));
+    CHECK(sigaction(SIGKILL, &action, NULL) == -1 && errno == EINVAL);
+    CHECK(signal(SIGUSR1, SIG_DFL) == nothing);
+    sigset_t segv, seen;
+    sigemptyset(&segv);
+    sigaddset(&segv, SIGSEGV);
+    CHECK(sigprocmask(SIG_BLOCK, &segv, &seen) == 0 && !sigismember(&seen, SIGSEGV));
+    CHECK(sigprocmask(SIG_UNBLOCK, &segv, &seen) == 0 && sigismember(&seen, SIGSEGV));
+    pid_t child = fork();
+    if (child == 0) {
+        raise(SIGUSR1);
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR1);
+}
+
+static void jump_from_fault(int signal, siginfo_t *information, void *context) {
+    (void)context;
+    value = signal;
+    CHECK(information->si_addr == (void *)64);
+    siglongjmp(away, 1);
+}
+
+static void faults_of_the_program_stay_its_own(void) {
+    int fd = make("f", 0), status;
+    struct sigaction action = {.sa_sigaction = jump_from_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    stack_t stack = {.ss_sp = malloc(1 << 16), .ss_size = 1 << 16};
+    put(fd, "attached");
+    CHECK(sigaltstack(&stack, NULL) == 0 && sigaction(SIGSEGV, &action, NULL) == 0);
+    if (sigsetjmp(away, 1) == 0)
+        *(volatile int *)64 = 1;
+    CHECK(value == SIGSEGV);
+    CHECK(pwrite(fd, (void *)64, 8, 0) == -1 && errno == EFAULT);
+    CHECK(signal(SIGSEGV, SIG_DFL) != SIG_ERR);
+    pid_t child = fork();
+    if (child == 0) {
+        put(fd, "child");
+        *(volatile int *)64 = 1;
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    child = fork();
+    if (child == 0) {
+        put(fd, "child");
+        raise(SIGSEGV);
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+}
+
+static void bad_buffers_are_errors(void) {
+    char block[8192];
+    memset(block, 'b', sizeof block);
+    int fd = make("f", 0);
+    char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(page != MAP_FAILED && munmap(page + 4096, 4096) == 0);
+    CHECK(pwrite(fd, block, sizeof block, 0) == sizeof block);
+    volatile uintptr_t nowhere = 16;
+    struct iovec part = {(void *)nowhere, 100}, parts[2] = {{block, 100}, {(void *)nowhere, 100}};
+    CHECK(lseek(fd, 0, SEEK_END) == 8192 && read(fd, block, 100) == 0);
+    CHECK(lseek(fd, 0, SEEK_SET) == 0);
+    CHECK(read(fd, (void *)nowhere, 100) == -1 && errno == EFAULT);
+    CHECK(write(fd, (void *)nowhere, 100) == -1 && errno == EFAULT);
+    CHECK(pread(fd, (void *)nowhere, 8192, 0) == -1 && errno == EFAULT);
+    CHECK(pwrite(fd, (void *)nowhere, 8192, 0) == -1 && errno == EFAULT);
+    CHECK(preadv(fd, &part, 1, 0) == -1 && errno == EFAULT);
+    ssize_t part_done = pwritev(fd, parts, 2, 0);
+    CHECK(part_done == 100 || (part_done == -1 && errno == EFAULT));
+    CHECK(preadv(fd, (struct iovec *)nowhere, 2, 0) == -1 && errno == EFAULT);
+    ssize_t half = pwrite(fd, page + 96, 8000, 0);
+    CHECK((half == -1 && errno == EFAULT) || (half > 0 && half <= 4000));
+    CHECK(pread(fd, block, 1, 8191) == 1 && block[0] == 'b');
+    CHECK(read(fd, (void *)(uintptr_t)0x8000000000000000, 16) == -1 && errno == EFAULT);
+    sigset_t all;
+    sigfillset(&all);
+    CHECK(pthread_sigmask(SIG_BLOCK, &all, NULL) == 0);
+    CHECK(pwrite(fd, (void *)nowhere, 4096, 0) == -1 && errno == EFAULT);
+}
+
+static void *block_all_and_write(void *argument) {
+    volatile uintptr_t nowhere = 16;
+    CHECK(pwrite((int)(intptr_t)argument, (void *)nowhere, 4096, 0) == -1 && errno == EFAULT);
+    return NULL;
+}
+
+static void bad_buffer_with_signals_blocked(void) {
+    sigset_t all;
+    pthread_t thread;
+    sigfillset(&all);
+    CHECK(pthread_sigmask(SIG_BLOCK, &all, NULL) == 0);
+    int fd = make("f", 0);
+    put(fd, "attached");
+    block_all_and_write((void *)(intptr_t)fd);
+    CHECK(pthread_create(&thread, NULL, block_all_and_write, (void *)(intptr_t)fd) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(pthread_sigmask(SIG_BLOCK, NULL, &all) == 0 && sigismember(&all, SIGSEGV));
+}
+
+static void *wait_for_ever(void *argument) {
+    char byte;
+    for (;;)
+        if (read((int)(intptr_t)argument, &byte, 1) < 0)
+            abort();
+}
+
+static void *read_for_ever(void *argument) {
+    char block[4096];
+    for (;;)
+        if (pread((int)(intptr_t)argument, block, sizeof block, 0) < 0)
+            abort();
+}
+
+static void cancelled_threads_end(void) {
+    int fd = make("f", 0), ends[2];
+    char block[4096] = {0};
+    CHECK(write(fd, block, sizeof block) == sizeof block && pipe(ends) == 0);
+    for (int i = 0; i < 20; i++) {
+        pthread_t waiter, reader;
+        void *result;
+        CHECK(pthread_create(&waiter, NULL, wait_for_ever, (void *)(intptr_t)ends[0]) == 0);
+        CHECK(pthread_create(&reader, NULL, read_for_ever, (void *)(intptr_t)fd) == 0);
+        usleep(2000);
+        CHECK(pthread_cancel(waiter) == 0 && pthread_cancel(reader) == 0);
+        CHECK(pthread_join(waiter, &result) == 0 && result == PTHREAD_CANCELED);
+        CHECK(pthread_join(reader, &result) == 0 && result == PTHREAD_CANCELED);
+    }
+    put(fd, "and the file goes on");
+}
+
+static void file_size_limit_is_the_kernels(void) {
+    char block[4096] = {0};
+    int fd = make("f", 0), status;
+    CHECK(write(fd, block, sizeof block) == sizeof block);
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit limit = {8192, 8192};
+        CHECK(pwrite(fd, block, sizeof block, 0) == sizeof block);
+        CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+        CHECK(pwrite(fd, block, sizeof block, 6000) == 2192);
+        signal(SIGXFSZ, SIG_IGN);
+        CHECK(pwrite(fd, block, sizeof block, 8192) == -1 && errno == EFBIG);
+        signal(SIGXFSZ, SIG_DFL);
+        CHECK(lseek(fd, 8192, SEEK_SET) == 8192);
+        write(fd, block, 1);
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ);
+    CHECK(pwrite(fd, block, sizeof block, 8192) == sizeof block);
+}
+
+static const struct rule rules[] = {
+    {"handler_writes_while_main_writes", handler_writes_while_main_writes},
+    {"handler_jumps_out_of_a_write", handler_jumps_out_of_a_write},
+    {"queued_signals_keep_their_facts", queued_signals_keep_their_facts},
+    {"programs_see_their_own_actions", programs_see_their_own_actions},
+    {"faults_of_the_program_stay_its_own", faults_of_the_program_stay_its_own},
+    {"bad_buffers_are_errors", bad_buffers_are_errors},
+    {"bad_buffer_with_signals_blocked", bad_buffer_with_signals_blocked},
+    {"cancelled_threads_end", cancelled_threads_end},
+    {"file_size_limit_is_the_kernels", file_size_limit_is_the_kernels},
+    {NULL, NULL},
+};
+
+int main(int count, char **arguments) { return run_rule(count, arguments, rules); }
