@@ -56,11 +56,20 @@ fn change_bits(map: &[AtomicU64], start: u64, count: u64, set: bool) -> u64 {
     changed
 }
 
-/// First run of at least `want` clear bits in `start..end`, else the longest; `align` its beginning.
-fn find_run(map: &[AtomicU64], start: u64, end: u64, want: u64, align: u64) -> Option<(u64, u64)> {
+/// First run of at least `want` clear bits in `start..end`, else the longest of the `tries` runs looked
+/// at; `align` its beginning. Bounded, because a fragmented map has thousands of useless runs.
+fn find_run(
+    map: &[AtomicU64],
+    start: u64,
+    end: u64,
+    want: u64,
+    align: u64,
+    tries: u64,
+) -> Option<(u64, u64)> {
     let mut best: Option<(u64, u64)> = None;
     let mut bit = start;
-    while bit < end {
+    let mut tries = tries;
+    while bit < end && tries > 0 {
         let word = map[(bit / 64) as usize].load(Ordering::Relaxed) >> (bit % 64);
         if word & 1 == 1 {
             bit += (word.trailing_ones() as u64).min(64 - bit % 64);
@@ -85,6 +94,7 @@ fn find_run(map: &[AtomicU64], start: u64, end: u64, want: u64, align: u64) -> O
         if best.is_none_or(|(_, longest)| length > longest) {
             best = Some((run_start, length.min(want)));
         }
+        tries -= 1;
     }
     best
 }
@@ -201,10 +211,19 @@ impl Volume {
         let hint = entry.hint.load(Ordering::Relaxed).clamp(start, end);
         let align = if want >= HUGE_BLOCKS { HUGE_BLOCKS } else { 1 };
         let map = self.map_of(pool);
-        let found = find_run(map, hint, end, want, align)
-            .filter(|(_, count)| *count == want)
-            .or_else(|| find_run(map, start, end, want, align))
-            .filter(|(_, count)| *count > 0 && (!exact || *count == want));
+        let tries = 64 + want / 2;
+        let ahead = find_run(map, hint, end, want, align, tries);
+        let found = match ahead {
+            Some((_, count)) if count == want => ahead,
+            _ => {
+                let behind = find_run(map, start, end, want, align, tries);
+                ahead
+                    .into_iter()
+                    .chain(behind)
+                    .max_by_key(|(_, count)| *count)
+            }
+        };
+        let found = found.filter(|(_, count)| *count == want || !exact);
         if let Some((first, count)) = found {
             let extent = Extent {
                 pool: PoolIndex(pool as u8),
@@ -321,10 +340,8 @@ impl Volume {
         let ahead = (free / 2048).clamp(1, POCKET_REFILL_BLOCKS);
         let want = want.max(ahead).min(free - floor).min(MAX_EXTENT_BLOCKS);
         let entry = self.empty_pocket_entry(me, pool);
-        let groups = self.session.pool(pool).group_count.load(Ordering::Relaxed) as usize;
-        let first = me.index % groups.max(1);
         let extent = self
-            .search_groups(me, pool, want, first, groups)?
+            .search_groups(me, pool, want)?
             .ok_or(Errno(libc::ENOSPC))?;
         // Named twice for a moment (incoming and pocket): reaping drops the copy.
         me.slot.pocket[pool][entry].store(extent.encode(), Ordering::Release);
@@ -332,27 +349,29 @@ impl Volume {
         Ok(entry)
     }
 
-    fn search_groups(
-        &self,
-        me: Me<'_>,
-        pool: usize,
-        want: u64,
-        first: usize,
-        groups: usize,
-    ) -> Outcome<Option<Extent>> {
+    /// Look where this thread last found room, then further on; threads begin in different groups.
+    fn search_groups(&self, me: Me<'_>, pool: usize, want: u64) -> Outcome<Option<Extent>> {
         let header = self.session.pool(pool);
+        let groups = (header.group_count.load(Ordering::Relaxed) as usize).max(1);
+        let last = &me.slot.last_group[pool];
+        let first = match last.load(Ordering::Relaxed) as usize {
+            0 => me.index % groups,
+            group => (group - 1) % groups,
+        };
+        let free = |group: &usize| header.groups[*group].free.load(Ordering::Relaxed);
         let order = (first..groups).chain(0..first);
-        for group in order
+        let whole = order
             .clone()
-            .filter(|group| header.groups[*group].free.load(Ordering::Relaxed) >= want)
+            .filter(|group| free(group) >= want)
             .take(4)
-        {
-            if let Some(extent) = self.take_from_group(me, pool, group, want, true)? {
-                return Ok(Some(extent));
-            }
-        }
-        for group in order.filter(|group| header.groups[*group].free.load(Ordering::Relaxed) > 0) {
-            if let Some(extent) = self.take_from_group(me, pool, group, want, false)? {
+            .map(|group| (group, true));
+        for (group, exact) in whole.chain(
+            order
+                .filter(|group| free(group) > 0)
+                .map(|group| (group, false)),
+        ) {
+            if let Some(extent) = self.take_from_group(me, pool, group, want, exact)? {
+                last.store(group as u32 + 1, Ordering::Relaxed);
                 return Ok(Some(extent));
             }
         }
@@ -542,24 +561,24 @@ mod tests {
     #[test]
     fn a_run_across_words_is_found_whole() {
         let map = map(&[(0, 60), (200, 56)], 4);
-        assert_eq!(find_run(&map, 0, 256, 140, 1), Some((60, 140)));
+        assert_eq!(find_run(&map, 0, 256, 140, 1, 64), Some((60, 140)));
     }
 
     #[test]
     fn the_longest_run_is_offered_when_none_is_long_enough() {
         let map = map(&[(10, 10), (50, 206)], 4);
-        assert_eq!(find_run(&map, 0, 256, 64, 1), Some((20, 30)));
+        assert_eq!(find_run(&map, 0, 256, 64, 1, 64), Some((20, 30)));
     }
 
     #[test]
     fn a_full_map_offers_nothing() {
         let map = map(&[(0, 256)], 4);
-        assert_eq!(find_run(&map, 0, 256, 1, 1), None);
+        assert_eq!(find_run(&map, 0, 256, 1, 1, 64), None);
     }
 
     #[test]
     fn long_runs_begin_at_a_huge_page() {
         let map = map(&[(0, 5)], 64);
-        assert_eq!(find_run(&map, 0, 4096, 512, 512), Some((512, 512)));
+        assert_eq!(find_run(&map, 0, 4096, 512, 512, 64), Some((512, 512)));
     }
 }

@@ -177,6 +177,8 @@ pub struct ThreadSlot {
     pub incarnation: AtomicU64,
     /// Inode number taken, not yet committed, or being given up.
     pub pending_inode: AtomicU64,
+    /// Group of each pool where the thread last found room, plus 1.
+    pub last_group: [AtomicU32; MAX_POOLS],
     /// State of the thread's random placement.
     pub random: AtomicU64,
     /// New blocks of the operation under way.
