@@ -17,7 +17,7 @@ use crate::placement;
 /// Where scratch pools are made: DRAM.
 const MEMORY: &str = "/dev/shm";
 
-/// Names of scratch directories and mount points begin with this.
+/// Names of scratch directories and mount points begin with this; the process id follows.
 const PREFIX: &str = "egeria-run-";
 
 /// Held locked while the scratch volume is in use; holds the volume's UUID.
@@ -146,7 +146,8 @@ fn locked_directory() -> Outcome<(PathBuf, File)> {
         )
     };
     let directory = tempfile::Builder::new()
-        .prefix(PREFIX)
+        .prefix(&format!("{PREFIX}{}-", std::process::id()))
+        .permissions(Permissions::from_mode(0o700))
         .tempdir_in(MEMORY)
         .map_err(failed)?;
     let lock = File::create(directory.path().join(LOCK)).map_err(failed)?;
@@ -227,7 +228,8 @@ impl MountPoint {
             )
         };
         let directory = tempfile::Builder::new()
-            .prefix(PREFIX)
+            .prefix(&format!("{PREFIX}{}-", std::process::id()))
+            .permissions(Permissions::from_mode(0o700))
             .tempdir_in(&parent)
             .map_err(failed)?
             .keep();

@@ -4,9 +4,11 @@ mod common;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use common::{Sandbox, can_mount, egeria, eventually, finish, is_root, kill, mounts, run, wait};
+use common::{
+    Background, Sandbox, can_mount, egeria, eventually, finish, is_root, kill, mounts, run, wait,
+};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -139,15 +141,11 @@ fn a_mount_somebody_uses_stays_and_the_line_says_who() {
     let sandbox = Sandbox::new();
     let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
     mount(&pool, &directory);
-    let mut holder = Command::new("sleep")
-        .arg("1000")
-        .current_dir(&directory)
-        .spawn()
-        .unwrap();
+    let mut sleep = Command::new("sleep");
+    let mut holder = Background::start(sleep.arg("60").current_dir(&directory));
     run(["umount", text(&directory)]).refused(1, &["busy", "sleep", &holder.id().to_string()]);
     fs::write(directory.join("still"), "here").unwrap();
-    holder.kill().unwrap();
-    holder.wait().unwrap();
+    holder.end();
     run(["umount", text(&directory)]).ok();
 }
 
@@ -237,14 +235,16 @@ fn a_foreground_mount_ends_cleanly_on_a_signal() {
     let sandbox = Sandbox::new();
     let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
     for signal in [Signal::INT, Signal::TERM] {
-        let mut served = egeria(["mount", "--foreground", text(&pool), text(&directory)])
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut served = Background::start(&mut egeria([
+            "mount",
+            "--foreground",
+            text(&pool),
+            text(&directory),
+        ]));
         eventually("it is mounted", || mounts().contains(&directory));
         fs::write(directory.join("file"), "served").unwrap();
         kill(served.id(), signal);
-        assert_eq!(wait(&mut served), 0);
+        assert_eq!(wait(&mut served.0), 0);
         assert!(!mounts().contains(&directory));
         run(["check", text(&pool)]).ok();
     }

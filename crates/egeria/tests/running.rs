@@ -5,9 +5,11 @@ mod common;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::time::Duration;
 
-use common::{Ended, Sandbox, can_mount, egeria, eventually, finish, kill, mounts, run, wait};
+use common::{
+    Background, Ended, Sandbox, can_mount, egeria, eventually, finish, kill, mounts, run, wait,
+};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -157,6 +159,27 @@ fn a_volume_keeps_what_a_run_wrote() {
     run(["check", text(&pool)]).ok();
 }
 
+/// Starts a script in the background; the mount it works on.
+#[track_caller]
+fn start(sandbox: &Sandbox, body: &str) -> (Background, String) {
+    let told = sandbox.path("mount");
+    let body = format!(
+        "echo $EGERIA_MOUNT > {0}.new; mv {0}.new {0}; {body}",
+        told.display()
+    );
+    let running = Background::start(&mut egeria([
+        "run",
+        "--scratch",
+        "64M",
+        "--",
+        "sh",
+        "-c",
+        &body,
+    ]));
+    eventually("the command runs", || told.exists());
+    (running, fs::read_to_string(told).unwrap().trim().to_owned())
+}
+
 #[test]
 fn signals_reach_the_command_and_nothing_stays() {
     if !can_mount() {
@@ -168,19 +191,13 @@ fn signals_reach_the_command_and_nothing_stays() {
         ("HUP", Signal::HUP),
     ] {
         let sandbox = Sandbox::new();
-        let told = sandbox.path("mount");
-        let body = format!(
-            "trap 'exit 40' {name}; echo $EGERIA_MOUNT > {0}.new; mv {0}.new {0}; while :; do sleep 0.05; done",
-            told.display()
-        );
-        let mut running = egeria(["run", "--scratch", "64M", "--", "sh", "-c", &body])
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        eventually("the command runs", || told.exists());
+        let body =
+            format!("trap 'exit 40' {name}; : > $EGERIA_MOUNT/set; while :; do sleep 0.05; done");
+        let (mut running, mount) = start(&sandbox, &body);
+        eventually("the trap is set", || Path::new(&mount).join("set").exists());
         kill(running.id(), signal);
-        assert_eq!(wait(&mut running), 40, "{name} did not reach the command");
-        assert_clean(fs::read_to_string(&told).unwrap().trim());
+        assert_eq!(wait(&mut running.0), 40, "{name} did not reach the command");
+        assert_clean(&mount);
     }
 }
 
@@ -190,19 +207,34 @@ fn a_signal_that_kills_the_command_is_its_status() {
         return;
     }
     let sandbox = Sandbox::new();
-    let told = sandbox.path("mount");
-    let body = format!(
-        "echo $EGERIA_MOUNT > {0}.new; mv {0}.new {0}; exec sleep 1000",
-        told.display()
-    );
-    let mut running = egeria(["run", "--scratch", "64M", "--", "sh", "-c", &body])
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    eventually("the command runs", || told.exists());
+    let (mut running, mount) = start(&sandbox, "exec sleep 60");
     kill(running.id(), Signal::TERM);
-    assert_eq!(wait(&mut running), 143);
-    assert_clean(fs::read_to_string(&told).unwrap().trim());
+    assert_eq!(wait(&mut running.0), 143);
+    assert_clean(&mount);
+}
+
+#[test]
+fn a_signal_at_any_moment_leaves_nothing() {
+    if !can_mount() {
+        return;
+    }
+    for delay_ms in 0..20 {
+        let mut running = Background::start(&mut egeria([
+            "run",
+            "--scratch",
+            "64M",
+            "--",
+            "sleep",
+            "60",
+        ]));
+        std::thread::sleep(Duration::from_millis(delay_ms));
+        kill(running.id(), Signal::TERM);
+        assert_eq!(wait(&mut running.0), 143, "after {delay_ms} ms");
+        let prefix = format!("egeria-run-{}-", running.id());
+        let mut left = common::scratch_files();
+        left.retain(|path| path.to_string_lossy().contains(&prefix));
+        assert!(left.is_empty(), "{left:?} after {delay_ms} ms");
+    }
 }
 
 #[test]
@@ -211,25 +243,14 @@ fn what_a_killed_run_left_is_removed_by_the_next() {
         return;
     }
     let sandbox = Sandbox::new();
-    let told = sandbox.path("mount");
-    let body = format!(
-        "echo $EGERIA_MOUNT > {0}.new; mv {0}.new {0}; exec sleep 1000",
-        told.display()
-    );
-    let mut running = egeria(["run", "--scratch", "64M", "--", "sh", "-c", &body])
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    eventually("the command runs", || told.exists());
+    let (mut running, mount) = start(&sandbox, "exec sleep 60");
     let child = child_of(running.id());
-    running.kill().unwrap();
-    running.wait().unwrap();
+    running.end();
     kill(child, Signal::KILL);
-    let mount = fs::read_to_string(&told).unwrap();
-    let scratch = scratch_of(mount.trim()).expect("a killed run cannot clean up");
+    let scratch = scratch_of(&mount).expect("a killed run cannot clean up");
     assert_eq!(run(["run", "--scratch", "64M", "--", "true"]).status, 0);
     eventually("it is swept", || !scratch.exists());
-    assert_clean(mount.trim());
+    assert_clean(&mount);
 }
 
 fn child_of(pid: u32) -> u32 {
@@ -250,7 +271,7 @@ fn a_process_left_behind_does_not_keep_the_mount() {
     }
     let sandbox = Sandbox::new();
     let body = format!(
-        "cd $EGERIA_MOUNT && {{ sleep 1000 >/dev/null 2>&1 & }} && echo $! > {}",
+        "cd $EGERIA_MOUNT && {{ sleep 60 >/dev/null 2>&1 & }} && echo $! > {}",
         sandbox.path("pid").display()
     );
     let (ended, report) = script(&sandbox, &[], &body);

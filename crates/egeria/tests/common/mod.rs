@@ -117,6 +117,36 @@ pub fn wait(child: &mut Child) -> i32 {
     }
 }
 
+/// A process that does not outlive its test, and keeps none of its output open.
+pub struct Background(pub Child);
+
+impl Background {
+    #[track_caller]
+    pub fn start(command: &mut Command) -> Background {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        Background(command.spawn().unwrap())
+    }
+
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Kills it, if it has not ended, and waits.
+    pub fn end(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 /// Sends a signal.
 #[track_caller]
 pub fn kill(pid: u32, signal: Signal) {
