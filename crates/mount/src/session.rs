@@ -61,11 +61,13 @@ impl MountHandle {
         &self.directory
     }
 
-    /// Unmount and wait until everything is given back. When somebody uses the mount, the error
-    /// says who, and the mount point is taken away all the same.
+    /// Unmount, unless somebody has, and wait until everything is given back. When somebody
+    /// uses the mount, the error says who, and the mount point is taken away all the same.
     pub fn unmount(mut self) -> Result<(), MountError> {
-        unmount::unmount(&self.directory)?;
-        self.wait()
+        match unmount::unmount(&self.directory) {
+            Ok(()) | Err(MountError::NotMounted(_)) => self.wait(),
+            Err(error) => Err(error),
+        }
     }
 
     /// Wait until somebody unmounts.

@@ -68,7 +68,7 @@ fn times_beyond_the_range_are_its_ends() {
     let Some(mount) = Mounted::new() else { return };
     let path = mount.path("file");
     File::create(&path).unwrap();
-    set_times(&path, (i64::MAX / 2, 0), (-(1 << 50), 0));
+    set_times(&path, (i64::MAX, 0), (i64::MIN + 1, 0));
     let ((late, _), (early, _)) = times(&path);
     assert_eq!((late, early), (9_223_372_036, -9_223_372_037));
 }
@@ -147,7 +147,7 @@ fn noatime_relatime() {
     assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
     assert_eq!(times(&directory).0, (1000, 0));
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    let point = mount.place.point().to_str().unwrap();
+    let point = mount.place().point().to_str().unwrap();
     let line = mounts.lines().find(|line| line.contains(point)).unwrap();
     assert!(
         line.contains("noatime") && line.contains("fuse.egeria"),

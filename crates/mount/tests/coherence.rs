@@ -5,6 +5,7 @@
 mod common;
 use common::*;
 use egeria_fs::{Errno, FileReference, InodeNumber};
+use egeria_mount::MountOptions;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -23,7 +24,14 @@ const BYTES: usize = 65_536;
 
 impl Shared {
     fn new() -> Option<Shared> {
-        let mount = Mounted::new()?;
+        Shared::with(&MountOptions {
+            allow_other: true,
+            ..MountOptions::default()
+        })
+    }
+
+    fn with(options: &MountOptions) -> Option<Shared> {
+        let mount = Mounted::with(options)?;
         fs::write(mount.path("file"), pattern(1, BYTES)).unwrap();
         let file = File::options()
             .read(true)
@@ -191,32 +199,36 @@ fn a_mapping_sees_writes_of_strangers_in_a_while() {
 }
 
 /// A reader that faults pages in all the time never keeps an old one after a write returned:
-/// the answer to the writer waits for the invalidation.
+/// the answer to the writer waits for the invalidation. Large writes, so that pages are read
+/// again between the kernel's own invalidation and the change.
 #[test]
 fn a_busy_mapping_never_shows_the_past() {
     let Some(shared) = Shared::new() else { return };
+    const LARGE: usize = 1 << 20;
+    const LAST: usize = LARGE - 1;
+    shared.file.write_all_at(&[0; LARGE], 0).unwrap();
     let written = AtomicU8::new(0);
     let done = AtomicBool::new(false);
-    shared.file.write_all_at(&[0], 0).unwrap();
     let reader = File::open(shared.mount.path("file")).unwrap();
-    let mapping = Mapping::new(&reader, BYTES, false);
+    let mapping = Mapping::new(&reader, LARGE, false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for round in 1..=250u8 {
-                shared.file.write_all_at(&[round], 0).unwrap();
+                shared.file.write_all_at(&[round; LARGE], 0).unwrap();
                 written.store(round, Ordering::SeqCst);
             }
             done.store(true, Ordering::SeqCst);
         });
         while !done.load(Ordering::SeqCst) {
             let before = written.load(Ordering::SeqCst);
-            assert!(
-                mapping.get(0) >= before,
-                "an old page after the write returned"
-            );
+            let seen = mapping.get(LAST);
+            if seen < before {
+                done.store(true, Ordering::SeqCst);
+                panic!("the past: {seen} after {before} was written");
+            }
         }
     });
-    assert_eq!(mapping.get(0), 250);
+    assert_eq!(mapping.get(LAST), 250);
 }
 
 #[test]
@@ -288,10 +300,16 @@ fn a_mapping_sees_truncation_and_holes() {
 }
 
 /// A mapping that dirties pages all the time, while others truncate, write and copy: nobody
-/// waits for ever.
+/// waits for ever, though one thread serves all.
 #[test]
 fn invalidations_do_not_deadlock() {
-    let Some(shared) = Shared::new() else { return };
+    let options = MountOptions {
+        threads: 1,
+        ..MountOptions::default()
+    };
+    let Some(shared) = Shared::with(&options) else {
+        return;
+    };
     let done = AtomicBool::new(false);
     let mapping = Mapping::new(&shared.file, BYTES, true);
     std::thread::scope(|scope| {
@@ -329,20 +347,19 @@ fn invalidations_do_not_deadlock() {
 #[test]
 fn the_mark_clears_after_the_last_release() {
     let Some(shared) = Shared::new() else { return };
-    let (one, two) = (
-        File::open(shared.mount.path("file")).unwrap(),
-        File::open(shared.mount.path("file")).unwrap(),
-    );
-    let (first, second) = (
-        Mapping::new(&one, BYTES, false),
-        Mapping::new(&two, BYTES, false),
-    );
+    // Far enough apart that neither reads the other's pages ahead.
+    const FAR: usize = 4 << 20;
+    shared.file.set_len(FAR as u64 + 4096).unwrap();
+    let open = || File::open(shared.mount.path("file")).unwrap();
+    let (one, two) = (open(), open());
+    let map = |file| Mapping::new(file, FAR + 4096, false);
+    let (first, second) = (map(&one), map(&two));
     first.get(0);
-    second.get(40_000);
+    second.get(FAR);
     drop((first, one));
     std::thread::sleep(std::time::Duration::from_millis(100));
     assert!(shared.cached(), "the second mapping still has pages");
-    second.get(0);
+    second.get(FAR);
     drop((second, two));
     eventually("the mark is taken off", || !shared.cached());
     for round in 0..20u8 {
@@ -352,6 +369,78 @@ fn the_mark_clears_after_the_last_release() {
         drop(file);
         eventually("the mark is taken off again", || !shared.cached());
     }
+}
+
+/// Pages that a closed handle left are not served to one that was open all the time.
+#[test]
+fn pages_of_a_closed_handle_are_gone() {
+    let Some(shared) = Shared::new() else { return };
+    let open = || File::open(shared.mount.path("file")).unwrap();
+    let (mut always_open, mut next) = (open(), open());
+    for round in 0..20u8 {
+        let closed = open();
+        assert_eq!(sendfile(&closed, 0, BYTES).len(), BYTES);
+        drop(closed);
+        eventually("the mark is taken off", || !shared.cached());
+        assert!(shared.write_like_preload(100, &[round]));
+        assert_eq!(sendfile(&always_open, 100, 1), [round]);
+        always_open = next;
+        next = open();
+        eventually("the mark is taken off again", || !shared.cached());
+    }
+}
+
+/// Pages are read for the first time while preload writes: whoever comes first, the mapping
+/// ends with what was written. The write comes at every moment of the reading.
+#[test]
+fn a_first_page_racing_with_a_direct_write_is_not_stale() {
+    let Some(shared) = Shared::new() else { return };
+    const LARGE: usize = 128 << 10;
+    shared.file.write_all_at(&[0; LARGE], 0).unwrap();
+    for round in 0..300u32 {
+        let file = File::open(shared.mount.path("file")).unwrap();
+        let mapping = Mapping::new(&file, LARGE, false);
+        let value = (round % 251) as u8;
+        let start = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            let (start, mapping) = (&start, &mapping);
+            scope.spawn(move || {
+                start.wait();
+                mapping.get(0);
+            });
+            start.wait();
+            let moment = std::time::Instant::now();
+            while moment.elapsed() < std::time::Duration::from_nanos(500 * u64::from(round)) {
+                std::hint::spin_loop();
+            }
+            shared.write_like_preload(0, &[value]);
+        });
+        assert_eq!(mapping.get(0), value, "round {round}");
+        drop((mapping, file));
+        eventually("the mark is taken off", || !shared.cached());
+    }
+}
+
+/// What was cut off a file that had grown past the kernel does not come back when it grows.
+#[test]
+fn a_mapping_forgets_what_was_cut_off_past_the_kernel() {
+    let Some(shared) = Shared::new() else { return };
+    shared.file.set_len(100).unwrap();
+    let mapping = Mapping::new(&shared.file, 4096, false);
+    mapping.get(0);
+    shared
+        .mount
+        .volume
+        .write(shared.engine, 100, &[7; 100])
+        .unwrap();
+    shared
+        .mount
+        .handle()
+        .invalidate(shared.ino, shared.engine, 100, 100);
+    eventually("the mapping shows what was added", || mapping.get(150) == 7);
+    shared.file.set_len(100).unwrap();
+    shared.file.set_len(200).unwrap();
+    assert_eq!(mapping.get(150), 0);
 }
 
 /// A mapping outlives the descriptor and the name, and so does the mark.

@@ -35,7 +35,7 @@ fn a_descriptor_tells_its_inode_volume_and_slot() {
     assert_eq!(reply.mount_pid, std::process::id());
     assert_eq!(
         reply.pool_path().unwrap(),
-        mount.place.pool(0).as_os_str().as_bytes()
+        mount.place().pool(0).as_os_str().as_bytes()
     );
     assert_ne!(reply.description_slot, NO_DESCRIPTION_SLOT);
 }

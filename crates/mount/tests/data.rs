@@ -34,11 +34,7 @@ fn what_is_written_is_read_and_survives_a_remount() {
     assert!(fs::read(mount.path("file")).unwrap() == expected);
     drop(file);
     let options = egeria_mount::MountOptions::default();
-    let mount = Mounted::at(
-        mount.unmount(),
-        egeria_fs::AttachMode::CreateOrJoin,
-        &options,
-    );
+    let mount = mount.again(egeria_fs::AttachMode::CreateOrJoin, &options);
     assert!(fs::read(mount.path("file")).unwrap() == expected);
 }
 

@@ -78,33 +78,34 @@ fn a_busy_mount_stays_and_its_holders_are_named() {
         .current_dir(mount.path("inside"))
         .spawn();
     let sleeper = sleeper.as_mut().unwrap();
-    let error = unmount(mount.place.point()).unwrap_err();
+    let error = unmount(mount.place().point()).unwrap_err();
     let text = one_line(&error);
     assert!(
         text.contains(&format!("sleep (pid {}, working directory)", sleeper.id())),
         "{text}"
     );
-    assert!(mounted(mount.place.point()));
+    assert!(mounted(mount.place().point()));
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
     let file = File::create(mount.path("file")).unwrap();
-    let text = one_line(&unmount(mount.place.point()).unwrap_err());
+    let text = one_line(&unmount(mount.place().point()).unwrap_err());
     assert!(
         text.contains(&format!("(pid {}, open file)", std::process::id())),
         "{text}"
     );
     file.set_len(4096).unwrap();
+    drop(file);
     let file = File::open(mount.path("file")).unwrap();
     let mapping = Mapping::new(&file, 4096, false);
     drop(file);
-    let text = one_line(&unmount(mount.place.point()).unwrap_err());
+    let text = one_line(&unmount(mount.place().point()).unwrap_err());
     assert!(
         text.contains(&format!("(pid {}, mapped file)", std::process::id())),
         "{text}"
     );
     drop(mapping);
-    unmount(mount.place.point()).unwrap();
-    assert!(!mounted(mount.place.point()));
+    unmount(mount.place().point()).unwrap();
+    assert!(!mounted(mount.place().point()));
 }
 
 /// `serve` says when it is ready, and returns when somebody unmounts.
@@ -163,20 +164,18 @@ fn remount_ro() {
     let Some(mount) = Mounted::new() else { return };
     fs::write(mount.path("file"), b"content").unwrap();
     fs::create_dir(mount.path("directory")).unwrap();
-    let place = mount.unmount();
     let options = MountOptions {
         allow_other: true,
         read_only: true,
         ..MountOptions::default()
     };
-    let mount = Mounted::at(place, AttachMode::CreateOrJoin, &options);
+    let mount = mount.again(AttachMode::CreateOrJoin, &options);
     refuses_changes(&mount);
-    let place = mount.unmount();
     let options = MountOptions {
         allow_other: true,
         ..MountOptions::default()
     };
-    let mount = Mounted::at(place, AttachMode::ReadOnly, &options);
+    let mount = mount.again(AttachMode::ReadOnly, &options);
     refuses_changes(&mount);
 }
 
@@ -319,6 +318,7 @@ fn auto_unmount_takes_a_killed_mount_away() {
     kill(child);
     eventually("the mount point is free", || !mounted(place.point()));
     assert_eq!(fs::read_dir(place.point()).unwrap().count(), 0);
+    place.attach(AttachMode::CreateOrJoin).detach();
 }
 
 /// ... and an ordinary end does no harm.
@@ -332,8 +332,9 @@ fn auto_unmount_allows_an_ordinary_end() {
         return;
     };
     fs::write(mount.path("file"), b"x").unwrap();
-    let place = mount.unmount();
-    assert!(!mounted(place.point()));
+    let point = mount.path("");
+    drop(mount);
+    assert!(!mounted(&point));
 }
 
 /// Who is not root mounts and unmounts through fusermount3, and alone has access.
@@ -402,29 +403,29 @@ fn a_truncated_pool_gives_eio() {
     let Some(mount) = Mounted::new() else { return };
     fs::write(mount.path("small"), b"early").unwrap();
     fs::write(mount.path("large"), pattern(1, 40 << 20)).unwrap();
+    let mut large = File::open(mount.path("large")).unwrap();
     let files: Vec<File> = (0..2)
         .map(|n| {
             File::options()
                 .write(true)
-                .open(mount.place.pool(n))
+                .open(mount.place().pool(n))
                 .unwrap()
         })
         .collect();
     let saved: Vec<Vec<u8>> = (0..2)
-        .map(|n| fs::read(mount.place.pool(n)).unwrap())
+        .map(|n| fs::read(mount.place().pool(n)).unwrap())
         .collect();
     files
         .iter()
         .for_each(|file| file.set_len(16 << 20).unwrap());
     let mut content = Vec::new();
-    let outcome = File::open(mount.path("large"))
-        .unwrap()
-        .read_to_end(&mut content);
+    let outcome = large.read_to_end(&mut content);
     assert_eq!(outcome.unwrap_err().raw_os_error(), Some(libc::EIO));
     for (file, saved) in files.iter().zip(&saved) {
         file.set_len(saved.len() as u64).unwrap();
         file.write_all_at(&saved[16 << 20..], 16 << 20).unwrap();
     }
+    drop(large);
     assert!(fs::read(mount.path("large")).unwrap() == pattern(1, 40 << 20));
     assert_eq!(fs::read(mount.path("small")).unwrap(), b"early");
 }

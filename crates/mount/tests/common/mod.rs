@@ -70,7 +70,7 @@ impl Place {
 pub struct Mounted {
     pub volume: Arc<Volume>,
     handle: Option<MountHandle>,
-    pub place: Place,
+    place: Option<Place>,
 }
 
 /// Is there FUSE? Says loudly when not.
@@ -105,12 +105,16 @@ impl Mounted {
         Mounted {
             volume,
             handle,
-            place,
+            place: Some(place),
         }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.place.point().join(name)
+        self.place().point().join(name)
+    }
+
+    pub fn place(&self) -> &Place {
+        self.place.as_ref().unwrap()
     }
 
     pub fn handle(&self) -> &MountHandle {
@@ -123,12 +127,24 @@ impl Mounted {
         (ino, self.volume.open(ino, None).unwrap())
     }
 
-    /// Unmount, and give back what is needed to mount again.
-    pub fn unmount(mut self) -> Place {
-        self.handle.take().unwrap().unmount().unwrap();
-        let Mounted { volume, place, .. } = self;
-        volume.detach();
-        place
+    /// Unmount, and mount again in another way.
+    pub fn again(mut self, mode: AttachMode, options: &MountOptions) -> Mounted {
+        let place = self.place.take().unwrap();
+        drop(self);
+        Mounted::at(place, mode, options)
+    }
+}
+
+/// Waits for the end of the mount, so that no session outlives its volume.
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let Some(handle) = self.handle.take() else {
+            return;
+        };
+        let outcome = handle.unmount();
+        if !std::thread::panicking() {
+            outcome.unwrap();
+        }
     }
 }
 
