@@ -59,10 +59,24 @@ pub fn reason(error: &io::Error) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
+/// The line without every `(os error N)`: the words before it say the same.
+fn without_error_numbers(line: &str) -> String {
+    let mut parts = line.split(" (os error ");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+        match part[digits..].strip_prefix(')') {
+            Some(rest) if digits > 0 => text.push_str(rest),
+            _ => text.extend([" (os error ", part]),
+        }
+    }
+    text
+}
+
 /// One line whatever the text holds.
 fn said(line: &str, status: u8) -> ExitCode {
     let line: Vec<&str> = line.split_whitespace().collect();
-    crate::output::complain(&line.join(" "));
+    crate::output::complain(&without_error_numbers(&line.join(" ")));
     ExitCode::from(status)
 }
 
@@ -86,5 +100,18 @@ impl From<egeria_machine::MachineError> for Failure {
 impl From<egeria_mount::MountError> for Failure {
     fn from(error: egeria_mount::MountError) -> Failure {
         Failure::new(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_numbers_are_left_out_and_nothing_else() {
+        let line = "a: No space left on device (os error 28); free some (os error x) (os error 5)";
+        let shown = "a: No space left on device; free some (os error x)";
+        assert_eq!(without_error_numbers(line), shown);
+        assert_eq!(without_error_numbers("plain"), "plain");
     }
 }

@@ -76,7 +76,16 @@ fn a_pool_that_is_too_small() {
 #[test]
 fn a_pool_larger_than_its_file_system() {
     let sandbox = Sandbox::new();
-    run(["mkfs", "--pool", &sandbox.pool(0, "large", "4000T")]).refused(1, &["large"]);
+    let ended = run(["mkfs", "--pool", &sandbox.pool(0, "large", "4000T")]);
+    assert_eq!(
+        (ended.status, ended.stderr.lines().count()),
+        (1, 1),
+        "{ended:?}"
+    );
+    assert!(
+        ended.stderr.contains("large: ") && ended.stderr.contains("smaller"),
+        "{ended:?}"
+    );
     assert!(!sandbox.path("large").exists());
 }
 

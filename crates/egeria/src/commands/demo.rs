@@ -24,7 +24,7 @@ Examples:
 Runs fio, RocksDB's db_bench, cp, tar, sqlite3 and git on a scratch volume
 over two emulated nodes, and on tmpfs; verifies the data of each; writes
 report.html and report.json. Under five minutes.
-Needs the Debian packages fio, rocksdb-tools, sqlite3, git and fuse3 (`make setup`).
+Needs the Debian packages fio, rocksdb-tools, sqlite3, git, fuse3: `make setup`.
 Exit status: 1 when a program failed or its data was wrong.")]
 pub struct Arguments {
     /// Machine file or profile the volume spans

@@ -1,6 +1,7 @@
 //! `egeria df`: space, pool by pool.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use egeria_fs::{AttachMode, AttachOptions, SpaceReport, Volume};
@@ -8,10 +9,13 @@ use egeria_machine::format_bytes;
 use egeria_media::BLOCK_BYTES;
 use serde::Serialize;
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::output::{self, Format};
 use crate::session::{self, PoolLabel};
 use crate::{control, mounts};
+
+/// A mount that says nothing for so long is left out when all are asked.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Arguments of `egeria df`.
 #[derive(Args, Debug)]
@@ -86,7 +90,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
 fn mounted() -> Outcome<Vec<VolumeSpace>> {
     let mut volumes: Vec<VolumeSpace> = Vec::new();
     for directory in mounts::directories()? {
-        match space_of(&directory) {
+        match space_soon(&directory) {
             Ok(space) => match volumes
                 .iter_mut()
                 .find(|other| other.volume == space.volume)
@@ -98,6 +102,19 @@ fn mounted() -> Outcome<Vec<VolumeSpace>> {
         }
     }
     Ok(volumes)
+}
+
+/// As [`space_of`], but does not wait for a mount that hangs: the others are worth showing.
+fn space_soon(directory: &Path) -> Outcome<VolumeSpace> {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let path = directory.to_owned();
+    std::thread::spawn(move || sender.send(space_of(&path)));
+    receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+        Err(Failure::new(format!(
+            "the mount on {} does not answer; see what its process waits for, or `egeria umount` it",
+            directory.display()
+        )))
+    })
 }
 
 /// Of a pool, or of the mount that a path is on.

@@ -19,7 +19,7 @@ use crate::{paths, placement, progress, sizes};
 Examples:
   egeria mkfs --pool 0:/mnt/pmem0/pool:64GiB --pool 1:/mnt/pmem1/pool:64GiB
   egeria mkfs --pool 0:/dev/dax0.0 --pool 1:/dev/dax1.0
-  egeria mkfs --pool 0:/dev/shm/a:1G --pool 1:/dev/shm/b:1G   (lost at power-off)
+  egeria mkfs --pool 0:/dev/shm/a:1G --pool 1:/dev/shm/b:1G     (DRAM)
 
 Without SIZE a pool is as large as its file or device. The path of any pool
 names the volume afterwards.")]
