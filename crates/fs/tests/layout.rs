@@ -1,0 +1,528 @@
+//! The bytes of a pool, as docs/format.md has them: sizes and offsets at compile time, golden bytes,
+//! what damage is refused, and a reader of its own (`layout/reader.rs`) that understands what the
+//! engine wrote.
+
+mod common;
+#[path = "layout/reader.rs"]
+mod reader;
+#[path = "layout/volumes.rs"]
+mod volumes;
+
+use egeria_fs::FileKind;
+use egeria_fs::format::*;
+use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
+use proptest::prelude::*;
+use reader::crc32c;
+
+// docs/format.md, Constants. Whoever changes one of these changes the format version.
+const _: () = {
+    assert!(FORMAT_VERSION == 1);
+    assert!(BLOCK == 4096 && LINE == 64 && PAGE_LINES == 64);
+    assert!(MAX_POOLS == 16 && MIN_POOL_BYTES == 8 << 20);
+    assert!(MAX_NAME_BYTES == 255 && MAX_TARGET_BYTES == 4095 && MAX_LINKS == 65_000);
+    assert!(MAX_XATTR_VALUE_BYTES == 3757 && MAX_PATH_BYTES == 464);
+    assert!(SUPERBLOCK_MAGIC == 0x5346_4149_5245_4745);
+    assert!(SUPERBLOCK_BYTES == 8192 && SUPERBLOCK_COPIES[0] == 0 && SUPERBLOCK_COPIES[1] == 2);
+    assert!(SESSION_LINE_BLOCK.0 == 4 && JOURNAL_BLOCK.0 == 5);
+    assert!(JOURNAL_SLOTS == 4096 && JOURNAL_SLOT_BYTES == 256 && MAX_JOURNAL_PAIRS == 15);
+    assert!(INODE_BYTES == 128 && INODES_PER_BLOCK == 32);
+    assert!(COMMIT_WORD_AT == 0 && HEADS_AT == 8 && CERTIFICATE_AT == 64);
+    assert!(LOG_PAGE_MAGIC == 0x4547_4c50 && NEXT_PAGE_AT == 32);
+    assert!(FileKind::Regular as u8 == 1 && FileKind::Directory as u8 == 2);
+    assert!(FileKind::Symlink as u8 == 3 && FileKind::Fifo as u8 == 4);
+    assert!(FileKind::Socket as u8 == 5 && FileKind::CharacterDevice as u8 == 6);
+    assert!(FileKind::BlockDevice as u8 == 7);
+};
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn position(pool: u8, block: u64, line: u8) -> LogPosition {
+    LogPosition::new(PoolIndex(pool), BlockNumber(block), line)
+}
+
+fn superblock() -> Superblock {
+    let pool = |node: u16, blocks, path: &[u8]| Sibling {
+        node,
+        blocks,
+        path: path.to_vec(),
+    };
+    Superblock {
+        volume: *b"0123456789abcdef",
+        pool_index: 1,
+        created_ns: 0x0102_0304_0506_0708,
+        pools: vec![pool(0, 2048, b"/p/a"), pool(3, 4096, b"/p/bc")],
+    }
+}
+
+fn certificate() -> Certificate {
+    Certificate {
+        ino: 18,
+        generation: 7,
+        mode: 0o100_644,
+        uid: 1000,
+        gid: 1001,
+        rdev: 0,
+        nlink: 1,
+        birth_ns: 1_700_000_000_123_456_789,
+        parent: 1,
+    }
+}
+
+/// Ours of the examples: inode 18, generation 7, line 5 of block 300 of pool 1.
+fn seal() -> EntrySeal {
+    EntrySeal {
+        ino: 18,
+        generation: 7,
+        position: position(1, 300, 5),
+    }
+}
+
+fn encoded(entry: &Entry<'_>, lines: u8) -> Vec<u8> {
+    let mut bytes = vec![0xAA; lines as usize * LINE];
+    entry.encode(&mut bytes, lines, 0x1122_3344_5566_7788, seal());
+    bytes
+}
+
+fn entries() -> Vec<Entry<'static>> {
+    let state = AttributeState {
+        mode: 0o100_600,
+        uid: 1,
+        gid: 2,
+        nlink: 3,
+        size_bytes: 4,
+        atime_ns: -5,
+        mtime_ns: 6,
+        parent: 0,
+    };
+    vec![
+        Entry::Write {
+            file_block: 2,
+            count: 3,
+            pool: PoolIndex(1),
+            block: BlockNumber(400),
+            size_bytes: 20_000,
+            unwritten: false,
+            touches_mtime: true,
+        },
+        Entry::Hole {
+            file_block: 1,
+            count: 9,
+            size_bytes: 40_960,
+        },
+        Entry::Attributes(state),
+        Entry::NameAdd {
+            ino: 33,
+            kind: 2,
+            cookie: 5,
+            name: b"hello",
+        },
+        Entry::NameRemove {
+            added: position(1, 300, 4),
+        },
+        Entry::XattrSet {
+            name: b"user.a",
+            value: b"value",
+        },
+        Entry::XattrRemove { name: b"user.a" },
+        Entry::Pad,
+    ]
+}
+
+#[test]
+fn superblock_bytes() {
+    let bytes = superblock().encode();
+    assert_eq!(bytes.len(), 8192);
+    assert_eq!(
+        hex(&bytes[..40]),
+        "4547455249414653010000000100020030313233343536373839616263646566\
+         0807060504030201"
+    );
+    assert_eq!(
+        hex(&bytes[256..276]),
+        "0008000000000000000004000000000\
+         02f702f61"
+    );
+    assert_eq!(
+        hex(&bytes[736..757]),
+        "00100000000000000300050000000000\
+                                       2f702f6263"
+    );
+    assert_eq!(bytes[8188..], crc32c(0, &bytes[..8188]).to_le_bytes());
+    let named = [0..40, 256..276, 736..757, 8188..8192];
+    let rest = (0..8192).filter(|at| !named.iter().any(|range| range.contains(at)));
+    assert!(rest.map(|at| bytes[at]).all(|byte| byte == 0));
+    assert_eq!(Superblock::decode(&bytes), Ok(superblock()));
+}
+
+#[test]
+fn geometry_of_pools() {
+    let first = Geometry::new(0, 8192);
+    assert_eq!((first.journal_slots, first.pointer_block.0), (4096, 261));
+    assert_eq!((first.inode_blocks, first.data_block.0), (256, 262));
+    let other = Geometry::new(3, 1 << 20);
+    assert_eq!((other.journal_slots, other.pointer_block.0), (0, 5));
+    assert_eq!((other.inode_blocks, other.data_block.0), (32_768, 5 + 64));
+    assert_eq!(inode_place(18), Some((PoolIndex(1), 1)));
+    assert_eq!(inode_number(PoolIndex(1), 1), 18);
+    assert_eq!(inode_place(0), None);
+    assert_eq!(inode_pointer(&other, 2), PoolOffset(5 * 4096 + 16));
+    assert_eq!(journal_slot(3), PoolOffset(5 * 4096 + 768));
+}
+
+#[test]
+fn certificate_bytes() {
+    let bytes = certificate().encode();
+    assert_eq!(
+        hex(&bytes),
+        "120000000000000007000000a4810000e8030000e9030000000000000100000\
+         015cd853dfe9c97170100000000000000000000000000000000000000CRC"
+            .replace("CRC", &hex(&crc32c(0, &bytes[..60]).to_le_bytes()))
+    );
+    assert_eq!(Certificate::decode(&bytes, 18), Some(certificate()));
+    assert_eq!(
+        Certificate::decode(&bytes, 17),
+        None,
+        "of another inode's place"
+    );
+}
+
+#[test]
+fn word_bytes() {
+    let commit = CommitWord {
+        tail: position(1, 300, 5),
+        head_index: 1,
+        orphan: true,
+    };
+    let low = (1 << 47) | (300 << 7) | 5 | (1 << 51) | (1 << 52) | (1u64 << 53);
+    assert_eq!(commit.encode(18), reader::seal(b"COMT", 18, low));
+    let link = (1 << 47) | (300u64 << 7);
+    let page = position(1, 300, 5);
+    assert_eq!(encode_link(18, page), reader::seal(b"LINK", 18, link));
+    assert_eq!(
+        encode_inode_pointer(2, BlockNumber(300)),
+        reader::seal(b"LINK", u64::MAX - 2, 300 << 7)
+    );
+    assert_eq!(CommitWord::decode(0, 18), Ok(None));
+    assert_eq!(decode_link(18, 0), Ok(LogPosition::NONE));
+    assert_eq!(decode_inode_pointer(2, 0), Ok(None));
+}
+
+#[test]
+fn page_header_bytes() {
+    let page = position(1, 300, 0);
+    let bytes = encode_page_header(18, 7, page, 2);
+    let crc = hex(&crc32c(0, &bytes[8..32]).to_le_bytes());
+    assert_eq!(
+        hex(&bytes[..32]),
+        format!("504c4745{crc}070000000200000012000000000000000096000000800000")
+    );
+    assert_eq!(bytes[32..], [0; 32]);
+    assert!(is_page_header(&bytes, 18, 7, page, 2));
+    for other in [
+        (17, 7, page, 2),
+        (18, 6, page, 2),
+        (18, 7, page.at_line(64), 3),
+        (18, 7, position(1, 301, 0), 2),
+    ] {
+        assert!(!is_page_header(&bytes, other.0, other.1, other.2, other.3));
+    }
+}
+
+#[test]
+fn entry_bytes() {
+    let golden = [
+        "0101020 0CRC0 8877665544332211 0200000000000000 0300000000000000 00c8000000800000 204e000000000000",
+        "0201000 0CRC0 8877665544332211 0100000000000000 0900000000000000 0000000000000000 00a0000000000000",
+        "0301000 0CRC0 8877665544332211 80810000 01000000 02000000 03000000 0400000000000000 \
+         fbffffffffffffff 0600000000000000 0000000000000000",
+        "0401000 0CRC0 8877665544332211 2100000000000000 0500000000000000 02 05 68656c6c6f",
+        "0501000 0CRC0 8877665544332211 0496000000800000",
+        "0601000 0CRC0 8877665544332211 06 00 0500 757365722e61 76616c7565",
+        "0701000 0CRC0 8877665544332211 06 00 0000 757365722e61",
+        "0801000 0CRC0 8877665544332211",
+    ];
+    for (entry, golden) in entries().iter().zip(golden) {
+        let bytes = encoded(entry, entry.lines());
+        let sealed = [
+            &18u64.to_le_bytes()[..],
+            &seal().position.0.to_le_bytes(),
+            &7u32.to_le_bytes(),
+            &bytes[..4],
+            &bytes[8..],
+        ]
+        .concat();
+        let crc = hex(&crc32c(0, &sealed).to_le_bytes());
+        let mut golden = golden.replace("0CRC0", &format!("0{crc}")).replace(' ', "");
+        golden.push_str(&"0".repeat(2 * LINE - golden.len()));
+        assert_eq!(hex(&bytes), golden, "{entry:?}");
+    }
+    let pad = encoded(&Entry::Pad, 59);
+    assert_eq!((pad.len(), pad[1]), (59 * 64, 59));
+    let (name, value) = ([b'n'; MAX_NAME_BYTES], [1; MAX_XATTR_VALUE_BYTES]);
+    let (name, value) = (&name[..], &value[..]);
+    assert_eq!(Entry::XattrSet { name, value }.lines(), 63, "fills a page");
+    let (ino, kind, cookie) = (1, 1, 3);
+    let add = Entry::NameAdd {
+        ino,
+        kind,
+        cookie,
+        name,
+    };
+    assert_eq!(add.lines(), 5);
+}
+
+#[test]
+fn journal_bytes() {
+    let pair = |pool, at, value| JournalPair {
+        pool: PoolIndex(pool),
+        at: PoolOffset(at),
+        value,
+    };
+    let pairs = [
+        pair(1, 0x12_3400, 0x1122_3344_5566_7788),
+        pair(0, 0x80, u64::MAX),
+    ];
+    let bytes = encode_journal_pairs(&pairs);
+    assert_eq!(
+        hex(&bytes),
+        "003412000000000188776655443322118000000000000000ffffffffffffffff"
+    );
+    let word = journal_commit_word(9, &bytes);
+    assert_eq!(
+        word,
+        (0xE6E8 << 48) | (2 << 32) | u64::from(crc32c(9, &bytes))
+    );
+    assert_eq!(journal_pair_count(word), Some(2));
+    assert_eq!(
+        decode_journal_pairs(9, word, &bytes).as_deref(),
+        Some(&pairs[..])
+    );
+    assert_eq!(
+        decode_journal_pairs(8, word, &bytes),
+        None,
+        "of another slot"
+    );
+    for bit in 0..64 {
+        let flipped = word ^ (1 << bit);
+        let refused = journal_pair_count(flipped) != Some(2)
+            || decode_journal_pairs(9, flipped, &bytes).is_none();
+        assert!(refused, "bit {bit} of the word");
+    }
+    for_each_flip(&bytes, |bytes, bit| {
+        assert_eq!(decode_journal_pairs(9, word, bytes), None, "bit {bit}");
+    });
+}
+
+fn for_each_flip(bytes: &[u8], mut check: impl FnMut(&[u8], usize)) {
+    let mut bytes = bytes.to_vec();
+    for bit in 0..bytes.len() * 8 {
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        check(&bytes, bit);
+        bytes[bit / 8] ^= 1 << (bit % 8);
+    }
+}
+
+#[test]
+fn every_flipped_bit_of_a_superblock_is_refused() {
+    for_each_flip(&superblock().encode(), |bytes, bit| {
+        let fault = match bit < 64 {
+            true => SuperblockFault::NotAPool,
+            false => SuperblockFault::Damaged,
+        };
+        assert_eq!(Superblock::decode(bytes), Err(fault), "bit {bit}");
+    });
+}
+
+#[test]
+fn a_newer_superblock_is_named_and_a_senseless_one_is_damaged() {
+    let decode = |change: &dyn Fn(&mut [u8])| {
+        let mut bytes = superblock().encode();
+        change(&mut bytes);
+        let crc = crc32c(0, &bytes[..8188]);
+        bytes[8188..].copy_from_slice(&crc.to_le_bytes());
+        Superblock::decode(&bytes)
+    };
+    assert_eq!(
+        decode(&|bytes| bytes[8] = 2),
+        Err(SuperblockFault::Version(2))
+    );
+    let damaged: [&dyn Fn(&mut [u8]); 6] = [
+        &|bytes| bytes[12] = 2,              // pool 2 of 2
+        &|bytes| bytes[14] = 0,              // no pools
+        &|bytes| bytes[14] = 17,             // too many
+        &|bytes| bytes[256 + 11] = 2,        // a path of 516 bytes
+        &|bytes| bytes[256..264].fill(0),    // no blocks
+        &|bytes| bytes[256..264].fill(0x7f), // too many blocks
+    ];
+    for change in damaged {
+        assert_eq!(decode(change), Err(SuperblockFault::Damaged));
+    }
+    assert_eq!(
+        Superblock::decode(&superblock().encode()[..8191]),
+        Err(SuperblockFault::NotAPool)
+    );
+}
+
+#[test]
+fn every_flipped_bit_of_a_certificate_is_refused() {
+    for_each_flip(&certificate().encode(), |bytes, bit| {
+        let line = bytes.try_into().unwrap();
+        assert_eq!(Certificate::decode(line, 18), None, "bit {bit}");
+    });
+}
+
+#[test]
+fn every_flipped_bit_of_an_entry_is_refused() {
+    for entry in entries() {
+        // As a reader meets it: with the rest of the page behind it.
+        let mut page = encoded(&entry, entry.lines());
+        let bits = page.len() * 8;
+        page.resize(59 * LINE, 0);
+        for bit in 0..bits {
+            page[bit / 8] ^= 1 << (bit % 8);
+            let first = page[..LINE].try_into().unwrap();
+            let decoded = claimed_lines(first, seal().position)
+                .and_then(|lines| decode_entry(&page[..lines as usize * LINE], seal()));
+            assert_eq!(decoded, None, "bit {bit} of {entry:?}");
+            page[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+}
+
+#[test]
+fn an_entry_of_another_place_or_life_is_refused() {
+    for entry in entries() {
+        let bytes = encoded(&entry, entry.lines());
+        assert!(decode_entry(&bytes, seal()).is_some());
+        for other in [
+            EntrySeal { ino: 19, ..seal() },
+            EntrySeal {
+                generation: 8,
+                ..seal()
+            },
+            EntrySeal {
+                position: position(1, 300, 6),
+                ..seal()
+            },
+            EntrySeal {
+                position: position(0, 300, 5),
+                ..seal()
+            },
+        ] {
+            assert_eq!(decode_entry(&bytes, other), None, "{entry:?}");
+        }
+    }
+    let line = |lines| {
+        let mut line = [0; LINE];
+        line[1] = lines;
+        line
+    };
+    assert_eq!(claimed_lines(&line(0), position(0, 300, 1)), None);
+    assert_eq!(claimed_lines(&line(1), position(0, 300, 0)), None);
+    assert_eq!(claimed_lines(&line(63), position(0, 300, 1)), Some(63));
+    assert_eq!(claimed_lines(&line(63), position(0, 300, 2)), None);
+    assert_eq!(claimed_lines(&line(255), position(0, 300, 127)), None);
+}
+
+/// The ten bits are linear in the others, so what one flip does to them is the same for every word.
+#[test]
+fn every_flipped_bit_of_a_sealed_word_is_refused() {
+    for salt in [b"COMT", b"LINK"] {
+        let check = |low| reader::seal(salt, 18, low) >> 54;
+        for bit in 0..54 {
+            assert_ne!(check(0) ^ check(1 << bit), 0, "bit {bit}");
+        }
+    }
+    let tail = position(1, 300, 5);
+    let (head_index, orphan) = (0, false);
+    let commit = CommitWord {
+        tail,
+        head_index,
+        orphan,
+    };
+    for bit in 0..64 {
+        let word = commit.encode(18) ^ (1 << bit);
+        assert_eq!(CommitWord::decode(word, 18), Err(()), "bit {bit}");
+        let link = encode_link(18, tail) ^ (1 << bit);
+        assert_eq!(decode_link(18, link), Err(()), "bit {bit}");
+        let pointer = encode_inode_pointer(2, BlockNumber(300)) ^ (1 << bit);
+        assert_eq!(decode_inode_pointer(2, pointer), Err(()), "bit {bit}");
+    }
+}
+
+/// Damage beyond one bit passes a sealed word's check with probability 1 in 1024: for given 54 bits,
+/// one of the 1024 values of the rest is right; a word of another inode as rarely.
+#[test]
+fn other_damage_of_a_sealed_word_is_refused_1023_times_in_1024() {
+    let word = CommitWord {
+        tail: position(1, 300, 5),
+        head_index: 0,
+        orphan: false,
+    }
+    .encode(18);
+    let low = word & ((1 << 54) - 1);
+    let passed = (0..1024u64).filter(|check| CommitWord::decode(low | (check << 54), 18).is_ok());
+    assert_eq!(passed.collect::<Vec<_>>(), [word >> 54]);
+    let owners = (0..1 << 20).filter(|ino| CommitWord::decode(word, *ino).is_ok());
+    let owners = owners.count();
+    assert!(
+        (900..1150).contains(&owners),
+        "{owners} of 2^20, 1024 expected"
+    );
+}
+
+proptest! {
+    #[test]
+    fn words_survive(pool in 0u8..16, block in 1u64..1 << 40, line in 0u8..=64, head_index in 0u8..2,
+                     orphan: bool, ino: u64) {
+        let tail = position(pool, block, line);
+        prop_assert_eq!((tail.pool().0, tail.block().0, tail.line()), (pool, block, line));
+        let commit = CommitWord { tail, head_index, orphan };
+        prop_assert_eq!(CommitWord::decode(commit.encode(ino), ino), Ok(Some(commit)));
+        prop_assert_eq!(decode_link(ino, encode_link(ino, tail)), Ok(tail.at_line(0)));
+        let block = BlockNumber(block);
+        prop_assert_eq!(decode_inode_pointer(ino, encode_inode_pointer(ino, block)), Ok(Some(block)));
+    }
+
+    #[test]
+    fn entries_survive(words: [u64; 4], pool in 0u8..16, block in 0u64..1 << 40, kind: u8, flags: [bool; 2],
+                       time_ns: i64, name in "[^/\0]{3,60}", value in prop::collection::vec(any::<u8>(), 0..3758)) {
+        let [a, b, c, d] = words;
+        let (name, pool, block) = (name.as_bytes(), PoolIndex(pool), BlockNumber(block));
+        let [unwritten, touches_mtime] = flags;
+        let state = AttributeState {
+            mode: a as u32, uid: b as u32, gid: c as u32, nlink: d as u32,
+            size_bytes: a, atime_ns: b as i64, mtime_ns: c as i64, parent: d,
+        };
+        for entry in [
+            Entry::Write { file_block: a, count: b, pool, block, size_bytes: c, unwritten, touches_mtime },
+            Entry::Hole { file_block: a, count: b, size_bytes: c },
+            Entry::Attributes(state),
+            Entry::NameAdd { ino: a, kind, cookie: b, name },
+            Entry::NameRemove { added: LogPosition::new(pool, block, (d % 64) as u8) },
+            Entry::XattrSet { name, value: &value },
+            Entry::XattrRemove { name },
+        ] {
+            let seal = EntrySeal { ino: d, generation: c as u32, position: LogPosition::new(pool, block, 1) };
+            let mut bytes = vec![0; entry.lines() as usize * LINE];
+            entry.encode(&mut bytes, entry.lines(), time_ns, seal);
+            let first = bytes[..LINE].try_into().unwrap();
+            prop_assert_eq!(claimed_lines(first, seal.position), Some(entry.lines()));
+            prop_assert_eq!(decode_entry(&bytes, seal), Some((entry, time_ns)));
+        }
+    }
+
+    #[test]
+    fn arbitrary_bytes_decode_to_nothing_and_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 64..=4032)) {
+        bytes.truncate(bytes.len() / 64 * 64);
+        prop_assert_eq!(decode_entry(&bytes, seal()), None);
+        // Also with a good checksum: whatever the fields say.
+        let crc = seal().checksum(&bytes);
+        bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+        let _ = decode_entry(&bytes, seal());
+        let _ = Superblock::decode(&bytes);
+        let _ = Certificate::decode(bytes[..64].try_into().unwrap(), 18);
+    }
+}
