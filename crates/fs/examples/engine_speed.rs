@@ -56,7 +56,15 @@ fn main() {
     }
     let base = volume.pools()[0].base();
     let region = 1usize << 30;
-    for block_bytes in [4096usize, 65536] {
+    let sizes: Vec<usize> = std::env::args()
+        .skip(1)
+        .filter_map(|size| size.parse().ok())
+        .collect();
+    for block_bytes in if sizes.is_empty() {
+        vec![4096usize, 65536]
+    } else {
+        sizes
+    } {
         let operations = (400 << 20) / block_bytes as u64 / 2;
         let mut buffer = vec![1u8; block_bytes];
         let mut results: [Vec<f64>; 5] = Default::default();

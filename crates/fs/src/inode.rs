@@ -227,6 +227,9 @@ impl Volume {
     pub(crate) fn load(&self, locked: &Locked<'_>) -> Outcome<()> {
         let record = self.read_record(locked.ino)?;
         let inode = locked.inode;
+        inode
+            .record_at
+            .store(self.record_place(locked.ino)?.1.0, Ordering::Relaxed);
         locked.index().clear();
         inode.set_birth(&record.certificate);
         inode.applied.store(
@@ -282,6 +285,15 @@ impl<'a> Locked<'a> {
             inode: self.inode,
             arena: self.volume.session.arena(),
         }
+    }
+
+    /// Where the record of the loaded inode lies.
+    pub(crate) fn record(&self) -> Outcome<(PoolIndex, PoolOffset)> {
+        let (pool, _) = inode_place(self.ino).ok_or(Errno(libc::ESTALE))?;
+        Ok((
+            pool,
+            PoolOffset(self.inode.record_at.load(Ordering::Relaxed)),
+        ))
     }
 
     /// Commit word in force.

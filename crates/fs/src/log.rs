@@ -37,7 +37,7 @@ impl Staged {
             commit: locked.commit()?,
             first_page: locked.inode.log_pages.load(Ordering::Relaxed),
             pages: 0,
-            record: locked.volume.record_place(locked.ino)?,
+            record: locked.record()?,
             need,
         })
     }
@@ -138,19 +138,36 @@ impl Staged {
         lines: u8,
         time_ns: i64,
     ) -> Outcome<()> {
-        let mut bytes = [0u8; BLOCK];
-        let bytes = &mut bytes[..lines as usize * LINE];
+        match lines {
+            1 => self.store_lines(volume, entry, &mut [0u8; LINE], time_ns)?,
+            _ => self.store_lines(
+                volume,
+                entry,
+                &mut [0u8; BLOCK][..lines as usize * LINE],
+                time_ns,
+            )?,
+        }
+        self.commit.tail = self.commit.tail.at_line(self.commit.tail.line() + lines);
+        Ok(())
+    }
+
+    fn store_lines(
+        &self,
+        volume: &Volume,
+        entry: &Entry<'_>,
+        bytes: &mut [u8],
+        time_ns: i64,
+    ) -> Outcome<()> {
         let seal = EntrySeal {
             ino: self.ino,
             generation: self.generation,
             position: self.commit.tail,
         };
-        entry.encode(bytes, lines, time_ns, seal);
+        entry.encode(bytes, (bytes.len() / LINE) as u8, time_ns, seal);
         let pool = volume.pool(self.commit.tail.pool())?;
         pool.write_bytes(self.commit.tail.offset(), bytes)
             .map_err(|_| Errno(libc::EIO))?;
         pool.flush(self.commit.tail.offset(), bytes.len() as u64);
-        self.commit.tail = self.commit.tail.at_line(self.commit.tail.line() + lines);
         Ok(())
     }
 

@@ -458,7 +458,13 @@ impl Volume {
                 .iter()
                 .map(|word| Extent::decode(word.load(Ordering::Relaxed)).count)
         };
-        if let Some(entry) = counts().position(|count| count >= want) {
+        // The shortest that is long enough: runs just freed are used again first, so that overwriting
+        // needs no group and touches no new memory.
+        let fitting = counts()
+            .enumerate()
+            .filter(|(_, count)| *count >= want)
+            .min_by_key(|(_, count)| *count);
+        if let Some((entry, _)) = fitting {
             return Ok(Some(entry));
         }
         match self.refill(me, pool, want, need) {

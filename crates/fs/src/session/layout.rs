@@ -244,6 +244,8 @@ pub struct SessionInode {
     pub kernel_cached: AtomicU32,
     /// Opens begun minus opens ended, never too low (see opens.rs).
     pub open_hint: AtomicU32,
+    /// Offset of the record in its pool, when loaded.
+    pub record_at: AtomicU64,
     /// Words of a small file; of a directory: used slots, subdirectories, next cookie.
     pub inline_words: [AtomicU64; INLINE_BLOCKS],
 }
