@@ -88,27 +88,26 @@ impl Pieces {
 // SAFETY: pieces are disjoint, as large and as aligned as their class says, which covers the layout.
 unsafe impl GlobalAlloc for PrivateMemory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let Some(class) = class(layout) else {
-            return map_aligned(layout);
-        };
-        // SAFETY: under the lock nobody else has a reference.
-        thread::inside(|| {
-            self.lock
-                .with(|| unsafe { (*self.pieces.get()).take(class) })
-        })
+        match class(layout) {
+            Some(class) => self.with_pieces(|pieces| pieces.take(class)),
+            None => map_aligned(layout),
+        }
     }
 
     unsafe fn dealloc(&self, piece: *mut u8, layout: Layout) {
         match class(layout) {
-            // SAFETY: as in `alloc`.
-            Some(class) => thread::inside(|| {
-                self.lock
-                    .with(|| unsafe { (*self.pieces.get()).give(piece, class) })
-            }),
+            Some(class) => self.with_pieces(|pieces| pieces.give(piece, class)),
             None => {
                 raw::munmap(piece, layout.size().next_multiple_of(PAGE_BYTES));
             }
         }
+    }
+}
+
+impl PrivateMemory {
+    fn with_pieces<T>(&self, body: impl FnOnce(&mut Pieces) -> T) -> T {
+        // SAFETY: under the lock nobody else has a reference.
+        thread::inside(|| self.lock.with(|| body(unsafe { &mut *self.pieces.get() })))
     }
 }
 

@@ -108,14 +108,12 @@ pub fn publish_record(record: &Record, fd: c_int) {
 /// The number's offset goes to the kernel, which is about to use it; it also gets none later.
 pub fn publish(fd: c_int) {
     let word = table::load(fd);
-    match word.tag() {
-        Tag::Fresh if process::owns_tables() => {
-            if !table::replace(fd, word, word.learned(Tag::Unknown, std::ptr::null_mut())) {
-                publish(fd);
-            }
-        }
-        Tag::Ours => serve::quietly(fd, |record| publish_record(record, fd)),
-        _ => {}
+    if word.is_ours() {
+        return serve::quietly(fd, |record| publish_record(record, fd));
+    }
+    let unknown = word.learned(Tag::Unknown, std::ptr::null_mut());
+    if word.tag() == Tag::Fresh && process::owns_tables() && !table::replace(fd, word, unknown) {
+        publish(fd);
     }
 }
 

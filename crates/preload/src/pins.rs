@@ -131,7 +131,9 @@ fn free_unused() {
 /// Wait until no call is under way that found the number before it was marked as closing: such a call
 /// moves the position by the number, which will soon mean something else.
 pub fn drain(fd: c_int) {
-    let Some(wiped) = process::wiped() else { return };
+    let Some(wiped) = process::wiped() else {
+        return;
+    };
     if thread::alone() || raw::membarrier(MEMBARRIER_PRIVATE_EXPEDITED, 0) < 0 {
         return;
     }
@@ -155,7 +157,10 @@ pub fn pause(round: &mut u32) {
             raw::sched_yield();
         }
         _ => {
-            let time = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
+            let time = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 100_000,
+            };
             raw::nanosleep(&raw const time, std::ptr::null_mut());
         }
     }

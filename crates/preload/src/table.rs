@@ -224,7 +224,9 @@ pub fn begin_close(fd: c_int) -> Closing {
         crate::offset::publish(fd);
         closing.before = load(fd);
     }
-    let marked = closing.before.renewed(Tag::Closing, (crate::raw::gettid() as u64) << 3);
+    let marked = closing
+        .before
+        .renewed(Tag::Closing, (crate::raw::gettid() as u64) << 3);
     if closing.before.tag() != Tag::Closing && replace(fd, closing.before, marked) {
         closing.marked = Some(marked);
         if closing.before.is_ours() {

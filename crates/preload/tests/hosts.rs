@@ -157,7 +157,9 @@ fn everyday_programs() {
 /// The rules are the kernel's: they hold on the mount without the library as well.
 #[test]
 fn rules_hold_without_the_library() {
-    let Some(mounted) = Mounted::new() else { return };
+    let Some(mounted) = Mounted::new() else {
+        return;
+    };
     let rules = [
         ("position", "follows_read_write_and_seek"),
         ("position", "appends_at_the_end"),

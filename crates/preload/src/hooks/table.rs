@@ -150,7 +150,9 @@ pub(super) fn close(fd: c_int) -> c_int {
     }
     // Once marked, the close must come to its end: cancelled before it, not within.
     thread::end_if_cancelled();
-    closing(fd, || crate::errno::from_kernel(crate::raw::close(fd)) as c_int)
+    closing(fd, || {
+        crate::errno::from_kernel(crate::raw::close(fd)) as c_int
+    })
 }
 
 /// Close `fd` with `close`, which closes it in any case.

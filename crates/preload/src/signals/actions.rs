@@ -103,9 +103,9 @@ pub fn hook_action(signal: c_int, new: *const sigaction, old: *mut sigaction) ->
     let current = thread::current();
     if current.has(thread::INSIDE) {
         // The engine, which wants to hear of faults: it does, through the trampoline.
-        // SAFETY: the caller's pointer, as libc would use it; all-zero is SIG_DFL.
-        if let Some(old) = unsafe { old.as_mut() } {
-            *old = unsafe { std::mem::zeroed() };
+        if !old.is_null() {
+            // SAFETY: the caller's pointer, as libc would use it; all-zero is SIG_DFL.
+            unsafe { old.write(std::mem::zeroed()) };
         }
         return is_fault(signal).then_some(0);
     }
