@@ -12,7 +12,6 @@ use crate::types::*;
 use crate::volume::{FileReference, Volume};
 use crate::write::MAX_FILE_BYTES;
 use arrayvec::ArrayVec;
-use std::sync::atomic::Ordering;
 
 impl Volume {
     /// Reserve, punch or zero a range.
@@ -118,7 +117,7 @@ impl Volume {
                 mappings.push(mapping);
             }
         }
-        let hole = (first < last).then_some((first, last - first));
+        let hole = (first < last).then(|| (first, last - first));
         self.commit_mappings(&locked, &mut operation, &mappings, new_size, hole)
     }
 
@@ -178,6 +177,8 @@ impl Volume {
                 Need::Ordinary
             },
         )?;
+        // Without any other entry, an empty hole tells the size.
+        let hole = hole.or(mappings.is_empty().then_some((0, 0)));
         let hole = hole.map(|(file_block, count)| Entry::Hole {
             file_block,
             count,
@@ -199,17 +200,6 @@ impl Volume {
             staged.add(operation, &entry_of(mapping), time_ns)?;
             locked.index().reserve(mapping.file_block, mapping.count)?;
         }
-        if mappings.is_empty() && hole.is_none() {
-            staged.add(
-                operation,
-                &Entry::Hole {
-                    file_block: 0,
-                    count: 0,
-                    size_bytes,
-                },
-                time_ns,
-            )?;
-        }
         self.commit_one(&staged)?;
         self.apply_commit(locked, &staged, || {
             if let Some(entry) = &hole {
@@ -225,11 +215,6 @@ impl Volume {
                     false,
                 )?;
             }
-            locked.inode.size_bytes.store(size_bytes, Ordering::Release);
-            locked
-                .inode
-                .ctime_ns
-                .store(time_ns as u64, Ordering::Relaxed);
             Ok(())
         })?;
         operation.finish();

@@ -117,7 +117,12 @@ impl Volume {
         while at != InodeNumber::ROOT.0 {
             let inode = self.inode(at)?;
             if inode.state.load(Ordering::Acquire) != LOADED {
-                drop(self.lock(at)?.directory()?);
+                drop(self.lock(at)?);
+            }
+            // In a file this word means something else.
+            if FileKind::from_mode(inode.mode.load(Ordering::Relaxed)) != Some(FileKind::Directory)
+            {
+                return Err(Errno(libc::ENOTDIR));
             }
             at = inode.parent.load(Ordering::Relaxed);
             line.push(at);

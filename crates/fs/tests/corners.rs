@@ -1,0 +1,64 @@
+//! Corners that once went wrong, one small test each.
+
+mod common;
+use common::*;
+use egeria_fs::*;
+
+const ROOT: InodeNumber = InodeNumber::ROOT;
+
+#[test]
+fn punching_inside_one_block_zeroes_only_that() {
+    let scratch = Scratch::new(1, 8 << 20);
+    let volume = scratch.attach();
+    let ino = volume.create(ROOT, b"f", &FILE).unwrap().ino;
+    let file = volume.open(ino, None).unwrap();
+    volume.write(file, 0, &[7; 8192]).unwrap();
+    volume
+        .allocate(file, 5000, 100, AllocateMode::PunchHole)
+        .unwrap();
+    let mut read = [1; 8192];
+    volume.read(file, 0, &mut read).unwrap();
+    for (at, byte) in read.iter().enumerate() {
+        assert_eq!(*byte == 0, (5000..5100).contains(&at), "{at}");
+    }
+}
+
+#[test]
+fn a_file_as_parent_of_a_rename_is_no_directory() {
+    let scratch = Scratch::new(1, 8 << 20);
+    let volume = scratch.attach();
+    let ino = volume.create(ROOT, b"f", &FILE).unwrap().ino;
+    let file = volume.open(ino, None).unwrap();
+    for at in 0..20 {
+        volume.write(file, at, b"bytes").unwrap();
+    }
+    let refused = Err(Errno(libc::ENOTDIR));
+    assert_eq!(
+        volume.rename(ROOT, b"f", ino, b"g", RenameMode::Replace),
+        refused
+    );
+    assert_eq!(
+        volume.rename(ino, b"g", ROOT, b"h", RenameMode::Replace),
+        refused
+    );
+}
+
+#[test]
+fn times_after_growing_over_reserved_blocks_are_the_same_in_a_new_session() {
+    let scratch = Scratch::new(1, 8 << 20);
+    let volume = scratch.attach();
+    let ino = volume.create(ROOT, b"f", &FILE).unwrap().ino;
+    let file = volume.open(ino, None).unwrap();
+    volume
+        .allocate(file, 0, 10_000, AllocateMode::KeepSize)
+        .unwrap();
+    let tick = std::time::Duration::from_millis(20);
+    std::thread::sleep(tick);
+    volume
+        .allocate(file, 0, 9_000, AllocateMode::Extend)
+        .unwrap();
+    let before = volume.attributes(ino).unwrap();
+    assert!(before.mtime_ns > before.atime_ns);
+    drop(volume);
+    assert_eq!(scratch.attach().attributes(ino), Ok(before));
+}
