@@ -312,7 +312,7 @@ impl Harness {
                 let there = self
                     .model
                     .living(parent)
-                    .map(|directory| directory.names.keys().cloned().collect());
+                    .map(|directory| directory.names.keys().cloned().collect::<Vec<_>>());
                 pick(&there.unwrap_or_default(), *at).unwrap_or(b"none".to_vec())
             }
         }
