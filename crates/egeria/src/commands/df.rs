@@ -1,6 +1,7 @@
 //! `egeria df`: space, pool by pool.
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
@@ -14,7 +15,7 @@ use crate::output::{self, Format};
 use crate::session::{self, PoolLabel};
 use crate::{control, mounts};
 
-/// A mount that says nothing for so long is left out when all are asked.
+/// A volume that says nothing for so long is left out when all are asked.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Arguments of `egeria df`.
@@ -38,7 +39,7 @@ struct Document {
 #[derive(Serialize)]
 struct VolumeSpace {
     volume: String,
-    /// Directories it is mounted on, as far as they were asked for.
+    /// Directories it is mounted on.
     mounts: Vec<PathBuf>,
     #[serde(flatten)]
     total: Space,
@@ -77,64 +78,74 @@ impl From<SpaceReport> for Space {
     }
 }
 
-/// Shows the space of what was asked for.
-pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let volumes = match &arguments.of {
+/// Shows the space of what was asked for; the status is 1 when a mounted volume cannot be opened.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
+    let asked = match &arguments.of {
         None => mounted()?,
-        Some(path) => vec![space_of(path)?],
+        Some(path) => vec![Ok(space_of(path)?)],
     };
-    format.print(&Document { volumes }, human)
-}
-
-/// Every mounted volume that can be asked; the others get a remark.
-fn mounted() -> Outcome<Vec<VolumeSpace>> {
-    let mut volumes: Vec<VolumeSpace> = Vec::new();
-    for directory in mounts::directories()? {
-        match space_soon(&directory) {
-            Ok(space) => match volumes
-                .iter_mut()
-                .find(|other| other.volume == space.volume)
-            {
-                Some(known) => known.mounts.push(directory),
-                None => volumes.push(space),
-            },
-            Err(failure) => drop(failure.report()),
+    let mut status = ExitCode::SUCCESS;
+    let mut volumes = Vec::new();
+    for answer in asked {
+        match answer {
+            Ok(volume) => volumes.push(volume),
+            Err(failure) => status = failure.report(),
         }
     }
-    Ok(volumes)
+    format.print(&Document { volumes }, human)?;
+    Ok(status)
 }
 
-/// As [`space_of`], but does not wait for a mount that hangs: the others are worth showing.
-fn space_soon(directory: &Path) -> Outcome<VolumeSpace> {
+/// Every mounted volume.
+fn mounted() -> Outcome<Vec<Outcome<VolumeSpace>>> {
+    let mut pools: Vec<PathBuf> = Vec::new();
+    for mount in mounts::all()? {
+        if !pools.contains(&mount.pool) {
+            pools.push(mount.pool);
+        }
+    }
+    Ok(pools.iter().map(|pool| space_soon(pool)).collect())
+}
+
+/// As [`space_of_pool`], but does not wait for a volume that hangs: the others are worth showing.
+fn space_soon(pool: &Path) -> Outcome<VolumeSpace> {
     let (sender, receiver) = std::sync::mpsc::channel();
-    let path = directory.to_owned();
-    std::thread::spawn(move || sender.send(space_of(&path)));
+    let path = pool.to_owned();
+    std::thread::spawn(move || sender.send(space_of_pool(&path)));
     receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| {
         Err(Failure::new(format!(
-            "the mount on {} does not answer; see what its process waits for, or `egeria umount` it",
-            directory.display()
+            "the volume of {} does not answer; see what its mount process waits for",
+            pool.display()
         )))
     })
 }
 
 /// Of a pool, or of the mount that a path is on.
 fn space_of(path: &Path) -> Outcome<VolumeSpace> {
-    let on_mount = control::identify(path);
-    let (pool, mounts) = match &on_mount {
-        Ok(identity) => (identity.pool.as_path(), vec![path.to_owned()]),
-        Err(_) if path.is_dir() => return Err(on_mount.unwrap_err()),
-        Err(_) => (path, Vec::new()),
-    };
-    let volume = session::attach(pool, AttachMode::ReadOnly, &AttachOptions::default())?;
-    Ok(report(&volume, mounts))
+    match control::identify(path) {
+        Ok(identity) => space_of_pool(&identity.pool),
+        Err(failure) => match path.metadata() {
+            Ok(metadata) if !metadata.is_dir() => space_of_pool(path),
+            _ => Err(failure),
+        },
+    }
 }
 
-fn report(volume: &Volume, mounts: Vec<PathBuf>) -> VolumeSpace {
+fn space_of_pool(pool: &Path) -> Outcome<VolumeSpace> {
+    let volume = session::attach(pool, AttachMode::ReadOnly, &AttachOptions::default())?;
+    report(&volume)
+}
+
+fn report(volume: &Volume) -> Outcome<VolumeSpace> {
     let space = |pool| Space::from(volume.space(pool));
     let pools = session::pool_labels(volume);
-    VolumeSpace {
+    let first = pools.first().map(|pool| pool.path.clone());
+    let mounts = mounts::all()?
+        .into_iter()
+        .filter(|mount| Some(&mount.pool) == first.as_ref());
+    Ok(VolumeSpace {
         volume: volume.uuid().to_string(),
-        mounts,
+        mounts: mounts.map(|mount| mount.directory).collect(),
         total: space(None),
         pools: pools
             .into_iter()
@@ -143,7 +154,7 @@ fn report(volume: &Volume, mounts: Vec<PathBuf>) -> VolumeSpace {
                 label,
             })
             .collect(),
-    }
+    })
 }
 
 fn human(document: &Document) -> String {
@@ -158,7 +169,7 @@ fn human(document: &Document) -> String {
             .map(|mount| mount.display().to_string())
             .collect();
         let place = if mounts.is_empty() {
-            "(not asked through a mount)".to_owned()
+            "not mounted".to_owned()
         } else {
             mounts.join(", ")
         };
