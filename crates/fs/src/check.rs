@@ -1,10 +1,11 @@
 //! Checking a volume wholly: superblocks, every log, the tree, link counts, and that no block has two
 //! owners. It attaches as any program does (and so recovers), with a session of its own.
 
-use crate::attach::{create_session, failure, find_pools, lock_for_check, read_superblock};
+use crate::attach::{create_session, lock_for_check};
 use crate::format::*;
 use crate::log::Staged;
 use crate::operation::Operation;
+use crate::pools::{failure, find_pools, read_superblock};
 use crate::requests::*;
 use crate::space::Need;
 use crate::types::*;

@@ -1,7 +1,7 @@
 //! Making a volume: metadata regions zeroed, the root directory, superblocks last.
 
-use crate::attach::failure;
 use crate::format::*;
+use crate::pools::failure;
 use crate::requests::*;
 use crate::types::InodeNumber;
 use egeria_media::{Access, BlockNumber, Pool};
@@ -98,7 +98,7 @@ fn check_request(pools: &[PoolRequest]) -> Result<(), VolumeError> {
 /// Make or size the file; refuse one that is a pool already, or in use.
 fn prepare_file(request: &PoolRequest, force: bool) -> Result<(), VolumeError> {
     if let Ok(file) = std::fs::File::open(&request.path) {
-        if !force && crate::attach::read_superblock(&file, &request.path).is_ok() {
+        if !force && crate::pools::read_superblock(&file, &request.path).is_ok() {
             return Err(failure(
                 libc::EEXIST,
                 format!(

@@ -13,7 +13,7 @@ impl Volume {
     /// Recover the volume into its fresh session.
     pub(crate) fn recover(&self, options: &AttachOptions) -> Result<(), VolumeError> {
         let failed = |errno: Errno| {
-            crate::attach::failure(
+            crate::pools::failure(
                 errno.0,
                 format!(
                     "cannot recover {}: {errno}; run `egeria check`",
@@ -40,7 +40,7 @@ impl Volume {
         self.allocation_from(options);
         self.thread_exit();
         self.lock(InodeNumber::ROOT.0).map(drop).map_err(|_| {
-            crate::attach::failure(
+            crate::pools::failure(
                 libc::EIO,
                 format!(
                     "the root directory of {} is damaged; run `egeria check --repair`",

@@ -5,7 +5,6 @@ use crate::format::{Geometry, MAX_POOLS, Superblock};
 use crate::opens::Opens;
 use crate::session::layout::{LOADED, SessionInode};
 use crate::session::map::Session;
-use crate::slots::Me;
 use crate::types::*;
 use egeria_media::emulation::EmulationState;
 use egeria_media::{Pool, PoolIndex};
@@ -166,50 +165,6 @@ impl Volume {
         now.tv_sec
             .saturating_mul(1_000_000_000)
             .saturating_add(now.tv_nsec)
-    }
-
-    /// Index of the pool of the node the thread runs on.
-    #[inline]
-    pub(crate) fn pool_here(&self, me: Me<'_>) -> usize {
-        let header = self.session.header();
-        if self.media.len() == 1 {
-            return 0;
-        }
-        let pool = if self.emulated {
-            let node = self.session.emulation().node_of_thread(&me.slot.emulated);
-            header.pool_of_node[node % header.pool_of_node.len()].load(Ordering::Relaxed)
-        } else {
-            // SAFETY: no arguments; a failure is -1.
-            let cpu = unsafe { libc::sched_getcpu() }.max(0) as usize;
-            header.pool_of_cpu[cpu % header.pool_of_cpu.len()].load(Ordering::Relaxed) as u32
-        };
-        (pool as usize).min(self.media.len() - 1)
-    }
-
-    /// Index of the pool for new data (spec: write placement, baselines).
-    pub(crate) fn pool_for_data(&self, me: Me<'_>) -> usize {
-        match self.session.header().allocation.load(Ordering::Relaxed) {
-            0 => self.pool_here(me),
-            1 => self.random_pool(me),
-            pool => (pool.saturating_sub(16) as usize).min(self.media.len() - 1),
-        }
-    }
-
-    fn random_pool(&self, me: Me<'_>) -> usize {
-        // A Weyl sequence per thread: cheap, and even over the pools.
-        let random = &me.slot.random;
-        let next = random
-            .load(Ordering::Relaxed)
-            .wrapping_add(0x9E37_79B9_7F4A_7C15);
-        random.store(next, Ordering::Relaxed);
-        let mixed = (next ^ (next >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        ((mixed >> 40) as usize) % self.media.len()
-    }
-
-    /// Index of a pool's node in the emulated machine.
-    pub(crate) fn node_index(&self, pool: u8) -> usize {
-        self.session.header().node_of_pool[pool as usize & (MAX_POOLS - 1)].load(Ordering::Relaxed)
-            as usize
     }
 
     /// Size now.
