@@ -11,11 +11,16 @@ impl Volume {
     pub fn description_allocate(&self) -> Option<DescriptionSlot> {
         let process = self.process_slot().ok()? as u64 + 1;
         let entries = self.session.descriptions();
+        let high = &self.session.header().description_high;
         let start =
             self.description_hint.fetch_add(1, Ordering::Relaxed) as usize % DESCRIPTION_SLOTS;
         (start..DESCRIPTION_SLOTS).chain(0..start).find_map(|at| {
             let owner = &entries[at].owner;
             let free = owner.load(Ordering::Relaxed) == 0;
+            if free {
+                // Before the slot is taken: whoever reaps looks no further than this.
+                high.fetch_max(at as u64 + 1, Ordering::AcqRel);
+            }
             // The owner is stored in the same step that takes the slot: nothing is lost to a death between.
             (free
                 && owner
@@ -42,9 +47,12 @@ impl Volume {
         }
     }
 
-    /// Give back the slots of a dead process.
+    /// Give back the slots of a dead process. Slots never used stay untouched memory: to look at them
+    /// all would cost every process milliseconds at its end.
     pub(crate) fn reap_descriptions(&self, process: usize) {
-        for entry in self.session.descriptions() {
+        let high = &self.session.header().description_high;
+        let high = (high.load(Ordering::Acquire) as usize).min(DESCRIPTION_SLOTS);
+        for entry in &self.session.descriptions()[..high] {
             let _ = entry.owner.compare_exchange(
                 process as u64 + 1,
                 0,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 /// First word of a session segment.
 pub const SESSION_MAGIC: u64 = u64::from_le_bytes(*b"EGSESS01");
 /// Version of this layout: processes of another build refuse to join.
-pub const SESSION_VERSION: u32 = 1;
+pub const SESSION_VERSION: u32 = 2;
 /// Processes attached at once.
 pub const PROCESS_SLOTS: usize = 4096;
 /// Threads that use the volume at once; equal to the journal's slots.
@@ -57,6 +57,8 @@ pub struct SessionHeader {
     pub process_high: AtomicU64,
     /// Thread slots in use begin below this.
     pub thread_high: AtomicU64,
+    /// Description slots in use begin below this.
+    pub description_high: AtomicU64,
     /// Sum of the counters of threads that ended.
     pub ended: ThreadCounters,
     /// Arena.
