@@ -27,6 +27,8 @@ const MAX_COMMIT_BYTES: usize = 1 << 30;
 enum Target {
     At(u64),
     End,
+    /// The rest of an append: only while it is the end that its beginning made.
+    Rest(u64),
 }
 
 /// Who writes, as far as it matters.
@@ -144,19 +146,23 @@ impl Volume {
         }
         let mut landed = None;
         let mut done = 0;
+        let mut at_once = MAX_COMMIT_BYTES;
         loop {
             let target = match (target, landed) {
                 (Target::At(offset), _) => Target::At(offset + done as u64),
-                (Target::End, None) => Target::End,
-                // The rest of a very long append follows its beginning.
-                (Target::End, Some(start)) => Target::At(start + done as u64),
+                (_, None) => Target::End,
+                (_, Some(start)) => Target::Rest(start + done as u64),
             };
-            let some = (bytes - done).min(MAX_COMMIT_BYTES);
+            let some = (bytes - done).min(at_once);
             // SAFETY: the caller's promise; done + some <= bytes.
             match unsafe { self.write_some(file, target, source.wrapping_add(done), some, rules) } {
                 Ok((offset, written)) => {
                     landed.get_or_insert(offset);
                     done += written;
+                }
+                // The data took the last block and left none for the log: less data then.
+                Err(Errno(libc::ENOSPC)) if some > BLOCK => {
+                    at_once = (some / 2).next_multiple_of(BLOCK);
                 }
                 Err(errno) if done == 0 => return Err(errno),
                 Err(_) => break,
@@ -178,7 +184,7 @@ impl Volume {
         rules: WriteRules,
     ) -> Outcome<(u64, usize)> {
         let guess = match target {
-            Target::At(offset) => offset,
+            Target::At(offset) | Target::Rest(offset) => offset,
             Target::End => file.inode().size_bytes.load(Ordering::Acquire),
         };
         if guess >= MAX_FILE_BYTES && bytes > 0 {
@@ -203,6 +209,10 @@ impl Volume {
         write.copy_whole_blocks()?;
         let locked = self.lock(file.ino.0)?.regular()?;
         if rules.direct && locked.inode.kernel_cached.load(Ordering::Acquire) != 0 {
+            return Err(Errno(libc::EAGAIN));
+        }
+        if target == Target::Rest(guess) && locked.size_bytes() != guess {
+            // Others appended between two commits: stop short, overwrite nobody.
             return Err(Errno(libc::EAGAIN));
         }
         if target == Target::End && locked.size_bytes() != write.offset {
