@@ -1,0 +1,214 @@
+//! Statements about limits, and what happens beyond them.
+
+use crate::common::*;
+use crate::{ROOT, failed, open_new};
+use egeria_fs::*;
+use std::sync::Barrier;
+use std::sync::mpsc::channel;
+
+#[test]
+fn s15_files_reach_to_the_largest_offset() {
+    let scratch = Scratch::new(1, 16 << 20);
+    let volume = scratch.attach();
+    let file = open_new(&volume, b"file");
+    let end = i64::MAX as u64;
+    assert_eq!(volume.write(file, end - 10, &[3; 100]), Ok(10), "cut short");
+    assert_eq!(failed(volume.write(file, end, b"x")), libc::EFBIG);
+    assert_eq!(failed(volume.append(file, b"x")), libc::EFBIG);
+    assert_eq!(volume.size_bytes(file), Ok(end));
+    let mut read = [0; 20];
+    assert_eq!(volume.read(file, end - 10, &mut read), Ok(10));
+    assert_eq!(read[..10], [3; 10]);
+    let size = |bytes| AttributeChange {
+        size_bytes: Some(bytes),
+        ..AttributeChange::default()
+    };
+    volume
+        .set_attributes(file.ino(), &size(end), false)
+        .unwrap();
+    let beyond = volume.set_attributes(file.ino(), &size(end + 1), false);
+    assert_eq!(failed(beyond), libc::EFBIG);
+    let beyond = volume.allocate(file, end, 1, AllocateMode::Extend);
+    assert_eq!(failed(beyond), libc::EFBIG);
+}
+
+#[test]
+fn s16_names_have_255_bytes_and_targets_4095() {
+    let scratch = Scratch::new(1, 16 << 20);
+    let volume = scratch.attach();
+    let mut longest = [0xFF; 255];
+    (longest[0], longest[1]) = (b'\n', b' ');
+    let made = volume.create(ROOT, &longest, &FILE).unwrap();
+    assert_eq!(volume.lookup(ROOT, &longest).unwrap().ino, made.ino);
+    let create = |name: &[u8]| failed(volume.create(ROOT, name, &FILE));
+    assert_eq!(create(&[b'x'; 256]), libc::ENAMETOOLONG);
+    assert_eq!(create(b""), libc::ENOENT);
+    assert_eq!(create(b"."), libc::EEXIST);
+    assert_eq!(create(b"a/b"), libc::EINVAL);
+    assert_eq!(create(b"a\0b"), libc::EINVAL);
+    let symlink = |name: &[u8], bytes| volume.symlink(ROOT, name, &vec![b't'; bytes], 0, 0);
+    let link = symlink(b"link", 4095).unwrap().ino;
+    assert_eq!(volume.read_link(link).unwrap(), [b't'; 4095]);
+    assert_eq!(failed(symlink(b"long", 4096)), libc::ENAMETOOLONG);
+    assert_eq!(failed(symlink(b"none", 0)), libc::ENOENT);
+}
+
+#[test]
+fn s17_a_file_has_65000_names_and_mkdir_makes_64998_subdirectories() {
+    let scratch = Scratch::new(1, 512 << 20);
+    let volume = scratch.attach();
+    let file = volume.create(ROOT, b"0", &FILE).unwrap().ino;
+    for at in 1..65_000 {
+        volume.link(file, ROOT, format!("{at}").as_bytes()).unwrap();
+    }
+    assert_eq!(failed(volume.link(file, ROOT, b"more")), libc::EMLINK);
+    assert_eq!(volume.attributes(file).unwrap().nlink, 65_000);
+    let directory = volume.create(ROOT, b"d", &DIRECTORY).unwrap().ino;
+    for at in 0..64_998 {
+        let name = format!("{at}").into_bytes();
+        volume.create(directory, &name, &DIRECTORY).unwrap();
+    }
+    let more = volume.create(directory, b"more", &DIRECTORY);
+    assert_eq!(failed(more), libc::EMLINK);
+    volume.create(directory, b"file", &FILE).unwrap();
+    assert_eq!(volume.attributes(directory).unwrap().nlink, 65_000);
+}
+
+#[test]
+fn s18_extended_attributes_of_three_namespaces_hold_3757_bytes() {
+    let scratch = Scratch::new(1, 16 << 20);
+    let volume = scratch.attach();
+    let file = open_new(&volume, b"file").ino();
+    let set = |name: &[u8], bytes| volume.set_xattr(file, name, &vec![7; bytes], XattrMode::Any);
+    for name in [&b"user.a"[..], b"trusted.a", b"security.a"] {
+        set(name, 3757).unwrap();
+        assert_eq!(volume.get_xattr(file, name).unwrap(), [7; 3757]);
+    }
+    set(b"user.empty", 0).unwrap();
+    assert_eq!(volume.get_xattr(file, b"user.empty").unwrap(), []);
+    assert_eq!(failed(set(b"user.b", 3758)), libc::ENOSPC);
+    assert_eq!(failed(set(b"user.b", 65_537)), libc::E2BIG);
+    let longest = [&b"user."[..], &[b'n'; 250]].concat();
+    set(&longest, 3757).unwrap();
+    assert_eq!(failed(set(&[&longest[..], b"n"].concat(), 1)), libc::ERANGE);
+    for name in [&b"user."[..], b"other.a", b"noname"] {
+        assert_eq!(failed(set(name, 1)), libc::EOPNOTSUPP);
+    }
+    // As many as there is space for.
+    for at in 0..100 {
+        set(format!("user.{at}").as_bytes(), 3000).unwrap();
+    }
+    assert_eq!(volume.list_xattr(file).unwrap().len(), 105);
+}
+
+#[test]
+fn s19_access_control_lists_are_refused_and_capabilities_only_kept() {
+    let scratch = Scratch::new(1, 16 << 20);
+    let volume = scratch.attach();
+    let file = open_new(&volume, b"file");
+    let set = |name: &[u8]| volume.set_xattr(file.ino(), name, &[1, 2, 3], XattrMode::Any);
+    for name in [
+        &b"system.posix_acl_access"[..],
+        b"system.posix_acl_default",
+        b"system.nfs4_acl",
+    ] {
+        assert_eq!(failed(set(name)), libc::EOPNOTSUPP);
+    }
+    set(b"security.capability").unwrap();
+    volume.write(file, 0, b"other program").unwrap();
+    let kept = volume.get_xattr(file.ino(), b"security.capability");
+    assert_eq!(
+        kept.unwrap(),
+        [1, 2, 3],
+        "bytes like any, also when the file changes"
+    );
+}
+
+#[test]
+fn s30_threads_beyond_4096_get_eagain() {
+    let scratch = Scratch::new(1, 16 << 20);
+    let volume = scratch.attach();
+    volume.attributes(ROOT).expect("this thread's slot");
+    const THREADS: usize = 4100;
+    let all_done = Barrier::new(THREADS);
+    let (sender, outcomes) = channel();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            let (volume, all_done, sender) = (&volume, &all_done, sender.clone());
+            let builder = std::thread::Builder::new().stack_size(128 << 10);
+            let thread = builder.spawn_scoped(scope, move || {
+                let outcome = volume.attributes(ROOT).map(drop);
+                // Nobody ends, and so gives a slot back, before all had their turn.
+                all_done.wait();
+                sender.send(outcome).unwrap();
+            });
+            thread.expect("a thread");
+        }
+    });
+    drop(sender);
+    let (served, refused): (Vec<_>, Vec<_>) = outcomes.iter().partition(Result::is_ok);
+    assert!(
+        refused
+            .iter()
+            .all(|outcome| *outcome == Err(Errno(libc::EAGAIN)))
+    );
+    assert_eq!((served.len(), refused.len()), (4095, 5));
+    std::thread::scope(|scope| {
+        let late = scope.spawn(|| volume.attributes(ROOT).map(drop));
+        assert_eq!(late.join().unwrap(), Ok(()), "slots come back");
+    });
+}
+
+#[test]
+fn s31_processes_beyond_4096_get_eagain() {
+    let scratch = Scratch::new(1, 16 << 20);
+    let volume = scratch.attach();
+    // What a fork child does first: it takes slots of its own. The parent's stay taken.
+    let mut attached = 0;
+    let refused = loop {
+        match volume.attributes(ROOT) {
+            Ok(_) => attached += 1,
+            Err(errno) => break errno,
+        }
+        assert!(attached <= 4096);
+        volume.after_fork_in_child();
+    };
+    assert_eq!((attached, refused), (4096, Errno(libc::EAGAIN)));
+    drop(volume);
+    // A child that never came in leaves the session for the next to remove.
+    scratch.attach().attributes(ROOT).unwrap();
+}
+
+#[test]
+fn s32_open_descriptions_beyond_65536_have_no_slot() {
+    let scratch = Scratch::new(1, 16 << 20);
+    let volume = scratch.attach();
+    let slots: Vec<_> = (0..65_536)
+        .map(|_| volume.description_allocate().expect("a slot"))
+        .collect();
+    assert_eq!(volume.description_allocate(), None);
+    volume.description_free(slots[777]);
+    assert_eq!(volume.description_allocate(), Some(slots[777]));
+}
+
+#[test]
+fn s33_the_index_of_a_very_sparse_file_needs_memory_of_the_session() {
+    let scratch = Scratch::new(1, 64 << 20);
+    let volume = scratch.attach();
+    let file = open_new(&volume, b"sparse");
+    let refused = (0..15_000)
+        .map(|at| volume.write(file, at << 40, b"x"))
+        .find_map(Result::err);
+    assert_eq!(refused, Some(Errno(libc::ENOMEM)), "with space still free");
+    assert!(volume.space(None).free_blocks > 0);
+    let other = open_new(&volume, b"other");
+    assert_eq!(
+        volume.write(other, 0, &[1; 30_000]),
+        Ok(30_000),
+        "eight blocks need none"
+    );
+    volume.close(file.ino());
+    volume.unlink(ROOT, b"sparse").unwrap();
+    let again = open_new(&volume, b"again");
+    assert_eq!(volume.write(again, 5 << 40, b"x"), Ok(1), "it comes back");
+}
