@@ -19,13 +19,11 @@ const MAY_BE_OURS: u64 = 1 << 62;
 /// is always asked again.
 static SEEN: [AtomicU64; DEVICES] = [const { AtomicU64::new(0) }; DEVICES];
 
-/// The number's word once it is known to be ours; `None` when it is not, or not now.
-pub fn identify(thread: &Thread, fd: c_int, word: Word) -> Option<Word> {
-    if word.tag() == Tag::Closing || fd < 0 {
-        return None;
-    }
-    if thread.handler_depth.load(Ordering::Relaxed) > 0 {
-        return None;
+/// Find out what the number is, and store it. False: not now, pass this call; else look again.
+pub fn identify(thread: &Thread, fd: c_int, word: Word) -> bool {
+    if fd < 0 || (thread.handler_depth.load(Ordering::Relaxed) > 0 && !registry::any()) {
+        // Attaching is not for a signal handler: it may have interrupted malloc.
+        return false;
     }
     let error = errno::get();
     let found = if settings::is_off() {
@@ -34,24 +32,23 @@ pub fn identify(thread: &Thread, fd: c_int, word: Word) -> Option<Word> {
         look(fd, word)
     };
     errno::set(error);
-    let record = match found {
-        Some(found) => Record::make(found),
-        None => {
-            table::replace(fd, word, word.learned(Tag::NotOurs, std::ptr::null_mut()));
-            return None;
-        }
+    let Some(found) = found else {
+        table::replace(fd, word, word.learned(Tag::NotOurs, std::ptr::null_mut()));
+        return true;
     };
-    let ours = word.learned(Tag::Ours, record);
-    if !table::replace(fd, word, ours) {
+    let private = found.private_offset_bytes.is_some();
+    let record = Record::make(found);
+    if !table::replace(fd, word, word.learned(Tag::Ours, record)) {
+        // Another thread was first, or the number means something else by now.
         crate::pins::retire(record);
-        return None;
+        return true;
     }
     fence(Ordering::SeqCst);
-    if word.tag() == Tag::Fresh && word.opened_at() != process::shares() {
+    if private && word.opened_at() != process::shares() {
         // A fork came between: whoever shared all descriptors did not see this one.
         offset::share(fd);
     }
-    Some(ours)
+    true
 }
 
 fn look(fd: c_int, word: Word) -> Option<Found> {

@@ -1,11 +1,15 @@
 //! Where `read`, `write` and `lseek` are in a file (design: Front ends, Offsets).
 //!
-//! The truth is the kernel's position, read and set by `lseek` under the lock of the description's
-//! slot in the session, so that every process that shares the description takes part. Only a
-//! description that this process opened and that nobody else can hold keeps its offset here; it is
-//! published to the kernel when that ends, and stays there.
+//! The truth is the kernel's position. Who shares the description may also be libc's own stdio, a
+//! program without this library, or a static one: they move the position by `read` and `write` in the
+//! kernel, which knows nothing of the lock of the description's slot. So a range is *taken* by one
+//! `lseek(fd, bytes, SEEK_CUR)`, which the kernel does in one step against all of them, and what was
+//! not used is given back; the lock of the slot keeps those who do this from each other's give-backs.
+//!
+//! Only a description that this process opened and that nobody else can hold keeps its offset here;
+//! it is published to the kernel when that ends, and stays there.
 
-use crate::record::{PASS, Record};
+use crate::record::{MOST_BYTES, PASS, Record};
 use crate::serve::{self, Reply};
 use crate::table::{self, Tag};
 use crate::{process, raw};
@@ -16,13 +20,27 @@ use std::sync::atomic::Ordering;
 /// What a call at the position does: where the position is afterwards, and the call's value.
 pub type Moved = Outcome<(u64, usize)>;
 
-/// Run a call at the description's position: `direct` at a given offset, or `kernel`, which moves
+/// How a call moves the position.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Taking {
+    /// By at most so many bytes, not beyond the end.
+    Read(usize),
+    /// By at most so many bytes.
+    Write(usize),
+    /// To the end.
+    Append,
+    /// Not at all.
+    Nothing,
+}
+
+/// Run a call at the description's position: `direct` at a given offset, reading at most so much, or `kernel`, which moves
 /// the kernel's position itself, when `direct` says [`PASS`].
 #[inline(always)]
 pub fn moving(
     record: &Record,
     fd: c_int,
-    mut direct: impl FnMut(u64) -> Moved,
+    taking: Taking,
+    mut direct: impl FnMut(u64, usize) -> Moved,
     kernel: impl FnOnce() -> isize,
 ) -> Reply {
     if record.offset_is_private.load(Ordering::Acquire)
@@ -30,7 +48,15 @@ pub fn moving(
     {
         return reply;
     }
-    moving_in_kernel(record, fd, direct, kernel)
+    let Some(slot) = record.slot else {
+        return Reply::Pass;
+    };
+    record.volume().description_locked(slot, || {
+        if record.is_kernel_cached() {
+            return Reply::Kernel(kernel());
+        }
+        moving_in_kernel(record, fd, taking, direct).unwrap_or_else(|| Reply::Kernel(kernel()))
+    })
 }
 
 /// `None`: the offset is in the kernel (now).
@@ -38,7 +64,7 @@ pub fn moving(
 fn moving_private(
     record: &Record,
     fd: c_int,
-    direct: &mut impl FnMut(u64) -> Moved,
+    direct: &mut impl FnMut(u64, usize) -> Moved,
 ) -> Option<Reply> {
     record.offset_lock.with(|| {
         if !record.offset_is_private.load(Ordering::Relaxed) {
@@ -46,7 +72,7 @@ fn moving_private(
         }
         // SAFETY: under the offset's lock.
         let offset_bytes = unsafe { &mut *record.offset_bytes.get() };
-        match direct(*offset_bytes) {
+        match direct(*offset_bytes, usize::MAX) {
             Ok((after, value)) => {
                 *offset_bytes = after;
                 Some(Reply::Direct(value as isize))
@@ -60,31 +86,44 @@ fn moving_private(
     })
 }
 
+/// `None`: nothing was done, the kernel must.
 fn moving_in_kernel(
     record: &Record,
     fd: c_int,
-    mut direct: impl FnMut(u64) -> Moved,
-    kernel: impl FnOnce() -> isize,
-) -> Reply {
-    let Some(slot) = record.slot else {
-        return Reply::Pass;
-    };
-    record.volume().description_locked(slot, || {
-        let position = raw::lseek(fd, 0, libc::SEEK_CUR);
-        if position < 0 {
-            return Reply::Kernel(kernel());
-        }
-        match direct(position as u64) {
-            Ok((after, value)) => {
-                if after != position as u64 {
-                    raw::lseek(fd, after as i64, libc::SEEK_SET);
-                }
-                Reply::Direct(value as isize)
+    taking: Taking,
+    mut direct: impl FnMut(u64, usize) -> Moved,
+) -> Option<Reply> {
+    let taken = match taking {
+        Taking::Read(bytes) => {
+            let position = u64::try_from(raw::lseek(fd, 0, libc::SEEK_CUR)).ok()?;
+            let left = record.size_bytes().ok()?.saturating_sub(position);
+            match bytes
+                .min(MOST_BYTES)
+                .min(usize::try_from(left).unwrap_or(usize::MAX))
+            {
+                0 => return Some(Reply::Direct(0)),
+                taken => taken,
             }
-            Err(PASS) => Reply::Kernel(kernel()),
-            Err(error) => Reply::Direct(-error.0 as isize),
         }
-    })
+        Taking::Write(bytes) => bytes.min(MOST_BYTES),
+        Taking::Append | Taking::Nothing => 0,
+    };
+    let end = u64::try_from(raw::lseek(fd, taken as i64, libc::SEEK_CUR)).ok()?;
+    let position = end - taken as u64;
+    let (used, reply) = match direct(position, taken) {
+        Ok((after, value)) if taking == Taking::Append => {
+            raw::lseek(fd, after as i64, libc::SEEK_SET);
+            (0, Some(Reply::Direct(value as isize)))
+        }
+        Ok((after, value)) => (after - position, Some(Reply::Direct(value as isize))),
+        Err(PASS) => (0, None),
+        Err(error) => (0, Some(Reply::Direct(-error.0 as isize))),
+    };
+    let unused = taken as i64 - used as i64;
+    if unused != 0 {
+        raw::lseek(fd, -unused, libc::SEEK_CUR);
+    }
+    reply
 }
 
 fn publish_locked(record: &Record, fd: c_int) {

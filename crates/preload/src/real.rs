@@ -103,6 +103,8 @@ reals! {
     fn fsync(fd: c_int) -> c_int;
     fn fdatasync(fd: c_int) -> c_int;
     fn sync_file_range(fd: c_int, offset: off_t, bytes: off_t, flags: c_uint) -> c_int;
+    fn readahead(fd: c_int, offset: off_t, bytes: size_t) -> ssize_t;
+    fn posix_fadvise(fd: c_int, offset: off_t, bytes: off_t, advice: c_int) -> c_int;
     fn ftruncate(fd: c_int, bytes: off_t) -> c_int;
     fn copy_file_range(from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, bytes: size_t, flags: c_uint) -> ssize_t;
     fn sendfile(to: c_int, from: c_int, from_at: *mut off_t, bytes: size_t) -> ssize_t;
@@ -206,6 +208,7 @@ reals! {
     fn siginterrupt(signal: c_int, flag: c_int) -> c_int;
     fn sigprocmask(how: c_int, new: *const sigset_t, old: *mut sigset_t) -> c_int;
     fn pthread_sigmask(how: c_int, new: *const sigset_t, old: *mut sigset_t) -> c_int;
+    fn __cxa_thread_atexit_impl(run: *mut c_void, object: *mut c_void, library: *mut c_void) -> c_int;
     fn nanosleep(time: *const libc::timespec, left: *mut libc::timespec) -> c_int;
     fn clock_nanosleep(clock: c_int, flags: c_int, time: *const libc::timespec, left: *mut libc::timespec) -> c_int;
     fn setrlimit(resource: c_uint, limit: *const c_void) -> c_int;

@@ -1,7 +1,7 @@
 //! The volumes this process attached, or tried to: once per volume and mount, never again.
 
 use crate::lock::Lock;
-use crate::{pins, settings, signals};
+use crate::{endings, pins, settings, signals};
 use egeria_fs::control::ControlReply;
 use egeria_fs::{AttachMode, AttachOptions, Volume};
 use std::ffi::OsStr;
@@ -95,7 +95,7 @@ fn prepare_process() -> bool {
     }
     std::panic::set_hook(Box::new(|_| {}));
     settings::look_at_limits();
-    pins::register_barrier() && signals::take_over()
+    pins::register_barrier() && endings::prepare() && signals::take_over()
 }
 
 /// A thread is attaching, or was at the fork.

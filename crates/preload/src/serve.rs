@@ -93,15 +93,20 @@ fn make_ready(thread: &Thread, fd: c_int) -> Option<(Word, &'static Pin)> {
     // SAFETY: as in `ready`.
     let pin = unsafe { thread.pin.load(Ordering::Relaxed).as_ref() };
     let known = pin.filter(|pin| pin.thread.load(Ordering::Relaxed) != 0);
-    if known.is_none()
-        && (thread.handler_depth.load(Ordering::Relaxed) > 0 || !process::owns_tables())
-    {
-        // First use of a thread is not for a signal handler: it may have interrupted malloc.
+    if known.is_none() && !process::owns_tables() {
         return None;
     }
-    let word = match settled(fd) {
-        word if word.is_ours() => word,
-        word => identify::identify(thread, fd, word)?,
+    let word = loop {
+        let word = settled(fd);
+        if word.is_ours() {
+            break word;
+        }
+        if word.tag() == Tag::NotOurs || word.tag() == Tag::Closing {
+            return None;
+        }
+        if !identify::identify(thread, fd, word) {
+            return None;
+        }
     };
     let pin = match known {
         Some(pin) => pin,

@@ -4,6 +4,7 @@
 //! one add, needs no initialisation and no destructor, and may be touched in a signal handler. A
 //! library loaded at start always gets its initial-exec words; `dlopen` of this one is not meant.
 
+use crate::endings::Ending;
 use crate::pins::Pin;
 use std::arch::{asm, global_asm};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
@@ -30,6 +31,8 @@ pub struct Thread {
     pub believed_mask: AtomicU64,
     /// Handlers of the program that run in this thread now.
     pub handler_depth: AtomicU32,
+    /// What the engine asked to be done when the thread ends (see `endings`).
+    pub endings: AtomicPtr<Ending>,
 }
 
 global_asm!(

@@ -20,6 +20,11 @@ fn syncs_are_done_already() {
 }
 
 #[test]
+fn advice_keeps_calls_direct() {
+    keeps("calls", "advice_keeps_calls_direct", 104);
+}
+
+#[test]
 fn copies_between_files() {
     keeps("calls", "copies_between_files", 10);
 }

@@ -53,3 +53,8 @@ fn fd_passed_over_a_socket() {
 fn lock_relative_to_the_position() {
     keeps("position", "lock_relative_to_the_position", 1);
 }
+
+#[test]
+fn streams_and_writers_share_the_position() {
+    keeps("position", "streams_and_writers_share_the_position", 6000);
+}

@@ -1,6 +1,6 @@
-//! Limits on file sizes, and sleeping: small things the engine's way depends on.
+//! Limits on file sizes, sleeping, ends of threads: small things the engine's way depends on.
 
-use crate::{errno, raw, real, settings, thread};
+use crate::{endings, errno, raw, real, settings, thread};
 use libc::{c_int, c_uint, c_void, pid_t, timespec};
 
 fn setrlimit(resource: c_uint, limit: *const c_void) -> c_int {
@@ -39,7 +39,17 @@ fn clock_nanosleep(
     real::clock_nanosleep(clock, flags, time, left)
 }
 
+/// What the engine wants done at the end of a thread is kept by us: libc would take memory from the
+/// host's allocator for it.
+fn at_thread_end(run: *mut c_void, object: *mut c_void, library: *mut c_void) -> c_int {
+    if thread::current().has(thread::INSIDE) {
+        return endings::add(run, object);
+    }
+    real::__cxa_thread_atexit_impl(run, object, library)
+}
+
 export! {
+    __cxa_thread_atexit_impl => at_thread_end(run: *mut c_void, object: *mut c_void, library: *mut c_void) -> c_int;
     setrlimit, setrlimit64 => setrlimit(resource: c_uint, limit: *const c_void) -> c_int;
     prlimit, prlimit64 => prlimit(process: pid_t, resource: c_uint, new: *const c_void, old: *mut c_void) -> c_int;
     nanosleep, __nanosleep => nanosleep(time: *const timespec, left: *mut timespec) -> c_int;

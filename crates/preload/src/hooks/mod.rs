@@ -18,6 +18,7 @@ macro_rules! export {
     };
 }
 
+mod advice;
 mod copy;
 mod limit;
 mod map;

@@ -1,10 +1,11 @@
 //! `lseek`, and calls that look at the position in the kernel.
 
 use super::map::hand_over;
+use crate::offset::{self, Taking};
 use crate::record::Record;
 use crate::serve::{Reply, serve};
 use crate::table;
-use crate::{offset, raw, real};
+use crate::{raw, real};
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
 
 fn lseek(fd: c_int, to: off_t, whence: c_int) -> off_t {
@@ -67,12 +68,12 @@ fn ioctl(fd: c_int, request: u64, argument: *mut c_void) -> c_int {
     if request == libc::FIONREAD && table::load(fd).is_ours() {
         let mut left = None;
         serve(fd, |record| {
-            let direct = |at: u64| {
+            let direct = |at: u64, _| {
                 let size = record.size_bytes()?;
                 left = Some((size as i64).wrapping_sub(at as i64) as c_int);
                 Ok((at, 0))
             };
-            offset::moving(record, fd, direct, || 0)
+            offset::moving(record, fd, Taking::Nothing, direct, || 0)
         });
         if let Some(left) = left {
             // SAFETY: the caller's pointer to an int, as the kernel would use it.

@@ -1,6 +1,6 @@
 //! `read`, `pread` and their fortified forms.
 
-use crate::offset;
+use crate::offset::{self, Taking};
 use crate::real;
 use crate::record::{PASS, Record};
 use crate::serve::{Reply, serve_cancellable};
@@ -29,11 +29,13 @@ pub(super) fn read(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssize_t {
         if !record.is_readable() || is_excessive(bytes) {
             return Reply::Pass;
         }
-        let direct = |at: u64| {
-            let done = record.read_at(at, buffer.cast(), bytes)?;
+        let direct = |at: u64, most: usize| {
+            let done = record.read_at(at, buffer.cast(), bytes.min(most))?;
             Ok((at + done as u64, done))
         };
-        offset::moving(record, fd, direct, || crate::raw::read(fd, buffer, bytes))
+        offset::moving(record, fd, Taking::Read(bytes), direct, || {
+            crate::raw::read(fd, buffer, bytes)
+        })
     };
     serve_cancellable(fd, body).unwrap_or_else(|| real::read(fd, buffer, bytes))
 }

@@ -5,9 +5,10 @@
 
 use super::read::reply;
 use super::write::write_moving;
+use crate::offset::{self, Taking};
 use crate::record::{PASS, Record};
 use crate::serve::{Reply, serve_cancellable};
-use crate::{guarded, offset, raw, real};
+use crate::{guarded, raw, real};
 use egeria_fs::{Errno, Outcome};
 use libc::{c_int, iovec, off_t, ssize_t};
 use std::ptr;
@@ -23,6 +24,14 @@ const NEEDLESS: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC;
 enum Parts {
     One(*mut u8, usize),
     Many(Vec<iovec>, usize),
+}
+
+impl Parts {
+    fn bytes(&self) -> usize {
+        match self {
+            Parts::One(_, bytes) | Parts::Many(_, bytes) => *bytes,
+        }
+    }
 }
 
 /// Which way a call goes.
@@ -132,67 +141,39 @@ fn serve_call(call: Call) -> Option<ssize_t> {
         }
         let parts = match fetch(&call) {
             Ok(Parts::One(_, 0)) => return Reply::Direct(0),
-            Ok(parts) => Ok(parts),
-            Err(PASS) => Err(PASS),
+            Ok(parts) => Some(parts),
+            Err(PASS) => None,
             Err(error) => return Reply::Direct(-error.0 as isize),
         };
-        match call.at {
-            Some(at) => at_offset(record, &call, &parts, at as u64),
-            None => offset::moving(
-                record,
-                call.fd,
-                |at| at_position(record, &call, &parts, at),
-                || in_kernel(&call),
-            ),
-        }
+        let appends = call.way == Way::Write
+            && (call.flags & libc::RWF_APPEND != 0 || record.appends(call.fd));
+        run(record, &call, parts.as_ref(), appends)
     })
 }
 
-fn at_offset(record: &Record, call: &Call, parts: &Outcome<Parts>, at: u64) -> Reply {
-    let Ok(parts) = parts else { return Reply::Pass };
-    reply(match call.way {
-        Way::Read => transfer(
-            call.way,
-            parts,
-            |buffer, bytes| record.read_at(at, buffer, bytes),
-            |&done| done,
-        ),
-        Way::Write => transfer(
-            call.way,
-            parts,
-            |buffer, bytes| write_one(record, call, at, buffer, bytes).map(|(_, done)| done),
-            |&done| done,
-        ),
-    })
-}
-
-fn at_position(record: &Record, call: &Call, parts: &Outcome<Parts>, at: u64) -> offset::Moved {
-    let parts = parts.as_ref().map_err(|&error| error)?;
-    transfer(
-        call.way,
-        parts,
-        |buffer, bytes| match call.way {
+/// `parts` is `None` when they are too many or too much for us.
+fn run(record: &Record, call: &Call, parts: Option<&Parts>, appends: bool) -> Reply {
+    let direct = |at: u64, most: usize| {
+        let parts = parts.ok_or(PASS)?;
+        let one = |buffer: *mut u8, bytes: usize| match call.way {
             Way::Read => record
-                .read_at(at, buffer, bytes)
+                .read_at(at, buffer, bytes.min(most))
                 .map(|done| (at + done as u64, done)),
-            Way::Write => write_one(record, call, at, buffer, bytes),
-        },
-        |&(_, done)| done,
-    )
-}
-
-fn write_one(
-    record: &Record,
-    call: &Call,
-    at: u64,
-    buffer: *const u8,
-    bytes: usize,
-) -> offset::Moved {
-    if call.flags & libc::RWF_APPEND != 0 {
-        let (start, done) = record.append(buffer, bytes)?;
-        return Ok((start + done as u64, done));
+            Way::Write => write_moving(record, appends, at, buffer, bytes),
+        };
+        transfer(call.way, parts, one, |&(_, done)| done)
+    };
+    if let Some(at) = call.at {
+        return reply(direct(at as u64, usize::MAX).map(|(_, done)| done));
     }
-    write_moving(record, call.fd, at, buffer, bytes)
+    let bytes = parts.map_or(0, Parts::bytes);
+    let taking = match call.way {
+        _ if parts.is_none() => Taking::Nothing,
+        Way::Read => Taking::Read(bytes),
+        Way::Write if appends => Taking::Append,
+        Way::Write => Taking::Write(bytes),
+    };
+    offset::moving(record, call.fd, taking, direct, || in_kernel(call))
 }
 
 /// At the kernel's position, by the kernel.

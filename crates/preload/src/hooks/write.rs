@@ -1,7 +1,7 @@
 //! `write` and `pwrite`.
 
 use super::read::{is_excessive, reply};
-use crate::offset;
+use crate::offset::{self, Taking};
 use crate::real;
 use crate::record::Record;
 use crate::serve::{Reply, serve, serve_cancellable};
@@ -21,8 +21,16 @@ fn write_body(record: &Record, fd: c_int, buffer: *const c_void, bytes: size_t) 
     if bytes == 0 {
         return Reply::Direct(0);
     }
-    let direct = |at: u64| write_moving(record, fd, at, buffer.cast(), bytes);
-    offset::moving(record, fd, direct, || crate::raw::write(fd, buffer, bytes))
+    let appends = record.appends(fd);
+    let taking = if appends {
+        Taking::Append
+    } else {
+        Taking::Write(bytes)
+    };
+    let direct = |at: u64, _| write_moving(record, appends, at, buffer.cast(), bytes);
+    offset::moving(record, fd, taking, direct, || {
+        crate::raw::write(fd, buffer, bytes)
+    })
 }
 
 /// As [`write`], for callers that hold something meanwhile: no cancellation point for files of ours,
@@ -39,12 +47,12 @@ pub(super) fn write_uncancelled(fd: c_int, buffer: *const c_void, bytes: size_t)
 #[inline(always)]
 pub(super) fn write_moving(
     record: &Record,
-    fd: c_int,
+    appends: bool,
     at: u64,
     buffer: *const u8,
     bytes: usize,
 ) -> offset::Moved {
-    let (start, done) = if record.appends(fd) {
+    let (start, done) = if appends {
         record.append(buffer, bytes)?
     } else {
         (at, record.write_at(at, buffer, bytes)?)

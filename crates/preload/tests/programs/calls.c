@@ -68,6 +68,19 @@ static void syncs_are_done_already(void) {
     CHECK(sync_file_range(fd, -1, 1, 0) == -1 && errno == EINVAL);
 }
 
+static void advice_keeps_calls_direct(void) {
+    int fd = make("f", 0);
+    char byte;
+    CHECK(pwrite(fd, "x", 1, 100000) == 1);
+    CHECK(readahead(fd, 0, 100000) == 0);
+    CHECK(posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED) == 0);
+    CHECK(posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL) == 0);
+    CHECK(posix_fadvise(fd, 0, -1, POSIX_FADV_NORMAL) == EINVAL);
+    CHECK(posix_fadvise(fd, 0, 0, 77) == EINVAL);
+    for (int i = 0; i < 100; i++)
+        CHECK(pread(fd, &byte, 1, i) == 1 && byte == 0);
+}
+
 static void copies_between_files(void) {
     static char block[700000], again[700000];
     for (size_t i = 0; i < sizeof block; i++)
@@ -232,6 +245,7 @@ static const struct rule rules[] = {
     {"vectors", vectors},
     {"fortified_and_other_names", fortified_and_other_names},
     {"syncs_are_done_already", syncs_are_done_already},
+    {"advice_keeps_calls_direct", advice_keeps_calls_direct},
     {"copies_between_files", copies_between_files},
     {"streams_and_calls_together", streams_and_calls_together},
     {"stderr_closed", stderr_closed},

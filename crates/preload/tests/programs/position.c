@@ -210,6 +210,44 @@ static void fd_passed_over_a_socket(void) {
     holds("f", "One two three");
 }
 
+enum { LINES = 3000 };
+
+static void *write_lines(void *argument) {
+    for (int i = 0; i < LINES; i++)
+        put((int)(intptr_t)argument, "direct line  16\n");
+    return NULL;
+}
+
+static void *print_lines(void *argument) {
+    for (int i = 0; i < LINES; i++)
+        CHECK(fputs("stream line  16\n", argument) >= 0 && fflush(argument) == 0);
+    return NULL;
+}
+
+// One position for a thread and a process that write, and a stream that writes past the hooks.
+static void streams_and_writers_share_the_position(void) {
+    int fd = make("f", 0), direct = 0, stream = 0;
+    FILE *file = fdopen(dup(fd), "w");
+    pthread_t thread;
+    pid_t child = fork();
+    if (child == 0) {
+        write_lines((void *)(intptr_t)fd);
+        _exit(0);
+    }
+    CHECK(pthread_create(&thread, NULL, print_lines, file) == 0);
+    write_lines((void *)(intptr_t)fd);
+    CHECK(pthread_join(thread, NULL) == 0);
+    ended_well(child);
+    CHECK(lseek(fd, 0, SEEK_CUR) == 3 * LINES * 16);
+    for (int i = 0; i < 3 * LINES; i++) {
+        char line[17] = {0};
+        CHECK(pread(fd, line, 16, i * 16) == 16);
+        direct += strcmp(line, "direct line  16\n") == 0;
+        stream += strcmp(line, "stream line  16\n") == 0;
+    }
+    CHECK(direct == 2 * LINES && stream == LINES);
+}
+
 static void lock_relative_to_the_position(void) {
     int fd = make("f", 0);
     put(fd, "0123456789");
@@ -235,6 +273,7 @@ static const struct rule rules[] = {
     {"fork_children_write_in_turn", fork_children_write_in_turn},
     {"threads_share_the_offset", threads_share_the_offset},
     {"fd_passed_over_a_socket", fd_passed_over_a_socket},
+    {"streams_and_writers_share_the_position", streams_and_writers_share_the_position},
     {"lock_relative_to_the_position", lock_relative_to_the_position},
     {NULL, NULL},
 };

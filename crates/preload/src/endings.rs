@@ -1,0 +1,66 @@
+//! What the engine does when a thread ends (it gives the thread's slot back), without memory from the
+//! host's allocator: a thread's first call may come from a handler that interrupted `malloc`.
+
+use crate::thread;
+use libc::{c_int, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// One thing to do.
+pub struct Ending {
+    run: *mut c_void,
+    object: *mut c_void,
+    next: *mut Ending,
+}
+
+static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
+
+/// Once per process, before the first attach.
+pub fn prepare() -> bool {
+    if KEY.load(Ordering::Relaxed) != u32::MAX {
+        return true;
+    }
+    let mut key = 0;
+    // SAFETY: a place for the key, and a function of the right kind.
+    let made = unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } == 0;
+    if made {
+        KEY.store(key, Ordering::Relaxed);
+    }
+    made
+}
+
+/// Remember it for the calling thread. (The main thread of a process that exits runs none: the mount
+/// finds its slots by the process's end.)
+pub fn add(run: *mut c_void, object: *mut c_void) -> c_int {
+    let endings = &thread::current().endings;
+    let next = endings.load(Ordering::Relaxed);
+    endings.store(
+        Box::into_raw(Box::new(Ending { run, object, next })),
+        Ordering::Relaxed,
+    );
+    // SAFETY: the key was made; any value but null has the destructor called.
+    unsafe {
+        libc::pthread_setspecific(
+            KEY.load(Ordering::Relaxed),
+            std::ptr::from_ref(endings).cast(),
+        )
+    }
+}
+
+extern "C" fn thread_ends(_: *mut c_void) {
+    let current = thread::current();
+    thread::inside(|| {
+        let mut ending = current
+            .endings
+            .swap(std::ptr::null_mut(), Ordering::Relaxed);
+        while !ending.is_null() {
+            // SAFETY: made by `add`, and taken out of the list.
+            let Ending { run, object, next } = *unsafe { Box::from_raw(ending) };
+            // SAFETY: what the engine's runtime registered; it does not unwind.
+            unsafe {
+                let run: extern "C" fn(*mut c_void) = std::mem::transmute(run);
+                run(object);
+            }
+            ending = next;
+        }
+    });
+}

@@ -1,0 +1,39 @@
+//! `readahead` and `posix_fadvise`: data of ours is as near as it gets. Passed on, they would bring it
+//! into the kernel's page cache, and every later call with it.
+
+use crate::record::Record;
+use crate::serve::{Reply, serve};
+use crate::real;
+use libc::{c_int, off_t, size_t, ssize_t};
+
+fn readahead(fd: c_int, offset: off_t, bytes: size_t) -> ssize_t {
+    let reply = |record: &Record| match record.is_readable() && !record.is_kernel_cached() {
+        true => Reply::Direct(0),
+        false => Reply::Pass,
+    };
+    if offset < 0 {
+        return real::readahead(fd, offset, bytes);
+    }
+    serve(fd, reply).unwrap_or_else(|| real::readahead(fd, offset, bytes))
+}
+
+/// Returns an error number; never sets `errno`.
+fn posix_fadvise(fd: c_int, offset: off_t, bytes: off_t, advice: c_int) -> c_int {
+    let known = (libc::POSIX_FADV_NORMAL..=libc::POSIX_FADV_NOREUSE).contains(&advice);
+    if bytes < 0 || !known {
+        return real::posix_fadvise(fd, offset, bytes, advice);
+    }
+    let reply = |record: &Record| match record.is_kernel_cached() {
+        true => Reply::Pass,
+        false => Reply::Direct(0),
+    };
+    serve(fd, reply).map_or_else(
+        || real::posix_fadvise(fd, offset, bytes, advice),
+        |value| value as c_int,
+    )
+}
+
+export! {
+    readahead => readahead(fd: c_int, offset: off_t, bytes: size_t) -> ssize_t;
+    posix_fadvise, posix_fadvise64 => posix_fadvise(fd: c_int, offset: off_t, bytes: off_t, advice: c_int) -> c_int;
+}
