@@ -284,6 +284,37 @@ fn racing_creators_all_open_the_file() {
     }
 }
 
+/// ... also when one of them goes past the kernel, at every moment of the other's opening.
+#[test]
+fn a_creator_past_the_kernel_does_not_disturb_others() {
+    let Some(mount) = Mounted::new() else { return };
+    let new = egeria_fs::NewInode {
+        mode: libc::S_IFREG | 0o644,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+    };
+    for round in 0..300u64 {
+        let name = format!("log-{round}");
+        let start = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                start.wait();
+                let moment = std::time::Instant::now();
+                while moment.elapsed() < std::time::Duration::from_nanos(400 * round) {
+                    std::hint::spin_loop();
+                }
+                let made = mount
+                    .volume
+                    .create(egeria_fs::InodeNumber::ROOT, name.as_bytes(), &new);
+                assert!(made.is_ok() || made == Err(egeria_fs::Errno(libc::EEXIST)));
+            });
+            start.wait();
+            open(mount.path(&name), libc::O_CREAT | libc::O_WRONLY, 0o644).unwrap();
+        });
+    }
+}
+
 /// ... and with `O_EXCL` exactly one.
 #[test]
 fn racing_exclusive_creators_have_one_winner() {
