@@ -3,6 +3,8 @@
 //! engine wrote.
 
 mod common;
+#[path = "layout/document.rs"]
+mod document;
 #[path = "layout/reader.rs"]
 mod reader;
 #[path = "layout/volumes.rs"]
@@ -348,16 +350,17 @@ fn a_newer_superblock_is_named_and_a_senseless_one_is_damaged() {
         decode(&|bytes| bytes[8] = 2),
         Err(SuperblockFault::Version(2))
     );
-    let damaged: [&dyn Fn(&mut [u8]); 6] = [
-        &|bytes| bytes[12] = 2,              // pool 2 of 2
-        &|bytes| bytes[14] = 0,              // no pools
-        &|bytes| bytes[14] = 17,             // too many
-        &|bytes| bytes[256 + 11] = 2,        // a path of 516 bytes
-        &|bytes| bytes[256..264].fill(0),    // no blocks
-        &|bytes| bytes[256..264].fill(0x7f), // too many blocks
+    let damaged = [
+        (12..13, 2),      // pool 2 of 2
+        (14..15, 0),      // no pools
+        (14..15, 17),     // too many
+        (267..268, 2),    // a path of 516 bytes
+        (256..264, 0),    // no blocks
+        (256..264, 0x7f), // too many blocks
     ];
-    for change in damaged {
-        assert_eq!(decode(change), Err(SuperblockFault::Damaged));
+    for (range, value) in damaged {
+        let decoded = decode(&|bytes| bytes[range.clone()].fill(value));
+        assert_eq!(decoded, Err(SuperblockFault::Damaged));
     }
     assert_eq!(
         Superblock::decode(&superblock().encode()[..8191]),
