@@ -288,6 +288,11 @@ pub(crate) fn create_session(
     let geometry = geometry_of(&found.superblock);
     let id: [u8; 16] = random();
     let name = segment_name(&found.superblock.volume, &id);
+    if !private {
+        // Named on pool 0 before it exists, so that whoever comes after a death in here removes it.
+        // Nobody joins meanwhile: `ATTACHED` is held exclusively.
+        write_session_line(&media[0], &id)?;
+    }
     let session = Session::create(name.clone(), layout_of(&geometry)).map_err(|error| {
         failure(
             error.raw_os_error().unwrap_or(libc::EIO),
@@ -296,19 +301,14 @@ pub(crate) fn create_session(
             ),
         )
     })?;
-    fill_header(&session, &found.superblock, &id, options)?;
-    let volume = assemble(found, media, geometry, session, read_only, private);
-    volume.recover(options)?;
     if private {
         remove_segment(&name);
-    } else {
-        let pool = &volume.media[0];
-        let line = encode_session_line(&id);
-        let written = pool.write_bytes(SESSION_LINE_BLOCK.offset(), &line);
-        written.map_err(|error| failure(libc::EIO, error.to_string()))?;
-        pool.flush(SESSION_LINE_BLOCK.offset(), LINE as u64);
-        pool.fence();
     }
+    let made = fill_header(&session, &found.superblock, &id, options).and_then(|()| {
+        let volume = assemble(found, media, geometry, session, read_only, private);
+        volume.recover(options).map(|()| volume)
+    });
+    let volume = made.inspect_err(|_| remove_segment(&name))?;
     // Joiners look at the magic: everything before it is there when they see it.
     volume
         .session
@@ -316,6 +316,14 @@ pub(crate) fn create_session(
         .magic
         .store(SESSION_MAGIC, Ordering::Release);
     Ok(volume)
+}
+
+fn write_session_line(pool: &Pool, id: &[u8; 16]) -> Result<(), VolumeError> {
+    let written = pool.write_bytes(SESSION_LINE_BLOCK.offset(), &encode_session_line(id));
+    written.map_err(|error| failure(libc::EIO, error.to_string()))?;
+    pool.flush(SESSION_LINE_BLOCK.offset(), LINE as u64);
+    pool.fence();
+    Ok(())
 }
 
 fn fill_header(
@@ -360,7 +368,10 @@ impl Drop for Volume {
         if self.private {
             return;
         }
-        let Ok(file) = File::options().read(true).write(true).open(&self.paths[0]) else {
+        let opened = File::options().read(true).write(true).open(&self.paths[0]);
+        let Ok(file) = opened else {
+            // The volume is gone, so nobody else can come by its session's name.
+            remove_segment(self.session.name());
             return;
         };
         // Let go of our own share first: the lock goes with the mapping of pool 0.
