@@ -1,9 +1,9 @@
 //! `readahead` and `posix_fadvise`: data of ours is as near as it gets. Passed on, they would bring it
 //! into the kernel's page cache, and every later call with it.
 
+use crate::real;
 use crate::record::Record;
 use crate::serve::{Reply, serve};
-use crate::real;
 use libc::{c_int, off_t, size_t, ssize_t};
 
 fn readahead(fd: c_int, offset: off_t, bytes: size_t) -> ssize_t {

@@ -12,10 +12,13 @@ use std::time::SystemTime;
 
 const NAME: &str = "libegeria_preload.so";
 
-/// Path of the library, built as this test was.
+/// Path of the library: the one `EGERIA_PRELOAD_LIBRARY` names, or built as this test was.
 pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
+        if let Some(given) = std::env::var_os("EGERIA_PRELOAD_LIBRARY") {
+            return PathBuf::from(given);
+        }
         // target/[triple/]profile/deps/test
         let test = std::env::current_exe().unwrap();
         let directory = test.ancestors().nth(2).unwrap().to_path_buf();
