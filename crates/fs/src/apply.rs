@@ -6,11 +6,11 @@ use crate::index::MAX_FILE_BLOCKS;
 use crate::inode::{Locked, is_extent_valid};
 use crate::log::LogPlace;
 use crate::operation::Operation;
-use crate::session::layout::SessionInode;
+use crate::session::layout::{SessionInode, ThreadSlot};
 use crate::types::{Errno, FileKind, Outcome};
 use crate::volume::Volume;
 use egeria_media::{BlockNumber, PoolIndex};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Log pages below which a log is never compacted.
 pub(crate) const COMPACT_MIN_PAGES: u32 = 16;
@@ -58,6 +58,10 @@ impl Volume {
             inode
                 .compact_at_pages
                 .store((2 * pages).max(COMPACT_MIN_PAGES), Ordering::Relaxed);
+        }
+        if record.commit.orphan {
+            // The mark says it, so that losing the last name needs no log entry.
+            inode.nlink.store(0, Ordering::Relaxed);
         }
         inode
             .applied
@@ -162,7 +166,9 @@ impl Volume {
     ) {
         let inode = locked.inode;
         let index = locked.index();
-        let generation = inode.parent.fetch_add(1, Ordering::Relaxed);
+        // No locked instruction: it would wait here for the flush of the commit (and we hold the lock).
+        let generation = inode.parent.load(Ordering::Relaxed).wrapping_add(1);
+        inode.parent.store(generation, Ordering::Relaxed);
         for at in 0..mapping.count {
             let Some(slot) = index.slot(mapping.file_block + at) else {
                 continue;
@@ -232,16 +238,23 @@ impl Volume {
         }
         if kind == FileKind::Directory {
             inode.parent.store(state.parent, Ordering::Relaxed);
-        } else if state.size_bytes < inode.size_bytes.load(Ordering::Relaxed) {
+        }
+        let shrinks = kind != FileKind::Directory
+            && state.size_bytes < inode.size_bytes.load(Ordering::Relaxed);
+        if shrinks {
             let end = state.size_bytes.div_ceil(BLOCK as u64);
             self.apply_hole(locked, operation, end, MAX_FILE_BLOCKS, loading);
-            self.renew_word(locked, state.size_bytes / BLOCK as u64);
         }
         inode.mode.store(state.mode, Ordering::Relaxed);
         inode.uid.store(state.uid, Ordering::Relaxed);
         inode.gid.store(state.gid, Ordering::Relaxed);
         inode.nlink.store(state.nlink, Ordering::Relaxed);
         inode.size_bytes.store(state.size_bytes, Ordering::Release);
+        if shrinks {
+            // Bytes behind the new end may be zeroed in place from now on: a reader that knows the old
+            // size must begin again. After the size, so that none can see the new epoch and the old size.
+            inode.epoch.fetch_add(1, Ordering::AcqRel);
+        }
         inode
             .atime_ns
             .store(state.atime_ns as u64, Ordering::Relaxed);
@@ -250,21 +263,6 @@ impl Volume {
             .store(state.mtime_ns as u64, Ordering::Relaxed);
         inode.ctime_ns.store(time_ns as u64, Ordering::Relaxed);
         Ok(())
-    }
-
-    /// Give a block's word another generation: bytes of it behind the new end of file may be zeroed in
-    /// place later, and a reader that still copies them must notice.
-    fn renew_word(&self, locked: &Locked<'_>, file_block: u64) {
-        if let Some(slot) = locked.index().slot(file_block) {
-            let word = BlockWord(slot.load(Ordering::Relaxed));
-            if word.is_mapped() {
-                let generation = locked.inode.parent.fetch_add(1, Ordering::Relaxed);
-                slot.store(
-                    BlockWord::new(word.pool(), word.block(), word.is_unwritten(), generation).0,
-                    Ordering::Release,
-                );
-            }
-        }
     }
 
     /// After a commit, under the lock: apply staged entries that `apply` describes, under an odd
@@ -280,7 +278,8 @@ impl Volume {
         inode.sequence.store(sequence + 1, Ordering::Release);
         std::sync::atomic::fence(Ordering::Release);
         let outcome = apply();
-        inode.log_pages.fetch_add(staged.pages, Ordering::Relaxed);
+        let pages = inode.log_pages.load(Ordering::Relaxed) + staged.pages;
+        inode.log_pages.store(pages, Ordering::Relaxed);
         inode
             .applied
             .store(staged.commit.encode(staged.ino), Ordering::Release);
@@ -313,10 +312,12 @@ impl Volume {
                 continue;
             }
             let file_block = entry.file_block.load(Ordering::Relaxed);
+            // Asked while the entry stands: after it whoever reaps may empty the pocket.
+            let held = is_in_pocket(slot, extent) || is_outgoing(slot, extent);
             // First out of the list, then to the map: dying between loses the run until the next
             // session, never frees it twice.
             entry.extent.store(0, Ordering::Release);
-            if slot_holds(slot, extent) {
+            if held {
                 continue;
             }
             for (block, count) in self.unreferenced(locked, file_block, extent) {
@@ -325,8 +326,10 @@ impl Volume {
                     block,
                     count,
                 };
-                slot.outgoing.store(run.encode(), Ordering::Release);
-                self.give_back(dead, slot);
+                // Through our own slot: others may settle other inodes of the same dead one.
+                let me = locked.me;
+                me.slot.outgoing.store(run.encode(), Ordering::Release);
+                self.give_back(me.index, me.slot);
             }
         }
     }
@@ -382,14 +385,24 @@ impl Volume {
 }
 
 /// Whether a slot's pocket holds this run already (it was on its way there, or had not left).
-pub(crate) fn slot_holds(slot: &crate::session::layout::ThreadSlot, extent: Extent) -> bool {
-    slot.pocket.iter().flatten().any(|word| {
-        let held = Extent::decode(word.load(Ordering::Acquire));
-        held.count > 0
-            && held.pool == extent.pool
-            && held.block.0 <= extent.block.0
-            && extent.end() <= held.end()
-    })
+pub(crate) fn is_in_pocket(slot: &ThreadSlot, extent: Extent) -> bool {
+    slot.pocket
+        .iter()
+        .flatten()
+        .any(|word| covers(word, extent))
+}
+
+/// Whether a slot was giving this run back to the map.
+pub(crate) fn is_outgoing(slot: &ThreadSlot, extent: Extent) -> bool {
+    covers(&slot.outgoing, extent)
+}
+
+fn covers(word: &AtomicU64, extent: Extent) -> bool {
+    let held = Extent::decode(word.load(Ordering::Acquire));
+    held.count > 0
+        && held.pool == extent.pool
+        && held.block.0 <= extent.block.0
+        && extent.end() <= held.end()
 }
 
 fn touch(inode: &SessionInode, time_ns: i64, modified: bool) {

@@ -1,14 +1,14 @@
 //! Inodes in the session: where they lie, their lock, and loading one from its log.
 
 use crate::format::*;
-use crate::index::Index;
+use crate::index::{Index, MAX_FILE_BLOCKS};
 use crate::session::layout::*;
 use crate::session::lock::Acquired;
 use crate::slots::Me;
 use crate::types::*;
 use crate::volume::Volume;
 use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// The certificate and words of an inode as they are on media.
 #[derive(Clone, Copy, Debug)]
@@ -172,10 +172,16 @@ impl Volume {
                     slot
                 },
             );
-            if inode.state.load(Ordering::Acquire) == LOADED {
-                self.recover_loaded(&locked);
+            match inode.state.load(Ordering::Acquire) {
+                LOADED => self.recover_loaded(&locked),
+                CHANGING => self.unload(&locked),
+                _ => {}
             }
-            if let Some(slot) = slot {
+            // What the log names must be known before the rest is given away; the reaper gives away
+            // what belongs to an inode that cannot be loaded.
+            let known =
+                || inode.state.load(Ordering::Acquire) == LOADED || self.load(&locked).is_ok();
+            if let Some(slot) = slot.filter(|_| known()) {
                 recovery.with(
                     || (),
                     || {
@@ -200,26 +206,54 @@ impl Volume {
 
     /// Bring a loaded inode to its committed state after its lock's owner died.
     fn recover_loaded(&self, locked: &Locked<'_>) {
+        let inode = locked.inode;
+        // Readers without the lock must notice all that changes here.
+        let sequence = inode.sequence.load(Ordering::Relaxed) | 1;
+        inode.sequence.store(sequence, Ordering::Release);
+        fence(Ordering::Release);
         // A table half changed is not worth mending: read a directory's log again.
         let directory = locked.kind() == FileKind::Directory;
-        if directory || self.apply_from_log(locked).is_err() {
+        if directory || self.reapply(locked).is_err() {
             self.unload(locked);
         }
-        let sequence = locked.inode.sequence.load(Ordering::Relaxed);
-        locked
-            .inode
+        // The dead one may have shrunk the file and told no reader yet.
+        inode.epoch.fetch_add(1, Ordering::AcqRel);
+        inode
             .sequence
-            .store((sequence + 1) & !1, Ordering::Release);
+            .store(sequence.wrapping_add(1), Ordering::Release);
+    }
+
+    /// Apply what a dead owner left unapplied. Its counts may be of before or after: count again.
+    fn reapply(&self, locked: &Locked<'_>) -> Outcome<()> {
+        let applied = locked.commit()?.tail.at_line(0);
+        let pages = self.log_pages(locked)?;
+        let before = pages.iter().position(|page| page.at_line(0) == applied);
+        let inode = locked.inode;
+        inode
+            .log_pages
+            .store(before.map_or(0, |at| at as u32 + 1), Ordering::Relaxed);
+        self.apply_from_log(locked)?;
+        let index = locked.index();
+        let (mut blocks, mut block) = (0, 0);
+        while let Some(found) = index.next_mapped(block, MAX_FILE_BLOCKS) {
+            blocks += 1;
+            block = found + 1;
+        }
+        inode.blocks.store(blocks, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Forget what the session knows of an inode; the next user reads its log.
     pub(crate) fn unload(&self, locked: &Locked<'_>) {
-        if locked.inode.state.load(Ordering::Acquire) == LOADED {
+        let state = &locked.inode.state;
+        if state.load(Ordering::Acquire) != UNLOADED {
+            // First, so that no reader takes an index half gone for a file of holes.
+            state.store(CHANGING, Ordering::Release);
             if locked.kind() == FileKind::Directory {
                 self.drop_table(locked.inode);
             }
             locked.index().clear();
-            locked.inode.state.store(UNLOADED, Ordering::Release);
+            state.store(UNLOADED, Ordering::Release);
         }
     }
 
@@ -240,15 +274,14 @@ impl Volume {
             .encode(locked.ino),
             Ordering::Relaxed,
         );
-        inode.state.store(LOADED, Ordering::Release);
+        inode.state.store(CHANGING, Ordering::Release);
         if let Err(errno) = self.apply_from_log(locked) {
             self.unload(locked);
             return Err(errno);
         }
-        if record.commit.orphan {
-            // The mark says it, so that losing the last name needs no log entry.
-            inode.nlink.store(0, Ordering::Relaxed);
-        }
+        // A reader that began while this was half done must begin again.
+        inode.epoch.fetch_add(1, Ordering::AcqRel);
+        inode.state.store(LOADED, Ordering::Release);
         Ok(())
     }
 }

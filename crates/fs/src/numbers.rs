@@ -4,7 +4,7 @@ use crate::format::*;
 use crate::inode::Locked;
 use crate::log::LogPlace;
 use crate::operation::Operation;
-use crate::session::layout::{PENDING_LOG, UNLOADED};
+use crate::session::layout::{PENDING_EXTENTS, PENDING_LOG};
 use crate::slots::Me;
 use crate::space::Need;
 use crate::types::{Errno, Outcome};
@@ -91,7 +91,8 @@ impl Volume {
             return Ok(());
         }
         let mark = operation.taken();
-        let taken = operation.take(0, PENDING_LOG, 1, pool, Need::Ordinary)?;
+        // Noted for inode 0, so that whoever reaps looks whether the pointer names it.
+        let taken = operation.take(0, chunk, 1, pool, Need::Ordinary)?;
         if taken.pool != index {
             // A pointer reaches blocks of its own pool only.
             operation.abandon_from(mark);
@@ -157,16 +158,28 @@ impl Volume {
         }
         let pages = self.log_pages(locked).unwrap_or_default();
         let (pool, at) = self.record_place(locked.ino)?;
-        self.pool(pool)?
-            .commit_u64(at + COMMIT_WORD_AT, 0)
-            .map_err(|_| Errno(libc::EIO))?;
+        let media = self.pool(pool)?;
+        let free_record = || {
+            media
+                .commit_u64(at + COMMIT_WORD_AT, 0)
+                .map_err(|_| Errno(libc::EIO))
+        };
+        // Pages are noted while the record still names them, so that none is lost with their owner;
+        // more of them than can be noted are freed behind the record.
+        let noted = pages.len() <= PENDING_EXTENTS;
+        if !noted {
+            free_record()?;
+        }
         for page in pages {
             operation.replace(locked.ino, PENDING_LOG, page.pool(), page.block());
         }
+        if noted && let Err(errno) = free_record() {
+            operation.forget_replaced();
+            return Err(errno);
+        }
         operation.settle_replaced();
-        locked.index().clear();
         locked.inode.nlink.store(0, Ordering::Relaxed);
-        locked.inode.state.store(UNLOADED, Ordering::Release);
+        self.unload(locked);
         self.free_inode(&me.slot.pending_inode, locked.ino);
         Ok(())
     }

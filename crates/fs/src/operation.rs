@@ -117,6 +117,14 @@ impl<'a> Operation<'a> {
         self.old = 0;
     }
 
+    /// The noted runs stay where they are after all.
+    pub(crate) fn forget_replaced(&mut self) {
+        for entry in &self.me.slot.pending_old[..self.old] {
+            entry.extent.store(0, Ordering::Release);
+        }
+        self.old = 0;
+    }
+
     /// The new runs from number `from` on belong to a committed log now.
     pub(crate) fn keep_from(&mut self, from: usize) {
         for entry in &self.me.slot.pending_new[from..self.new] {

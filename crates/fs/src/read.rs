@@ -48,7 +48,7 @@ impl Volume {
             drop(self.lock(file.ino.0)?);
         }
         let me = self.me()?;
-        let one_block = (offset_bytes % BLOCK as u64) as usize + bytes <= BLOCK;
+        let one_block = bytes <= BLOCK - (offset_bytes % BLOCK as u64) as usize;
         for _ in 0..OPTIMISTIC_TRIES {
             // SAFETY: the caller's promise.
             let tried = unsafe {
@@ -75,11 +75,16 @@ impl Volume {
         buffer: *mut u8,
         bytes: usize,
     ) -> Option<Outcome<usize>> {
+        let sequence = inode.sequence.load(Ordering::Acquire);
         let epoch = inode.epoch.load(Ordering::Acquire);
         let size = inode.size_bytes.load(Ordering::Acquire);
-        if offset >= size || bytes == 0 {
+        if bytes == 0 {
             return Some(Ok(0));
         }
+        if offset >= size {
+            return is_unchanged(inode, sequence, epoch).then_some(Ok(0));
+        }
+        let wanted = bytes;
         let bytes = bytes.min((size - offset) as usize);
         self.begin_access(me);
         let index = crate::index::Index {
@@ -92,9 +97,7 @@ impl Volume {
             BlockWord(slot.load(Ordering::Acquire))
         });
         // SAFETY: the caller's promise.
-        if let Err(errno) = unsafe { self.copy_run(word, offset % BLOCK as u64, buffer, bytes) } {
-            return Some(Err(errno));
-        }
+        let copied = unsafe { self.copy_run(word, offset % BLOCK as u64, buffer, bytes) };
         // The copy must be over before the word is looked at again.
         fence(Ordering::Acquire);
         let same_word = match slot {
@@ -103,7 +106,11 @@ impl Volume {
         };
         // A root that came since makes the inline words old.
         let same_tree = !word_is_inline(inode, slot) || inode.root.load(Ordering::Acquire) == 0;
-        let whole = inode.size_bytes.load(Ordering::Acquire) >= offset + bytes as u64;
+        // Cut off by the end of file, the answer is of one instant only if nothing changed at all.
+        let whole = match bytes == wanted {
+            true => inode.size_bytes.load(Ordering::Acquire) >= offset + bytes as u64,
+            false => is_unchanged(inode, sequence, epoch),
+        };
         if !(same_word
             && same_tree
             && whole
@@ -111,6 +118,9 @@ impl Volume {
             && inode.state.load(Ordering::Acquire) == LOADED)
         {
             return None;
+        }
+        if let Err(errno) = copied {
+            return Some(Err(errno));
         }
         self.count_read(me, word, bytes);
         Some(Ok(bytes))
@@ -156,7 +166,7 @@ impl Volume {
         }
         let size = inode.size_bytes.load(Ordering::Acquire);
         if offset >= size {
-            return Some(Ok(0));
+            return is_unchanged(inode, sequence, epoch).then_some(Ok(0));
         }
         let bytes = bytes.min(usize::try_from(size - offset).unwrap_or(usize::MAX));
         let mut traffic = Traffic::default();
@@ -164,10 +174,7 @@ impl Volume {
         // SAFETY: the caller's promise.
         let outcome = unsafe { self.copy_range(inode, offset, buffer, bytes, &mut traffic) };
         fence(Ordering::Acquire);
-        let same = inode.sequence.load(Ordering::Acquire) == sequence
-            && inode.epoch.load(Ordering::Acquire) == epoch
-            && inode.state.load(Ordering::Acquire) == LOADED;
-        if !same {
+        if !is_unchanged(inode, sequence, epoch) {
             return None;
         }
         if let Err(errno) = outcome {
@@ -299,6 +306,15 @@ impl Volume {
             }
         }
     }
+}
+
+/// Whether a loaded inode is the same as when these were read, and was whole then.
+#[inline]
+fn is_unchanged(inode: &SessionInode, sequence: u64, epoch: u64) -> bool {
+    sequence & 1 == 0
+        && inode.sequence.load(Ordering::Acquire) == sequence
+        && inode.epoch.load(Ordering::Acquire) == epoch
+        && inode.state.load(Ordering::Acquire) == LOADED
 }
 
 fn word_is_inline(inode: &SessionInode, slot: Option<&std::sync::atomic::AtomicU64>) -> bool {

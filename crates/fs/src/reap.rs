@@ -1,10 +1,11 @@
 //! Reaping dead processes: whatever they held goes back to where it belongs.
 
-use crate::apply::slot_holds;
+use crate::apply::{is_in_pocket, is_outgoing};
 use crate::format::Extent;
 use crate::session::layout::*;
 use crate::session::lock::Acquired;
-use crate::slots::{pid_namespace, process_start_ticks};
+use crate::slots::{Life, pid_namespace, process_life};
+use crate::types::Errno;
 use crate::volume::Volume;
 use std::sync::atomic::Ordering;
 
@@ -33,7 +34,12 @@ impl Volume {
         if pid == 0 || slot.pid_namespace.load(Ordering::Relaxed) != pid_namespace() {
             return false;
         }
-        process_start_ticks(pid) != slot.start_ticks.load(Ordering::Relaxed)
+        let known = slot.start_ticks.load(Ordering::Relaxed);
+        match process_life(pid) {
+            Life::Running(start_ticks) => known != 0 && start_ticks != known,
+            Life::Over => true,
+            Life::Unknown => false,
+        }
     }
 
     fn reap_process(&self, process: usize) {
@@ -71,15 +77,26 @@ impl Volume {
             }
             match self.lock(entry.ino.load(Ordering::Relaxed)) {
                 Ok(locked) => self.settle_new_of(&locked, index),
-                Err(_) => {
-                    // No such inode was ever committed: the run is nobody's.
-                    let extent = entry.extent.swap(0, Ordering::AcqRel);
-                    if !slot_holds(slot, Extent::decode(extent)) {
-                        slot.outgoing.store(extent, Ordering::Release);
-                        self.give_back(index, slot);
-                    }
-                }
+                // No such inode was ever committed: the run is nobody's.
+                Err(Errno(libc::ESTALE)) => self.settle_ownerless(slot, entry),
+                // What cannot be told is not freed.
+                Err(_) => entry.extent.store(0, Ordering::Release),
             }
+        }
+    }
+
+    /// Settle a run that no inode's log can name; one noted for inode 0 may be a block of records.
+    fn settle_ownerless(&self, slot: &ThreadSlot, entry: &PendingExtent) {
+        let extent = Extent::decode(entry.extent.load(Ordering::Acquire));
+        let chunk = entry.file_block.load(Ordering::Relaxed);
+        let named = entry.ino.load(Ordering::Relaxed) == 0
+            && self.inode_block(extent.pool, chunk) != Ok(None)
+            && self.inode_block(extent.pool, chunk).ok().flatten() == Some(extent.block);
+        let held = named || is_in_pocket(slot, extent) || is_outgoing(slot, extent);
+        entry.extent.store(0, Ordering::Release);
+        if let (false, Ok(me)) = (held, self.me()) {
+            me.slot.outgoing.store(extent.encode(), Ordering::Release);
+            self.give_back(me.index, me.slot);
         }
     }
 
@@ -87,14 +104,19 @@ impl Volume {
     fn reap_moves(&self, index: usize) {
         let slot = &self.session.threads()[index];
         let outgoing = slot.outgoing.load(Ordering::Acquire);
-        if outgoing != 0 && slot_holds(slot, Extent::decode(outgoing)) {
+        if outgoing != 0 && is_in_pocket(slot, Extent::decode(outgoing)) {
             slot.outgoing.store(0, Ordering::Release);
         }
         self.give_back(index, slot);
-        let incoming = slot.incoming.swap(0, Ordering::AcqRel);
-        if incoming != 0 && !slot_holds(slot, Extent::decode(incoming)) {
-            slot.outgoing.store(incoming, Ordering::Release);
-            self.give_back(index, slot);
+        let incoming = Extent::decode(slot.incoming.load(Ordering::Acquire));
+        if incoming.count > 0 {
+            // While `incoming` still names it: the group may be locked by the dead one.
+            self.settle_group_of(incoming);
+            slot.incoming.store(0, Ordering::Release);
+            if !is_in_pocket(slot, incoming) {
+                slot.outgoing.store(incoming.encode(), Ordering::Release);
+                self.give_back(index, slot);
+            }
         }
     }
 
@@ -110,7 +132,7 @@ impl Volume {
                 slot.pending_inode.store(0, Ordering::Release);
                 let _ = self.delete_if_unused(&locked);
             }
-            Err(crate::Errno(libc::ESTALE)) => self.free_inode(&slot.pending_inode, ino),
+            Err(Errno(libc::ESTALE)) => self.free_inode(&slot.pending_inode, ino),
             Err(_) => slot.pending_inode.store(0, Ordering::Release),
         }
     }

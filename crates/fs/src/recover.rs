@@ -73,7 +73,8 @@ impl Volume {
         }
     }
 
-    fn inode_block(
+    /// Block of a pool's inode records; `None` when there is none yet.
+    pub(crate) fn inode_block(
         &self,
         pool: PoolIndex,
         chunk: u64,

@@ -64,22 +64,40 @@ thread_local! {
     static HELD: HeldSlots = const { HeldSlots(RefCell::new(Vec::new())) };
 }
 
-/// Start time of a process in clock ticks since boot; 0 when it is not there.
-pub(crate) fn process_start_ticks(pid: u64) -> u64 {
-    let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
-        return 0;
-    };
-    let Some((_, fields)) = text.rsplit_once(')') else {
-        return 0;
-    };
-    let mut fields = fields.split_ascii_whitespace();
-    if matches!(fields.next(), Some("Z" | "X")) {
-        return 0;
+/// What can be told of a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Life {
+    /// Start time, clock ticks since boot.
+    Running(u64),
+    /// It is gone, or nothing of it runs any more.
+    Over,
+    /// /proc does not tell (no descriptor to be had, another mount of it): not a sign of death.
+    Unknown,
+}
+
+/// Whether a process lives, and since when.
+pub(crate) fn process_life(pid: u64) -> Life {
+    // SAFETY: signal 0 only asks.
+    let asked = unsafe { libc::kill(pid as i32, 0) };
+    if asked != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH) {
+        return Life::Over;
     }
-    fields
-        .nth(18)
-        .and_then(|field| field.parse().ok())
-        .unwrap_or(0)
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .ok()
+        .and_then(|text| life_of_stat(&text))
+        .unwrap_or(Life::Unknown)
+}
+
+/// The line of /proc/PID/stat, read. A first thread that ended is a zombie while others run on.
+fn life_of_stat(text: &str) -> Option<Life> {
+    let (_, fields) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
+    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    match *fields.first()? {
+        "X" => Some(Life::Over),
+        "Z" if number(17)? <= 1 => Some(Life::Over),
+        _ => Some(Life::Running(number(19)?)),
+    }
 }
 
 /// Inode of this process's pid namespace; 0 when /proc does not tell.
@@ -205,7 +223,10 @@ impl Volume {
 
     fn take_process_slot(&self) -> Outcome<usize> {
         let pid = std::process::id() as u64;
-        let start_ticks = process_start_ticks(pid);
+        let start_ticks = match process_life(pid) {
+            Life::Running(start_ticks) => start_ticks,
+            _ => 0,
+        };
         let header = self.session.header();
         // A slot is free until its pid is stored, last; so an owner that dies inside leaves it free.
         let taken = header.recovery.with(

@@ -179,6 +179,20 @@ impl Volume {
         }
     }
 
+    /// Finish a move that died in the group this run lies in.
+    pub(crate) fn settle_group_of(&self, extent: Extent) {
+        let pool = extent.pool.0 as usize;
+        if pool < self.geometry.len() {
+            let size = self.session.pool(pool).group_blocks.load(Ordering::Relaxed);
+            let group = (extent.block.0 / size.max(1)) as usize;
+            if group < MAX_GROUPS
+                && let Ok(entry) = self.lock_group(pool, group)
+            {
+                entry.mutex.unlock();
+            }
+        }
+    }
+
     fn finish_move(&self, pool: usize, group: &Group) {
         let word = group.moving.load(Ordering::Acquire);
         let mover = group.mover.load(Ordering::Acquire);
@@ -189,7 +203,11 @@ impl Volume {
             let extent = Extent::decode(word);
             if mover & GIVING_BACK != 0 {
                 change_bits(self.map_of(pool), extent.block.0, extent.count, false);
-                slot.outgoing.store(0, Ordering::Release);
+                let left = Extent::decode(slot.outgoing.load(Ordering::Acquire));
+                if left.pool == extent.pool && left.block == extent.block {
+                    let rest = left.without_first(extent.count);
+                    slot.outgoing.store(rest.encode(), Ordering::Release);
+                }
             } else if slot.incoming.load(Ordering::Acquire) != word {
                 change_bits(self.map_of(pool), extent.block.0, extent.count, false);
             }
@@ -272,11 +290,6 @@ impl Volume {
                 block: BlockNumber(block),
                 count,
             };
-            let rest = Extent {
-                pool: whole.pool,
-                block: BlockNumber(block + count),
-                count: whole.end() - block - count,
-            };
             let Ok(entry) = self.lock_group(pool, group) else {
                 break;
             };
@@ -285,22 +298,18 @@ impl Volume {
                 block: BlockNumber(block),
                 count: whole.end() - block,
             };
+            let rest = left.without_first(count);
             if slot.outgoing.load(Ordering::Acquire) != left.encode() {
                 // Locking the group finished this very move for its dead owner.
                 entry.mutex.unlock();
-                return;
+                block += count;
+                continue;
             }
+            // Recorded: a death is finished by the group's next owner, who shortens `outgoing` too.
             entry
                 .mover
                 .store((slot_index as u64 + 1) | GIVING_BACK, Ordering::Release);
-            // The last part is recorded, and a death finished by the group's next owner, which clears
-            // `outgoing`. Earlier parts leave `outgoing` first: a death then loses them until the next
-            // session, where the other order could free them twice.
-            if rest.count == 0 {
-                entry.moving.store(part.encode(), Ordering::Release);
-            } else {
-                slot.outgoing.store(rest.encode(), Ordering::Release);
-            }
+            entry.moving.store(part.encode(), Ordering::Release);
             let freed = change_bits(self.map_of(pool), block, count, false);
             entry.free.store(
                 entry.free.load(Ordering::Relaxed) + freed,

@@ -220,6 +220,14 @@ impl Extent {
             count: (word >> BLOCK_BITS) & MAX_EXTENT_BLOCKS,
         }
     }
+    /// What is left behind the first `count` blocks.
+    pub fn without_first(self, count: u64) -> Extent {
+        Extent {
+            block: BlockNumber(self.block.0 + count),
+            count: self.count.saturating_sub(count),
+            ..self
+        }
+    }
     /// First block after the run.
     pub fn end(self) -> u64 {
         self.block.0 + self.count

@@ -256,6 +256,8 @@ pub struct SessionInode {
 pub const UNLOADED: u32 = 0;
 /// `SessionInode::state`: the session knows it.
 pub const LOADED: u32 = 1;
+/// `SessionInode::state`: being loaded or forgotten; when its lock's owner dies, to be forgotten.
+pub const CHANGING: u32 = 2;
 
 /// An open description of a mount.
 #[repr(C, align(64))]
