@@ -448,6 +448,18 @@ impl Volume {
         child: &Locked<'_>,
         position: LogPosition,
     ) -> Outcome<()> {
+        let outcome = self.remove_name_noted(directory, child, position);
+        // Deleted, or open somewhere and not ours to delete.
+        self.inode_settled(directory.me);
+        outcome
+    }
+
+    fn remove_name_noted(
+        &self,
+        directory: &Locked<'_>,
+        child: &Locked<'_>,
+        position: LogPosition,
+    ) -> Outcome<()> {
         let mut operation = Operation::new(self, directory.me);
         let time_ns = self.now_ns();
         let mut staged = Staged::begin(directory, Need::Freeing)?;
@@ -487,6 +499,12 @@ impl Volume {
         let nlink = child.inode.nlink.load(Ordering::Relaxed);
         let position = if nlink <= 1 || child.kind() == FileKind::Directory {
             staged.commit.orphan = true;
+            // Whoever reaps this thread finishes the deletion.
+            operation
+                .me
+                .slot
+                .pending_inode
+                .store(child.ino, Ordering::Release);
             None
         } else {
             let state = AttributeState {

@@ -7,7 +7,6 @@ use crate::inode::Locked;
 use crate::log::Staged;
 use crate::namespace::{Dropped, check_old_name};
 use crate::operation::Operation;
-use crate::session::layout::LOADED;
 use crate::session::lock::RobustMutex;
 use crate::space::Need;
 use crate::types::*;
@@ -115,16 +114,9 @@ impl Volume {
         let mut line = vec![directory.0];
         let mut at = directory.0;
         while at != InodeNumber::ROOT.0 {
-            let inode = self.inode(at)?;
-            if inode.state.load(Ordering::Acquire) != LOADED {
-                drop(self.lock(at)?);
-            }
-            // In a file this word means something else.
-            if FileKind::from_mode(inode.mode.load(Ordering::Relaxed)) != Some(FileKind::Directory)
-            {
-                return Err(Errno(libc::ENOTDIR));
-            }
-            at = inode.parent.load(Ordering::Relaxed);
+            // Under the lock: whoever died moving it may have left the parent of before.
+            let locked = self.lock(at)?.directory()?;
+            at = locked.inode.parent.load(Ordering::Relaxed);
             line.push(at);
             if line.len() > MAX_DEPTH {
                 return Err(self.damaged(directory.0, "line of parents"));
@@ -188,7 +180,10 @@ impl Volume {
         {
             return Err(Errno(libc::ENOTEMPTY));
         }
-        self.replace(ends, request, (&moved, source), other.as_ref().zip(target))
+        let outcome = self.replace(ends, request, (&moved, source), other.as_ref().zip(target));
+        // What was replaced is deleted, or open somewhere and not ours to delete.
+        self.inode_settled(ends.old.me);
+        outcome
     }
 
     fn lock_children(
