@@ -22,6 +22,10 @@ pub(crate) const MAX_FILE_BYTES: u64 = i64::MAX as u64;
 /// Bytes of one write that commit at once at most; more is written in several commits.
 const MAX_COMMIT_BYTES: usize = 1 << 30;
 
+/// Up to here the copy is made under the lock: taking a lock waits for all stores before it, so one
+/// taken after the copy would wait for the media twice. Longer copies should not hold others up.
+const COPY_UNDER_LOCK_BYTES: usize = 8192;
+
 /// Where a write goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Target {
@@ -183,6 +187,10 @@ impl Volume {
         bytes: usize,
         rules: WriteRules,
     ) -> Outcome<(u64, usize)> {
+        let early = match bytes <= COPY_UNDER_LOCK_BYTES {
+            true => Some(self.lock(file.ino.0)?.regular()?),
+            false => None,
+        };
         let guess = match target {
             Target::At(offset) | Target::Rest(offset) => offset,
             Target::End => file.inode().size_bytes.load(Ordering::Acquire),
@@ -207,7 +215,10 @@ impl Volume {
         };
         self.begin_access(me);
         write.copy_whole_blocks()?;
-        let locked = self.lock(file.ino.0)?.regular()?;
+        let locked = match early {
+            Some(locked) => locked,
+            None => self.lock(file.ino.0)?.regular()?,
+        };
         if rules.direct && locked.inode.kernel_cached.load(Ordering::Acquire) != 0 {
             return Err(Errno(libc::EAGAIN));
         }
@@ -351,8 +362,10 @@ impl<'a> Write<'a, '_> {
     ) -> Outcome<()> {
         if rules.clear_setid {
             let state = locked.attribute_state();
+            // With the new size: the old one, applied twice, would cut the write off.
             let state = AttributeState {
                 mode: without_setid(state.mode),
+                size_bytes,
                 ..state
             };
             staged.add(self.operation, &Entry::Attributes(state), time_ns)?;
