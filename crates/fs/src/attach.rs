@@ -24,6 +24,9 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 const CREATING: i64 = 0x4000_0000_0000_0000;
 const ATTACHED: i64 = CREATING + 1;
+/// How often, and how far apart, a session that is not there is looked for.
+const JOIN_TRIES: usize = 20;
+const JOIN_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 const SESSION_LINE_MAGIC: u64 = u64::from_le_bytes(*b"EGLINE01");
 
 /// Volumes this process has attached.
@@ -106,7 +109,7 @@ impl Volume {
         if let Some(volume) = same {
             return Ok(volume);
         }
-        let volume = attach_found(found, mode, options)?;
+        let volume = attach_patiently(pool, found, mode, options)?;
         here.push(Arc::downgrade(&volume));
         Ok(volume)
     }
@@ -115,6 +118,28 @@ impl Volume {
     pub fn detach(self: Arc<Self>) {
         self.thread_exit();
     }
+}
+
+/// Attach; again when those who seemed to be attached were about to leave, or only looked.
+fn attach_patiently(
+    pool: &Path,
+    mut found: Found,
+    mode: AttachMode,
+    options: &AttachOptions,
+) -> Result<Arc<Volume>, VolumeError> {
+    for _ in 0..JOIN_TRIES {
+        match attach_found(found, mode, options) {
+            Err(error)
+                if mode != AttachMode::Join
+                    && matches!(error.errno, libc::ENOENT | libc::EPROTO) =>
+            {
+                std::thread::sleep(JOIN_PAUSE);
+                found = find_pools(pool)?;
+            }
+            outcome => return outcome,
+        }
+    }
+    attach_found(found, mode, options)
 }
 
 fn attach_found(
@@ -282,7 +307,8 @@ pub(crate) fn create_session(
     private: bool,
 ) -> Result<Arc<Volume>, VolumeError> {
     let media = map_pools(&mut found)?;
-    if let Some(stale) = read_session_line(&media[0]) {
+    // A private one leaves the line alone: checking a copy must not end the original's session.
+    if let Some(stale) = read_session_line(&media[0]).filter(|_| !private) {
         remove_segment(&segment_name(&found.superblock.volume, &stale));
     }
     let geometry = geometry_of(&found.superblock);
@@ -388,6 +414,9 @@ impl Drop for Volume {
 impl Volume {
     /// Give back everything this process holds in the session.
     fn leave(&self, process: usize) {
+        // Deletions of what only this process kept open still need a thread slot: slots go last.
+        self.reap_opens(process);
+        self.reap_descriptions(process);
         self.thread_exit();
         let high =
             (self.session.header().thread_high.load(Ordering::Acquire) as usize).min(THREAD_SLOTS);
@@ -396,8 +425,6 @@ impl Volume {
                 self.release_thread_slot(index);
             }
         }
-        self.reap_opens(process);
-        self.reap_descriptions(process);
         self.session.processes()[process]
             .pid
             .store(0, Ordering::Release);
