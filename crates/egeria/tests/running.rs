@@ -360,3 +360,42 @@ fn what_cannot_be_set_up_is_one_line_and_leaves_nothing() {
     command.env("EGERIA_PRELOAD_LIB", "/no/such.so");
     finish(command).refused(1, &["EGERIA_PRELOAD_LIB", "/no/such.so"]);
 }
+
+#[test]
+fn a_signal_ends_the_demonstration_and_leaves_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let out = sandbox.path("report");
+    let mut command = egeria(["demo", "--quick", "--out", text(&out)]);
+    command.env("EGERIA_PRELOAD_LIB", common::preload_library());
+    let mut running = Background::start(&mut command);
+    let ours = format!("-{}-", running.id());
+    let is_ours = |path: &PathBuf| path.to_string_lossy().contains(&ours);
+    let mut status = None;
+    eventually("it mounts, or ends", || {
+        status = running.0.try_wait().unwrap();
+        status.is_some() || mounts().iter().any(is_ours)
+    });
+    if status.is_some() {
+        eprintln!(
+            "SKIPPED: the demonstration cannot run here; `make setup` installs what it needs"
+        );
+        return;
+    }
+    kill(running.id(), Signal::TERM);
+    assert_eq!(wait(&mut running.0), 143);
+    assert!(!mounts().iter().any(is_ours), "{:?}", mounts());
+    let names = |directory: &str| {
+        fs::read_dir(directory)
+            .unwrap()
+            .flatten()
+            .map(|entry| entry.path())
+    };
+    let left: Vec<PathBuf> = names("/dev/shm")
+        .chain(names("/tmp"))
+        .filter(is_ours)
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}

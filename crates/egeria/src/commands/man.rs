@@ -71,15 +71,22 @@ fn write_pages(command: clap::Command, directory: &std::path::Path) -> Outcome<D
     };
     std::fs::create_dir_all(directory).map_err(failed)?;
     clap_mangen::generate_to(command.clone(), directory).map_err(failed)?;
-    let names = command
-        .get_subcommands()
-        .filter(|sub| !sub.is_hide_set())
-        .map(|sub| format!("egeria-{}.1", sub.get_name()));
-    let files = std::iter::once("egeria.1".to_owned())
-        .chain(names)
-        .map(|name| directory.join(name));
+    let mut files = Vec::new();
+    page_names(&command, "egeria", &mut files);
     Ok(Document {
-        files: files.filter(|file| file.exists()).collect(),
+        files: files
+            .iter()
+            .map(|name| directory.join(name))
+            .filter(|file| file.exists())
+            .collect(),
         page: None,
     })
+}
+
+/// Files that pages of a command and of those below it are written to.
+fn page_names(command: &clap::Command, name: &str, names: &mut Vec<String>) {
+    names.push(format!("{name}.1"));
+    for below in command.get_subcommands() {
+        page_names(below, &format!("{name}-{}", below.get_name()), names);
+    }
 }
