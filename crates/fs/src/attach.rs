@@ -72,7 +72,7 @@ fn encode_session_line(session: &[u8; 16]) -> [u8; LINE] {
     put_u64(&mut bytes, 0, SESSION_LINE_MAGIC);
     bytes[8..24].copy_from_slice(&boot_id());
     bytes[24..40].copy_from_slice(session);
-    let crc = crc32c::crc32c(&bytes[..60]);
+    let crc = crate::format::checksum::crc32c(&bytes[..60]);
     put_u32(&mut bytes, 60, crc);
     bytes
 }

@@ -3,7 +3,7 @@
 
 use crate::apply::Mapping;
 use crate::format::*;
-use crate::index::MAX_FILE_BLOCKS;
+use crate::index::{Index, MAX_FILE_BLOCKS};
 use crate::inode::Locked;
 use crate::log::Staged;
 use crate::operation::Operation;
@@ -214,6 +214,7 @@ impl Volume {
             traffic: Traffic::default(),
         };
         self.begin_access(me);
+        write.prefetch_words(file);
         write.copy_whole_blocks()?;
         let locked = match early {
             Some(locked) => locked,
@@ -243,6 +244,21 @@ impl Volume {
 impl<'a> Write<'a, '_> {
     fn end(&self) -> u64 {
         self.offset + self.bytes as u64
+    }
+
+    /// Bring the first word of the index near while the copy is made: it is the one load that misses.
+    #[inline]
+    fn prefetch_words(&self, file: FileReference) {
+        let index = Index {
+            inode: file.inode(),
+            arena: self.volume.session.arena(),
+        };
+        #[cfg(target_arch = "x86_64")]
+        if let Some(slot) = index.slot(self.offset / BLOCK as u64) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: a prefetch never faults; the address is of a live word anyway.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(slot).cast()) };
+        }
     }
 
     fn start_over(&mut self, offset: u64) {

@@ -28,7 +28,7 @@ pub fn encode_page_header(
     put_u32(&mut bytes, 12, sequence);
     put_u64(&mut bytes, 16, ino);
     put_u64(&mut bytes, 24, page.at_line(0).0);
-    let crc = crc32c::crc32c(&bytes[8..32]);
+    let crc = super::checksum::crc32c(&bytes[8..32]);
     put_u32(&mut bytes, 4, crc);
     bytes
 }
@@ -254,7 +254,7 @@ impl EntrySeal {
         put_u64(&mut seed, 8, self.position.0);
         seed[16..20].copy_from_slice(&self.generation.to_le_bytes());
         seed[20..24].copy_from_slice(&bytes[..4]);
-        crc32c::crc32c_append(crc32c::crc32c(&seed), &bytes[8..])
+        super::checksum::crc32c_append(super::checksum::crc32c(&seed), &bytes[8..])
     }
 }
 

@@ -50,14 +50,14 @@ impl Certificate {
         put_u32(&mut bytes, 28, self.nlink);
         put_u64(&mut bytes, 32, self.birth_ns as u64);
         put_u64(&mut bytes, 40, self.parent);
-        let crc = crc32c::crc32c(&bytes[..60]);
+        let crc = super::checksum::crc32c(&bytes[..60]);
         put_u32(&mut bytes, 60, crc);
         bytes
     }
 
     /// Decode; `None` when the checksum or the number is wrong.
     pub fn decode(bytes: &[u8; LINE], ino: u64) -> Option<Certificate> {
-        if get_u32(bytes, 60) != crc32c::crc32c(&bytes[..60]) || get_u64(bytes, 0) != ino {
+        if get_u32(bytes, 60) != super::checksum::crc32c(&bytes[..60]) || get_u64(bytes, 0) != ino {
             return None;
         }
         let certificate = Certificate {

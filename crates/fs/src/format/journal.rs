@@ -44,7 +44,7 @@ pub fn encode_journal_pairs(pairs: &[JournalPair]) -> Vec<u8> {
 
 /// The word whose store at the slot's start commits these pairs.
 pub fn journal_commit_word(slot: u64, encoded_pairs: &[u8]) -> u64 {
-    let crc = crc32c::crc32c_append(slot as u32, encoded_pairs) as u64;
+    let crc = super::checksum::crc32c_append(slot as u32, encoded_pairs) as u64;
     (JOURNAL_MAGIC << 48) | ((encoded_pairs.len() as u64 / 16) << 32) | crc
 }
 

@@ -9,6 +9,7 @@
 //! …           data: inode blocks, log pages, file blocks
 //! ```
 
+pub mod checksum;
 pub mod entry;
 pub mod inode;
 pub mod journal;

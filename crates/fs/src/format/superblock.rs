@@ -113,7 +113,7 @@ impl Superblock {
             put_u16(&mut bytes, at + 10, pool.path.len() as u16);
             bytes[at + 16..at + 16 + pool.path.len()].copy_from_slice(&pool.path);
         }
-        let crc = crc32c::crc32c(&bytes[..SUPERBLOCK_BYTES - 4]);
+        let crc = super::checksum::crc32c(&bytes[..SUPERBLOCK_BYTES - 4]);
         put_u32(&mut bytes, SUPERBLOCK_BYTES - 4, crc);
         bytes
     }
@@ -123,7 +123,7 @@ impl Superblock {
         if bytes.len() < SUPERBLOCK_BYTES || get_u64(bytes, 0) != SUPERBLOCK_MAGIC {
             return Err(SuperblockFault::NotAPool);
         }
-        let crc = crc32c::crc32c(&bytes[..SUPERBLOCK_BYTES - 4]);
+        let crc = super::checksum::crc32c(&bytes[..SUPERBLOCK_BYTES - 4]);
         if crc != get_u32(bytes, SUPERBLOCK_BYTES - 4) {
             return Err(SuperblockFault::Damaged);
         }

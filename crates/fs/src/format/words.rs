@@ -60,7 +60,7 @@ fn check_bits(owner: u64, salt: u32, low: u64) -> u64 {
     let mut bytes = [0u8; 16];
     super::put_u64(&mut bytes, 0, owner);
     super::put_u64(&mut bytes, 8, low);
-    (crc32c::crc32c_append(salt, &bytes) & 0x3ff) as u64
+    (super::checksum::crc32c_append(salt, &bytes) & 0x3ff) as u64
 }
 
 fn seal(owner: u64, salt: u32, low: u64) -> u64 {
