@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -236,6 +237,32 @@ fn last_words(text: &str) -> String {
     }
 }
 
+/// The library under a name that `LD_PRELOAD` takes: absolute, and without blanks and colons, which
+/// separate names there. Where it has some, a link to it is made in `directory`.
+pub(crate) fn loadable(library: &Path, directory: &Path) -> Result<PathBuf> {
+    let missing = |error| {
+        let doing = format!("no preload library at {}", library.display());
+        BenchError::io(doing, error, "build it (cargo build --release)")
+    };
+    let library = library.canonicalize().map_err(missing)?;
+    let separates = |byte: &u8| byte.is_ascii_whitespace() || *byte == b':';
+    if !library.as_os_str().as_bytes().iter().any(separates) {
+        return Ok(library);
+    }
+    let link = directory.join("preload.so");
+    match std::os::unix::fs::symlink(&library, &link) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            let doing = format!("cannot link to {}", library.display());
+            Err(BenchError::io(
+                doing,
+                error,
+                "move it where names have no blanks",
+            ))
+        }
+        _ => Ok(link),
+    }
+}
+
 /// Does something that may hang, as a walk through a mount, on a thread of its own.
 ///
 /// # Errors
@@ -317,6 +344,30 @@ mod tests {
         );
         let text = error.err().unwrap().to_string();
         assert_eq!(text, "sh ended with status 3: no such luck");
+    }
+
+    #[test]
+    fn a_library_whose_name_separates_is_loaded_by_a_link() {
+        let directory = tempfile::tempdir().unwrap();
+        let odd = directory.path().join("my libraries: new.so");
+        std::fs::write(&odd, "").unwrap();
+        let link = loadable(&odd, directory.path()).unwrap();
+        assert!(!link.to_string_lossy().contains([' ', ':']));
+        assert_eq!(link.canonicalize().unwrap(), odd.canonicalize().unwrap());
+        assert_eq!(loadable(&odd, directory.path()).unwrap(), link, "again");
+        let plain = directory.path().join("plain.so");
+        std::fs::write(&plain, "").unwrap();
+        assert_eq!(
+            loadable(&plain, directory.path()).unwrap(),
+            plain.canonicalize().unwrap()
+        );
+        let text = loadable(Path::new("/nonexistent.so"), directory.path())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            text.starts_with("no preload library at /nonexistent.so"),
+            "{text}"
+        );
     }
 
     #[test]

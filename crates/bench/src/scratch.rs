@@ -30,14 +30,14 @@ pub(crate) fn memory_directory(below: &Path) -> Result<TempDir> {
 }
 
 /// Fails when the file system of `directory`, or memory, has less than `bytes` left.
-pub(crate) fn check_room(directory: &Path, bytes: u64) -> Result<()> {
+pub(crate) fn check_room(directory: &Path, bytes: u64, mend: &str) -> Result<()> {
     let free = free_bytes(directory).min(available_memory_bytes());
     if free >= bytes {
         return Ok(());
     }
     let (need, have, at) = (bytes >> 20, free >> 20, directory.display());
     Err(BenchError::failed(format!(
-        "{need} MiB of memory are needed at {at}, {have} MiB are free; free some or choose smaller files"
+        "{need} MiB of memory are needed at {at}, {have} MiB are free; {mend}"
     )))
 }
 

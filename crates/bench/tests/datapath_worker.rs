@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use egeria_bench::datapath::plan::{
-    Case, LARGEST_BLOCK_BYTES, MOST_THREADS, Offsets, Operation, cases,
+    Case, LARGEST_BLOCK_BYTES, MOST_THREADS, Offsets, Operation, cases, measuring_order,
 };
 use egeria_bench::datapath::worker::{Reply, Request};
 use tempfile::TempDir;
@@ -25,7 +25,7 @@ fn the_pattern_depends_on_case_thread_and_seed_alone() {
             let first = offsets(&case, thread, 5);
             assert_eq!(first, offsets(&case, thread, 5), "{case:?}");
             let inside = |offset: &u64| {
-                offset % case.block_bytes == 0 && offset + case.block_bytes <= FILE_BYTES
+                offset.is_multiple_of(case.block_bytes) && offset + case.block_bytes <= FILE_BYTES
             };
             assert!(first.iter().all(inside), "{case:?}");
         }
@@ -67,6 +67,21 @@ fn the_cases_are_those_promised() {
         all.iter()
             .all(|case| case.operation != Operation::Append || case.block_bytes == 4096)
     );
+}
+
+#[test]
+fn every_case_is_measured_once_and_small_random_ones_last() {
+    let all = cases();
+    let order = measuring_order(&all);
+    let places: HashSet<usize> = order.iter().copied().collect();
+    assert_eq!(places.len(), all.len());
+    let is_small_random = |place: &usize| {
+        let case = &all[*place];
+        let random = [Operation::RandomPread, Operation::RandomPwrite].contains(&case.operation);
+        random && case.block_bytes == 4096
+    };
+    let first = order.iter().position(is_small_random).unwrap();
+    assert!(order[first..].iter().all(is_small_random));
 }
 
 /// A running worker; killed when dropped.

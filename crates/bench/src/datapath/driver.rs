@@ -11,7 +11,7 @@ use super::report::{DatapathReport, Row};
 use super::setup::{Worker, find_worker};
 use super::worker::{Reply, Request};
 use crate::error::{BenchError, Result};
-use crate::process::check_cancel;
+use crate::process::{check_cancel, loadable};
 use crate::progress::Progress;
 use crate::scratch::{ScratchVolume, check_room, memory_directory};
 use crate::statistics::rotated_order;
@@ -31,15 +31,11 @@ pub(super) fn run(options: &DatapathOptions<'_>) -> Result<DatapathReport> {
     let cases = plan::cases();
     let mut turns = vec![Vec::new(); cases.len()];
     let total = (options.rounds * cases.len()) as u64;
-    for round in 0..options.rounds {
-        for (index, case) in cases.iter().enumerate() {
-            let what = format!(
-                "{} of {} KiB, {} threads",
-                case.operation.name(),
-                case.block_bytes >> 10,
-                case.threads
-            );
-            let done = (round * cases.len() + index) as u64;
+    let mut done = 0;
+    for index in plan::measuring_order(&cases) {
+        let case = &cases[index];
+        let what = what(case);
+        for round in 0..options.rounds {
             (options.progress)(&Progress {
                 done,
                 total,
@@ -48,6 +44,7 @@ pub(super) fn run(options: &DatapathOptions<'_>) -> Result<DatapathReport> {
             for turn in 0..TURNS {
                 turns[index].push(bench.turn(case, round * TURNS + turn)?);
             }
+            done += 1;
         }
     }
     (options.progress)(&Progress {
@@ -66,6 +63,11 @@ pub(super) fn run(options: &DatapathOptions<'_>) -> Result<DatapathReport> {
     })
 }
 
+fn what(case: &Case) -> String {
+    let (name, kib, threads) = (case.operation.name(), case.block_bytes >> 10, case.threads);
+    format!("{name} of {kib} KiB, {threads} threads")
+}
+
 fn check(options: &DatapathOptions<'_>) -> Result<()> {
     if options.rounds == 0 || options.measurement_ms == 0 {
         return Err(BenchError::failed(
@@ -78,16 +80,14 @@ fn check(options: &DatapathOptions<'_>) -> Result<()> {
             "files must be a multiple of 64 KiB, at most 1 TiB; choose another size",
         ));
     }
-    if !options.preload_library.is_file() {
-        let path = options.preload_library.display();
-        return Err(BenchError::failed(format!(
-            "no preload library at {path}; build it (cargo build --release)"
-        )));
-    }
     // The pool, the files on tmpfs and what is appended there, the mapped files.
     let files = options.file_bytes * MOST_THREADS as u64;
     let need = pool_bytes(options) + 2 * files + append_bytes(options) * MOST_THREADS as u64;
-    check_room(&options.memory_directory, need)
+    check_room(
+        &options.memory_directory,
+        need,
+        "free some or choose smaller files",
+    )
 }
 
 /// Most bytes a thread appends in one measurement.
@@ -122,13 +122,13 @@ impl<'a> Bench<'a> {
         let start = |name, kind, paths: &[PathBuf], preload| {
             Worker::start(&program, name, kind, options.file_bytes, paths, preload)
         };
-        let library = Some(options.preload_library.as_path());
+        let library = loadable(&options.preload_library, peers.path())?;
         let workers = [
             start(
                 "Egeria",
                 "files",
                 &paths(scratch.mount_directory(), "data"),
-                library,
+                Some(&library),
             )?,
             start("tmpfs", "files", &paths(peers.path(), "data"), None)?,
             start("memcpy", "memory", &paths(peers.path(), "mapped"), None)?,

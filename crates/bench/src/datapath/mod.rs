@@ -7,9 +7,10 @@
 //! 2. Three workers start, the same program each (`egeria-datapath-worker`): one under
 //!    `LD_PRELOAD` with files on the mount, one with files on tmpfs, and one that copies to and from
 //!    a file mapped exactly as a pool is. Everything is written and page-faulted before anything is timed.
-//! 3. In every round every case is measured on all three in several short turns, in an order that
-//!    rotates with the turn. Threads are pinned, each has a file of its own, and the offsets come
-//!    from one generator with one seed for all three.
+//! 3. Each case is measured in rounds, on all three in several short turns, in an order that rotates
+//!    with the turn. Cases go from large pieces to small ones ([`plan::measuring_order`]).
+//!    Threads are pinned, each has a file of its own, and the offsets come from one generator with
+//!    one seed for all three.
 //! 4. The figures are medians over all turns. That the calls were in fact served directly is
 //!    checked against the session's counters after every run.
 //!

@@ -77,6 +77,20 @@ fn push(cases: &mut Vec<Case>, operation: Operation, block_bytes: u64) {
     }));
 }
 
+/// The order in which cases are measured, as places in `cases`: from those that leave a volume in
+/// large pieces to those that leave it in small ones. Egeria never overwrites in place, so large
+/// reads after random small writes would measure what those left, not what large calls cost.
+pub fn measuring_order(cases: &[Case]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..cases.len()).collect();
+    order.sort_by_key(|place| {
+        let case = &cases[*place];
+        let operation = case.operation;
+        let appends = operation == Operation::Append;
+        (!appends, u64::MAX - case.block_bytes, operation.is_random())
+    });
+    order
+}
+
 /// Offsets of one thread's calls, for ever; a function of its arguments alone, so that every subject
 /// is asked for the same bytes in the same order.
 #[derive(Clone, Debug)]

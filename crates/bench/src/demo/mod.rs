@@ -73,12 +73,6 @@ impl DemoOptions<'_> {
 pub fn run(options: &DemoOptions<'_>) -> Result<DemoReport> {
     let start = Instant::now();
     facts::check_programs()?;
-    if !options.preload_library.is_file() {
-        let path = options.preload_library.display();
-        return Err(BenchError::failed(format!(
-            "no preload library at {path}; build it (cargo build --release)"
-        )));
-    }
     let directory = options.output_directory.as_path();
     let failed = |error| {
         BenchError::io(

@@ -44,18 +44,17 @@ pub(super) fn run(stage: &Stage<'_>, benchmark: &str, name: &str) -> Result<Demo
 }
 
 fn timed(stage: &Stage<'_>, place: Place, benchmark: &str) -> Result<Throughput> {
-    let seconds = match (stage.is_quick(), place) {
-        (true, _) | (_, Place::Egeria | Place::Tmpfs) => 1,
-        (false, Place::Emulated) => 3,
-    };
     let mut command = command(stage, place, benchmark)?;
+    let length = match place {
+        _ if stage.is_quick() => "--reads=500",
+        Place::Emulated => "--duration=3",
+        _ => "--duration=1",
+    };
     match benchmark {
         "fillseq" => command.arg("--threads=1"),
-        _ => command.args([
-            "--use_existing_db=1".to_owned(),
-            format!("--threads={READERS}"),
-            format!("--duration={seconds}"),
-        ]),
+        _ => command
+            .args(["--use_existing_db=1", length])
+            .arg(format!("--threads={READERS}")),
     };
     let finished = stage.run(place, &mut command, LIMIT)?;
     let result = parse(&finished.stdout, benchmark)?;

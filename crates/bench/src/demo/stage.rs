@@ -15,10 +15,14 @@ use crate::process::{self, Finished};
 use crate::progress::Progress;
 use crate::scratch::{ScratchVolume, check_room, memory_directory};
 
-/// Size of each pool.
+/// Size of each pool; a file in memory that takes only what is written.
 const POOL_BYTES: u64 = 2 << 30;
-/// Room the programs' files need in all, pools and peers.
-const ROOM_BYTES: u64 = 4 << 30;
+/// The same when short runs were asked for.
+const QUICK_POOL_BYTES: u64 = 512 << 20;
+/// Room the programs' files take in all, on Egeria and on tmpfs.
+const ROOM_BYTES: u64 = 3 << 30;
+/// The same for short runs.
+const QUICK_ROOM_BYTES: u64 = 1 << 30;
 /// All programs together may take this long; what has not run by then is reported as failed.
 const BUDGET: Duration = Duration::from_secs(600);
 
@@ -51,6 +55,8 @@ pub(super) struct Stage<'a> {
     options: &'a DemoOptions<'a>,
     scratch: ScratchVolume,
     peers: TempDir,
+    /// The preload library.
+    library: PathBuf,
     /// Host time per machine time; `None` when timing is not emulated.
     dilation: Option<f64>,
     end: Instant,
@@ -59,11 +65,16 @@ pub(super) struct Stage<'a> {
 impl<'a> Stage<'a> {
     /// Makes the volume, one pool for each node of the machine, and mounts it.
     pub(super) fn set_up(options: &'a DemoOptions<'a>) -> Result<Stage<'a>> {
-        check_room(&options.memory_directory, ROOM_BYTES)?;
+        let (pool_bytes, room_bytes) = match options.quick {
+            true => (QUICK_POOL_BYTES, QUICK_ROOM_BYTES),
+            false => (POOL_BYTES, ROOM_BYTES),
+        };
+        check_room(&options.memory_directory, room_bytes, "free some")?;
         let peers = memory_directory(&options.memory_directory)?;
+        let library = process::loadable(&options.preload_library, peers.path())?;
         let nodes: Vec<u16> = options.machine.nodes.iter().map(|node| node.id.0).collect();
         let machine = Some(options.machine.clone());
-        let scratch = ScratchVolume::make(&options.memory_directory, &nodes, POOL_BYTES, machine)?;
+        let scratch = ScratchVolume::make(&options.memory_directory, &nodes, pool_bytes, machine)?;
         let emulates = scratch.volume().set_timing(true);
         scratch.volume().set_timing(false);
         let declared = options.machine.emulated.as_ref();
@@ -71,6 +82,7 @@ impl<'a> Stage<'a> {
             options,
             scratch,
             peers,
+            library,
             dilation: declared
                 .filter(|machine| emulates && machine.timing)
                 .map(|machine| machine.dilation),
@@ -130,7 +142,7 @@ impl<'a> Stage<'a> {
     pub(super) fn command(&self, place: Place, program: impl AsRef<OsStr>) -> Command {
         let mut command = self.plain_command(program);
         if place != Place::Tmpfs {
-            command.env("LD_PRELOAD", &self.options.preload_library);
+            command.env("LD_PRELOAD", &self.library);
             command.env("EGERIA_MOUNT", self.scratch.mount_directory());
         }
         command
