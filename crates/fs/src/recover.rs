@@ -3,7 +3,8 @@
 
 use crate::format::*;
 use crate::index::MAX_FILE_BLOCKS;
-use crate::inode::Locked;
+use crate::inode::{Locked, is_extent_valid};
+use crate::log::LogPlace;
 use crate::requests::*;
 use crate::types::{Errno, FileKind, InodeNumber, Outcome};
 use crate::volume::Volume;
@@ -130,7 +131,9 @@ impl Volume {
                 self.claim_inode(pool.0 as usize, index);
                 // Damage was told; what can be claimed is, the rest answers EIO when used.
                 if let Ok(locked) = self.me().and_then(|me| self.lock_unloaded(me, ino)) {
-                    let _ = self.claim_object(&locked);
+                    if self.claim_object(&locked).is_err() {
+                        self.claim_up_to_damage(&locked);
+                    }
                 }
             }
             Err(_) => self.claim_inode(pool.0 as usize, index),
@@ -157,6 +160,37 @@ impl Volume {
             self.unload(locked);
         }
         Ok(())
+    }
+
+    /// Of a log that ends in damage, keep all that its readable part names, also what it replaced: what
+    /// may still be rescued must not be given to others.
+    fn claim_up_to_damage(&self, locked: &Locked<'_>) {
+        let Ok(record) = self.read_record(locked.ino) else {
+            return;
+        };
+        let place = LogPlace {
+            generation: record.certificate.generation,
+            ..locked.log_place()
+        };
+        let _ = self.walk_log(
+            place,
+            record.commit,
+            LogPosition::NONE,
+            &mut |page| {
+                self.claim_blocks(page.pool().0 as usize, page.block().0, 1);
+                Ok(())
+            },
+            &mut |_, entry, _| {
+                if let Entry::Write {
+                    pool, block, count, ..
+                } = *entry
+                    && is_extent_valid(self, pool, block, count)
+                {
+                    self.claim_blocks(pool.0 as usize, block.0, count);
+                }
+                Ok(())
+            },
+        );
     }
 
     fn claim_file_blocks(&self, locked: &Locked<'_>) {
