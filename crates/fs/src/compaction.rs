@@ -1,4 +1,4 @@
-//! Compaction: when a log has grown to twice what it was after the last one, its living entries are
+//! Compaction: when a log has grown to three times what it was after the last one, its living entries are
 //! written to new pages behind the other head, and one 8-byte store of the commit word swaps them in.
 
 use crate::apply::COMPACT_MIN_PAGES;
@@ -6,7 +6,7 @@ use crate::format::*;
 use crate::index::MAX_FILE_BLOCKS;
 use crate::inode::Locked;
 use crate::log::Staged;
-use crate::operation::Operation;
+use crate::operation::{Operation, note_pages};
 use crate::session::layout::PENDING_LOG;
 use crate::space::Need;
 use crate::types::{Errno, FileKind, Outcome};
@@ -87,18 +87,27 @@ impl Volume {
                 return Err(errno);
             }
         };
-        self.commit_one(&staged)?;
+        // Old pages are noted while the log still names them, so that none is lost with their owner;
+        // more of them than can be noted are freed behind the commit.
+        let noted = operation.can_note(old_pages.len());
+        if noted {
+            note_pages(locked.ino, operation, &old_pages);
+        }
+        if let Err(errno) = self.commit_one(&staged) {
+            operation.forget_replaced();
+            return Err(errno);
+        }
         operation.keep_from(mark);
         let inode = locked.inode;
         inode.log_pages.store(staged.pages, Ordering::Relaxed);
         inode
             .compact_at_pages
-            .store((2 * staged.pages).max(COMPACT_MIN_PAGES), Ordering::Relaxed);
+            .store((3 * staged.pages).max(COMPACT_MIN_PAGES), Ordering::Relaxed);
         inode
             .applied
             .store(staged.commit.encode(locked.ino), Ordering::Release);
-        for page in old_pages {
-            operation.replace(locked.ino, PENDING_LOG, page.pool(), page.block());
+        if !noted {
+            note_pages(locked.ino, operation, &old_pages);
         }
         operation.settle_replaced();
         if locked.kind() == FileKind::Directory {

@@ -159,7 +159,7 @@ impl Volume {
         let result =
             self.create_certified(&directory, &mut operation, name, kind, &certificate, birth);
         if result.is_err() {
-            self.free_inode(&directory.me.slot.pending_inode, certificate.ino);
+            self.free_inode(directory.me.slot, certificate.ino);
         }
         result
     }
@@ -322,7 +322,7 @@ impl Volume {
             }
             Err(errno) => {
                 self.note_close(certificate.ino);
-                self.free_inode(&directory.me.slot.pending_inode, certificate.ino);
+                self.free_inode(directory.me.slot, certificate.ino);
                 Err(errno)
             }
         }
@@ -482,7 +482,9 @@ impl Volume {
             && !self.is_open_anywhere(locked.ino, locked.inode)
         {
             // The name is gone whatever happens here; recovery would finish it.
-            let _ = self.delete_inode(locked);
+            if self.delete_inode(locked).is_err() {
+                self.inode_settled(locked.me);
+            }
         }
         Ok(())
     }
@@ -500,11 +502,7 @@ impl Volume {
         let position = if nlink <= 1 || child.kind() == FileKind::Directory {
             staged.commit.orphan = true;
             // Whoever reaps this thread finishes the deletion.
-            operation
-                .me
-                .slot
-                .pending_inode
-                .store(child.ino, Ordering::Release);
+            self.inode_losing(operation.me, child.ino);
             None
         } else {
             let state = AttributeState {

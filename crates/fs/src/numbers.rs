@@ -3,10 +3,10 @@
 use crate::format::*;
 use crate::inode::Locked;
 use crate::log::LogPlace;
-use crate::operation::Operation;
-use crate::session::layout::{PENDING_EXTENTS, PENDING_LOG};
+use crate::operation::{Operation, note_pages};
+use crate::session::layout::{LOSING_USE, ThreadSlot};
 use crate::slots::Me;
-use crate::space::Need;
+use crate::space::{GIVING_BACK, Need};
 use crate::types::{Errno, Outcome};
 use crate::volume::Volume;
 use egeria_media::PoolIndex;
@@ -39,21 +39,8 @@ impl Volume {
         let mut failure = Errno(libc::ENOSPC);
         for step in 0..pools {
             let pool = (prefer + step) % pools;
-            let header = self.session.pool(pool);
-            // Whatever a dead owner changed is at worst a number out of use until the next session.
-            let taken = header
-                .inode_mutex
-                .with(|| (), || self.take_inode_in(operation, pool));
-            match taken {
-                Ok(index) => {
-                    let ino = inode_number(PoolIndex(pool as u8), index);
-                    operation
-                        .me
-                        .slot
-                        .pending_inode
-                        .store(ino, Ordering::Release);
-                    return Ok(ino);
-                }
+            match self.with_numbers(pool, || self.take_inode_in(operation, pool)) {
+                Ok(ino) => return Ok(ino),
                 Err(errno) => failure = errno,
             }
         }
@@ -74,9 +61,48 @@ impl Volume {
         }
         self.make_inode_block(operation, pool, index / INODES_PER_BLOCK)?;
         header.inode_hint.store(word as u64, Ordering::Relaxed);
+        let ino = inode_number(PoolIndex(pool as u8), index);
+        let me = operation.me;
+        header
+            .inode_mover
+            .store(me.index as u64 + 1, Ordering::Release);
+        header.inode_moving.store(ino, Ordering::Release);
         map[word].fetch_or(1 << (index % 64), Ordering::Release);
         header.inodes_used.fetch_add(1, Ordering::Relaxed);
-        Ok(index)
+        me.slot.pending_inode.store(ino, Ordering::Release);
+        header.inode_moving.store(0, Ordering::Release);
+        Ok(ino)
+    }
+
+    /// Run under the lock of a pool's numbers; finish what its dead owner began.
+    fn with_numbers<T>(&self, pool: usize, body: impl FnOnce() -> T) -> T {
+        let mutex = &self.session.pool(pool).inode_mutex;
+        mutex.with(|| self.finish_number(pool), body)
+    }
+
+    fn finish_number(&self, pool: usize) {
+        let header = self.session.pool(pool);
+        let map = self.inode_map(pool);
+        let ino = header.inode_moving.load(Ordering::Acquire);
+        let mover = header.inode_mover.load(Ordering::Acquire);
+        let slot = (mover & !GIVING_BACK)
+            .checked_sub(1)
+            .and_then(|index| self.session.threads().get(index as usize));
+        if let (Some(slot), Some((_, index))) = (slot, inode_place(ino)) {
+            let held = slot.pending_inode.load(Ordering::Acquire) == ino;
+            let gives_back = mover & GIVING_BACK != 0;
+            if gives_back || !held {
+                map[(index / 64) as usize].fetch_and(!(1 << (index % 64)), Ordering::Release);
+            }
+            if gives_back && held {
+                slot.pending_inode.store(0, Ordering::Release);
+            }
+        }
+        let used = map
+            .iter()
+            .map(|word| word.load(Ordering::Relaxed).count_ones() as u64);
+        header.inodes_used.store(used.sum(), Ordering::Relaxed);
+        header.inode_moving.store(0, Ordering::Release);
     }
 
     fn make_inode_block(
@@ -111,31 +137,41 @@ impl Volume {
         Ok(())
     }
 
-    /// The number taken is committed: no longer this thread's to give back.
+    /// An inode is about to lose its last name or open: should this thread die, whoever reaps it
+    /// deletes the inode if it is unused then. Until `inode_settled`.
+    pub(crate) fn inode_losing(&self, me: Me<'_>, ino: u64) {
+        me.slot
+            .pending_inode
+            .store(ino | LOSING_USE, Ordering::Release);
+    }
+
+    /// The number taken is committed, the inode deleted or in use: no longer this thread's to settle.
     pub(crate) fn inode_settled(&self, me: Me<'_>) {
         me.slot.pending_inode.store(0, Ordering::Release);
     }
 
-    /// Give a number back whose record is free.
-    pub(crate) fn free_inode(&self, owner: &AtomicU64, ino: u64) {
+    /// Give the number back that a slot names as pending; its record is free.
+    pub(crate) fn free_inode(&self, slot: &ThreadSlot, ino: u64) {
         let Some((pool, index)) = inode_place(ino) else {
             return;
         };
-        // The slot forgets it first: to die here loses the number until the next session; the other
-        // order could take it from its next owner.
-        owner.store(0, Ordering::Release);
         let header = self.session.pool(pool.0 as usize);
-        header.inode_mutex.with(
-            || (),
-            || {
-                let word = &self.inode_map(pool.0 as usize)[(index / 64) as usize];
-                if word.fetch_and(!(1 << (index % 64)), Ordering::Release) >> (index % 64) & 1 == 1
-                {
-                    header.inodes_used.fetch_sub(1, Ordering::Relaxed);
-                }
-                header.inode_hint.fetch_min(index / 64, Ordering::Relaxed);
-            },
-        );
+        self.with_numbers(pool.0 as usize, || {
+            if slot.pending_inode.load(Ordering::Acquire) != ino {
+                // Given back for a dead owner by whoever locked the numbers first.
+                return;
+            }
+            let mover = (self.index_of_slot(slot) as u64 + 1) | GIVING_BACK;
+            header.inode_mover.store(mover, Ordering::Release);
+            header.inode_moving.store(ino, Ordering::Release);
+            let word = &self.inode_map(pool.0 as usize)[(index / 64) as usize];
+            if word.fetch_and(!(1 << (index % 64)), Ordering::Release) >> (index % 64) & 1 == 1 {
+                header.inodes_used.fetch_sub(1, Ordering::Relaxed);
+            }
+            header.inode_hint.fetch_min(index / 64, Ordering::Relaxed);
+            slot.pending_inode.store(0, Ordering::Release);
+            header.inode_moving.store(0, Ordering::Release);
+        });
     }
 
     /// Delete an inode without names and opens: its data, its log, its record.
@@ -166,13 +202,11 @@ impl Volume {
         };
         // Pages are noted while the record still names them, so that none is lost with their owner;
         // more of them than can be noted are freed behind the record.
-        let noted = pages.len() <= PENDING_EXTENTS;
+        let noted = operation.can_note(pages.len());
         if !noted {
             free_record()?;
         }
-        for page in pages {
-            operation.replace(locked.ino, PENDING_LOG, page.pool(), page.block());
-        }
+        note_pages(locked.ino, &mut operation, &pages);
         if noted && let Err(errno) = free_record() {
             operation.forget_replaced();
             return Err(errno);
@@ -180,27 +214,22 @@ impl Volume {
         operation.settle_replaced();
         locked.inode.nlink.store(0, Ordering::Relaxed);
         self.unload(locked);
-        self.free_inode(&me.slot.pending_inode, locked.ino);
+        self.free_inode(me.slot, locked.ino);
         Ok(())
     }
 
     /// All pages of an inode's log.
     pub(crate) fn log_pages(&self, locked: &Locked<'_>) -> Outcome<Vec<LogPosition>> {
         let record = self.read_record(locked.ino)?;
+        let place = LogPlace {
+            generation: record.certificate.generation,
+            ..locked.log_place()
+        };
         let mut pages = Vec::new();
-        self.walk_log(
-            LogPlace {
-                generation: record.certificate.generation,
-                ..locked.log_place()
-            },
-            record.commit,
-            LogPosition::NONE,
-            &mut |page| {
-                pages.push(page);
-                Ok(())
-            },
-            &mut |_, _, _| Ok(()),
-        )?;
+        self.walk_pages(place, record.commit, &mut |page| {
+            pages.push(page);
+            Ok(())
+        })?;
         Ok(pages)
     }
 

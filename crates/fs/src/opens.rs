@@ -2,6 +2,7 @@
 //! `open_hint` counts opens begun and is never too low, so that the common unlink looks at no table.
 
 use crate::format::BLOCK;
+use crate::inode::Locked;
 use crate::session::layout::{LOADED, SessionInode};
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
@@ -177,8 +178,20 @@ impl Volume {
             self.note_close(ino.0);
             return;
         };
-        self.note_close(ino.0);
-        let _ = self.delete_if_unused(&locked);
+        self.losing_use(&locked, || self.note_close(ino.0));
+    }
+
+    /// Take a use of a locked inode away, and the inode with it when it was the last.
+    fn losing_use(&self, locked: &Locked<'_>, take: impl FnOnce()) {
+        let nameless = locked.inode.nlink.load(Ordering::Relaxed) == 0;
+        if nameless {
+            self.inode_losing(locked.me, locked.ino);
+        }
+        take();
+        if nameless {
+            let _ = self.delete_if_unused(locked);
+            self.inode_settled(locked.me);
+        }
     }
 
     /// Mark the inode kernel-cached, under its lock; from when this returns, `*_direct` calls of every
@@ -193,10 +206,11 @@ impl Volume {
     /// Take the mark off (after the kernel's pages were dropped).
     pub fn unmark_kernel_cached(&self, ino: InodeNumber) {
         let Ok(locked) = self.lock(ino.0) else { return };
-        if self.change_entry(ino.0, CACHED_UNIT, false).is_ok() {
-            locked.inode.kernel_cached.fetch_sub(1, Ordering::AcqRel);
-        }
-        let _ = self.delete_if_unused(&locked);
+        self.losing_use(&locked, || {
+            if self.change_entry(ino.0, CACHED_UNIT, false).is_ok() {
+                locked.inode.kernel_cached.fetch_sub(1, Ordering::AcqRel);
+            }
+        });
     }
 
     /// One relaxed load: does the kernel hold pages of it?
@@ -213,9 +227,13 @@ impl Volume {
                 continue;
             }
             let counts = entry[1].load(Ordering::Acquire);
+            let (Ok(inode), Ok(me)) = (self.inode(ino), self.me()) else {
+                entry[0].store(GONE, Ordering::Release);
+                continue;
+            };
+            self.inode_losing(me, ino);
             // Gone from the table first: to die between leaves the hint too high, never too low.
             entry[0].store(GONE, Ordering::Release);
-            let Ok(inode) = self.inode(ino) else { continue };
             let locked = self.lock(ino);
             let (opens, marks) = (counts % CACHED_UNIT, counts / CACHED_UNIT);
             saturating_sub(&inode.open_hint, (opens + marks) as u32);
@@ -225,6 +243,7 @@ impl Volume {
             {
                 let _ = self.delete_if_unused(&locked);
             }
+            self.inode_settled(me);
         }
         if let Some((page, class)) = decode_table(
             self.session.processes()[process]

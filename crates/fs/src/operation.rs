@@ -1,7 +1,7 @@
 //! One operation under way: the blocks it brings and the blocks it replaces, noted in the thread's
 //! slot before anything depends on them, so that they are found when the thread dies.
 
-use crate::format::Extent;
+use crate::format::{Extent, LogPosition};
 use crate::session::layout::{PENDING_EXTENTS, PENDING_LOG, PendingExtent};
 use crate::slots::Me;
 use crate::space::Need;
@@ -117,6 +117,11 @@ impl<'a> Operation<'a> {
         self.old = 0;
     }
 
+    /// Whether so many single blocks can be noted as replaced with none settled before.
+    pub(crate) fn can_note(&self, blocks: usize) -> bool {
+        self.old + blocks <= PENDING_EXTENTS
+    }
+
     /// The noted runs stay where they are after all.
     pub(crate) fn forget_replaced(&mut self) {
         for entry in &self.me.slot.pending_old[..self.old] {
@@ -152,6 +157,13 @@ impl Drop for Operation<'_> {
     fn drop(&mut self) {
         self.abandon_from(0);
         self.settle_replaced();
+    }
+}
+
+/// Note log pages as replaced.
+pub(crate) fn note_pages(ino: u64, operation: &mut Operation<'_>, pages: &[LogPosition]) {
+    for page in pages {
+        operation.replace(ino, PENDING_LOG, page.pool(), page.block());
     }
 }
 

@@ -123,16 +123,19 @@ impl Volume {
     /// A number taken and not committed is free; a deletion cut off goes on.
     fn reap_pending_inode(&self, index: usize) {
         let slot = &self.session.threads()[index];
-        let ino = slot.pending_inode.load(Ordering::Acquire);
+        let word = slot.pending_inode.load(Ordering::Acquire);
+        let ino = word & !LOSING_USE;
         if ino == 0 {
             return;
         }
         match self.lock(ino) {
             Ok(locked) => {
+                self.inode_losing(locked.me, ino);
                 slot.pending_inode.store(0, Ordering::Release);
                 let _ = self.delete_if_unused(&locked);
+                self.inode_settled(locked.me);
             }
-            Err(Errno(libc::ESTALE)) => self.free_inode(&slot.pending_inode, ino),
+            Err(Errno(libc::ESTALE)) if word == ino => self.free_inode(slot, ino),
             Err(_) => slot.pending_inode.store(0, Ordering::Release),
         }
     }

@@ -18,7 +18,8 @@ pub(crate) const RESERVE_BLOCKS: u64 = 64;
 const POCKET_REFILL_BLOCKS: u64 = 64;
 /// Longest run that goes back into a pocket instead of the map.
 const POCKET_RUN_BLOCKS: u64 = 64;
-const GIVING_BACK: u64 = 1 << 63;
+/// In a `mover` word: the move is towards the map.
+pub(crate) const GIVING_BACK: u64 = 1 << 63;
 /// Blocks of a huge page: long runs begin at a multiple of it.
 const HUGE_BLOCKS: u64 = 512;
 

@@ -101,6 +101,10 @@ pub struct PoolHeader {
     pub inode_hint: AtomicU64,
     /// Inodes in use.
     pub inodes_used: AtomicU64,
+    /// Inode number that is being taken or given back; zero at rest.
+    pub inode_moving: AtomicU64,
+    /// Thread slot + 1 that moves it, top bit set when it gives back.
+    pub inode_mover: AtomicU64,
 }
 
 /// A part of a pool's free-space map with a lock of its own.
@@ -161,6 +165,8 @@ pub struct PendingExtent {
     pub ino: AtomicU64,
 }
 
+/// In [`ThreadSlot::pending_inode`]: not this thread's number, but an inode to delete if it is unused.
+pub const LOSING_USE: u64 = 1 << 63;
 /// File block of an extent that is log pages.
 pub const PENDING_LOG: u64 = u64::MAX;
 
@@ -177,7 +183,7 @@ pub struct ThreadSlot {
     pub outgoing: AtomicU64,
     /// Counts the slot's owners, so that a dead one is not taken for its successor.
     pub incarnation: AtomicU64,
-    /// Inode number taken, not yet committed, or being given up.
+    /// Inode number taken, not yet committed, or being given up; with [`LOSING_USE`] another's.
     pub pending_inode: AtomicU64,
     /// Group of each pool where the thread last found room, plus 1.
     pub last_group: [AtomicU32; MAX_POOLS],
