@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub struct Harness {
-    scratch: Scratch,
     volume: Option<Arc<Volume>>,
+    /// After the volume: its pools must be there when it is let go.
+    scratch: Scratch,
     pub model: Model,
     pub handles: Vec<(u64, FileReference)>,
     walks: BTreeMap<u64, Walk>,
