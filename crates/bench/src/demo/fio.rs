@@ -195,7 +195,7 @@ fn verify(stage: &Stage<'_>, workload: &Workload) -> Result<String> {
         ));
     }
     Ok(format!(
-        "fio --verify=crc32c, {} MB read back",
+        "fio --verify=crc32c, {} MB read without a mismatch",
         checked / 1_000_000
     ))
 }
