@@ -365,20 +365,15 @@ impl Volume {
         let Ok(record) = self.read_record(locked.ino) else {
             return false;
         };
+        let place = LogPlace {
+            generation: record.certificate.generation,
+            ..locked.log_place()
+        };
         let mut found = false;
-        let walked = self.walk_log(
-            LogPlace {
-                generation: record.certificate.generation,
-                ..locked.log_place()
-            },
-            record.commit,
-            LogPosition::NONE,
-            &mut |page| {
-                found |= page.pool() == pool && page.block() == block;
-                Ok(())
-            },
-            &mut |_, _, _| Ok(()),
-        );
+        let walked = self.walk_pages(place, record.commit, &mut |page| {
+            found |= page.pool() == pool && page.block() == block;
+            Ok(())
+        });
         // What cannot be told is not freed.
         found || walked.is_err()
     }

@@ -296,6 +296,28 @@ impl Volume {
         Ok(())
     }
 
+    /// Walk the pages of a log up to the one its tail is in, without looking at entries.
+    pub(crate) fn walk_pages(
+        &self,
+        place: LogPlace,
+        commit: CommitWord,
+        page: &mut dyn FnMut(LogPosition) -> Outcome<()>,
+    ) -> Outcome<()> {
+        if commit.tail.is_none() {
+            return Ok(());
+        }
+        let (pool, at) = self.record_place(place.ino)?;
+        let mut link = self.load_word(pool, at + HEADS_AT + 8 * commit.head_index as u64)?;
+        let mut sequence = 0;
+        loop {
+            let position = self.enter_page(place, link, &mut sequence, page)?;
+            if position.at_line(0) == commit.tail.at_line(0) {
+                return Ok(());
+            }
+            link = self.load_word(position.pool(), position.at_line(0).offset() + NEXT_PAGE_AT)?;
+        }
+    }
+
     fn enter_page(
         &self,
         place: LogPlace,
