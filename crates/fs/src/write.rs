@@ -198,7 +198,7 @@ impl Volume {
         if guess >= MAX_FILE_BYTES && bytes > 0 {
             return Err(Errno(libc::EFBIG));
         }
-        let bytes = bytes.min((MAX_FILE_BYTES - guess) as usize);
+        let bytes = bytes.min(MAX_FILE_BYTES.saturating_sub(guess) as usize);
         let me = self.me()?;
         let mut operation = Operation::new(self, me);
         let prefer = self.pool_for_data(me);

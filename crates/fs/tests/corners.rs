@@ -62,3 +62,19 @@ fn times_after_growing_over_reserved_blocks_are_the_same_in_a_new_session() {
     drop(volume);
     assert_eq!(scratch.attach().attributes(ino), Ok(before));
 }
+
+#[test]
+fn writing_nothing_past_the_largest_offset_writes_nothing() {
+    let scratch = Scratch::new(1, 8 << 20);
+    let volume = scratch.attach();
+    let ino = volume.create(ROOT, b"f", &FILE).unwrap().ino;
+    let file = volume.open(ino, None).unwrap();
+    let largest = i64::MAX as u64;
+    for offset in [largest, largest + 1, u64::MAX] {
+        assert_eq!(volume.write(file, offset, b""), Ok(0));
+        assert_eq!(volume.write(file, offset, b"x"), Err(Errno(libc::EFBIG)));
+    }
+    assert_eq!(volume.write(file, largest - 1, b"xy"), Ok(1));
+    assert_eq!(volume.append(file, b""), Ok((largest, 0)));
+    assert_eq!(volume.append(file, b"x"), Err(Errno(libc::EFBIG)));
+}
