@@ -63,6 +63,15 @@ fn main() {
                 .write_volatile(base.add(block as usize).read_volatile())
         };
     }
+    // SAFETY: the live mapping; collapsing changes no content.
+    let collapsed = unsafe {
+        libc::madvise(
+            base.cast(),
+            volume.pools()[0].bytes() as usize,
+            libc::MADV_COLLAPSE,
+        )
+    };
+    println!("huge pages: {}", if collapsed == 0 { "yes" } else { "no" });
     let region = 1usize << 30;
     let sizes: Vec<usize> = std::env::args()
         .skip(1)

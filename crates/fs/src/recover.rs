@@ -130,10 +130,10 @@ impl Volume {
             Ok(_) => {
                 self.claim_inode(pool.0 as usize, index);
                 // Damage was told; what can be claimed is, the rest answers EIO when used.
-                if let Ok(locked) = self.me().and_then(|me| self.lock_unloaded(me, ino)) {
-                    if self.claim_object(&locked).is_err() {
-                        self.claim_up_to_damage(&locked);
-                    }
+                if let Ok(locked) = self.me().and_then(|me| self.lock_unloaded(me, ino))
+                    && self.claim_object(&locked).is_err()
+                {
+                    self.claim_up_to_damage(&locked);
                 }
             }
             Err(_) => self.claim_inode(pool.0 as usize, index),
