@@ -21,7 +21,7 @@ demo: setup build ## run real programs on a scratch volume, write target/report/
 
 test: setup lint ## check format and lints, run all tests
 	$(CARGO) build --workspace
-	$(CARGO) test --workspace
+	$(CARGO) test --workspace --no-fail-fast
 
 lint: ## check format and lints; warnings are errors
 	$(CARGO) fmt --all --check
