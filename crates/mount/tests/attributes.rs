@@ -84,7 +84,8 @@ fn nlink_fresh() {
         (metadata.ctime(), metadata.ctime_nsec())
     };
     let before = change(&first);
-    std::thread::sleep(Duration::from_millis(2));
+    // Longer than the kernel's tick, which stamps.
+    std::thread::sleep(Duration::from_millis(30));
     fs::hard_link(&first, &second).unwrap();
     assert_eq!(fs::metadata(&first).unwrap().nlink(), 2);
     assert_eq!(fs::metadata(&second).unwrap().nlink(), 2);
