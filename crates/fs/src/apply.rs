@@ -314,13 +314,14 @@ impl Volume {
             let file_block = entry.file_block.load(Ordering::Relaxed);
             // Asked while the entry stands: after it whoever reaps may empty the pocket.
             let held = is_in_pocket(slot, extent) || is_outgoing(slot, extent);
+            let runs = match held {
+                true => Vec::new(),
+                false => self.unreferenced(locked, file_block, extent),
+            };
             // First out of the list, then to the map: dying between loses the run until the next
             // session, never frees it twice.
             entry.extent.store(0, Ordering::Release);
-            if held {
-                continue;
-            }
-            for (block, count) in self.unreferenced(locked, file_block, extent) {
+            for (block, count) in runs {
                 let run = Extent {
                     pool: extent.pool,
                     block,
