@@ -1,0 +1,207 @@
+//! Invariant 3: a process killed at any instruction blocks nobody and loses nothing that returned.
+//!
+//! `EGERIA_TEST_CASES` sets how many deaths each kind of operation gets.
+
+#[path = "kill/cases.rs"]
+mod cases;
+mod common;
+#[path = "kill/crowd.rs"]
+mod crowd;
+#[path = "stress/ledger.rs"]
+mod ledger;
+#[path = "stress/model.rs"]
+mod model;
+#[path = "stress/plan.rs"]
+mod plan;
+#[path = "kill/scene.rs"]
+mod scene;
+#[path = "kill/stepping.rs"]
+mod stepping;
+#[path = "stress/verify.rs"]
+mod verify;
+#[path = "stress/worker.rs"]
+mod worker;
+
+use cases::{CASES, Case};
+use common::Scratch;
+use scene::Scene;
+use std::process::{Command, ExitStatus};
+use stepping::{Death, End, kill_after};
+
+/// Names the part a process plays that this test starts.
+const ROLE: &str = "EGERIA_TEST_ROLE";
+
+/// Start this test again, alone in a process of one thread, to play a part.
+fn play(role: &str) -> ExitStatus {
+    Command::new(std::env::current_exe().expect("path of the test"))
+        .args(["--exact", "part", "--nocapture", "--test-threads=1"])
+        .env(ROLE, role)
+        .status()
+        .expect("start a part")
+}
+
+/// Not a test by itself: what `play` starts.
+#[test]
+fn part() {
+    let mut random = Random(setting("EGERIA_TEST_SEED", 0x5EED));
+    match std::env::var(ROLE).as_deref() {
+        Ok("steps") => steps(&mut random),
+        Ok("crowd") => crowd::kill_workers(setting("EGERIA_TEST_CASES", 250), &mut random),
+        Ok("visitors") => crowd::kill_visitors(setting("EGERIA_TEST_CASES", 120), &mut random),
+        _ => {}
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound.max(1)
+    }
+}
+
+/// No more numbers than this are used up in a volume.
+const MOST_FILLERS: u64 = 12_000;
+
+/// How often each kind of operation dies.
+struct Plan {
+    /// At a random moment.
+    moments: u64,
+    /// At a random instruction.
+    instructions: u64,
+}
+
+/// Kill one kind of operation again and again; panics when anything is lost, mixed or leaked.
+fn kill_case(case: &Case, plan: &Plan, random: &mut Random) {
+    let scratch = Scratch::new(1, 64 << 20);
+    let mut scene = Scene::new(scratch.attach());
+    let (act, verify) = (case.prepare)(&mut scene);
+    let forever = Death::Nanoseconds(60_000_000_000);
+    let End::Finished(whole_ns) = kill_after(&scene.volume, forever, &act) else {
+        panic!("{}: no end", case.name);
+    };
+    assert!(
+        verify(&scene),
+        "{}: the whole operation happened",
+        case.name
+    );
+    let whole = match plan.instructions {
+        0 => 0,
+        _ => measure(case, &mut scene),
+    };
+    let (mut happened, mut killed) = (0, 0);
+    for round in 0..plan.moments + plan.instructions {
+        if scene.fillers > MOST_FILLERS {
+            break;
+        }
+        let death = match round < plan.moments {
+            true => Death::Nanoseconds(random.below(whole_ns * 3)),
+            false => Death::Instructions(random.below(whole)),
+        };
+        let (end, done) = die_once(case, &mut scene, death, random);
+        happened += u64::from(done);
+        killed += u64::from(end == End::Killed);
+    }
+    scene.volume.reap();
+    let space = scene.volume.space(None);
+    drop(scene);
+    let report = egeria_fs::check_volume(&scratch.pools[0], false, &mut |_, _| {}).expect("check");
+    assert!(
+        report.findings.is_empty(),
+        "{}: {:#?}",
+        case.name,
+        report.findings
+    );
+    let blocks = (space.blocks - space.free_blocks) as i64 - report.used_blocks as i64;
+    let inodes = (space.inodes - space.free_inodes) as i64 - report.inodes as i64;
+    eprintln!(
+        "{}: {whole_ns} ns, {whole} instructions, {killed} killed, {happened} happened; \
+         leaked blocks {blocks}, inodes {inodes}",
+        case.name,
+    );
+}
+
+fn clear(scene: &Scene) {
+    scene.volume.reap();
+    scene.use_and_empty(scene.a);
+    scene.use_and_empty(scene.b);
+}
+
+fn measure(case: &Case, scene: &mut Scene) -> u64 {
+    clear(scene);
+    let (act, _) = (case.prepare)(scene);
+    match kill_after(&scene.volume, Death::Instructions(u64::MAX), &act) {
+        End::Finished(whole) => whole,
+        End::Killed => unreachable!("nobody counts so far"),
+    }
+}
+
+fn die_once(case: &Case, scene: &mut Scene, death: Death, random: &mut Random) -> (End, bool) {
+    clear(scene);
+    let (act, verify) = (case.prepare)(scene);
+    let end = kill_after(&scene.volume, death, &act);
+    // Every second time whoever comes first to put things right dies too.
+    if random.below(2) == 0 {
+        let (a, b) = (scene.a, scene.b);
+        let second = match death {
+            Death::Instructions(_) => Death::Instructions(random.below(60_000)),
+            Death::Nanoseconds(_) => Death::Nanoseconds(random.below(200_000)),
+        };
+        kill_after(&scene.volume, second, &|volume| {
+            let _ = volume.lookup(a, b"f");
+            let _ = volume.lookup(b, b"g");
+            volume.reap();
+        });
+    }
+    // A lock that nobody gives back ends this process by a signal.
+    // SAFETY: sets a timer of this process.
+    unsafe { libc::alarm(20) };
+    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| verify(scene)));
+    // SAFETY: as above.
+    unsafe { libc::alarm(0) };
+    match done {
+        Ok(done) => (end, done),
+        Err(panic) => {
+            eprintln!("{}: {end:?} by {death:?}", case.name);
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+/// A number that a longer run sets.
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
+}
+
+fn steps(random: &mut Random) {
+    let only = std::env::var("EGERIA_TEST_ONLY").unwrap_or_default();
+    let plan = Plan {
+        moments: setting("EGERIA_TEST_CASES", 8),
+        instructions: setting("EGERIA_TEST_STEPS", 0),
+    };
+    for case in CASES.iter().filter(|case| case.name.contains(&only)) {
+        kill_case(case, &plan, random);
+    }
+}
+
+#[test]
+fn an_operation_killed_at_any_instruction_happened_or_not_and_blocks_nobody() {
+    assert!(play("steps").success());
+}
+
+#[test]
+fn workers_killed_among_others_lose_nothing_and_block_nobody() {
+    assert!(play("crowd").success());
+}
+
+#[test]
+fn processes_killed_while_attaching_and_leaving_lose_nothing_and_leave_no_session() {
+    assert!(play("visitors").success());
+}

@@ -1,0 +1,134 @@
+//! Killing a child in the middle: after so many instructions (it sets the processor's trap flag on itself
+//! and counts the traps, which is exact and slow), or by a timer (which is neither).
+
+use egeria_fs::Volume;
+use std::arch::asm;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// When a child dies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Death {
+    /// After this many instructions.
+    Instructions(u64),
+    /// After this time.
+    Nanoseconds(u64),
+}
+
+/// How far a child came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// Killed with its work under way.
+    Killed,
+    /// It ended by itself after this many instructions or nanoseconds.
+    Finished(u64),
+}
+
+/// Instructions until the end, in the child.
+static LEFT: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn count_down(_signal: i32) {
+    if LEFT.fetch_sub(1, Ordering::Relaxed) == 0 {
+        // SAFETY: plain system calls; the process ends here.
+        unsafe {
+            libc::kill(libc::getpid(), libc::SIGKILL);
+        }
+    }
+}
+
+fn trap_every_instruction(on: bool) {
+    // SAFETY: changes the trap flag and nothing else; the handler is in place while it is set.
+    unsafe {
+        if on {
+            asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq");
+        } else {
+            asm!("pushfq", "and qword ptr [rsp], -257", "popfq");
+        }
+    }
+}
+
+/// Run `act` in a forked child that dies so. The caller has one thread only.
+pub fn kill_after(volume: &Volume, death: Death, act: &dyn Fn(&Volume)) -> End {
+    let mut pipe = [0; 2];
+    // SAFETY: a valid out-parameter; and this process has one thread, so the child may do what it likes.
+    let child = unsafe {
+        assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
+        libc::fork()
+    };
+    assert!(child >= 0, "{}", std::io::Error::last_os_error());
+    if child == 0 {
+        run_child(volume, death, act, pipe[1]);
+    }
+    let mut status = 0;
+    let mut taken = [0u8; 8];
+    // SAFETY: our own child and descriptors, valid out-parameters.
+    let (waited, told) = unsafe {
+        libc::close(pipe[1]);
+        let told = libc::read(pipe[0], taken.as_mut_ptr().cast(), taken.len());
+        libc::close(pipe[0]);
+        (libc::waitpid(child, &mut status, 0), told)
+    };
+    assert_eq!(waited, child, "{}", std::io::Error::last_os_error());
+    if libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL {
+        return End::Killed;
+    }
+    assert!(status == 0 && told == 8, "the child failed: {status:#x}");
+    End::Finished(u64::from_ne_bytes(taken))
+}
+
+fn run_child(volume: &Volume, death: Death, act: &dyn Fn(&Volume), tell: i32) -> ! {
+    volume.after_fork_in_child();
+    // Slots are taken before the count begins.
+    let ready = volume.attributes(egeria_fs::InodeNumber::ROOT).is_ok();
+    let act = || match death {
+        Death::Instructions(instructions) => step(instructions, &|| act(volume)),
+        Death::Nanoseconds(delay_ns) => race(delay_ns, &|| act(volume)),
+    };
+    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
+    trap_every_instruction(false);
+    let taken = done.as_ref().map_or(0, |taken| *taken).to_ne_bytes();
+    // SAFETY: an open descriptor; leaves without running what belongs to the parent.
+    unsafe {
+        libc::write(tell, taken.as_ptr().cast(), taken.len());
+        libc::_exit(if ready && done.is_ok() { 0 } else { 3 })
+    }
+}
+
+/// Run and die after so many instructions, else tell how many it took.
+fn step(instructions: u64, act: &dyn Fn()) -> u64 {
+    LEFT.store(instructions, Ordering::Relaxed);
+    // SAFETY: a zeroed action is valid; the handler does nothing that a signal may not.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = count_down as *const () as usize;
+        assert_eq!(
+            libc::sigaction(libc::SIGTRAP, &action, std::ptr::null_mut()),
+            0
+        );
+    }
+    trap_every_instruction(true);
+    act();
+    trap_every_instruction(false);
+    instructions - LEFT.load(Ordering::Relaxed)
+}
+
+/// Run and die after so long, else tell how long it took.
+fn race(delay_ns: u64, act: &dyn Fn()) -> u64 {
+    // SAFETY: zeroed structures are valid, the out-parameter is; the timer ends with the process.
+    unsafe {
+        let mut event: libc::sigevent = std::mem::zeroed();
+        event.sigev_notify = libc::SIGEV_SIGNAL;
+        event.sigev_signo = libc::SIGKILL;
+        let mut timer: libc::timer_t = std::mem::zeroed();
+        assert_eq!(
+            libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer),
+            0
+        );
+        let mut at: libc::itimerspec = std::mem::zeroed();
+        at.it_value.tv_sec = (delay_ns / 1_000_000_000) as i64;
+        at.it_value.tv_nsec = (delay_ns % 1_000_000_000).max(1) as i64;
+        assert_eq!(libc::timer_settime(timer, 0, &at, std::ptr::null_mut()), 0);
+    }
+    let started = std::time::Instant::now();
+    act();
+    started.elapsed().as_nanos() as u64
+}

@@ -1,0 +1,123 @@
+//! Several processes of several threads on the same files, directories and log, none of them killed: what
+//! each did is there, nothing is mixed, nobody waits long, and all space comes back.
+//!
+//! `EGERIA_TEST_CASES` sets how many steps each thread takes.
+
+mod common;
+#[path = "stress/ledger.rs"]
+mod ledger;
+#[path = "stress/model.rs"]
+mod model;
+#[path = "stress/plan.rs"]
+mod plan;
+#[path = "stress/verify.rs"]
+mod verify;
+#[path = "stress/worker.rs"]
+mod worker;
+
+use common::Scratch;
+use egeria_fs::*;
+use ledger::Ledger;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use verify::Ended;
+use worker::Commons;
+
+const ROLE: &str = "EGERIA_TEST_STRESS";
+const PROCESSES: u64 = 3;
+const THREADS: u64 = 3;
+/// Who takes longer for one step waits for somebody who never comes; far above what a busy machine needs.
+const LONGEST_NS: u64 = 20_000_000_000;
+
+fn steps() -> u64 {
+    std::env::var("EGERIA_TEST_CASES")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(5000)
+}
+
+/// Not a test by itself: a process of workers, started by the test below.
+#[test]
+fn part() {
+    let Ok(role) = std::env::var(ROLE) else {
+        return;
+    };
+    let fields: Vec<&str> = role.split(';').collect();
+    let [pool, ledger] = fields[..] else {
+        panic!("{role}");
+    };
+    let ledger = Ledger::open(Path::new(ledger));
+    let volume = Volume::attach(
+        Path::new(pool),
+        AttachMode::CreateOrJoin,
+        &AttachOptions::default(),
+    )
+    .expect("attach");
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            let id = ledger.hire().expect("a worker's number");
+            let (volume, ledger) = (&volume, &ledger);
+            scope.spawn(move || worker::work(volume, ledger, id, 0..steps()));
+        }
+    });
+}
+
+fn start(pool: &Path, ledger: &Path) -> Child {
+    Command::new(std::env::current_exe().expect("path of the test"))
+        .args(["--exact", "part", "--nocapture"])
+        .env(ROLE, format!("{};{}", pool.display(), ledger.display()))
+        .spawn()
+        .expect("start a process")
+}
+
+/// All of it on a volume of so many pools.
+fn run(pools: usize) {
+    let scratch = Scratch::new(pools, 64 << 20);
+    let path: PathBuf = scratch.directory.path().join("ledger");
+    let ledger = Ledger::open(&path);
+    let volume = scratch.attach();
+    let before = volume.space(None);
+    let commons = Commons::make(&volume);
+    let processes: Vec<Child> = (0..PROCESSES)
+        .map(|_| start(&scratch.pools[0], &path))
+        .collect();
+    for mut process in processes {
+        assert!(process.wait().expect("wait").success());
+    }
+    assert_eq!(ledger.faults(), 0, "a step went wrong: see above");
+    let (longest_ns, worker, step) = ledger.longest();
+    assert!(
+        longest_ns < LONGEST_NS,
+        "worker {worker} waited {longest_ns} ns, last in step {step}"
+    );
+    let ended: Vec<Ended> = (0..PROCESSES * THREADS)
+        .map(|id| Ended::of(&ledger, id, false))
+        .collect();
+    for worker in &ended {
+        assert_eq!(worker.steps, steps());
+        verify::verify_home(&volume, *worker);
+    }
+    verify::verify_names(&volume, &commons, &ended);
+    verify::verify_log(&volume, &commons, &ended);
+    verify::verify_commons(&volume, &commons);
+    verify::empty(&volume, InodeNumber::ROOT);
+    let after = volume.space(None);
+    assert_eq!(after.free_inodes, before.free_inodes);
+    // Blocks of inode records and the root's log stay.
+    assert!(
+        before.free_blocks - after.free_blocks < 64,
+        "{before:?} {after:?}"
+    );
+    assert_eq!(verify::leaked_blocks(volume, &scratch.pools[0]), 0);
+    eprintln!("longest step {longest_ns} ns");
+}
+
+#[test]
+fn processes_on_the_same_files_lose_and_mix_nothing() {
+    run(1);
+}
+
+#[test]
+fn processes_on_the_same_files_of_two_pools_lose_and_mix_nothing() {
+    run(2);
+}

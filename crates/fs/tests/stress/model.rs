@@ -1,0 +1,106 @@
+//! What a worker's own directory holds after so many steps.
+
+use crate::plan::{Own, Step, bytes, step};
+use std::collections::BTreeMap;
+
+/// Names to files, files to bytes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Model {
+    pub names: BTreeMap<u64, usize>,
+    pub files: Vec<Vec<u8>>,
+}
+
+impl Model {
+    /// After the first `steps` steps.
+    pub fn after(worker: u64, steps: u64) -> Model {
+        let mut model = Model::default();
+        for number in 0..steps {
+            model.advance(worker, number);
+        }
+        model
+    }
+
+    pub fn advance(&mut self, worker: u64, number: u64) {
+        if let Step::Own(own) = step(worker, number) {
+            self.apply(worker, number, own);
+        }
+    }
+
+    fn file(&mut self, name: u64) -> &mut Vec<u8> {
+        let next = self.files.len();
+        let index = *self.names.entry(name).or_insert(next);
+        if index == next {
+            self.files.push(Vec::new());
+        }
+        &mut self.files[index]
+    }
+
+    fn apply(&mut self, worker: u64, number: u64, own: Own) {
+        match own {
+            Own::Write {
+                name,
+                offset,
+                bytes: count,
+            } if self.names.contains_key(&name) => {
+                let (offset, data) = (offset as usize, bytes(worker, number, count));
+                let file = self.file(name);
+                if file.len() < offset + count {
+                    file.resize(offset + count, 0);
+                }
+                file[offset..offset + count].copy_from_slice(&data);
+            }
+            // A name that is not there is made; nothing else happens in that step.
+            Own::Write { name, .. } => {
+                self.file(name);
+            }
+            Own::Append { name, bytes: count } if self.names.contains_key(&name) => {
+                let data = bytes(worker, number, count);
+                self.file(name).extend(data);
+            }
+            Own::Truncate { name, bytes } if self.names.contains_key(&name) => {
+                self.file(name).resize(bytes as usize, 0);
+            }
+            Own::Punch {
+                name,
+                offset,
+                bytes,
+            } if self.names.contains_key(&name) => {
+                let file = self.file(name);
+                let end = ((offset + bytes) as usize).min(file.len());
+                if (offset as usize) < end {
+                    file[offset as usize..end].fill(0);
+                }
+            }
+            Own::Link { name, other } if !self.names.contains_key(&other) => {
+                if let Some(index) = self.names.get(&name).copied() {
+                    self.names.insert(other, index);
+                }
+            }
+            Own::Unlink { name } => {
+                self.names.remove(&name);
+            }
+            Own::Rename { name, other } => {
+                // Two names of one file: rename does nothing.
+                if let Some(index) = self.names.get(&name).copied()
+                    && self.names.get(&other) != Some(&index)
+                {
+                    self.names.remove(&name);
+                    self.names.insert(other, index);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The same whatever files were called inside.
+    pub fn picture(&self) -> Vec<(u64, u64, &[u8])> {
+        let first = |index: usize| self.names.iter().find(|(_, file)| **file == index);
+        self.names
+            .iter()
+            .map(|(name, index)| {
+                let alias = first(*index).map_or(0, |(name, _)| *name);
+                (*name, alias, self.files[*index].as_slice())
+            })
+            .collect()
+    }
+}

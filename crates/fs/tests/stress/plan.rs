@@ -1,0 +1,184 @@
+//! What a worker does: step `n` of worker `w` follows from the two numbers alone, so that whoever
+//! knows how many steps returned knows what must be there.
+
+/// Files of a worker's own directory.
+pub const NAMES: u64 = 5;
+/// Fields of the board.
+pub const FIELDS: u64 = 8;
+/// Tokens that wander between the shared directories.
+pub const TOKENS: u64 = 6;
+/// Shared directories.
+pub const ROOMS: u64 = 3;
+
+/// One step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// On the worker's own files.
+    Own(Own),
+    /// A record to the common log.
+    Append { bytes: usize },
+    /// A new name in the common directory.
+    Name,
+    /// The name before the last goes from the common directory.
+    Forget,
+    /// A field of the board is written whole.
+    Paint { field: u64 },
+    /// A field of the board is read.
+    Look { field: u64 },
+    /// A token goes from wherever it is to this room.
+    Carry { token: u64, room: u64 },
+    /// The elastic file is cut or stretched.
+    Stretch { bytes: u64 },
+    /// Part of the elastic file is written.
+    Fill { offset: u64, bytes: usize },
+    /// Part of the elastic file is read.
+    Check { offset: u64, bytes: usize },
+    /// A name that everybody makes, replaces and removes.
+    Fight { way: u64 },
+}
+
+/// A step on own files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Own {
+    Write {
+        name: u64,
+        offset: u64,
+        bytes: usize,
+    },
+    Append {
+        name: u64,
+        bytes: usize,
+    },
+    Truncate {
+        name: u64,
+        bytes: u64,
+    },
+    Punch {
+        name: u64,
+        offset: u64,
+        bytes: u64,
+    },
+    Link {
+        name: u64,
+        other: u64,
+    },
+    Unlink {
+        name: u64,
+    },
+    Rename {
+        name: u64,
+        other: u64,
+    },
+}
+
+/// A well mixed number from two.
+pub fn mix(worker: u64, number: u64) -> u64 {
+    let mut word = worker
+        .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        .wrapping_add(number.wrapping_mul(0xD1B5_4A32_D192_ED03));
+    for _ in 0..2 {
+        word = (word ^ (word >> 31)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word ^= word >> 29;
+    }
+    word
+}
+
+struct Dice(u64, u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.1 += 1;
+        mix(self.0, self.1) % bound
+    }
+}
+
+/// Step `number` of a worker.
+pub fn step(worker: u64, number: u64) -> Step {
+    let mut dice = Dice(mix(worker, number), 0);
+    match dice.below(20) {
+        0..8 => Step::Own(own(&mut dice)),
+        8..10 => Step::Append {
+            bytes: 1 + dice.below(if number % 8 == 0 { 9000 } else { 300 }) as usize,
+        },
+        10 => Step::Name,
+        11 => Step::Forget,
+        12..14 => Step::Paint {
+            field: dice.below(FIELDS),
+        },
+        14 => Step::Look {
+            field: dice.below(FIELDS),
+        },
+        15 => Step::Carry {
+            token: dice.below(TOKENS),
+            room: dice.below(ROOMS),
+        },
+        16 => Step::Stretch {
+            bytes: dice.below(20_000),
+        },
+        17 => Step::Fill {
+            offset: dice.below(20_000),
+            bytes: 1 + dice.below(5000) as usize,
+        },
+        18 => Step::Check {
+            offset: dice.below(20_000),
+            bytes: 1 + dice.below(9000) as usize,
+        },
+        _ => Step::Fight { way: dice.below(5) },
+    }
+}
+
+fn own(dice: &mut Dice) -> Own {
+    let name = dice.below(NAMES);
+    match dice.below(16) {
+        0..5 => Own::Write {
+            name,
+            offset: dice.below(40_000),
+            bytes: 1 + dice.below(9000) as usize,
+        },
+        5..9 => Own::Append {
+            name,
+            bytes: 1 + dice.below(3000) as usize,
+        },
+        9..11 => Own::Truncate {
+            name,
+            bytes: dice.below(40_000),
+        },
+        11 => Own::Punch {
+            name,
+            offset: dice.below(30_000),
+            bytes: 1 + dice.below(12_000),
+        },
+        12 => Own::Link {
+            name,
+            other: dice.below(NAMES),
+        },
+        13..15 => Own::Unlink { name },
+        _ => Own::Rename {
+            name,
+            other: dice.below(NAMES),
+        },
+    }
+}
+
+/// Names a worker has made in the common directory after so many steps, and how many of them are gone.
+pub fn names_after(worker: u64, steps: u64) -> (u64, u64) {
+    let (mut named, mut forgotten) = (0, 0);
+    for number in 0..steps {
+        match step(worker, number) {
+            Step::Name => named += 1,
+            Step::Forget if forgotten + 1 < named => forgotten += 1,
+            _ => {}
+        }
+    }
+    (named, forgotten)
+}
+
+/// Byte `at` of what a worker writes at a step.
+pub fn byte(worker: u64, number: u64, at: usize) -> u8 {
+    (mix(worker, number) as u8).wrapping_add((at % 253) as u8)
+}
+
+/// What a worker writes at a step.
+pub fn bytes(worker: u64, number: u64, count: usize) -> Vec<u8> {
+    (0..count).map(|at| byte(worker, number, at)).collect()
+}
