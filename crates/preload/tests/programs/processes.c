@@ -193,8 +193,12 @@ static void program_fork_handlers(void) {
 static volatile int stop;
 
 static void *keep_writing(void *argument) {
-    while (!stop)
+    // Busy at first, then gently: how long the forks take must not fill the volume.
+    for (long written = 0; !stop; written++) {
         put((int)(intptr_t)argument, "0123456789abcdef");
+        if (written > 200000)
+            usleep(1000);
+    }
     return NULL;
 }
 
