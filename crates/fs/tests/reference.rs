@@ -49,7 +49,7 @@ fn run(pools: usize, pool_bytes: u64, operations: &[Operation]) {
 }
 
 proptest! {
-    #![proptest_config(config(40))]
+    #![proptest_config(config(150))]
     #[test]
     fn any_sequence_does_what_the_model_does(operations in operations(Weights::ALL, 240)) {
         run(2, 32 << 20, &operations);
