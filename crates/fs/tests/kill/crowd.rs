@@ -9,6 +9,7 @@ use egeria_fs::*;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const PROCESSES: usize = 3;
@@ -75,7 +76,8 @@ fn pause(random: &mut Random, most_us: u64) {
 
 /// Kill processes of workers while others go on. One process stays attached and reaps.
 pub fn kill_workers(deaths: u64, random: &mut Random) {
-    let scratch = Scratch::new(2, 256 << 20);
+    // Nothing is removed before the end.
+    let scratch = Scratch::new(2, (256 + 2 * deaths) << 20);
     let path = scratch.directory.path().join("ledger");
     let ledger = Ledger::open(&path);
     let volume = scratch.attach();
@@ -128,8 +130,9 @@ fn verify_all(
     mut ended: BTreeMap<u64, Ended>,
 ) {
     for id in ledger.workers(None) {
-        let whole = Ended::of(ledger, id, false);
-        ended.entry(id).or_insert(whole);
+        // Who was hired and killed at once is in no process.
+        let killed = ledger.page(id).steps.load(Ordering::Acquire) < CREW_STEPS;
+        ended.entry(id).or_insert(Ended::of(ledger, id, killed));
     }
     let ended: Vec<Ended> = ended.into_values().collect();
     let ended = &ended[..];

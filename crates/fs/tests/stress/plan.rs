@@ -98,7 +98,7 @@ pub fn step(worker: u64, number: u64) -> Step {
     match dice.below(20) {
         0..8 => Step::Own(own(&mut dice)),
         8..10 => Step::Append {
-            bytes: 1 + dice.below(if number % 8 == 0 { 9000 } else { 300 }) as usize,
+            bytes: 1 + dice.below(if number.is_multiple_of(8) { 9000 } else { 300 }) as usize,
         },
         10 => Step::Name,
         11 => Step::Forget,
