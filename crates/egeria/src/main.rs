@@ -22,6 +22,9 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    // A pool that shrinks while it is mapped is an error, not the end. Without the guard it would be
+    // the end, as it is for any program; nothing else changes.
+    let _ = egeria_media::guard::install();
     let arguments = match arguments::Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return arguments::refuse(&error),
