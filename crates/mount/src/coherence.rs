@@ -15,8 +15,8 @@
 //!
 //! Invalidations wait for pages that are locked while their READ is being served, and write
 //! dirty pages back: whoever sends one must not be among those who serve. Hence one thread of
-//! their own, which sends answers too. Truncations are answered first: the kernel holds
-//! write-back of the file until then, and drops pages by itself.
+//! their own, which sends answers too. Truncations are answered first, since the kernel holds
+//! write-back of the file until then; so are writes without a lock owner, whose pages it holds.
 //!
 //! Other users of the engine in this process call [`Coherence::changed`]
 //! ([`crate::MountHandle::invalidate`]). Those in other processes are noticed by time stamps

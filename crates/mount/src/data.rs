@@ -25,6 +25,9 @@ pub(crate) struct WriteManner {
     pub write_flags: WriteFlags,
     /// Flags of the open file now, `F_SETFL` included.
     pub open_flags: i32,
+    /// It came from a caller's memory, not through pages, which the kernel keeps locked until
+    /// the answer.
+    pub direct: bool,
 }
 
 /// A range of one file that is copied to another.
@@ -96,8 +99,13 @@ impl Adapter {
                     length_bytes: written as u64,
                 };
                 let answer = move || reply.written(written as u32);
-                self.coherence
-                    .changed_then(open.ino, open.file, range, answer);
+                if manner.direct {
+                    return self
+                        .coherence
+                        .changed_then(open.ino, open.file, range, answer);
+                }
+                answer();
+                self.coherence.changed(open.ino, open.file, range);
             }
         }
     }

@@ -318,12 +318,13 @@ impl Filesystem for Adapter {
         data: &[u8],
         write_flags: WriteFlags,
         flags: OpenFlags,
-        _: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         let manner = WriteManner {
             write_flags,
             open_flags: flags.0,
+            direct: owner.is_some(),
         };
         self.serve(|| self.write(handle.0, offset_bytes, data, manner, reply));
     }

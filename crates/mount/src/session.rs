@@ -31,6 +31,9 @@ pub fn serve(
 }
 
 /// Serve the volume at the directory in the background. Requests are answered when this returns.
+///
+/// This process may use the mount, but must not touch mappings of its files: a page fault may
+/// hold the lock of the address space that the serving threads need to answer it.
 pub fn spawn(
     volume: Arc<Volume>,
     directory: &Path,
