@@ -2,7 +2,10 @@
 //! sees what is stored through mappings. Each rule of module `coherence` has a test that fails
 //! without it.
 
+#[path = "common/child.rs"]
+mod child;
 mod common;
+use child::Served;
 use common::*;
 use egeria_fs::{Errno, FileReference, InodeNumber};
 use egeria_mount::MountOptions;
@@ -18,21 +21,18 @@ struct Shared {
     ino: InodeNumber,
     engine: FileReference,
     // Last, to be unmounted when nothing is open.
-    mount: Mounted,
+    mount: Served,
 }
 
 const BYTES: usize = 65_536;
 
 impl Shared {
     fn new() -> Option<Shared> {
-        Shared::with(&MountOptions {
-            allow_other: true,
-            ..MountOptions::default()
-        })
+        Shared::with(&MountOptions::default())
     }
 
     fn with(options: &MountOptions) -> Option<Shared> {
-        let mount = Mounted::with(options)?;
+        let mount = Served::with(options)?;
         fs::write(mount.path("file"), pattern(1, BYTES)).unwrap();
         let file = File::options()
             .read(true)
@@ -165,24 +165,22 @@ fn a_mapping_sees_writes_of_preload() {
     }
 }
 
-/// Writers who use the engine past the mount invalidate.
+/// Writers who use the engine in the mount's process, past the mount, invalidate.
 #[test]
-fn a_mapping_sees_writes_of_the_engine_after_invalidation() {
-    let Some(shared) = Shared::new() else { return };
-    let mapping = Mapping::new(&shared.file, BYTES, false);
-    mapping.copy();
-    shared
-        .mount
-        .volume
-        .write(shared.engine, 8192, b"engine")
-        .unwrap();
-    shared
-        .mount
-        .handle()
-        .invalidate(shared.ino, shared.engine, 8192, 6);
-    eventually("the mapping shows what the engine wrote", || {
-        mapping.get(8192) == b'e'
-    });
+fn pages_go_when_the_mounts_own_process_invalidates() {
+    let Some(mount) = Mounted::new() else { return };
+    fs::write(mount.path("file"), pattern(1, BYTES)).unwrap();
+    let file = File::open(mount.path("file")).unwrap();
+    let (ino, engine) = mount.engine_file("file");
+    for round in 0..20u8 {
+        sendfile(&file, 8192, 1);
+        mount.volume.write(engine, 8192, &[round]).unwrap();
+        mount.handle().invalidate(ino, engine, 8192, 1);
+        eventually("what the engine wrote is sent", || {
+            sendfile(&file, 8192, 1) == [round]
+        });
+    }
+    mount.volume.close(ino);
 }
 
 /// ... and if they do not, the mount notices.
@@ -443,7 +441,7 @@ fn a_mapping_forgets_what_was_cut_off_past_the_kernel() {
 /// A mapping outlives the descriptor and the name, and so does the mark.
 #[test]
 fn a_mapping_keeps_the_mark_after_close_and_unlink() {
-    let Some(mount) = Mounted::new() else { return };
+    let Some(mount) = Served::new() else { return };
     fs::write(mount.path("file"), pattern(1, BYTES)).unwrap();
     let (ino, engine) = mount.engine_file("file");
     let mapping = Mapping::new(&File::open(mount.path("file")).unwrap(), BYTES, false);
@@ -476,7 +474,7 @@ fn sendfile_is_never_stale() {
 /// `mmap_of_hole`: mapping a sparse region.
 #[test]
 fn mmap_of_hole() {
-    let Some(mount) = Mounted::new() else { return };
+    let Some(mount) = Served::new() else { return };
     let mut options = File::options();
     let file = options
         .read(true)
@@ -516,7 +514,7 @@ fn non_preloaded_reader() {
     }
 }
 
-fn program(mount: &Mounted, text: &str) -> PathBuf {
+fn program(mount: &Served, text: &str) -> PathBuf {
     let path = mount.path("program");
     fs::write(&path, format!("#!/bin/sh\necho {text}\n")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -525,7 +523,7 @@ fn program(mount: &Mounted, text: &str) -> PathBuf {
 
 #[test]
 fn programs_run_from_the_mount_and_are_never_stale() {
-    let Some(mount) = Mounted::new() else { return };
+    let Some(mount) = Served::new() else { return };
     let run = |path: &PathBuf| std::process::Command::new(path).output().unwrap().stdout;
     for round in 0..5 {
         let path = program(&mount, &format!("round {round}"));

@@ -1,6 +1,9 @@
 //! Mount points: made, refused, taken away, and left behind by a killed process.
 
+#[path = "common/child.rs"]
+mod child;
 mod common;
+use child::{kill, mounted, serve_in_child};
 use common::*;
 use egeria_fs::AttachMode;
 use egeria_mount::{MountError, MountOptions, serve, spawn, unmount};
@@ -8,12 +11,7 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-
-fn mounted(point: &Path) -> bool {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    mounts.contains(point.to_str().unwrap())
-}
+use std::process::Command;
 
 /// One line, with a mend after the cause.
 fn one_line(error: &MountError) -> String {
@@ -214,45 +212,6 @@ fn refuses_changes(mount: &Mounted) {
     assert_eq!(fs::read_dir(mount.path("")).unwrap().count(), 2);
 }
 
-/// Not a test: what [`a_killed_mount_loses_nothing`] runs in a process of its own.
-#[test]
-#[ignore = "serves for the test of killed mounts"]
-fn serves_until_killed() {
-    let Ok(pool) = std::env::var("EGERIA_TEST_POOL") else {
-        return;
-    };
-    let point = std::env::var("EGERIA_TEST_POINT").unwrap();
-    let auto_unmount = std::env::var("EGERIA_TEST_AUTO").is_ok();
-    let attach = egeria_fs::AttachOptions::default();
-    let volume = egeria_fs::Volume::attach(pool.as_ref(), AttachMode::CreateOrJoin, &attach);
-    let options = MountOptions {
-        auto_unmount,
-        ..MountOptions::default()
-    };
-    serve(volume.unwrap(), point.as_ref(), &options, || ()).unwrap();
-}
-
-fn serve_in_child(place: &Place, auto_unmount: bool) -> Child {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command
-        .args(["--ignored", "--exact", "serves_until_killed"])
-        .stdout(Stdio::null());
-    command
-        .env("EGERIA_TEST_POOL", place.pool(0))
-        .env("EGERIA_TEST_POINT", place.point());
-    if auto_unmount {
-        command.env("EGERIA_TEST_AUTO", "1");
-    }
-    let child = command.spawn().unwrap();
-    eventually("the child mounts", || mounted(place.point()));
-    child
-}
-
-fn kill(mut child: Child) {
-    child.kill().unwrap();
-    child.wait().unwrap();
-}
-
 /// What returned is there after the mount process was killed in the middle of writing; its
 /// mount point says what is the matter, and is taken away under those who stand in it.
 #[test]
@@ -262,7 +221,7 @@ fn a_killed_mount_loses_nothing() {
     }
     let place = Place::with_pools_of(64 << 20);
     for round in 0..3u8 {
-        let child = serve_in_child(&place, false);
+        let child = serve_in_child(&place, &MountOptions::default());
         let point = place.point().to_path_buf();
         let writer = std::thread::spawn(move || write_until_it_fails(&point, round));
         let standing = File::open(place.point()).unwrap();
@@ -313,7 +272,11 @@ fn auto_unmount_takes_a_killed_mount_away() {
         return;
     }
     let place = Place::with_pools_of(16 << 20);
-    let child = serve_in_child(&place, true);
+    let options = MountOptions {
+        auto_unmount: true,
+        ..MountOptions::default()
+    };
+    let child = serve_in_child(&place, &options);
     fs::write(place.point().join("file"), b"x").unwrap();
     kill(child);
     eventually("the mount point is free", || !mounted(place.point()));

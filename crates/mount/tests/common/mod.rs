@@ -123,8 +123,12 @@ impl Mounted {
 
     /// Hold the file open in the engine of this process, past the mount.
     pub fn engine_file(&self, name: &str) -> (InodeNumber, FileReference) {
-        let ino = InodeNumber(std::fs::metadata(self.path(name)).unwrap().ino());
-        (ino, self.volume.open(ino, None).unwrap())
+        Mounted::engine_file_of(&self.volume, &self.path(name))
+    }
+
+    pub fn engine_file_of(volume: &Volume, path: &Path) -> (InodeNumber, FileReference) {
+        let ino = InodeNumber(std::fs::metadata(path).unwrap().ino());
+        (ino, volume.open(ino, None).unwrap())
     }
 
     /// Unmount, and mount again in another way.

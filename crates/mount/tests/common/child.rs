@@ -1,0 +1,114 @@
+//! A mount served by a process of its own. A process must not touch mappings of files whose
+//! mount it serves: the fault may hold a lock of the address space that the serving thread
+//! needs to answer it.
+
+#![allow(dead_code)] // Every test file uses a part.
+
+use crate::common::{Mounted, Place, eventually, fuse};
+use egeria_fs::{AttachMode, AttachOptions, FileReference, InodeNumber, Volume};
+use egeria_mount::{MountOptions, serve, unmount};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+/// Not a test: what [`serve_in_child`] runs.
+#[test]
+#[ignore = "serves for other tests"]
+fn serves_until_unmounted_or_killed() {
+    let Ok(pool) = std::env::var("EGERIA_TEST_POOL") else {
+        return;
+    };
+    let point = std::env::var("EGERIA_TEST_POINT").unwrap();
+    let threads = std::env::var("EGERIA_TEST_THREADS").unwrap();
+    let options = MountOptions {
+        auto_unmount: std::env::var("EGERIA_TEST_AUTO").unwrap() == "true",
+        threads: threads.parse().unwrap(),
+        ..MountOptions::default()
+    };
+    let attach = AttachOptions::default();
+    let volume = Volume::attach(pool.as_ref(), AttachMode::CreateOrJoin, &attach).unwrap();
+    serve(volume.clone(), point.as_ref(), &options, || ()).unwrap();
+    volume.detach();
+}
+
+pub fn mounted(point: &Path) -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    mounts.contains(point.to_str().unwrap())
+}
+
+/// Serve with the options' threads and `auto_unmount`.
+pub fn serve_in_child(place: &Place, options: &MountOptions) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let child = command
+        .args([
+            "--ignored",
+            "--exact",
+            "child::serves_until_unmounted_or_killed",
+        ])
+        .stdout(Stdio::null())
+        .env("EGERIA_TEST_POOL", place.pool(0))
+        .env("EGERIA_TEST_POINT", place.point())
+        .env("EGERIA_TEST_THREADS", options.threads.to_string())
+        .env("EGERIA_TEST_AUTO", options.auto_unmount.to_string())
+        .spawn()
+        .unwrap();
+    eventually("the child mounts", || mounted(place.point()));
+    child
+}
+
+pub fn kill(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// A volume served by a child, and attached here by an equal.
+pub struct Served {
+    pub volume: Arc<Volume>,
+    child: Child,
+    place: Place,
+}
+
+impl Served {
+    /// `None` without FUSE.
+    pub fn with(options: &MountOptions) -> Option<Served> {
+        if !fuse() {
+            return None;
+        }
+        let place = Place::with_pools_of(64 << 20);
+        let child = serve_in_child(&place, options);
+        let volume = place.attach(AttachMode::Join);
+        Some(Served {
+            volume,
+            child,
+            place,
+        })
+    }
+
+    pub fn new() -> Option<Served> {
+        Served::with(&MountOptions::default())
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.place.point().join(name)
+    }
+
+    /// As [`Mounted::engine_file`].
+    pub fn engine_file(&self, name: &str) -> (InodeNumber, FileReference) {
+        Mounted::engine_file_of(&self.volume, &self.path(name))
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let outcome = unmount(self.place.point());
+        if outcome.is_err() {
+            let _ = self.child.kill();
+        }
+        let _ = self.child.wait();
+        if !std::thread::panicking() {
+            outcome.unwrap();
+        } else if outcome.is_err() {
+            let _ = unmount(self.place.point());
+        }
+    }
+}
