@@ -183,7 +183,7 @@ fn setting(name: &str, default: u64) -> u64 {
 fn steps(random: &mut Random) {
     let only = std::env::var("EGERIA_TEST_ONLY").unwrap_or_default();
     let plan = Plan {
-        moments: setting("EGERIA_TEST_CASES", 8),
+        moments: setting("EGERIA_TEST_CASES", 25),
         instructions: setting("EGERIA_TEST_STEPS", 0),
     };
     for case in CASES.iter().filter(|case| case.name.contains(&only)) {

@@ -5,6 +5,18 @@ use std::cell::UnsafeCell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+/// How long a waiter sleeps before it looks again, ns.
+const LOOK_AGAIN_NS: i64 = 100_000_000;
+
+unsafe extern "C" {
+    /// glibc 2.30: as `pthread_mutex_timedlock`, by a clock that nobody sets.
+    fn pthread_mutex_clocklock(
+        mutex: *mut libc::pthread_mutex_t,
+        clock: libc::clockid_t,
+        until: *const libc::timespec,
+    ) -> i32;
+}
+
 /// How a lock was got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Acquired {
@@ -68,10 +80,40 @@ impl RobustMutex {
     pub fn lock(&self) -> Option<Acquired> {
         self.set_kind();
         // SAFETY: initialised shared mutex; robust, so a dead owner is reported, not waited for.
-        match unsafe { libc::pthread_mutex_lock(self.0.get()) } {
+        match unsafe { libc::pthread_mutex_trylock(self.0.get()) } {
             0 => Some(Acquired::Clean),
             libc::EOWNERDEAD => Some(Acquired::OwnerDied),
+            libc::EBUSY => self.wait(),
             _ => None,
+        }
+    }
+
+    /// Wait for the lock, looking again now and then: a waiter killed between being woken and taking the
+    /// lock takes the wake-up with it when a third thread came in between, and the mutex then does not
+    /// know of the others who wait.
+    #[cold]
+    fn wait(&self) -> Option<Acquired> {
+        loop {
+            let mut until = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            // SAFETY: a valid out-parameter; an initialised mutex as in `lock`; a whole time.
+            let got = unsafe {
+                libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut until);
+                until.tv_nsec += LOOK_AGAIN_NS;
+                if until.tv_nsec >= 1_000_000_000 {
+                    until.tv_sec += 1;
+                    until.tv_nsec -= 1_000_000_000;
+                }
+                pthread_mutex_clocklock(self.0.get(), libc::CLOCK_MONOTONIC, &until)
+            };
+            match got {
+                0 => return Some(Acquired::Clean),
+                libc::EOWNERDEAD => return Some(Acquired::OwnerDied),
+                libc::ETIMEDOUT => {}
+                _ => return None,
+            }
         }
     }
 
@@ -108,5 +150,38 @@ impl RobustMutex {
         let result = body();
         self.unlock();
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    /// Bit of glibc's `__lock` word, its first, that says somebody waits.
+    const WAITERS: u32 = 1 << 31;
+
+    #[test]
+    fn a_waiter_whose_wake_up_died_with_another_gets_the_lock() {
+        // SAFETY: zeroed memory is an unlocked mutex.
+        let mutex: RobustMutex = unsafe { std::mem::zeroed() };
+        assert_eq!(mutex.lock(), Some(Acquired::Clean));
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                let got = mutex.lock();
+                mutex.unlock();
+                got
+            });
+            // SAFETY: the mutex's first word, which glibc changes atomically too.
+            let word = unsafe { &*mutex.0.get().cast::<AtomicU32>() };
+            while word.load(Ordering::Acquire) & WAITERS == 0 {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            // What a thread leaves that took the lock before the woken waiter, which then died.
+            word.fetch_and(!WAITERS, Ordering::AcqRel);
+            mutex.unlock();
+            assert_eq!(waiter.join().expect("waiter"), Some(Acquired::Clean));
+        });
     }
 }
