@@ -111,6 +111,8 @@ impl Volume {
 
     /// A directory and all directories above it.
     fn ancestry(&self, directory: InodeNumber) -> Outcome<Vec<u64>> {
+        // What is above a living directory lives.
+        drop(self.lock_directory(directory)?);
         let mut line = vec![directory.0];
         let mut at = directory.0;
         while at != InodeNumber::ROOT.0 {

@@ -145,3 +145,18 @@ fn renames_move_replace_and_exchange() {
     drop(volume);
     scratch.assert_clean();
 }
+
+#[test]
+fn nothing_moves_into_a_removed_directory_whose_parent_is_gone() {
+    let scratch = Scratch::new(1, 16 << 20);
+    let volume = scratch.attach();
+    let root = InodeNumber::ROOT;
+    let above = volume.create(root, b"above", &DIRECTORY).unwrap().ino;
+    let below = volume.create_open(above, b"below", &DIRECTORY).unwrap().ino;
+    volume.create(root, b"file", &FILE).unwrap();
+    volume.remove_directory(above, b"below").unwrap();
+    volume.remove_directory(root, b"above").unwrap();
+    let moved = volume.rename(root, b"file", below, b"file", RenameMode::Replace);
+    assert_eq!(moved, Err(Errno(libc::ENOENT)));
+    volume.close(below);
+}

@@ -327,7 +327,7 @@ impl SessionLayout {
         let total_blocks: u64 = pools.iter().map(|(blocks, _)| blocks).sum();
         // Sparse: a page costs memory once touched. Indexes take 8 bytes a block, directories up to
         // 16 bytes a name; the rest is room for many small trees.
-        let arena_pages = (total_blocks as usize / 2).max(1 << 18);
+        let arena_pages = (total_blocks as usize / 2).max(1 << 16);
         let arena = take(arena_pages * BLOCK);
         SessionLayout {
             emulation,
