@@ -58,7 +58,14 @@ impl Volume {
             if new_size > size {
                 self.zero_behind_end(&locked, size, new_size)?;
             }
-            self.commit_mappings(&locked, &mut operation, &mappings, new_size, None)?;
+            self.commit_mappings(
+                &locked,
+                &mut operation,
+                &mappings,
+                new_size,
+                None,
+                Need::Ordinary,
+            )?;
             if last {
                 return Ok(());
             }
@@ -118,7 +125,15 @@ impl Volume {
             }
         }
         let hole = (first < last).then(|| (first, last - first));
-        self.commit_mappings(&locked, &mut operation, &mappings, new_size, hole)
+        // Zeros may take the reserve, for the edges as for the hole: punching empties a full volume.
+        self.commit_mappings(
+            &locked,
+            &mut operation,
+            &mappings,
+            new_size,
+            hole,
+            Need::Freeing,
+        )
     }
 
     fn zero_edge(
@@ -163,20 +178,14 @@ impl Volume {
         mappings: &[Mapping],
         size_bytes: u64,
         hole: Option<(u64, u64)>,
+        need: Need,
     ) -> Outcome<()> {
         if mappings.is_empty() && hole.is_none() && size_bytes == locked.size_bytes() {
             return Ok(());
         }
         self.compact_if_due(locked, operation);
         let time_ns = self.now_ns();
-        let mut staged = Staged::begin(
-            locked,
-            if hole.is_some() {
-                Need::Freeing
-            } else {
-                Need::Ordinary
-            },
-        )?;
+        let mut staged = Staged::begin(locked, need)?;
         // Without any other entry, an empty hole tells the size.
         let hole = hole.or(mappings.is_empty().then_some((0, 0)));
         let hole = hole.map(|(file_block, count)| Entry::Hole {

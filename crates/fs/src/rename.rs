@@ -89,6 +89,10 @@ impl Volume {
             mutex.make_consistent();
         }
         let _held = Held(mutex);
+        // What is no directory is told before what is gone.
+        for end in [parent, new_parent] {
+            drop(self.lock(end.0)?.directory()?);
+        }
         let old_line = self.ancestry(parent)?;
         let new_line = self.ancestry(new_parent)?;
         let ends = if new_line.contains(&parent.0)

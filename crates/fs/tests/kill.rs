@@ -9,6 +9,8 @@ mod common;
 mod crowd;
 #[path = "stress/ledger.rs"]
 mod ledger;
+#[path = "kill/living.rs"]
+mod living;
 #[path = "stress/model.rs"]
 mod model;
 #[path = "stress/plan.rs"]
@@ -47,6 +49,7 @@ fn part() {
     match std::env::var(ROLE).as_deref() {
         Ok("steps") => steps(&mut random),
         Ok("crowd") => crowd::kill_workers(setting("EGERIA_TEST_CASES", 250), &mut random),
+        Ok("living") => living::are_not_reaped(),
         Ok("visitors") => crowd::kill_visitors(setting("EGERIA_TEST_CASES", 120), &mut random),
         _ => {}
     }
@@ -204,4 +207,9 @@ fn workers_killed_among_others_lose_nothing_and_block_nobody() {
 #[test]
 fn processes_killed_while_attaching_and_leaving_lose_nothing_and_leave_no_session() {
     assert!(play("visitors").success());
+}
+
+#[test]
+fn who_lives_is_not_reaped_whatever_proc_says() {
+    assert!(play("living").success());
 }

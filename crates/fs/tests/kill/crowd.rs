@@ -85,7 +85,7 @@ pub fn kill_workers(deaths: u64, random: &mut Random) {
     let ledger = Ledger::open(&path);
     let volume = scratch.attach();
     let commons = Commons::make(&volume);
-    let start = || Crew::start(|| attached_crew(&volume, &ledger));
+    let start = || Crew::start(|| attached_crew(&volume, &ledger, 16 * deaths));
     let mut crews: Vec<Crew> = (0..PROCESSES).map(|_| start()).collect();
     let mut ended = BTreeMap::new();
     for _ in 0..deaths {
@@ -112,13 +112,17 @@ pub fn kill_workers(deaths: u64, random: &mut Random) {
     verify_all(&scratch, volume, &commons, &ledger, ended);
 }
 
-fn attached_crew(volume: &Arc<Volume>, ledger: &Ledger) {
+fn attached_crew(volume: &Arc<Volume>, ledger: &Ledger, most: u64) {
     volume.after_fork_in_child();
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                while let Some(id) = ledger.hire() {
+                // A volume holds so many workers' files; the last ones wait for their end.
+                while let Some(id) = ledger.hire().filter(|id| *id < most) {
                     work(volume, ledger, id, 0..CREW_STEPS);
+                }
+                loop {
+                    std::thread::sleep(Duration::from_secs(1));
                 }
             });
         }

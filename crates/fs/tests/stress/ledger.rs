@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Most workers of one run, the killed ones too.
-pub const WORKERS: usize = 16_384;
+pub const WORKERS: usize = 1 << 17;
 
 /// One worker's page of the book.
 #[repr(C)]
