@@ -33,10 +33,8 @@ fn holder(volume: &Volume, ino: InodeNumber, first_thread_ends: bool) -> i32 {
     }
     let mut opened = [0u8; 1];
     // SAFETY: an open descriptor and room for one byte.
-    assert_eq!(
-        unsafe { libc::read(pipe[0], opened.as_mut_ptr().cast(), 1) },
-        1
-    );
+    let told = unsafe { libc::read(pipe[0], opened.as_mut_ptr().cast(), 1) };
+    assert_eq!(told, 1);
     assert_eq!(opened, [1]);
     process
 }
