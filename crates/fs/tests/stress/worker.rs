@@ -335,8 +335,15 @@ impl<'a> Worker<'a> {
                 expect("rename", moved, gone).map(drop)
             }
             3 => match expect("lookup", volume.lookup(rooms[2], hot), gone)? {
+                // Held open: its number could be another's by now.
                 Some(found) => {
-                    expect("link", volume.link(found.ino, rooms[1], hot), gone).map(drop)
+                    let opened = volume.open(found.ino, Some(found.generation));
+                    if expect("open", opened, gone)?.is_none() {
+                        return Ok(());
+                    }
+                    let linked = volume.link(found.ino, rooms[1], hot);
+                    volume.close(found.ino);
+                    expect("link", linked, gone).map(drop)
                 }
                 None => Ok(()),
             },
