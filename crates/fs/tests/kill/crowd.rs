@@ -66,7 +66,7 @@ impl Crew {
 /// What hangs ends this process by a signal.
 fn guarded<T>(body: impl FnOnce() -> T) -> T {
     // SAFETY: sets a timer of this process.
-    unsafe { libc::alarm(30) };
+    unsafe { libc::alarm(60) };
     let result = body();
     // SAFETY: as above.
     unsafe { libc::alarm(0) };
@@ -149,15 +149,13 @@ fn verify_all(
         longest_ns < LONGEST_NS,
         "worker {worker} waited {longest_ns} ns, last in step {step}"
     );
-    guarded(|| {
-        for worker in ended {
-            verify::verify_home(&volume, *worker);
-        }
-        verify::verify_names(&volume, commons, ended);
-        verify::verify_log(&volume, commons, ended);
-        verify::verify_commons(&volume, commons);
-        verify::empty(&volume, InodeNumber::ROOT);
-    });
+    for worker in ended {
+        guarded(|| verify::verify_home(&volume, *worker));
+    }
+    guarded(|| verify::verify_names(&volume, commons, ended));
+    guarded(|| verify::verify_log(&volume, commons, ended));
+    guarded(|| verify::verify_commons(&volume, commons));
+    guarded(|| verify::empty(&volume, InodeNumber::ROOT));
     let steps: u64 = ended.iter().map(|worker| worker.steps).sum();
     let leaked = verify::leaked_blocks(volume, &scratch.pools[0]);
     eprintln!(
