@@ -1,0 +1,26 @@
+//! The `policy` room: what should be done about a window of facts, and why.
+//!
+//! Everything here is pure: the same machine, window and settings give the same plan, whatever
+//! the order of the threads. There is no clock and no I/O, so the steward, the replay of a
+//! recorded trace and the simulator call the same code.
+//!
+//! * [`nthread`]: threads go to their data (NThread, Wang, Jiang, Xiong).
+//!
+//! A [`Plan`] says which threads go where ([`Move`], each with its [`Reason`]), which stay
+//! although something speaks for another node ([`Kept`]), and what is expected of the nodes
+//! ([`NodeLoad`]).
+//!
+//! # The loop that uses a plan
+//!
+//! ```text
+//!   window  ->  plan  ->  act on plan.moves  ->  next window
+//!                 \                                 ^
+//!                  `---- plan.carry_to(&mut next) --'     who was displaced by contention
+//! ```
+
+pub mod nthread;
+mod plan;
+mod reason;
+
+pub use plan::{Displaced, Kept, Move, NodeLoad, Note, Plan, Target};
+pub use reason::{Contention, KeptBecause, Reason};

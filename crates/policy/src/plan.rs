@@ -1,0 +1,190 @@
+//! What a policy answers.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use egeria_machine::NodeId;
+use egeria_window::{ThreadKey, Window};
+use serde::{Deserialize, Serialize};
+
+use crate::{Contention, KeptBecause, Reason};
+
+/// What should be done about one window, and what it was decided on.
+///
+/// All lists about threads are ascending by thread, those about nodes in the machine's order.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Plan {
+    /// The window's number.
+    pub window: u64,
+    /// What to do: each thread at most once.
+    pub moves: Vec<Move>,
+    /// Threads that stay although something speaks for another node.
+    pub kept: Vec<Kept>,
+    /// Threads that this plan leaves away from their data because of contention.
+    pub displaced: Vec<Displaced>,
+    /// Initial targets: where each thread's data is, if on one node.
+    pub targets: Vec<Target>,
+    /// Node loads as measured, every thread where it is.
+    pub measured: Vec<NodeLoad>,
+    /// Node loads if every thread were with its data: what contention is judged by.
+    pub local: Vec<NodeLoad>,
+    /// Node loads expected after the moves, at the rates measured.
+    pub expected: Vec<NodeLoad>,
+    /// The node with contention for persistent memory, if every thread were with its data.
+    pub pm_contended: Option<NodeId>,
+    /// The node with contention for CPUs, if looked for and found.
+    pub cpu_contended: Option<NodeId>,
+    /// Threads left alone because they read and wrote too little.
+    pub quiet_threads: usize,
+    /// What limits this plan.
+    pub notes: Vec<Note>,
+}
+
+impl Plan {
+    /// Tells the next window which threads this plan displaced, so that they are not sent back
+    /// only to be displaced again. Marks of threads not displaced any more are removed.
+    pub fn carry_to(&self, next: &mut Window) {
+        let homes = self.displaced.iter().map(|each| (each.thread, each.home));
+        let homes: HashMap<ThreadKey, NodeId> = homes.collect();
+        for thread in &mut next.threads {
+            thread.displaced_from = homes.get(&thread.key).copied();
+        }
+    }
+
+    /// The move of one thread.
+    pub fn move_of(&self, thread: ThreadKey) -> Option<&Move> {
+        let index = self.moves.binary_search_by_key(&thread, |each| each.thread);
+        self.moves.get(index.ok()?)
+    }
+
+    /// Why one thread stays where it is, when something speaks for another node.
+    pub fn kept(&self, thread: ThreadKey) -> Option<&Kept> {
+        let index = self.kept.binary_search_by_key(&thread, |each| each.thread);
+        self.kept.get(index.ok()?)
+    }
+}
+
+/// One thread goes to another node.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Move {
+    /// Which thread.
+    pub thread: ThreadKey,
+    /// Where it is.
+    pub from: NodeId,
+    /// Where it should run.
+    pub to: NodeId,
+    /// Why.
+    pub reason: Reason,
+}
+
+impl fmt::Display for Move {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (from, to) = (self.from.0, self.to.0);
+        write!(
+            formatter,
+            "{} goes from node {from} to node {to}",
+            self.thread
+        )?;
+        write!(formatter, ": {}", self.reason)
+    }
+}
+
+/// One thread stays although something speaks for another node.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Kept {
+    /// Which thread.
+    pub thread: ThreadKey,
+    /// Where it is and stays.
+    pub node: NodeId,
+    /// Where its data would have it; `None` when its data is on no one node.
+    pub wanted: Option<NodeId>,
+    /// Why it stays.
+    pub because: KeptBecause,
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} stays on node {}", self.thread, self.node.0)?;
+        write!(formatter, ": {}", self.because)
+    }
+}
+
+/// One thread is left away from its data because of contention.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Displaced {
+    /// Which thread.
+    pub thread: ThreadKey,
+    /// The node its data is on.
+    pub home: NodeId,
+    /// What it makes room for there.
+    pub contention: Contention,
+}
+
+/// The initial target of a thread (NThread §III-A).
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Target {
+    /// Which thread.
+    pub thread: ThreadKey,
+    /// The node it reads from most.
+    pub node: NodeId,
+    /// What it reads from there, bytes/s.
+    pub read_bytes_s: f64,
+    /// What it reads from the next best node, bytes/s.
+    pub next_bytes_s: f64,
+}
+
+/// What goes through a node.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NodeLoad {
+    /// Which node.
+    pub node: NodeId,
+    /// Threads of the window on it.
+    pub threads: u32,
+    /// Read from its persistent memory, bytes/s (`BWr_N`).
+    pub read_bytes_s: f64,
+    /// Written to its persistent memory, bytes/s (`BWw_N`).
+    pub written_bytes_s: f64,
+    /// Both, reads weighted (`BW_N`, NThread Eq. 1), bytes/s.
+    pub pm_bytes_s: f64,
+    /// What `pm_bytes_s` can be at most; `None` when unknown.
+    pub pm_maximum_bytes_s: Option<f64>,
+    /// Share of its CPUs in use (`CPU_N`, NThread Eq. 6); above 1 when threads that ran elsewhere
+    /// are counted here. 0 on a node without CPUs.
+    pub cpu_share: f64,
+}
+
+/// What limits a plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Note {
+    /// Nobody said how fast the node's persistent memory is.
+    PmMaximumUnknown {
+        /// Which node.
+        node: NodeId,
+    },
+    /// The window holds a thread on a node that the machine does not have.
+    ThreadNowhere {
+        /// Which thread.
+        thread: ThreadKey,
+        /// Where it is said to be.
+        node: NodeId,
+    },
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Note::PmMaximumUnknown { node } => write!(
+                formatter,
+                "contention for persistent memory is not looked for on node {}: its bandwidth is \
+                 unknown; set dimm_read_bytes_s, dimm_write_bytes_s and dimms",
+                node.0
+            ),
+            Note::ThreadNowhere { thread, node } => write!(
+                formatter,
+                "{thread} is left alone: node {} is not one of the machine's",
+                node.0
+            ),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Why a window cannot be used.
+
+use egeria_machine::NodeId;
+
+use crate::ThreadKey;
+
+/// What is wrong with a window: one line with cause and mend.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum WindowError {
+    /// The window has no length, or an absurd one.
+    #[error("window {window}: lasts {duration_ns} ns; record windows of 1 ns to {most_ns} ns")]
+    Duration {
+        /// Which window.
+        window: u64,
+        /// Its length.
+        duration_ns: u64,
+        /// The longest accepted.
+        most_ns: u64,
+    },
+    /// More threads, files or characters than accepted.
+    #[error("window {window}: {count} {what}; have at most {most}")]
+    TooMany {
+        /// Which window.
+        window: u64,
+        /// Of what.
+        what: &'static str,
+        /// How many.
+        count: usize,
+        /// The most accepted.
+        most: usize,
+    },
+    /// The nodes are not those of the machine.
+    #[error("window {window}: its nodes are not the machine's; use the machine it was recorded on")]
+    OtherMachine {
+        /// Which window.
+        window: u64,
+    },
+    /// A thread refers to a node that the machine does not have.
+    #[error(
+        "window {window}: {thread} names node {}, which the machine does not have; use the machine it was recorded on",
+        node.0
+    )]
+    NoSuchNode {
+        /// Which window.
+        window: u64,
+        /// Which thread.
+        thread: ThreadKey,
+        /// The node it names.
+        node: NodeId,
+    },
+    /// A vector per node has another length than the machine has nodes.
+    #[error(
+        "window {window}: {thread} has {count} counters for {nodes} nodes; use the machine it was recorded on"
+    )]
+    Counters {
+        /// Which window.
+        window: u64,
+        /// Which thread.
+        thread: ThreadKey,
+        /// How many counters.
+        count: usize,
+        /// How many nodes.
+        nodes: usize,
+    },
+    /// A counter so large that sums would overflow.
+    #[error(
+        "window {window}: {whose} counted {value}, beyond {most}; the record is damaged, drop this window"
+    )]
+    Counter {
+        /// Which window.
+        window: u64,
+        /// The thread or node.
+        whose: String,
+        /// Its counter.
+        value: u64,
+        /// The largest accepted.
+        most: u64,
+    },
+    /// A name that a terminal would obey.
+    #[error("window {window}: the name of {thread} is not printable; clean names when recording")]
+    Name {
+        /// Which window.
+        window: u64,
+        /// Which thread.
+        thread: ThreadKey,
+    },
+    /// One thread twice.
+    #[error("window {window}: {thread} is there twice; the record is damaged, drop this window")]
+    Twice {
+        /// Which window.
+        window: u64,
+        /// Which thread.
+        thread: ThreadKey,
+    },
+}

@@ -1,0 +1,181 @@
+//! What is known about one thread and one node.
+
+use std::fmt;
+
+use egeria_machine::NodeId;
+use serde::{Deserialize, Serialize};
+
+use crate::CpuSet;
+
+/// Longest thread name kept (the kernel's own have 15 bytes).
+pub const MAX_NAME_CHARS: usize = 64;
+
+/// A thread, for as long as the machine runs: the kernel reuses ids, never together with the
+/// start time.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default, Serialize, Deserialize,
+)]
+pub struct ThreadKey {
+    /// The process (the kernel's thread group id).
+    pub process_id: u32,
+    /// The thread (the kernel's task id).
+    pub thread_id: u32,
+    /// When the thread began, in the clock ticks of `/proc/PID/task/TID/stat`.
+    pub start_ticks: u64,
+}
+
+impl fmt::Display for ThreadKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (thread, process) = (self.thread_id, self.process_id);
+        write!(formatter, "thread {thread} of process {process}")
+    }
+}
+
+/// A file, by volume and inode.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default, Serialize, Deserialize,
+)]
+pub struct FileKey {
+    /// Which of the volumes (or other file systems) watched, in the order they were found.
+    pub volume: u32,
+    /// The inode number there.
+    pub inode: u64,
+}
+
+/// What one thread did with one file in the window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct FileUse {
+    /// The file.
+    pub file: FileKey,
+    /// Bytes read from it.
+    pub read_bytes: u64,
+    /// Bytes written to it.
+    pub written_bytes: u64,
+}
+
+/// What one thread did in the window, and where it may run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ThreadFacts {
+    /// Which thread.
+    pub key: ThreadKey,
+    /// Its name, for people; at most [`MAX_NAME_CHARS`] printable characters
+    /// ([`printable_name`]).
+    pub name: String,
+    /// The node it runs on at the end of the window.
+    pub node: NodeId,
+    /// The CPUs its owner gave it: never what the steward narrowed that to.
+    pub allowed_cpus: CpuSet,
+    /// Its owner bound it to CPUs of his choice: nobody else may move it.
+    #[serde(default)]
+    pub pinned: bool,
+    /// Bytes read from each node; index = position in `Machine::nodes`.
+    pub read_bytes: Vec<u64>,
+    /// Bytes written to each node; index = position in `Machine::nodes`.
+    pub written_bytes: Vec<u64>,
+    /// Time it ran in the window, ns; on an emulated machine emulated waits count.
+    pub busy_ns: u64,
+    /// It touched a file that another thread also touched in the window.
+    #[serde(default)]
+    pub is_shared: bool,
+    /// The files it used most, busiest first; at most [`crate::MAX_FILES`].
+    #[serde(default)]
+    pub files: Vec<FileUse>,
+    /// The node its data is on and which an earlier plan made it leave (or not go to) because of
+    /// contention. The loop copies it from the plan before; without it a plan is still valid, but
+    /// a workload at the edge of contention may be moved to and fro.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub displaced_from: Option<NodeId>,
+}
+
+impl ThreadFacts {
+    /// A thread that did nothing, on a machine with so many nodes, and may run anywhere in
+    /// `allowed_cpus`.
+    pub fn idle(
+        key: ThreadKey,
+        node: NodeId,
+        node_count: usize,
+        allowed_cpus: CpuSet,
+    ) -> ThreadFacts {
+        ThreadFacts {
+            key,
+            name: String::new(),
+            node,
+            allowed_cpus,
+            pinned: false,
+            read_bytes: vec![0; node_count],
+            written_bytes: vec![0; node_count],
+            busy_ns: 0,
+            is_shared: false,
+            files: Vec::new(),
+            displaced_from: None,
+        }
+    }
+
+    /// Bytes read, from all nodes.
+    pub fn read_total(&self) -> u64 {
+        total(&self.read_bytes)
+    }
+
+    /// Bytes written, to all nodes.
+    pub fn written_total(&self) -> u64 {
+        total(&self.written_bytes)
+    }
+
+    /// Bytes read and written.
+    pub fn moved_total(&self) -> u64 {
+        self.read_total().saturating_add(self.written_total())
+    }
+
+    /// Bytes read from and written to the node at this position.
+    pub fn moved_at(&self, index: usize) -> u64 {
+        let at = |bytes: &[u64]| bytes.get(index).copied().unwrap_or_default();
+        at(&self.read_bytes).saturating_add(at(&self.written_bytes))
+    }
+}
+
+/// What went through one node in the window, whoever did it.
+///
+/// Where the hardware does not count it, whoever fills the window sums its threads or leaves 0:
+/// a policy takes the larger of this and the threads' sum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NodeFacts {
+    /// Which node.
+    pub node: NodeId,
+    /// Whether new data can be written there (the volume has a pool on the node).
+    pub has_pool: bool,
+    /// Bytes read from its pool or device.
+    pub read_bytes: u64,
+    /// Bytes written to its pool or device.
+    pub written_bytes: u64,
+    /// Time its CPUs were busy, summed over them, ns.
+    pub busy_ns: u64,
+}
+
+impl NodeFacts {
+    /// A node with a pool where nothing happened.
+    pub fn idle(node: NodeId) -> NodeFacts {
+        NodeFacts {
+            node,
+            has_pool: true,
+            read_bytes: 0,
+            written_bytes: 0,
+            busy_ns: 0,
+        }
+    }
+}
+
+/// A thread's name as it may be shown: threads name themselves, and terminals obey bytes.
+pub fn printable_name(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let shown = |letter: char| if letter.is_control() { '?' } else { letter };
+    text.trim_end_matches(['\0', '\n'])
+        .chars()
+        .take(MAX_NAME_CHARS)
+        .map(shown)
+        .collect()
+}
+
+pub(crate) fn total(bytes: &[u64]) -> u64 {
+    let sum = |sum: u64, &next: &u64| sum.saturating_add(next);
+    bytes.iter().fold(0, sum)
+}
