@@ -60,6 +60,14 @@ impl Locked<'_> {
         self.inode.inline_words[SUBDIRECTORIES].load(Ordering::Relaxed) as u32
     }
 
+    /// `EMLINK` when one more subdirectory would be too many.
+    pub(crate) fn check_subdirectory_fits(&self) -> Outcome<()> {
+        match self.subdirectories() < MAX_LINKS - 2 {
+            true => Ok(()),
+            false => Err(Errno(libc::EMLINK)),
+        }
+    }
+
     /// Names in a loaded directory.
     pub(crate) fn name_count(&self) -> u64 {
         self.inode.blocks.load(Ordering::Relaxed)

@@ -150,8 +150,8 @@ impl Volume {
         if self.find_name(&directory, name)?.is_some() {
             return Err(Errno(libc::EEXIST));
         }
-        if kind == FileKind::Directory && directory.subdirectories() >= MAX_LINKS - 2 {
-            return Err(Errno(libc::EMLINK));
+        if kind == FileKind::Directory {
+            directory.check_subdirectory_fits()?;
         }
         self.reserve_names(&directory, 1)?;
         let mut operation = Operation::new(self, directory.me);

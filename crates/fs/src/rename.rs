@@ -172,6 +172,7 @@ impl Volume {
         }
         let (moved, other) = self.lock_children(source, target)?;
         if request.mode == RenameMode::Exchange {
+            check_room(ends, source, target)?;
             let other = other.ok_or(Errno(libc::ENOENT))?;
             return self.exchange(
                 ends,
@@ -186,6 +187,7 @@ impl Volume {
         {
             return Err(Errno(libc::ENOTEMPTY));
         }
+        check_room(ends, source, target)?;
         let outcome = self.replace(ends, request, (&moved, source), other.as_ref().zip(target));
         // What was replaced is deleted, or open somewhere and not ours to delete.
         self.inode_settled(ends.old.me);
@@ -374,6 +376,18 @@ impl Volume {
                 false,
             )
         })
+    }
+}
+
+/// A directory that comes into another, and takes no other's place there, needs room for its link. What
+/// goes the other way comes with an exchange only; a replace onto a directory that is not one was refused.
+fn check_room(ends: &Ends<'_>, source: FoundName, target: Option<FoundName>) -> Outcome<()> {
+    let Some(new) = &ends.new else { return Ok(()) };
+    let is_directory = |found: FoundName| found.kind == FileKind::Directory;
+    match (is_directory(source), target.is_some_and(is_directory)) {
+        (true, false) => new.check_subdirectory_fits(),
+        (false, true) => ends.old.check_subdirectory_fits(),
+        _ => Ok(()),
     }
 }
 

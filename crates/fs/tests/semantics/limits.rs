@@ -54,7 +54,7 @@ fn s16_names_have_255_bytes_and_targets_4095() {
 }
 
 #[test]
-fn s17_a_file_has_65000_names_and_mkdir_makes_64998_subdirectories() {
+fn s17_a_file_has_65000_names_and_a_directory_64998_subdirectories() {
     let scratch = Scratch::new(1, 512 << 20);
     let volume = scratch.attach();
     let file = volume.create(ROOT, b"0", &FILE).unwrap().ino;
@@ -72,6 +72,32 @@ fn s17_a_file_has_65000_names_and_mkdir_makes_64998_subdirectories() {
     assert_eq!(failed(more), libc::EMLINK);
     volume.create(directory, b"file", &FILE).unwrap();
     assert_eq!(volume.attributes(directory).unwrap().nlink, 65_000);
+    a_full_directory_takes_one_in_only_for_another(&volume, directory);
+    assert_eq!(volume.attributes(directory).unwrap().nlink, 65_000);
+}
+
+/// `full` has as many subdirectories as it may, named by numbers, and `file`.
+fn a_full_directory_takes_one_in_only_for_another(volume: &Volume, full: InodeNumber) {
+    use RenameMode::{Exchange, NoReplace, Replace};
+    volume.create(ROOT, b"e", &DIRECTORY).unwrap();
+    let into = |name: &[u8], mode| volume.rename(ROOT, b"e", full, name, mode);
+    assert_eq!(failed(into(b"more", Replace)), libc::EMLINK);
+    assert_eq!(failed(into(b"more", NoReplace)), libc::EMLINK);
+    assert_eq!(failed(into(b"file", Exchange)), libc::EMLINK);
+    let from = volume.rename(full, b"file", ROOT, b"e", Exchange);
+    assert_eq!(failed(from), libc::EMLINK, "the other way round");
+    into(b"7", Replace).expect("in the place of an empty one");
+    volume
+        .rename(full, b"7", full, b"seven", Replace)
+        .expect("inside itself");
+    volume.create(ROOT, b"e", &DIRECTORY).unwrap();
+    into(b"8", Exchange).expect("one for one");
+    volume
+        .rename(full, b"file", ROOT, b"file", Replace)
+        .expect("files have no such limit");
+    volume
+        .rename(ROOT, b"file", full, b"file", Replace)
+        .unwrap();
 }
 
 #[test]
