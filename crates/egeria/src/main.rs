@@ -5,7 +5,6 @@ mod commands;
 mod control;
 mod failure;
 mod machine_choice;
-mod mounts;
 mod output;
 mod paths;
 mod placement;

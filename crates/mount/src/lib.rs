@@ -35,6 +35,7 @@ mod unmount;
 mod xattr;
 
 pub use error::{Holder, MountError};
+pub use mountinfo::{Mounted, mounts};
 pub use session::{MountHandle, serve, spawn};
 pub use unmount::unmount;
 

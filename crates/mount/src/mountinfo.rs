@@ -1,5 +1,6 @@
 //! What is mounted where, from `/proc/self/mountinfo`.
 
+use crate::error::MountError;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
@@ -10,11 +11,31 @@ pub(crate) const OUR_KIND: &str = "fuse.egeria";
 
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mounted {
+pub struct Mounted {
     /// Mount point.
     pub directory: PathBuf,
     /// File system type.
     pub kind: String,
+    /// What is mounted; of ours, the path of the volume's first pool.
+    pub source: PathBuf,
+}
+
+/// The mounts of Egeria this process can see, in the order they were made.
+///
+/// # Errors
+/// When `/proc` cannot be read.
+pub fn mounts() -> Result<Vec<Mounted>, MountError> {
+    let mut mounts = mounted().map_err(unreadable)?;
+    mounts.retain(|mount| mount.kind == OUR_KIND);
+    Ok(mounts)
+}
+
+pub(crate) fn unreadable(source: io::Error) -> MountError {
+    MountError::System {
+        what: "cannot read /proc/self/mountinfo".to_owned(),
+        mend: "mount /proc",
+        source,
+    }
 }
 
 /// All mounts this process can see, later ones last.
@@ -51,11 +72,14 @@ fn parse(text: &[u8]) -> Vec<Mounted> {
 /// `id parent major:minor root mount-point options [tags…] - type source options`.
 fn parse_line(line: &[u8]) -> Option<Mounted> {
     let mut words = line.split(|byte| *byte == b' ');
+    let path = |word| PathBuf::from(OsString::from_vec(unescape(word)));
     let directory = words.nth(4)?;
-    let kind = words.skip_while(|word| *word != b"-").nth(1)?;
+    let mut words = words.skip_while(|word| *word != b"-").skip(1);
+    let kind = words.next()?;
     Some(Mounted {
-        directory: PathBuf::from(OsString::from_vec(unescape(directory))),
+        directory: path(directory),
         kind: String::from_utf8_lossy(kind).into_owned(),
+        source: path(words.next()?),
     })
 }
 
@@ -79,11 +103,13 @@ mod tests {
     #[test]
     fn lines_of_mountinfo_are_read() {
         let text = b"22 1 0:20 / /proc rw,nosuid - proc proc rw\n\
-            36 22 0:33 / /mnt/a\\040b rw,noatime shared:1 master:2 - fuse.egeria /dev/shm/p0 rw\nrubbish\n";
+            36 22 0:33 / /mnt/a\\040b rw,noatime shared:1 master:2 - fuse.egeria /pm\\0110/pool rw\n\
+            1 2 3 / \\04\nrubbish\n";
         let mounts = parse(text);
         assert_eq!(mounts.len(), 2);
         assert_eq!(mounts[1].directory, Path::new("/mnt/a b"));
         assert_eq!(mounts[1].kind, OUR_KIND);
+        assert_eq!(mounts[1].source, Path::new("/pm\t0/pool"));
     }
 
     #[test]

@@ -41,11 +41,7 @@ pub(crate) fn is_dead(directory: &Path) -> bool {
 fn ours(directory: &Path) -> Result<PathBuf, MountError> {
     let absolute = mountinfo::absolute(directory)
         .map_err(|_| MountError::NotMounted(directory.to_path_buf()))?;
-    let mount = mountinfo::mounted_at(&absolute).map_err(|source| MountError::System {
-        what: "cannot read /proc/self/mountinfo".to_owned(),
-        mend: "mount /proc",
-        source,
-    })?;
+    let mount = mountinfo::mounted_at(&absolute).map_err(mountinfo::unreadable)?;
     match mount {
         None => Err(MountError::NotMounted(absolute)),
         Some(mount) if mount.kind != mountinfo::OUR_KIND => Err(MountError::NotOurs {

@@ -10,10 +10,10 @@ use egeria_machine::format_bytes;
 use egeria_media::BLOCK_BYTES;
 use serde::Serialize;
 
+use crate::control;
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Format};
 use crate::session::{self, PoolLabel};
-use crate::{control, mounts};
 
 /// A volume that says nothing for so long is left out when all are asked.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -99,9 +99,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
 /// Every mounted volume.
 fn mounted() -> Outcome<Vec<Outcome<VolumeSpace>>> {
     let mut pools: Vec<PathBuf> = Vec::new();
-    for mount in mounts::all()? {
-        if !pools.contains(&mount.pool) {
-            pools.push(mount.pool);
+    for mount in egeria_mount::mounts()? {
+        if !pools.contains(&mount.source) {
+            pools.push(mount.source);
         }
     }
     Ok(pools.iter().map(|pool| space_soon(pool)).collect())
@@ -140,9 +140,9 @@ fn report(volume: &Volume) -> Outcome<VolumeSpace> {
     let space = |pool| Space::from(volume.space(pool));
     let pools = session::pool_labels(volume);
     let first = pools.first().map(|pool| pool.path.clone());
-    let mounts = mounts::all()?
+    let mounts = egeria_mount::mounts()?
         .into_iter()
-        .filter(|mount| Some(&mount.pool) == first.as_ref());
+        .filter(|mount| Some(&mount.source) == first.as_ref());
     Ok(VolumeSpace {
         volume: volume.uuid().to_string(),
         mounts: mounts.map(|mount| mount.directory).collect(),

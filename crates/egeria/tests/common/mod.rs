@@ -240,11 +240,8 @@ impl Drop for Sandbox {
 
 /// Mount points of Egeria, innermost last.
 pub fn mounts() -> Vec<PathBuf> {
-    let list = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let ours = list.lines().filter(|line| line.contains(" - fuse.egeria "));
-    ours.filter_map(|line| line.split(' ').nth(4))
-        .map(PathBuf::from)
-        .collect()
+    let mounts = egeria_mount::mounts().unwrap().into_iter();
+    mounts.map(|mount| mount.directory).collect()
 }
 
 /// Everything `egeria run` may leave: scratch pools and mount points.

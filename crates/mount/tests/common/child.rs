@@ -32,8 +32,8 @@ fn serves_until_unmounted_or_killed() {
 }
 
 pub fn mounted(point: &Path) -> bool {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-    mounts.contains(point.to_str().unwrap())
+    let mounts = egeria_mount::mounts().unwrap();
+    mounts.iter().any(|mount| mount.directory == point)
 }
 
 /// Serve with the options' threads and `auto_unmount`.
