@@ -4,13 +4,21 @@ use crate::format::*;
 use crate::inode::Locked;
 use crate::log::Staged;
 use crate::operation::Operation;
+use crate::session::layout::LOADED;
 use crate::space::Need;
 use crate::types::*;
-use crate::volume::Volume;
+use crate::volume::{FileReference, Volume};
 use crate::write::{MAX_FILE_BYTES, without_setid};
+use std::sync::atomic::Ordering;
 
 /// Namespaces of extended attributes that are kept.
 const XATTR_NAMESPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+/// What gives a program rights of its own.
+const CAPABILITY: &[u8] = b"security.capability";
+/// `SessionInode::has_xattr`: nobody looked for [`CAPABILITY`] since attributes were last changed.
+const XATTRS_UNKNOWN: u32 = 1;
+/// `SessionInode::has_xattr`: somebody looked, and it is not among them.
+const NO_CAPABILITY: u32 = 2;
 
 impl Volume {
     /// Change attributes in one commit. Changing owner, or the size by someone not privileged, is
@@ -110,6 +118,32 @@ impl Volume {
             return Err(Errno(libc::ENODATA));
         }
         self.commit_xattr(&locked, &Entry::XattrRemove { name }, Need::Freeing)
+    }
+
+    /// Remove a file's capabilities (`security.capability`), as local file systems do when its content or
+    /// owner changes, whoever changes it. Nearly free for inodes without.
+    pub fn drop_capability(&self, file: FileReference) -> Outcome<()> {
+        let inode = file.inode();
+        if inode.state.load(Ordering::Acquire) == LOADED
+            && inode.has_xattr.load(Ordering::Acquire) != XATTRS_UNKNOWN
+        {
+            return Ok(());
+        }
+        let locked = self.lock(file.ino().0)?;
+        if locked.kind() == FileKind::Directory {
+            return Ok(());
+        }
+        if self.xattrs(&locked)?.contains_key(CAPABILITY) {
+            self.writable()?;
+            let entry = Entry::XattrRemove { name: CAPABILITY };
+            self.commit_xattr(&locked, &entry, Need::Freeing)?;
+        }
+        // Under the lock, after what applied entries say of it.
+        let known = &locked.inode.has_xattr;
+        if known.load(Ordering::Relaxed) == XATTRS_UNKNOWN {
+            known.store(NO_CAPABILITY, Ordering::Release);
+        }
+        Ok(())
     }
 
     fn commit_xattr(&self, locked: &Locked<'_>, entry: &Entry<'_>, need: Need) -> Outcome<()> {

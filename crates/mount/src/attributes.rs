@@ -5,7 +5,7 @@ use crate::convert;
 use crate::filesystem::Adapter;
 use crate::known::Held;
 use crate::privilege;
-use egeria_fs::{AttributeChange, InodeNumber, Outcome};
+use egeria_fs::{AttributeChange, FileReference, InodeNumber, Outcome};
 use fuser::{FileAttr, Request};
 
 impl Adapter {
@@ -24,6 +24,9 @@ impl Adapter {
     ) -> Outcome<FileAttr> {
         let held = self.known.hold(&self.volume, ino)?;
         let clear_setid = self.must_clear_setid(request, &held, change)?;
+        if changes_owner(change) || change.size_bytes.is_some() {
+            self.volume.drop_capability(held.file)?;
+        }
         let attributes = self.volume.set_attributes(ino, change, clear_setid)?;
         if let Some(size_bytes) = change.size_bytes {
             let range = Range {
@@ -36,15 +39,13 @@ impl Adapter {
     }
 
     /// A change of owner clears, whoever asks; one of size when the caller is not privileged.
-    /// A request to change nothing is `chown` to nobody new.
     fn must_clear_setid(
         &self,
         request: &Request,
         held: &Held<'_>,
         change: &AttributeChange,
     ) -> Outcome<bool> {
-        let owner = change.uid.is_some() || change.gid.is_some();
-        let owner = owner || *change == AttributeChange::default();
+        let owner = changes_owner(change);
         if !owner && change.size_bytes.is_none() {
             return Ok(false);
         }
@@ -52,22 +53,31 @@ impl Adapter {
         Ok(privilege::has_setid(&attributes) && (owner || !privilege::keeps_setid(request)))
     }
 
-    /// Clear set-user-id and set-group-id bits, if there are any.
-    pub(crate) fn clear_setid(&self, ino: InodeNumber) -> Outcome<()> {
-        if privilege::has_setid(&self.volume.attributes(ino)?) {
+    /// The content is about to change: capabilities go, and set-user-id and set-group-id bits when
+    /// the kernel says so.
+    pub(crate) fn clear_privileges(&self, file: FileReference, setid: bool) -> Outcome<()> {
+        self.volume.drop_capability(file)?;
+        if setid && privilege::has_setid(&self.volume.attributes(file.ino())?) {
             self.volume
-                .set_attributes(ino, &AttributeChange::default(), true)?;
+                .set_attributes(file.ino(), &AttributeChange::default(), true)?;
         }
         Ok(())
     }
 
-    /// The same, unless the caller is privileged: for changes of which the kernel does not say.
-    pub(crate) fn clear_setid_for(&self, request: &Request, ino: InodeNumber) -> Outcome<()> {
-        let attributes = self.volume.attributes(ino)?;
-        if privilege::has_setid(&attributes) && !privilege::keeps_setid(request) {
-            self.volume
-                .set_attributes(ino, &AttributeChange::default(), true)?;
-        }
-        Ok(())
+    /// The same, for changes of which the kernel does not say: the bits go unless the caller is
+    /// privileged.
+    pub(crate) fn clear_privileges_for(
+        &self,
+        request: &Request,
+        file: FileReference,
+    ) -> Outcome<()> {
+        let attributes = self.volume.attributes(file.ino())?;
+        let setid = privilege::has_setid(&attributes) && !privilege::keeps_setid(request);
+        self.clear_privileges(file, setid)
     }
+}
+
+/// A request to change nothing is `chown` to nobody new.
+fn changes_owner(change: &AttributeChange) -> bool {
+    change.uid.is_some() || change.gid.is_some() || *change == AttributeChange::default()
 }

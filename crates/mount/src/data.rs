@@ -119,12 +119,8 @@ impl Adapter {
         data: &[u8],
         manner: WriteManner,
     ) -> Outcome<(u64, usize)> {
-        if manner
-            .write_flags
-            .contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID)
-        {
-            self.clear_setid(open.ino)?;
-        }
+        let setid = WriteFlags::FUSE_WRITE_KILL_SUIDGID;
+        self.clear_privileges(open.file, manner.write_flags.contains(setid))?;
         if manner.open_flags & libc::O_APPEND != 0 {
             return self.volume.append(open.file, data);
         }
@@ -170,7 +166,7 @@ impl Adapter {
     ) {
         let outcome = self.files.get(handle).and_then(|open| {
             let mode = allocate_mode(mode)?;
-            self.clear_setid_for(request, open.ino)?;
+            self.clear_privileges_for(request, open.file)?;
             self.volume
                 .allocate(open.file, range.offset_bytes, range.length_bytes, mode)?;
             Ok(open)
@@ -201,7 +197,7 @@ impl Adapter {
     pub(crate) fn copy(&self, request: &Request, copy: &Copy, reply: ReplyWrite) {
         let outcome = self.files.get(copy.to).and_then(|to| {
             let from = self.files.get(copy.from)?;
-            self.clear_setid_for(request, to.ino)?;
+            self.clear_privileges_for(request, to.file)?;
             let copied = self.copy_between(&from, &to, copy)?;
             Ok((to, copied))
         });

@@ -152,7 +152,7 @@ impl Adapter {
     }
 
     fn truncate_at_open(&self, request: &Request, held: &Held<'_>) -> Outcome<()> {
-        self.clear_setid_for(request, held.ino)?;
+        self.clear_privileges_for(request, held.file)?;
         let empty = AttributeChange {
             size_bytes: Some(0),
             ..AttributeChange::default()

@@ -4,10 +4,11 @@ mod common;
 use common::*;
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{
     FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown, lchown, symlink,
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().mode() & 0o7777
@@ -146,63 +147,65 @@ fn setid_file(mount: &Mounted, name: &str) -> std::path::PathBuf {
     path
 }
 
+type Change = fn(&Path);
+
+/// Every way to change the content of a file by its path.
+const CHANGES: [(&str, Change); 7] = [
+    ("write", |path| {
+        File::options()
+            .write(true)
+            .open(path)
+            .unwrap()
+            .write_all(b"x")
+            .unwrap();
+    }),
+    ("pwrite", |path| {
+        File::options()
+            .write(true)
+            .open(path)
+            .unwrap()
+            .write_all_at(b"x", 3)
+            .unwrap();
+    }),
+    ("append", |path| {
+        File::options()
+            .append(true)
+            .open(path)
+            .unwrap()
+            .write_all(b"x")
+            .unwrap();
+    }),
+    ("ftruncate", |path| {
+        File::options()
+            .write(true)
+            .open(path)
+            .unwrap()
+            .set_len(3)
+            .unwrap();
+    }),
+    ("truncate", |path| {
+        // SAFETY: terminated path.
+        sys(unsafe { libc::truncate(c(path).as_ptr(), 2) }.into()).unwrap();
+    }),
+    ("open_trunc", |path| {
+        File::options()
+            .write(true)
+            .custom_flags(libc::O_TRUNC)
+            .open(path)
+            .unwrap();
+    }),
+    ("fallocate", |path| {
+        let file = File::options().write(true).open(path).unwrap();
+        // SAFETY: plain integers.
+        sys(unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, 8192) }.into()).unwrap();
+    }),
+];
+
 /// `setid_cleared_on_write`: by the unprivileged, through every way to change the content.
 #[test]
 fn setid_cleared_on_write() {
     let Some(mount) = Mounted::new() else { return };
-    type Change = fn(&Path);
-    let changes: [(&str, Change); 7] = [
-        ("write", |path| {
-            File::options()
-                .write(true)
-                .open(path)
-                .unwrap()
-                .write_all(b"x")
-                .unwrap();
-        }),
-        ("pwrite", |path| {
-            File::options()
-                .write(true)
-                .open(path)
-                .unwrap()
-                .write_all_at(b"x", 3)
-                .unwrap();
-        }),
-        ("append", |path| {
-            File::options()
-                .append(true)
-                .open(path)
-                .unwrap()
-                .write_all(b"x")
-                .unwrap();
-        }),
-        ("ftruncate", |path| {
-            File::options()
-                .write(true)
-                .open(path)
-                .unwrap()
-                .set_len(3)
-                .unwrap();
-        }),
-        ("truncate", |path| {
-            // SAFETY: terminated path.
-            sys(unsafe { libc::truncate(c(path).as_ptr(), 2) }.into()).unwrap();
-        }),
-        ("open_trunc", |path| {
-            File::options()
-                .write(true)
-                .custom_flags(libc::O_TRUNC)
-                .open(path)
-                .unwrap();
-        }),
-        ("fallocate", |path| {
-            use std::os::fd::AsRawFd;
-            let file = File::options().write(true).open(path).unwrap();
-            // SAFETY: plain integers.
-            sys(unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, 8192) }.into()).unwrap();
-        }),
-    ];
-    for (name, change) in changes {
+    for (name, change) in CHANGES {
         let path = setid_file(&mount, name);
         as_user(NOBODY, NOBODY, || change(&path));
         assert_eq!(mode(&path), 0o777, "{name} by nobody");
@@ -212,20 +215,23 @@ fn setid_cleared_on_write() {
     }
 }
 
+fn copy_six_bytes(from: &File, to: &File) {
+    let none = std::ptr::null_mut();
+    // SAFETY: no offsets are passed.
+    let copied =
+        unsafe { libc::copy_file_range(from.as_raw_fd(), none, to.as_raw_fd(), none, 6, 0) };
+    assert_eq!(copied, 6);
+}
+
 #[test]
 fn setid_cleared_on_copy_file_range() {
     let Some(mount) = Mounted::new() else { return };
     fs::write(mount.path("source"), b"source").unwrap();
     let path = setid_file(&mount, "target");
     as_user(NOBODY, NOBODY, || {
-        use std::os::fd::AsRawFd;
         let from = File::open(mount.path("source")).unwrap();
         let to = File::options().write(true).open(&path).unwrap();
-        let none = std::ptr::null_mut();
-        // SAFETY: no offsets are passed.
-        let copied =
-            unsafe { libc::copy_file_range(from.as_raw_fd(), none, to.as_raw_fd(), none, 6, 0) };
-        assert_eq!(copied, 6);
+        copy_six_bytes(&from, &to);
     });
     assert_eq!(mode(&path), 0o777);
 }
@@ -248,6 +254,62 @@ fn setid_cleared_on_chown() {
     set_mode(&directory, 0o6777);
     chown(&directory, Some(NOBODY), None).unwrap();
     assert_eq!(mode(&directory), 0o6777);
+}
+
+const CAPABILITY: &str = "security.capability";
+/// `cap_net_bind_service=ep`, as the kernel wants it.
+const A_CAPABILITY: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// A file of that name with a capability and another attribute.
+fn capable_file(mount: &Mounted, name: &str) -> PathBuf {
+    let path = mount.path(name);
+    fs::write(&path, b"program").unwrap();
+    set_xattr(&path, CAPABILITY, &A_CAPABILITY, 0).unwrap();
+    set_xattr(&path, "user.other", b"stays", 0).unwrap();
+    path
+}
+
+#[track_caller]
+fn assert_not_capable(path: &Path, what: &str) {
+    let capability = get_xattr(path, CAPABILITY, 100);
+    assert_eq!(capability, Err(libc::ENODATA), "{what}");
+    assert!(get_xattr(path, "user.other", 100).is_ok(), "{what}");
+}
+
+/// As local file systems have it, who writes gets no say in this: root's writes remove them too.
+#[test]
+fn capabilities_go_when_the_content_changes() {
+    let Some(mount) = Mounted::new() else { return };
+    for (name, change) in CHANGES {
+        let path = capable_file(&mount, name);
+        change(&path);
+        assert_not_capable(&path, name);
+        set_xattr(&path, CAPABILITY, &A_CAPABILITY, 0).unwrap();
+        change(&path);
+        assert_not_capable(&path, &format!("{name}, a second time"));
+    }
+    let path = capable_file(&mount, "copied");
+    let from = File::open(capable_file(&mount, "source")).unwrap();
+    let to = File::options().write(true).open(&path).unwrap();
+    copy_six_bytes(&from, &to);
+    assert_not_capable(&path, "copy_file_range");
+    assert!(get_xattr(&mount.path("source"), CAPABILITY, 100).is_ok());
+}
+
+#[test]
+fn capabilities_go_with_a_change_of_owner_and_stay_otherwise() {
+    let Some(mount) = Mounted::new() else { return };
+    let path = capable_file(&mount, "given");
+    set_mode(&path, 0o755);
+    fs::read(&path).unwrap();
+    fs::rename(&path, mount.path("moved")).unwrap();
+    let path = mount.path("moved");
+    assert!(get_xattr(&path, CAPABILITY, 100).is_ok());
+    chown(&path, Some(NOBODY), None).unwrap();
+    assert_not_capable(&path, "chown");
+    set_xattr(&path, CAPABILITY, &A_CAPABILITY, 0).unwrap();
+    lchown(&path, None, None).unwrap();
+    assert_not_capable(&path, "chown to nobody new");
 }
 
 /// The bit without group execution does not mean set-group-id, and stays.

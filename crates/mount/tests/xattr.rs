@@ -6,31 +6,6 @@ use std::ffi::CString;
 use std::fs::{self, File};
 use std::path::Path;
 
-fn set(path: &Path, name: &str, value: &[u8], flags: i32) -> Result<i64, i32> {
-    let (path, name) = (c(path), CString::new(name).unwrap());
-    let (value, bytes) = (value.as_ptr().cast(), value.len());
-    // SAFETY: terminated strings and a slice that lives.
-    sys(unsafe { libc::lsetxattr(path.as_ptr(), name.as_ptr(), value, bytes, flags) }.into())
-}
-
-/// With room for so many bytes; the size, and what was filled in.
-fn get(path: &Path, name: &str, room: usize) -> Result<(usize, Vec<u8>), i32> {
-    let (path, name) = (c(path), CString::new(name).unwrap());
-    let mut value = vec![0u8; room];
-    // SAFETY: terminated strings and the room claimed.
-    let got = unsafe {
-        libc::lgetxattr(
-            path.as_ptr(),
-            name.as_ptr(),
-            value.as_mut_ptr().cast(),
-            room,
-        )
-    };
-    let got = sys(got as i64)? as usize;
-    value.truncate(got);
-    Ok((got, value))
-}
-
 fn list(path: &Path, room: usize) -> Result<(usize, Vec<u8>), i32> {
     let mut names = vec![0u8; room];
     // SAFETY: a terminated string and the room claimed.
@@ -53,13 +28,16 @@ fn attributes_are_set_read_listed_and_removed() {
     fs::create_dir(mount.path("directory")).unwrap();
     for name in ["file", "directory"] {
         let path = mount.path(name);
-        assert_eq!(get(&path, "user.one", 10), Err(libc::ENODATA));
-        set(&path, "user.one", b"value", 0).unwrap();
-        set(&path, "user.empty", b"", 0).unwrap();
-        set(&path, "trusted.three", b"\0\xff", 0).unwrap();
-        assert_eq!(get(&path, "user.one", 10), Ok((5, b"value".to_vec())));
-        assert_eq!(get(&path, "user.empty", 10), Ok((0, Vec::new())));
-        assert_eq!(get(&path, "trusted.three", 10), Ok((2, b"\0\xff".to_vec())));
+        assert_eq!(get_xattr(&path, "user.one", 10), Err(libc::ENODATA));
+        set_xattr(&path, "user.one", b"value", 0).unwrap();
+        set_xattr(&path, "user.empty", b"", 0).unwrap();
+        set_xattr(&path, "trusted.three", b"\0\xff", 0).unwrap();
+        assert_eq!(get_xattr(&path, "user.one", 10), Ok((5, b"value".to_vec())));
+        assert_eq!(get_xattr(&path, "user.empty", 10), Ok((0, Vec::new())));
+        assert_eq!(
+            get_xattr(&path, "trusted.three", 10),
+            Ok((2, b"\0\xff".to_vec()))
+        );
         let (_, names) = list(&path, 1000).unwrap();
         let mut names: Vec<_> = names
             .split(|byte| *byte == 0)
@@ -69,7 +47,7 @@ fn attributes_are_set_read_listed_and_removed() {
         assert_eq!(names, [&b"trusted.three"[..], b"user.empty", b"user.one"]);
         remove(&path, "user.one").unwrap();
         assert_eq!(remove(&path, "user.one"), Err(libc::ENODATA));
-        assert_eq!(get(&path, "user.one", 10), Err(libc::ENODATA));
+        assert_eq!(get_xattr(&path, "user.one", 10), Err(libc::ENODATA));
     }
 }
 
@@ -78,13 +56,13 @@ fn sizes_are_told_and_too_little_room_is_erange() {
     let Some(mount) = Mounted::new() else { return };
     let path = mount.path("file");
     File::create(&path).unwrap();
-    set(&path, "user.a", b"0123456789", 0).unwrap();
+    set_xattr(&path, "user.a", b"0123456789", 0).unwrap();
     assert_eq!(
-        get(&path, "user.a", 0),
+        get_xattr(&path, "user.a", 0),
         Ok((10, Vec::new())).map(|(n, _): (_, Vec<u8>)| (n, vec![]))
     );
-    assert_eq!(get(&path, "user.a", 9), Err(libc::ERANGE));
-    assert_eq!(get(&path, "user.a", 10).unwrap().0, 10);
+    assert_eq!(get_xattr(&path, "user.a", 9), Err(libc::ERANGE));
+    assert_eq!(get_xattr(&path, "user.a", 10).unwrap().0, 10);
     assert_eq!(list(&path, 0).unwrap().0, 7);
     assert_eq!(list(&path, 6), Err(libc::ERANGE));
     assert_eq!(list(&path, 7), Ok((7, b"user.a\0".to_vec())));
@@ -96,16 +74,16 @@ fn create_and_replace_mean_what_they_say() {
     let path = mount.path("file");
     File::create(&path).unwrap();
     assert_eq!(
-        set(&path, "user.a", b"1", libc::XATTR_REPLACE),
+        set_xattr(&path, "user.a", b"1", libc::XATTR_REPLACE),
         Err(libc::ENODATA)
     );
-    set(&path, "user.a", b"1", libc::XATTR_CREATE).unwrap();
+    set_xattr(&path, "user.a", b"1", libc::XATTR_CREATE).unwrap();
     assert_eq!(
-        set(&path, "user.a", b"2", libc::XATTR_CREATE),
+        set_xattr(&path, "user.a", b"2", libc::XATTR_CREATE),
         Err(libc::EEXIST)
     );
-    set(&path, "user.a", b"three", libc::XATTR_REPLACE).unwrap();
-    assert_eq!(get(&path, "user.a", 10).unwrap().1, b"three");
+    set_xattr(&path, "user.a", b"three", libc::XATTR_REPLACE).unwrap();
+    assert_eq!(get_xattr(&path, "user.a", 10).unwrap().1, b"three");
 }
 
 /// Access control lists are not kept, since nobody would enforce them.
@@ -114,12 +92,15 @@ fn system_attributes_are_refused() {
     let Some(mount) = Mounted::new() else { return };
     let path = mount.path("file");
     File::create(&path).unwrap();
-    let refused = set(&path, "system.posix_acl_access", &[2, 0, 0, 0], 0);
+    let refused = set_xattr(&path, "system.posix_acl_access", &[2, 0, 0, 0], 0);
     assert!(
         matches!(refused, Err(libc::EOPNOTSUPP | libc::EINVAL)),
         "{refused:?}"
     );
-    assert_eq!(set(&path, "system.other", b"x", 0), Err(libc::EOPNOTSUPP));
+    assert_eq!(
+        set_xattr(&path, "system.other", b"x", 0),
+        Err(libc::EOPNOTSUPP)
+    );
 }
 
 #[test]
@@ -128,7 +109,7 @@ fn attributes_of_others_are_theirs() {
     let path = mount.path("file");
     File::create(&path).unwrap();
     as_user(NOBODY, NOBODY, || {
-        assert_eq!(set(&path, "user.a", b"x", 0), Err(libc::EACCES));
-        assert_eq!(set(&path, "trusted.a", b"x", 0), Err(libc::EPERM));
+        assert_eq!(set_xattr(&path, "user.a", b"x", 0), Err(libc::EACCES));
+        assert_eq!(set_xattr(&path, "trusted.a", b"x", 0), Err(libc::EPERM));
     });
 }

@@ -148,6 +148,20 @@ fn s19_access_control_lists_are_refused_and_capabilities_only_kept() {
         [1, 2, 3],
         "bytes like any, also when the file changes"
     );
+    volume
+        .set_xattr(file.ino(), b"user.a", b"b", XattrMode::Any)
+        .unwrap();
+    for _ in 0..2 {
+        volume.drop_capability(file).unwrap();
+        let names = volume.list_xattr(file.ino()).unwrap();
+        assert_eq!(names, [b"user.a"], "what the mount asks for");
+        set(b"security.capability").unwrap();
+        volume.drop_capability(file).unwrap();
+    }
+    drop(volume);
+    let volume = scratch.attach();
+    let ino = volume.lookup(ROOT, b"file").unwrap().ino;
+    assert_eq!(volume.list_xattr(ino).unwrap(), [b"user.a"]);
 }
 
 #[test]

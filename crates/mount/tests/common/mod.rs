@@ -191,6 +191,32 @@ pub fn open(path: impl AsRef<Path>, flags: i32, mode: u32) -> Result<File, i32> 
     }
 }
 
+/// `lsetxattr(2)`.
+pub fn set_xattr(path: &Path, name: &str, value: &[u8], flags: i32) -> Result<i64, i32> {
+    let (path, name) = (c(path), CString::new(name).unwrap());
+    let (value, bytes) = (value.as_ptr().cast(), value.len());
+    // SAFETY: terminated strings and a slice that lives.
+    sys(unsafe { libc::lsetxattr(path.as_ptr(), name.as_ptr(), value, bytes, flags) }.into())
+}
+
+/// `lgetxattr(2)` with room for so many bytes; the size, and what was filled in.
+pub fn get_xattr(path: &Path, name: &str, room: usize) -> Result<(usize, Vec<u8>), i32> {
+    let (path, name) = (c(path), CString::new(name).unwrap());
+    let mut value = vec![0u8; room];
+    // SAFETY: terminated strings and the room claimed.
+    let got = unsafe {
+        libc::lgetxattr(
+            path.as_ptr(),
+            name.as_ptr(),
+            value.as_mut_ptr().cast(),
+            room,
+        )
+    };
+    let got = sys(got as i64)? as usize;
+    value.truncate(got);
+    Ok((got, value))
+}
+
 /// The errno of a failed operation.
 pub fn errno<T: std::fmt::Debug>(outcome: io::Result<T>) -> i32 {
     outcome.unwrap_err().raw_os_error().unwrap()
