@@ -57,6 +57,33 @@ fn slots_belong_to_open_descriptions() {
     assert_eq!(identify(&same).unwrap().description_slot, slot);
 }
 
+/// There are 65,536 slots, and opens beyond have none: so many opens need those of before.
+#[test]
+fn slots_come_back_at_the_last_close() {
+    let Some(mount) = Mounted::new() else { return };
+    File::create(mount.path("file")).unwrap();
+    let (first, path) = (
+        File::open(mount.path("file")).unwrap(),
+        c(mount.path("file")),
+    );
+    for _ in 0..66_000 {
+        // SAFETY: a terminated path; the descriptor is closed and nobody else's.
+        unsafe {
+            let file = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+            assert!(file >= 0 && libc::close(file) == 0);
+        }
+    }
+    // The kernel tells of a close a moment after it.
+    eventually("there are slots again", || {
+        let again = File::open(mount.path("file")).unwrap();
+        identify(&again).unwrap().description_slot != NO_DESCRIPTION_SLOT
+    });
+    let taken = std::iter::from_fn(|| mount.volume.description_allocate());
+    let free = taken.take(65_535).count();
+    assert!(free > 65_000, "{free} free, and only one file is open");
+    drop(first);
+}
+
 #[test]
 fn directories_answer_too_without_a_slot() {
     let Some(mount) = Mounted::new() else { return };
