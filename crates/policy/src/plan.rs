@@ -116,8 +116,8 @@ pub struct Displaced {
     pub thread: ThreadKey,
     /// The node its data is on.
     pub home: NodeId,
-    /// What it makes room for there.
-    pub contention: Contention,
+    /// What it makes room for there; `None` when it paused and was not looked at.
+    pub contention: Option<Contention>,
 }
 
 /// The initial target of a thread (NThread §III-A).

@@ -74,7 +74,7 @@ pub enum Reason {
     CpuContention {
         /// The contended node.
         contended: NodeId,
-        /// Its `CPU_N` before this move.
+        /// Its `CPU_N` when that was found.
         cpu_share: f64,
         /// `CPU_i`: what the thread needs of the CPUs of the node it goes to.
         thread_share: f64,

@@ -1,6 +1,77 @@
 //! NThread: threads go to their data, and data never moves (NThread §III).
+//!
+//! One plan, in this order:
+//!
+//! ```text
+//!   1. threads and loads as they are; threads with little I/O are left alone        whatif.rs
+//!   2. initial target: the node a thread reads from by a margin         §III-A      targets.rs
+//!      what if every thread were there? From here on, loads are those.
+//!   3. threads that an earlier plan displaced stay away; some return    (ours)      returns.rs
+//!   4. a node contended for persistent memory: writers leave it         §III-C1     pm.rs
+//!   5. else a node contended for CPUs: threads leave it                 §III-C2     cpu.rs
+//!      in 4 and 5: who is elsewhere now is tried first and simply stays there; threads that
+//!      share a file never leave                                         §III-D
+//!   6. where a thread ends up is compared with where it is              report.rs
+//! ```
+//!
+//! A contended medium hides what its threads would do without contention, and one that lost its
+//! threads looks as if it could take them back. Steps 2, 4 and 5 alone would therefore move
+//! threads to and fro; step 3 is the memory against that, and [`crate::Plan::carry_to`] keeps it.
+//!
+//! Known gaps, as in the paper: access through `mmap` is only seen if the window has it,
+//! contention among readers is not relieved, data never moves. "Cores" are all CPUs of a node,
+//! also when the threads may use only some of them.
 
+mod cpu;
+mod loads;
+mod maximum;
+mod pm;
+mod report;
+mod returns;
 mod set;
 mod settings;
+mod targets;
+mod whatif;
+
+use egeria_machine::Machine;
+use egeria_window::Window;
 
 pub use settings::{Configuration, SettingError, Settings, Stages};
+
+use crate::Plan;
+use whatif::WhatIf;
+
+/// What NThread does about one window (NThread §III).
+///
+/// Pure: the same input gives the same plan, and the order of the threads does not matter. A
+/// window from outside should be [validated](Window::validate) first; one that is not still
+/// gives a plan, in which what makes no sense is left alone.
+pub fn plan(machine: &Machine, window: &Window, settings: &Settings) -> Plan {
+    let mut what_if = WhatIf::new(machine, window, settings);
+    let mut plan = Plan {
+        window: window.number,
+        measured: what_if.loads.report(),
+        notes: what_if.notes(),
+        ..Plan::default()
+    };
+    if settings.stages.remote {
+        targets::decide(&mut what_if);
+    }
+    plan.local = what_if.loads.report();
+    returns::decide(&mut what_if);
+    let crowded = settings
+        .stages
+        .pm
+        .then(|| pm::contended(&what_if.loads, settings));
+    let crowded = crowded.flatten();
+    plan.pm_contended = crowded.map(|node| what_if.loads.id(node));
+    let relieved = crowded.is_some_and(|node| pm::relieve(&mut what_if, node));
+    if settings.stages.cpu && !relieved {
+        let short = cpu::contended(&what_if.loads, settings);
+        plan.cpu_contended = short.map(|node| what_if.loads.id(node));
+        if let Some(node) = short {
+            cpu::relieve(&mut what_if, node);
+        }
+    }
+    report::finish(what_if, plan)
+}

@@ -1,0 +1,232 @@
+//! What goes through the nodes while threads are put here and there.
+//!
+//! Sums are whole bytes and nanoseconds, so that nothing drifts and the order of the threads
+//! does not matter; rates are taken from them at the end.
+
+use egeria_machine::{Machine, NodeId};
+use egeria_window::{ThreadFacts, Window};
+
+use super::maximum;
+use super::settings::Settings;
+use super::whatif::Thread;
+use crate::NodeLoad;
+
+const NS_PER_S: f64 = 1e9;
+
+/// A thread that ran for less than this share of the window needs no core of its own.
+const RUNNER_SHARE: f64 = 0.01;
+
+/// The loads of all nodes; a node is its position in `Machine::nodes`.
+pub(super) struct Loads {
+    nodes: Vec<Sums>,
+    duration_ns: u64,
+    read_weight: f64,
+}
+
+/// The sums of one node over the window.
+struct Sums {
+    id: NodeId,
+    cores: f64,
+    pm_maximum_bytes_s: Option<f64>,
+    /// Bytes read. Reads stay where the data is, wherever the reader goes.
+    read: u128,
+    /// Bytes written. Writes go with the writer.
+    written: u128,
+    /// Running time, ns.
+    busy: u128,
+    /// The part of it that none of the window's threads had, ns.
+    background: u128,
+    /// Threads that need a core.
+    runners: u32,
+    threads: u32,
+}
+
+impl Loads {
+    /// Every thread where it is. What nodes counted beyond what their threads did stays there.
+    pub(super) fn new(
+        machine: &Machine,
+        window: &Window,
+        settings: &Settings,
+        threads: &[Thread<'_>],
+    ) -> Loads {
+        let sums = |index: usize| Sums::empty(machine, window, settings, index);
+        let mut loads = Loads {
+            nodes: (0..machine.nodes.len()).map(sums).collect(),
+            duration_ns: window.duration_ns,
+            read_weight: settings.read_weight,
+        };
+        for thread in threads {
+            loads.put_on(thread);
+        }
+        loads.add_background(window, threads);
+        loads
+    }
+
+    /// Adds a thread where it is `at`, without its reads.
+    pub(super) fn put_on(&mut self, thread: &Thread<'_>) {
+        let (busy_ns, runners) = (self.busy_ns(thread.facts), self.runners(thread));
+        let sums = &mut self.nodes[thread.at];
+        sums.written += u128::from(thread.written);
+        sums.busy += u128::from(busy_ns);
+        sums.runners += runners;
+        sums.threads += 1;
+    }
+
+    /// Removes a thread from where it is `at`.
+    pub(super) fn take_off(&mut self, thread: &Thread<'_>) {
+        let (busy_ns, runners) = (self.busy_ns(thread.facts), self.runners(thread));
+        let sums = &mut self.nodes[thread.at];
+        sums.written -= u128::from(thread.written);
+        sums.busy -= u128::from(busy_ns);
+        sums.runners -= runners;
+        sums.threads -= 1;
+    }
+
+    /// `BW_N` (NThread Eq. 1), bytes/s: bytes written, and bytes read times their weight.
+    pub(super) fn pm_bytes_s(&self, node: usize) -> f64 {
+        let sums = &self.nodes[node];
+        self.per_second(sums.read as f64 * self.read_weight + sums.written as f64)
+    }
+
+    /// The most that [`Loads::pm_bytes_s`] can be; `None` when unknown or without a pool.
+    pub(super) fn pm_maximum_bytes_s(&self, node: usize) -> Option<f64> {
+        self.nodes[node].pm_maximum_bytes_s
+    }
+
+    /// The nodes whose persistent memory can be judged.
+    pub(super) fn pm_nodes(&self) -> impl Iterator<Item = usize> + '_ {
+        let nodes = 0..self.nodes.len();
+        nodes.filter(|&node| self.pm_maximum_bytes_s(node).is_some())
+    }
+
+    /// `BW_average` (NThread Eq. 3) over the nodes that can be judged, bytes/s.
+    pub(super) fn pm_average_bytes_s(&self) -> f64 {
+        let (mut sum, mut count) = (0.0, 0.0_f64);
+        for node in self.pm_nodes() {
+            sum += self.pm_bytes_s(node);
+            count += 1.0;
+        }
+        sum / count.max(1.0)
+    }
+
+    /// `CPU_N`: the sum of [`Loads::thread_share`] over the threads on the node (NThread
+    /// §III-C2); 1 is all its cores.
+    pub(super) fn cpu_share(&self, node: usize) -> f64 {
+        self.share_ns(self.nodes[node].busy as f64, node)
+    }
+
+    /// `CPU_i` on a node (NThread Eq. 6): running time over window times cores.
+    pub(super) fn thread_share(&self, thread: &Thread<'_>, node: usize) -> f64 {
+        self.share_ns(self.busy_ns(thread.facts) as f64, node)
+    }
+
+    /// What one whole core is of the node's.
+    pub(super) fn core_share(&self, node: usize) -> f64 {
+        self.share_ns(self.duration_ns as f64, node)
+    }
+
+    /// How many cores the node has beyond those its threads and everybody else there need; below
+    /// 0 when they wait for each other.
+    pub(super) fn spare_cores(&self, node: usize) -> f64 {
+        let sums = &self.nodes[node];
+        let others = sums.background as f64 / (self.duration_ns as f64).max(1.0);
+        sums.cores - f64::from(sums.runners) - others
+    }
+
+    /// 1 for a thread that needs a core, 0 for one that hardly runs.
+    fn runners(&self, thread: &Thread<'_>) -> u32 {
+        let busy_ns = self.busy_ns(thread.facts) as f64;
+        u32::from(busy_ns >= RUNNER_SHARE * self.duration_ns as f64)
+    }
+
+    /// The nodes that have CPUs.
+    pub(super) fn cpu_nodes(&self) -> impl Iterator<Item = usize> + '_ {
+        let nodes = 0..self.nodes.len();
+        nodes.filter(|&node| self.nodes[node].cores > 0.0)
+    }
+
+    /// What so many bytes in the window are per second.
+    pub(super) fn per_second(&self, bytes: f64) -> f64 {
+        match self.duration_ns {
+            0 => 0.0,
+            duration_ns => bytes * NS_PER_S / duration_ns as f64,
+        }
+    }
+
+    /// The loads as a plan shows them.
+    pub(super) fn report(&self) -> Vec<NodeLoad> {
+        let load = |(node, sums): (usize, &Sums)| NodeLoad {
+            node: sums.id,
+            threads: sums.threads,
+            read_bytes_s: self.per_second(sums.read as f64),
+            written_bytes_s: self.per_second(sums.written as f64),
+            pm_bytes_s: self.pm_bytes_s(node),
+            pm_maximum_bytes_s: sums.pm_maximum_bytes_s,
+            cpu_share: self.cpu_share(node),
+        };
+        self.nodes.iter().enumerate().map(load).collect()
+    }
+
+    /// The number of a node.
+    pub(super) fn id(&self, node: usize) -> NodeId {
+        self.nodes[node].id
+    }
+
+    /// A thread runs on one core at a time, whatever was accounted late.
+    fn busy_ns(&self, facts: &ThreadFacts) -> u64 {
+        facts.busy_ns.min(self.duration_ns)
+    }
+
+    fn share_ns(&self, busy_ns: f64, node: usize) -> f64 {
+        let whole_ns = self.duration_ns as f64 * self.nodes[node].cores;
+        if whole_ns > 0.0 {
+            busy_ns / whole_ns
+        } else {
+            0.0
+        }
+    }
+
+    fn add_background(&mut self, window: &Window, threads: &[Thread<'_>]) {
+        let duration_ns = self.duration_ns;
+        for (index, sums) in self.nodes.iter_mut().enumerate() {
+            let at = |bytes: &[u64]| u128::from(bytes.get(index).copied().unwrap_or_default());
+            let (mut read, mut written) = (0, 0);
+            for thread in threads {
+                read += at(&thread.facts.read_bytes);
+                written += at(&thread.facts.written_bytes);
+            }
+            let counted = window.nodes.get(index);
+            let beyond = |counted: Option<u64>, known| {
+                u128::from(counted.unwrap_or_default()).saturating_sub(known)
+            };
+            let whole_ns = (duration_ns as f64 * sums.cores) as u128;
+            let busy = beyond(counted.map(|facts| facts.busy_ns), sums.busy);
+            sums.read = read + beyond(counted.map(|facts| facts.read_bytes), read);
+            sums.written += beyond(counted.map(|facts| facts.written_bytes), written);
+            sums.background = busy.min(whole_ns);
+            sums.busy += sums.background;
+        }
+    }
+}
+
+impl Sums {
+    fn empty(machine: &Machine, window: &Window, settings: &Settings, index: usize) -> Sums {
+        let node = &machine.nodes[index];
+        let cores = match machine.emulated_node(node.id) {
+            Some(emulated) => f64::from(emulated.cores),
+            None => node.cpus.len() as f64,
+        };
+        let maximum = maximum::pm_maximum_bytes_s(machine, index, settings);
+        Sums {
+            id: node.id,
+            cores,
+            pm_maximum_bytes_s: maximum.filter(|_| maximum::has_pool(window, index)),
+            read: 0,
+            written: 0,
+            busy: 0,
+            background: 0,
+            runners: 0,
+            threads: 0,
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! How much a node's persistent memory can do.
+
+use egeria_machine::{Machine, Node, RegionKind};
+use egeria_window::Window;
+
+use super::settings::Settings;
+
+/// Whether new data can be written on the node.
+pub(super) fn has_pool(window: &Window, index: usize) -> bool {
+    window.nodes.get(index).is_none_or(|facts| facts.has_pool)
+}
+
+/// The most that `BW_N` (NThread Eq. 1) can be, bytes/s: the larger of weighted reads and
+/// writes per DIMM, times the DIMMs (NThread §III-C1; which of the two is ours: the paper's
+/// footnote gives both). For one Optane DIMM max(6.8/3, 1.85) = 2.27 GB/s.
+pub(super) fn pm_maximum_bytes_s(
+    machine: &Machine,
+    index: usize,
+    settings: &Settings,
+) -> Option<f64> {
+    let node = machine.nodes.get(index)?;
+    let (read_bytes_s, write_bytes_s) = declared(machine, node).unzip();
+    let dimms = dimms(machine, node, settings);
+    let read_bytes_s = settings
+        .dimm_read_bytes_s
+        .map(|one| one * dimms)
+        .or(read_bytes_s);
+    let write_bytes_s = settings
+        .dimm_write_bytes_s
+        .map(|one| one * dimms)
+        .or(write_bytes_s);
+    let weighted = read_bytes_s.map(|bytes_s| bytes_s * settings.read_weight);
+    match (weighted, write_bytes_s) {
+        (Some(read), Some(write)) => Some(read.max(write)),
+        (read, write) => read.or(write),
+    }
+}
+
+/// Read and write bandwidth of the whole node, bytes/s, as emulated or as firmware says. On a
+/// node with NVDIMMs firmware speaks of the DRAM beside them.
+fn declared(machine: &Machine, node: &Node) -> Option<(f64, f64)> {
+    if let Some(emulated) = machine.emulated_node(node.id) {
+        return Some((emulated.read_bytes_s, emulated.write_bytes_s));
+    }
+    let class = node.bandwidth.as_ref().filter(|_| nvdimms(node) == 0)?;
+    Some((class.read_bytes_s, class.write_bytes_s))
+}
+
+fn dimms(machine: &Machine, node: &Node, settings: &Settings) -> f64 {
+    let emulated = machine.emulated_node(node.id).map(|node| node.dimms);
+    let dimms = settings.dimms.or(emulated);
+    f64::from(dimms.unwrap_or_else(|| nvdimms(node)).max(1))
+}
+
+fn nvdimms(node: &Node) -> u32 {
+    let regions = node.persistent_regions.iter();
+    let nvdimms = regions.filter(|region| region.kind == RegionKind::Nvdimm);
+    nvdimms.count().try_into().unwrap_or(u32::MAX)
+}

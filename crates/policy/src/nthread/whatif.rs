@@ -1,0 +1,216 @@
+//! What-if analysis (NThread §III): threads in a place other than the one they are in.
+
+use egeria_machine::{Machine, NodeId};
+use egeria_window::{CpuSet, ThreadFacts, Window};
+
+use super::loads::Loads;
+use super::maximum;
+use super::settings::Settings;
+use crate::{Contention, KeptBecause, Note, Reason};
+
+/// The state of a plan in the making. Nodes are positions in `Machine::nodes`.
+pub(super) struct WhatIf<'a> {
+    pub(super) machine: &'a Machine,
+    pub(super) settings: &'a Settings,
+    sites: Vec<Site>,
+    /// Ascending by key, so that the order they came in does not matter.
+    pub(super) threads: Vec<Thread<'a>>,
+    pub(super) loads: Loads,
+    strays: Vec<Note>,
+}
+
+/// What decides whether threads can be on a node.
+struct Site {
+    id: NodeId,
+    cpus: CpuSet,
+    has_pool: bool,
+    /// An emulated node that stands on no CPUs yet: any thread may go there.
+    takes_any: bool,
+}
+
+/// One thread in the making of a plan.
+pub(super) struct Thread<'a> {
+    pub(super) facts: &'a ThreadFacts,
+    /// Where it is.
+    pub(super) present: usize,
+    /// Where its data is, if it can go there; else where it is.
+    pub(super) home: usize,
+    /// Where it would be, as far as decided.
+    pub(super) at: usize,
+    /// Its data is on one node (NThread §III-A).
+    pub(super) lead: Option<Lead>,
+    /// Bytes written in the window (`D_write`).
+    pub(super) written: u64,
+    /// Bytes read in the window (`D_read`).
+    pub(super) read: u64,
+    /// Whether it reads and writes enough to be looked at.
+    pub(super) has_io: bool,
+    /// For what it is away from home.
+    pub(super) away: Option<Contention>,
+    /// Why it is not where it is now.
+    pub(super) reason: Option<Reason>,
+    /// Why it is where it is now.
+    pub(super) kept: Option<KeptBecause>,
+}
+
+/// The node a thread reads from most, and by how much; bytes/s.
+#[derive(Clone, Copy)]
+pub(super) struct Lead {
+    pub(super) node: usize,
+    pub(super) read_bytes_s: f64,
+    pub(super) next_bytes_s: f64,
+}
+
+impl<'a> WhatIf<'a> {
+    pub(super) fn new(
+        machine: &'a Machine,
+        window: &'a Window,
+        settings: &'a Settings,
+    ) -> WhatIf<'a> {
+        let mut strays = Vec::new();
+        let mut threads = Vec::with_capacity(window.threads.len());
+        for facts in &window.threads {
+            match machine.index_of(facts.node) {
+                Some(present) => threads.push(Thread::new(facts, present, window, settings)),
+                None => strays.push(facts),
+            }
+        }
+        threads.sort_by_key(|thread| thread.facts.key);
+        strays.sort_by_key(|facts| facts.key);
+        WhatIf {
+            machine,
+            settings,
+            sites: sites(machine, window),
+            loads: Loads::new(machine, window, settings, &threads),
+            threads,
+            strays: strays.into_iter().map(nowhere).collect(),
+        }
+    }
+
+    /// Puts a thread somewhere, with its writes and its running time.
+    pub(super) fn put(&mut self, thread: usize, node: usize) {
+        let thread = &mut self.threads[thread];
+        self.loads.take_off(thread);
+        thread.at = node;
+        self.loads.put_on(thread);
+    }
+
+    /// Why a thread cannot run on a node, if it cannot.
+    pub(super) fn obstacle(&self, thread: usize, node: usize) -> Option<KeptBecause> {
+        let (facts, site) = (self.threads[thread].facts, &self.sites[node]);
+        if facts.pinned {
+            Some(KeptBecause::Pinned)
+        } else if site.takes_any {
+            None
+        } else if site.cpus.is_empty() {
+            Some(KeptBecause::NoCpus)
+        } else if !facts.allowed_cpus.intersects(&site.cpus) {
+            Some(KeptBecause::CpusExclude)
+        } else {
+            None
+        }
+    }
+
+    /// Whether a thread may be sent to a node for contention: never back to its data (that is
+    /// decided in `returns`), and a writer never to a node where it cannot write.
+    pub(super) fn may_leave_for(&self, index: usize, node: usize) -> bool {
+        let thread = &self.threads[index];
+        node != thread.at
+            && (node != thread.home || thread.lead.is_none())
+            && (thread.written == 0 || self.sites[node].has_pool)
+            && self.obstacle(index, node).is_none()
+    }
+
+    /// Whether a thread on a contended node stays there because it shares a file (NThread
+    /// §III-D); notes it.
+    pub(super) fn stays_with_sharers(&mut self, index: usize, contention: Contention) -> bool {
+        let thread = &mut self.threads[index];
+        let stays = self.settings.stages.sharing && thread.facts.is_shared;
+        if stays && thread.at == thread.present {
+            thread.kept = Some(KeptBecause::Shared { contention });
+        }
+        stays
+    }
+
+    /// Leaves a thread where it is now instead of sending it to its data.
+    pub(super) fn leave_away(&mut self, index: usize, contention: Contention) {
+        self.put(index, self.threads[index].present);
+        let thread = &mut self.threads[index];
+        thread.away = Some(contention);
+        thread.reason = None;
+        thread.kept = Some(KeptBecause::HomeContended { contention });
+    }
+
+    /// Sends a thread away because of contention.
+    pub(super) fn send_away(&mut self, index: usize, node: usize, reason: Reason) {
+        self.put(index, node);
+        let thread = &mut self.threads[index];
+        thread.away = reason.contention();
+        thread.reason = Some(reason);
+        thread.kept = None;
+    }
+
+    /// Distance from one node to another; the shorter, the wider the link.
+    pub(super) fn distance(&self, from: usize, to: usize) -> u32 {
+        let row = self.machine.distances.get(from);
+        row.and_then(|row| row.get(to)).copied().unwrap_or(u32::MAX)
+    }
+
+    /// What is missing to judge everything.
+    pub(super) fn notes(&self) -> Vec<Note> {
+        let unknown = |site: &(usize, &Site)| {
+            site.1.has_pool && self.loads.pm_maximum_bytes_s(site.0).is_none()
+        };
+        let note = |(_, site): (usize, &Site)| Note::PmMaximumUnknown { node: site.id };
+        let sites = self.sites.iter().enumerate();
+        let unknown = sites.filter(unknown).map(note);
+        let wanted = unknown.filter(|_| self.settings.stages.pm);
+        wanted.chain(self.strays.iter().copied()).collect()
+    }
+}
+
+impl<'a> Thread<'a> {
+    fn new(
+        facts: &'a ThreadFacts,
+        present: usize,
+        window: &Window,
+        settings: &Settings,
+    ) -> Thread<'a> {
+        let moved = facts.moved_total();
+        Thread {
+            facts,
+            present,
+            home: present,
+            at: present,
+            lead: None,
+            written: facts.written_total(),
+            read: facts.read_total(),
+            has_io: moved > 0 && window.rate_bytes_s(moved) >= settings.least_io_bytes_s,
+            away: None,
+            reason: None,
+            kept: None,
+        }
+    }
+
+    /// Bytes read from a node in the window.
+    pub(super) fn read_from(&self, node: usize) -> u64 {
+        self.facts.read_bytes.get(node).copied().unwrap_or_default()
+    }
+}
+
+fn sites(machine: &Machine, window: &Window) -> Vec<Site> {
+    let site = |(index, node): (usize, &egeria_machine::Node)| Site {
+        id: node.id,
+        cpus: node.cpus.iter().copied().collect(),
+        has_pool: maximum::has_pool(window, index),
+        takes_any: machine.is_emulated() && node.cpus.is_empty(),
+    };
+    machine.nodes.iter().enumerate().map(site).collect()
+}
+
+fn nowhere(facts: &ThreadFacts) -> Note {
+    Note::ThreadNowhere {
+        thread: facts.key,
+        node: facts.node,
+    }
+}
