@@ -80,7 +80,7 @@ fn has_room(what_if: &WhatIf<'_>, index: usize, node: usize) -> bool {
     let share = loads.thread_share(thread, node) + loads.cpu_share(node);
     let (settings, written) = (what_if.settings, thread.written);
     let is_crowded =
-        settings.stages.pm && written > 0 && pm::would_be_contended(loads, settings, node, written);
+        settings.stages.pm && written > 0 && pm::is_crowded_with(loads, settings, node, written);
     share <= settings.cpu_limit + CLOSE && !is_crowded
 }
 

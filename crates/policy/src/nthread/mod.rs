@@ -59,11 +59,8 @@ pub fn plan(machine: &Machine, window: &Window, settings: &Settings) -> Plan {
     }
     plan.local = what_if.loads.report();
     returns::decide(&mut what_if);
-    let crowded = settings
-        .stages
-        .pm
-        .then(|| pm::contended(&what_if.loads, settings));
-    let crowded = crowded.flatten();
+    let wanted = settings.stages.pm.then_some(());
+    let crowded = wanted.and_then(|()| pm::contended(&what_if.loads, settings));
     plan.pm_contended = crowded.map(|node| what_if.loads.id(node));
     let relieved = crowded.is_some_and(|node| pm::relieve(&mut what_if, node));
     if settings.stages.cpu && !relieved {
