@@ -157,7 +157,7 @@ impl Pool {
     /// # Safety
     /// `destination` may be invalid (that answers [`AccessFault::Caller`]), but if it
     /// is mapped, those bytes must be the caller's to overwrite.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn copy_out(
         &self,
         at: PoolOffset,
@@ -256,11 +256,17 @@ impl Pool {
         }
     }
 
-    /// Stores an aligned word and makes it durable: the commit.
+    /// Stores an aligned word and makes it durable: the commit. One non-temporal 8-byte store: it
+    /// needs no flush, and the fence waits for it alone.
     #[inline]
     pub fn commit_u64(&self, at: PoolOffset, value: u64) -> Result<()> {
-        self.store_u64(at, value)?;
-        self.flush(at, 8);
+        self.check_word(at)?;
+        self.check_writable(at)?;
+        if self.is_hooked() {
+            self.recorded(at, 8, true, || self.stream_word(at, value))?;
+        } else {
+            self.stream_word(at, value)?;
+        }
         self.fence();
         Ok(())
     }
@@ -308,12 +314,21 @@ impl Pool {
             self.routines.copy
         };
         // SAFETY: by contract; invalid memory becomes an answer.
-        unsafe { copy(to, from, bytes) }
+        unsafe { routines::call_copy(copy, to, from, bytes) }
     }
 
     fn store_word(&self, at: PoolOffset, value: u64) -> Result<()> {
         // SAFETY: inside the mapping. x86-64 stores are release, and the call is opaque.
         match unsafe { routines::egeria_media_guard_store(self.address(at), value) } {
+            0 => Ok(()),
+            _ => Err(fault(at)),
+        }
+    }
+
+    #[inline]
+    fn stream_word(&self, at: PoolOffset, value: u64) -> Result<()> {
+        // SAFETY: inside the mapping, aligned.
+        match unsafe { routines::egeria_media_guard_stream_word(self.address(at), value) } {
             0 => Ok(()),
             _ => Err(fault(at)),
         }

@@ -54,6 +54,14 @@ global_asm!(
     "mov [rdi], rsi",
     "xor eax, eax",
     "ret",
+    // non-temporal store(address, value)
+    ".p2align 4",
+    ".globl egeria_media_guard_stream_word",
+    ".hidden egeria_media_guard_stream_word",
+    "egeria_media_guard_stream_word:",
+    "movnti [rdi], rsi",
+    "xor eax, eax",
+    "ret",
     // fill with zeros(address, bytes): edges only
     ".p2align 4",
     ".globl egeria_media_guard_zero",
@@ -264,14 +272,17 @@ global_asm!(
     "xor eax, eax",
     "ret",
     "6:",
-    "vmovdqu64 [rdi], zmm16",
     "mov rax, rdi",
     "and eax, 63",
+    "jz 7f",
+    "vmovdqu64 [rdi], zmm16",
     "sub rax, 64",
     "add rdx, rax",
     "sub rdi, rax",
     "sub rsi, rax",
-    "sub rdx, 256",
+    "7:",
+    // Few instructions a line: what is in flight at once is bounded by those, too.
+    "sub rdx, 512",
     "jb 3f",
     ".p2align 5",
     "2:",
@@ -279,16 +290,24 @@ global_asm!(
     "vmovdqu64 zmm17, [rsi + 64]",
     "vmovdqu64 zmm18, [rsi + 128]",
     "vmovdqu64 zmm19, [rsi + 192]",
+    "vmovdqu64 zmm20, [rsi + 256]",
+    "vmovdqu64 zmm21, [rsi + 320]",
+    "vmovdqu64 zmm22, [rsi + 384]",
+    "vmovdqu64 zmm23, [rsi + 448]",
     "vmovdqa64 [rdi], zmm16",
     "vmovdqa64 [rdi + 64], zmm17",
     "vmovdqa64 [rdi + 128], zmm18",
     "vmovdqa64 [rdi + 192], zmm19",
-    "add rsi, 256",
-    "add rdi, 256",
-    "sub rdx, 256",
+    "vmovdqa64 [rdi + 256], zmm20",
+    "vmovdqa64 [rdi + 320], zmm21",
+    "vmovdqa64 [rdi + 384], zmm22",
+    "vmovdqa64 [rdi + 448], zmm23",
+    "add rsi, 512",
+    "add rdi, 512",
+    "sub rdx, 512",
     "jae 2b",
     "3:",
-    "add rdx, 192",
+    "add rdx, 448",
     "js 5f",
     "4:",
     "vmovdqu64 zmm16, [rsi]",
@@ -322,12 +341,40 @@ global_asm!(
     ".globl egeria_media_guard_stream_avx512",
     ".hidden egeria_media_guard_stream_avx512",
     "egeria_media_guard_stream_avx512:",
+    "sub rdx, 512",
+    "jb 3f",
+    "2:",
+    "vmovdqu64 zmm16, [rsi]",
+    "vmovdqu64 zmm17, [rsi + 64]",
+    "vmovdqu64 zmm18, [rsi + 128]",
+    "vmovdqu64 zmm19, [rsi + 192]",
+    "vmovdqu64 zmm20, [rsi + 256]",
+    "vmovdqu64 zmm21, [rsi + 320]",
+    "vmovdqu64 zmm22, [rsi + 384]",
+    "vmovdqu64 zmm23, [rsi + 448]",
+    "vmovntdq [rdi], zmm16",
+    "vmovntdq [rdi + 64], zmm17",
+    "vmovntdq [rdi + 128], zmm18",
+    "vmovntdq [rdi + 192], zmm19",
+    "vmovntdq [rdi + 256], zmm20",
+    "vmovntdq [rdi + 320], zmm21",
+    "vmovntdq [rdi + 384], zmm22",
+    "vmovntdq [rdi + 448], zmm23",
+    "add rsi, 512",
+    "add rdi, 512",
+    "sub rdx, 512",
+    "jae 2b",
+    "3:",
+    "add rdx, 512",
+    "jz 5f",
+    "4:",
     "vmovdqu64 zmm16, [rsi]",
     "vmovntdq [rdi], zmm16",
     "add rsi, 64",
     "add rdi, 64",
     "sub rdx, 64",
-    "jnz egeria_media_guard_stream_avx512",
+    "jnz 4b",
+    "5:",
     "xor eax, eax",
     "ret",
     ".globl egeria_media_guard_end",
@@ -344,6 +391,7 @@ unsafe extern "C" {
     pub(super) fn egeria_media_guard_end_avx();
     pub(crate) fn egeria_media_guard_load(address: *const u8) -> Loaded;
     pub(crate) fn egeria_media_guard_store(address: *mut u8, value: u64) -> usize;
+    pub(crate) fn egeria_media_guard_stream_word(address: *mut u8, value: u64) -> usize;
     pub(crate) fn egeria_media_guard_zero(address: *mut u8, bytes: usize) -> usize;
     pub(crate) fn egeria_media_guard_zero_stream(address: *mut u8, bytes: usize) -> usize;
     fn egeria_media_guard_clwb(line: *const u8, lines: usize) -> usize;
@@ -381,6 +429,49 @@ pub enum FlushInstruction {
     ClflushOpt,
     /// Writes back and evicts, ordered; every x86-64 CPU has it.
     Clflush,
+}
+
+/// Calls a copy routine. All of them keep to a few registers, so that the caller's values can stay
+/// in the others: a read has more of those than a C call preserves.
+///
+/// # Safety
+/// `copy` is one of [`Routines`]; at most one side may be invalid memory, which becomes the answer.
+#[inline(always)]
+pub(crate) unsafe fn call_copy(copy: Copy, to: *mut u8, from: *const u8, bytes: usize) -> usize {
+    // Code compiled for wider vectors may keep values where the routines work.
+    #[cfg(target_feature = "avx")]
+    // SAFETY: by contract.
+    return unsafe { copy(to, from, bytes) };
+    #[cfg(not(target_feature = "avx"))]
+    // SAFETY: by contract.
+    unsafe {
+        call_copy_lightly(copy, to, from, bytes)
+    }
+}
+
+/// # Safety
+/// As [`call_copy`].
+#[cfg(not(target_feature = "avx"))]
+#[inline(always)]
+unsafe fn call_copy_lightly(copy: Copy, to: *mut u8, from: *const u8, bytes: usize) -> usize {
+    let fault: usize;
+    // SAFETY: by contract; the routines use no stack and no registers but these.
+    unsafe {
+        asm!(
+            "call {copy}",
+            copy = in(reg) copy,
+            inout("rdi") to => _,
+            inout("rsi") from => _,
+            inout("rdx") bytes => _,
+            out("rcx") _,
+            out("rax") fault,
+            out("xmm0") _,
+            out("xmm1") _,
+            out("xmm2") _,
+            out("xmm3") _,
+        );
+    }
+    fault
 }
 
 /// Chosen once: by what the CPU has, and by measurement where it has several
