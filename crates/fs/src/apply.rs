@@ -282,7 +282,7 @@ impl Volume {
         inode.log_pages.store(pages, Ordering::Relaxed);
         inode
             .applied
-            .store(staged.commit.encode(staged.ino), Ordering::Release);
+            .store(staged.committed_word(), Ordering::Release);
         inode.sequence.store(sequence + 2, Ordering::Release);
         outcome
     }

@@ -31,7 +31,6 @@ const SESSION_LINE_MAGIC: u64 = u64::from_le_bytes(*b"EGLINE01");
 
 /// Volumes this process has attached.
 static ATTACHED_HERE: Mutex<Vec<Weak<Volume>>> = Mutex::new(Vec::new());
-static INSTANCES: AtomicU64 = AtomicU64::new(1);
 
 fn lock_byte(file: &File, byte: i64, kind: i32, wait: bool) -> std::io::Result<bool> {
     // SAFETY: zeroed flock is valid; fields are set below; the descriptor is open.
@@ -271,10 +270,10 @@ fn assemble(
         paths: found.paths,
         session,
         weak: weak.clone(),
-        instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
-        fork_count: AtomicU64::new(0),
+        era: AtomicU64::new(crate::slots::new_era()),
         process: AtomicU32::new(0),
         opens: Default::default(),
+        guesses: crate::guess::Guesses::new(),
         walks: Mutex::new(HashMap::new()),
         hash_seed,
         emulated,
@@ -384,7 +383,7 @@ impl Drop for Volume {
     /// The last one of a session removes it: what it knew is in the pools.
     fn drop(&mut self) {
         let process = self.process.load(Ordering::Acquire);
-        let forked = self.fork_count.load(Ordering::Relaxed) > 0 && process == 0;
+        let forked = crate::slots::has_forked(self.era.load(Ordering::Relaxed)) && process == 0;
         if forked {
             return;
         }

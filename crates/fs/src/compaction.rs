@@ -53,22 +53,27 @@ impl Living {
     }
 }
 
+fn due_pages(locked: &Locked<'_>) -> u32 {
+    let due = locked.inode.compact_at_pages.load(Ordering::Relaxed);
+    due.max(COMPACT_MIN_PAGES)
+}
+
 impl Volume {
     /// Compact a locked inode's log when it is due. Failing to is no error: the log just stays long.
     pub(crate) fn compact_if_due(&self, locked: &Locked<'_>, operation: &mut Operation<'_>) {
-        let due = locked
-            .inode
-            .compact_at_pages
-            .load(Ordering::Relaxed)
-            .max(COMPACT_MIN_PAGES);
-        if locked.inode.log_pages.load(Ordering::Relaxed) >= due
-            && self.compact(locked, operation).is_err()
-        {
+        if self.is_compaction_due(locked) && self.compact(locked, operation).is_err() {
+            let later = due_pages(locked).saturating_mul(2);
             locked
                 .inode
                 .compact_at_pages
-                .store(due.saturating_mul(2), Ordering::Relaxed);
+                .store(later, Ordering::Relaxed);
         }
+    }
+
+    /// Whether the next writer should compact first.
+    #[inline]
+    pub(crate) fn is_compaction_due(&self, locked: &Locked<'_>) -> bool {
+        locked.inode.log_pages.load(Ordering::Relaxed) >= due_pages(locked)
     }
 
     /// Rewrite a locked inode's log.

@@ -80,12 +80,14 @@ impl Volume {
                 sum.read_bytes[pool] += words[pool];
                 sum.written_bytes[pool] += words[16 + pool];
             }
-            sum.local_bytes += words[32];
-            sum.remote_bytes += words[33];
-            sum.direct_calls += words[34];
-            sum.passed_calls += words[35];
-            sum.mount_requests += words[36];
+            sum.remote_bytes += words[32];
+            sum.direct_calls += words[33];
+            sum.passed_calls += words[34];
+            sum.mount_requests += words[35];
         }
+        let total = sum.read_bytes.iter().chain(&sum.written_bytes).sum::<u64>();
+        // Threads count while we add up.
+        sum.local_bytes = total.saturating_sub(sum.remote_bytes);
         sum
     }
 

@@ -61,6 +61,22 @@ impl<'a> Index<'a> {
         }
     }
 
+    /// As [`Index::slot`] of a tree of at most two levels (files up to 1 GiB), with the root the
+    /// caller loaded; `None` when it is another kind.
+    #[inline(always)]
+    pub(crate) fn slot_in_low_tree(self, root: u64, file_block: u64) -> Option<&'a AtomicU64> {
+        let (top, height) = decode_root(root)?;
+        let leaf = match height {
+            1 if file_block < FANOUT => top,
+            2 if file_block < FANOUT * FANOUT => self.arena.page(top)?
+                [(file_block / FANOUT) as usize]
+                .load(Ordering::Acquire)
+                .checked_sub(1)?,
+            _ => return None,
+        };
+        Some(&self.arena.page(leaf)?[(file_block % FANOUT) as usize])
+    }
+
     /// The word's value.
     #[inline]
     pub(crate) fn load(self, file_block: u64) -> BlockWord {

@@ -13,6 +13,7 @@ use crate::space::Need;
 use crate::types::{Errno, Outcome};
 use crate::volume::Volume;
 use egeria_media::PoolIndex;
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 /// Entries staged behind an inode's tail, and where the tail will be.
@@ -27,6 +28,8 @@ pub(crate) struct Staged {
     record: (PoolIndex, egeria_media::PoolOffset),
     /// What the new pages and entries may be taken from.
     pub(crate) need: Need,
+    /// The commit word as sealed for the commit; 0 before.
+    sealed: Cell<u64>,
 }
 
 impl Staged {
@@ -40,6 +43,7 @@ impl Staged {
             pages: 0,
             record: locked.record()?,
             need,
+            sealed: Cell::new(0),
         })
     }
 
@@ -59,6 +63,7 @@ impl Staged {
             pages: 0,
             record: volume.record_place(ino)?,
             need: Need::Ordinary,
+            sealed: Cell::new(0),
         })
     }
 
@@ -126,6 +131,12 @@ impl Staged {
         Ok(())
     }
 
+    /// Whether the page the tail is in has room for an entry of one line.
+    #[inline]
+    pub(crate) fn has_line(&self) -> bool {
+        !self.commit.tail.is_none() && self.commit.tail.line() < PAGE_LINES
+    }
+
     /// Whether an entry fits the page the tail is in.
     pub(crate) fn fits(&self, entry: &Entry<'_>) -> bool {
         !self.commit.tail.is_none() && self.commit.tail.line() + entry.lines() <= PAGE_LINES
@@ -182,10 +193,21 @@ impl Staged {
 
     /// The word that commits, and its place.
     fn pair(&self) -> JournalPair {
+        let value = self.commit.encode(self.ino);
+        self.sealed.set(value);
         JournalPair {
             pool: self.record.0,
             at: self.record.1 + COMMIT_WORD_AT,
-            value: self.commit.encode(self.ino),
+            value,
+        }
+    }
+
+    /// The commit word, after the commit.
+    #[inline]
+    pub(crate) fn committed_word(&self) -> u64 {
+        match self.sealed.get() {
+            0 => self.commit.encode(self.ino),
+            word => word,
         }
     }
 }

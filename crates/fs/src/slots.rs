@@ -1,10 +1,11 @@
 //! Which process and thread is who in the session. A thread slot is written by its thread alone; when
 //! its process dies, whoever reaps it (`reap.rs`) finds there all that was in flight.
 
+use crate::current;
 use crate::session::layout::*;
 use crate::types::{Errno, Outcome};
 use crate::volume::Volume;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,17 +24,9 @@ impl Me<'_> {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Current {
-    instance: u64,
-    fork: u64,
-    index: usize,
-}
-
 struct Held {
     volume: Weak<Volume>,
-    instance: u64,
-    fork: u64,
+    era: u64,
     index: usize,
 }
 
@@ -44,24 +37,35 @@ impl Drop for HeldSlots {
     fn drop(&mut self) {
         for held in self.0.borrow_mut().drain(..) {
             if let Some(volume) = held.volume.upgrade()
-                && volume.fork_count.load(Ordering::Relaxed) == held.fork
+                && volume.era.load(Ordering::Relaxed) == held.era
             {
                 volume.release_thread_slot(held.index);
             }
         }
-        CURRENT.with(|current| current.set(NOBODY));
+        current::forget();
     }
 }
 
-const NOBODY: Current = Current {
-    instance: 0,
-    fork: 0,
-    index: 0,
-};
-
 thread_local! {
-    static CURRENT: Cell<Current> = const { Cell::new(NOBODY) };
     static HELD: HeldSlots = const { HeldSlots(RefCell::new(Vec::new())) };
+}
+
+/// Eras of a volume's attachments: which attachment of this process (never 0), and the forks since.
+static ERAS: AtomicU64 = AtomicU64::new(1);
+const FORK_BITS: u32 = 24;
+
+/// The era a new attachment begins with.
+pub(crate) fn new_era() -> u64 {
+    ERAS.fetch_add(1, Ordering::Relaxed) << FORK_BITS
+}
+
+/// Whether a fork came since the attachment began.
+pub(crate) fn has_forked(era: u64) -> bool {
+    era & ((1 << FORK_BITS) - 1) != 0
+}
+
+fn same_instance(one: u64, other: u64) -> bool {
+    one >> FORK_BITS == other >> FORK_BITS
 }
 
 /// What can be told of a process.
@@ -112,27 +116,30 @@ impl Volume {
     /// The calling thread's slot, taken at first use.
     #[inline]
     pub(crate) fn me(&self) -> Outcome<Me<'_>> {
-        let current = CURRENT.with(Cell::get);
-        if current.instance == self.instance
-            && current.fork == self.fork_count.load(Ordering::Relaxed)
-        {
-            return Ok(Me {
-                slot: &self.session.threads()[current.index],
-                index: current.index,
-            });
+        match self.known_me() {
+            Some(me) => Ok(me),
+            None => self.find_me(),
         }
-        self.find_me()
+    }
+
+    /// The calling thread's slot, if it is the one it used last.
+    #[inline(always)]
+    pub(crate) fn known_me(&self) -> Option<Me<'_>> {
+        let (slot, index) = current::get(self.era.load(Ordering::Relaxed))?;
+        // SAFETY: noted in this era, so it lies in this volume's session, which is mapped.
+        let slot = unsafe { &*slot };
+        Some(Me { slot, index })
     }
 
     #[cold]
     fn find_me(&self) -> Outcome<Me<'_>> {
-        let fork = self.fork_count.load(Ordering::Relaxed);
+        let era = self.era.load(Ordering::Relaxed);
         let known = HELD
             .try_with(|held| {
                 let mut held = held.0.borrow_mut();
-                held.retain(|held| held.instance != self.instance || held.fork == fork);
+                held.retain(|held| !same_instance(held.era, era) || held.era == era);
                 held.iter()
-                    .find(|held| held.instance == self.instance)
+                    .find(|held| held.era == era)
                     .map(|held| held.index)
             })
             .map_err(|_| Errno(libc::EAGAIN))?;
@@ -142,27 +149,14 @@ impl Volume {
                 let index = self.take_thread_slot()?;
                 let volume = self.weak.clone();
                 let _ = HELD.try_with(|held| {
-                    held.0.borrow_mut().push(Held {
-                        volume,
-                        instance: self.instance,
-                        fork,
-                        index,
-                    });
+                    held.0.borrow_mut().push(Held { volume, era, index });
                 });
                 index
             }
         };
-        CURRENT.with(|current| {
-            current.set(Current {
-                instance: self.instance,
-                fork,
-                index,
-            })
-        });
-        Ok(Me {
-            slot: &self.session.threads()[index],
-            index,
-        })
+        let slot = &self.session.threads()[index];
+        current::set(era, slot, index);
+        Ok(Me { slot, index })
     }
 
     fn take_thread_slot(&self) -> Outcome<usize> {
@@ -258,19 +252,20 @@ impl Volume {
     pub fn thread_exit(&self) {
         let _ = HELD.try_with(|held| {
             let mut held = held.0.borrow_mut();
-            if let Some(at) = held.iter().position(|held| held.instance == self.instance) {
+            let era = self.era.load(Ordering::Relaxed);
+            if let Some(at) = held.iter().position(|held| same_instance(held.era, era)) {
                 let gone = held.swap_remove(at);
-                if gone.fork == self.fork_count.load(Ordering::Relaxed) {
+                if gone.era == era {
                     self.release_thread_slot(gone.index);
                 }
             }
         });
-        CURRENT.with(|current| current.set(NOBODY));
+        current::forget();
     }
 
     /// Call in the child after fork: forget the parent's slots. Only stores, so async-signal-safe.
     pub fn after_fork_in_child(&self) {
-        self.fork_count.fetch_add(1, Ordering::Relaxed);
+        self.era.fetch_add(1, Ordering::Relaxed);
         self.process.store(0, Ordering::Release);
         self.opens.reset_after_fork();
     }
@@ -280,7 +275,6 @@ impl ThreadCounters {
     /// All counters, in one fixed order.
     pub(crate) fn all(&self) -> impl Iterator<Item = &AtomicU64> {
         self.read_bytes.iter().chain(&self.written_bytes).chain([
-            &self.local_bytes,
             &self.remote_bytes,
             &self.direct_calls,
             &self.passed_calls,

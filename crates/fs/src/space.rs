@@ -470,10 +470,15 @@ impl Volume {
         };
         // The shortest that is long enough: runs just freed are used again first, so that overwriting
         // needs no group and touches no new memory.
-        let fitting = counts()
-            .enumerate()
-            .filter(|(_, count)| *count >= want)
-            .min_by_key(|(_, count)| *count);
+        let mut fitting: Option<(usize, u64)> = None;
+        for (entry, count) in counts().enumerate() {
+            if count == want {
+                return Ok(Some(entry));
+            }
+            if count > want && fitting.is_none_or(|(_, shortest)| count < shortest) {
+                fitting = Some((entry, count));
+            }
+        }
         if let Some((entry, _)) = fitting {
             return Ok(Some(entry));
         }

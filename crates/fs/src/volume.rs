@@ -2,6 +2,7 @@
 
 use crate::directory::Walk;
 use crate::format::{Geometry, MAX_POOLS, Superblock};
+use crate::guess::Guesses;
 use crate::opens::Opens;
 use crate::session::layout::{LOADED, SessionInode};
 use crate::session::map::Session;
@@ -55,13 +56,13 @@ pub struct Volume {
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) session: Session,
     pub(crate) weak: Weak<Volume>,
-    /// Which attachment of this process it is; never 0.
-    pub(crate) instance: u64,
-    /// Forks since: a child's slots are not its parent's.
-    pub(crate) fork_count: AtomicU64,
+    /// Which attachment of this process it is, and the forks since: a child's slots are not its
+    /// parent's. See `slots`.
+    pub(crate) era: AtomicU64,
     /// Process slot + 1.
     pub(crate) process: AtomicU32,
     pub(crate) opens: Opens,
+    pub(crate) guesses: Guesses,
     pub(crate) walks: Mutex<HashMap<(u64, u64), Walk>>,
     pub(crate) hash_seed: u64,
     /// Nodes are declared, not found: the session places threads.

@@ -148,6 +148,12 @@ impl Volume {
         if self.is_read_only() {
             return Err(Errno(libc::EROFS));
         }
+        if let (Target::At(offset), BLOCK) = (target, bytes)
+            // SAFETY: the caller's promise.
+            && let Some(outcome) = unsafe { self.overwrite_block(file, offset, source, rules) }
+        {
+            return outcome.map(|bytes| (offset, bytes));
+        }
         let mut landed = None;
         let mut done = 0;
         let mut at_once = MAX_COMMIT_BYTES;
@@ -253,11 +259,8 @@ impl<'a> Write<'a, '_> {
             inode: file.inode(),
             arena: self.volume.session.arena(),
         };
-        #[cfg(target_arch = "x86_64")]
         if let Some(slot) = index.slot(self.offset / BLOCK as u64) {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a prefetch never faults; the address is of a live word anyway.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(slot).cast()) };
+            crate::overwrite::prefetch(slot);
         }
     }
 

@@ -16,26 +16,32 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if bytes.len() <= SHORT_BYTES && std::arch::is_x86_feature_detected!("sse4.2") {
-        // SAFETY: the CPU has the instruction, just asked.
-        return unsafe { append_short(crc, bytes) };
+        return append_short(crc, bytes);
     }
     crc32c::crc32c_append(crc, bytes)
 }
 
+/// The instruction itself: an intrinsic could not be inlined into code for every x86-64 CPU.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "sse4.2")]
+#[inline(always)]
 fn append_short(crc: u32, bytes: &[u8]) -> u32 {
-    use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u64};
+    use std::arch::asm;
     let mut state = u64::from(!crc);
     let (words, rest) = bytes.as_chunks::<8>();
     for word in words {
-        state = _mm_crc32_u64(state, u64::from_le_bytes(*word));
+        let word = u64::from_le_bytes(*word);
+        // SAFETY: the caller asked whether the CPU has the instruction; it touches no memory.
+        unsafe {
+            asm!("crc32 {0:r}, {1:r}", inout(reg) state, in(reg) word, options(pure, nomem, nostack, preserves_flags))
+        };
     }
-    let mut state = state as u32;
     for byte in rest {
-        state = _mm_crc32_u8(state, *byte);
+        // SAFETY: as above.
+        unsafe {
+            asm!("crc32 {0:e}, {1}", inout(reg) state, in(reg_byte) *byte, options(pure, nomem, nostack, preserves_flags))
+        };
     }
-    !state
+    !(state as u32)
 }
 
 #[cfg(test)]

@@ -248,6 +248,7 @@ pub struct EntrySeal {
 
 impl EntrySeal {
     /// Checksum of an entry's bytes (the checksum field itself left out).
+    #[inline]
     pub fn checksum(&self, bytes: &[u8]) -> u32 {
         let mut seed = [0u8; 24];
         put_u64(&mut seed, 0, self.ino);

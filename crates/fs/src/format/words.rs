@@ -181,9 +181,15 @@ impl BlockWord {
     pub fn block(self) -> BlockNumber {
         BlockNumber(self.0 & BLOCK_MASK)
     }
+    /// Pool and block alone, without generation and state.
+    #[inline]
+    pub fn place(self) -> BlockWord {
+        BlockWord(self.0 & ((1 << (BLOCK_BITS + POOL_BITS)) - 1))
+    }
     /// Same place on media, whatever the generation and state.
+    #[inline]
     pub fn same_place(self, other: BlockWord) -> bool {
-        (self.0 ^ other.0) & ((1 << (BLOCK_BITS + POOL_BITS)) - 1) == 0
+        self.place() == other.place()
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 /// First word of a session segment.
 pub const SESSION_MAGIC: u64 = u64::from_le_bytes(*b"EGSESS01");
 /// Version of this layout: processes of another build refuse to join.
-pub const SESSION_VERSION: u32 = 3;
+pub const SESSION_VERSION: u32 = 4;
 /// Processes attached at once.
 pub const PROCESS_SLOTS: usize = 4096;
 /// Threads that use the volume at once; equal to the journal's slots.
@@ -129,9 +129,7 @@ pub struct ThreadCounters {
     pub read_bytes: [AtomicU64; MAX_POOLS],
     /// Bytes written, per pool.
     pub written_bytes: [AtomicU64; MAX_POOLS],
-    /// Bytes on the thread's own node.
-    pub local_bytes: AtomicU64,
-    /// Bytes on other nodes.
+    /// Of these, bytes on other nodes than the thread's own.
     pub remote_bytes: AtomicU64,
     /// Calls preload served.
     pub direct_calls: AtomicU64,

@@ -1,0 +1,73 @@
+//! The thread's slot, found in three loads: plain words in the initial-exec thread-local segment.
+//!
+//! `thread_local!` in a shared object costs a call of `__tls_get_addr` for each use, twice in a read.
+//! All zero at first, no destructor, so a signal handler may ask too.
+
+use crate::session::layout::ThreadSlot;
+use std::arch::{asm, global_asm};
+use std::cell::Cell;
+
+/// Whose slot the thread used last.
+#[repr(C)]
+pub(crate) struct Current {
+    /// [`crate::Volume`]'s era; never 0 for a real one.
+    era: Cell<u64>,
+    slot: Cell<*const ThreadSlot>,
+    index: Cell<usize>,
+}
+
+global_asm!(
+    ".pushsection .tbss.egeria_fs_current,\"awT\",@nobits",
+    ".p2align 5",
+    ".globl egeria_fs_current",
+    ".hidden egeria_fs_current",
+    ".type egeria_fs_current,@object",
+    ".size egeria_fs_current,{bytes}",
+    "egeria_fs_current:",
+    ".zero {bytes}",
+    ".popsection",
+    bytes = const size_of::<Current>(),
+);
+
+/// The calling thread's words, valid while it lives.
+#[inline(always)]
+fn words() -> *const Current {
+    let address: *const Current;
+    // SAFETY: the address is a constant of the thread.
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr [rip + egeria_fs_current@GOTTPOFF]",
+            "add {0}, qword ptr fs:[0]",
+            out(reg) address,
+            options(pure, nomem, nostack)
+        );
+    }
+    address
+}
+
+/// The slot the thread holds in this era of a volume, if it is the one used last.
+#[inline(always)]
+pub(crate) fn get(era: u64) -> Option<(*const ThreadSlot, usize)> {
+    // SAFETY: the thread's own zero-initialised words; nobody else has a reference.
+    let current = unsafe { &*words() };
+    (current.era.get() == era).then(|| (current.slot.get(), current.index.get()))
+}
+
+/// Note the slot for this era.
+pub(crate) fn set(era: u64, slot: &ThreadSlot, index: usize) {
+    // SAFETY: as in `get`.
+    let current = unsafe { &*words() };
+    // A signal handler between the stores finds no era rather than a wrong slot.
+    current.era.set(0);
+    std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    current.slot.set(slot);
+    current.index.set(index);
+    std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    current.era.set(era);
+}
+
+/// The thread holds no slot any more.
+pub(crate) fn forget() {
+    // SAFETY: as in `get`.
+    unsafe { &*words() }.era.set(0);
+}
