@@ -161,6 +161,16 @@ impl Record {
         self.volume.is_kernel_cached(self.file)
     }
 
+    /// Read at an offset, if it goes the quick way.
+    #[inline(always)]
+    pub fn read_quickly(&self, offset_bytes: u64, buffer: *mut u8, bytes: usize) -> Option<usize> {
+        // SAFETY: as in `read_at`.
+        unsafe {
+            self.volume
+                .read_quickly(self.file, offset_bytes, buffer, bytes)
+        }
+    }
+
     /// Read at an offset.
     #[inline(always)]
     pub fn read_at(&self, offset_bytes: u64, buffer: *mut u8, bytes: usize) -> Outcome<usize> {

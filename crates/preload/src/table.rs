@@ -39,6 +39,12 @@ impl Word {
     /// A number beyond the table.
     const BEYOND: Word = Word(Tag::NotOurs as u64);
 
+    /// The word at a place of the table.
+    #[inline(always)]
+    pub fn at(place: &AtomicU64) -> Word {
+        Word(place.load(Ordering::Acquire))
+    }
+
     /// What it says.
     #[inline(always)]
     pub fn tag(self) -> Tag {
@@ -92,6 +98,12 @@ static START: [AtomicU64; FIRST] = [const { AtomicU64::new(0) }; FIRST];
 static MORE: [AtomicPtr<AtomicU64>; CHUNKS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS];
 static HIGHEST: AtomicUsize = AtomicUsize::new(0);
+
+/// The word's place, if the number is a low one, as most are.
+#[inline(always)]
+pub fn first_place(fd: c_int) -> Option<&'static AtomicU64> {
+    START.get(fd as u32 as usize)
+}
 
 /// The word's place, if that part of the table is there.
 #[inline(always)]

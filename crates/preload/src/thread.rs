@@ -92,6 +92,12 @@ impl Thread {
     #[inline(always)]
     pub fn leave(&self) {
         self.clear(INSIDE);
+        self.deliver();
+    }
+
+    /// Run the handlers that came while the thread was inside.
+    #[inline(always)]
+    pub fn deliver(&self) {
         if self.pending.load(Ordering::Relaxed) != 0 {
             crate::signals::deliver_pending(self);
         }

@@ -3,7 +3,7 @@
 use crate::offset::{self, Taking};
 use crate::real;
 use crate::record::{PASS, Record};
-use crate::serve::{Reply, serve_cancellable};
+use crate::serve::{Reply, serve_cancellable, serve_quickly};
 use egeria_fs::Outcome;
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
 
@@ -42,6 +42,18 @@ pub(super) fn read(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssize_t {
 
 /// Read at an offset.
 pub(super) fn pread(fd: c_int, buffer: *mut c_void, bytes: size_t, offset: off_t) -> ssize_t {
+    let quick = |record: &Record| match record.is_readable() && offset >= 0 {
+        true => record.read_quickly(offset as u64, buffer.cast(), bytes),
+        false => None,
+    };
+    match serve_quickly(fd, quick) {
+        Some(done) => done,
+        None => pread_carefully(fd, buffer, bytes, offset),
+    }
+}
+
+#[inline(never)]
+fn pread_carefully(fd: c_int, buffer: *mut c_void, bytes: size_t, offset: off_t) -> ssize_t {
     let body = |record: &Record| {
         if !record.is_readable() || is_excessive(bytes) || offset < 0 {
             return Reply::Pass;
