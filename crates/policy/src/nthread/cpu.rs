@@ -78,9 +78,10 @@ fn narrows(what_if: &WhatIf<'_>, index: usize, node: usize) -> bool {
 fn has_room(what_if: &WhatIf<'_>, index: usize, node: usize) -> bool {
     let (thread, loads) = (&what_if.threads[index], &what_if.loads);
     let share = loads.thread_share(thread, node) + loads.cpu_share(node);
-    let (settings, written) = (what_if.settings, thread.written);
-    let is_crowded =
-        settings.stages.pm && written > 0 && pm::is_crowded_with(loads, settings, node, written);
+    let settings = what_if.settings;
+    let is_crowded = settings.stages.pm
+        && thread.written > 0
+        && pm::is_crowded_with(loads, settings, thread, node);
     share <= settings.cpu_limit + CLOSE && !is_crowded
 }
 

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 
 use super::loads::Loads;
 use super::settings::Settings;
-use super::whatif::WhatIf;
+use super::whatif::{Thread, WhatIf};
 use crate::{Contention, KeptBecause, Reason};
 
 /// Sums of rates are not exact; what is this close is equal.
@@ -20,31 +20,44 @@ pub(super) fn contended(loads: &Loads, settings: &Settings) -> Option<usize> {
 }
 
 fn is_contended(loads: &Loads, settings: &Settings, node: usize) -> bool {
-    stands_out(loads, settings, node, 0, settings.pm_limit)
+    let bytes_s = |node| loads.pm_bytes_s(node);
+    stands_out(loads, settings, node, settings.pm_limit, bytes_s)
 }
 
-/// Whether a node has no room for somebody who comes for its CPUs: with what he writes it would
-/// be contended, or come so close that faster threads would make it so.
+/// Whether a node has no room for a thread that comes for its CPUs: with what it writes there,
+/// and no longer where it comes from, the node would be contended, or come so close that faster
+/// threads would make it so.
 pub(super) fn is_crowded_with(
     loads: &Loads,
     settings: &Settings,
+    thread: &Thread<'_>,
     node: usize,
-    written: u64,
 ) -> bool {
-    stands_out(loads, settings, node, written, settings.pm_return)
+    let written_bytes_s = loads.per_second(thread.written as f64);
+    let bytes_s = |each: usize| match each {
+        each if each == node => loads.pm_bytes_s(each) + written_bytes_s,
+        each if each == thread.at => loads.pm_bytes_s(each) - written_bytes_s,
+        each => loads.pm_bytes_s(each),
+    };
+    stands_out(loads, settings, node, settings.pm_return, bytes_s)
 }
 
-/// With so many more bytes written in the window: above this share of the node's maximum, and
-/// every other node below its `pm_ratio`th part.
-fn stands_out(loads: &Loads, settings: &Settings, node: usize, written: u64, share: f64) -> bool {
+/// Whether a node is above this share of its maximum, and every other below its `pm_ratio`th
+/// part, when they carry so much.
+fn stands_out(
+    loads: &Loads,
+    settings: &Settings,
+    node: usize,
+    share: f64,
+    bytes_s: impl Fn(usize) -> f64,
+) -> bool {
     let Some(maximum_bytes_s) = loads.pm_maximum_bytes_s(node) else {
         return false;
     };
-    let bytes_s = loads.pm_bytes_s(node) + loads.per_second(written as f64);
     let mut others = loads.pm_nodes().filter(|&other| other != node).peekable();
-    bytes_s > share * maximum_bytes_s
+    bytes_s(node) > share * maximum_bytes_s
         && others.peek().is_some()
-        && others.all(|other| loads.pm_bytes_s(other) * settings.pm_ratio < bytes_s)
+        && others.all(|other| bytes_s(other) * settings.pm_ratio < bytes_s(node))
 }
 
 /// Takes writers off a contended node until it is not contended any more, or has shed what it
