@@ -8,11 +8,12 @@ use crate::format::*;
 use crate::nodes::place_nodes;
 use crate::pools::{Found, failure, find_pools, io_failure, open_pool};
 use crate::requests::*;
+use crate::segments::{self, FileIdentity, Leftover};
 use crate::session::layout::*;
 use crate::session::lock;
 use crate::session::map::{Session, remove_segment, segment_name};
 use crate::types::AllocationPolicy;
-use crate::volume::Volume;
+use crate::volume::{Origin, Volume};
 use egeria_media::{Access, Pool};
 use std::collections::HashMap;
 use std::fs::File;
@@ -32,31 +33,38 @@ const SESSION_LINE_MAGIC: u64 = u64::from_le_bytes(*b"EGLINE01");
 /// Volumes this process has attached.
 static ATTACHED_HERE: Mutex<Vec<Weak<Volume>>> = Mutex::new(Vec::new());
 
+fn lock_of(byte: i64, kind: i32) -> libc::flock {
+    // SAFETY: zeroed flock is valid.
+    let mut range: libc::flock = unsafe { std::mem::zeroed() };
+    range.l_type = kind as i16;
+    range.l_whence = libc::SEEK_SET as i16;
+    range.l_start = byte;
+    range.l_len = 1;
+    range
+}
+
 fn lock_byte(file: &File, byte: i64, kind: i32, wait: bool) -> std::io::Result<bool> {
-    // SAFETY: zeroed flock is valid; fields are set below; the descriptor is open.
-    let result = unsafe {
-        let mut range: libc::flock = std::mem::zeroed();
-        range.l_type = kind as i16;
-        range.l_whence = libc::SEEK_SET as i16;
-        range.l_start = byte;
-        range.l_len = 1;
-        libc::fcntl(
-            file.as_raw_fd(),
-            if wait {
-                libc::F_OFD_SETLKW
-            } else {
-                libc::F_OFD_SETLK
-            },
-            &range,
-        )
+    let command = match wait {
+        true => libc::F_OFD_SETLKW,
+        false => libc::F_OFD_SETLK,
     };
-    match result {
+    let range = lock_of(byte, kind);
+    // SAFETY: an open descriptor and a lock that outlives the call.
+    match unsafe { libc::fcntl(file.as_raw_fd(), command, &range) } {
         0 => Ok(true),
         _ => match std::io::Error::last_os_error() {
             error if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
             error => Err(error),
         },
     }
+}
+
+/// Whether anybody but this open file has the volume attached, or makes its session.
+fn is_attached_elsewhere(file: &File) -> bool {
+    let mut range = lock_of(ATTACHED, libc::F_WRLCK);
+    // SAFETY: an open descriptor and a lock that outlives the call, which says in it who is in the way.
+    let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut range) };
+    asked == 0 && range.l_type != libc::F_UNLCK as i16
 }
 
 fn boot_id() -> [u8; 16] {
@@ -86,7 +94,8 @@ fn read_session_line(pool: &Pool) -> Option<[u8; 16]> {
 }
 
 impl Volume {
-    /// Attach by any pool's path. A second attach in one process gives the same `Volume`.
+    /// Attach by any pool's path. A second attach in one process gives the same `Volume`, unless one of
+    /// them is [`AttachMode::ReadOnly`] and the other is not.
     pub fn attach(
         pool: &Path,
         mode: AttachMode,
@@ -101,10 +110,12 @@ impl Volume {
             )
         })?;
         here.retain(|volume| volume.strong_count() > 0);
-        let same = here
-            .iter()
-            .filter_map(Weak::upgrade)
-            .find(|volume| volume.superblock.volume == found.superblock.volume && !volume.private);
+        let same = here.iter().filter_map(Weak::upgrade).find(|volume| {
+            volume.superblock.volume == found.superblock.volume
+                && volume.identity == found.identity
+                && volume.read_only == (mode == AttachMode::ReadOnly)
+                && volume.origin != Origin::Private
+        });
         if let Some(volume) = same {
             return Ok(volume);
         }
@@ -119,7 +130,8 @@ impl Volume {
     }
 }
 
-/// Attach; again when those who seemed to be attached were about to leave, or only looked.
+/// Attach; again when those who seemed to be attached, here or to a copy, were about to leave or only
+/// looked.
 fn attach_patiently(
     pool: &Path,
     mut found: Found,
@@ -130,7 +142,7 @@ fn attach_patiently(
         match attach_found(found, mode, options) {
             Err(error)
                 if mode != AttachMode::Join
-                    && matches!(error.errno, libc::ENOENT | libc::EPROTO) =>
+                    && matches!(error.errno, libc::ENOENT | libc::EPROTO | libc::EBUSY) =>
             {
                 std::thread::sleep(JOIN_PAUSE);
                 found = find_pools(pool)?;
@@ -170,16 +182,16 @@ fn attach_found(
                 ),
             ));
         }
-        return join(found, false);
+        return join(found, false, &locks);
     }
     lock(CREATING, libc::F_WRLCK, true)?;
     let alone = lock(ATTACHED, libc::F_WRLCK, false)?;
     let read_only = mode == AttachMode::ReadOnly;
     let result = match alone {
-        true => create_session(found, options, read_only, false),
+        true => create_session(found, options, read_only, Origin::Made),
         false => {
             lock(ATTACHED, libc::F_RDLCK, true)?;
-            join(found, read_only)
+            join(found, read_only, &locks)
         }
     };
     if result.is_ok() {
@@ -229,27 +241,41 @@ fn layout_of(geometry: &[Geometry]) -> SessionLayout {
     SessionLayout::new(&sizes)
 }
 
-fn join(mut found: Found, read_only: bool) -> Result<Arc<Volume>, VolumeError> {
+fn join(mut found: Found, read_only: bool, locks: &File) -> Result<Arc<Volume>, VolumeError> {
     let media = map_pools(&mut found)?;
     let path = found.paths[0].display().to_string();
-    let session = read_session_line(&media[0]).ok_or_else(|| {
-        failure(
-            libc::ENOENT,
-            format!("no session of the volume of {path}; mount it first with `egeria mount`"),
-        )
-    })?;
+    let session = read_session_line(&media[0]).ok_or_else(|| nobody_attached(&path))?;
     let geometry = geometry_of(&found.superblock);
     let name = segment_name(&found.superblock.volume, &session);
-    let session = Session::join(name, layout_of(&geometry)).map_err(|error| {
-        let mend = match error.raw_os_error() {
-            Some(libc::ENOENT) => "it is attached where /dev/shm is another one (a container?): share /dev/shm, or detach it there",
-            Some(libc::EPROTO) => "it was attached by another Egeria release: detach it everywhere first",
-            Some(libc::EACCES) => "run as the user that attached it first",
-            _ => "check /dev/shm",
-        };
-        failure(error.raw_os_error().unwrap_or(libc::EIO), format!("cannot join the session of {path}: {error}; {mend}"))
-    })?;
-    Ok(assemble(found, media, geometry, session, read_only, false))
+    let session = Session::join(name, layout_of(&geometry))
+        .map_err(|error| join_failure(&path, &error, locks))?;
+    let origin = Origin::Joined;
+    Ok(assemble(found, media, geometry, session, read_only, origin))
+}
+
+fn nobody_attached(path: &str) -> VolumeError {
+    failure(
+        libc::ENOENT,
+        format!("nobody has the volume of {path} attached now; mount it first with `egeria mount`"),
+    )
+}
+
+fn join_failure(path: &str, error: &std::io::Error, locks: &File) -> VolumeError {
+    let mend = match error.raw_os_error() {
+        Some(libc::ENOENT) if !is_attached_elsewhere(locks) => return nobody_attached(path),
+        Some(libc::ENOENT) => {
+            "it is attached where /dev/shm is another one (a container?): share /dev/shm, or detach it there"
+        }
+        Some(libc::EPROTO) => {
+            "it was attached by another Egeria release: detach it everywhere first"
+        }
+        Some(libc::EACCES) => "run as the user that attached it first",
+        _ => "check /dev/shm",
+    };
+    failure(
+        error.raw_os_error().unwrap_or(libc::EIO),
+        format!("cannot join the session of {path}: {error}; {mend}"),
+    )
 }
 
 fn assemble(
@@ -258,7 +284,7 @@ fn assemble(
     geometry: Vec<Geometry>,
     session: Session,
     read_only: bool,
-    private: bool,
+    origin: Origin,
 ) -> Arc<Volume> {
     let header = session.header();
     let hash_seed = header.hash_seed.load(Ordering::Acquire);
@@ -281,8 +307,10 @@ fn assemble(
         description_hint: AtomicU32::new(0),
         read_only,
         reporter: OnceLock::new(),
-        findings: Mutex::new(private.then(Vec::new)),
-        private,
+        findings: Mutex::new((origin == Origin::Private).then(Vec::new)),
+        origin,
+        identity: found.identity,
+        leftover: Default::default(),
     })
 }
 
@@ -298,17 +326,18 @@ fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// Make the session: nobody else is attached. A `private` one is seen by no other process.
+/// Make the session: nobody else is attached. A private one is seen by no other process.
 pub(crate) fn create_session(
     mut found: Found,
     options: &AttachOptions,
     read_only: bool,
-    private: bool,
+    origin: Origin,
 ) -> Result<Arc<Volume>, VolumeError> {
     let media = map_pools(&mut found)?;
+    let private = origin == Origin::Private;
     // A private one leaves the line alone: checking a copy must not end the original's session.
-    if let Some(stale) = read_session_line(&media[0]).filter(|_| !private) {
-        remove_segment(&segment_name(&found.superblock.volume, &stale));
+    if !private {
+        remove_stale_segment(&found, &media[0])?;
     }
     let geometry = geometry_of(&found.superblock);
     let id: [u8; 16] = random();
@@ -330,7 +359,7 @@ pub(crate) fn create_session(
         remove_segment(&name);
     }
     let made = fill_header(&session, &found.superblock, &id, options).and_then(|()| {
-        let volume = assemble(found, media, geometry, session, read_only, private);
+        let volume = assemble(found, media, geometry, session, read_only, origin);
         volume.recover(options).map(|()| volume)
     });
     let volume = made.inspect_err(|_| remove_segment(&name))?;
@@ -341,6 +370,26 @@ pub(crate) fn create_session(
         .magic
         .store(SESSION_MAGIC, Ordering::Release);
     Ok(volume)
+}
+
+/// Remove what a session of these pools left whose users all died. None of these pools is attached: who
+/// uses a session of their UUID all the same has other pools of that UUID, and would lose its session.
+fn remove_stale_segment(found: &Found, pool: &Pool) -> Result<(), VolumeError> {
+    let volume = &found.superblock.volume;
+    if segments::is_any_mapped(volume) {
+        return Err(failure(
+            libc::EBUSY,
+            format!(
+                "{} is a copy: other pools with its UUID {} are attached now; unmount those first, only one of the copies can be used at a time",
+                found.paths[0].display(),
+                uuid::Uuid::from_bytes(*volume)
+            ),
+        ));
+    }
+    if let Some(stale) = read_session_line(pool) {
+        remove_segment(&segment_name(volume, &stale));
+    }
+    Ok(())
 }
 
 fn write_session_line(pool: &Pool, id: &[u8; 16]) -> Result<(), VolumeError> {
@@ -390,13 +439,12 @@ impl Drop for Volume {
         if process != 0 {
             self.leave(process as usize - 1);
         }
-        if self.private {
+        if self.origin == Origin::Private {
             return;
         }
-        let opened = File::options().read(true).write(true).open(&self.paths[0]);
-        let Ok(file) = opened else {
-            // The volume is gone, so nobody else can come by its session's name.
-            remove_segment(self.session.name());
+        let Some(file) = self.reopen() else {
+            // The pool is not where it was, so its locks tell nothing.
+            self.leftover = Leftover(Some(self.session.name().clone()));
             return;
         };
         // Let go of our own share first: the lock goes with the mapping of pool 0.
@@ -411,6 +459,14 @@ impl Drop for Volume {
 }
 
 impl Volume {
+    /// Pool 0 anew, if it still lies where it was.
+    fn reopen(&self) -> Option<File> {
+        let opened = File::options().read(true).write(true).open(&self.paths[0]);
+        opened
+            .ok()
+            .filter(|file| FileIdentity::of(file).is_ok_and(|now| now == self.identity))
+    }
+
     /// Give back everything this process holds in the session.
     fn leave(&self, process: usize) {
         // Deletions of what only this process kept open still need a thread slot: slots go last.

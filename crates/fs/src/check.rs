@@ -9,7 +9,7 @@ use crate::pools::{failure, find_pools, read_superblock};
 use crate::requests::*;
 use crate::space::Need;
 use crate::types::*;
-use crate::volume::Volume;
+use crate::volume::{Origin, Volume};
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub fn check_volume(
     for path in &found.paths {
         check_superblocks(path, repair, &mut report)?;
     }
-    let volume = create_session(found, &AttachOptions::default(), false, true)?;
+    let volume = create_session(found, &AttachOptions::default(), false, Origin::Private)?;
     let mut check = Check {
         volume: &volume,
         repair,

@@ -34,6 +34,7 @@ mod reap;
 mod recover;
 mod rename;
 mod requests;
+mod segments;
 mod session;
 mod slots;
 mod space;

@@ -2,6 +2,7 @@
 
 use crate::format::*;
 use crate::requests::VolumeError;
+use crate::segments::FileIdentity;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
@@ -31,6 +32,8 @@ pub(crate) struct Found {
     pub(crate) superblock: Superblock,
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) files: Vec<File>,
+    /// Of pool 0.
+    pub(crate) identity: FileIdentity,
 }
 
 /// Read the better copy of a pool's superblock; the index of the damaged copy, if one is.
@@ -153,10 +156,13 @@ pub(crate) fn find_pools(given: &Path) -> Result<Found, VolumeError> {
         pool_index: 0,
         ..superblock
     };
+    let identity = FileIdentity::of(&files[0])
+        .map_err(|error| io_failure("look at pool", &paths[0], &error, "check the device"))?;
     Ok(Found {
         superblock,
         paths,
         files,
+        identity,
     })
 }
 

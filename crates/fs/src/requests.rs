@@ -40,7 +40,8 @@ pub enum AttachMode {
     CreateOrJoin,
     /// Only join an existing session (preload).
     Join,
-    /// Join or create, refuse every change with `EROFS`.
+    /// Join or create, refuse every change with `EROFS`; also where this process has the volume attached
+    /// for changes.
     ReadOnly,
 }
 

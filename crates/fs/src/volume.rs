@@ -4,6 +4,7 @@ use crate::directory::Walk;
 use crate::format::{Geometry, MAX_POOLS, Superblock};
 use crate::guess::Guesses;
 use crate::opens::Opens;
+use crate::segments::{FileIdentity, Leftover};
 use crate::session::layout::{LOADED, SessionInode};
 use crate::session::map::Session;
 use crate::types::*;
@@ -73,8 +74,22 @@ pub struct Volume {
     pub(crate) reporter: OnceLock<Reporter>,
     /// Damage met while a volume is checked.
     pub(crate) findings: Mutex<Option<Vec<String>>>,
-    /// The session is this process's alone (a check): no segment to remove.
-    pub(crate) private: bool,
+    pub(crate) origin: Origin,
+    /// Pool 0, as a file.
+    pub(crate) identity: FileIdentity,
+    /// Behind `session`, which is unmapped when this goes.
+    pub(crate) leftover: Leftover,
+}
+
+/// How a volume came by its session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    /// Somebody else made it.
+    Joined,
+    /// Made, for everybody who comes.
+    Made,
+    /// Made for this process alone (a check): no segment to remove.
+    Private,
 }
 
 /// Told of damage, one line each.
@@ -99,6 +114,20 @@ impl Volume {
     /// Whether every change is refused.
     pub fn is_read_only(&self) -> bool {
         self.read_only
+    }
+
+    /// Whether this attach made the session: what [`crate::AttachOptions`] say then holds for everybody.
+    pub fn made_session(&self) -> bool {
+        self.origin != Origin::Joined
+    }
+
+    /// Where new data of the whole session goes.
+    pub fn allocation(&self) -> AllocationPolicy {
+        match self.session.header().allocation.load(Ordering::Relaxed) {
+            0 => AllocationPolicy::Local,
+            1 => AllocationPolicy::Random,
+            pool => AllocationPolicy::Pool(pool.saturating_sub(16) as u8),
+        }
     }
 
     /// Where new data goes; changed for the whole session.

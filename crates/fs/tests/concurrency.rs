@@ -23,9 +23,14 @@ fn part() {
         .expect("create");
 }
 
+fn this_program(part: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("path of the test"));
+    command.args(["--exact", part, "--nocapture"]);
+    command
+}
+
 fn join(pool: &Path) -> Output {
-    Command::new(std::env::current_exe().expect("path of the test"))
-        .args(["--exact", "part", "--nocapture"])
+    this_program("part")
         .env(ROLE, pool)
         .output()
         .expect("start a process")
@@ -38,21 +43,167 @@ fn a_check_of_a_copy_leaves_the_session_of_the_original() {
     let copy = scratch.directory.path().join("copy");
     std::fs::copy(&scratch.pools[0], &copy).expect("copy");
     check_volume(&copy, false, &mut |_, _| {}).expect("check");
-    let joined = join(&scratch.pools[0]);
+    assert_joins(&scratch.pools[0], &volume);
+}
+
+/// Another process joins the session of this volume.
+#[track_caller]
+fn assert_joins(pool: &Path, volume: &Volume) {
+    let joined = join(pool);
     assert!(joined.status.success(), "{joined:?}");
-    assert!(volume.lookup(InodeNumber::ROOT, b"joined").is_ok());
+    let made = volume.lookup(InodeNumber::ROOT, b"joined").map(drop);
+    assert_eq!(made, Ok(()), "another session");
+    volume.unlink(InodeNumber::ROOT, b"joined").expect("unlink");
+}
+
+#[test]
+fn two_attachments_of_one_process_do_not_take_each_other_for_dead() {
+    let scratch = Scratch::new(1, 16 << 20);
+    let volume = scratch.attach();
+    let root = InodeNumber::ROOT;
+    let ino = volume.create(root, b"held", &common::FILE).expect("create");
+    let options = AttachOptions::default();
+    let read_only = AttachMode::ReadOnly;
+    let other = Volume::attach(&scratch.pools[0], read_only, &options).expect("attach");
+    other.open(ino.ino, None).expect("open");
+    volume.unlink(root, b"held").expect("unlink");
+    volume.reap();
+    assert!(other.attributes(ino.ino).is_ok(), "it is open there");
+    other.close(ino.ino);
+    assert_eq!(other.attributes(ino.ino), Err(Errno(libc::ESTALE)));
+}
+
+/// What a process that could not join said.
+fn refused(pool: &Path) -> String {
+    let joined = join(pool);
+    assert!(!joined.status.success(), "{joined:?}");
+    String::from_utf8_lossy(&joined.stderr).into_owned()
 }
 
 #[test]
 fn who_only_joins_finds_no_session_after_the_last_one_left() {
     let scratch = Scratch::new(1, 16 << 20);
+    let says_why = |said: &str| {
+        assert!(said.contains("nobody has the volume"), "{said}");
+        assert!(said.contains("egeria mount"), "{said}");
+    };
+    says_why(&refused(&scratch.pools[0]));
     drop(scratch.attach());
-    assert!(!join(&scratch.pools[0]).status.success());
+    says_why(&refused(&scratch.pools[0]));
     let volume = scratch.attach();
     assert_eq!(
         volume.lookup(InodeNumber::ROOT, b"joined"),
         Err(Errno(libc::ENOENT))
     );
+}
+
+/// Somewhere else /dev/shm holds the session: here its name is missing, and somebody has the pools.
+#[test]
+fn who_sees_another_shm_is_told_so() {
+    let scratch = Scratch::new(1, 16 << 20);
+    let volume = scratch.attach();
+    let hidden = scratch.directory.path().join("hidden");
+    let segment = segments(volume.uuid()).pop().expect("a segment");
+    std::fs::rename(&segment, &hidden).expect("hide it");
+    let said = refused(&scratch.pools[0]);
+    assert!(said.contains("/dev/shm is another one"), "{said}");
+    std::fs::rename(&hidden, &segment).expect("bring it back");
+    assert_joins(&scratch.pools[0], &volume);
+}
+
+fn segments(volume: uuid::Uuid) -> Vec<std::path::PathBuf> {
+    let prefix = format!("egeria-{}-", volume.simple());
+    let entries = std::fs::read_dir("/dev/shm").expect("/dev/shm").flatten();
+    entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+fn attach(pool: &Path) -> Result<std::sync::Arc<Volume>, VolumeError> {
+    Volume::attach(pool, AttachMode::CreateOrJoin, &AttachOptions::default())
+}
+
+#[test]
+fn a_copy_is_refused_while_the_original_is_attached_and_takes_nothing_from_it() {
+    let scratch = Scratch::new(1, 16 << 20);
+    let before = scratch.directory.path().join("before");
+    std::fs::copy(&scratch.pools[0], &before).expect("copy");
+    let volume = scratch.attach();
+    let during = scratch.directory.path().join("during");
+    std::fs::copy(&scratch.pools[0], &during).expect("copy");
+    for copy in [&before, &during] {
+        let error = attach(copy).map(drop).expect_err("two pools with one UUID");
+        assert_eq!(error.errno, libc::EBUSY);
+        let uuid = volume.uuid().to_string();
+        for word in [copy.to_str().unwrap(), &uuid, "copy", "unmount"] {
+            assert!(error.message.contains(word), "{word}: {error}");
+        }
+    }
+    assert_joins(&scratch.pools[0], &volume);
+    volume
+        .create(InodeNumber::ROOT, b"original", &common::FILE)
+        .expect("create");
+    drop(volume);
+    for copy in [&before, &during] {
+        let volume = attach(copy).expect("the original is detached");
+        let outcome = volume.lookup(InodeNumber::ROOT, b"original").map(drop);
+        assert_eq!(outcome, Err(Errno(libc::ENOENT)), "another volume");
+    }
+}
+
+#[test]
+fn who_leaves_while_another_file_lies_at_the_pools_path_ends_no_session() {
+    let scratch = Scratch::new(1, 16 << 20);
+    let volume = scratch.attach();
+    let options = AttachOptions::default();
+    let other = Volume::attach(&scratch.pools[0], AttachMode::ReadOnly, &options).expect("attach");
+    let moved = scratch.directory.path().join("moved");
+    std::fs::rename(&scratch.pools[0], &moved).expect("move");
+    std::fs::copy(&moved, &scratch.pools[0]).expect("copy");
+    drop(other);
+    assert_joins(&moved, &volume);
+    let other = Volume::attach(&moved, AttachMode::ReadOnly, &options).expect("attach");
+    std::fs::rename(&moved, &scratch.pools[0]).expect("move back");
+    drop(other);
+    assert_joins(&scratch.pools[0], &volume);
+    std::fs::remove_file(&scratch.pools[0]).expect("remove");
+    let uuid = volume.uuid();
+    assert_eq!(segments(uuid).len(), 1);
+    drop(volume);
+    assert_eq!(segments(uuid).len(), 0, "the last one removes it");
+}
+
+#[test]
+fn read_only_refuses_changes_beside_an_attach_for_changes() {
+    let scratch = Scratch::new(1, 16 << 20);
+    let options = AttachOptions::default();
+    let look =
+        || Volume::attach(&scratch.pools[0], AttachMode::ReadOnly, &options).expect("attach");
+    let create = |volume: &Volume, name: &[u8]| {
+        volume
+            .create(InodeNumber::ROOT, name, &common::FILE)
+            .map(drop)
+    };
+    let refused = Err(Errno(libc::EROFS));
+    let changing = scratch.attach();
+    let looking = look();
+    assert!(looking.is_read_only() && !changing.is_read_only());
+    assert_eq!(create(&looking, b"a"), refused);
+    assert_eq!(create(&changing, b"a"), Ok(()));
+    assert!(looking.lookup(InodeNumber::ROOT, b"a").is_ok());
+    assert!(std::sync::Arc::ptr_eq(&looking, &look()));
+    assert!(std::sync::Arc::ptr_eq(&changing, &scratch.attach()));
+    // The other way round, and each leaves without taking the session from the other.
+    drop(changing);
+    assert!(looking.lookup(InodeNumber::ROOT, b"a").is_ok());
+    let changing = scratch.attach();
+    assert_eq!(create(&changing, b"b"), Ok(()));
+    drop(looking);
+    assert_eq!(create(&changing, b"c"), Ok(()));
+    assert_joins(&scratch.pools[0], &changing);
+    drop(changing);
+    scratch.assert_clean();
 }
 
 #[test]
