@@ -2,12 +2,16 @@
 
 use crate::apply::{is_in_pocket, is_outgoing};
 use crate::format::Extent;
+use crate::segments::mappings_here;
 use crate::session::layout::*;
 use crate::session::lock::Acquired;
 use crate::slots::{Life, pid_namespace, process_life};
 use crate::types::Errno;
 use crate::volume::Volume;
 use std::sync::atomic::Ordering;
+
+/// Start time of no process that uses a volume: what held the slot is gone, whatever its pid says.
+const BEFORE_EXEC: u64 = u64::MAX;
 
 impl Volume {
     /// Reap dead processes now (the mount calls it every second): their locks, slots, opens, space.
@@ -39,6 +43,34 @@ impl Volume {
             Life::Running(start_ticks) => known != 0 && start_ticks != known,
             Life::Over => true,
             Life::Unknown => false,
+        }
+    }
+
+    /// Leave to the reaper what this process took before it became another program by `exec`: pid and start
+    /// time stay the same, so it looks alive. Under `recovery`, as all taking of slots is, and before this
+    /// attachment has a slot.
+    ///
+    /// Whoever of this process holds a slot maps the segment for as long: another attachment, also one of
+    /// another copy of this library or of a process that shares our memory (`vfork`). So when the only
+    /// mapping is ours, slots of this process are of a program that is no more, with all its threads.
+    pub(crate) fn disown_slots_before_exec(&self, pid: u64, start_ticks: u64) {
+        let header = self.session.header();
+        let high = (header.process_high.load(Ordering::Acquire) as usize).min(PROCESS_SLOTS);
+        let namespace = pid_namespace();
+        let ours = |slot: &&ProcessSlot| {
+            slot.pid.load(Ordering::Acquire) == pid
+                && slot.start_ticks.load(Ordering::Relaxed) == start_ticks
+                && slot.pid_namespace.load(Ordering::Relaxed) == namespace
+        };
+        let slots: Vec<_> = self.session.processes()[..high]
+            .iter()
+            .filter(ours)
+            .collect();
+        let known = start_ticks != 0 && namespace != 0 && !slots.is_empty();
+        if known && mappings_here(self.session.name()) == Some(1) {
+            for slot in slots {
+                slot.start_ticks.store(BEFORE_EXEC, Ordering::Release);
+            }
         }
     }
 

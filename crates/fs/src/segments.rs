@@ -53,6 +53,16 @@ pub(crate) fn is_any_mapped(volume: &[u8; 16]) -> bool {
         .any(|name| is_mapped(&name) == Some(true))
 }
 
+/// How often this process maps a segment; `None` when /proc does not tell.
+pub(crate) fn mappings_here(name: &CString) -> Option<usize> {
+    let list = std::fs::read("/proc/self/maps").ok()?;
+    let begins_at = |line: &&[u8]| line.split(|byte| *byte == b' ').nth(2) == Some(b"00000000");
+    let path = name.as_bytes();
+    let names = |line: &&[u8]| line.windows(path.len()).any(|part| part == path);
+    let lines = list.split(|byte| *byte == b'\n');
+    Some(lines.filter(begins_at).filter(names).count())
+}
+
 /// What tells a file or device from every other of this machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FileIdentity {
@@ -118,8 +128,10 @@ mod tests {
             assert_ne!(mapping, libc::MAP_FAILED);
             libc::close(file);
             assert_eq!(is_mapped(&name), Some(true));
+            assert_eq!(mappings_here(&name), Some(1));
             libc::munmap(mapping, 4096);
         }
+        assert_eq!(mappings_here(&name), Some(0));
         assert_eq!(is_mapped(&name), Some(false));
         crate::session::map::remove_segment(&name);
     }

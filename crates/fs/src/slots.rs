@@ -229,6 +229,7 @@ impl Volume {
                 if self.process.load(Ordering::Acquire) != 0 {
                     return Some(self.process.load(Ordering::Acquire) as usize - 1);
                 }
+                self.disown_slots_before_exec(pid, start_ticks);
                 let processes = self.session.processes();
                 let index = processes
                     .iter()

@@ -4,8 +4,10 @@ mod common;
 
 use common::Scratch;
 use egeria_fs::*;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 const ROLE: &str = "EGERIA_TEST_CONCURRENCY";
 
@@ -54,6 +56,56 @@ fn assert_joins(pool: &Path, volume: &Volume) {
     let made = volume.lookup(InodeNumber::ROOT, b"joined").map(drop);
     assert_eq!(made, Ok(()), "another session");
     volume.unlink(InodeNumber::ROOT, b"joined").expect("unlink");
+}
+
+const EXEC_ROLE: &str = "EGERIA_TEST_EXEC";
+
+/// Not a test by itself: a process that opens a file, becomes another program, attaches again and stays.
+#[test]
+fn part_that_becomes_another() {
+    let Ok(role) = std::env::var(EXEC_ROLE) else {
+        return;
+    };
+    let (pool, inode) = role.split_once('#').expect("a pool and an inode");
+    let options = AttachOptions::default();
+    let volume = Volume::attach(Path::new(pool), AttachMode::Join, &options).expect("attach");
+    if let Ok(ino) = inode.parse() {
+        volume.open(InodeNumber(ino), None).expect("open");
+        let error = this_program("part_that_becomes_another")
+            .env(EXEC_ROLE, format!("{pool}#"))
+            .exec();
+        panic!("{error}");
+    }
+    volume.attributes(InodeNumber::ROOT).expect("a slot");
+    println!("\nattached");
+    let _ = std::io::stdin().read_line(&mut String::new());
+}
+
+#[test]
+fn what_a_process_held_before_it_became_another_program_goes() {
+    let scratch = Scratch::new(1, 16 << 20);
+    let volume = scratch.attach();
+    let root = InodeNumber::ROOT;
+    let ino = volume.create(root, b"held", &common::FILE).expect("create");
+    let ino = ino.ino;
+    let mut process = this_program("part_that_becomes_another")
+        .env(
+            EXEC_ROLE,
+            format!("{}#{}", scratch.pools[0].display(), ino.0),
+        )
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("start a process");
+    // Kept open, or what it says later has nowhere to go.
+    let mut said = BufReader::new(process.stdout.take().expect("a pipe"));
+    let mut lines = said.by_ref().lines().map_while(Result::ok);
+    assert!(lines.any(|line| line == "attached"));
+    volume.unlink(root, b"held").expect("unlink");
+    volume.reap();
+    assert_eq!(volume.attributes(ino), Err(Errno(libc::ESTALE)));
+    drop(process.stdin.take());
+    assert!(process.wait().expect("its end").success());
 }
 
 #[test]
