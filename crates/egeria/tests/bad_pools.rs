@@ -5,9 +5,8 @@ mod common;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
-use std::process::Command;
 
-use common::{Sandbox, finish, is_root, run};
+use common::{Sandbox, as_nobody, finish, is_root, run};
 
 /// Bytes of a superblock copy, and where the two copies begin (docs/format.md).
 const SUPERBLOCK_BYTES: usize = 8192;
@@ -253,17 +252,4 @@ fn a_pool_that_may_only_be_read_is_shown_but_not_changed() {
     finish(as_nobody(["check", "--repair", text(&pool)])).refused(1, &[text(&pool)]);
     let directory = sandbox.directory("mnt");
     finish(as_nobody(["mount", text(&pool), text(&directory)])).refused(1, &[text(&pool)]);
-}
-
-/// The command as the user nobody.
-fn as_nobody<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args([
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-        env!("CARGO_BIN_EXE_egeria"),
-    ]);
-    command.args(arguments).env("EGERIA_PRELOAD_LIB", "");
-    command
 }

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{
-    Background, Sandbox, can_mount, egeria, eventually, finish, is_root, kill, mounts, run, wait,
+    Background, Sandbox, as_nobody, can_mount, egeria, eventually, finish, is_root, kill, mounts,
+    run, wait,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -295,19 +296,9 @@ fn who_may_not_mount_is_told_in_one_line() {
     )
     .unwrap();
     let pool = owned.join("pool");
-    let as_nobody = |arguments: &[&str]| {
-        let mut command = Command::new("setpriv");
-        command.args([
-            "--reuid=65534",
-            "--regid=65534",
-            "--clear-groups",
-            env!("CARGO_BIN_EXE_egeria"),
-        ]);
-        command.args(arguments);
-        finish(command)
-    };
-    as_nobody(&["mkfs", "--pool", &format!("0:{}:64M", pool.display())]).ok();
-    as_nobody(&["mount", text(&pool), text(&directory)])
+    let request = format!("0:{}:64M", pool.display());
+    finish(as_nobody(["mkfs", "--pool", &request])).ok();
+    finish(as_nobody(["mount", text(&pool), text(&directory)]))
         .refused(1, &[text(&directory), "ermission"]);
     assert!(
         mounts()

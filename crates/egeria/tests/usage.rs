@@ -2,7 +2,6 @@
 
 mod common;
 
-use std::io::Read;
 use std::process::Stdio;
 
 use common::{Sandbox, egeria, run};
@@ -112,45 +111,30 @@ fn a_directory_that_cannot_be_written_is_one_line() {
     run(["man", "--out", "/proc/man"]).refused(1, &["/proc/man", "choose a directory"]);
 }
 
+/// Exit status and stderr of a command that writes much to this stdout.
+#[track_caller]
+fn with_stdout(stdout: impl Into<Stdio>) -> (i32, String) {
+    let mut child = egeria(["completions", "zsh"])
+        .stdout(stdout)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let status = common::wait(&mut child);
+    let stderr = std::io::read_to_string(child.stderr.take().unwrap());
+    (status, stderr.unwrap())
+}
+
 #[test]
 fn a_reader_that_goes_away_ends_it_quietly() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let mut child = egeria(["completions", "zsh"])
-        .stdout(writer)
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let status = common::wait(&mut child);
-    let mut stderr = String::new();
-    child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut stderr)
-        .unwrap();
-    assert_eq!((status, stderr.as_str()), (141, ""));
+    assert_eq!(with_stdout(writer), (141, String::new()));
 }
 
 #[test]
 fn a_full_output_device_is_one_line() {
-    let full = std::fs::File::options()
-        .write(true)
-        .open("/dev/full")
-        .unwrap();
-    let mut child = egeria(["completions", "zsh"])
-        .stdout(full)
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let status = common::wait(&mut child);
-    let mut stderr = String::new();
-    child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut stderr)
-        .unwrap();
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let (status, stderr) = with_stdout(full.unwrap());
     assert_eq!(status, 1);
     assert!(
         stderr.starts_with("egeria: cannot write to stdout: ") && stderr.contains("; "),

@@ -61,12 +61,27 @@ impl Ended {
 /// The command with these arguments, without what the caller's environment would add.
 pub fn egeria<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_egeria"));
+    command.args(arguments);
+    without_surroundings(&mut command);
     command
-        .args(arguments)
+}
+
+/// The same as the user nobody.
+pub fn as_nobody<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(env!("CARGO_BIN_EXE_egeria"))
+        .args(arguments);
+    without_surroundings(&mut command);
+    command
+}
+
+fn without_surroundings(command: &mut Command) {
+    command
         .env("EGERIA_PRELOAD_LIB", "")
         .env_remove("LD_PRELOAD")
         .env_remove("XDG_RUNTIME_DIR");
-    command
 }
 
 /// Runs it to its end.

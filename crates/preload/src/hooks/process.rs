@@ -63,77 +63,26 @@ fn daemon(keep_directory: c_int, keep_streams: c_int) -> c_int {
     answer
 }
 
-fn execve(
-    path: *const c_char,
-    arguments: *const *const c_char,
-    environment: *const *const c_char,
-) -> c_int {
-    process::share_descriptors();
-    real::execve(path, arguments, environment)
+/// Functions that start another program, which then shares our descriptors.
+macro_rules! starting {
+    ($($name:ident($($argument:ident: $type:ty),*);)+) => {
+        $(fn $name($($argument: $type),*) -> c_int {
+            process::share_descriptors();
+            real::$name($($argument),*)
+        })+
+    };
 }
 
-fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int {
-    process::share_descriptors();
-    real::execv(path, arguments)
-}
-
-fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int {
-    process::share_descriptors();
-    real::execvp(file, arguments)
-}
-
-fn execvpe(
-    file: *const c_char,
-    arguments: *const *const c_char,
-    environment: *const *const c_char,
-) -> c_int {
-    process::share_descriptors();
-    real::execvpe(file, arguments, environment)
-}
-
-fn execveat(
-    directory: c_int,
-    path: *const c_char,
-    arguments: *const *const c_char,
-    environment: *const *const c_char,
-    flags: c_int,
-) -> c_int {
-    process::share_descriptors();
-    real::execveat(directory, path, arguments, environment, flags)
-}
-
-fn fexecve(fd: c_int, arguments: *const *const c_char, environment: *const *const c_char) -> c_int {
-    process::share_descriptors();
-    real::fexecve(fd, arguments, environment)
-}
-
-fn posix_spawn(
-    pid: *mut pid_t,
-    path: *const c_char,
-    actions: *const c_void,
-    attributes: *const c_void,
-    arguments: *const *mut c_char,
-    environment: *const *mut c_char,
-) -> c_int {
-    process::share_descriptors();
-    real::posix_spawn(pid, path, actions, attributes, arguments, environment)
-}
-
-fn posix_spawnp(
-    pid: *mut pid_t,
-    file: *const c_char,
-    actions: *const c_void,
-    attributes: *const c_void,
-    arguments: *const *mut c_char,
-    environment: *const *mut c_char,
-) -> c_int {
-    process::share_descriptors();
-    real::posix_spawnp(pid, file, actions, attributes, arguments, environment)
-}
-
-fn system(command: *const c_char) -> c_int {
-    process::share_descriptors();
-    real::system(command)
+starting! {
+    execve(path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char);
+    execv(path: *const c_char, arguments: *const *const c_char);
+    execvp(file: *const c_char, arguments: *const *const c_char);
+    execvpe(file: *const c_char, arguments: *const *const c_char, environment: *const *const c_char);
+    execveat(directory: c_int, path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char, flags: c_int);
+    fexecve(fd: c_int, arguments: *const *const c_char, environment: *const *const c_char);
+    posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: *const *mut c_char, environment: *const *mut c_char);
+    posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: *const *mut c_char, environment: *const *mut c_char);
+    system(command: *const c_char);
 }
 
 export! {

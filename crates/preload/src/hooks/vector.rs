@@ -53,6 +53,20 @@ struct Call {
     way: Way,
 }
 
+impl Call {
+    /// At the position, without flags.
+    fn new(way: Way, fd: c_int, parts: *const iovec, count: c_int) -> Call {
+        Call {
+            fd,
+            parts,
+            count,
+            at: None,
+            flags: 0,
+            way,
+        }
+    }
+}
+
 fn fetch(call: &Call) -> Outcome<Parts> {
     let count = usize::try_from(call.count)
         .ok()
@@ -185,75 +199,49 @@ fn in_kernel(call: &Call) -> isize {
 }
 
 fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    serve_call(Call {
-        fd,
-        parts,
-        count,
-        at: None,
-        flags: 0,
-        way: Way::Read,
-    })
-    .unwrap_or_else(|| real::readv(fd, parts, count))
+    serve_call(Call::new(Way::Read, fd, parts, count))
+        .unwrap_or_else(|| real::readv(fd, parts, count))
 }
 
 fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    serve_call(Call {
-        fd,
-        parts,
-        count,
-        at: None,
-        flags: 0,
-        way: Way::Write,
-    })
-    .unwrap_or_else(|| real::writev(fd, parts, count))
+    serve_call(Call::new(Way::Write, fd, parts, count))
+        .unwrap_or_else(|| real::writev(fd, parts, count))
 }
 
 fn preadv(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
+    let call = Call::new(Way::Read, fd, parts, count);
     serve_call(Call {
-        fd,
-        parts,
-        count,
         at: Some(at),
-        flags: 0,
-        way: Way::Read,
+        ..call
     })
     .unwrap_or_else(|| real::preadv(fd, parts, count, at))
 }
 
 fn pwritev(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
+    let call = Call::new(Way::Write, fd, parts, count);
     serve_call(Call {
-        fd,
-        parts,
-        count,
         at: Some(at),
-        flags: 0,
-        way: Way::Write,
+        ..call
     })
     .unwrap_or_else(|| real::pwritev(fd, parts, count, at))
 }
 
 fn preadv2(fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t {
-    let offset = (at != -1).then_some(at);
+    let call = Call::new(Way::Read, fd, parts, count);
     serve_call(Call {
-        fd,
-        parts,
-        count,
-        at: offset,
+        at: (at != -1).then_some(at),
         flags,
-        way: Way::Read,
+        ..call
     })
     .unwrap_or_else(|| real::preadv2(fd, parts, count, at, flags))
 }
 
 fn pwritev2(fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t {
-    let offset = (at != -1).then_some(at);
+    let call = Call::new(Way::Write, fd, parts, count);
     serve_call(Call {
-        fd,
-        parts,
-        count,
-        at: offset,
+        at: (at != -1).then_some(at),
         flags,
-        way: Way::Write,
+        ..call
     })
     .unwrap_or_else(|| real::pwritev2(fd, parts, count, at, flags))
 }
