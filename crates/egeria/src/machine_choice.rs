@@ -1,6 +1,7 @@
 //! The `--machine`, `--sysfs-root` and `--alloc` arguments, shared by several commands.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use egeria_fs::{AllocationPolicy, AttachOptions, Volume};
@@ -26,6 +27,16 @@ impl MachineArguments {
     /// The machine for a session: the running machine is the session's own matter.
     pub fn declared(&self) -> Outcome<Option<Machine>> {
         self.machine.is_some().then(|| self.resolve()).transpose()
+    }
+
+    /// Refuses a session that somebody else made: the machine is its maker's to choose.
+    pub fn check_made(&self, volume: &Volume) -> Outcome {
+        if self.machine.is_none() || volume.made_session() {
+            return Ok(());
+        }
+        Err(Failure::new(
+            "--machine is for who attaches the volume first, and it is attached already; leave --machine out, or unmount the volume first",
+        ))
     }
 }
 
@@ -61,6 +72,17 @@ impl Allocation {
         }
     }
 
+    /// What a session with pools on these nodes has in force.
+    pub fn of(policy: AllocationPolicy, nodes: &[u16]) -> Allocation {
+        match policy {
+            AllocationPolicy::Local => Allocation::Local,
+            AllocationPolicy::Random => Allocation::Random,
+            AllocationPolicy::Pool(pool) => {
+                Allocation::Node(nodes.get(usize::from(pool)).copied().unwrap_or(0))
+            }
+        }
+    }
+
     /// The engine's word for it.
     fn policy(self, nodes: &[u16]) -> Outcome<AllocationPolicy> {
         match self {
@@ -80,6 +102,33 @@ impl Allocation {
     pub fn apply(self, volume: &Volume) -> Outcome {
         volume.set_allocation(self.policy(&volume.pool_nodes())?);
         Ok(())
+    }
+
+    /// The same, until the result is dropped.
+    pub fn apply_for_a_while(self, volume: &Arc<Volume>) -> Outcome<BorrowedAllocation> {
+        let before = volume.allocation();
+        self.apply(volume)?;
+        Ok(BorrowedAllocation {
+            volume: volume.clone(),
+            before,
+            ours: volume.allocation(),
+        })
+    }
+}
+
+/// An allocation of a session that others use too; when dropped, what was before is back, unless somebody
+/// else has changed it meanwhile.
+pub struct BorrowedAllocation {
+    volume: Arc<Volume>,
+    before: AllocationPolicy,
+    ours: AllocationPolicy,
+}
+
+impl Drop for BorrowedAllocation {
+    fn drop(&mut self) {
+        if self.volume.allocation() == self.ours {
+            self.volume.set_allocation(self.before);
+        }
     }
 }
 
@@ -127,6 +176,25 @@ impl MachineLabel {
             emulated: machine.is_emulated(),
             profile,
             file,
+        }
+    }
+
+    /// Of the machine a session runs on: the one its maker declared, or none.
+    pub fn of_session(volume: &Volume, declared: Option<&Machine>) -> Option<MachineLabel> {
+        let by_another = || {
+            let emulated = volume.emulation().is_configured();
+            emulated.then(MachineLabel::declared_by_another)
+        };
+        declared.map(MachineLabel::of).or_else(by_another)
+    }
+
+    /// A session knows what its machine does, not its name.
+    fn declared_by_another() -> MachineLabel {
+        MachineLabel {
+            name: "as declared when the volume was attached".to_owned(),
+            emulated: true,
+            profile: None,
+            file: None,
         }
     }
 

@@ -5,6 +5,7 @@ mod common;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use common::{
@@ -17,17 +18,31 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Runs a shell script on a scratch volume; a report is written beside.
+/// A scratch volume for `egeria run`.
+const SCRATCH: [&str; 2] = ["--scratch", "64M"];
+
+/// `egeria run` of a shell script.
+fn shell(options: &[&str], script: &str) -> Command {
+    let command = ["--", "sh", "-c", script];
+    egeria(["run"].iter().chain(options).chain(&command))
+}
+
+/// Runs a shell script with calls served by this library (empty: none); a report is written beside.
 #[track_caller]
-fn script(sandbox: &Sandbox, options: &[&str], script: &str) -> (Ended, Value) {
+fn reported(sandbox: &Sandbox, options: &[&str], script: &str, library: &Path) -> (Ended, Value) {
     let report = sandbox.path("report.json");
-    let fixed = ["run", "--scratch", "64M", "--report", text(&report)];
-    let ended = run(fixed
-        .iter()
-        .chain(options)
-        .chain(&["--", "sh", "-c", script]));
+    let mut command = shell(&[options, &["--report", text(&report)]].concat(), script);
+    command.env("EGERIA_PRELOAD_LIB", library);
+    let ended = finish(command);
     let report = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap_or(Value::Null);
     (ended, report)
+}
+
+/// The same on a scratch volume, through the mount.
+#[track_caller]
+fn script(sandbox: &Sandbox, options: &[&str], script: &str) -> (Ended, Value) {
+    let options = [&SCRATCH, options].concat();
+    reported(sandbox, &options, script, Path::new(""))
 }
 
 /// Asserts that the run with this report left no mount and no scratch file.
@@ -132,16 +147,7 @@ fn with_json_the_summary_is_all_there_is_on_stdout() {
     if !can_mount() {
         return;
     }
-    let ended = run([
-        "run",
-        "--json",
-        "--scratch",
-        "64M",
-        "--",
-        "sh",
-        "-c",
-        "echo said",
-    ]);
+    let ended = finish(shell(&["--json", "--scratch", "64M"], "echo said"));
     assert_eq!(ended.json()["exit_status"], 0);
     assert_eq!(ended.stderr, "said\n");
 }
@@ -153,29 +159,90 @@ fn a_volume_keeps_what_a_run_wrote() {
     }
     let sandbox = Sandbox::new();
     let pool = sandbox.volume("v", "64M");
-    let run_on = |body: &str| run(["run", "--volume", text(&pool), "--", "sh", "-c", body]);
+    let run_on = |body: &str| finish(shell(&["--volume", text(&pool)], body));
     assert_eq!(run_on("echo kept > $EGERIA_MOUNT/file").status, 0);
     assert_eq!(run_on("cat $EGERIA_MOUNT/file").stdout, "kept\n");
     run(["check", text(&pool)]).ok();
 }
 
+/// What a run on this volume says of the allocation in force, `options` given.
+#[track_caller]
+fn allocation_of(sandbox: &Sandbox, pool: &Path, options: &[&str]) -> Value {
+    let options = [&["--volume", text(pool)], options].concat();
+    let (ended, report) = reported(sandbox, &options, "true", Path::new(""));
+    assert_eq!(ended.status, 0, "{ended:?}");
+    report["allocation"].clone()
+}
+
+#[test]
+fn a_run_gives_the_allocation_back_also_after_a_signal() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let pool = sandbox.volume("v", "64M");
+    let directory = sandbox.directory("mnt");
+    run(["mount", text(&pool), text(&directory), "--alloc", "random"]).ok();
+    assert_eq!(allocation_of(&sandbox, &pool, &[]), "random");
+    let elsewhere = ["--alloc", "node=1"];
+    assert_eq!(allocation_of(&sandbox, &pool, &elsewhere), "node=1");
+    assert_eq!(allocation_of(&sandbox, &pool, &[]), "random");
+    let options = [&["--volume", text(&pool)], &elsewhere[..]].concat();
+    let (mut running, _) = start(&sandbox, &options, "exec sleep 60");
+    assert_eq!(allocation_of(&sandbox, &pool, &[]), "node=1");
+    kill(running.id(), Signal::INT);
+    assert_eq!(wait(&mut running.0), 130);
+    assert_eq!(allocation_of(&sandbox, &pool, &[]), "random");
+    run(["umount", text(&directory)]).ok();
+}
+
+#[test]
+fn a_run_on_an_emulated_mount_says_so_and_declares_no_machine_of_its_own() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let pool = sandbox.volume("v", "64M");
+    let directory = sandbox.directory("mnt");
+    let machine = ["--machine", "optane-2s"];
+    run(["mount", text(&pool), text(&directory)]
+        .iter()
+        .chain(&machine))
+    .ok();
+    let options = ["--volume", text(&pool)];
+    let body = "echo x > $EGERIA_MOUNT/x; sleep 0.1";
+    let (ended, report) = reported(&sandbox, &options, body, Path::new(""));
+    assert!(ended.stderr.contains("emulated"), "{ended:?}");
+    assert_eq!(report["machine"]["emulated"], true);
+    let seconds = |field: &str| report[field].as_f64().unwrap();
+    assert!(
+        seconds("machine_elapsed_s") * 2.0 < seconds("elapsed_s"),
+        "{report}"
+    );
+    let refused = ["already", "leave --machine out"];
+    let again = sandbox.directory("again");
+    run(["mount", text(&pool), text(&again)].iter().chain(&machine)).refused(1, &refused);
+    finish(shell(&[&options, &machine[..]].concat(), "true")).refused(1, &refused);
+    let mounted = run(["mount", "--json", text(&pool), text(&again)])
+        .ok()
+        .json();
+    assert_eq!(mounted["machine"]["emulated"], true);
+    for directory in [&directory, &again] {
+        run(["umount", text(directory)]).ok();
+    }
+    let (_, report) = reported(&sandbox, &options, body, Path::new(""));
+    assert_eq!(report["machine"]["emulated"], false, "the next session");
+}
+
 /// Starts a script in the background; the mount it works on.
 #[track_caller]
-fn start(sandbox: &Sandbox, body: &str) -> (Background, String) {
+fn start(sandbox: &Sandbox, options: &[&str], body: &str) -> (Background, String) {
     let told = sandbox.path("mount");
     let body = format!(
         "echo $EGERIA_MOUNT > {0}.new; mv {0}.new {0}; {body}",
         told.display()
     );
-    let running = Background::start(&mut egeria([
-        "run",
-        "--scratch",
-        "64M",
-        "--",
-        "sh",
-        "-c",
-        &body,
-    ]));
+    let running = Background::start(&mut shell(options, &body));
     eventually("the command runs", || told.exists());
     (running, fs::read_to_string(told).unwrap().trim().to_owned())
 }
@@ -193,7 +260,7 @@ fn signals_reach_the_command_and_nothing_stays() {
         let sandbox = Sandbox::new();
         let body =
             format!("trap 'exit 40' {name}; : > $EGERIA_MOUNT/set; while :; do sleep 0.05; done");
-        let (mut running, mount) = start(&sandbox, &body);
+        let (mut running, mount) = start(&sandbox, &SCRATCH, &body);
         eventually("the trap is set", || Path::new(&mount).join("set").exists());
         kill(running.id(), signal);
         assert_eq!(wait(&mut running.0), 40, "{name} did not reach the command");
@@ -207,7 +274,7 @@ fn a_signal_that_kills_the_command_is_its_status() {
         return;
     }
     let sandbox = Sandbox::new();
-    let (mut running, mount) = start(&sandbox, "exec sleep 60");
+    let (mut running, mount) = start(&sandbox, &SCRATCH, "exec sleep 60");
     kill(running.id(), Signal::TERM);
     assert_eq!(wait(&mut running.0), 143);
     assert_clean(&mount);
@@ -219,14 +286,7 @@ fn a_signal_at_any_moment_leaves_nothing() {
         return;
     }
     for delay_ms in 0..20 {
-        let mut running = Background::start(&mut egeria([
-            "run",
-            "--scratch",
-            "64M",
-            "--",
-            "sleep",
-            "60",
-        ]));
+        let mut running = Background::start(&mut shell(&SCRATCH, "exec sleep 60"));
         std::thread::sleep(Duration::from_millis(delay_ms));
         kill(running.id(), Signal::TERM);
         assert_eq!(wait(&mut running.0), 143, "after {delay_ms} ms");
@@ -243,7 +303,7 @@ fn what_a_killed_run_left_is_removed_by_the_next() {
         return;
     }
     let sandbox = Sandbox::new();
-    let (mut running, mount) = start(&sandbox, "exec sleep 60");
+    let (mut running, mount) = start(&sandbox, &SCRATCH, "exec sleep 60");
     let child = child_of(running.id());
     running.end();
     kill(child, Signal::KILL);
@@ -291,15 +351,7 @@ fn an_existing_preload_is_kept_and_ours_added() {
         return;
     }
     let library = common::preload_library();
-    let mut command = egeria([
-        "run",
-        "--scratch",
-        "64M",
-        "--",
-        "sh",
-        "-c",
-        "echo $LD_PRELOAD",
-    ]);
+    let mut command = shell(&SCRATCH, "echo $LD_PRELOAD");
     command
         .env("EGERIA_PRELOAD_LIB", library)
         .env("LD_PRELOAD", "libc.so.6");
@@ -314,27 +366,13 @@ fn with_the_library_calls_are_served_directly() {
         return;
     }
     let sandbox = Sandbox::new();
-    let report = sandbox.path("report.json");
     let body = "dd if=/dev/zero of=$EGERIA_MOUNT/f bs=4k count=500 status=none && cat $EGERIA_MOUNT/f | wc -c";
-    let mut command = egeria([
-        "run",
-        "--scratch",
-        "64M",
-        "--report",
-        text(&report),
-        "--",
-        "sh",
-        "-c",
-        body,
-    ]);
-    command.env("EGERIA_PRELOAD_LIB", common::preload_library());
-    let ended = finish(command);
+    let (ended, report) = reported(&sandbox, &SCRATCH, body, common::preload_library());
     assert_eq!(
         (ended.status, ended.stdout.trim()),
         (0, "2048000"),
         "{ended:?}"
     );
-    let report: Value = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
     assert!(
         report["calls"]["direct"].as_u64().unwrap() >= 500,
         "{report}"

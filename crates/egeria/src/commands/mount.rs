@@ -29,8 +29,8 @@ Examples:
   egeria mount /mnt/pmem0/pool /srv --allow-other --foreground
 
 Returns when the mount answers. --machine and --alloc hold for everybody who
-uses the volume while it is mounted. A mount that was killed loses nothing:
-`egeria umount` the directory and mount again.")]
+uses the volume while it is mounted; --machine is for who comes first. A mount
+that was killed loses nothing: `egeria umount` the directory and mount again.")]
 pub struct Arguments {
     /// Path of any pool of the volume
     pool: PathBuf,
@@ -136,13 +136,14 @@ fn serve(arguments: &Arguments, format: Format) -> Outcome {
     }
     let signals = Signals::install()?;
     let machine = arguments.machine.declared()?;
-    let label = machine.as_ref().map(MachineLabel::of);
     let mode = if arguments.read_only {
         AttachMode::ReadOnly
     } else {
         AttachMode::CreateOrJoin
     };
-    let volume = session::attach(&arguments.pool, mode, &attach_options(machine))?;
+    let volume = session::attach(&arguments.pool, mode, &attach_options(machine.clone()))?;
+    arguments.machine.check_made(&volume)?;
+    let label = MachineLabel::of_session(&volume, machine.as_ref());
     if let Some(allocation) = arguments.alloc {
         allocation.apply(&volume)?;
     }

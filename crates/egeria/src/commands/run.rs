@@ -15,7 +15,9 @@ use egeria_mount::{MountHandle, MountOptions};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::failure::{Failure, Outcome, reason};
-use crate::machine_choice::{Allocation, MachineArguments, MachineLabel, attach_options};
+use crate::machine_choice::{
+    Allocation, BorrowedAllocation, MachineArguments, MachineLabel, attach_options,
+};
 use crate::output::{self, Format};
 use crate::scratch::{MountPoint, Scratch};
 use crate::session;
@@ -37,6 +39,7 @@ Examples:
 EGERIA_MOUNT names the mount inside CMD, LD_PRELOAD loads libegeria_preload.so.
 EGERIA_PRELOAD_LIB names that library elsewhere; empty: work without it.
 A scratch volume lives in DRAM; it is removed at the end, also after a signal.
+On a --volume that others use, --alloc holds for all of them until the end.
 The exit status is CMD's: 128 + signal when one killed it, 127 when it is not
 found, 126 when it cannot be executed. The summary goes to stderr; with --json
 it goes to stdout, and CMD's stdout to stderr.")]
@@ -110,6 +113,8 @@ pub fn run(arguments: Arguments, format: Format) -> Outcome<ExitCode> {
 struct Stage {
     mount: Option<MountHandle>,
     point: MountPoint,
+    /// Others may use the volume too, and go on when the command has ended.
+    _allocation: Option<BorrowedAllocation>,
     volume: Arc<Volume>,
     scratch: Option<Scratch>,
 }
@@ -132,9 +137,9 @@ impl Stage {
             .or(arguments.volume.as_deref())
             .unwrap_or(Path::new(""));
         let volume = session::attach(pool, AttachMode::CreateOrJoin, &attach_options(declared))?;
-        if let Some(allocation) = arguments.alloc {
-            allocation.apply(&volume)?;
-        }
+        arguments.machine.check_made(&volume)?;
+        let borrow = |allocation: Allocation| allocation.apply_for_a_while(&volume);
+        let allocation = arguments.alloc.map(borrow).transpose()?;
         signals.check()?;
         let point = MountPoint::create(arguments.allow_other)?;
         if let Some(scratch) = &scratch {
@@ -148,6 +153,7 @@ impl Stage {
         Ok(Stage {
             mount,
             point,
+            _allocation: allocation,
             volume,
             scratch,
         })
@@ -172,11 +178,10 @@ impl Stage {
         let status = wait(child, signals)?;
         let elapsed_s = started.elapsed().as_secs_f64();
         let counters = summary::difference(&before, &self.volume.counters());
-        let dilation = machine
-            .emulated
-            .as_ref()
-            .map_or(1.0, |emulated| emulated.dilation);
-        let machine_elapsed_s = elapsed_s / dilation;
+        let machine_elapsed_s = elapsed_s / self.volume.emulation().dilation();
+        let declared = arguments.machine.machine.is_some().then_some(machine);
+        let label = MachineLabel::of_session(&self.volume, declared);
+        let allocation = Allocation::of(self.volume.allocation(), &self.volume.pool_nodes());
         Ok(Summary {
             command: arguments
                 .command
@@ -189,8 +194,8 @@ impl Stage {
             volume: self.volume.uuid().to_string(),
             mount: self.point.path().to_owned(),
             scratch: self.scratch.is_some(),
-            machine: MachineLabel::of(machine),
-            allocation: arguments.alloc.unwrap_or(Allocation::Local).name(),
+            machine: label.unwrap_or_else(|| MachineLabel::of(machine)),
+            allocation: allocation.name(),
             policy: "off",
             preload,
             local_bytes: counters.local_bytes,
