@@ -307,6 +307,7 @@ fn assemble(
         description_hint: AtomicU32::new(0),
         read_only,
         reporter: OnceLock::new(),
+        on_behalf: Default::default(),
         findings: Mutex::new((origin == Origin::Private).then(Vec::new)),
         origin,
         identity: found.identity,

@@ -25,6 +25,7 @@ mod log;
 mod namespace;
 mod nodes;
 mod numbers;
+mod observe;
 mod opens;
 mod operation;
 mod overwrite;
@@ -44,6 +45,7 @@ mod write;
 
 pub use check::check_volume;
 pub use create::create_volume;
+pub use observe::{FileReport, ThreadReport};
 pub use requests::*;
 pub use types::*;
 pub use volume::{FileReference, Reporter, Volume};

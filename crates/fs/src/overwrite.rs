@@ -13,6 +13,7 @@ use crate::types::*;
 use crate::volume::{FileReference, Volume};
 use crate::write::WriteRules;
 use egeria_media::BlockNumber;
+use egeria_media::emulation::AccessKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 impl Volume {
@@ -37,8 +38,14 @@ impl Volume {
             return None;
         }
         let locked = self.lock(file.ino.0).ok()?;
+        let me = locked.me;
         // SAFETY: the caller's promise.
-        unsafe { self.overwrite_locked(&locked, offset, source, rules) }
+        let outcome = unsafe { self.overwrite_locked(&locked, offset, source, rules) };
+        drop(locked);
+        if let Some(Ok(bytes)) = outcome {
+            self.note_use(me, file, bytes as u64, AccessKind::Write);
+        }
+        outcome
     }
 
     unsafe fn overwrite_locked(

@@ -66,11 +66,13 @@ impl Volume {
                 }
             };
             if let Some(outcome) = tried {
-                return outcome;
+                return outcome
+                    .inspect(|bytes| self.note_use(me, file, *bytes as u64, AccessKind::Read));
             }
         }
         // SAFETY: the caller's promise.
         unsafe { self.read_locked(file, offset_bytes, buffer, bytes) }
+            .inspect(|bytes| self.note_use(me, file, *bytes as u64, AccessKind::Read))
     }
 
     /// As `read_direct`, if it goes the way of most reads; counts itself as a direct call. `None`: use
@@ -144,6 +146,7 @@ impl Volume {
             return None;
         }
         self.count_read(me, word, bytes);
+        self.note_use(me, file, bytes as u64, AccessKind::Read);
         Some(bytes)
     }
 

@@ -202,6 +202,7 @@ impl Volume {
         for (sum, counter) in ended.all().zip(slot.counters.all()) {
             sum.fetch_add(counter.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         }
+        slot.notes.clear();
         slot.thread_id.store(0, Ordering::Relaxed);
         slot.incarnation.fetch_add(1, Ordering::Release);
         slot.owner.store(0, Ordering::Release);

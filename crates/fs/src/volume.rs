@@ -74,6 +74,8 @@ pub struct Volume {
     pub(crate) reporter: OnceLock<Reporter>,
     /// Damage met while a volume is checked.
     pub(crate) findings: Mutex<Option<Vec<String>>>,
+    /// This process works for others (a mount): its threads do not count as users of files.
+    pub(crate) on_behalf: AtomicBool,
     pub(crate) origin: Origin,
     /// Pool 0, as a file.
     pub(crate) identity: FileIdentity,

@@ -243,6 +243,7 @@ impl Volume {
         drop(locked);
         drop(operation);
         self.count_traffic(me, &traffic, AccessKind::Write);
+        self.note_use(me, file, bytes as u64, AccessKind::Write);
         Ok((offset, bytes))
     }
 }

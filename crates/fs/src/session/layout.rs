@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 /// First word of a session segment.
 pub const SESSION_MAGIC: u64 = u64::from_le_bytes(*b"EGSESS01");
 /// Version of this layout: processes of another build refuse to join.
-pub const SESSION_VERSION: u32 = 4;
+pub const SESSION_VERSION: u32 = 5;
 /// Processes attached at once.
 pub const PROCESS_SLOTS: usize = 4096;
 /// Threads that use the volume at once; equal to the journal's slots.
@@ -43,6 +43,8 @@ pub struct SessionHeader {
     pub session: [AtomicU64; 2],
     /// Seed of the directories' hash.
     pub hash_seed: AtomicU64,
+    /// Number of the window that somebody watches; 0 when nobody does.
+    pub window: AtomicU64,
     /// Allocation policy: 0 local, 1 random, 16 + n: pool n.
     pub allocation: AtomicU64,
     /// 1 when the session's nodes are declared, not found.
@@ -139,6 +141,34 @@ pub struct ThreadCounters {
     pub mount_requests: AtomicU64,
 }
 
+/// Files of which a thread notes what it does with them; those used together fall on one place
+/// now and then, and the later one is noted.
+pub const FILES_NOTED: usize = 16;
+
+/// What a thread did with one file in one window.
+#[repr(C)]
+pub struct FileNote {
+    /// The window, 0: none.
+    pub window: AtomicU64,
+    /// The inode.
+    pub ino: AtomicU64,
+    /// Bytes read.
+    pub read_bytes: AtomicU64,
+    /// Bytes written.
+    pub written_bytes: AtomicU64,
+}
+
+/// What a thread notes for who watches, written by it alone but for `shared_window`.
+#[repr(C, align(64))]
+pub struct ThreadNotes {
+    /// Last window in which it used a file that another thread used in the same one.
+    pub shared_window: AtomicU64,
+    /// Notes that gave way to another file's, ever.
+    pub displaced: AtomicU64,
+    /// By hash of the inode number.
+    pub files: [FileNote; FILES_NOTED],
+}
+
 /// A process that is attached.
 #[repr(C, align(64))]
 pub struct ProcessSlot {
@@ -195,6 +225,8 @@ pub struct ThreadSlot {
     pub pocket: [[AtomicU64; POCKET_EXTENTS]; MAX_POOLS],
     /// Counters.
     pub counters: ThreadCounters,
+    /// For who watches.
+    pub notes: ThreadNotes,
     /// Emulated machine's view of the thread.
     pub emulated: EmulatedThread,
 }
@@ -248,6 +280,8 @@ pub struct SessionInode {
     pub compact_at_pages: AtomicU32,
     /// Handles through which the kernel holds pages.
     pub kernel_cached: AtomicU32,
+    /// Who used the file last in which window, and whether others did (see `observe.rs`).
+    pub touched: AtomicU64,
     /// Opens begun minus opens ended, never too low (see opens.rs).
     pub open_hint: AtomicU32,
     /// Offset of the record in its pool, when loaded.
