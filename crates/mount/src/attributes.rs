@@ -24,9 +24,6 @@ impl Adapter {
     ) -> Outcome<FileAttr> {
         let held = self.known.hold(&self.volume, ino)?;
         let clear_setid = self.must_clear_setid(request, &held, change)?;
-        if changes_owner(change) || change.size_bytes.is_some() {
-            self.volume.drop_capability(held.file)?;
-        }
         let attributes = self.volume.set_attributes(ino, change, clear_setid)?;
         if let Some(size_bytes) = change.size_bytes {
             let range = Range {
@@ -39,13 +36,16 @@ impl Adapter {
     }
 
     /// A change of owner clears, whoever asks; one of size when the caller is not privileged.
+    /// A request to change nothing is `chown` to nobody new. (Capabilities the kernel removes itself
+    /// before either.)
     fn must_clear_setid(
         &self,
         request: &Request,
         held: &Held<'_>,
         change: &AttributeChange,
     ) -> Outcome<bool> {
-        let owner = changes_owner(change);
+        let owner = change.uid.is_some() || change.gid.is_some();
+        let owner = owner || *change == AttributeChange::default();
         if !owner && change.size_bytes.is_none() {
             return Ok(false);
         }
@@ -75,9 +75,4 @@ impl Adapter {
         let setid = privilege::has_setid(&attributes) && !privilege::keeps_setid(request);
         self.clear_privileges(file, setid)
     }
-}
-
-/// A request to change nothing is `chown` to nobody new.
-fn changes_owner(change: &AttributeChange) -> bool {
-    change.uid.is_some() || change.gid.is_some() || *change == AttributeChange::default()
 }
