@@ -1,0 +1,1 @@
+//! Recorded windows: the trace file (docs/trace.md).
