@@ -59,7 +59,9 @@ fn displaced(what_if: &WhatIf<'_>, thread: &Thread<'_>) -> Option<Displaced> {
         contention,
     };
     let at = what_if.loads.id(thread.at);
+    let stages = what_if.settings.stages;
     match thread.lead {
+        _ if !stages.pm && !stages.cpu => None,
         None => {
             let home = thread.facts.displaced_from.filter(|&home| home != at)?;
             Some(entry(home, thread.away))

@@ -1,0 +1,115 @@
+//! Settings by name.
+
+use egeria_policy::nthread::{Configuration, Settings};
+
+fn refused(name: &str, value: &str) -> String {
+    let mut settings = Settings::default();
+    let error = settings.set(name, value).expect_err("out of range");
+    assert_eq!(
+        settings,
+        Settings::default(),
+        "a refused value changes nothing"
+    );
+    error.to_string()
+}
+
+#[test]
+fn defaults_are_the_papers() {
+    let settings = Settings::default();
+    assert_eq!(settings.read_margin_bytes_s, 200e6);
+    assert_eq!(settings.read_weight, 1.0 / 3.0);
+    assert_eq!((settings.pm_limit, settings.pm_ratio), (0.8, 2.0));
+    assert_eq!((settings.cpu_limit, settings.cpu_ratio), (0.9, 2.0));
+    assert_eq!(Settings::WINDOW_NS, 1_000_000_000);
+}
+
+#[test]
+fn every_setting_takes_the_value_it_has() {
+    let mut settings = Settings::of(Configuration::Nm);
+    settings.set_pair("dimms=6").expect("in range");
+    settings
+        .set_pair("dimm_write_bytes_s = 1.85e9")
+        .expect("in range");
+    let mut copy = Settings::of(Configuration::Off);
+    for (name, value) in settings.values() {
+        copy.set(name, &value).expect("its own value");
+    }
+    assert_eq!(copy, settings);
+}
+
+#[test]
+fn every_field_has_a_name() {
+    let json = serde_json::to_value(Settings::default()).expect("plain data");
+    let fields = json.as_object().expect("a struct");
+    let stages = fields["stages"].as_object().expect("a struct");
+    let mut known: Vec<&str> = fields
+        .keys()
+        .chain(stages.keys())
+        .map(String::as_str)
+        .collect();
+    known.retain(|&name| name != "stages");
+    known.sort_unstable();
+    let mut names: Vec<&str> = Settings::names().map(|(name, _)| name).collect();
+    names.sort_unstable();
+    assert_eq!(names, known);
+}
+
+#[test]
+fn an_unknown_name_lists_the_names() {
+    let error = refused("cpu_limits", "1");
+    assert!(
+        error.contains("cpu_limits") && error.contains("cpu_limit, "),
+        "{error}"
+    );
+    assert!(!error.contains('\n'));
+}
+
+#[test]
+fn a_value_out_of_range_states_the_range() {
+    for (name, value) in [
+        ("cpu_limit", "0"),
+        ("cpu_limit", "-1"),
+        ("cpu_limit", "1001"),
+        ("pm_ratio", "0.5"),
+        ("read_weight", "1.1"),
+        ("read_margin_bytes_s", "NaN"),
+        ("read_margin_bytes_s", "inf"),
+        ("least_io_bytes_s", ""),
+        ("dimms", "0"),
+        ("dimms", "65"),
+        ("dimms", "1.5"),
+        ("sharing", "yes"),
+    ] {
+        let error = refused(name, value);
+        let (_, wanted) = Settings::names()
+            .find(|each| each.0 == name)
+            .expect("known");
+        assert!(error.contains(name) && error.contains(wanted), "{error}");
+    }
+    assert!(Settings::default().set_pair("cpu_limit").is_err());
+}
+
+#[test]
+fn settings_from_outside_are_checked() {
+    let read = |text: &str| serde_json::from_str::<Settings>(text);
+    let partial = read(r#"{"cpu_limit": 1.3}"#).expect("the rest are defaults");
+    assert_eq!(partial.validate(), Ok(()));
+    let nonsense = read(r#"{"cpu_limit": -1.0}"#).expect("only a number");
+    assert!(nonsense.validate().is_err());
+    assert!(
+        read(r#"{"cpu_limits": 1.0}"#).is_err(),
+        "unknown keys are refused"
+    );
+}
+
+#[test]
+fn configurations_have_names() {
+    for configuration in Configuration::ALL {
+        assert_eq!(configuration.to_string().parse(), Ok(configuration));
+    }
+    let error = "all"
+        .parse::<Configuration>()
+        .expect_err("no such")
+        .to_string();
+    assert!(error.contains("off, rl, cpu, nm or full"), "{error}");
+}
