@@ -101,8 +101,28 @@ fn sums(machine: &Machine, window: &Window, plan: Option<&Plan>) -> Vec<(u64, u6
     sums
 }
 
+/// Eq. 6 for a node whose threads ran so long together; 0 without CPUs.
+fn cpu_share(machine: &Machine, node: NodeId, busy_ns: u64) -> f64 {
+    let cores = match machine.emulated_node(node) {
+        Some(emulated) => f64::from(emulated.cores),
+        None => machine.node(node).expect("a node").cpus.len() as f64,
+    };
+    if cores == 0.0 {
+        return 0.0;
+    }
+    busy_ns as f64 / (SECOND_NS as f64 * cores)
+}
+
+/// Failures are told, not kept in files.
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(400)
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(config())]
 
     #[test]
     fn same_window_same_plan_in_any_order_of_threads(
@@ -181,11 +201,7 @@ proptest! {
                     prop_assert!(bytes_s <= average * 1.000_001, "Eq. 4: {step}");
                 }
                 Some(Contention::Cpu) if !filled => {
-                    let cores = match machine.emulated_node(step.to) {
-                        Some(emulated) => f64::from(emulated.cores),
-                        None => machine.nodes[node].cpus.len() as f64,
-                    };
-                    let share = after[node].1 as f64 / (SECOND_NS as f64 * cores);
+                    let share = cpu_share(&machine, step.to, after[node].1);
                     prop_assert!(share <= 0.900_001, "Eq. 5: {step}");
                 }
                 _ => {}
@@ -203,6 +219,8 @@ proptest! {
             for (load, sums) in loads.iter().zip(sums(&machine, &window, place)) {
                 let off_bytes_s = load.written_bytes_s - sums.0 as f64;
                 prop_assert!(off_bytes_s.abs() < 1.0, "{load:?} {sums:?}");
+                let share = cpu_share(&machine, load.node, sums.1);
+                prop_assert!((load.cpu_share - share).abs() < 1e-9, "{load:?} {sums:?}");
             }
         }
         let reads = |loads: &[egeria_policy::NodeLoad]| -> Vec<f64> {
