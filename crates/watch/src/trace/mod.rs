@@ -1,1 +1,52 @@
-//! Recorded windows: the trace file (docs/trace.md).
+//! Windows recorded to a file, and read back: what `egeria run --record` writes and `egeria trace`
+//! and `egeria replay` read. The bytes are described in `docs/trace.md`.
+//!
+//! * [`Writer`] appends one frame per window, each with one write: who kills the recorder loses
+//!   the window under way and nothing else.
+//! * [`Reader`] gives the windows back one by one, each [validated](egeria_window::Window::validate)
+//!   against the machine that the trace carries. It trusts nothing: memory stays bounded by the
+//!   limits below, and whatever is wrong is a [`TraceError`] of one line. A recording that ends in
+//!   the middle of a frame is no error but an [`Ending`] worth a [warning](Reader::warning).
+//!
+//! Units: bytes, ns of the machine's own clock; `started_unix_ns` is wall time.
+
+mod code;
+mod decode;
+mod encode;
+mod error;
+mod frame;
+mod header;
+mod reader;
+mod record;
+mod writer;
+
+pub use error::TraceError;
+pub use header::TraceHeader;
+pub use reader::{Ending, Reader};
+pub use writer::Writer;
+
+/// The version of the format that is written, and the newest that is read.
+pub const VERSION: u32 = 1;
+
+/// The first bytes of every trace.
+pub const MAGIC: [u8; 8] = *b"\x89EGERIA\n";
+
+/// Largest frame, bytes.
+pub const MAX_FRAME_BYTES: usize = 64 << 20;
+
+/// Largest header, bytes.
+pub const MAX_HEADER_BYTES: usize = 4 << 20;
+
+/// Most threads of a window times nodes: what bounds the memory of a window.
+pub const MAX_CELLS: usize = 1 << 23;
+
+/// Most different sets of allowed CPUs among the threads of a window.
+pub const MAX_CPU_SETS: usize = 1 << 12;
+
+/// Most threads that are known at a time, gone ones included.
+const MAX_PEOPLE: usize = 1 << 22;
+
+/// Kinds of frames: the first byte of the payload.
+const KIND_HEADER: u8 = 1;
+const KIND_WINDOW: u8 = 2;
+const KIND_END: u8 = 3;

@@ -1,0 +1,81 @@
+//! What a trace says about itself: JSON, so that later versions can add to it.
+
+use std::path::Path;
+
+use egeria_machine::{Machine, Source};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::code::Damage;
+
+/// Arguments of the command that are kept, and characters of each.
+const MAX_ARGUMENTS: usize = 256;
+const MAX_ARGUMENT_CHARS: usize = 1024;
+
+/// What was recorded, when, and under which policy. Whether the machine was emulated is said by
+/// the machine itself.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TraceHeader {
+    /// The volume watched; `None` when no volume of Egeria was.
+    pub volume: Option<Uuid>,
+    /// The command that was run, as text; empty when a volume was watched. Long ones are cut.
+    pub command: Vec<String>,
+    /// The policy that moved threads meanwhile, as `off` or `full`.
+    pub configuration: String,
+    /// When the recording began, ns since 1970 on the wall clock.
+    pub started_unix_ns: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Document {
+    started_unix_ns: u64,
+    volume: Option<String>,
+    command: Vec<String>,
+    configuration: String,
+    /// Where the machine's description came from.
+    source: Source,
+    /// A machine file (TOML): reading it checks it.
+    machine: String,
+}
+
+/// The header as bytes.
+pub(super) fn write(header: &TraceHeader, machine: &Machine) -> Vec<u8> {
+    let cut = |argument: &String| argument.chars().take(MAX_ARGUMENT_CHARS).collect();
+    let document = Document {
+        started_unix_ns: header.started_unix_ns,
+        volume: header.volume.as_ref().map(Uuid::to_string),
+        command: header.command.iter().take(MAX_ARGUMENTS).map(cut).collect(),
+        configuration: cut(&header.configuration),
+        source: printable_source(&machine.source),
+        machine: machine.to_toml(),
+    };
+    serde_json::to_vec(&document).expect("strings and numbers become JSON")
+}
+
+/// What [`write`] wrote.
+pub(super) fn read(bytes: &[u8], path: &Path) -> Result<(TraceHeader, Machine), Damage> {
+    let document: Document = serde_json::from_slice(bytes)
+        .map_err(|error| Damage(format!("its header makes no sense ({error})")))?;
+    let volume = document.volume.as_deref().map(Uuid::parse_str).transpose();
+    let volume = volume.map_err(|_| Damage::new("its volume has no UUID"))?;
+    let mut machine = Machine::from_toml(&document.machine, path)
+        .map_err(|error| Damage(format!("its machine makes no sense ({error})")))?;
+    machine.source = document.source;
+    let header = TraceHeader {
+        volume,
+        command: document.command,
+        configuration: document.configuration,
+        started_unix_ns: document.started_unix_ns,
+    };
+    Ok((header, machine))
+}
+
+/// JSON has no paths that are not text.
+fn printable_source(source: &Source) -> Source {
+    let text = |path: &Path| path.to_string_lossy().into_owned().into();
+    match source {
+        Source::Sysfs(path) => Source::Sysfs(text(path)),
+        Source::File(path) => Source::File(text(path)),
+        Source::Profile(name) => Source::Profile(name.clone()),
+    }
+}

@@ -1,0 +1,184 @@
+//! Recording.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use egeria_machine::Machine;
+use egeria_window::Window;
+
+use super::code::put;
+use super::encode::{self, Known};
+use super::header::{self, TraceHeader};
+use super::{
+    KIND_END, KIND_HEADER, MAGIC, MAX_FRAME_BYTES, MAX_HEADER_BYTES, TraceError, VERSION, frame,
+};
+
+/// Opening must not wait for the other end of a pipe.
+pub(super) const DO_NOT_WAIT: i32 = libc::O_NONBLOCK;
+
+/// Records windows to a file.
+///
+/// Each window is one write, so a killed recorder loses at most the window under way; a crash of
+/// the machine may lose more. Without [`Writer::finish`] readers say that the recording is
+/// unfinished.
+pub struct Writer {
+    path: PathBuf,
+    file: File,
+    machine: Machine,
+    known: Known,
+    /// End of the last whole frame.
+    end_bytes: u64,
+    frames: u64,
+    windows: u64,
+}
+
+impl Writer {
+    /// Begins a recording. A trace that is there already is replaced; any other file that is not
+    /// empty is left alone.
+    ///
+    /// # Errors
+    /// When the file cannot be written, holds something else, or is being recorded to.
+    pub fn create(
+        path: &Path,
+        machine: &Machine,
+        header: &TraceHeader,
+    ) -> Result<Writer, TraceError> {
+        let file = open(path)?;
+        let mut writer = Writer {
+            path: path.to_owned(),
+            file,
+            machine: machine.clone(),
+            known: Known::default(),
+            end_bytes: 0,
+            frames: 0,
+            windows: 0,
+        };
+        let mut start = MAGIC.to_vec();
+        start.extend_from_slice(&VERSION.to_le_bytes());
+        writer.write(&start)?;
+        let mut payload = vec![KIND_HEADER];
+        payload.append(&mut header::write(header, machine));
+        if payload.len() > MAX_HEADER_BYTES {
+            return Err(TraceError::write(path, io::ErrorKind::FileTooLarge.into()));
+        }
+        writer.append_frame(&payload)?;
+        Ok(writer)
+    }
+
+    /// Records a window.
+    ///
+    /// # Errors
+    /// When the window is not [valid](Window::validate) on the recording's machine, too large, or
+    /// the file cannot be written. What was recorded before stays whole, and later windows may be
+    /// appended.
+    pub fn append(&mut self, window: &Window) -> Result<(), TraceError> {
+        window
+            .validate(&self.machine)
+            .map_err(|source| TraceError::BadWindow {
+                path: self.path.clone(),
+                source,
+            })?;
+        let payload = encode::window(window, &self.machine, &mut self.known);
+        let payload = payload.and_then(|payload| match payload.len() {
+            0..=MAX_FRAME_BYTES => Ok(payload),
+            bytes => Err(format!("it takes {bytes} of {MAX_FRAME_BYTES} bytes")),
+        });
+        let written = match payload {
+            Ok(payload) => self.append_frame(&payload),
+            Err(what) => Err(TraceError::Unrecordable {
+                window: window.number,
+                what,
+                mend: "watch fewer threads",
+            }),
+        };
+        match &written {
+            Ok(()) => self.windows += 1,
+            Err(_) => self.known.forget(),
+        }
+        written
+    }
+
+    /// Windows recorded so far.
+    pub fn windows(&self) -> u64 {
+        self.windows
+    }
+
+    /// Length of the recording so far, bytes.
+    pub fn bytes(&self) -> u64 {
+        self.end_bytes
+    }
+
+    /// Where it goes.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Ends the recording and makes it durable.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn finish(mut self) -> Result<(), TraceError> {
+        let mut payload = vec![KIND_END];
+        put(&mut payload, &self.windows);
+        self.append_frame(&payload)?;
+        let synced = self.file.sync_data();
+        synced.map_err(|error| TraceError::write(&self.path, error))
+    }
+
+    fn append_frame(&mut self, payload: &[u8]) -> Result<(), TraceError> {
+        self.write(&frame::seal(self.frames, payload))?;
+        self.frames += 1;
+        Ok(())
+    }
+
+    /// All of it, or the file stays as it was.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), TraceError> {
+        if let Err(error) = self.file.write_all_at(bytes, self.end_bytes) {
+            // If this fails too, readers see a frame that was cut: no frame before is lost.
+            let _ = self.file.set_len(self.end_bytes);
+            return Err(TraceError::write(&self.path, error));
+        }
+        self.end_bytes += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+/// The file, ours alone and empty.
+fn open(path: &Path) -> Result<File, TraceError> {
+    let failed = |error| TraceError::write(path, error);
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .custom_flags(DO_NOT_WAIT)
+        .open(path)
+        .map_err(failed)?;
+    let occupied = || TraceError::Occupied {
+        path: path.to_owned(),
+    };
+    let metadata = file.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(occupied());
+    }
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            return Err(TraceError::InUse {
+                path: path.to_owned(),
+            });
+        }
+        Err(TryLockError::Error(error)) => return Err(failed(error)),
+    }
+    if metadata.len() > 0 {
+        let mut start = [0; MAGIC.len()];
+        let read = file.read_exact(&mut start);
+        if read.is_err() || start != MAGIC {
+            return Err(occupied());
+        }
+    }
+    file.set_len(0).map_err(failed)?;
+    Ok(file)
+}
