@@ -1,11 +1,12 @@
 //! Which pool is whose: of CPUs, of declared nodes, of the thread that writes.
 
-use crate::format::{MAX_POOLS, Superblock};
+use crate::format::{BLOCK, MAX_POOLS, Superblock};
 use crate::pools::failure;
 use crate::requests::{AttachOptions, VolumeError};
 use crate::session::map::Session;
 use crate::slots::Me;
 use crate::volume::Volume;
+use egeria_machine::Machine;
 use std::sync::atomic::Ordering;
 
 /// Note which pool is whose: of declared nodes by position, of CPUs by the machine found.
@@ -18,7 +19,7 @@ pub(crate) fn place_nodes(
     let machine = match &options.machine {
         Some(machine) => machine.clone(),
         // A machine that cannot be read is treated as one node: slower, not wrong.
-        None => match egeria_machine::Machine::detect() {
+        None => match Machine::detect() {
             Ok(machine) => machine,
             Err(_) => return Ok(()),
         },
@@ -60,12 +61,62 @@ pub(crate) fn place_nodes(
             .emulation()
             .configure(&machine)
             .map_err(|error| failure(libc::EINVAL, error.to_string()))?;
+        keep_machine(session, &machine);
         header.declared_nodes.store(1, Ordering::Release);
     }
     Ok(())
 }
 
+/// Largest description kept, bytes: 64 nodes take about 40 KiB.
+const MAX_MACHINE_BYTES: usize = 1 << 20;
+
+/// Keep the declared machine for who joins: a steward cannot plan without it. Without room it has to be
+/// told again.
+fn keep_machine(session: &Session, machine: &Machine) {
+    let Ok(text) = serde_json::to_vec(machine) else {
+        return;
+    };
+    let pages = text.len().div_ceil(BLOCK).next_power_of_two();
+    if text.len() > MAX_MACHINE_BYTES {
+        return;
+    }
+    let Ok(page) = session.arena().allocate(pages.trailing_zeros()) else {
+        return;
+    };
+    for (number, bytes) in text.chunks(BLOCK).enumerate() {
+        let words = session.arena().page(page + number as u64);
+        for (word, bytes) in words.into_iter().flatten().zip(bytes.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_le_bytes(whole), Ordering::Relaxed);
+        }
+    }
+    let header = session.header();
+    header
+        .machine_bytes
+        .store(text.len() as u64, Ordering::Relaxed);
+    header.machine_page.store(page + 1, Ordering::Release);
+}
+
 impl Volume {
+    /// The machine that whoever made the session declared; `None`: it is this one, or unreadable.
+    pub fn declared_machine(&self) -> Option<Machine> {
+        let header = self.session.header();
+        let page = header.machine_page.load(Ordering::Acquire).checked_sub(1)?;
+        let bytes = header.machine_bytes.load(Ordering::Relaxed) as usize;
+        if bytes > MAX_MACHINE_BYTES {
+            return None;
+        }
+        let mut text = Vec::with_capacity(bytes.next_multiple_of(BLOCK));
+        for number in 0..bytes.div_ceil(BLOCK) as u64 {
+            for word in self.session.arena().page(page + number)? {
+                text.extend(word.load(Ordering::Relaxed).to_le_bytes());
+            }
+        }
+        text.truncate(bytes);
+        serde_json::from_slice(&text).ok()
+    }
+
     /// Index of the pool of the node the thread runs on.
     #[inline]
     pub(crate) fn pool_here(&self, me: Me<'_>) -> usize {

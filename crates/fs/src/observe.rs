@@ -39,6 +39,10 @@ pub struct ThreadReport {
     pub read_bytes: [u64; MAX_POOLS],
     /// Bytes written to each pool since the thread came.
     pub written_bytes: [u64; MAX_POOLS],
+    /// It works for others, as the threads of a mount do.
+    pub on_behalf: bool,
+    /// The CPU it ran on when it last used a file while watched.
+    pub cpu: Option<u16>,
     /// On an emulated machine: the position of the node it was placed on.
     pub emulated_node: Option<usize>,
     /// On an emulated machine: ns of machine time it was busy since it came, waits included.
@@ -63,6 +67,7 @@ pub struct FileReport {
 impl ThreadNotes {
     pub(crate) fn clear(&self) {
         self.shared_window.store(0, Ordering::Relaxed);
+        self.cpu.store(0, Ordering::Relaxed);
         for note in &self.files {
             note.window.store(0, Ordering::Relaxed);
         }
@@ -92,6 +97,12 @@ impl Volume {
     /// Calls of this process are made for others (a mount's requests): its threads use no files.
     pub fn works_on_behalf(&self) {
         self.on_behalf.store(true, Ordering::Relaxed);
+        if let Some(process) = (self.process.load(Ordering::Acquire) as usize)
+            .checked_sub(1)
+            .and_then(|index| self.session.processes().get(index))
+        {
+            process.on_behalf.store(1, Ordering::Relaxed);
+        }
     }
 
     /// Position in the machine of the node a pool lies on.
@@ -125,6 +136,9 @@ impl Volume {
             pid_namespace: process.pid_namespace.load(Ordering::Relaxed),
             read_bytes: load(&slot.counters.read_bytes),
             written_bytes: load(&slot.counters.written_bytes),
+            on_behalf: process.on_behalf.load(Ordering::Relaxed) != 0,
+            cpu: (slot.notes.cpu.load(Ordering::Relaxed).checked_sub(1))
+                .and_then(|cpu| u16::try_from(cpu).ok()),
             emulated_node: (self.emulated)
                 .then(|| emulation.placed_node(&slot.emulated))
                 .flatten(),
@@ -159,6 +173,11 @@ impl Volume {
         let mine = (window << WINDOW_SHIFT) | (me.index as u64 + 1);
         if touched != mine {
             self.touch(window, me, &file.inode().touched);
+        }
+        if !self.emulated {
+            // SAFETY: no arguments; a failure is -1.
+            let cpu = unsafe { libc::sched_getcpu() } as i64 + 1;
+            me.slot.notes.cpu.store(cpu as u64, Ordering::Relaxed);
         }
         let ino = file.ino.0;
         let place = (ino.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 60) as usize % FILES_NOTED;

@@ -239,6 +239,8 @@ impl Volume {
                 slot.start_ticks.store(start_ticks, Ordering::Relaxed);
                 slot.pid_namespace.store(pid_namespace(), Ordering::Relaxed);
                 slot.open_table.store(0, Ordering::Relaxed);
+                let on_behalf = self.on_behalf.load(Ordering::Relaxed);
+                slot.on_behalf.store(on_behalf.into(), Ordering::Relaxed);
                 slot.pid.store(pid, Ordering::Release);
                 header
                     .process_high

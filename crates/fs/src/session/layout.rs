@@ -47,6 +47,10 @@ pub struct SessionHeader {
     pub window: AtomicU64,
     /// Allocation policy: 0 local, 1 random, 16 + n: pool n.
     pub allocation: AtomicU64,
+    /// The machine as JSON: arena page + 1 and bytes; 0 when none was declared.
+    pub machine_page: AtomicU64,
+    /// See `machine_page`.
+    pub machine_bytes: AtomicU64,
     /// 1 when the session's nodes are declared, not found.
     pub declared_nodes: AtomicU64,
     /// Taken to complete a dead owner's journal and to take or retire slots. After inode locks.
@@ -165,6 +169,8 @@ pub struct ThreadNotes {
     pub shared_window: AtomicU64,
     /// Notes that gave way to another file's, ever.
     pub displaced: AtomicU64,
+    /// The CPU it ran on when it last noted something, plus 1.
+    pub cpu: AtomicU64,
     /// By hash of the inode number.
     pub files: [FileNote; FILES_NOTED],
 }
@@ -180,6 +186,8 @@ pub struct ProcessSlot {
     pub pid_namespace: AtomicU64,
     /// Table of open inodes: arena page + 1 and class (top byte); 0: none.
     pub open_table: AtomicU64,
+    /// 1: it works for others, as a mount does.
+    pub on_behalf: AtomicU64,
 }
 
 /// A run of blocks in flight: what commit brings or replaces.
