@@ -134,6 +134,7 @@ impl Server {
         directory: &Path,
         options: &MountOptions,
     ) -> Result<Server, MountError> {
+        volume.works_on_behalf();
         egeria_media::guard::install().map_err(|source| MountError::System {
             what: "cannot catch faults of pool memory".to_owned(),
             mend: "see whether sigaction is forbidden here",
