@@ -1,0 +1,377 @@
+//! Windows of a live session: the counters of its threads, the kernel's view of them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use egeria_fs::{Counters, ThreadReport, Volume};
+use egeria_machine::{Machine, NodeId};
+use egeria_window::{
+    CpuSet, FileKey, FileUse, MAX_FILES, NodeFacts, ThreadFacts, ThreadKey, Window,
+};
+
+use crate::task::{self, CpuClock};
+
+/// Whose threads are watched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// All that use the volume, but for mounts.
+    All,
+    /// This process and its descendants.
+    Tree(u32),
+}
+
+/// A session under watch.
+///
+/// Each thread that uses the volume is known by its place in the session and how often that was taken
+/// before, so threads that come and go and ids used again are never confused. Ends noting when dropped.
+pub struct LiveWatch {
+    volume: Arc<Volume>,
+    machine: Machine,
+    scope: Scope,
+    /// Threads in scope (`None`: not in scope), by place and incarnation.
+    known: HashMap<(u32, u64), Option<Known>>,
+    /// What earlier masks of threads were narrowed to, with what their owner had given.
+    narrowed: HashMap<ThreadKey, CpuSet>,
+    pid_namespace: u64,
+    session_window: u64,
+    number: u64,
+    begun_ns: u64,
+    started: Instant,
+    totals: Counters,
+    cpu_busy: Vec<(egeria_machine::CpuId, u64)>,
+}
+
+struct Known {
+    key: ThreadKey,
+    name: String,
+    given: CpuSet,
+    pinned: bool,
+    node: NodeId,
+    clock: Option<CpuClock>,
+    cpu_ns: u64,
+    before: ThreadReport,
+}
+
+impl LiveWatch {
+    /// Begin to watch: the first window starts now.
+    pub fn begin(volume: Arc<Volume>, machine: Machine, scope: Scope) -> LiveWatch {
+        let mut watch = LiveWatch {
+            session_window: 0,
+            number: 0,
+            begun_ns: 0,
+            started: Instant::now(),
+            totals: volume.counters(),
+            cpu_busy: Vec::new(),
+            known: HashMap::new(),
+            narrowed: HashMap::new(),
+            pid_namespace: own_pid_namespace(),
+            volume,
+            machine,
+            scope,
+        };
+        watch.forget_time();
+        watch
+    }
+
+    /// The machine watched.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// ns of the machine's own clock since the watch began.
+    pub fn now_ns(&self) -> u64 {
+        let host_ns = self.started.elapsed().as_nanos() as f64;
+        (host_ns / self.dilation()) as u64
+    }
+
+    /// Host ns per ns of the machine's clock.
+    pub fn dilation(&self) -> f64 {
+        match self.machine.is_emulated() {
+            true => self.volume.emulation().dilation().max(1e-9),
+            false => 1.0,
+        }
+    }
+
+    /// Start the window anew, as when nothing was worth watching for a while.
+    pub fn forget_time(&mut self) {
+        let _ = self.take();
+        self.number = 0;
+    }
+
+    /// Somebody narrowed a thread's CPUs to these: not its owner's doing. `None`: put back.
+    pub fn note_narrowed(&mut self, key: ThreadKey, cpus: Option<CpuSet>) {
+        match cpus {
+            Some(cpus) => _ = self.narrowed.insert(key, cpus),
+            None => _ = self.narrowed.remove(&key),
+        }
+    }
+
+    /// What the owner of a known thread gave it.
+    pub fn given(&self, key: ThreadKey) -> Option<&CpuSet> {
+        let mut known = self.known.values().flatten();
+        known
+            .find(|known| known.key == key)
+            .map(|known| &known.given)
+    }
+
+    /// End the window and begin the next: what happened in it.
+    pub fn take(&mut self) -> Window {
+        let reports = self.volume.threads(self.session_window);
+        let totals = self.volume.counters();
+        let cpu_busy = match self.machine.is_emulated() {
+            true => Vec::new(),
+            false => task::busy_by_cpu_ns(),
+        };
+        let now_ns = self.now_ns();
+        self.session_window = self.volume.begin_window();
+        let mut window = Window::empty(
+            &self.machine,
+            self.number,
+            self.begun_ns,
+            now_ns.saturating_sub(self.begun_ns),
+        );
+        window.nodes = self.nodes(&totals, &cpu_busy);
+        let mut seen = HashMap::with_capacity(reports.len());
+        for report in reports {
+            let place = (report.slot, report.incarnation);
+            let known = match self.known.remove(&place) {
+                Some(known) => known,
+                None => self.meet(&report),
+            };
+            let known = known.and_then(|known| {
+                let (known, facts) = self.facts(known, report)?;
+                window.threads.push(facts);
+                Some(known)
+            });
+            seen.insert(place, known);
+        }
+        self.known = seen;
+        let living: std::collections::HashSet<ThreadKey> = (self.known.values().flatten())
+            .map(|known| known.key)
+            .collect();
+        self.narrowed.retain(|key, _| living.contains(key));
+        if self.machine.is_emulated() {
+            busy_of_threads(&mut window);
+        }
+        self.totals = totals;
+        self.cpu_busy = cpu_busy;
+        self.begun_ns = now_ns;
+        self.number += 1;
+        window
+    }
+
+    fn nodes(
+        &self,
+        totals: &Counters,
+        cpu_busy: &[(egeria_machine::CpuId, u64)],
+    ) -> Vec<NodeFacts> {
+        let pools = self.volume.pool_nodes().len();
+        let nodes = self
+            .machine
+            .nodes
+            .iter()
+            .enumerate()
+            .map(|(position, node)| {
+                let mut facts = NodeFacts {
+                    has_pool: false,
+                    ..NodeFacts::idle(node.id)
+                };
+                for pool in (0..pools).filter(|pool| self.volume.node_position(*pool) == position) {
+                    facts.has_pool = true;
+                    let since = |now: &[u64; 16], before: &[u64; 16]| {
+                        now[pool].saturating_sub(before[pool])
+                    };
+                    facts.read_bytes += since(&totals.read_bytes, &self.totals.read_bytes);
+                    facts.written_bytes += since(&totals.written_bytes, &self.totals.written_bytes);
+                }
+                for (cpu, busy_ns) in cpu_busy {
+                    let before = self.cpu_busy.iter().find(|(other, _)| other == cpu);
+                    if let (true, Some((_, before_ns))) = (node.cpus.contains(cpu), before) {
+                        facts.busy_ns += busy_ns.saturating_sub(*before_ns);
+                    }
+                }
+                facts
+            });
+        nodes.collect()
+    }
+
+    /// A thread seen for the first time; `None` when it is not ours to watch.
+    fn meet(&self, report: &ThreadReport) -> Option<Known> {
+        let own = report.process_id == std::process::id();
+        let elsewhere = report.pid_namespace != self.pid_namespace;
+        if own || elsewhere || report.on_behalf || !self.is_in_scope(report.process_id) {
+            return None;
+        }
+        let (process_id, thread_id) = (report.process_id, report.thread_id);
+        let key = ThreadKey {
+            process_id,
+            thread_id,
+            start_ticks: task::start_ticks(process_id, thread_id)?,
+        };
+        let now = task::affinity(thread_id).ok()?;
+        let given = self.inherited(process_id, &now).unwrap_or(now);
+        let clock = CpuClock::open(process_id, thread_id).ok();
+        // What it did before it was met belongs to no window.
+        let cpu_ns = clock.as_ref().and_then(CpuClock::read_ns).unwrap_or(0);
+        Some(Known {
+            key,
+            name: task::name(process_id, thread_id),
+            pinned: self.is_pinned(process_id, thread_id, &given),
+            node: self.machine.nodes[0].id,
+            given,
+            clock,
+            cpu_ns,
+            before: ThreadReport {
+                read_bytes: [0; 16],
+                written_bytes: [0; 16],
+                emulated_busy_ns: 0,
+                ..report.clone()
+            },
+        })
+    }
+
+    /// A new thread has its parent's mask: when that was narrowed by us, this one's owner gave it more.
+    fn inherited(&self, process_id: u32, now: &CpuSet) -> Option<CpuSet> {
+        let known = || self.known.values().flatten();
+        let related = |known: &&Known| {
+            known.key.process_id == process_id
+                || task::parent(process_id) == Some(known.key.process_id)
+        };
+        let narrowed = |known: &&Known| self.narrowed.get(&known.key) == Some(now);
+        known()
+            .find(|known| narrowed(known) && related(known))
+            .map(|known| known.given.clone())
+    }
+
+    /// Its owner gave it fewer CPUs than the process began with.
+    fn is_pinned(&self, process_id: u32, thread_id: u32, given: &CpuSet) -> bool {
+        if process_id == thread_id {
+            return false;
+        }
+        let leader = self.known.values().flatten();
+        let mut leader = leader.filter(|known| known.key.thread_id == process_id);
+        let process = match leader.next() {
+            Some(leader) => Some(leader.given.clone()),
+            None => task::affinity(process_id).ok(),
+        };
+        process.is_some_and(|process| given != &process && given.is_subset(&process))
+    }
+
+    fn is_in_scope(&self, process_id: u32) -> bool {
+        let Scope::Tree(root) = self.scope else {
+            return true;
+        };
+        // Bounded: a chain of parents that changes under us must not hold us.
+        let mut process = Some(process_id);
+        for _ in 0..64 {
+            match process {
+                Some(found) if found == root => return true,
+                Some(0 | 1) | None => return false,
+                Some(found) => process = task::parent(found),
+            }
+        }
+        false
+    }
+
+    fn facts(&self, mut known: Known, report: ThreadReport) -> Option<(Known, ThreadFacts)> {
+        let nodes = self.machine.nodes.len();
+        let mut facts = ThreadFacts::idle(known.key, known.node, nodes, known.given.clone());
+        let pools = self.volume.pool_nodes().len().min(16);
+        for pool in 0..pools {
+            let position = self.volume.node_position(pool);
+            let since =
+                |now: &[u64; 16], before: &[u64; 16]| now[pool].saturating_sub(before[pool]);
+            if position < nodes {
+                facts.read_bytes[position] += since(&report.read_bytes, &known.before.read_bytes);
+                facts.written_bytes[position] +=
+                    since(&report.written_bytes, &known.before.written_bytes);
+            }
+        }
+        facts.busy_ns = match self.machine.is_emulated() {
+            true => report
+                .emulated_busy_ns
+                .saturating_sub(known.before.emulated_busy_ns),
+            // Who moves nothing is not looked at: thousands of idle threads should cost nothing.
+            false if facts.moved_total() == 0 => 0,
+            false => {
+                let now_ns = known.clock.as_ref().and_then(CpuClock::read_ns);
+                let ran_ns = now_ns.map_or(0, |now_ns| now_ns.saturating_sub(known.cpu_ns));
+                known.cpu_ns = now_ns.unwrap_or(known.cpu_ns);
+                ran_ns
+            }
+        };
+        if facts.moved_total() > 0 {
+            self.look_at_affinity(&mut known)?;
+        }
+        known.node = self.node_of(&report).unwrap_or(known.node);
+        facts.node = known.node;
+        facts.allowed_cpus = known.given.clone();
+        facts.pinned = known.pinned;
+        facts.name = known.name.clone();
+        facts.is_shared = report.is_shared;
+        facts.files = files(&report);
+        known.before = report;
+        Some((known, facts))
+    }
+
+    /// Neither what was given nor what we made of it: the owner changed his mind.
+    fn look_at_affinity(&self, known: &mut Known) -> Option<()> {
+        let now = task::affinity(known.key.thread_id).ok()?;
+        let ours = self.narrowed.get(&known.key);
+        if now != known.given && ours != Some(&now) {
+            known.pinned = now.is_subset(&known.given) && now != known.given;
+            known.given = now;
+        }
+        Some(())
+    }
+
+    fn node_of(&self, report: &ThreadReport) -> Option<NodeId> {
+        if self.machine.is_emulated() {
+            let node = self.machine.nodes.get(report.emulated_node?)?;
+            return Some(node.id);
+        }
+        self.machine.node_of_cpu(egeria_machine::CpuId(report.cpu?))
+    }
+}
+
+impl Drop for LiveWatch {
+    fn drop(&mut self) {
+        self.volume.end_windows();
+    }
+}
+
+/// On an emulated machine the CPUs are the threads' virtual ones.
+fn busy_of_threads(window: &mut Window) {
+    for node in &mut window.nodes {
+        let here = window
+            .threads
+            .iter()
+            .filter(|thread| thread.node == node.node);
+        node.busy_ns = here.map(|thread| thread.busy_ns).sum();
+    }
+}
+
+fn files(report: &ThreadReport) -> Vec<FileUse> {
+    let mut files: Vec<FileUse> = (report.files.iter())
+        .map(|file| FileUse {
+            file: FileKey {
+                volume: 0,
+                inode: file.ino,
+            },
+            read_bytes: file.read_bytes,
+            written_bytes: file.written_bytes,
+        })
+        .collect();
+    files.sort_by_key(|file| {
+        let moved = file.read_bytes.saturating_add(file.written_bytes);
+        (std::cmp::Reverse(moved), file.file)
+    });
+    files.truncate(MAX_FILES);
+    files
+}
+
+fn own_pid_namespace() -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |metadata| metadata.ino())
+}
