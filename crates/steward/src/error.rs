@@ -1,0 +1,52 @@
+//! Why a steward cannot work.
+
+use std::io;
+use std::path::PathBuf;
+
+/// One line with cause and mend.
+#[derive(Debug, thiserror::Error)]
+pub enum StewardError {
+    /// One is enough.
+    #[error(
+        "a steward works on this volume already (process {process_id}); stop it, or use its log: {log}"
+    )]
+    Running {
+        /// Whose.
+        process_id: u32,
+        /// Where it writes.
+        log: PathBuf,
+    },
+    /// A file of its own cannot be used.
+    #[error("cannot {what} {path}: {error}; {mend}")]
+    File {
+        /// What was tried.
+        what: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// The kernel's answer.
+        error: io::Error,
+        /// What to do.
+        mend: &'static str,
+    },
+    /// The session's nodes are not those of the machine given.
+    #[error(
+        "the volume is in use with {session} nodes declared and {given} were given; use the machine it was mounted with"
+    )]
+    OtherMachine {
+        /// In the session.
+        session: usize,
+        /// Given.
+        given: usize,
+    },
+    /// The window is too short or too long.
+    #[error("a window of {0} ns makes no sense; use 1 ms to 1 h")]
+    Window(u64),
+    /// No thread could be started.
+    #[error("cannot start the steward's thread: {0}; free some processes or memory")]
+    Thread(io::Error),
+    /// The recording failed to start.
+    #[error("{0}")]
+    Record(String),
+}
+
+pub(crate) type Result<T> = std::result::Result<T, StewardError>;

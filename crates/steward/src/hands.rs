@@ -1,0 +1,135 @@
+//! Doing what a plan says, and undoing all of it.
+
+use std::collections::HashMap;
+use std::io;
+
+use egeria_machine::{Machine, NodeId};
+use egeria_watch::live::LiveWatch;
+use egeria_watch::task;
+use egeria_window::{CpuSet, ThreadKey};
+
+use crate::grants::{Grant, Grants, put_back};
+use crate::log::Outcome;
+
+/// Narrows threads and remembers it.
+pub(crate) struct Hands {
+    grants: Grants,
+    held: HashMap<ThreadKey, Grant>,
+}
+
+impl Hands {
+    pub(crate) fn new(grants: Grants) -> Hands {
+        Hands {
+            grants,
+            held: HashMap::new(),
+        }
+    }
+
+    /// Let a thread run on this node only.
+    pub(crate) fn bring(
+        &mut self,
+        watch: &mut LiveWatch,
+        thread: ThreadKey,
+        node: NodeId,
+    ) -> Outcome {
+        let Some(given) = watch.given(thread).cloned() else {
+            return Outcome::Vanished;
+        };
+        let narrowed = given.intersection(&cpus_of(watch.machine(), node));
+        if narrowed.is_empty() {
+            return Outcome::Refused {
+                why: format!("none of the CPUs it was given is on node {}", node.0),
+            };
+        }
+        let grant = Grant {
+            thread,
+            given,
+            narrowed,
+        };
+        match self.narrow(&grant) {
+            Ok(()) => {
+                watch.note_narrowed(thread, Some(grant.narrowed.clone()));
+                self.held.insert(thread, grant);
+                Outcome::Done
+            }
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Outcome::Vanished,
+            Err(error) => Outcome::Refused {
+                why: refusal(&error),
+            },
+        }
+    }
+
+    fn narrow(&mut self, grant: &Grant) -> io::Result<()> {
+        let key = grant.thread;
+        if task::start_ticks(key.process_id, key.thread_id) != Some(key.start_ticks) {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        // Known to the next steward before it is true.
+        self.grants.add(grant)?;
+        task::set_affinity(key.thread_id, &grant.narrowed)?;
+        match task::affinity(key.thread_id)? == grant.narrowed {
+            true => Ok(()),
+            false => Err(io::Error::other("its cpuset allows other CPUs")),
+        }
+    }
+
+    /// Give back what was taken, also from threads that inherited it. Answers how many threads got it.
+    pub(crate) fn undo(mut self, watch: &mut LiveWatch) -> usize {
+        let restored = self.put_all_back(watch);
+        self.grants.remove();
+        restored
+    }
+
+    fn put_all_back(&mut self, watch: &mut LiveWatch) -> usize {
+        let mut restored = 0;
+        for grant in self.held.values() {
+            restored += usize::from(put_back(grant));
+            watch.note_narrowed(grant.thread, None);
+        }
+        restored + self.restore_heirs()
+    }
+
+    /// Threads that narrowed ones started have their mask and may never have used the volume.
+    fn restore_heirs(&self) -> usize {
+        let mut restored = 0;
+        let mut processes: Vec<u32> = self.held.keys().map(|key| key.process_id).collect();
+        processes.sort_unstable();
+        processes.dedup();
+        for process_id in processes {
+            let grants = || {
+                self.held
+                    .values()
+                    .filter(|held| held.thread.process_id == process_id)
+            };
+            for thread_id in task::threads(process_id) {
+                let Ok(now) = task::affinity(thread_id) else {
+                    continue;
+                };
+                let known = grants().any(|grant| grant.thread.thread_id == thread_id);
+                if let (false, Some(parent)) = (known, grants().find(|grant| grant.narrowed == now))
+                {
+                    restored += usize::from(task::set_affinity(thread_id, &parent.given).is_ok());
+                }
+            }
+        }
+        restored
+    }
+
+    /// Forget threads that are gone.
+    pub(crate) fn forget_gone(&mut self, watch: &LiveWatch) {
+        self.held.retain(|key, _| watch.given(*key).is_some());
+    }
+}
+
+fn refusal(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EPERM) => "it belongs to another user; run the steward as root".to_owned(),
+        Some(libc::EINVAL) => "its cpuset has none of these CPUs".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+fn cpus_of(machine: &Machine, node: NodeId) -> CpuSet {
+    let node = machine.node(node);
+    node.map_or_else(CpuSet::empty, |node| node.cpus.iter().copied().collect())
+}

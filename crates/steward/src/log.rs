@@ -1,0 +1,278 @@
+//! The decision log: one JSON object per line, for people, `explain`, `top` and scripts.
+//!
+//! `start`, then one `window` per window in which something happened, then `stop`. A log that ends
+//! without `stop` is a steward's that lives or was killed. The format is in docs/steward.md.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use egeria_machine::NodeId;
+use egeria_policy::nthread::Settings;
+use egeria_policy::{Kept, Reason};
+use egeria_window::ThreadKey;
+use serde::{Deserialize, Serialize};
+
+/// A log longer than this begins anew, keeping one older file beside it.
+const MOST_BYTES: u64 = 64 << 20;
+/// Longest line read.
+const MOST_LINE_BYTES: u64 = 64 << 20;
+
+/// One line.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Record {
+    /// A steward began.
+    Start {
+        /// Its process.
+        steward: u32,
+        /// The volume.
+        volume: String,
+        /// The machine's name.
+        machine: String,
+        /// Figures are of an emulated machine.
+        emulated: bool,
+        /// Features that are on.
+        configuration: String,
+        /// All settings.
+        settings: Settings,
+        /// ns of machine time.
+        window_ns: u64,
+        /// When, ns since the epoch.
+        time_unix_ns: u64,
+    },
+    /// A window and what was decided on it.
+    Window(Box<Decision>),
+    /// The steward stopped in order.
+    Stop {
+        /// Threads that got their CPUs back.
+        restored: u64,
+        /// Windows looked at.
+        windows: u64,
+        /// Moves done.
+        moves: u64,
+    },
+}
+
+/// One window: what was seen, what was done, what came of the moves before.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Decision {
+    /// Counts from 0.
+    pub number: u64,
+    /// When it began, ns of machine time since the steward did.
+    pub start_ns: u64,
+    /// Its length, ns of machine time.
+    pub duration_ns: u64,
+    /// When it ended, ns since the epoch.
+    pub time_unix_ns: u64,
+    /// Share of local bytes; `None` when none moved.
+    pub local_share: Option<f64>,
+    /// The nodes, in the machine's order.
+    pub nodes: Vec<NodeRecord>,
+    /// The threads that read or wrote.
+    pub threads: Vec<ThreadRecord>,
+    /// Node contended for persistent memory, were all threads with their data.
+    pub pm_contended: Option<NodeId>,
+    /// Node contended for CPUs.
+    pub cpu_contended: Option<NodeId>,
+    /// What was done.
+    pub moves: Vec<MoveRecord>,
+    /// Who stays although something speaks for another node.
+    pub kept: Vec<Kept>,
+    /// What came of the moves of the window before.
+    pub results: Vec<ResultRecord>,
+}
+
+/// One node in one window.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// Which node.
+    pub node: NodeId,
+    /// Read, bytes/s.
+    pub read_bytes_s: f64,
+    /// Written, bytes/s.
+    pub written_bytes_s: f64,
+    /// `BW_N`, reads weighted, bytes/s.
+    pub pm_bytes_s: f64,
+    /// What that can be at most.
+    pub pm_maximum_bytes_s: Option<f64>,
+    /// Share of its CPUs in use.
+    pub cpu_share: f64,
+    /// Threads on it.
+    pub threads: u32,
+}
+
+/// One thread in one window.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ThreadRecord {
+    /// Which thread.
+    pub thread: ThreadKey,
+    /// Its name.
+    pub name: String,
+    /// Where it ran.
+    pub node: NodeId,
+    /// Read per node, bytes/s.
+    pub read_bytes_s: Vec<f64>,
+    /// Written per node, bytes/s.
+    pub written_bytes_s: Vec<f64>,
+    /// Share of one CPU it used.
+    pub cpu_share: f64,
+    /// It used a file that another thread used.
+    pub is_shared: bool,
+}
+
+impl ThreadRecord {
+    /// Bytes/s read and written, on all nodes.
+    pub fn bytes_s(&self) -> f64 {
+        self.read_bytes_s.iter().chain(&self.written_bytes_s).sum()
+    }
+}
+
+/// One move.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MoveRecord {
+    /// Which thread.
+    pub thread: ThreadKey,
+    /// Its name.
+    pub name: String,
+    /// From where.
+    pub from: NodeId,
+    /// Where to.
+    pub to: NodeId,
+    /// Why, with the numbers.
+    pub reason: Reason,
+    /// The same as a sentence.
+    pub because: String,
+    /// Share of its bytes that should be local from now on, at the rates seen.
+    pub expected_local_share: Option<f64>,
+    /// Whether it was done.
+    pub outcome: Outcome,
+}
+
+/// What became of a move when it was tried.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Outcome {
+    /// The kernel did it.
+    Done,
+    /// The thread was gone.
+    Vanished,
+    /// The kernel refused.
+    Refused {
+        /// Why.
+        why: String,
+    },
+}
+
+/// What one moved thread did before and after.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ResultRecord {
+    /// Which thread.
+    pub thread: ThreadKey,
+    /// Where it was sent.
+    pub to: NodeId,
+    /// Where it is; `None` when it is gone.
+    pub node: Option<NodeId>,
+    /// Bytes/s before.
+    pub bytes_s_before: f64,
+    /// Bytes/s now.
+    pub bytes_s_after: f64,
+    /// Local share before.
+    pub local_share_before: Option<f64>,
+    /// Local share now.
+    pub local_share_after: Option<f64>,
+    /// What the plan expected.
+    pub expected_local_share: Option<f64>,
+}
+
+/// Writes a log.
+pub(crate) struct LogWriter {
+    path: PathBuf,
+    file: BufWriter<File>,
+    bytes: u64,
+}
+
+impl LogWriter {
+    /// Begin a new log; an older one of this name is replaced.
+    pub(crate) fn create(path: &Path) -> io::Result<LogWriter> {
+        Ok(LogWriter {
+            path: path.to_owned(),
+            file: BufWriter::new(create(path)?),
+            bytes: 0,
+        })
+    }
+
+    /// One line, seen by readers at once.
+    pub(crate) fn write(&mut self, record: &Record) -> io::Result<()> {
+        let mut text = serde_json::to_string(record)?;
+        text.push('\n');
+        if self.bytes + text.len() as u64 > MOST_BYTES {
+            self.begin_anew()?;
+        }
+        self.bytes += text.len() as u64;
+        self.file.write_all(text.as_bytes())?;
+        self.file.flush()
+    }
+
+    fn begin_anew(&mut self) -> io::Result<()> {
+        let mut older = self.path.clone().into_os_string();
+        older.push(".old");
+        std::fs::rename(&self.path, older)?;
+        self.file = BufWriter::new(create(&self.path)?);
+        self.bytes = 0;
+        Ok(())
+    }
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o644)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path)
+}
+
+/// Reads a log, also one that is being written: a last line without its end is left for later.
+pub struct LogReader {
+    lines: BufReader<File>,
+    partial: Vec<u8>,
+}
+
+impl LogReader {
+    /// # Errors
+    /// When the file cannot be opened.
+    pub fn open(path: &Path) -> io::Result<LogReader> {
+        Ok(LogReader {
+            lines: BufReader::new(File::open(path)?),
+            partial: Vec::new(),
+        })
+    }
+
+    /// The next record; `None` when there is none yet.
+    ///
+    /// # Errors
+    /// When the file cannot be read, and `InvalidData` for a line that is no record.
+    pub fn next_record(&mut self) -> io::Result<Option<Record>> {
+        use std::io::Read;
+        let room = MOST_LINE_BYTES.saturating_sub(self.partial.len() as u64);
+        (&mut self.lines)
+            .take(room)
+            .read_until(b'\n', &mut self.partial)?;
+        if self.partial.last() != Some(&b'\n') {
+            return match self.partial.len() as u64 >= MOST_LINE_BYTES {
+                true => Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "a line without end",
+                )),
+                false => Ok(None),
+            };
+        }
+        let line = std::mem::take(&mut self.partial);
+        serde_json::from_slice(&line)
+            .map(Some)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    }
+}

@@ -1,0 +1,58 @@
+//! What a steward did, for reports.
+
+use egeria_machine::NodeId;
+use serde::Serialize;
+
+/// What went through one node in one window.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct NodeRates {
+    /// Which node.
+    pub node: NodeId,
+    /// Read from its pool, bytes/s of machine time.
+    pub read_bytes_s: f64,
+    /// Written to its pool, bytes/s of machine time.
+    pub written_bytes_s: f64,
+    /// Share of its CPUs in use.
+    pub cpu_share: f64,
+}
+
+/// One window, in short.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct WindowSummary {
+    /// When it began, ns of machine time since the steward did.
+    pub start_ns: u64,
+    /// How long it was, ns of machine time.
+    pub duration_ns: u64,
+    /// Threads that moved at its end.
+    pub moves: u32,
+    /// Share of local bytes, `None` when none moved.
+    pub local_share: Option<f64>,
+    /// By node, in the machine's order.
+    pub nodes: Vec<NodeRates>,
+}
+
+/// What a steward did from start to stop.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Summary {
+    /// Windows looked at.
+    pub windows: u64,
+    /// Threads moved, each time counted.
+    pub moves: u64,
+    /// Threads moved at least once.
+    pub moved_threads: u64,
+    /// Moves of the thread that moved most.
+    pub moves_per_thread_most: u64,
+    /// Moves that a vanished thread, its owner or the kernel prevented.
+    pub moves_failed: u64,
+    /// Threads that got their CPUs back at the end.
+    pub restored: u64,
+    /// Threads that a steward killed before had narrowed, put back at the start.
+    pub restored_at_start: u64,
+    /// Reasons, with how often each moved a thread.
+    pub reasons: Vec<(String, u64)>,
+    /// The windows; at most the last [`MOST_WINDOWS`].
+    pub series: Vec<WindowSummary>,
+}
+
+/// Windows kept in [`Summary::series`].
+pub const MOST_WINDOWS: usize = 10_000;
