@@ -48,6 +48,8 @@ pub enum Command {
     Run(commands::run::Arguments),
     /// Show which node holds which part of a file
     Stat(commands::stat::Arguments),
+    /// Look after the threads that use a volume: bring them to their data, and say why
+    Steward(commands::steward::Arguments),
     /// Show the space of volumes, pool by pool
     Df(commands::df::Arguments),
     /// Verify a volume that is not mounted, and repair it

@@ -8,6 +8,7 @@ mod machine_choice;
 mod output;
 mod paths;
 mod placement;
+mod policy_choice;
 mod preload;
 mod progress;
 mod scratch;

@@ -79,6 +79,14 @@ impl Signals {
         }
     }
 
+    /// Waits until somebody asks to stop.
+    pub fn wait(&self) {
+        const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+        while !self.state.stop.load(Ordering::Acquire) {
+            std::thread::sleep(LOOK);
+        }
+    }
+
     /// Set once somebody asked to stop, for work that looks at it now and then.
     pub fn stop_flag(&self) -> &AtomicBool {
         &self.state.stop

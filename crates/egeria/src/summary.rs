@@ -30,8 +30,10 @@ pub struct Summary {
     pub machine: MachineLabel,
     /// Where new data went: `local`, `random`, `node=N`.
     pub allocation: String,
-    /// What moved threads and data.
-    pub policy: &'static str,
+    /// What moved threads.
+    pub policy: String,
+    /// What the steward did, when there was one.
+    pub steward: Option<egeria_steward::Summary>,
     /// The preload library, when one was found.
     pub preload: Option<PathBuf>,
     /// Bytes read or written on the node of the thread.
@@ -139,6 +141,25 @@ impl Summary {
                 format_bandwidth(pool.written_bytes_s)
             ));
         }
+        if let Some(steward) = &self.steward {
+            text.push_str(&steward_line(&self.policy, steward));
+        }
         text
     }
+}
+
+fn steward_line(policy: &str, steward: &egeria_steward::Summary) -> String {
+    let mut line = format!(
+        "egeria: policy {policy}: {} moves of {} threads in {} windows",
+        steward.moves, steward.moved_threads, steward.windows
+    );
+    for (at, (reason, count)) in steward.reasons.iter().enumerate() {
+        let lead = if at == 0 { " (" } else { ", " };
+        line.push_str(&format!("{lead}{count} {}", reason.replace('_', " ")));
+    }
+    if !steward.reasons.is_empty() {
+        line.push(')');
+    }
+    line.push('\n');
+    line
 }

@@ -12,6 +12,7 @@ pub mod mount;
 pub mod run;
 mod self_test;
 pub mod stat;
+pub mod steward;
 pub mod umount;
 
 use std::process::ExitCode;
@@ -32,6 +33,7 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
         Command::Mkfs(mkfs) => mkfs::run(mkfs, format),
         Command::Umount(umount) => umount::run(&umount, format),
         Command::Stat(stat) => stat::run(&stat, format),
+        Command::Steward(steward) => steward::run(&steward, format),
         Command::Bench(bench) => bench::run(&bench, format),
         Command::Completions(completions) => completions::run(&completions, format),
         Command::Man(man) => man::run(&man, format),

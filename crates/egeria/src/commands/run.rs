@@ -8,10 +8,12 @@ use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use egeria_fs::{AttachMode, Volume};
 use egeria_machine::Machine;
 use egeria_mount::{MountHandle, MountOptions};
+use egeria_policy::nthread::Configuration;
+use egeria_steward::{Scope, Steward};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::failure::{Failure, Outcome, reason};
@@ -19,6 +21,7 @@ use crate::machine_choice::{
     Allocation, BorrowedAllocation, MachineArguments, MachineLabel, attach_options,
 };
 use crate::output::{self, Format};
+use crate::policy_choice::{self, StewardArguments};
 use crate::scratch::{MountPoint, Scratch};
 use crate::session;
 use crate::signals::Signals;
@@ -35,6 +38,7 @@ Examples:
   egeria run -- sh -c 'cp -a /etc $EGERIA_MOUNT && du -sh $EGERIA_MOUNT'
   egeria run --volume /mnt/pmem0/pool --report report.json -- ./server
   egeria run --machine optane-2s --alloc random -- ./benchmark.sh
+  egeria run --volume /mnt/pmem0/pool --policy full --record day.trace -- ./server
 
 EGERIA_MOUNT names the mount inside CMD, LD_PRELOAD loads libegeria_preload.so.
 EGERIA_PRELOAD_LIB names that library elsewhere; empty: work without it.
@@ -55,9 +59,12 @@ pub struct Arguments {
     /// Where new data goes: local (the writer's node), random, node=N
     #[arg(long, value_name = "local|random|node=N", value_parser = Allocation::parse)]
     alloc: Option<Allocation>,
-    /// What moves threads and data while CMD runs
-    #[arg(long, value_enum, default_value = "off")]
-    policy: Policy,
+    /// What moves threads while CMD runs: off, rl (to the data they read), cpu (and off busy CPUs),
+    /// nm (and off busy memory), full (but never sharers apart)
+    #[arg(long, value_name = "off|rl|cpu|nm|full", default_value = "off", value_parser = policy_choice::configuration)]
+    policy: Configuration,
+    #[command(flatten)]
+    steward: StewardArguments,
     /// Write the summary into this file, as JSON
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -74,17 +81,12 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
-/// Who moves threads and data.
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// Nobody.
-    Off,
-}
-
 /// Runs the command and gives its exit status.
 pub fn run(arguments: Arguments, format: Format) -> Outcome<ExitCode> {
     let signals = Signals::install()?;
     let machine = arguments.machine.resolve()?;
+    // A wrong setting costs no run.
+    arguments.steward.settings(arguments.policy)?;
     let report = arguments
         .report
         .as_deref()
@@ -167,6 +169,7 @@ impl Stage {
         signals: &Signals,
         format: Format,
     ) -> Outcome<Summary> {
+        let steward = self.look_after(arguments, machine)?;
         let before = self.volume.counters();
         let started = Instant::now();
         let child = spawn(
@@ -176,6 +179,7 @@ impl Stage {
             format,
         )?;
         let status = wait(child, signals)?;
+        let steward = steward.map(Steward::stop);
         let elapsed_s = started.elapsed().as_secs_f64();
         let counters = summary::difference(&before, &self.volume.counters());
         let machine_elapsed_s = elapsed_s / self.volume.emulation().dilation();
@@ -196,7 +200,8 @@ impl Stage {
             scratch: self.scratch.is_some(),
             machine: label.unwrap_or_else(|| MachineLabel::of(machine)),
             allocation: allocation.name(),
-            policy: "off",
+            policy: arguments.policy.to_string(),
+            steward,
             preload,
             local_bytes: counters.local_bytes,
             remote_bytes: counters.remote_bytes,
@@ -211,6 +216,25 @@ impl Stage {
             },
             mount_requests: counters.mount_requests,
         })
+    }
+}
+
+impl Stage {
+    /// A steward for the command and what it starts, when one is wanted.
+    fn look_after(&self, arguments: &Arguments, machine: &Machine) -> Outcome<Option<Steward>> {
+        let wanted = arguments.policy != Configuration::Off || arguments.steward.watches();
+        // Nobody but the command uses a scratch volume, however far its processes stray.
+        let scope = match self.scratch {
+            Some(_) => Scope::All,
+            None => Scope::Tree(std::process::id()),
+        };
+        let declared = self.volume.declared_machine();
+        let machine = declared.as_ref().unwrap_or(machine);
+        let start = || {
+            let steward = &arguments.steward;
+            steward.start(&self.volume, machine, arguments.policy, scope)
+        };
+        wanted.then(start).transpose()
     }
 }
 
