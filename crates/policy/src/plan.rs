@@ -26,13 +26,14 @@ pub struct Plan {
     pub targets: Vec<Target>,
     /// Node loads as measured, every thread where it is.
     pub measured: Vec<NodeLoad>,
-    /// Node loads if every thread were with its data: what contention is judged by.
+    /// Node loads if every thread were with its data. Contention is judged by these, with the
+    /// threads that an earlier plan displaced left where they are.
     pub local: Vec<NodeLoad>,
     /// Node loads expected after the moves, at the rates measured.
     pub expected: Vec<NodeLoad>,
-    /// The node with contention for persistent memory, if every thread were with its data.
+    /// The node that is, or would be, contended for persistent memory, if looked for and found.
     pub pm_contended: Option<NodeId>,
-    /// The node with contention for CPUs, if looked for and found.
+    /// The node that is, or would be, contended for CPUs, if looked for and found.
     pub cpu_contended: Option<NodeId>,
     /// Threads left alone because they read and wrote too little.
     pub quiet_threads: usize,

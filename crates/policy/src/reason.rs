@@ -242,15 +242,15 @@ impl fmt::Display for KeptBecause {
             ),
             KeptBecause::Shared { contention } => write!(
                 formatter,
-                "{contention} of its node are contended, but it shares a file with another thread"
+                "its node is contended for {contention}, but it shares a file with another thread"
             ),
             KeptBecause::NoRoom { contention } => write!(
                 formatter,
-                "{contention} of its node are contended, but no other node has room for it"
+                "its node is contended for {contention}, but no other node has room for it"
             ),
             KeptBecause::HomeContended { contention } => write!(
                 formatter,
-                "on the node of its data {contention} would be contended"
+                "the node of its data would be contended for {contention}"
             ),
         }
     }

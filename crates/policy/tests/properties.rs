@@ -304,6 +304,6 @@ fn reasons_and_causes_are_sentences() {
     };
     assert_eq!(
         kept.to_string(),
-        "on the node of its data persistent memory would be contended"
+        "the node of its data would be contended for persistent memory"
     );
 }
