@@ -197,21 +197,14 @@ impl Fluid {
 /// By which share of their own pace all rising threads can still become faster.
 fn step(most: &[f64], needs: &[Vec<f64>], speeds: &[f64], rising: &[bool], nodes: usize) -> f64 {
     let threads = 0..most.len();
-    let mut step = threads
-        .clone()
-        .filter(|&index| rising[index])
-        .map(|index| 1.0 - speeds[index] / most[index])
-        .fold(1.0, f64::min);
-    for node in 0..nodes {
+    let rising: Vec<usize> = threads.clone().filter(|&index| rising[index]).collect();
+    let to_own_pace = rising
+        .iter()
+        .map(|&index| 1.0 - speeds[index] / most[index]);
+    let to_full_medium = (0..nodes).filter_map(|node| {
         let used: f64 = threads.clone().map(|at| speeds[at] * needs[at][node]).sum();
-        let slope: f64 = threads
-            .clone()
-            .filter(|&at| rising[at])
-            .map(|at| most[at] * needs[at][node])
-            .sum();
-        if slope > 0.0 {
-            step = step.min((1.0 - used).max(0.0) / slope);
-        }
-    }
-    step
+        let slope: f64 = rising.iter().map(|&at| most[at] * needs[at][node]).sum();
+        (slope > 0.0).then(|| (1.0 - used).max(0.0) / slope)
+    });
+    to_own_pace.chain(to_full_medium).fold(1.0, f64::min)
 }
