@@ -56,6 +56,10 @@ pub enum Command {
     Check(commands::check::Arguments),
     /// Show what the machine is: nodes, CPUs, memory, distances
     Machine(commands::machine::Arguments),
+    /// Show what a recording holds
+    Trace(commands::trace::Arguments),
+    /// Show what a policy would have done about a recorded load
+    Replay(commands::replay::Arguments),
     /// Measure Egeria beside its peers
     Bench(commands::bench::Arguments),
     /// Run fio, RocksDB and everyday programs on a scratch volume, and write a report

@@ -9,10 +9,13 @@ pub mod machine;
 pub mod man;
 pub mod mkfs;
 pub mod mount;
+mod recording;
+pub mod replay;
 pub mod run;
 mod self_test;
 pub mod stat;
 pub mod steward;
+pub mod trace;
 pub mod umount;
 
 use std::process::ExitCode;
@@ -34,6 +37,8 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
         Command::Umount(umount) => umount::run(&umount, format),
         Command::Stat(stat) => stat::run(&stat, format),
         Command::Steward(steward) => steward::run(&steward, format),
+        Command::Trace(trace) => trace::run(&trace, format),
+        Command::Replay(replay) => replay::run(&replay, format),
         Command::Bench(bench) => bench::run(&bench, format),
         Command::Completions(completions) => completions::run(&completions, format),
         Command::Man(man) => man::run(&man, format),

@@ -80,7 +80,7 @@ pub fn varied(machine: &Machine) -> Vec<Window> {
         threads[1].is_shared = true;
         threads[2].displaced_from = Some(last);
         threads[2].node = last;
-        threads[3].pinned = number % 2 == 0;
+        threads[3].pinned = number.is_multiple_of(2);
         threads[3].allowed_cpus = cpus("1,3");
         threads[4] = ThreadFacts::idle(key(90), last, machine.nodes.len(), CpuSet::empty());
         let mut window = window(machine, number, threads);

@@ -1,0 +1,155 @@
+//! `egeria replay`: what a policy would have done about a recorded load.
+
+mod engine;
+mod report;
+mod tally;
+mod text;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use egeria_machine::Machine;
+use egeria_policy::nthread::{Configuration, Settings};
+use egeria_watch::trace::Reader;
+use egeria_window::Window;
+
+use super::recording::{self, Label};
+use crate::failure::{Failure, Outcome};
+use crate::output::Format;
+use engine::Replay;
+use tally::Tally;
+
+/// What a replay is not.
+const CAVEAT: &str = "the windows are as recorded: a thread that the replay moves is taken to be \
+                      on its new node from the next window on, and writes there, but it is \
+                      neither faster nor slower, and reads what it read";
+
+/// Arguments of `egeria replay`.
+#[derive(Args, Debug)]
+#[command(after_help = help())]
+pub struct Arguments {
+    /// A recording, as `egeria run --record` makes
+    trace: PathBuf,
+    /// What may be done about a window
+    #[arg(long, value_parser = policies(), default_value = "full")]
+    policy: Configuration,
+    /// A setting of the policy, as cpu_limit=0.8; may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    settings: Vec<String>,
+}
+
+fn policies() -> impl TypedValueParser<Value = Configuration> {
+    let names = Configuration::ALL.map(Configuration::name);
+    PossibleValuesParser::new(names).map(|name| {
+        let named = Configuration::ALL.into_iter();
+        let mut named = named.filter(|each| each.name() == name);
+        named.next().unwrap_or(Configuration::Off)
+    })
+}
+
+fn help() -> String {
+    let mut text = "\
+Examples:
+  egeria replay yesterday.trace
+  egeria replay yesterday.trace --policy rl --set read_margin_bytes_s=50e6
+  egeria replay yesterday.trace --json | jq '.summary.configurations'
+
+What if: the same policy code as in the steward, over recorded windows. The
+windows stay as recorded: a thread that the replay moves is taken to be on its
+new node from the next window on, and to write there; it is neither faster nor
+slower, and what it reads stays where it was. Threads that the replay leaves
+alone are where they were recorded, so a trace recorded with the policy `off`
+tells most. A thread has not settled when it was moved at least twice and never
+stayed for three windows in a row in between or after.
+
+Settings with their ranges (--json shows the values used):
+"
+    .to_owned();
+    for (name, range) in Settings::names() {
+        text.push_str(&format!("  {name:<21} {range}\n"));
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// Replays a recording.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let chosen = settings(arguments, arguments.policy)?;
+    let mut reader = recording::open(&arguments.trace)?;
+    let machine = reader.machine().clone();
+    // All of it under every configuration first: what is damaged is told, not half replayed.
+    let mut runs = Vec::new();
+    for configuration in Configuration::ALL {
+        let settings = settings(arguments, configuration)?;
+        runs.push((Replay::new(&machine, settings), Tally::new(configuration)));
+    }
+    for window in recording::windows(&mut reader) {
+        let window = window?;
+        for (replay, tally) in &mut runs {
+            let (placed, plan) = replay.step(&window);
+            tally.add(&machine, &placed, &plan);
+        }
+    }
+    let label = Label::of(&arguments.trace, &reader);
+    label.warn();
+    let tallies = runs.into_iter().map(|(_, tally)| tally).collect();
+    let view = View {
+        arguments,
+        settings: chosen,
+        windows: reader.windows(),
+        machine,
+        label,
+        tallies,
+    };
+    match format {
+        Format::Human => text::print(&view),
+        Format::Json => report::print(&view),
+    }
+}
+
+/// What is shown.
+struct View<'a> {
+    arguments: &'a Arguments,
+    settings: Settings,
+    windows: u64,
+    machine: Machine,
+    label: Label,
+    /// One per configuration.
+    tallies: Vec<Tally>,
+}
+
+impl View<'_> {
+    /// The recording from its beginning.
+    fn again(&self) -> Outcome<Reader> {
+        recording::again(&self.arguments.trace, &self.machine)
+    }
+
+    /// The windows that were counted, once more: a recording may have grown since.
+    fn windows<'a>(
+        &self,
+        reader: &'a mut Reader,
+    ) -> impl Iterator<Item = Outcome<Window>> + use<'a> {
+        let count = usize::try_from(self.windows).unwrap_or(usize::MAX);
+        recording::windows(reader).take(count)
+    }
+
+    /// The tally of the policy asked for.
+    fn tally(&self) -> &Tally {
+        let chosen = |tally: &&Tally| tally.configuration == self.arguments.policy;
+        self.tallies
+            .iter()
+            .find(chosen)
+            .expect("every policy was replayed")
+    }
+}
+
+/// The defaults of a configuration with what `--set` says.
+fn settings(arguments: &Arguments, configuration: Configuration) -> Outcome<Settings> {
+    let mut settings = Settings::of(configuration);
+    for pair in &arguments.settings {
+        let set = settings.set_pair(pair);
+        set.map_err(|error| Failure::Usage(error.to_string()))?;
+    }
+    Ok(settings)
+}

@@ -1,0 +1,119 @@
+//! A replay as JSON.
+
+use std::cell::RefCell;
+
+use egeria_machine::NodeId;
+use egeria_policy::nthread::{Configuration, Settings};
+use egeria_policy::{Displaced, Kept, Move, NodeLoad, Note, Plan};
+use egeria_window::Window;
+use serde::Serialize;
+
+use super::engine::Replay;
+use super::tally::{ConfigurationRow, Unsettled};
+use super::{CAVEAT, View};
+use crate::commands::recording::{self, Label, Stream};
+use crate::failure::Outcome;
+
+#[derive(Serialize)]
+struct Document<'a, W: Serialize> {
+    #[serde(flatten)]
+    recording: &'a Label,
+    policy: Configuration,
+    settings: &'a Settings,
+    caveat: &'static str,
+    summary: Summary,
+    windows: W,
+}
+
+#[derive(Serialize)]
+struct Summary {
+    windows: u64,
+    /// Every configuration with the same `--set`.
+    configurations: Vec<ConfigurationRow>,
+    /// Under the policy asked for.
+    unsettled: Vec<Unsettled>,
+    notes: Vec<Told<Note>>,
+}
+
+/// One window and what the policy does about it.
+#[derive(Serialize)]
+struct Planned {
+    window: u64,
+    start_ns: u64,
+    duration_ns: u64,
+    threads: usize,
+    quiet_threads: usize,
+    local_share: Option<f64>,
+    moves: Vec<Told<Move>>,
+    kept: Vec<Told<Kept>>,
+    displaced: Vec<Displaced>,
+    pm_contended: Option<NodeId>,
+    cpu_contended: Option<NodeId>,
+    measured: Vec<NodeLoad>,
+    local: Vec<NodeLoad>,
+    expected: Vec<NodeLoad>,
+}
+
+/// Something with its numbers and as a sentence.
+#[derive(Serialize)]
+struct Told<T> {
+    #[serde(flatten)]
+    what: T,
+    sentence: String,
+}
+
+/// Prints everything as one document.
+pub(super) fn print(view: &View<'_>) -> Outcome {
+    let failure = RefCell::new(None);
+    let mut reader = view.again()?;
+    let mut replay = Replay::new(&view.machine, view.settings.clone());
+    let windows = view.windows(&mut reader).map(|window| {
+        let (window, plan) = replay.step(&window?);
+        Ok(planned(view, &window, plan))
+    });
+    let document = Document {
+        recording: &view.label,
+        policy: view.arguments.policy,
+        settings: &view.settings,
+        caveat: CAVEAT,
+        summary: summary(view),
+        windows: Stream::new(windows, &failure),
+    };
+    recording::print_json(&document, &failure)
+}
+
+fn summary(view: &View<'_>) -> Summary {
+    Summary {
+        windows: view.windows,
+        configurations: view.tallies.iter().map(super::Tally::row).collect(),
+        unsettled: view.tally().unsettled(),
+        notes: told(view.tally().notes.clone()),
+    }
+}
+
+fn planned(view: &View<'_>, window: &Window, plan: Plan) -> Planned {
+    Planned {
+        window: window.number,
+        start_ns: window.start_ns,
+        duration_ns: window.duration_ns,
+        threads: window.threads.len(),
+        quiet_threads: plan.quiet_threads,
+        local_share: window.local_share(&view.machine),
+        moves: told(plan.moves),
+        kept: told(plan.kept),
+        displaced: plan.displaced,
+        pm_contended: plan.pm_contended,
+        cpu_contended: plan.cpu_contended,
+        measured: plan.measured,
+        local: plan.local,
+        expected: plan.expected,
+    }
+}
+
+fn told<T: ToString>(all: Vec<T>) -> Vec<Told<T>> {
+    let told = |what: T| Told {
+        sentence: what.to_string(),
+        what,
+    };
+    all.into_iter().map(told).collect()
+}

@@ -1,0 +1,212 @@
+//! A replay for people.
+
+use std::collections::HashMap;
+use std::mem::Discriminant;
+
+use egeria_machine::format_bandwidth;
+use egeria_policy::{Kept, KeptBecause, NodeLoad, Plan};
+use egeria_window::{ThreadKey, Window};
+
+use super::engine::Replay;
+use super::tally::ConfigurationRow;
+use super::{CAVEAT, View};
+use crate::failure::Outcome;
+use crate::output;
+
+const NS_PER_S: f64 = 1e9;
+
+/// Kept threads told per window; moves are told all.
+const SHOWN_KEPT: usize = 8;
+
+/// Restless threads told.
+const SHOWN_UNSETTLED: usize = 20;
+
+/// Prints header, the windows where something happens, and the summary.
+pub(super) fn print(view: &View<'_>) -> Outcome {
+    output::print(head(view).as_bytes())?;
+    let mut reader = view.again()?;
+    let mut replay = Replay::new(&view.machine, view.settings.clone());
+    let mut story = Story::default();
+    for window in view.windows(&mut reader) {
+        let (window, plan) = replay.step(&window?);
+        let text = story.tell(view, &window, &plan);
+        output::print(text.as_bytes())?;
+    }
+    output::print(story.quiet_windows().as_bytes())?;
+    output::print(summary(view).as_bytes())
+}
+
+fn head(view: &View<'_>) -> String {
+    let mut text = view.label.text(&view.machine);
+    text.push_str(&format!(
+        "replay   {}{}\n\nWhat if: {CAVEAT}.\n",
+        view.arguments.policy,
+        set_values(view)
+    ));
+    if view.label.configuration != "off" {
+        text.push_str(
+            "Threads were moved while this was recorded; those the replay leaves alone are where \
+             they were then.\n",
+        );
+    }
+    for note in &view.tally().notes {
+        text.push_str(&format!("Note: {note}.\n"));
+    }
+    text.push('\n');
+    text
+}
+
+fn set_values(view: &View<'_>) -> String {
+    let values = view.arguments.settings.iter();
+    values.map(|pair| format!(", {pair}")).collect()
+}
+
+/// What was told so far.
+#[derive(Default)]
+struct Story {
+    /// Why threads were kept in the window before: only what is new is worth telling.
+    kept: HashMap<ThreadKey, Discriminant<KeptBecause>>,
+    start_ns: Option<u64>,
+    /// Windows without anything to tell: the first and the last.
+    quiet: Option<(u64, u64)>,
+}
+
+impl Story {
+    fn tell(&mut self, view: &View<'_>, window: &Window, plan: &Plan) -> String {
+        let start_ns = *self.start_ns.get_or_insert(window.start_ns);
+        let news = self.news(plan);
+        if plan.moves.is_empty() && news.is_empty() {
+            let first = self.quiet.map_or(window.number, |(first, _)| first);
+            self.quiet = Some((first, window.number));
+            return String::new();
+        }
+        let names = names(window);
+        let mut text = self.quiet_windows();
+        let from_s = window.start_ns.saturating_sub(start_ns) as f64 / NS_PER_S;
+        text.push_str(&format!(
+            "window {} at {from_s:.3} s: {}, local share {}\n",
+            window.number,
+            counted(plan.moves.len(), "move"),
+            percent(window.local_share(&view.machine))
+        ));
+        for each in &plan.moves {
+            text.push_str(&sentence(&names, each.thread, &each.to_string()));
+        }
+        for each in news.iter().take(SHOWN_KEPT) {
+            text.push_str(&sentence(&names, each.thread, &each.to_string()));
+        }
+        if news.len() > SHOWN_KEPT {
+            let more = news.len() - SHOWN_KEPT;
+            text.push_str(&format!("  … {more} more stay: --json shows all\n"));
+        }
+        text.push_str("  expected:\n");
+        for load in &plan.expected {
+            text.push_str(&expected(load));
+        }
+        text
+    }
+
+    /// The threads that are kept, and were not for the same reason before.
+    fn news<'a>(&mut self, plan: &'a Plan) -> Vec<&'a Kept> {
+        let reasons = plan.kept.iter();
+        let reasons = reasons.map(|kept| (kept.thread, std::mem::discriminant(&kept.because)));
+        let before = std::mem::replace(&mut self.kept, reasons.collect());
+        let is_new =
+            |kept: &&Kept| before.get(&kept.thread) != Some(&std::mem::discriminant(&kept.because));
+        plan.kept.iter().filter(is_new).collect()
+    }
+
+    /// A line for the windows without anything to tell since the last that had.
+    fn quiet_windows(&mut self) -> String {
+        match self.quiet.take() {
+            None => String::new(),
+            Some((first, last)) if first == last => format!("window {first}: nothing to do\n"),
+            Some((first, last)) => format!("windows {first} to {last}: nothing to do\n"),
+        }
+    }
+}
+
+type Names<'a> = HashMap<ThreadKey, &'a str>;
+
+fn names(window: &Window) -> Names<'_> {
+    let threads = window.threads.iter();
+    threads
+        .map(|facts| (facts.key, facts.name.as_str()))
+        .collect()
+}
+
+/// What a plan says about a thread, with the thread's name behind its ids.
+fn sentence(names: &Names<'_>, thread: ThreadKey, text: &str) -> String {
+    let name = names.get(&thread).copied().unwrap_or_default();
+    let ids = thread.to_string();
+    match text.strip_prefix(&ids) {
+        Some(rest) if !name.is_empty() => format!("  {ids} ({name}){rest}\n"),
+        _ => format!("  {text}\n"),
+    }
+}
+
+fn expected(load: &NodeLoad) -> String {
+    let of_maximum = load.pm_maximum_bytes_s.map(|maximum| {
+        let share = percent(Some(load.pm_bytes_s / maximum));
+        format!(" ({share} of its bandwidth)")
+    });
+    format!(
+        "    node {}: {}, {} read, {} written{}, CPUs {} busy\n",
+        load.node.0,
+        counted(load.threads as usize, "thread"),
+        format_bandwidth(load.read_bytes_s),
+        format_bandwidth(load.written_bytes_s),
+        of_maximum.unwrap_or_default(),
+        percent(Some(load.cpu_share))
+    )
+}
+
+fn summary(view: &View<'_>) -> String {
+    let headers = [
+        "policy",
+        ">moves",
+        ">threads moved",
+        ">most moves of one",
+        ">never settled",
+        ">local",
+    ];
+    let rows = view.tallies.iter().map(|tally| row(view, &tally.row()));
+    let mut text = format!("\n{}\n", output::table(&headers, rows.collect()));
+    let unsettled = view.tally().unsettled();
+    for each in unsettled.iter().take(SHOWN_UNSETTLED) {
+        let moves = counted(each.moves as usize, "move");
+        text.push_str(&format!(
+            "{} ({}) never settled: {moves}\n",
+            each.key, each.name
+        ));
+    }
+    if unsettled.len() > SHOWN_UNSETTLED {
+        let more = unsettled.len() - SHOWN_UNSETTLED;
+        text.push_str(&format!("… {more} more never settled: --json shows all\n"));
+    }
+    text
+}
+
+fn row(view: &View<'_>, row: &ConfigurationRow) -> Vec<String> {
+    let is_chosen = row.configuration == view.arguments.policy;
+    let mark = if is_chosen { " *" } else { "" };
+    vec![
+        format!("{}{mark}", row.configuration),
+        row.moves.to_string(),
+        row.moved_threads.to_string(),
+        row.most_moves.to_string(),
+        row.unsettled_threads.to_string(),
+        percent(row.local_share),
+    ]
+}
+
+fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or("-".to_owned(), |share| format!("{:.0} %", share * 100.0))
+}
