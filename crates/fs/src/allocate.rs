@@ -209,7 +209,7 @@ impl Volume {
             staged.add(operation, &entry_of(mapping), time_ns)?;
             locked.index().reserve(mapping.file_block, mapping.count)?;
         }
-        self.commit_one(&staged)?;
+        operation.commit(&[&staged])?;
         self.apply_commit(locked, &staged, || {
             if let Some(entry) = &hole {
                 self.apply_entry(locked, operation, LogPosition::NONE, entry, time_ns, false)?;

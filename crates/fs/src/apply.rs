@@ -277,14 +277,31 @@ impl Volume {
         let sequence = inode.sequence.load(Ordering::Relaxed);
         inode.sequence.store(sequence + 1, Ordering::Release);
         std::sync::atomic::fence(Ordering::Release);
-        let outcome = apply();
+        if let Err(errno) = apply() {
+            self.forget(locked);
+            inode.sequence.store(sequence + 2, Ordering::Release);
+            return Err(errno);
+        }
         let pages = inode.log_pages.load(Ordering::Relaxed) + staged.pages;
         inode.log_pages.store(pages, Ordering::Relaxed);
         inode
             .applied
             .store(staged.committed_word(), Ordering::Release);
         inode.sequence.store(sequence + 2, Ordering::Release);
+        Ok(())
+    }
+
+    /// Of inodes changed in one commit, when one could not be applied: their next users read the logs.
+    pub(crate) fn or_forget(&self, changed: &[&Locked<'_>], outcome: Outcome<()>) -> Outcome<()> {
+        if outcome.is_err() {
+            changed.iter().for_each(|locked| self.forget(locked));
+        }
         outcome
+    }
+
+    fn forget(&self, locked: &Locked<'_>) {
+        self.unload(locked);
+        locked.inode.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Replaced runs that a dead owner noted for this inode: those the index no longer names are free;

@@ -58,7 +58,7 @@ impl Volume {
         )?;
         let entry = Entry::Attributes(state);
         let position = staged.add(&mut operation, &entry, time_ns)?;
-        self.commit_one(&staged)?;
+        operation.commit(&[&staged])?;
         self.apply_commit(&locked, &staged, || {
             self.apply_entry(&locked, &mut operation, position, &entry, time_ns, false)
         })?;
@@ -152,7 +152,7 @@ impl Volume {
         let time_ns = self.now_ns();
         let mut staged = Staged::begin(locked, need)?;
         let position = staged.add(&mut operation, entry, time_ns)?;
-        self.commit_one(&staged)?;
+        operation.commit(&[&staged])?;
         self.apply_commit(locked, &staged, || {
             self.apply_entry(locked, &mut operation, position, entry, time_ns, false)
         })?;

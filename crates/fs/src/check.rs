@@ -265,7 +265,7 @@ impl Check<'_> {
             added: found.position,
         };
         let at = staged.add(&mut operation, &entry, time_ns)?;
-        volume.commit_one(&staged)?;
+        operation.commit(&[&staged])?;
         volume.apply_commit(&locked, &staged, || {
             volume.apply_entry(&locked, &mut operation, at, &entry, time_ns, false)
         })?;
@@ -349,7 +349,7 @@ impl Check<'_> {
             ..locked.attribute_state()
         });
         let at = staged.add(&mut operation, &entry, time_ns)?;
-        volume.commit_one(&staged)?;
+        operation.commit(&[&staged])?;
         volume.apply_commit(&locked, &staged, || {
             volume.apply_entry(&locked, &mut operation, at, &entry, time_ns, false)
         })?;

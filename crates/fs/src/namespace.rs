@@ -158,7 +158,8 @@ impl Volume {
         let certificate = self.certify(&mut operation, &directory, new)?;
         let result =
             self.create_certified(&directory, &mut operation, name, kind, &certificate, birth);
-        if result.is_err() {
+        // Committed, the number is the inode's, whatever failed then.
+        if result.is_err() && operation.commits() == 0 {
             self.free_inode(directory.me.slot, certificate.ino);
         }
         result
@@ -226,7 +227,7 @@ impl Volume {
         if birth == Birth::Open {
             self.note_open(ino)?;
         }
-        if let Err(errno) = self.commit_all(directory.me.index, &[&staged, &child]) {
+        if let Err(errno) = operation.commit(&[&staged, &child]) {
             if birth == Birth::Open {
                 self.note_close(ino);
             }
@@ -378,13 +379,17 @@ impl Volume {
         };
         let attributes = Entry::Attributes(state);
         let at = staged_child.add(&mut operation, &attributes, time_ns)?;
-        self.commit_all(directory.me.index, &[&staged, &staged_child])?;
-        self.apply_commit(&directory, &staged, || {
-            self.apply_entry(&directory, &mut operation, position, &entry, time_ns, false)
-        })?;
-        self.apply_commit(&child, &staged_child, || {
-            self.apply_entry(&child, &mut operation, at, &attributes, time_ns, false)
-        })?;
+        operation.commit(&[&staged, &staged_child])?;
+        let applied = self
+            .apply_commit(&directory, &staged, || {
+                self.apply_entry(&directory, &mut operation, position, &entry, time_ns, false)
+            })
+            .and_then(|()| {
+                self.apply_commit(&child, &staged_child, || {
+                    self.apply_entry(&child, &mut operation, at, &attributes, time_ns, false)
+                })
+            });
+        self.or_forget(&[&directory, &child], applied)?;
         operation.finish();
         Ok(child.attributes())
     }
@@ -466,11 +471,13 @@ impl Volume {
         let entry = Entry::NameRemove { added: position };
         let at = staged.add(&mut operation, &entry, time_ns)?;
         let dropped = self.stage_drop(&mut operation, child, time_ns)?;
-        self.commit_all(directory.me.index, &[&staged, &dropped.staged])?;
-        self.apply_commit(directory, &staged, || {
-            self.apply_entry(directory, &mut operation, at, &entry, time_ns, false)
-        })?;
-        self.apply_drop(&mut operation, child, &dropped, time_ns)?;
+        operation.commit(&[&staged, &dropped.staged])?;
+        let applied = self
+            .apply_commit(directory, &staged, || {
+                self.apply_entry(directory, &mut operation, at, &entry, time_ns, false)
+            })
+            .and_then(|()| self.apply_drop(&mut operation, child, &dropped, time_ns));
+        self.or_forget(&[directory, child], applied)?;
         operation.finish();
         drop(operation);
         self.delete_if_unused(child)

@@ -12,7 +12,6 @@ use crate::space::Need;
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
 use crate::write::WriteRules;
-use egeria_media::BlockNumber;
 use egeria_media::emulation::AccessKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -95,29 +94,27 @@ impl Volume {
             unwritten: false,
             touches_mtime: true,
         };
-        let committed = staged
-            .store(self, &entry, 1, time_ns)
-            .and_then(|()| self.commit_one(&staged))
-            .and_then(|()| {
-                self.apply_commit(locked, &staged, || {
-                    // As `apply_mapping`; a word that is there stays there while we hold the lock.
-                    let generation = inode.parent.load(Ordering::Relaxed).wrapping_add(1);
-                    inode.parent.store(generation, Ordering::Relaxed);
-                    let block = BlockNumber(taken.block.0);
-                    let new = BlockWord::new(taken.pool, block, false, generation);
-                    let old = BlockWord(slot.load(Ordering::Relaxed));
-                    if old.is_mapped() {
-                        operation.replace(locked.ino, file_block, old.pool(), old.block());
-                    } else {
-                        count(&inode.blocks, 1);
-                    }
-                    slot.store(new.0, Ordering::Release);
-                    inode.mtime_ns.store(time_ns as u64, Ordering::Relaxed);
-                    inode.ctime_ns.store(time_ns as u64, Ordering::Relaxed);
-                    Ok(())
-                })
-            });
-        if let Err(errno) = committed {
+        let mut change = || {
+            staged.store(self, &entry, 1, time_ns)?;
+            operation.commit(&[&staged])?;
+            self.apply_commit(locked, &staged, || {
+                // As `apply_mapping`; a word that is there stays there while we hold the lock.
+                let generation = inode.parent.load(Ordering::Relaxed).wrapping_add(1);
+                inode.parent.store(generation, Ordering::Relaxed);
+                let new = BlockWord::new(taken.pool, taken.block, false, generation);
+                let old = BlockWord(slot.load(Ordering::Relaxed));
+                if old.is_mapped() {
+                    operation.replace(locked.ino, file_block, old.pool(), old.block());
+                } else {
+                    count(&inode.blocks, 1);
+                }
+                slot.store(new.0, Ordering::Release);
+                inode.mtime_ns.store(time_ns as u64, Ordering::Relaxed);
+                inode.ctime_ns.store(time_ns as u64, Ordering::Relaxed);
+                Ok(())
+            })
+        };
+        if let Err(errno) = change() {
             return Some(Err(errno));
         }
         operation.finish();

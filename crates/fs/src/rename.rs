@@ -35,6 +35,16 @@ impl<'a> Ends<'a> {
     fn target(&self) -> &Locked<'a> {
         self.new.as_ref().unwrap_or(&self.old)
     }
+
+    /// All that a rename changes.
+    fn and<'l>(
+        &'l self,
+        moved: &'l Locked<'a>,
+        other: Option<&'l Locked<'a>>,
+    ) -> Vec<&'l Locked<'a>> {
+        let all = [Some(&self.old), self.new.as_ref(), Some(moved), other];
+        all.into_iter().flatten().collect()
+    }
 }
 
 /// What a rename is asked to do.
@@ -253,17 +263,23 @@ impl Volume {
             None => None,
         };
         changes.commit(
-            self,
             &mut operation,
             &[
                 Some(&child.staged),
                 dropped.as_ref().map(|dropped: &Dropped| &dropped.staged),
             ],
         )?;
-        self.apply_move(&mut operation, moved, &child, time_ns)?;
-        if let (Some((other, _)), Some(dropped)) = (replaced, &dropped) {
-            self.apply_drop(&mut operation, other, dropped, time_ns)?;
-        }
+        let applied = changes
+            .apply(self, &mut operation)
+            .and_then(|()| self.apply_move(&mut operation, moved, &child, time_ns))
+            .and_then(|()| match (replaced, &dropped) {
+                (Some((other, _)), Some(dropped)) => {
+                    self.apply_drop(&mut operation, other, dropped, time_ns)
+                }
+                _ => Ok(()),
+            });
+        let other = replaced.map(|(other, _)| other);
+        self.or_forget(&ends.and(moved, other), applied)?;
         operation.finish();
         drop(operation);
         match replaced {
@@ -322,13 +338,12 @@ impl Volume {
         )?;
         let child = self.stage_move(&mut operation, moved, ends.target().ino, time_ns)?;
         let back = self.stage_move(&mut operation, other, ends.old.ino, time_ns)?;
-        changes.commit(
-            self,
-            &mut operation,
-            &[Some(&child.staged), Some(&back.staged)],
-        )?;
-        self.apply_move(&mut operation, moved, &child, time_ns)?;
-        self.apply_move(&mut operation, other, &back, time_ns)?;
+        changes.commit(&mut operation, &[Some(&child.staged), Some(&back.staged)])?;
+        let applied = changes
+            .apply(self, &mut operation)
+            .and_then(|()| self.apply_move(&mut operation, moved, &child, time_ns))
+            .and_then(|()| self.apply_move(&mut operation, other, &back, time_ns));
+        self.or_forget(&ends.and(moved, Some(other)), applied)?;
         operation.finish();
         Ok(())
     }
@@ -440,24 +455,22 @@ impl<'a, 'e, 'n> Changes<'a, 'e, 'n> {
         Ok(())
     }
 
-    fn commit(
-        &self,
-        volume: &Volume,
-        operation: &mut Operation<'_>,
-        children: &[Option<&Staged>],
-    ) -> Outcome<()> {
+    fn commit(&self, operation: &mut Operation<'_>, children: &[Option<&Staged>]) -> Outcome<()> {
         let mut all = vec![&self.old];
         all.extend(self.new.as_ref());
         all.extend(children.iter().copied().flatten());
-        volume.commit_all(self.ends.old.me.index, &all)?;
-        self.apply(volume, operation, false, &self.ends.old, &self.old)?;
+        operation.commit(&all)
+    }
+
+    fn apply(&self, volume: &Volume, operation: &mut Operation<'_>) -> Outcome<()> {
+        self.apply_to(volume, operation, false, &self.ends.old, &self.old)?;
         match (&self.ends.new, &self.new) {
-            (Some(locked), Some(staged)) => self.apply(volume, operation, true, locked, staged),
+            (Some(locked), Some(staged)) => self.apply_to(volume, operation, true, locked, staged),
             _ => Ok(()),
         }
     }
 
-    fn apply(
+    fn apply_to(
         &self,
         volume: &Volume,
         operation: &mut Operation<'_>,

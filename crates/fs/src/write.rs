@@ -348,7 +348,7 @@ impl<'a> Write<'a, '_> {
         for mapping in &self.mappings {
             locked.index().reserve(mapping.file_block, mapping.count)?;
         }
-        self.volume.commit_one(&staged)?;
+        self.operation.commit(&[&staged])?;
         let mappings = &self.mappings;
         let operation = &mut *self.operation;
         self.volume.apply_commit(locked, &staged, || {
