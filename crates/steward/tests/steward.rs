@@ -1,0 +1,482 @@
+//! A steward on live threads of other processes, on the emulated machine `optane-2s`.
+//!
+//! Workers and stewards to be killed are this test program again (`worker_process`, `steward_process`).
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Once};
+use std::time::{Duration, Instant};
+
+use egeria_fs::*;
+use egeria_machine::{CpuId, Machine};
+use egeria_policy::nthread::{Configuration, Settings};
+use egeria_steward::{LogReader, Record, Scope, Steward, StewardError, StewardOptions};
+use egeria_watch::task;
+use egeria_window::CpuSet;
+
+const POOL: &str = "EGERIA_TEST_POOL";
+const ORDERS: &str = "EGERIA_TEST_ORDERS";
+/// ns of machine time: 80 ms here.
+const WINDOW_NS: u64 = 5_000_000;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn runtime_directory() -> PathBuf {
+    static SET: Once = Once::new();
+    let directory = std::env::temp_dir().join(format!("egeria-steward-{}", std::process::id()));
+    SET.call_once(|| {
+        // SAFETY: once, before the first steward; other threads of the test read it later.
+        unsafe { std::env::set_var("EGERIA_RUNTIME_DIR", &directory) };
+    });
+    directory
+}
+
+fn emulated() -> Machine {
+    Machine::profile("optane-2s").unwrap()
+}
+
+/// Whether the two nodes stand on different CPUs here, as moving between them needs.
+fn has_two_cpus() -> bool {
+    let machine = emulated();
+    machine.nodes[0].cpus != machine.nodes[1].cpus
+}
+
+struct Fixture {
+    volume: Arc<Volume>,
+    folder: PathBuf,
+}
+
+impl Fixture {
+    fn new() -> Fixture {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        runtime_directory();
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = PathBuf::from(format!(
+            "/dev/shm/egeria-steward-{}-{number}",
+            std::process::id()
+        ));
+        std::fs::create_dir_all(&folder).unwrap();
+        let pool = |node: u16| PoolRequest {
+            node,
+            path: folder.join(format!("pool{node}")),
+            bytes: Some(64 << 20),
+        };
+        create_volume(&[pool(0), pool(1)], &CreateOptions::default()).unwrap();
+        let options = AttachOptions {
+            machine: Some(emulated()),
+            ..AttachOptions::default()
+        };
+        let path = folder.join("pool0");
+        let volume = Volume::attach(&path, AttachMode::CreateOrJoin, &options).unwrap();
+        volume.set_timing(false);
+        let fixture = Fixture { volume, folder };
+        for name in ["a", "b", "c", "d"] {
+            fixture.write_file(name);
+        }
+        fixture.volume.set_timing(true);
+        fixture
+    }
+
+    /// All data on node 0.
+    fn write_file(&self, name: &str) {
+        self.volume.set_allocation(AllocationPolicy::Pool(0));
+        let new = NewInode {
+            mode: libc::S_IFREG | 0o644,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+        };
+        let made = self
+            .volume
+            .create_open(InodeNumber::ROOT, name.as_bytes(), &new)
+            .unwrap();
+        let file = self.volume.open(made.ino, None).unwrap();
+        self.volume.write(file, 0, &vec![1; 4 << 20]).unwrap();
+    }
+
+    fn options(&self, configuration: Configuration) -> StewardOptions {
+        StewardOptions {
+            configuration,
+            settings: Settings::of(configuration),
+            window_ns: WINDOW_NS,
+            machine: emulated(),
+            scope: Scope::All,
+            record: None,
+            decision_log: Some(self.folder.join("decisions.jsonl")),
+        }
+    }
+
+    fn worker(&self, orders: &str) -> Worker {
+        Worker::start("worker_process", &self.folder.join("pool0"), orders)
+    }
+
+    fn records(&self) -> Vec<Record> {
+        let mut reader = LogReader::open(&self.folder.join("decisions.jsonl")).unwrap();
+        std::iter::from_fn(|| reader.next_record().unwrap()).collect()
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// This program again, doing one ignored test below. It ends when its stdin does.
+struct Worker {
+    child: Child,
+    said: BufReader<std::process::ChildStdout>,
+}
+
+impl Worker {
+    fn start(what: &str, pool: &Path, orders: &str) -> Worker {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([what, "--exact", "--ignored", "--nocapture", "--quiet"])
+            .env(POOL, pool)
+            .env(ORDERS, orders)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap());
+        Worker { child, said }
+    }
+
+    /// The next line that begins with `=`, without it.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert_ne!(
+                self.said.read_line(&mut line).unwrap(),
+                0,
+                "the worker ended"
+            );
+            if let Some(said) = line.trim().strip_prefix('=') {
+                return said.to_owned();
+            }
+        }
+    }
+
+    /// Ids of this many threads at work.
+    fn threads(&mut self, count: usize) -> Vec<u32> {
+        (0..count).map(|_| self.line().parse().unwrap()).collect()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < until, "never: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn cpus_of_node(position: usize) -> CpuSet {
+    emulated().nodes[position].cpus.iter().copied().collect()
+}
+
+fn own_cpus() -> CpuSet {
+    // SAFETY: no arguments.
+    task::affinity(unsafe { libc::gettid() } as u32).unwrap()
+}
+
+// --- what the other processes do ---
+
+/// Reads one file per word of the orders in a thread each: `a`, or `a!1` bound to node 1 by itself, or
+/// `a+` that starts another thread (reading `b`) when a line comes.
+#[test]
+#[ignore = "a process of other tests"]
+fn worker_process() {
+    let Some(pool) = std::env::var_os(POOL) else {
+        return;
+    };
+    let volume = Volume::attach(
+        Path::new(&pool),
+        AttachMode::Join,
+        &AttachOptions::default(),
+    )
+    .unwrap();
+    let orders = std::env::var(ORDERS).unwrap();
+    let threads: Vec<_> = orders
+        .split_whitespace()
+        .map(|order| {
+            let (volume, order) = (volume.clone(), order.to_owned());
+            std::thread::spawn(move || read_on(&volume, &order))
+        })
+        .collect();
+    for thread in threads {
+        let _ = thread.join();
+    }
+}
+
+fn read_on(volume: &Arc<Volume>, order: &str) {
+    // SAFETY: no arguments.
+    let own = unsafe { libc::gettid() } as u32;
+    if let Some((_, node)) = order.split_once('!') {
+        task::set_affinity(own, &cpus_of_node(node.parse().unwrap())).unwrap();
+    }
+    let found = volume
+        .lookup(InodeNumber::ROOT, &order.as_bytes()[..1])
+        .unwrap();
+    let file = volume.open(found.ino, None).unwrap();
+    let mut buffer = vec![0; 4096];
+    let mut offset = 0;
+    let mut calls = 0;
+    let mut heir = None;
+    loop {
+        volume.read(file, offset, &mut buffer).unwrap();
+        offset = (offset + 4096) % (4 << 20);
+        calls += 1;
+        if calls == 1 {
+            // Placed by now: the next thread goes elsewhere.
+            println!("={own}");
+            std::io::stdout().flush().unwrap();
+        }
+        if order.ends_with('+') && heir.is_none() && own_cpus().len() == 1 {
+            let volume = volume.clone();
+            heir = Some(std::thread::spawn(move || read_on(&volume, "b")));
+        }
+    }
+}
+
+/// A steward that works until it is killed.
+#[test]
+#[ignore = "a process of other tests"]
+fn steward_process() {
+    let Some(pool) = std::env::var_os(POOL) else {
+        return;
+    };
+    let volume = Volume::attach(
+        Path::new(&pool),
+        AttachMode::Join,
+        &AttachOptions::default(),
+    )
+    .unwrap();
+    let options = StewardOptions {
+        configuration: Configuration::Rl,
+        settings: Settings::of(Configuration::Rl),
+        window_ns: WINDOW_NS,
+        machine: volume.declared_machine().unwrap(),
+        scope: Scope::All,
+        record: None,
+        decision_log: None,
+    };
+    let steward = Steward::start(volume, options).unwrap();
+    println!("=started");
+    std::io::stdout().flush().unwrap();
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+        std::hint::black_box(&steward);
+    }
+}
+
+// --- the tests ---
+
+#[test]
+fn a_thread_far_from_its_data_is_brought_there_once_and_given_back() {
+    if !has_two_cpus() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mut worker = fixture.worker("a b");
+    let threads = worker.threads(2);
+    let given = own_cpus();
+    let steward =
+        Steward::start(fixture.volume.clone(), fixture.options(Configuration::Rl)).unwrap();
+    let home = cpus_of_node(0);
+    let moved = || {
+        let at_home = threads
+            .iter()
+            .filter(|thread| task::affinity(**thread).unwrap() == home);
+        at_home.count() == 1
+    };
+    wait_for("a move", moved);
+    let windows = steward.summary().windows;
+    wait_for("three more windows", || {
+        steward.summary().windows >= windows + 3
+    });
+    let summary = steward.stop();
+    assert_eq!((summary.moves, summary.moves_per_thread_most), (1, 1));
+    assert_eq!(summary.restored, 1);
+    assert_eq!(summary.reasons, [("remote_reads".to_owned(), 1)]);
+    for thread in threads {
+        assert_eq!(task::affinity(thread).unwrap(), given);
+    }
+    let last = summary.series.last().unwrap();
+    assert_eq!(last.local_share, Some(1.0));
+}
+
+#[test]
+fn the_log_says_what_was_expected_and_what_came() {
+    if !has_two_cpus() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mut worker = fixture.worker("a b");
+    let _threads = worker.threads(2);
+    let steward =
+        Steward::start(fixture.volume.clone(), fixture.options(Configuration::Full)).unwrap();
+    wait_for("a move", || steward.summary().moves > 0);
+    let windows = steward.summary().windows;
+    wait_for("its result", || steward.summary().windows >= windows + 2);
+    steward.stop();
+    let records = fixture.records();
+    assert!(matches!(&records[0], Record::Start { emulated: true, .. }));
+    assert!(matches!(
+        records.last(),
+        Some(Record::Stop { restored: 1, .. })
+    ));
+    let decisions = records.iter().filter_map(|record| match record {
+        Record::Window(decision) => Some(decision),
+        _ => None,
+    });
+    let decisions: Vec<_> = decisions.collect();
+    let at = decisions
+        .iter()
+        .position(|decision| !decision.moves.is_empty())
+        .unwrap();
+    let (decision, next) = (&decisions[at], &decisions[at + 1]);
+    let moved = &decision.moves[0];
+    assert_eq!(moved.expected_local_share, Some(1.0));
+    assert!(moved.because.contains("reads"), "{}", moved.because);
+    let result = &next.results[0];
+    assert_eq!((result.thread, result.to), (moved.thread, moved.to));
+    assert_eq!(result.local_share_before, Some(0.0));
+}
+
+#[test]
+fn a_thread_bound_by_its_owner_stays_and_the_log_says_why() {
+    if !has_two_cpus() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mut worker = fixture.worker("a!1");
+    let thread = worker.threads(1)[0];
+    let steward =
+        Steward::start(fixture.volume.clone(), fixture.options(Configuration::Full)).unwrap();
+    wait_for("three windows", || steward.summary().windows >= 3);
+    let summary = steward.stop();
+    assert_eq!(summary.moves, 0);
+    assert_eq!(task::affinity(thread).unwrap(), cpus_of_node(1));
+    let kept = fixture.records().iter().any(|record| match record {
+        Record::Window(decision) => {
+            (decision.kept.iter()).any(|kept| kept.thread.thread_id == thread)
+        }
+        _ => false,
+    });
+    assert!(kept);
+}
+
+#[test]
+fn a_second_steward_is_refused_and_told_who_the_first_is() {
+    let fixture = Fixture::new();
+    let start = || Steward::start(fixture.volume.clone(), fixture.options(Configuration::Full));
+    let first = start().unwrap();
+    let refused = start().err().unwrap();
+    assert!(
+        matches!(&refused, StewardError::Running { process_id, log }
+            if *process_id == std::process::id() && *log == fixture.folder.join("decisions.jsonl")),
+        "{refused}"
+    );
+    first.stop();
+    start().unwrap();
+}
+
+#[test]
+fn what_a_killed_steward_narrowed_is_put_back_by_the_next() {
+    if !has_two_cpus() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mut worker = fixture.worker("a b");
+    let threads = worker.threads(2);
+    let given = own_cpus();
+    let mut killed = Worker::start("steward_process", &fixture.folder.join("pool0"), "");
+    assert_eq!(killed.line(), "started");
+    let narrowed = || {
+        threads
+            .iter()
+            .any(|thread| task::affinity(*thread).unwrap() != given)
+    };
+    wait_for("a move", narrowed);
+    drop(killed);
+    assert!(narrowed(), "nobody put it back yet");
+    let next = Steward::start(fixture.volume.clone(), fixture.options(Configuration::Off)).unwrap();
+    assert_eq!(next.summary().restored_at_start, 1);
+    for thread in &threads {
+        assert_eq!(task::affinity(*thread).unwrap(), given);
+    }
+    assert_eq!(next.stop().moves, 0);
+}
+
+#[test]
+fn threads_that_a_moved_thread_starts_get_all_cpus_back_too() {
+    if !has_two_cpus() {
+        return;
+    }
+    let fixture = Fixture::new();
+    // Both may start another: one of them is moved, and its heir inherits one node's CPUs.
+    let mut worker = fixture.worker("a+ c+");
+    let mut threads = worker.threads(2);
+    let given = own_cpus();
+    let steward =
+        Steward::start(fixture.volume.clone(), fixture.options(Configuration::Rl)).unwrap();
+    threads.extend(worker.threads(1));
+    steward.stop();
+    for thread in threads {
+        assert_eq!(task::affinity(thread).unwrap(), given, "thread {thread}");
+    }
+}
+
+#[test]
+fn a_steward_survives_threads_that_come_and_go() {
+    let fixture = Fixture::new();
+    let steward =
+        Steward::start(fixture.volume.clone(), fixture.options(Configuration::Full)).unwrap();
+    for round in 0..5 {
+        let mut worker = fixture.worker("a b c d a b c d");
+        worker.threads(8);
+        // Killed in the middle of a window, with plans made for its threads.
+        let windows = steward.summary().windows;
+        wait_for("a window", || {
+            steward.summary().windows > windows + round % 2
+        });
+    }
+    let windows = steward.summary().windows;
+    wait_for("two more windows", || {
+        steward.summary().windows >= windows + 2
+    });
+    assert!(steward.stop().moves > 0 || !has_two_cpus());
+}
+
+#[test]
+fn a_machine_that_is_not_the_session_s_is_refused() {
+    let fixture = Fixture::new();
+    let options = StewardOptions {
+        machine: Machine::detect().unwrap(),
+        ..fixture.options(Configuration::Full)
+    };
+    let refused = Steward::start(fixture.volume.clone(), options)
+        .err()
+        .unwrap();
+    assert!(
+        matches!(refused, StewardError::OtherMachine { .. }),
+        "{refused}"
+    );
+}
+
+#[test]
+fn the_session_tells_its_machine_to_who_joins() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.volume.declared_machine(), Some(emulated()));
+    assert!(emulated().nodes[0].cpus.contains(&CpuId(0)));
+}
