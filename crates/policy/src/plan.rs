@@ -115,7 +115,7 @@ impl fmt::Display for Kept {
 pub struct Displaced {
     /// Which thread.
     pub thread: ThreadKey,
-    /// The node its data is on.
+    /// The node its data is on; for a thread whose data is on no one node, the one it left.
     pub home: NodeId,
     /// What it makes room for there; `None` when it paused and was not looked at.
     pub contention: Option<Contention>,

@@ -237,3 +237,40 @@ fn sharers_that_were_displaced_before_they_shared_go_home() {
     let plan = full(&machine, vec![busy, facts]);
     assert_eq!(plan.move_of(key(9)).map(|step| step.to), Some(NodeId(0)));
 }
+
+#[test]
+fn a_thread_too_slow_for_a_target_is_not_fetched_back_when_it_is_faster() {
+    let machine = machine(2);
+    let facts =
+        |number, node, read_mb: u64, busy| thread(&machine, number, node, &[read_mb * MB], 0, busy);
+    let slow = (1..=8).map(|number| facts(number, 0, 150, 0.5));
+    let first = full(&machine, slow.collect());
+    assert_eq!(
+        (first.moves.len(), first.displaced.len()),
+        (4, 4),
+        "no targets, 4 of 8 leave"
+    );
+    let faster = |number: u32| facts(number, usize::from(number <= 4), 250, 1.0);
+    let mut next = window(&machine, (1..=8).map(faster).collect());
+    first.carry_to(&mut next);
+    assert!(plan(&machine, &next, &Settings::default()).moves.is_empty());
+}
+
+#[test]
+fn quiet_threads_are_left_out_of_every_stage() {
+    let machine = machine(2);
+    let facts = |number, written, busy| thread(&machine, number, 0, &[], written, busy);
+    let mut threads: Vec<_> = (1..=8).map(|number| facts(number, 2 * MB, 0.5)).collect();
+    threads.push(facts(0, MB / 2, 0.5));
+    let plan = full(&machine, threads);
+    assert!(!plan.moves.is_empty());
+    assert_eq!(plan.expected[1].threads as usize, plan.moves.len());
+    let mut threads: Vec<_> = (1..=4).map(|number| facts(number, 500 * MB, 0.1)).collect();
+    threads
+        .iter_mut()
+        .for_each(|thread| thread.read_bytes[0] = MB);
+    threads.push(facts(9, MB / 2, 0.1));
+    let plan = full(&machine, threads);
+    assert_eq!(plan.pm_contended, Some(NodeId(0)));
+    assert_eq!(plan.expected[1].threads as usize, plan.moves.len());
+}

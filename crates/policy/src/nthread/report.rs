@@ -50,25 +50,23 @@ fn kept(what_if: &WhatIf<'_>, thread: &Thread<'_>) -> Option<Kept> {
     })
 }
 
-/// A thread away from its data for contention; and one that was, and says nothing about its
-/// data in this window, because it paused.
+/// A thread away from its data for contention. Also one whose data is on no one node, with the
+/// node it left: away from the contention it may read enough to have a target, and that may be
+/// there. And one that was displaced and says nothing about its data now, because it paused.
 fn displaced(what_if: &WhatIf<'_>, thread: &Thread<'_>) -> Option<Displaced> {
-    let entry = |home, contention| Displaced {
-        thread: thread.facts.key,
-        home,
-        contention,
-    };
-    let at = what_if.loads.id(thread.at);
+    let id = |node: usize| what_if.loads.id(node);
     let stages = what_if.settings.stages;
-    match thread.lead {
+    let home = match thread.lead {
         _ if !stages.pm && !stages.cpu => None,
+        Some(lead) => Some(id(lead.node)).filter(|_| lead.node == thread.home),
         None => {
-            let home = thread.facts.displaced_from.filter(|&home| home != at)?;
-            Some(entry(home, thread.away))
+            let left = thread.away.map(|_| id(thread.present));
+            thread.facts.displaced_from.or(left)
         }
-        Some(lead) if lead.node == thread.home && thread.at != thread.home => {
-            Some(entry(what_if.loads.id(lead.node), thread.away))
-        }
-        Some(_) => None,
-    }
+    };
+    Some(Displaced {
+        thread: thread.facts.key,
+        home: home.filter(|&home| home != id(thread.at))?,
+        contention: thread.away,
+    })
 }
