@@ -1,6 +1,6 @@
 //! What no machine may say, wherever its description came from.
 
-use crate::emulated::{MAX_CORES, MAX_CURVE_POINTS, MAX_DILATION};
+use crate::emulated::{LLC_GRAIN_BYTES, MAX_CORES, MAX_CURVE_POINTS, MAX_DILATION, MAX_LLC_BYTES};
 use crate::{
     AccessClass, EmulatedMachine, EmulatedNode, LOCAL_DISTANCE, MAX_NODES, Machine, Node,
     PersistentRegion,
@@ -234,7 +234,31 @@ fn emulated_node(key: &str, node: &EmulatedNode) -> Result<(), Fault> {
         node.remote_write_bandwidth_factor,
     )?;
     curve(&at("read_curve"), &node.read_curve)?;
-    curve(&at("write_curve"), &node.write_curve)
+    curve(&at("write_curve"), &node.write_curve)?;
+    last_level_cache(&at, node)
+}
+
+/// All of it or nothing.
+fn last_level_cache(at: &dyn Fn(&str) -> String, node: &EmulatedNode) -> Result<(), Fault> {
+    if !node.has_llc() {
+        let stray = node.llc_latency_ns != 0.0 || node.llc_read_bytes_s != 0.0;
+        let mend = "give llc_bytes too, or leave all three out";
+        return match stray {
+            true => Err(fault(
+                at("llc_bytes"),
+                "missing beside other llc keys",
+                mend,
+            )),
+            false => Ok(()),
+        };
+    }
+    let bytes = node.llc_bytes;
+    if bytes > MAX_LLC_BYTES || !bytes.is_multiple_of(LLC_GRAIN_BYTES) {
+        let mend = format!("use a multiple of {LLC_GRAIN_BYTES}, at most {MAX_LLC_BYTES}");
+        return Err(fault(at("llc_bytes"), format!("{bytes} bytes"), mend));
+    }
+    latency(at("llc_latency_ns"), node.llc_latency_ns)?;
+    bandwidth(at("llc_read_bytes_s"), node.llc_read_bytes_s)
 }
 
 fn curve(key: &str, curve: &[(u32, f64)]) -> Result<(), Fault> {

@@ -34,6 +34,20 @@
 //! them take turns. Reads and writes share the medium, each for its own service time: with 6.8
 //! and 1.85 GB/s a byte read weighs 0.27 of a byte written, near NThread Eq. 1's weight of 1/3.
 //!
+//! # The last-level cache
+//!
+//! A node may declare a last-level cache (LLC), which its threads share (NThread §III-D). Bytes that
+//! a read finds in the LLC of the *thread's* node come from there, whatever node's memory they are of,
+//! and leave the medium to others; the rest is an access of its own size:
+//!
+//! ```text
+//!   cached_ns = llc_latency_ns + cached / llc_read_bytes_s         all bytes cached
+//!             = undisturbed(bytes - cached) + cached / llc_read_bytes_s   some
+//! ```
+//!
+//! What is cached is the media layer's business: reads bring it in, writes (which go past caches)
+//! throw it out of every node's LLC.
+//!
 //! Between two points of a curve the factor is interpolated linearly; before the first and
 //! beyond the last point it stays what it is there.
 
@@ -94,6 +108,15 @@ pub struct EmulatedNode {
     /// Share of `write_bytes_s` left with so many threads at once: (threads, factor), ascending.
     #[serde(deserialize_with = "points")]
     pub write_curve: Vec<(u32, f64)>,
+    /// Last-level cache that the node's threads share, bytes: whole [`LLC_GRAIN_BYTES`]. 0: none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub llc_bytes: u64,
+    /// Time to the first byte from that cache, ns; 0 without one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub llc_latency_ns: f64,
+    /// What a single thread reads from that cache, bytes/s; 0 without one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub llc_read_bytes_s: f64,
 }
 
 /// Largest accepted dilation.
@@ -102,6 +125,11 @@ pub const MAX_DILATION: f64 = 1024.0;
 pub const MAX_CORES: u32 = 256;
 /// Most points of a concurrency curve.
 pub const MAX_CURVE_POINTS: usize = 32;
+
+/// A last-level cache is a multiple of this: 8 ways of 4 KiB blocks.
+pub const LLC_GRAIN_BYTES: u64 = 8 * 4096;
+/// Largest last-level cache of a node.
+pub const MAX_LLC_BYTES: u64 = 64 << 20;
 
 const NS_PER_S: f64 = 1e9;
 
@@ -141,6 +169,20 @@ impl EmulatedNode {
         (alone_ns * self.remote_latency_factor).max(service_ns)
     }
 
+    /// Whether the node has a last-level cache.
+    pub fn has_llc(&self) -> bool {
+        self.llc_bytes > 0
+    }
+
+    /// Machine time a thread of this node takes to read bytes that its last-level cache holds,
+    /// ns; 0 without one.
+    pub fn cached_ns(&self, bytes: u64) -> f64 {
+        match self.has_llc() {
+            true => self.llc_latency_ns + bytes as f64 / self.llc_read_bytes_s * NS_PER_S,
+            false => 0.0,
+        }
+    }
+
     /// Mean machine time of one access when `threads` threads do such accesses at once and
     /// nothing else, ns: *what the profile says*. `threads` counts at least as one.
     pub fn expected_operation_ns(
@@ -178,6 +220,10 @@ impl EmulatedNode {
             (true, AccessKind::Write) => self.remote_write_bandwidth_factor,
         }
     }
+}
+
+fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Points of exactly two numbers; a plain tuple would let a third pass unnoticed.

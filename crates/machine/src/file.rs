@@ -30,6 +30,9 @@
 //!     remote_write_bandwidth_factor = 0.654
 //!     read_curve = [[1, 1.0], [8, 0.95]] # [threads, share of read_bytes_s], ascending
 //!     write_curve = [[1, 1.0]]
+//!     llc_bytes = 65536                  # optional, all three: the cache its threads share
+//!     llc_latency_ns = 20.0
+//!     llc_read_bytes_s = 6.53e9
 //!
 //!     [[nodes]]
 //!     id = 1

@@ -30,6 +30,9 @@ remote_read_bandwidth_factor = 0.654
 remote_write_bandwidth_factor = 0.654
 read_curve = [[1, 1.0], [8, 0.95]]
 write_curve = [[1, 1.0]]
+llc_bytes = 65536
+llc_latency_ns = 20.0
+llc_read_bytes_s = 6.5e9
 [[nodes]]
 id = 1
 cpus = "2-3"
@@ -99,6 +102,12 @@ fn a_good_file_is_the_machine_it_says() {
     let second = machine.emulated_node(NodeId(1)).expect("two of them");
     assert_eq!((second.cores, second.write_bytes_s), (2, 1.85e9));
     assert_eq!(emulated.nodes[0].read_curve, [(1, 1.0), (8, 0.95)]);
+    let llc = |node: usize| {
+        let node = &emulated.nodes[node];
+        (node.llc_bytes, node.llc_latency_ns, node.llc_read_bytes_s)
+    };
+    assert_eq!(llc(0), (65_536, 20.0, 6.5e9));
+    assert_eq!(llc(1), (0, 0.0, 0.0), "a node need not have one");
 }
 
 #[test]
@@ -191,6 +200,36 @@ fn values_out_of_range_are_refused_with_their_key() {
             "dimms = 0",
             "nodes[0].emulated.dimms: 0",
             "use 1 to 64",
+        ),
+        (
+            "llc_bytes = 65536",
+            "llc_bytes = 65535",
+            "nodes[0].emulated.llc_bytes: 65535",
+            "multiple of 32768, at most 67108864",
+        ),
+        (
+            "llc_bytes = 65536",
+            "llc_bytes = 1073741824",
+            "llc_bytes: 1073741824",
+            "at most 67108864",
+        ),
+        (
+            "llc_bytes = 65536\n",
+            "",
+            "llc_bytes: missing",
+            "leave all three out",
+        ),
+        (
+            "llc_latency_ns = 20.0",
+            "llc_latency_ns = nan",
+            "llc_latency_ns: NaN",
+            "0 to",
+        ),
+        (
+            "llc_read_bytes_s = 6.5e9\n",
+            "",
+            "llc_read_bytes_s: 0",
+            "bytes per second",
         ),
         (
             "factor = 1.66",

@@ -171,6 +171,31 @@ fn two_writers_leave_a_node_room_for_more() {
     assert!(offered_bytes_s < 0.95 * 1.85e9, "{offered_bytes_s}");
 }
 
+/// NThread §III-D (claim N07), as the profile reads it: two threads read the same pieces, so that
+/// every other read hits, against two that have a file and a node each. In the mean over 4-256 KB.
+#[test]
+fn sharing_the_llc_improves_reads_by_31_percent() {
+    let node = optane();
+    let (mut apart_ns, mut together_ns) = (0.0, 0.0);
+    for power in 0..7 {
+        let bytes = 4096_u64 << power;
+        let miss_ns = SOFTWARE_NS + node.expected_operation_ns(bytes, AccessKind::Read, false, 1);
+        let hit_ns = SOFTWARE_NS + node.cached_ns(bytes);
+        apart_ns += miss_ns;
+        together_ns += (miss_ns + hit_ns) / 2.0;
+    }
+    let gain = apart_ns / together_ns;
+    assert!(near(gain, 1.315, 0.001), "{gain}");
+}
+
+/// The profile's rule: 13.75 MB shrunk as windows and files are, 1:200, to whole grains.
+#[test]
+fn the_llc_is_scaled_like_the_workloads() {
+    let grain = egeria_machine::emulated::LLC_GRAIN_BYTES;
+    let scaled_bytes = 13_750_000 / 200;
+    assert_eq!(optane().llc_bytes, scaled_bytes / grain * grain);
+}
+
 /// A hand-made node whose arithmetic can be done in the head.
 fn simple() -> EmulatedNode {
     EmulatedNode {
@@ -187,6 +212,9 @@ fn simple() -> EmulatedNode {
         remote_write_bandwidth_factor: 0.25,
         read_curve: vec![(1, 1.0), (4, 1.0), (8, 0.5)],
         write_curve: vec![(2, 0.5)],
+        llc_bytes: 32 << 10,
+        llc_latency_ns: 10.0,
+        llc_read_bytes_s: 2e9,
     }
 }
 
@@ -214,6 +242,17 @@ fn the_formula_is_the_documented_one() {
     assert_eq!(node.latency_ns(1000, write, true, 1), 0.0);
     // Nobody counts as one.
     assert_eq!(node.expected_operation_ns(1000, read, false, 0), 1100.0);
+}
+
+#[test]
+fn cached_bytes_take_the_caches_time() {
+    assert_eq!(simple().cached_ns(1000), 10.0 + 500.0);
+    let without = EmulatedNode {
+        llc_bytes: 0,
+        ..simple()
+    };
+    assert!(!without.has_llc());
+    assert_eq!(without.cached_ns(1000), 0.0);
 }
 
 #[test]
