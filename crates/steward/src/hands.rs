@@ -32,6 +32,12 @@ impl Hands {
         thread: ThreadKey,
         node: NodeId,
     ) -> Outcome {
+        let before = watch.given(thread).cloned();
+        if before.is_some() && !watch.is_as_given(thread) && watch.given(thread).is_some() {
+            return Outcome::Refused {
+                why: "its owner bound it to other CPUs just now".to_owned(),
+            };
+        }
         let Some(given) = watch.given(thread).cloned() else {
             return Outcome::Vanished;
         };

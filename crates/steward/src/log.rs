@@ -70,7 +70,10 @@ pub struct Decision {
     pub local_share: Option<f64>,
     /// The nodes, in the machine's order.
     pub nodes: Vec<NodeRecord>,
-    /// The threads that read or wrote.
+    /// Threads that read or wrote and are left out of `threads`.
+    #[serde(default)]
+    pub threads_omitted: u64,
+    /// The threads that read or wrote; of very many those moved or kept, and the busiest.
     pub threads: Vec<ThreadRecord>,
     /// Node contended for persistent memory, were all threads with their data.
     pub pm_contended: Option<NodeId>,

@@ -23,6 +23,8 @@ use crate::place;
 use crate::summary::{MOST_WINDOWS, NodeRates, Summary, WindowSummary};
 
 const LEAST_WINDOW_NS: u64 = 1_000_000;
+/// Threads of a window that are logged: those with news, then the busiest.
+const MOST_THREADS_LOGGED: usize = 128;
 const MOST_WINDOW_NS: u64 = 3_600_000_000_000;
 
 /// How a steward works.
@@ -316,10 +318,18 @@ impl Work {
     ) -> Decision {
         let seconds = window.seconds().max(1e-12);
         let rates = |bytes: &[u64]| bytes.iter().map(|bytes| *bytes as f64 / seconds).collect();
-        let threads = window
-            .threads
-            .iter()
-            .filter(|facts| facts.moved_total() > 0);
+        let mut threads: Vec<&ThreadFacts> = (window.threads.iter())
+            .filter(|facts| facts.moved_total() > 0)
+            .collect();
+        let omitted = threads.len().saturating_sub(MOST_THREADS_LOGGED);
+        if omitted > 0 {
+            let is_news = |facts: &ThreadFacts| {
+                let key = facts.key;
+                plan.move_of(key).is_some() || plan.kept(key).is_some()
+            };
+            threads.sort_by_key(|facts| std::cmp::Reverse((is_news(facts), facts.moved_total())));
+            threads.truncate(MOST_THREADS_LOGGED);
+        }
         Decision {
             number: window.number,
             start_ns: window.start_ns,
@@ -327,7 +337,9 @@ impl Work {
             time_unix_ns: unix_ns(),
             local_share: window.local_share(&self.options.machine),
             nodes: node_records(&self.options.machine, window, plan),
+            threads_omitted: omitted as u64,
             threads: threads
+                .into_iter()
                 .map(|facts| ThreadRecord {
                     thread: facts.key,
                     name: facts.name.clone(),

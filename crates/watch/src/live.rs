@@ -12,6 +12,9 @@ use egeria_window::{
 
 use crate::task::{self, CpuClock};
 
+/// A thread's affinity is looked at once in so many windows.
+const AFFINITY_TURNS: u64 = 8;
+
 /// Whose threads are watched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
@@ -105,6 +108,24 @@ impl LiveWatch {
             Some(cpus) => _ = self.narrowed.insert(key, cpus),
             None => _ = self.narrowed.remove(&key),
         }
+    }
+
+    /// Look at a known thread's affinity now: false when it is gone, or its owner changed it.
+    pub fn is_as_given(&mut self, key: ThreadKey) -> bool {
+        let place = self.known.iter().find_map(|(place, known)| {
+            let known = known.as_ref()?;
+            (known.key == key).then_some(*place)
+        });
+        let Some(mut known) = place.and_then(|place| self.known.get_mut(&place)?.take()) else {
+            return false;
+        };
+        let before = known.given.clone();
+        let there = self.look_at_affinity(&mut known).is_some();
+        let same = there && known.given == before;
+        if let Some(place) = place.filter(|_| there) {
+            self.known.insert(place, Some(known));
+        }
+        same
     }
 
     /// What the owner of a known thread gave it.
@@ -301,7 +322,8 @@ impl LiveWatch {
                 ran_ns
             }
         };
-        if facts.moved_total() > 0 {
+        // Each thread in turn; who moves it looks again.
+        if self.number % AFFINITY_TURNS == u64::from(report.slot) % AFFINITY_TURNS {
             self.look_at_affinity(&mut known)?;
         }
         known.node = self.node_of(&report).unwrap_or(known.node);

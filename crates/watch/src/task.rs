@@ -77,19 +77,29 @@ impl CpuClock {
 /// `ESRCH` when it is gone.
 pub fn affinity(thread_id: u32) -> io::Result<CpuSet> {
     let mut mask = [0u64; MASK_WORDS];
+    // The call itself, not libc's: it tells how much of the mask there is, and libc clears the rest.
     // SAFETY: the kernel fills at most the given bytes.
-    let answer = unsafe {
-        libc::sched_getaffinity(
+    let filled = unsafe {
+        libc::syscall(
+            libc::SYS_sched_getaffinity,
             thread_id as libc::pid_t,
             size_of_val(&mask),
-            mask.as_mut_ptr().cast(),
+            mask.as_mut_ptr(),
         )
     };
-    if answer != 0 {
+    let Ok(filled) = usize::try_from(filled) else {
         return Err(io::Error::last_os_error());
-    }
-    let bits = (0..egeria_machine::MAX_CPUS).filter(|cpu| mask[cpu / 64] >> (cpu % 64) & 1 == 1);
-    Ok(bits.map(|cpu| CpuId(cpu as u16)).collect())
+    };
+    let words = mask.iter().enumerate().take(filled.div_ceil(8));
+    let bits = words.flat_map(|(word, bits)| {
+        let mut bits = *bits;
+        std::iter::from_fn(move || {
+            let bit = bits.trailing_zeros();
+            bits &= bits.checked_sub(1)?;
+            Some(CpuId((word * 64) as u16 + bit as u16))
+        })
+    });
+    Ok(bits.collect())
 }
 
 /// Let a thread use these CPUs only.
