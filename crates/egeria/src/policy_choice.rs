@@ -43,7 +43,7 @@ impl StewardArguments {
         for assignment in &self.set {
             let Some((name, value)) = assignment.split_once('=') else {
                 return Err(Failure::Usage(format!(
-                    "--set {assignment}: write NAME=VALUE"
+                    "--set {assignment} has no value; write NAME=VALUE"
                 )));
             };
             settings
