@@ -6,8 +6,8 @@ use crate::session::layout::{LOADED, SessionInode};
 use crate::slots::{Me, count};
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
-use egeria_media::AccessFault;
 use egeria_media::emulation::AccessKind;
+use egeria_media::{AccessFault, PoolIndex, PoolOffset};
 use std::sync::atomic::{Ordering, fence};
 
 /// Tries without the lock before a reader takes it.
@@ -145,7 +145,7 @@ impl Volume {
         if !unchanged {
             return None;
         }
-        self.count_read(me, word, bytes);
+        self.count_read(me, word, within, bytes);
         self.note_use(me, file, bytes as u64, AccessKind::Read);
         Some(bytes)
     }
@@ -215,7 +215,7 @@ impl Volume {
         if let Err(errno) = copied {
             return Some(Err(errno));
         }
-        self.count_read(me, word, bytes);
+        self.count_read(me, word, within, bytes);
         Some(Ok(bytes))
     }
 
@@ -240,7 +240,7 @@ impl Volume {
     }
 
     #[inline(always)]
-    fn count_read(&self, me: Me<'_>, word: BlockWord, bytes: usize) {
+    fn count_read(&self, me: Me<'_>, word: BlockWord, within: u64, bytes: usize) {
         if word.has_data() {
             let pool = word.pool().0;
             count(&me.slot.counters.read_bytes[pool as usize], bytes as u64);
@@ -248,6 +248,8 @@ impl Volume {
                 count(&me.slot.counters.remote_bytes, bytes as u64);
             }
             if self.emulated {
+                let place = (word.pool(), word.block().offset() + within);
+                self.tell_caches(me, place, bytes as u64, AccessKind::Read);
                 self.session.emulation().access(
                     &me.slot.emulated,
                     self.node_index(pool),
@@ -255,6 +257,22 @@ impl Volume {
                     AccessKind::Read,
                 );
             }
+        }
+    }
+
+    /// On an emulated machine: which bytes are accessed, for its caches.
+    #[inline]
+    pub(crate) fn tell_caches(
+        &self,
+        me: Me<'_>,
+        (pool, offset): (PoolIndex, PoolOffset),
+        bytes: u64,
+        kind: AccessKind,
+    ) {
+        if self.emulated {
+            let (thread, node) = (&me.slot.emulated, self.node_index(pool.0));
+            let emulation = self.session.emulation();
+            emulation.touch(thread, node, (pool, offset), bytes, kind);
         }
     }
 
@@ -281,7 +299,7 @@ impl Volume {
         let mut traffic = Traffic::default();
         self.begin_access(me);
         // SAFETY: the caller's promise.
-        let outcome = unsafe { self.copy_range(inode, offset, buffer, bytes, &mut traffic) };
+        let outcome = unsafe { self.copy_range(me, inode, offset, buffer, bytes, &mut traffic) };
         fence(Ordering::Acquire);
         if !is_unchanged(inode, sequence, epoch) {
             return None;
@@ -308,7 +326,7 @@ impl Volume {
         let bytes = bytes.min(usize::try_from(size - offset).unwrap_or(usize::MAX));
         let mut traffic = Traffic::default();
         // SAFETY: the caller's promise.
-        unsafe { self.copy_range(locked.inode, offset, buffer, bytes, &mut traffic) }?;
+        unsafe { self.copy_range(locked.me, locked.inode, offset, buffer, bytes, &mut traffic) }?;
         let me = locked.me;
         drop(locked);
         self.count_traffic(me, &traffic, AccessKind::Read);
@@ -318,6 +336,7 @@ impl Volume {
     /// Copy a range as the index says now, run by run.
     unsafe fn copy_range(
         &self,
+        me: Me<'_>,
         inode: &SessionInode,
         offset: u64,
         buffer: *mut u8,
@@ -348,6 +367,8 @@ impl Volume {
             unsafe { self.copy_run(word, within, buffer.wrapping_add(done), run) }?;
             if word.has_data() {
                 traffic.add(word.pool().0, run as u64);
+                let place = (word.pool(), word.block().offset() + within);
+                self.tell_caches(me, place, run as u64, AccessKind::Read);
             }
             done += run;
         }

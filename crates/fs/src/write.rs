@@ -13,8 +13,8 @@ use crate::space::Need;
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
 use arrayvec::ArrayVec;
-use egeria_media::PoolOffset;
 use egeria_media::emulation::AccessKind;
+use egeria_media::{PoolIndex, PoolOffset};
 use std::sync::atomic::Ordering;
 
 /// Largest file: what `off_t` holds.
@@ -253,6 +253,15 @@ impl<'a> Write<'a, '_> {
         self.offset + self.bytes as u64
     }
 
+    /// Note data written to a pool.
+    #[inline]
+    fn wrote(&mut self, pool: PoolIndex, offset: PoolOffset, bytes: usize) {
+        self.traffic.add(pool.0, bytes as u64);
+        let me = self.operation.me;
+        self.volume
+            .tell_caches(me, (pool, offset), bytes as u64, AccessKind::Write);
+    }
+
     /// Bring the first word of the index near while the copy is made: it is the one load that misses.
     #[inline]
     fn prefetch_words(&self, file: FileReference) {
@@ -307,7 +316,7 @@ impl<'a> Write<'a, '_> {
             let pool = self.volume.pool(taken.pool)?;
             // SAFETY: the caller of the write promised its memory (or the guard catches the fault).
             unsafe { pool.copy_in(taken.block.offset(), from, bytes) }.map_err(errno_of)?;
-            self.traffic.add(taken.pool.0, bytes as u64);
+            self.wrote(taken.pool, taken.block.offset(), bytes);
             self.mappings.push(Mapping {
                 file_block: block,
                 count: taken.count,
@@ -433,7 +442,7 @@ impl<'a> Write<'a, '_> {
             // SAFETY: the caller of the write promised its memory.
             unsafe { pool.copy_in(word.block().offset() + within, source, bytes) }
                 .map_err(errno_of)?;
-            self.traffic.add(word.pool().0, bytes as u64);
+            self.wrote(word.pool(), word.block().offset() + within, bytes);
             return Ok(());
         }
         let taken = self
@@ -454,7 +463,7 @@ impl<'a> Write<'a, '_> {
         let after = within + bytes as u64;
         self.keep_old(word, new, pool, after, kept)?;
         zero(pool, new, after.max(kept), BLOCK as u64)?;
-        self.traffic.add(taken.pool.0, bytes as u64);
+        self.wrote(taken.pool, new + within, bytes);
         self.mappings.push(Mapping {
             file_block,
             count: 1,

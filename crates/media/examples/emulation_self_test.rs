@@ -3,7 +3,7 @@
 //! `cargo run --release -p egeria-media --example emulation_self_test [PROFILE|FILE]`
 
 use egeria_machine::Machine;
-use egeria_media::emulation::{SelfTest, self_test};
+use egeria_media::emulation::{SelfTest, self_test, sharing_test};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let name = std::env::args().nth(1).unwrap_or("optane-2s".to_owned());
@@ -23,6 +23,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             row.expected_bytes_s / 1e6,
             row.measured_bytes_s / 1e6,
             row.deviation() * 100.0,
+        );
+    }
+    println!("two readers  expected ns  measured ns    off  together faster  measured    off");
+    for row in sharing_test(&machine, &SelfTest::default())? {
+        println!(
+            "{:11}  {:11.0}  {:11.0}  {:+.1} %  {:13.1} %  {:6.1} %  {:+.1} %",
+            format!("{:?}", row.readers),
+            row.expected_ns,
+            row.measured_ns,
+            row.deviation() * 100.0,
+            (row.expected_gain - 1.0) * 100.0,
+            (row.measured_gain - 1.0) * 100.0,
+            row.gain_deviation() * 100.0,
         );
     }
     Ok(())

@@ -34,8 +34,17 @@ pub(super) struct Access {
     pub(super) memory_node: usize,
     pub(super) bytes: u64,
     pub(super) kind: AccessKind,
+    /// Of `bytes`, what the LLC of the thread's node holds.
+    pub(super) cached_bytes: u64,
     /// CPU time since the last access, ns.
     pub(super) computed_ns: u64,
+}
+
+impl Access {
+    /// Whether the medium has nothing to do with it.
+    fn is_cached(self) -> bool {
+        self.cached_bytes > 0 && self.cached_bytes >= self.bytes
+    }
 }
 
 /// A thread on a virtual core, about to access memory.
@@ -55,6 +64,7 @@ impl EmulationState {
         if self.is_on() {
             thread.entered_ns.store(clock::now_ns(), Relaxed);
             thread.entered_cpu_ns.store(clock::thread_cpu_ns(), Relaxed);
+            thread.forget_cached();
         }
     }
 
@@ -88,6 +98,7 @@ impl EmulationState {
             memory_node,
             bytes,
             kind,
+            cached_bytes: thread.take_cached(memory_node).min(bytes),
             computed_ns,
         };
         self.charge(thread, now_ns, access);
@@ -146,7 +157,7 @@ impl EmulationState {
         let computing_ns = access.computed_ns as f64 * dilation;
         let unnoticed_ns = UNNOTICED_IDLE_NS * dilation;
         let ready_ns = ready_ns(thread, now_ns, computing_ns, unnoticed_ns, blocked);
-        let estimate = self.nodes()[access.memory_node].cost(access.bytes, access.kind, false, 1);
+        let estimate = self.cost(home, access, false, 1);
         let estimate_ns = (estimate.undisturbed_ns * dilation) as u64;
         let cores = self.nodes()[home.min(self.node_count() - 1)].cores();
         loop {
@@ -169,7 +180,8 @@ impl EmulationState {
         }
     }
 
-    /// Steps 2 and 3: the medium, then the latency. Answers the host time of the end.
+    /// Steps 2 and 3: the medium, then the latency; or the cache, which all this passes by.
+    /// Answers the host time of the end.
     pub(super) fn use_medium(
         &self,
         thread: &EmulatedThread,
@@ -178,28 +190,48 @@ impl EmulationState {
         asked_ns: u64,
         access: Access,
     ) -> u64 {
-        let dilation = self.dilation();
-        let node = &self.nodes()[access.memory_node];
         let arrival_ns = on_core.arrival_ns;
         let accessors = 1 + self.other_accessors(thread, access.memory_node, arrival_ns);
-        let cost = node.cost(
-            access.bytes,
-            access.kind,
-            home != access.memory_node,
-            accessors,
-        );
-        let ended_ns = occupy(node, cost, arrival_ns, asked_ns, dilation);
+        let cost = self.cost(home, access, home != access.memory_node, accessors);
+        let ended_ns = if access.is_cached() {
+            arrival_ns + (cost.undisturbed_ns * self.dilation()).round() as u64
+        } else {
+            let node = &self.nodes()[access.memory_node];
+            let ended_ns = occupy(node, cost, arrival_ns, asked_ns, self.dilation());
+            self.publish(thread, access.memory_node, arrival_ns, ended_ns);
+            ended_ns
+        };
         let longer_ns = (ended_ns - arrival_ns).saturating_sub(on_core.estimate_ns);
         on_core.core.fetch_add(longer_ns, Relaxed);
-        self.publish(thread, access.memory_node, arrival_ns, ended_ns);
-        let access_ns = (ended_ns - arrival_ns) as f64 / dilation;
-        thread
-            .busy_ns
-            .fetch_add(access.computed_ns + access_ns as u64, Relaxed);
-        thread.computed_ns.fetch_add(access.computed_ns, Relaxed);
-        thread.accesses.fetch_add(1, Relaxed);
+        self.count(thread, access, ended_ns - arrival_ns);
         thread.ended_ns.store(ended_ns, Relaxed);
         ended_ns
+    }
+
+    /// What the access costs: what is cached comes from there, the rest from the medium.
+    fn cost(&self, home: usize, access: Access, remote: bool, accessors: u32) -> Cost {
+        let cache = &self.caches()[home.min(self.node_count() - 1)];
+        let cached_ns = cache.stream_ns(access.cached_bytes);
+        if access.is_cached() {
+            return Cost {
+                service_ns: 0.0,
+                undisturbed_ns: cache.latency_ns() + cached_ns,
+            };
+        }
+        let bytes = access.bytes.saturating_sub(access.cached_bytes);
+        let mut cost = self.nodes()[access.memory_node].cost(bytes, access.kind, remote, accessors);
+        cost.undisturbed_ns += cached_ns;
+        cost
+    }
+
+    /// Into the thread's counters.
+    fn count(&self, thread: &EmulatedThread, access: Access, host_ns: u64) {
+        let access_ns = (host_ns as f64 / self.dilation()) as u64;
+        let add = |counter: &AtomicU64, value| counter.fetch_add(value, Relaxed);
+        add(&thread.busy_ns, access.computed_ns + access_ns);
+        add(&thread.computed_ns, access.computed_ns);
+        add(&thread.cached_bytes, access.cached_bytes);
+        add(&thread.accesses, 1);
     }
 
     /// Threads other than this one that access the node at a point in host time; of each

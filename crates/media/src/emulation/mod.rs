@@ -16,6 +16,8 @@
 //! 2. The access waits for the medium (one service clock per node), occupies it for its
 //!    service time, then takes its latency. The number of concurrent accessors decides
 //!    both times (the profile's curve).
+//!    Bytes that a read finds in the last-level cache of the thread's node, where the node
+//!    declares one, come from there instead and leave the medium alone.
 //! 3. The thread sleeps until then. That it woke late is not charged: the next access begins
 //!    where this one should have ended. That it slept or waited for others in between is, and
 //!    is told from the host's scheduling by its voluntary context switches.
@@ -29,16 +31,21 @@
 //! are not dilated; cold caches after a sleep count as computing (0.2 us an access here).
 //! On a host whose CPUs are taken by others the emulated machine slows down.
 
+mod cache;
 mod charge;
 mod clock;
 mod place;
 mod self_test;
+mod sharing;
 mod state;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_caches;
 
 pub use egeria_machine::AccessKind;
 pub use self_test::{Row, SelfTest, self_test};
+pub use sharing::{Readers, SharingRow, sharing_test};
 pub use state::{
     EmulatedThread, EmulationError, EmulationState, MAX_EMULATED_CORES, MAX_EMULATED_NODES,
 };

@@ -22,12 +22,23 @@ impl EmulationState {
         if !self.is_configured() {
             return 0;
         }
-        let now_ns = clock::coarse_now_ns();
+        let allowed = || allowed_nodes(self, &affinity());
+        self.node_of_thread_at(thread, clock::coarse_now_ns(), allowed)
+    }
+
+    /// The same at a given time; `allowed` is asked only when that may have changed.
+    #[inline]
+    pub(super) fn node_of_thread_at(
+        &self,
+        thread: &EmulatedThread,
+        now_ns: u64,
+        allowed: impl FnOnce() -> u32,
+    ) -> usize {
         let placed = thread.home.load(Relaxed);
         if placed != 0 && now_ns.saturating_sub(thread.placed_ns.load(Relaxed)) < RECHECK_NS {
             return placed as usize - 1;
         }
-        self.place(thread, now_ns, allowed_nodes(self, &affinity()))
+        self.place(thread, now_ns, allowed())
     }
 
     /// The node a thread was placed on; for others than the thread itself.
@@ -60,10 +71,12 @@ impl EmulationState {
             &thread.computed_ns,
             &thread.queued_ns,
             &thread.accesses,
+            &thread.cached_bytes,
         ] {
             field.store(0, Relaxed);
         }
         thread.precise_thread.store(0, Relaxed);
+        thread.forget_cached();
     }
 
     /// Keeps the thread where it is if it may be there, else finds it a node.

@@ -129,11 +129,12 @@ fn measure(
         memory_node: 0,
         bytes,
         kind,
+        cached_bytes: 0,
         computed_ns: 0,
     };
     let ready = Barrier::new(threads as usize);
     let accesses_per_ns: f64 = std::thread::scope(|scope| {
-        let run = || drive(state, home, access, duration, &ready);
+        let run = || drive(state, home, duration, &ready, |_| access);
         let handles: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
         handles
             .into_iter()
@@ -146,13 +147,13 @@ fn measure(
     row
 }
 
-/// One thread: accesses per host ns over the middle of the time.
-fn drive(
+/// One thread of a node: accesses per host ns over the middle of the time.
+pub(super) fn drive(
     state: &EmulationState,
     home: usize,
-    access: Access,
     duration: Duration,
     ready: &Barrier,
+    next: impl Fn(&EmulatedThread) -> Access,
 ) -> f64 {
     let thread = EmulatedThread::default();
     state.place(&thread, u64::MAX / 2, 1 << home);
@@ -162,6 +163,7 @@ fn drive(
     let (mut first, mut last) = (None, (began_ns, 0u64));
     let mut accesses = 0;
     loop {
+        let access = next(&thread);
         state.charge(&thread, clock::now_ns(), access);
         accesses += 1;
         let now_ns = clock::now_ns();

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use egeria_machine::{AccessKind, EmulatedNode, Machine};
 
+use super::cache::Cache;
 use super::clock;
 
 /// Most nodes of an emulated machine.
@@ -60,6 +61,7 @@ pub struct EmulationState {
     pub(super) used_slots: [AtomicU64; SLOTS / 64],
     pub(super) slots: [Slot; SLOTS],
     nodes: [NodeState; MAX_EMULATED_NODES],
+    caches: [Cache; MAX_EMULATED_NODES],
 }
 
 /// What others see of a thread: where it lives and when it accesses which node.
@@ -137,11 +139,15 @@ pub struct EmulatedThread {
     pub(super) computed_ns: AtomicU64,
     pub(super) queued_ns: AtomicU64,
     pub(super) accesses: AtomicU64,
-    _reserved: [AtomicU64; 17],
+    /// Bytes of the access to come that the LLC holds, by the node whose memory they are of.
+    pub(super) cached: [AtomicU32; MAX_EMULATED_NODES],
+    pub(super) cached_bytes: AtomicU64,
+    _reserved: [AtomicU64; 8],
 }
 
 const _: () = assert!(size_of::<EmulatedThread>() == 256);
-const _: () = assert!(size_of::<EmulationState>() <= 64 << 10);
+/// Of which only pages in use take memory: the caches of nodes that exist, as large as declared.
+const _: () = assert!(size_of::<EmulationState>() <= 3 << 20);
 
 impl Default for EmulatedThread {
     fn default() -> EmulatedThread {
@@ -170,6 +176,31 @@ impl EmulatedThread {
     /// Accesses charged.
     pub fn accesses(&self) -> u64 {
         self.accesses.load(Relaxed)
+    }
+
+    /// Bytes read that came from the last-level cache of the thread's node.
+    pub fn cached_bytes(&self) -> u64 {
+        self.cached_bytes.load(Relaxed)
+    }
+
+    /// For the access to come.
+    pub(super) fn note_cached(&self, memory_node: usize, bytes: u64) {
+        if let Some(cached) = self.cached.get(memory_node) {
+            let sum = u64::from(cached.load(Relaxed)) + bytes;
+            cached.store(sum.min(u64::from(u32::MAX)) as u32, Relaxed);
+        }
+    }
+
+    /// What was noted, once.
+    pub(super) fn take_cached(&self, memory_node: usize) -> u64 {
+        let cached = self.cached.get(memory_node);
+        cached.map_or(0, |cached| u64::from(cached.swap(0, Relaxed)))
+    }
+
+    pub(super) fn forget_cached(&self) {
+        for cached in &self.cached {
+            cached.store(0, Relaxed);
+        }
     }
 }
 
@@ -208,6 +239,9 @@ impl EmulationState {
         for node in &emulated.nodes {
             check("cores in a node", node.cores as usize, MAX_EMULATED_CORES)?;
         }
+        for (cache, node) in self.caches.iter().zip(&emulated.nodes) {
+            cache.fill(node);
+        }
         for ((state, node), place) in self.nodes.iter().zip(&emulated.nodes).zip(&machine.nodes) {
             state.fill(node);
             for cpu in &place.cpus {
@@ -240,10 +274,12 @@ impl EmulationState {
         self.configured.load(Acquire) != 0
     }
 
-    /// Switches timing, as off while data is prepared. Stays off when the machine
-    /// declares no timing (or none is emulated).
+    /// Switches timing, as off while data is prepared; last-level caches are empty then. Stays off
+    /// when the machine declares no timing (or none is emulated).
     pub fn set_timing(&self, on: bool) {
         if self.configured.load(Acquire) == 2 {
+            // Nobody told them what was written while timing was off.
+            self.caches().iter().for_each(Cache::clear);
             self.epoch.fetch_add(1, Relaxed);
             self.timing.store(u32::from(on), Release);
         }
@@ -272,6 +308,10 @@ impl EmulationState {
 
     pub(super) fn nodes(&self) -> &[NodeState] {
         &self.nodes[..self.node_count()]
+    }
+
+    pub(super) fn caches(&self) -> &[Cache] {
+        &self.caches[..self.node_count()]
     }
 }
 

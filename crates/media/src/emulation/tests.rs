@@ -25,17 +25,17 @@ fn configured() -> Box<EmulationState> {
 }
 
 /// A thread that does nothing but compute and access, in virtual time.
-struct Loop {
-    thread: EmulatedThread,
+pub(super) struct Loop {
+    pub(super) thread: EmulatedThread,
     home: usize,
-    access: Access,
+    pub(super) access: Access,
     /// Host time of its next access.
-    next_ns: u64,
-    accesses: u64,
+    pub(super) next_ns: u64,
+    pub(super) accesses: u64,
 }
 
 impl Loop {
-    fn new(state: &EmulationState, home: usize, access: Access) -> Loop {
+    pub(super) fn new(state: &EmulationState, home: usize, access: Access) -> Loop {
         let thread = EmulatedThread::default();
         assert_eq!(state.place(&thread, 1, 1 << home), home);
         Loop {
@@ -48,7 +48,7 @@ impl Loop {
     }
 
     /// One access; the thread wakes `late_ns` after its end.
-    fn go(&mut self, state: &EmulationState, late_ns: u64) {
+    pub(super) fn go(&mut self, state: &EmulationState, late_ns: u64) {
         let now_ns = self.next_ns;
         state.restart(&self.thread, now_ns);
         let on_core = state.take_core(&self.thread, self.home, now_ns, self.access, || true);
@@ -62,7 +62,7 @@ impl Loop {
 }
 
 /// Accesses per machine ns of each loop, over the second half of `length_ns` host time.
-fn run(
+pub(super) fn run(
     state: &EmulationState,
     loops: &mut [Loop],
     length_ns: u64,
@@ -100,7 +100,7 @@ fn operation_ns(threads: u32, home: usize, access: Access, late: impl Fn(u64) ->
     f64::from(threads) / rates.iter().sum::<f64>()
 }
 
-fn assert_close(measured: f64, expected: f64, share: f64, what: &str) {
+pub(super) fn assert_close(measured: f64, expected: f64, share: f64, what: &str) {
     assert!(
         (measured / expected - 1.0).abs() < share,
         "{what}: {measured} against {expected}"
@@ -148,6 +148,7 @@ fn bandwidth_and_latency_are_the_profiles_for_1_to_8_threads() {
                 memory_node: 0,
                 bytes,
                 kind,
+                cached_bytes: 0,
                 computed_ns: 0,
             };
             let measured = operation_ns(threads, usize::from(remote), access, |_| 0);
@@ -181,6 +182,7 @@ fn waking_late_does_not_slow_the_machine() {
             memory_node: 0,
             bytes: 65_536,
             kind,
+            cached_bytes: 0,
             computed_ns: 0,
         };
         let punctual = operation_ns(threads, 0, access, |_| 0);
@@ -200,6 +202,7 @@ fn computing_is_dilated_and_occupies_a_core() {
         memory_node: 0,
         bytes: 64,
         kind: AccessKind::Read,
+        cached_bytes: 0,
         computed_ns: 3_000,
     };
     let read_ns = configured().nodes()[0]
@@ -222,6 +225,7 @@ fn time_spent_blocked_counts_and_the_hosts_scheduling_does_not() {
         memory_node: 0,
         bytes: 64,
         kind: AccessKind::Read,
+        cached_bytes: 0,
         computed_ns: 0,
     };
     let state = configured();
@@ -263,6 +267,7 @@ fn long_computing_leaves_the_medium_to_others() {
         memory_node: 0,
         bytes: 65_536,
         kind: AccessKind::Write,
+        cached_bytes: 0,
         computed_ns: 0,
     };
     let mut loops = [
@@ -292,6 +297,7 @@ fn accessors_of_all_nodes_share_the_medium_and_its_curve() {
         memory_node: 0,
         bytes: 65_536,
         kind: AccessKind::Write,
+        cached_bytes: 0,
         computed_ns: 0,
     };
     let mut loops: Vec<Loop> = (0..8)
@@ -316,6 +322,7 @@ fn a_thread_that_vanishes_is_forgotten_after_its_last_access() {
         memory_node: 0,
         bytes: 4096,
         kind: AccessKind::Write,
+        cached_bytes: 0,
         computed_ns: 0,
     };
     let state = configured();
@@ -338,6 +345,7 @@ fn busy_time_is_computing_and_access_but_not_waiting_for_a_core() {
         memory_node: 0,
         bytes: 64,
         kind: AccessKind::Read,
+        cached_bytes: 0,
         computed_ns: 2_000,
     };
     let state = configured();
@@ -423,6 +431,7 @@ fn more_threads_than_slots_are_still_charged() {
         memory_node: 1,
         bytes: 4096,
         kind: AccessKind::Read,
+        cached_bytes: 0,
         computed_ns: 0,
     };
     let mut extra = Loop::new(&state, 0, access);

@@ -1,0 +1,227 @@
+//! What the last-level cache (LLC) of each node holds.
+//!
+//! ```text
+//!   LLC of a node = sets of 8 tags, one host cache line each
+//!   tag           = pool + 1 : 9 │ block : 39 │ a bit for each 256 B of the block : 16
+//! ```
+//!
+//! A block may be in any of the 8 places of one set, as hardware has it (11 ways in the CPUs of the
+//! `optane-2s` profile); with a single place per block, a hot set as large as the cache would lose
+//! a third of its hits to blocks that happen to share a place. When a set is full the places are reused in
+//! turn. 256 bytes are what Optane reads at once, so a small read brings in no more than that.
+//!
+//! Tags are hints: relaxed, without a lock, right to leave behind. Who loses a race leaves a tag
+//! more or less than there should be, and a hit or miss more or less is counted.
+//!
+//! Known gaps: a block counts as there from the moment its read begins; a block of which little was
+//! read takes a whole place; code and data of the program itself take none.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use egeria_machine::EmulatedNode;
+use egeria_machine::emulated::{LLC_GRAIN_BYTES, MAX_LLC_BYTES};
+
+use super::AccessKind;
+use super::state::{EmulatedThread, EmulationState};
+use crate::{BLOCK_BYTES, PoolIndex, PoolOffset};
+
+const WAYS: usize = 8;
+const MAX_SETS: usize = (MAX_LLC_BYTES / LLC_GRAIN_BYTES) as usize;
+const SECTOR_BYTES: u64 = 256;
+const SECTOR_BITS: u32 = 16;
+const SECTORS: u64 = (1 << SECTOR_BITS) - 1;
+const BLOCK_BITS: u32 = 39;
+/// Blocks of one access that are looked at: more than one call can move.
+const MOST_BLOCKS: usize = 1 << 19;
+
+const _: () = assert!(LLC_GRAIN_BYTES == WAYS as u64 * BLOCK_BYTES);
+const _: () = assert!(SECTOR_BYTES * SECTOR_BITS as u64 == BLOCK_BYTES);
+
+/// The last-level cache of one node.
+#[repr(C, align(64))]
+pub(super) struct Cache {
+    /// Sets in use, 0: the node has no cache.
+    sets: AtomicU32,
+    /// The place to reuse next.
+    turn: AtomicU32,
+    /// Machine ns, bits of `f32`.
+    latency_ns: AtomicU32,
+    /// Machine ns per byte, bits of `f32`.
+    byte_ns: AtomicU32,
+    _padding: [AtomicU64; 6],
+    tags: [[AtomicU64; WAYS]; MAX_SETS],
+}
+
+/// Bytes of a block, as sectors.
+#[derive(Clone, Copy)]
+struct Piece {
+    /// Pool + 1 and block: the tag without sectors, never 0.
+    name: u64,
+    /// Bytes from, within the block.
+    from: u64,
+    /// Bytes to, within the block.
+    to: u64,
+}
+
+impl EmulationState {
+    /// Tells that the thread reads or writes bytes of a pool that lies on `memory_node`; before
+    /// [`EmulationState::access`] charges them. Reads that find bytes in the LLC of the
+    /// thread's node make that access cheaper and bring in the rest; writes go past caches, and throw
+    /// what they replace out of every node's.
+    #[inline]
+    pub fn touch(
+        &self,
+        thread: &EmulatedThread,
+        memory_node: usize,
+        place: (PoolIndex, PoolOffset),
+        bytes: u64,
+        kind: AccessKind,
+    ) {
+        if self.is_on() {
+            self.touch_on(thread, memory_node, place, bytes, kind);
+        }
+    }
+
+    #[cold]
+    fn touch_on(
+        &self,
+        thread: &EmulatedThread,
+        memory_node: usize,
+        place: (PoolIndex, PoolOffset),
+        bytes: u64,
+        kind: AccessKind,
+    ) {
+        match kind {
+            AccessKind::Read => {
+                let home = self.node_of_thread(thread);
+                let Some(cache) = self.caches().get(home) else {
+                    return;
+                };
+                let found: u64 = pieces(place, bytes).map(|piece| cache.read(piece)).sum();
+                thread.note_cached(memory_node, found);
+            }
+            AccessKind::Write => {
+                for cache in self.caches().iter().filter(|cache| cache.exists()) {
+                    pieces(place, bytes).for_each(|piece| cache.evict(piece));
+                }
+            }
+        }
+    }
+}
+
+impl Cache {
+    pub(super) fn fill(&self, node: &EmulatedNode) {
+        let sets = (node.llc_bytes / LLC_GRAIN_BYTES).min(MAX_SETS as u64) as u32;
+        let latency_ns = node.cached_ns(0);
+        let byte_ns = (node.cached_ns(BLOCK_BYTES) - latency_ns) / BLOCK_BYTES as f64;
+        let bits = |value: f64| (value as f32).to_bits();
+        self.latency_ns.store(bits(latency_ns), Relaxed);
+        self.byte_ns.store(bits(byte_ns), Relaxed);
+        self.sets.store(sets, Relaxed);
+    }
+
+    fn exists(&self) -> bool {
+        self.sets.load(Relaxed) != 0
+    }
+
+    /// Time to the first byte from here, machine ns.
+    pub(super) fn latency_ns(&self) -> f64 {
+        f64::from(f32::from_bits(self.latency_ns.load(Relaxed)))
+    }
+
+    /// Time of so many bytes from here after the first, machine ns.
+    pub(super) fn stream_ns(&self, bytes: u64) -> f64 {
+        f64::from(f32::from_bits(self.byte_ns.load(Relaxed))) * bytes as f64
+    }
+
+    pub(super) fn clear(&self) {
+        for tag in self.in_use().as_flattened() {
+            tag.store(0, Relaxed);
+        }
+    }
+
+    fn in_use(&self) -> &[[AtomicU64; WAYS]] {
+        &self.tags[..(self.sets.load(Relaxed) as usize).min(MAX_SETS)]
+    }
+
+    fn set(&self, name: u64) -> Option<&[AtomicU64; WAYS]> {
+        let sets = self.in_use();
+        let mixed = name.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        sets.get((mixed as usize * sets.len()) >> 32)
+    }
+
+    /// Bytes of the piece that are there; then all of them are.
+    fn read(&self, piece: Piece) -> u64 {
+        let Some(set) = self.set(piece.name) else {
+            return 0;
+        };
+        let wanted = piece.sectors();
+        for tag in set {
+            let before = tag.load(Relaxed);
+            if before >> SECTOR_BITS == piece.name {
+                // Reused by somebody else meanwhile: then theirs stays.
+                let _ = tag.compare_exchange(before, before | wanted, Relaxed, Relaxed);
+                return piece.bytes_in(before);
+            }
+        }
+        let empty = set.iter().find(|tag| tag.load(Relaxed) == 0);
+        let tag = empty.unwrap_or_else(|| &set[self.turn.fetch_add(1, Relaxed) as usize % WAYS]);
+        tag.store(piece.name << SECTOR_BITS | wanted, Relaxed);
+        0
+    }
+
+    /// The whole block: what is written to part of it may also move the rest (copy-on-write).
+    fn evict(&self, piece: Piece) {
+        for tag in self.set(piece.name).into_iter().flatten() {
+            let before = tag.load(Relaxed);
+            if before >> SECTOR_BITS == piece.name {
+                let _ = tag.compare_exchange(before, 0, Relaxed, Relaxed);
+            }
+        }
+    }
+}
+
+impl Piece {
+    /// A bit for each sector that the piece touches.
+    fn sectors(self) -> u64 {
+        let (first, end) = (self.from / SECTOR_BYTES, self.to.div_ceil(SECTOR_BYTES));
+        (SECTORS << first) & ((1 << end) - 1)
+    }
+
+    /// Bytes of the piece in the sectors of a tag.
+    fn bytes_in(self, tag: u64) -> u64 {
+        let held = tag & self.sectors();
+        if held == self.sectors() {
+            return self.to - self.from;
+        }
+        let bytes = |sector: u64| {
+            let begin = sector * SECTOR_BYTES;
+            (begin + SECTOR_BYTES).min(self.to) - begin.max(self.from)
+        };
+        (0..u64::from(SECTOR_BITS))
+            .filter(|sector| held >> sector & 1 != 0)
+            .map(bytes)
+            .sum()
+    }
+}
+
+/// A range of a pool, block by block, as far as tags and [`MOST_BLOCKS`] go.
+fn pieces((pool, offset): (PoolIndex, PoolOffset), bytes: u64) -> impl Iterator<Item = Piece> {
+    let from = offset.0;
+    let end = from.saturating_add(bytes).min(BLOCK_BYTES << BLOCK_BITS);
+    let first = from / BLOCK_BYTES;
+    let after = if from < end {
+        end.div_ceil(BLOCK_BYTES)
+    } else {
+        first
+    };
+    (first..after).take(MOST_BLOCKS).map(move |block| {
+        let start = block * BLOCK_BYTES;
+        Piece {
+            name: (u64::from(pool.0) + 1) << BLOCK_BITS | block,
+            from: from.max(start) - start,
+            to: (end - start).min(BLOCK_BYTES),
+        }
+    })
+}
