@@ -63,7 +63,7 @@ alone are where they were recorded, so a trace recorded with the policy `off`
 tells most. A thread has not settled when it was moved at least twice and never
 stayed for three windows in a row in between or after.
 
-Settings with their ranges (--json shows the values used):
+Settings with their ranges (meaning and defaults: docs/policy.md):
 "
     .to_owned();
     for (name, range) in Settings::names() {
@@ -149,7 +149,7 @@ fn settings(arguments: &Arguments, configuration: Configuration) -> Outcome<Sett
     let mut settings = Settings::of(configuration);
     for pair in &arguments.settings {
         let set = settings.set_pair(pair);
-        set.map_err(|error| Failure::Usage(error.to_string()))?;
+        set.map_err(|error| Failure::Usage(format!("--set {pair}: {error}")))?;
     }
     Ok(settings)
 }
