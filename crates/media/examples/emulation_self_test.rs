@@ -1,9 +1,12 @@
-//! Prints how far emulated bandwidth and latency are from what a profile says.
+//! Prints how far emulated bandwidth and latency are from what a profile says, and how soon a
+//! thread is on the node that its affinity says.
 //!
 //! `cargo run --release -p egeria-media --example emulation_self_test [PROFILE|FILE]`
 
+use std::time::{Duration, Instant};
+
 use egeria_machine::Machine;
-use egeria_media::emulation::{SelfTest, self_test, sharing_test};
+use egeria_media::emulation::{EmulatedThread, EmulationState, SelfTest, self_test, sharing_test};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let name = std::env::args().nth(1).unwrap_or("optane-2s".to_owned());
@@ -38,5 +41,43 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             row.gain_deviation() * 100.0,
         );
     }
+    if let Some((median_ms, most_ms)) = moving_ms(&machine) {
+        println!("affinity takes effect after {median_ms:.1} ms, at most {most_ms:.1} ms (host)");
+    }
     Ok(())
+}
+
+/// Host time from a changed affinity to being on the other node, ms: median and most of 101;
+/// `None` where nodes share their CPUs.
+fn moving_ms(machine: &Machine) -> Option<(f64, f64)> {
+    let first_cpu = |node: usize| Some(usize::from(machine.nodes.get(node)?.cpus.first()?.0));
+    let cpus = [first_cpu(0)?, first_cpu(1)?];
+    if cpus[0] == cpus[1] {
+        return None;
+    }
+    let state = EmulationState::boxed();
+    state.configure(machine).ok()?;
+    let thread = EmulatedThread::default();
+    let mut delays_ms: Vec<f64> = (0..101)
+        .map(|turn| {
+            pin_to(cpus[turn % 2]);
+            let began = Instant::now();
+            while state.node_of_thread(&thread) != turn % 2 {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            began.elapsed().as_secs_f64() * 1e3
+        })
+        .collect();
+    delays_ms.sort_by(f64::total_cmp);
+    Some((delays_ms[50], delays_ms[100]))
+}
+
+fn pin_to(cpu: usize) {
+    // SAFETY: an all-zero set is valid and the call only reads it.
+    let answer = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set)
+    };
+    assert_eq!(answer, 0, "CPU {cpu} is not allowed");
 }

@@ -42,6 +42,8 @@ mod state;
 mod tests;
 #[cfg(test)]
 mod tests_of_caches;
+#[cfg(test)]
+mod tests_of_cores;
 
 pub use egeria_machine::AccessKind;
 pub use self_test::{Row, SelfTest, self_test};

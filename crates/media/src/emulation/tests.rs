@@ -27,7 +27,7 @@ fn configured() -> Box<EmulationState> {
 /// A thread that does nothing but compute and access, in virtual time.
 pub(super) struct Loop {
     pub(super) thread: EmulatedThread,
-    home: usize,
+    pub(super) home: usize,
     pub(super) access: Access,
     /// Host time of its next access.
     pub(super) next_ns: u64,
