@@ -370,7 +370,9 @@ fn busy_of_threads(window: &mut Window) {
             .threads
             .iter()
             .filter(|thread| thread.node == node.node);
-        node.busy_ns = here.map(|thread| thread.busy_ns).sum();
+        // A wait that ends in the next window was accounted in this one.
+        let within = |thread: &ThreadFacts| thread.busy_ns.min(window.duration_ns);
+        node.busy_ns = here.map(within).sum();
     }
 }
 

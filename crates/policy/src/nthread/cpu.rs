@@ -9,6 +9,10 @@ use crate::{Contention, KeptBecause, Reason};
 /// Sums of shares are not exact; what is this close is equal.
 const CLOSE: f64 = 1e-9;
 
+/// A node short of less than this has nobody waiting: times of a window are not exact, and what runs
+/// beside the threads (a shell, a logger) takes a little of a core.
+const SHORT_CORES: f64 = 0.5;
+
 /// The contended node: more than `cpu_limit` of its CPUs are busy, and at least `cpu_ratio`
 /// times as much as on every other node that has CPUs.
 ///
@@ -19,7 +23,7 @@ pub(super) fn contended(loads: &Loads, settings: &Settings) -> Option<usize> {
         let share = loads.cpu_share(node);
         let mut others = loads.cpu_nodes().filter(|&other| other != node).peekable();
         share > settings.cpu_limit
-            && loads.spare_cores(node) < -CLOSE
+            && loads.spare_cores(node) < -SHORT_CORES
             && others.peek().is_some()
             && others.all(|other| share >= loads.cpu_share(other) * settings.cpu_ratio)
     };
