@@ -133,6 +133,11 @@ impl ScratchVolume {
         &self.volume
     }
 
+    /// The same, for others to keep.
+    pub(crate) fn shared(&self) -> &Arc<Volume> {
+        &self.volume
+    }
+
     /// Where it is mounted.
     pub(crate) fn mount_directory(&self) -> &Path {
         self.mount_directory.path()

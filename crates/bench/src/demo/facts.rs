@@ -39,7 +39,7 @@ pub(super) fn check_programs() -> Result<()> {
 }
 
 /// The machine for the report's head.
-pub(super) fn summary(machine: &Machine) -> MachineSummary {
+pub(crate) fn summary(machine: &Machine) -> MachineSummary {
     let declared = machine.emulated.as_ref();
     let node = declared
         .and_then(|emulated| emulated.nodes.first())
@@ -70,7 +70,7 @@ pub(super) fn summary(machine: &Machine) -> MachineSummary {
 }
 
 /// Processor, CPUs and kernel.
-pub(super) fn host() -> String {
+pub(crate) fn host() -> String {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpuinfo
         .lines()
@@ -84,7 +84,7 @@ pub(super) fn host() -> String {
 }
 
 /// First lines of what the programs say of themselves.
-pub(super) fn versions(cancel: Cancel<'_>) -> Vec<String> {
+pub(crate) fn versions(cancel: Cancel<'_>) -> Vec<String> {
     let says = |program: &str, argument: &str| {
         let mut command = Command::new(program);
         command.arg(argument).env_remove("LD_PRELOAD");

@@ -262,23 +262,28 @@ fn parse(text: &str) -> Result<Output> {
 
 /// Reads and writes of all jobs together.
 pub(super) fn throughput(text: &str) -> Result<Throughput> {
-    let directions = || {
-        Ok::<_, BenchError>(
-            parse(text)?
-                .jobs
-                .into_iter()
-                .flat_map(|job| [job.read, job.write]),
-        )
-    };
-    let bytes_s = directions()?.map(|direction| direction.bw_bytes).sum();
-    let ops_s = directions()?.map(|direction| direction.iops).sum();
+    let (reads, writes) = directions(text)?;
+    let bytes_s = reads.bytes_s + writes.bytes_s;
     match bytes_s > 0.0 {
         true => Ok(Throughput {
             bytes_s,
-            ops_s: Some(ops_s),
+            ops_s: reads
+                .ops_s
+                .zip(writes.ops_s)
+                .map(|(one, other)| one + other),
         }),
         false => Err(BenchError::failed("fio moved no data; see its messages")),
     }
+}
+
+/// Reads, and writes, of all jobs.
+pub(crate) fn directions(text: &str) -> Result<(Throughput, Throughput)> {
+    let jobs = parse(text)?.jobs;
+    let sum = |side: fn(&Job) -> &Direction| Throughput {
+        bytes_s: jobs.iter().map(|job| side(job).bw_bytes).sum(),
+        ops_s: Some(jobs.iter().map(|job| side(job).iops).sum()),
+    };
+    Ok((sum(|job| &job.read), sum(|job| &job.write)))
 }
 
 fn read_bytes(text: &str) -> Result<u64> {

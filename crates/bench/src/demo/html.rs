@@ -1,12 +1,12 @@
 //! The report as one page that needs nothing but itself: no scripts, no fonts, no addresses.
 
-use super::chart::{self, Bar, Group, Ink};
 use super::report::{DemoReport, DemoRow, Family, Throughput, bytes, rate};
+use crate::chart::{self, Bar, Group, Ink};
 use crate::error::Result;
 use crate::text::thousands;
 
 /// Colours and type; follows the reader's choice of light or dark.
-const STYLE: &str = include_str!("report.css");
+pub(crate) const STYLE: &str = include_str!("report.css");
 
 /// The whole page.
 ///
@@ -29,7 +29,7 @@ pub fn page(report: &DemoReport) -> Result<String> {
 }
 
 /// Text as HTML.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -44,7 +44,7 @@ pub(super) fn escape(text: &str) -> String {
 }
 
 /// Style that turns the pictures' placeholders into the page's colours.
-fn inks() -> String {
+pub(crate) fn inks() -> String {
     let rule = |ink: Ink| {
         let (color, name) = (ink.placeholder_text(), ink.name());
         format!(
@@ -133,6 +133,7 @@ fn throughput_figure(rows: &[&DemoRow], caption: &str, inks: &[Ink]) -> Result<S
         ink,
         value: value(row, ink).map_or(0.0, |throughput| throughput.bytes_s),
         label: value(row, ink).map_or("failed".to_owned(), |throughput| rate(Some(throughput))),
+        mark: None,
     };
     let groups: Vec<Group> = rows
         .iter()
@@ -157,11 +158,13 @@ fn placement_figure(rows: &[&DemoRow]) -> Result<String> {
                     ink: Ink::Local,
                     value: share,
                     label: format!("{} local", bytes(row.local_bytes)),
+                    mark: None,
                 },
                 Bar {
                     ink: Ink::Remote,
                     value: 1.0 - share,
                     label: format!("{} remote", bytes(row.remote_bytes)),
+                    mark: None,
                 },
             ],
             stacked: true,

@@ -7,13 +7,12 @@
 //! emulated timing does not stretch, so that their emulated figures would mean nothing. Timing is off
 //! while data is prepared and checked.
 
-mod chart;
 mod everyday;
-mod facts;
-mod fio;
-mod html;
+pub(crate) mod facts;
+pub(crate) mod fio;
+pub(crate) mod html;
 mod report;
-mod rocksdb;
+pub(crate) mod rocksdb;
 mod stage;
 mod tree;
 

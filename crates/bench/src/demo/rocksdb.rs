@@ -142,15 +142,15 @@ fn verified_tables(text: &str) -> Result<usize> {
 
 /// A result line of `db_bench`.
 #[derive(Debug, PartialEq)]
-struct Outcome {
-    throughput: Throughput,
-    operations: u64,
-    found: u64,
-    sought: u64,
+pub(crate) struct Outcome {
+    pub(crate) throughput: Throughput,
+    pub(crate) operations: u64,
+    pub(crate) found: u64,
+    pub(crate) sought: u64,
 }
 
 /// The line of a benchmark: `name : M micros/op O ops/sec S seconds N operations; B MB/s (F of T found)`.
-fn parse(text: &str, benchmark: &str) -> Result<Outcome> {
+pub(crate) fn parse(text: &str, benchmark: &str) -> Result<Outcome> {
     let unexpected = || {
         BenchError::failed(format!(
             "db_bench printed no result of {benchmark} as expected; 7.8 works"

@@ -1,5 +1,7 @@
 //! `egeria bench`: Egeria beside its peers.
 
+pub mod nthread;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -23,6 +25,8 @@ pub struct Arguments {
 enum What {
     /// Reads, writes and appends through the preload library, beside tmpfs and a bare memcpy
     Datapath(DatapathArguments),
+    /// The figures of the NThread paper: who moves threads, on fio, RocksDB and filebench
+    Nthread(nthread::Arguments),
 }
 
 /// Arguments of `egeria bench datapath`.
@@ -50,7 +54,13 @@ struct DatapathArguments {
 
 /// Measures and prints rows.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let What::Datapath(chosen) = &arguments.what;
+    match &arguments.what {
+        What::Datapath(chosen) => datapath(chosen, format),
+        What::Nthread(chosen) => nthread::run(chosen, format),
+    }
+}
+
+fn datapath(chosen: &DatapathArguments, format: Format) -> Outcome {
     let library = preload::require()?;
     let signals = Signals::install()?;
     let progress = Progress::bar("measuring");

@@ -20,9 +20,9 @@ const GAP: i32 = 14;
 /// Size of all text.
 const TEXT: i32 = 16;
 
-/// What a bar stands for. The page gives each a colour: see `style` in [`super::html`].
+/// What a bar stands for. The page gives each a colour: see `crate::demo::html`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Ink {
+pub(crate) enum Ink {
     /// Egeria at this machine's speed.
     Egeria,
     /// Egeria on the emulated machine.
@@ -33,6 +33,18 @@ pub(super) enum Ink {
     Local,
     /// Bytes on other nodes.
     Remote,
+    /// One node only.
+    Nova,
+    /// Blocks on random nodes.
+    NovaN,
+    /// NThread without contention.
+    Rl,
+    /// NThread with contention for CPUs.
+    Cpu,
+    /// NThread with all contention.
+    Nm,
+    /// NThread.
+    Full,
     /// Text.
     Text,
     /// Lines behind the bars.
@@ -41,24 +53,36 @@ pub(super) enum Ink {
 
 impl Ink {
     /// All, for the page's style.
-    pub(super) const ALL: [Ink; 7] = [
+    pub(crate) const ALL: [Ink; 13] = [
         Ink::Egeria,
         Ink::Emulated,
         Ink::Tmpfs,
         Ink::Local,
         Ink::Remote,
+        Ink::Nova,
+        Ink::NovaN,
+        Ink::Rl,
+        Ink::Cpu,
+        Ink::Nm,
+        Ink::Full,
         Ink::Text,
         Ink::Grid,
     ];
 
     /// The name of the page's colour.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Ink::Egeria => "egeria",
             Ink::Emulated => "emulated",
             Ink::Tmpfs => "tmpfs",
             Ink::Local => "local",
             Ink::Remote => "remote",
+            Ink::Nova => "nova",
+            Ink::NovaN => "nova-n",
+            Ink::Rl => "rl",
+            Ink::Cpu => "cpu",
+            Ink::Nm => "nm",
+            Ink::Full => "full",
             Ink::Text => "ink",
             Ink::Grid => "grid",
         }
@@ -71,30 +95,32 @@ impl Ink {
     }
 
     /// The placeholder as the SVG writes it.
-    pub(super) fn placeholder_text(self) -> String {
+    pub(crate) fn placeholder_text(self) -> String {
         let RGBColor(red, green, blue) = self.placeholder();
         format!("#{red:02X}{green:02X}{blue:02X}")
     }
 }
 
 /// One bar.
-pub(super) struct Bar {
-    pub(super) ink: Ink,
+pub(crate) struct Bar {
+    pub(crate) ink: Ink,
     /// Its length; all of a chart have one scale.
-    pub(super) value: f64,
+    pub(crate) value: f64,
     /// Written at its end.
-    pub(super) label: String,
+    pub(crate) label: String,
+    /// A value to compare it with, drawn as a line across it.
+    pub(crate) mark: Option<f64>,
 }
 
 /// Bars that belong together: below one another, or end to end.
-pub(super) struct Group {
-    pub(super) name: String,
-    pub(super) bars: Vec<Bar>,
-    pub(super) stacked: bool,
+pub(crate) struct Group {
+    pub(crate) name: String,
+    pub(crate) bars: Vec<Bar>,
+    pub(crate) stacked: bool,
 }
 
 /// Draws groups of horizontal bars. `description` is for those who cannot see it.
-pub(super) fn draw(groups: &[Group], description: &str) -> Result<String> {
+pub(crate) fn draw(groups: &[Group], description: &str) -> Result<String> {
     let height = GAP + groups.iter().map(height_of).sum::<i32>();
     let longest = groups
         .iter()
@@ -141,7 +167,8 @@ fn length_of(group: &Group) -> f64 {
     if group.stacked {
         values.sum()
     } else {
-        values.fold(0.0, f64::max)
+        let marks = group.bars.iter().filter_map(|bar| bar.mark);
+        values.chain(marks).fold(0.0, f64::max)
     }
 }
 
@@ -166,10 +193,14 @@ impl Canvas<'_, '_> {
             let style = bar.ink.placeholder().filled();
             let rectangle = Rectangle::new([(left, row + 1), (right, row + BAR - 1)], style);
             self.area.draw(&rectangle).map_err(BenchError::failed)?;
+            let end = match bar.mark {
+                Some(mark) => right.max(self.mark(left, row, mark)?),
+                None => right,
+            };
             if group.stacked {
                 left = right;
             } else {
-                self.text(&bar.label, right + 6, row + BAR / 2, HPos::Left)?;
+                self.text(&bar.label, end + 6, row + BAR / 2, HPos::Left)?;
                 row += BAR;
             }
         }
@@ -178,6 +209,15 @@ impl Canvas<'_, '_> {
             self.text(&labels.join(" · "), left + 6, middle, HPos::Left)?;
         }
         Ok(())
+    }
+
+    /// Draws the line, and says where.
+    fn mark(&self, left: i32, row: i32, mark: f64) -> Result<i32> {
+        let at = left + (mark * self.scale).round() as i32;
+        let style = Ink::Text.placeholder().filled();
+        let line = Rectangle::new([(at - 1, row - 1), (at + 1, row + BAR + 1)], style);
+        self.area.draw(&line).map_err(BenchError::failed)?;
+        Ok(at)
     }
 
     fn text(&self, text: &str, x: i32, y: i32, side: HPos) -> Result<()> {
@@ -191,10 +231,43 @@ impl Canvas<'_, '_> {
     }
 }
 
+/// Width and height of a small picture over time.
+const SMALL: (i32, i32) = (220, 46);
+
+/// A line over time in a small picture: (time, value), both in their own units; all lines of a
+/// picture have one scale.
+pub(crate) fn draw_lines(
+    lines: &[(Ink, Vec<(f64, f64)>)],
+    most: (f64, f64),
+    description: &str,
+) -> Result<String> {
+    let (width, height) = SMALL;
+    let mut svg = String::new();
+    {
+        let size = (width as u32, height as u32);
+        let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        let grid = Ink::Grid.placeholder().stroke_width(1);
+        let floor = PathElement::new(vec![(0, height - 1), (width, height - 1)], grid);
+        area.draw(&floor).map_err(BenchError::failed)?;
+        for (ink, points) in lines {
+            let place = |&(time, value): &(f64, f64)| {
+                let x = time / most.0.max(f64::MIN_POSITIVE) * f64::from(width - 2);
+                let y = value / most.1.max(f64::MIN_POSITIVE) * f64::from(height - 4);
+                (1 + x.round() as i32, height - 2 - y.round() as i32)
+            };
+            let style = ink.placeholder().stroke_width(2);
+            let line = PathElement::new(points.iter().map(place).collect::<Vec<_>>(), style);
+            area.draw(&line).map_err(BenchError::failed)?;
+        }
+        area.present().map_err(BenchError::failed)?;
+    }
+    Ok(inline(&svg, description))
+}
+
 /// The SVG without its name space, which a page does not need, and with a description.
 fn inline(svg: &str, description: &str) -> String {
     let start = svg.find("<svg").unwrap_or(0);
-    let label = super::html::escape(description);
+    let label = crate::demo::html::escape(description);
     svg[start..]
         .replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1)
         .replacen(

@@ -1,0 +1,257 @@
+//! What is to be reached, and whether it was.
+
+use super::figure::Figure;
+use super::paper;
+use super::rows::{Bar, MEAN, NthreadRow};
+
+/// The bars that `full` must not fall behind.
+const OTHERS: [&str; 5] = ["nova", "nova_n", "rl", "cpu", "nm"];
+
+/// One thing to reach.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Goal {
+    /// In words.
+    pub what: String,
+    /// The bound.
+    pub bound: f64,
+    /// Whether the value must be at most, not at least, the bound.
+    pub at_most: bool,
+    /// The worst value, and the row it is of; `None` when no such row was run.
+    pub worst: Option<(f64, String)>,
+}
+
+impl Goal {
+    /// Whether it was; `None` when nothing was measured.
+    pub fn reached(&self) -> Option<bool> {
+        let (value, _) = self.worst.as_ref()?;
+        Some(match self.at_most {
+            true => *value <= self.bound,
+            false => *value >= self.bound,
+        })
+    }
+}
+
+/// A difference from the paper by more than a third.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Disagreement {
+    /// The row.
+    pub row: String,
+    /// Ours.
+    pub ours: f64,
+    /// The paper's.
+    pub paper: f64,
+    /// Why.
+    pub cause: &'static str,
+}
+
+/// All goals, judged on these bars.
+pub(super) fn goals(bars: &[Bar]) -> Vec<Goal> {
+    use Figure::*;
+    let mut goals = vec![never_behind(bars)];
+    let mut add = |what: &str, figure, workloads: &[&str], other, bound| {
+        let at_least = format!("{what}: full at least {bound:.2}x {other}");
+        goals.push(against(bars, at_least, figure, workloads, other, bound));
+    };
+    let mixed = ["rw80", "rw60", "rw40", "rw20"];
+    add(
+        "fio rw80 and rw60, 4 threads",
+        FiveA,
+        &mixed[..2],
+        "nova",
+        1.4,
+    );
+    add(
+        "fio rw80 and rw60, 4 threads",
+        FiveA,
+        &mixed[..2],
+        "rl",
+        1.1,
+    );
+    add("fio mixed, 8 threads", FiveB, &mixed, "nova", 1.9);
+    add("fio mixed, 8 threads", FiveB, &mixed, "nova_n", 1.3);
+    add("db_bench R, one instance", SevenA, &["R"], "nova", 1.4);
+    add("db_bench RW, one instance", SevenA, &["RW"], "nova", 1.2);
+    add(
+        "db_bench R and RW, one instance",
+        SevenA,
+        &["R", "RW"],
+        "nova_n",
+        1.1,
+    );
+    add(
+        "db_bench, two instances, mean",
+        SevenB,
+        &[MEAN],
+        "nova",
+        1.3,
+    );
+    add(
+        "db_bench, two instances, mean",
+        SevenB,
+        &[MEAN],
+        "nova_n",
+        1.3,
+    );
+    add(
+        "filebench webserver and webproxy",
+        SixA,
+        &["webserver", "webproxy"],
+        "nm",
+        1.1,
+    );
+    goals.push(no_ping_pong(bars));
+    goals
+}
+
+fn name(row: &NthreadRow) -> String {
+    format!("Fig. {} {} {}", row.figure, row.workload, row.config)
+}
+
+/// `full` against another bar of the same chart.
+fn ratio(bars: &[Bar], full: &Bar, other: &str) -> Option<f64> {
+    let is_meant = |bar: &&Bar| {
+        bar.figure == full.figure
+            && bar.row.config == other
+            && bar.row.workload == full.row.workload
+            && bar.row.threads == full.row.threads
+    };
+    let other = &bars.iter().find(is_meant)?.row;
+    // Of a mean, the mean of ratios.
+    match (full.row.workload == MEAN, other.config.as_str()) {
+        (true, "nova") => full.row.vs_nova,
+        (true, "nova_n") => full.row.vs_nova_n,
+        _ => Some(full.row.throughput? / other.throughput?),
+    }
+}
+
+fn fulls(bars: &[Bar]) -> impl Iterator<Item = &Bar> {
+    bars.iter().filter(|bar| bar.row.config == "full")
+}
+
+fn least(values: impl Iterator<Item = (f64, String)>) -> Option<(f64, String)> {
+    values.reduce(|one, other| if other.0 < one.0 { other } else { one })
+}
+
+fn never_behind(bars: &[Bar]) -> Goal {
+    let single = fulls(bars).filter(|full| full.row.workload != MEAN);
+    let ratios = single.flat_map(|full| {
+        OTHERS.into_iter().filter_map(move |other| {
+            let value = ratio(bars, full, other)?;
+            Some((value, format!("{} against {other}", name(&full.row))))
+        })
+    });
+    Goal {
+        what: "full never below 0.97x of any other bar".to_owned(),
+        bound: 0.97,
+        at_most: false,
+        worst: least(ratios),
+    }
+}
+
+fn against(
+    bars: &[Bar],
+    what: String,
+    figure: Figure,
+    workloads: &[&str],
+    other: &str,
+    bound: f64,
+) -> Goal {
+    let meant = fulls(bars)
+        .filter(|bar| bar.figure == figure && workloads.contains(&bar.row.workload.as_str()));
+    let ratios = meant.filter_map(|full| Some((ratio(bars, full, other)?, name(&full.row))));
+    Goal {
+        what,
+        bound,
+        at_most: false,
+        worst: least(ratios),
+    }
+}
+
+fn no_ping_pong(bars: &[Bar]) -> Goal {
+    let moves = fulls(bars).filter(|bar| bar.row.workload != MEAN && bar.row.throughput.is_some());
+    let most = moves.map(|bar| (bar.moves_of_one_thread as f64, name(&bar.row)));
+    Goal {
+        what: "no ping-pong: full moves no thread more than once".to_owned(),
+        bound: 1.0,
+        at_most: true,
+        worst: most.reduce(|one, other| if other.0 > one.0 { other } else { one }),
+    }
+}
+
+/// Rows that differ from the paper by more than a third.
+pub(super) fn disagreements(bars: &[Bar]) -> Vec<Disagreement> {
+    let differs = |bar: &Bar| {
+        let (ours, paper) = bar.row.vs_nova.zip(bar.row.paper_vs_nova)?;
+        ((ours / paper - 1.0).abs() > paper::TOLERANCE).then(|| Disagreement {
+            row: name(&bar.row),
+            ours,
+            paper,
+            cause: paper::cause(bar.figure, &bar.row.workload),
+        })
+    };
+    bars.iter().filter_map(differs).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nthread::program::Unit;
+
+    fn bar(figure: Figure, workload: &str, config: &str, throughput: f64) -> Bar {
+        Bar {
+            figure,
+            unit: Unit::Operations,
+            row: NthreadRow {
+                figure: figure.name().to_owned(),
+                workload: workload.to_owned(),
+                threads: 4,
+                instances: 1,
+                config: config.to_owned(),
+                throughput: Some(throughput),
+                vs_nova: Some(throughput),
+                vs_nova_n: None,
+                paper_vs_nova: paper::vs_nova(figure, workload, config),
+                local_share: None,
+                moves: Some(0),
+            },
+            range: None,
+            moves_of_one_thread: 0,
+            series: Vec::new(),
+        }
+    }
+
+    fn goal<'a>(goals: &'a [Goal], words: &str) -> &'a Goal {
+        goals.iter().find(|goal| goal.what.contains(words)).unwrap()
+    }
+
+    #[test]
+    fn goals_take_the_worst_row_and_say_nothing_of_rows_not_run() {
+        let mut bars = vec![
+            bar(Figure::FiveA, "rw80", "nova", 1.0),
+            bar(Figure::FiveA, "rw80", "full", 1.5),
+            bar(Figure::FiveA, "rw60", "nova", 1.0),
+            bar(Figure::FiveA, "rw60", "full", 1.3),
+        ];
+        bars[3].moves_of_one_thread = 2;
+        let goals = goals(&bars);
+        let behind = goal(&goals, "never below");
+        assert_eq!(behind.reached(), Some(true));
+        let fio = goal(&goals, "4 threads: full at least 1.40x nova");
+        assert_eq!(fio.reached(), Some(false));
+        assert_eq!(fio.worst.as_ref().unwrap().1, "Fig. 5a rw60 full");
+        assert_eq!(goal(&goals, "1.10x rl").reached(), None);
+        assert_eq!(goal(&goals, "ping-pong").reached(), Some(false));
+    }
+
+    #[test]
+    fn differences_beyond_a_third_are_named_with_a_cause() {
+        let bars = [
+            bar(Figure::SevenA, "R", "full", 1.02),
+            bar(Figure::SevenA, "R", "full", 0.99),
+            bar(Figure::SevenA, "R", "nova", 9.0),
+        ];
+        let found = disagreements(&bars);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].ours < 1.0 && !found[0].cause.is_empty());
+    }
+}

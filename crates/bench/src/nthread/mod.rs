@@ -1,0 +1,265 @@
+//! The figures of the NThread paper on an emulated machine: fio, RocksDB and filebench's
+//! personalities, unmodified, on baselines and on NThread's four configurations.
+//!
+//! Every run has a fresh volume in memory. Data is prepared with emulated timing off; then the
+//! program runs with it on, a steward moves its threads (or nobody does), and throughput is what
+//! the program itself reports, on the machine's own clock. What each figure does, how it is
+//! scaled and what is emulated: `docs/bench.md`.
+
+mod figure;
+mod filebench;
+mod fio;
+mod goals;
+mod mover;
+mod page;
+mod paper;
+mod plan;
+mod program;
+mod report;
+mod rocksdb;
+mod rows;
+mod sample;
+mod script;
+mod setup;
+mod stage;
+
+pub use figure::Figure;
+pub use goals::{Disagreement, Goal};
+pub use plan::{Extent, FULL_BUDGET, Group, Pace, groups};
+pub use program::{Benchmark, Program, Unit};
+pub use report::NthreadReport;
+pub use rows::{Bar, NthreadRow};
+pub use sample::Moment;
+pub use setup::{Allocation, Pinning, Setup};
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use egeria_machine::Machine;
+
+use crate::demo::facts;
+use crate::error::{BenchError, Result};
+use crate::process::{self, find_program};
+use crate::progress::{self, Progress};
+use crate::scratch::check_room;
+use plan::in_turn;
+use rows::Finding;
+use stage::{Measurement, Stage};
+
+/// Memory that the largest run needs.
+const ROOM_BYTES: u64 = 2 << 30;
+/// The programs and the Debian packages that have them.
+const PROGRAMS: [(&str, &str); 3] = [
+    ("fio", "fio"),
+    ("db_bench", "rocksdb-tools"),
+    ("taskset", "util-linux"),
+];
+
+/// What to run, and on what.
+pub struct NthreadOptions<'a> {
+    /// The emulated machine; each figure has its own dilation of it.
+    pub machine: Machine,
+    /// `libegeria_preload.so`.
+    pub preload_library: PathBuf,
+    /// `egeria-filebench`.
+    pub filebench_program: PathBuf,
+    /// Where `nthread.html` goes; made when missing. `None`: no page.
+    pub output_directory: Option<PathBuf>,
+    /// The tmpfs where pools are made.
+    pub memory_directory: PathBuf,
+    /// Everything, or what there is time for.
+    pub extent: Extent,
+    /// Only these figures, whole; all when empty.
+    pub figures: Vec<Figure>,
+    /// How often everything is run; figures are medians.
+    pub repetitions: usize,
+    /// Set it (as from a signal handler) to stop and clean up.
+    pub cancel: Option<&'a AtomicBool>,
+    /// Called before each step.
+    pub progress: &'a dyn Fn(&Progress<'_>),
+}
+
+impl NthreadOptions<'_> {
+    /// The subset, once.
+    pub fn new(
+        machine: Machine,
+        preload_library: PathBuf,
+        filebench_program: PathBuf,
+    ) -> NthreadOptions<'static> {
+        NthreadOptions {
+            machine,
+            preload_library,
+            filebench_program,
+            output_directory: None,
+            memory_directory: PathBuf::from("/dev/shm"),
+            extent: Extent::Subset,
+            figures: Vec::new(),
+            repetitions: 1,
+            cancel: None,
+            progress: &progress::silent,
+        }
+    }
+}
+
+/// Runs the figures and writes the page. A run that fails does not stop the others: see
+/// [`NthreadReport::failures`].
+///
+/// # Errors
+/// When programs are missing, there is no room, the machine emulates no timing, the page cannot
+/// be written, or it was interrupted.
+pub fn run(options: &NthreadOptions<'_>) -> Result<NthreadReport> {
+    run_groups(options, &groups(options.extent, &options.figures))
+}
+
+/// As [`run`], with groups of one's own.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_groups(options: &NthreadOptions<'_>, groups: &[Group]) -> Result<NthreadReport> {
+    let start = Instant::now();
+    check(options)?;
+    let mut findings = Vec::new();
+    let mut failures = Vec::new();
+    let repetitions = options.repetitions.max(1);
+    for repetition in 0..repetitions {
+        for group in in_turn(groups, repetition) {
+            let done = findings_done(&findings);
+            tell(options, done, groups, repetitions, group);
+            findings.extend(attempt(options, group, &mut failures)?);
+        }
+    }
+    let report = NthreadReport {
+        machine: facts::summary(&options.machine),
+        host: facts::host(),
+        versions: versions(options),
+        complete: options.extent == Extent::Full && options.figures.is_empty(),
+        repetitions,
+        paces: report::paces(groups),
+        bars: rows::bars(&findings),
+        failures,
+        seconds: (start.elapsed().as_secs_f64() * 10.0).round() / 10.0,
+        html: options
+            .output_directory
+            .as_ref()
+            .map(|directory| directory.join("nthread.html")),
+    };
+    if let Some(html) = &report.html {
+        write(html, page::page(&report)?.as_bytes())?;
+    }
+    Ok(report)
+}
+
+fn check(options: &NthreadOptions<'_>) -> Result<()> {
+    let missing: Vec<_> = PROGRAMS
+        .iter()
+        .filter(|(program, _)| find_program(program).is_none())
+        .collect();
+    if !missing.is_empty() {
+        let names = |part: fn(&(&'static str, &'static str)) -> &'static str, between: &str| {
+            missing
+                .iter()
+                .map(|pair| part(pair))
+                .collect::<Vec<_>>()
+                .join(between)
+        };
+        return Err(BenchError::MissingPrograms {
+            programs: names(|pair| pair.0, ", "),
+            packages: names(|pair| pair.1, " "),
+        });
+    }
+    if !process::is_executable(&options.filebench_program) {
+        let at = options.filebench_program.display();
+        return Err(BenchError::failed(format!(
+            "no program at {at}; build it (cargo build --release)"
+        )));
+    }
+    check_room(&options.memory_directory, ROOM_BYTES, "free some")?;
+    match &options.output_directory {
+        Some(directory) => std::fs::create_dir_all(directory).map_err(|error| {
+            let doing = format!("cannot make {}", directory.display());
+            BenchError::io(doing, error, "choose another")
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Runs a group; what goes wrong is noted, only an interruption ends everything.
+fn attempt<'a>(
+    options: &NthreadOptions<'_>,
+    group: &'a Group,
+    failures: &mut Vec<String>,
+) -> Result<Vec<Finding<'a>>> {
+    let stage = Stage::set_up(options, group).and_then(|stage| stage.prepare().map(|()| stage));
+    let mut perform = |program| {
+        let measured = match &stage {
+            Ok(stage) => stage.perform(program),
+            Err(error) => Err(BenchError::failed(error)),
+        };
+        note(measured, group, program, failures)
+    };
+    let mut findings = Vec::new();
+    for program in &group.programs {
+        process::check_cancel(options.cancel)?;
+        findings.push(Finding {
+            group,
+            program: *program,
+            measurement: perform(*program)?,
+        });
+    }
+    Ok(findings)
+}
+
+fn note(
+    measured: Result<Measurement>,
+    group: &Group,
+    program: Program,
+    failures: &mut Vec<String>,
+) -> Result<Option<Measurement>> {
+    match measured {
+        Ok(measurement) => Ok(Some(measurement)),
+        Err(BenchError::Interrupted) => Err(BenchError::Interrupted),
+        Err(error) => {
+            failures.push(format!("{}: {error}", label(group, program)));
+            Ok(None)
+        }
+    }
+}
+
+fn label(group: &Group, program: Program) -> String {
+    let (figure, workload, name) = (group.figure.name(), program.workload(), group.setup.name);
+    format!("Fig. {figure} {workload} {name}")
+}
+
+fn findings_done(findings: &[Finding<'_>]) -> u64 {
+    findings.len() as u64
+}
+
+fn tell(
+    options: &NthreadOptions<'_>,
+    done: u64,
+    groups: &[Group],
+    repetitions: usize,
+    group: &Group,
+) {
+    let runs: usize = groups.iter().map(|group| group.programs.len()).sum();
+    let what = label(group, group.programs[0]);
+    (options.progress)(&Progress {
+        done,
+        total: (runs * repetitions) as u64,
+        what: &what,
+    });
+}
+
+fn versions(options: &NthreadOptions<'_>) -> Vec<String> {
+    let all = facts::versions(options.cancel);
+    let ours = |line: &String| line.starts_with("fio") || line.starts_with("RocksDB");
+    all.into_iter().filter(ours).collect()
+}
+
+fn write(path: &Path, content: &[u8]) -> Result<()> {
+    std::fs::write(path, content).map_err(|error| {
+        let doing = format!("cannot write {}", path.display());
+        BenchError::io(doing, error, "choose another directory")
+    })
+}

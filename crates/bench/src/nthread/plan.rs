@@ -1,0 +1,344 @@
+//! Which runs there are, in which order, and how long they may take.
+
+use std::time::Duration;
+
+use super::figure::Figure;
+use super::program::{Benchmark, Program};
+use super::setup::*;
+
+/// Most wall time of everything with three repetitions.
+pub const FULL_BUDGET: Duration = Duration::from_secs(40 * 60);
+
+/// Runs on one fresh volume, with data prepared once.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Group {
+    /// The figure it is of.
+    pub figure: Figure,
+    /// Run in this order.
+    pub programs: Vec<Program>,
+    /// Threads of each instance.
+    pub threads: u32,
+    /// Programs that run at once.
+    pub instances: u32,
+    /// What is compared.
+    pub setup: Setup,
+    /// How long, and how finely, it is looked at.
+    pub pace: Pace,
+}
+
+/// Times of a run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Pace {
+    /// Wall time per machine time. Chosen so that two host CPUs (and one, when all threads go to
+    /// one node) keep up with the machine.
+    pub dilation: f64,
+    /// The steward's window, ns of machine time.
+    pub window_ns: u64,
+    /// Left out at the beginning, wall time.
+    pub warmup: Duration,
+    /// Measured after that, wall time.
+    pub measured: Duration,
+    /// What preparing, starting and ending a group take, wall time (for the budget).
+    pub preparation: Duration,
+}
+
+/// fio of 4 KiB: windows of 5 ms, so that 20 MiB files are to a window what 4 GB are to 1 s.
+const FIO: Pace = Pace {
+    dilation: 24.0,
+    window_ns: 5_000_000,
+    warmup: Duration::from_millis(720),
+    measured: Duration::from_millis(1200),
+    preparation: Duration::from_millis(900),
+};
+/// Small blocks: more calls in the same machine time.
+const FIO_SMALL: Pace = Pace {
+    dilation: 64.0,
+    window_ns: 3_000_000,
+    warmup: Duration::from_millis(1000),
+    measured: Duration::from_millis(1300),
+    preparation: Duration::from_millis(900),
+};
+const FILEBENCH: Pace = Pace {
+    dilation: 24.0,
+    window_ns: 8_000_000,
+    warmup: Duration::from_millis(800),
+    measured: Duration::from_millis(1500),
+    preparation: Duration::from_millis(1500),
+};
+/// `db_bench` cannot leave out its beginning: all of it is measured.
+const ROCKSDB: Pace = Pace {
+    dilation: 16.0,
+    window_ns: 8_000_000,
+    warmup: Duration::ZERO,
+    measured: Duration::from_millis(2200),
+    preparation: Duration::from_millis(1500),
+};
+
+/// Read shares of Figs. 5 and 9, %.
+pub const READ_PERCENTS: [u32; 6] = [100, 80, 60, 40, 20, 0];
+const PERSONALITIES: [(&str, u32); 4] = [
+    ("fileserver", 50),
+    ("webserver", 100),
+    ("webproxy", 100),
+    ("varmail", 16),
+];
+/// As many as a node has cores (NThread §V-E), here 4.
+const ROCKSDB_THREADS: u32 = 4;
+
+/// How much is run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// Everything.
+    Full,
+    /// A few rows of Figs. 5, 6 and 7.
+    Subset,
+}
+
+/// All groups of one repetition; of the given figures when there are any. Bars of one chart are
+/// run one after another, so that what disturbs the host meets all alike.
+pub fn groups(extent: Extent, figures: &[Figure]) -> Vec<Group> {
+    let wanted = |figure: &Figure| figures.is_empty() || figures.contains(figure);
+    let of = match extent {
+        Extent::Subset if figures.is_empty() => subset_of,
+        _ => of_figure,
+    };
+    Figure::ALL
+        .into_iter()
+        .filter(wanted)
+        .flat_map(of)
+        .collect()
+}
+
+/// The same bars in another order: each is first of its chart in some repetition.
+pub fn in_turn(groups: &[Group], repetition: usize) -> Vec<&Group> {
+    let same_chart =
+        |one: &Group, other: &Group| one.figure == other.figure && one.programs == other.programs;
+    let turned = |chart: &[Group]| crate::statistics::rotated_order(chart.len(), repetition);
+    groups
+        .chunk_by(same_chart)
+        .flat_map(|chart| turned(chart).map(|place| &chart[place]).collect::<Vec<_>>())
+        .collect()
+}
+
+impl Group {
+    /// About how long it takes, wall time.
+    pub fn wall_time(&self) -> Duration {
+        let each = self.pace.warmup + self.pace.measured;
+        self.pace.preparation * self.instances + each * self.programs.len() as u32
+    }
+
+    /// Whether one is prepared before: W makes its database itself.
+    pub fn needs_database(&self) -> bool {
+        matches!(self.programs.first(), Some(Program::Rocksdb(first)) if *first != Benchmark::Fill)
+    }
+}
+
+fn of_figure(figure: Figure) -> Vec<Group> {
+    match figure {
+        Figure::Two => rocksdb(figure, 2, &[NOVA_EACH, NOVA_BEST, NOVA_WORST, NOVA_N]),
+        Figure::Four => contention(),
+        Figure::FiveA => fio(figure, 4, &READ_PERCENTS, &SIX),
+        Figure::FiveB => fio(figure, 8, &READ_PERCENTS, &SIX),
+        Figure::SixA => filebench(figure, 1, &PERSONALITIES, &SIX),
+        Figure::SixB => filebench(figure, 2, &PERSONALITIES, &SIX_OF_TWO),
+        Figure::SevenA => rocksdb(figure, 1, &SIX),
+        Figure::SevenB => rocksdb(figure, 2, &SIX_OF_TWO),
+        Figure::Eight => limits(),
+        Figure::Nine => weights(),
+    }
+}
+
+/// What `make demo` has time for.
+fn subset_of(figure: Figure) -> Vec<Group> {
+    match figure {
+        Figure::FiveA => fio(figure, 4, &[80], &SIX),
+        Figure::FiveB => fio(figure, 8, &[60], &SIX),
+        Figure::SixA => filebench(figure, 1, &PERSONALITIES[1..2], &[NOVA, NOVA_N, NM, FULL]),
+        Figure::SevenA => rocksdb(figure, 1, &[NOVA, NOVA_N, FULL]),
+        _ => Vec::new(),
+    }
+}
+
+const SIX: [Setup; 6] = [NOVA, NOVA_N, RL, CPU, NM, FULL];
+const SIX_OF_TWO: [Setup; 6] = [NOVA_EACH, NOVA_N, RL, CPU, NM, FULL];
+
+fn chart(of: &Group, setups: &[Setup]) -> Vec<Group> {
+    let with = |setup: &Setup| Group {
+        setup: setup.clone(),
+        ..of.clone()
+    };
+    setups.iter().map(with).collect()
+}
+
+fn fio(figure: Figure, threads: u32, reads: &[u32], setups: &[Setup]) -> Vec<Group> {
+    let one = |read_percent: &u32| {
+        chart(
+            &Group {
+                figure,
+                programs: vec![Program::Fio {
+                    read_percent: *read_percent,
+                    block_bytes: 4096,
+                }],
+                threads,
+                instances: 1,
+                setup: NOVA,
+                pace: FIO,
+            },
+            setups,
+        )
+    };
+    reads.iter().flat_map(one).collect()
+}
+
+/// Fig. 4: blocks of 1, 4 and 16 KiB, 8 and 16 threads on 4 cores.
+fn contention() -> Vec<Group> {
+    let mut all = Vec::new();
+    for (block_bytes, pace) in [(1 << 10, FIO_SMALL), (4 << 10, FIO), (16 << 10, FIO)] {
+        for threads in [8, 16] {
+            let program = Program::Fio {
+                read_percent: 80,
+                block_bytes,
+            };
+            let one = Group {
+                figure: Figure::Four,
+                programs: vec![program],
+                threads,
+                instances: 1,
+                setup: CROWDED,
+                pace,
+            };
+            all.extend(chart(&one, &[CROWDED, SPREAD]));
+        }
+    }
+    all
+}
+
+fn limits() -> Vec<Group> {
+    let one = Group {
+        figure: Figure::Eight,
+        programs: vec![Program::Fio {
+            read_percent: 80,
+            block_bytes: 1024,
+        }],
+        threads: 16,
+        instances: 1,
+        setup: CPU,
+        pace: FIO_SMALL,
+    };
+    chart(&one, &CPU_LIMITS)
+}
+
+fn weights() -> Vec<Group> {
+    fio(Figure::Nine, 4, &READ_PERCENTS, &[CROWDED])
+}
+
+fn filebench(
+    figure: Figure,
+    instances: u32,
+    personalities: &[(&'static str, u32)],
+    setups: &[Setup],
+) -> Vec<Group> {
+    let one = |(personality, threads): &(&'static str, u32)| {
+        chart(
+            &Group {
+                figure,
+                programs: vec![Program::Filebench(personality)],
+                threads: *threads,
+                instances,
+                setup: NOVA,
+                pace: FILEBENCH,
+            },
+            setups,
+        )
+    };
+    personalities.iter().flat_map(one).collect()
+}
+
+fn rocksdb(figure: Figure, instances: u32, setups: &[Setup]) -> Vec<Group> {
+    let fill = vec![Program::Rocksdb(Benchmark::Fill)];
+    let read = [Benchmark::Read, Benchmark::ReadWhileWriting].map(Program::Rocksdb);
+    let one = |programs| {
+        chart(
+            &Group {
+                figure,
+                programs,
+                threads: ROCKSDB_THREADS,
+                instances,
+                setup: NOVA,
+                pace: ROCKSDB,
+            },
+            setups,
+        )
+    };
+    [fill, read.to_vec()].into_iter().flat_map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn everything_three_times_is_within_the_budget() {
+        let once: Duration = groups(Extent::Full, &[]).iter().map(Group::wall_time).sum();
+        assert!(once * 3 < FULL_BUDGET * 9 / 10, "{:?}", once * 3);
+        let subset: Duration = groups(Extent::Subset, &[])
+            .iter()
+            .map(Group::wall_time)
+            .sum();
+        assert!(subset < Duration::from_secs(100), "{subset:?}");
+    }
+
+    #[test]
+    fn every_row_of_the_paper_is_there_once() {
+        let mut seen = HashSet::new();
+        let mut count = std::collections::HashMap::new();
+        for group in groups(Extent::Full, &[]) {
+            for program in &group.programs {
+                let key = (
+                    group.figure,
+                    program.workload(),
+                    group.threads,
+                    group.setup.name,
+                );
+                assert!(seen.insert(key.clone()), "{key:?} twice");
+                *count.entry(group.figure).or_insert(0) += 1;
+            }
+        }
+        let of = |figure| count[&figure];
+        assert_eq!((of(Figure::FiveA), of(Figure::FiveB)), (36, 36));
+        assert_eq!((of(Figure::SixA), of(Figure::SixB)), (24, 24));
+        assert_eq!((of(Figure::SevenA), of(Figure::SevenB)), (18, 18));
+        assert_eq!((of(Figure::Two), of(Figure::Four)), (12, 12));
+        assert_eq!((of(Figure::Eight), of(Figure::Nine)), (6, 6));
+    }
+
+    #[test]
+    fn two_instances_of_nova_have_a_file_system_each() {
+        for group in groups(Extent::Full, &[]) {
+            let each = group.setup.allocation == Allocation::NodeOfInstance;
+            let nova = group.setup.name.starts_with("nova") && group.setup.name != "nova_n";
+            assert_eq!(each, nova && group.instances == 2, "{group:?}");
+        }
+    }
+
+    #[test]
+    fn each_bar_is_first_in_some_repetition_and_none_is_left_out() {
+        let all = groups(Extent::Full, &[Figure::FiveA]);
+        let first = |repetition| in_turn(&all, repetition)[0].setup.name;
+        assert_eq!([first(0), first(1), first(5)], ["nova", "nova_n", "full"]);
+        assert_eq!(in_turn(&all, 4).len(), all.len());
+        assert!(
+            in_turn(&all, 2)[..6]
+                .iter()
+                .all(|group| group.programs == all[0].programs)
+        );
+    }
+
+    #[test]
+    fn chosen_figures_are_run_whole() {
+        assert_eq!(groups(Extent::Subset, &[Figure::FiveA]).len(), 36);
+        let subset = groups(Extent::Subset, &[]);
+        assert!(subset.iter().any(|group| group.setup.name == "full"));
+    }
+}

@@ -1,0 +1,168 @@
+//! What runs, and in what its throughput is told.
+
+use egeria_policy::nthread::Settings;
+
+/// A measured program with its workload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Program {
+    /// fio, random reads and writes of private files.
+    Fio {
+        /// Share of reads, %.
+        read_percent: u32,
+        /// Bytes of each.
+        block_bytes: u32,
+    },
+    /// RocksDB's `db_bench`.
+    Rocksdb(Benchmark),
+    /// A filebench personality, by `egeria-filebench`.
+    Filebench(&'static str),
+}
+
+/// NThread's three workloads of `db_bench` (§II-C).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Benchmark {
+    /// W: fillseq.
+    Fill,
+    /// R: readrandom.
+    Read,
+    /// RW: readwhilewriting.
+    ReadWhileWriting,
+}
+
+impl Benchmark {
+    /// As `db_bench` calls it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Benchmark::Fill => "fillseq",
+            Benchmark::Read => "readrandom",
+            Benchmark::ReadWhileWriting => "readwhilewriting",
+        }
+    }
+
+    fn letters(self) -> &'static str {
+        match self {
+            Benchmark::Fill => "W",
+            Benchmark::Read => "R",
+            Benchmark::ReadWhileWriting => "RW",
+        }
+    }
+}
+
+/// Unit of a throughput.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// Bytes/s, reads weighted as in NThread Eq. 1.
+    WeightedBytes,
+    /// Operations/s.
+    Operations,
+}
+
+/// What a run gave, in machine time.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Yield {
+    /// Operations/s as the program counts them.
+    pub operations_s: f64,
+    /// Bytes/s it read.
+    pub read_bytes_s: f64,
+    /// Bytes/s it wrote.
+    pub written_bytes_s: f64,
+}
+
+impl Yield {
+    /// Both together.
+    pub fn plus(self, other: Yield) -> Yield {
+        Yield {
+            operations_s: self.operations_s + other.operations_s,
+            read_bytes_s: self.read_bytes_s + other.read_bytes_s,
+            written_bytes_s: self.written_bytes_s + other.written_bytes_s,
+        }
+    }
+
+    /// `factor` times as much.
+    pub fn times(self, factor: f64) -> Yield {
+        Yield {
+            operations_s: self.operations_s * factor,
+            read_bytes_s: self.read_bytes_s * factor,
+            written_bytes_s: self.written_bytes_s * factor,
+        }
+    }
+
+    /// Reads weighted and writes, bytes/s (NThread Eq. 1).
+    pub fn weighted_bytes_s(self, read_weight: f64) -> f64 {
+        self.read_bytes_s * read_weight + self.written_bytes_s
+    }
+}
+
+impl Program {
+    /// Name of the workload in rows.
+    pub fn workload(self) -> String {
+        match self {
+            Program::Fio {
+                read_percent,
+                block_bytes,
+            } => match block_bytes {
+                4096 => format!("rw{read_percent}"),
+                bytes => format!("rw{read_percent} {} KB", bytes >> 10),
+            },
+            Program::Rocksdb(benchmark) => benchmark.letters().to_owned(),
+            Program::Filebench(personality) => personality.to_owned(),
+        }
+    }
+
+    /// What its throughput counts.
+    pub fn unit(self) -> Unit {
+        match self {
+            Program::Fio { .. } => Unit::WeightedBytes,
+            _ => Unit::Operations,
+        }
+    }
+
+    /// Its throughput.
+    pub fn throughput(self, given: Yield) -> f64 {
+        match self.unit() {
+            Unit::WeightedBytes => {
+                let weight = Settings::default().read_weight;
+                given.weighted_bytes_s(weight)
+            }
+            Unit::Operations => given.operations_s,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fio_is_told_in_eq_1_bytes_and_others_in_operations() {
+        let given = Yield {
+            operations_s: 5.0,
+            read_bytes_s: 300.0,
+            written_bytes_s: 20.0,
+        };
+        let fio = Program::Fio {
+            read_percent: 80,
+            block_bytes: 4096,
+        };
+        assert!((fio.throughput(given) - 120.0).abs() < 1e-9);
+        assert_eq!(Program::Filebench("varmail").throughput(given), 5.0);
+        assert_eq!(given.plus(given).times(0.5), given);
+    }
+
+    #[test]
+    fn workloads_are_named_as_the_figures_name_them() {
+        let fio = |read_percent, block_bytes| {
+            Program::Fio {
+                read_percent,
+                block_bytes,
+            }
+            .workload()
+        };
+        assert_eq!(fio(80, 4096), "rw80");
+        assert_eq!(fio(80, 1024), "rw80 1 KB");
+        assert_eq!(
+            Program::Rocksdb(Benchmark::ReadWhileWriting).workload(),
+            "RW"
+        );
+    }
+}

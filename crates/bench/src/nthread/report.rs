@@ -1,0 +1,217 @@
+//! The whole result, and tables for people.
+
+use std::path::PathBuf;
+
+use comfy_table::{CellAlignment, Table, presets};
+use serde::{Serialize, Serializer};
+
+use super::goals::{self, Disagreement, Goal};
+use super::plan::Group;
+use super::program::Unit;
+use super::rows::{Bar, NthreadRow};
+use crate::demo::MachineSummary;
+use crate::text::{bytes, thousands};
+
+/// Result of [`super::run`]. As JSON it is the array of its rows.
+#[derive(Clone, Debug)]
+pub struct NthreadReport {
+    /// The machine that was emulated.
+    pub machine: MachineSummary,
+    /// Processor and kernel this ran on.
+    pub host: String,
+    /// Versions of the programs.
+    pub versions: Vec<String>,
+    /// All figures were run.
+    pub complete: bool,
+    /// How often each run was made.
+    pub repetitions: usize,
+    /// Dilations, windows and times measured, in words.
+    pub paces: Vec<String>,
+    /// One per row.
+    pub bars: Vec<Bar>,
+    /// Runs that failed, one line each.
+    pub failures: Vec<String>,
+    /// Time everything took, s.
+    pub seconds: f64,
+    /// The page with pictures.
+    pub html: Option<PathBuf>,
+}
+
+impl Serialize for NthreadReport {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.rows())
+    }
+}
+
+impl NthreadReport {
+    /// The rows, figure by figure.
+    pub fn rows(&self) -> impl Iterator<Item = &NthreadRow> {
+        self.bars.iter().map(|bar| &bar.row)
+    }
+
+    /// What is to be reached, and whether it was.
+    pub fn goals(&self) -> Vec<Goal> {
+        goals::goals(&self.bars)
+    }
+
+    /// Rows that differ from the paper by more than a third.
+    pub fn disagreements(&self) -> Vec<Disagreement> {
+        goals::disagreements(&self.bars)
+    }
+
+    /// What all figures are, in a sentence or two.
+    pub(crate) fn note(&self) -> String {
+        format!(
+            "Emulated on {}: all rates and windows are in that machine's time; {:.0} s of wall time \
+             in all. Medians of {}.",
+            self.machine.name,
+            self.seconds,
+            match self.repetitions {
+                1 => "one run each".to_owned(),
+                count => format!("{count} runs"),
+            }
+        )
+    }
+
+    /// Tables for people: rows, goals, failures, and where the page is.
+    pub fn table(&self) -> String {
+        let mut text = format!(
+            "{}\n{}\n{}",
+            self.row_table(),
+            self.note(),
+            self.goal_table()
+        );
+        for each in self.disagreements() {
+            let (row, ours, paper) = (&each.row, each.ours, each.paper);
+            text += &format!(
+                "\n  {row}: {ours:.2}x nova, the paper {paper:.2}x: {}",
+                each.cause
+            );
+        }
+        for failure in &self.failures {
+            text += &format!("\n  failed: {failure}");
+        }
+        if let Some(html) = &self.html {
+            text += &format!("\nReport: {}", html.display());
+        }
+        text
+    }
+
+    fn row_table(&self) -> Table {
+        let heading = [
+            "figure",
+            "workload",
+            "threads",
+            "config",
+            "throughput",
+            "vs nova",
+            "vs nova_n",
+            "paper",
+            "local",
+            "moves",
+        ];
+        let mut table = Table::new();
+        table.load_preset(presets::UTF8_FULL_CONDENSED);
+        table.set_header(heading);
+        for bar in &self.bars {
+            let row = &bar.row;
+            let threads = match row.instances {
+                1 => row.threads.to_string(),
+                count => format!("{count} x {}", row.threads),
+            };
+            table.add_row([
+                row.figure.clone(),
+                row.workload.clone(),
+                threads,
+                row.config.clone(),
+                throughput(row.throughput, bar.unit),
+                times(row.vs_nova),
+                times(row.vs_nova_n),
+                times(row.paper_vs_nova),
+                percent(row.local_share),
+                row.moves.map_or(dash(), |moves| moves.to_string()),
+            ]);
+        }
+        for column in table.column_iter_mut().skip(4) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        table
+    }
+
+    fn goal_table(&self) -> Table {
+        let mut table = Table::new();
+        table.load_preset(presets::UTF8_FULL_CONDENSED);
+        table.set_header(["to reach", "worst", "of", "reached"]);
+        for goal in self.goals() {
+            let (value, row) = goal.worst.clone().unzip();
+            table.add_row([
+                goal.what.clone(),
+                value.map_or(dash(), |value| format!("{value:.2}")),
+                row.unwrap_or_default(),
+                verdict(&goal).to_owned(),
+            ]);
+        }
+        table
+    }
+}
+
+/// One word for a goal.
+pub(super) fn verdict(goal: &Goal) -> &'static str {
+    match goal.reached() {
+        Some(true) => "yes",
+        Some(false) => "NO",
+        None => "not run",
+    }
+}
+
+/// Times and windows of the groups, in words.
+pub(super) fn paces(groups: &[Group]) -> Vec<String> {
+    let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
+    for group in groups {
+        let pace = &group.pace;
+        let line = format!(
+            "one machine second takes {} s, windows are {} ms of machine time, {} ms of it are measured",
+            pace.dilation,
+            pace.window_ns as f64 / 1e6,
+            (pace.measured.as_secs_f64() * 1e3 / pace.dilation).round(),
+        );
+        let line = match pace.warmup.is_zero() {
+            true => line + " from the start",
+            false => {
+                let warmup_ms = pace.warmup.as_secs_f64() * 1e3 / pace.dilation;
+                line + &format!(" after {warmup_ms:.0} ms of warm-up")
+            }
+        };
+        let name = group.figure.name();
+        match lines.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, figures)) if figures.contains(&name) => {}
+            Some((_, figures)) => figures.push(name),
+            None => lines.push((line, vec![name])),
+        }
+    }
+    let says =
+        |(line, figures): (String, Vec<&str>)| format!("Fig. {}: {line}", figures.join(", "));
+    lines.into_iter().map(says).collect()
+}
+
+pub(super) fn dash() -> String {
+    "–".to_owned()
+}
+
+/// A throughput in its unit.
+pub(super) fn throughput(value: Option<f64>, unit: Unit) -> String {
+    value.map_or("failed".to_owned(), |value| match unit {
+        Unit::WeightedBytes => format!("{}/s", bytes(value)),
+        Unit::Operations => format!("{} op/s", thousands(value)),
+    })
+}
+
+/// A ratio.
+pub(super) fn times(value: Option<f64>) -> String {
+    value.map_or(dash(), |value| format!("{value:.2}x"))
+}
+
+/// A share.
+pub(super) fn percent(value: Option<f64>) -> String {
+    value.map_or(dash(), |value| format!("{:.0} %", value * 100.0))
+}

@@ -1,0 +1,348 @@
+//! Rows: medians of repetitions, compared with the baselines and the paper.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::figure::Figure;
+use super::paper;
+use super::plan::Group;
+use super::program::{Program, Unit};
+use super::sample::Moment;
+use super::stage::Measurement;
+use crate::statistics::median;
+
+/// Weights of a byte read that Fig. 9 compares.
+const WEIGHTS: [(&str, f64); 4] = [
+    ("weight_1", 1.0),
+    ("weight_1/2", 0.5),
+    ("weight_1/3", 1.0 / 3.0),
+    ("weight_1/4", 0.25),
+];
+/// Name of the mean over the workloads of a figure.
+pub(super) const MEAN: &str = "mean";
+
+/// One row, as `--json` prints it. Throughput is in machine time.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct NthreadRow {
+    /// Figure of the paper.
+    pub figure: String,
+    /// What ran.
+    pub workload: String,
+    /// Threads of each instance.
+    pub threads: u32,
+    /// Programs that ran at once.
+    pub instances: u32,
+    /// The bar.
+    pub config: String,
+    /// fio: bytes/s, reads weighted (NThread Eq. 1); others: operations/s. `None`: no run succeeded.
+    pub throughput: Option<f64>,
+    /// Times the figure's baseline: `nova`; in Fig. 4 `crowded`, in Fig. 8 `limit_100`.
+    pub vs_nova: Option<f64>,
+    /// Times `nova_n`, where the figure has it.
+    pub vs_nova_n: Option<f64>,
+    /// What the paper says `vs_nova` is.
+    pub paper_vs_nova: Option<f64>,
+    /// Share of bytes read and written on the thread's own node, in [0, 1].
+    pub local_share: Option<f64>,
+    /// Threads moved, each time counted.
+    pub moves: Option<u64>,
+}
+
+/// A row with what only the page shows.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Bar {
+    /// Which figure.
+    pub figure: Figure,
+    /// What its throughput counts.
+    pub unit: Unit,
+    /// The row.
+    pub row: NthreadRow,
+    /// Least and largest throughput of the repetitions.
+    pub range: Option<(f64, f64)>,
+    /// Moves of the thread that moved most, in any repetition.
+    pub moves_of_one_thread: u64,
+    /// Bandwidth of the nodes over time, of the last repetition.
+    pub series: Vec<Moment>,
+}
+
+/// What came of one program of one group.
+pub(super) struct Finding<'a> {
+    pub(super) group: &'a Group,
+    pub(super) program: Program,
+    pub(super) measurement: Option<Measurement>,
+}
+
+/// Makes rows of findings, in the order of the plan.
+pub(super) fn bars(findings: &[Finding<'_>]) -> Vec<Bar> {
+    let mut order: Vec<Key> = Vec::new();
+    let mut samples: BTreeMap<usize, Vec<&Finding<'_>>> = BTreeMap::new();
+    for finding in findings {
+        for key in keys(finding) {
+            let place = order.iter().position(|known| *known == key);
+            let place = place.unwrap_or_else(|| {
+                order.push(key);
+                order.len() - 1
+            });
+            samples.entry(place).or_default().push(finding);
+        }
+    }
+    let mut bars: Vec<Bar> = order
+        .iter()
+        .zip(samples.values())
+        .map(|(key, findings)| bar(key, findings))
+        .collect();
+    // In repetitions after the first the bars of a chart come in another order.
+    bars.sort_by_key(|bar| bar.figure);
+    compare(&mut bars);
+    let means = means(&bars);
+    bars.extend(means);
+    bars.sort_by_key(|bar| bar.figure);
+    bars
+}
+
+/// What makes a row one's own, and in Fig. 9 the weight.
+#[derive(Clone, PartialEq)]
+struct Key {
+    figure: Figure,
+    program: Program,
+    threads: u32,
+    instances: u32,
+    config: &'static str,
+    weight: Option<f64>,
+}
+
+fn keys(finding: &Finding<'_>) -> Vec<Key> {
+    let group = finding.group;
+    let key = |config, weight| Key {
+        figure: group.figure,
+        program: finding.program,
+        threads: group.threads,
+        instances: group.instances,
+        config,
+        weight,
+    };
+    match group.figure {
+        Figure::Nine => WEIGHTS
+            .map(|(name, weight)| key(name, Some(weight)))
+            .to_vec(),
+        _ => vec![key(group.setup.name, None)],
+    }
+}
+
+fn bar(key: &Key, findings: &[&Finding<'_>]) -> Bar {
+    let done = || {
+        findings
+            .iter()
+            .filter_map(|finding| finding.measurement.as_ref())
+    };
+    let throughput = |measurement: &Measurement| match key.weight {
+        Some(weight) => measurement.given.weighted_bytes_s(weight),
+        None => key.program.throughput(measurement.given),
+    };
+    let throughputs: Vec<f64> = done().map(throughput).collect();
+    let shares: Vec<f64> = done().filter_map(|each| each.local_share).collect();
+    let moves: Vec<f64> = done().map(|each| each.moves.all as f64).collect();
+    let workload = key.program.workload();
+    let least = throughputs.iter().copied().reduce(f64::min);
+    let largest = throughputs.iter().copied().reduce(f64::max);
+    Bar {
+        figure: key.figure,
+        unit: key.program.unit(),
+        row: NthreadRow {
+            figure: key.figure.name().to_owned(),
+            paper_vs_nova: paper::vs_nova(key.figure, &workload, key.config),
+            workload,
+            threads: key.threads,
+            instances: key.instances,
+            config: key.config.to_owned(),
+            throughput: median(&throughputs),
+            vs_nova: None,
+            vs_nova_n: None,
+            local_share: median(&shares),
+            moves: median(&moves).map(|moves| moves.round() as u64),
+        },
+        range: least.zip(largest),
+        moves_of_one_thread: done()
+            .map(|each| each.moves.of_one_thread)
+            .max()
+            .unwrap_or(0),
+        series: done()
+            .next_back()
+            .map(|each| each.series.clone())
+            .unwrap_or_default(),
+    }
+}
+
+/// Fills in the ratios to the baselines of the same chart.
+fn compare(bars: &mut [Bar]) {
+    let rows: Vec<(Figure, NthreadRow)> = bars
+        .iter()
+        .map(|bar| (bar.figure, bar.row.clone()))
+        .collect();
+    for bar in bars {
+        let of = |config: &str| {
+            let is_meant = |(figure, row): &&(Figure, NthreadRow)| {
+                *figure == bar.figure
+                    && row.config == config
+                    && row.workload == bar.row.workload
+                    && row.threads == bar.row.threads
+            };
+            let base = rows.iter().find(is_meant)?.1.throughput?;
+            let ratio = bar.row.throughput? / base;
+            ratio.is_finite().then_some(ratio)
+        };
+        let (nova, nova_n) = (of(bar.figure.baseline()), of("nova_n"));
+        (bar.row.vs_nova, bar.row.vs_nova_n) = (nova, nova_n);
+    }
+}
+
+/// Per figure and bar, the mean over the workloads: of ratios, as the paper gives it.
+fn means(bars: &[Bar]) -> Vec<Bar> {
+    let mut means: Vec<Bar> = Vec::new();
+    for figure in Figure::ALL.into_iter().filter(|figure| figure.has_mean()) {
+        let of_figure: Vec<&Bar> = bars.iter().filter(|bar| bar.figure == figure).collect();
+        let mut configs: Vec<&str> = Vec::new();
+        for bar in &of_figure {
+            if !configs.contains(&bar.row.config.as_str()) {
+                configs.push(&bar.row.config);
+            }
+        }
+        for config in configs {
+            let all: Vec<&Bar> = of_figure
+                .iter()
+                .copied()
+                .filter(|bar| bar.row.config == config)
+                .collect();
+            if all.len() > 1 {
+                means.push(mean_of(&all));
+            }
+        }
+    }
+    means
+}
+
+fn mean_of(all: &[&Bar]) -> Bar {
+    let first = all[0];
+    let mean = |value: fn(&NthreadRow) -> Option<f64>| {
+        let values: Option<Vec<f64>> = all.iter().map(|bar| value(&bar.row)).collect();
+        values.map(|values| values.iter().sum::<f64>() / values.len() as f64)
+    };
+    Bar {
+        row: NthreadRow {
+            workload: MEAN.to_owned(),
+            throughput: mean(|row| row.throughput),
+            vs_nova: mean(|row| row.vs_nova),
+            vs_nova_n: mean(|row| row.vs_nova_n),
+            paper_vs_nova: paper::vs_nova(first.figure, MEAN, &first.row.config),
+            local_share: mean(|row| row.local_share),
+            moves: mean(|row| row.moves.map(|moves| moves as f64))
+                .map(|moves| moves.round() as u64),
+            ..first.row.clone()
+        },
+        range: None,
+        moves_of_one_thread: all
+            .iter()
+            .map(|bar| bar.moves_of_one_thread)
+            .max()
+            .unwrap_or(0),
+        series: Vec::new(),
+        ..first.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nthread::plan::{Extent, groups};
+    use crate::nthread::program::Yield;
+
+    fn measurement(operations_s: f64) -> Option<Measurement> {
+        Some(Measurement {
+            given: Yield {
+                operations_s,
+                read_bytes_s: operations_s * 3.0,
+                written_bytes_s: operations_s,
+            },
+            local_share: Some(0.5),
+            ..Measurement::default()
+        })
+    }
+
+    fn findings<'a>(
+        groups: &'a [Group],
+        given: impl Fn(&Group, usize) -> Option<Measurement>,
+    ) -> Vec<Finding<'a>> {
+        let mut all = Vec::new();
+        for repetition in 0..3 {
+            for group in groups {
+                all.extend(group.programs.iter().map(|program| Finding {
+                    group,
+                    program: *program,
+                    measurement: given(group, repetition),
+                }));
+            }
+        }
+        all
+    }
+
+    fn find<'a>(bars: &'a [Bar], workload: &str, config: &str) -> &'a NthreadRow {
+        let row = |bar: &&Bar| bar.row.workload == workload && bar.row.config == config;
+        &bars.iter().find(row).unwrap().row
+    }
+
+    #[test]
+    fn rows_are_medians_and_ratios_of_medians() {
+        let groups = groups(Extent::Full, &[Figure::SevenA]);
+        let speed = |group: &Group, repetition: usize| {
+            let base = match group.setup.name {
+                "nova" => 100.0,
+                "nova_n" => 125.0,
+                _ => 150.0,
+            };
+            measurement(base + [0.0, 1000.0, -50.0][repetition])
+        };
+        let bars = bars(&findings(&groups, speed));
+        let full = find(&bars, "R", "full");
+        assert_eq!(full.throughput, Some(150.0));
+        assert_eq!((full.vs_nova, full.vs_nova_n), (Some(1.5), Some(1.2)));
+        assert_eq!(full.paper_vs_nova, Some(1.504));
+        assert_eq!(find(&bars, "W", "nova").vs_nova, Some(1.0));
+        let mean = find(&bars, MEAN, "full");
+        assert_eq!((mean.vs_nova, mean.moves), (Some(1.5), Some(0)));
+        assert_eq!(bars.len(), 18 + 6);
+    }
+
+    #[test]
+    fn a_bar_that_failed_stays_as_a_row_without_figures() {
+        let groups = groups(Extent::Full, &[Figure::FiveA]);
+        let fails = |group: &Group, _| match group.setup.name {
+            "nova" => None,
+            _ => measurement(10.0),
+        };
+        let bars = bars(&findings(&groups, fails));
+        assert_eq!(find(&bars, "rw80", "nova").throughput, None);
+        let full = find(&bars, "rw80", "full");
+        assert_eq!((full.vs_nova, full.vs_nova_n), (None, Some(1.0)));
+        assert_eq!(find(&bars, MEAN, "full").vs_nova, None);
+    }
+
+    #[test]
+    fn figure_9_has_a_row_for_each_weight_of_one_run() {
+        let groups = groups(Extent::Full, &[Figure::Nine]);
+        let bars = bars(&findings(&groups, |_, _| measurement(10.0)));
+        assert_eq!(bars.len(), 6 * 4);
+        let of = |config| find(&bars, "rw80", config).throughput.unwrap();
+        assert!((of("weight_1") - 40.0).abs() < 1e-9);
+        assert!((of("weight_1/3") - 20.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn figures_4_and_8_have_their_own_baselines() {
+        for figure in [Figure::Four, Figure::Eight] {
+            let groups = groups(Extent::Full, &[figure]);
+            let bars = bars(&findings(&groups, |_, _| measurement(10.0)));
+            assert!(bars.iter().all(|bar| bar.row.vs_nova == Some(1.0)));
+        }
+    }
+}

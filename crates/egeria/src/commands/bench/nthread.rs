@@ -1,0 +1,138 @@
+//! `egeria bench nthread`: the figures of the NThread paper, on an emulated machine.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use egeria_bench::nthread::{self, Extent, Figure, NthreadOptions, NthreadReport};
+use egeria_machine::Machine;
+
+use super::stopped;
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, Format};
+use crate::preload;
+use crate::progress::Progress;
+use crate::signals::Signals;
+
+/// File name of the program that does as filebench does.
+const FILEBENCH: &str = "egeria-filebench";
+/// Repetitions of `--full`.
+const FULL_REPETITIONS: u16 = 3;
+
+/// Arguments of `egeria bench nthread`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  egeria bench nthread
+  egeria bench nthread --figure 5a --repetitions 3
+  egeria bench nthread --full --json > rows.json
+
+Real fio and db_bench, and the op loops of filebench's personalities, on an
+emulated machine; baselines nova and nova_n, policies rl, cpu, nm and full.
+Everything takes under 40 minutes, the default under two. JSON rows: figure,
+workload, threads, instances, config, throughput, vs_nova, vs_nova_n,
+paper_vs_nova, local_share, moves. Throughput is on the emulated machine's
+clock: fio in bytes/s with reads weighted by 1/3, others in operations/s.
+Needs the Debian packages fio, rocksdb-tools, fuse3: `make setup`.
+Exit status: 1 when a run failed.")]
+pub struct Arguments {
+    /// Run all figures, three times
+    #[arg(long)]
+    full: bool,
+    /// Run this figure of the paper only (2, 4 to 9; 5a is a part of 5); may be repeated
+    #[arg(long = "figure", value_name = "N", value_parser = figure)]
+    figures: Vec<Chosen>,
+    /// How often each run is made; figures are medians
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=99))]
+    repetitions: Option<u16>,
+    /// Machine file or profile that emulates timing
+    #[arg(long, value_name = "FILE|PROFILE", default_value = "optane-2s")]
+    machine: String,
+    /// Directory for nthread.html
+    #[arg(long, value_name = "DIR", default_value = "egeria-report")]
+    out: PathBuf,
+    /// Directory on tmpfs for pools
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
+    memory: PathBuf,
+}
+
+/// The figures a number means.
+#[derive(Clone, Debug)]
+struct Chosen(Vec<Figure>);
+
+fn figure(text: &str) -> Result<Chosen, String> {
+    match Figure::named(text) {
+        figures if figures.is_empty() => {
+            Err("there is no such figure here; use 2, 4, 5, 5a … 7b, 8 or 9".to_owned())
+        }
+        figures => Ok(Chosen(figures)),
+    }
+}
+
+/// Measures, writes the page and prints rows.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let machine = Machine::resolve(Some(&arguments.machine), None)?;
+    let signals = Signals::install()?;
+    let usual = if arguments.full { FULL_REPETITIONS } else { 1 };
+    let options = NthreadOptions {
+        output_directory: Some(arguments.out.clone()),
+        memory_directory: arguments.memory.clone(),
+        extent: if arguments.full {
+            Extent::Full
+        } else {
+            Extent::Subset
+        },
+        figures: arguments
+            .figures
+            .iter()
+            .flat_map(|chosen| chosen.0.clone())
+            .collect(),
+        repetitions: arguments.repetitions.unwrap_or(usual).into(),
+        ..NthreadOptions::new(machine, preload::require()?, filebench()?)
+    };
+    let report = measure(options, &signals)?;
+    format.print(&report, NthreadReport::table)?;
+    verdict(&report)
+}
+
+/// Runs it, with a bar on the terminal.
+pub fn measure(options: NthreadOptions<'_>, signals: &Signals) -> Outcome<NthreadReport> {
+    let progress = Progress::bar("preparing");
+    let tell = |step: &egeria_bench::Progress<'_>| progress.step(step.done, step.total, step.what);
+    let options = NthreadOptions {
+        cancel: Some(signals.stop_flag()),
+        progress: &tell,
+        ..options
+    };
+    nthread::run(&options).map_err(|error| stopped(signals, error))
+}
+
+/// An error when a run failed.
+pub fn verdict(report: &NthreadReport) -> Outcome {
+    for failure in &report.failures {
+        output::complain(failure);
+    }
+    match report.failures.len() {
+        0 => Ok(()),
+        count => Err(Failure::new(format!(
+            "{count} of the runs of NThread's figures failed; see above"
+        ))),
+    }
+}
+
+/// The program, beside this one or where it is installed.
+pub fn filebench() -> Outcome<PathBuf> {
+    let executable = std::env::current_exe().ok();
+    let beside = executable.as_deref().and_then(Path::parent);
+    let places = beside.map(|beside| {
+        [
+            beside.join(FILEBENCH),
+            beside.join("../lib/egeria").join(FILEBENCH),
+        ]
+    });
+    let found = places.into_iter().flatten().find(|place| place.is_file());
+    found.ok_or_else(|| {
+        Failure::new(format!(
+            "{FILEBENCH} is neither beside this program nor in ../lib/egeria; run `make` (or `make install`)"
+        ))
+    })
+}
