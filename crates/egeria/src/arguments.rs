@@ -50,6 +50,10 @@ pub enum Command {
     Stat(commands::stat::Arguments),
     /// Look after the threads that use a volume: bring them to their data, and say why
     Steward(commands::steward::Arguments),
+    /// Tell in sentences whom a steward moved, why, and what came of it
+    Explain(commands::explain::Arguments),
+    /// Show nodes and threads under a steward while it works
+    Top(commands::top::Arguments),
     /// Show the space of volumes, pool by pool
     Df(commands::df::Arguments),
     /// Verify a volume that is not mounted, and repair it

@@ -3,8 +3,10 @@
 pub mod bench;
 pub mod check;
 pub mod completions;
+mod decision_log;
 pub mod demo;
 pub mod df;
+pub mod explain;
 pub mod machine;
 pub mod man;
 pub mod mkfs;
@@ -15,6 +17,7 @@ pub mod run;
 mod self_test;
 pub mod stat;
 pub mod steward;
+pub mod top;
 pub mod trace;
 pub mod umount;
 
@@ -37,6 +40,8 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
         Command::Umount(umount) => umount::run(&umount, format),
         Command::Stat(stat) => stat::run(&stat, format),
         Command::Steward(steward) => steward::run(&steward, format),
+        Command::Explain(explain) => explain::run(&explain, format),
+        Command::Top(top) => top::run(&top, format),
         Command::Trace(trace) => trace::run(&trace, format),
         Command::Replay(replay) => replay::run(&replay, format),
         Command::Bench(bench) => bench::run(&bench, format),

@@ -1,0 +1,142 @@
+//! `egeria explain`: what a steward did, in sentences.
+
+pub(super) mod sentences;
+pub(super) mod story;
+pub(super) mod totals;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use egeria_window::ThreadKey;
+use serde::Serialize;
+
+use super::decision_log::{self, DecisionLog, Fate, Head};
+use crate::failure::{Failure, Outcome};
+use crate::output::Format;
+use story::{Event, Story};
+use totals::{SeenThread, Summary};
+
+/// Arguments of `egeria explain`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  egeria explain
+  egeria explain --volume /mnt/pmem0/pool --last 20
+  egeria explain 4711
+  egeria explain 4700/4711 --log decisions.jsonl
+  egeria explain --json | jq '.events[] | [.thread.thread_id, .from, .to]'
+
+Tells who was moved and why, what was expected, and what happened in the next
+window. With THREAD also what it did and why it stayed where it is. Without
+--volume and --log: the log of the steward at work, else the newest one. Times
+count from the steward's start; on an emulated machine all figures are in that
+machine's own time. The log and its fields: docs/steward.md.")]
+pub struct Arguments {
+    /// Only this thread: its id, or PID/TID
+    #[arg(value_name = "THREAD", value_parser = Selection::parse)]
+    thread: Option<Selection>,
+    /// Path of any pool of the volume, or a path on its mount
+    #[arg(long, value_name = "POOL", conflicts_with = "log")]
+    volume: Option<PathBuf>,
+    /// The decision log itself
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Tell the last N events only
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    last: Option<u64>,
+}
+
+/// Threads meant by `TID` or `PID/TID`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Selection {
+    process_id: Option<u32>,
+    thread_id: u32,
+}
+
+impl Selection {
+    fn parse(text: &str) -> Result<Selection, String> {
+        let wrong = || format!("{text:?} is no thread; write its id, as 4711, or PID/TID");
+        let number = |text: &str| text.parse::<u32>().map_err(|_| wrong());
+        Ok(match text.split_once('/') {
+            Some((process, thread)) => Selection {
+                process_id: Some(number(process)?),
+                thread_id: number(thread)?,
+            },
+            None => Selection {
+                process_id: None,
+                thread_id: number(text)?,
+            },
+        })
+    }
+
+    fn holds(&self, key: ThreadKey) -> bool {
+        let process = self.process_id.unwrap_or(key.process_id);
+        (process, self.thread_id) == (key.process_id, key.thread_id)
+    }
+
+    fn name(&self) -> String {
+        let process = self.process_id.map(|id| format!("{id}/"));
+        format!("{}{}", process.unwrap_or_default(), self.thread_id)
+    }
+}
+
+#[derive(Serialize)]
+struct Document {
+    log: PathBuf,
+    /// An earlier part of it, put aside when it grew too long.
+    older_part: Option<PathBuf>,
+    start: Option<Head>,
+    steward: Fate,
+    /// Events before these that `--last` left out.
+    left_out: usize,
+    events: Vec<Event>,
+    /// The threads asked for, when some were.
+    threads: Vec<SeenThread>,
+    summary: Summary,
+}
+
+/// Tells the log.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let path = decision_log::choose(arguments.log.as_deref(), arguments.volume.as_deref())?;
+    let story = read(&path, arguments.thread)?;
+    let document = document(path, story, arguments)?;
+    format.print(&document, sentences::all)
+}
+
+fn read(path: &std::path::Path, selection: Option<Selection>) -> Outcome<Story> {
+    let mut log = DecisionLog::open(path)?;
+    let mut story = Story::about(selection);
+    let mut lines = 0_u64;
+    while let Some(record) = log.next()? {
+        lines += 1;
+        story.add(record);
+    }
+    match lines {
+        0 => Err(decision_log::empty(path)),
+        _ => Ok(story),
+    }
+}
+
+fn document(log: PathBuf, mut story: Story, arguments: &Arguments) -> Outcome<Document> {
+    let threads = story.threads();
+    if let (Some(selection), true) = (arguments.thread, threads.is_empty()) {
+        return Err(Failure::new(format!(
+            "thread {} did nothing that {} tells; leave it out to see who did",
+            selection.name(),
+            log.display()
+        )));
+    }
+    let most = usize::try_from(arguments.last.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+    let left_out = story.events.len().saturating_sub(most);
+    story.events.drain(..left_out);
+    Ok(Document {
+        older_part: decision_log::older_part(&log, story.head.as_ref()),
+        log,
+        steward: Fate::of(story.head.as_ref(), story.stop),
+        left_out,
+        threads,
+        summary: story.totals.summary(),
+        events: story.events,
+        start: story.head,
+    })
+}

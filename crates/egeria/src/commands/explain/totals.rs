@@ -1,0 +1,300 @@
+//! Sums over a log.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use egeria_machine::NodeId;
+use egeria_policy::{Contention, KeptBecause, Reason};
+use egeria_steward::{Decision, MoveRecord, Outcome, ThreadRecord};
+use egeria_window::ThreadKey;
+use serde::Serialize;
+
+/// The whole log in numbers.
+#[derive(Serialize)]
+pub(crate) struct Summary {
+    /// Windows the log tells of: those in which something happened.
+    pub(crate) windows: u64,
+    /// When the first began and the last ended, ns of machine time since the steward began.
+    pub(crate) first_ns: u64,
+    pub(crate) last_ns: u64,
+    /// Threads that read or wrote, as far as the log names them.
+    pub(crate) threads: usize,
+    /// Most threads of one window that the log does not name.
+    pub(crate) threads_omitted: u64,
+    /// Share of all bytes that were local.
+    pub(crate) local_share: Option<f64>,
+    /// The same in the last window.
+    pub(crate) last_local_share: Option<f64>,
+    pub(crate) moves: u64,
+    pub(crate) moves_by_reason: BTreeMap<&'static str, u64>,
+    pub(crate) moves_failed: u64,
+    pub(crate) moved_threads: usize,
+    pub(crate) moves_per_thread_most: u64,
+    /// Windows in which a node was contended, or would have been with all threads at their data.
+    pub(crate) contended: Vec<Contended>,
+    /// Threads of the last window that contention keeps away from their data.
+    pub(crate) displaced: Vec<Displaced>,
+}
+
+#[derive(Serialize, Debug)]
+pub(crate) struct Contended {
+    pub(crate) node: NodeId,
+    pub(crate) contention: Contention,
+    pub(crate) windows: u64,
+}
+
+#[derive(Serialize, Clone, Debug)]
+pub(crate) struct Displaced {
+    pub(crate) thread: ThreadKey,
+    pub(crate) name: String,
+    pub(crate) node: NodeId,
+    /// The node it left, or that its data is on.
+    pub(crate) home: NodeId,
+    pub(crate) contention: Contention,
+}
+
+/// One thread over the log.
+#[derive(Serialize)]
+pub(crate) struct SeenThread {
+    pub(crate) thread: ThreadKey,
+    pub(crate) name: String,
+    pub(crate) first_ns: u64,
+    pub(crate) last_ns: u64,
+    /// Windows in which it read or wrote.
+    pub(crate) windows: u64,
+    /// Share of its bytes that were local, all windows together.
+    pub(crate) local_share: Option<f64>,
+    /// What it did in the last of them.
+    pub(crate) last: ThreadRecord,
+    pub(crate) last_local_share: Option<f64>,
+    pub(crate) sentence: String,
+    #[serde(skip)]
+    bytes: Bytes,
+}
+
+/// Bytes, of which so many were local. Rates times time: estimates are enough for shares.
+#[derive(Default, Clone, Copy)]
+struct Bytes {
+    local: f64,
+    all: f64,
+}
+
+impl Bytes {
+    fn share(&self) -> Option<f64> {
+        (self.all > 0.0).then(|| self.local / self.all)
+    }
+}
+
+/// What a thread moved in a second, and how much of it on its own node.
+fn rates(nodes: &[NodeId], record: &ThreadRecord) -> Bytes {
+    let index = nodes.iter().position(|node| *node == record.node);
+    let at = |rates: &[f64]| index.and_then(|index| rates.get(index)).copied();
+    let local = [&record.read_bytes_s, &record.written_bytes_s];
+    Bytes {
+        local: local.into_iter().filter_map(|rates| at(rates)).sum(),
+        all: record.bytes_s(),
+    }
+}
+
+/// Share of a thread's bytes that were on its own node.
+pub(crate) fn local_share(nodes: &[NodeId], record: &ThreadRecord) -> Option<f64> {
+    rates(nodes, record).share()
+}
+
+impl SeenThread {
+    pub(crate) fn new(start_ns: u64, record: &ThreadRecord) -> SeenThread {
+        SeenThread {
+            thread: record.thread,
+            name: String::new(),
+            first_ns: start_ns,
+            last_ns: start_ns,
+            windows: 0,
+            local_share: None,
+            last: record.clone(),
+            last_local_share: None,
+            sentence: String::new(),
+            bytes: Bytes::default(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, decision: &Decision, nodes: &[NodeId], record: &ThreadRecord) {
+        let rates = rates(nodes, record);
+        let seconds = decision.duration_ns as f64 / 1e9;
+        self.bytes.local += rates.local * seconds;
+        self.bytes.all += rates.all * seconds;
+        self.windows += 1;
+        self.last_ns = decision.start_ns.saturating_add(decision.duration_ns);
+        self.name.clone_from(&record.name);
+        self.local_share = self.bytes.share();
+        self.last_local_share = rates.share();
+        self.last = record.clone();
+    }
+}
+
+/// Sums as the log is read.
+#[derive(Default)]
+pub(crate) struct Totals {
+    windows: u64,
+    first_ns: Option<u64>,
+    last_ns: u64,
+    threads: HashSet<ThreadKey>,
+    active: HashSet<ThreadKey>,
+    omitted: u64,
+    omitted_most: u64,
+    bytes: Bytes,
+    last_local_share: Option<f64>,
+    reasons: BTreeMap<&'static str, u64>,
+    failed: u64,
+    moved: BTreeMap<ThreadKey, u64>,
+    contended: BTreeMap<(NodeId, Contention), u64>,
+    displaced: BTreeMap<ThreadKey, Displaced>,
+}
+
+impl Totals {
+    pub(crate) fn add(&mut self, decision: &Decision) {
+        self.windows += 1;
+        self.first_ns.get_or_insert(decision.start_ns);
+        self.last_ns = decision.start_ns.saturating_add(decision.duration_ns);
+        let seconds = decision.duration_ns as f64 / 1e9;
+        self.active.clear();
+        let all = (decision.nodes.iter()).map(|node| node.read_bytes_s + node.written_bytes_s);
+        if let Some(share) = decision.local_share {
+            let all = all.sum::<f64>() * seconds;
+            self.bytes.local += all * share;
+            self.bytes.all += all;
+        }
+        self.omitted = decision.threads_omitted;
+        self.omitted_most = self.omitted_most.max(self.omitted);
+        for record in &decision.threads {
+            self.threads.insert(record.thread);
+            self.active.insert(record.thread);
+        }
+        if decision.local_share.is_some() {
+            self.last_local_share = decision.local_share;
+        }
+        let pm = decision.pm_contended.map(|node| (node, Contention::Pm));
+        let cpu = decision.cpu_contended.map(|node| (node, Contention::Cpu));
+        for contended in pm.into_iter().chain(cpu) {
+            *self.contended.entry(contended).or_default() += 1;
+        }
+        self.displace(decision);
+        for moved in &decision.moves {
+            self.count(moved);
+        }
+    }
+
+    fn count(&mut self, moved: &MoveRecord) {
+        if moved.outcome != Outcome::Done {
+            self.failed += 1;
+            return;
+        }
+        *self.reasons.entry(reason_name(&moved.reason)).or_default() += 1;
+        *self.moved.entry(moved.thread).or_default() += 1;
+    }
+
+    /// Who is away from its data for contention after this window. A thread that paused stays what it was.
+    fn displace(&mut self, decision: &Decision) {
+        for record in &decision.threads {
+            let home = self.displaced.get(&record.thread).map(|each| each.home);
+            if home == Some(record.node) {
+                self.displaced.remove(&record.thread);
+            }
+        }
+        let names = decision
+            .threads
+            .iter()
+            .map(|each| (each.thread, &each.name));
+        let names: HashMap<ThreadKey, &String> = match decision.kept.is_empty() {
+            true => HashMap::new(),
+            false => names.collect(),
+        };
+        for kept in &decision.kept {
+            if let (KeptBecause::HomeContended { contention }, Some(home)) =
+                (&kept.because, kept.wanted)
+            {
+                let displaced = Displaced {
+                    thread: kept.thread,
+                    name: names.get(&kept.thread).map_or("", |name| name).to_owned(),
+                    node: kept.node,
+                    home,
+                    contention: *contention,
+                };
+                self.displaced.insert(kept.thread, displaced);
+            }
+        }
+        let done = |moved: &&MoveRecord| moved.outcome == Outcome::Done;
+        for moved in decision.moves.iter().filter(done) {
+            match contention_left(&moved.reason) {
+                Some((home, contention)) => {
+                    let displaced = Displaced {
+                        thread: moved.thread,
+                        name: moved.name.clone(),
+                        node: moved.to,
+                        home,
+                        contention,
+                    };
+                    self.displaced.insert(moved.thread, displaced);
+                }
+                None => _ = self.displaced.remove(&moved.thread),
+            }
+        }
+    }
+
+    /// Moves so far.
+    pub(crate) fn moves(&self) -> u64 {
+        self.reasons.values().sum()
+    }
+
+    /// Moves of a thread so far.
+    pub(crate) fn moves_of(&self, thread: ThreadKey) -> u64 {
+        self.moved.get(&thread).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn summary(&self) -> Summary {
+        let displaced = self.displaced.values();
+        Summary {
+            windows: self.windows,
+            first_ns: self.first_ns.unwrap_or(0),
+            last_ns: self.last_ns,
+            threads: self.threads.len(),
+            threads_omitted: self.omitted_most,
+            local_share: self.bytes.share(),
+            last_local_share: self.last_local_share,
+            moves: self.moves(),
+            moves_by_reason: self.reasons.clone(),
+            moves_failed: self.failed,
+            moved_threads: self.moved.len(),
+            moves_per_thread_most: self.moved.values().copied().max().unwrap_or(0),
+            contended: (self.contended.iter())
+                .map(|(&(node, contention), &windows)| Contended {
+                    node,
+                    contention,
+                    windows,
+                })
+                .collect(),
+            displaced: displaced
+                // One that the log does not name may well be at work.
+                .filter(|each| self.omitted > 0 || self.active.contains(&each.thread))
+                .cloned()
+                .collect(),
+        }
+    }
+}
+
+/// The node a thread made room on, and for what.
+fn contention_left(reason: &Reason) -> Option<(NodeId, Contention)> {
+    match reason {
+        Reason::PmContention { contended, .. } => Some((*contended, Contention::Pm)),
+        Reason::CpuContention { contended, .. } => Some((*contended, Contention::Cpu)),
+        Reason::RemoteReads { .. } | Reason::ContentionOver { .. } => None,
+    }
+}
+
+/// The reason without its numbers, as JSON has it.
+pub(crate) fn reason_name(reason: &Reason) -> &'static str {
+    match reason {
+        Reason::RemoteReads { .. } => "remote_reads",
+        Reason::ContentionOver { .. } => "contention_over",
+        Reason::PmContention { .. } => "pm_contention",
+        Reason::CpuContention { .. } => "cpu_contention",
+    }
+}

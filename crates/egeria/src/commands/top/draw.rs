@@ -1,0 +1,172 @@
+//! One frame on a terminal: 80x24 shows all there is to see of two nodes and ten threads.
+
+use egeria_machine::format_bandwidth;
+use ratatui::Frame as Terminal;
+use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
+
+use super::super::explain::sentences::{percent, seconds};
+use super::super::explain::story::MoveEvent;
+use super::rows::{NodeRow, Sort};
+use super::text;
+use super::view::Frame;
+use egeria_steward::Outcome;
+
+const MOST_NODE_LINES: usize = 8;
+const MOVE_LINES: u16 = 5;
+const MEMORY_CELLS: usize = 22;
+const CPU_CELLS: usize = 10;
+const THREAD_WIDTHS: [u16; 10] = [7, 7, 14, 4, 5, 9, 9, 5, 6, 5];
+
+const HEADER: Style = Style::new().add_modifier(Modifier::REVERSED);
+const DIM: Style = Style::new().add_modifier(Modifier::DIM);
+const READS: Style = Style::new().fg(Color::Cyan);
+const WRITES: Style = Style::new().fg(Color::Yellow);
+const BUSY: Style = Style::new().fg(Color::Green);
+
+/// What keys changed.
+pub(super) struct Keys {
+    pub(super) sort: Sort,
+    pub(super) paused: bool,
+    pub(super) table: TableState,
+}
+
+/// Draws it.
+pub(super) fn draw(terminal: &mut Terminal<'_>, frame: &Frame, keys: &mut Keys) {
+    let nodes = frame.nodes.len().min(MOST_NODE_LINES) as u16;
+    let [head, node_area, _, thread_area, move_area, foot] = Layout::vertical([
+        Constraint::Length(2),
+        Constraint::Length(1 + nodes),
+        Constraint::Length(1),
+        Constraint::Min(2),
+        Constraint::Length(1 + MOVE_LINES),
+        Constraint::Length(1),
+    ])
+    .areas(terminal.area());
+    terminal.render_widget(heading(frame, keys), head);
+    terminal.render_widget(node_lines(&frame.nodes), node_area);
+    draw_threads(terminal, thread_area, frame, keys);
+    terminal.render_widget(move_lines(&frame.last_moves), move_area);
+    terminal.render_widget(footer(keys), foot);
+}
+
+fn heading<'a>(frame: &Frame, keys: &Keys) -> Paragraph<'a> {
+    let mut title = vec![
+        Span::styled("egeria top  ", Style::new().add_modifier(Modifier::BOLD)),
+        Span::raw(text::title(frame)),
+    ];
+    if keys.paused {
+        title.push(Span::styled("  PAUSED", Style::new().fg(Color::Red)));
+    }
+    let state = match frame.window {
+        Some(_) => text::state(frame),
+        None => format!("{}; nothing was read or written yet", text::state(frame)),
+    };
+    Paragraph::new(vec![Line::from(title), Line::from(state)])
+}
+
+fn node_lines(nodes: &[NodeRow]) -> Paragraph<'static> {
+    let header = format!(
+        "{:>4} {:>9} {:>9}  {:<MEMORY_CELLS$} {:>5}  {:<CPU_CELLS$} {:>5} {:>7}",
+        "node", "read", "written", "memory in use", "", "CPUs", "", "threads"
+    );
+    let mut lines = vec![Line::styled(header, HEADER)];
+    let hidden = match nodes.len() > MOST_NODE_LINES {
+        true => nodes.len() - MOST_NODE_LINES + 1,
+        false => 0,
+    };
+    lines.extend(nodes[..nodes.len() - hidden].iter().map(node_line));
+    if hidden > 0 {
+        lines.push(Line::styled(format!("     … {hidden} more nodes"), DIM));
+    }
+    Paragraph::new(lines)
+}
+
+fn node_line(row: &NodeRow) -> Line<'static> {
+    let [reads, writes] = row.memory_cells(MEMORY_CELLS);
+    let busy = row.cpu_cells(CPU_CELLS);
+    let rates = format!(
+        "{:>4} {:>9} {:>9}  ",
+        row.node.0,
+        format_bandwidth(row.read_bytes_s),
+        format_bandwidth(row.written_bytes_s)
+    );
+    let cpu = percent(Some(row.cpu_share));
+    Line::from(vec![
+        Span::raw(rates),
+        Span::styled("█".repeat(reads), READS),
+        Span::styled("▓".repeat(writes), WRITES),
+        Span::styled("·".repeat(MEMORY_CELLS - reads - writes), DIM),
+        Span::raw(format!(" {:>5}  ", percent(row.used_share()))),
+        Span::styled("█".repeat(busy), BUSY),
+        Span::styled("·".repeat(CPU_CELLS - busy), DIM),
+        Span::raw(format!(" {cpu:>5} {:>7}", row.threads)),
+    ])
+}
+
+fn draw_threads(terminal: &mut Terminal<'_>, area: Rect, frame: &Frame, keys: &mut Keys) {
+    let aligned = |text: String, header: &str| {
+        let line = Line::from(text);
+        Cell::from(match header.starts_with('>') {
+            true => line.alignment(Alignment::Right),
+            false => line,
+        })
+    };
+    let header = text::THREAD_HEADERS.map(|header| {
+        let name = header.trim_start_matches('>').to_owned();
+        aligned(name, header)
+    });
+    let rows = frame.threads.iter().map(|row| {
+        let cells = text::thread_cells(row).into_iter();
+        let cells = cells.zip(text::THREAD_HEADERS);
+        let row_style = match row.local_share {
+            Some(share) if share < 0.5 => Style::new().fg(Color::Red),
+            _ => Style::new(),
+        };
+        Row::new(cells.map(|(text, header)| aligned(text, header))).style(row_style)
+    });
+    let table = Table::new(rows, THREAD_WIDTHS.map(Constraint::Length))
+        .header(Row::new(header).style(HEADER))
+        .row_highlight_style(Style::new().add_modifier(Modifier::BOLD | Modifier::REVERSED));
+    terminal.render_stateful_widget(table, area, &mut keys.table);
+}
+
+fn move_lines(moves: &[MoveEvent]) -> Paragraph<'static> {
+    let title = "last moves (`egeria explain` tells them in full)";
+    let mut lines = vec![Line::styled(format!("{title:<80}"), HEADER)];
+    lines.extend(moves.iter().take(usize::from(MOVE_LINES)).map(move_line));
+    if moves.is_empty() {
+        lines.push(Line::styled("none", DIM));
+    }
+    Paragraph::new(lines)
+}
+
+fn move_line(event: &MoveEvent) -> Line<'static> {
+    let moved = &event.moved;
+    let (style, failed) = match &moved.outcome {
+        Outcome::Done => (Style::new(), String::new()),
+        Outcome::Vanished => (DIM, "had ended; ".to_owned()),
+        Outcome::Refused { why } => (DIM, format!("refused, {why}; ")),
+    };
+    let text = format!(
+        "{:>9} {} {} {}→{} {failed}{}",
+        seconds(event.until_ns),
+        moved.thread.thread_id,
+        moved.name,
+        moved.from.0,
+        moved.to.0,
+        moved.reason
+    );
+    Line::styled(text, style)
+}
+
+fn footer(keys: &Keys) -> Paragraph<'static> {
+    let text = format!(
+        "q quit   s sort ({})   p {}   up/down scroll",
+        keys.sort.name(),
+        if keys.paused { "go on" } else { "pause" }
+    );
+    Paragraph::new(Line::styled(text, DIM))
+}

@@ -1,0 +1,153 @@
+//! Nodes and threads as rows, and bars.
+
+use clap::ValueEnum;
+use egeria_machine::NodeId;
+use egeria_steward::{NodeRecord, ThreadRecord};
+use egeria_window::ThreadKey;
+use serde::Serialize;
+
+use super::super::explain::totals::local_share;
+
+/// One node in one window.
+#[derive(Serialize)]
+pub(super) struct NodeRow {
+    pub(super) node: NodeId,
+    pub(super) read_bytes_s: f64,
+    pub(super) written_bytes_s: f64,
+    /// `BW_N` (NThread Eq. 1): reads weighted, and writes, bytes/s.
+    pub(super) used_bytes_s: f64,
+    /// What `used_bytes_s` can be at most, when known.
+    pub(super) maximum_bytes_s: Option<f64>,
+    pub(super) cpu_share: f64,
+    pub(super) threads: u32,
+    #[serde(skip)]
+    parts: [f64; 2],
+}
+
+impl NodeRow {
+    pub(super) fn new(record: &NodeRecord, read_weight: f64, peak_bytes_s: f64) -> NodeRow {
+        let reads = record.read_bytes_s * read_weight;
+        let end = record.pm_maximum_bytes_s.unwrap_or(peak_bytes_s);
+        NodeRow {
+            node: record.node,
+            read_bytes_s: record.read_bytes_s,
+            written_bytes_s: record.written_bytes_s,
+            used_bytes_s: reads + record.written_bytes_s,
+            maximum_bytes_s: record.pm_maximum_bytes_s,
+            cpu_share: record.cpu_share,
+            threads: record.threads,
+            parts: [reads / end, record.written_bytes_s / end],
+        }
+    }
+
+    /// Share of the maximum in use, when that is known.
+    pub(super) fn used_share(&self) -> Option<f64> {
+        let maximum = self.maximum_bytes_s.filter(|maximum| *maximum > 0.0)?;
+        Some(self.used_bytes_s / maximum)
+    }
+
+    /// Cells of a bar that reads and writes fill.
+    pub(super) fn memory_cells(&self, width: usize) -> [usize; 2] {
+        let reads = cells(self.parts[0], width);
+        let both = cells(self.parts[0] + self.parts[1], width).max(reads);
+        [reads, both - reads]
+    }
+
+    /// Cells of a bar that busy CPUs fill.
+    pub(super) fn cpu_cells(&self, width: usize) -> usize {
+        cells(self.cpu_share, width)
+    }
+}
+
+/// Cells that a share of a bar fills: none for nothing, at least one for something, never too many.
+fn cells(share: f64, width: usize) -> usize {
+    if share.is_nan() || share <= 0.0 {
+        return 0;
+    }
+    ((share * width as f64).round() as usize).clamp(1, width)
+}
+
+/// One thread in one window.
+#[derive(Serialize)]
+pub(super) struct ThreadRow {
+    pub(super) thread: ThreadKey,
+    pub(super) name: String,
+    pub(super) node: NodeId,
+    pub(super) read_bytes_s: f64,
+    pub(super) written_bytes_s: f64,
+    pub(super) local_share: Option<f64>,
+    pub(super) cpu_share: f64,
+    pub(super) is_shared: bool,
+    /// Moves since the steward began.
+    pub(super) moves: u64,
+}
+
+impl ThreadRow {
+    pub(super) fn new(nodes: &[NodeId], record: &ThreadRecord, moves: u64) -> ThreadRow {
+        ThreadRow {
+            thread: record.thread,
+            name: record.name.clone(),
+            node: record.node,
+            read_bytes_s: record.read_bytes_s.iter().sum(),
+            written_bytes_s: record.written_bytes_s.iter().sum(),
+            local_share: local_share(nodes, record),
+            cpu_share: record.cpu_share,
+            is_shared: record.is_shared,
+            moves,
+        }
+    }
+
+    fn bytes_s(&self) -> f64 {
+        self.read_bytes_s + self.written_bytes_s
+    }
+}
+
+/// Order of threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Sort {
+    /// Busiest first.
+    Bytes,
+    /// Least local first.
+    Local,
+    /// Most CPU time first.
+    Cpu,
+    /// Most moves first.
+    Moves,
+    /// By process and thread id.
+    Thread,
+}
+
+impl Sort {
+    /// The next one, for a key.
+    pub(super) fn next(self) -> Sort {
+        let all = Sort::value_variants();
+        let at = all.iter().position(|each| *each == self).unwrap_or(0);
+        all[(at + 1) % all.len()]
+    }
+
+    /// As typed.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Sort::Bytes => "bytes",
+            Sort::Local => "local",
+            Sort::Cpu => "cpu",
+            Sort::Moves => "moves",
+            Sort::Thread => "thread",
+        }
+    }
+
+    /// Sorts; ties by thread, so that rows do not jump.
+    pub(super) fn apply(self, rows: &mut [ThreadRow]) {
+        let share = |row: &ThreadRow| row.local_share.unwrap_or(f64::INFINITY);
+        rows.sort_by(|left, right| {
+            let order = match self {
+                Sort::Bytes => right.bytes_s().total_cmp(&left.bytes_s()),
+                Sort::Local => share(left).total_cmp(&share(right)),
+                Sort::Cpu => right.cpu_share.total_cmp(&left.cpu_share),
+                Sort::Moves => right.moves.cmp(&left.moves),
+                Sort::Thread => std::cmp::Ordering::Equal,
+            };
+            order.then_with(|| left.thread.cmp(&right.thread))
+        });
+    }
+}

@@ -1,0 +1,137 @@
+//! The terminal: keys in, frames out, and as it was before at the end, however that comes.
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::widgets::TableState;
+
+use super::super::decision_log::DecisionLog;
+use super::draw::{self, Keys};
+use super::rows::Sort;
+use super::view::View;
+use crate::failure::{Failure, Outcome, reason};
+use crate::signals::Signals;
+
+/// How often the log and signals are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// How often a frame is drawn although nothing changed: ages go on.
+const REDRAW: Duration = Duration::from_secs(1);
+
+/// Shows the log until a key or a signal ends it.
+pub(super) fn run(log: DecisionLog, sort: Sort, signals: &Signals) -> Outcome {
+    let mut screen = Screen {
+        view: View::of_log(log.path()),
+        log,
+        keys: Keys {
+            sort,
+            paused: false,
+            table: TableState::new(),
+        },
+    };
+    // What is no log at all is told before the terminal is taken.
+    screen.view.read(&mut screen.log)?;
+    let mut terminal = Terminal::take()?;
+    screen.show(&mut terminal.0, signals)
+}
+
+/// Raw mode and the other screen; given back when dropped, and by ratatui's hook in a panic.
+struct Terminal(DefaultTerminal);
+
+impl Terminal {
+    fn take() -> Outcome<Terminal> {
+        ratatui::try_init().map(Terminal).map_err(failed)
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+fn failed(error: io::Error) -> Failure {
+    let cause = reason(&error);
+    Failure::new(format!(
+        "cannot use the terminal: {cause}; use --once for one frame as text"
+    ))
+}
+
+struct Screen {
+    view: View,
+    log: DecisionLog,
+    keys: Keys,
+}
+
+impl Screen {
+    fn show(&mut self, terminal: &mut DefaultTerminal, signals: &Signals) -> Outcome {
+        let mut drawn: Option<Instant> = None;
+        loop {
+            signals.check()?;
+            let mut changed = self.follow()?;
+            while event::poll(Duration::ZERO).map_err(failed)? {
+                changed = true;
+                if let Event::Key(key) = event::read().map_err(failed)?
+                    && key.kind != KeyEventKind::Release
+                    && !self.press(key)
+                {
+                    return Ok(());
+                }
+            }
+            if changed || drawn.is_none_or(|drawn| drawn.elapsed() >= REDRAW) {
+                let frame = self.view.frame(self.keys.sort);
+                let keys = &mut self.keys;
+                terminal
+                    .draw(|area| draw::draw(area, &frame, keys))
+                    .map_err(failed)?;
+                drawn = Some(Instant::now());
+            }
+            event::poll(LOOK).map_err(failed)?;
+        }
+    }
+
+    /// Reads what is new, also when the log began anew. Answers whether anything is.
+    fn follow(&mut self) -> Outcome<bool> {
+        if self.keys.paused {
+            return Ok(false);
+        }
+        if self.log.is_replaced() {
+            let path = self.log.path().to_owned();
+            return self.begin_anew(&path);
+        }
+        match self.view.read(&mut self.log) {
+            Ok(lines) => Ok(lines > 0),
+            // Perhaps it began anew and grew past where we were between two looks.
+            Err(_) => {
+                let path = self.log.path().to_owned();
+                self.begin_anew(&path)
+            }
+        }
+    }
+
+    fn begin_anew(&mut self, path: &Path) -> Outcome<bool> {
+        self.log = DecisionLog::open(path)?;
+        self.view = View::of_log(path);
+        self.view.read(&mut self.log)?;
+        Ok(true)
+    }
+
+    /// Answers whether to go on.
+    fn press(&mut self, key: KeyEvent) -> bool {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('c') if control => return false,
+            KeyCode::Char('q') | KeyCode::Esc => return false,
+            KeyCode::Char('s') => self.keys.sort = self.keys.sort.next(),
+            KeyCode::Char('p') => self.keys.paused = !self.keys.paused,
+            KeyCode::Down => self.keys.table.select_next(),
+            KeyCode::Up => self.keys.table.select_previous(),
+            KeyCode::Home => self.keys.table.select_first(),
+            KeyCode::End => self.keys.table.select_last(),
+            _ => {}
+        }
+        true
+    }
+}

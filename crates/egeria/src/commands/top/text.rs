@@ -1,0 +1,124 @@
+//! One frame as plain text.
+
+use egeria_machine::format_bandwidth;
+
+use super::super::explain::sentences::{ago, milliseconds, percent, seconds};
+use super::fate_words;
+use super::rows::{NodeRow, ThreadRow};
+use super::view::Frame;
+use crate::output;
+
+/// Cells of a bar.
+const BAR_CELLS: usize = 20;
+const SHOWN_MOVES: usize = 5;
+
+/// The frame for people who redirect it.
+pub(super) fn human(frame: &Frame) -> String {
+    let mut text = format!("{}\n{}\n", title(frame), state(frame));
+    if frame.window.is_none() {
+        text.push_str("\nNothing was read or written yet.\n");
+        return text;
+    }
+    let nodes = frame.nodes.iter().map(node_cells).collect();
+    text.push('\n');
+    text.push_str(&output::table(&NODE_HEADERS, nodes));
+    text.push_str("\n\n");
+    let threads = frame.threads.iter().map(thread_cells).collect();
+    text.push_str(&output::table(&THREAD_HEADERS, threads));
+    if frame.threads_omitted > 0 {
+        text.push_str(&format!("\n… and {} more", frame.threads_omitted));
+    }
+    if !frame.last_moves.is_empty() {
+        text.push_str("\n\nLast moves, newest first:\n");
+    }
+    for moved in frame.last_moves.iter().take(SHOWN_MOVES) {
+        text.push_str(&moved.sentence);
+        text.push('\n');
+    }
+    text
+}
+
+/// What is shown: machine, policy, window.
+pub(super) fn title(frame: &Frame) -> String {
+    let label = &frame.label;
+    let mut text = label.machine.clone().unwrap_or_else(|| "?".to_owned());
+    if label.emulated {
+        text.push_str(" (emulated)");
+    }
+    if let Some(policy) = &label.policy {
+        text.push_str(&format!("  policy {policy}"));
+    }
+    if let Some(window_ns) = label.window_ns {
+        text.push_str(&format!("  window {}", milliseconds(window_ns)));
+    }
+    text
+}
+
+/// How things stand.
+pub(super) fn state(frame: &Frame) -> String {
+    let mut text = String::new();
+    if let Some(window) = &frame.window {
+        text = format!(
+            "at {}  local {}  threads {}  moves {}  ",
+            seconds(window.end_ns()),
+            percent(window.local_share),
+            (frame.threads.len() as u64).saturating_add(frame.threads_omitted),
+            frame.moves
+        );
+    }
+    text.push_str(fate_words(frame.steward));
+    if let Some(window) = &frame.window
+        && frame.steward.is_some()
+        && window.age().as_secs() > 1
+    {
+        text.push_str(&format!(", last I/O {} ago", ago(window.age())));
+    }
+    text
+}
+
+const NODE_HEADERS: [&str; 8] = [
+    ">node", ">read", ">written", "memory", ">in use", "CPUs", ">busy", ">threads",
+];
+
+fn node_cells(row: &NodeRow) -> Vec<String> {
+    let [reads, writes] = row.memory_cells(BAR_CELLS);
+    let rest = BAR_CELLS - reads - writes;
+    let busy = row.cpu_cells(BAR_CELLS / 2);
+    vec![
+        row.node.0.to_string(),
+        format_bandwidth(row.read_bytes_s),
+        format_bandwidth(row.written_bytes_s),
+        format!(
+            "{}{}{}",
+            "R".repeat(reads),
+            "W".repeat(writes),
+            ".".repeat(rest)
+        ),
+        percent(row.used_share()),
+        format!("{}{}", "#".repeat(busy), ".".repeat(BAR_CELLS / 2 - busy)),
+        percent(Some(row.cpu_share)),
+        row.threads.to_string(),
+    ]
+}
+
+/// Headers of threads; `>`: to the right.
+pub(super) const THREAD_HEADERS: [&str; 10] = [
+    ">thread", ">process", "name", ">node", ">local", ">read", ">written", ">CPU", "shared",
+    ">moves",
+];
+
+/// Cells of a thread.
+pub(super) fn thread_cells(row: &ThreadRow) -> Vec<String> {
+    vec![
+        row.thread.thread_id.to_string(),
+        row.thread.process_id.to_string(),
+        row.name.clone(),
+        row.node.0.to_string(),
+        percent(row.local_share),
+        format_bandwidth(row.read_bytes_s),
+        format_bandwidth(row.written_bytes_s),
+        percent(Some(row.cpu_share)),
+        if row.is_shared { "yes" } else { "" }.to_owned(),
+        row.moves.to_string(),
+    ]
+}

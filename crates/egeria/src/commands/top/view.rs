@@ -1,0 +1,196 @@
+//! What is shown, whoever shows it.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use egeria_machine::NodeId;
+use egeria_policy::nthread::Settings;
+use egeria_steward::Decision;
+use serde::Serialize;
+
+use super::super::decision_log::{DecisionLog, Fate, Head, unix_ns};
+use super::super::explain::story::{Event, MoveEvent, Story};
+use super::rows::{NodeRow, Sort, ThreadRow};
+use crate::failure::Outcome;
+
+/// Moves shown.
+const SHOWN_MOVES: usize = 20;
+
+/// Everything known of one log, or of one window without a log.
+pub(super) struct View {
+    log: Option<PathBuf>,
+    label: Label,
+    story: Story,
+    /// The most that went through a node in a window, bytes/s: the end of the bars where nobody knows
+    /// the maximum.
+    peak_bytes_s: f64,
+    read_weight: f64,
+}
+
+/// What a frame is of.
+#[derive(Clone, Serialize, Default)]
+pub(super) struct Label {
+    pub(super) volume: Option<String>,
+    pub(super) machine: Option<String>,
+    pub(super) emulated: bool,
+    pub(super) policy: Option<String>,
+    pub(super) window_ns: Option<u64>,
+    pub(super) process_id: Option<u32>,
+}
+
+/// One frame: what `--json` prints.
+#[derive(Serialize)]
+pub(super) struct Frame {
+    pub(super) log: Option<PathBuf>,
+    #[serde(flatten)]
+    pub(super) label: Label,
+    /// `None`: no steward.
+    pub(super) steward: Option<Fate>,
+    /// `None`: nothing was read or written yet.
+    pub(super) window: Option<WindowLabel>,
+    pub(super) moves: u64,
+    pub(super) nodes: Vec<NodeRow>,
+    pub(super) threads: Vec<ThreadRow>,
+    /// Threads that read or wrote and are too many to be named.
+    pub(super) threads_omitted: u64,
+    /// Newest first.
+    pub(super) last_moves: Vec<MoveEvent>,
+}
+
+/// Which window.
+#[derive(Serialize)]
+pub(super) struct WindowLabel {
+    number: u64,
+    pub(super) start_ns: u64,
+    pub(super) duration_ns: u64,
+    time_unix_ns: u64,
+    pub(super) local_share: Option<f64>,
+}
+
+impl WindowLabel {
+    /// ns of machine time at its end.
+    pub(super) fn end_ns(&self) -> u64 {
+        self.start_ns.saturating_add(self.duration_ns)
+    }
+
+    /// How long ago it ended, on the wall clock.
+    pub(super) fn age(&self) -> Duration {
+        let now_ns = unix_ns(SystemTime::now());
+        Duration::from_nanos(now_ns.saturating_sub(self.time_unix_ns))
+    }
+}
+
+impl View {
+    pub(super) fn of_log(path: &Path) -> View {
+        View {
+            log: Some(path.to_owned()),
+            ..View::of_window(Label::default())
+        }
+    }
+
+    /// Of a window that no steward looks at; [`View::add`] it.
+    pub(super) fn of_window(label: Label) -> View {
+        View {
+            log: None,
+            label,
+            story: Story::about(None),
+            peak_bytes_s: 0.0,
+            read_weight: Settings::default().read_weight,
+        }
+    }
+
+    /// Reads what is new in the log; answers how many lines that were.
+    pub(super) fn read(&mut self, log: &mut DecisionLog) -> Outcome<usize> {
+        let mut lines = 0;
+        while let Some(record) = log.next()? {
+            lines += 1;
+            self.story.add(record);
+            self.note_peak();
+        }
+        if let Some(head) = &self.story.head {
+            self.read_weight = head.settings.read_weight;
+            self.label = Label::of(head);
+        }
+        Ok(lines)
+    }
+
+    pub(super) fn add(&mut self, decision: Decision) {
+        let record = egeria_steward::Record::Window(Box::new(decision));
+        self.story.add(record);
+        self.note_peak();
+    }
+
+    fn note_peak(&mut self) {
+        let nodes = self.story.last.iter().flat_map(|last| &last.nodes);
+        let used = nodes.map(|node| node.read_bytes_s * self.read_weight + node.written_bytes_s);
+        self.peak_bytes_s = used.fold(self.peak_bytes_s, f64::max);
+    }
+
+    /// All of it, threads in this order.
+    pub(super) fn frame(&self, sort: Sort) -> Frame {
+        let last = self.story.last.as_ref();
+        Frame {
+            log: self.log.clone(),
+            label: self.label.clone(),
+            steward: (self.log.as_ref())
+                .map(|_| Fate::of(self.story.head.as_ref(), self.story.stop)),
+            window: last.map(|last| WindowLabel {
+                number: last.number,
+                start_ns: last.start_ns,
+                duration_ns: last.duration_ns,
+                time_unix_ns: last.time_unix_ns,
+                local_share: last.local_share,
+            }),
+            moves: self.story.totals.moves(),
+            nodes: last.map_or_else(Vec::new, |last| self.nodes(last)),
+            threads: last.map_or_else(Vec::new, |last| self.threads(last, sort)),
+            threads_omitted: last.map_or(0, |last| last.threads_omitted),
+            last_moves: self.last_moves(),
+        }
+    }
+
+    fn nodes(&self, last: &Decision) -> Vec<NodeRow> {
+        let rows = last.nodes.iter();
+        rows.map(|node| NodeRow::new(node, self.read_weight, self.peak_bytes_s))
+            .collect()
+    }
+
+    fn threads(&self, last: &Decision, sort: Sort) -> Vec<ThreadRow> {
+        let nodes: Vec<NodeId> = last.nodes.iter().map(|node| node.node).collect();
+        let rows = last.threads.iter();
+        let mut rows: Vec<ThreadRow> = rows
+            .map(|record| {
+                let moves = self.story.totals.moves_of(record.thread);
+                ThreadRow::new(&nodes, record, moves)
+            })
+            .collect();
+        sort.apply(&mut rows);
+        rows
+    }
+
+    fn last_moves(&self) -> Vec<MoveEvent> {
+        let moves = self
+            .story
+            .events
+            .iter()
+            .rev()
+            .filter_map(|event| match event {
+                Event::Move(event) => Some(event.clone()),
+                Event::Stay(_) => None,
+            });
+        moves.take(SHOWN_MOVES).collect()
+    }
+}
+
+impl Label {
+    fn of(head: &Head) -> Label {
+        Label {
+            volume: Some(head.volume.clone()),
+            machine: Some(head.machine.clone()),
+            emulated: head.emulated,
+            policy: Some(head.configuration.clone()),
+            window_ns: Some(head.window_ns),
+            process_id: Some(head.process_id),
+        }
+    }
+}
