@@ -194,6 +194,8 @@ pub(crate) struct LogWriter {
     path: PathBuf,
     file: BufWriter<File>,
     bytes: u64,
+    /// The first line: every file begins with it.
+    start: String,
 }
 
 impl LogWriter {
@@ -203,6 +205,7 @@ impl LogWriter {
             path: path.to_owned(),
             file: BufWriter::new(create(path)?),
             bytes: 0,
+            start: String::new(),
         })
     }
 
@@ -210,6 +213,9 @@ impl LogWriter {
     pub(crate) fn write(&mut self, record: &Record) -> io::Result<()> {
         let mut text = serde_json::to_string(record)?;
         text.push('\n');
+        if matches!(record, Record::Start { .. }) {
+            self.start.clone_from(&text);
+        }
         if self.bytes + text.len() as u64 > MOST_BYTES {
             self.begin_anew()?;
         }
@@ -223,8 +229,8 @@ impl LogWriter {
         older.push(".old");
         std::fs::rename(&self.path, older)?;
         self.file = BufWriter::new(create(&self.path)?);
-        self.bytes = 0;
-        Ok(())
+        self.bytes = self.start.len() as u64;
+        self.file.write_all(self.start.as_bytes())
     }
 }
 
@@ -277,5 +283,67 @@ impl LogReader {
         serde_json::from_slice(&line)
             .map(Some)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start() -> Record {
+        Record::Start {
+            steward: 1,
+            volume: "v".to_owned(),
+            machine: "m".to_owned(),
+            emulated: false,
+            configuration: "full".to_owned(),
+            settings: Settings::default(),
+            window_ns: 1,
+            time_unix_ns: 1,
+        }
+    }
+
+    fn long_window(number: u64) -> Record {
+        Record::Window(Box::new(Decision {
+            number,
+            start_ns: 0,
+            duration_ns: 1,
+            time_unix_ns: 1,
+            local_share: None,
+            nodes: Vec::new(),
+            threads_omitted: 0,
+            threads: vec![ThreadRecord {
+                thread: ThreadKey::default(),
+                name: "n".repeat(MOST_BYTES as usize / 3),
+                node: NodeId(0),
+                read_bytes_s: Vec::new(),
+                written_bytes_s: Vec::new(),
+                cpu_share: 0.0,
+                is_shared: false,
+            }],
+            pm_contended: None,
+            cpu_contended: None,
+            moves: Vec::new(),
+            kept: Vec::new(),
+            results: Vec::new(),
+        }))
+    }
+
+    #[test]
+    fn a_log_that_begins_anew_says_whose_it_is() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = directory.path().join("log");
+        let mut log = LogWriter::create(&path).unwrap();
+        log.write(&start()).unwrap();
+        for number in 0..3 {
+            log.write(&long_window(number)).unwrap();
+        }
+        let mut reader = LogReader::open(&path).unwrap();
+        assert_eq!(reader.next_record().unwrap(), Some(start()));
+        assert_eq!(reader.next_record().unwrap(), Some(long_window(2)));
+        assert_eq!(reader.next_record().unwrap(), None);
+        let mut older = LogReader::open(&directory.path().join("log.old")).unwrap();
+        assert_eq!(older.next_record().unwrap(), Some(start()));
+        assert_eq!(older.next_record().unwrap(), Some(long_window(0)));
     }
 }
