@@ -23,7 +23,8 @@ A machine file is TOML: `name`, `distances`, [emulation] with `dilation` and
 `cores`, `dimms`, `read_bytes_s`, `write_bytes_s`, `read_stream_bytes_s`,
 `write_stream_bytes_s`, `read_latency_ns`, `write_latency_ns`,
 `remote_latency_factor`, `remote_read_bandwidth_factor`,
-`remote_write_bandwidth_factor`, `read_curve`, `write_curve`. An example:
+`remote_write_bandwidth_factor`, `read_curve`, `write_curve`, and perhaps
+`llc_bytes`, `llc_latency_ns`, `llc_read_bytes_s`. An example:
 `egeria machine --machine optane-2s --toml`; the meaning: docs/operations.md.")]
 pub struct Arguments {
     #[command(flatten)]

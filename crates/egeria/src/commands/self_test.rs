@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use egeria_machine::{AccessKind, Machine, format_bandwidth, format_bytes};
-use egeria_media::emulation::{Row, SelfTest, self_test};
+use egeria_media::emulation::{
+    EmulationError, Readers, Row, SelfTest, SharingRow, self_test, sharing_test,
+};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
@@ -18,6 +20,8 @@ const LIMIT: f64 = 0.05;
 struct Document {
     machine: MachineLabel,
     rows: Vec<RowDocument>,
+    /// Two readers of 4 KiB and the last-level cache; empty without one.
+    sharing: Vec<SharingDocument>,
     /// The largest deviation, as a share.
     worst_deviation: f64,
     limit: f64,
@@ -56,6 +60,36 @@ impl From<Row> for RowDocument {
     }
 }
 
+#[derive(Serialize)]
+struct SharingDocument {
+    readers: &'static str,
+    expected_ns: f64,
+    measured_ns: f64,
+    deviation: f64,
+    /// How many times as fast reading together is.
+    expected_gain: f64,
+    measured_gain: f64,
+    gain_deviation: f64,
+}
+
+impl From<SharingRow> for SharingDocument {
+    fn from(row: SharingRow) -> SharingDocument {
+        SharingDocument {
+            readers: match row.readers {
+                Readers::Together => "one file, one node",
+                Readers::OwnFiles => "own files, own nodes",
+                Readers::OwnNodes => "one file, two nodes",
+            },
+            expected_ns: row.expected_ns,
+            measured_ns: row.measured_ns,
+            deviation: row.deviation(),
+            expected_gain: row.expected_gain,
+            measured_gain: row.measured_gain,
+            gain_deviation: row.gain_deviation(),
+        }
+    }
+}
+
 /// Measures; the status is 1 when something is off by more than the limit.
 pub fn run(machine: &Machine, format: Format) -> Outcome<ExitCode> {
     if !machine.is_emulated() {
@@ -63,24 +97,28 @@ pub fn run(machine: &Machine, format: Format) -> Outcome<ExitCode> {
             "this machine is real and has nothing to test; name an emulated one, as --machine optane-2s",
         ));
     }
-    let rows = progress::spinning("measuring emulated accesses", || {
-        self_test(machine, &SelfTest::default())
-    });
-    let rows: Vec<RowDocument> = rows
-        .map_err(Failure::new)?
-        .into_iter()
-        .map(RowDocument::from)
-        .collect();
+    let (rows, sharing) = progress::spinning("measuring emulated accesses", || {
+        let test = SelfTest::default();
+        Ok((self_test(machine, &test)?, sharing_test(machine, &test)?))
+    })
+    .map_err(|error: EmulationError| Failure::new(error))?;
+    let rows: Vec<RowDocument> = rows.into_iter().map(RowDocument::from).collect();
+    let sharing: Vec<SharingDocument> = sharing.into_iter().map(SharingDocument::from).collect();
     if rows.is_empty() {
         return Err(Failure::new(format!(
             "{} declares nodes without timing; set `timing = true` in [emulation]",
             machine.name
         )));
     }
-    let worst = rows.iter().map(|row| row.deviation).fold(0.0, larger);
+    let of_sharing = sharing
+        .iter()
+        .flat_map(|row| [row.deviation, row.gain_deviation]);
+    let all = rows.iter().map(|row| row.deviation).chain(of_sharing);
+    let worst = all.fold(0.0, larger);
     let document = Document {
         machine: MachineLabel::of(machine),
         rows,
+        sharing,
         worst_deviation: worst,
         limit: LIMIT,
         within_limit: worst.abs() <= LIMIT,
@@ -132,8 +170,36 @@ fn human(document: &Document) -> String {
     ];
     let remark = document.machine.remark().unwrap_or_default();
     format!(
-        "{}: {remark}, machine time\n{}",
+        "{}: {remark}, machine time\n{}{}",
         document.machine.name,
-        output::table(&headers, rows.collect())
+        output::table(&headers, rows.collect()),
+        sharing_table(&document.sharing)
     )
+}
+
+/// What two readers gain from being together, after an empty line; nothing without a cache.
+fn sharing_table(rows: &[SharingDocument]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let percent = |gain: f64| format!("{:+.1} %", 100.0 * (gain - 1.0));
+    let cells = rows.iter().map(|row| {
+        vec![
+            row.readers.to_owned(),
+            format!("{:.0} ns", row.expected_ns),
+            format!("{:.0} ns", row.measured_ns),
+            percent(row.expected_gain),
+            percent(row.measured_gain),
+            format!("{:+.1} %", 100.0 * row.gain_deviation),
+        ]
+    });
+    let headers = [
+        "two readers",
+        ">declared",
+        ">measured",
+        ">together gains",
+        ">measured",
+        ">off by",
+    ];
+    format!("\n{}", output::table(&headers, cells.collect()))
 }
