@@ -1,0 +1,313 @@
+//! `egeria explain`: decision logs as sentences, whoever wrote them.
+
+mod common;
+mod decisions;
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use common::{Ended, Sandbox, egeria, finish, run};
+use decisions::*;
+use egeria_steward::{Outcome, Record};
+
+#[track_caller]
+fn explain(log: &Path, more: &[&str]) -> Ended {
+    let command = ["explain".as_ref(), "--log".as_ref(), log.as_os_str()];
+    let more = more.iter().map(OsStr::new);
+    run(command.into_iter().chain(more))
+}
+
+/// `egeria explain` with a runtime directory of its own.
+#[track_caller]
+fn explain_in(directory: &Path, more: &[&str]) -> Ended {
+    let mut command = egeria(["explain"].iter().chain(more));
+    command.env("EGERIA_RUNTIME_DIR", directory);
+    finish(command)
+}
+
+#[test]
+fn a_move_is_told_with_its_reason_and_what_came_of_it() {
+    let sandbox = Sandbox::new();
+    let log = write(&sandbox.path("log"), &story(dead_process()));
+    let told = explain(&log, &[]).ok().stdout;
+    let sentence = "thread 4711 (fio) of process 4700 went from node 1 to node 0 at 12.300 s: \
+        it reads 1.20 GB/s from node 0 and at most 0 B/s from any other; 200 MB/s more is enough. \
+        Expected: 100 % local. In the next window: 98 % local (0 % before), 1.68 GB/s \
+        (1.20 GB/s before, now 1.4 times that).\n";
+    assert!(told.contains(sentence), "{told}");
+    assert!(told.contains("Figures are emulated (optane-2s)"), "{told}");
+    assert!(
+        told.contains("1 move of 1 thread (1 remote reads)"),
+        "{told}"
+    );
+    assert!(!told.contains("stayed"), "{told}");
+}
+
+#[test]
+fn a_thread_is_told_with_why_it_stayed() {
+    let sandbox = Sandbox::new();
+    let log = write(&sandbox.path("log"), &story(dead_process()));
+    for name in ["4712", "4700/4712"] {
+        let told = explain(&log, &[name]).ok().stdout;
+        let sentence = "thread 4712 (fio) of process 4700 stayed on node 1, not on node 0 with its data \
+            from 12.300 s to 12.400 s (2 windows): \
+            the node of its data would be contended for CPUs.\n";
+        assert!(told.contains(sentence), "{told}");
+        assert!(told.contains("was seen in 2 windows"), "{told}");
+        assert!(told.contains("25 % local"), "{told}");
+        assert!(!told.contains("4711"), "{told}");
+    }
+    explain(&log, &["4701/4712"]).refused(1, &["4701/4712", "leave it out"]);
+    explain(&log, &["4713"]).refused(1, &["4713"]);
+    explain(&log, &["fio"]).refused(2, &["fio", "PID/TID"]);
+}
+
+#[test]
+fn json_is_one_document_with_raw_numbers() {
+    let sandbox = Sandbox::new();
+    let log = write(&sandbox.path("log"), &story(dead_process()));
+    let document = explain(&log, &["--json"]).ok().json();
+    let event = &document["events"][0];
+    assert_eq!(event["event"], "move");
+    assert_eq!(event["thread"]["thread_id"], 4711);
+    assert_eq!(event["at_ns"], 12_300_000_000_u64);
+    assert_eq!(event["reason"]["kind"], "remote_reads");
+    assert_eq!(event["result"]["local_share_after"], 0.98);
+    assert_eq!(document["summary"]["moves"], 1);
+    assert_eq!(
+        document["summary"]["displaced"][0]["thread"]["thread_id"],
+        4712
+    );
+    assert_eq!(document["summary"]["contended"][0]["contention"], "cpu");
+    assert_eq!(document["start"]["emulated"], true);
+    assert_eq!(document["steward"]["state"], "killed");
+}
+
+#[test]
+fn the_end_tells_whether_the_steward_stopped_works_or_was_killed() {
+    let sandbox = Sandbox::new();
+    let mut records = story(std::process::id());
+    let log = write(&sandbox.path("log"), &records);
+    let told = explain(&log, &[]).ok().stdout;
+    assert!(told.contains("no `stop`: the steward is at work"), "{told}");
+    records.push(stop());
+    write(&log, &records);
+    let told = explain(&log, &[]).ok().stdout;
+    assert!(
+        told.contains("stopped in order; 2 threads have their CPUs back"),
+        "{told}"
+    );
+    write(&log, &story(dead_process()));
+    let told = explain(&log, &[]).ok().stdout;
+    assert!(
+        told.contains("no `stop` and the steward's process is gone"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_process_that_began_after_the_log_is_not_its_steward() {
+    let sandbox = Sandbox::new();
+    let mut start = start(std::process::id());
+    if let Record::Start { time_unix_ns, .. } = &mut start {
+        *time_unix_ns -= 3_600_000_000_000;
+    }
+    let log = write(&sandbox.path("log"), &[start]);
+    let document = explain(&log, &["--json"]).ok().json();
+    assert_eq!(document["steward"]["state"], "killed");
+}
+
+#[test]
+fn a_thread_sent_away_is_displaced_until_it_is_back() {
+    let sandbox = Sandbox::new();
+    let mut away = window(1);
+    away.threads = vec![reads(7, 0, [1e9, 0.0])];
+    away.moves = vec![sent_away(7)];
+    let mut there = window(2);
+    there.threads = vec![reads(7, 1, [1e9, 0.0])];
+    let mut back = window(3);
+    back.threads = vec![reads(7, 1, [1e9, 0.0])];
+    back.moves = vec![moved(7, Outcome::Done)];
+    let records = [start(1), record(away), record(there), record(back)];
+    let displaced = |records: &[Record]| {
+        let log = write(&sandbox.path("log"), records);
+        let document = explain(&log, &["--json"]).ok().json();
+        document["summary"]["displaced"].as_array().unwrap().len()
+    };
+    assert_eq!((displaced(&records[..3]), displaced(&records)), (1, 0));
+    let log = write(&sandbox.path("log"), &records[..3]);
+    let told = explain(&log, &[]).ok().stdout;
+    let line = "thread 7 (fio) of process 4700 is on node 1 instead of 0, for its CPUs";
+    assert!(told.contains(line), "{told}");
+}
+
+#[test]
+fn a_move_refused_again_and_again_is_one_event() {
+    let sandbox = Sandbox::new();
+    let why = "it belongs to another user; run the steward as root".to_owned();
+    let windows = (0..3).map(|number| {
+        let mut window = window(number);
+        window.threads = vec![reads(7, 1, [1e9, 0.0])];
+        window.moves = vec![moved(7, Outcome::Refused { why: why.clone() })];
+        record(window)
+    });
+    let records: Vec<Record> = [start(1)].into_iter().chain(windows).collect();
+    let log = write(&sandbox.path("log"), &records);
+    let told = explain(&log, &[]).ok().stdout;
+    assert_eq!(told.matches("should have gone").count(), 1, "{told}");
+    assert!(
+        told.contains("from 0.100 s to 0.300 s (3 windows)"),
+        "{told}"
+    );
+    assert!(
+        told.contains("It could not: it belongs to another user"),
+        "{told}"
+    );
+    assert!(told.contains("3 could not be done"), "{told}");
+}
+
+#[test]
+fn last_leaves_out_what_was_earlier() {
+    let sandbox = Sandbox::new();
+    let mut first = window(0);
+    first.moves = (1..=5).map(|thread| moved(thread, Outcome::Done)).collect();
+    let log = write(&sandbox.path("log"), &[start(1), record(first)]);
+    let told = explain(&log, &["--last", "2"]).ok().stdout;
+    assert_eq!(told.matches(" went from ").count(), 2, "{told}");
+    assert!(
+        told.contains("… 3 earlier") && told.contains("thread 5 "),
+        "{told}"
+    );
+    assert!(told.contains("5 moves of 5 threads"), "{told}");
+    explain(&log, &["--last", "0"]).refused(2, &["--last"]);
+}
+
+#[test]
+fn a_cut_last_line_is_left_for_later() {
+    let sandbox = Sandbox::new();
+    let text = lines(&story(dead_process()));
+    let whole = text.trim_end().rfind('\n').unwrap() + 1;
+    for end in [whole + 1, whole + 200, text.len() - 1] {
+        let log = sandbox.file("log", &text[..end]);
+        let told = explain(&log, &[]).ok().stdout;
+        assert!(told.contains("No window followed yet."), "{told}");
+        assert!(told.contains("In 1 window "), "{told}");
+    }
+}
+
+#[test]
+fn what_is_no_log_is_one_line() {
+    let sandbox = Sandbox::new();
+    let log = |text: &str| explain(&sandbox.file("log", text), &[]);
+    log("").refused(1, &["log", "no whole line"]);
+    log("{\"kind\":\"start\"").refused(1, &["no whole line"]);
+    log("nonsense\n").refused(1, &["no decision log", "line 1"]);
+    log("{\"kind\":\"\\u001b[31m\"}\n").refused(1, &["no decision log"]);
+    log(&(lines(&story(1)) + "{}\n")).refused(1, &["line 4", "kind"]);
+    log(&format!("{}\n", "[".repeat(100_000))).refused(1, &["line 1"]);
+    explain(&sandbox.root, &[]).refused(1, &["is no file"]);
+    explain(&sandbox.path("none"), &[]).refused(1, &["none", "check the path"]);
+    explain(Path::new("/dev/zero"), &[]).refused(1, &["/dev/zero", "is no file"]);
+    let bytes = sandbox.path("bytes");
+    std::fs::write(&bytes, b"\xff\xfe\x00\n").unwrap();
+    explain(&bytes, &[]).refused(1, &["line 1"]);
+}
+
+#[test]
+fn text_of_a_log_cannot_command_the_terminal() {
+    let sandbox = Sandbox::new();
+    let bad = "\u{1b}[2J\u{7}".to_owned();
+    let mut window = window(0);
+    let mut refused = moved(7, Outcome::Refused { why: bad.clone() });
+    refused.name.clone_from(&bad);
+    refused.because.clone_from(&bad);
+    let mut reads = reads(7, 1, [1e9, 0.0]);
+    reads.name.clone_from(&bad);
+    (window.moves, window.threads, window.kept) = (vec![refused], vec![reads], vec![kept(7)]);
+    let mut start = start(1);
+    if let Record::Start {
+        volume,
+        machine,
+        configuration,
+        ..
+    } = &mut start
+    {
+        for text in [volume, machine, configuration] {
+            text.clone_from(&bad);
+        }
+    }
+    let log = write(&sandbox.path("log"), &[start, record(window)]);
+    for more in [&[][..], &["7"]] {
+        let told = explain(&log, more).ok().stdout;
+        assert!(told.contains("?[2J"), "{told:?}");
+        let commands = |letter: char| letter.is_control() && letter != '\n';
+        assert!(!told.contains(commands), "{told:?}");
+    }
+}
+
+#[test]
+fn without_a_log_the_stewards_at_work_come_first_then_the_newest() {
+    let sandbox = Sandbox::new();
+    let directory = sandbox.directory("run");
+    explain_in(&directory, &[]).refused(1, &["no steward has written", "egeria steward POOL"]);
+    let (dead, here) = (dead_process(), std::process::id());
+    let log = |name: &str, process: u32| {
+        write(
+            &directory.join(format!("{name}.decisions.jsonl")),
+            &[start(process)],
+        )
+    };
+    let chosen = || explain_in(&directory, &["--json"]).ok().json()["log"].clone();
+    let old = log("old", dead);
+    let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    let file = std::fs::File::options().write(true).open(&old).unwrap();
+    file.set_modified(hour_ago).unwrap();
+    log("new", dead);
+    assert!(chosen().as_str().unwrap().ends_with("new.decisions.jsonl"));
+    write(&old, &[start(here)]);
+    file.set_modified(hour_ago).unwrap();
+    assert!(chosen().as_str().unwrap().ends_with("old.decisions.jsonl"));
+    log("other", here);
+    let ended = explain_in(&directory, &[]);
+    ended.refused(
+        1,
+        &[
+            "2 stewards",
+            "old.decisions.jsonl",
+            "other.decisions.jsonl",
+            "--log",
+        ],
+    );
+}
+
+#[test]
+fn a_log_elsewhere_is_found_through_its_steward() {
+    let sandbox = Sandbox::new();
+    let directory = sandbox.directory("run");
+    let here = std::process::id();
+    let log = write(&sandbox.path("elsewhere"), &[start(here)]);
+    let head = serde_json::json!({ "steward": here, "log": log });
+    std::fs::write(directory.join("v.grants.jsonl"), format!("{head}\n")).unwrap();
+    let document = explain_in(&directory, &["--json"]).ok().json();
+    assert_eq!(document["log"], log.to_str().unwrap());
+}
+
+#[test]
+fn a_volume_names_its_log() {
+    let sandbox = Sandbox::new();
+    let directory = sandbox.directory("run");
+    let pool = sandbox.volume("pool", "32M");
+    let pool = pool.to_str().unwrap();
+    let ended = explain_in(&directory, &["--volume", pool]);
+    ended.refused(1, &["no steward has looked after", "egeria steward"]);
+    let space = run(["df", "--json", pool]).ok().json();
+    let volume = space["volumes"][0]["volume"].as_str().unwrap();
+    let log = directory.join(format!("{volume}.decisions.jsonl"));
+    write(&log, &story(dead_process()));
+    let document = explain_in(&directory, &["--volume", pool, "--json"])
+        .ok()
+        .json();
+    assert_eq!(document["log"], log.to_str().unwrap());
+    let wrong = explain_in(&directory, &["--volume", "/none"]);
+    wrong.refused(1, &["/none"]);
+}
