@@ -19,6 +19,8 @@ const BAR: i32 = 17;
 const GAP: i32 = 14;
 /// Size of all text.
 const TEXT: i32 = 16;
+/// Room a letter of a label takes.
+const LETTER: i32 = 8;
 
 /// What a bar stands for. The page gives each a colour: see `crate::demo::html`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,10 +133,7 @@ pub(crate) fn draw(groups: &[Group], description: &str) -> Result<String> {
     {
         let area =
             SVGBackend::with_string(&mut svg, (WIDTH as u32, height as u32)).into_drawing_area();
-        let room = match groups.iter().any(|group| group.stacked) {
-            true => LONGEST_STACKED,
-            false => LONGEST,
-        };
+        let room = room(groups);
         let canvas = Canvas {
             area: &area,
             scale: f64::from(room) / longest,
@@ -148,6 +147,19 @@ pub(crate) fn draw(groups: &[Group], description: &str) -> Result<String> {
         area.present().map_err(BenchError::failed)?;
     }
     Ok(inline(&svg, description))
+}
+
+/// Longest bar beside the longest label.
+fn room(groups: &[Group]) -> i32 {
+    if groups.iter().any(|group| group.stacked) {
+        return LONGEST_STACKED;
+    }
+    let labels = groups.iter().flat_map(|group| &group.bars);
+    let longest = labels
+        .map(|bar| bar.label.chars().count())
+        .max()
+        .unwrap_or(0);
+    (WIDTH - BARS_AT - longest as i32 * LETTER - 2 * GAP).clamp(LONGEST / 3, LONGEST)
 }
 
 fn rows_of(group: &Group) -> i32 {

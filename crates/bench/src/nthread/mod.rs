@@ -15,6 +15,7 @@ mod page;
 mod paper;
 mod plan;
 mod program;
+mod quiet;
 mod report;
 mod rocksdb;
 mod rows;
@@ -44,6 +45,7 @@ use crate::process::{self, find_program};
 use crate::progress::{self, Progress};
 use crate::scratch::check_room;
 use plan::in_turn;
+use quiet::HostUse;
 use rows::Finding;
 use stage::{Measurement, Stage};
 
@@ -119,19 +121,20 @@ pub fn run(options: &NthreadOptions<'_>) -> Result<NthreadReport> {
 pub fn run_groups(options: &NthreadOptions<'_>, groups: &[Group]) -> Result<NthreadReport> {
     let start = Instant::now();
     check(options)?;
+    let host_use = HostUse::begin();
     let mut findings = Vec::new();
     let mut failures = Vec::new();
     let repetitions = options.repetitions.max(1);
     for repetition in 0..repetitions {
         for group in in_turn(groups, repetition) {
-            let done = findings_done(&findings);
-            tell(options, done, groups, repetitions, group);
+            tell(options, findings.len(), groups, repetitions, group);
             findings.extend(attempt(options, group, &mut failures)?);
         }
     }
     let report = NthreadReport {
         machine: facts::summary(&options.machine),
         host: facts::host(),
+        others_share: host_use.others(),
         versions: versions(options),
         complete: options.extent == Extent::Full && options.figures.is_empty(),
         repetitions,
@@ -231,13 +234,9 @@ fn label(group: &Group, program: Program) -> String {
     format!("Fig. {figure} {workload} {name}")
 }
 
-fn findings_done(findings: &[Finding<'_>]) -> u64 {
-    findings.len() as u64
-}
-
 fn tell(
     options: &NthreadOptions<'_>,
-    done: u64,
+    done: usize,
     groups: &[Group],
     repetitions: usize,
     group: &Group,
@@ -245,7 +244,7 @@ fn tell(
     let runs: usize = groups.iter().map(|group| group.programs.len()).sum();
     let what = label(group, group.programs[0]);
     (options.progress)(&Progress {
-        done,
+        done: done as u64,
         total: (runs * repetitions) as u64,
         what: &what,
     });

@@ -56,6 +56,9 @@ fn head(report: &NthreadReport) -> String {
         true => "All figures",
         false => "A part of the figures",
     };
+    let disturbed = report.disturbance().map_or(String::new(), |line| {
+        format!("<p class=\"bad\">{}</p>\n", escape(&line))
+    });
     let facts = [
         (
             "emulated machine",
@@ -77,8 +80,8 @@ fn head(report: &NthreadReport) -> String {
         .collect();
     format!(
         "<header>\n<h1>Threads go where their data is: NThread on unmodified programs</h1>\n\
-         <p class=\"verdict {class}\">{reached} of {run} figures to reach were reached.{failed}</p>\n\
-         <p>{extent}. {}</p>\n<dl>\n{facts}</dl>\n</header>\n",
+         <p class=\"verdict {class}\">{reached} of {run} aims reached.{failed}</p>\n\
+         <p>{extent}. {}</p>\n{disturbed}<dl>\n{facts}</dl>\n</header>\n",
         escape(&report.note()),
     )
 }
@@ -156,7 +159,7 @@ fn section(report: &NthreadReport, figure: Figure) -> Result<String> {
     let (name, title) = (figure.name(), escape(figure.title()));
     let (picture, table) = (picture(figure, &bars)?, table(&bars)?);
     Ok(format!(
-        "<section>\n<h2>Figure {name}: {title}</h2>\n{picture}\n<details><summary>All rows, with bandwidth over time</summary>\n{table}</details>\n</section>\n"
+        "<section>\n<h2>Figure {name}: {title}</h2>\n{picture}\n<details open><summary>All rows, with bandwidth over time</summary>\n{table}</details>\n</section>\n"
     ))
 }
 

@@ -251,7 +251,11 @@ fn filebench(
             setups,
         )
     };
-    personalities.iter().flat_map(one).collect()
+    let mut all: Vec<Group> = personalities.iter().flat_map(one).collect();
+    for group in &mut all {
+        group.setup = group.setup.of_many_threads();
+    }
+    all
 }
 
 fn rocksdb(figure: Figure, instances: u32, setups: &[Setup]) -> Vec<Group> {

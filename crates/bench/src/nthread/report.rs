@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 use super::goals::{self, Disagreement, Goal};
 use super::plan::Group;
 use super::program::Unit;
+use super::quiet::DISTURBING;
 use super::rows::{Bar, NthreadRow};
 use crate::demo::MachineSummary;
 use crate::text::{bytes, thousands};
@@ -19,6 +20,8 @@ pub struct NthreadReport {
     pub machine: MachineSummary,
     /// Processor and kernel this ran on.
     pub host: String,
+    /// Share of the host's CPUs that other programs used meanwhile, in [0, 1].
+    pub others_share: Option<f64>,
     /// Versions of the programs.
     pub versions: Vec<String>,
     /// All figures were run.
@@ -59,6 +62,16 @@ impl NthreadReport {
         goals::disagreements(&self.bars)
     }
 
+    /// A warning when the host was not ours alone.
+    pub(crate) fn disturbance(&self) -> Option<String> {
+        let share = self.others_share.filter(|share| *share > DISTURBING)?;
+        Some(format!(
+            "Other programs used {:.0} % of this host's CPUs meanwhile: the emulated machine was at \
+             times slower than declared, and figures are rough; run it again on a quiet host.",
+            share * 100.0
+        ))
+    }
+
     /// What all figures are, in a sentence or two.
     pub(crate) fn note(&self) -> String {
         format!(
@@ -81,6 +94,9 @@ impl NthreadReport {
             self.note(),
             self.goal_table()
         );
+        if let Some(line) = self.disturbance() {
+            text += &format!("\n{line}");
+        }
         for each in self.disagreements() {
             let (row, ours, paper) = (&each.row, each.ours, each.paper);
             text += &format!(

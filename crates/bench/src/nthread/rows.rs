@@ -92,13 +92,24 @@ pub(super) fn bars(findings: &[Finding<'_>]) -> Vec<Bar> {
         .zip(samples.values())
         .map(|(key, findings)| bar(key, findings))
         .collect();
-    // In repetitions after the first the bars of a chart come in another order.
-    bars.sort_by_key(|bar| bar.figure);
     compare(&mut bars);
     let means = means(&bars);
     bars.extend(means);
-    bars.sort_by_key(|bar| bar.figure);
+    in_order(&mut bars);
     bars
+}
+
+/// Figure by figure, and there chart by chart, where programs of one group alternate.
+fn in_order(bars: &mut [Bar]) {
+    let chart = |bar: &Bar| (bar.figure, bar.row.workload.clone(), bar.row.threads);
+    let mut charts = Vec::new();
+    for bar in bars.iter() {
+        if !charts.contains(&chart(bar)) {
+            charts.push(chart(bar));
+        }
+    }
+    let place = |bar: &Bar| charts.iter().position(|known| *known == chart(bar));
+    bars.sort_by_key(|bar| (bar.figure, place(bar)));
 }
 
 /// What makes a row one's own, and in Fig. 9 the weight.
@@ -311,6 +322,12 @@ mod tests {
         let mean = find(&bars, MEAN, "full");
         assert_eq!((mean.vs_nova, mean.moves), (Some(1.5), Some(0)));
         assert_eq!(bars.len(), 18 + 6);
+        let workloads: Vec<&str> = bars.iter().map(|bar| bar.row.workload.as_str()).collect();
+        let charts: Vec<&str> = workloads
+            .chunk_by(|a, b| a == b)
+            .map(|each| each[0])
+            .collect();
+        assert_eq!(charts, ["W", "R", "RW", MEAN]);
     }
 
     #[test]

@@ -1,12 +1,15 @@
-//! `egeria demo`: the main job on real programs, with a report.
+//! `egeria demo`: the main job on real programs, with reports.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use egeria_bench::demo::{self, DemoOptions};
+use egeria_bench::demo::{self, DemoOptions, DemoReport};
+use egeria_bench::nthread::{NthreadOptions, NthreadReport};
 use egeria_machine::Machine;
+use serde::Serialize;
 
+use crate::commands::bench::nthread::{filebench, measure};
 use crate::commands::bench::stopped;
 use crate::failure::Outcome;
 use crate::output::{self, Format};
@@ -23,7 +26,9 @@ Examples:
 
 Runs fio, RocksDB's db_bench, cp, tar, sqlite3 and git on a scratch volume
 over two emulated nodes, and on tmpfs; verifies the data of each; writes
-report.html and report.json. Under five minutes.
+report.html and report.json. Then some of the figures of the NThread paper on
+the emulated machine (all: `egeria bench nthread --full`); writes nthread.html.
+Under five minutes. --quick leaves the figures out.
 Needs the Debian packages fio, rocksdb-tools, sqlite3, git, fuse3: `make setup`.
 Exit status: 1 when a program failed or its data was wrong.")]
 pub struct Arguments {
@@ -38,25 +43,72 @@ pub struct Arguments {
     quick: bool,
 }
 
+/// Both parts, as JSON.
+#[derive(Serialize)]
+struct Both<'a> {
+    #[serde(flatten)]
+    demo: &'a DemoReport,
+    /// Rows as of `egeria bench nthread`; absent when they were left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nthread: Option<&'a NthreadReport>,
+}
+
 /// Runs everything, and says what came of it.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     let machine = Machine::resolve(Some(&arguments.machine), None)?;
-    let library = preload::require()?;
     let signals = Signals::install()?;
+    let demo = programs(arguments, &machine, &signals)?;
+    if format == Format::Human {
+        format.print(&demo, DemoReport::table)?;
+    }
+    let emulates = machine.emulated.as_ref();
+    let figures = !arguments.quick && emulates.is_some_and(|emulated| emulated.timing);
+    let nthread = figures.then(|| figures_of(arguments, machine, &signals));
+    let nthread = nthread.transpose()?;
+    let both = Both {
+        demo: &demo,
+        nthread: nthread.as_ref(),
+    };
+    format.print(&both, |both| {
+        both.nthread.map_or(String::new(), NthreadReport::table)
+    })?;
+    Ok(verdict(&demo, nthread.as_ref()))
+}
+
+fn programs(arguments: &Arguments, machine: &Machine, signals: &Signals) -> Outcome<DemoReport> {
     let progress = Progress::bar("preparing");
     let tell = |step: &egeria_bench::Progress<'_>| progress.step(step.done, step.total, step.what);
     let options = DemoOptions {
         quick: arguments.quick,
         cancel: Some(signals.stop_flag()),
         progress: &tell,
-        ..DemoOptions::new(machine, library, arguments.out.clone())
+        ..DemoOptions::new(machine.clone(), preload::require()?, arguments.out.clone())
     };
-    let report = demo::run(&options).map_err(|error| stopped(&signals, error))?;
-    drop(progress);
-    format.print(&report, demo::DemoReport::table)?;
-    if report.all_verified() {
-        return Ok(ExitCode::SUCCESS);
+    demo::run(&options).map_err(|error| stopped(signals, error))
+}
+
+fn figures_of(
+    arguments: &Arguments,
+    machine: Machine,
+    signals: &Signals,
+) -> Outcome<NthreadReport> {
+    let options = NthreadOptions {
+        output_directory: Some(arguments.out.clone()),
+        ..NthreadOptions::new(machine, preload::require()?, filebench()?)
+    };
+    measure(options, signals)
+}
+
+fn verdict(demo: &DemoReport, nthread: Option<&NthreadReport>) -> ExitCode {
+    let failures = nthread.map_or(&[][..], |report| &report.failures);
+    for failure in failures {
+        output::complain(failure);
     }
-    output::complain(&report.verdict());
-    Ok(ExitCode::FAILURE)
+    if !demo.all_verified() {
+        output::complain(&demo.verdict());
+    }
+    match demo.all_verified() && failures.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
 }
