@@ -14,6 +14,8 @@ use crate::{PoolIndex, PoolOffset};
 /// Computing before each read, machine ns: the file-system code that the profile's
 /// calibration assumes.
 const SOFTWARE_NS: u64 = 300;
+/// So much longer than another row does this one take: two threads are few, and a late one counts.
+const ROWS: u32 = 5;
 /// Bytes of a read.
 const BYTES: u64 = 4096;
 
@@ -57,7 +59,7 @@ impl SharingRow {
     }
 }
 
-/// Measures the three kinds of [`Readers`]. Nothing where there is nothing to compare: fewer than
+/// Measures the three kinds of [`Readers`], each for five rows' time. Nothing where there is nothing to compare: fewer than
 /// two nodes, a node with one core or without an LLC, a medium that two readers exhaust, no timing.
 ///
 /// # Errors
@@ -168,7 +170,7 @@ fn measure(
             let ready = &ready;
             scope.spawn(move || {
                 let next = |thread: &EmulatedThread| course.next(state, thread);
-                drive(state, course.home, test.row, ready, next)
+                drive(state, course.home, test.row * ROWS, ready, next)
             })
         });
         let rates = handles.map(|handle| handle.join().unwrap_or(0.0));
