@@ -23,6 +23,17 @@ fn top(log: &Path, more: &[&str]) -> Ended {
 }
 
 #[test]
+fn help_has_examples_that_fit_a_terminal() {
+    for command in ["top", "explain"] {
+        let help = run([command, "--help"]).ok().stdout;
+        let examples = help.split("Examples:").nth(1).unwrap_or_default();
+        assert!(examples.contains(&format!("egeria {command}")), "{help}");
+        assert!(examples.lines().all(|line| line.chars().count() <= 80));
+        assert!(help.contains("--json") && help.contains("docs/steward.md"));
+    }
+}
+
+#[test]
 fn once_prints_nodes_threads_and_moves() {
     let sandbox = Sandbox::new();
     let log = write(&sandbox.path("log"), &story(dead_process()));
@@ -146,7 +157,7 @@ struct Pty {
 impl Pty {
     fn open() -> Pty {
         let (mut ours, mut theirs) = (-1, -1);
-        let mut size = libc::winsize {
+        let size = libc::winsize {
             ws_row: 24,
             ws_col: 80,
             ws_xpixel: 0,
@@ -154,7 +165,7 @@ impl Pty {
         };
         let (name, modes) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: the numbers and the size outlive the call; name and modes may be null.
-        let status = unsafe { libc::openpty(&mut ours, &mut theirs, name, modes, &mut size) };
+        let status = unsafe { libc::openpty(&mut ours, &mut theirs, name, modes, &size) };
         assert_eq!(status, 0, "no pseudo terminal");
         // SAFETY: openpty gave us both descriptors, nobody else has them.
         let (ours, theirs) = unsafe { (File::from_raw_fd(ours), File::from_raw_fd(theirs)) };
@@ -189,10 +200,8 @@ impl Pty {
         // SAFETY: zeros are a valid termios, which the call fills.
         let mut modes: libc::termios = unsafe { std::mem::zeroed() };
         // SAFETY: an open terminal and room for its modes.
-        assert_eq!(
-            unsafe { libc::tcgetattr(self.theirs.as_raw_fd(), &mut modes) },
-            0
-        );
+        let status = unsafe { libc::tcgetattr(self.theirs.as_raw_fd(), &mut modes) };
+        assert_eq!(status, 0);
         modes.c_lflag
     }
 }

@@ -114,27 +114,40 @@ fn draw_threads(terminal: &mut Terminal<'_>, area: Rect, frame: &Frame, keys: &m
             false => line,
         })
     };
-    let header = text::THREAD_HEADERS.map(|header| {
+    let columns = columns_in(area.width);
+    let headers = text::THREAD_HEADERS.into_iter().take(columns);
+    let header = headers.map(|header| {
         let name = header.trim_start_matches('>').to_owned();
         aligned(name, header)
     });
     let rows = frame.threads.iter().map(|row| {
         let cells = text::thread_cells(row).into_iter();
-        let cells = cells.zip(text::THREAD_HEADERS);
+        let cells = cells.zip(text::THREAD_HEADERS).take(columns);
         let row_style = match row.local_share {
             Some(share) if share < 0.5 => Style::new().fg(Color::Red),
             _ => Style::new(),
         };
         Row::new(cells.map(|(text, header)| aligned(text, header))).style(row_style)
     });
-    let table = Table::new(rows, THREAD_WIDTHS.map(Constraint::Length))
+    let widths = THREAD_WIDTHS.into_iter().take(columns);
+    let table = Table::new(rows, widths.map(Constraint::Length))
         .header(Row::new(header).style(HEADER))
         .row_highlight_style(Style::new().add_modifier(Modifier::BOLD | Modifier::REVERSED));
     terminal.render_stateful_widget(table, area, &mut keys.table);
 }
 
+/// Columns of threads that fit whole: half a number is worse than none.
+fn columns_in(width: u16) -> usize {
+    let mut used = 0;
+    let fits = |column: &&u16| {
+        used += **column + 1;
+        used <= width.saturating_add(1)
+    };
+    THREAD_WIDTHS.iter().take_while(fits).count().max(1)
+}
+
 fn move_lines(moves: &[MoveEvent]) -> Paragraph<'static> {
-    let title = "last moves (`egeria explain` tells them in full)";
+    let title = "last moves (`egeria explain` tells them in full, and why a thread stays)";
     let mut lines = vec![Line::styled(format!("{title:<80}"), HEADER)];
     lines.extend(moves.iter().take(usize::from(MOVE_LINES)).map(move_line));
     if moves.is_empty() {

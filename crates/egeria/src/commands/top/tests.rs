@@ -135,7 +135,7 @@ node      read   written  memory in use                 CPUs             threads
 
 
 
-last moves (`egeria explain` tells them in full)
+last moves (`egeria explain` tells them in full, and why a thread stays)
  12.300 s 4711 fio 1→0 it reads 1.20 GB/s from node 0 and at most 0 B/s from any
 
 
@@ -177,6 +177,16 @@ fn more_threads_than_lines_are_scrolled_to() {
     assert!(shows(&mut keys, "1000 ") && !shows(&mut keys, "1499 "));
     keys.table.select(Some(499));
     assert!(!shows(&mut keys, "1000 ") && shows(&mut keys, "1499 "));
+}
+
+#[test]
+fn a_narrow_terminal_shows_fewer_columns_and_no_half_numbers() {
+    let lines = drawn(&view(window()), &mut keys(Sort::Bytes), 60, 24);
+    assert_eq!(
+        lines[6],
+        " thread process name           node local      read"
+    );
+    assert!(lines[7].ends_with("3.00 GB/s"), "{}", lines[7]);
 }
 
 #[test]
