@@ -59,6 +59,19 @@ fn failed(error: io::Error) -> Failure {
     ))
 }
 
+/// Whether the terminal is gone. Events would be "ready" for ever then, and nobody would press a key.
+fn is_hung_up() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let stdin = io::stdin();
+    let mut terminal = [PollFd::new(&stdin, PollFlags::IN)];
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    poll(&mut terminal, Some(&at_once)).is_ok() && terminal[0].revents().intersects(gone)
+}
+
 struct Screen {
     view: View,
     log: DecisionLog,
@@ -70,6 +83,9 @@ impl Screen {
         let mut drawn: Option<Instant> = None;
         loop {
             signals.check()?;
+            if is_hung_up() {
+                return Ok(());
+            }
             let mut changed = self.follow()?;
             while event::poll(Duration::ZERO).map_err(failed)? {
                 changed = true;
