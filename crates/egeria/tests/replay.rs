@@ -138,18 +138,18 @@ fn it_is_the_same_policy_with_the_same_numbers() {
     assert_eq!(document["policy"], "full");
 }
 
-/// Without the marks of who was displaced, writers would go back and leave again.
+/// Once the crowd is gone, the node looks as if it could take back who left; without the marks of
+/// who was displaced, they would go back.
 #[test]
 fn who_was_displaced_stays_away() {
     let sandbox = Sandbox::new();
-    let mut writers = crowd();
-    for writer in &mut writers {
-        writer.read_bytes[0] = 300 * recordings::MB;
-    }
-    let document = replayed(
-        &record(&sandbox, "off", &steady(8, &writers)),
-        &["--policy", "full"],
-    );
+    let writers = |written_mb| {
+        let writer = |number| thread(number, 0, [300, 0], written_mb);
+        (1..=4).map(writer).collect::<Vec<ThreadFacts>>()
+    };
+    let mut windows = steady(8, &writers(250));
+    windows[0] = window(0, writers(480));
+    let document = replayed(&record(&sandbox, "off", &windows), &["--policy", "full"]);
     let moves = moves(&document);
     assert!(
         moves[0] > 0 && moves[1..].iter().all(|&moves| moves == 0),
@@ -210,7 +210,9 @@ fn who_stays_is_told_once_with_the_reason() {
     let mut threads = remote_readers();
     threads[0].pinned = true;
     threads[1].allowed_cpus = "4-7".parse().unwrap();
-    let path = record(&sandbox, "off", &steady(4, &threads));
+    let mut windows = steady(4, &threads);
+    windows[1].threads[0].read_bytes = vec![0, 0];
+    let path = record(&sandbox, "off", &windows);
     let text = replay(&path, &["--policy", "rl"]).ok().stdout;
     for line in [
         "thread 1 of process 77 (worker-1) stays on node 1: its owner bound it to CPUs",

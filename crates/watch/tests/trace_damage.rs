@@ -4,11 +4,14 @@ mod traces;
 
 use std::fs;
 
+use egeria_machine::NodeId;
 use egeria_watch::trace::{Ending, MAX_FRAME_BYTES, Reader};
+use egeria_window::ThreadFacts;
 use proptest::prelude::*;
 
 use traces::{
-    Place, START_BYTES, checksum, machine, payloads, read, refused, sealed, varied, window,
+    Place, START_BYTES, checksum, cpus, key, machine, payloads, read, refused, sealed, varied,
+    window,
 };
 
 /// A trace as bytes.
@@ -173,6 +176,26 @@ fn absurd_lengths_and_counts_cost_nothing() {
         let path = place.holding(&sealed(&[start.clone(), payload]));
         refused(&path, &["damaged after 0 windows", what]);
     }
+}
+
+/// Each record of a thread costs memory, and so do names: three bytes must not buy both again.
+#[test]
+fn a_thread_is_in_a_window_once() {
+    let (place, machine) = (Place::new(), machine(2));
+    let idle = ThreadFacts::idle(key(1), NodeId(0), 2, cpus("0"));
+    let bytes = fs::read(place.recorded(&machine, &[window(&machine, 0, vec![idle])])).unwrap();
+    let mut payloads = payloads(&bytes);
+    let payload = &mut payloads[1];
+    let end = payload.len() - 4;
+    assert_eq!(payload[end..], [1, 0, 0, 0]);
+    payload[end] = 2;
+    // One step back.
+    payload.extend([1, 0, 0]);
+    let path = place.holding(&sealed(&payloads));
+    refused(
+        &path,
+        &["damaged after 0 windows", "a thread twice in a window"],
+    );
 }
 
 #[test]

@@ -25,9 +25,11 @@ fn recorder() {
     let machine = machine(2);
     let mut writer = Writer::create(Path::new(&path), &machine, &header()).unwrap();
     for number in 0.. {
-        let threads: Vec<ThreadFacts> = (0..200)
-            .map(|index| thread(&machine, index, number << 12, 1))
-            .collect();
+        // One of them is new in every window.
+        let newcomer = thread(&machine, 1000 + number as u32, 0, 0);
+        let make = |index| thread(&machine, index, number << 12, 1);
+        let mut threads: Vec<ThreadFacts> = (0..199).map(make).collect();
+        threads.push(newcomer.clone());
         if let Err(error) = writer.append(&window(&machine, number, threads)) {
             assert!(
                 error.to_string().contains("; choose a file with room"),
@@ -35,9 +37,8 @@ fn recorder() {
             );
             println!("hindered after {}", writer.windows());
             // What is small still fits: nothing of the failed window is in the way.
-            writer
-                .append(&window(&machine, number, Vec::new()))
-                .unwrap();
+            let small = window(&machine, number, vec![newcomer]);
+            writer.append(&small).unwrap();
             return;
         }
     }
@@ -104,7 +105,7 @@ fn without_room_what_was_recorded_stays_whole() {
         said.contains(&format!("hindered after {recorded}\n")),
         "{said}"
     );
-    assert!(recorded > 0 && windows[recorded].threads.is_empty());
+    assert!(recorded > 0 && windows[recorded].threads.len() == 1);
     assert!(warning.unwrap().contains("not finished"));
 }
 

@@ -64,7 +64,7 @@ fn set_values(view: &View<'_>) -> String {
 /// What was told so far.
 #[derive(Default)]
 struct Story {
-    /// Why threads were kept in the window before: only what is new is worth telling.
+    /// Why threads are kept, as told since they moved last: only what is new is worth telling.
     kept: HashMap<ThreadKey, Discriminant<KeptBecause>>,
     start_ns: Option<u64>,
     /// Windows without anything to tell: the first and the last.
@@ -106,14 +106,15 @@ impl Story {
         text
     }
 
-    /// The threads that are kept, and were not for the same reason before.
+    /// The threads that are kept for another reason than was told of them last.
     fn news<'a>(&mut self, plan: &'a Plan) -> Vec<&'a Kept> {
-        let reasons = plan.kept.iter();
-        let reasons = reasons.map(|kept| (kept.thread, std::mem::discriminant(&kept.because)));
-        let before = std::mem::replace(&mut self.kept, reasons.collect());
-        let is_new =
-            |kept: &&Kept| before.get(&kept.thread) != Some(&std::mem::discriminant(&kept.because));
-        plan.kept.iter().filter(is_new).collect()
+        for each in &plan.moves {
+            self.kept.remove(&each.thread);
+        }
+        let reason = |kept: &Kept| std::mem::discriminant(&kept.because);
+        let mut is_new =
+            |kept: &&Kept| self.kept.insert(kept.thread, reason(kept)) != Some(reason(kept));
+        plan.kept.iter().filter(|kept| is_new(kept)).collect()
     }
 
     /// A line for the windows without anything to tell since the last that had.
