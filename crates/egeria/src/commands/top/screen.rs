@@ -1,6 +1,7 @@
 //! The terminal: keys in, frames out, and as it was before at the end, however that comes.
 
-use std::io;
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -59,17 +60,44 @@ fn failed(error: io::Error) -> Failure {
     ))
 }
 
-/// Whether the terminal is gone. Events would be "ready" for ever then, and nobody would press a key.
-fn is_hung_up() -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let stdin = io::stdin();
-    let mut terminal = [PollFd::new(&stdin, PollFlags::IN)];
-    let at_once = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
-    poll(&mut terminal, Some(&at_once)).is_ok() && terminal[0].revents().intersects(gone)
+/// What keys come from: the same as for crossterm.
+struct Keyboard(std::fs::File);
+
+/// What became of the keyboard.
+#[derive(PartialEq, Eq)]
+enum Awaited {
+    KeyOrNothing,
+    /// The terminal is gone. Crossterm would read its end for ever, deaf to signals.
+    HungUp,
+}
+
+impl Keyboard {
+    fn open() -> Outcome<Keyboard> {
+        let stdin = io::stdin();
+        let file = match stdin.is_terminal() {
+            true => stdin.as_fd().try_clone_to_owned().map(Into::into),
+            false => std::fs::File::open("/dev/tty"),
+        };
+        file.map(Keyboard).map_err(failed)
+    }
+
+    fn wait(&self, longest: Duration) -> Awaited {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let longest = Timespec {
+            tv_sec: 0,
+            tv_nsec: i64::from(longest.subsec_nanos()),
+        };
+        let mut terminal = [PollFd::new(&self.0, PollFlags::IN)];
+        if poll(&mut terminal, Some(&longest)).is_err() {
+            return Awaited::KeyOrNothing;
+        }
+        let came = terminal[0].revents();
+        if came.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+            Awaited::HungUp
+        } else {
+            Awaited::KeyOrNothing
+        }
+    }
 }
 
 struct Screen {
@@ -80,14 +108,15 @@ struct Screen {
 
 impl Screen {
     fn show(&mut self, terminal: &mut DefaultTerminal, signals: &Signals) -> Outcome {
+        let keyboard = Keyboard::open()?;
         let mut drawn: Option<Instant> = None;
         loop {
             signals.check()?;
-            if is_hung_up() {
-                return Ok(());
-            }
             let mut changed = self.follow()?;
-            while event::poll(Duration::ZERO).map_err(failed)? {
+            // Also without a key: some may have come with another and wait inside.
+            while keyboard.wait(Duration::ZERO) != Awaited::HungUp
+                && event::poll(Duration::ZERO).map_err(failed)?
+            {
                 changed = true;
                 if let Event::Key(key) = event::read().map_err(failed)?
                     && key.kind != KeyEventKind::Release
@@ -104,7 +133,9 @@ impl Screen {
                     .map_err(failed)?;
                 drawn = Some(Instant::now());
             }
-            event::poll(LOOK).map_err(failed)?;
+            if keyboard.wait(LOOK) == Awaited::HungUp {
+                return Ok(());
+            }
         }
     }
 
