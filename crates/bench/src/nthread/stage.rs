@@ -115,9 +115,13 @@ impl<'a> Stage<'a> {
         }
     }
 
+    /// Each instance's files are made on a node of their own, as if it had run there before: else
+    /// where they lie would be chance.
     fn one_by_one(&self, call: impl Fn(u32) -> Call) -> Result<()> {
         for place in 0..self.group.instances {
-            self.call(&[call(place)])?;
+            let mut bound = call(place);
+            bound.cpus = Some(self.cpus(place));
+            self.call(&[bound])?;
         }
         Ok(())
     }
@@ -213,15 +217,18 @@ impl<'a> Stage<'a> {
     }
 
     fn bound(&self, place: u32, mut call: Call) -> Call {
-        let nodes = &self.machine.nodes;
-        let cpus =
-            |node: u32| egeria_machine::format_cpu_list(&nodes[node as usize % nodes.len()].cpus);
         call.cpus = match self.group.setup.pinning {
             Pinning::Free => None,
-            Pinning::WithData => Some(cpus(place)),
-            Pinning::AwayFromData => Some(cpus(place + 1)),
+            Pinning::WithData => Some(self.cpus(place)),
+            Pinning::AwayFromData => Some(self.cpus(place + 1)),
         };
         call
+    }
+
+    /// CPUs of a node, counted round.
+    fn cpus(&self, node: u32) -> String {
+        let nodes = &self.machine.nodes;
+        egeria_machine::format_cpu_list(&nodes[node as usize % nodes.len()].cpus)
     }
 
     fn set_timing(&self, on: bool) {
