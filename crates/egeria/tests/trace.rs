@@ -198,6 +198,7 @@ fn what_a_terminal_would_obey_is_not_shown() {
         ended.stdout
     );
     assert!(!ended.stdout.contains(['\x1b', '\x07']));
+    assert!(!ended.stdout.contains("process"), "an empty table");
 }
 
 #[test]

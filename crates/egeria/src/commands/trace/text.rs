@@ -68,6 +68,9 @@ fn row(window: &Shown, start_ns: u64) -> Vec<String> {
 }
 
 fn print_threads(threads: &[ThreadTotal]) -> Outcome {
+    if threads.is_empty() {
+        return Ok(());
+    }
     let headers = [
         ">thread", ">process", "name", ">windows", ">read", ">written", ">cpu", ">local", ">node",
         ">changes", "cpus", "",
