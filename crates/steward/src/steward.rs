@@ -186,6 +186,18 @@ impl Work {
         }
     }
 
+    /// What happened since the last look: seen and recorded, but nothing is done about it.
+    fn look_last(&mut self) {
+        let window = self.watch.take();
+        if window.duration_ns < LEAST_WINDOW_NS {
+            return;
+        }
+        if let Some(trace) = &mut self.trace {
+            let _ = trace.append(&window);
+        }
+        self.count(&window, &Plan::default(), &[]);
+    }
+
     fn start_over(&mut self) {
         self.watch.forget_time();
         self.before = None;
@@ -202,11 +214,9 @@ impl Work {
     fn look(&mut self) {
         let mut window = self.watch.take();
         self.plan.carry_to(&mut window);
-        if let Some(trace) = &mut self.trace
-            && trace.append(&window).is_err()
-        {
-            // A full disk ends the recording, not the work.
-            self.trace = None;
+        if let Some(trace) = &mut self.trace {
+            // A full disk costs windows of the recording, not the work; there may be room again.
+            let _ = trace.append(&window);
         }
         let plan = match self.options.configuration {
             Configuration::Off => Plan::default(),
@@ -359,6 +369,7 @@ impl Work {
     }
 
     fn finish(mut self) -> Summary {
+        self.look_last();
         if let Some(trace) = self.trace.take() {
             let _ = trace.finish();
         }

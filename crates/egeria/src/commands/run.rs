@@ -38,7 +38,7 @@ Examples:
   egeria run -- sh -c 'cp -a /etc $EGERIA_MOUNT && du -sh $EGERIA_MOUNT'
   egeria run --volume /mnt/pmem0/pool --report report.json -- ./server
   egeria run --machine optane-2s --alloc random -- ./benchmark.sh
-  egeria run --volume /mnt/pmem0/pool --policy full --record day.trace -- ./server
+  egeria run --volume /mnt/pmem0/pool --policy full --record day.trace -- ./srv
 
 EGERIA_MOUNT names the mount inside CMD, LD_PRELOAD loads libegeria_preload.so.
 EGERIA_PRELOAD_LIB names that library elsewhere; empty: work without it.
