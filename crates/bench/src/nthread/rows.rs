@@ -58,7 +58,7 @@ pub struct Bar {
     pub unit: Unit,
     /// The row.
     pub row: NthreadRow,
-    /// Least and largest throughput of the repetitions.
+    /// Least and largest throughput of several repetitions.
     pub range: Option<(f64, f64)>,
     /// Moves of the thread that moved most, in any repetition.
     pub moves_of_one_thread: u64,
@@ -173,7 +173,7 @@ fn bar(key: &Key, findings: &[&Finding<'_>]) -> Bar {
             local_share: median(&shares),
             moves: median(&moves).map(|moves| moves.round() as u64),
         },
-        range: least.zip(largest),
+        range: least.zip(largest).filter(|_| throughputs.len() > 1),
         moves_of_one_thread: done()
             .map(|each| each.moves.of_one_thread)
             .max()
