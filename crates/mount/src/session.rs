@@ -187,8 +187,29 @@ impl Server {
         let served = self.session.run();
         self.helpers.stop();
         drop(self.guardian);
-        served.map_err(ended)
+        match served {
+            // The kernel's other answer after an unmount: it took the connection down while we asked.
+            Err(error)
+                if error.raw_os_error() == Some(libc::ECONNABORTED)
+                    && is_unmounted(&self.directory) =>
+            {
+                Ok(())
+            }
+            served => served.map_err(ended),
+        }
     }
+}
+
+/// Whether nothing of ours is mounted there, or will not be in a moment.
+fn is_unmounted(directory: &Path) -> bool {
+    const LOOKS: u32 = 20;
+    const PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
+    (0..LOOKS).any(|look| {
+        if look > 0 {
+            std::thread::sleep(PAUSE);
+        }
+        crate::mounts().is_ok_and(|mounts| mounts.iter().all(|mount| mount.directory != directory))
+    })
 }
 
 fn ended(source: io::Error) -> MountError {
