@@ -127,7 +127,7 @@ fn disagreements(report: &NthreadReport) -> String {
     match lines.is_empty() {
         true => String::new(),
         false => format!(
-            "<section>\n<h2>Where it differs from the paper by more than a third</h2>\n<ul class=\"one\">\n{lines}</ul>\n</section>\n"
+            "<section>\n<h2>Where it differs from the paper by more than a third, and the likely cause</h2>\n<ul class=\"one\">\n{lines}</ul>\n</section>\n"
         ),
     }
 }

@@ -48,8 +48,12 @@ pub(super) fn vs_nova(figure: Figure, workload: &str, config: &str) -> Option<f6
 /// A share by which ours may differ from the paper's without a word.
 pub(super) const TOLERANCE: f64 = 1.0 / 3.0;
 
-/// Why a figure differs from the paper's on this machine.
-pub(super) fn cause(figure: Figure, _workload: &str) -> &'static str {
+/// What is said instead of a cause when others used the host.
+pub(super) const DISTURBED: &str =
+    "cannot be told, for the host was busy with other programs; run it again on a quiet one";
+
+/// The likely cause of a figure that differs from the paper's on this machine.
+pub(super) fn cause(figure: Figure) -> &'static str {
     use Figure::*;
     match figure {
         Two | SevenA | SevenB => {

@@ -59,7 +59,7 @@ impl NthreadReport {
 
     /// Rows that differ from the paper by more than a third.
     pub fn disagreements(&self) -> Vec<Disagreement> {
-        goals::disagreements(&self.bars)
+        goals::disagreements(&self.bars, self.disturbance().is_some())
     }
 
     /// A warning when the host was not ours alone.
