@@ -223,7 +223,7 @@ fn text_of(file: &mut File) -> String {
 }
 
 /// The end of what a program said, in one line, as a tail for an error.
-fn last_words(text: &str) -> String {
+pub(crate) fn last_words(text: &str) -> String {
     let lines: Vec<&str> = text
         .lines()
         .map(str::trim)

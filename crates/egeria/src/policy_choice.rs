@@ -39,18 +39,7 @@ impl StewardArguments {
 
     /// The policy's settings as asked for.
     pub fn settings(&self, configuration: Configuration) -> Outcome<Settings> {
-        let mut settings = Settings::of(configuration);
-        for assignment in &self.set {
-            let Some((name, value)) = assignment.split_once('=') else {
-                return Err(Failure::Usage(format!(
-                    "--set {assignment} has no value; write NAME=VALUE"
-                )));
-            };
-            settings
-                .set(name.trim(), value.trim())
-                .map_err(|error| Failure::Usage(format!("--set {assignment}: {error}")))?;
-        }
-        Ok(settings)
+        settings(configuration, &self.set)
     }
 
     /// Starts a steward for the threads in scope.
@@ -72,6 +61,16 @@ impl StewardArguments {
         };
         Steward::start(volume.clone(), options).map_err(|error| Failure::new(error.to_string()))
     }
+}
+
+/// The defaults of a configuration with what `--set` says.
+pub fn settings(configuration: Configuration, pairs: &[String]) -> Outcome<Settings> {
+    let mut settings = Settings::of(configuration);
+    for pair in pairs {
+        let set = settings.set_pair(pair);
+        set.map_err(|error| Failure::Usage(format!("--set {pair}: {error}")))?;
+    }
+    Ok(settings)
 }
 
 /// Reads `off`, `rl`, `cpu`, `nm` or `full`.

@@ -86,7 +86,7 @@ fn a_wrong_setting_is_refused_before_anything_runs() {
         &["nonsense", "read_margin_bytes_s"],
     );
     wrong(&["--set", "cpu_limit=-3"], &["cpu_limit", "-3"]);
-    wrong(&["--set", "cpu_limit"], &["NAME=VALUE"]);
+    wrong(&["--set", "cpu_limit"], &["cpu_limit", "name=value"]);
     let ended = run(["run", "--policy", "fast", "--", "true"]);
     assert_eq!(ended.status, 2);
     assert!(ended.stderr.contains("off"), "{ended:?}");

@@ -35,6 +35,7 @@ mod reap;
 mod recover;
 mod rename;
 mod requests;
+mod runs;
 mod segments;
 mod session;
 mod slots;

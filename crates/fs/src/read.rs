@@ -151,6 +151,9 @@ impl Volume {
     }
 
     /// One block: its word tells whether anything happened. `None`: try again.
+    ///
+    /// # Safety
+    /// As `read_raw`.
     #[inline]
     unsafe fn try_read_block(
         &self,
@@ -221,6 +224,9 @@ impl Volume {
 
     /// The block is not where it was thought to be, or not there. Out of line, lest the compiler
     /// choose between two addresses where the CPU should guess a branch.
+    ///
+    /// # Safety
+    /// As `read_raw`.
     #[cold]
     #[inline(never)]
     unsafe fn copy_unguessed(

@@ -243,6 +243,12 @@ impl Machine {
         self.nodes.iter().position(|node| node.id == id)
     }
 
+    /// Cores of a node: those an emulated one declares, else its CPUs; 0 on a memory-only node.
+    pub fn core_count(&self, node: &Node) -> usize {
+        let declared = self.emulated_node(node.id);
+        declared.map_or(node.cpus.len(), |emulated| emulated.cores as usize)
+    }
+
     /// The node with this id.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.iter().find(|node| node.id == id)

@@ -16,6 +16,7 @@ mod grants;
 mod hands;
 mod log;
 mod place;
+mod seen;
 mod steward;
 mod summary;
 

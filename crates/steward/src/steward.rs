@@ -20,11 +20,10 @@ use crate::grants::Grants;
 use crate::hands::Hands;
 use crate::log::*;
 use crate::place;
+use crate::seen;
 use crate::summary::{MOST_WINDOWS, NodeRates, Summary, WindowSummary};
 
 const LEAST_WINDOW_NS: u64 = 1_000_000;
-/// Threads of a window that are logged: those with news, then the busiest.
-const MOST_THREADS_LOGGED: usize = 128;
 const MOST_WINDOW_NS: u64 = 3_600_000_000_000;
 
 /// How a steward works.
@@ -275,7 +274,7 @@ impl Work {
         if summary.series.len() >= MOST_WINDOWS {
             summary.series.remove(0);
         }
-        let nodes = node_records(&self.options.machine, window, plan);
+        let nodes = seen::nodes(&self.options.machine, window, plan);
         summary.series.push(WindowSummary {
             start_ns: window.start_ns,
             duration_ns: window.duration_ns,
@@ -326,45 +325,11 @@ impl Work {
         moves: &[MoveRecord],
         results: Vec<ResultRecord>,
     ) -> Decision {
-        let seconds = window.seconds().max(1e-12);
-        let rates = |bytes: &[u64]| bytes.iter().map(|bytes| *bytes as f64 / seconds).collect();
-        let mut threads: Vec<&ThreadFacts> = (window.threads.iter())
-            .filter(|facts| facts.moved_total() > 0)
-            .collect();
-        let omitted = threads.len().saturating_sub(MOST_THREADS_LOGGED);
-        if omitted > 0 {
-            let is_news = |facts: &ThreadFacts| {
-                let key = facts.key;
-                plan.move_of(key).is_some() || plan.kept(key).is_some()
-            };
-            threads.sort_by_key(|facts| std::cmp::Reverse((is_news(facts), facts.moved_total())));
-            threads.truncate(MOST_THREADS_LOGGED);
-        }
         Decision {
-            number: window.number,
-            start_ns: window.start_ns,
-            duration_ns: window.duration_ns,
             time_unix_ns: unix_ns(),
-            local_share: window.local_share(&self.options.machine),
-            nodes: node_records(&self.options.machine, window, plan),
-            threads_omitted: omitted as u64,
-            threads: threads
-                .into_iter()
-                .map(|facts| ThreadRecord {
-                    thread: facts.key,
-                    name: facts.name.clone(),
-                    node: facts.node,
-                    read_bytes_s: rates(&facts.read_bytes),
-                    written_bytes_s: rates(&facts.written_bytes),
-                    cpu_share: facts.busy_ns as f64 / window.duration_ns.max(1) as f64,
-                    is_shared: facts.is_shared,
-                })
-                .collect(),
-            pm_contended: plan.pm_contended,
-            cpu_contended: plan.cpu_contended,
             moves: moves.to_vec(),
-            kept: plan.kept.clone(),
             results,
+            ..Decision::seen(&self.options.machine, window, plan)
         }
     }
 
@@ -440,36 +405,4 @@ fn reason_name(reason: &egeria_policy::Reason) -> &'static str {
         Reason::PmContention { .. } => "pm_contention",
         Reason::CpuContention { .. } => "cpu_contention",
     }
-}
-
-/// The nodes as measured; without a plan (policy off) from the window alone.
-fn node_records(machine: &Machine, window: &Window, plan: &Plan) -> Vec<NodeRecord> {
-    let nodes = machine.nodes.iter().zip(&window.nodes);
-    nodes
-        .map(|(node, facts)| {
-            let load = plan.measured.iter().find(|load| load.node == node.id);
-            let cores = cores(machine, node);
-            let share = facts.busy_ns as f64 / (window.duration_ns.max(1) as f64 * cores);
-            NodeRecord {
-                node: node.id,
-                read_bytes_s: window.rate_bytes_s(facts.read_bytes),
-                written_bytes_s: window.rate_bytes_s(facts.written_bytes),
-                pm_bytes_s: load.map_or(0.0, |load| load.pm_bytes_s),
-                pm_maximum_bytes_s: load.and_then(|load| load.pm_maximum_bytes_s),
-                cpu_share: share,
-                threads: window
-                    .threads
-                    .iter()
-                    .filter(|thread| thread.node == node.id)
-                    .count() as u32,
-            }
-        })
-        .collect()
-}
-
-/// Cores of a node; the declared ones of an emulated node.
-fn cores(machine: &Machine, node: &egeria_machine::Node) -> f64 {
-    let declared = machine.emulated_node(node.id);
-    let count = declared.map_or(node.cpus.len(), |emulated| emulated.cores as usize);
-    count.max(1) as f64
 }

@@ -8,9 +8,6 @@ use std::time::Duration;
 use crate::error::{BenchError, Result};
 use crate::process::{self, Cancel};
 
-/// How much of a program's last words an error quotes, characters.
-const QUOTE_CHARACTERS: usize = 300;
-
 /// A program, its arguments, and where its threads may run.
 pub(super) struct Call {
     /// Program and arguments.
@@ -53,27 +50,13 @@ pub(super) fn run(
         if matches!(error, BenchError::Interrupted) {
             return Err(error);
         }
-        let words = (0..calls.len()).map(|place| last_words(&read(place, "err")));
+        let words = (0..calls.len()).map(|place| process::last_words(&read(place, "err")));
         let words: String = words.filter(|words| !words.is_empty()).collect();
         let name = calls.first().and_then(|call| call.words.first());
         let name = name.map_or("", String::as_str);
         return Err(BenchError::failed(format!("{name}: {error}{words}")));
     }
     Ok((0..calls.len()).map(|place| read(place, "out")).collect())
-}
-
-fn last_words(text: &str) -> String {
-    let lines: Vec<&str> = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
-    let joined = lines[lines.len().saturating_sub(2)..].join(" | ");
-    let skip = joined.chars().count().saturating_sub(QUOTE_CHARACTERS);
-    match joined.is_empty() {
-        true => String::new(),
-        false => format!(": {}", joined.chars().skip(skip).collect::<String>()),
-    }
 }
 
 fn script(calls: &[Call], library: &Path, said: impl Fn(usize, &str) -> PathBuf) -> String {

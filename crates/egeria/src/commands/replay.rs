@@ -15,8 +15,9 @@ use egeria_watch::trace::Reader;
 use egeria_window::Window;
 
 use super::recording::{self, Label};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::output::Format;
+use crate::policy_choice;
 use engine::Replay;
 use tally::Tally;
 
@@ -75,13 +76,13 @@ Settings with their ranges (meaning and defaults: docs/policy.md):
 
 /// Replays a recording.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let chosen = settings(arguments, arguments.policy)?;
+    let chosen = policy_choice::settings(arguments.policy, &arguments.settings)?;
     let mut reader = recording::open(&arguments.trace)?;
     let machine = reader.machine().clone();
     // All of it under every configuration first: what is damaged is told, not half replayed.
     let mut runs = Vec::new();
     for configuration in Configuration::ALL {
-        let settings = settings(arguments, configuration)?;
+        let settings = policy_choice::settings(configuration, &arguments.settings)?;
         runs.push((Replay::new(&machine, settings), Tally::new(configuration)));
     }
     for window in recording::windows(&mut reader) {
@@ -142,14 +143,4 @@ impl View<'_> {
             .find(chosen)
             .expect("every policy was replayed")
     }
-}
-
-/// The defaults of a configuration with what `--set` says.
-fn settings(arguments: &Arguments, configuration: Configuration) -> Outcome<Settings> {
-    let mut settings = Settings::of(configuration);
-    for pair in &arguments.settings {
-        let set = settings.set_pair(pair);
-        set.map_err(|error| Failure::Usage(format!("--set {pair}: {error}")))?;
-    }
-    Ok(settings)
 }

@@ -212,14 +212,10 @@ impl Loads {
 impl Sums {
     fn empty(machine: &Machine, window: &Window, settings: &Settings, index: usize) -> Sums {
         let node = &machine.nodes[index];
-        let cores = match machine.emulated_node(node.id) {
-            Some(emulated) => f64::from(emulated.cores),
-            None => node.cpus.len() as f64,
-        };
         let maximum = maximum::pm_maximum_bytes_s(machine, index, settings);
         Sums {
             id: node.id,
-            cores,
+            cores: machine.core_count(node) as f64,
             pm_maximum_bytes_s: maximum.filter(|_| maximum::has_pool(window, index)),
             read: 0,
             written: 0,

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use egeria_fs::{AttachMode, Volume};
 use egeria_machine::Machine;
-use egeria_policy::NodeLoad;
+use egeria_policy::Plan;
 use egeria_policy::nthread::{self, Configuration, Settings};
-use egeria_steward::{Decision, NodeRecord, Scope, ThreadRecord};
+use egeria_steward::{Decision, Scope};
 use egeria_watch::live::LiveWatch;
 use egeria_window::Window;
 
@@ -65,66 +65,17 @@ fn wait(host_ns: f64, signals: &Signals) -> Outcome {
     }
 }
 
-/// The window as a steward would log it, without moves: only looking.
+/// The window as a steward would log it: only looked at, so nothing of the plan but the loads.
 fn decision(machine: &Machine, window: &Window) -> Decision {
     let settings = Settings::of(Configuration::Full);
-    let loads = nthread::plan(machine, window, &settings).measured;
-    let threads = window
-        .threads
-        .iter()
-        .filter(|facts| facts.moved_total() > 0);
-    let rates = |bytes: &[u64]| {
-        bytes
-            .iter()
-            .map(|bytes| window.rate_bytes_s(*bytes))
-            .collect()
+    let looked_at = Plan {
+        measured: nthread::plan(machine, window, &settings).measured,
+        ..Plan::default()
     };
     Decision {
-        number: window.number,
-        start_ns: window.start_ns,
-        duration_ns: window.duration_ns,
         time_unix_ns: unix_ns(std::time::SystemTime::now()),
-        local_share: window.local_share(machine),
-        nodes: nodes(machine, window, &loads),
-        threads_omitted: 0,
-        threads: threads
-            .map(|facts| ThreadRecord {
-                thread: facts.key,
-                name: facts.name.clone(),
-                node: facts.node,
-                read_bytes_s: rates(&facts.read_bytes),
-                written_bytes_s: rates(&facts.written_bytes),
-                cpu_share: facts.busy_ns as f64 / window.duration_ns.max(1) as f64,
-                is_shared: facts.is_shared,
-            })
-            .collect(),
-        pm_contended: None,
-        cpu_contended: None,
-        moves: Vec::new(),
-        kept: Vec::new(),
-        results: Vec::new(),
+        ..Decision::seen(machine, window, &looked_at)
     }
-}
-
-fn nodes(machine: &Machine, window: &Window, loads: &[NodeLoad]) -> Vec<NodeRecord> {
-    let nodes = machine.nodes.iter().zip(&window.nodes);
-    let records = nodes.map(|(node, facts)| {
-        let load = loads.iter().find(|load| load.node == node.id);
-        let declared = machine.emulated_node(node.id);
-        let cores = declared.map_or(node.cpus.len(), |emulated| emulated.cores as usize);
-        let here = window.threads.iter().filter(|each| each.node == node.id);
-        NodeRecord {
-            node: node.id,
-            read_bytes_s: window.rate_bytes_s(facts.read_bytes),
-            written_bytes_s: window.rate_bytes_s(facts.written_bytes),
-            pm_bytes_s: load.map_or(0.0, |load| load.pm_bytes_s),
-            pm_maximum_bytes_s: load.and_then(|load| load.pm_maximum_bytes_s),
-            cpu_share: facts.busy_ns as f64
-                / (window.duration_ns.max(1) as f64 * cores.max(1) as f64),
-            threads: here.count() as u32,
-        }
-    });
-    records.collect()
 }
 
 /// Reads milliseconds.
