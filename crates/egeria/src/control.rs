@@ -95,7 +95,7 @@ fn unreachable_path(path: &Path, error: &io::Error) -> Failure {
     let mend = match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENOTDIR) => "check the path",
         Some(libc::EACCES | libc::EPERM) => "ask its owner, or run as root",
-        Some(libc::ENOTCONN) => {
+        Some(libc::ENOTCONN | libc::ECONNABORTED) => {
             "its mount process has ended: `egeria umount` the directory and mount again; nothing is lost"
         }
         _ => "check the path and the mount",

@@ -121,6 +121,10 @@ impl Volume {
         }
         let epoch = inode.epoch.load(Ordering::Acquire);
         let root = inode.root.load(Ordering::Acquire);
+        // Asked before the copy too: what lies behind the end is nobody's to see.
+        if inode.size_bytes.load(Ordering::Acquire) < offset.saturating_add(bytes as u64) {
+            return None;
+        }
         let index = crate::index::Index {
             inode,
             arena: self.session.arena(),

@@ -78,3 +78,22 @@ fn writing_nothing_past_the_largest_offset_writes_nothing() {
     assert_eq!(volume.append(file, b""), Ok((largest, 0)));
     assert_eq!(volume.append(file, b"x"), Err(Errno(libc::EFBIG)));
 }
+
+#[test]
+fn a_read_across_the_end_of_a_file_touches_nothing_behind_it() {
+    let scratch = Scratch::new(1, 8 << 20);
+    let volume = scratch.attach();
+    let ino = volume.create(ROOT, b"f", &FILE).unwrap().ino;
+    let file = volume.open(ino, None).unwrap();
+    volume.write(file, 0, &[7; 50_000]).unwrap();
+    let last = 49_152;
+    // Where the block lies is known by now, so the short way could be taken.
+    for _ in 0..3 {
+        let mut read = [1; 4096];
+        assert_eq!(volume.read(file, last, &mut read).unwrap(), 848);
+        assert_eq!(
+            (&read[..848], &read[848..]),
+            (&[7; 848][..], &[1; 3248][..])
+        );
+    }
+}
