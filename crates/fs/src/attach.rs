@@ -27,6 +27,8 @@ const CREATING: i64 = 0x4000_0000_0000_0000;
 const ATTACHED: i64 = CREATING + 1;
 /// How often, and how far apart, a session that is not there is looked for.
 const JOIN_TRIES: usize = 20;
+/// How often those who still have the volume attached are waited for before they are told to leave.
+const LEAVE_TRIES: usize = 100;
 const JOIN_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 const SESSION_LINE_MAGIC: u64 = u64::from_le_bytes(*b"EGLINE01");
 
@@ -496,14 +498,26 @@ pub(crate) fn is_attached(path: &Path) -> bool {
     let Ok(file) = File::options().read(true).write(true).open(path) else {
         return false;
     };
-    matches!(lock_byte(&file, ATTACHED, libc::F_WRLCK, false), Ok(false))
+    matches!(lock_when_left(&file), Ok(false))
+}
+
+/// Lock out whoever attaches. Those who have let go may leave a moment later: a thread that ends keeps
+/// the volume until its slot is given back, a child on its way to `exec` keeps the mapping.
+fn lock_when_left(file: &File) -> std::io::Result<bool> {
+    for _ in 0..LEAVE_TRIES {
+        match lock_byte(file, ATTACHED, libc::F_WRLCK, false) {
+            Ok(false) => std::thread::sleep(JOIN_PAUSE),
+            outcome => return outcome,
+        }
+    }
+    lock_byte(file, ATTACHED, libc::F_WRLCK, false)
 }
 
 /// Keep everybody out while a volume is checked; the locks go with the returned file.
 pub(crate) fn lock_for_check(found: &Found) -> Result<File, VolumeError> {
     let path = &found.paths[0];
     let file = open_pool(path)?;
-    let locked = lock_byte(&file, ATTACHED, libc::F_WRLCK, false).map_err(|error| {
+    let locked = lock_when_left(&file).map_err(|error| {
         io_failure(
             "lock pool",
             path,

@@ -259,6 +259,18 @@ fn read_only_refuses_changes_beside_an_attach_for_changes() {
 }
 
 #[test]
+fn a_check_waits_for_who_is_about_to_leave() {
+    let scratch = Scratch::new(1, 16 << 20);
+    let volume = scratch.attach();
+    let leaves = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        drop(volume);
+    });
+    scratch.assert_clean();
+    leaves.join().expect("it left");
+}
+
+#[test]
 fn threads_that_come_and_go_give_everything_back() {
     let scratch = Scratch::new(2, 32 << 20);
     let volume = scratch.attach();
