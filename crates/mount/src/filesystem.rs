@@ -126,7 +126,7 @@ impl Filesystem for Adapter {
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, times: u64) {
-        self.known.forget(inode(ino), times);
+        self.known.forget(&self.volume, inode(ino), times);
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
@@ -423,8 +423,8 @@ impl Filesystem for Adapter {
         self.serve(|| xattr::answer(reply, self.xattr(inode(ino), name), size));
     }
 
-    fn listxattr(&self, _: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        self.serve(|| xattr::answer(reply, self.xattr_names(inode(ino)), size));
+    fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        self.serve(|| xattr::answer(reply, self.xattr_names(request, inode(ino)), size));
     }
 
     fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {

@@ -17,6 +17,8 @@ struct Remembered {
     /// Times the number was told and not forgotten, over all its generations: the kernel
     /// forgets by number too.
     lookups: u64,
+    /// Held open here since it lost a name: somebody may use it without our being told.
+    held: bool,
 }
 
 /// Every number the kernel remembers; the root it always does.
@@ -37,6 +39,7 @@ impl KnownInodes {
         let fresh = Remembered {
             generation: attributes.generation,
             lookups: 0,
+            held: false,
         };
         let remembered = shard.entry(attributes.ino.0).or_insert(fresh);
         remembered.generation = attributes.generation;
@@ -44,13 +47,45 @@ impl KnownInodes {
     }
 
     /// The kernel forgets the number this many times.
-    pub(crate) fn forget(&self, ino: InodeNumber, times: u64) {
+    pub(crate) fn forget(&self, volume: &Volume, ino: InodeNumber, times: u64) {
+        if self.forgotten(ino, times) {
+            volume.close(ino);
+        }
+    }
+
+    /// Whether it was held, and is to be closed.
+    fn forgotten(&self, ino: InodeNumber, times: u64) -> bool {
         let mut shard = self.shard(ino);
-        if let Some(remembered) = shard.get_mut(&ino.0) {
-            remembered.lookups = remembered.lookups.saturating_sub(times);
-            if remembered.lookups == 0 {
-                shard.remove(&ino.0);
-            }
+        let Some(remembered) = shard.get_mut(&ino.0) else {
+            return false;
+        };
+        remembered.lookups = remembered.lookups.saturating_sub(times);
+        if remembered.lookups > 0 {
+            return false;
+        }
+        shard
+            .remove(&ino.0)
+            .is_some_and(|remembered| remembered.held)
+    }
+
+    /// The mount ends.
+    pub(crate) fn forget_all(&self, volume: &Volume) {
+        for shard in &self.shards {
+            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let all = std::mem::take(&mut *shard);
+            let held = all.iter().filter(|(_, remembered)| remembered.held);
+            held.for_each(|(ino, _)| volume.close(InodeNumber(*ino)));
+        }
+    }
+
+    /// It just lost a name: hold it until the kernel forgets it.
+    pub(crate) fn hold_until_forgotten(&self, held: Held<'_>) {
+        let mut shard = self.shard(held.ino);
+        if let Some(remembered) = shard.get_mut(&held.ino.0)
+            && !remembered.held
+        {
+            remembered.held = true;
+            held.keep();
         }
     }
 
@@ -125,9 +160,9 @@ mod tests {
         let known = KnownInodes::default();
         known.tell(&attributes(7, 1));
         known.tell(&attributes(7, 1));
-        known.forget(InodeNumber(7), 1);
+        known.forgotten(InodeNumber(7), 1);
         assert_eq!(known.generation(InodeNumber(7)), Ok(Some(1)));
-        known.forget(InodeNumber(7), 1);
+        known.forgotten(InodeNumber(7), 1);
         assert_eq!(known.generation(InodeNumber(7)), Err(Errno(libc::ESTALE)));
         assert_eq!(known.remembers(InodeNumber(7)), None);
     }
@@ -137,7 +172,7 @@ mod tests {
         let known = KnownInodes::default();
         known.tell(&attributes(9, 1));
         known.tell(&attributes(9, 2));
-        known.forget(InodeNumber(9), 1);
+        known.forgotten(InodeNumber(9), 1);
         assert_eq!(known.generation(InodeNumber(9)), Ok(Some(2)));
     }
 

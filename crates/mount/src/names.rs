@@ -2,7 +2,8 @@
 
 use crate::convert::{self, Entry};
 use crate::filesystem::Adapter;
-use egeria_fs::{Attributes, Errno, InodeNumber, NewInode, Outcome, RenameMode};
+use crate::known::Held;
+use egeria_fs::{Attributes, Errno, FileKind, InodeNumber, NewInode, Outcome, RenameMode};
 use fuser::{RenameFlags, Request};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -67,13 +68,34 @@ impl Adapter {
 
     pub(crate) fn remove_name(&self, parent: InodeNumber, name: &OsStr) -> Outcome<()> {
         let parent = self.known.hold(&self.volume, parent)?;
-        self.volume.unlink(parent.ino, convert::name(name)?)
+        let name = convert::name(name)?;
+        let going = self.used_unseen(parent.ino, name);
+        self.volume.unlink(parent.ino, name)?;
+        if let Some(held) = going {
+            self.known.hold_until_forgotten(held);
+        }
+        Ok(())
     }
 
     pub(crate) fn remove_directory(&self, parent: InodeNumber, name: &OsStr) -> Outcome<()> {
         let parent = self.known.hold(&self.volume, parent)?;
-        self.volume
-            .remove_directory(parent.ino, convert::name(name)?)
+        let name = convert::name(name)?;
+        let going = self.used_unseen(parent.ino, name);
+        self.volume.remove_directory(parent.ino, name)?;
+        if let Some(held) = going {
+            self.known.hold_until_forgotten(held);
+        }
+        Ok(())
+    }
+
+    /// What has this name, if the kernel remembers it and may let programs use it without telling
+    /// us: a working directory, an open fifo. (Not files: their space is wanted back at once.)
+    fn used_unseen(&self, parent: InodeNumber, name: &[u8]) -> Option<Held<'_>> {
+        let attributes = self.volume.lookup(parent, name).ok()?;
+        match attributes.kind() {
+            FileKind::Regular => None,
+            _ => self.known.hold(&self.volume, attributes.ino).ok(),
+        }
     }
 
     pub(crate) fn move_name(
@@ -86,8 +108,16 @@ impl Adapter {
         let (name, new_name) = (convert::name(from.1)?, convert::name(to.1)?);
         let parent = self.known.hold(&self.volume, from.0)?;
         let new_parent = self.known.hold(&self.volume, to.0)?;
+        let replaced = match mode {
+            RenameMode::Replace => self.used_unseen(new_parent.ino, new_name),
+            _ => None,
+        };
         self.volume
-            .rename(parent.ino, name, new_parent.ino, new_name, mode)
+            .rename(parent.ino, name, new_parent.ino, new_name, mode)?;
+        if let Some(held) = replaced {
+            self.known.hold_until_forgotten(held);
+        }
+        Ok(())
     }
 
     /// The kernel is told of the inode, and will forget it some time.

@@ -115,7 +115,7 @@ impl Adapter {
         self.known.tell(&attributes);
         let held = self.known.hold(&self.volume, attributes.ino);
         self.volume.close(attributes.ino);
-        let held = held.inspect_err(|_| self.known.forget(attributes.ino, 1))?;
+        let held = held.inspect_err(|_| self.known.forget(&self.volume, attributes.ino, 1))?;
         let handle = self.keep_open(held, self.volume.description_allocate());
         Ok((convert::entry(&attributes), handle))
     }
@@ -132,6 +132,7 @@ impl Adapter {
         for open in self.files.drain() {
             self.give_back(&open);
         }
+        self.known.forget_all(&self.volume);
     }
 
     fn give_back(&self, open: &OpenFile) {

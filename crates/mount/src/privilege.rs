@@ -1,4 +1,5 @@
-//! Which callers keep set-user-id and set-group-id bits.
+//! What callers may by their capabilities, where the kernel does not say: keep set-user-id and
+//! set-group-id bits, and know of `trusted.` attributes.
 //!
 //! The kernel says with each write whether it must clear them
 //! (`FUSE_WRITE_KILL_SUIDGID`). It says so with truncations too, but fuser does not pass
@@ -11,18 +12,30 @@ use fuser::Request;
 /// `CAP_FSETID`: whoever has it may change files without clearing the bits.
 const CAP_FSETID: u32 = 4;
 
+/// `CAP_SYS_ADMIN`: who has it may know of `trusted.` attributes.
+const CAP_SYS_ADMIN: u32 = 21;
+
 /// Is there anything to clear?
 pub(crate) fn has_setid(attributes: &Attributes) -> bool {
     attributes.mode & (libc::S_ISUID | libc::S_ISGID) != 0
         && attributes.mode & libc::S_IFMT != libc::S_IFDIR
 }
 
-/// May the caller change a file without clearing the bits? A caller who cannot be looked up
-/// (another pid namespace, or gone) may if root.
+/// May the caller change a file without clearing the bits?
 pub(crate) fn keeps_setid(request: &Request) -> bool {
+    has_capability(request, CAP_FSETID)
+}
+
+/// May the caller know of `trusted.` attributes?
+pub(crate) fn administers(request: &Request) -> bool {
+    has_capability(request, CAP_SYS_ADMIN)
+}
+
+/// A caller who cannot be looked up (another pid namespace, or gone) has it if root.
+fn has_capability(request: &Request, capability: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", request.pid()));
     match status.ok().as_deref().and_then(effective_capabilities) {
-        Some(capabilities) => capabilities & (1 << CAP_FSETID) != 0,
+        Some(capabilities) => capabilities & (1 << capability) != 0,
         None => request.uid() == 0,
     }
 }

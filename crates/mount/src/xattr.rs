@@ -2,17 +2,25 @@
 
 use crate::convert;
 use crate::filesystem::Adapter;
+use crate::privilege;
 use egeria_fs::{Errno, InodeNumber, Outcome, XattrMode};
-use fuser::ReplyXattr;
+use fuser::{ReplyXattr, Request};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// The attribute's name, if the volume keeps such. `system.` holds access control lists, which
-/// the kernel would not enforce here.
+/// What the volume keeps. Not `system.`: it holds access control lists, which the kernel would
+/// not enforce here.
+const NAMESPACES: [&[u8]; 3] = [b"user.", TRUSTED, b"security."];
+/// Attributes that only `CAP_SYS_ADMIN` may know of.
+const TRUSTED: &[u8] = b"trusted.";
+
+/// The attribute's name, if the volume keeps such.
 fn attribute(name: &OsStr) -> Outcome<&[u8]> {
-    match name.as_bytes() {
-        bytes if bytes.starts_with(b"system.") => Err(Errno(libc::EOPNOTSUPP)),
-        bytes => Ok(bytes),
+    let name = name.as_bytes();
+    let kept = |space: &&[u8]| name.starts_with(space) && name.len() > space.len();
+    match NAMESPACES.iter().any(kept) {
+        true => Ok(name),
+        false => Err(Errno(libc::EOPNOTSUPP)),
     }
 }
 
@@ -40,10 +48,15 @@ impl Adapter {
             .set_xattr(held.ino, attribute(name)?, value, mode)
     }
 
-    /// The names, each ended by a NUL.
-    pub(crate) fn xattr_names(&self, ino: InodeNumber) -> Outcome<Vec<u8>> {
+    /// The names the caller may know of, each ended by a NUL. (The kernel checks who reads and
+    /// changes them, not who lists them.)
+    pub(crate) fn xattr_names(&self, request: &Request, ino: InodeNumber) -> Outcome<Vec<u8>> {
         let held = self.known.hold(&self.volume, ino)?;
-        let names = self.volume.list_xattr(held.ino)?;
+        let mut names = self.volume.list_xattr(held.ino)?;
+        let is_trusted = |name: &Vec<u8>| name.starts_with(TRUSTED);
+        if names.iter().any(is_trusted) && !privilege::administers(request) {
+            names.retain(|name| !is_trusted(name));
+        }
         Ok(names
             .into_iter()
             .flat_map(|name| name.into_iter().chain([0]))

@@ -9,7 +9,7 @@
 //! Only a description that this process opened and that nobody else can hold keeps its offset here;
 //! it is published to the kernel when that ends, and stays there.
 
-use crate::record::{MOST_BYTES, PASS, Record};
+use crate::record::{MOST_BYTES, PASS, Record, is_beyond};
 use crate::serve::{self, Reply};
 use crate::table::{self, Tag};
 use crate::{process, raw};
@@ -96,6 +96,9 @@ fn moving_in_kernel(
     let taken = match taking {
         Taking::Read(bytes) => {
             let position = u64::try_from(raw::lseek(fd, 0, libc::SEEK_CUR)).ok()?;
+            if is_beyond(position, bytes) {
+                return None;
+            }
             let left = record.size_bytes().ok()?.saturating_sub(position);
             match bytes
                 .min(MOST_BYTES)

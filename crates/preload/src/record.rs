@@ -41,6 +41,12 @@ pub struct Record {
 // SAFETY: `offset_bytes` is touched only under `offset_lock`; the rest is atomic or never changes.
 unsafe impl Sync for Record {}
 
+/// Whether a range ends behind the largest offset: an error, which the kernel knows best.
+#[inline(always)]
+pub fn is_beyond(offset_bytes: u64, bytes: usize) -> bool {
+    bytes as u64 > (i64::MAX as u64).saturating_sub(offset_bytes)
+}
+
 /// What a record begins with.
 pub struct Found {
     /// The volume, attached.
@@ -68,8 +74,9 @@ impl Record {
         Box::into_raw(Box::new(Record {
             volume: found.volume,
             file: found.file,
-            readable: access != libc::O_WRONLY,
-            writable: access != libc::O_RDONLY && !found.read_only,
+            // Linux has a fourth mode (3), in which neither is allowed.
+            readable: matches!(access, libc::O_RDONLY | libc::O_RDWR),
+            writable: matches!(access, libc::O_WRONLY | libc::O_RDWR) && !found.read_only,
             offset_is_private: AtomicBool::new(found.private_offset_bytes.is_some()),
             appends: AtomicBool::new(found.status & libc::O_APPEND != 0),
             shared: AtomicBool::new(found.shared),
@@ -174,6 +181,9 @@ impl Record {
     /// Read at an offset.
     #[inline(always)]
     pub fn read_at(&self, offset_bytes: u64, buffer: *mut u8, bytes: usize) -> Outcome<usize> {
+        if is_beyond(offset_bytes, bytes) {
+            return Err(PASS);
+        }
         // SAFETY: faults in the engine's copies become EFAULT, by the handler installed at attach.
         unsafe {
             self.volume
@@ -184,11 +194,10 @@ impl Record {
     /// Write at an offset.
     #[inline(always)]
     pub fn write_at(&self, offset_bytes: u64, buffer: *const u8, bytes: usize) -> Outcome<usize> {
-        let room = (i64::MAX as u64).saturating_sub(offset_bytes) as usize;
-        if settings::file_size_limited() || room == 0 {
+        if settings::file_size_limited() || is_beyond(offset_bytes, bytes) {
             return Err(PASS);
         }
-        let bytes = bytes.min(MOST_BYTES).min(room);
+        let bytes = bytes.min(MOST_BYTES);
         // SAFETY: as in `read_at`.
         unsafe {
             self.volume

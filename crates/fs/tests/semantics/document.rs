@@ -27,6 +27,17 @@ fn tests_in(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
+/// Names between `cases!("…":` and `);`.
+fn cases_in(text: &str) -> BTreeSet<String> {
+    let (_, list) = text.split_once("cases!(").expect("a list of cases");
+    let (list, _) = list.split_once(");").expect("its end");
+    let (_, names) = list.split_once(':').expect("a family");
+    names
+        .split(',')
+        .map(|name| name.trim().to_owned())
+        .collect()
+}
+
 fn numbers(names: &BTreeSet<String>) -> BTreeSet<String> {
     names
         .iter()
@@ -55,13 +66,14 @@ fn the_document_and_the_tests_agree() {
                 Some((file, name)) => {
                     let (room, file) = file.split_once('/').expect("room/file::test");
                     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-                    let path = crates
-                        .join(room)
-                        .join("tests")
-                        .join(file)
-                        .with_extension("rs");
-                    let text = std::fs::read_to_string(&path).expect("a file of tests");
-                    assert!(tests_in(&text).contains(name), "{number}: no test {test}");
+                    let (place, tests): (_, fn(&str) -> _) = match room {
+                        "conformance" => ("src/cases", cases_in),
+                        _ => ("tests", tests_in),
+                    };
+                    let path = crates.join(room).join(place).join(file);
+                    let text = std::fs::read_to_string(path.with_extension("rs"));
+                    let names: BTreeSet<String> = tests(&text.expect("a file of tests"));
+                    assert!(names.contains(name), "{number}: no test {test}");
                 }
             }
         }

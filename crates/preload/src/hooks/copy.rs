@@ -160,8 +160,11 @@ fn sendfile(to: c_int, from: c_int, from_at: *mut off_t, bytes: size_t) -> ssize
         real::sendfile(to, from, from_at, bytes)
     };
     let status = raw::fcntl(to, libc::F_GETFL, 0);
-    let appends = status < 0 || status as c_int & libc::O_APPEND != 0;
-    if appends || from == to || thread::current().has(thread::INSIDE) || !is_readable(from) {
+    // The kernel finds the error, also when there is nothing to send.
+    let access = status as c_int & libc::O_ACCMODE;
+    let refused = status < 0 || !matches!(access, libc::O_WRONLY | libc::O_RDWR);
+    let refused = refused || status as c_int & libc::O_APPEND != 0;
+    if refused || from == to || thread::current().has(thread::INSIDE) || !is_readable(from) {
         return pass();
     }
     let Some(source) = offset_of(from, from_at) else {

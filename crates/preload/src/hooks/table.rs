@@ -4,6 +4,7 @@ use crate::record::Record;
 use crate::table::{self, Tag};
 use crate::{offset, process, real, serve, thread};
 use libc::{c_int, c_uint};
+use std::mem::MaybeUninit;
 use std::ptr;
 
 /// What a copy of a descriptor is in the table, with a reference of its own.
@@ -253,9 +254,10 @@ pub(super) fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
         | libc::F_OFD_GETLK
         | libc::F_OFD_SETLK
         | libc::F_OFD_SETLKW => {
-            // A range may be relative to the position.
-            if is_relative(argument) {
-                offset::publish(fd);
+            match base_of(argument) {
+                libc::SEEK_CUR => offset::publish(fd),
+                libc::SEEK_END => tell_size(fd),
+                _ => {}
             }
             real::fcntl(fd, command, argument)
         }
@@ -263,10 +265,19 @@ pub(super) fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
     }
 }
 
-fn is_relative(lock: usize) -> bool {
+/// What the range of a lock is relative to.
+fn base_of(lock: usize) -> c_int {
     // SAFETY: the caller's pointer, as the kernel would use it.
     let lock = unsafe { (lock as *const libc::flock).as_ref() };
-    lock.is_some_and(|lock| c_int::from(lock.l_whence) == libc::SEEK_CUR)
+    lock.map_or(libc::SEEK_SET, |lock| lock.l_whence.into())
+}
+
+/// The kernel learns the size of a file that was changed past it.
+fn tell_size(fd: c_int) {
+    if table::load(fd).tag() != table::Tag::NotOurs {
+        let mut facts = MaybeUninit::<libc::stat>::uninit();
+        crate::raw::fstat(fd, facts.as_mut_ptr());
+    }
 }
 
 export! {

@@ -32,6 +32,11 @@ pub struct Mounted {
 impl Mounted {
     /// Two pools under /dev/shm. `None`, loudly, on a machine without FUSE.
     pub fn new() -> Option<Mounted> {
+        Mounted::with(&MountOptions::default())
+    }
+
+    /// The same, mounted in another way.
+    pub fn with(options: &MountOptions) -> Option<Mounted> {
         if !Path::new("/dev/fuse").exists() {
             eprintln!("SKIPPED, PROVES NOTHING: there is no /dev/fuse on this machine");
             return None;
@@ -52,9 +57,9 @@ impl Mounted {
             })
             .collect();
         create_volume(&requests, &CreateOptions::default()).unwrap();
-        let options = AttachOptions::default();
-        let volume = Volume::attach(&path(0), AttachMode::CreateOrJoin, &options).unwrap();
-        let handle = spawn(volume.clone(), point.path(), &MountOptions::default()).unwrap();
+        let attach = AttachOptions::default();
+        let volume = Volume::attach(&path(0), AttachMode::CreateOrJoin, &attach).unwrap();
+        let handle = spawn(volume.clone(), point.path(), options).unwrap();
         Some(Mounted {
             volume,
             handle: Some(handle),

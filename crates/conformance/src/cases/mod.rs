@@ -1,0 +1,77 @@
+//! The cases, one file per family of calls.
+
+use crate::Case;
+
+/// Cases of a family, named after their functions; the family after its file.
+macro_rules! cases {
+    ($family:literal: $($name:ident),+ $(,)?) => {
+        /// The cases of this family.
+        pub const CASES: &[crate::Case] = &[
+            $(crate::Case { family: $family, name: stringify!($name), run: $name }),+
+        ];
+    };
+}
+
+/// What cases speak of. Named one by one, the calls of this crate come before those of libc.
+mod words {
+    pub use crate::call::{
+        Answer, Errno, Fd, access, chdir, chmod, chown, close, copy_file_range, creat, dup, dup2,
+        dup3, errno, faccessat, fallocate, fchmod, fchmodat, fchown, fcntl, fcntl_lock, flock,
+        fstat, fstatat, fstatfs, ftruncate, futimens, get_xattr, lchown, link, linkat, list_xattr,
+        lseek, lstat, mkdir, mkdirat, mknod, open, openat, pipe, pread, preadv, preadv2, pwrite,
+        pwritev, pwritev2, read, readlink, readv, remove_xattr, rename, renameat2, rmdir, sendfile,
+        set_xattr, splice, stat, statfs, statx, symlink, transfer_raw, truncate, unlink, unlinkat,
+        utimensat, vector_raw, with_fd, write, writev,
+    };
+    pub use crate::check::{
+        Numbers, assert_same, changes, content, content_of, fails, file, holds, make, mode, name,
+        pattern, put, tick, times,
+    };
+    pub use crate::process::{ALICE, BOB, Child, TEAM, apart, as_user, needs_root, skip};
+    pub use libc::*;
+}
+
+mod attributes;
+mod control;
+mod copy;
+mod descriptors;
+mod directory;
+mod limits;
+mod locks;
+mod making;
+mod map;
+mod names;
+mod open;
+mod permissions;
+mod programs;
+mod read_only;
+mod rename;
+mod setid;
+mod size;
+mod times;
+mod transfer;
+mod xattr;
+
+/// Every family.
+pub const FAMILIES: &[&[Case]] = &[
+    open::CASES,
+    limits::CASES,
+    transfer::CASES,
+    size::CASES,
+    copy::CASES,
+    names::CASES,
+    making::CASES,
+    rename::CASES,
+    directory::CASES,
+    attributes::CASES,
+    times::CASES,
+    xattr::CASES,
+    permissions::CASES,
+    setid::CASES,
+    locks::CASES,
+    map::CASES,
+    descriptors::CASES,
+    control::CASES,
+    programs::CASES,
+    read_only::CASES,
+];

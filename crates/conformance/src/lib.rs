@@ -1,0 +1,34 @@
+//! What POSIX and Linux promise of files, as cases that run in any directory.
+//!
+//! Each case is a function that makes real libc calls in a fresh working directory, in a process of its
+//! own, and panics where an answer is not the promised one. The cases know nothing of the file system
+//! below them: on tmpfs they show that they themselves are right, elsewhere they show the file system.
+
+pub mod call;
+pub mod cases;
+pub mod check;
+pub mod process;
+pub mod run;
+
+/// One case.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// The family of calls it is about.
+    pub family: &'static str,
+    /// What it proves.
+    pub name: &'static str,
+    /// Panics when the promise is not kept. The working directory is empty and its own.
+    pub run: fn(),
+}
+
+impl Case {
+    /// `family::name`.
+    pub fn full_name(&self) -> String {
+        format!("{}::{}", self.family, self.name)
+    }
+}
+
+/// All cases, family by family.
+pub fn all() -> impl Iterator<Item = &'static Case> {
+    cases::FAMILIES.iter().flat_map(|family| family.iter())
+}

@@ -1,0 +1,192 @@
+//! Child processes: for each case one, and in cases for other users and for those who compete.
+
+use crate::call::{self, Fd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// A user without rights of its own, and its group.
+pub const ALICE: u32 = 40_001;
+/// Another.
+pub const BOB: u32 = 40_002;
+/// A group that neither is in by itself.
+pub const TEAM: u32 = 40_100;
+
+/// Status with which a child that panicked ends.
+const PANICKED: i32 = 101;
+/// What begins the message of a case that cannot be run here.
+const SKIPPED: &str = "skipped: ";
+
+static LAST_PANIC: Mutex<String> = Mutex::new(String::new());
+
+/// Keep the words of a panic instead of printing them.
+pub fn keep_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let words = panic.payload_as_str().unwrap_or("panicked");
+        let text = match panic.location() {
+            Some(place) if !words.starts_with(SKIPPED) => {
+                format!("{}:{}: {words}", place.file(), place.line())
+            }
+            _ => words.to_owned(),
+        };
+        *LAST_PANIC
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner()) = text;
+    }));
+}
+
+/// End this case: it cannot be run here, and why.
+pub fn skip(why: &str) -> ! {
+    panic!("{SKIPPED}{why}")
+}
+
+/// How a child ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Everything held.
+    Well,
+    /// It could not be run, and why.
+    Skipped(String),
+    /// What did not hold.
+    Badly(String),
+}
+
+/// A process that runs a closure.
+pub struct Child {
+    pid: i32,
+    words: Fd,
+}
+
+impl Child {
+    /// Begin, in a copy of this process.
+    pub fn begin(body: impl FnOnce()) -> Child {
+        let (read, write) = call::pipe().expect("a pipe");
+        // SAFETY: this program has one thread.
+        let pid = unsafe { libc::fork() };
+        assert!(pid >= 0, "fork: {:?}", call::errno());
+        if pid == 0 {
+            drop(read);
+            // SAFETY: no memory is passed; a case must not outlive the program that watches it.
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+            let outcome = catch_unwind(AssertUnwindSafe(body));
+            if outcome.is_err() {
+                let words = LAST_PANIC
+                    .lock()
+                    .unwrap_or_else(|poison| poison.into_inner());
+                let _ = call::write(write.0, &words.as_bytes()[..words.len().min(4096)]);
+            }
+            // SAFETY: nothing to be flushed or dropped.
+            unsafe { libc::_exit(if outcome.is_err() { PANICKED } else { 0 }) };
+        }
+        Child { pid, words: read }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Kill it; [`Child::end`] then says so.
+    pub fn kill(&self) {
+        // SAFETY: our own child, not waited for yet.
+        unsafe { libc::kill(self.pid, libc::SIGKILL) };
+    }
+
+    /// Wait for its end: the words it left, and the status of `waitpid`.
+    pub fn end(self, limit: Duration) -> (String, i32) {
+        let words = self.listen(limit);
+        let mut status = 0;
+        // SAFETY: our own child; the status is there to be written.
+        unsafe { libc::waitpid(self.pid, &raw mut status, 0) };
+        match words {
+            Some(words) => (words, status),
+            None => (format!("did not end within {limit:?}"), status),
+        }
+    }
+
+    /// What it says until its end; `None`, and it is killed, after the limit.
+    fn listen(&self, limit: Duration) -> Option<String> {
+        let end = Instant::now() + limit;
+        let mut words = Vec::new();
+        let mut buffer = [0; 4096];
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let mut wanted = libc::pollfd {
+                fd: self.words.0,
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // SAFETY: one entry, which lives.
+            if unsafe { libc::poll(&raw mut wanted, 1, left.as_millis() as i32) } == 0 {
+                self.kill();
+                return None;
+            }
+            match call::read(self.words.0, &mut buffer) {
+                Ok(0) | Err(_) => return Some(String::from_utf8_lossy(&words).into_owned()),
+                Ok(bytes) => words.extend_from_slice(&buffer[..bytes]),
+            }
+        }
+    }
+
+    /// Wait, and say how it ended.
+    pub fn ending(self, limit: Duration) -> Ending {
+        match self.end(limit) {
+            (_, 0) => Ending::Well,
+            (words, status) if libc::WIFSIGNALED(status) => Ending::Badly(format!(
+                "{words} (ended by signal {})",
+                libc::WTERMSIG(status)
+            )),
+            (words, _) => match words.strip_prefix(SKIPPED) {
+                Some(why) => Ending::Skipped(why.to_owned()),
+                None => Ending::Badly(words),
+            },
+        }
+    }
+
+    /// Wait; what did not hold there does not hold here.
+    #[track_caller]
+    pub fn join(self) {
+        match self.ending(Duration::from_secs(20)) {
+            Ending::Well => {}
+            Ending::Skipped(why) => skip(&why),
+            Ending::Badly(words) => panic!("in a child process: {words}"),
+        }
+    }
+}
+
+/// Run in a child process.
+#[track_caller]
+pub fn apart(body: impl FnOnce()) {
+    Child::begin(body).join();
+}
+
+/// Run as a user with a group and further groups.
+#[track_caller]
+pub fn as_user(user: u32, group: u32, further: &[u32], body: impl FnOnce()) {
+    needs_root();
+    apart(|| {
+        become_user(user, group, further);
+        body();
+    });
+}
+
+/// Give up all rights but those of a user, for good.
+pub fn become_user(user: u32, group: u32, further: &[u32]) {
+    // SAFETY: the list lives; the calls change this process alone.
+    unsafe {
+        assert_eq!(libc::setgroups(further.len(), further.as_ptr()), 0);
+        assert_eq!(libc::setresgid(group, group, group), 0);
+        assert_eq!(libc::setresuid(user, user, user), 0);
+        // A change of user makes a process unreadable in /proc.
+        libc::prctl(libc::PR_SET_DUMPABLE, 1);
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+    }
+}
+
+/// Skip unless this is root.
+pub fn needs_root() {
+    // SAFETY: no arguments.
+    if unsafe { libc::geteuid() } != 0 {
+        skip("needs root");
+    }
+}

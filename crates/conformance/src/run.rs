@@ -1,0 +1,93 @@
+//! Running cases in a directory, and the report.
+
+use crate::process::{Child, Ending};
+use crate::{Case, call};
+use serde::Serialize;
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long a case may take; most take milliseconds.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// How one case went.
+#[derive(Serialize)]
+pub struct Outcome {
+    /// `family::name`.
+    pub name: String,
+    /// `passed`, `failed` or `skipped`.
+    pub outcome: &'static str,
+    /// What did not hold, or why it was not run.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// How all went.
+#[derive(Serialize)]
+pub struct Report {
+    /// Where they ran.
+    pub directory: String,
+    /// Each, in order.
+    pub cases: Vec<Outcome>,
+    /// How many kept what is promised.
+    pub passed: usize,
+    /// How many did not.
+    pub failed: usize,
+    /// How many could not be run here.
+    pub skipped: usize,
+}
+
+/// Run cases below a directory, telling of each; what they made is removed.
+pub fn run<'c>(
+    directory: &Path,
+    cases: impl Iterator<Item = &'c Case>,
+    mut tell: impl FnMut(&Outcome),
+) -> io::Result<Report> {
+    // SAFETY: no memory is passed.
+    unsafe { libc::umask(0o022) };
+    let place = fs::canonicalize(directory)?.join(format!("conformance-{}", std::process::id()));
+    fs::create_dir(&place)?;
+    let mut report = Report {
+        directory: directory.display().to_string(),
+        cases: Vec::new(),
+        passed: 0,
+        failed: 0,
+        skipped: 0,
+    };
+    for case in cases {
+        let outcome = run_one(&place, case);
+        tell(&outcome);
+        *match outcome.outcome {
+            "passed" => &mut report.passed,
+            "failed" => &mut report.failed,
+            _ => &mut report.skipped,
+        } += 1;
+        report.cases.push(outcome);
+    }
+    fs::remove_dir_all(&place)?;
+    Ok(report)
+}
+
+fn run_one(place: &Path, case: &Case) -> Outcome {
+    let name = case.full_name();
+    let own = place.join(name.replace("::", "-"));
+    let path = CString::new(own.as_os_str().as_bytes()).expect("a path without NUL");
+    let child = Child::begin(|| {
+        call::mkdir(&path, 0o755).expect("a directory for the case");
+        call::chdir(&path).expect("into the directory of the case");
+        (case.run)();
+    });
+    let (outcome, message) = match child.ending(LIMIT) {
+        Ending::Well => ("passed", String::new()),
+        Ending::Skipped(why) => ("skipped", why),
+        Ending::Badly(words) => ("failed", words),
+    };
+    Outcome {
+        name,
+        outcome,
+        message,
+    }
+}

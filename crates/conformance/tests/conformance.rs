@@ -1,0 +1,182 @@
+//! The cases on tmpfs, on a mount, and on a mount under the preload library.
+//!
+//! tmpfs shows that the cases are right. What a mount does not keep is listed here with the number of the
+//! statement in docs/semantics.md that says so, and the list is exact.
+
+#[path = "../../preload/tests/common/mod.rs"]
+mod common;
+
+use common::{Mounted, finish, library};
+use egeria_mount::MountOptions;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+/// What tmpfs lacks, or gets wrong on some kernels: shown by the file system of the build directory.
+const NOT_SHOWN_BY_TMPFS: [&str; 4] = [
+    "directory::what_stays_is_listed_once_among_changes",
+    "map::mapped_stores_move_times",
+    "size::ranges_are_zeroed",
+    "size::ranges_collapse_and_make_room",
+];
+
+/// What differs on a mount, and the statement that says so.
+const DECLARED: [(&str, u32); 8] = [
+    ("control::epoll_refuses_files", 50),
+    ("times::reading_moves_access_times", 20),
+    ("names::named_without_opening_outlives_the_name", 49),
+    ("open::device_nodes_without_driver", 36),
+    ("open::unnamed_files_get_names", 27),
+    ("open::unnamed_files_that_must_stay_so", 27),
+    ("programs::setid_programs_change_users", 36),
+    ("size::ranges_collapse_and_make_room", 13),
+];
+
+#[derive(Deserialize)]
+struct Report {
+    cases: Vec<Outcome>,
+}
+
+#[derive(Deserialize)]
+struct Outcome {
+    name: String,
+    outcome: String,
+    #[serde(default)]
+    message: String,
+}
+
+/// How the cases went, by name: nothing, or why not.
+type Results = BTreeMap<String, Option<String>>;
+
+fn run(command: &mut Command, directory: &Path) -> Results {
+    let output = finish(command.arg(directory).arg("--json"));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let report: Report = serde_json::from_str(&text).unwrap_or_else(|error| {
+        let words = String::from_utf8_lossy(&output.stderr);
+        panic!("{error}: {}\n{text}{words}", output.status)
+    });
+    let kept = |case: Outcome| {
+        let words = format!("{} {}", case.outcome, case.message);
+        (case.name, (case.outcome != "passed").then_some(words))
+    };
+    report.cases.into_iter().map(kept).collect()
+}
+
+fn runner() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_egeria-conformance"))
+}
+
+/// A directory of this run that other users can enter.
+fn open_directory(root: &Path) -> tempfile::TempDir {
+    let directory = tempfile::Builder::new()
+        .prefix("egeria-conformance-")
+        .tempdir_in(root)
+        .unwrap();
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(directory.path(), open).unwrap();
+    directory
+}
+
+fn is_root() -> bool {
+    // SAFETY: no arguments.
+    let root = unsafe { libc::geteuid() } == 0;
+    if !root {
+        eprintln!("SKIPPED, PROVES NOTHING: cases of several users need root");
+    }
+    root
+}
+
+/// Fail with all that is wrong, not the first.
+fn assert_none(wrong: Vec<String>) {
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn tmpfs_shows_that_the_cases_are_right() {
+    if !is_root() {
+        return;
+    }
+    let directory = open_directory(Path::new("/dev/shm"));
+    let results = run(&mut runner(), directory.path());
+    let lacking = |name: &str| NOT_SHOWN_BY_TMPFS.contains(&name);
+    let wrong = results
+        .into_iter()
+        .filter(|(name, _)| !lacking(name))
+        .filter_map(|(name, words)| Some(format!("{name}: {}", words?)));
+    assert_none(wrong.collect());
+}
+
+#[test]
+fn a_disk_shows_what_tmpfs_lacks() {
+    if !is_root() {
+        return;
+    }
+    let directory = open_directory(Path::new(env!("CARGO_TARGET_TMPDIR")));
+    for name in NOT_SHOWN_BY_TMPFS {
+        let results = run(runner().args(["--filter", name]), directory.path());
+        assert_eq!(results, BTreeMap::from([(name.to_owned(), None)]));
+    }
+}
+
+/// Everything passes but what is declared, and that does not.
+fn assert_as_declared(results: &Results) {
+    let mut wrong = Vec::new();
+    for (name, words) in results {
+        let declared = DECLARED.iter().find(|(declared, _)| declared == name);
+        match (declared, words) {
+            (None, Some(words)) => wrong.push(format!("{name}: {words}")),
+            (Some((_, number)), None) => wrong.push(format!(
+                "{name} passes: statement {number} of docs/semantics.md is out of date"
+            )),
+            _ => {}
+        }
+    }
+    let unknown = DECLARED
+        .iter()
+        .filter(|(name, _)| !results.contains_key(*name));
+    wrong.extend(unknown.map(|(name, _)| format!("no case is named {name}")));
+    assert_none(wrong);
+}
+
+#[test]
+fn the_document_names_what_is_declared() {
+    let text = include_str!("../../../docs/semantics.md");
+    for (name, number) in DECLARED {
+        let (_, statement) = text.split_once(&format!("\n**{number}** ")).unwrap();
+        let (statement, _) = statement.split_once("]\n").unwrap();
+        assert!(
+            statement.contains(&format!("conformance/{name}")),
+            "{number}: {name}"
+        );
+    }
+}
+
+fn mounted() -> Option<Mounted> {
+    Mounted::with(&MountOptions {
+        allow_other: true,
+        ..MountOptions::default()
+    })
+    .filter(|_| is_root())
+    .inspect(|mounted| {
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(mounted.point(), open).unwrap();
+    })
+}
+
+#[test]
+fn a_mount_keeps_what_tmpfs_keeps() {
+    let Some(mounted) = mounted() else { return };
+    assert_as_declared(&run(&mut runner(), mounted.point()));
+}
+
+#[test]
+fn the_preload_library_keeps_it_too() {
+    let Some(mounted) = mounted() else { return };
+    let before = mounted.volume.counters();
+    let results = run(runner().env("LD_PRELOAD", library()), mounted.point());
+    assert_as_declared(&results);
+    // It was really used.
+    mounted.assert_served(&before, 10_000, "conformance");
+}
