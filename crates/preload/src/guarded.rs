@@ -1,8 +1,10 @@
 //! Copies between the caller's scattered buffers and one of ours: a bad address is an answer, not a
 //! death. (The engine's own copies are guarded in `egeria_media::guard`.)
 
-use libc::ucontext_t;
+use crate::{errno, serve};
+use libc::{c_int, ucontext_t};
 use std::arch::global_asm;
+use std::mem::MaybeUninit;
 
 global_asm!(
     ".pushsection .text.egeria_preload_copy,\"ax\",@progbits",
@@ -35,6 +37,33 @@ unsafe extern "C" {
 pub unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) -> bool {
     // SAFETY: by the contract; faults end at the fix-up.
     unsafe { egeria_preload_copy(to, from, bytes) == 0 }
+}
+
+/// What a caller of ours points to; `None` for a bad address, or when the descriptor is not (known to be)
+/// ours.
+pub fn fetch<T: Copy>(fd: c_int, from: *const T) -> Option<T> {
+    let mut value = MaybeUninit::<T>::uninit();
+    let mut there = false;
+    let error = errno::get();
+    serve::quietly(fd, |_| {
+        // SAFETY: a place of ours.
+        there = unsafe { copy(value.as_mut_ptr().cast(), from.cast(), size_of::<T>()) };
+    });
+    errno::set(error);
+    // SAFETY: filled.
+    there.then(|| unsafe { value.assume_init() })
+}
+
+/// Store where a caller of ours points to; false as with [`fetch`].
+pub fn store<T: Copy>(fd: c_int, to: *mut T, value: T) -> bool {
+    let mut there = false;
+    let error = errno::get();
+    serve::quietly(fd, |_| {
+        // SAFETY: the caller's to write.
+        there = unsafe { copy(to.cast(), (&raw const value).cast(), size_of::<T>()) };
+    });
+    errno::set(error);
+    there
 }
 
 /// Whether a fault was in the copy; then it goes on at the fix-up.

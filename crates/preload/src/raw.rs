@@ -53,6 +53,8 @@ calls! {
     fn fstat = SYS_fstat(fd: c_int, into: *mut libc::stat);
     fn statx = SYS_statx(fd: c_int, path: *const libc::c_char, flags: c_int, mask: u32, into: *mut libc::statx);
     fn getpid = SYS_getpid();
+    fn process_vm_readv = SYS_process_vm_readv(process: c_int, here: *const libc::iovec, here_count: usize, there: *const libc::iovec, there_count: usize, flags: usize);
+    fn io_submit = SYS_io_submit(context: usize, count: c_long, list: *const c_void);
     fn gettid = SYS_gettid();
     fn sched_yield = SYS_sched_yield();
     fn close = SYS_close(fd: c_int);

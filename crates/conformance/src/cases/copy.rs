@@ -6,7 +6,8 @@ use std::ffi::CString;
 cases!("copy":
     ranges_are_copied, copies_move_positions, copies_end_at_the_end, copies_beyond_the_end_make_gaps,
     copies_that_make_no_sense, copies_move_times, copies_to_other_file_systems, sendfile_to_files_and_pipes,
-    sendfile_refusals, splice_to_and_from_pipes, splice_refusals,
+    sendfile_refusals, splice_to_and_from_pipes, splice_refusals, counts_that_overflow,
+    bad_offsets_are_efault,
 );
 
 /// A directory on another file system that can be written, made for this case; removed when dropped.
@@ -278,4 +279,49 @@ fn splice_refusals() {
         ),
     );
     assert_eq!(fstat(to.0).unwrap().st_size, 0);
+}
+
+fn counts_that_overflow() {
+    let (from, to) = (make(c"from"), make(c"to"));
+    put(from.0, b"data");
+    assert_eq!(copy((from.0, 0), (to.0, 0), 1 << 40), Ok(4));
+    assert_eq!(sendfile(to.0, from.0, Some(&mut 0), 1 << 40), Ok(4));
+    assert_eq!(copy((from.0, 1), (to.0, 0), i64::MAX as usize), Ok(3));
+    fails(EOVERFLOW, copy((from.0, 1), (to.0, 0), usize::MAX));
+    fails(EINVAL, copy((from.0, -10), (to.0, 0), 4));
+    fails(EINVAL, sendfile(to.0, from.0, Some(&mut 0), usize::MAX));
+}
+
+fn bad_offsets_are_efault() {
+    let (from, to) = (make(c"from"), make(c"to"));
+    put(from.0, &[1; 100]);
+    // The first read makes libraries know the file.
+    assert_eq!(pread(from.0, &mut [0; 4], 0), Ok(4));
+    assert_eq!(pwrite(to.0, b"x", 0), Ok(1));
+    let nowhere = std::ptr::without_provenance_mut(8);
+    let none = std::ptr::null_mut();
+    // SAFETY: the kernel, or the library, answers for bad addresses: that is what is tested.
+    unsafe {
+        for (from_at, to_at) in [(nowhere, none), (none, nowhere)] {
+            lseek(from.0, 0, SEEK_SET).unwrap();
+            assert_eq!(
+                libc::copy_file_range(from.0, from_at, to.0, to_at, 4, 0),
+                -1
+            );
+            assert_eq!(errno(), Errno(EFAULT));
+        }
+        assert_eq!(libc::sendfile(to.0, from.0, nowhere, 4), -1);
+        assert_eq!(errno(), Errno(EFAULT));
+        assert_eq!(libc::fcntl(from.0, F_SETLK, nowhere), -1);
+        assert_eq!(errno(), Errno(EFAULT));
+        assert_eq!(libc::fcntl(from.0, F_OFD_GETLK, nowhere), -1);
+        assert_eq!(errno(), Errno(EFAULT));
+        assert_eq!(libc::ioctl(from.0, FIONREAD, nowhere), -1);
+        assert_eq!(errno(), Errno(EFAULT));
+        assert_eq!(libc::preadv(from.0, nowhere.cast(), 1, 0), -1);
+        assert_eq!(errno(), Errno(EFAULT));
+        assert_eq!(libc::pwritev(to.0, nowhere.cast(), 1, 0), -1);
+        assert_eq!(errno(), Errno(EFAULT));
+    }
+    assert_eq!(content(from.0), [1; 100]);
 }

@@ -7,7 +7,7 @@ cases!("locks":
     ranges_exclude_other_processes, ranges_are_told, ranges_go_at_any_close, ranges_do_not_pass_to_children,
     ranges_split_and_join, ranges_refused, ranges_relative_to_position_and_end,
     description_locks_exclude_each_other, description_locks_pass_to_children, waiting_ends_when_released,
-    deadlocks_are_noticed, locks_go_with_their_process, ranges_far_out, read_locks_need_readers,
+    deadlocks_are_noticed, locks_go_with_their_process, ranges_far_out, read_locks_need_readers, signals_end_the_waiting, leases_are_broken_or_refused,
 );
 
 fn range(kind: i32, start: i64, bytes: i64) -> libc::flock {
@@ -359,4 +359,66 @@ fn read_locks_need_readers() {
     fails(EBADF, set_description(reader.0, F_WRLCK, 0, 1));
     set(reader.0, F_RDLCK, 0, 1).unwrap();
     set(writer.0, F_WRLCK, 0, 1).unwrap();
+}
+
+fn signals_end_the_waiting() {
+    extern "C" fn wake(_: i32) {}
+    let f = make(c"f");
+    let (told, tell) = pipe().unwrap();
+    let holder = Child::begin(|| {
+        let own = reopened();
+        set(own.0, F_WRLCK, 0, 0).unwrap();
+        flock(own.0, LOCK_EX).unwrap();
+        put(tell.0, b"!");
+        // SAFETY: waits for a signal.
+        unsafe { pause() };
+    });
+    assert_eq!(read(told.0, &mut [0; 1]), Ok(1));
+    let waits: [&dyn Fn() -> Answer<()>; 2] = [
+        &|| fcntl_lock(f.0, F_SETLKW, &mut range(F_WRLCK, 0, 1)),
+        &|| flock(f.0, LOCK_SH),
+    ];
+    for wait in waits {
+        // SAFETY: a handler that does nothing, and again until one comes while it waits.
+        unsafe {
+            let mut action: sigaction = std::mem::zeroed();
+            action.sa_sigaction = wake as extern "C" fn(i32) as usize;
+            assert_eq!(
+                sigaction(SIGALRM, &raw const action, std::ptr::null_mut()),
+                0
+            );
+            let often = timeval {
+                tv_sec: 0,
+                tv_usec: 20_000,
+            };
+            let timer = itimerval {
+                it_interval: often,
+                it_value: often,
+            };
+            assert_eq!(
+                setitimer(ITIMER_REAL, &raw const timer, std::ptr::null_mut()),
+                0
+            );
+        }
+        fails(EINTR, wait());
+    }
+    holder.kill();
+    let _ = holder.end(std::time::Duration::from_secs(20));
+}
+
+/// A lease is told, and the next one to open breaks it; or there are none.
+fn leases_are_broken_or_refused() {
+    // SAFETY: the signal would end this process.
+    unsafe { signal(SIGIO, SIG_IGN) };
+    file(c"f", b"");
+    let f = open(c"f", O_RDONLY, 0).unwrap();
+    match fcntl(f.0, F_SETLEASE, F_RDLCK) {
+        Ok(_) => {
+            assert_eq!(fcntl(f.0, F_GETLEASE, 0), Ok(F_RDLCK.into()));
+            fails(EAGAIN, open(c"f", O_WRONLY | O_NONBLOCK, 0));
+            fcntl(f.0, F_SETLEASE, F_UNLCK).unwrap();
+        }
+        answer => fails(EINVAL, answer),
+    }
+    drop(open(c"f", O_WRONLY | O_NONBLOCK, 0).unwrap());
 }

@@ -9,7 +9,7 @@ cases!("map":
     behind_the_end_is_sigbus, the_last_page_ends_in_zeros, mappings_outlive_descriptors_and_names,
     mapping_refusals, mappings_are_shared_with_children, holes_map_as_zeros, synced_stores_are_durable,
     a_file_is_written_from_its_own_mapping, far_offsets_are_mapped, punched_holes_are_seen,
-    protection_counts, mapped_stores_move_times, copies_see_stores,
+    protection_counts, mapped_stores_move_times, copies_see_stores, mappings_are_moved_and_advised, synchronous_mappings_are_refused,
 );
 
 const PAGE: usize = 4096;
@@ -383,4 +383,50 @@ fn copies_see_stores() {
         Ok(6)
     );
     assert_same(&map.all(106)[100..], b"copied");
+}
+
+fn mappings_are_moved_and_advised() {
+    let f = filled(8 * PAGE);
+    let mut map = Map::shared(f.0, 2 * PAGE);
+    map.store(0, b"stored");
+    // SAFETY: the mapping's own range, replaced by what is answered.
+    unsafe {
+        let moved = mremap(map.0.cast(), map.1, 8 * PAGE, MREMAP_MAYMOVE);
+        assert_ne!(moved, MAP_FAILED);
+        (map.0, map.1) = (moved.cast(), 8 * PAGE);
+        for advice in [
+            MADV_RANDOM,
+            MADV_SEQUENTIAL,
+            MADV_WILLNEED,
+            MADV_DONTNEED,
+            MADV_NORMAL,
+        ] {
+            assert_eq!(madvise(map.0.cast(), map.1, advice), 0);
+        }
+    }
+    assert_same(&map.all(6), b"stored");
+    assert_same(&map.all(8 * PAGE)[6..], &pattern(1, 8 * PAGE)[6..]);
+    map.store(7 * PAGE, b"far");
+    assert_same(&content(f.0)[7 * PAGE..7 * PAGE + 3], b"far");
+    // Private changes go with this advice, shared ones stay.
+    let private = Map::private(f.0, PAGE);
+    private.store(0, b"mine!!");
+    // SAFETY: the mapping's own range.
+    assert_eq!(unsafe { madvise(private.0.cast(), PAGE, MADV_DONTNEED) }, 0);
+    assert_same(&private.all(6), b"stored");
+}
+
+fn synchronous_mappings_are_refused() {
+    let f = filled(PAGE);
+    match Map::make(
+        f.0,
+        PAGE,
+        PROT_READ | PROT_WRITE,
+        MAP_SHARED_VALIDATE | MAP_SYNC,
+        0,
+    ) {
+        Ok(map) => map.store(0, b"x"),
+        answer => fails(EOPNOTSUPP, answer.map(drop)),
+    }
+    Map::make(f.0, PAGE, PROT_READ, MAP_SHARED_VALIDATE | MAP_POPULATE, 0).unwrap();
 }

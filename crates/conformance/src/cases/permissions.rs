@@ -6,7 +6,7 @@ use std::ffi::CStr;
 cases!("permissions":
     every_class_by_every_bit, directories_by_every_bit, the_first_class_that_fits_counts,
     further_groups_count, new_files_belong_to_the_caller, setgid_directories_give_their_group,
-    sticky_directories_keep_what_is_of_others, root_may_all, removal_needs_the_directory,
+    sticky_directories_keep_what_is_of_others, sticky_directories_by_every_owner, root_may_all, removal_needs_the_directory,
     search_needs_execution, open_files_outlive_permissions, descriptors_serve_whoever_has_them,
 );
 
@@ -278,4 +278,50 @@ fn descriptors_serve_whoever_has_them() {
         );
     });
     holds(c"f", b"Secret");
+}
+
+/// Who may remove, rename away, or rename onto what in a sticky directory: the owners of either.
+fn sticky_directories_by_every_owner() {
+    needs_root();
+    let owners = [ALICE, BOB, 0];
+    let makes: [fn(&CStr); 3] = [
+        |path| file(path, b""),
+        |path| mkdir(path, 0o777).unwrap(),
+        |path| symlink(c"x", path).unwrap(),
+    ];
+    for (directory_owner, owner) in owners
+        .iter()
+        .flat_map(|one| owners.map(|other| (*one, other)))
+    {
+        let may = directory_owner == ALICE || owner == ALICE;
+        for make in makes {
+            let [directory, inside] = [c"sticky", c"sticky/x"];
+            mkdir(directory, 0o777).unwrap();
+            make(inside);
+            chown(directory, directory_owner, directory_owner).unwrap();
+            lchown(inside, owner, owner).unwrap();
+            chmod(directory, 0o1777).unwrap();
+            let is_directory = lstat(inside).unwrap().st_mode & S_IFMT == S_IFDIR;
+            as_user(ALICE, ALICE, &[], || {
+                let expect = |answer: Answer<()>| match (may, answer) {
+                    (true, answer) => answer.unwrap(),
+                    (false, answer) => fails(EPERM, answer),
+                };
+                // A directory of others may be renamed only by whoever may write it: its `..` stays here.
+                expect(rename(inside, c"sticky/y"));
+                let now = if may { c"sticky/y" } else { inside };
+                match is_directory {
+                    true => mkdir(c"sticky/mine", 0o755).unwrap(),
+                    false => file(c"sticky/mine", b""),
+                }
+                expect(rename(c"sticky/mine", now));
+                expect(if is_directory {
+                    rmdir(now)
+                } else {
+                    unlink(now)
+                });
+            });
+            std::fs::remove_dir_all("sticky").unwrap();
+        }
+    }
 }

@@ -3,9 +3,9 @@
 
 use super::map::hand_over;
 use super::write;
-use crate::record::{PASS, Record};
+use crate::record::{PASS, Record, is_beyond};
 use crate::serve::{Reply, serve};
-use crate::{errno, offset, raw, real, table, thread};
+use crate::{errno, guarded, offset, raw, real, table, thread};
 use egeria_fs::Outcome;
 use libc::{c_int, c_uint, c_void, off_t, size_t, ssize_t};
 
@@ -26,26 +26,23 @@ impl Buffer {
     }
 }
 
-/// Where a side of the copy is: told by the caller, or the description's position.
-fn offset_of(fd: c_int, given: *mut off_t) -> Option<u64> {
-    // SAFETY: the caller's pointer, as the kernel would use it.
-    let at = match unsafe { given.as_ref() } {
-        Some(&at) => at,
-        None => {
+/// Where a side of the copy is: told by the caller, or the description's position. `None`: the kernel
+/// finds the error, a bad address among them.
+fn offset_of(fd: c_int, given: *mut off_t, bytes: usize) -> Option<u64> {
+    let at = match given.is_null() {
+        false => guarded::fetch(fd, given).filter(|&at| guarded::store(fd, given, at))?,
+        true => {
             offset::publish(fd);
             raw::lseek(fd, 0, libc::SEEK_CUR) as off_t
         }
     };
-    u64::try_from(at).ok()
+    u64::try_from(at).ok().filter(|&at| !is_beyond(at, bytes))
 }
 
 fn store_offset(fd: c_int, given: *mut off_t, at: u64) {
-    // SAFETY: as above.
-    match unsafe { given.as_mut() } {
-        Some(given) => *given = at as off_t,
-        None => {
-            raw::lseek(fd, at as i64, libc::SEEK_SET);
-        }
+    match given.is_null() {
+        false => _ = guarded::store(fd, given, at as off_t),
+        true => _ = raw::lseek(fd, at as i64, libc::SEEK_SET),
     }
 }
 
@@ -99,7 +96,8 @@ fn copy_file_range(
     if flags != 0 || thread::current().has(thread::INSIDE) || !may_copy(from, to) {
         return pass();
     }
-    let (Some(source), Some(target)) = (offset_of(from, from_at), offset_of(to, to_at)) else {
+    let sides = (offset_of(from, from_at, bytes), offset_of(to, to_at, bytes));
+    let (Some(source), Some(target)) = sides else {
         return pass();
     };
     let Some(buffer) = Buffer::make() else {
@@ -167,7 +165,7 @@ fn sendfile(to: c_int, from: c_int, from_at: *mut off_t, bytes: size_t) -> ssize
     if refused || from == to || thread::current().has(thread::INSIDE) || !is_readable(from) {
         return pass();
     }
-    let Some(source) = offset_of(from, from_at) else {
+    let Some(source) = offset_of(from, from_at, bytes) else {
         return pass();
     };
     let Some(buffer) = Buffer::make() else {

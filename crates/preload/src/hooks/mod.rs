@@ -19,6 +19,7 @@ macro_rules! export {
 }
 
 mod advice;
+mod asynchronous;
 mod copy;
 mod limit;
 mod map;

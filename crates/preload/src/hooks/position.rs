@@ -5,7 +5,7 @@ use crate::offset::{self, Taking};
 use crate::record::Record;
 use crate::serve::{Reply, serve};
 use crate::table;
-use crate::{raw, real};
+use crate::{guarded, raw, real};
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
 
 fn lseek(fd: c_int, to: off_t, whence: c_int) -> off_t {
@@ -75,9 +75,7 @@ fn ioctl(fd: c_int, request: u64, argument: *mut c_void) -> c_int {
             };
             offset::moving(record, fd, Taking::Nothing, direct, || 0)
         });
-        if let Some(left) = left {
-            // SAFETY: the caller's pointer to an int, as the kernel would use it.
-            unsafe { argument.cast::<c_int>().write(left) };
+        if left.is_some_and(|left| guarded::store(fd, argument.cast::<c_int>(), left)) {
             return 0;
         }
     }

@@ -2,7 +2,7 @@
 //! of their hook; all others pass. The engine's own calls (futexes) go straight to the kernel.
 
 use super::map::hand_over;
-use super::{open, opened, process, read, table, write};
+use super::{asynchronous, open, opened, process, read, table, write};
 use crate::{errno, raw, real, thread};
 use libc::{c_int, c_long, c_uint};
 
@@ -30,6 +30,15 @@ fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: 
             opened::arrived(real() as c_int).into()
         }
         libc::SYS_fork => process::fork().into(),
+        libc::SYS_io_submit => {
+            asynchronous::tell_sizes(b as c_long, c as *const _);
+            real()
+        }
+        libc::SYS_mmap => {
+            // The kernel maps up to the size it knows.
+            hand_over(e as c_int);
+            real()
+        }
         libc::SYS_lseek
         | libc::SYS_readv
         | libc::SYS_writev

@@ -2,7 +2,7 @@
 
 use crate::record::Record;
 use crate::table::{self, Tag};
-use crate::{offset, process, real, serve, thread};
+use crate::{guarded, offset, process, real, serve, thread};
 use libc::{c_int, c_uint};
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -254,10 +254,14 @@ pub(super) fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
         | libc::F_OFD_GETLK
         | libc::F_OFD_SETLK
         | libc::F_OFD_SETLKW => {
-            match base_of(argument) {
-                libc::SEEK_CUR => offset::publish(fd),
-                libc::SEEK_END => tell_size(fd),
-                _ => {}
+            // What is not ours has nothing to hide, but may be ours unknown to us.
+            match guarded::fetch(fd, argument as *const libc::flock) {
+                None => offset::publish(fd),
+                Some(lock) => match lock.l_whence.into() {
+                    libc::SEEK_CUR => offset::publish(fd),
+                    libc::SEEK_END => tell_size(fd),
+                    _ => {}
+                },
             }
             real::fcntl(fd, command, argument)
         }
@@ -265,19 +269,10 @@ pub(super) fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
     }
 }
 
-/// What the range of a lock is relative to.
-fn base_of(lock: usize) -> c_int {
-    // SAFETY: the caller's pointer, as the kernel would use it.
-    let lock = unsafe { (lock as *const libc::flock).as_ref() };
-    lock.map_or(libc::SEEK_SET, |lock| lock.l_whence.into())
-}
-
 /// The kernel learns the size of a file that was changed past it.
 fn tell_size(fd: c_int) {
-    if table::load(fd).tag() != table::Tag::NotOurs {
-        let mut facts = MaybeUninit::<libc::stat>::uninit();
-        crate::raw::fstat(fd, facts.as_mut_ptr());
-    }
+    let mut facts = MaybeUninit::<libc::stat>::uninit();
+    crate::raw::fstat(fd, facts.as_mut_ptr());
 }
 
 export! {
