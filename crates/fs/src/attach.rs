@@ -16,6 +16,7 @@ use crate::types::AllocationPolicy;
 use crate::volume::{Origin, Volume};
 use egeria_media::{Access, Pool};
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsRawFd;
@@ -350,14 +351,7 @@ pub(crate) fn create_session(
         // Nobody joins meanwhile: `ATTACHED` is held exclusively.
         write_session_line(&media[0], &id)?;
     }
-    let session = Session::create(name.clone(), layout_of(&geometry)).map_err(|error| {
-        failure(
-            error.raw_os_error().unwrap_or(libc::EIO),
-            format!(
-                "cannot make a session in /dev/shm: {error}; free space there or mount it larger"
-            ),
-        )
-    })?;
+    let session = make_segment(&name, layout_of(&geometry))?;
     if private {
         remove_segment(&name);
     }
@@ -373,6 +367,27 @@ pub(crate) fn create_session(
         .magic
         .store(SESSION_MAGIC, Ordering::Release);
     Ok(volume)
+}
+
+fn make_segment(name: &CString, layout: SessionLayout) -> Result<Session, VolumeError> {
+    let made = Session::create(name.clone(), layout).and_then(|session| {
+        let full = |_| std::io::Error::from_raw_os_error(libc::ENOSPC);
+        let backed = session.back_fixed().map_err(full);
+        backed
+            .map(|()| session)
+            .inspect_err(|_| remove_segment(name))
+    });
+    made.map_err(|error| {
+        let errno = error.raw_os_error().unwrap_or(libc::EIO);
+        let mend = match errno {
+            libc::EACCES | libc::EPERM | libc::EROFS => "make it writable for this user",
+            _ => "free space there or mount it larger",
+        };
+        failure(
+            errno,
+            format!("cannot make a session in /dev/shm: {error}; {mend}"),
+        )
+    })
 }
 
 /// Remove what a session of these pools left whose users all died. None of these pools is attached: who

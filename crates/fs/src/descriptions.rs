@@ -15,6 +15,7 @@ impl Volume {
         let start =
             self.description_hint.fetch_add(1, Ordering::Relaxed) as usize % DESCRIPTION_SLOTS;
         (start..DESCRIPTION_SLOTS).chain(0..start).find_map(|at| {
+            self.session.back(&entries[at]).ok()?;
             let owner = &entries[at].owner;
             let free = owner.load(Ordering::Relaxed) == 0;
             if free {

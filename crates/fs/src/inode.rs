@@ -39,7 +39,9 @@ impl Volume {
         let (pool, index) = inode_place(ino).ok_or(Errno(libc::ESTALE))?;
         match self.geometry.get(pool.0 as usize) {
             Some(geometry) if index < geometry.inode_blocks * INODES_PER_BLOCK => {
-                Ok(self.session.inode(pool.0 as usize, index))
+                let inode = self.session.inode(pool.0 as usize, index);
+                self.session.back(inode)?;
+                Ok(inode)
             }
             _ => Err(Errno(libc::ESTALE)),
         }

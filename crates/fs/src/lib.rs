@@ -33,6 +33,7 @@ mod pools;
 mod read;
 mod reap;
 mod recover;
+pub mod refusal;
 mod rename;
 mod requests;
 mod runs;

@@ -4,6 +4,7 @@ use crate::format::*;
 use crate::inode::Locked;
 use crate::log::LogPlace;
 use crate::operation::{Operation, note_pages};
+use crate::refusal::{Resource, is_refused};
 use crate::session::layout::{LOSING_USE, ThreadSlot};
 use crate::slots::Me;
 use crate::space::{GIVING_BACK, Need};
@@ -37,6 +38,9 @@ impl Volume {
     pub(crate) fn take_inode(&self, operation: &mut Operation<'_>, prefer: usize) -> Outcome<u64> {
         let pools = self.geometry.len();
         let mut failure = Errno(libc::ENOSPC);
+        if is_refused(Resource::InodeNumber) {
+            return Err(failure);
+        }
         for step in 0..pools {
             let pool = (prefer + step) % pools;
             match self.with_numbers(pool, || self.take_inode_in(operation, pool)) {

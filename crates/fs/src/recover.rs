@@ -14,10 +14,14 @@ impl Volume {
     /// Recover the volume into its fresh session.
     pub(crate) fn recover(&self, options: &AttachOptions) -> Result<(), VolumeError> {
         let failed = |errno: Errno| {
+            let mend = match errno.0 {
+                libc::ENOMEM => "free space in /dev/shm or mount it larger",
+                _ => "run `egeria check`",
+            };
             crate::pools::failure(
                 errno.0,
                 format!(
-                    "cannot recover {}: {errno}; run `egeria check`",
+                    "cannot recover {}: {errno}; {mend}",
                     self.paths[0].display()
                 ),
             )
@@ -30,7 +34,13 @@ impl Volume {
         for pool in 0..self.geometry.len() {
             self.claim_inode_blocks(pool);
         }
-        self.for_each_record(&mut |ino, at| self.recover_inode(ino, at, &mut orphans));
+        let mut recovered = Ok(());
+        self.for_each_record(&mut |ino, at| {
+            if recovered.is_ok() {
+                recovered = self.recover_inode(ino, at, &mut orphans);
+            }
+        });
+        recovered.map_err(failed)?;
         self.count_free_space();
         for (pool, at) in orphans {
             // Recovery may be cut off anywhere: an orphan not dropped now is dropped next time.
@@ -40,7 +50,10 @@ impl Volume {
         }
         self.allocation_from(options);
         self.thread_exit();
-        self.lock(InodeNumber::ROOT.0).map(drop).map_err(|_| {
+        self.lock(InodeNumber::ROOT.0).map(drop).map_err(|errno| {
+            if errno.0 == libc::ENOMEM {
+                return failed(errno);
+            }
             crate::pools::failure(
                 libc::EIO,
                 format!(
@@ -121,16 +134,19 @@ impl Volume {
         ino: u64,
         place: (PoolIndex, PoolOffset),
         orphans: &mut Vec<(PoolIndex, PoolOffset)>,
-    ) {
+    ) -> Outcome<()> {
         let Some((pool, index)) = inode_place(ino) else {
-            return;
+            return Ok(());
         };
+        // Without memory for it nothing of it could be claimed, and others would be given its blocks.
+        self.inode(ino)?;
+        let me = self.me()?;
         match self.read_record(ino) {
             Ok(record) if record.commit.orphan => orphans.push(place),
             Ok(_) => {
                 self.claim_inode(pool.0 as usize, index);
                 // Damage was told; what can be claimed is, the rest answers EIO when used.
-                if let Ok(locked) = self.me().and_then(|me| self.lock_unloaded(me, ino))
+                if let Ok(locked) = self.lock_unloaded(me, ino)
                     && self.claim_object(&locked).is_err()
                 {
                     self.claim_up_to_damage(&locked);
@@ -138,6 +154,7 @@ impl Volume {
             }
             Err(_) => self.claim_inode(pool.0 as usize, index),
         }
+        Ok(())
     }
 
     /// Claim an inode's log pages and blocks.

@@ -169,6 +169,7 @@ impl Volume {
         let high = self.session.header().thread_high.load(Ordering::Relaxed) as usize;
         let start = if high == 0 { 0 } else { thread_id % high };
         for index in (start..THREAD_SLOTS).chain(0..start) {
+            self.session.back(&threads[index])?;
             let owner = &threads[index].owner;
             if owner.load(Ordering::Relaxed) == 0
                 && owner

@@ -4,6 +4,7 @@
 //! is recorded before it begins, so that a dead owner's share is found and finished.
 
 use crate::format::*;
+use crate::refusal::{Resource, is_refused};
 use crate::runs::{change_bits, find_run};
 use crate::session::layout::*;
 use crate::session::lock::Acquired;
@@ -367,6 +368,9 @@ impl Volume {
         need: Need,
         record: impl Fn(Extent),
     ) -> Outcome<Extent> {
+        if is_refused(Resource::Blocks) {
+            return Err(Errno(libc::ENOSPC));
+        }
         let pools = self.geometry.len();
         for step in 0..pools {
             let pool = (prefer + step) % pools;

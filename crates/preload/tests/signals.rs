@@ -48,3 +48,13 @@ fn cancelled_threads_end() {
 fn file_size_limit_is_the_kernels() {
     keeps("signals", "file_size_limit_is_the_kernels", 2);
 }
+
+#[test]
+fn signals_in_every_call() {
+    keeps("signals", "signals_in_every_call", 1000);
+}
+
+#[test]
+fn signals_in_every_call_that_restarts() {
+    keeps("signals", "signals_in_every_call_that_restarts", 1000);
+}

@@ -2,7 +2,9 @@
 //! An owner that dies inside loses at most one run until the session ends.
 
 use super::layout::{ARENA_CLASSES, ArenaHeader};
+use super::map::populate;
 use crate::format::BLOCK;
+use crate::refusal::{Resource, is_refused};
 use crate::types::{Errno, Outcome};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,6 +30,10 @@ impl Arena {
             base,
             pages,
         }
+    }
+
+    fn at(&self, page: u64) -> *mut u8 {
+        self.base.wrapping_add(page as usize * BLOCK)
     }
 
     fn header(&self) -> &ArenaHeader {
@@ -62,6 +68,9 @@ impl Arena {
 
     /// Take a zeroed run of `1 << class` pages.
     pub fn allocate(&self, class: u32) -> Outcome<u64> {
+        if is_refused(Resource::SessionPages) {
+            return Err(Errno(libc::ENOMEM));
+        }
         let header = self.header();
         let free = header.free.get(class as usize).ok_or(Errno(libc::ENOMEM))?;
         // A dead owner left either list or bump whole: each changes by one store.
@@ -76,7 +85,7 @@ impl Arena {
                 }
                 let bump = header.bump.load(Ordering::Relaxed);
                 let end = bump.checked_add(1 << class)?;
-                if end > self.pages {
+                if end > self.pages || populate(self.at(bump), BLOCK << class).is_err() {
                     return None;
                 }
                 header.bump.store(end, Ordering::Release);

@@ -2,7 +2,8 @@
 
 use super::arena::Arena;
 use super::layout::*;
-use crate::format::MAX_POOLS;
+use crate::format::{BLOCK, MAX_POOLS};
+use crate::types::{Errno, Outcome};
 use egeria_media::emulation::EmulationState;
 use std::ffi::CString;
 use std::io;
@@ -16,6 +17,8 @@ pub struct Session {
     layout: SessionLayout,
     arena: Arena,
     name: CString,
+    /// Pages before the arena that are known to have memory, a bit each.
+    backed: Vec<AtomicU64>,
 }
 
 // SAFETY: the segment is atomics and robust locks only.
@@ -116,13 +119,54 @@ impl Session {
                 layout.arena_pages as u64,
             )
         };
+        let pages = layout.arena.div_ceil(BLOCK);
+        let backed = vec![0u64; pages.div_ceil(64)];
         Ok(Session {
             base,
             bytes,
             layout,
             arena,
             name,
+            backed: backed.into_iter().map(AtomicU64::new).collect(),
         })
+    }
+
+    /// Make sure that what everybody looks at has memory: all but slots, inodes and the arena, which get
+    /// it when they are taken.
+    pub fn back_fixed(&self) -> Outcome<()> {
+        self.back_range(0, self.layout.emulation + BLOCK)?;
+        self.back_range(self.layout.processes, self.layout.threads)?;
+        match (self.layout.block_maps.first(), self.layout.inodes.first()) {
+            (Some(first), Some(end)) => self.back_range(*first, *end),
+            _ => Ok(()),
+        }
+    }
+
+    /// Make sure that a part of the segment has memory before it is touched: /dev/shm may be full, and to
+    /// touch a page it cannot give is a SIGBUS. `ENOMEM` then.
+    #[inline]
+    pub fn back<T>(&self, part: &T) -> Outcome<()> {
+        let start = part as *const T as usize - self.base as usize;
+        let page = start / BLOCK;
+        let inside = (start + size_of::<T>() - 1) / BLOCK == page;
+        match self.backed.get(page / 64) {
+            Some(word) if inside && word.load(Ordering::Relaxed) >> (page % 64) & 1 == 1 => Ok(()),
+            _ => self.back_range(start, start + size_of::<T>()),
+        }
+    }
+
+    #[cold]
+    fn back_range(&self, start: usize, end: usize) -> Outcome<()> {
+        let (first, last) = (start / BLOCK, end.min(self.bytes).div_ceil(BLOCK));
+        // SAFETY: in bounds of the segment, on page boundaries.
+        let at = unsafe { self.base.add(first * BLOCK) };
+        populate(at, (last - first) * BLOCK)?;
+        for page in first..last {
+            if let Some(word) = self.backed.get(page / 64) {
+                word.fetch_or(1 << (page % 64), Ordering::Relaxed);
+            }
+        }
+        Ok(())
     }
 
     fn at<T>(&self, offset: usize) -> &T {
@@ -186,6 +230,18 @@ impl Session {
     /// Name of the segment.
     pub fn name(&self) -> &CString {
         &self.name
+    }
+}
+
+/// Give pages of the segment memory; `ENOMEM` where there is none. A kernel that does not know how (before
+/// Linux 5.14) does so when they are touched.
+pub(super) fn populate(at: *mut u8, bytes: usize) -> Outcome<()> {
+    // SAFETY: whole pages of the caller's mapping; changes no byte.
+    let done = unsafe { libc::madvise(at.cast(), bytes, libc::MADV_POPULATE_WRITE) } == 0;
+    let errno = || io::Error::last_os_error().raw_os_error();
+    match done || errno() == Some(libc::EINVAL) {
+        true => Ok(()),
+        false => Err(Errno(libc::ENOMEM)),
     }
 }
 

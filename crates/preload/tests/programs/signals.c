@@ -284,7 +284,61 @@ static void file_size_limit_is_the_kernels(void) {
     CHECK(pwrite(fd, block, sizeof block, 8192) == sizeof block);
 }
 
+static volatile int interruptions;
+
+static void interrupt(int signal) { interruptions += signal == SIGALRM; }
+
+static void all_calls_once(int fd, int appended, int turn) {
+    char bytes[9000], found[9000];
+    struct iovec parts[2] = {{bytes, 5000}, {bytes + 5000, 4000}};
+    struct stat facts;
+    loff_t from = 0, to = 20000;
+    memset(bytes, 'a' + turn % 26, sizeof bytes);
+    CHECK(lseek(fd, 0, SEEK_SET) == 0);
+    CHECK(write(fd, bytes, sizeof bytes) == sizeof bytes);
+    CHECK(pwrite(fd, bytes, sizeof bytes, 9000) == sizeof bytes);
+    CHECK(lseek(fd, 9000, SEEK_SET) == 9000);
+    CHECK(writev(fd, parts, 2) == sizeof bytes);
+    CHECK(pwritev(fd, parts, 2, 0) == sizeof bytes);
+    CHECK(write(appended, bytes, 100) == 100);
+    CHECK(lseek(fd, 0, SEEK_SET) == 0);
+    CHECK(read(fd, found, sizeof found) == sizeof found && memcmp(found, bytes, sizeof found) == 0);
+    parts[0].iov_base = found, parts[1].iov_base = found + 5000;
+    CHECK(readv(fd, parts, 2) == sizeof found && memcmp(found, bytes, sizeof found) == 0);
+    CHECK(preadv(fd, parts, 2, 1) == sizeof found && memcmp(found, bytes, sizeof found) == 0);
+    CHECK(pread(fd, found, sizeof found, 7) == sizeof found);
+    CHECK(copy_file_range(fd, &from, fd, &to, 5000, 0) == 5000);
+    CHECK(pread(fd, found, 5000, 20000) == 5000 && memcmp(found, bytes, 5000) == 0);
+    CHECK(ftruncate(fd, 30000) == 0 && fstat(fd, &facts) == 0 && facts.st_size == 30000);
+    CHECK(posix_fallocate(fd, 0, 40000) == 0);
+    CHECK(fsync(fd) == 0 && fdatasync(fd) == 0);
+    int other = open("other", O_RDWR | O_CREAT, 0644);
+    CHECK(other >= 0 && pwrite(other, bytes, 10, 0) == 10);
+    int copy = dup(other);
+    CHECK(copy >= 0 && pread(copy, found, 10, 0) == 10 && close(copy) == 0 && close(other) == 0);
+    CHECK(rename("other", "another") == 0 && unlink("another") == 0);
+}
+
+// Signals between any two instructions: no call is cut short, repeated or refused with EINTR.
+static void interrupted(int flags) {
+    struct sigaction action = {.sa_handler = interrupt, .sa_flags = flags};
+    struct stat facts;
+    int turns = 0, fd = make("f", 0), appended = make("appended", O_APPEND);
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+    tick(150);
+    for (time_t end = time(NULL) + 2; time(NULL) < end || interruptions < 1000; turns++)
+        all_calls_once(fd, appended, turns);
+    tick(0);
+    CHECK(fstat(appended, &facts) == 0 && facts.st_size == (off_t)turns * 100);
+}
+
+static void signals_in_every_call(void) { interrupted(0); }
+
+static void signals_in_every_call_that_restarts(void) { interrupted(SA_RESTART); }
+
 static const struct rule rules[] = {
+    {"signals_in_every_call", signals_in_every_call},
+    {"signals_in_every_call_that_restarts", signals_in_every_call_that_restarts},
     {"handler_writes_while_main_writes", handler_writes_while_main_writes},
     {"handler_jumps_out_of_a_write", handler_jumps_out_of_a_write},
     {"queued_signals_keep_their_facts", queued_signals_keep_their_facts},

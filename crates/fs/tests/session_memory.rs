@@ -1,0 +1,221 @@
+//! A /dev/shm that is full or cannot be written: an error with cause and mend, no SIGBUS, and nothing lost.
+//!
+//! Each part runs in a process of its own that sees a /dev/shm of its own.
+
+mod common;
+
+use common::*;
+use egeria_fs::*;
+use std::ffi::CStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+const ROOT: InodeNumber = InodeNumber::ROOT;
+const PART: &str = "EGERIA_TEST_SESSION_MEMORY";
+
+/// Run a part in a new process; not as root there is nothing to run.
+fn part(name: &str) {
+    // SAFETY: asks only.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("SKIPPED: only root can mount a /dev/shm of its own");
+        return;
+    }
+    // Pools must not lie in the /dev/shm that is full.
+    let directory = tempfile::tempdir().expect("scratch directory");
+    let output = Command::new(std::env::current_exe().expect("path of the test"))
+        .args(["--exact", "parts", "--nocapture", "--test-threads=1"])
+        .env(PART, format!("{name};{}", directory.path().display()))
+        .stdin(Stdio::null())
+        .output()
+        .expect("a part");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {}\n{said}", output.status);
+    assert!(said.contains(&format!("{name}: done")), "{said}");
+}
+
+/// Not a test by itself: what `part` starts.
+#[test]
+fn parts() {
+    let Ok(part) = std::env::var(PART) else {
+        return;
+    };
+    let (name, directory) = part.split_once(';').expect("part and directory");
+    let pool = make_pool(Path::new(directory));
+    match name {
+        "none" => nothing_at_all(&pool),
+        "later" => full_later(&pool),
+        "read-only" => cannot_be_written(&pool),
+        name => panic!("no part {name}"),
+    }
+    eprintln!("{name}: done");
+}
+
+fn make_pool(directory: &Path) -> PathBuf {
+    let path = directory.join("pool");
+    let request = PoolRequest {
+        node: 0,
+        path: path.clone(),
+        bytes: Some(64 << 20),
+    };
+    create_volume(&[request], &CreateOptions::default()).expect("mkfs");
+    path
+}
+
+/// A /dev/shm of this process alone.
+fn own_memory(options: &CStr, flags: libc::c_ulong) {
+    // SAFETY: terminated strings; a mount name space of our own, so nobody else sees the mounts.
+    let done = unsafe {
+        let none = std::ptr::null();
+        libc::unshare(libc::CLONE_NEWNS) == 0
+            && libc::mount(
+                none,
+                c"/".as_ptr(),
+                none,
+                libc::MS_REC | libc::MS_PRIVATE,
+                none.cast(),
+            ) == 0
+            && libc::mount(
+                c"tmpfs".as_ptr(),
+                c"/dev/shm".as_ptr(),
+                c"tmpfs".as_ptr(),
+                flags,
+                options.as_ptr().cast(),
+            ) == 0
+    };
+    assert!(done, "{}", std::io::Error::last_os_error());
+}
+
+fn attach(pool: &Path) -> Result<Arc<Volume>, VolumeError> {
+    Volume::attach(pool, AttachMode::CreateOrJoin, &AttachOptions::default())
+}
+
+fn is_refused(pool: &Path, errno: i32, mend: &str) {
+    let error = attach(pool).err().expect("refused");
+    assert_eq!(error.errno, errno, "{error}");
+    assert!(error.message.contains(mend), "{error}");
+    let left = std::fs::read_dir("/dev/shm").expect("/dev/shm").count();
+    assert_eq!(left, 0, "a segment is left behind");
+}
+
+fn nothing_at_all(pool: &Path) {
+    // With a little more each time, memory ends at another place of making a session.
+    own_memory(c"size=4k", 0);
+    for kib in (4..4096).step_by(16) {
+        let size = std::ffi::CString::new(format!("remount,size={kib}k")).expect("options");
+        // SAFETY: terminated strings.
+        let done = unsafe {
+            libc::mount(
+                std::ptr::null(),
+                c"/dev/shm".as_ptr(),
+                std::ptr::null(),
+                libc::MS_REMOUNT,
+                size.as_ptr().add("remount,".len()).cast(),
+            )
+        };
+        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+        match attach(pool) {
+            Ok(volume) => {
+                assert!(kib > 4, "4 KiB are enough for a session");
+                drop(volume);
+                return;
+            }
+            Err(error) => assert!(
+                matches!(error.errno, libc::ENOSPC | libc::ENOMEM)
+                    && error.message.contains("mount it larger"),
+                "{error}"
+            ),
+        }
+        let left = std::fs::read_dir("/dev/shm").expect("/dev/shm").count();
+        assert_eq!(left, 0, "a segment is left behind");
+    }
+    panic!("4 MiB are not enough for a session");
+}
+
+fn cannot_be_written(pool: &Path) {
+    own_memory(c"size=64m", libc::MS_RDONLY);
+    is_refused(pool, libc::EROFS, "make it writable");
+}
+
+/// Work until memory ends, under everything the session takes more of: inodes, trees, names, threads.
+fn full_later(pool: &Path) {
+    own_memory(c"size=64m", 0);
+    let volume = attach(pool).expect("attach");
+    volume.create(ROOT, b"kept", &FILE).expect("create");
+    let kept = volume.lookup(ROOT, b"kept").expect("lookup").ino;
+    let file = volume.open(kept, None).expect("open");
+    volume.write(file, 0, &[7; 10_000]).expect("write");
+    let filler = fill_memory();
+    let (made, errno) = make_until_refused(&volume);
+    assert_eq!(errno, Errno(libc::ENOMEM), "after {made} files");
+    // The index of a file with far holes needs pages of the session.
+    let far = (0..20).map(|far| volume.write(file, far << 33, b"far"));
+    let refused = far.filter(|outcome| outcome.is_err()).count();
+    assert!(refused > 0, "no write needed memory");
+    // New threads need slots; who has one goes on.
+    std::thread::scope(|scope| {
+        for _ in 0..64 {
+            let look = scope.spawn(|| volume.attributes(ROOT).map(drop));
+            let looked = look.join().expect("a thread");
+            assert!(
+                matches!(looked, Ok(()) | Err(Errno(libc::ENOMEM))),
+                "{looked:?}"
+            );
+        }
+    });
+    let mut bytes = [0; 10_000];
+    assert_eq!(volume.read(file, 0, &mut bytes[..4000]), Ok(4000));
+    drop(filler);
+    std::fs::remove_file("/dev/shm/filler").expect("the filler");
+    // With memory again everything goes on, and everything that returned is there.
+    volume.create(ROOT, b"after", &FILE).expect("create");
+    for number in 0..made {
+        let name = format!("n{number}");
+        volume.lookup(ROOT, name.as_bytes()).expect(&name);
+    }
+    assert_eq!(
+        names(&volume, ROOT).len() as u64,
+        made + 4,
+        "names, `.` and `..`"
+    );
+    drop(volume);
+    let report = check_volume(pool, false, &mut |_, _| {}).expect("check");
+    assert!(report.findings.is_empty(), "{:#?}", report.findings);
+}
+
+fn fill_memory() -> std::fs::File {
+    use std::io::Write;
+    let mut filler = std::fs::File::create("/dev/shm/filler").expect("a file");
+    let mut bytes = 1 << 20;
+    while bytes >= 4096 {
+        if filler.write_all(&vec![1; bytes]).is_err() {
+            bytes /= 2;
+        }
+    }
+    filler
+}
+
+fn make_until_refused(volume: &Volume) -> (u64, Errno) {
+    for number in 0..100_000 {
+        let name = format!("n{number}");
+        if let Err(errno) = volume.create(ROOT, name.as_bytes(), &FILE) {
+            return (number, errno);
+        }
+    }
+    panic!("memory never ends");
+}
+
+#[test]
+fn no_memory_for_a_session_is_an_error_with_a_mend() {
+    part("none");
+}
+
+#[test]
+fn a_full_session_is_enomem_and_loses_nothing() {
+    part("later");
+}
+
+#[test]
+fn a_dev_shm_that_cannot_be_written_is_an_error_with_a_mend() {
+    part("read-only");
+}
