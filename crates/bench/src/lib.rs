@@ -3,15 +3,18 @@
 //!
 //! - [`datapath`]: what one `pread`, `pwrite` or append costs through the preload library.
 //! - [`demo`]: fio, RocksDB and everyday programs, timed and their data verified.
+//! - [`kill`]: processes and mounts killed at random moments, and nothing that returned missing.
 //! - [`nthread`]: the figures of the NThread paper, on an emulated machine.
 //!
 //! Nothing of Egeria is measured from inside: the measured programs are children that the
 //! preload library is loaded into, as any user's program would be.
 
+mod beside;
 mod chart;
 pub mod datapath;
 pub mod demo;
 mod error;
+pub mod kill;
 pub mod nthread;
 mod process;
 mod progress;

@@ -29,6 +29,18 @@ pub(crate) fn memory_directory(below: &Path) -> Result<TempDir> {
         })
 }
 
+/// An empty directory to mount on, removed when dropped.
+pub(crate) fn mount_directory() -> Result<TempDir> {
+    let made = tempfile::Builder::new().prefix(&prefix()).tempdir();
+    made.map_err(|error| {
+        BenchError::io(
+            "cannot make a mount point",
+            error,
+            "set TMPDIR to a writable directory",
+        )
+    })
+}
+
 /// Fails when the file system of `directory`, or memory, has less than `bytes` left.
 pub(crate) fn check_room(directory: &Path, bytes: u64, mend: &str) -> Result<()> {
     let free = free_bytes(directory).min(available_memory_bytes());
@@ -103,16 +115,7 @@ impl ScratchVolume {
         };
         let volume = Volume::attach(&pools[0].path, AttachMode::CreateOrJoin, &options)
             .map_err(BenchError::failed)?;
-        let mount_directory = tempfile::Builder::new()
-            .prefix(&prefix())
-            .tempdir()
-            .map_err(|error| {
-                BenchError::io(
-                    "cannot make a mount point",
-                    error,
-                    "set TMPDIR to a writable directory",
-                )
-            })?;
+        let mount_directory = mount_directory()?;
         let mount = egeria_mount::spawn(
             Arc::clone(&volume),
             mount_directory.path(),

@@ -7,21 +7,32 @@ mod cases;
 mod common;
 #[path = "kill/crowd.rs"]
 mod crowd;
-#[path = "stress/ledger.rs"]
+#[allow(dead_code)]
+#[path = "../../bench/src/kill/engine.rs"]
+mod engine;
+#[allow(dead_code)]
+#[path = "../../bench/src/kill/files.rs"]
+mod files;
+#[allow(dead_code)]
+#[path = "../../bench/src/kill/ledger.rs"]
 mod ledger;
 #[path = "kill/living.rs"]
 mod living;
-#[path = "stress/model.rs"]
+#[allow(dead_code)]
+#[path = "../../bench/src/kill/model.rs"]
 mod model;
-#[path = "stress/plan.rs"]
+#[allow(dead_code)]
+#[path = "../../bench/src/kill/plan.rs"]
 mod plan;
 #[path = "kill/scene.rs"]
 mod scene;
 #[path = "kill/stepping.rs"]
 mod stepping;
-#[path = "stress/verify.rs"]
+#[allow(dead_code)]
+#[path = "../../bench/src/kill/verify.rs"]
 mod verify;
-#[path = "stress/worker.rs"]
+#[allow(dead_code)]
+#[path = "../../bench/src/kill/worker.rs"]
 mod worker;
 
 use cases::{CASES, Case};

@@ -4,24 +4,35 @@
 //! `EGERIA_TEST_CASES` sets how many steps each thread takes.
 
 mod common;
-#[path = "stress/ledger.rs"]
+#[allow(dead_code)]
+#[path = "../../bench/src/kill/engine.rs"]
+mod engine;
+#[allow(dead_code)]
+#[path = "../../bench/src/kill/files.rs"]
+mod files;
+#[allow(dead_code)]
+#[path = "../../bench/src/kill/ledger.rs"]
 mod ledger;
-#[path = "stress/model.rs"]
+#[allow(dead_code)]
+#[path = "../../bench/src/kill/model.rs"]
 mod model;
-#[path = "stress/plan.rs"]
+#[allow(dead_code)]
+#[path = "../../bench/src/kill/plan.rs"]
 mod plan;
-#[path = "stress/verify.rs"]
+#[allow(dead_code)]
+#[path = "../../bench/src/kill/verify.rs"]
 mod verify;
-#[path = "stress/worker.rs"]
+#[allow(dead_code)]
+#[path = "../../bench/src/kill/worker.rs"]
 mod worker;
 
 use common::Scratch;
 use egeria_fs::*;
+use engine::Engine;
 use ledger::Ledger;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use verify::Ended;
-use worker::Commons;
+use verify::{Commons, Ended, Leaked};
 
 const ROLE: &str = "EGERIA_TEST_STRESS";
 const PROCESSES: u64 = 3;
@@ -46,7 +57,7 @@ fn part() {
     let [pool, ledger] = fields[..] else {
         panic!("{role}");
     };
-    let ledger = Ledger::open(Path::new(ledger));
+    let ledger = Ledger::open(Path::new(ledger)).expect("ledger");
     let volume = Volume::attach(
         Path::new(pool),
         AttachMode::CreateOrJoin,
@@ -57,7 +68,10 @@ fn part() {
         for _ in 0..THREADS {
             let id = ledger.hire().expect("a worker's number");
             let (volume, ledger) = (&volume, &ledger);
-            scope.spawn(move || worker::work(volume, ledger, id, 0..steps()));
+            scope.spawn(move || {
+                worker::work(&Engine(volume), ledger, id, 0..steps());
+                volume.thread_exit();
+            });
         }
     });
 }
@@ -74,10 +88,10 @@ fn start(pool: &Path, ledger: &Path) -> Child {
 fn run(pools: usize) {
     let scratch = Scratch::new(pools, 64 << 20);
     let path: PathBuf = scratch.directory.path().join("ledger");
-    let ledger = Ledger::open(&path);
+    let ledger = Ledger::open(&path).expect("ledger");
     let volume = scratch.attach();
     let before = volume.space(None);
-    let commons = Commons::make(&volume);
+    let commons = Commons::make(&volume).expect("what everybody uses");
     let processes: Vec<Child> = (0..PROCESSES)
         .map(|_| start(&scratch.pools[0], &path))
         .collect();
@@ -91,16 +105,16 @@ fn run(pools: usize) {
         "worker {worker} waited {longest_ns} ns, last in step {step}"
     );
     let ended: Vec<Ended> = (0..PROCESSES * THREADS)
-        .map(|id| Ended::of(&ledger, id, false))
+        .map(|id| Ended::of(&ledger, id))
         .collect();
     for worker in &ended {
         assert_eq!(worker.steps, steps());
-        verify::verify_home(&volume, *worker);
+        verify::verify_home(&volume, *worker).unwrap();
     }
-    verify::verify_names(&volume, &commons, &ended);
-    verify::verify_log(&volume, &commons, &ended);
-    verify::verify_commons(&volume, &commons);
-    verify::empty(&volume, InodeNumber::ROOT);
+    verify::verify_names(&volume, &commons, &ended).unwrap();
+    verify::verify_log(&volume, &commons, &ended).unwrap();
+    verify::verify_commons(&volume, &commons).unwrap();
+    verify::empty(&volume, InodeNumber::ROOT).unwrap();
     let after = volume.space(None);
     assert_eq!(after.free_inodes, before.free_inodes);
     // Blocks of inode records and the root's log stay.
@@ -108,7 +122,9 @@ fn run(pools: usize) {
         before.free_blocks - after.free_blocks < 64,
         "{before:?} {after:?}"
     );
-    assert_eq!(verify::leaked_blocks(volume, &scratch.pools[0]), 0);
+    let (leaked, report) = verify::leaked(volume, &scratch.pools[0]).unwrap();
+    assert!(report.findings.is_empty(), "{:#?}", report.findings);
+    assert_eq!(leaked, Leaked::default());
     eprintln!("longest step {longest_ns} ns");
 }
 

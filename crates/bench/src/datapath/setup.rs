@@ -7,8 +7,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use super::worker::{Reply, Request};
+use crate::beside;
 use crate::error::{BenchError, Result};
-use crate::process::{Cancel, Group, check_cancel, is_executable};
+use crate::process::{Cancel, Group, check_cancel};
 
 /// Name of the measured program.
 const WORKER: &str = "egeria-datapath-worker";
@@ -17,28 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The worker program: as given, from the environment, or beside this executable.
 pub(super) fn find_worker(given: Option<&Path>) -> Result<PathBuf> {
-    let named = given
-        .map(Path::to_owned)
-        .or_else(|| std::env::var_os("EGERIA_DATAPATH_WORKER").map(PathBuf::from));
-    let here = std::env::current_exe().ok();
-    let beside = |relative: &str| {
-        here.as_deref()
-            .and_then(Path::parent)
-            .map(|parent| parent.join(relative))
-    };
-    let candidates = match named {
-        Some(path) => vec![path],
-        None => ["", "../lib/egeria"]
-            .iter()
-            .filter_map(|place| beside(place))
-            .map(|place| place.join(WORKER))
-            .collect(),
-    };
-    candidates.iter().find(|path| is_executable(path)).cloned().ok_or_else(|| {
-        let looked: Vec<String> = candidates.iter().map(|path| path.display().to_string()).collect();
-        let looked = looked.join(", ");
-        BenchError::failed(format!("no {WORKER} at {looked}; build it (cargo build --release -p egeria-bench) or set EGERIA_DATAPATH_WORKER"))
-    })
+    beside::find(given, WORKER, "EGERIA_DATAPATH_WORKER")
 }
 
 /// A running worker; killed when dropped.

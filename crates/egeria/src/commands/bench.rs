@@ -1,5 +1,6 @@
 //! `egeria bench`: Egeria beside its peers.
 
+mod kill;
 pub mod nthread;
 
 use std::path::PathBuf;
@@ -25,6 +26,8 @@ pub struct Arguments {
 enum What {
     /// Reads, writes and appends through the preload library, beside tmpfs and a bare memcpy
     Datapath(DatapathArguments),
+    /// Death of processes: workers and mounts are killed, and nothing that returned may be missing
+    Kill(kill::Arguments),
     /// The figures of the NThread paper: who moves threads, on fio, RocksDB and filebench
     Nthread(nthread::Arguments),
 }
@@ -56,6 +59,7 @@ struct DatapathArguments {
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     match &arguments.what {
         What::Datapath(chosen) => datapath(chosen, format),
+        What::Kill(chosen) => kill::run(chosen, format),
         What::Nthread(chosen) => nthread::run(chosen, format),
     }
 }

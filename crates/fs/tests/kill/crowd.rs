@@ -2,9 +2,10 @@
 
 use crate::Random;
 use crate::common::Scratch;
+use crate::engine::Engine;
 use crate::ledger::Ledger;
-use crate::verify::{self, Ended};
-use crate::worker::{Commons, work};
+use crate::verify::{self, Commons, Ended, Verdict};
+use crate::worker::work;
 use egeria_fs::*;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,7 +43,7 @@ impl Crew {
     }
 
     /// Kill and wait; its workers that were in the middle of their steps.
-    fn kill(self, ledger: &Ledger, steps: u64) -> Vec<Ended> {
+    fn kill(self, ledger: &Ledger) -> Vec<Ended> {
         let mut status = 0;
         // SAFETY: our own child, not yet waited for.
         unsafe {
@@ -55,10 +56,11 @@ impl Crew {
             "process {} failed: {status:#x}",
             self.0
         );
-        let workers = ledger.workers(Some(self.0 as u32)).into_iter();
-        workers
-            .map(|id| Ended::of(ledger, id, true))
-            .filter(|worker| worker.steps < steps)
+        let own = |id: &u64| ledger.page(*id).process.load(Ordering::Acquire) == self.0 as u64;
+        (0..ledger.hired())
+            .filter(own)
+            .map(|id| Ended::of(ledger, id))
+            .filter(|worker| worker.killed)
             .collect()
     }
 }
@@ -82,16 +84,16 @@ pub fn kill_workers(deaths: u64, random: &mut Random) {
     // Nothing is removed before the end.
     let scratch = Scratch::new(2, (256 + 2 * deaths) << 20);
     let path = scratch.directory.path().join("ledger");
-    let ledger = Ledger::open(&path);
+    let ledger = Ledger::open(&path).expect("ledger");
     let volume = scratch.attach();
-    let commons = Commons::make(&volume);
+    let commons = Commons::make(&volume).expect("what everybody uses");
     let start = || Crew::start(|| attached_crew(&volume, &ledger, 16 * deaths));
     let mut crews: Vec<Crew> = (0..PROCESSES).map(|_| start()).collect();
     let mut ended = BTreeMap::new();
     for _ in 0..deaths {
         pause(random, 8000);
         let at = random.below(crews.len() as u64) as usize;
-        let dead = crews[at].kill(&ledger, CREW_STEPS);
+        let dead = crews[at].kill(&ledger);
         crews[at] = start();
         // Sometimes the dead are left to the others for a while.
         if random.below(3) > 0 {
@@ -99,13 +101,13 @@ pub fn kill_workers(deaths: u64, random: &mut Random) {
         }
         guarded(|| {
             for worker in &dead {
-                verify::verify_home(&volume, *worker);
+                verify::verify_home(&volume, *worker).unwrap();
             }
         });
         ended.extend(dead.into_iter().map(|worker| (worker.id, worker)));
     }
     for crew in crews {
-        let dead = crew.kill(&ledger, CREW_STEPS);
+        let dead = crew.kill(&ledger);
         ended.extend(dead.into_iter().map(|worker| (worker.id, worker)));
     }
     guarded(|| volume.reap());
@@ -119,7 +121,8 @@ fn attached_crew(volume: &Arc<Volume>, ledger: &Ledger, most: u64) {
             scope.spawn(|| {
                 // A volume holds so many workers' files; the last ones wait for their end.
                 while let Some(id) = ledger.hire().filter(|id| *id < most) {
-                    work(volume, ledger, id, 0..CREW_STEPS);
+                    work(&Engine(volume), ledger, id, 0..CREW_STEPS);
+                    volume.thread_exit();
                 }
                 loop {
                     std::thread::sleep(Duration::from_secs(1));
@@ -136,10 +139,9 @@ fn verify_all(
     ledger: &Ledger,
     mut ended: BTreeMap<u64, Ended>,
 ) {
-    for id in ledger.workers(None) {
+    for id in 0..ledger.hired() {
         // Who was hired and killed at once is in no process.
-        let killed = ledger.page(id).steps.load(Ordering::Acquire) < CREW_STEPS;
-        ended.entry(id).or_insert(Ended::of(ledger, id, killed));
+        ended.entry(id).or_insert(Ended::of(ledger, id));
     }
     let ended: Vec<Ended> = ended.into_values().collect();
     let ended = &ended[..];
@@ -149,15 +151,18 @@ fn verify_all(
         longest_ns < LONGEST_NS,
         "worker {worker} waited {longest_ns} ns, last in step {step}"
     );
+    let holds = |verdict: &dyn Fn() -> Verdict| guarded(verdict).unwrap();
     for worker in ended {
-        guarded(|| verify::verify_home(&volume, *worker));
+        holds(&|| verify::verify_home(&volume, *worker));
     }
-    guarded(|| verify::verify_names(&volume, commons, ended));
-    guarded(|| verify::verify_log(&volume, commons, ended));
-    guarded(|| verify::verify_commons(&volume, commons));
-    guarded(|| verify::empty(&volume, InodeNumber::ROOT));
+    holds(&|| verify::verify_names(&volume, commons, ended));
+    holds(&|| verify::verify_log(&volume, commons, ended));
+    holds(&|| verify::verify_commons(&volume, commons));
+    holds(&|| verify::empty(&volume, InodeNumber::ROOT));
     let steps: u64 = ended.iter().map(|worker| worker.steps).sum();
-    let leaked = verify::leaked_blocks(volume, &scratch.pools[0]);
+    let (leaked, report) = verify::leaked(volume, &scratch.pools[0]).unwrap();
+    assert!(report.findings.is_empty(), "{:#?}", report.findings);
+    let leaked = leaked.blocks;
     eprintln!(
         "{} workers took {steps} steps, the longest {longest_ns} ns; leaked blocks {leaked}",
         ended.len()
@@ -174,9 +179,9 @@ fn verify_all(
 pub fn kill_visitors(deaths: u64, random: &mut Random) {
     let scratch = Scratch::new(1, 64 << 20);
     let path = scratch.directory.path().join("ledger");
-    let ledger = Ledger::open(&path);
+    let ledger = Ledger::open(&path).expect("ledger");
     let volume = scratch.attach();
-    let commons = Commons::make(&volume);
+    let commons = Commons::make(&volume).expect("what everybody uses");
     let segments = format!("egeria-{}-", volume.uuid().simple());
     drop(volume);
     let pool = scratch.pools[0].clone();
@@ -186,12 +191,12 @@ pub fn kill_visitors(deaths: u64, random: &mut Random) {
     for _ in 0..deaths {
         pause(random, 20_000);
         let at = random.below(crews.len() as u64) as usize;
-        let dead = crews[at].kill(&ledger, u64::MAX);
+        let dead = crews[at].kill(&ledger);
         ended.extend(dead.into_iter().map(|worker| (worker.id, worker)));
         crews[at] = start();
     }
     for crew in crews {
-        let dead = crew.kill(&ledger, u64::MAX);
+        let dead = crew.kill(&ledger);
         ended.extend(dead.into_iter().map(|worker| (worker.id, worker)));
     }
     let volume = guarded(|| scratch.attach());
@@ -210,7 +215,8 @@ fn visit(pool: &Path, ledger: &Ledger) {
         let volume = Volume::attach(pool, AttachMode::CreateOrJoin, &AttachOptions::default())
             .expect("attach");
         let first = visit * VISIT_STEPS;
-        work(&volume, ledger, id, first..first + VISIT_STEPS);
+        work(&Engine(&volume), ledger, id, first..first + VISIT_STEPS);
+        volume.thread_exit();
         drop(volume);
     }
 }

@@ -35,6 +35,8 @@ pub enum Step {
     Check { offset: u64, bytes: usize },
     /// A name that everybody makes, replaces and removes.
     Fight { way: u64 },
+    /// The names of the common directory are read.
+    List,
 }
 
 /// A step on own files.
@@ -69,6 +71,16 @@ pub enum Own {
         name: u64,
         other: u64,
     },
+    Read {
+        name: u64,
+    },
+    Sync {
+        name: u64,
+    },
+    /// A directory is made, or removed where there is one.
+    Directory {
+        name: u64,
+    },
 }
 
 /// A well mixed number from two.
@@ -83,10 +95,11 @@ pub fn mix(worker: u64, number: u64) -> u64 {
     word
 }
 
-struct Dice(u64, u64);
+/// Numbers that follow from a seed and how many were drawn.
+pub struct Dice(pub u64, pub u64);
 
 impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.1 += 1;
         mix(self.0, self.1) % bound
     }
@@ -95,41 +108,42 @@ impl Dice {
 /// Step `number` of a worker.
 pub fn step(worker: u64, number: u64) -> Step {
     let mut dice = Dice(mix(worker, number), 0);
-    match dice.below(20) {
-        0..8 => Step::Own(own(&mut dice)),
-        8..10 => Step::Append {
+    match dice.below(41) {
+        0..16 => Step::Own(own(&mut dice)),
+        16..20 => Step::Append {
             bytes: 1 + dice.below(if number.is_multiple_of(8) { 9000 } else { 300 }) as usize,
         },
-        10 => Step::Name,
-        11 => Step::Forget,
-        12..14 => Step::Paint {
+        20..22 => Step::Name,
+        22..24 => Step::Forget,
+        24..28 => Step::Paint {
             field: dice.below(FIELDS),
         },
-        14 => Step::Look {
+        28..30 => Step::Look {
             field: dice.below(FIELDS),
         },
-        15 => Step::Carry {
+        30..32 => Step::Carry {
             token: dice.below(TOKENS),
             room: dice.below(ROOMS),
         },
-        16 => Step::Stretch {
+        32..34 => Step::Stretch {
             bytes: dice.below(20_000),
         },
-        17 => Step::Fill {
+        34..36 => Step::Fill {
             offset: dice.below(20_000),
             bytes: 1 + dice.below(5000) as usize,
         },
-        18 => Step::Check {
+        36..38 => Step::Check {
             offset: dice.below(20_000),
             bytes: 1 + dice.below(9000) as usize,
         },
-        _ => Step::Fight { way: dice.below(5) },
+        38..40 => Step::Fight { way: dice.below(5) },
+        _ => Step::List,
     }
 }
 
 fn own(dice: &mut Dice) -> Own {
     let name = dice.below(NAMES);
-    match dice.below(16) {
+    match dice.below(20) {
         0..5 => Own::Write {
             name,
             offset: dice.below(40_000),
@@ -153,6 +167,9 @@ fn own(dice: &mut Dice) -> Own {
             other: dice.below(NAMES),
         },
         13..15 => Own::Unlink { name },
+        15..17 => Own::Read { name },
+        17 => Own::Sync { name },
+        18 => Own::Directory { name },
         _ => Own::Rename {
             name,
             other: dice.below(NAMES),

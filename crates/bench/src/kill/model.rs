@@ -1,13 +1,14 @@
 //! What a worker's own directory holds after so many steps.
 
-use crate::plan::{Own, Step, bytes, step};
-use std::collections::BTreeMap;
+use super::plan::{Own, Step, bytes, step};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Names to files, files to bytes.
+/// Names to files, files to bytes; names of directories.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Model {
     pub names: BTreeMap<u64, usize>,
     pub files: Vec<Vec<u8>>,
+    pub directories: BTreeSet<u64>,
 }
 
 impl Model {
@@ -88,8 +89,33 @@ impl Model {
                     self.names.insert(other, index);
                 }
             }
+            Own::Directory { name } if self.directories.remove(&name) => {}
+            Own::Directory { name } => {
+                self.directories.insert(name);
+            }
             _ => {}
         }
+    }
+
+    /// Bytes of a name's file.
+    pub fn content(&self, name: u64) -> Option<&[u8]> {
+        let index = self.names.get(&name)?;
+        Some(self.files[*index].as_slice())
+    }
+
+    /// Whether no other name is the same file's.
+    pub fn is_only_name(&self, name: u64) -> bool {
+        let index = self.names.get(&name);
+        self.names
+            .values()
+            .filter(|file| Some(*file) == index)
+            .count()
+            == 1
+    }
+
+    /// Whether both hold the same, whatever files are called inside.
+    pub fn is_like(&self, other: &Model) -> bool {
+        self.directories == other.directories && self.picture() == other.picture()
     }
 
     /// The same whatever files were called inside.

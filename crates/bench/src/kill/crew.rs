@@ -1,0 +1,169 @@
+//! The processes that are killed: crews of workers, and the mount.
+
+use super::ledger::Ledger;
+use super::part;
+use crate::error::{BenchError, Result};
+use crate::process::{Group, check_cancel};
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How a process reaches the files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Past the mount, by the preload library.
+    Preload,
+    /// Through the mount.
+    Mount,
+    /// By the engine it has attached itself.
+    Engine,
+}
+
+/// All ways, in the order crews take them.
+pub const WAYS: [Way; 3] = [Way::Preload, Way::Mount, Way::Engine];
+/// Threads of a crew.
+const THREADS: u64 = 2;
+/// How long a mount may take to be ready, or to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where everything lies.
+pub struct Place {
+    pub worker: PathBuf,
+    pub preload_library: PathBuf,
+    pub ledger: PathBuf,
+    pub pool: PathBuf,
+    pub mount_point: PathBuf,
+}
+
+/// A process of workers; killed when dropped.
+pub struct Crew {
+    pub way: Way,
+    group: Group,
+}
+
+impl Crew {
+    pub fn start(way: Way, place: &Place) -> Result<Crew> {
+        let mut command = Command::new(&place.worker);
+        command
+            .args(part::arguments(way, &place.ledger, THREADS, &place.pool))
+            .current_dir(&place.mount_point)
+            .env_remove("LD_PRELOAD")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        if way == Way::Preload {
+            command.env("LD_PRELOAD", &place.preload_library);
+        }
+        let group = start(&mut command, place)?;
+        Ok(Crew { way, group })
+    }
+
+    pub fn id(&mut self) -> u32 {
+        self.group.child().id()
+    }
+
+    /// What it ended with, if it has by itself: nothing when all was well.
+    pub fn ended(&mut self, limit: Duration) -> Result<Option<Option<String>>> {
+        let way = self.way;
+        let fault = |status| format!("a process of workers ({way:?}) ended: {status}");
+        Ok(self
+            .group
+            .wait(limit, None)?
+            .map(|status| (!status.success()).then(|| fault(status))))
+    }
+}
+
+fn start(command: &mut Command, place: &Place) -> Result<Group> {
+    Group::start(command).map_err(|error| {
+        let doing = format!("cannot start {}", place.worker.display());
+        BenchError::io(doing, error, "build it again")
+    })
+}
+
+/// The process that serves the mount point.
+pub struct Mount {
+    group: Option<Group>,
+    directory: PathBuf,
+}
+
+impl Mount {
+    /// Returns when requests are answered.
+    pub fn start(place: &Place, ledger: &Ledger, cancel: Option<&AtomicBool>) -> Result<Mount> {
+        let mounts = &ledger.header().mounts;
+        let before = mounts.load(Ordering::Acquire);
+        let mut command = Command::new(&place.worker);
+        command
+            .arg("mount")
+            .args([&place.ledger, &place.pool, &place.mount_point])
+            .env_remove("LD_PRELOAD")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        let mut mount = Mount {
+            group: Some(start(&mut command, place)?),
+            directory: place.mount_point.clone(),
+        };
+        let deadline = Instant::now() + PATIENCE;
+        while mounts.load(Ordering::Acquire) == before {
+            check_cancel(cancel)?;
+            let ended = match &mut mount.group {
+                Some(group) => group.wait(Duration::from_millis(1), None)?,
+                None => None,
+            };
+            if ended.is_some() || Instant::now() > deadline {
+                return Err(BenchError::failed(
+                    "the mount did not come up; see its message above",
+                ));
+            }
+        }
+        Ok(mount)
+    }
+
+    /// Kills it and takes the mount point away.
+    pub fn kill(self) {}
+
+    /// Unmounts and waits for its end.
+    pub fn end(mut self) -> Result<()> {
+        egeria_mount::unmount(&self.directory).map_err(BenchError::failed)?;
+        let Some(mut group) = self.group.take() else {
+            return Ok(());
+        };
+        match group.wait(PATIENCE, None)? {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(BenchError::failed(format!(
+                "the mount ended with {status}; see its message above"
+            ))),
+            None => Err(BenchError::failed(format!(
+                "the mount did not end within {} s of its unmount; it was killed",
+                PATIENCE.as_secs()
+            ))),
+        }
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if self.group.take().is_some() {
+            take_away(&self.directory);
+        }
+    }
+}
+
+/// Take a dead mount away from under those who still sit in it.
+fn take_away(directory: &Path) {
+    let Ok(path) = CString::new(directory.as_os_str().as_bytes()) else {
+        return;
+    };
+    // SAFETY: a terminated string; a plain system call.
+    if unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) } == 0 {
+        return;
+    }
+    // Who is not root asks the helper.
+    let _ = Command::new("fusermount3")
+        .args(["-u", "-z", "--"])
+        .arg(directory)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+}

@@ -1,0 +1,34 @@
+//! The calls a worker makes, whichever way they go.
+
+use egeria_fs::Outcome;
+
+/// A tree of files by relative path.
+pub trait Files {
+    /// An open file.
+    type File;
+    /// What a rename of a name that others move may say, beside that it is there or not.
+    const LOST_RACE: &'static [i32];
+
+    /// A new file; `EEXIST` when the name is taken.
+    fn create(&self, path: &str) -> Outcome<()>;
+    /// Open for reading and writing, or for appending.
+    fn open(&self, path: &str, append: bool) -> Outcome<Self::File>;
+    fn close(&self, file: Self::File);
+    fn append(&self, file: &Self::File, data: &[u8]) -> Outcome<usize>;
+    fn write_at(&self, file: &Self::File, offset: u64, data: &[u8]) -> Outcome<usize>;
+    fn read_at(&self, file: &Self::File, offset: u64, data: &mut [u8]) -> Outcome<usize>;
+    /// All of a file that nobody else changes.
+    fn read_all(&self, file: &Self::File) -> Outcome<Vec<u8>>;
+    fn resize(&self, file: &Self::File, bytes: u64) -> Outcome<()>;
+    fn punch(&self, file: &Self::File, offset: u64, bytes: u64) -> Outcome<()>;
+    fn sync(&self, file: &Self::File) -> Outcome<()>;
+    fn link(&self, from: &str, to: &str) -> Outcome<()>;
+    fn unlink(&self, path: &str) -> Outcome<()>;
+    fn rename(&self, from: &str, to: &str) -> Outcome<()>;
+    /// A rename that replaces nothing.
+    fn rename_to_free(&self, from: &str, to: &str) -> Outcome<()>;
+    fn make_directory(&self, path: &str) -> Outcome<()>;
+    fn remove_directory(&self, path: &str) -> Outcome<()>;
+    /// Names in a directory but `.` and `..`.
+    fn list(&self, path: &str) -> Outcome<Vec<String>>;
+}

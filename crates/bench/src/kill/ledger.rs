@@ -1,0 +1,133 @@
+//! What the workers tell whoever started them, in memory that outlives them.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Most workers of one run, the killed ones too.
+pub const WORKERS: usize = 1 << 17;
+
+/// A worker took all its steps.
+pub const DONE: u64 = 1;
+
+/// One worker's page of the book.
+#[repr(C)]
+pub struct Page {
+    /// Steps that returned.
+    pub steps: AtomicU64,
+    /// Longest step, ns.
+    pub longest_ns: AtomicU64,
+    /// Step under way, plus 1.
+    pub begun: AtomicU64,
+    /// Something read was wrong.
+    pub faults: AtomicU64,
+    /// Process the worker is in.
+    pub process: AtomicU64,
+    /// [`DONE`], or 0: at work, or gone in the middle of a step.
+    pub state: AtomicU64,
+}
+
+/// The first page.
+#[repr(C)]
+pub struct Header {
+    workers: AtomicU64,
+    stopped: AtomicU64,
+    /// Mounts that were ready.
+    pub mounts: AtomicU64,
+}
+
+#[repr(C)]
+struct Book {
+    header: Header,
+    pages: [Page; WORKERS],
+}
+
+/// The whole book.
+pub struct Ledger(&'static Book);
+
+impl Ledger {
+    /// Make or open a book.
+    pub fn open(path: &Path) -> io::Result<Ledger> {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
+        file.set_len(size_of::<Book>() as u64)?;
+        // SAFETY: a fresh shared mapping of that length, never unmapped; all of it is atomics.
+        unsafe {
+            let at = libc::mmap(
+                std::ptr::null_mut(),
+                size_of::<Book>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            );
+            match at {
+                libc::MAP_FAILED => Err(io::Error::last_os_error()),
+                at => Ok(Ledger(&*at.cast::<Book>())),
+            }
+        }
+    }
+
+    pub fn header(&self) -> &'static Header {
+        &self.0.header
+    }
+
+    pub fn page(&self, worker: u64) -> &'static Page {
+        &self.0.pages[worker as usize]
+    }
+
+    /// A new worker in this process; `None` when there were enough.
+    pub fn hire(&self) -> Option<u64> {
+        let id = self.0.header.workers.fetch_add(1, Ordering::AcqRel);
+        let page = self.0.pages.get(id as usize)?;
+        let process = u64::from(std::process::id());
+        page.process.store(process, Ordering::Release);
+        Some(id)
+    }
+
+    /// Workers hired so far.
+    pub fn hired(&self) -> u64 {
+        let hired = self.0.header.workers.load(Ordering::Acquire);
+        hired.min(WORKERS as u64)
+    }
+
+    /// Everybody ends after the step under way, or nobody any more.
+    pub fn stop(&self, stopped: bool) {
+        let word = u64::from(stopped);
+        self.0.header.stopped.store(word, Ordering::Release);
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.0.header.stopped.load(Ordering::Acquire) != 0
+    }
+
+    /// Longest step of anybody, ns, and its worker and number.
+    pub fn longest(&self) -> (u64, usize, u64) {
+        let pages = self.0.pages.iter().take(self.hired() as usize).enumerate();
+        pages
+            .map(|(worker, page)| {
+                let longest = page.longest_ns.load(Ordering::Relaxed);
+                (longest, worker, page.begun.load(Ordering::Relaxed))
+            })
+            .max()
+            .unwrap_or_default()
+    }
+
+    /// Steps of all that returned.
+    pub fn steps(&self) -> u64 {
+        let pages = self.0.pages.iter().take(self.hired() as usize);
+        pages.map(|page| page.steps.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Steps of all that went wrong.
+    pub fn faults(&self) -> u64 {
+        let pages = self.0.pages.iter().take(self.hired() as usize);
+        pages.map(|page| page.faults.load(Ordering::Relaxed)).sum()
+    }
+}

@@ -1,0 +1,114 @@
+//! Calls made as any program makes them, below the current directory: through a mount, and past it
+//! where the preload library is loaded.
+
+use super::files::Files;
+use egeria_fs::{Errno, Outcome};
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+
+/// The current directory. Where its mount goes, calls fail instead of meeting what lies below.
+pub struct Posix;
+
+fn errno(error: io::Error) -> Errno {
+    Errno(error.raw_os_error().unwrap_or(libc::EIO))
+}
+
+impl Files for Posix {
+    type File = File;
+    /// `ESTALE` is the kernel's: it finds a directory elsewhere than it knew, because somebody moved it past the
+    /// mount, and cannot take the locks to believe it.
+    const LOST_RACE: &'static [i32] = &[libc::ENOENT, libc::EEXIST, libc::ESTALE];
+
+    fn create(&self, path: &str) -> Outcome<()> {
+        File::create_new(path).map(drop).map_err(errno)
+    }
+
+    fn open(&self, path: &str, append: bool) -> Outcome<File> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).append(append);
+        options.open(path).map_err(errno)
+    }
+
+    fn close(&self, file: File) {
+        drop(file);
+    }
+
+    fn append(&self, mut file: &File, data: &[u8]) -> Outcome<usize> {
+        file.write(data).map_err(errno)
+    }
+
+    fn write_at(&self, file: &File, offset: u64, data: &[u8]) -> Outcome<usize> {
+        FileExt::write_at(file, data, offset).map_err(errno)
+    }
+
+    fn read_at(&self, file: &File, offset: u64, data: &mut [u8]) -> Outcome<usize> {
+        FileExt::read_at(file, data, offset).map_err(errno)
+    }
+
+    fn read_all(&self, mut file: &File) -> Outcome<Vec<u8>> {
+        let mut data = Vec::new();
+        file.rewind()
+            .and_then(|()| file.read_to_end(&mut data))
+            .map_err(errno)?;
+        Ok(data)
+    }
+
+    fn resize(&self, file: &File, bytes: u64) -> Outcome<()> {
+        file.set_len(bytes).map_err(errno)
+    }
+
+    fn punch(&self, file: &File, offset: u64, bytes: u64) -> Outcome<()> {
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        // SAFETY: an open descriptor; no memory is passed.
+        match unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as i64, bytes as i64) } {
+            0 => Ok(()),
+            _ => Err(errno(io::Error::last_os_error())),
+        }
+    }
+
+    fn sync(&self, file: &File) -> Outcome<()> {
+        file.sync_all().map_err(errno)
+    }
+
+    fn link(&self, from: &str, to: &str) -> Outcome<()> {
+        fs::hard_link(from, to).map_err(errno)
+    }
+
+    fn unlink(&self, path: &str) -> Outcome<()> {
+        fs::remove_file(path).map_err(errno)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Outcome<()> {
+        fs::rename(from, to).map_err(errno)
+    }
+
+    fn rename_to_free(&self, from: &str, to: &str) -> Outcome<()> {
+        let path = |text: &str| CString::new(text).map_err(|_| Errno(libc::EINVAL));
+        let (from, to) = (path(from)?, path(to)?);
+        let here = libc::AT_FDCWD;
+        let flags = libc::RENAME_NOREPLACE;
+        // SAFETY: two terminated strings.
+        match unsafe { libc::renameat2(here, from.as_ptr(), here, to.as_ptr(), flags) } {
+            0 => Ok(()),
+            _ => Err(errno(io::Error::last_os_error())),
+        }
+    }
+
+    fn make_directory(&self, path: &str) -> Outcome<()> {
+        fs::create_dir(path).map_err(errno)
+    }
+
+    fn remove_directory(&self, path: &str) -> Outcome<()> {
+        fs::remove_dir(path).map_err(errno)
+    }
+
+    fn list(&self, path: &str) -> Outcome<Vec<String>> {
+        let entries = fs::read_dir(path).map_err(errno)?;
+        entries
+            .map(|entry| Ok(entry.map_err(errno)?.file_name().to_string_lossy().into()))
+            .collect()
+    }
+}

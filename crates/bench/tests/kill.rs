@@ -1,0 +1,33 @@
+//! Invariant 3, on all three ways to the files at once: a process killed at any instruction blocks nobody
+//! and loses nothing that returned.
+//!
+//! `EGERIA_TEST_CASES` sets how many processes are killed.
+
+mod common;
+
+use egeria_bench::kill::{self, KillOptions};
+
+#[test]
+fn killed_workers_and_mounts_lose_nothing_that_returned() {
+    let Some(_turn) = common::turn() else { return };
+    let memory = common::memory();
+    let kills = std::env::var("EGERIA_TEST_CASES");
+    let kills = kills.ok().and_then(|text| text.parse().ok()).unwrap_or(100);
+    let report = kill::run(&KillOptions {
+        kills,
+        worker: Some(env!("CARGO_BIN_EXE_egeria-kill-worker").into()),
+        memory_directory: memory.path().into(),
+        ..KillOptions::new(common::preload_library())
+    })
+    .unwrap();
+    eprintln!("{report:#?}");
+    assert_eq!(report.kills, kills);
+    assert!(report.mount_kills > 0, "no mount was killed");
+    assert_eq!(report.faults, [""; 0]);
+    assert_eq!((report.lost, report.findings), (0, 0));
+    assert_eq!((report.leaked_blocks, report.leaked_inodes), (0, 0));
+    // Each of the three ways was used.
+    assert!(report.direct_calls > 0 && report.mount_requests > 0);
+    assert!(report.operations > report.direct_calls.min(10_000));
+    common::nothing_is_left(&memory);
+}

@@ -1,0 +1,67 @@
+//! `egeria bench kill`: death of processes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use egeria_bench::kill::{self, KillOptions, KillReport};
+
+use super::stopped;
+use crate::failure::{Failure, Outcome};
+use crate::output::Format;
+use crate::preload;
+use crate::progress::Progress;
+use crate::signals::Signals;
+
+/// Arguments of `egeria bench kill`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  egeria bench kill
+  egeria bench kill --kills 100 --seed 7 --json
+
+Crews of threads use the same files through the preload library, the mount and
+the engine at once. They and the mount are killed at random moments. JSON:
+kills, mount_kills, workers, operations, lost, longest_wait_ms, leaked_blocks,
+leaked_inodes, findings, seconds, direct_calls, mount_requests, faults.
+Exit status: 1 when anything is lost, leaked or found, or somebody waited more
+than a second.")]
+pub struct Arguments {
+    /// Processes to kill
+    #[arg(long, value_name = "N", default_value_t = 1000,
+          value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    kills: u64,
+    /// Kill nobody after so many seconds
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: Option<u64>,
+    /// Who is killed follows from it, as far as the scheduler lets it
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Directory on tmpfs for pools
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
+    memory: PathBuf,
+}
+
+/// Kills, and prints what came of it.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let library = preload::require()?;
+    let signals = Signals::install()?;
+    let progress = Progress::bar("killing");
+    let tell = |step: &egeria_bench::Progress<'_>| progress.step(step.done, step.total, step.what);
+    let options = KillOptions {
+        kills: arguments.kills,
+        limit: arguments.seconds.map(Duration::from_secs),
+        seed: arguments.seed,
+        memory_directory: arguments.memory.clone(),
+        cancel: Some(signals.stop_flag()),
+        progress: &tell,
+        ..KillOptions::new(library)
+    };
+    let report = kill::run(&options).map_err(|error| stopped(&signals, error))?;
+    drop(progress);
+    format.print(&report, KillReport::table)?;
+    match report.verdict() {
+        None => Ok(()),
+        Some(line) => Err(Failure::new(line)),
+    }
+}
