@@ -171,7 +171,7 @@ fn no_ping_pong(bars: &[Bar]) -> Goal {
     let moves = fulls(bars).filter(|bar| bar.row.workload != MEAN && bar.row.throughput.is_some());
     let most = moves.map(|bar| (bar.moves_of_one_thread as f64, name(&bar.row)));
     Goal {
-        what: "no ping-pong: full moves no thread more than once".to_owned(),
+        what: "no ping-pong: once at rest, full moves no thread more than once".to_owned(),
         bound: 1.0,
         at_most: true,
         worst: most.reduce(|one, other| if other.0 > one.0 { other } else { one }),

@@ -1,13 +1,16 @@
 //! Who moves threads while programs run: the steward, or nobody.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use egeria_fs::Volume;
 use egeria_machine::Machine;
 use egeria_policy::nthread::Configuration;
-use egeria_steward::{Scope, Steward, StewardOptions};
+use egeria_steward::{Decision, LogReader, Outcome, Record, Scope, Steward, StewardOptions};
 
+use super::plan::Pace;
 use super::setup::Setup;
 use crate::error::{BenchError, Result};
 
@@ -16,12 +19,22 @@ use crate::error::{BenchError, Result};
 pub(super) struct Moves {
     /// Threads, each time counted.
     pub(super) all: u64,
-    /// Of the thread that moved most.
+    /// Of the thread that moved most after everything should be at rest.
     pub(super) of_one_thread: u64,
 }
 
+/// Windows in which a stable workload comes to rest, also where no warm-up is left out.
+const WINDOWS_TO_REST: u64 = 3;
+
 /// A steward at work, or none.
-pub(super) struct Mover(Option<Steward>);
+pub(super) struct Mover(Option<Working>);
+
+struct Working {
+    steward: Steward,
+    log: PathBuf,
+    /// From the first window with I/O on, ns of machine time.
+    rest_after_ns: u64,
+}
 
 impl Mover {
     /// Looks after the threads of this process's descendants, unless the policy is off.
@@ -29,7 +42,7 @@ impl Mover {
         volume: &Arc<Volume>,
         machine: &Machine,
         setup: &Setup,
-        window_ns: u64,
+        pace: &Pace,
         log: &Path,
     ) -> Result<Mover> {
         if setup.policy == Configuration::Off {
@@ -38,22 +51,123 @@ impl Mover {
         let options = StewardOptions {
             configuration: setup.policy,
             settings: setup.policy_settings()?,
-            window_ns,
+            window_ns: pace.window_ns,
             machine: machine.clone(),
             scope: Scope::Tree(std::process::id()),
             record: None,
             decision_log: Some(log.to_owned()),
         };
         let steward = Steward::start(Arc::clone(volume), options).map_err(BenchError::failed)?;
-        Ok(Mover(Some(steward)))
+        let warmup_ns = pace.warmup.as_nanos() as f64 / pace.dilation;
+        Ok(Mover(Some(Working {
+            steward,
+            log: log.to_owned(),
+            rest_after_ns: (warmup_ns as u64).max(WINDOWS_TO_REST * pace.window_ns),
+        })))
     }
 
     /// Ends it; threads get their CPUs back.
-    pub(super) fn stop(self) -> Moves {
-        let summary = self.0.map(Steward::stop).unwrap_or_default();
-        Moves {
+    pub(super) fn stop(self) -> Result<Moves> {
+        let Some(working) = self.0 else {
+            return Ok(Moves::default());
+        };
+        let summary = working.steward.stop();
+        let most = most_moves_at_rest(&working.log, working.rest_after_ns).map_err(|error| {
+            let doing = format!("cannot read {}", working.log.display());
+            BenchError::io(doing, error, "free some memory")
+        })?;
+        Ok(Moves {
             all: summary.moves,
-            of_one_thread: summary.moves_per_thread_most,
+            of_one_thread: most,
+        })
+    }
+}
+
+/// As [`most_moves`], of a log on disk.
+fn most_moves_at_rest(log: &Path, rest_after_ns: u64) -> io::Result<u64> {
+    let mut log = LogReader::open(log)?;
+    let mut decisions = Vec::new();
+    while let Some(record) = log.next_record()? {
+        if let Record::Window(decision) = record {
+            decisions.push(*decision);
         }
+    }
+    Ok(most_moves(&decisions, rest_after_ns))
+}
+
+/// Moves of the thread that moved most in windows that began so long after the first with I/O.
+fn most_moves(decisions: &[Decision], rest_after_ns: u64) -> u64 {
+    let first_ns = decisions.first().map_or(0, |first| first.start_ns);
+    let at_rest = |decision: &&Decision| decision.start_ns >= first_ns + rest_after_ns;
+    let mut moves: HashMap<_, u64> = HashMap::new();
+    for decision in decisions.iter().filter(at_rest) {
+        let done = decision.moves.iter();
+        for each in done.filter(|each| each.outcome == Outcome::Done) {
+            *moves.entry(each.thread).or_default() += 1;
+        }
+    }
+    moves.into_values().max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use egeria_machine::NodeId;
+    use egeria_policy::Reason;
+    use egeria_steward::MoveRecord;
+    use egeria_window::ThreadKey;
+
+    fn window(start_ns: u64, threads: &[u32], outcome: Outcome) -> Decision {
+        let reason = Reason::RemoteReads {
+            target: NodeId(0),
+            target_bytes_s: 1e9,
+            next_bytes_s: 0.0,
+            margin_bytes_s: 200e6,
+        };
+        let moved = |thread_id: &u32| MoveRecord {
+            thread: ThreadKey {
+                process_id: 9,
+                thread_id: *thread_id,
+                start_ticks: 1,
+            },
+            name: String::new(),
+            from: NodeId(1),
+            to: NodeId(0),
+            because: String::new(),
+            reason: reason.clone(),
+            expected_local_share: None,
+            outcome: outcome.clone(),
+        };
+        Decision {
+            number: 0,
+            start_ns,
+            duration_ns: 10,
+            time_unix_ns: 0,
+            local_share: None,
+            nodes: Vec::new(),
+            threads_omitted: 0,
+            threads: Vec::new(),
+            pm_contended: None,
+            cpu_contended: None,
+            moves: threads.iter().map(moved).collect(),
+            kept: Vec::new(),
+            results: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn only_moves_done_after_everything_came_to_rest_count_against_ping_pong() {
+        let done = || Outcome::Done;
+        let windows = [
+            window(1000, &[1, 2], done()),
+            window(1010, &[1, 2], done()),
+            window(1030, &[1], done()),
+            window(1040, &[1, 2], done()),
+            window(1050, &[1], Outcome::Vanished),
+        ];
+        assert_eq!(most_moves(&windows, 30), 2);
+        assert_eq!(most_moves(&windows, 40), 1);
+        assert_eq!(most_moves(&windows, 0), 4);
+        assert_eq!(most_moves(&[], 0), 0);
     }
 }

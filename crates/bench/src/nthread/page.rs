@@ -43,10 +43,12 @@ fn head(report: &NthreadReport) -> String {
         .iter()
         .filter(|goal| goal.reached() == Some(true))
         .count();
-    let class = if reached == run && report.failures.is_empty() {
-        "good"
-    } else {
-        "bad"
+    let (class, aims) = match (run, reached) {
+        (0, _) if report.failures.is_empty() => ("quiet", "These rows have no aim.".to_owned()),
+        (run, reached) if run == reached && report.failures.is_empty() => {
+            ("good", format!("All {run} aims reached."))
+        }
+        _ => ("bad", format!("{reached} of {run} aims reached.")),
     };
     let failed = match report.failures.len() {
         0 => String::new(),
@@ -80,7 +82,7 @@ fn head(report: &NthreadReport) -> String {
         .collect();
     format!(
         "<header>\n<h1>Threads go where their data is: NThread on unmodified programs</h1>\n\
-         <p class=\"verdict {class}\">{reached} of {run} aims reached.{failed}</p>\n\
+         <p class=\"verdict {class}\">{aims}{failed}</p>\n\
          <p>{extent}. {}</p>\n{disturbed}<dl>\n{facts}</dl>\n</header>\n",
         escape(&report.note()),
     )

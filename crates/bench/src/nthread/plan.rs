@@ -42,13 +42,14 @@ pub struct Pace {
     pub preparation: Duration,
 }
 
-/// fio of 4 KiB: windows of 5 ms, so that 20 MiB files are to a window what 4 GB are to 1 s.
+/// fio of 4 KiB: what is written in the warm-up is several times a file, as in a run of a minute on the
+/// paper's 4 GB, so that what threads that moved read has followed them.
 const FIO: Pace = Pace {
     dilation: 24.0,
     window_ns: 5_000_000,
-    warmup: Duration::from_millis(720),
+    warmup: Duration::from_millis(1600),
     measured: Duration::from_millis(1200),
-    preparation: Duration::from_millis(900),
+    preparation: Duration::from_millis(600),
 };
 /// Small blocks: more calls in the same machine time.
 const FIO_SMALL: Pace = Pace {
@@ -56,22 +57,23 @@ const FIO_SMALL: Pace = Pace {
     window_ns: 3_000_000,
     warmup: Duration::from_millis(1000),
     measured: Duration::from_millis(1300),
-    preparation: Duration::from_millis(900),
+    preparation: Duration::from_millis(600),
 };
+/// No thread reads as much as the read margin, so nobody moves far into a run: little warm-up suffices.
 const FILEBENCH: Pace = Pace {
-    dilation: 24.0,
-    window_ns: 8_000_000,
-    warmup: Duration::from_millis(800),
-    measured: Duration::from_millis(1500),
-    preparation: Duration::from_millis(1500),
+    dilation: 16.0,
+    window_ns: 20_000_000,
+    warmup: Duration::from_millis(1000),
+    measured: Duration::from_millis(1600),
+    preparation: Duration::from_millis(700),
 };
 /// `db_bench` cannot leave out its beginning: all of it is measured.
 const ROCKSDB: Pace = Pace {
     dilation: 16.0,
     window_ns: 8_000_000,
     warmup: Duration::ZERO,
-    measured: Duration::from_millis(2200),
-    preparation: Duration::from_millis(1500),
+    measured: Duration::from_millis(3000),
+    preparation: Duration::from_millis(1400),
 };
 
 /// Read shares of Figs. 5 and 9, %.
@@ -153,7 +155,7 @@ fn subset_of(figure: Figure) -> Vec<Group> {
     match figure {
         Figure::FiveA => fio(figure, 4, &[80], &SIX),
         Figure::FiveB => fio(figure, 8, &[60], &SIX),
-        Figure::SixA => filebench(figure, 1, &PERSONALITIES[1..2], &[NOVA, NOVA_N, NM, FULL]),
+        Figure::SixA => filebench(figure, 1, &PERSONALITIES[..2], &[NOVA, NOVA_N, NM, FULL]),
         Figure::SevenA => rocksdb(figure, 1, &[NOVA, NOVA_N, FULL]),
         _ => Vec::new(),
     }
@@ -251,11 +253,7 @@ fn filebench(
             setups,
         )
     };
-    let mut all: Vec<Group> = personalities.iter().flat_map(one).collect();
-    for group in &mut all {
-        group.setup = group.setup.of_many_threads();
-    }
-    all
+    personalities.iter().flat_map(one).collect()
 }
 
 fn rocksdb(figure: Figure, instances: u32, setups: &[Setup]) -> Vec<Group> {
@@ -290,7 +288,7 @@ mod tests {
             .iter()
             .map(Group::wall_time)
             .sum();
-        assert!(subset < Duration::from_secs(100), "{subset:?}");
+        assert!(subset < Duration::from_secs(110), "{subset:?}");
     }
 
     #[test]

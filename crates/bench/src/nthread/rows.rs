@@ -60,7 +60,7 @@ pub struct Bar {
     pub row: NthreadRow,
     /// Least and largest throughput of several repetitions.
     pub range: Option<(f64, f64)>,
-    /// Moves of the thread that moved most, in any repetition.
+    /// Moves of the thread that moved most after warm-up (and the first three windows), in any repetition.
     pub moves_of_one_thread: u64,
     /// Bandwidth of the nodes over time, of the last repetition.
     pub series: Vec<Moment>,

@@ -102,19 +102,7 @@ const fn limit(name: &'static str, settings: &'static [(&'static str, &'static s
     }
 }
 
-/// With 16 to 100 threads on 8 cores none reads 200 MB/s (nor did it at the paper's own throughput),
-/// so that with the default margin no thread of Fig. 6 ever had a target.
-const LOW_MARGIN: &[(&str, &str)] = &[("read_margin_bytes_s", "2e6")];
-
 impl Setup {
-    /// The same with a read margin for many slow threads (Fig. 6).
-    pub fn of_many_threads(&self) -> Setup {
-        Setup {
-            settings: LOW_MARGIN,
-            ..self.clone()
-        }
-    }
-
     /// The policy's settings.
     pub fn policy_settings(&self) -> Result<Settings> {
         let mut settings = Settings::of(self.policy);

@@ -132,7 +132,7 @@ impl<'a> Stage<'a> {
             .map(|place| self.bound(place, self.measured_call(program, place)))
             .collect();
         self.set_timing(true);
-        let (said, samples, moves) = self.watched(&calls)?;
+        let (said, samples, moves) = self.watched(program, &calls)?;
         let pace = &self.group.pace;
         let measured = sample::measured(&samples, pace.warmup);
         let sum = |sum: Yield, text: &String| -> Result<Yield> {
@@ -146,7 +146,11 @@ impl<'a> Stage<'a> {
         })
     }
 
-    fn watched(&self, calls: &[Call]) -> Result<(Vec<String>, Vec<sample::Sample>, Moves)> {
+    fn watched(
+        &self,
+        program: Program,
+        calls: &[Call],
+    ) -> Result<(Vec<String>, Vec<sample::Sample>, Moves)> {
         let pace = &self.group.pace;
         let volumes = self
             .scratches
@@ -154,21 +158,16 @@ impl<'a> Stage<'a> {
             .map(ScratchVolume::shared)
             .cloned()
             .collect();
-        let log = self.backstage.path().join("decisions");
+        let log = format!("decisions-{}", program.workload());
+        let log = self.backstage.path().join(log);
         let first = self.scratches[0].shared();
-        let mover = Mover::start(
-            first,
-            &self.machine,
-            &self.group.setup,
-            pace.window_ns,
-            &log,
-        )?;
+        let mover = Mover::start(first, &self.machine, &self.group.setup, pace, &log)?;
         let interval = (pace.warmup + pace.measured) / MOMENTS;
         let sampler = Sampler::start(volumes, self.machine.nodes.len(), interval)?;
         let said = self.call(calls);
         let (samples, moves) = (sampler.stop(), mover.stop());
         self.set_timing(false);
-        Ok((said?, samples, moves))
+        Ok((said?, samples, moves?))
     }
 
     fn measured_call(&self, program: Program, place: u32) -> Call {
