@@ -58,6 +58,8 @@ pub enum Command {
     Df(commands::df::Arguments),
     /// Verify a volume that is not mounted, and repair it
     Check(commands::check::Arguments),
+    /// Read a whole volume while it is in use, and say what is damaged
+    Scrub(commands::scrub::Arguments),
     /// Show what the machine is: nodes, CPUs, memory, distances
     Machine(commands::machine::Arguments),
     /// Show what a recording holds

@@ -54,6 +54,20 @@ pub fn identify(path: &Path) -> Outcome<Identity> {
     })
 }
 
+/// A pool of the volume that is meant: by a path on its mount, or by one of its pools.
+///
+/// # Errors
+/// When the path is neither.
+pub fn pool_of(path: &Path) -> Outcome<PathBuf> {
+    match identify(path) {
+        Ok(identity) => Ok(identity.pool),
+        Err(failure) => match path.metadata() {
+            Ok(metadata) if !metadata.is_dir() => Ok(path.to_owned()),
+            _ => Err(failure),
+        },
+    }
+}
+
 fn ask(path: &Path) -> Outcome<Identity> {
     let file = File::options()
         .read(true)

@@ -176,12 +176,31 @@ fn one_broken_superblock_copy_is_repaired_from_the_other() {
             .unwrap();
         let found = run(["check", "--json", text(&pool)]);
         assert_eq!(found.status, 1, "{found:?}");
-        let repaired = run(["check", "--json", "--repair", text(&pool)])
-            .ok()
-            .json();
+        let broken = fs::read(&pool).unwrap();
+        let undo = sandbox.path(&format!("{name}.undo"));
+        let repair = ["check", "--json", "--repair", "--undo-file", text(&undo)];
+        let repaired = run(repair.into_iter().chain([text(&pool)])).ok().json();
         assert_eq!(repaired["clean"], true, "{repaired}");
+        assert_eq!(repaired["undo_file"], text(&undo));
         run(["check", text(&pool)]).ok();
+        let undone = run(["check", "--json", text(&pool), "--undo", text(&undo)]);
+        assert!(undone.ok().json()["restored_blocks"].as_u64() > Some(0));
+        assert!(fs::read(&pool).unwrap() == broken);
     }
+}
+
+#[test]
+fn what_is_no_undo_file_of_the_volume_changes_nothing() {
+    let sandbox = Sandbox::new();
+    let pool = sandbox.volume("v", "32M");
+    let before = fs::read(&pool).unwrap();
+    let file = sandbox.file("undo", "no undo file");
+    run(["check", text(&pool), "--undo", text(&file)]).refused(1, &["no undo file", text(&file)]);
+    let none = sandbox.path("none");
+    run(["check", text(&pool), "--undo", text(&none)]).refused(1, &[text(&none)]);
+    run(["check", text(&pool), "--repair", "--undo", text(&file)]).refused(2, &["--undo"]);
+    run(["check", text(&pool), "--undo-file", text(&file)]).refused(2, &["--repair"]);
+    assert!(fs::read(&pool).unwrap() == before);
 }
 
 #[test]
@@ -210,7 +229,10 @@ fn a_pool_corrupted_at_random_is_never_more_than_an_error() {
             }
             fs::write(sandbox.path(&format!("v.{index}")), damaged).unwrap();
         }
-        for arguments in [vec!["check"], vec!["df"], vec!["check", "--repair"]] {
+        let undo = sandbox.path("undo");
+        let _ = fs::remove_file(&undo);
+        let repair = vec!["check", "--repair", "--undo-file", text(&undo)];
+        for arguments in [vec!["check"], vec!["df"], repair] {
             let ended = run(arguments.iter().copied().chain([text(&pool)]));
             assert!(
                 ended.status == 0 || ended.status == 1,

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use common::{Sandbox, egeria, run};
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "mkfs",
     "mount",
     "umount",
@@ -14,6 +14,7 @@ const COMMANDS: [&str; 17] = [
     "stat",
     "df",
     "check",
+    "scrub",
     "machine",
     "steward",
     "top",

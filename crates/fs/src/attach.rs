@@ -20,6 +20,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -204,12 +205,20 @@ fn attach_found(
     result
 }
 
-fn map_pools(found: &mut Found) -> Result<Vec<Arc<Pool>>, VolumeError> {
+/// Map the pools; private ones keep for themselves what is stored to them (but for device DAX, which the
+/// kernel maps shared or not at all).
+fn map_pools(found: &mut Found, private: bool) -> Result<Vec<Arc<Pool>>, VolumeError> {
     let files = std::mem::take(&mut found.files);
     let mut pools = Vec::new();
     for (file, path) in files.into_iter().zip(&found.paths) {
-        let pool = Pool::open_with_file(file, path, Access::ReadWrite)
-            .map_err(|error| failure(libc::EIO, error.to_string()))?;
+        let is_device = file
+            .metadata()
+            .is_ok_and(|metadata| metadata.file_type().is_char_device());
+        let pool = match private && !is_device {
+            true => Pool::open_private_with_file(file, path),
+            false => Pool::open_with_file(file, path, Access::ReadWrite),
+        };
+        let pool = pool.map_err(|error| failure(libc::EIO, error.to_string()))?;
         pools.push(Arc::new(pool));
     }
     for (index, (pool, sibling)) in pools.iter().zip(&found.superblock.pools).enumerate() {
@@ -245,7 +254,7 @@ fn layout_of(geometry: &[Geometry]) -> SessionLayout {
 }
 
 fn join(mut found: Found, read_only: bool, locks: &File) -> Result<Arc<Volume>, VolumeError> {
-    let media = map_pools(&mut found)?;
+    let media = map_pools(&mut found, false)?;
     let path = found.paths[0].display().to_string();
     let session = read_session_line(&media[0]).ok_or_else(|| nobody_attached(&path))?;
     let geometry = geometry_of(&found.superblock);
@@ -330,15 +339,16 @@ fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// Make the session: nobody else is attached. A private one is seen by no other process.
+/// Make the session: nobody else is attached. A private one is seen by no other process, and what it
+/// changes stays with it (`keep_changes`).
 pub(crate) fn create_session(
     mut found: Found,
     options: &AttachOptions,
     read_only: bool,
     origin: Origin,
 ) -> Result<Arc<Volume>, VolumeError> {
-    let media = map_pools(&mut found)?;
     let private = origin == Origin::Private;
+    let media = map_pools(&mut found, private)?;
     // A private one leaves the line alone: checking a copy must not end the original's session.
     if !private {
         remove_stale_segment(&found, &media[0])?;

@@ -1,89 +1,97 @@
 //! Checking a volume wholly: superblocks, every log, the tree, link counts, and that no block has two
-//! owners. It attaches as any program does (and so recovers), with a session of its own.
+//! owners. It recovers as any attach does, with a session and a copy of the pools of its own.
 
 use crate::attach::{create_session, lock_for_check};
 use crate::format::*;
 use crate::log::Staged;
 use crate::operation::Operation;
-use crate::pools::{failure, find_pools, read_superblock};
+use crate::pools::{Found, failure, find_pools, open_pool, read_superblock};
 use crate::requests::*;
 use crate::space::Need;
 use crate::types::*;
 use crate::volume::{Origin, Volume};
+use egeria_media::BlockNumber;
 use std::collections::{HashMap, VecDeque};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Directory that unreachable inodes are linked into.
 const LOST_AND_FOUND: &[u8] = b"lost+found";
 
 /// Verify a volume that nobody has attached, wholly; `progress(done, total)` is called now and then.
-pub fn check_volume(
+///
+/// The check works on a private copy of the pools (copied on write), where it recovers as any attach does.
+/// The pools themselves change only when a repair is wanted and something was repaired.
+pub fn check_volume<'a>(
     pool: &Path,
-    repair: bool,
+    repair: impl Into<Repair<'a>>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<CheckReport, VolumeError> {
+    let repair = repair.into();
     let found = find_pools(pool)?;
     let _locks = lock_for_check(&found)?;
     let mut report = CheckReport::default();
-    for path in &found.paths {
-        check_superblocks(path, repair, &mut report)?;
-    }
+    let damaged = damaged_superblocks(&found, &mut report)?;
     let volume = create_session(found, &AttachOptions::default(), false, Origin::Private)?;
     let mut check = Check {
         volume: &volume,
-        repair,
+        repair: repair != Repair::No,
         report,
         links: HashMap::new(),
     };
+    check.mend_superblocks(&damaged)?;
     check.collect_damage();
     check.walk_tree(progress);
     check.match_records();
     check.collect_damage();
     let space = volume.space(None);
     check.report.used_blocks = space.blocks - space.free_blocks;
-    Ok(check.report)
+    let report = check.report;
+    if let Repair::Yes { undo } = repair
+        && report.repaired > 0
+    {
+        volume.keep_changes(undo)?;
+    }
+    Ok(report)
 }
 
-fn check_superblocks(
-    path: &Path,
-    repair: bool,
+/// A damaged copy of a pool's superblock, and what it should be.
+struct DamagedCopy {
+    pool: usize,
+    copy: usize,
+    good: Superblock,
+}
+
+fn damaged_superblocks(
+    found: &Found,
     report: &mut CheckReport,
-) -> Result<(), VolumeError> {
-    let file = std::fs::File::options()
-        .read(true)
-        .write(true)
-        .open(path)
-        .map_err(|error| {
-            failure(
-                libc::EIO,
-                format!("cannot open {}: {error}; check permissions", path.display()),
-            )
-        })?;
-    let (good, damaged) = read_superblock(&file, path)?;
-    let Some(copy) = damaged else { return Ok(()) };
-    report.findings.push(Finding {
+) -> Result<Vec<DamagedCopy>, VolumeError> {
+    let mut all = Vec::new();
+    for (pool, (file, path)) in found.files.iter().zip(&found.paths).enumerate() {
+        let (good, damaged) = read_superblock(file, path)?;
+        let Some(copy) = damaged else { continue };
+        report.findings.push(superblock_finding(copy, path));
+        all.push(DamagedCopy { pool, copy, good });
+    }
+    Ok(all)
+}
+
+fn superblock_finding(copy: usize, path: &Path) -> Finding {
+    Finding {
         what: format!("superblock copy {copy} of {} is damaged", path.display()),
         affects: "nothing while the other copy is whole".into(),
         repairable: true,
-    });
-    if repair {
-        use std::os::unix::fs::FileExt;
-        let written = file
-            .write_all_at(&good.encode(), SUPERBLOCK_COPIES[copy] * BLOCK as u64)
-            .and_then(|()| file.sync_data());
-        written.map_err(|error| {
-            failure(
-                libc::EIO,
-                format!(
-                    "cannot repair {}: {error}; check the device",
-                    path.display()
-                ),
-            )
-        })?;
-        report.repaired += 1;
     }
-    Ok(())
+}
+
+/// Damaged copies of superblocks.
+pub(crate) fn superblock_findings(paths: &[PathBuf]) -> Result<Vec<Finding>, VolumeError> {
+    let mut all = Vec::new();
+    for path in paths {
+        let (_, damaged) = read_superblock(&open_pool(path)?, path)?;
+        all.extend(damaged.map(|copy| superblock_finding(copy, path)));
+    }
+    Ok(all)
 }
 
 /// What names an inode has.
@@ -108,6 +116,17 @@ struct Name {
 }
 
 impl Check<'_> {
+    fn mend_superblocks(&mut self, damaged: &[DamagedCopy]) -> Result<(), VolumeError> {
+        for each in damaged.iter().filter(|_| self.repair) {
+            let at = BlockNumber(SUPERBLOCK_COPIES[each.copy]).offset();
+            self.volume.media[each.pool]
+                .write_bytes(at, &each.good.encode())
+                .map_err(|error| failure(libc::EIO, error.to_string()))?;
+            self.report.repaired += 1;
+        }
+        Ok(())
+    }
+
     fn find(&mut self, what: String, affects: &str, repairable: bool) {
         self.report.findings.push(Finding {
             what,

@@ -3,9 +3,10 @@
 use crate::format::*;
 use crate::requests::VolumeError;
 use crate::segments::FileIdentity;
+use egeria_media::{Access, BlockNumber, Pool};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 
 pub(crate) fn failure(errno: i32, message: impl Into<String>) -> VolumeError {
@@ -36,6 +37,17 @@ pub(crate) struct Found {
     pub(crate) identity: FileIdentity,
 }
 
+/// Bytes from a block on; device DAX can only be mapped.
+fn read_at(file: &File, path: &Path, block: u64, into: &mut [u8]) -> std::io::Result<()> {
+    let at = BlockNumber(block).offset();
+    if !file.metadata()?.file_type().is_char_device() {
+        return file.read_exact_at(into, at.0);
+    }
+    let pool = Pool::open_with_file(file.try_clone()?, path, Access::ReadOnly);
+    let read = pool.and_then(|pool| pool.read_bytes(at, into));
+    read.map_err(std::io::Error::other)
+}
+
 /// Read the better copy of a pool's superblock; the index of the damaged copy, if one is.
 pub(crate) fn read_superblock(
     file: &File,
@@ -44,7 +56,7 @@ pub(crate) fn read_superblock(
     let mut decoded = Vec::new();
     for first in SUPERBLOCK_COPIES {
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
-        decoded.push(match file.read_exact_at(&mut bytes, first * BLOCK as u64) {
+        decoded.push(match read_at(file, path, first, &mut bytes) {
             Ok(()) => Superblock::decode(&bytes),
             Err(_) => Err(SuperblockFault::NotAPool),
         });
@@ -108,7 +120,6 @@ pub(crate) fn open_pool(path: &Path) -> Result<File, VolumeError> {
 
 /// Size of a pool's file or device, bytes.
 pub(crate) fn media_bytes(file: &File, path: &Path) -> Result<u64, VolumeError> {
-    use std::os::unix::fs::FileTypeExt;
     let metadata = file
         .metadata()
         .map_err(|error| io_failure("look at pool", path, &error, "check the device"))?;

@@ -77,6 +77,28 @@ pub struct Counters {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DescriptionSlot(pub u32);
 
+/// Whether `check` repairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repair<'a> {
+    /// Only look: the pools stay as they are.
+    No,
+    /// Repair what can be repaired.
+    Yes {
+        /// New file that keeps what the pools held before, for [`undo_repair`](crate::undo_repair).
+        undo: Option<&'a std::path::Path>,
+    },
+}
+
+impl From<bool> for Repair<'_> {
+    /// `true` repairs, and keeps nothing to undo it with.
+    fn from(repair: bool) -> Self {
+        match repair {
+            true => Repair::Yes { undo: None },
+            false => Repair::No,
+        }
+    }
+}
+
 /// One thing `check` found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {

@@ -15,6 +15,7 @@ mod error;
 pub mod guard;
 mod map;
 mod pool;
+mod private;
 pub mod recorder;
 
 pub use address::{

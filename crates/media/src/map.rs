@@ -170,7 +170,9 @@ pub(crate) fn map_anonymous(bytes: u64) -> io::Result<Mapping> {
 /// Maps a file's present content for this process alone; stores never reach the file.
 pub(crate) fn map_private(file: &File, bytes: u64) -> io::Result<Mapping> {
     let spot = Spot::reserve(bytes)?;
-    spot.map(file.as_raw_fd(), libc::MAP_PRIVATE, true)?;
+    // No memory is set aside for copies of pages that are never stored to.
+    let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
+    spot.map(file.as_raw_fd(), flags, true)?;
     Ok(spot.finish(bytes, Persistence::Volatile))
 }
 

@@ -27,8 +27,8 @@ pub struct Pool {
     attachment: Attachment,
     mapping: Mapping,
     path: PathBuf,
-    /// What must live as long as the mapping.
-    _backing: Option<Arc<File>>,
+    /// The file behind a private mapping.
+    backing: Option<Arc<File>>,
 }
 
 // SAFETY: the mapping is shared memory that is only touched through raw pointers
@@ -89,8 +89,13 @@ impl Pool {
             attachment: Attachment::default(),
             mapping,
             path: path.to_owned(),
-            _backing: backing,
+            backing,
         }
+    }
+
+    /// The file behind a private mapping.
+    pub(crate) fn backing(&self) -> Option<&File> {
+        self.backing.as_deref()
     }
 
     /// Bytes of the pool, a multiple of [`BLOCK_BYTES`].

@@ -1,10 +1,11 @@
 //! `egeria check`: verify a volume wholly, repair what can be repaired.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use egeria_fs::{CheckReport, check_volume};
+use egeria_fs::{CheckReport, Repair, check_volume, undo_repair};
 use serde::Serialize;
 
 use crate::failure::Outcome;
@@ -17,8 +18,10 @@ use crate::progress::Progress;
 Examples:
   egeria check /mnt/pmem0/pool
   egeria check /mnt/pmem0/pool --repair
+  egeria check /mnt/pmem0/pool --undo /var/lib/egeria/undo-17637.bin
 
-The volume must not be mounted or in use.
+The volume must not be mounted or in use. The pools stay as they are unless
+something is repaired; what a repair changes is kept in an undo file before.
 Exit status: 0 when nothing is wrong (any more), else 1.")]
 pub struct Arguments {
     /// Path of any pool of the volume
@@ -26,7 +29,16 @@ pub struct Arguments {
     /// Repair what can be repaired
     #[arg(long)]
     repair: bool,
+    /// Where a repair keeps what it changes; a new file (default: one in /var/lib/egeria)
+    #[arg(long, value_name = "FILE", requires = "repair")]
+    undo_file: Option<PathBuf>,
+    /// Take a repair back: give the changed blocks the content of before
+    #[arg(long, value_name = "FILE", conflicts_with = "repair")]
+    undo: Option<PathBuf>,
 }
+
+/// Where undo files lie unless another place is named.
+const UNDO_DIRECTORY: &str = "/var/lib/egeria";
 
 #[derive(Serialize)]
 struct Document {
@@ -36,7 +48,16 @@ struct Document {
     inodes: u64,
     directories: u64,
     used_bytes: u64,
+    /// Where the blocks that the repair changed are kept; none when nothing was repaired.
+    undo_file: Option<PathBuf>,
     findings: Vec<Finding>,
+}
+
+#[derive(Serialize)]
+struct UndoDocument {
+    pool: PathBuf,
+    undo: PathBuf,
+    restored_blocks: u64,
 }
 
 #[derive(Serialize)]
@@ -47,18 +68,57 @@ struct Finding {
     repaired: bool,
 }
 
-/// Checks, and says what was found.
+/// Checks, and says what was found; or takes a repair back.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
+    match &arguments.undo {
+        Some(undo) => take_back(arguments, undo, format),
+        None => check(arguments, format),
+    }
+}
+
+fn take_back(arguments: &Arguments, undo: &Path, format: Format) -> Outcome<ExitCode> {
+    let document = UndoDocument {
+        pool: arguments.pool.clone(),
+        undo: undo.to_owned(),
+        restored_blocks: undo_repair(&arguments.pool, undo)?,
+    };
+    format.print(&document, |document| {
+        let (count, pool) = (document.restored_blocks, arguments.pool.display());
+        format!("{count} blocks are as before that repair; now: `egeria check {pool}`")
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where the undo file of a repair goes; `None` without a repair.
+fn undo_file(arguments: &Arguments) -> Option<PathBuf> {
+    if !arguments.repair || arguments.undo_file.is_some() {
+        return arguments.undo_file.clone();
+    }
+    // Where it cannot be made, the repair says so, if there is anything to repair.
+    let _ = std::fs::create_dir_all(UNDO_DIRECTORY);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let nanoseconds = since.map_or(0, |since| since.as_nanos());
+    Some(Path::new(UNDO_DIRECTORY).join(format!("undo-{nanoseconds}.bin")))
+}
+
+fn check(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
+    let undo = undo_file(arguments);
+    let repair = match arguments.repair {
+        true => Repair::Yes {
+            undo: undo.as_deref(),
+        },
+        false => Repair::No,
+    };
     let progress = Progress::bar(if arguments.repair {
         "checking and repairing"
     } else {
         "checking"
     });
-    let report = check_volume(&arguments.pool, arguments.repair, &mut |done, total| {
+    let report = check_volume(&arguments.pool, repair, &mut |done, total| {
         progress.advance(done, total)
     })?;
     drop(progress);
-    let document = document_of(arguments, report);
+    let document = document_of(arguments, report, undo);
     let status = if document.clean {
         ExitCode::SUCCESS
     } else {
@@ -68,7 +128,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     Ok(status)
 }
 
-fn document_of(arguments: &Arguments, report: CheckReport) -> Document {
+fn document_of(arguments: &Arguments, report: CheckReport, undo: Option<PathBuf>) -> Document {
     let findings: Vec<Finding> = report
         .findings
         .into_iter()
@@ -86,6 +146,7 @@ fn document_of(arguments: &Arguments, report: CheckReport) -> Document {
         inodes: report.inodes,
         directories: report.directories,
         used_bytes: report.used_blocks * egeria_media::BLOCK_BYTES,
+        undo_file: undo.filter(|undo| report.repaired > 0 && undo.exists()),
         findings,
     }
 }
@@ -128,5 +189,9 @@ fn human(document: &Document) -> String {
         (open, 0) => format!("{open} left: copy what is still readable to another volume"),
         (open, _) => format!("{open} left: `egeria check --repair` mends {repairable}"),
     };
-    format!("{table}\n{contents}; {mend}")
+    let undo = document.undo_file.as_ref().map_or(String::new(), |undo| {
+        let (pool, undo) = (document.pool.display(), undo.display());
+        format!("\nto take the repair back: `egeria check {pool} --undo {undo}`")
+    });
+    format!("{table}\n{contents}; {mend}{undo}")
 }

@@ -82,7 +82,7 @@ impl From<SpaceReport> for Space {
 pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     let asked = match &arguments.of {
         None => mounted()?,
-        Some(path) => vec![Ok(space_of(path)?)],
+        Some(path) => vec![Ok(space_of_pool(&control::pool_of(path)?)?)],
     };
     let mut status = ExitCode::SUCCESS;
     let mut volumes = Vec::new();
@@ -118,17 +118,6 @@ fn space_soon(pool: &Path) -> Outcome<VolumeSpace> {
             pool.display()
         )))
     })
-}
-
-/// Of a pool, or of the mount that a path is on.
-fn space_of(path: &Path) -> Outcome<VolumeSpace> {
-    match control::identify(path) {
-        Ok(identity) => space_of_pool(&identity.pool),
-        Err(failure) => match path.metadata() {
-            Ok(metadata) if !metadata.is_dir() => space_of_pool(path),
-            _ => Err(failure),
-        },
-    }
 }
 
 fn space_of_pool(pool: &Path) -> Outcome<VolumeSpace> {

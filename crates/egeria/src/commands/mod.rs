@@ -14,6 +14,7 @@ pub mod mount;
 mod recording;
 pub mod replay;
 pub mod run;
+pub mod scrub;
 mod self_test;
 pub mod stat;
 pub mod steward;
@@ -32,6 +33,7 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
     match arguments.command {
         Command::Run(run) => return run::run(run, format),
         Command::Check(check) => return check::run(&check, format),
+        Command::Scrub(scrub) => return scrub::run(&scrub, format),
         Command::Machine(machine) => return machine::run(&machine, format),
         Command::Mount(mount) => return mount::run(mount, format),
         Command::Df(df) => return df::run(&df, format),
