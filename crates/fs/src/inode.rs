@@ -385,7 +385,7 @@ impl<'a> Locked<'a> {
                 self.size_bytes()
             },
             blocks: if directory {
-                inode.log_pages.load(Ordering::Relaxed) as u64
+                inode.log_pages.load(Ordering::Relaxed).max(1) as u64
             } else {
                 inode.blocks.load(Ordering::Relaxed)
             },

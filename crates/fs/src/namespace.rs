@@ -570,7 +570,10 @@ fn newborn(certificate: &Certificate, size_bytes: u64) -> Attributes {
         gid: certificate.gid,
         rdev: certificate.rdev,
         size_bytes,
-        blocks: u64::from(certificate.mode & libc::S_IFMT == libc::S_IFLNK),
+        blocks: u64::from(matches!(
+            certificate.mode & libc::S_IFMT,
+            libc::S_IFLNK | libc::S_IFDIR
+        )),
         atime_ns: certificate.birth_ns,
         mtime_ns: certificate.birth_ns,
         ctime_ns: certificate.birth_ns,

@@ -251,7 +251,7 @@ fn s23_a_directory_has_the_size_of_its_log_and_two_links_and_its_subdirectories(
     let directory = volume.create(ROOT, b"d", &DIRECTORY).unwrap();
     let facts =
         |attributes: Attributes| (attributes.size_bytes, attributes.blocks, attributes.nlink);
-    assert_eq!(facts(directory), (4096, 0, 2));
+    assert_eq!(facts(directory), (4096, 1, 2));
     volume.create(directory.ino, b"sub", &DIRECTORY).unwrap();
     assert_eq!(
         facts(volume.attributes(directory.ino).unwrap()),

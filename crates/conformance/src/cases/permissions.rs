@@ -227,6 +227,7 @@ fn removal_needs_the_directory() {
 }
 
 fn search_needs_execution() {
+    needs_root();
     mkdir(c"a", 0o755).unwrap();
     mkdir(c"a/b", 0o755).unwrap();
     mkdir(c"a/b/c", 0o777).unwrap();

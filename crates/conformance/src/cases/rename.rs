@@ -7,7 +7,7 @@ cases!("rename":
     what_is_missing, into_itself, two_names_of_one_file, without_replacing, exchanging,
     whiteouts_are_refused, flags_that_make_no_sense, open_files_follow, long_and_short_names, moves_times,
     refused_moves_no_times, symlinks_are_moved_not_followed, of_every_kind, racing_renames_lose_nothing,
-    through_a_slash_at_the_end, relative_to_directories,
+    through_a_slash_at_the_end, relative_to_directories, what_is_moved_stays_the_same,
 );
 
 fn files_replace_files() {
@@ -330,4 +330,34 @@ fn relative_to_directories() {
     fails(ENOTDIR, at(a.0, f.0));
     at(a.0, b.0).unwrap();
     holds(c"b/g", b"data");
+}
+
+fn what_is_moved_stays_the_same() {
+    let facts = |path| {
+        let facts = lstat(path).unwrap();
+        let key = (
+            facts.st_dev,
+            facts.st_ino,
+            facts.st_mode,
+            facts.st_nlink,
+            facts.st_uid,
+            facts.st_gid,
+        );
+        (
+            key,
+            facts.st_rdev,
+            facts.st_size,
+            facts.st_blksize,
+            facts.st_blocks,
+        )
+    };
+    mkdir(c"d", 0o751).unwrap();
+    file(c"f", &pattern(1, 10_000));
+    symlink(c"f", c"l").unwrap();
+    for path in [c"d", c"f", c"l"] {
+        let before = facts(path);
+        rename(path, c"moved").unwrap();
+        assert_eq!(facts(c"moved"), before);
+        rename(c"moved", path).unwrap();
+    }
 }
