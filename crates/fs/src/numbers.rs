@@ -54,28 +54,37 @@ impl Volume {
     fn take_inode_in(&self, operation: &mut Operation<'_>, pool: usize) -> Outcome<u64> {
         let header = self.session.pool(pool);
         let map = self.inode_map(pool);
-        let hint = header.inode_hint.load(Ordering::Relaxed) as usize % map.len().max(1);
-        let word = (hint..map.len())
-            .chain(0..hint)
-            .find(|word| map[*word].load(Ordering::Relaxed) != u64::MAX);
-        let word = word.ok_or(Errno(libc::ENOSPC))?;
-        let index = word as u64 * 64 + map[word].load(Ordering::Relaxed).trailing_ones() as u64;
-        if index >= self.inodes_of(pool) {
-            return Err(Errno(libc::ENOSPC));
-        }
+        let index = self.free_number(pool)?;
         self.make_inode_block(operation, pool, index / INODES_PER_BLOCK)?;
-        header.inode_hint.store(word as u64, Ordering::Relaxed);
+        header.inode_next.store(index + 1, Ordering::Relaxed);
         let ino = inode_number(PoolIndex(pool as u8), index);
         let me = operation.me;
         header
             .inode_mover
             .store(me.index as u64 + 1, Ordering::Release);
         header.inode_moving.store(ino, Ordering::Release);
-        map[word].fetch_or(1 << (index % 64), Ordering::Release);
+        map[(index / 64) as usize].fetch_or(1 << (index % 64), Ordering::Release);
         header.inodes_used.fetch_add(1, Ordering::Relaxed);
         me.slot.pending_inode.store(ino, Ordering::Release);
         header.inode_moving.store(0, Ordering::Release);
         Ok(ino)
+    }
+
+    /// The next free number that has a record, else one that needs a new block of records. A number given
+    /// back so rests as long as others can be had: a kernel may still mean its last life by it.
+    fn free_number(&self, pool: usize) -> Outcome<u64> {
+        let (map, end) = (self.inode_map(pool), self.inodes_of(pool));
+        let next = self.session.pool(pool).inode_next.load(Ordering::Relaxed);
+        let ahead = first_free(map, next, end);
+        if let Some(index) = ahead {
+            let at = inode_pointer(&self.geometry[pool], index / INODES_PER_BLOCK);
+            if self.load_word(PoolIndex(pool as u8), at)? != 0 {
+                return Ok(index);
+            }
+        }
+        first_free(map, 0, next.min(end))
+            .or(ahead)
+            .ok_or(Errno(libc::ENOSPC))
     }
 
     /// Run under the lock of a pool's numbers; finish what its dead owner began.
@@ -172,7 +181,6 @@ impl Volume {
             if word.fetch_and(!(1 << (index % 64)), Ordering::Release) >> (index % 64) & 1 == 1 {
                 header.inodes_used.fetch_sub(1, Ordering::Relaxed);
             }
-            header.inode_hint.fetch_min(index / 64, Ordering::Relaxed);
             slot.pending_inode.store(0, Ordering::Release);
             header.inode_moving.store(0, Ordering::Release);
         });
@@ -255,4 +263,18 @@ impl Volume {
         self.read_media(pool, at + CERTIFICATE_AT, &mut bytes)?;
         Ok(Certificate::decode(&bytes, ino).map_or(1, |old| old.generation.wrapping_add(1).max(1)))
     }
+}
+
+/// The first clear bit from `start` on, below `end`.
+fn first_free(map: &[AtomicU64], start: u64, end: u64) -> Option<u64> {
+    let mut index = start;
+    while index < end {
+        let word = map[(index / 64) as usize].load(Ordering::Relaxed) | ((1 << (index % 64)) - 1);
+        if word != u64::MAX {
+            let free = index / 64 * 64 + u64::from(word.trailing_ones());
+            return (free < end).then_some(free);
+        }
+        index = (index / 64 + 1) * 64;
+    }
+    None
 }

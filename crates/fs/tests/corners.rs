@@ -97,3 +97,25 @@ fn a_read_across_the_end_of_a_file_touches_nothing_behind_it() {
         );
     }
 }
+
+#[test]
+fn a_number_given_back_rests_and_is_used_again() {
+    let scratch = Scratch::new(1, 8 << 20);
+    let volume = scratch.attach();
+    let numbers: Vec<InodeNumber> = (0..200)
+        .map(|_| {
+            let made = volume.create(ROOT, b"next", &FILE).unwrap();
+            volume.unlink(ROOT, b"next").unwrap();
+            made.ino
+        })
+        .collect();
+    // One block of records is enough, and all of its numbers but the root's have their turn.
+    let others = format::INODES_PER_BLOCK as usize - 1;
+    for (turn, number) in numbers.iter().enumerate() {
+        let before = numbers[..turn]
+            .iter()
+            .rposition(|earlier| earlier == number);
+        let expected = turn.checked_sub(others);
+        assert_eq!(before, expected, "{number:?} in turn {turn}");
+    }
+}

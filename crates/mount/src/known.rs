@@ -8,8 +8,13 @@
 use egeria_fs::{Attributes, Errno, FileReference, InodeNumber, Outcome, Volume};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 const SHARDS: usize = 16;
+/// Longest time that requests for an earlier life of a number are waited for. They were sent between
+/// the answer to a look-up and the end of what it was for; numbers are reused late, so it is rarely needed.
+const REST: Duration = Duration::from_millis(5);
+const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Remembered {
@@ -33,8 +38,18 @@ impl KnownInodes {
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The kernel is about to be told of this inode.
+    /// The kernel is about to be told of this inode. When it still remembers an earlier life of the
+    /// number, requests that mean that one may be on their way: they are let pass, or would be answered
+    /// with the wrong file.
     pub(crate) fn tell(&self, attributes: &Attributes) {
+        self.tell_within(attributes, REST);
+    }
+
+    fn tell_within(&self, attributes: &Attributes, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        while self.means_another(attributes) && Instant::now() < deadline {
+            std::thread::sleep(LOOK_AGAIN);
+        }
         let mut shard = self.shard(attributes.ino);
         let fresh = Remembered {
             generation: attributes.generation,
@@ -44,6 +59,12 @@ impl KnownInodes {
         let remembered = shard.entry(attributes.ino.0).or_insert(fresh);
         remembered.generation = attributes.generation;
         remembered.lookups += 1;
+    }
+
+    fn means_another(&self, attributes: &Attributes) -> bool {
+        let shard = self.shard(attributes.ino);
+        let remembered = shard.get(&attributes.ino.0);
+        remembered.is_some_and(|known| known.generation != attributes.generation)
     }
 
     /// The kernel forgets the number this many times.
@@ -174,6 +195,21 @@ mod tests {
         known.tell(&attributes(9, 2));
         known.forgotten(InodeNumber(9), 1);
         assert_eq!(known.generation(InodeNumber(9)), Ok(Some(2)));
+    }
+
+    #[test]
+    fn a_number_means_its_earlier_life_while_the_kernel_may() {
+        let known = KnownInodes::default();
+        known.tell(&attributes(7, 1));
+        std::thread::scope(|scope| {
+            let telling =
+                scope.spawn(|| known.tell_within(&attributes(7, 2), Duration::from_secs(600)));
+            std::thread::sleep(Duration::from_millis(20));
+            assert_eq!(known.generation(InodeNumber(7)), Ok(Some(1)));
+            known.forgotten(InodeNumber(7), 1);
+            telling.join().unwrap();
+        });
+        assert_eq!(known.generation(InodeNumber(7)), Ok(Some(2)));
     }
 
     #[test]

@@ -103,8 +103,8 @@ pub struct PoolHeader {
     pub group_blocks: AtomicU64,
     /// Protects the inode map.
     pub inode_mutex: RobustMutex,
-    /// Where to look for a free inode number.
-    pub inode_hint: AtomicU64,
+    /// Number after the one taken last: where the next search begins.
+    pub inode_next: AtomicU64,
     /// Inodes in use.
     pub inodes_used: AtomicU64,
     /// Inode number that is being taken or given back; zero at rest.
