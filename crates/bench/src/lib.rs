@@ -11,6 +11,7 @@
 
 mod beside;
 mod chart;
+pub mod crash;
 pub mod datapath;
 pub mod demo;
 mod error;

@@ -22,7 +22,7 @@ use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 const CREATING: i64 = 0x4000_0000_0000_0000;
@@ -236,7 +236,7 @@ fn map_pools(found: &mut Found, private: bool) -> Result<Vec<Arc<Pool>>, VolumeE
     Ok(pools)
 }
 
-fn geometry_of(superblock: &Superblock) -> Vec<Geometry> {
+pub(crate) fn geometry_of(superblock: &Superblock) -> Vec<Geometry> {
     superblock
         .pools
         .iter()
@@ -245,7 +245,7 @@ fn geometry_of(superblock: &Superblock) -> Vec<Geometry> {
         .collect()
 }
 
-fn layout_of(geometry: &[Geometry]) -> SessionLayout {
+pub(crate) fn layout_of(geometry: &[Geometry]) -> SessionLayout {
     let sizes: Vec<(u64, u64)> = geometry
         .iter()
         .map(|geometry| (geometry.blocks, geometry.inode_blocks * INODES_PER_BLOCK))
@@ -290,7 +290,7 @@ fn join_failure(path: &str, error: &std::io::Error, locks: &File) -> VolumeError
     )
 }
 
-fn assemble(
+pub(crate) fn assemble(
     found: Found,
     media: Vec<Arc<Pool>>,
     geometry: Vec<Geometry>,
@@ -324,6 +324,7 @@ fn assemble(
         origin,
         identity: found.identity,
         leftover: Default::default(),
+        clock_ns: AtomicI64::new(0),
     })
 }
 
@@ -365,7 +366,13 @@ pub(crate) fn create_session(
     if private {
         remove_segment(&name);
     }
-    let made = fill_header(&session, &found.superblock, &id, options).and_then(|()| {
+    fill_header(
+        &session,
+        &found.superblock,
+        &id,
+        u64::from_le_bytes(random()),
+    );
+    let made = place_nodes(&session, &found.superblock, options).and_then(|()| {
         let volume = assemble(found, media, geometry, session, read_only, origin);
         volume.recover(options).map(|()| volume)
     });
@@ -421,19 +428,17 @@ fn remove_stale_segment(found: &Found, pool: &Pool) -> Result<(), VolumeError> {
 }
 
 fn write_session_line(pool: &Pool, id: &[u8; 16]) -> Result<(), VolumeError> {
+    // Neither flushed nor fenced: after a power loss it is of another boot and means nothing, torn or not.
     let written = pool.write_bytes(SESSION_LINE_BLOCK.offset(), &encode_session_line(id));
-    written.map_err(|error| failure(libc::EIO, error.to_string()))?;
-    pool.flush(SESSION_LINE_BLOCK.offset(), LINE as u64);
-    pool.fence();
-    Ok(())
+    written.map_err(|error| failure(libc::EIO, error.to_string()))
 }
 
-fn fill_header(
+pub(crate) fn fill_header(
     session: &Session,
     superblock: &Superblock,
     id: &[u8; 16],
-    options: &AttachOptions,
-) -> Result<(), VolumeError> {
+    hash_seed: u64,
+) {
     let header = session.header();
     header.version.store(SESSION_VERSION, Ordering::Relaxed);
     header
@@ -445,15 +450,12 @@ fn fill_header(
     for (half, bytes) in id.chunks_exact(8).enumerate() {
         header.session[half].store(get_u64(bytes, 0), Ordering::Relaxed);
     }
-    header
-        .hash_seed
-        .store(u64::from_le_bytes(random()), Ordering::Relaxed);
+    header.hash_seed.store(hash_seed, Ordering::Relaxed);
     let layout = layout_of(&geometry_of(superblock));
     header
         .arena
         .pages
         .store(layout.arena_pages as u64, Ordering::Relaxed);
-    place_nodes(session, superblock, options)
 }
 
 impl Drop for Volume {

@@ -5,12 +5,12 @@ use crate::attach::{create_session, lock_for_check};
 use crate::format::*;
 use crate::log::Staged;
 use crate::operation::Operation;
-use crate::pools::{Found, failure, find_pools, open_pool, read_superblock};
+use crate::pools::{Found, failure, find_pools, open_pool, read_superblock, superblock_of};
 use crate::requests::*;
 use crate::space::Need;
 use crate::types::*;
 use crate::volume::{Origin, Volume};
-use egeria_media::BlockNumber;
+use egeria_media::{BlockNumber, Pool};
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,20 +33,8 @@ pub fn check_volume<'a>(
     let mut report = CheckReport::default();
     let damaged = damaged_superblocks(&found, &mut report)?;
     let volume = create_session(found, &AttachOptions::default(), false, Origin::Private)?;
-    let mut check = Check {
-        volume: &volume,
-        repair: repair != Repair::No,
-        report,
-        links: HashMap::new(),
-    };
-    check.mend_superblocks(&damaged)?;
-    check.collect_damage();
-    check.walk_tree(progress);
-    check.match_records();
-    check.collect_damage();
-    let space = volume.space(None);
-    check.report.used_blocks = space.blocks - space.free_blocks;
-    let report = check.report;
+    let wanted = repair != Repair::No;
+    let report = check_contents(&volume, wanted, report, &damaged, progress)?;
     if let Repair::Yes { undo } = repair
         && report.repaired > 0
     {
@@ -55,8 +43,32 @@ pub fn check_volume<'a>(
     Ok(report)
 }
 
+/// Verify what an attached volume that collects its findings holds; with `repair`, repair it in place.
+pub(crate) fn check_contents(
+    volume: &Arc<Volume>,
+    repair: bool,
+    report: CheckReport,
+    damaged: &[DamagedCopy],
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<CheckReport, VolumeError> {
+    let mut check = Check {
+        volume,
+        repair,
+        report,
+        links: HashMap::new(),
+    };
+    check.mend_superblocks(damaged)?;
+    check.collect_damage();
+    check.walk_tree(progress);
+    check.match_records();
+    check.collect_damage();
+    let space = volume.space(None);
+    check.report.used_blocks = space.blocks - space.free_blocks;
+    Ok(check.report)
+}
+
 /// A damaged copy of a pool's superblock, and what it should be.
-struct DamagedCopy {
+pub(crate) struct DamagedCopy {
     pool: usize,
     copy: usize,
     good: Superblock,
@@ -71,6 +83,22 @@ fn damaged_superblocks(
         let (good, damaged) = read_superblock(file, path)?;
         let Some(copy) = damaged else { continue };
         report.findings.push(superblock_finding(copy, path));
+        all.push(DamagedCopy { pool, copy, good });
+    }
+    Ok(all)
+}
+
+/// As `damaged_superblocks`, of pools that are mapped.
+pub(crate) fn damaged_copies(
+    pools: &[Arc<Pool>],
+    report: &mut CheckReport,
+) -> Result<Vec<DamagedCopy>, VolumeError> {
+    let mut all = Vec::new();
+    for (pool, media) in pools.iter().enumerate() {
+        let (good, damaged) = superblock_of(media)?;
+        let Some(copy) = damaged else { continue };
+        let finding = superblock_finding(copy, media.path());
+        report.findings.push(finding);
         all.push(DamagedCopy { pool, copy, good });
     }
     Ok(all)
@@ -119,9 +147,13 @@ impl Check<'_> {
     fn mend_superblocks(&mut self, damaged: &[DamagedCopy]) -> Result<(), VolumeError> {
         for each in damaged.iter().filter(|_| self.repair) {
             let at = BlockNumber(SUPERBLOCK_COPIES[each.copy]).offset();
-            self.volume.media[each.pool]
+            let media = &self.volume.media[each.pool];
+            media
                 .write_bytes(at, &each.good.encode())
                 .map_err(|error| failure(libc::EIO, error.to_string()))?;
+            // Device DAX is repaired in place.
+            media.flush(at, SUPERBLOCK_BYTES as u64);
+            media.fence();
             self.report.repaired += 1;
         }
         Ok(())

@@ -54,7 +54,8 @@ pub fn create_volume(
         created_ns,
         pools: siblings,
     };
-    write_volume(&opened, &base, options).map_err(|error| failure(libc::EIO, error.to_string()))?;
+    let opened: Vec<&Pool> = opened.iter().collect();
+    write_volume(&opened, &base, options)?;
     Ok(volume)
 }
 
@@ -129,19 +130,32 @@ fn prepare_file(request: &PoolRequest, force: bool) -> Result<(), VolumeError> {
     made.map_err(|error| failure(libc::EIO, error.to_string()))
 }
 
-fn write_volume(
-    pools: &[Pool],
+/// Write an empty volume to these pools.
+pub(crate) fn write_volume(
+    pools: &[&Pool],
+    base: &Superblock,
+    options: &CreateOptions,
+) -> Result<(), VolumeError> {
+    write_regions(pools, base, options).map_err(|error| failure(libc::EIO, error.to_string()))
+}
+
+fn write_regions(
+    pools: &[&Pool],
     base: &Superblock,
     options: &CreateOptions,
 ) -> egeria_media::Result<()> {
+    // An old superblock must not survive next to new metadata, nor next to a part of the old: it goes first.
+    for pool in pools {
+        zero_blocks(pool, 0, SESSION_LINE_BLOCK.0)?;
+    }
+    pools[0].fence();
+    // The root's fence is for this too: nothing counts before the superblocks do.
     for (index, pool) in pools.iter().enumerate() {
-        // An old superblock must not survive next to new metadata: it goes first.
         let geometry = Geometry::new(index as u8, base.pools[index].blocks);
-        zero_blocks(pool, 0, geometry.data_block.0)?;
-        pool.fence();
+        zero_blocks(pool, SESSION_LINE_BLOCK.0, geometry.data_block.0)?;
     }
     write_root(
-        &pools[0],
+        pools[0],
         &Geometry::new(0, base.pools[0].blocks),
         base.created_ns,
         options,

@@ -3,7 +3,7 @@
 use crate::format::*;
 use crate::requests::VolumeError;
 use crate::segments::FileIdentity;
-use egeria_media::{Access, BlockNumber, Pool};
+use egeria_media::{Access, BlockNumber, Pool, PoolOffset};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt};
@@ -37,9 +37,8 @@ pub(crate) struct Found {
     pub(crate) identity: FileIdentity,
 }
 
-/// Bytes from a block on; device DAX can only be mapped.
-fn read_at(file: &File, path: &Path, block: u64, into: &mut [u8]) -> std::io::Result<()> {
-    let at = BlockNumber(block).offset();
+/// Bytes from an offset on; device DAX can only be mapped.
+fn read_at(file: &File, path: &Path, at: PoolOffset, into: &mut [u8]) -> std::io::Result<()> {
     if !file.metadata()?.file_type().is_char_device() {
         return file.read_exact_at(into, at.0);
     }
@@ -53,30 +52,32 @@ pub(crate) fn read_superblock(
     file: &File,
     path: &Path,
 ) -> Result<(Superblock, Option<usize>), VolumeError> {
-    let mut decoded = Vec::new();
-    for first in SUPERBLOCK_COPIES {
+    better_superblock(path, |at, bytes| read_at(file, path, at, bytes).is_ok())
+}
+
+/// As `read_superblock`, of a pool that is mapped.
+pub(crate) fn superblock_of(pool: &Pool) -> Result<(Superblock, Option<usize>), VolumeError> {
+    better_superblock(pool.path(), |at, bytes| pool.read_bytes(at, bytes).is_ok())
+}
+
+fn better_superblock(
+    path: &Path,
+    read: impl Fn(PoolOffset, &mut [u8]) -> bool,
+) -> Result<(Superblock, Option<usize>), VolumeError> {
+    let decoded = SUPERBLOCK_COPIES.map(|first| {
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
-        decoded.push(match read_at(file, path, first, &mut bytes) {
-            Ok(()) => Superblock::decode(&bytes),
-            Err(_) => Err(SuperblockFault::NotAPool),
-        });
-    }
-    let (second, first) = (
-        decoded.pop().expect("two copies"),
-        decoded.pop().expect("two copies"),
-    );
-    match (first, second) {
-        (Ok(first), Ok(_)) => Ok((first, None)),
-        (Ok(first), Err(_)) => Ok((first, Some(1))),
-        (Err(_), Ok(second)) => Ok((second, Some(0))),
-        (Err(first), Err(second)) => Err(superblock_failure(
-            path,
-            if first == SuperblockFault::NotAPool {
-                second
-            } else {
-                first
-            },
-        )),
+        match read(BlockNumber(first).offset(), &mut bytes) {
+            true => Superblock::decode(&bytes),
+            false => Err(SuperblockFault::NotAPool),
+        }
+    });
+    match decoded {
+        [Ok(first), Ok(_)] => Ok((first, None)),
+        [Ok(first), Err(_)] => Ok((first, Some(1))),
+        [Err(_), Ok(second)] => Ok((second, Some(0))),
+        [Err(SuperblockFault::NotAPool), Err(fault)] | [Err(fault), Err(_)] => {
+            Err(superblock_failure(path, fault))
+        }
     }
 }
 

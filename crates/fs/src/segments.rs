@@ -72,6 +72,12 @@ pub(crate) struct FileIdentity {
 }
 
 impl FileIdentity {
+    /// Of memory behind which there is no file.
+    pub(crate) const NONE: FileIdentity = FileIdentity {
+        device: 0,
+        inode: 0,
+    };
+
     pub(crate) fn of(file: &File) -> io::Result<FileIdentity> {
         use std::os::unix::fs::{FileTypeExt, MetadataExt};
         let metadata = file.metadata()?;

@@ -4,7 +4,7 @@
 use crate::current;
 use crate::session::layout::*;
 use crate::types::{Errno, Outcome};
-use crate::volume::Volume;
+use crate::volume::{Origin, Volume};
 use std::cell::RefCell;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -219,9 +219,14 @@ impl Volume {
 
     fn take_process_slot(&self) -> Outcome<usize> {
         let pid = std::process::id() as u64;
-        let start_ticks = match process_life(pid) {
-            Life::Running(start_ticks) => start_ticks,
-            _ => 0,
+        // Nobody else sees a private session, so nobody will ask who its process was.
+        let private = self.origin == Origin::Private;
+        let start_ticks = match private {
+            true => 0,
+            false => match process_life(pid) {
+                Life::Running(start_ticks) => start_ticks,
+                _ => 0,
+            },
         };
         let header = self.session.header();
         // A slot is free until its pid is stored, last; so an owner that dies inside leaves it free.
@@ -231,14 +236,17 @@ impl Volume {
                 if self.process.load(Ordering::Acquire) != 0 {
                     return Some(self.process.load(Ordering::Acquire) as usize - 1);
                 }
-                self.disown_slots_before_exec(pid, start_ticks);
+                if !private {
+                    self.disown_slots_before_exec(pid, start_ticks);
+                }
                 let processes = self.session.processes();
                 let index = processes
                     .iter()
                     .position(|slot| slot.pid.load(Ordering::Relaxed) == 0)?;
                 let slot = &processes[index];
                 slot.start_ticks.store(start_ticks, Ordering::Relaxed);
-                slot.pid_namespace.store(pid_namespace(), Ordering::Relaxed);
+                let namespace = if private { 0 } else { pid_namespace() };
+                slot.pid_namespace.store(namespace, Ordering::Relaxed);
                 slot.open_table.store(0, Ordering::Relaxed);
                 let on_behalf = self.on_behalf.load(Ordering::Relaxed);
                 slot.on_behalf.store(on_behalf.into(), Ordering::Relaxed);

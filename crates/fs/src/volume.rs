@@ -13,7 +13,7 @@ use egeria_media::{Pool, PoolIndex};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 /// A regular file by number, for the data path: cheap to copy, valid while the volume is attached
@@ -81,6 +81,8 @@ pub struct Volume {
     pub(crate) identity: FileIdentity,
     /// Behind `session`, which is unmapped when this goes.
     pub(crate) leftover: Leftover,
+    /// What the clock shows next, for who repeats runs; 0: the kernel's.
+    pub(crate) clock_ns: AtomicI64,
 }
 
 /// How a volume came by its session.
@@ -188,6 +190,9 @@ impl Volume {
 
     /// Now, ns since the epoch, by the kernel's tick: what its own file systems stamp with.
     pub(crate) fn now_ns(&self) -> i64 {
+        if self.clock_ns.load(Ordering::Relaxed) != 0 {
+            return self.clock_ns.fetch_add(1, Ordering::Relaxed);
+        }
         let mut now = libc::timespec {
             tv_sec: 0,
             tv_nsec: 0,

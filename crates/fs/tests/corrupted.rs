@@ -4,15 +4,11 @@
 //! `EGERIA_TEST_CASES` sets how many damaged images each random test looks at.
 
 mod common;
-#[allow(dead_code)]
-#[path = "crash"]
-mod crash {
-    pub mod steps;
-}
 mod corrupted {
     pub mod damage;
     pub mod exercise;
     pub mod forge;
+    pub mod steps;
 }
 
 use common::*;
@@ -106,7 +102,7 @@ fn a_pool_truncated_while_attached_gives_errors() {
     egeria_media::guard::install().expect("guard");
     let scratch = Scratch::new(1, 8 << 20);
     let volume = scratch.attach();
-    crash::steps::small_tree(&volume);
+    corrupted::steps::small_tree(&volume);
     let file = std::fs::File::options()
         .write(true)
         .open(&scratch.pools[0])

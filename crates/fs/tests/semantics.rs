@@ -92,7 +92,7 @@ fn s01_what_returned_is_durable_without_fsync() {
     for point in points {
         if images.recording().marks_before(point).count() > returned {
             returned += 1;
-            let pending = images.state_at(point).unwrap().pending();
+            let pending = images.state_at(point).pending();
             assert!(pending.is_empty(), "operation {returned} left {pending:?}");
         }
     }

@@ -1,6 +1,7 @@
 //! A mapped pool: bounds-checked loads, stores, copies, flushes and fences.
 
 use std::fs::File;
+use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -186,6 +187,7 @@ impl Pool {
     /// `source` may be invalid (that answers [`AccessFault::Caller`]), but if it is
     /// mapped, those bytes must be the caller's to read.
     #[inline]
+    #[track_caller]
     pub unsafe fn copy_in(
         &self,
         at: PoolOffset,
@@ -197,7 +199,7 @@ impl Pool {
         }
         if self.is_hooked() {
             // SAFETY: the source by contract.
-            return self.recorded(at, bytes, true, || unsafe {
+            return self.recorded(at, bytes, Some(Location::caller()), || unsafe {
                 self.stream_in(at, source, bytes)
             });
         }
@@ -206,12 +208,14 @@ impl Pool {
     }
 
     /// Stores zeros; durable after the next [`Pool::fence`] of this thread.
+    #[track_caller]
     pub fn zero(&self, at: PoolOffset, bytes: usize) -> Result<(), AccessFault> {
         if !self.contains(at, bytes as u64) || self.is_read_only() {
             return Err(AccessFault::Pool);
         }
         if self.is_hooked() {
-            return self.recorded(at, bytes, true, || self.stream_zeros(at, bytes));
+            let caller = Some(Location::caller());
+            return self.recorded(at, bytes, caller, || self.stream_zeros(at, bytes));
         }
         self.stream_zeros(at, bytes)
     }
@@ -222,7 +226,7 @@ impl Pool {
         self.check_word(at)?;
         self.check_writable(at)?;
         if self.is_hooked() {
-            return self.recorded(at, 8, false, || self.store_word(at, value));
+            return self.recorded(at, 8, None, || self.store_word(at, value));
         }
         self.store_word(at, value)
     }
@@ -233,7 +237,7 @@ impl Pool {
         self.check(at, from.len() as u64)?;
         self.check_writable(at)?;
         if self.is_hooked() {
-            return self.recorded(at, from.len(), false, || self.store_bytes(at, from));
+            return self.recorded(at, from.len(), None, || self.store_bytes(at, from));
         }
         self.store_bytes(at, from)
     }
@@ -241,34 +245,38 @@ impl Pool {
     /// Writes back every cache line the range touches; durable after the next
     /// [`Pool::fence`] of this thread. Parts outside the pool are ignored.
     #[inline]
+    #[track_caller]
     pub fn flush(&self, at: PoolOffset, bytes: u64) {
         let end = at.0.saturating_add(bytes).min(self.bytes);
         if at.0 >= end {
             return;
         }
         if self.is_hooked() {
-            self.attachment.flushed(at, end - at.0);
+            self.attachment.flushed(at, end - at.0, Location::caller());
         }
         self.flush_lines(at, end - at.0);
     }
 
     /// Makes everything this thread flushed before, in any pool, durable.
     #[inline]
+    #[track_caller]
     pub fn fence(&self) {
         routines::store_fence();
         if self.is_hooked() {
-            self.attachment.fenced();
+            self.attachment.fenced(Location::caller());
         }
     }
 
     /// Stores an aligned word and makes it durable: the commit. One non-temporal 8-byte store: it
     /// needs no flush, and the fence waits for it alone.
     #[inline]
+    #[track_caller]
     pub fn commit_u64(&self, at: PoolOffset, value: u64) -> Result<()> {
         self.check_word(at)?;
         self.check_writable(at)?;
         if self.is_hooked() {
-            self.recorded(at, 8, true, || self.stream_word(at, value))?;
+            let caller = Some(Location::caller());
+            self.recorded(at, 8, caller, || self.stream_word(at, value))?;
         } else {
             self.stream_word(at, value)?;
         }
@@ -295,10 +303,16 @@ impl Pool {
         &self,
         at: PoolOffset,
         bytes: usize,
-        flushes: bool,
+        flushed_by: Option<&'static Location<'static>>,
         store: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
-        self.attachment.stored(self, at, bytes, flushes, store)
+        self.attachment.stored(self, at, bytes, flushed_by, store)
+    }
+
+    /// Stores bytes past any recorder.
+    pub(crate) fn store_unseen(&self, at: PoolOffset, from: &[u8]) -> Result<()> {
+        self.check(at, from.len() as u64)?;
+        self.store_bytes(at, from)
     }
 
     /// `at` is inside the pool or one past its end.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use egeria_media::recorder::{Choice, CrashImages, Event, Recorder};
+use egeria_media::recorder::{
+    Choice, CrashImage, CrashImages, Event, Place, PlaceKind, PoolSet, Recorder, Recording,
+};
 use egeria_media::{BLOCK_BYTES, Pool, PoolIndex, PoolOffset};
 
 const POOL: PoolIndex = PoolIndex(0);
@@ -16,12 +18,14 @@ fn recorded(blocks: u64) -> (Recorder, Pool) {
 
 /// The values that a word may have after a crash at a point.
 fn possible(images: &mut CrashImages, point: usize, at: u64) -> BTreeSet<u64> {
-    let state = images.state_at(point).unwrap();
-    let values = state.images(1, 4096).map(|image| {
-        let (_, image) = image.unwrap();
-        image.pool(POOL).unwrap().load_u64(PoolOffset(at)).unwrap()
-    });
-    values.collect()
+    let mut state = images.state_at(point);
+    let choices = state.choices(1, 4096).into_iter();
+    choices
+        .map(|choice| {
+            let image = state.image(&choice);
+            image.pool(POOL).unwrap().load_u64(PoolOffset(at)).unwrap()
+        })
+        .collect()
 }
 
 fn set(values: &[u64]) -> BTreeSet<u64> {
@@ -56,11 +60,12 @@ fn lines_arrive_in_any_order_and_stores_to_one_line_in_program_order() {
     pool.store_u64(PoolOffset(8), 2).unwrap();
     pool.store_u64(PoolOffset(64), 3).unwrap();
     let mut images = CrashImages::new(recorder.take()).unwrap();
-    let state = images.state_at(3).unwrap();
+    let mut state = images.state_at(3);
     let seen: BTreeSet<[u64; 3]> = state
-        .images(9, 100)
-        .map(|image| {
-            let (_, image) = image.unwrap();
+        .choices(9, 100)
+        .iter()
+        .map(|choice| {
+            let image = state.image(choice);
             [0, 8, 64].map(|at| image.pool(POOL).unwrap().load_u64(PoolOffset(at)).unwrap())
         })
         .collect();
@@ -100,14 +105,13 @@ fn a_store_wider_than_a_word_can_be_cut_between_words_only() {
     let (recorder, pool) = recorded(1);
     pool.write_bytes(PoolOffset(4), &[0xAA; 16]).unwrap();
     let mut images = CrashImages::new(recorder.take()).unwrap();
-    let state = images.state_at(1).unwrap();
+    let mut state = images.state_at(1);
     assert_eq!(state.pending()[0].steps, 3);
     let mut lengths = BTreeSet::new();
-    for image in state.images(0, 10) {
+    for choice in state.choices(0, 10) {
         let mut bytes = [0u8; 24];
-        image
-            .unwrap()
-            .1
+        state
+            .image(&choice)
             .pool(POOL)
             .unwrap()
             .read_bytes(PoolOffset(0), &mut bytes)
@@ -128,9 +132,9 @@ fn copies_in_are_durable_after_one_fence_with_unaligned_ends() {
     pool.fence();
     let mut images = CrashImages::new(recorder.take()).unwrap();
     let end = *images.recording().points().end();
-    let state = images.state_at(end).unwrap();
+    let mut state = images.state_at(end);
     assert!(state.pending().is_empty());
-    let image = state.image(&Choice(vec![])).unwrap();
+    let image = state.image(&Choice(vec![]));
     let mut read = vec![0u8; 5000];
     image
         .pool(POOL)
@@ -165,8 +169,8 @@ fn bases_marks_and_several_pools_come_back() {
     assert_eq!(recording.telling_points(), [2, 4, 6, 8]);
     assert_eq!(recording.marks_before(7).collect::<Vec<_>>(), [1]);
     let mut images = CrashImages::new(recording).unwrap();
-    let state = images.state_at(8).unwrap();
-    let image = state.image(&Choice(vec![])).unwrap();
+    let mut state = images.state_at(8);
+    let image = state.image(&Choice(vec![]));
     let word = |pool: u8, at| {
         image
             .pool(PoolIndex(pool))
@@ -182,55 +186,109 @@ fn bases_marks_and_several_pools_come_back() {
 
 #[test]
 fn a_left_out_flush_or_fence_shows() {
-    let durable = |leave_out: fn(&Recorder)| {
-        let (recorder, pool) = recorded(1);
-        leave_out(&recorder);
-        pool.commit_u64(PoolOffset(0), 1).unwrap();
-        pool.commit_u64(PoolOffset(64), 2).unwrap();
-        assert_eq!(recorder.seen(), (2, 2));
-        let mut images = CrashImages::new(recorder.take()).unwrap();
+    let (recorder, pool) = recorded(1);
+    pool.commit_u64(PoolOffset(0), 1).unwrap();
+    pool.commit_u64(PoolOffset(64), 2).unwrap();
+    let recording = recorder.take();
+    let places: Vec<Place> = recording.places().into_iter().collect();
+    let kinds = places.iter().map(|place| place.kind);
+    use PlaceKind::{Fence, Flush};
+    assert_eq!(kinds.collect::<Vec<_>>(), [Flush, Flush, Fence, Fence]);
+    assert!(
+        places[0].to_string().contains("tests/recorder.rs"),
+        "not the library"
+    );
+    let durable = |recording: Recording| {
+        let mut images = CrashImages::new(recording).unwrap();
         let end = *images.recording().points().end();
         [0, 64].map(|at| possible(&mut images, end, at).len() == 1)
     };
-    assert_eq!(durable(|_| {}), [true, true]);
-    assert_eq!(
-        durable(|recorder| recorder.drop_nth_flush(0)),
-        [false, true]
-    );
-    assert_eq!(
-        durable(|recorder| recorder.drop_nth_flush(1)),
-        [true, false]
-    );
-    assert_eq!(
-        durable(|recorder| recorder.drop_nth_fence(1)),
-        [true, false]
-    );
-    assert_eq!(
-        durable(|recorder| recorder.drop_nth_fence(0)),
-        [true, true],
-        "the later fence covers"
-    );
+    assert_eq!(durable(recording.clone()), [true, true]);
+    let without = places.iter().map(|place| durable(recording.without(place)));
+    let expected = [
+        [false, true],
+        [true, false],
+        [true, true], // the later fence covers
+        [true, false],
+    ];
+    assert_eq!(without.collect::<Vec<_>>(), expected);
 }
 
 #[test]
-fn images_keep_their_content_while_the_walk_goes_on_and_recovery_writes() {
+fn what_is_stored_to_an_image_goes_with_it() {
     let (recorder, pool) = recorded(1);
     for value in 1..=3 {
         pool.commit_u64(PoolOffset(0), value).unwrap();
     }
     let mut images = CrashImages::new(recorder.take()).unwrap();
-    let early = images.state_at(3).unwrap().image(&Choice(vec![])).unwrap();
-    early
-        .pool(POOL)
-        .unwrap()
-        .commit_u64(PoolOffset(8), 99)
-        .unwrap();
-    let late = images.state_at(9).unwrap().image(&Choice(vec![])).unwrap();
-    let words = |image: &egeria_media::recorder::CrashImage| {
+    let words = |image: &CrashImage<'_>| {
         [0, 8].map(|at| image.pool(POOL).unwrap().load_u64(PoolOffset(at)).unwrap())
     };
-    assert_eq!(words(&early), [1, 99]);
-    assert_eq!(words(&late), [3, 0]);
+    let mut state = images.state_at(3);
+    let image = state.image(&Choice(vec![]));
+    let stored_to = image.pool(POOL).unwrap();
+    stored_to.commit_u64(PoolOffset(8), 98).unwrap();
+    stored_to.commit_u64(PoolOffset(8), 99).unwrap();
+    assert_eq!(words(&image), [1, 99]);
+    assert_eq!(image.drain().events().len(), 6);
+    drop(image);
+    assert_eq!(words(&state.image(&Choice(vec![]))), [1, 0]);
+    assert_eq!(words(&images.state_at(9).image(&Choice(vec![]))), [3, 0]);
+}
+
+#[test]
+fn images_of_the_same_content_have_the_same_hash() {
+    let (recorder, pool) = recorded(1);
+    pool.store_u64(PoolOffset(0), 1).unwrap();
+    pool.store_u64(PoolOffset(64), 2).unwrap();
+    pool.flush(PoolOffset(0), 72);
+    pool.fence();
+    pool.commit_u64(PoolOffset(64), 0).unwrap();
+    let mut images = CrashImages::new(recorder.take()).unwrap();
+    let mut hash = |point, choice: &[u32]| images.state_at(point).hash(&Choice(choice.to_vec()));
+    let nothing = hash(0, &[]);
+    assert_eq!(hash(2, &[0, 0]), nothing);
+    assert_ne!(hash(2, &[1, 0]), nothing);
+    assert_ne!(hash(2, &[1, 0]), hash(2, &[0, 1]));
+    assert_eq!(hash(2, &[1, 1]), hash(4, &[]));
+    assert_eq!(hash(2, &[1, 0]), hash(7, &[]), "stored and taken back");
+}
+
+#[test]
+fn a_recording_of_an_image_is_walked_from_that_image() {
+    let (recorder, pool) = recorded(1);
+    pool.store_u64(PoolOffset(0), 1).unwrap();
+    let mut images = CrashImages::new(recorder.take()).unwrap();
+    let base = PoolSet::new([std::sync::Arc::new(Pool::anonymous(BLOCK_BYTES))]);
+    let mut second = CrashImages::over(base);
+    let mut state = images.state_at(1);
+    let image = state.image(&Choice(vec![1]));
+    image
+        .pool(POOL)
+        .unwrap()
+        .commit_u64(PoolOffset(64), 2)
+        .unwrap();
+    let recovery = image.drain();
+    image.take_back();
+    second.restart_from(&image, recovery);
+    assert_eq!(second.state_at(0).hash(&Choice(vec![])), image.hash());
+    assert_eq!(possible(&mut second, 1, 0), set(&[1]));
+    assert_eq!(possible(&mut second, 1, 64), set(&[0, 2]));
+    assert_eq!(possible(&mut second, 3, 64), set(&[2]));
+}
+
+#[test]
+fn only_images_with_the_last_store_are_new() {
+    let (recorder, pool) = recorded(1);
+    pool.store_u64(PoolOffset(0), 1).unwrap();
+    pool.write_bytes(PoolOffset(64), &[2; 16]).unwrap();
+    let mut images = CrashImages::new(recorder.take()).unwrap();
+    let state = images.state_at(2);
+    let new = state.new_choices(1, 100);
+    assert_eq!(new.len(), 4, "{new:?}");
+    assert!(new.iter().all(|choice| choice.0[1] > 0));
+    assert_eq!(state.choices(1, 100).len(), 6);
+    assert!(state.new_choices(1, 3).iter().all(|choice| choice.0[1] > 0));
 }
 
 #[test]
@@ -240,7 +298,7 @@ fn samples_are_seeded_bounded_distinct_and_hold_the_extremes() {
         pool.write_bytes(PoolOffset(line * 64), &[1; 64]).unwrap();
     }
     let mut images = CrashImages::new(recorder.take()).unwrap();
-    let state = images.state_at(200).unwrap();
+    let state = images.state_at(200);
     let choices = state.choices(5, 300);
     assert_eq!(choices, state.choices(5, 300));
     assert_ne!(choices, state.choices(6, 300));
@@ -269,10 +327,10 @@ fn thousands_of_images_of_a_large_pool_are_cheap() {
     let mut images = CrashImages::new(recorder.take()).unwrap();
     let mut looked_at = 0;
     for point in images.recording().telling_points() {
-        let state = images.state_at(point).unwrap();
-        for image in state.images(point as u64, 60) {
-            let (_, image) = image.unwrap();
-            image
+        let mut state = images.state_at(point);
+        for choice in state.choices(point as u64, 60) {
+            state
+                .image(&choice)
                 .pool(POOL)
                 .unwrap()
                 .commit_u64(PoolOffset(1 << 20), 1)
@@ -321,9 +379,7 @@ fn an_image_can_be_written_to_a_file_and_opened_by_path() {
     ));
     images
         .state_at(3)
-        .unwrap()
         .image(&Choice(vec![]))
-        .unwrap()
         .write_to(POOL, &path)
         .unwrap();
     let opened = Pool::open(&path, egeria_media::Access::ReadOnly).unwrap();

@@ -1,9 +1,11 @@
-//! `egeria bench`: Egeria beside its peers.
+//! `egeria bench`: Egeria beside its peers, and after crashes.
 
+pub mod crash;
 mod kill;
 pub mod nthread;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use egeria_bench::datapath::{self, DatapathOptions};
@@ -30,6 +32,8 @@ enum What {
     Kill(kill::Arguments),
     /// The figures of the NThread paper: who moves threads, on fio, RocksDB and filebench
     Nthread(nthread::Arguments),
+    /// Crashes at every instant of all short sequences of operations: nothing that returned is lost
+    Crash(crash::Arguments),
 }
 
 /// Arguments of `egeria bench datapath`.
@@ -56,12 +60,14 @@ struct DatapathArguments {
 }
 
 /// Measures and prints rows.
-pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     match &arguments.what {
-        What::Datapath(chosen) => datapath(chosen, format),
-        What::Kill(chosen) => kill::run(chosen, format),
-        What::Nthread(chosen) => nthread::run(chosen, format),
+        What::Datapath(chosen) => datapath(chosen, format)?,
+        What::Kill(chosen) => kill::run(chosen, format)?,
+        What::Nthread(chosen) => nthread::run(chosen, format)?,
+        What::Crash(chosen) => return crash::run(chosen, format),
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn datapath(chosen: &DatapathArguments, format: Format) -> Outcome {

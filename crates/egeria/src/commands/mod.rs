@@ -37,6 +37,7 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
         Command::Machine(machine) => return machine::run(&machine, format),
         Command::Mount(mount) => return mount::run(mount, format),
         Command::Df(df) => return df::run(&df, format),
+        Command::Bench(bench) => return bench::run(&bench, format),
         Command::Demo(demo) => return demo::run(&demo, format),
         Command::Mkfs(mkfs) => mkfs::run(mkfs, format),
         Command::Umount(umount) => umount::run(&umount, format),
@@ -46,7 +47,6 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
         Command::Top(top) => top::run(&top, format),
         Command::Trace(trace) => trace::run(&trace, format),
         Command::Replay(replay) => replay::run(&replay, format),
-        Command::Bench(bench) => bench::run(&bench, format),
         Command::Completions(completions) => completions::run(&completions, format),
         Command::Man(man) => man::run(&man, format),
     }?;

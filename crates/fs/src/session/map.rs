@@ -8,10 +8,65 @@ use egeria_media::emulation::EmulationState;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Memory of a session; unmapped when the last one who uses it goes.
+pub struct SessionMemory {
+    base: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: only an address; what lies there is atomics and robust locks.
+unsafe impl Send for SessionMemory {}
+// SAFETY: as above.
+unsafe impl Sync for SessionMemory {}
+
+impl SessionMemory {
+    /// Zeroed memory that no other process sees.
+    pub fn private(bytes: usize) -> io::Result<SessionMemory> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        SessionMemory::map(bytes, flags, -1)
+    }
+
+    fn map(bytes: usize, flags: i32, descriptor: i32) -> io::Result<SessionMemory> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a fresh mapping of anonymous memory, or of a segment of at least this size.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, descriptor, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the mapping just made; a refusal only costs core dump size.
+        unsafe { libc::madvise(base, bytes, libc::MADV_DONTDUMP) };
+        let base = base.cast();
+        Ok(SessionMemory { base, bytes })
+    }
+
+    /// Bytes of it.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Zero private memory that nobody uses any more.
+    pub fn clear(&mut self) -> io::Result<()> {
+        // SAFETY: our own anonymous mapping; `&mut` says that nobody else has it.
+        match unsafe { libc::madvise(self.base.cast(), self.bytes, libc::MADV_DONTNEED) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl Drop for SessionMemory {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `map`; nobody holds references, they borrow from who shares this.
+        unsafe { libc::munmap(self.base.cast(), self.bytes) };
+    }
+}
 
 /// A mapped session segment.
 pub struct Session {
+    memory: Arc<SessionMemory>,
     base: *mut u8,
     bytes: usize,
     layout: SessionLayout,
@@ -92,24 +147,18 @@ impl Session {
     }
 
     fn map(name: CString, layout: SessionLayout, file: &OwnedFd) -> io::Result<Session> {
-        let bytes = layout.bytes;
-        // SAFETY: a fresh shared mapping of a segment of at least this size.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_NORESERVE,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the mapping just made; a refusal only costs core dump size.
-        unsafe { libc::madvise(base, bytes, libc::MADV_DONTDUMP) };
-        let base: *mut u8 = base.cast();
+        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
+        let memory = SessionMemory::map(layout.bytes, flags, file.as_raw_fd())?;
+        Ok(Session::over(name, layout, Arc::new(memory)))
+    }
+
+    /// A session in zeroed memory, at least as large as the layout says.
+    pub fn over(name: CString, layout: SessionLayout, memory: Arc<SessionMemory>) -> Session {
+        assert!(
+            layout.bytes <= memory.bytes,
+            "memory as large as the layout"
+        );
+        let base = memory.base;
         // SAFETY: header and arena lie inside the mapping by construction of the layout.
         let arena = unsafe {
             let header: *const SessionHeader = base.cast();
@@ -121,14 +170,21 @@ impl Session {
         };
         let pages = layout.arena.div_ceil(BLOCK);
         let backed = vec![0u64; pages.div_ceil(64)];
-        Ok(Session {
+        Session {
+            memory,
             base,
-            bytes,
+            bytes: layout.bytes,
             layout,
             arena,
             name,
             backed: backed.into_iter().map(AtomicU64::new).collect(),
-        })
+        }
+    }
+
+    /// The same session for another attachment of this process.
+    pub fn share(&self) -> Session {
+        let (name, layout) = (self.name.clone(), self.layout.clone());
+        Session::over(name, layout, Arc::clone(&self.memory))
     }
 
     /// Make sure that what everybody looks at has memory: all but slots, inodes and the arena, which get
@@ -251,11 +307,4 @@ fn own(descriptor: i32) -> io::Result<OwnedFd> {
     }
     // SAFETY: just opened, owned by nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `map`; nobody holds references, they borrow from self.
-        unsafe { libc::munmap(self.base.cast(), self.bytes) };
-    }
 }

@@ -1,8 +1,8 @@
 //! Everything there is to do with a volume, on one that may be damaged in any way. Only answers matter,
 //! not which.
 
+use super::steps::*;
 use crate::common::*;
-use crate::crash::steps::*;
 use egeria_fs::*;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -15,19 +15,37 @@ impl fmt::Display for Choice {
     }
 }
 
-/// At most `limit` different choices, always beginning with nothing arrived. `ends` holds,
-/// for each line, the steps after which each of its stores is complete.
+/// What may have arrived of a line.
+#[derive(Default)]
+pub(super) struct PossibleSteps {
+    /// The steps after which each of its stores is complete.
+    pub(super) ends: Vec<u32>,
+    /// Fewer are not wanted.
+    pub(super) least: u32,
+}
+
+impl PossibleSteps {
+    fn full(&self) -> u32 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    fn whole_stores(&self) -> Vec<u32> {
+        let ends = self.ends.iter().copied();
+        let least = (self.least == 0).then_some(0);
+        let ends = ends.filter(|end| *end >= self.least);
+        least.into_iter().chain(ends).collect()
+    }
+}
+
+/// At most `limit` different choices, beginning with as little arrived as is wanted.
 ///
 /// All combinations when they are at most `limit`; else all that cut no store in two, when
 /// those are, filled up with a sample of the others; else a sample.
-pub(super) fn choose(ends: &[Vec<u32>], seed: u64, limit: usize) -> Vec<Choice> {
-    let whole_stores: Vec<Vec<u32>> = ends
+pub(super) fn choose(lines: &[PossibleSteps], seed: u64, limit: usize) -> Vec<Choice> {
+    let whole_stores: Vec<Vec<u32>> = lines.iter().map(PossibleSteps::whole_stores).collect();
+    let all: Vec<Vec<u32>> = lines
         .iter()
-        .map(|ends| [0].into_iter().chain(ends.iter().copied()).collect())
-        .collect();
-    let all: Vec<Vec<u32>> = ends
-        .iter()
-        .map(|ends| (0..=ends.last().copied().unwrap_or(0)).collect())
+        .map(|line| (line.least..=line.full()).collect())
         .collect();
     if let Some(choices) = combinations(&all, limit) {
         return choices;
@@ -39,9 +57,9 @@ pub(super) fn choose(ends: &[Vec<u32>], seed: u64, limit: usize) -> Vec<Choice> 
     };
     match combinations(&whole_stores, limit) {
         Some(choices) => choices.into_iter().for_each(|choice| sample.add(choice.0)),
-        None => sample.add_single_lines(ends, seed),
+        None => sample.add_single_lines(lines, seed),
     }
-    sample.fill(&whole_stores, ends, seed);
+    sample.fill(&whole_stores, lines, seed);
     sample.choices
 }
 
@@ -79,26 +97,24 @@ impl Sample {
 
     /// Nothing, everything, and for some lines: it alone arrived, it alone did not. Most
     /// bugs of missing flushes and fences need no more.
-    fn add_single_lines(&mut self, ends: &[Vec<u32>], seed: u64) {
-        let full: Vec<u32> = ends
-            .iter()
-            .map(|ends| ends.last().copied().unwrap_or(0))
-            .collect();
-        self.add(vec![0; full.len()]);
+    fn add_single_lines(&mut self, lines: &[PossibleSteps], seed: u64) {
+        let least: Vec<u32> = lines.iter().map(|line| line.least).collect();
+        let full: Vec<u32> = lines.iter().map(PossibleSteps::full).collect();
+        self.add(least.clone());
         self.add(full.clone());
         let mut random = Random(seed ^ 0x51);
-        for _ in 0..(self.limit / 4).min(ends.len()) {
-            let line = random.below(ends.len());
-            let mut alone = vec![0; full.len()];
+        for _ in 0..(self.limit / 4).min(lines.len()) {
+            let line = random.below(lines.len());
+            let mut alone = least.clone();
             alone[line] = full[line];
             self.add(alone);
             let mut missing = full.clone();
-            missing[line] = 0;
+            missing[line] = least[line];
             self.add(missing);
         }
     }
 
-    fn fill(&mut self, whole_stores: &[Vec<u32>], ends: &[Vec<u32>], seed: u64) {
+    fn fill(&mut self, whole_stores: &[Vec<u32>], lines: &[PossibleSteps], seed: u64) {
         let mut random = Random(seed);
         // Choices may repeat; a bounded number of draws ends that.
         for _ in 0..self.limit.saturating_mul(4) {
@@ -107,12 +123,15 @@ impl Sample {
             }
             // Few, half or most of the lines arrived.
             let arrived = [2, 8, 14][random.below(3)];
-            let steps = whole_stores.iter().zip(ends).map(|(whole, ends)| {
-                let full = ends.last().copied().unwrap_or(0);
+            let steps = whole_stores.iter().zip(lines).map(|(whole, line)| {
+                let full = line.full();
+                let cut = |random: &mut Random| {
+                    line.least + random.below((full - line.least) as usize + 1) as u32
+                };
                 match (random.below(16) < arrived, random.below(4)) {
                     (false, 0) => whole[random.below(whole.len())],
-                    (false, _) => 0,
-                    (true, 0) => random.below(full as usize + 1) as u32,
+                    (false, _) => line.least,
+                    (true, 0) => cut(&mut random),
                     (true, 1) => whole[random.below(whole.len())],
                     (true, _) => full,
                 }

@@ -1,34 +1,96 @@
 //! Crash images: what recovery may find when the machine stopped at a point.
 
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::choices::{Choice, choose};
-use super::lines::{LineKey, Lines};
-use super::{Recording, memory_file, save};
+use super::choices::{Choice, PossibleSteps, choose};
+use super::lines::{LineKey, Lines, Piece};
+use super::undo::Undo;
+use super::{Event, Recorder, Recording, copy_of, save};
 use crate::address::{CACHE_LINE_BYTES, PoolIndex, PoolOffset};
-use crate::map::{self, Access};
+use crate::error::Result;
 use crate::pool::Pool;
 
-/// Walks a recording and builds crash images.
+/// The bytes of a cache line.
+type Line = [u8; CACHE_LINE_BYTES as usize];
+
+/// Pools in memory, by index.
+#[derive(Clone, Default)]
+pub struct PoolSet(Vec<(PoolIndex, Arc<Pool>)>);
+
+impl PoolSet {
+    /// These pools, numbered from 0.
+    pub fn new(pools: impl IntoIterator<Item = Arc<Pool>>) -> PoolSet {
+        let numbered = (0..).map(PoolIndex).zip(pools);
+        PoolSet(numbered.collect())
+    }
+
+    /// Pools of their own with the same content.
+    ///
+    /// # Errors
+    /// When a pool cannot be read.
+    pub fn copy(&self) -> io::Result<PoolSet> {
+        let copies = self.0.iter().map(|(index, pool)| {
+            let copy = copy_of(pool)?;
+            Ok((*index, Arc::new(copy)))
+        });
+        copies.collect::<io::Result<_>>().map(PoolSet)
+    }
+
+    /// One of them.
+    pub fn get(&self, index: PoolIndex) -> Option<&Arc<Pool>> {
+        let found = self.0.iter().find(|(own, _)| *own == index);
+        found.map(|(_, pool)| pool)
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Pool>> {
+        self.0.iter().map(|(_, pool)| pool)
+    }
+
+    /// Records all of them.
+    pub fn follow(&self, recorder: &Recorder) {
+        for (index, pool) in &self.0 {
+            recorder.follow(*index, pool);
+        }
+    }
+
+    fn line(&self, &(pool, line): &LineKey) -> Line {
+        let mut bytes = [0; CACHE_LINE_BYTES as usize];
+        if let Some(pool) = self.get(pool) {
+            // A line outside the pool was never stored to: it stays zero.
+            let _ = pool.read_bytes(PoolOffset(line * CACHE_LINE_BYTES), &mut bytes);
+        }
+        bytes
+    }
+
+    fn store_line(&self, &(pool, line): &LineKey, bytes: &Line) -> Result<()> {
+        match self.get(pool) {
+            Some(pool) => pool.store_unseen(PoolOffset(line * CACHE_LINE_BYTES), bytes),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Walks a recording and builds crash images, one at a time.
 ///
-/// The durable content is kept once, in memory files, and moved forward event by event;
-/// each image is a private copy-on-write mapping of it, so that an image costs what
+/// One set of pools in memory holds the durable content and is moved forward event by event. An image
+/// adds the lines that arrived, and when it goes, what was stored to it is taken back: it costs what
 /// differs and what recovery writes, not the size of the pools.
 pub struct CrashImages {
     recording: Recording,
-    persisted: Vec<Persisted>,
+    pools: PoolSet,
+    /// Sees what users of an image store.
+    watch: Recorder,
     lines: Lines,
     point: usize,
-}
-
-/// The durable content of one pool.
-struct Persisted {
-    index: PoolIndex,
-    file: Arc<File>,
-    memory: Pool,
+    /// What became durable since the base.
+    persisted: Undo,
+    /// Of the difference to the base; independent of the way there.
+    hash: u64,
 }
 
 /// A line with stores that may or may not have arrived.
@@ -44,27 +106,62 @@ pub struct PendingLine {
 
 /// The possible crash images at one point.
 pub struct CrashState<'a> {
-    images: &'a CrashImages,
+    images: &'a mut CrashImages,
 }
 
-/// One crash image: a pool for each recorded one, writable, seen by nobody else.
-pub struct CrashImage {
-    pools: Vec<(PoolIndex, Pool)>,
+/// One crash image: a pool for each recorded one, writable. What is stored to them is taken back when
+/// this goes.
+pub struct CrashImage<'a> {
+    images: &'a CrashImages,
+    hash: u64,
+    /// Lines that arrived, with what stood there.
+    arrived: Vec<(LineKey, Line)>,
 }
 
 impl CrashImages {
     /// Begins at point 0 of a recording.
     ///
     /// # Errors
-    /// When there is no memory for the images.
+    /// When a base cannot be read.
     pub fn new(recording: Recording) -> io::Result<CrashImages> {
-        let persisted = Persisted::of_bases(&recording)?;
-        Ok(CrashImages {
-            recording,
-            persisted,
+        let bases = recording.bases().iter();
+        let bases = bases.map(|base| (base.index, base.pool.clone()));
+        let pools = PoolSet(bases.collect()).copy()?;
+        let mut images = CrashImages::over(pools);
+        images.restart(recording);
+        Ok(images)
+    }
+
+    /// Over pools that hold the durable content of recordings to come. They are this value's from now on.
+    pub fn over(pools: PoolSet) -> CrashImages {
+        let watch = Recorder::reversible();
+        pools.follow(&watch);
+        CrashImages {
+            recording: Recording::from(Vec::new()),
+            pools,
+            watch,
             lines: Lines::default(),
             point: 0,
-        })
+            persisted: Undo::default(),
+            hash: 0,
+        }
+    }
+
+    /// Begins at point 0 of another recording over the same base.
+    pub fn restart(&mut self, recording: Recording) {
+        self.recording = recording;
+        self.persisted.take_back(&self.pools);
+        self.lines = Lines::default();
+        self.point = 0;
+        self.hash = 0;
+    }
+
+    /// Begins at point 0 of a recording that was made of this image, whose base is the same as ours.
+    pub fn restart_from(&mut self, image: &CrashImage<'_>, recording: Recording) {
+        self.restart(recording);
+        for key in image.differing_lines() {
+            self.persist_line(&key, &image.images.pools.line(&key));
+        }
     }
 
     /// What was recorded.
@@ -73,79 +170,49 @@ impl CrashImages {
     }
 
     /// The possible images after the first `point` events (beyond the last: after all).
-    /// Moving forward is cheap, moving backward starts from the bases. Images taken
-    /// before stay what they are.
-    ///
-    /// # Errors
-    /// When there is no memory for the images.
-    pub fn state_at(&mut self, point: usize) -> io::Result<CrashState<'_>> {
+    /// Moving forward is cheap, moving backward starts from the base (and is for recordings
+    /// of the base only).
+    pub fn state_at(&mut self, point: usize) -> CrashState<'_> {
         let point = point.min(self.recording.events.len());
         if point < self.point {
-            self.persisted = Persisted::of_bases(&self.recording)?;
-            self.lines = Lines::default();
-            self.point = 0;
-        }
-        if point > self.point {
-            for persisted in &mut self.persisted {
-                persisted.make_own()?;
-            }
+            let recording = std::mem::replace(&mut self.recording, Vec::new().into());
+            self.restart(recording);
         }
         while self.point < point {
-            self.step()?;
+            self.step();
         }
-        Ok(CrashState { images: self })
+        CrashState { images: self }
     }
 
-    fn step(&mut self) -> io::Result<()> {
-        let events = &self.recording.events;
-        let persisted = &self.persisted;
-        let mut result = Ok(());
+    fn step(&mut self) {
+        let mut durable: Vec<(LineKey, Piece)> = Vec::new();
+        let event = &self.recording.events[self.point];
         self.lines
-            .step(self.point, &events[self.point], |key, piece| {
-                let memory = persisted.iter().find(|persisted| persisted.index == key.0);
-                let Some(memory) = memory.map(|persisted| &persisted.memory) else {
-                    return;
-                };
-                if let Err(error) = memory.write_bytes(piece.at, piece.data(events)) {
-                    result = Err(io::Error::other(error));
-                }
-            });
+            .step(self.point, event, |key, piece| durable.push((*key, *piece)));
+        for (key, piece) in durable {
+            let mut line = self.pools.line(&key);
+            piece.apply(&mut line, &self.recording.events);
+            self.persist_line(&key, &line);
+        }
         self.point += 1;
-        result
+    }
+
+    fn persist_line(&mut self, key: &LineKey, line: &Line) {
+        let at = PoolOffset(key.1 * CACHE_LINE_BYTES);
+        if let Some(pool) = self.pools.get(key.0) {
+            self.persisted.note(pool, key.0, at, line.len());
+        }
+        self.hash ^= hash_of(key, &self.pools.line(key)) ^ hash_of(key, line);
+        // In bounds: it was stored to when it was recorded.
+        let _ = self.pools.store_line(key, line);
     }
 }
 
-impl Persisted {
-    fn of_bases(recording: &Recording) -> io::Result<Vec<Persisted>> {
-        let copy = |base: &super::Base| {
-            let path = Path::new("(base image)");
-            let mapping = map::map_private(&base.image, base.bytes)?;
-            let from = Pool::from_mapping(mapping, path, Access::ReadOnly, None);
-            Persisted::copy_of(base.pool, &from)
-        };
-        recording.bases().iter().map(copy).collect()
-    }
-
-    fn copy_of(index: PoolIndex, from: &Pool) -> io::Result<Persisted> {
-        let file = memory_file(from.bytes())?;
-        save(from, &file)?;
-        let path = Path::new("(durable image)");
-        let mapping = map::map_file(&file, path, Access::ReadWrite).map_err(io::Error::other)?;
-        let memory = Pool::from_mapping(mapping, path, Access::ReadWrite, None);
-        Ok(Persisted {
-            index,
-            file: Arc::new(file),
-            memory,
-        })
-    }
-
-    /// Images that are still alive keep the content they were made from.
-    fn make_own(&mut self) -> io::Result<()> {
-        if Arc::strong_count(&self.file) > 1 {
-            *self = Persisted::copy_of(self.index, &self.memory)?;
-        }
-        Ok(())
-    }
+/// Of a line's content and place.
+fn hash_of(key: &LineKey, line: &Line) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (key.0.0, key.1, line).hash(&mut hasher);
+    hasher.finish()
 }
 
 impl CrashState<'_> {
@@ -161,7 +228,7 @@ impl CrashState<'_> {
             .map(|(&(pool, line), pieces)| PendingLine {
                 pool,
                 at: PoolOffset(line * CACHE_LINE_BYTES),
-                steps: pieces.iter().map(|piece| piece.steps()).sum(),
+                steps: pieces.iter().map(Piece::steps).sum(),
             })
             .collect()
     }
@@ -169,81 +236,131 @@ impl CrashState<'_> {
     /// At most `limit` ways the pending lines may have arrived: all when there are no
     /// more, else a sample that `seed` decides. The first is: nothing of them.
     pub fn choices(&self, seed: u64, limit: usize) -> Vec<Choice> {
+        choose(&self.possible_steps(None), seed, limit)
+    }
+
+    /// As [`CrashState::choices`], but when the last event is a store to one line, only those with a part
+    /// of that store: the others were possible before it.
+    pub fn new_choices(&self, seed: u64, limit: usize) -> Vec<Choice> {
+        choose(&self.possible_steps(self.last_store()), seed, limit)
+    }
+
+    /// The last event, if it is a store to one line.
+    fn last_store(&self) -> Option<usize> {
+        let last = self.images.point.checked_sub(1)?;
+        match &self.images.recording.events[last] {
+            Event::Store { at, bytes, .. } => {
+                let ends_at = at.0 + bytes.len() as u64 - 1;
+                (at.0 / CACHE_LINE_BYTES == ends_at / CACHE_LINE_BYTES).then_some(last)
+            }
+            _ => None,
+        }
+    }
+
+    fn possible_steps(&self, wanted: Option<usize>) -> Vec<PossibleSteps> {
         let lines = self.images.lines.pending.values();
-        let ends: Vec<Vec<u32>> = lines
-            .map(|pieces| {
-                let add = |steps: &mut u32, piece: &super::lines::Piece| {
-                    *steps += piece.steps();
-                    Some(*steps)
-                };
-                pieces.iter().scan(0, add).collect()
-            })
-            .collect();
-        choose(&ends, seed, limit)
+        let steps_of = |pieces: &std::collections::VecDeque<Piece>| {
+            let mut possible = PossibleSteps::default();
+            let mut steps = 0;
+            for piece in pieces {
+                if Some(piece.event) == wanted {
+                    possible.least = steps + 1;
+                }
+                steps += piece.steps();
+                possible.ends.push(steps);
+            }
+            possible
+        };
+        lines.map(steps_of).collect()
+    }
+
+    /// The lines that differ from what is durable when so much of each pending line arrived.
+    fn arrived(&self, choice: &Choice) -> Vec<(LineKey, Line, Line)> {
+        let images = &self.images;
+        let mut arrived = Vec::new();
+        for ((key, pieces), &steps) in images.lines.pending.iter().zip(&choice.0) {
+            let before = images.pools.line(key);
+            let mut line = before;
+            let mut left = steps;
+            for piece in pieces {
+                if left == 0 {
+                    break;
+                }
+                piece.cut(left).apply(&mut line, &images.recording.events);
+                left = left.saturating_sub(piece.steps());
+            }
+            if line != before {
+                arrived.push((*key, before, line));
+            }
+        }
+        arrived
+    }
+
+    /// A hash of the image's content: images over the same base are the same when theirs are.
+    pub fn hash(&self, choice: &Choice) -> u64 {
+        self.hash_with(&self.arrived(choice))
+    }
+
+    fn hash_with(&self, arrived: &[(LineKey, Line, Line)]) -> u64 {
+        let changes = arrived
+            .iter()
+            .map(|(key, before, line)| hash_of(key, before) ^ hash_of(key, line));
+        changes.fold(self.images.hash, |hash, change| hash ^ change)
     }
 
     /// The image in which so much of each pending line arrived. Lines the choice does
     /// not name did not arrive.
-    ///
-    /// # Errors
-    /// When there is no memory or address space for it.
-    pub fn image(&self, choice: &Choice) -> io::Result<CrashImage> {
-        let mut pools = Vec::with_capacity(self.images.persisted.len());
-        for persisted in &self.images.persisted {
-            let mapping = map::map_private(&persisted.file, persisted.memory.bytes())?;
-            let path = Path::new("(crash image)");
-            let backing = Some(Arc::clone(&persisted.file));
-            let pool = Pool::from_mapping(mapping, path, Access::ReadWrite, backing);
-            pools.push((persisted.index, pool));
+    pub fn image(&mut self, choice: &Choice) -> CrashImage<'_> {
+        let arrived = self.arrived(choice);
+        let hash = self.hash_with(&arrived);
+        for (key, _, line) in &arrived {
+            // In bounds: it was stored to when it was recorded.
+            let _ = self.images.pools.store_line(key, line);
         }
-        let image = CrashImage { pools };
-        for (key, &steps) in self.images.lines.pending.keys().zip(&choice.0) {
-            self.arrive(&image, key, steps)?;
+        let arrived = arrived.into_iter().map(|(key, before, _)| (key, before));
+        CrashImage {
+            images: self.images,
+            hash,
+            arrived: arrived.collect(),
         }
-        Ok(image)
-    }
-
-    /// The images of [`CrashState::choices`], each with its choice.
-    pub fn images(
-        &self,
-        seed: u64,
-        limit: usize,
-    ) -> impl Iterator<Item = io::Result<(Choice, CrashImage)>> + '_ {
-        let choices = self.choices(seed, limit).into_iter();
-        choices.map(|choice| self.image(&choice).map(|image| (choice, image)))
-    }
-
-    fn arrive(&self, image: &CrashImage, key: &LineKey, steps: u32) -> io::Result<()> {
-        let Some(pool) = image.pool(key.0) else {
-            return Ok(());
-        };
-        let mut left = steps;
-        for piece in &self.images.lines.pending[key] {
-            if left == 0 {
-                break;
-            }
-            let arrived = piece.cut(left);
-            let data = arrived.data(&self.images.recording.events);
-            pool.write_bytes(arrived.at, data)
-                .map_err(io::Error::other)?;
-            left = left.saturating_sub(piece.steps());
-        }
-        Ok(())
     }
 }
 
-impl CrashImage {
+impl CrashImage<'_> {
     /// One pool of the image.
-    pub fn pool(&self, index: PoolIndex) -> Option<&Pool> {
-        self.pools
-            .iter()
-            .find(|(own, _)| *own == index)
-            .map(|(_, pool)| pool)
+    pub fn pool(&self, index: PoolIndex) -> Option<&Arc<Pool>> {
+        self.images.pools.get(index)
     }
 
-    /// The pools, in the order in which they were attached.
-    pub fn into_pools(self) -> Vec<(PoolIndex, Pool)> {
-        self.pools
+    /// The pools.
+    pub fn pools(&self) -> &PoolSet {
+        &self.images.pools
+    }
+
+    /// See [`CrashState::hash`].
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// What was stored to the image, flushed and fenced since the last time this was asked.
+    pub fn drain(&self) -> Recording {
+        self.images.watch.drain().into()
+    }
+
+    /// Takes back all that was stored to the image.
+    pub fn take_back(&self) {
+        self.images.watch.undo(&self.images.pools);
+    }
+
+    fn differing_lines(&self) -> Vec<LineKey> {
+        let ranges = self.images.persisted.ranges();
+        let lines = ranges.map(|(pool, at, _)| (pool, at.0 / CACHE_LINE_BYTES));
+        let mut lines: Vec<LineKey> = lines
+            .chain(self.arrived.iter().map(|(key, _)| *key))
+            .collect();
+        lines.sort_unstable();
+        lines.dedup();
+        lines
     }
 
     /// Writes a pool of the image to a new file, for those who open pools by path.
@@ -256,5 +373,15 @@ impl CrashImage {
         let file = File::create_new(path)?;
         file.set_len(pool.bytes())?;
         save(pool, &file)
+    }
+}
+
+impl Drop for CrashImage<'_> {
+    fn drop(&mut self) {
+        self.take_back();
+        for (key, before) in &self.arrived {
+            // In bounds: it was read from there.
+            let _ = self.images.pools.store_line(key, before);
+        }
     }
 }

@@ -40,8 +40,14 @@ impl Piece {
         }
     }
 
+    /// Changes the line it lies in.
+    pub(super) fn apply(&self, line: &mut [u8; CACHE_LINE_BYTES as usize], events: &[Event]) {
+        let from = (self.at.0 % CACHE_LINE_BYTES) as usize;
+        line[from..from + self.bytes].copy_from_slice(self.data(events));
+    }
+
     /// The stored bytes.
-    pub(super) fn data<'a>(&self, events: &'a [Event]) -> &'a [u8] {
+    fn data<'a>(&self, events: &'a [Event]) -> &'a [u8] {
         match &events[self.event] {
             Event::Store { bytes, .. } => &bytes[self.from..self.from + self.bytes],
             _ => &[],
@@ -74,6 +80,7 @@ impl Lines {
                 pool,
                 at,
                 bytes,
+                ..
             } => {
                 let lines = at.0 / CACHE_LINE_BYTES..=(at.0 + bytes.max(&1) - 1) / CACHE_LINE_BYTES;
                 let keys = lines
@@ -84,7 +91,7 @@ impl Lines {
                     .or_default()
                     .extend(keys.map(|key| (key, index)));
             }
-            Event::Fence { thread } => self.fence(*thread, persist),
+            Event::Fence { thread, .. } => self.fence(*thread, persist),
             Event::Mark(_) => {}
         }
     }

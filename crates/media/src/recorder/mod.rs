@@ -9,6 +9,9 @@
 //!        choices(seed, limit) ──▶ image(choice) ──▶ pools to recover from
 //! ```
 //!
+//! Flushes and fences are known by their [`Place`] in the program; [`Recording::without`] leaves one
+//! place out, and who explores crashes must then find something wrong, else he proves nothing.
+//!
 //! What may have arrived follows the media assumptions (DESIGN.md): of each line, any
 //! prefix of the stores to it since it last persisted, cut between aligned 8-byte words;
 //! lines in any order. A line persists up to a flush of it when *the thread that
@@ -17,15 +20,20 @@
 mod choices;
 mod images;
 mod lines;
+mod place;
+mod undo;
 
 use std::fs::File;
 use std::io;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::FileExt;
+use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use choices::Choice;
-pub use images::{CrashImage, CrashImages, CrashState, PendingLine};
+pub use images::{CrashImage, CrashImages, CrashState, PendingLine, PoolSet};
+pub use place::{Place, PlaceKind};
+use undo::Undo;
 
 use crate::address::{PoolIndex, PoolOffset};
 use crate::pool::Pool;
@@ -54,11 +62,15 @@ pub enum Event {
         at: PoolOffset,
         /// Length of the range.
         bytes: u64,
+        /// Who asked for it.
+        caller: &'static Location<'static>,
     },
     /// What the thread flushed before is durable from here on.
     Fence {
         /// The kernel's id of the thread.
         thread: u32,
+        /// Who asked for it.
+        caller: &'static Location<'static>,
     },
     /// A place the test marked, as "operation 7 returned".
     Mark(u64),
@@ -68,37 +80,26 @@ pub enum Event {
 #[derive(Clone, Default)]
 pub struct Recorder {
     log: Arc<Mutex<Log>>,
+    gate: Arc<Mutex<Option<Gate>>>,
 }
+
+/// Called by a thread after each of its events, with no lock of the recorder held.
+pub type Gate = Arc<dyn Fn() + Send + Sync>;
 
 #[derive(Default)]
 struct Log {
     bases: Vec<Base>,
     events: Vec<Event>,
     ended: bool,
-    flushes: Skip,
-    fences: Skip,
-}
-
-/// Counts events and leaves out the one it was told to.
-#[derive(Default)]
-struct Skip {
-    seen: u64,
-    left_out: Option<u64>,
-}
-
-impl Skip {
-    fn keeps_next(&mut self) -> bool {
-        self.seen += 1;
-        self.left_out != Some(self.seen - 1)
-    }
+    /// What stood where bytes were stored, for who wants to take stores back.
+    before: Option<Undo>,
 }
 
 /// A pool as it was when it was attached.
 #[derive(Clone)]
 pub(crate) struct Base {
-    pub(crate) pool: PoolIndex,
-    pub(crate) image: Arc<File>,
-    pub(crate) bytes: u64,
+    pub(crate) index: PoolIndex,
+    pub(crate) pool: Arc<Pool>,
 }
 
 impl Recorder {
@@ -107,23 +108,33 @@ impl Recorder {
         Recorder::default()
     }
 
+    /// A recorder that keeps what stood where bytes are stored, see [`Recorder::undo`].
+    pub fn reversible() -> Recorder {
+        let recorder = Recorder::default();
+        recorder.lock().before = Some(Undo::default());
+        recorder
+    }
+
     /// Takes the pool's present content as its durable base and records it from now
     /// on. Other threads must not store to the pool meanwhile. Stores of other
     /// processes, or through other mappings of the same file, are not seen.
     ///
     /// # Errors
-    /// When there is no memory for the base or the pool cannot be read.
+    /// When the pool cannot be read.
     pub fn attach(&self, index: PoolIndex, pool: &Pool) -> io::Result<()> {
-        let image = Arc::new(memory_file(pool.bytes())?);
-        save(pool, &image)?;
-        self.lock().bases.push(Base {
-            pool: index,
-            image,
-            bytes: pool.bytes(),
-        });
+        let base = Base {
+            index,
+            pool: Arc::new(copy_of(pool)?),
+        };
+        self.lock().bases.push(base);
+        self.follow(index, pool);
+        Ok(())
+    }
+
+    /// As [`Recorder::attach`], for who has the pool's present content elsewhere.
+    pub fn follow(&self, index: PoolIndex, pool: &Pool) {
         *pool.attachment().inner() = Some((self.clone(), index));
         pool.set_hooked(true);
-        Ok(())
     }
 
     /// Stops recording a pool.
@@ -147,21 +158,38 @@ impl Recorder {
         }
     }
 
-    /// Leaves the `n`th flush from the start (counting from 0) out of the record: a
-    /// test of crash consistency must notice, else it proves nothing.
-    pub fn drop_nth_flush(&self, n: u64) {
-        self.lock().flushes.left_out = Some(n);
+    /// From now on every thread passes this gate after each of its events: it may make them wait for each
+    /// other, and so decide who goes on.
+    pub fn set_gate(&self, gate: Option<Gate>) {
+        *self
+            .gate
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner()) = gate;
     }
 
-    /// As [`Recorder::drop_nth_flush`], for fences.
-    pub fn drop_nth_fence(&self, n: u64) {
-        self.lock().fences.left_out = Some(n);
+    fn pass_gate(&self) {
+        let gate = self
+            .gate
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+            .clone();
+        if let Some(gate) = gate {
+            gate();
+        }
     }
 
-    /// Flushes and fences seen so far, dropped ones included.
-    pub fn seen(&self) -> (u64, u64) {
-        let log = self.lock();
-        (log.flushes.seen, log.fences.seen)
+    /// Hands over what was recorded since the last time, and goes on.
+    pub fn drain(&self) -> Vec<Event> {
+        std::mem::take(&mut self.lock().events)
+    }
+
+    /// Takes back all that a reversible recorder saw stored to these pools, and forgets it.
+    pub fn undo(&self, pools: &PoolSet) {
+        let mut log = self.lock();
+        log.events.clear();
+        if let Some(before) = &mut log.before {
+            before.take_back(pools);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Log> {
@@ -173,15 +201,7 @@ impl Recorder {
 
 impl Log {
     fn push(&mut self, event: Event) {
-        if self.ended {
-            return;
-        }
-        let keep = match event {
-            Event::Flush { .. } => self.flushes.keeps_next(),
-            Event::Fence { .. } => self.fences.keeps_next(),
-            Event::Store { .. } | Event::Mark(_) => true,
-        };
-        if keep {
+        if !self.ended {
             self.events.push(event);
         }
     }
@@ -209,13 +229,16 @@ impl Attachment {
         memory: &Pool,
         at: PoolOffset,
         bytes: usize,
-        flushes: bool,
+        flushed_by: Option<&'static Location<'static>>,
         store: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
         let Some((recorder, pool)) = self.get() else {
             return store();
         };
         let mut log = recorder.lock();
+        if let Some(before) = &mut log.before {
+            before.note(memory, pool, at, bytes);
+        }
         let result = store();
         let mut landed = vec![0u8; bytes];
         if bytes > 0 && memory.read_bytes(at, &mut landed).is_ok() {
@@ -226,36 +249,43 @@ impl Attachment {
                 at,
                 bytes: landed.into(),
             });
-            if flushes {
+            if let Some(caller) = flushed_by {
                 log.push(Event::Flush {
                     thread,
                     pool,
                     at,
                     bytes: bytes as u64,
+                    caller,
                 });
             }
         }
+        drop(log);
+        recorder.pass_gate();
         result
     }
 
     #[cold]
-    pub(crate) fn flushed(&self, at: PoolOffset, bytes: u64) {
+    pub(crate) fn flushed(&self, at: PoolOffset, bytes: u64, caller: &'static Location<'static>) {
         if let Some((recorder, pool)) = self.get() {
             recorder.lock().push(Event::Flush {
                 thread: thread_id(),
                 pool,
                 at,
                 bytes,
+                caller,
             });
+            recorder.pass_gate();
         }
     }
 
     #[cold]
-    pub(crate) fn fenced(&self) {
+    pub(crate) fn fenced(&self, caller: &'static Location<'static>) {
         if let Some((recorder, _)) = self.get() {
             recorder.lock().push(Event::Fence {
                 thread: thread_id(),
+                caller,
             });
+            recorder.pass_gate();
         }
     }
 }
@@ -306,8 +336,31 @@ impl Recording {
             })
     }
 
+    /// The places of the flushes and fences in it, each once.
+    pub fn places(&self) -> std::collections::BTreeSet<Place> {
+        self.events.iter().filter_map(Place::of).collect()
+    }
+
+    /// The same, had the program had no flush or fence at this place.
+    #[must_use]
+    pub fn without(&self, place: &Place) -> Recording {
+        let mut recording = self.clone();
+        recording
+            .events
+            .retain(|event| Place::of(event).as_ref() != Some(place));
+        recording
+    }
+
     pub(crate) fn bases(&self) -> &[Base] {
         &self.bases
+    }
+}
+
+/// Events of pools whose base is known elsewhere, see [`Recorder::follow`].
+impl From<Vec<Event>> for Recording {
+    fn from(events: Vec<Event>) -> Recording {
+        let bases = Vec::new();
+        Recording { bases, events }
     }
 }
 
@@ -316,30 +369,34 @@ fn thread_id() -> u32 {
     unsafe { libc::gettid() as u32 }
 }
 
-/// A file in memory, all holes.
-fn memory_file(bytes: u64) -> io::Result<File> {
-    use std::os::fd::FromRawFd;
-    // SAFETY: the name is a constant; the descriptor is fresh and ours.
-    let file = unsafe {
-        match libc::memfd_create(c"egeria-image".as_ptr(), libc::MFD_CLOEXEC) {
-            -1 => return Err(io::Error::last_os_error()),
-            descriptor => File::from_raw_fd(descriptor),
-        }
-    };
-    file.set_len(bytes)?;
-    Ok(file)
+/// A pool in memory with the same content; what is all zeros takes no memory.
+fn copy_of(pool: &Pool) -> io::Result<Pool> {
+    let copy = Pool::anonymous(pool.bytes());
+    for_each_chunk(pool, |at, chunk| {
+        copy.write_bytes(PoolOffset(at), chunk)
+            .map_err(io::Error::other)
+    })?;
+    Ok(copy)
 }
 
 /// Writes a pool's content to a file of its size that is all zeros; holes stay holes.
 fn save(pool: &Pool, file: &File) -> io::Result<()> {
-    let mut chunk = vec![0u8; 256 << 10];
+    for_each_chunk(pool, |at, chunk| file.write_all_at(chunk, at))
+}
+
+/// Chunks of a pool that are not all zeros.
+fn for_each_chunk(
+    pool: &Pool,
+    mut visit: impl FnMut(u64, &[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut chunk = vec![0u8; 64 << 10];
     let mut at = 0;
     while at < pool.bytes() {
         let bytes = (pool.bytes() - at).min(chunk.len() as u64) as usize;
         pool.read_bytes(PoolOffset(at), &mut chunk[..bytes])
             .map_err(io::Error::other)?;
         if chunk[..bytes].iter().any(|&byte| byte != 0) {
-            file.write_all_at(&chunk[..bytes], at)?;
+            visit(at, &chunk[..bytes])?;
         }
         at += bytes as u64;
     }

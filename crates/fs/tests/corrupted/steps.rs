@@ -46,11 +46,6 @@ pub fn unlink(volume: &Volume, path: &str) {
     volume.unlink(parent, name).expect(path);
 }
 
-pub fn rmdir(volume: &Volume, path: &str) {
-    let (parent, name) = place(volume, path);
-    volume.remove_directory(parent, name).expect(path);
-}
-
 pub fn rename(volume: &Volume, old: &str, new: &str, mode: RenameMode) {
     let ((parent, name), (new_parent, new_name)) = (place(volume, old), place(volume, new));
     volume
@@ -119,20 +114,6 @@ pub fn set_xattr(volume: &Volume, path: &str, name: &str, value: &[u8]) {
     volume
         .set_xattr(ino(volume, path), name.as_bytes(), value, XattrMode::Any)
         .expect(path);
-}
-
-pub fn remove_xattr(volume: &Volume, path: &str, name: &str) {
-    volume
-        .remove_xattr(ino(volume, path), name.as_bytes())
-        .expect(path);
-}
-
-/// Unlink while open, then close: the deletion of an orphan.
-pub fn delete_orphan(volume: &Volume, path: &str) {
-    let ino = ino(volume, path);
-    volume.open(ino, None).expect(path);
-    unlink(volume, path);
-    volume.close(ino);
 }
 
 /// Bytes that differ from place to place.

@@ -1,0 +1,225 @@
+//! What a volume holds, as its users see it, to be compared before and after a crash.
+
+use egeria_fs::*;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Everything users can see of one inode, under one of its paths.
+#[derive(Clone, PartialEq, Eq)]
+struct Seen {
+    attributes: Attributes,
+    xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    target: Option<Vec<u8>>,
+    /// Mapped ranges (bytes) with their content; the rest of a file is a hole.
+    data: Vec<(u64, Vec<u8>)>,
+}
+
+/// A volume, by path.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Snapshot(BTreeMap<String, Seen>);
+
+impl Snapshot {
+    /// Of nothing.
+    pub(super) fn empty() -> Snapshot {
+        Snapshot(BTreeMap::new())
+    }
+
+    /// Read everything. Every failure is told with its path.
+    pub(super) fn of(volume: &Volume) -> Result<Snapshot, String> {
+        let mut all = BTreeMap::new();
+        let mut queue = vec![(String::new(), InodeNumber::ROOT)];
+        while let Some((path, ino)) = queue.pop() {
+            let told = |errno: Errno| format!("{path}/: {errno:?}");
+            let seen = see(volume, ino).map_err(told)?;
+            if seen.attributes.kind() == FileKind::Directory {
+                list(volume, ino, &path, &mut queue).map_err(told)?;
+                let up = volume.lookup(ino, b"..").map_err(told)?;
+                let above = path.rsplit_once('/').map_or("", |(above, _)| above);
+                let expected: &Seen = all.get(above).unwrap_or(&seen);
+                if up.ino != expected.attributes.ino {
+                    return Err(format!("{path}/.. is inode {}", up.ino.0));
+                }
+            }
+            if let Some((above, name)) = path.rsplit_once('/') {
+                let parent: &Seen = &all[above];
+                let found = volume.lookup(parent.attributes.ino, name.as_bytes());
+                if found.map(|found| found.ino) != Ok(ino) {
+                    return Err(format!("{path} is listed, but looked up it is {found:?}"));
+                }
+            }
+            all.insert(path, seen);
+        }
+        Ok(Snapshot(all))
+    }
+
+    /// Of this content; different snapshots have different ones.
+    pub(super) fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for (path, seen) in &self.0 {
+            let Attributes {
+                ino,
+                generation,
+                mode,
+                nlink,
+                uid,
+                gid,
+                rdev,
+                ..
+            } = seen.attributes;
+            let Attributes {
+                size_bytes,
+                blocks,
+                atime_ns,
+                mtime_ns,
+                ctime_ns,
+                ..
+            } = seen.attributes;
+            (path, ino, generation, mode, nlink, uid, gid, rdev).hash(&mut hasher);
+            (size_bytes, blocks, atime_ns, mtime_ns, ctime_ns).hash(&mut hasher);
+            (&seen.xattrs, &seen.target, &seen.data).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    /// With inodes numbered by their first path: what is the same whichever operation came first.
+    pub(super) fn without_numbers(mut self) -> Snapshot {
+        let mut numbers = BTreeMap::new();
+        for seen in self.0.values_mut() {
+            let next = numbers.len() as u64;
+            let number = *numbers.entry(seen.attributes.ino).or_insert(next);
+            seen.attributes.ino = InodeNumber(number);
+            seen.attributes.generation = 0;
+        }
+        self
+    }
+
+    /// With no times: what is the same whenever it was done.
+    pub(super) fn without_times(mut self) -> Snapshot {
+        for seen in self.0.values_mut() {
+            seen.attributes.atime_ns = 0;
+            seen.attributes.mtime_ns = 0;
+            seen.attributes.ctime_ns = 0;
+        }
+        self
+    }
+
+    /// With the root's times of another: those a file that came and went leaves behind.
+    pub(super) fn with_root_of(mut self, other: &Snapshot) -> Snapshot {
+        if let (Some(root), Some(other)) = (self.0.get_mut(""), other.0.get("")) {
+            root.attributes = other.attributes;
+        }
+        self
+    }
+
+    /// How this one differs from what was expected, in a few lines.
+    pub(super) fn difference(&self, expected: &Snapshot) -> String {
+        let mut lines = Vec::new();
+        for path in self.0.keys().chain(expected.0.keys()) {
+            let line = match (self.0.get(path), expected.0.get(path)) {
+                (Some(found), Some(expected)) if found == expected => continue,
+                (Some(found), Some(expected)) => differs(path, found, expected),
+                (None, _) => format!("  {path}: gone"),
+                (_, None) => format!("  {path}: should not be there"),
+            };
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        lines.join("\n")
+    }
+}
+
+fn list(
+    volume: &Volume,
+    ino: InodeNumber,
+    path: &str,
+    queue: &mut Vec<(String, InodeNumber)>,
+) -> Outcome<()> {
+    volume.read_directory(ino, 0, &mut |entry| {
+        if entry.name != b"." && entry.name != b".." {
+            let name = String::from_utf8_lossy(entry.name);
+            queue.push((format!("{path}/{name}"), entry.ino));
+        }
+        true
+    })
+}
+
+fn see(volume: &Volume, ino: InodeNumber) -> Outcome<Seen> {
+    let mut attributes = volume.attributes(ino)?;
+    let mut xattrs = Vec::new();
+    for name in volume.list_xattr(ino)? {
+        let value = volume.get_xattr(ino, &name)?;
+        xattrs.push((name, value));
+    }
+    let mut target = None;
+    let mut data = Vec::new();
+    match attributes.kind() {
+        FileKind::Symlink => target = Some(volume.read_link(ino)?),
+        FileKind::Regular => data = file_data(volume, ino)?,
+        FileKind::Directory => {
+            // Pages of its log, which a compaction may make fewer at any time.
+            attributes.size_bytes = 0;
+            attributes.blocks = 0;
+        }
+        _ => {}
+    }
+    Ok(Seen {
+        attributes,
+        xattrs,
+        target,
+        data,
+    })
+}
+
+fn file_data(volume: &Volume, ino: InodeNumber) -> Outcome<Vec<(u64, Vec<u8>)>> {
+    let extents = volume.extents(ino)?;
+    if extents.is_empty() {
+        return Ok(Vec::new());
+    }
+    let file = volume.open(ino, None)?;
+    let mut data: Vec<(u64, Vec<u8>)> = Vec::new();
+    for extent in extents {
+        let mut bytes = vec![0xEE; extent.length_bytes as usize];
+        let count = volume.read(file, extent.file_offset_bytes, &mut bytes)?;
+        bytes.truncate(count);
+        match data.last_mut() {
+            // Where the blocks lie is nobody's business.
+            Some((at, before)) if *at + before.len() as u64 == extent.file_offset_bytes => {
+                before.append(&mut bytes)
+            }
+            _ => data.push((extent.file_offset_bytes, bytes)),
+        }
+    }
+    volume.close(ino);
+    Ok(data)
+}
+
+fn differs(path: &str, found: &Seen, expected: &Seen) -> String {
+    if found.attributes != expected.attributes {
+        return format!(
+            "  {path}: {:?}\n   instead of {:?}",
+            found.attributes, expected.attributes
+        );
+    }
+    if found.xattrs != expected.xattrs {
+        return format!("  {path}: extended attributes differ");
+    }
+    if found.target != expected.target {
+        return format!("  {path}: target differs");
+    }
+    let place = |seen: &Seen| -> Vec<(u64, usize)> {
+        let data = seen.data.iter();
+        data.map(|(at, bytes)| (*at, bytes.len())).collect()
+    };
+    if place(found) != place(expected) {
+        let (found, expected) = (place(found), place(expected));
+        return format!("  {path}: data at {found:?}, not {expected:?}");
+    }
+    let mut pairs = found.data.iter().zip(&expected.data);
+    let first = pairs.find_map(|((at, found), (_, expected))| {
+        let mut bytes = found.iter().zip(expected);
+        let differing = bytes.position(|(found, expected)| found != expected);
+        differing.map(|differing| at + differing as u64)
+    });
+    format!("  {path}: bytes differ from {first:?} on")
+}

@@ -1,0 +1,98 @@
+//! Workloads: what is run and cut off, in a form that can be saved and run again.
+
+use super::operation::Operation;
+use super::scene::Scene;
+use super::stage::{Recorded, Stage};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A run to look at.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Workload {
+    /// One operation after the other; looked at is the last.
+    Sequence {
+        /// The operations.
+        operations: Vec<Operation>,
+        /// The session knows all inodes before the first.
+        loaded: bool,
+    },
+    /// Operations by one of two attachments each; looked at are all.
+    Long {
+        /// The operations, each with the number of its attachment.
+        operations: Vec<(u8, Operation)>,
+    },
+    /// Two operations at once, by two attachments.
+    Pair {
+        /// One of each.
+        operations: [Operation; 2],
+        /// After so many events of the first the second begins; `None`: after its end.
+        switch: Option<usize>,
+    },
+    /// A volume is made over what the scene left.
+    Making,
+    /// The scene is repaired.
+    Repair,
+}
+
+impl Workload {
+    /// Run it; `None` when it changes nothing on media.
+    pub(super) fn record(&self, stage: &mut Stage) -> Result<Option<Recorded>, String> {
+        match self {
+            Workload::Sequence { operations, loaded } => {
+                let (_, prefix) = operations
+                    .split_last()
+                    .ok_or("a sequence of no operation")?;
+                let before = stage.after(prefix)?;
+                stage.record_last(operations, &before, *loaded)
+            }
+            Workload::Long { operations } => stage.record_long(operations).map(Some),
+            Workload::Pair { operations, switch } => {
+                stage.record_pair(operations, switch.unwrap_or(usize::MAX))
+            }
+            Workload::Making => stage.record_making().map(Some),
+            Workload::Repair => stage.record_repair().map(Some),
+        }
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let joined = |operations: &[Operation]| {
+            let texts: Vec<String> = operations.iter().map(Operation::to_string).collect();
+            texts.join("; ")
+        };
+        match self {
+            Workload::Sequence { operations, .. } => write!(out, "{}", joined(operations)),
+            Workload::Long { operations } => {
+                write!(out, "{} operations of two attachments", operations.len())
+            }
+            Workload::Pair {
+                operations,
+                switch: Some(switch),
+            } => {
+                let [first, second] = operations;
+                write!(
+                    out,
+                    "{first}; after {switch} events of it, elsewhere: {second}"
+                )
+            }
+            Workload::Pair {
+                operations: [first, second],
+                switch: None,
+            } => {
+                write!(out, "{first}; then, elsewhere: {second}")
+            }
+            Workload::Making => write!(out, "a volume is made"),
+            Workload::Repair => write!(out, "a volume is repaired"),
+        }
+    }
+}
+
+/// On what a workload is run.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ground {
+    pub(super) scene: Scene,
+    pub(super) pools: usize,
+}
