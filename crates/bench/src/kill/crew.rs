@@ -7,7 +7,7 @@ use crate::process::{Group, check_cancel};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -64,14 +64,16 @@ impl Crew {
         self.group.child().id()
     }
 
-    /// What it ended with, if it has by itself: nothing when all was well.
-    pub fn ended(&mut self, limit: Duration) -> Result<Option<Option<String>>> {
+    /// How it ended, if it has.
+    pub fn ended(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
+        self.group.wait(limit, None)
+    }
+
+    /// What is wrong with an end that nobody asked for.
+    pub fn fault(&self, status: ExitStatus) -> Option<String> {
         let way = self.way;
-        let fault = |status| format!("a process of workers ({way:?}) ended: {status}");
-        Ok(self
-            .group
-            .wait(limit, None)?
-            .map(|status| (!status.success()).then(|| fault(status))))
+        let fault = || format!("a process of workers ({way:?}) ended: {status}");
+        (!status.success()).then(fault)
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Header {
     stopped: AtomicU64,
     /// Mounts that were ready.
     pub mounts: AtomicU64,
+    /// The process that is to die in the middle of a step; 0: none.
+    doomed: AtomicU64,
 }
 
 #[repr(C)]
@@ -105,6 +107,19 @@ impl Ledger {
 
     pub fn is_stopped(&self) -> bool {
         self.0.header.stopped.load(Ordering::Acquire) != 0
+    }
+
+    /// This process, or with 0 none, is to die in the middle of its next steps.
+    pub fn doom(&self, process: u32) {
+        let word = u64::from(process);
+        self.0.header.doomed.store(word, Ordering::Release);
+    }
+
+    pub fn is_doomed(&self) -> bool {
+        match self.0.header.doomed.load(Ordering::Acquire) {
+            0 => false,
+            process => process == u64::from(std::process::id()),
+        }
     }
 
     /// Longest step of anybody, ns, and its worker and number.

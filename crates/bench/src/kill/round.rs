@@ -8,6 +8,7 @@ use crate::error::{BenchError, Result};
 use crate::process::{Cancel, check_cancel, within};
 use egeria_fs::*;
 use std::collections::BTreeSet;
+use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -18,6 +19,8 @@ const CREWS: usize = 2;
 const MOUNT_DEATHS: u64 = 8;
 /// Longest pause between two deaths, us.
 const PAUSE_US: u64 = 40_000;
+/// How long the doomed may take to die by themselves.
+const DOOM: Duration = Duration::from_millis(500);
 /// What is not done in this time waits for somebody who never comes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -94,7 +97,7 @@ impl<'a> Round<'a> {
                 true => self.kill_mount()?,
                 false => {
                     let at = dice.below(self.crews.len() as u64) as usize;
-                    self.kill_crew(at)?;
+                    self.kill_crew(at, dice.below(2) == 0)?;
                 }
             }
             self.replace_ended()?;
@@ -114,10 +117,22 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    fn kill_crew(&mut self, at: usize) -> Result<()> {
-        let ended = self.crews[at].ended(Duration::ZERO)?;
+    /// Every second one dies in the middle of a step, by its own timer; where the others are is chance.
+    fn kill_crew(&mut self, at: usize, in_step: bool) -> Result<()> {
+        let crew = &mut self.crews[at];
+        let ended = match (crew.ended(Duration::ZERO)?, in_step) {
+            (None, true) => {
+                self.ledger.doom(crew.id());
+                let status = crew.ended(DOOM)?;
+                self.ledger.doom(0);
+                status.filter(|status| status.signal() != Some(libc::SIGKILL))
+            }
+            (ended, _) => ended,
+        };
         self.tally.kills += u64::from(ended.is_none());
-        self.tally.faults.extend(ended.flatten());
+        self.tally
+            .faults
+            .extend(ended.and_then(|status| crew.fault(status)));
         // Dropped, the old one is killed and waited for.
         self.crews[at] = Crew::start(self.crews[at].way, self.place)?;
         Ok(())
@@ -126,8 +141,8 @@ impl<'a> Round<'a> {
     /// New crews for those whose mount died.
     fn replace_ended(&mut self) -> Result<()> {
         for crew in &mut self.crews {
-            if let Some(fault) = crew.ended(Duration::ZERO)? {
-                self.tally.faults.extend(fault);
+            if let Some(status) = crew.ended(Duration::ZERO)? {
+                self.tally.faults.extend(crew.fault(status));
                 *crew = Crew::start(crew.way, self.place)?;
             }
         }
@@ -164,7 +179,7 @@ impl<'a> Round<'a> {
         self.ledger.stop(true);
         for crew in &mut self.crews {
             match crew.ended(PATIENCE)? {
-                Some(fault) => self.tally.faults.extend(fault),
+                Some(status) => self.tally.faults.extend(crew.fault(status)),
                 None => self.tally.faults.push(format!(
                     "a process of workers ({:?}) waits for somebody who never comes",
                     crew.way
