@@ -1,38 +1,16 @@
 //! A figure's run on the real engine, mount, preload library and steward, tiny.
 
-use std::path::{Path, PathBuf};
+mod common;
+
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use common::preload_library;
 use egeria_bench::BenchError;
 use egeria_bench::nthread::{self, Extent, Figure, Group, NthreadOptions, NthreadReport, groups};
 use egeria_machine::Machine;
 use tempfile::TempDir;
-
-/// The preload library of this build, built when it is not there yet.
-fn preload_library() -> PathBuf {
-    let beside = Path::new(env!("CARGO_BIN_EXE_egeria-filebench"))
-        .parent()
-        .unwrap();
-    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    build
-        .args(["build", "--quiet", "--package", "egeria-preload"])
-        .arg("--target-dir")
-        .arg(beside.parent().unwrap())
-        .args([
-            "--manifest-path",
-            concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"),
-        ]);
-    if beside.ends_with("release") {
-        build.arg("--release");
-    }
-    assert!(
-        build.status().unwrap().success(),
-        "egeria-preload does not build"
-    );
-    beside.join("libegeria_preload.so")
-}
 
 /// Whether anything can be mounted and started here; said loudly where not.
 fn can_run() -> bool {

@@ -6,6 +6,14 @@ use super::operation::Operation;
 use super::scene::Scene;
 use super::workload::Ground;
 
+/// Scenes that take long to set up.
+const RARE: [Scene; 4] = [
+    Scene::LongLog,
+    Scene::LongDirectory,
+    Scene::Full,
+    Scene::Orphan,
+];
+
 /// Which operations sequences are made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Alphabet {
@@ -133,13 +141,7 @@ impl Plan {
         for scene in [Scene::PageEnd(0), Scene::PageEnd(1), Scene::InodesFull] {
             self.sequences(scene, 1, 6, All, (1, 1));
         }
-        let rare = [
-            Scene::LongLog,
-            Scene::LongDirectory,
-            Scene::Full,
-            Scene::Orphan,
-        ];
-        for scene in rare {
+        for scene in RARE {
             self.sequences(scene, 1, 4, Few, (1, 1));
         }
         self.sequences(Scene::Tree, 1, 4, Few, (2, 2));
@@ -180,13 +182,7 @@ impl Plan {
             self.sequences(scene, 1, 12, All, (1, 2));
             self.sequences(scene, 2, 8, Few, (1, 2));
         }
-        let rare = [
-            Scene::LongLog,
-            Scene::LongDirectory,
-            Scene::Full,
-            Scene::Orphan,
-        ];
-        for scene in rare {
+        for scene in RARE {
             self.sequences(scene, 1, 12, All, (1, 1));
             self.sequences(scene, 1, 6, Few, (2, 2));
         }

@@ -1,4 +1,5 @@
 //! What tests of whole measurements need.
+#![allow(dead_code, reason = "each test program uses a part")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
