@@ -1,10 +1,11 @@
 //! Copies between the caller's scattered buffers and one of ours: a bad address is an answer, not a
 //! death. (The engine's own copies are guarded in `egeria_media::guard`.)
 
-use crate::{errno, serve};
+use crate::{errno, serve, signals, thread};
 use libc::{c_int, ucontext_t};
 use std::arch::global_asm;
 use std::mem::MaybeUninit;
+use std::sync::atomic::Ordering;
 
 global_asm!(
     ".pushsection .text.egeria_preload_copy,\"ax\",@progbits",
@@ -64,6 +65,28 @@ pub fn store<T: Copy>(fd: c_int, to: *mut T, value: T) -> bool {
     });
     errno::set(error);
     there
+}
+
+/// Whether the calling thread can [`look`] at addresses that may be bad: faults come to us, and are
+/// open in this thread.
+pub fn can_look() -> bool {
+    let thread = thread::current();
+    if !signals::has_taken_over() {
+        return false;
+    }
+    if thread.pin.load(Ordering::Relaxed).is_null() {
+        signals::open_faults(thread);
+    }
+    true
+}
+
+/// What any caller points to; `None` for a bad address, which is a fault unless the thread [`can_look`].
+pub fn look<T: Copy>(from: *const T) -> Option<T> {
+    let mut value = MaybeUninit::<T>::uninit();
+    // SAFETY: a place of ours; filled when the copy went well.
+    unsafe {
+        copy(value.as_mut_ptr().cast(), from.cast(), size_of::<T>()).then(|| value.assume_init())
+    }
 }
 
 /// Whether a fault was in the copy; then it goes on at the fix-up.

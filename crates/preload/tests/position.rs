@@ -50,6 +50,16 @@ fn fd_passed_over_a_socket() {
 }
 
 #[test]
+fn fds_passed_in_several_messages() {
+    keeps("position", "fds_passed_in_several_messages", 6);
+}
+
+#[test]
+fn fds_passed_before_their_first_use() {
+    keeps("position", "fds_passed_before_their_first_use", 4);
+}
+
+#[test]
 fn lock_relative_to_the_position() {
     keeps("position", "lock_relative_to_the_position", 1);
 }

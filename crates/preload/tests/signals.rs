@@ -35,6 +35,11 @@ fn bad_buffers_are_errors() {
 }
 
 #[test]
+fn bad_messages_are_errors() {
+    keeps("signals", "bad_messages_are_errors", 1);
+}
+
+#[test]
 fn bad_buffer_with_signals_blocked() {
     keeps("signals", "bad_buffer_with_signals_blocked", 3);
 }

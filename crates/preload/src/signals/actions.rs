@@ -65,6 +65,11 @@ pub fn take_over() -> bool {
     })
 }
 
+/// Whether faults come to the trampoline.
+pub fn has_taken_over() -> bool {
+    TAKEN_OVER.load(Ordering::Acquire)
+}
+
 /// Under the lock: remember what the program wants, tell the kernel what we want.
 fn install(signal: c_int, wanted: &sigaction) -> bool {
     let index = signal as usize;

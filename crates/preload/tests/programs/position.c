@@ -210,6 +210,60 @@ static void fd_passed_over_a_socket(void) {
     holds("f", "One two three");
 }
 
+static int only_fd(struct msghdr *message) {
+    int fd;
+    CHECK(CMSG_FIRSTHDR(message) && CMSG_FIRSTHDR(message)->cmsg_type == SCM_RIGHTS);
+    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(message)), sizeof fd);
+    return fd;
+}
+
+// Two files, sent before or after their sender wrote to them; in the first case the library does not yet
+// know a file when they are sent.
+static void pass_two_fds(int used_before) {
+    int pair[2], fds[2];
+    char space[2][CMSG_SPACE(sizeof(int))] = {{0}}, byte = 'x';
+    struct iovec part = {&byte, 1};
+    struct mmsghdr messages[2] = {{{0}}};
+    CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == 0);
+    for (int i = 0; i < 2; i++)
+        messages[i].msg_hdr = (struct msghdr){.msg_iov = &part, .msg_iovlen = 1, .msg_control = space[i],
+                                              .msg_controllen = sizeof space[i]};
+    pid_t child = fork();
+    if (child == 0) {
+        for (int i = 0; i < 2; i++)
+            CHECK(recvmmsg(pair[1], messages + i, 1, 0, NULL) == 1);
+        CHECK(read(pair[1], &byte, 1) == 1);
+        for (int i = 0; i < 2; i++)
+            put(only_fd(&messages[i].msg_hdr), i == 0 ? "here " : "there ");
+        _exit(0);
+    }
+    for (int i = 0; i < 2; i++) {
+        fds[i] = make(i == 0 ? "f" : "g", 0);
+        if (used_before)
+            put(fds[i], "first ");
+        struct cmsghdr *header = CMSG_FIRSTHDR(&messages[i].msg_hdr);
+        *header = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+        memcpy(CMSG_DATA(header), &fds[i], sizeof(int));
+    }
+    CHECK(sendmmsg(pair[0], messages, 2, 0) == 2);
+    for (int i = 0; i < 2 && !used_before; i++)
+        put(fds[i], "first ");
+    CHECK(write(pair[0], &byte, 1) == 1);
+    ended_well(child);
+    put(fds[0], "end");
+    put(fds[1], "end");
+    holds("f", "first here end");
+    holds("g", "first there end");
+}
+
+static void fds_passed_in_several_messages(void) {
+    pass_two_fds(1);
+}
+
+static void fds_passed_before_their_first_use(void) {
+    pass_two_fds(0);
+}
+
 enum { LINES = 3000 };
 
 static void *write_lines(void *argument) {
@@ -272,6 +326,8 @@ static const struct rule rules[] = {
     {"fork_shares_the_offset", fork_shares_the_offset},
     {"fork_children_write_in_turn", fork_children_write_in_turn},
     {"threads_share_the_offset", threads_share_the_offset},
+    {"fds_passed_in_several_messages", fds_passed_in_several_messages},
+    {"fds_passed_before_their_first_use", fds_passed_before_their_first_use},
     {"fd_passed_over_a_socket", fd_passed_over_a_socket},
     {"streams_and_writers_share_the_position", streams_and_writers_share_the_position},
     {"lock_relative_to_the_position", lock_relative_to_the_position},

@@ -213,6 +213,67 @@ static void bad_buffers_are_errors(void) {
     CHECK(pwrite(fd, (void *)nowhere, 4096, 0) == -1 && errno == EFAULT);
 }
 
+// Every bad address that a message can hold is the kernel's to refuse.
+static void refuse_bad_messages(int *pair) {
+    void *volatile nowhere = (void *)16;
+    char space[CMSG_SPACE(sizeof(int))] = {0}, byte = 'x', *page;
+    struct iovec part = {&byte, 1};
+    struct msghdr good = {.msg_iov = &part, .msg_iovlen = 1}, bad = good;
+    bad.msg_control = nowhere;
+    bad.msg_controllen = sizeof space;
+    struct mmsghdr messages[2] = {{.msg_hdr = good}, {.msg_hdr = bad}};
+    CHECK(sendmsg(pair[0], nowhere, 0) == -1 && errno == EFAULT);
+    CHECK(sendmsg(pair[0], NULL, 0) == -1 && errno == EFAULT);
+    CHECK(sendmsg(pair[0], &bad, 0) == -1 && errno == EFAULT);
+    CHECK(sendmmsg(pair[0], nowhere, 2, 0) == -1 && errno == EFAULT);
+    CHECK(sendmmsg(pair[0], messages, 2, 0) == 1);
+    CHECK(recvmsg(pair[1], nowhere, MSG_DONTWAIT) == -1 && errno == EFAULT);
+    CHECK(recvmmsg(pair[1], nowhere, 2, MSG_DONTWAIT, NULL) == -1 && errno == EFAULT);
+    // A message at the end of its memory, with control data that says it is longer than it is.
+    page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(page != MAP_FAILED && munmap(page + 4096, 4096) == 0);
+    struct cmsghdr *header = (void *)(page + 4096 - sizeof *header);
+    *header = (struct cmsghdr){1 << 20, SOL_SOCKET, SCM_RIGHTS};
+    bad.msg_control = header;
+    bad.msg_controllen = 2 << 20;
+    CHECK(sendmsg(pair[0], &bad, 0) == -1 && (errno == EFAULT || errno == ENOBUFS));
+    header->cmsg_len = 0;
+    bad.msg_controllen = sizeof *header;
+    CHECK(sendmsg(pair[0], &bad, 0) == -1 && errno == EINVAL);
+    CHECK(recvmsg(pair[1], &good, MSG_DONTWAIT) == 1);
+    CHECK(recvmsg(pair[1], &good, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+    // Descriptors that arrive where nothing can be stored.
+    good.msg_control = space;
+    good.msg_controllen = sizeof space;
+    *CMSG_FIRSTHDR(&good) = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+    memcpy(CMSG_DATA(CMSG_FIRSTHDR(&good)), &pair[0], sizeof(int));
+    CHECK(sendmsg(pair[0], &good, 0) == 1);
+    bad.msg_control = nowhere;
+    bad.msg_controllen = sizeof space;
+    ssize_t answer = recvmsg(pair[1], &bad, MSG_DONTWAIT);
+    CHECK(answer == 1 || (answer == -1 && errno == EFAULT));
+}
+
+static void *refuse_bad_messages_masked(void *pair) {
+    refuse_bad_messages(pair);
+    return NULL;
+}
+
+static void bad_messages_are_errors(void) {
+    int pair[2];
+    pthread_t thread;
+    sigset_t all;
+    CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == 0);
+    refuse_bad_messages(pair);
+    put(make("f", 0), "attached");
+    refuse_bad_messages(pair);
+    // Past the library, so the new thread begins with faults blocked, and never uses a file.
+    sigfillset(&all);
+    CHECK(syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, NULL, 8) == 0);
+    CHECK(pthread_create(&thread, NULL, refuse_bad_messages_masked, pair) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 static void *block_all_and_write(void *argument) {
     volatile uintptr_t nowhere = 16;
     CHECK(pwrite((int)(intptr_t)argument, (void *)nowhere, 4096, 0) == -1 && errno == EFAULT);
@@ -345,6 +406,7 @@ static const struct rule rules[] = {
     {"programs_see_their_own_actions", programs_see_their_own_actions},
     {"faults_of_the_program_stay_its_own", faults_of_the_program_stay_its_own},
     {"bad_buffers_are_errors", bad_buffers_are_errors},
+    {"bad_messages_are_errors", bad_messages_are_errors},
     {"bad_buffer_with_signals_blocked", bad_buffer_with_signals_blocked},
     {"cancelled_threads_end", cancelled_threads_end},
     {"file_size_limit_is_the_kernels", file_size_limit_is_the_kernels},
