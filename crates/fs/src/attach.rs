@@ -502,6 +502,7 @@ impl Volume {
         // Deletions of what only this process kept open still need a thread slot: slots go last.
         self.reap_opens(process);
         self.reap_descriptions(process);
+        self.reap_memories(process);
         self.thread_exit();
         let high =
             (self.session.header().thread_high.load(Ordering::Acquire) as usize).min(THREAD_SLOTS);

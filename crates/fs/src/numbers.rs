@@ -70,20 +70,30 @@ impl Volume {
         Ok(ino)
     }
 
-    /// The next free number that has a record, else one that needs a new block of records. A number given
-    /// back so rests as long as others can be had: a kernel may still mean its last life by it.
+    /// The next free number that no kernel remembers and that has a record, else one that needs a new block
+    /// of records; when kernels remember all that are free, one of those.
     fn free_number(&self, pool: usize) -> Outcome<u64> {
         let (map, end) = (self.inode_map(pool), self.inodes_of(pool));
         let next = self.session.pool(pool).inode_next.load(Ordering::Relaxed);
-        let ahead = first_free(map, next, end);
+        let remembered = self.remembered_maps(pool);
+        let resting = |word: usize| {
+            let maps = remembered.iter().flatten();
+            maps.fold(map[word].load(Ordering::Acquire), |taken, map| {
+                taken | map[word].load(Ordering::SeqCst)
+            })
+        };
+        let ahead = first_free(resting, next, end);
         if let Some(index) = ahead {
             let at = inode_pointer(&self.geometry[pool], index / INODES_PER_BLOCK);
             if self.load_word(PoolIndex(pool as u8), at)? != 0 {
                 return Ok(index);
             }
         }
-        first_free(map, 0, next.min(end))
+        let taken = |word: usize| map[word].load(Ordering::Relaxed);
+        first_free(resting, 0, next.min(end))
             .or(ahead)
+            .or_else(|| first_free(taken, next, end))
+            .or_else(|| first_free(taken, 0, next.min(end)))
             .ok_or(Errno(libc::ENOSPC))
     }
 
@@ -266,10 +276,10 @@ impl Volume {
 }
 
 /// The first clear bit from `start` on, below `end`.
-fn first_free(map: &[AtomicU64], start: u64, end: u64) -> Option<u64> {
+fn first_free(words: impl Fn(usize) -> u64, start: u64, end: u64) -> Option<u64> {
     let mut index = start;
     while index < end {
-        let word = map[(index / 64) as usize].load(Ordering::Relaxed) | ((1 << (index % 64)) - 1);
+        let word = words((index / 64) as usize) | ((1 << (index % 64)) - 1);
         if word != u64::MAX {
             let free = index / 64 * 64 + u64::from(word.trailing_ones());
             return (free < end).then_some(free);

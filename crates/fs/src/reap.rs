@@ -84,6 +84,7 @@ impl Volume {
         }
         self.reap_opens(process);
         self.reap_descriptions(process);
+        self.reap_memories(process);
         self.session.processes()[process]
             .pid
             .store(0, Ordering::Release);

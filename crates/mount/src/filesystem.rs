@@ -61,7 +61,7 @@ pub(crate) struct Adapter {
 impl Adapter {
     pub(crate) fn new(volume: Arc<Volume>, coherence: Arc<Coherence>, read_only: bool) -> Self {
         let identity = Identity::new(&volume, read_only);
-        let (known, files) = (KnownInodes::default(), OpenFiles::default());
+        let (known, files) = (KnownInodes::new(&volume), OpenFiles::default());
         Adapter {
             volume,
             coherence,

@@ -3,17 +3,19 @@
 //! The kernel names inodes by number alone, and may do so long after the last name and the
 //! last open of one is gone and its number given to another. So the mount keeps, for every
 //! number it told the kernel, the generation it meant, until the kernel forgets; and holds the
-//! inode of exactly that generation open while a request works on it.
+//! inode of exactly that generation open while a request works on it. The session knows of these
+//! numbers too, so that none gets another life meanwhile, as long as there are others to be had.
 
-use egeria_fs::{Attributes, Errno, FileReference, InodeNumber, Outcome, Volume};
+use egeria_fs::{Attributes, Errno, FileReference, InodeNumber, KernelMemory, Outcome, Volume};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const SHARDS: usize = 16;
-/// Longest time that requests for an earlier life of a number are waited for. They were sent between
-/// the answer to a look-up and the end of what it was for; numbers are reused late, so it is rarely needed.
-const REST: Duration = Duration::from_millis(5);
+/// Longest time that requests for an earlier life of a number are waited for, when it had to get
+/// another. They were sent between the answer to a look-up and the end of what it was for.
+const REST: Duration = Duration::ZERO;
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,35 +32,59 @@ struct Remembered {
 #[derive(Default)]
 pub(crate) struct KnownInodes {
     shards: [Mutex<HashMap<u64, Remembered>>; SHARDS],
+    /// Where the session learns of them; `None` when it has no room.
+    memory: Option<KernelMemory>,
 }
 
 impl KnownInodes {
+    pub(crate) fn new(volume: &Volume) -> Self {
+        KnownInodes {
+            memory: volume.remember_numbers(),
+            ..KnownInodes::default()
+        }
+    }
+
     fn shard(&self, ino: InodeNumber) -> MutexGuard<'_, HashMap<u64, Remembered>> {
         let shard = &self.shards[ino.0 as usize % SHARDS];
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The kernel is about to be told of this inode. When it still remembers an earlier life of the
-    /// number, requests that mean that one may be on their way: they are let pass, or would be answered
-    /// with the wrong file.
-    pub(crate) fn tell(&self, attributes: &Attributes) {
-        self.tell_within(attributes, REST);
+    /// The kernel is about to be told of this inode; `ESTALE` when it is gone already, on which the
+    /// kernel looks again. When the kernel still remembers an earlier life of the number, requests that
+    /// mean that one may be on their way: they are let pass, or would be answered with the wrong file.
+    pub(crate) fn tell(&self, volume: &Volume, attributes: &Attributes) -> Outcome<()> {
+        let remember =
+            |memory| volume.remember_number(memory, attributes.ino, attributes.generation);
+        let remember = || self.memory.map_or(Ok(()), remember);
+        self.tell_within(attributes, REST, remember)
     }
 
-    fn tell_within(&self, attributes: &Attributes, patience: Duration) {
+    fn tell_within(
+        &self,
+        attributes: &Attributes,
+        patience: Duration,
+        remember: impl FnOnce() -> Outcome<()>,
+    ) -> Outcome<()> {
         let deadline = Instant::now() + patience;
         while self.means_another(attributes) && Instant::now() < deadline {
             std::thread::sleep(LOOK_AGAIN);
         }
         let mut shard = self.shard(attributes.ino);
-        let fresh = Remembered {
-            generation: attributes.generation,
-            lookups: 0,
-            held: false,
+        let remembered = match shard.entry(attributes.ino.0) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                // Under the shard's lock, as forgetting is.
+                remember()?;
+                place.insert(Remembered {
+                    generation: attributes.generation,
+                    lookups: 0,
+                    held: false,
+                })
+            }
         };
-        let remembered = shard.entry(attributes.ino.0).or_insert(fresh);
         remembered.generation = attributes.generation;
         remembered.lookups += 1;
+        Ok(())
     }
 
     fn means_another(&self, attributes: &Attributes) -> bool {
@@ -69,13 +95,18 @@ impl KnownInodes {
 
     /// The kernel forgets the number this many times.
     pub(crate) fn forget(&self, volume: &Volume, ino: InodeNumber, times: u64) {
-        if self.forgotten(ino, times) {
+        let forget = || {
+            if let Some(memory) = self.memory {
+                volume.forget_number(memory, ino);
+            }
+        };
+        if self.forgotten(ino, times, forget) {
             volume.close(ino);
         }
     }
 
     /// Whether it was held, and is to be closed.
-    fn forgotten(&self, ino: InodeNumber, times: u64) -> bool {
+    fn forgotten(&self, ino: InodeNumber, times: u64, forget: impl FnOnce()) -> bool {
         let mut shard = self.shard(ino);
         let Some(remembered) = shard.get_mut(&ino.0) else {
             return false;
@@ -84,6 +115,7 @@ impl KnownInodes {
         if remembered.lookups > 0 {
             return false;
         }
+        forget();
         shard
             .remove(&ino.0)
             .is_some_and(|remembered| remembered.held)
@@ -96,6 +128,9 @@ impl KnownInodes {
             let all = std::mem::take(&mut *shard);
             let held = all.iter().filter(|(_, remembered)| remembered.held);
             held.for_each(|(ino, _)| volume.close(InodeNumber(*ino)));
+        }
+        if let Some(memory) = self.memory {
+            volume.forget_numbers(memory);
         }
     }
 
@@ -179,11 +214,15 @@ mod tests {
     #[test]
     fn a_number_is_known_until_forgotten_as_often_as_told() {
         let known = KnownInodes::default();
-        known.tell(&attributes(7, 1));
-        known.tell(&attributes(7, 1));
-        known.forgotten(InodeNumber(7), 1);
+        known
+            .tell_within(&attributes(7, 1), REST, || Ok(()))
+            .unwrap();
+        known
+            .tell_within(&attributes(7, 1), REST, || Ok(()))
+            .unwrap();
+        known.forgotten(InodeNumber(7), 1, || {});
         assert_eq!(known.generation(InodeNumber(7)), Ok(Some(1)));
-        known.forgotten(InodeNumber(7), 1);
+        known.forgotten(InodeNumber(7), 1, || {});
         assert_eq!(known.generation(InodeNumber(7)), Err(Errno(libc::ESTALE)));
         assert_eq!(known.remembers(InodeNumber(7)), None);
     }
@@ -191,23 +230,30 @@ mod tests {
     #[test]
     fn a_reused_number_means_its_newest_generation() {
         let known = KnownInodes::default();
-        known.tell(&attributes(9, 1));
-        known.tell(&attributes(9, 2));
-        known.forgotten(InodeNumber(9), 1);
+        known
+            .tell_within(&attributes(9, 1), REST, || Ok(()))
+            .unwrap();
+        known
+            .tell_within(&attributes(9, 2), REST, || Ok(()))
+            .unwrap();
+        known.forgotten(InodeNumber(9), 1, || {});
         assert_eq!(known.generation(InodeNumber(9)), Ok(Some(2)));
     }
 
     #[test]
     fn a_number_means_its_earlier_life_while_the_kernel_may() {
         let known = KnownInodes::default();
-        known.tell(&attributes(7, 1));
+        known
+            .tell_within(&attributes(7, 1), REST, || Ok(()))
+            .unwrap();
         std::thread::scope(|scope| {
-            let telling =
-                scope.spawn(|| known.tell_within(&attributes(7, 2), Duration::from_secs(600)));
+            let telling = scope.spawn(|| {
+                known.tell_within(&attributes(7, 2), Duration::from_secs(600), || Ok(()))
+            });
             std::thread::sleep(Duration::from_millis(20));
             assert_eq!(known.generation(InodeNumber(7)), Ok(Some(1)));
-            known.forgotten(InodeNumber(7), 1);
-            telling.join().unwrap();
+            known.forgotten(InodeNumber(7), 1, || {});
+            telling.join().unwrap().unwrap();
         });
         assert_eq!(known.generation(InodeNumber(7)), Ok(Some(2)));
     }

@@ -23,13 +23,13 @@ impl Adapter {
     pub(crate) fn look_up(&self, parent: InodeNumber, name: &OsStr) -> Outcome<Entry> {
         let parent = self.known.hold(&self.volume, parent)?;
         let attributes = self.volume.lookup(parent.ino, convert::name(name)?)?;
-        Ok(self.told(&attributes))
+        self.told(&attributes)
     }
 
     pub(crate) fn make(&self, parent: InodeNumber, name: &OsStr, new: &NewInode) -> Outcome<Entry> {
         let parent = self.known.hold(&self.volume, parent)?;
         let attributes = self.volume.create(parent.ino, convert::name(name)?, new)?;
-        Ok(self.told(&attributes))
+        self.told(&attributes)
     }
 
     pub(crate) fn make_symlink(
@@ -44,7 +44,7 @@ impl Adapter {
         let target = target.as_os_str().as_bytes();
         let (uid, gid) = (request.uid(), request.gid());
         let attributes = self.volume.symlink(parent.ino, name, target, uid, gid)?;
-        Ok(self.told(&attributes))
+        self.told(&attributes)
     }
 
     pub(crate) fn symlink_target(&self, ino: InodeNumber) -> Outcome<Vec<u8>> {
@@ -63,7 +63,7 @@ impl Adapter {
         let attributes = self
             .volume
             .link(held.ino, parent.ino, convert::name(name)?)?;
-        Ok(self.told(&attributes))
+        self.told(&attributes)
     }
 
     pub(crate) fn remove_name(&self, parent: InodeNumber, name: &OsStr) -> Outcome<()> {
@@ -121,9 +121,9 @@ impl Adapter {
     }
 
     /// The kernel is told of the inode, and will forget it some time.
-    fn told(&self, attributes: &Attributes) -> Entry {
-        self.known.tell(attributes);
-        convert::entry(attributes)
+    fn told(&self, attributes: &Attributes) -> Outcome<Entry> {
+        self.known.tell(&self.volume, attributes)?;
+        Ok(convert::entry(attributes))
     }
 }
 

@@ -112,10 +112,12 @@ impl Adapter {
             libc::EEXIST if flags & libc::O_EXCL == 0 => Errno(libc::ESTALE),
             _ => error,
         })?;
-        self.known.tell(&attributes);
-        let held = self.known.hold(&self.volume, attributes.ino);
+        let told = self.known.tell(&self.volume, &attributes).and_then(|()| {
+            let held = self.known.hold(&self.volume, attributes.ino);
+            held.inspect_err(|_| self.known.forget(&self.volume, attributes.ino, 1))
+        });
         self.volume.close(attributes.ino);
-        let held = held.inspect_err(|_| self.known.forget(&self.volume, attributes.ino, 1))?;
+        let held = told?;
         let handle = self.keep_open(held, self.volume.description_allocate());
         Ok((convert::entry(&attributes), handle))
     }

@@ -5,11 +5,11 @@ mod child;
 mod common;
 use child::{kill, mounted, serve_in_child};
 use common::*;
-use egeria_fs::AttachMode;
+use egeria_fs::{AttachMode, InodeNumber, NewInode};
 use egeria_mount::{MountError, MountOptions, serve, spawn, unmount};
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
@@ -50,6 +50,36 @@ fn bad_mount_points_are_named() {
     ));
     handle.unmount().unwrap();
     assert!(!mounted(place.point()));
+}
+
+#[test]
+fn a_number_the_kernel_remembers_gets_no_other_life() {
+    let Some(mounted) = Mounted::new() else {
+        return;
+    };
+    let volume = &mounted.volume;
+    let root = InodeNumber::ROOT;
+    let new = NewInode {
+        mode: libc::S_IFREG | 0o644,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+    };
+    let next_numbers = || -> Vec<u64> {
+        let next = (0..400).map(|_| {
+            let made = volume.create(root, b"next", &new).unwrap();
+            volume.unlink(root, b"next").unwrap();
+            made.ino.0
+        });
+        next.collect()
+    };
+    fs::write(mounted.path("known"), b"").unwrap();
+    let number = fs::metadata(mounted.path("known")).unwrap().ino();
+    volume.unlink(root, b"known").unwrap();
+    assert!(!next_numbers().contains(&number));
+    // The kernel finds the name gone, and forgets soon.
+    assert!(fs::metadata(mounted.path("known")).is_err());
+    while !next_numbers().contains(&number) {}
 }
 
 #[test]

@@ -10,13 +10,15 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 /// First word of a session segment.
 pub const SESSION_MAGIC: u64 = u64::from_le_bytes(*b"EGSESS01");
 /// Version of this layout: processes of another build refuse to join.
-pub const SESSION_VERSION: u32 = 6;
+pub const SESSION_VERSION: u32 = 7;
 /// Processes attached at once.
 pub const PROCESS_SLOTS: usize = 4096;
 /// Threads that use the volume at once; equal to the journal's slots.
 pub const THREAD_SLOTS: usize = crate::format::JOURNAL_SLOTS as usize;
 /// Open descriptions of mounts.
 pub const DESCRIPTION_SLOTS: usize = 65_536;
+/// Mounts whose kernels' memory of inode numbers is kept (see `remembered.rs`).
+pub const REMEMBERING_MOUNTS: usize = 4;
 /// Runs of free blocks a thread keeps, per pool.
 pub const POCKET_EXTENTS: usize = 8;
 /// Runs one commit may bring or replace.
@@ -65,6 +67,10 @@ pub struct SessionHeader {
     pub thread_high: AtomicU64,
     /// Description slots in use begin below this.
     pub description_high: AtomicU64,
+    /// Process slot + 1 of the mount that owns each map of remembered numbers; 0: nobody.
+    pub rememberers: [AtomicU64; REMEMBERING_MOUNTS],
+    /// 1 while the map of the same place is to be looked at.
+    pub remembered: [AtomicU64; REMEMBERING_MOUNTS],
     /// Sum of the counters of threads that ended.
     pub ended: ThreadCounters,
     /// Arena.
@@ -325,6 +331,8 @@ pub struct SessionLayout {
     pub threads: usize,
     /// [`DescriptionEntry`]s.
     pub descriptions: usize,
+    /// Bit maps of the numbers that a mount's kernel remembers: per mount, one per pool.
+    pub remembered_maps: [Vec<usize>; REMEMBERING_MOUNTS],
     /// Bit maps of blocks, one per pool.
     pub block_maps: Vec<usize>,
     /// Bit maps of inode numbers, one per pool.
@@ -352,6 +360,10 @@ impl SessionLayout {
         let processes = take(PROCESS_SLOTS * size_of::<ProcessSlot>());
         let threads = take(THREAD_SLOTS * size_of::<ThreadSlot>());
         let descriptions = take(DESCRIPTION_SLOTS * size_of::<DescriptionEntry>());
+        let remembered_maps = std::array::from_fn(|_| {
+            let map = |(_, inodes): &(u64, u64)| take(inodes.div_ceil(64) as usize * 8);
+            pools.iter().map(map).collect()
+        });
         let block_maps = pools
             .iter()
             .map(|(blocks, _)| take(blocks.div_ceil(64) as usize * 8))
@@ -374,6 +386,7 @@ impl SessionLayout {
             processes,
             threads,
             descriptions,
+            remembered_maps,
             block_maps,
             inode_maps,
             inodes,

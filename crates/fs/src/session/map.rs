@@ -198,6 +198,16 @@ impl Session {
         }
     }
 
+    /// Make sure that what a mount's kernel remembers has memory.
+    pub fn back_remembered(&self, mount: usize) -> Outcome<()> {
+        let maps = &self.layout.remembered_maps;
+        let next = maps.get(mount + 1).unwrap_or(&self.layout.block_maps);
+        match (maps[mount].first(), next.first()) {
+            (Some(first), Some(end)) => self.back_range(*first, *end),
+            _ => Ok(()),
+        }
+    }
+
     /// Make sure that a part of the segment has memory before it is touched: /dev/shm may be full, and to
     /// touch a page it cannot give is a SIGBUS. `ENOMEM` then.
     #[inline]
@@ -277,6 +287,11 @@ impl Session {
     /// Map of used inode numbers of a pool.
     pub fn inode_map(&self, pool: usize, inodes: u64) -> &[AtomicU64] {
         self.slice(self.layout.inode_maps[pool], inodes.div_ceil(64) as usize)
+    }
+    /// Map of the inode numbers of a pool that a mount's kernel remembers.
+    pub fn remembered_map(&self, mount: usize, pool: usize, inodes: u64) -> &[AtomicU64] {
+        let at = self.layout.remembered_maps[mount][pool];
+        self.slice(at, inodes.div_ceil(64) as usize)
     }
     /// State of the inode in slot `index` of a pool; the caller keeps `index` below the pool's inodes.
     #[inline]
