@@ -2,8 +2,8 @@
 
 use crate::emulated::{LLC_GRAIN_BYTES, MAX_CORES, MAX_CURVE_POINTS, MAX_DILATION, MAX_LLC_BYTES};
 use crate::{
-    AccessClass, EmulatedMachine, EmulatedNode, LOCAL_DISTANCE, MAX_NODES, Machine, Node,
-    PersistentRegion,
+    AccessClass, EmulatedMachine, EmulatedNode, Interconnect, LOCAL_DISTANCE, Link, MAX_NODES,
+    Machine, MachineError, Node, PersistentRegion, links,
 };
 
 /// Larger sizes are nonsense (and TOML integers are signed).
@@ -22,6 +22,18 @@ pub(crate) struct Fault {
     pub(crate) key: String,
     pub(crate) problem: String,
     pub(crate) mend: String,
+}
+
+impl Fault {
+    /// As an error about a file.
+    pub(crate) fn of(self, origin: &std::path::Path) -> MachineError {
+        MachineError::Value {
+            origin: origin.to_owned(),
+            key: self.key,
+            problem: self.problem,
+            mend: self.mend,
+        }
+    }
 }
 
 pub(crate) fn fault(
@@ -47,6 +59,7 @@ pub(crate) fn machine(machine: &Machine) -> Result<(), Fault> {
     cpus_of_one_node_each(machine)?;
     cpus_are_somewhere(machine)?;
     distances(machine.nodes.len(), &machine.distances)?;
+    interconnect(machine)?;
     machine.emulated.as_ref().map_or(Ok(()), emulation)
 }
 
@@ -191,6 +204,28 @@ pub(crate) fn distances(count: usize, matrix: &[Vec<u32>]) -> Result<(), Fault> 
         }
     }
     Ok(())
+}
+
+fn interconnect(machine: &Machine) -> Result<(), Fault> {
+    let Interconnect { links, routes } = &machine.interconnect;
+    let most = MAX_NODES * (MAX_NODES - 1);
+    for (key, count) in [("links", links.len()), ("routes", routes.len())] {
+        if count > most {
+            let problem = format!("{count} of them");
+            return Err(fault(key, problem, format!("have at most {most}")));
+        }
+    }
+    links::find_paths(machine).map(drop)
+}
+
+/// What a link carries, and how fast.
+pub(crate) fn link(key: &str, link: &Link) -> Result<(), Fault> {
+    bandwidth(format!("{key}.bytes_s"), link.bytes_s)?;
+    let back = link.back_bytes_s;
+    back.map_or(Ok(()), |back| {
+        bandwidth(format!("{key}.back_bytes_s"), back)
+    })?;
+    latency(format!("{key}.latency_ns"), link.latency_ns)
 }
 
 fn emulation(emulated: &EmulatedMachine) -> Result<(), Fault> {

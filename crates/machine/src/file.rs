@@ -58,6 +58,43 @@
 //! # Ok::<(), egeria_machine::MachineError>(())
 //! ```
 //!
+//! What lies between the nodes may be said at the end; then every node must reach every other:
+//!
+//! ```
+//! # let text = r#"
+//! # name = "ring"
+//! # [[nodes]]
+//! # id = 0
+//! # cpus = "0"
+//! # [[nodes]]
+//! # id = 1
+//! # cpus = "1"
+//! # [[nodes]]
+//! # id = 2
+//! # cpus = "2"
+//! [[links]]
+//! from = 0
+//! to = 1
+//! bytes_s = 6.0e9       # data from node 0 to node 1
+//! back_bytes_s = 3.0e9  # data from node 1 to node 0; leave out where the link carries none
+//! latency_ns = 40.0     # optional: what crossing it adds
+//!
+//! [[links]]
+//! from = 1
+//! to = 2
+//! bytes_s = 6.0e9
+//! back_bytes_s = 6.0e9
+//!
+//! [[routes]]            # optional: where data does not take the fewest and then the widest links
+//! from = 0
+//! to = 2
+//! via = [1]
+//! # "#;
+//! # let machine = egeria_machine::Machine::from_toml(text, "ring.toml".as_ref())?;
+//! # assert_eq!(machine.paths()?.unwrap().way(0, 2).len(), 2);
+//! # Ok::<(), egeria_machine::MachineError>(())
+//! ```
+//!
 //! Emulated nodes may all leave `cpus` out: online CPU `i` then belongs to node `i mod nodes`.
 //! A node may also have `free_bytes`, `[nodes.bandwidth]` and `[[nodes.persistent_regions]]`.
 //! A real machine's `[nodes.bandwidth]` has `read_bytes_s`, `write_bytes_s`, `read_latency_ns`,
@@ -70,8 +107,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AccessClass, EmulatedMachine, EmulatedNode, LOCAL_DISTANCE, Machine, MachineError, Node,
-    NodeId, PersistentRegion, Source, check, format_cpu_list, input, parse_cpu_list,
+    AccessClass, EmulatedMachine, EmulatedNode, Interconnect, LOCAL_DISTANCE, Link, Machine,
+    MachineError, Node, NodeId, PersistentRegion, Route, Source, check, format_cpu_list, input,
+    parse_cpu_list,
 };
 
 /// Machine files are small; more is not one.
@@ -90,6 +128,10 @@ struct MachineFile {
     emulation: Option<EmulationTable>,
     #[serde(default)]
     nodes: Vec<NodeTable>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    links: Vec<Link>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    routes: Vec<Route>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -127,12 +169,7 @@ pub(crate) fn read(path: &Path) -> Result<String, MachineError> {
 pub(crate) fn parse(text: &str, origin: &Path) -> Result<Machine, MachineError> {
     let file: MachineFile =
         toml::from_str(text).map_err(|error| syntax_error(text, origin, &error))?;
-    let value_error = |fault: check::Fault| MachineError::Value {
-        origin: origin.to_owned(),
-        key: fault.key,
-        problem: fault.problem,
-        mend: fault.mend,
-    };
+    let value_error = |fault: check::Fault| fault.of(origin);
     let machine = assemble(file, origin).map_err(value_error)?;
     check::machine(&machine).map_err(value_error)?;
     Ok(machine)
@@ -161,6 +198,10 @@ fn assemble(file: MachineFile, origin: &Path) -> Result<Machine, check::Fault> {
         source: Source::File(origin.to_owned()),
         nodes,
         distances,
+        interconnect: Interconnect {
+            links: file.links,
+            routes: file.routes,
+        },
         emulated,
         warnings: Vec::new(),
     })
@@ -268,6 +309,8 @@ pub(crate) fn write(machine: &Machine) -> String {
             timing: emulated.timing,
         }),
         nodes: machine.nodes.iter().enumerate().map(table).collect(),
+        links: machine.interconnect.links.clone(),
+        routes: machine.interconnect.routes.clone(),
     };
     // Fails only for sizes above 2^63, which neither a file nor sysfs may hold (`check`).
     toml::to_string(&file).unwrap_or_else(|error| format!("# not a machine file: {error}\n"))

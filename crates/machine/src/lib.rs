@@ -11,6 +11,9 @@
 //! charges every access the time that [`EmulatedNode`] says it takes. That arithmetic has one
 //! definition, in [`emulated`], and everyone who needs it calls it.
 //!
+//! It may also say what lies between the nodes ([`Interconnect`]): links, and the ways over them. What
+//! flows get that share them is computed in [`fair`].
+//!
 //! Nothing that is read is trusted: sizes are bounded, and nonsense becomes a [`MachineError`],
 //! one line that names the file or key and the mend.
 
@@ -18,8 +21,10 @@ mod check;
 mod cpu_list;
 pub mod emulated;
 mod error;
+pub mod fair;
 pub mod file;
 mod input;
+mod links;
 mod model;
 mod picture;
 mod profile;
@@ -30,6 +35,7 @@ mod units;
 pub use cpu_list::{format_cpu_list, parse_cpu_list};
 pub use emulated::{AccessKind, EmulatedMachine, EmulatedNode};
 pub use error::MachineError;
+pub use links::{Interconnect, Lane, Link, Paths, Route};
 pub use model::{
     AccessClass, CpuId, LOCAL_DISTANCE, MAX_CPUS, MAX_NODES, Machine, Node, NodeId,
     PersistentRegion, RegionKind, Source,

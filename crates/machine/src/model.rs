@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{EmulatedMachine, EmulatedNode, MachineError, file, format_cpu_list, profile, sysfs};
+use crate::{
+    EmulatedMachine, EmulatedNode, Interconnect, MachineError, file, format_cpu_list, profile,
+    sysfs,
+};
 
 /// Most nodes a machine may have.
 pub const MAX_NODES: usize = 64;
@@ -50,6 +53,9 @@ pub struct Machine {
     pub nodes: Vec<Node>,
     /// `distances[from][to]`, by position in `nodes`; square, [`LOCAL_DISTANCE`] is local.
     pub distances: Vec<Vec<u32>>,
+    /// What lies between the nodes, where that is known.
+    #[serde(default)]
+    pub interconnect: Interconnect,
     /// Present when the nodes are declared rather than real.
     pub emulated: Option<EmulatedMachine>,
     /// What was odd but could be lived with, one line each.

@@ -35,7 +35,26 @@ impl Machine {
             text.push('\n');
             self.draw_distances(&mut text);
         }
+        self.draw_links(&mut text);
         text
+    }
+
+    /// One line per link, both directions on it.
+    fn draw_links(&self, text: &mut String) {
+        let links = &self.interconnect.links;
+        if !links.is_empty() {
+            text.push_str("\nlinks\n");
+        }
+        for link in links {
+            let there = format_bandwidth(link.bytes_s);
+            let back = match link.back_bytes_s {
+                Some(back) if back == link.bytes_s => "both ways".to_owned(),
+                Some(back) => format!("back {}", format_bandwidth(back)),
+                None => "one way".to_owned(),
+            };
+            let line = format!("  {} to {}: {there}, {back}", link.from.0, link.to.0);
+            text.push_str(&(fit(&line, MAX_COLUMNS) + "\n"));
+        }
     }
 
     fn title(&self) -> String {

@@ -55,6 +55,7 @@ fn region(name: &str, kind: RegionKind, bytes: u64) -> PersistentRegion {
 
 fn machine(name: &str, nodes: Vec<Node>, distances: Vec<Vec<u32>>) -> Machine {
     Machine {
+        interconnect: Default::default(),
         name: name.to_owned(),
         source: Source::Sysfs(tree(name)),
         nodes,

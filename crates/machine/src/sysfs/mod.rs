@@ -10,8 +10,8 @@ mod persistent;
 use std::path::{Path, PathBuf};
 
 use crate::{
-    CpuId, MAX_NODES, Machine, MachineError, Node, NodeId, Source, check, file, input,
-    parse_cpu_list,
+    CpuId, Interconnect, MAX_NODES, Machine, MachineError, Node, NodeId, Source, check, file,
+    input, parse_cpu_list,
 };
 
 /// The kernel's files are a page; cpulist and distance of the largest machines a few.
@@ -43,6 +43,7 @@ pub(crate) fn read_machine(root: &Path) -> Result<Machine, MachineError> {
     };
     persistent::attach(&mut tree, &mut nodes);
     let machine = Machine {
+        interconnect: Interconnect::default(),
         name: machine_name(root),
         source: Source::Sysfs(root.to_owned()),
         nodes,

@@ -25,6 +25,7 @@ pub fn machine(nodes: usize) -> Machine {
     let declared: Vec<EmulatedNode> = vec![emulated.nodes[0].clone(); nodes];
     let distance = |from: usize, to: usize| if from == to { 10 } else { 21 };
     Machine {
+        interconnect: Default::default(),
         nodes: (0..nodes).map(node).collect(),
         distances: (0..nodes)
             .map(|from| (0..nodes).map(|to| distance(from, to)).collect())

@@ -1,0 +1,298 @@
+//! What lies between the nodes: links, and the way that data takes over them.
+//!
+//! Links differ in width and direction, some carry data one way only, and most are shared by the
+//! traffic of several pairs of nodes (AsymSched §1, Fig. 1). A read moves data from the memory's node to
+//! the CPU's, a write the other way, and the two may take different ways.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Machine, MachineError, NodeId, check};
+
+/// A wire between two nodes.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// One end.
+    pub from: NodeId,
+    /// The other end.
+    pub to: NodeId,
+    /// Data it carries from `from` to `to`, bytes/s.
+    pub bytes_s: f64,
+    /// Data it carries from `to` to `from`, bytes/s; missing where it carries none that way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub back_bytes_s: Option<f64>,
+    /// What crossing it adds to the latency of an access, ns.
+    #[serde(default)]
+    pub latency_ns: f64,
+}
+
+/// The way that data takes from one node to another, where it is not the default one.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Route {
+    /// Where the data is.
+    pub from: NodeId,
+    /// Where it goes.
+    pub to: NodeId,
+    /// The nodes in between, in order.
+    #[serde(default)]
+    pub via: Vec<NodeId>,
+}
+
+/// Links and routes of a machine; no links where nothing is known of them.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interconnect {
+    /// The links.
+    #[serde(default)]
+    pub links: Vec<Link>,
+    /// Routes that differ from the default: the fewest links, of these the widest way, of these
+    /// the one whose nodes come first.
+    #[serde(default)]
+    pub routes: Vec<Route>,
+}
+
+/// One direction of a link: what flows share.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Lane {
+    /// Position in `nodes` of where it begins.
+    pub from: usize,
+    /// Position in `nodes` of where it ends.
+    pub to: usize,
+    /// What it carries, bytes/s.
+    pub bytes_s: f64,
+    /// What crossing it takes, ns.
+    pub latency_ns: f64,
+}
+
+/// The lanes of a machine, and which of them lie between any two nodes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Paths {
+    /// The lanes.
+    pub lanes: Vec<Lane>,
+    /// `ways[from * nodes + to]`: positions in `lanes`, in order.
+    ways: Vec<Vec<usize>>,
+    nodes: usize,
+}
+
+impl Paths {
+    /// The lanes that data crosses from one node to another (positions in `nodes`); none to itself.
+    pub fn way(&self, from: usize, to: usize) -> &[usize] {
+        &self.ways[from * self.nodes + to]
+    }
+
+    /// What one flow alone gets from one node to another, bytes/s; infinite to itself.
+    pub fn widest_bytes_s(&self, from: usize, to: usize) -> f64 {
+        let lanes = self.way(from, to).iter();
+        lanes.fold(f64::INFINITY, |least, lane| {
+            least.min(self.lanes[*lane].bytes_s)
+        })
+    }
+
+    /// What the way from one node to another adds to a latency, ns.
+    pub fn latency_ns(&self, from: usize, to: usize) -> f64 {
+        let lanes = self.way(from, to).iter();
+        lanes.map(|lane| self.lanes[*lane].latency_ns).sum()
+    }
+}
+
+impl Machine {
+    /// The lanes between the nodes and the ways over them; `None` where nothing is known of links.
+    ///
+    /// # Errors
+    /// When links or routes make no sense: a file's have been looked at when it was read.
+    pub fn paths(&self) -> Result<Option<Paths>, MachineError> {
+        let origin = match &self.source {
+            crate::Source::File(path) | crate::Source::Sysfs(path) => path.clone(),
+            crate::Source::Profile(name) => format!("profile {name}").into(),
+        };
+        find_paths(self).map_err(|fault| fault.of(&origin))
+    }
+}
+
+/// The paths, or what is wrong with links and routes.
+pub(crate) fn find_paths(machine: &Machine) -> Result<Option<Paths>, check::Fault> {
+    let interconnect = &machine.interconnect;
+    if interconnect.links.is_empty() {
+        return match interconnect.routes.is_empty() {
+            true => Ok(None),
+            false => Err(check::fault(
+                "routes",
+                "there are no links for them",
+                "add [[links]], or remove the routes",
+            )),
+        };
+    }
+    let lanes = lanes(machine)?;
+    let nodes = machine.nodes.len();
+    let mut ways: Vec<Option<Vec<usize>>> = vec![None; nodes * nodes];
+    for (index, route) in interconnect.routes.iter().enumerate() {
+        let key = format!("routes[{index}]");
+        let (from, to, way) = follow(machine, &lanes, &key, route)?;
+        if ways[from * nodes + to].replace(way).is_some() {
+            let problem = format!("a second route from {} to {}", route.from.0, route.to.0);
+            return Err(check::fault(key, problem, "keep one of them"));
+        }
+    }
+    for from in 0..nodes {
+        let shortest = shortest_ways(&lanes, nodes, from);
+        for (to, way) in shortest.into_iter().enumerate() {
+            if ways[from * nodes + to].is_none() {
+                ways[from * nodes + to] = Some(way.ok_or_else(|| unreachable(machine, from, to))?);
+            }
+        }
+    }
+    let ways = ways.into_iter().map(Option::unwrap_or_default).collect();
+    Ok(Some(Paths { lanes, ways, nodes }))
+}
+
+fn unreachable(machine: &Machine, from: usize, to: usize) -> check::Fault {
+    let (from, to) = (machine.nodes[from].id.0, machine.nodes[to].id.0);
+    let problem = format!("no way leads from node {from} to node {to}");
+    let mend = "add a link (back_bytes_s makes one carry both ways)";
+    check::fault("links", problem, mend)
+}
+
+fn lanes(machine: &Machine) -> Result<Vec<Lane>, check::Fault> {
+    let mut lanes: Vec<Lane> = Vec::new();
+    for (index, link) in machine.interconnect.links.iter().enumerate() {
+        let key = format!("links[{index}]");
+        check::link(&key, link)?;
+        let (from, to) = ends(machine, &key, link.from, link.to)?;
+        let directions = [
+            Some((from, to, link.bytes_s)),
+            link.back_bytes_s.map(|bytes_s| (to, from, bytes_s)),
+        ];
+        for (from, to, bytes_s) in directions.into_iter().flatten() {
+            if lanes.iter().any(|lane| (lane.from, lane.to) == (from, to)) {
+                let (from, to) = (machine.nodes[from].id.0, machine.nodes[to].id.0);
+                let problem = format!("a second link from {from} to {to}");
+                return Err(check::fault(
+                    key,
+                    problem,
+                    "add their bandwidths to one link",
+                ));
+            }
+            let latency_ns = link.latency_ns;
+            lanes.push(Lane {
+                from,
+                to,
+                bytes_s,
+                latency_ns,
+            });
+        }
+    }
+    Ok(lanes)
+}
+
+/// Positions of two different nodes.
+fn ends(
+    machine: &Machine,
+    key: &str,
+    from: NodeId,
+    to: NodeId,
+) -> Result<(usize, usize), check::Fault> {
+    let find = |end: &str, id: NodeId| {
+        machine.index_of(id).ok_or_else(|| {
+            let problem = format!("there is no node {}", id.0);
+            check::fault(format!("{key}.{end}"), problem, "name a node of this file")
+        })
+    };
+    let ends = (find("from", from)?, find("to", to)?);
+    match ends.0 == ends.1 {
+        true => {
+            let problem = format!("it leads from node {} to itself", from.0);
+            Err(check::fault(key, problem, "name two nodes"))
+        }
+        false => Ok(ends),
+    }
+}
+
+/// The lanes of a route; every step needs one, and no node comes twice.
+fn follow(
+    machine: &Machine,
+    lanes: &[Lane],
+    key: &str,
+    route: &Route,
+) -> Result<(usize, usize, Vec<usize>), check::Fault> {
+    let (from, to) = ends(machine, key, route.from, route.to)?;
+    let mut stops = vec![route.from];
+    stops.extend(route.via.iter().chain([&route.to]));
+    let mut way = Vec::new();
+    for (index, pair) in stops.windows(2).enumerate() {
+        if stops[..=index].contains(&pair[1]) {
+            let problem = format!("it comes to node {} twice", pair[1].0);
+            return Err(check::fault(key, problem, "name every node once"));
+        }
+        let (here, there) = ends(machine, key, pair[0], pair[1])?;
+        let lane = lanes
+            .iter()
+            .position(|lane| (lane.from, lane.to) == (here, there))
+            .ok_or_else(|| {
+                let problem = format!("no link leads from node {} to {}", pair[0].0, pair[1].0);
+                check::fault(key, problem, "add the link, or take another way")
+            })?;
+        way.push(lane);
+    }
+    Ok((from, to, way))
+}
+
+/// A way under construction: its links, what it carries, the nodes it has passed.
+#[derive(Clone)]
+struct Way {
+    lanes: Vec<usize>,
+    bytes_s: f64,
+    stops: Vec<usize>,
+}
+
+impl Way {
+    /// Wider is better, then nodes that come first.
+    fn is_better_than(&self, other: &Way) -> bool {
+        match self.bytes_s.total_cmp(&other.bytes_s) {
+            std::cmp::Ordering::Equal => self.stops < other.stops,
+            order => order.is_gt(),
+        }
+    }
+}
+
+/// The default way from one node to each: the fewest links, then the widest, then the nodes that come first.
+/// The widest way over so many links may follow a widest way to its last stop but one: what is wider before
+/// the narrowest link does not count.
+fn shortest_ways(lanes: &[Lane], nodes: usize, from: usize) -> Vec<Option<Vec<usize>>> {
+    let mut found: Vec<Option<Way>> = vec![None; nodes];
+    found[from] = Some(Way {
+        lanes: Vec::new(),
+        bytes_s: f64::INFINITY,
+        stops: vec![from],
+    });
+    let mut front = vec![from];
+    while !front.is_empty() {
+        let mut reached: Vec<Option<Way>> = vec![None; nodes];
+        for here in &front {
+            let Some(way) = &found[*here] else { continue };
+            for (index, lane) in lanes.iter().enumerate() {
+                if lane.from != *here || found[lane.to].is_some() {
+                    continue;
+                }
+                let mut longer = way.clone();
+                longer.lanes.push(index);
+                longer.stops.push(lane.to);
+                longer.bytes_s = longer.bytes_s.min(lane.bytes_s);
+                let known = reached[lane.to].as_ref();
+                if known.is_none_or(|known| longer.is_better_than(known)) {
+                    reached[lane.to] = Some(longer);
+                }
+            }
+        }
+        front = (0..nodes).filter(|node| reached[*node].is_some()).collect();
+        for (place, way) in found.iter_mut().zip(reached) {
+            if way.is_some() {
+                *place = way;
+            }
+        }
+    }
+    found
+        .into_iter()
+        .map(|way| way.map(|way| way.lanes))
+        .collect()
+}
