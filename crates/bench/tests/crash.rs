@@ -167,6 +167,7 @@ fn operations_are_read_as_they_are_shown() {
         "write big 4000 10000",
         "chmod d 4711",
         "setxattr d user.d 20",
+        "checksums d crc32c",
         "write-open 1 2",
         "close-open",
     ] {

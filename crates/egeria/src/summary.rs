@@ -46,6 +46,8 @@ pub struct Summary {
     pub calls: Calls,
     /// Requests that the mount served.
     pub mount_requests: u64,
+    /// Reads that met data which does not match its checksum.
+    pub checksum_failures: u64,
 }
 
 /// How calls were served.
@@ -86,6 +88,9 @@ pub fn difference(before: &Counters, after: &Counters) -> Counters {
         direct_calls: after.direct_calls.saturating_sub(before.direct_calls),
         passed_calls: after.passed_calls.saturating_sub(before.passed_calls),
         mount_requests: after.mount_requests.saturating_sub(before.mount_requests),
+        checksum_failures: after
+            .checksum_failures
+            .saturating_sub(before.checksum_failures),
     }
 }
 
@@ -139,6 +144,12 @@ impl Summary {
                 format_bandwidth(pool.read_bytes_s),
                 format_bytes(pool.written_bytes),
                 format_bandwidth(pool.written_bytes_s)
+            ));
+        }
+        if self.checksum_failures > 0 {
+            text.push_str(&format!(
+                "egeria: {} reads met data that does not match its checksum: `egeria scrub` names the files\n",
+                self.checksum_failures
             ));
         }
         if let Some(steward) = &self.steward {

@@ -5,9 +5,9 @@ use crate::format::*;
 use crate::inode::Locked;
 use crate::log::Staged;
 use crate::operation::Operation;
-use crate::read::errno_of;
 use crate::session::layout::PENDING_EXTENTS;
 use crate::space::Need;
+use crate::sums::{NewSums, entries_of};
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
 use crate::write::MAX_FILE_BYTES;
@@ -61,7 +61,7 @@ impl Volume {
             self.commit_mappings(
                 &locked,
                 &mut operation,
-                &mappings,
+                (&mappings, &NewSums::default()),
                 new_size,
                 None,
                 Need::Ordinary,
@@ -96,6 +96,7 @@ impl Volume {
             pool: taken.pool,
             block: taken.block,
             unwritten: true,
+            sums_at: 0,
         });
         Ok(block + taken.count)
     }
@@ -119,8 +120,9 @@ impl Volume {
                 (last * (BLOCK as u64) < end).then_some((last * BLOCK as u64, end)),
             ],
         };
+        let mut sums = NewSums::new(locked.has_sums());
         for (from, to) in edges.into_iter().flatten() {
-            if let Some(mapping) = self.zero_edge(&locked, &mut operation, from, to)? {
+            if let Some(mapping) = self.zero_edge(&locked, &mut operation, &mut sums, from, to)? {
                 mappings.push(mapping);
             }
         }
@@ -129,7 +131,7 @@ impl Volume {
         self.commit_mappings(
             &locked,
             &mut operation,
-            &mappings,
+            (&mappings, &sums),
             new_size,
             hole,
             Need::Freeing,
@@ -140,6 +142,7 @@ impl Volume {
         &self,
         locked: &Locked<'_>,
         operation: &mut Operation<'_>,
+        sums: &mut NewSums,
         from: u64,
         to: u64,
     ) -> Outcome<Option<Mapping>> {
@@ -149,7 +152,7 @@ impl Volume {
             return Ok(None);
         }
         let mut bytes = [0u8; BLOCK];
-        self.read_media(word.pool(), word.block().offset(), &mut bytes)?;
+        self.old_block(locked, file_block, word, &mut bytes)?;
         let start = (from % BLOCK as u64) as usize;
         bytes[start..start + (to - from) as usize].fill(0);
         let taken = operation.take(
@@ -159,15 +162,15 @@ impl Volume {
             self.pool_for_data(operation.me),
             Need::Freeing,
         )?;
-        let pool = self.pool(taken.pool)?;
-        // SAFETY: a local buffer of one block.
-        unsafe { pool.copy_in(taken.block.offset(), bytes.as_ptr(), BLOCK) }.map_err(errno_of)?;
+        let sums_at = sums.count();
+        sums.store_block(self, (taken.pool, taken.block), &bytes)?;
         Ok(Some(Mapping {
             file_block,
             count: 1,
             pool: taken.pool,
             block: taken.block,
             unwritten: false,
+            sums_at,
         }))
     }
 
@@ -175,7 +178,7 @@ impl Volume {
         &self,
         locked: &Locked<'_>,
         operation: &mut Operation<'_>,
-        mappings: &[Mapping],
+        (mappings, sums): (&[Mapping], &NewSums),
         size_bytes: u64,
         hole: Option<(u64, u64)>,
         need: Need,
@@ -196,17 +199,8 @@ impl Volume {
         if let Some(entry) = &hole {
             staged.add(operation, entry, time_ns)?;
         }
-        let entry_of = |mapping: &Mapping| Entry::Write {
-            file_block: mapping.file_block,
-            count: mapping.count,
-            pool: mapping.pool,
-            block: mapping.block,
-            size_bytes,
-            unwritten: mapping.unwritten,
-            touches_mtime: !mapping.unwritten,
-        };
         for mapping in mappings {
-            staged.add(operation, &entry_of(mapping), time_ns)?;
+            staged.add_mapping(operation, mapping, sums.of(mapping), size_bytes, time_ns)?;
             locked.index().reserve(mapping.file_block, mapping.count)?;
         }
         operation.commit(&[&staged])?;
@@ -214,15 +208,11 @@ impl Volume {
             if let Some(entry) = &hole {
                 self.apply_entry(locked, operation, LogPosition::NONE, entry, time_ns, false)?;
             }
-            for mapping in mappings {
-                self.apply_entry(
-                    locked,
-                    operation,
-                    LogPosition::NONE,
-                    &entry_of(mapping),
-                    time_ns,
-                    false,
-                )?;
+            let entries = mappings.iter().flat_map(|mapping| {
+                entries_of(*mapping, sums.of(mapping), size_bytes, !mapping.unwritten)
+            });
+            for entry in entries {
+                self.apply_entry(locked, operation, LogPosition::NONE, &entry, time_ns, false)?;
             }
             Ok(())
         })?;

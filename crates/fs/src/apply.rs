@@ -23,6 +23,8 @@ pub(crate) struct Mapping {
     pub(crate) pool: PoolIndex,
     pub(crate) block: BlockNumber,
     pub(crate) unwritten: bool,
+    /// Number of its first checksum among those of the operation, if the file has some.
+    pub(crate) sums_at: usize,
 }
 
 impl Volume {
@@ -89,6 +91,7 @@ impl Volume {
                 size_bytes,
                 unwritten,
                 touches_mtime,
+                sums,
             } => {
                 let mapping = Mapping {
                     file_block,
@@ -96,15 +99,20 @@ impl Volume {
                     pool,
                     block,
                     unwritten,
+                    sums_at: 0,
                 };
                 self.check_file_entry(locked, file_block, count, size_bytes)?;
                 if count > 0 && !is_extent_valid(self, pool, block, count) {
                     return Err(self.damaged(locked.ino, "extent out of bounds"));
                 }
+                let expected = locked.has_sums() && count > 0 && !unwritten;
+                if expected == sums.is_empty() {
+                    return Err(self.damaged(locked.ino, "checksums of an extent"));
+                }
                 if loading {
                     locked.index().reserve(file_block, count)?;
                 }
-                self.apply_mapping(locked, operation, mapping, loading);
+                self.apply_mapping(locked, operation, mapping, sums, loading);
                 inode.size_bytes.store(size_bytes, Ordering::Release);
                 touch(inode, time_ns, touches_mtime);
             }
@@ -128,7 +136,10 @@ impl Volume {
                 self.apply_name(locked, position, entry)?;
                 touch(inode, time_ns, true);
             }
-            Entry::XattrSet { .. } | Entry::XattrRemove { .. } => {
+            Entry::XattrSet { name, .. } | Entry::XattrRemove { name } => {
+                if name == crate::sums::ATTRIBUTE {
+                    self.apply_checksum_attribute(locked, entry)?;
+                }
                 inode.has_xattr.store(1, Ordering::Relaxed);
                 touch(inode, time_ns, false);
             }
@@ -156,12 +167,13 @@ impl Volume {
     }
 
     /// Map a run. Its slots exist. A word that already names the place is left alone, so that applying
-    /// twice frees nothing twice.
+    /// twice frees nothing twice. `sums`: of its blocks, when the file has checksums.
     pub(crate) fn apply_mapping(
         &self,
         locked: &Locked<'_>,
         operation: &mut Operation<'_>,
         mapping: Mapping,
+        sums: &[u8],
         loading: bool,
     ) {
         let inode = locked.inode;
@@ -176,6 +188,8 @@ impl Volume {
             let block = BlockNumber(mapping.block.0 + at);
             let new = BlockWord::new(mapping.pool, block, mapping.unwritten, generation);
             let old = BlockWord(slot.load(Ordering::Relaxed));
+            // Before the word: who reads the two in between finds that they do not match, and looks again.
+            index.set_sum(mapping.file_block + at, sums, at as usize);
             if old.is_mapped() && old.same_place(new) {
                 if old.is_unwritten() != new.is_unwritten() {
                     slot.store(new.0, Ordering::Release);

@@ -1,11 +1,13 @@
 //! Attributes, truncation, extended attributes.
 
+use crate::apply::Mapping;
 use crate::format::*;
 use crate::inode::Locked;
 use crate::log::Staged;
 use crate::operation::Operation;
 use crate::session::layout::LOADED;
 use crate::space::Need;
+use crate::sums::{ATTRIBUTE, NewSums};
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
 use crate::write::{MAX_FILE_BYTES, without_setid};
@@ -58,17 +60,58 @@ impl Volume {
         )?;
         let entry = Entry::Attributes(state);
         let position = staged.add(&mut operation, &entry, time_ns)?;
+        let mut sums = NewSums::new(shrinks && locked.has_sums());
+        let tail = self.cut_tail(&locked, &mut operation, &mut sums, state.size_bytes)?;
+        let tail = tail.map(|tail| entry_of_tail(tail, &sums, state.size_bytes));
+        if let Some(tail) = &tail {
+            staged.add(&mut operation, tail, time_ns)?;
+        }
         operation.commit(&[&staged])?;
         self.apply_commit(&locked, &staged, || {
-            self.apply_entry(&locked, &mut operation, position, &entry, time_ns, false)
+            for entry in [Some(entry), tail].iter().flatten() {
+                self.apply_entry(&locked, &mut operation, position, entry, time_ns, false)?;
+            }
+            Ok(())
         })?;
         operation.finish();
         Ok(locked.attributes())
     }
 
+    /// Where blocks have checksums: bring the block of the new end anew, with zeros behind that end.
+    fn cut_tail(
+        &self,
+        locked: &Locked<'_>,
+        operation: &mut Operation<'_>,
+        sums: &mut NewSums,
+        size_bytes: u64,
+    ) -> Outcome<Option<Mapping>> {
+        let (file_block, within) = (size_bytes / BLOCK as u64, size_bytes % BLOCK as u64);
+        let word = locked.index().load(file_block);
+        if !sums.wanted || within == 0 || !word.has_data() {
+            return Ok(None);
+        }
+        let mut bytes = [0u8; BLOCK];
+        self.old_block(locked, file_block, word, &mut bytes)?;
+        bytes[within as usize..].fill(0);
+        let prefer = self.pool_for_data(operation.me);
+        let taken = operation.take(locked.ino, file_block, 1, prefer, Need::Freeing)?;
+        sums.store_block(self, (taken.pool, taken.block), &bytes)?;
+        Ok(Some(Mapping {
+            file_block,
+            count: 1,
+            pool: taken.pool,
+            block: taken.block,
+            unwritten: false,
+            sums_at: 0,
+        }))
+    }
+
     /// Extended attribute (`user.*`, also `trusted.*` and `security.*` as opaque bytes). `ENODATA` when absent.
     pub fn get_xattr(&self, ino: InodeNumber, name: &[u8]) -> Outcome<Vec<u8>> {
         let locked = self.lock(ino.0)?;
+        if name == ATTRIBUTE && locked.kind() != FileKind::Directory {
+            return self.checksum_attribute_of_file(&locked);
+        }
         self.xattrs(&locked)?
             .remove(name)
             .ok_or(Errno(libc::ENODATA))
@@ -98,6 +141,12 @@ impl Volume {
             }));
         }
         let locked = self.lock(ino.0)?;
+        if name == ATTRIBUTE && self.check_checksum_attribute(&locked, value)? {
+            return match mode {
+                XattrMode::Create => Err(Errno(libc::EEXIST)),
+                _ => Ok(()),
+            };
+        }
         if mode != XattrMode::Any {
             let exists = self.xattrs(&locked)?.contains_key(name);
             match mode {
@@ -114,6 +163,9 @@ impl Volume {
         self.writable()?;
         check_xattr_name(name)?;
         let locked = self.lock(ino.0)?;
+        if name == ATTRIBUTE && locked.has_sums() {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
         if !self.xattrs(&locked)?.contains_key(name) {
             return Err(Errno(libc::ENODATA));
         }
@@ -158,6 +210,19 @@ impl Volume {
         })?;
         operation.finish();
         Ok(())
+    }
+}
+
+fn entry_of_tail(tail: Mapping, sums: &NewSums, size_bytes: u64) -> Entry<'_> {
+    Entry::Write {
+        file_block: tail.file_block,
+        count: tail.count,
+        pool: tail.pool,
+        block: tail.block,
+        size_bytes,
+        unwritten: false,
+        touches_mtime: false,
+        sums: sums.of(&tail),
     }
 }
 

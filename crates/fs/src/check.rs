@@ -9,6 +9,7 @@ use crate::pools::{Found, failure, find_pools, open_pool, read_superblock, super
 use crate::requests::*;
 use crate::space::Need;
 use crate::types::*;
+use crate::verified::BadBlocks;
 use crate::volume::{Origin, Volume};
 use egeria_media::{BlockNumber, Pool};
 use std::collections::{HashMap, VecDeque};
@@ -61,6 +62,7 @@ pub(crate) fn check_contents(
     check.collect_damage();
     check.walk_tree(progress);
     check.match_records();
+    check.verify_data(progress);
     check.collect_damage();
     let space = volume.space(None);
     check.report.used_blocks = space.blocks - space.free_blocks;
@@ -354,6 +356,37 @@ impl Check<'_> {
                 Some(_) => {}
             }
         }
+    }
+
+    /// Read the files that have checksums.
+    fn verify_data(&mut self, progress: &mut dyn FnMut(u64, u64)) {
+        let mut records = Vec::new();
+        self.volume.for_each_record(&mut |ino, _| records.push(ino));
+        for (done, ino) in records.iter().enumerate() {
+            progress(done as u64, records.len() as u64);
+            let path = self.path_of(*ino);
+            for bad in self.bad_blocks(*ino) {
+                let what = format!(
+                    "{}, reading them answers EIO; the rest of the file is whole",
+                    bad.text()
+                );
+                self.find(what, &path, false);
+            }
+        }
+    }
+
+    fn bad_blocks(&self, ino: u64) -> Vec<BadBlocks> {
+        let mut all = Vec::new();
+        let record = self.volume.read_record(ino);
+        // What is wrong with its record and its log was found before.
+        if record.is_ok_and(|record| record.certificate.checksums)
+            && let Ok(locked) = self.volume.lock(ino)
+            && locked.has_sums()
+        {
+            self.volume
+                .verify_blocks(&locked, 0, usize::MAX, &mut |bad| all.push(bad));
+        }
+        all
     }
 
     fn unreachable(&mut self, ino: u64, attributes: &Attributes) {

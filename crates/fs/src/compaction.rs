@@ -16,7 +16,10 @@ use std::sync::atomic::Ordering;
 
 /// An entry that lives on, with its time.
 enum Living {
-    Run(Entry<'static>),
+    Run {
+        entry: Entry<'static>,
+        sums: Vec<u8>,
+    },
     Name {
         ino: u64,
         kind: u8,
@@ -28,13 +31,17 @@ enum Living {
         name: Vec<u8>,
         value: Vec<u8>,
     },
+    /// It was born with one that it does not have any more.
+    NoXattr {
+        name: Vec<u8>,
+    },
     Attributes(AttributeState),
 }
 
 impl Living {
     fn entry(&self) -> Entry<'_> {
         match self {
-            Living::Run(entry) => *entry,
+            Living::Run { entry, sums } => entry.with_sums(sums),
             Living::Name {
                 ino,
                 kind,
@@ -48,6 +55,7 @@ impl Living {
                 name,
             },
             Living::Xattr { name, value } => Entry::XattrSet { name, value },
+            Living::NoXattr { name } => Entry::XattrRemove { name },
             Living::Attributes(state) => Entry::Attributes(*state),
         }
     }
@@ -194,9 +202,13 @@ impl Volume {
         } else {
             self.collect_runs(locked, &mut living);
         }
+        let mut inborn = self.inborn_xattrs(locked)?;
         for (name, value) in self.xattrs(locked)? {
-            living.push(Living::Xattr { name, value });
+            if inborn.remove(&name).is_none_or(|inborn| inborn != value) {
+                living.push(Living::Xattr { name, value });
+            }
         }
+        living.extend(inborn.into_keys().map(|name| Living::NoXattr { name }));
         // Last, because entries before it move size and times.
         living.push(Living::Attributes(locked.attribute_state()));
         Ok(living)
@@ -235,8 +247,14 @@ impl Volume {
         let mut block = 0;
         while let Some(first) = index.next_mapped(block, MAX_FILE_BLOCKS) {
             let word = index.load(first);
+            let has_sums = locked.has_sums() && !word.is_unwritten();
+            let most = if has_sums {
+                MAX_SUMS
+            } else {
+                MAX_EXTENT_BLOCKS
+            };
             let mut count = 1;
-            while count < MAX_EXTENT_BLOCKS {
+            while count < most {
                 let next = index.load(first + count);
                 let follows = next.is_mapped()
                     && next.is_unwritten() == word.is_unwritten()
@@ -247,25 +265,30 @@ impl Volume {
                 }
                 count += 1;
             }
-            living.push(Living::Run(Entry::Write {
-                file_block: first,
-                count,
-                pool: word.pool(),
-                block: word.block(),
-                size_bytes: locked.size_bytes(),
-                unwritten: word.is_unwritten(),
-                touches_mtime: false,
-            }));
+            let sums = (first..first + count).filter(|_| has_sums);
+            living.push(Living::Run {
+                entry: Entry::Write {
+                    file_block: first,
+                    count,
+                    pool: word.pool(),
+                    block: word.block(),
+                    size_bytes: locked.size_bytes(),
+                    unwritten: word.is_unwritten(),
+                    touches_mtime: false,
+                    sums: &[],
+                },
+                sums: sums.flat_map(|block| index.sum(block)).collect(),
+            });
             block = first + count;
         }
     }
 
     /// All extended attributes of a locked inode.
     pub(crate) fn xattrs(&self, locked: &Locked<'_>) -> Outcome<BTreeMap<Vec<u8>, Vec<u8>>> {
-        let mut all = BTreeMap::new();
         if locked.inode.has_xattr.load(Ordering::Relaxed) == 0 {
-            return Ok(all);
+            return Ok(BTreeMap::new());
         }
+        let mut all = self.inborn_xattrs(locked)?;
         self.walk_log(
             locked.log_place(),
             locked.commit()?,

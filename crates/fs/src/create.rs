@@ -213,6 +213,7 @@ fn write_root(
         nlink: 1,
         birth_ns: created_ns,
         parent: root,
+        checksums: false,
     };
     let block = geometry.data_block;
     zero_blocks(pool, block.0, block.0 + 1)?;

@@ -85,6 +85,7 @@ impl Volume {
             sum.direct_calls += words[33];
             sum.passed_calls += words[34];
             sum.mount_requests += words[35];
+            sum.checksum_failures += words[36];
         }
         let total = sum.read_bytes.iter().chain(&sum.written_bytes).sum::<u64>();
         // Threads count while we add up.

@@ -1,6 +1,9 @@
 //! The index of a file in the session: file block to [`BlockWord`]. Eight words in the inode itself,
 //! above that a tree of pages of 512 words. Readers walk it without a lock: every page number is
 //! checked, and whoever gives pages back moves `epoch` first.
+//!
+//! Of a file with checksums all words are in a tree, and its leaves hold 256 pairs of word and checksum. A bit of
+//! the root says so, where the height is: who knows plain trees only takes it for one that is too high.
 
 use crate::format::BlockWord;
 use crate::session::arena::Arena;
@@ -21,6 +24,62 @@ pub(crate) struct Index<'a> {
     pub(crate) arena: &'a Arena,
 }
 
+/// In the height of a root: leaves hold pairs.
+const PAIRS: u32 = 1 << 7;
+
+/// Whether a root is that of a file with checksums.
+#[inline]
+pub(crate) fn has_pairs(root: u64) -> bool {
+    root >> (HEIGHT_SHIFT + 7) != 0
+}
+
+/// A tree of either kind.
+#[derive(Clone, Copy)]
+struct Tree {
+    page: u64,
+    height: u32,
+    pairs: bool,
+}
+
+impl Tree {
+    #[inline]
+    fn of(root: u64) -> Option<Tree> {
+        decode_root(root).map(|(page, height)| Tree {
+            page,
+            height: height & !PAIRS,
+            pairs: height & PAIRS != 0,
+        })
+    }
+
+    fn root(self) -> u64 {
+        let pairs = if self.pairs { PAIRS } else { 0 };
+        (self.page + 1) | ((self.height | pairs) as u64) << HEIGHT_SHIFT
+    }
+
+    /// Bits of a file block below those that tell the words of a page of this level apart.
+    fn shift(self, level: u32) -> u32 {
+        (FANOUT_BITS * level).saturating_sub(self.pairs as u32)
+    }
+
+    /// Blocks that a word of this level stands for.
+    fn span(self, level: u32) -> u64 {
+        1u64.checked_shl(self.shift(level)).unwrap_or(u64::MAX)
+    }
+
+    /// The word of a page of this level that stands for a block.
+    fn at(self, file_block: u64, level: u32) -> usize {
+        match (level, self.pairs) {
+            (0, true) => (file_block << 1 & (FANOUT - 1)) as usize,
+            _ => ((file_block >> self.shift(level)) & (FANOUT - 1)) as usize,
+        }
+    }
+
+    /// The first block behind those of the word of this level that stands for a block.
+    fn next(self, file_block: u64, level: u32) -> u64 {
+        ((file_block >> self.shift(level)) + 1) << self.shift(level)
+    }
+}
+
 fn decode_root(root: u64) -> Option<(u64, u32)> {
     (root != 0).then(|| {
         (
@@ -28,10 +87,6 @@ fn decode_root(root: u64) -> Option<(u64, u32)> {
             (root >> HEIGHT_SHIFT) as u32,
         )
     })
-}
-
-fn encode_root(page: u64, height: u32) -> u64 {
-    (page + 1) | ((height as u64) << HEIGHT_SHIFT)
 }
 
 /// Blocks a tree of this height covers.
@@ -47,6 +102,9 @@ impl<'a> Index<'a> {
         else {
             return self.inode.inline_words.get(file_block as usize);
         };
+        if height >= PAIRS {
+            return self.pair(file_block).map(|[word, _]| word);
+        }
         if file_block >= span(height) {
             return None;
         }
@@ -77,6 +135,51 @@ impl<'a> Index<'a> {
         Some(&self.arena.page(leaf)?[(file_block % FANOUT) as usize])
     }
 
+    /// Word and checksum of a file block, if the index has checksums and reaches there.
+    pub(crate) fn pair(self, file_block: u64) -> Option<&'a [AtomicU64; 2]> {
+        let tree = Tree::of(self.inode.root.load(Ordering::Acquire))?;
+        if !tree.pairs || file_block >= tree.span(tree.height) {
+            return None;
+        }
+        let (mut page, mut level) = (tree.page, tree.height);
+        loop {
+            let words = self.arena.page(page)?;
+            level = level.checked_sub(1)?;
+            let at = tree.at(file_block, level);
+            if level == 0 {
+                return words[at..].first_chunk();
+            }
+            page = words[at].load(Ordering::Acquire).checked_sub(1)?;
+        }
+    }
+
+    /// The checksum of a file block, as entries have it.
+    pub(crate) fn sum(self, file_block: u64) -> [u8; 4] {
+        let sum = self.pair(file_block);
+        let sum = sum.map_or(0, |[_, sum]| sum.load(Ordering::Acquire) as u32);
+        sum.to_le_bytes()
+    }
+
+    /// Note checksum number `at` of `sums`, if there are any, as that of a file block. Under the lock.
+    #[inline]
+    pub(crate) fn set_sum(self, file_block: u64, sums: &[u8], at: usize) {
+        if let Some(sum) = sums.chunks_exact(4).nth(at)
+            && let Some([_, place]) = self.pair(file_block)
+        {
+            let sum = sum.try_into().map_or(0, u32::from_le_bytes);
+            place.store(sum.into(), Ordering::Release);
+        }
+    }
+
+    /// The tree there is, under the lock.
+    fn tree(self) -> Option<Tree> {
+        Tree::of(self.inode.root.load(Ordering::Relaxed))
+    }
+
+    fn set_tree(self, tree: Tree) {
+        self.inode.root.store(tree.root(), Ordering::Release);
+    }
+
     /// The word's value.
     #[inline]
     pub(crate) fn load(self, file_block: u64) -> BlockWord {
@@ -93,51 +196,56 @@ impl<'a> Index<'a> {
         let end = file_block + count;
         self.grow(end)?;
         let mut block = file_block;
-        while block < end {
-            if decode_root(self.inode.root.load(Ordering::Relaxed)).is_some() {
-                self.make_leaf(block)?;
-            }
-            block = (block / FANOUT + 1) * FANOUT;
+        while let Some(tree) = self.tree()
+            && block < end
+        {
+            self.make_leaf(tree, block)?;
+            block = tree.next(block, 1);
         }
         Ok(())
     }
 
     fn grow(self, end: u64) -> Outcome<()> {
+        let pairs = self.inode.checksums.load(Ordering::Relaxed) != 0;
         loop {
-            match decode_root(self.inode.root.load(Ordering::Relaxed)) {
-                None if end <= INLINE_BLOCKS as u64 => return Ok(()),
+            match self.tree() {
+                None if end <= INLINE_BLOCKS as u64 && !pairs => return Ok(()),
                 None => {
                     let page = self.arena.allocate(0)?;
                     let words = self.arena.page(page).expect("allocated page");
+                    // With pairs there are no words yet.
                     for (word, inline) in words.iter().zip(&self.inode.inline_words) {
                         word.store(inline.load(Ordering::Relaxed), Ordering::Relaxed);
                     }
-                    self.inode
-                        .root
-                        .store(encode_root(page, 1), Ordering::Release);
+                    let height = 1;
+                    self.set_tree(Tree {
+                        page,
+                        height,
+                        pairs,
+                    });
                 }
-                Some((_, height)) if end <= span(height) => return Ok(()),
-                Some((page, height)) => {
-                    let top = self.arena.allocate(0)?;
-                    self.arena.page(top).expect("allocated page")[0]
-                        .store(page + 1, Ordering::Relaxed);
-                    self.inode
-                        .root
-                        .store(encode_root(top, height + 1), Ordering::Release);
+                Some(tree) if end <= tree.span(tree.height) => return Ok(()),
+                Some(tree) => {
+                    let page = self.arena.allocate(0)?;
+                    self.arena.page(page).expect("allocated page")[0]
+                        .store(tree.page + 1, Ordering::Relaxed);
+                    let height = tree.height + 1;
+                    self.set_tree(Tree {
+                        page,
+                        height,
+                        ..tree
+                    });
                 }
             }
         }
     }
 
-    fn make_leaf(self, file_block: u64) -> Outcome<()> {
-        let Some((mut page, mut height)) = decode_root(self.inode.root.load(Ordering::Relaxed))
-        else {
-            return Ok(());
-        };
-        while height > 1 {
-            height -= 1;
+    fn make_leaf(self, tree: Tree, file_block: u64) -> Outcome<()> {
+        let (mut page, mut level) = (tree.page, tree.height);
+        while level > 1 {
+            level -= 1;
             let words = self.arena.page(page).ok_or(crate::Errno(libc::EIO))?;
-            let word = &words[((file_block >> (FANOUT_BITS * height)) % FANOUT) as usize];
+            let word = &words[tree.at(file_block, level)];
             page = match word.load(Ordering::Relaxed) {
                 0 => {
                     let child = self.arena.allocate(0)?;
@@ -154,7 +262,7 @@ impl<'a> Index<'a> {
     pub(crate) fn next_mapped(self, from: u64, end: u64) -> Option<u64> {
         let mut block = from;
         while block < end {
-            let Some((page, height)) = decode_root(self.inode.root.load(Ordering::Acquire)) else {
+            let Some(tree) = Tree::of(self.inode.root.load(Ordering::Acquire)) else {
                 let inline = self
                     .inode
                     .inline_words
@@ -166,10 +274,10 @@ impl<'a> Index<'a> {
                     .find(|(at, word)| *at < end && *word != 0)
                     .map(|(at, _)| at);
             };
-            if block >= span(height) {
+            if block >= tree.span(tree.height) {
                 return None;
             }
-            match self.scan(page, height, block) {
+            match self.scan(tree, block) {
                 Ok(found) => return (found < end).then_some(found),
                 Err(next) => block = next,
             }
@@ -178,25 +286,21 @@ impl<'a> Index<'a> {
     }
 
     /// `Ok(block)` mapped at or after `block` in the same leaf, else `Err(next block to try)`.
-    fn scan(self, mut page: u64, mut height: u32, block: u64) -> Result<u64, u64> {
+    fn scan(self, tree: Tree, block: u64) -> Result<u64, u64> {
+        let (mut page, mut level) = (tree.page, tree.height);
         loop {
-            height -= 1;
-            let shift = FANOUT_BITS * height;
+            level -= 1;
             let Some(words) = self.arena.page(page) else {
                 return Err(u64::MAX);
             };
-            let first = ((block >> shift) % FANOUT) as usize;
-            if height == 0 {
-                let base = block - first as u64;
-                return match (first..FANOUT as usize)
-                    .find(|at| words[*at].load(Ordering::Acquire) != 0)
-                {
-                    Some(at) => Ok(base + at as u64),
-                    None => Err(base + FANOUT),
-                };
+            if level == 0 {
+                let end = tree.next(block, 1);
+                let is_mapped =
+                    |block: &u64| words[tree.at(*block, 0)].load(Ordering::Acquire) != 0;
+                return (block..end).find(is_mapped).ok_or(end);
             }
-            match words[first].load(Ordering::Acquire) {
-                0 => return Err(((block >> shift) + 1) << shift),
+            match words[tree.at(block, level)].load(Ordering::Acquire) {
+                0 => return Err(tree.next(block, level)),
                 child => page = child - 1,
             }
         }
@@ -211,8 +315,8 @@ impl<'a> Index<'a> {
             word.store(0, Ordering::Relaxed);
         }
         fence(Ordering::Release);
-        if let Some((page, height)) = decode_root(root) {
-            self.free_tree(page, height);
+        if let Some(tree) = Tree::of(root) {
+            self.free_tree(tree.page, tree.height);
         }
     }
 

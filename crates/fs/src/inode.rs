@@ -300,8 +300,14 @@ impl SessionInode {
         self.size_bytes.store(0, Ordering::Relaxed);
         self.blocks.store(0, Ordering::Relaxed);
         self.log_pages.store(0, Ordering::Relaxed);
-        self.has_xattr.store(0, Ordering::Relaxed);
+        let directory = certificate.mode & libc::S_IFMT == libc::S_IFDIR;
+        self.has_xattr.store(
+            (directory && certificate.checksums).into(),
+            Ordering::Relaxed,
+        );
         self.parent.store(certificate.parent, Ordering::Relaxed);
+        self.checksums
+            .store(certificate.checksums.into(), Ordering::Relaxed);
         for time in [&self.atime_ns, &self.mtime_ns, &self.ctime_ns] {
             time.store(certificate.birth_ns as u64, Ordering::Relaxed);
         }
@@ -312,6 +318,12 @@ impl<'a> Locked<'a> {
     /// What the inode is.
     pub(crate) fn kind(&self) -> FileKind {
         FileKind::from_mode(self.inode.mode.load(Ordering::Relaxed)).unwrap_or(FileKind::Regular)
+    }
+
+    /// Whether the blocks of this file have checksums.
+    #[inline]
+    pub(crate) fn has_sums(&self) -> bool {
+        self.inode.checksums.load(Ordering::Relaxed) != 0 && self.kind() != FileKind::Directory
     }
 
     /// The file's index.

@@ -44,8 +44,10 @@ mod segments;
 mod session;
 mod slots;
 mod space;
+mod sums;
 mod types;
 mod undo;
+mod verified;
 mod volume;
 mod write;
 

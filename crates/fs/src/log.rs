@@ -4,12 +4,14 @@
 //! flush, fence. What lies behind the tail means nothing, so a crash before the tail's store leaves the
 //! operation undone and one after it leaves it done.
 
+use crate::apply::Mapping;
 use crate::format::*;
 use crate::inode::Locked;
 use crate::operation::Operation;
 use crate::read::errno_of;
 use crate::session::layout::PENDING_LOG;
 use crate::space::Need;
+use crate::sums::entries_of;
 use crate::types::{Errno, Outcome};
 use crate::volume::Volume;
 use egeria_media::PoolIndex;
@@ -28,6 +30,9 @@ pub(crate) struct Staged {
     record: (PoolIndex, egeria_media::PoolOffset),
     /// What the new pages and entries may be taken from.
     pub(crate) need: Need,
+    /// Lines of the entries that are still to come, as far as the caller told, and pages taken for them.
+    coming_lines: u64,
+    run: Extent,
     /// The commit word as sealed for the commit; 0 before.
     sealed: Cell<u64>,
 }
@@ -43,6 +48,8 @@ impl Staged {
             pages: 0,
             record: locked.record()?,
             need,
+            coming_lines: 0,
+            run: Extent::default(),
             sealed: Cell::new(0),
         })
     }
@@ -63,6 +70,8 @@ impl Staged {
             pages: 0,
             record: volume.record_place(ino)?,
             need: Need::Ordinary,
+            coming_lines: 0,
+            run: Extent::default(),
             sealed: Cell::new(0),
         })
     }
@@ -77,18 +86,47 @@ impl Staged {
         let lines = entry.lines();
         if self.commit.tail.is_none() || self.commit.tail.line() + lines > PAGE_LINES {
             self.pad(operation)?;
-            let page = operation.take(
-                self.ino,
-                PENDING_LOG,
-                1,
-                operation.volume.pool_here(operation.me),
-                self.need,
-            )?;
-            self.add_page(operation.volume, LogPosition::new(page.pool, page.block, 0))?;
+            if self.run.count == 0 {
+                self.run = self.take_pages(operation)?;
+            }
+            let page = LogPosition::new(self.run.pool, self.run.block, 0);
+            self.run = self.run.without_first(1);
+            self.add_page(operation.volume, page)?;
         }
+        self.coming_lines = self.coming_lines.saturating_sub(lines.into());
         let position = self.commit.tail;
         self.store(operation.volume, entry, lines, time_ns)?;
         Ok(position)
+    }
+
+    /// Take a page, or as many as what is to come fills for certain: all are used.
+    fn take_pages(&self, operation: &mut Operation<'_>) -> Outcome<Extent> {
+        operation.take(
+            self.ino,
+            PENDING_LOG,
+            (self.coming_lines / (PAGE_LINES as u64 - 1)).max(1),
+            operation.volume.pool_here(operation.me),
+            self.need,
+        )
+    }
+
+    /// Add the entries that map a run of new data.
+    pub(crate) fn add_mapping(
+        &mut self,
+        operation: &mut Operation<'_>,
+        mapping: &Mapping,
+        sums: &[u8],
+        size_bytes: u64,
+        time_ns: i64,
+    ) -> Outcome<()> {
+        let entries = || entries_of(*mapping, sums, size_bytes, !mapping.unwritten);
+        if mapping.count > MAX_SUMS && !sums.is_empty() {
+            self.coming_lines = entries().map(|entry| u64::from(entry.lines())).sum();
+        }
+        for entry in entries() {
+            self.add(operation, &entry, time_ns)?;
+        }
+        Ok(())
     }
 
     fn pad(&mut self, operation: &mut Operation<'_>) -> Outcome<()> {

@@ -5,8 +5,8 @@ use crate::format::*;
 use crate::inode::Locked;
 use crate::log::Staged;
 use crate::operation::Operation;
-use crate::read::errno_of;
 use crate::space::Need;
+use crate::sums::NewSums;
 use crate::types::*;
 use crate::volume::Volume;
 use std::sync::atomic::Ordering;
@@ -193,6 +193,8 @@ impl Volume {
             nlink: 1,
             birth_ns: self.now_ns(),
             parent: directory.ino,
+            checksums: directory.inode.checksums.load(Ordering::Relaxed) != 0
+                && keeps_checksums(new.mode),
         })
     }
 
@@ -214,7 +216,8 @@ impl Volume {
         };
         let mut child = Staged::fresh(self, ino, certificate.generation, commit)?;
         if let Birth::Symlink(target) = birth {
-            self.stage_target(operation, &mut child, target, certificate.birth_ns)?;
+            let sums = NewSums::new(certificate.checksums);
+            self.stage_target(operation, &mut child, target, sums, certificate.birth_ns)?;
         }
         let mut staged = Staged::begin(directory, Need::Ordinary)?;
         let entry = Entry::NameAdd {
@@ -263,6 +266,7 @@ impl Volume {
         operation: &mut Operation<'_>,
         child: &mut Staged,
         target: &[u8],
+        mut sums: NewSums,
         time_ns: i64,
     ) -> Outcome<()> {
         let block = operation.take(
@@ -274,26 +278,17 @@ impl Volume {
         )?;
         let mut bytes = [0u8; BLOCK];
         bytes[..target.len()].copy_from_slice(target);
-        let pool = self.pool(block.pool)?;
-        // SAFETY: a local buffer of one block.
-        unsafe { pool.copy_in(block.block.offset(), bytes.as_ptr(), BLOCK) }.map_err(errno_of)?;
+        sums.store_block(self, (block.pool, block.block), &bytes)?;
         let mapping = Mapping {
             file_block: 0,
             count: 1,
             pool: block.pool,
             block: block.block,
             unwritten: false,
+            sums_at: 0,
         };
-        let entry = Entry::Write {
-            file_block: mapping.file_block,
-            count: mapping.count,
-            pool: mapping.pool,
-            block: mapping.block,
-            size_bytes: target.len() as u64,
-            unwritten: false,
-            touches_mtime: true,
-        };
-        child.add(operation, &entry, time_ns).map(|_| ())
+        let size_bytes = target.len() as u64;
+        child.add_mapping(operation, &mapping, sums.of(&mapping), size_bytes, time_ns)
     }
 
     /// Make a regular file without a name, opened (`O_TMPFILE`).
@@ -335,13 +330,14 @@ impl Volume {
         if locked.kind() != FileKind::Symlink {
             return Err(Errno(libc::EINVAL));
         }
-        let mut target = vec![0u8; (locked.size_bytes() as usize).min(MAX_TARGET_BYTES)];
+        let bytes = (locked.size_bytes() as usize).min(MAX_TARGET_BYTES);
         let word = locked.index().load(0);
-        if !word.has_data() || target.is_empty() {
+        if !word.has_data() || bytes == 0 {
             return Err(self.damaged(ino.0, "target of a symbolic link"));
         }
-        self.read_media(word.pool(), word.block().offset(), &mut target)?;
-        Ok(target)
+        let mut target = [0u8; BLOCK];
+        self.old_block(&locked, 0, word, &mut target)?;
+        Ok(target[..bytes].to_vec())
     }
 
     /// Make another name.
@@ -556,6 +552,12 @@ impl Volume {
 pub(crate) struct Dropped {
     pub(crate) staged: Staged,
     position: Option<(LogPosition, AttributeState)>,
+}
+
+/// Whether what is made with this mode has data to check, or passes on that it is checked.
+fn keeps_checksums(mode: u32) -> bool {
+    let kinds = [libc::S_IFREG, libc::S_IFLNK, libc::S_IFDIR];
+    kinds.contains(&(mode & libc::S_IFMT))
 }
 
 /// Attributes of an inode just made.

@@ -2,6 +2,7 @@
 //! the log page. The same steps in the same order as in `write.rs`, without what longer writes need.
 
 use crate::format::*;
+use crate::index::has_pairs;
 use crate::inode::Locked;
 use crate::log::Staged;
 use crate::operation::Operation;
@@ -32,6 +33,7 @@ impl Volume {
             && !self.emulated
             && !self.is_read_only()
             && !rules.clear_setid
+            && !has_pairs(file.inode().root.load(Ordering::Relaxed))
             && file.inode().state.load(Ordering::Acquire) == LOADED;
         if !usual {
             return None;
@@ -93,6 +95,7 @@ impl Volume {
             size_bytes,
             unwritten: false,
             touches_mtime: true,
+            sums: &[],
         };
         let mut change = || {
             staged.store(self, &entry, 1, time_ns)?;

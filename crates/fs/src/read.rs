@@ -11,7 +11,7 @@ use egeria_media::{AccessFault, PoolIndex, PoolOffset};
 use std::sync::atomic::{Ordering, fence};
 
 /// Tries without the lock before a reader takes it.
-const OPTIMISTIC_TRIES: usize = 8;
+pub(crate) const OPTIMISTIC_TRIES: usize = 8;
 
 /// Bytes that came from each pool, of one read or write.
 #[derive(Clone, Copy, Default)]
@@ -55,6 +55,11 @@ impl Volume {
         // SAFETY: the caller's promise.
         if let Some(bytes) = unsafe { self.read_one_block(me, file, offset_bytes, buffer, bytes) } {
             return Ok(bytes);
+        }
+        if inode.checksums.load(Ordering::Relaxed) != 0 {
+            // SAFETY: the caller's promise.
+            return unsafe { self.read_with_sums(me, file, offset_bytes, buffer, bytes) }
+                .inspect(|bytes| self.note_use(me, file, *bytes as u64, AccessKind::Read));
         }
         let one_block = bytes <= BLOCK - (offset_bytes % BLOCK as u64) as usize;
         for _ in 0..OPTIMISTIC_TRIES {
@@ -443,7 +448,7 @@ impl Volume {
 
 /// Whether a loaded inode is the same as when these were read, and was whole then.
 #[inline]
-fn is_unchanged(inode: &SessionInode, sequence: u64, epoch: u64) -> bool {
+pub(crate) fn is_unchanged(inode: &SessionInode, sequence: u64, epoch: u64) -> bool {
     sequence & 1 == 0
         && inode.sequence.load(Ordering::Acquire) == sequence
         && inode.epoch.load(Ordering::Acquire) == epoch

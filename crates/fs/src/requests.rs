@@ -71,6 +71,8 @@ pub struct Counters {
     pub passed_calls: u64,
     /// Requests the mount served.
     pub mount_requests: u64,
+    /// Reads that met data which does not match its checksum.
+    pub checksum_failures: u64,
 }
 
 /// Index of an open-description slot of the session (design: Front ends, Offsets).

@@ -5,7 +5,6 @@
 
 use crate::check::superblock_findings;
 use crate::format::*;
-use crate::index::MAX_FILE_BLOCKS;
 use crate::inode::Locked;
 use crate::log::LogPlace;
 use crate::requests::*;
@@ -75,8 +74,8 @@ struct Resume {
 }
 
 impl Volume {
-    /// Verify the checksums of all metadata, and (with `data`) that every written block can be read, while
-    /// others use the volume. Findings name paths. Only looks: it repairs nothing.
+    /// Verify the checksums of all metadata, and (with `data`) that every written block can be read and
+    /// matches its checksum, if it has one, while others use the volume. Findings name paths. Only looks: it repairs nothing.
     pub fn scrub(&self, data: bool, pause: Pause<'_>) -> Result<ScrubReport, VolumeError> {
         let space = self.space(None);
         let mut scrub = Scrub {
@@ -263,26 +262,15 @@ impl Scrub<'_, '_> {
     }
 
     fn read_blocks(&mut self, locked: &Locked<'_>, from: u64) -> Option<u64> {
-        let index = locked.index();
-        let (mut block, mut bytes) = (from, [0; BLOCK]);
-        for _ in 0..BLOCKS_AT_ONCE {
-            let found = index.next_mapped(block, MAX_FILE_BLOCKS)?;
-            block = found + 1;
-            let word = index.load(found);
-            if word.is_unwritten() {
-                continue;
-            }
-            let read = self
-                .volume
-                .read_media(word.pool(), word.block().offset(), &mut bytes);
-            self.read(0, BLOCK as u64);
-            if read.is_err() {
-                let (pool, at) = (word.pool(), word.block());
-                let what = format!("file block {found} (block {at} of pool {pool}) cannot be read");
-                self.found(locked.ino, Vec::new(), &what);
-            }
+        let mut bad = Vec::new();
+        let volume = self.volume;
+        let (next, read) =
+            volume.verify_blocks(locked, from, BLOCKS_AT_ONCE, &mut |found| bad.push(found));
+        self.read(0, read * BLOCK as u64);
+        for bad in bad {
+            self.found(locked.ino, Vec::new(), &bad.text());
         }
-        Some(block)
+        next
     }
 
     /// Give findings the paths they mean.

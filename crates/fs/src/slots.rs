@@ -292,6 +292,7 @@ impl ThreadCounters {
             &self.direct_calls,
             &self.passed_calls,
             &self.mount_requests,
+            &self.checksum_failures,
         ])
     }
 }

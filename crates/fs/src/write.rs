@@ -1,6 +1,8 @@
 //! Writing file data: copy-on-write, whole blocks copied before the lock is taken, edges under it;
 //! appends go in place behind the end of file. One commit per call makes it atomic.
 
+mod edges;
+
 use crate::apply::Mapping;
 use crate::format::*;
 use crate::index::{Index, MAX_FILE_BLOCKS};
@@ -10,6 +12,7 @@ use crate::operation::Operation;
 use crate::read::{Traffic, errno_of};
 use crate::session::layout::PENDING_EXTENTS;
 use crate::space::Need;
+use crate::sums::NewSums;
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
 use arrayvec::ArrayVec;
@@ -55,6 +58,7 @@ struct Write<'a, 'o> {
     prefer: usize,
     /// Runs in file order.
     mappings: ArrayVec<Mapping, PENDING_EXTENTS>,
+    sums: NewSums,
     traffic: Traffic,
 }
 
@@ -170,8 +174,8 @@ impl Volume {
                     landed.get_or_insert(offset);
                     done += written;
                 }
-                // The data took the last block and left none for the log: less data then.
-                Err(Errno(libc::ENOSPC)) if some > BLOCK => {
+                // The data took the last block, or run of blocks, and left none for the log: less data then.
+                Err(Errno(libc::ENOSPC | libc::ENOBUFS)) if some > BLOCK => {
                     at_once = (some / 2).next_multiple_of(BLOCK);
                 }
                 Err(errno) if done == 0 => return Err(errno),
@@ -205,6 +209,10 @@ impl Volume {
             return Err(Errno(libc::EFBIG));
         }
         let bytes = bytes.min(MAX_FILE_BYTES.saturating_sub(guess) as usize);
+        let has_sums = match &early {
+            Some(locked) => locked.has_sums(),
+            None => self.has_sums(file)?,
+        };
         let me = self.me()?;
         let mut operation = Operation::new(self, me);
         let prefer = self.pool_for_data(me);
@@ -217,6 +225,7 @@ impl Volume {
             bytes,
             prefer,
             mappings: ArrayVec::new(),
+            sums: NewSums::new(has_sums),
             traffic: Traffic::default(),
         };
         self.begin_access(me);
@@ -237,6 +246,10 @@ impl Volume {
             // Somebody appended meanwhile: what was copied belongs elsewhere now.
             write.start_over(locked.size_bytes());
             write.copy_whole_blocks()?;
+        }
+        if locked.has_sums() != has_sums {
+            // The number means another file now.
+            return Err(Errno(libc::ESTALE));
         }
         write.commit(&locked, rules)?;
         let (offset, bytes, traffic) = (write.offset, write.bytes, write.traffic);
@@ -277,6 +290,7 @@ impl<'a> Write<'a, '_> {
     fn start_over(&mut self, offset: u64) {
         self.operation.abandon_from(0);
         self.mappings.clear();
+        self.sums.clear();
         self.traffic = Traffic::default();
         self.offset = offset;
         self.bytes = self
@@ -313,9 +327,9 @@ impl<'a> Write<'a, '_> {
                 .source
                 .wrapping_add((block * BLOCK as u64 - self.offset) as usize);
             let bytes = taken.count as usize * BLOCK;
-            let pool = self.volume.pool(taken.pool)?;
+            let sums_at = self.sums.count();
             // SAFETY: the caller of the write promised its memory (or the guard catches the fault).
-            unsafe { pool.copy_in(taken.block.offset(), from, bytes) }.map_err(errno_of)?;
+            unsafe { self.copy_run(taken, from) }?;
             self.wrote(taken.pool, taken.block.offset(), bytes);
             self.mappings.push(Mapping {
                 file_block: block,
@@ -323,10 +337,30 @@ impl<'a> Write<'a, '_> {
                 pool: taken.pool,
                 block: taken.block,
                 unwritten: false,
+                sums_at,
             });
             block += taken.count;
         }
         Ok(())
+    }
+
+    /// Copy the caller's bytes to a whole run.
+    ///
+    /// # Safety
+    /// As `write_raw`.
+    unsafe fn copy_run(&mut self, run: Extent, from: *const u8) -> Outcome<()> {
+        if self.sums.wanted {
+            let place = (run.pool, run.block);
+            // SAFETY: by contract.
+            return unsafe {
+                self.sums
+                    .store_blocks_of_caller(self.volume, place, run.count, from)
+            };
+        }
+        let pool = self.volume.pool(run.pool)?;
+        // SAFETY: by contract.
+        unsafe { pool.copy_in(run.block.offset(), from, run.count as usize * BLOCK) }
+            .map_err(errno_of)
     }
 
     /// Edges, entries, commit, index: under the lock.
@@ -358,12 +392,12 @@ impl<'a> Write<'a, '_> {
             locked.index().reserve(mapping.file_block, mapping.count)?;
         }
         self.operation.commit(&[&staged])?;
-        let mappings = &self.mappings;
+        let (mappings, sums) = (&self.mappings, &self.sums);
         let operation = &mut *self.operation;
         self.volume.apply_commit(locked, &staged, || {
             for mapping in mappings {
                 self.volume
-                    .apply_mapping(locked, operation, *mapping, false);
+                    .apply_mapping(locked, operation, *mapping, sums.of(mapping), false);
             }
             let inode = locked.inode;
             inode.size_bytes.store(new_size, Ordering::Release);
@@ -407,13 +441,13 @@ impl<'a> Write<'a, '_> {
                 pool: egeria_media::PoolIndex(0),
                 block: egeria_media::BlockNumber(0),
                 unwritten: false,
+                sums_at: 0,
             };
-            return staged
-                .add(self.operation, &entry_of(&mapping, size_bytes), time_ns)
-                .map(|_| ());
+            return staged.add_mapping(self.operation, &mapping, &[], size_bytes, time_ns);
         }
         for mapping in &self.mappings {
-            staged.add(self.operation, &entry_of(mapping, size_bytes), time_ns)?;
+            let sums = self.sums.of(mapping);
+            staged.add_mapping(self.operation, mapping, sums, size_bytes, time_ns)?;
         }
         Ok(())
     }
@@ -426,73 +460,6 @@ impl<'a> Write<'a, '_> {
         }
         Ok(())
     }
-
-    /// The part of the write that lies in one block it does not cover.
-    fn copy_edge(&mut self, locked: &Locked<'_>, size: u64, file_block: u64) -> Outcome<()> {
-        let block_start = file_block * BLOCK as u64;
-        let from = self.offset.max(block_start);
-        let to = self.end().min(block_start + BLOCK as u64);
-        let word = locked.index().load(file_block);
-        let source = self.source.wrapping_add((from - self.offset) as usize);
-        let bytes = (to - from) as usize;
-        let within = from - block_start;
-        if word.has_data() && from >= size {
-            // Nobody can see these bytes before the commit moves the size.
-            let pool = self.volume.pool(word.pool())?;
-            // SAFETY: the caller of the write promised its memory.
-            unsafe { pool.copy_in(word.block().offset() + within, source, bytes) }
-                .map_err(errno_of)?;
-            self.wrote(word.pool(), word.block().offset() + within, bytes);
-            return Ok(());
-        }
-        let taken = self
-            .operation
-            .take(self.ino, file_block, 1, self.prefer, Need::Ordinary)?;
-        let pool = self.volume.pool(taken.pool)?;
-        let new = taken.block.offset();
-        // Old bytes behind the end of file are not the file's: only those before it are kept.
-        let kept = if word.has_data() {
-            size.saturating_sub(block_start).min(BLOCK as u64)
-        } else {
-            0
-        };
-        self.keep_old(word, new, pool, 0, within.min(kept))?;
-        zero(pool, new, within.min(kept), within)?;
-        // SAFETY: the caller of the write promised its memory.
-        unsafe { pool.copy_in(new + within, source, bytes) }.map_err(errno_of)?;
-        let after = within + bytes as u64;
-        self.keep_old(word, new, pool, after, kept)?;
-        zero(pool, new, after.max(kept), BLOCK as u64)?;
-        self.wrote(taken.pool, new + within, bytes);
-        self.mappings.push(Mapping {
-            file_block,
-            count: 1,
-            pool: taken.pool,
-            block: taken.block,
-            unwritten: false,
-        });
-        Ok(())
-    }
-
-    /// Copy bytes `from..to` of the old block to the new one.
-    fn keep_old(
-        &self,
-        word: BlockWord,
-        new: PoolOffset,
-        pool: &egeria_media::Pool,
-        from: u64,
-        to: u64,
-    ) -> Outcome<()> {
-        if from >= to {
-            return Ok(());
-        }
-        let mut bytes = [0u8; BLOCK];
-        let bytes = &mut bytes[..(to - from) as usize];
-        self.volume
-            .read_media(word.pool(), word.block().offset() + from, bytes)?;
-        // SAFETY: a local buffer of this length.
-        unsafe { pool.copy_in(new + from, bytes.as_ptr(), bytes.len()) }.map_err(errno_of)
-    }
 }
 
 fn zero(pool: &egeria_media::Pool, block: PoolOffset, from: u64, to: u64) -> Outcome<()> {
@@ -501,18 +468,6 @@ fn zero(pool: &egeria_media::Pool, block: PoolOffset, from: u64, to: u64) -> Out
             .map_err(errno_of)?;
     }
     Ok(())
-}
-
-fn entry_of(mapping: &Mapping, size_bytes: u64) -> Entry<'static> {
-    Entry::Write {
-        file_block: mapping.file_block,
-        count: mapping.count,
-        pool: mapping.pool,
-        block: mapping.block,
-        size_bytes,
-        unwritten: mapping.unwritten,
-        touches_mtime: true,
-    }
 }
 
 /// The mode after a write by somebody unprivileged: no setuid; no setgid where it means execution.
@@ -530,7 +485,8 @@ impl Volume {
     pub(crate) fn zero_behind_end(&self, locked: &Locked<'_>, size: u64, to: u64) -> Outcome<()> {
         let within = size % BLOCK as u64;
         let word = locked.index().load(size / BLOCK as u64);
-        if within == 0 || !word.has_data() {
+        // Where blocks have checksums, these bytes are zeros.
+        if within == 0 || !word.has_data() || locked.has_sums() {
             return Ok(());
         }
         let end = (size - within + BLOCK as u64).min(to);

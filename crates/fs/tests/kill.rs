@@ -90,9 +90,12 @@ struct Plan {
 }
 
 /// Kill one kind of operation again and again; panics when anything is lost, mixed or leaked.
-fn kill_case(case: &Case, plan: &Plan, random: &mut Random) {
+fn kill_case(case: &Case, checksums: bool, plan: &Plan, random: &mut Random) {
     let scratch = Scratch::new(1, 64 << 20);
     let mut scene = Scene::new(scratch.attach());
+    if checksums {
+        scene.set_checksums();
+    }
     let (act, verify) = (case.prepare)(&mut scene);
     let forever = Death::Nanoseconds(60_000_000_000);
     let End::Finished(whole_ns) = kill_after(&scene.volume, forever, &act) else {
@@ -133,8 +136,8 @@ fn kill_case(case: &Case, plan: &Plan, random: &mut Random) {
     let blocks = (space.blocks - space.free_blocks) as i64 - report.used_blocks as i64;
     let inodes = (space.inodes - space.free_inodes) as i64 - report.inodes as i64;
     eprintln!(
-        "{}: {whole_ns} ns, {whole} instructions, {killed} killed, {happened} happened; \
-         leaked blocks {blocks}, inodes {inodes}",
+        "{}, checksums {checksums}: {whole_ns} ns, {whole} instructions, {killed} killed, \
+         {happened} happened; leaked blocks {blocks}, inodes {inodes}",
         case.name,
     );
 }
@@ -201,7 +204,9 @@ fn steps(random: &mut Random) {
         instructions: setting("EGERIA_TEST_STEPS", 0),
     };
     for case in CASES.iter().filter(|case| case.name.contains(&only)) {
-        kill_case(case, &plan, random);
+        for checksums in [false, true] {
+            kill_case(case, checksums, &plan, random);
+        }
     }
 }
 

@@ -18,10 +18,11 @@ use reader::crc32c;
 
 // docs/format.md, Constants. Whoever changes one of these changes the format version.
 const _: () = {
-    assert!(FORMAT_VERSION == 1);
+    assert!(FORMAT_VERSION == 2);
     assert!(BLOCK == 4096 && LINE == 64 && PAGE_LINES == 64);
     assert!(MAX_POOLS == 16 && MIN_POOL_BYTES == 8 << 20);
     assert!(MAX_NAME_BYTES == 255 && MAX_TARGET_BYTES == 4095 && MAX_LINKS == 65_000);
+    assert!(MAX_SUMS == 228);
     assert!(MAX_XATTR_VALUE_BYTES == 3757 && MAX_PATH_BYTES == 464);
     assert!(SUPERBLOCK_MAGIC == 0x5346_4149_5245_4745);
     assert!(SUPERBLOCK_BYTES == 8192 && SUPERBLOCK_COPIES[0] == 0 && SUPERBLOCK_COPIES[1] == 2);
@@ -69,6 +70,7 @@ fn certificate() -> Certificate {
         nlink: 1,
         birth_ns: 1_700_000_000_123_456_789,
         parent: 1,
+        checksums: false,
     }
 }
 
@@ -107,6 +109,7 @@ fn entries() -> Vec<Entry<'static>> {
             size_bytes: 20_000,
             unwritten: false,
             touches_mtime: true,
+            sums: &[],
         },
         Entry::Hole {
             file_block: 1,
@@ -129,6 +132,16 @@ fn entries() -> Vec<Entry<'static>> {
         },
         Entry::XattrRemove { name: b"user.a" },
         Entry::Pad,
+        Entry::Write {
+            file_block: 2,
+            count: 3,
+            pool: PoolIndex(1),
+            block: BlockNumber(400),
+            size_bytes: 20_000,
+            unwritten: false,
+            touches_mtime: true,
+            sums: b"\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc",
+        },
     ]
 }
 
@@ -138,7 +151,7 @@ fn superblock_bytes() {
     assert_eq!(bytes.len(), 8192);
     assert_eq!(
         hex(&bytes[..40]),
-        "4547455249414653010000000100020030313233343536373839616263646566\
+        "4547455249414653020000000100020030313233343536373839616263646566\
          0807060504030201"
     );
     assert_eq!(
@@ -188,6 +201,21 @@ fn certificate_bytes() {
         None,
         "of another inode's place"
     );
+    let checked = Certificate {
+        checksums: true,
+        ..certificate()
+    };
+    let mut expected = bytes;
+    expected[48] = 1;
+    let crc = crc32c(0, &expected[..60]).to_le_bytes();
+    expected[60..].copy_from_slice(&crc);
+    assert_eq!(checked.encode(), expected);
+    assert_eq!(Certificate::decode(&expected, 18), Some(checked));
+    // A flag that nobody knows.
+    expected[48] = 2;
+    let crc = crc32c(0, &expected[..60]).to_le_bytes();
+    expected[60..].copy_from_slice(&crc);
+    assert_eq!(Certificate::decode(&expected, 18), None);
 }
 
 #[test]
@@ -244,6 +272,8 @@ fn entry_bytes() {
         "0601000 0CRC0 8877665544332211 06 00 0500 757365722e61 76616c7565",
         "0701000 0CRC0 8877665544332211 06 00 0000 757365722e61",
         "0801000 0CRC0 8877665544332211",
+        "0901020 0CRC0 8877665544332211 0200000000000000 0300000000000000 00c8000000800000 204e000000000000 \
+         112233445566778899aabbcc",
     ];
     for (entry, golden) in entries().iter().zip(golden) {
         let bytes = encoded(entry, entry.lines());
@@ -273,6 +303,34 @@ fn entry_bytes() {
         name,
     };
     assert_eq!(add.lines(), 5);
+}
+
+#[test]
+fn checksums_of_many_blocks_take_lines_and_must_be_as_many_as_the_blocks() {
+    let sums = [7; 4 * MAX_SUMS as usize];
+    let with = |count: u64, sums: usize| Entry::Write {
+        file_block: 0,
+        count,
+        pool: PoolIndex(0),
+        block: BlockNumber(400),
+        size_bytes: 20_000,
+        unwritten: false,
+        touches_mtime: true,
+        sums: &[7; 4 * MAX_SUMS as usize][..4 * sums],
+    };
+    for (blocks, lines) in [(1, 1), (4, 1), (5, 2), (20, 2), (21, 3), (228, 15)] {
+        let entry = with(blocks as u64, blocks);
+        assert_eq!(entry.lines(), lines, "{blocks} blocks");
+        let bytes = encoded(&entry, lines);
+        assert_eq!(bytes[48..48 + 4 * blocks], sums[..4 * blocks]);
+        assert!(bytes[48 + 4 * blocks..].iter().all(|byte| *byte == 0));
+        assert_eq!(decode_entry(&bytes, seal()).expect("decodes").0, entry);
+    }
+    // More blocks than there is room for sums, and none at all.
+    for count in [21, 1 << 40, u64::MAX, 0] {
+        let bytes = encoded(&with(count, 20), 2);
+        assert_eq!(decode_entry(&bytes, seal()), None, "{count} blocks");
+    }
 }
 
 #[test]
@@ -338,7 +396,7 @@ fn every_flipped_bit_of_a_superblock_is_refused() {
 }
 
 #[test]
-fn a_newer_superblock_is_named_and_a_senseless_one_is_damaged() {
+fn an_older_or_newer_superblock_is_named_and_a_senseless_one_is_damaged() {
     let decode = |change: &dyn Fn(&mut [u8])| {
         let mut bytes = superblock().encode();
         change(&mut bytes);
@@ -346,10 +404,12 @@ fn a_newer_superblock_is_named_and_a_senseless_one_is_damaged() {
         bytes[8188..].copy_from_slice(&crc.to_le_bytes());
         Superblock::decode(&bytes)
     };
-    assert_eq!(
-        decode(&|bytes| bytes[8] = 2),
-        Err(SuperblockFault::Version(2))
-    );
+    for version in [1, 3] {
+        assert_eq!(
+            decode(&|bytes| bytes[8] = version),
+            Err(SuperblockFault::Version(version.into()))
+        );
+    }
     let damaged = [
         (12..13, 2),      // pool 2 of 2
         (14..15, 0),      // no pools
@@ -491,7 +551,7 @@ proptest! {
 
     #[test]
     fn entries_survive(words: [u64; 4], pool in 0u8..16, block in 0u64..1 << 40, kind: u8, flags: [bool; 2],
-                       time_ns: i64, name in "[^/\0]{3,60}", value in prop::collection::vec(any::<u8>(), 0..3758)) {
+                       time_ns: i64, name in "[^/\0]{4,60}", value in prop::collection::vec(any::<u8>(), 0..3758)) {
         let [a, b, c, d] = words;
         let (name, pool, block) = (name.as_bytes(), PoolIndex(pool), BlockNumber(block));
         let [unwritten, touches_mtime] = flags;
@@ -500,7 +560,11 @@ proptest! {
             size_bytes: a, atime_ns: b as i64, mtime_ns: c as i64, parent: d,
         };
         for entry in [
-            Entry::Write { file_block: a, count: b, pool, block, size_bytes: c, unwritten, touches_mtime },
+            Entry::Write { file_block: a, count: b, pool, block, size_bytes: c, unwritten, touches_mtime, sums: &[] },
+            Entry::Write {
+                file_block: a, count: value.len() as u64 / 4 + 1, pool, block, size_bytes: c, unwritten, touches_mtime,
+                sums: &[&value[..value.len() / 4 * 4], &name[..4]].concat(),
+            },
             Entry::Hole { file_block: a, count: b, size_bytes: c },
             Entry::Attributes(state),
             Entry::NameAdd { ino: a, kind, cookie: b, name },

@@ -41,7 +41,10 @@ fn operations(weights: Weights, default_count: usize) -> impl Strategy<Value = V
 }
 
 fn run(pools: usize, pool_bytes: u64, operations: &[Operation]) {
-    let mut harness = Harness::new(pools, pool_bytes);
+    run_on(Harness::new(pools, pool_bytes), operations);
+}
+
+fn run_on(mut harness: Harness, operations: &[Operation]) {
     for operation in operations {
         harness.step(operation);
     }
@@ -68,5 +71,20 @@ proptest! {
     #[test]
     fn a_full_volume_refuses_and_loses_nothing(operations in operations(Weights::DATA, 300)) {
         run(1, 8 << 20, &operations);
+    }
+
+    #[test]
+    fn any_sequence_with_checksums_does_what_the_model_does(operations in operations(Weights::ALL, 240)) {
+        run_on(Harness::new(2, 32 << 20).with_checksums(), &operations);
+    }
+
+    #[test]
+    fn any_sequence_on_data_with_checksums_does_what_the_model_does(operations in operations(Weights::DATA, 300)) {
+        run_on(Harness::new(2, 32 << 20).with_checksums(), &operations);
+    }
+
+    #[test]
+    fn a_full_volume_with_checksums_refuses_and_loses_nothing(operations in operations(Weights::DATA, 300)) {
+        run_on(Harness::new(1, 8 << 20).with_checksums(), &operations);
     }
 }

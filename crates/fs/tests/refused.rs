@@ -26,13 +26,16 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(act: &Act, fresh: bool) -> Scene {
+    fn new(act: &Act, way: Way) -> Scene {
         let scratch = Scratch::new(2, 8 << 20);
         let mut volume = scratch.attach();
+        if way.checksums {
+            set_checksums(&volume, InodeNumber::ROOT, b"crc32c").expect("checksums");
+        }
         prepare(&volume);
         (act.prepare)(&volume);
         let before = picture(&volume);
-        if fresh {
+        if way.fresh {
             // No inode is loaded.
             drop(volume);
             volume = scratch.attach();
@@ -77,15 +80,24 @@ fn errno_of(resource: Resource) -> i32 {
     }
 }
 
+/// How an operation meets the volume.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// In a session that knows nothing yet.
+    fresh: bool,
+    /// All files have checksums of data.
+    checksums: bool,
+}
+
 /// Refuse these takings; tells how many were asked for.
 fn refuse(
     act: &Act,
-    fresh: bool,
+    way: Way,
     resource: Resource,
     refused: Range<u64>,
     whole: &Picture,
 ) -> Result<u64, String> {
-    let scene = Scene::new(act, fresh);
+    let scene = Scene::new(act, way);
     let first = refused.start;
     let (outcome, asked) = refusing(resource, refused, || (act.run)(&scene.volume));
     match outcome {
@@ -103,8 +115,8 @@ fn refuse(
 }
 
 /// Refuse one taking after the other, alone and with all that follow.
-fn refuse_each(act: &Act, fresh: bool, resource: Resource) -> u64 {
-    let scene = Scene::new(act, fresh);
+fn refuse_each(act: &Act, way: Way, resource: Resource) -> u64 {
+    let scene = Scene::new(act, way);
     let done = (act.run)(&scene.volume);
     assert_eq!(done, Ok(act.bytes), "{}: refused nothing", act.name);
     let whole = picture(&scene.volume);
@@ -114,8 +126,8 @@ fn refuse_each(act: &Act, fresh: bool, resource: Resource) -> u64 {
     let mut refusals = 0;
     for number in 0..MOST_TAKEN {
         for refused in [number..number + 1, number..u64::MAX] {
-            let what = format!("{}, fresh {fresh}, {resource:?} {refused:?}", act.name);
-            match refuse(act, fresh, resource, refused, &whole) {
+            let what = format!("{}, {way:?}, {resource:?} {refused:?}", act.name);
+            match refuse(act, way, resource, refused, &whole) {
                 Ok(asked) if asked <= number => return refusals,
                 Ok(_) => refusals += 1,
                 Err(fault) => panic!("{what}: {fault}"),
@@ -128,8 +140,9 @@ fn refuse_each(act: &Act, fresh: bool, resource: Resource) -> u64 {
 fn refuse_all(resource: Resource) -> u64 {
     let mut refusals = 0;
     for act in ACTS {
-        for fresh in [false, true] {
-            refusals += refuse_each(act, fresh, resource);
+        for (fresh, checksums) in [(false, false), (true, false), (false, true), (true, true)] {
+            let way = Way { fresh, checksums };
+            refusals += refuse_each(act, way, resource);
         }
     }
     refusals

@@ -4,8 +4,8 @@ mod common;
 
 use common::{Mounted, assert_ended_well, finish, program};
 
-#[test]
-fn a_pool_cut_short_under_a_program_is_eio_and_no_signal() {
+/// A rule of `medium.c`, which is told where the pools are.
+fn keeps(rule: &str, direct: u64) {
     let Some(mounted) = Mounted::new() else {
         return;
     };
@@ -14,7 +14,17 @@ fn a_pool_cut_short_under_a_program_is_eio_and_no_signal() {
     for (pool, path) in mounted.volume.pool_paths().iter().enumerate() {
         command.env(format!("POOL{pool}"), path);
     }
-    let output = finish(command.arg("pool_cut_short_is_eio"));
-    assert_ended_well(&output, "pool_cut_short_is_eio");
-    mounted.assert_served(&before, 3, "pool_cut_short_is_eio");
+    let output = finish(command.arg(rule));
+    assert_ended_well(&output, rule);
+    mounted.assert_served(&before, direct, rule);
+}
+
+#[test]
+fn a_pool_cut_short_under_a_program_is_eio_and_no_signal() {
+    keeps("pool_cut_short_is_eio", 3);
+}
+
+#[test]
+fn data_that_does_not_match_its_checksum_is_eio() {
+    keeps("data_that_does_not_match_is_eio", 20);
 }

@@ -72,6 +72,19 @@ const ALL: &[&str] = &[
     "setxattr big user.old 9",
     "setxattr d user.d 20",
     "removexattr big user.old",
+    "checksums e crc32c",
+    "checksums sums off",
+    "create sums/new",
+    "mkdir sums/new",
+    "symlink sums/new 300",
+    "write sums/file 4096 4096",
+    "write sums/file 100 30000",
+    "append sums/file 100",
+    "truncate sums/file 5001",
+    "truncate sums/file 20000",
+    "punch sums/file 3000 5000",
+    "reserve sums/file 8192 8192",
+    "rename sums/file sums/new",
 ];
 
 /// One of each class: for longer sequences.
@@ -103,6 +116,9 @@ const FEW: &[&str] = &[
     "chmod big 4711",
     "setxattr big user.new 900",
     "removexattr big user.old",
+    "write sums/file 4000 6000",
+    "append sums/file 3500",
+    "truncate sums/file 5001",
 ];
 
 fn parsed(texts: &[&str]) -> Vec<Operation> {

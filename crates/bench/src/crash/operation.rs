@@ -58,6 +58,8 @@ pub enum Operation {
     },
     /// An extended attribute less.
     RemoveXattr { path: String, name: String },
+    /// Checksums for what is made in a directory from now on, or none.
+    Checksums { path: String, value: String },
     /// The last name of a file goes while it is open; it stays open.
     UnlinkOpen { path: String },
     /// A write to the file that [`Operation::UnlinkOpen`] left.
@@ -93,6 +95,7 @@ impl fmt::Display for Operation {
             Utimens { path, time_ns } => write!(out, "utimens {path} {time_ns}"),
             SetXattr { path, name, bytes } => write!(out, "setxattr {path} {name} {bytes}"),
             RemoveXattr { path, name } => write!(out, "removexattr {path} {name}"),
+            Checksums { path, value } => write!(out, "checksums {path} {value}"),
             UnlinkOpen { path } => write!(out, "unlink-open {path}"),
             WriteOpen { at, bytes } => write!(out, "write-open {at} {bytes}"),
             CloseOpen => write!(out, "close-open"),
@@ -100,6 +103,8 @@ impl fmt::Display for Operation {
     }
 }
 
+/// The attribute that gives what is made in a directory checksums.
+pub(super) const CHECKSUMS: &[u8] = b"user.egeria.checksum";
 /// Most bytes that one operation writes.
 const MAX_BYTES: usize = 1 << 20;
 
@@ -224,6 +229,10 @@ impl FromStr for Operation {
             "removexattr" => RemoveXattr {
                 path: w.text()?,
                 name: w.text()?,
+            },
+            "checksums" => Checksums {
+                path: w.text()?,
+                value: w.text()?,
             },
             "unlink-open" => UnlinkOpen { path: w.text()? },
             "write-open" => WriteOpen {
@@ -405,6 +414,10 @@ fn changed(volume: &Volume, operation: &Operation, seed: u8) -> Outcome<()> {
             volume.set_xattr(ino, name.as_bytes(), &value, XattrMode::Any)
         }
         RemoveXattr { path, name } => volume.remove_xattr(ino(volume, path)?, name.as_bytes()),
+        Checksums { path, value } => {
+            let (ino, value) = (ino(volume, path)?, value.as_bytes());
+            volume.set_xattr(ino, CHECKSUMS, value, XattrMode::Any)
+        }
         _ => Err(Errno(libc::ENOSYS)),
     }
 }

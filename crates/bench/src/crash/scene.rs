@@ -39,7 +39,7 @@ const POOL_BYTES: u64 = MIN_POOL_BYTES;
 const SPOILT_BLOCKS: u64 = 256;
 
 /// The tree all scenes begin with.
-const TREE: [&str; 22] = [
+const TREE: [&str; 26] = [
     "mkdir d",
     "mkdir e",
     "mkdir d/sub",
@@ -62,6 +62,10 @@ const TREE: [&str; 22] = [
     "reserve-behind e/gaps 40960 8192",
     "create e/third",
     "link e/third d/third",
+    "mkdir sums",
+    "checksums sums crc32c",
+    "create sums/file",
+    "write sums/file 0 9000",
 ];
 
 impl Scene {
@@ -153,7 +157,8 @@ fn shorten_pages(actor: &mut Actor<'_>, lines: u8) -> Outcome<()> {
     if lines > PAGE_LINES - 2 {
         return Err(Errno(libc::EINVAL));
     }
-    for path in ["", "d", "e", "big", "small", "d/x", "e/y", "d/sub/deep"] {
+    let files = ["big", "small", "d/x", "e/y", "d/sub/deep", "sums/file"];
+    for path in ["", "d", "e", "sums"].into_iter().chain(files) {
         let mut step = 0;
         while PAGE_LINES - tail_line(actor.volume, path)? != lines {
             run_chmod(actor, path, step)?;

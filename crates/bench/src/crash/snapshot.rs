@@ -1,5 +1,6 @@
 //! What a volume holds, as its users see it, to be compared before and after a crash.
 
+use super::operation::CHECKSUMS;
 use egeria_fs::*;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -151,6 +152,9 @@ fn see(volume: &Volume, ino: InodeNumber) -> Outcome<Seen> {
         let value = volume.get_xattr(ino, &name)?;
         xattrs.push((name, value));
     }
+    // Of files it is not listed.
+    let checksums = volume.get_xattr(ino, CHECKSUMS);
+    xattrs.extend(checksums.map(|value| (CHECKSUMS.to_vec(), value)));
     let mut target = None;
     let mut data = Vec::new();
     match attributes.kind() {

@@ -215,6 +215,7 @@ impl Stage {
                 passed: counters.passed_calls,
             },
             mount_requests: counters.mount_requests,
+            checksum_failures: counters.checksum_failures,
         })
     }
 }

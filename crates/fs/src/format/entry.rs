@@ -11,6 +11,10 @@ pub const LOG_PAGE_MAGIC: u32 = 0x4547_4c50;
 pub const NEXT_PAGE_AT: u64 = 32;
 /// Lines of a page.
 pub const PAGE_LINES: u8 = 64;
+/// Checksums that one `Write` brings at most: a quarter of a page, so that pages fill well.
+pub const MAX_SUMS: u64 = ((15 * LINE - SUMS_AT) / 4) as u64;
+/// Offset of the checksums in a `Write` that has some.
+const SUMS_AT: usize = 48;
 /// Longest extended attribute value, bytes: name and value share one entry within a page.
 pub const MAX_XATTR_VALUE_BYTES: usize = 63 * LINE - 20 - MAX_NAME_BYTES;
 
@@ -84,6 +88,8 @@ pub enum Entry<'a> {
         unwritten: bool,
         /// Data was written: the modification time is the entry's time.
         touches_mtime: bool,
+        /// CRC-32C of each block, 4 bytes each, of files with checksums; else nothing.
+        sums: &'a [u8],
     },
     /// File blocks `file_block..+count` are a hole.
     Hole {
@@ -136,6 +142,7 @@ const KIND_NAME_REMOVE: u8 = 5;
 const KIND_XATTR_SET: u8 = 6;
 const KIND_XATTR_REMOVE: u8 = 7;
 const KIND_PAD: u8 = 8;
+const KIND_WRITE_WITH_SUMS: u8 = 9;
 const FLAG_UNWRITTEN: u8 = 1;
 const FLAG_TOUCHES_MTIME: u8 = 2;
 
@@ -145,12 +152,22 @@ fn lines_for(bytes: usize) -> u8 {
 }
 
 impl Entry<'_> {
+    /// The same `Write` with these checksums; other entries as they are.
+    pub fn with_sums<'s>(&'s self, of_blocks: &'s [u8]) -> Entry<'s> {
+        let mut entry: Entry<'s> = *self;
+        if let Entry::Write { sums, .. } = &mut entry {
+            *sums = of_blocks;
+        }
+        entry
+    }
+
     /// Lines the entry takes in a log (a `Pad` as many as are left).
     pub fn lines(&self) -> u8 {
         match self {
             Entry::NameAdd { name, .. } => lines_for(34 + name.len()),
             Entry::XattrSet { name, value } => lines_for(20 + name.len() + value.len()),
             Entry::XattrRemove { name } => lines_for(20 + name.len()),
+            Entry::Write { sums, .. } => lines_for(SUMS_AT + sums.len()),
             _ => 1,
         }
     }
@@ -169,14 +186,19 @@ impl Entry<'_> {
                 size_bytes,
                 unwritten,
                 touches_mtime,
+                sums,
             } => {
-                bytes[0] = KIND_WRITE;
+                bytes[0] = match sums {
+                    [] => KIND_WRITE,
+                    _ => KIND_WRITE_WITH_SUMS,
+                };
                 bytes[2] = if unwritten { FLAG_UNWRITTEN } else { 0 }
                     | if touches_mtime { FLAG_TOUCHES_MTIME } else { 0 };
                 put_u64(bytes, 16, file_block);
                 put_u64(bytes, 24, count);
                 put_u64(bytes, 32, LogPosition::new(pool, block, 0).0);
                 put_u64(bytes, 40, size_bytes);
+                bytes[SUMS_AT..SUMS_AT + sums.len()].copy_from_slice(sums);
             }
             Entry::Hole {
                 file_block,
@@ -274,7 +296,7 @@ pub fn decode_entry(bytes: &[u8], seal: EntrySeal) -> Option<(Entry<'_>, i64)> {
         return None;
     }
     let entry = match bytes[0] {
-        KIND_WRITE => {
+        kind @ (KIND_WRITE | KIND_WRITE_WITH_SUMS) => {
             let place = LogPosition(get_u64(bytes, 32));
             Entry::Write {
                 file_block: get_u64(bytes, 16),
@@ -284,6 +306,10 @@ pub fn decode_entry(bytes: &[u8], seal: EntrySeal) -> Option<(Entry<'_>, i64)> {
                 size_bytes: get_u64(bytes, 40),
                 unwritten: bytes[2] & FLAG_UNWRITTEN != 0,
                 touches_mtime: bytes[2] & FLAG_TOUCHES_MTIME != 0,
+                sums: match kind {
+                    KIND_WRITE => &[],
+                    _ => decode_sums(bytes)?,
+                },
             }
         }
         KIND_HOLE => Entry::Hole {
@@ -323,6 +349,13 @@ pub fn decode_entry(bytes: &[u8], seal: EntrySeal) -> Option<(Entry<'_>, i64)> {
         _ => return None,
     };
     Some((entry, get_u64(bytes, 8) as i64))
+}
+
+/// The checksums of a `Write` that has some: at least one, one for each block.
+fn decode_sums(bytes: &[u8]) -> Option<&[u8]> {
+    let count = usize::try_from(get_u64(bytes, 24)).ok()?;
+    let end = count.checked_mul(4)?.checked_add(SUMS_AT)?;
+    bytes.get(SUMS_AT..end).filter(|sums| !sums.is_empty())
 }
 
 fn decode_xattr(bytes: &[u8]) -> Option<(&[u8], &[u8])> {

@@ -35,7 +35,13 @@ pub struct Certificate {
     pub birth_ns: i64,
     /// Directory it was born in (meaning only for directories).
     pub parent: u64,
+    /// A file: its data has checksums, as long as it lives. A directory: what is made in it has them, until
+    /// its attribute says something else.
+    pub checksums: bool,
 }
+
+/// [`Certificate::checksums`] among the flags of a certificate.
+const FLAG_CHECKSUMS: u32 = 1;
 
 impl Certificate {
     /// The certificate's cache line.
@@ -50,6 +56,11 @@ impl Certificate {
         put_u32(&mut bytes, 28, self.nlink);
         put_u64(&mut bytes, 32, self.birth_ns as u64);
         put_u64(&mut bytes, 40, self.parent);
+        put_u32(
+            &mut bytes,
+            48,
+            if self.checksums { FLAG_CHECKSUMS } else { 0 },
+        );
         let crc = super::checksum::crc32c(&bytes[..60]);
         put_u32(&mut bytes, 60, crc);
         bytes
@@ -70,8 +81,12 @@ impl Certificate {
             nlink: get_u32(bytes, 28),
             birth_ns: get_u64(bytes, 32) as i64,
             parent: get_u64(bytes, 40),
+            checksums: get_u32(bytes, 48) & FLAG_CHECKSUMS != 0,
         };
-        crate::FileKind::from_mode(certificate.mode).map(|_| certificate)
+        let known = get_u32(bytes, 48) & !FLAG_CHECKSUMS == 0;
+        crate::FileKind::from_mode(certificate.mode)
+            .filter(|_| known)
+            .map(|_| certificate)
     }
 }
 

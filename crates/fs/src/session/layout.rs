@@ -149,6 +149,8 @@ pub struct ThreadCounters {
     pub passed_calls: AtomicU64,
     /// Requests the mount served.
     pub mount_requests: AtomicU64,
+    /// Reads that met data which does not match its checksum.
+    pub checksum_failures: AtomicU64,
 }
 
 /// Files of which a thread notes what it does with them; those used together fall on one place
@@ -298,6 +300,8 @@ pub struct SessionInode {
     pub touched: AtomicU64,
     /// Opens begun minus opens ended, never too low (see opens.rs).
     pub open_hint: AtomicU32,
+    /// 1: a file's blocks have checksums, which its index holds too; what is made in a directory gets them.
+    pub checksums: AtomicU32,
     /// Offset of the record in its pool, when loaded.
     pub record_at: AtomicU64,
     /// Words of a small file; of a directory: used slots, subdirectories, next cookie.

@@ -72,6 +72,14 @@ pub const DIRECTORY: NewInode = NewInode {
     rdev: 0,
 };
 
+/// What is made here from now on has checksums of data, or with `off` none.
+pub fn set_checksums(volume: &Volume, directory: InodeNumber, value: &[u8]) -> Outcome<()> {
+    volume.set_xattr(directory, CHECKSUM_ATTRIBUTE, value, XattrMode::Any)
+}
+
+/// See `set_checksums`.
+pub const CHECKSUM_ATTRIBUTE: &[u8] = b"user.egeria.checksum";
+
 pub fn names(volume: &Volume, directory: InodeNumber) -> Vec<String> {
     let mut names = Vec::new();
     volume

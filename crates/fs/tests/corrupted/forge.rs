@@ -127,8 +127,9 @@ fn absurd_entry<'a>(random: &mut Random, page: &Page, old: Option<Entry<'a>>) ->
             size_bytes,
             unwritten,
             touches_mtime,
+            sums,
         }) => {
-            let which = random.below(5);
+            let which = random.below(7);
             let change = |number, value, random: &mut Random| {
                 if which == number {
                     random.nasty()
@@ -144,6 +145,11 @@ fn absurd_entry<'a>(random: &mut Random, page: &Page, old: Option<Entry<'a>>) ->
                 size_bytes: change(4, size_bytes, random),
                 unwritten,
                 touches_mtime,
+                sums: match which {
+                    5 => &[],
+                    6 => &[9; 4],
+                    _ => sums,
+                },
             }
         }
         Some(Entry::Attributes(state)) => Entry::Attributes(absurd_attributes(random, state)),
@@ -257,7 +263,11 @@ fn forge_certificate(random: &mut Random, pools: &mut [Vec<u8>], ino: u64) {
     };
     let nasty = random.nasty();
     let kinds = [libc::S_IFREG, libc::S_IFDIR, libc::S_IFLNK, libc::S_IFIFO];
-    let forged = match random.below(4) {
+    let forged = match random.below(5) {
+        3 => Certificate {
+            checksums: !old.checksums,
+            ..old
+        },
         0 => Certificate {
             mode: kinds[random.below(4)] | nasty as u32 & 0o7777,
             ..old

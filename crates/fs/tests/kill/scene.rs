@@ -1,6 +1,6 @@
 //! Where a killed operation happens: two directories, some files, and what they must hold.
 
-use crate::common::{DIRECTORY, FILE};
+use crate::common::{DIRECTORY, FILE, set_checksums};
 use egeria_fs::*;
 use std::sync::Arc;
 
@@ -36,6 +36,13 @@ impl Scene {
             b,
             filler,
             fillers: 0,
+        }
+    }
+
+    /// What is made in the directories from now on has checksums of data.
+    pub fn set_checksums(&self) {
+        for directory in [self.a, self.b] {
+            set_checksums(&self.volume, directory, b"crc32c").expect("checksums");
         }
     }
 

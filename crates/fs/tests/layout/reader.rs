@@ -74,10 +74,20 @@ pub struct Inode {
     pub parent: u64,
     /// File block: pool, block, unwritten.
     pub blocks: BTreeMap<u64, (usize, u64, bool)>,
+    /// CRC of each written block, of files with checksums.
+    pub sums: BTreeMap<u64, u32>,
+    /// Its data has checksums, or what is made in it.
+    pub checksums: bool,
     /// Place of the entry: name, inode, kind.
     pub names: BTreeMap<u64, (Vec<u8>, u64, u8)>,
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     pub log_pages: u32,
+}
+
+impl Inode {
+    pub fn is_directory(&self) -> bool {
+        self.mode & 0o170_000 == 0o040_000
+    }
 }
 
 /// The bytes of all pools.
@@ -91,7 +101,7 @@ impl Reader {
         for (index, pool) in pools.iter().enumerate() {
             assert_eq!(pool[..8192], pool[8192..16384], "two copies");
             assert_eq!(&pool[..8], b"EGERIAFS");
-            assert_eq!(u32_at(pool, 8), 1, "format version");
+            assert_eq!(u32_at(pool, 8), 2, "format version");
             assert_eq!(u16_at(pool, 12), index);
             assert_eq!(u16_at(pool, 14), pools.len());
             assert_eq!(pool[16..32], pools[0][16..32], "volume");
@@ -170,8 +180,13 @@ impl Reader {
             nlink: u32_at(certificate, 28),
             times_ns: [birth_ns; 3],
             parent: u64_at(certificate, 40),
+            checksums: u32_at(certificate, 48) & 1 == 1,
             ..Inode::default()
         };
+        if inode.checksums && inode.is_directory() {
+            let attribute = (b"user.egeria.checksum".to_vec(), b"crc32c".to_vec());
+            inode.xattrs.extend([attribute]);
+        }
         let head = u64_at(record, 8 + 8 * ((commit >> 51) & 1) as usize);
         self.walk(ino, &mut inode, head, commit & ((1 << 51) - 1));
         if commit >> 52 & 1 == 1 {
@@ -233,10 +248,24 @@ impl Reader {
             if !unwritten && from < content.len() {
                 let bytes = BLOCK.min(content.len() - from);
                 let at = *block as usize * BLOCK;
+                self.check(inode, *file_block, &self.pools[*pool][at..at + BLOCK]);
                 content[from..from + bytes].copy_from_slice(&self.pools[*pool][at..at + bytes]);
             }
         }
         content
+    }
+}
+
+impl Reader {
+    /// docs/format.md, Checksums of data.
+    fn check(&self, inode: &Inode, file_block: u64, bytes: &[u8]) {
+        let sum = inode.sums.get(&file_block);
+        assert_eq!(sum.is_some(), inode.checksums, "block {file_block}");
+        assert!(sum.is_none_or(|sum| *sum == crc32c(0, bytes)));
+        let end = (file_block + 1) * BLOCK as u64;
+        let behind = end.saturating_sub(inode.size_bytes).min(BLOCK as u64) as usize;
+        let is_zero = bytes[BLOCK - behind..].iter().all(|byte| *byte == 0);
+        assert!(is_zero || !inode.checksums, "behind the end");
     }
 }
 
@@ -246,11 +275,16 @@ fn apply(inode: &mut Inode, position: u64, entry: &[u8]) {
     let first = u64_at(entry, 16);
     let mut modified = false;
     match entry[0] {
-        1 => {
+        kind @ (1 | 9) => {
             let (pool, block, _) = parts(u64_at(entry, 32));
             for at in 0..u64_at(entry, 24) {
                 let place = (pool, block as u64 + at, entry[2] & 1 == 1);
                 inode.blocks.insert(first + at, place);
+                inode.sums.remove(&(first + at));
+                if kind == 9 {
+                    let sum = u32_at(entry, 48 + 4 * at as usize);
+                    inode.sums.insert(first + at, sum);
+                }
             }
             inode.size_bytes = u64_at(entry, 40);
             modified = entry[2] & 2 == 2;
@@ -276,7 +310,7 @@ fn apply(inode: &mut Inode, position: u64, entry: &[u8]) {
             inode.size_bytes = size_bytes;
             inode.times_ns[0] = u64_at(entry, 40) as i64;
             inode.times_ns[1] = u64_at(entry, 48) as i64;
-            if inode.mode & 0o170_000 == 0o040_000 {
+            if inode.is_directory() {
                 inode.parent = u64_at(entry, 56);
             }
         }

@@ -75,9 +75,67 @@ fn fill(volume: &Volume) {
     volume
         .rename(directory, b"moves", many, b"moved", replace)
         .unwrap();
+    fill_checked(volume, make(ROOT, b"checked", &DIRECTORY));
     make(ROOT, b"gone", &FILE);
     volume.unlink(ROOT, b"gone").unwrap();
 }
+
+/// Files with checksums, with a history that a compaction cut short and without.
+fn fill_checked(volume: &Volume, directory: InodeNumber) {
+    let any = XattrMode::Any;
+    let on = b"crc32c";
+    volume
+        .set_xattr(directory, b"user.egeria.checksum", on, any)
+        .unwrap();
+    for (name, rounds) in [(b"short", 1), (b"often", 3000)] {
+        let file = volume.create(directory, name, &FILE).unwrap().ino;
+        let open = volume.open(file, None).unwrap();
+        volume.write(open, 5000, &pattern(2_500_000, 1)).unwrap();
+        for round in 0..rounds {
+            volume.write(open, 100_000 + round, &pattern(5, 2)).unwrap();
+        }
+        volume.append(open, b"the end").unwrap();
+        for (mode, at) in [
+            (AllocateMode::PunchHole, 20_001),
+            (AllocateMode::KeepSize, 2_600_000),
+        ] {
+            volume.allocate(open, at, 50_000, mode).unwrap();
+        }
+        for size_bytes in [2_000_001, 2_100_000] {
+            let size_bytes = Some(size_bytes);
+            let change = AttributeChange {
+                size_bytes,
+                ..AttributeChange::default()
+            };
+            volume.set_attributes(file, &change, false).unwrap();
+        }
+        volume.close(file);
+    }
+    volume.symlink(directory, b"link", b"often", 3, 4).unwrap();
+    for name in [b"on", b"no"] {
+        let inner = volume.create(directory, name, &DIRECTORY).unwrap().ino;
+        volume.create(inner, b"fifo", &FIFO).unwrap();
+        if name == b"no" {
+            volume.remove_xattr(inner, b"user.egeria.checksum").unwrap();
+        }
+        let file = volume.create(inner, b"file", &FILE).unwrap().ino;
+        let open = volume.open(file, None).unwrap();
+        volume.write(open, 0, &pattern(9_000, 1)).unwrap();
+        volume.close(file);
+        // So often that its log is compacted.
+        for _ in 0..3000 {
+            volume.create(inner, b"name", &FILE).unwrap();
+            volume.unlink(inner, b"name").unwrap();
+        }
+    }
+}
+
+const FIFO: NewInode = NewInode {
+    mode: libc::S_IFIFO | 0o644,
+    uid: 0,
+    gid: 0,
+    rdev: 0,
+};
 
 /// What `stat`, `readdir`, `read` and `getxattr` say of an inode, whoever reads it.
 type Seen = (Inode, BTreeMap<Vec<u8>, (u64, u8)>, Vec<u8>);
@@ -152,6 +210,8 @@ fn seen_by_reader(reader: &Reader, ino: u64) -> Seen {
         inode.parent = 0;
     }
     inode.log_pages = 0;
+    inode.sums.clear();
+    inode.checksums = false;
     (inode, names, content)
 }
 

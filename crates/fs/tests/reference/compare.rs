@@ -2,7 +2,7 @@
 
 use super::content::{BLOCK, Block, Content};
 use super::harness::Harness;
-use super::model::{Body, Directory};
+use super::model::{Body, CHECKSUM, Directory};
 use egeria_fs::*;
 use std::collections::BTreeMap;
 
@@ -69,6 +69,8 @@ impl Harness {
         for (name, value) in expected {
             assert_eq!(volume.get_xattr(InodeNumber(ino), name).as_ref(), Ok(value));
         }
+        let found = volume.get_xattr(InodeNumber(ino), CHECKSUM);
+        assert_eq!(errno(found), self.model.get_xattr(ino, CHECKSUM));
     }
 
     fn compare_directory(&self, ino: u64, directory: &Directory) {

@@ -3,7 +3,7 @@
 use super::compare::errno;
 use super::content::{BLOCK, Content};
 use super::generate::*;
-use super::model::{Answer, Body, Directory, Model, Node, ROOT};
+use super::model::{Answer, Body, CHECKSUM, CRC32C, Directory, Model, Node, ROOT};
 use super::walks::Walk;
 use crate::common::Scratch;
 use egeria_fs::*;
@@ -41,7 +41,16 @@ fn xattr_name(pick: u8) -> Vec<u8> {
         1 => b"user.".to_vec(),
         2 => [b"user.".as_slice(), &[b'x'; 250]].concat(),
         3 => [b"user.".as_slice(), &[b'x'; 251]].concat(),
+        8 => CHECKSUM.to_vec(),
         pick => format!("user.{pick}").into_bytes(),
+    }
+}
+
+fn xattr_value(name: &[u8], length: u16) -> Vec<u8> {
+    match length % 3 {
+        0 if name == CHECKSUM => CRC32C.to_vec(),
+        1 if name == CHECKSUM => b"off".to_vec(),
+        _ => pattern(length as u8, length as usize),
     }
 }
 
@@ -64,6 +73,7 @@ impl Harness {
                 removed: false,
             }),
             xattrs: BTreeMap::new(),
+            checked: false,
             times_ns: [root.atime_ns, root.mtime_ns, root.ctime_ns],
         });
         Harness {
@@ -74,6 +84,24 @@ impl Harness {
             walks: BTreeMap::new(),
             known: vec![ROOT],
         }
+    }
+
+    /// Everything made from now on has checksums, unless a directory says otherwise.
+    pub fn with_checksums(mut self) -> Harness {
+        let root = InodeNumber::ROOT;
+        let set = self
+            .volume()
+            .set_xattr(root, CHECKSUM, CRC32C, XattrMode::Any);
+        assert_eq!(set, Ok(()));
+        let model = &mut self.model;
+        assert_eq!(
+            model.set_xattr(ROOT, CHECKSUM, CRC32C, XattrMode::Any),
+            Ok(())
+        );
+        model.take_touched();
+        let root = self.volume().attributes(root).expect("root");
+        self.model.node_mut(ROOT).times_ns = [root.atime_ns, root.mtime_ns, root.ctime_ns];
+        self
     }
 
     pub fn volume(&self) -> &Volume {
@@ -247,7 +275,7 @@ impl Harness {
                 mode,
             } => {
                 let (ino, name) = (self.any_node(*node), xattr_name(*name));
-                let value = pattern(*length as u8, *length as usize);
+                let value = xattr_value(&name, *length);
                 let done = self
                     .volume()
                     .set_xattr(InodeNumber(ino), &name, &value, *mode);
@@ -258,10 +286,7 @@ impl Harness {
             }
             GetXattr { node, name } => {
                 let (ino, name) = (self.any_node(*node), xattr_name(*name));
-                let expected = self
-                    .model
-                    .node(ino)
-                    .and_then(|node| node.xattrs.get(&name).cloned().ok_or(libc::ENODATA));
+                let expected = self.model.get_xattr(ino, &name);
                 assert_eq!(
                     errno(self.volume().get_xattr(InodeNumber(ino), &name)),
                     expected

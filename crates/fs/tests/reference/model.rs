@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 pub type Answer<T> = Result<T, i32>;
 pub const ROOT: u64 = 1;
+pub const CHECKSUM: &[u8] = b"user.egeria.checksum";
+pub const CRC32C: &[u8] = b"crc32c";
 
 pub enum Body {
     File(Content),
@@ -33,6 +35,8 @@ pub struct Node {
     pub opens: u32,
     pub body: Body,
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Its data has checksums.
+    pub checked: bool,
     /// Access, modification, change: as the engine showed or was told.
     pub times_ns: [i64; 3],
 }
@@ -196,6 +200,8 @@ impl Model {
     ) {
         let setgid = self.nodes[&parent].mode & libc::S_ISGID != 0;
         let is_directory = matches!(body, Body::Directory(_));
+        let inherited = self.nodes[&parent].xattrs.get_key_value(CHECKSUM);
+        let inherited = inherited.filter(|(_, value)| *value == CRC32C);
         let node = Node {
             generation: made.1,
             mode: new.mode
@@ -213,8 +219,13 @@ impl Model {
             rdev: new.rdev,
             names: name.is_some() as u32,
             opens: 0,
+            checked: inherited.is_some() && matches!(body, Body::File(_) | Body::Symlink(_)),
+            xattrs: inherited
+                .filter(|_| is_directory)
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .into_iter()
+                .collect(),
             body,
-            xattrs: BTreeMap::new(),
             times_ns: [0; 3],
         };
         let old = self.nodes.insert(made.0, node);
@@ -387,7 +398,18 @@ impl Model {
         if value.len() > 63 * 64 - 20 - 255 {
             return Err(libc::ENOSPC);
         }
-        let exists = self.node(ino)?.xattrs.contains_key(name);
+        let node = self.node(ino)?;
+        let exists = node.xattrs.contains_key(name);
+        if name == CHECKSUM && !node.is_directory() {
+            return match (node.checked && value == CRC32C, mode) {
+                (false, _) => Err(libc::EOPNOTSUPP),
+                (true, XattrMode::Create) => Err(libc::EEXIST),
+                (true, _) => Ok(()),
+            };
+        }
+        if name == CHECKSUM && value != CRC32C && value != b"off" {
+            return Err(libc::EINVAL);
+        }
         match mode {
             XattrMode::Create if exists => return Err(libc::EEXIST),
             XattrMode::Replace if !exists => return Err(libc::ENODATA),
@@ -400,8 +422,19 @@ impl Model {
         Ok(())
     }
 
+    pub fn get_xattr(&self, ino: u64, name: &[u8]) -> Answer<Vec<u8>> {
+        let node = self.node(ino)?;
+        let unlisted = (name == CHECKSUM && node.checked).then(|| CRC32C.to_vec());
+        unlisted
+            .or_else(|| node.xattrs.get(name).cloned())
+            .ok_or(libc::ENODATA)
+    }
+
     pub fn remove_xattr(&mut self, ino: u64, name: &[u8]) -> Answer<()> {
         check_xattr_name(name)?;
+        if name == CHECKSUM && self.node(ino)?.checked {
+            return Err(libc::EOPNOTSUPP);
+        }
         self.node(ino)?;
         self.node_mut(ino)
             .xattrs

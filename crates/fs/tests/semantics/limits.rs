@@ -247,6 +247,13 @@ fn s33_the_index_of_a_very_sparse_file_needs_memory_of_the_session() {
         Ok(30_000),
         "eight blocks need none"
     );
+    let (name, value) = (b"user.egeria.checksum", b"crc32c");
+    let set = volume.set_xattr(ROOT, name, value, XattrMode::Any);
+    assert_eq!(set, Ok(()));
+    let checked = open_new(&volume, b"checked");
+    let refused = Err(Errno(libc::ENOMEM));
+    assert_eq!(volume.write(checked, 0, b"x"), refused, "checksums do");
+    volume.remove_xattr(ROOT, name).unwrap();
     volume.close(file.ino());
     volume.unlink(ROOT, b"sparse").unwrap();
     let again = open_new(&volume, b"again");
