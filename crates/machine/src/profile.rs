@@ -5,13 +5,24 @@ use std::path::Path;
 use crate::{Machine, MachineError, Source, file};
 
 /// Names of the profiles.
-pub(crate) const NAMES: &[&str] = &["optane-2s", "dram-2s"];
+pub(crate) const NAMES: &[&str] = &[
+    "optane-2s",
+    "dram-2s",
+    "bulldozer-8n",
+    "bulldozer-b",
+    "bulldozer-c",
+    "bulldozer-d",
+];
 
 /// The profile as its file says it, on no CPUs yet.
 pub(crate) fn load(name: &str) -> Result<Machine, MachineError> {
     let text = match name {
         "optane-2s" => include_str!("../profiles/optane-2s.toml"),
         "dram-2s" => include_str!("../profiles/dram-2s.toml"),
+        "bulldozer-8n" => include_str!("../profiles/bulldozer-8n.toml"),
+        "bulldozer-b" => include_str!("../profiles/bulldozer-b.toml"),
+        "bulldozer-c" => include_str!("../profiles/bulldozer-c.toml"),
+        "bulldozer-d" => include_str!("../profiles/bulldozer-d.toml"),
         _ => return Err(unknown(name)),
     };
     let origin = format!("profile {name}");

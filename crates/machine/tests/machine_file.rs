@@ -433,8 +433,8 @@ fn a_file_on_disk_is_resolved_and_a_stray_word_is_not() {
         .to_string();
     assert_eq!(
         line,
-        "no machine profile \"octane-2s\"; use one of optane-2s, dram-2s, or the path of a \
-         machine file"
+        "no machine profile \"octane-2s\"; use one of optane-2s, dram-2s, bulldozer-8n, bulldozer-b, \
+         bulldozer-c, bulldozer-d, or the path of a machine file"
     );
 }
 

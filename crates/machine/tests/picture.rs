@@ -65,6 +65,9 @@ fn every_picture_fits_and_shows_every_node_once() {
     }
     check(&profile("optane-2s"));
     check(&profile("dram-2s"));
+    for name in Machine::profile_names() {
+        check(&Machine::profile(name).expect("it ships with Egeria"));
+    }
     [1, 5, 16, 17, 64]
         .into_iter()
         .for_each(|count| check(&large(count)));
