@@ -5,6 +5,7 @@ use crate::format::*;
 use crate::index::MAX_FILE_BLOCKS;
 use crate::inode::{Locked, is_extent_valid};
 use crate::log::LogPlace;
+use crate::look::Changing;
 use crate::operation::Operation;
 use crate::session::layout::{SessionInode, ThreadSlot};
 use crate::types::{Errno, FileKind, Outcome};
@@ -263,11 +264,9 @@ impl Volume {
         inode.uid.store(state.uid, Ordering::Relaxed);
         inode.gid.store(state.gid, Ordering::Relaxed);
         inode.nlink.store(state.nlink, Ordering::Relaxed);
-        inode.size_bytes.store(state.size_bytes, Ordering::Release);
-        if shrinks {
-            // Bytes behind the new end may be zeroed in place from now on: a reader that knows the old
-            // size must begin again. After the size, so that none can see the new epoch and the old size.
-            inode.epoch.fetch_add(1, Ordering::AcqRel);
+        match shrinks {
+            true => locked.index().tell_shorter(state.size_bytes),
+            false => inode.size_bytes.store(state.size_bytes, Ordering::Release),
         }
         inode
             .atime_ns
@@ -288,12 +287,10 @@ impl Volume {
         apply: impl FnOnce() -> Outcome<()>,
     ) -> Outcome<()> {
         let inode = locked.inode;
-        let sequence = inode.sequence.load(Ordering::Relaxed);
-        inode.sequence.store(sequence + 1, Ordering::Release);
-        std::sync::atomic::fence(Ordering::Release);
+        let changing = Changing::begin(inode);
         if let Err(errno) = apply() {
             self.forget(locked);
-            inode.sequence.store(sequence + 2, Ordering::Release);
+            changing.end();
             return Err(errno);
         }
         let pages = inode.log_pages.load(Ordering::Relaxed) + staged.pages;
@@ -301,7 +298,7 @@ impl Volume {
         inode
             .applied
             .store(staged.committed_word(), Ordering::Release);
-        inode.sequence.store(sequence + 2, Ordering::Release);
+        changing.end();
         Ok(())
     }
 

@@ -5,13 +5,13 @@
 //! Of a file with checksums all words are in a tree, and its leaves hold 256 pairs of word and checksum. A bit of
 //! the root says so, where the height is: who knows plain trees only takes it for one that is too high.
 
-use crate::format::BlockWord;
+use crate::format::{BLOCK, BlockWord};
 use crate::session::arena::Arena;
 use crate::session::layout::{INLINE_BLOCKS, SessionInode};
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::types::Outcome;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-const FANOUT_BITS: u32 = 9;
+const FANOUT_BITS: u32 = (BLOCK / 8).ilog2();
 const FANOUT: u64 = 1 << FANOUT_BITS;
 const HEIGHT_SHIFT: u32 = 56;
 /// Blocks of the largest file: `off_t` holds 2^63 - 1 bytes.

@@ -2,13 +2,14 @@
 
 use crate::format::*;
 use crate::index::{Index, MAX_FILE_BLOCKS};
+use crate::look::Changing;
 use crate::session::layout::*;
 use crate::session::lock::Acquired;
 use crate::slots::Me;
 use crate::types::*;
 use crate::volume::Volume;
 use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The certificate and words of an inode as they are on media.
 #[derive(Clone, Copy, Debug)]
@@ -210,9 +211,7 @@ impl Volume {
     fn recover_loaded(&self, locked: &Locked<'_>) {
         let inode = locked.inode;
         // Readers without the lock must notice all that changes here.
-        let sequence = inode.sequence.load(Ordering::Relaxed) | 1;
-        inode.sequence.store(sequence, Ordering::Release);
-        fence(Ordering::Release);
+        let changing = Changing::begin(inode);
         // A table half changed is not worth mending: read a directory's log again.
         let directory = locked.kind() == FileKind::Directory;
         if directory || self.reapply(locked).is_err() {
@@ -220,9 +219,7 @@ impl Volume {
         }
         // The dead one may have shrunk the file and told no reader yet.
         inode.epoch.fetch_add(1, Ordering::AcqRel);
-        inode
-            .sequence
-            .store(sequence.wrapping_add(1), Ordering::Release);
+        changing.end();
     }
 
     /// Apply what a dead owner left unapplied. Its counts may be of before or after: count again.
@@ -247,15 +244,12 @@ impl Volume {
 
     /// Forget what the session knows of an inode; the next user reads its log.
     pub(crate) fn unload(&self, locked: &Locked<'_>) {
-        let state = &locked.inode.state;
-        if state.load(Ordering::Acquire) != UNLOADED {
-            // First, so that no reader takes an index half gone for a file of holes.
-            state.store(CHANGING, Ordering::Release);
-            if locked.kind() == FileKind::Directory {
-                self.drop_table(locked.inode);
-            }
-            locked.index().clear();
-            state.store(UNLOADED, Ordering::Release);
+        if locked.inode.state.load(Ordering::Acquire) != UNLOADED {
+            locked.index().unload(|| {
+                if locked.kind() == FileKind::Directory {
+                    self.drop_table(locked.inode);
+                }
+            });
         }
     }
 
@@ -281,9 +275,7 @@ impl Volume {
             self.unload(locked);
             return Err(errno);
         }
-        // A reader that began while this was half done must begin again.
-        inode.epoch.fetch_add(1, Ordering::AcqRel);
-        inode.state.store(LOADED, Ordering::Release);
+        locked.index().tell_loaded();
         Ok(())
     }
 }

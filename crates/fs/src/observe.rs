@@ -10,17 +10,14 @@
 //! who watches takes a new number.
 
 use crate::format::MAX_POOLS;
+pub use crate::notes::FileReport;
+use crate::notes::{touch, used_by};
 use crate::session::layout::*;
-use crate::slots::{Me, count};
+use crate::slots::Me;
+use crate::tenure::Tenant;
 use crate::volume::{FileReference, Volume};
 use egeria_media::emulation::AccessKind;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Bits of a touched word: window (50), shared (1), thread slot + 1 (13).
-const THREAD_BITS: u32 = 13;
-const SHARED: u64 = 1 << THREAD_BITS;
-const WINDOW_SHIFT: u32 = THREAD_BITS + 1;
-const _: () = assert!(THREAD_SLOTS < 1 << THREAD_BITS);
 
 /// One thread that uses the volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,17 +48,6 @@ pub struct ThreadReport {
     pub is_shared: bool,
     /// What it did with files in the window, in no order.
     pub files: Vec<FileReport>,
-}
-
-/// What one thread did with one file in a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileReport {
-    /// The inode number.
-    pub ino: u64,
-    /// Bytes read.
-    pub read_bytes: u64,
-    /// Bytes written.
-    pub written_bytes: u64,
 }
 
 impl ThreadNotes {
@@ -121,34 +107,33 @@ impl Volume {
     }
 
     fn report_thread(&self, index: usize, slot: &ThreadSlot, window: u64) -> Option<ThreadReport> {
-        let incarnation = slot.incarnation.load(Ordering::Acquire);
-        let owner = slot.owner.load(Ordering::Acquire).checked_sub(1)?;
-        let process = self.session.processes().get(owner as usize)?;
-        let load = |counters: &[AtomicU64; MAX_POOLS]| {
-            std::array::from_fn(|pool| counters[pool].load(Ordering::Relaxed))
+        let report = |tenant: Tenant| {
+            let process = self.session.processes().get(tenant.process)?;
+            let load = |counters: &[AtomicU64; MAX_POOLS]| {
+                std::array::from_fn(|pool| counters[pool].load(Ordering::Relaxed))
+            };
+            let emulation = self.session.emulation();
+            Some(ThreadReport {
+                slot: index as u32,
+                incarnation: tenant.incarnation,
+                process_id: process.pid.load(Ordering::Acquire) as u32,
+                thread_id: tenant.thread_id as u32,
+                pid_namespace: process.pid_namespace.load(Ordering::Relaxed),
+                read_bytes: load(&slot.counters.read_bytes),
+                written_bytes: load(&slot.counters.written_bytes),
+                on_behalf: process.on_behalf.load(Ordering::Relaxed) != 0,
+                cpu: (slot.notes.cpu.load(Ordering::Relaxed).checked_sub(1))
+                    .and_then(|cpu| u16::try_from(cpu).ok()),
+                emulated_node: (self.emulated)
+                    .then(|| emulation.placed_node(&slot.emulated))
+                    .flatten(),
+                emulated_busy_ns: slot.emulated.busy_ns(),
+                is_shared: slot.notes.shared_window.load(Ordering::Relaxed) == window,
+                files: report_files(&slot.notes, window),
+            })
         };
-        let emulation = self.session.emulation();
-        let report = ThreadReport {
-            slot: index as u32,
-            incarnation,
-            process_id: process.pid.load(Ordering::Acquire) as u32,
-            thread_id: slot.thread_id.load(Ordering::Relaxed) as u32,
-            pid_namespace: process.pid_namespace.load(Ordering::Relaxed),
-            read_bytes: load(&slot.counters.read_bytes),
-            written_bytes: load(&slot.counters.written_bytes),
-            on_behalf: process.on_behalf.load(Ordering::Relaxed) != 0,
-            cpu: (slot.notes.cpu.load(Ordering::Relaxed).checked_sub(1))
-                .and_then(|cpu| u16::try_from(cpu).ok()),
-            emulated_node: (self.emulated)
-                .then(|| emulation.placed_node(&slot.emulated))
-                .flatten(),
-            emulated_busy_ns: slot.emulated.busy_ns(),
-            is_shared: slot.notes.shared_window.load(Ordering::Relaxed) == window,
-            files: report_files(&slot.notes, window),
-        };
-        // Somebody else's by now, or not yet anybody's: not a thread of this window.
-        let same = slot.incarnation.load(Ordering::Acquire) == incarnation;
-        (same && report.process_id != 0 && report.thread_id != 0).then_some(report)
+        let report = slot.tenure().while_held(report).flatten();
+        report.filter(|report| report.process_id != 0)
     }
 
     /// Note that the thread used a file.
@@ -170,8 +155,7 @@ impl Volume {
         kind: AccessKind,
     ) {
         let touched = file.inode().touched.load(Ordering::Relaxed);
-        let mine = (window << WINDOW_SHIFT) | (me.index as u64 + 1);
-        if touched != mine {
+        if touched != used_by(window, me.index) {
             self.touch(window, me, &file.inode().touched);
         }
         if !self.emulated {
@@ -191,7 +175,7 @@ impl Volume {
             AccessKind::Read => &note.read_bytes,
             AccessKind::Write => &note.written_bytes,
         };
-        count(counter, bytes);
+        FileNote::add(counter, bytes);
     }
 
     /// The inode does not name this thread alone in this window.
@@ -206,65 +190,20 @@ impl Volume {
         if self.on_behalf.load(Ordering::Relaxed) {
             return;
         }
-        let mine = me.index as u64 + 1;
-        let mut touched = word.load(Ordering::Relaxed);
-        loop {
-            let present = touched >> WINDOW_SHIFT == window;
-            if present && touched & SHARED != 0 {
-                return mark(me.slot);
+        touch(word, window, me.index, |index| {
+            if let Some(slot) = self.session.threads().get(index) {
+                mark(slot);
             }
-            let other = touched & (SHARED - 1);
-            if present && other == mine {
-                return;
-            }
-            let new = match present {
-                true => (window << WINDOW_SHIFT) | SHARED,
-                false => (window << WINDOW_SHIFT) | mine,
-            };
-            match word.compare_exchange(touched, new, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) if present => {
-                    mark(me.slot);
-                    if let Some(slot) = self.session.threads().get(other.wrapping_sub(1) as usize) {
-                        mark(slot);
-                    }
-                    return;
-                }
-                Ok(_) => return,
-                Err(now) => touched = now,
-            }
-        }
+        });
     }
 }
 
 /// In the window's word: nobody watches.
 const PAUSED: u64 = 1 << 49;
 
-impl FileNote {
-    #[cold]
-    fn begin(&self, window: u64, ino: u64, displaced: &AtomicU64) {
-        if self.window.load(Ordering::Relaxed) == window {
-            count(displaced, 1);
-        }
-        // Not of any window while it changes: who reads it then skips it.
-        self.window.store(0, Ordering::Release);
-        self.read_bytes.store(0, Ordering::Release);
-        self.written_bytes.store(0, Ordering::Release);
-        self.ino.store(ino, Ordering::Release);
-        self.window.store(window, Ordering::Release);
-    }
-}
-
 fn report_files(notes: &ThreadNotes, window: u64) -> Vec<FileReport> {
-    let notes = notes.files.iter();
-    let in_window = notes.filter(|note| note.window.load(Ordering::Acquire) == window);
-    let reports = in_window.map(|note| {
-        let report = FileReport {
-            ino: note.ino.load(Ordering::Acquire),
-            read_bytes: note.read_bytes.load(Ordering::Acquire),
-            written_bytes: note.written_bytes.load(Ordering::Acquire),
-        };
-        (report, note.window.load(Ordering::Acquire))
-    });
-    let whole = reports.filter(|(_, after)| *after == window);
-    whole.map(|(report, _)| report).collect()
+    let files = notes.files.iter();
+    files
+        .filter_map(|note| note.report(window, &notes.displaced))
+        .collect()
 }

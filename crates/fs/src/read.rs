@@ -2,13 +2,14 @@
 
 use crate::format::*;
 use crate::inode::Locked;
+use crate::look::{BlockLook, Look, QuickLook};
 use crate::session::layout::{LOADED, SessionInode};
 use crate::slots::{Me, count};
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
 use egeria_media::emulation::AccessKind;
 use egeria_media::{AccessFault, PoolIndex, PoolOffset};
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 /// Tries without the lock before a reader takes it.
 pub(crate) const OPTIMISTIC_TRIES: usize = 8;
@@ -124,19 +125,14 @@ impl Volume {
         if !usual {
             return None;
         }
-        let epoch = inode.epoch.load(Ordering::Acquire);
-        let root = inode.root.load(Ordering::Acquire);
-        // Asked before the copy too: what lies behind the end is nobody's to see.
-        if inode.size_bytes.load(Ordering::Acquire) < offset.saturating_add(bytes as u64) {
-            return None;
-        }
         let index = crate::index::Index {
             inode,
             arena: self.session.arena(),
         };
         let file_block = offset / BLOCK as u64;
-        let slot = index.slot_in_low_tree(root, file_block)?;
-        let word = BlockWord(slot.load(Ordering::Acquire));
+        let end = offset.saturating_add(bytes as u64);
+        let look = QuickLook::begin(index, file_block, end)?;
+        let word = look.word;
         let guess = self.guesses.guess(file.ino.0, file_block);
         if !word.has_data() || word.place() != guess {
             return None;
@@ -144,14 +140,7 @@ impl Volume {
         let pool = self.media.get(guess.pool().0 as usize)?;
         // SAFETY: the caller's promise; the pool checks its own bounds.
         unsafe { pool.copy_out(guess.block().offset() + within, buffer, bytes) }.ok()?;
-        // The copy must be over before the words are looked at again.
-        fence(Ordering::Acquire);
-        let unchanged = slot.load(Ordering::Acquire) == word.0
-            && inode.size_bytes.load(Ordering::Acquire) >= offset + bytes as u64
-            && inode.root.load(Ordering::Acquire) == root
-            && inode.epoch.load(Ordering::Acquire) == epoch
-            && inode.state.load(Ordering::Acquire) == LOADED;
-        if !unchanged {
+        if !look.stands() {
             return None;
         }
         self.count_read(me, word, within, bytes);
@@ -173,14 +162,13 @@ impl Volume {
         bytes: usize,
     ) -> Option<Outcome<usize>> {
         let inode = file.inode();
-        let sequence = inode.sequence.load(Ordering::Acquire);
-        let epoch = inode.epoch.load(Ordering::Acquire);
+        let look = Look::begin(inode);
         let size = inode.size_bytes.load(Ordering::Acquire);
         if bytes == 0 {
             return Some(Ok(0));
         }
         if offset >= size {
-            return is_unchanged(inode, sequence, epoch).then_some(Ok(0));
+            return look.is_unchanged(inode).then_some(Ok(0));
         }
         let wanted = bytes;
         let bytes = bytes.min((size - offset) as usize);
@@ -190,10 +178,8 @@ impl Volume {
             arena: self.session.arena(),
         };
         let file_block = offset / BLOCK as u64;
-        let slot = index.slot(file_block);
-        let word = slot.map_or(BlockWord::HOLE, |slot| {
-            BlockWord(slot.load(Ordering::Acquire))
-        });
+        let look = BlockLook::begin(index, look, file_block);
+        let word = look.word;
         let guess = self.guesses.guess(file.ino.0, file_block);
         let within = offset % BLOCK as u64;
         // SAFETY: the caller's promise.
@@ -203,25 +189,7 @@ impl Volume {
                 false => self.copy_unguessed(file.ino, file_block, word, within, buffer, bytes),
             }
         };
-        // The copy must be over before the word is looked at again.
-        fence(Ordering::Acquire);
-        let same_word = match slot {
-            Some(slot) => slot.load(Ordering::Acquire) == word.0,
-            None => index.slot(file_block).is_none(),
-        };
-        // A root that came since makes the inline words old.
-        let same_tree = !word_is_inline(inode, slot) || inode.root.load(Ordering::Acquire) == 0;
-        // Cut off by the end of file, the answer is of one instant only if nothing changed at all.
-        let whole = match bytes == wanted {
-            true => inode.size_bytes.load(Ordering::Acquire) >= offset + bytes as u64,
-            false => is_unchanged(inode, sequence, epoch),
-        };
-        if !(same_word
-            && same_tree
-            && whole
-            && inode.epoch.load(Ordering::Acquire) == epoch
-            && inode.state.load(Ordering::Acquire) == LOADED)
-        {
+        if !look.stands((bytes == wanted).then_some(offset + bytes as u64)) {
             return None;
         }
         if let Err(errno) = copied {
@@ -300,23 +268,21 @@ impl Volume {
         buffer: *mut u8,
         bytes: usize,
     ) -> Option<Outcome<usize>> {
-        let sequence = inode.sequence.load(Ordering::Acquire);
-        let epoch = inode.epoch.load(Ordering::Acquire);
-        if sequence & 1 == 1 {
+        let look = Look::begin(inode);
+        if look.is_amid_change() {
             std::hint::spin_loop();
             return None;
         }
         let size = inode.size_bytes.load(Ordering::Acquire);
         if offset >= size {
-            return is_unchanged(inode, sequence, epoch).then_some(Ok(0));
+            return look.is_unchanged(inode).then_some(Ok(0));
         }
         let bytes = bytes.min(usize::try_from(size - offset).unwrap_or(usize::MAX));
         let mut traffic = Traffic::default();
         self.begin_access(me);
         // SAFETY: the caller's promise.
         let outcome = unsafe { self.copy_range(me, inode, offset, buffer, bytes, &mut traffic) };
-        fence(Ordering::Acquire);
-        if !is_unchanged(inode, sequence, epoch) {
+        if !look.is_unchanged_after_copy(inode) {
             return None;
         }
         if let Err(errno) = outcome {
@@ -444,24 +410,6 @@ impl Volume {
             }
         }
     }
-}
-
-/// Whether a loaded inode is the same as when these were read, and was whole then.
-#[inline]
-pub(crate) fn is_unchanged(inode: &SessionInode, sequence: u64, epoch: u64) -> bool {
-    sequence & 1 == 0
-        && inode.sequence.load(Ordering::Acquire) == sequence
-        && inode.epoch.load(Ordering::Acquire) == epoch
-        && inode.state.load(Ordering::Acquire) == LOADED
-}
-
-fn word_is_inline(inode: &SessionInode, slot: Option<&std::sync::atomic::AtomicU64>) -> bool {
-    slot.is_some_and(|slot| {
-        inode
-            .inline_words
-            .as_ptr_range()
-            .contains(&(slot as *const _))
-    })
 }
 
 fn continues(first: BlockWord, next: BlockWord, distance: u64) -> bool {

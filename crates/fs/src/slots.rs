@@ -3,6 +3,7 @@
 
 use crate::current;
 use crate::session::layout::*;
+use crate::tenure::Tenure;
 use crate::types::{Errno, Outcome};
 use crate::volume::{Origin, Volume};
 use std::cell::RefCell;
@@ -170,15 +171,7 @@ impl Volume {
         let start = if high == 0 { 0 } else { thread_id % high };
         for index in (start..THREAD_SLOTS).chain(0..start) {
             self.session.back(&threads[index])?;
-            let owner = &threads[index].owner;
-            if owner.load(Ordering::Relaxed) == 0
-                && owner
-                    .compare_exchange(0, process as u64 + 1, Ordering::AcqRel, Ordering::Relaxed)
-                    .is_ok()
-            {
-                threads[index]
-                    .thread_id
-                    .store(thread_id as u64, Ordering::Relaxed);
+            if threads[index].tenure().take(process, thread_id as u64) {
                 self.session
                     .header()
                     .thread_high
@@ -204,9 +197,7 @@ impl Volume {
             sum.fetch_add(counter.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         }
         slot.notes.clear();
-        slot.thread_id.store(0, Ordering::Relaxed);
-        slot.incarnation.fetch_add(1, Ordering::Release);
-        slot.owner.store(0, Ordering::Release);
+        slot.tenure().give_back();
     }
 
     /// This process's slot, taken at first use.
@@ -281,6 +272,16 @@ impl Volume {
         self.era.fetch_add(1, Ordering::Relaxed);
         self.process.store(0, Ordering::Release);
         self.opens.reset_after_fork();
+    }
+}
+
+impl ThreadSlot {
+    pub(crate) fn tenure(&self) -> Tenure<'_> {
+        Tenure {
+            owner: &self.owner,
+            thread_id: &self.thread_id,
+            incarnation: &self.incarnation,
+        }
     }
 }
 

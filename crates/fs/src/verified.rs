@@ -4,7 +4,8 @@ use crate::format::checksum::crc32c;
 use crate::format::*;
 use crate::index::{Index, MAX_FILE_BLOCKS};
 use crate::inode::Locked;
-use crate::read::{OPTIMISTIC_TRIES, Traffic, errno_of, is_unchanged};
+use crate::look::Look;
+use crate::read::{OPTIMISTIC_TRIES, Traffic, errno_of};
 use crate::session::layout::{LOADED, SessionInode};
 use crate::slots::{Me, count};
 use crate::types::*;
@@ -195,9 +196,8 @@ impl Volume {
         buffer: *mut u8,
         bytes: usize,
     ) -> Option<Outcome<usize>> {
-        let sequence = inode.sequence.load(Ordering::Acquire);
-        let epoch = inode.epoch.load(Ordering::Acquire);
-        if sequence & 1 == 1 {
+        let look = Look::begin(inode);
+        if look.is_amid_change() {
             std::hint::spin_loop();
             return None;
         }
@@ -206,8 +206,7 @@ impl Volume {
         self.begin_access(me);
         // SAFETY: the caller's promise.
         let copied = unsafe { self.copy_verified(me, inode, offset, buffer, bytes, &mut traffic) };
-        std::sync::atomic::fence(Ordering::Acquire);
-        if !is_unchanged(inode, sequence, epoch) {
+        if !look.is_unchanged_after_copy(inode) {
             return None;
         }
         match copied {

@@ -17,6 +17,7 @@ mod map;
 mod pool;
 mod private;
 pub mod recorder;
+mod sync;
 
 pub use address::{
     BLOCK_BYTES, BlockNumber, CACHE_LINE_BYTES, HUGE_PAGE_BYTES, PoolIndex, PoolOffset,

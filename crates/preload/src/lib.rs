@@ -26,6 +26,7 @@ mod hooks;
 mod identify;
 mod lock;
 mod offset;
+mod pin;
 mod pins;
 mod process;
 mod raw;
@@ -35,6 +36,7 @@ mod registry;
 mod serve;
 mod settings;
 mod signals;
+mod sync;
 mod table;
 mod thread;
 

@@ -3,8 +3,8 @@
 //! Held only by threads that are inside (see `thread`), so that no signal handler meets it held by
 //! its own thread.
 
-use crate::raw;
-use std::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{SPINS, wait, wake_one};
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
@@ -33,7 +33,7 @@ impl Lock {
 
     #[cold]
     fn wait(&self) {
-        for _ in 0..100 {
+        for _ in 0..SPINS {
             if self
                 .0
                 .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
@@ -44,8 +44,7 @@ impl Lock {
             std::hint::spin_loop();
         }
         while self.0.swap(AWAITED, Ordering::Acquire) != FREE {
-            let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-            raw::futex(self.0.as_ptr(), operation, AWAITED, std::ptr::null());
+            wait(&self.0, AWAITED);
         }
     }
 
@@ -53,8 +52,7 @@ impl Lock {
     #[inline(always)]
     pub fn give(&self) {
         if self.0.swap(FREE, Ordering::Release) == AWAITED {
-            let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-            raw::futex(self.0.as_ptr(), operation, 1, std::ptr::null());
+            wake_one(&self.0);
         }
     }
 

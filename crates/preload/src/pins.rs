@@ -5,26 +5,15 @@
 //! pins: a record named in one waits in limbo until somebody else closes something.
 
 use crate::lock::Lock;
+use crate::pin::{self, Pin};
 use crate::process::{self, PINS};
 use crate::raw;
 use crate::record::Record;
 use crate::thread::{self, Thread};
 use libc::c_int;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-const MEMBARRIER_PRIVATE_EXPEDITED: i32 = 1 << 3;
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
-
-/// One thread's pin.
-#[repr(C, align(64))]
-pub struct Pin {
-    /// Kernel id of the thread that has it; 0: nobody, or the page was wiped by a fork.
-    pub thread: AtomicU32,
-    /// Record in use.
-    pub record: AtomicPtr<Record>,
-    /// Number it is used by.
-    pub fd: AtomicI32,
-}
 
 static LIMBO: AtomicPtr<Record> = AtomicPtr::new(std::ptr::null_mut());
 static LIMBO_LOCK: Lock = Lock::new();
@@ -94,75 +83,21 @@ pub fn retire(record: *mut Record) {
                     .store(LIMBO.load(Ordering::Relaxed), Ordering::Relaxed)
             };
             LIMBO.store(record, Ordering::Relaxed);
-            free_unused();
+            if let Some(wiped) = process::wiped() {
+                // SAFETY: no table entry and no pin names it.
+                pin::free_unused(&LIMBO, &wiped.pins, |record| unsafe {
+                    Record::free(record)
+                });
+            }
         });
     });
-}
-
-/// Under the lock of limbo.
-fn free_unused() {
-    let Some(wiped) = process::wiped() else {
-        return;
-    };
-    if !thread::alone() && raw::membarrier(MEMBARRIER_PRIVATE_EXPEDITED, 0) < 0 {
-        return;
-    }
-    let mut record = LIMBO.swap(std::ptr::null_mut(), Ordering::Relaxed);
-    while !record.is_null() {
-        // SAFETY: records in limbo are alive.
-        let next = unsafe { (*record).next.load(Ordering::Relaxed) };
-        let in_use = |pin: &Pin| pin.record.load(Ordering::Relaxed) == record;
-        if wiped.pins.iter().any(in_use) {
-            // SAFETY: as above.
-            unsafe {
-                (*record)
-                    .next
-                    .store(LIMBO.load(Ordering::Relaxed), Ordering::Relaxed)
-            };
-            LIMBO.store(record, Ordering::Relaxed);
-        } else {
-            // SAFETY: no table entry and no pin names it.
-            unsafe { Record::free(record) };
-        }
-        record = next;
-    }
 }
 
 /// Wait until no call is under way that found the number before it was marked as closing: such a call
 /// moves the position by the number, which will soon mean something else.
 pub fn drain(fd: c_int) {
-    let Some(wiped) = process::wiped() else {
-        return;
-    };
-    if thread::alone() || raw::membarrier(MEMBARRIER_PRIVATE_EXPEDITED, 0) < 0 {
-        return;
-    }
-    for pin in &wiped.pins {
-        let in_use = || {
-            pin.fd.load(Ordering::Relaxed) == fd && !pin.record.load(Ordering::Acquire).is_null()
-        };
-        let mut round = 0;
-        while in_use() {
-            pause(&mut round);
-        }
-    }
-}
-
-/// Wait a little, and longer with each round.
-pub fn pause(round: &mut u32) {
-    *round += 1;
-    match *round {
-        0..100 => std::hint::spin_loop(),
-        100..200 => {
-            raw::sched_yield();
-        }
-        _ => {
-            let time = libc::timespec {
-                tv_sec: 0,
-                tv_nsec: 100_000,
-            };
-            raw::nanosleep(&raw const time, std::ptr::null_mut());
-        }
+    if let Some(wiped) = process::wiped().filter(|_| !thread::alone()) {
+        pin::drain(fd, &wiped.pins);
     }
 }
 

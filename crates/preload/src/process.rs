@@ -5,7 +5,8 @@
 //! says "new process, own memory"; a foreign pid says "vfork child, hands off the parent's tables".
 
 use crate::lock::Lock;
-use crate::pins::{self, Pin};
+use crate::pin::Pin;
+use crate::pins;
 use crate::thread::{self, Thread};
 use crate::{allocator, raw, registry, table};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};

@@ -3,7 +3,8 @@
 //! Inside, the thread's hooks go straight to the kernel and the program's handlers wait; `errno` is
 //! kept on success; a panic of the engine ends here and the call passes to the kernel.
 
-use crate::pins::{self, Pin};
+use crate::pin::Pin;
+use crate::pins;
 use crate::record::Record;
 use crate::table::{self, Tag, Word};
 use crate::thread::{self, Thread};
@@ -50,16 +51,12 @@ pub fn serve_quickly(fd: c_int, body: impl FnOnce(&Record) -> Option<usize>) -> 
     // No other bit is set.
     thread.gate.store(thread::INSIDE, Ordering::Relaxed);
     compiler_fence(Ordering::SeqCst);
-    pin.fd.store(fd, Ordering::Relaxed);
-    pin.record.store(word.record(), Ordering::Release);
-    compiler_fence(Ordering::SeqCst);
-    let done = match Word::at(place) == word {
+    let done = match pin.hold(fd, word.record(), || Word::at(place) == word) {
         // SAFETY: pinned, and named by the table after it was pinned.
         true => body(unsafe { &*word.record() }),
         false => None,
     };
-    pin.record.store(std::ptr::null_mut(), Ordering::Release);
-    compiler_fence(Ordering::SeqCst);
+    pin.let_go();
     thread.gate.store(0, Ordering::Relaxed);
     compiler_fence(Ordering::SeqCst);
     thread.deliver();
@@ -159,7 +156,7 @@ fn settled(fd: c_int) -> Word {
         if word.tag() != Tag::Closing || word.closed_by_caller() || round > ROUNDS {
             return word;
         }
-        pins::pause(&mut round);
+        crate::sync::pause(&mut round);
     }
 }
 
@@ -171,15 +168,12 @@ fn enter(thread: &Thread) {
 /// Name the record in the pin; false when the number's meaning changed meanwhile.
 #[inline(always)]
 fn pin_record(pin: &Pin, fd: c_int, word: Word) -> bool {
-    pin.fd.store(fd, Ordering::Relaxed);
-    pin.record.store(word.record(), Ordering::Release);
-    compiler_fence(Ordering::SeqCst);
-    table::load(fd) == word
+    pin.hold(fd, word.record(), || table::load(fd) == word)
 }
 
 #[inline(always)]
 fn unpin(thread: &Thread, pin: &Pin) {
-    pin.record.store(std::ptr::null_mut(), Ordering::Release);
+    pin.let_go();
     thread.leave();
 }
 

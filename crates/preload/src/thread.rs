@@ -5,7 +5,7 @@
 //! library loaded at start always gets its initial-exec words; `dlopen` of this one is not meant.
 
 use crate::endings::Ending;
-use crate::pins::Pin;
+use crate::pin::Pin;
 use std::arch::{asm, global_asm};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 

@@ -34,6 +34,7 @@
 mod cache;
 mod charge;
 mod clock;
+mod numbers;
 mod place;
 mod self_test;
 mod sharing;

@@ -6,8 +6,8 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::clock;
 use super::state::{CPU_WORDS, EmulatedThread, EmulationState, MAX_EMULATED_NODES, Slot};
+use super::{clock, numbers};
 
 /// So often a thread's affinity is looked at, host ns.
 const RECHECK_NS: u64 = 4_000_000;
@@ -54,7 +54,7 @@ impl EmulationState {
             slot.until_ns.store(0, Relaxed);
             slot.from_ns.store(0, Relaxed);
             slot.home.store(0, Relaxed);
-            self.used_slots[(index - 1) / 64].fetch_and(!(1 << ((index - 1) % 64)), Release);
+            numbers::give_back(&self.used_slots, index as u32);
         }
         thread.home.store(0, Relaxed);
         for field in [
@@ -121,20 +121,9 @@ impl EmulationState {
         if thread.slot.load(Relaxed) != 0 {
             return;
         }
-        for (word_index, word) in self.used_slots.iter().enumerate() {
-            let mut bits = word.load(Relaxed);
-            while bits != u64::MAX {
-                let bit = bits.trailing_ones();
-                match word.compare_exchange(bits, bits | 1 << bit, Acquire, Relaxed) {
-                    Ok(_) => {
-                        let number = word_index as u32 * 64 + bit + 1;
-                        thread.slot.store(number, Relaxed);
-                        self.highest_slot.fetch_max(number, Relaxed);
-                        return;
-                    }
-                    Err(present) => bits = present,
-                }
-            }
+        if let Some(number) = numbers::take(&self.used_slots) {
+            thread.slot.store(number, Relaxed);
+            self.highest_slot.fetch_max(number, Relaxed);
         }
     }
 }

@@ -1,0 +1,39 @@
+//! The lock-free parts of other rooms, included here as they are and run under loom: through every order
+//! in which their threads may step (bounded by preemptions) and every value that a load may see under the
+//! memory model of C++, which allows more than the CPUs we run on.
+//!
+//! Such a module takes its atomics from `crate::sync`: std's in its own crate, here [`sync`]'s. What it
+//! knows of its surroundings stands here with the same names and far smaller (`format`, `record`, `session`).
+//! A thread that dies is one that returns before it is done.
+//!
+//! Each model also proves that it sees: every ordering it depends on is weakened in turn, and the model
+//! must fail (see [`check`]). Orderings that a model does not need are named by it, with the reason.
+
+#![cfg(test)]
+#![allow(dead_code)] // Every model uses a part.
+
+mod check;
+mod format;
+mod record;
+mod session;
+mod sync;
+mod types;
+
+use types::Errno;
+
+#[path = "../../fs/src/index.rs"]
+mod index;
+#[path = "../../preload/src/lock.rs"]
+mod lock;
+#[path = "../../fs/src/look.rs"]
+mod look;
+#[path = "../../fs/src/notes.rs"]
+mod notes;
+#[path = "../../media/src/emulation/numbers.rs"]
+mod numbers;
+#[path = "../../preload/src/pin.rs"]
+mod pin;
+#[path = "../../fs/src/tenure.rs"]
+mod tenure;
+
+mod models;

@@ -1,0 +1,3 @@
+//! As in `fs`.
+
+pub(crate) use egeria_fs::{Errno, Outcome};
