@@ -65,6 +65,8 @@ impl Volume {
         if record.commit.orphan {
             // The mark says it, so that losing the last name needs no log entry.
             inode.nlink.store(0, Ordering::Relaxed);
+        } else if locked.kind() == FileKind::Directory && inode.nlink.load(Ordering::Relaxed) != 1 {
+            return Err(self.damaged(locked.ino, "link count of a directory"));
         }
         inode
             .applied
@@ -134,7 +136,7 @@ impl Volume {
                 if locked.kind() != FileKind::Directory {
                     return Err(self.damaged(locked.ino, "a name in the log of a file"));
                 }
-                self.apply_name(locked, position, entry)?;
+                self.apply_name(locked, position, entry, loading)?;
                 touch(inode, time_ns, true);
             }
             Entry::XattrSet { name, .. } | Entry::XattrRemove { name } => {

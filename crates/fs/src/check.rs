@@ -12,7 +12,7 @@ use crate::types::*;
 use crate::verified::BadBlocks;
 use crate::volume::{Origin, Volume};
 use egeria_media::{BlockNumber, Pool};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -57,6 +57,7 @@ pub(crate) fn check_contents(
         repair,
         report,
         links: HashMap::new(),
+        told: HashSet::new(),
     };
     check.mend_superblocks(damaged)?;
     check.collect_damage();
@@ -136,6 +137,8 @@ struct Check<'a> {
     repair: bool,
     report: CheckReport,
     links: HashMap<u64, Links>,
+    /// Lines of damage that are findings.
+    told: HashSet<String>,
 }
 
 /// A name as a directory gives it.
@@ -169,6 +172,25 @@ impl Check<'_> {
         });
     }
 
+    /// A finding that can be repaired; when that is wanted, it is, or the finding says why not.
+    fn find_and_repair(
+        &mut self,
+        what: String,
+        affects: &str,
+        repair: impl FnOnce(&Self) -> Outcome<()>,
+    ) {
+        if !self.repair {
+            return self.find(what, affects, true);
+        }
+        match repair(self) {
+            Ok(()) => {
+                self.report.repaired += 1;
+                self.find(what, affects, true);
+            }
+            Err(errno) => self.find(format!("{what}; no repair: {errno}"), affects, false),
+        }
+    }
+
     /// Take over damage that loading met.
     fn collect_damage(&mut self) {
         let lines = self
@@ -179,12 +201,7 @@ impl Check<'_> {
             .and_then(|mut lines| lines.replace(Vec::new()))
             .unwrap_or_default();
         for line in lines {
-            let known = self
-                .report
-                .findings
-                .iter()
-                .any(|finding| finding.what == line);
-            if !known {
+            if self.told.insert(line.clone()) {
                 self.find(line, "see the path it is named with", false);
             }
         }
@@ -270,8 +287,12 @@ impl Check<'_> {
                 if links.path.is_empty() {
                     links.path.clone_from(&full);
                 }
+                let is_known = links.names > 1;
+                if !is_known {
+                    self.check_target(name.ino, name.kind, &full);
+                }
                 if name.kind == FileKind::Directory {
-                    if links.names > 1 {
+                    if is_known {
                         self.find(
                             format!("directory inode {} has two names, {full} is one", name.ino),
                             &full,
@@ -292,16 +313,21 @@ impl Check<'_> {
                 false,
             ),
             Err(Errno(libc::ESTALE)) => {
-                self.find(
-                    format!("{full} names inode {}, which does not exist", name.ino),
-                    &full,
-                    true,
-                );
-                if self.repair && self.remove_dangling(directory, &name.name).is_ok() {
-                    self.report.repaired += 1;
-                }
+                let what = format!("{full} names inode {}, which does not exist", name.ino);
+                self.find_and_repair(what, &full, |check| {
+                    check.remove_dangling(directory, &name.name)
+                });
             }
             Err(errno) => self.find(format!("{full} cannot be used: {errno}"), &full, false),
+        }
+    }
+
+    /// A symbolic link leads somewhere.
+    fn check_target(&mut self, ino: u64, kind: FileKind, path: &str) {
+        if kind == FileKind::Symlink
+            && let Err(errno) = self.volume.read_link(InodeNumber(ino))
+        {
+            self.find(format!("{path} cannot be read: {errno}"), path, false);
         }
     }
 
@@ -341,17 +367,11 @@ impl Check<'_> {
                         && links.names != attributes.nlink =>
                 {
                     let (names, path) = (links.names, links.path.clone());
-                    self.find(
-                        format!(
-                            "inode {ino} has {names} names but counts {}",
-                            attributes.nlink
-                        ),
-                        &path,
-                        true,
+                    let what = format!(
+                        "inode {ino} has {names} names but counts {}",
+                        attributes.nlink
                     );
-                    if self.repair && self.set_links(ino, names).is_ok() {
-                        self.report.repaired += 1;
-                    }
+                    self.find_and_repair(what, &path, |check| check.set_links(ino, names));
                 }
                 Some(_) => {}
             }
@@ -390,21 +410,21 @@ impl Check<'_> {
     }
 
     fn unreachable(&mut self, ino: u64, attributes: &Attributes) {
-        self.find(
-            format!(
-                "inode {ino} ({:?}, {} bytes) has no name",
-                attributes.kind(),
-                attributes.size_bytes
-            ),
-            "a file lost its name",
-            attributes.kind() != FileKind::Directory,
+        let kind = attributes.kind();
+        let what = format!(
+            "inode {ino} ({kind:?}, {} bytes) has no name",
+            attributes.size_bytes
         );
-        if self.repair && attributes.kind() != FileKind::Directory && self.rescue(ino).is_ok() {
-            self.report.repaired += 1;
+        let affects = "a file lost its name";
+        self.check_target(ino, kind, &format!("inode {ino}"));
+        match kind {
+            FileKind::Directory => self.find(what, affects, false),
+            _ => self.find_and_repair(what, affects, |check| check.rescue(ino, attributes.nlink)),
         }
     }
 
-    fn rescue(&self, ino: u64) -> Outcome<()> {
+    /// Give an inode a name. What does not fit leaves it as it was.
+    fn rescue(&self, ino: u64, nlink: u32) -> Outcome<()> {
         let new = NewInode {
             mode: libc::S_IFDIR | 0o700,
             uid: 0,
@@ -416,10 +436,13 @@ impl Check<'_> {
             Err(Errno(libc::EEXIST)) => self.volume.lookup(InodeNumber::ROOT, LOST_AND_FOUND)?.ino,
             Err(errno) => return Err(errno),
         };
-        self.set_links(ino, 0)?;
+        if nlink >= MAX_LINKS {
+            self.set_links(ino, 0)?;
+        }
+        let name = format!("#{ino}");
         self.volume
-            .link(InodeNumber(ino), directory, format!("#{ino}").as_bytes())
-            .map(|_| ())
+            .link(InodeNumber(ino), directory, name.as_bytes())?;
+        self.set_links(ino, 1)
     }
 
     fn set_links(&self, ino: u64, names: u32) -> Outcome<()> {

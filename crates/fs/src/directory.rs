@@ -20,6 +20,8 @@ const SUBDIRECTORIES: usize = 1;
 const NEXT_COOKIE: usize = 2;
 /// Cookies of `.` and `..` come before those of names.
 pub(crate) const FIRST_COOKIE: u64 = 3;
+/// Cookies on media are below this: room for all that will ever be added, and positive in every `off_t`.
+const END_OF_COOKIES: u64 = 1 << 62;
 
 /// A name found in a directory.
 #[derive(Clone, Copy, Debug)]
@@ -190,12 +192,13 @@ impl Volume {
         Ok(None)
     }
 
-    /// Apply a `NameAdd` or `NameRemove` to the table.
+    /// Apply a `NameAdd` or `NameRemove` to the table. Of two that add the same name the later counts.
     pub(crate) fn apply_name(
         &self,
         locked: &Locked<'_>,
         position: LogPosition,
         entry: &Entry<'_>,
+        loading: bool,
     ) -> Outcome<()> {
         let inode = locked.inode;
         match *entry {
@@ -204,6 +207,14 @@ impl Volume {
             } => {
                 let kind =
                     kind_of(kind).ok_or_else(|| self.damaged(locked.ino, "kind of a name"))?;
+                if cookie >= END_OF_COOKIES || loading && cookie < locked.next_cookie() {
+                    return Err(self.damaged(locked.ino, "place of a name"));
+                }
+                // Nobody makes a name that is there; but media may be forged.
+                if loading && let Some(found) = self.find_name(locked, name)? {
+                    self.damaged(locked.ino, "a name that is there twice");
+                    self.remove_position(locked, found.position)?;
+                }
                 self.reserve_names(locked, 1)?;
                 let table = self.table(inode).ok_or(Errno(libc::EIO))?;
                 if insert(table, self.hash(name), position.0) {

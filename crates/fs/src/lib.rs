@@ -23,6 +23,7 @@ mod index;
 mod inode;
 mod log;
 mod look;
+mod named;
 mod namespace;
 mod nodes;
 mod notes;

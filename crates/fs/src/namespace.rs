@@ -50,44 +50,24 @@ impl Volume {
         }
     }
 
-    /// Lock a directory that is still there.
-    pub(crate) fn lock_directory(&self, ino: InodeNumber) -> Outcome<Locked<'_>> {
-        let locked = self.lock(ino.0)?.directory()?;
-        if locked.inode.nlink.load(Ordering::Relaxed) == 0 {
-            return Err(Errno(libc::ENOENT));
-        }
-        Ok(locked)
-    }
-
-    /// Lock a directory whose names will change. Compaction moves entries, so it comes before any look.
-    pub(crate) fn lock_for_change(&self, ino: InodeNumber) -> Outcome<Locked<'_>> {
-        let locked = self.lock_directory(ino)?;
-        self.compact_if_due(&locked, &mut Operation::new(self, locked.me));
-        Ok(locked)
-    }
-
     /// Find a name. `.` and `..` work.
     pub fn lookup(&self, parent: InodeNumber, name: &[u8]) -> Outcome<Attributes> {
         if name.len() > MAX_NAME_BYTES {
             return Err(Errno(libc::ENAMETOOLONG));
         }
-        let locked = self.lock_directory(parent)?;
-        let ino = match name {
-            b"." => return Ok(locked.attributes()),
-            b".." => {
-                let up = locked.inode.parent.load(Ordering::Relaxed);
-                drop(locked);
-                return self.attributes(InodeNumber(up));
+        if name == b"." || name == b".." {
+            let locked = self.lock_directory(parent)?;
+            if name == b"." {
+                return Ok(locked.attributes());
             }
-            _ => {
-                self.find_name(&locked, name)?
-                    .ok_or(Errno(libc::ENOENT))?
-                    .ino
-            }
-        };
+            let up = locked.inode.parent.load(Ordering::Relaxed);
+            drop(locked);
+            return self.attributes(InodeNumber(up));
+        }
         // The child is locked while its directory still is, so that it cannot go in between.
-        let child = self.lock(ino)?;
-        drop(locked);
+        let lock = || self.lock_directory(parent);
+        let (directory, _, child) = self.lock_named(lock, name, |_| Ok(()))?;
+        drop(directory);
         Ok(child.attributes())
     }
 
@@ -390,20 +370,6 @@ impl Volume {
         Ok(child.attributes())
     }
 
-    /// Lock what is not a directory. The kind never changes while a number lives, so it is looked at
-    /// first: a directory must not be locked out of tree order.
-    fn lock_leaf(&self, ino: u64) -> Outcome<Locked<'_>> {
-        let record = self.read_record(ino)?;
-        if FileKind::from_mode(record.certificate.mode) == Some(FileKind::Directory) {
-            return Err(Errno(libc::EPERM));
-        }
-        let locked = self.lock(ino)?;
-        if locked.kind() == FileKind::Directory {
-            return Err(Errno(libc::EPERM));
-        }
-        Ok(locked)
-    }
-
     /// Remove a name that is not a directory.
     pub fn unlink(&self, parent: InodeNumber, name: &[u8]) -> Outcome<()> {
         self.writable()?;
@@ -414,14 +380,11 @@ impl Volume {
                 errno
             }
         })?;
-        let directory = self.lock_for_change(parent)?;
-        let found = self
-            .find_name(&directory, name)?
-            .ok_or(Errno(libc::ENOENT))?;
-        if found.kind == FileKind::Directory {
-            return Err(Errno(libc::EISDIR));
-        }
-        let child = self.lock(found.ino)?;
+        let lock = || self.lock_for_change(parent);
+        let (directory, found, child) = self.lock_named(lock, name, |kind| match kind {
+            FileKind::Directory => Err(Errno(libc::EISDIR)),
+            _ => Ok(()),
+        })?;
         self.remove_name(&directory, &child, found.position)
     }
 
@@ -429,14 +392,11 @@ impl Volume {
     pub fn remove_directory(&self, parent: InodeNumber, name: &[u8]) -> Outcome<()> {
         self.writable()?;
         check_old_name(name)?;
-        let directory = self.lock_for_change(parent)?;
-        let found = self
-            .find_name(&directory, name)?
-            .ok_or(Errno(libc::ENOENT))?;
-        if found.kind != FileKind::Directory {
-            return Err(Errno(libc::ENOTDIR));
-        }
-        let child = self.lock(found.ino)?.directory()?;
+        let lock = || self.lock_for_change(parent);
+        let (directory, found, child) = self.lock_named(lock, name, |kind| match kind {
+            FileKind::Directory => Ok(()),
+            _ => Err(Errno(libc::ENOTDIR)),
+        })?;
         if child.name_count() > 0 {
             return Err(Errno(libc::ENOTEMPTY));
         }

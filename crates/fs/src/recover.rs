@@ -213,17 +213,55 @@ impl Volume {
     fn claim_file_blocks(&self, locked: &Locked<'_>) {
         let index = locked.index();
         let mut block = 0;
+        let mut shared: Option<Shared> = None;
         while let Some(found) = index.next_mapped(block, MAX_FILE_BLOCKS) {
             let word = index.load(found);
             if !self.claim_blocks(word.pool().0 as usize, word.block().0, 1) {
-                self.report(&format!(
-                    "inode {}: file block {found} shares block {} of pool {}",
-                    locked.ino,
-                    word.block(),
-                    word.pool()
-                ));
+                let longer = shared.and_then(|shared| shared.with(found, word));
+                if longer.is_none() {
+                    self.report_shared(locked.ino, shared);
+                }
+                shared = longer.or(Some(Shared {
+                    file_block: found,
+                    first: word,
+                    count: 1,
+                }));
             }
             block = found + 1;
         }
+        self.report_shared(locked.ino, shared);
+    }
+
+    fn report_shared(&self, ino: u64, shared: Option<Shared>) {
+        let Some(shared) = shared else { return };
+        let (file_block, count) = (shared.file_block, shared.count);
+        let (pool, block) = (shared.first.pool(), shared.first.block());
+        self.report(&match count {
+            1 => format!("inode {ino}: file block {file_block} shares block {block} of pool {pool}"),
+            _ => format!(
+                "inode {ino}: {count} file blocks from {file_block} on share blocks from {block} on of pool {pool}"
+            ),
+        });
+    }
+}
+
+/// A run of a file's blocks that belong to somebody else, too: told as one, for there may be millions.
+#[derive(Clone, Copy)]
+struct Shared {
+    file_block: u64,
+    first: BlockWord,
+    count: u64,
+}
+
+impl Shared {
+    /// With this block behind it, if it is the next.
+    fn with(self, file_block: u64, word: BlockWord) -> Option<Shared> {
+        let next = file_block == self.file_block + self.count
+            && word.pool() == self.first.pool()
+            && word.block().0 == self.first.block().0 + self.count;
+        next.then_some(Shared {
+            count: self.count + 1,
+            ..self
+        })
     }
 }

@@ -5,6 +5,7 @@ use crate::directory::FoundName;
 use crate::format::*;
 use crate::inode::Locked;
 use crate::log::Staged;
+use crate::named::BELOW_TRIES;
 use crate::namespace::{Dropped, check_old_name};
 use crate::operation::Operation;
 use crate::session::lock::RobustMutex;
@@ -86,12 +87,30 @@ impl Volume {
             new_name,
             mode,
         };
+        for _ in 0..BELOW_TRIES {
+            if self.rename_once(parent, new_parent, &request)? {
+                return Ok(());
+            }
+            // What is named must be known before it can be locked; see `is_below`.
+            let _ = self.lookup(parent, name);
+            let _ = self.lookup(new_parent, new_name);
+        }
+        Err(self.damaged(parent.0, "a directory in it with another parent"))
+    }
+
+    /// `false`: what is named is not known well enough.
+    fn rename_once(
+        &self,
+        parent: InodeNumber,
+        new_parent: InodeNumber,
+        request: &Request<'_>,
+    ) -> Outcome<bool> {
         if parent == new_parent {
             let ends = Ends {
                 old: self.lock_for_change(parent)?,
                 new: None,
             };
-            return self.rename_locked(&ends, &request, &[]);
+            return self.rename_locked(&ends, request, &[]);
         }
         let mutex = &self.session.header().rename;
         if let Some(crate::session::lock::Acquired::OwnerDied) = mutex.lock() {
@@ -120,7 +139,7 @@ impl Volume {
                 new: Some(new),
             }
         };
-        self.rename_locked(&ends, &request, &[old_line, new_line])
+        self.rename_locked(&ends, request, &[old_line, new_line])
     }
 
     /// A directory and all directories above it.
@@ -146,7 +165,7 @@ impl Volume {
         ends: &Ends<'_>,
         request: &Request<'_>,
         lines: &[Vec<u64>],
-    ) -> Outcome<()> {
+    ) -> Outcome<bool> {
         let source = self
             .find_name(&ends.old, request.name)?
             .ok_or(Errno(libc::ENOENT))?;
@@ -154,7 +173,7 @@ impl Volume {
         match (request.mode, target) {
             (RenameMode::NoReplace, Some(_)) => return Err(Errno(libc::EEXIST)),
             (RenameMode::Exchange, None) => return Err(Errno(libc::ENOENT)),
-            (_, Some(target)) if target.ino == source.ino => return Ok(()),
+            (_, Some(target)) if target.ino == source.ino => return Ok(true),
             _ => {}
         }
         if let [old_line, new_line] = lines {
@@ -180,16 +199,20 @@ impl Volume {
                 _ => {}
             }
         }
+        let mut known = self.is_below(&ends.old, &source)?;
+        if let Some(target) = &target {
+            known &= self.is_below(ends.target(), target)?;
+        }
+        if !known {
+            return Ok(false);
+        }
         let (moved, other) = self.lock_children(source, target)?;
         if request.mode == RenameMode::Exchange {
             check_room(ends, source, target)?;
             let other = other.ok_or(Errno(libc::ENOENT))?;
-            return self.exchange(
-                ends,
-                request,
-                (&moved, source),
-                (&other, target.ok_or(Errno(libc::ENOENT))?),
-            );
+            let target = target.ok_or(Errno(libc::ENOENT))?;
+            let exchanged = self.exchange(ends, request, (&moved, source), (&other, target));
+            return exchanged.map(|()| true);
         }
         if other
             .as_ref()
@@ -201,7 +224,7 @@ impl Volume {
         let outcome = self.replace(ends, request, (&moved, source), other.as_ref().zip(target));
         // What was replaced is deleted, or open somewhere and not ours to delete.
         self.inode_settled(ends.old.me);
-        outcome
+        outcome.map(|()| true)
     }
 
     fn lock_children(

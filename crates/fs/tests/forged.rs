@@ -1,0 +1,352 @@
+//! Logs with entries that are sealed as they should be and say what no engine writes: what `egeria bench fuzz`
+//! found, each as the smallest volume that shows it.
+
+mod common;
+
+use common::{DIRECTORY, FILE, names};
+use egeria_fs::format::*;
+use egeria_fs::refusal::{Resource, refusing};
+use egeria_fs::*;
+use egeria_media::{BlockNumber, Pool, PoolIndex, PoolOffset};
+use std::sync::Arc;
+
+const ROOT: InodeNumber = InodeNumber::ROOT;
+const DAMAGED: Errno = Errno(libc::EIO);
+
+/// A volume of one pool in memory.
+struct Forged {
+    pool: Arc<Pool>,
+    memory: PrivateMemory,
+}
+
+impl Forged {
+    /// With what `fill` makes in it.
+    fn new(fill: impl FnOnce(&Volume)) -> Forged {
+        let pool = Arc::new(Pool::anonymous(MIN_POOL_BYTES));
+        let options = CreateOptions {
+            force: false,
+            root: Some((0, 0, 0o755)),
+        };
+        create_private(std::slice::from_ref(&pool), 1, &options).expect("mkfs");
+        let mut forged = Forged {
+            pool,
+            memory: PrivateMemory::default(),
+        };
+        fill(&forged.attach());
+        forged
+    }
+
+    fn pools(&self) -> [Arc<Pool>; 1] {
+        [Arc::clone(&self.pool)]
+    }
+
+    fn attach(&mut self) -> Arc<Volume> {
+        let pools = self.pools();
+        Volume::attach_private(&pools, &mut self.memory, &AttachOptions::default()).expect("attach")
+    }
+
+    fn check(&mut self, repair: bool) -> CheckReport {
+        check_private(&self.pools(), &mut self.memory, 1, repair).expect("check")
+    }
+
+    fn load(&self, at: PoolOffset) -> u64 {
+        self.pool.load_u64(at).expect("a word")
+    }
+
+    /// Where an inode's record is, and its commit word.
+    fn record(&self, ino: InodeNumber) -> (PoolOffset, CommitWord) {
+        let geometry = Geometry::new(0, self.pool.blocks());
+        let (_, index) = inode_place(ino.0).expect("a number");
+        let chunk = index / INODES_PER_BLOCK;
+        let pointer = self.load(inode_pointer(&geometry, chunk));
+        let block = decode_inode_pointer(chunk, pointer).unwrap().unwrap();
+        let at = block.offset() + index % INODES_PER_BLOCK * INODE_BYTES;
+        let commit = CommitWord::decode(self.load(at), ino.0);
+        (at, commit.expect("a commit word").expect("in use"))
+    }
+
+    fn generation(&self, ino: InodeNumber) -> u32 {
+        let mut bytes = [0; LINE];
+        let at = self.record(ino).0 + CERTIFICATE_AT;
+        self.pool.read_bytes(at, &mut bytes).expect("a certificate");
+        let certificate = Certificate::decode(&bytes, ino.0);
+        certificate.expect("a certificate").generation
+    }
+
+    /// Add an entry to a log that has a page.
+    fn append(&self, ino: InodeNumber, entry: &Entry<'_>) {
+        let (at, commit) = self.record(ino);
+        let seal = EntrySeal {
+            ino: ino.0,
+            generation: self.generation(ino),
+            position: commit.tail,
+        };
+        let lines = entry.lines();
+        assert!(!commit.tail.is_none() && commit.tail.line() + lines <= PAGE_LINES);
+        let mut bytes = vec![0; usize::from(lines) * LINE];
+        entry.encode(&mut bytes, lines, 1, seal);
+        let stored = self.pool.write_bytes(commit.tail.offset(), &bytes);
+        stored.expect("store");
+        let tail = commit.tail.at_line(commit.tail.line() + lines);
+        let word = CommitWord { tail, ..commit }.encode(ino.0);
+        self.pool.store_u64(at, word).expect("store");
+    }
+
+    fn add_name(&self, directory: InodeNumber, ino: InodeNumber, kind: FileKind, cookie: u64) {
+        self.append(
+            directory,
+            &Entry::NameAdd {
+                ino: ino.0,
+                kind: kind as u8,
+                cookie,
+                name: b"forged",
+            },
+        );
+    }
+}
+
+fn mkdir(volume: &Volume, parent: InodeNumber, name: &str) -> InodeNumber {
+    let made = volume.create(parent, name.as_bytes(), &DIRECTORY);
+    made.expect("mkdir").ino
+}
+
+fn create(volume: &Volume, name: &str) -> InodeNumber {
+    let made = volume.create(ROOT, name.as_bytes(), &FILE);
+    made.expect("create").ino
+}
+
+/// Whatever needs the lock of what the name means is damage, at once.
+fn leads_nowhere(volume: &Volume, directory: InodeNumber) {
+    let replace = RenameMode::Replace;
+    assert_eq!(volume.lookup(directory, b"forged"), Err(DAMAGED));
+    let removed = volume.remove_directory(directory, b"forged");
+    assert_eq!(removed, Err(DAMAGED));
+    for (from, to) in [(directory, directory), (directory, ROOT)] {
+        let renamed = volume.rename(from, b"forged", to, b"away", replace);
+        assert_eq!(renamed, Err(DAMAGED));
+    }
+}
+
+#[test]
+fn a_directory_that_names_itself_is_damage_and_not_waited_for() {
+    let mut forged = Forged::new(|volume| _ = mkdir(volume, ROOT, "d"));
+    forged.add_name(ROOT, ROOT, FileKind::Directory, 90);
+    let volume = forged.attach();
+    leads_nowhere(&volume, ROOT);
+    drop(volume);
+    assert!(!forged.check(false).findings.is_empty());
+}
+
+#[test]
+fn a_directory_that_names_one_above_it_is_damage_and_not_waited_for() {
+    let (mut above, mut below) = (ROOT, ROOT);
+    let mut forged = Forged::new(|volume| {
+        above = mkdir(volume, ROOT, "d");
+        below = mkdir(volume, above, "below");
+        mkdir(volume, below, "x");
+    });
+    forged.add_name(below, above, FileKind::Directory, 90);
+    let volume = forged.attach();
+    leads_nowhere(&volume, below);
+    // Down the tree and up it at once: each would wait for the other.
+    std::thread::scope(|scope| {
+        for (directory, name) in [(above, b"below".as_slice()), (below, b"forged")] {
+            let volume = &volume;
+            scope.spawn(move || {
+                for _ in 0..2000 {
+                    let _ = volume.lookup(directory, name);
+                }
+                volume.thread_exit();
+            });
+        }
+    });
+}
+
+#[test]
+fn a_directory_that_calls_itself_a_file_is_damage_and_not_waited_for() {
+    let mut forged = Forged::new(|volume| _ = mkdir(volume, ROOT, "d"));
+    forged.add_name(ROOT, ROOT, FileKind::Regular, 90);
+    let volume = forged.attach();
+    assert_eq!(volume.unlink(ROOT, b"forged"), Err(DAMAGED));
+    assert_eq!(volume.lookup(ROOT, b"forged"), Err(DAMAGED));
+    let directory = volume.lookup(ROOT, b"d").expect("d").ino;
+    drop(volume);
+    let mut other = Forged::new(|volume| _ = mkdir(volume, ROOT, "d"));
+    other.add_name(ROOT, directory, FileKind::Regular, 90);
+    let volume = other.attach();
+    assert_eq!(volume.unlink(ROOT, b"forged"), Err(DAMAGED));
+}
+
+#[test]
+fn of_a_name_that_is_there_twice_the_later_counts() {
+    let (mut first, mut second) = (ROOT, ROOT);
+    let mut forged = Forged::new(|volume| {
+        first = create(volume, "forged");
+        second = create(volume, "other");
+    });
+    for cookie in 90..130 {
+        forged.add_name(ROOT, second, FileKind::Regular, cookie);
+    }
+    let volume = forged.attach();
+    assert_eq!(names(&volume, ROOT), [".", "..", "other", "forged"]);
+    assert_eq!(volume.lookup(ROOT, b"forged").expect("found").ino, second);
+    drop(volume);
+    let report = forged.check(true);
+    let told = |words: &str| {
+        report
+            .findings
+            .iter()
+            .any(|found| found.what.contains(words))
+    };
+    assert!(told("a name that is there twice"), "{report:?}");
+    assert!(told(&format!("inode {} (Regular", first.0)), "{report:?}");
+    let volume = forged.attach();
+    let kept = volume.lookup(ROOT, b"lost+found").expect("lost+found");
+    let name = format!("#{}", first.0);
+    assert_eq!(
+        volume.lookup(kept.ino, name.as_bytes()).expect("kept").ino,
+        first
+    );
+}
+
+#[test]
+fn names_whose_places_do_not_grow_or_have_no_end_are_damage() {
+    for cookie in [0, 3, 1 << 62, u64::MAX] {
+        let mut file = ROOT;
+        let mut directory = ROOT;
+        let mut forged = Forged::new(|volume| {
+            file = create(volume, "file");
+            directory = mkdir(volume, ROOT, "d");
+            mkdir(volume, directory, "x");
+        });
+        forged.add_name(directory, file, FileKind::Regular, cookie);
+        let volume = forged.attach();
+        assert_eq!(volume.lookup(directory, b"x"), Err(DAMAGED), "{cookie}");
+        let exchanged = volume.rename(directory, b"x", ROOT, b"file", RenameMode::Exchange);
+        assert_eq!(exchanged, Err(DAMAGED));
+    }
+}
+
+#[test]
+fn a_directory_in_use_that_counts_no_name_is_damage() {
+    let (mut directory, mut child) = (ROOT, ROOT);
+    let mut forged = Forged::new(|volume| {
+        directory = mkdir(volume, ROOT, "d");
+        child = mkdir(volume, directory, "child");
+    });
+    let state = AttributeState {
+        mode: libc::S_IFDIR | 0o755,
+        uid: 0,
+        gid: 0,
+        nlink: 0,
+        size_bytes: 0,
+        atime_ns: 0,
+        mtime_ns: 0,
+        parent: ROOT.0,
+    };
+    forged.append(directory, &Entry::Attributes(state));
+    let volume = forged.attach();
+    // Not an empty directory: its child would be taken for lost.
+    assert_eq!(
+        volume.read_directory(directory, 0, &mut |_| true),
+        Err(DAMAGED)
+    );
+    assert_eq!(volume.lookup(ROOT, b"d"), Err(DAMAGED));
+}
+
+#[test]
+fn a_symbolic_link_without_target_is_found() {
+    let mut link = ROOT;
+    let mut forged = Forged::new(|volume| {
+        link = volume
+            .symlink(ROOT, b"link", &[b't'; 300], 0, 0)
+            .expect("symlink")
+            .ino;
+    });
+    assert!(forged.check(false).findings.is_empty());
+    let hole = Entry::Hole {
+        file_block: 0,
+        count: 1,
+        size_bytes: 300,
+    };
+    forged.append(link, &hole);
+    let report = forged.check(false);
+    assert!(
+        report.findings.iter().any(|found| found.affects == "/link"),
+        "{report:?}"
+    );
+    assert_eq!(forged.attach().read_link(link), Err(DAMAGED));
+}
+
+#[test]
+fn blocks_that_two_own_are_told_in_runs() {
+    let (mut first, mut second) = (ROOT, ROOT);
+    let mut forged = Forged::new(|volume| {
+        for (ino, name) in [(&mut first, "first"), (&mut second, "second")] {
+            *ino = create(volume, name);
+            let file = volume.open(*ino, None).expect("open");
+            assert_eq!(volume.write(file, 0, &[1; 5000]), Ok(5000));
+            volume.close(*ino);
+        }
+    });
+    let geometry = Geometry::new(0, forged.pool.blocks());
+    for part in 0..40 {
+        let everything = Entry::Write {
+            file_block: part << 40,
+            count: geometry.blocks - geometry.data_block.0,
+            pool: PoolIndex(0),
+            block: BlockNumber(geometry.data_block.0),
+            size_bytes: 5000,
+            unwritten: false,
+            touches_mtime: false,
+            sums: &[],
+        };
+        forged.append(second, &everything);
+    }
+    let report = forged.check(false);
+    let shared = report
+        .findings
+        .iter()
+        .filter(|found| found.what.contains("blocks"));
+    assert!(
+        (40..200).contains(&shared.count()),
+        "{}",
+        report.findings.len()
+    );
+}
+
+#[test]
+fn a_repair_that_does_not_work_is_not_called_one() {
+    let mut file = ROOT;
+    let mut forged = Forged::new(|volume| {
+        file = create(volume, "file");
+        let change = AttributeChange {
+            permissions: Some(0o600),
+            ..AttributeChange::default()
+        };
+        volume.set_attributes(file, &change, false).expect("chmod");
+    });
+    let state = AttributeState {
+        mode: libc::S_IFREG | 0o600,
+        uid: 0,
+        gid: 0,
+        nlink: 7,
+        size_bytes: 0,
+        atime_ns: 0,
+        mtime_ns: 0,
+        parent: 0,
+    };
+    // To the last line of the page: what counts the names again needs a page.
+    let (_, commit) = forged.record(file);
+    for _ in commit.tail.line()..PAGE_LINES {
+        forged.append(file, &Entry::Attributes(state));
+    }
+    let (report, _) = refusing(Resource::Blocks, 0..u64::MAX, || forged.check(true));
+    assert_eq!(report.repaired, 0);
+    assert!(
+        report.findings.iter().all(|found| !found.repairable),
+        "{report:?}"
+    );
+    assert_eq!(forged.check(true).repaired, 1);
+    assert!(forged.check(false).findings.is_empty());
+}
