@@ -3,6 +3,7 @@
 //!
 //! - [`datapath`]: what one `pread`, `pwrite` or append costs through the preload library.
 //! - [`demo`]: fio, RocksDB and everyday programs, timed and their data verified.
+//! - [`fuzz`]: forged volumes, recordings, machine files and requests, and everything done with them.
 //! - [`kill`]: processes and mounts killed at random moments, and nothing that returned missing.
 //! - [`nthread`]: the figures of the NThread paper, on an emulated machine.
 //!
@@ -15,6 +16,7 @@ pub mod crash;
 pub mod datapath;
 pub mod demo;
 mod error;
+pub mod fuzz;
 pub mod kill;
 pub mod nthread;
 mod process;

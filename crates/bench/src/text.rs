@@ -1,4 +1,4 @@
-//! Numbers for people.
+//! Numbers and panics for people.
 
 /// A whole number with its thousands apart.
 pub(crate) fn thousands(value: f64) -> String {
@@ -28,6 +28,13 @@ pub(crate) fn bytes(value: f64) -> String {
         value /= 1000.0;
     }
     format!("{value:.2} TB")
+}
+
+/// What a panic said.
+pub(crate) fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "without a word".to_owned())
 }
 
 #[cfg(test)]

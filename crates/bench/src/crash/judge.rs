@@ -1,6 +1,7 @@
 //! The judge: recover a crash image, compare it with what may be found, write to it, check it.
 
 use super::snapshot::Snapshot;
+use crate::text::message_of;
 use egeria_fs::*;
 use egeria_media::Pool;
 use egeria_media::recorder::{CrashImage, Event, Recording};
@@ -206,13 +207,6 @@ fn clean(report: CheckReport) -> Result<u64, String> {
 pub(super) fn has_stores(recording: &Recording) -> bool {
     let is_store = |event: &Event| matches!(event, Event::Store { .. });
     recording.events().iter().any(is_store)
-}
-
-/// What a panic said.
-pub(super) fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "without a word".to_owned())
 }
 
 /// The volume takes new files, and they do not hurt the old ones.

@@ -28,7 +28,7 @@ pub enum Damage {
 }
 
 /// All kinds of damage.
-pub(super) const DAMAGES: [Damage; 6] = [
+pub(crate) const DAMAGES: [Damage; 6] = [
     Damage::FirstSuperblocks,
     Damage::SecondSuperblocks,
     Damage::NameOfNothing,

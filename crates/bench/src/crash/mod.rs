@@ -26,7 +26,9 @@ mod worker;
 mod workload;
 
 pub use case::{Replayed, replay};
+pub(crate) use make::DAMAGES;
 pub use make::Damage;
+pub(crate) use operation::Actor;
 pub use operation::Operation;
 pub use proof::{PlaceProof, prove};
 pub use report::{CaseRow, CrashReport, Details, KindRow};
@@ -35,6 +37,7 @@ pub use workload::Workload;
 
 use crate::error::{BenchError, Result};
 use crate::progress::{Progress, silent};
+use crate::text::message_of;
 use egeria_machine::Machine;
 use explore::{Limits, Tally};
 use plan::{Extent, Task, Unit};
@@ -174,7 +177,7 @@ impl<'a> Shared<'a> {
                 Ok(Ok(_)) => {}
                 Ok(Err(why)) => self.fail(BenchError::failed(why)),
                 Err(panic) => {
-                    let why = judge::message_of(&*panic);
+                    let why = message_of(&*panic);
                     self.fail(BenchError::failed(format!("{task:?} panicked: {why}")));
                     return;
                 }

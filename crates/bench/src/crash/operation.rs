@@ -268,18 +268,18 @@ impl From<Operation> for String {
 const STEP_NS: i64 = 1_000_000;
 
 /// Who runs operations: an attachment, and the unlinked file it holds open.
-pub(super) struct Actor<'v> {
+pub(crate) struct Actor<'v> {
     pub(super) volume: &'v Volume,
     held: Option<InodeNumber>,
 }
 
 impl<'v> Actor<'v> {
-    pub(super) fn new(volume: &'v Volume) -> Actor<'v> {
+    pub(crate) fn new(volume: &'v Volume) -> Actor<'v> {
         Actor { volume, held: None }
     }
 
     /// Run one; `step` tells contents and times of the steps of a sequence apart.
-    pub(super) fn run(&mut self, operation: &Operation, step: usize) -> Outcome<()> {
+    pub(crate) fn run(&mut self, operation: &Operation, step: usize) -> Outcome<()> {
         use Operation::*;
         let volume = self.volume;
         volume.set_clock((step as i64 + 1) * STEP_NS);

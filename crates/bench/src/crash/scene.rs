@@ -75,7 +75,7 @@ impl Scene {
     }
 
     /// Pools that hold it.
-    pub(super) fn build(&self, pools: usize) -> Result<PoolSet, String> {
+    pub(crate) fn build(&self, pools: usize) -> Result<PoolSet, String> {
         let set = PoolSet::new((0..pools).map(|_| Arc::new(Pool::anonymous(POOL_BYTES))));
         let all: Vec<Arc<Pool>> = set.iter().cloned().collect();
         spoil(&all)?;

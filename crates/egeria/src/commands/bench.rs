@@ -1,6 +1,7 @@
-//! `egeria bench`: Egeria beside its peers, and after crashes.
+//! `egeria bench`: Egeria beside its peers, after crashes, and under forged input.
 
 pub mod crash;
+mod fuzz;
 mod kill;
 pub mod nthread;
 
@@ -34,6 +35,8 @@ enum What {
     Nthread(nthread::Arguments),
     /// Crashes at every instant of all short sequences of operations: nothing that returned is lost
     Crash(crash::Arguments),
+    /// Forged volumes, requests, recordings and machine files: nothing may panic, hang or reach too far
+    Fuzz(fuzz::Arguments),
 }
 
 /// Arguments of `egeria bench datapath`.
@@ -66,6 +69,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
         What::Kill(chosen) => kill::run(chosen, format)?,
         What::Nthread(chosen) => nthread::run(chosen, format)?,
         What::Crash(chosen) => return crash::run(chosen, format),
+        What::Fuzz(chosen) => return fuzz::run(chosen, format),
     }
     Ok(ExitCode::SUCCESS)
 }

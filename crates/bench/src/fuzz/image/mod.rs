@@ -1,0 +1,67 @@
+//! Pools of a volume: forged, then recovered, checked, repaired and used.
+
+mod entries;
+mod exercise;
+mod forge;
+mod layout;
+mod raw;
+mod samples;
+mod words;
+
+use super::dice::{Dice, mix_all};
+use super::target::{Case, Subject, Told};
+use egeria_fs::*;
+use exercise::Exercise;
+use forge::Forge;
+use samples::{Recipe, Sample};
+
+/// Volumes to forge, made when they are first wanted.
+pub(super) struct Images {
+    recipes: Vec<Recipe>,
+    samples: Vec<Option<Sample>>,
+    memory: PrivateMemory,
+}
+
+impl Default for Images {
+    fn default() -> Images {
+        let recipes = samples::recipes();
+        Images {
+            samples: recipes.iter().map(|_| None).collect(),
+            memory: PrivateMemory::default(),
+            recipes,
+        }
+    }
+}
+
+impl Subject for Images {
+    fn samples(&self) -> usize {
+        self.recipes.len()
+    }
+
+    fn attempt(&mut self, case: &Case, told: &mut Told) -> Result<(), String> {
+        let sample = self.sample(case.sample as usize % self.recipes.len(), told)?;
+        for step in &case.steps {
+            Forge::new(Dice::new(*step), sample, told).change();
+        }
+        let sample = self.samples[case.sample as usize % self.recipes.len()]
+            .as_ref()
+            .ok_or("no sample")?;
+        let dice = Dice::new(mix_all(&[case.how]));
+        let mut exercise = Exercise::new(sample.pools(), &mut self.memory, dice, told);
+        let outcome = exercise.run(case.how);
+        sample.restore();
+        outcome
+    }
+}
+
+impl Images {
+    fn sample(&mut self, number: usize, told: &mut Told) -> Result<&Sample, String> {
+        let recipe = &self.recipes[number];
+        told.line(|| format!("volume: {recipe}"));
+        let place = &mut self.samples[number];
+        if place.is_none() {
+            *place = Some(recipe.make()?);
+        }
+        place.as_ref().ok_or_else(|| "no sample".to_owned())
+    }
+}
