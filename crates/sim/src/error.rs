@@ -1,0 +1,80 @@
+//! The errors of this room: each one line that names the cause and the mend.
+
+/// Why a machine or a workload cannot be simulated.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SimError {
+    /// A workload is not TOML, or has keys or types that workloads do not have.
+    #[error("{origin}: line {line}: {problem}; correct that line")]
+    Syntax {
+        /// The file.
+        origin: String,
+        /// Line, from 1.
+        line: usize,
+        /// What the parser said, on one line.
+        problem: String,
+    },
+    /// A workload says something impossible.
+    #[error("{origin}: {key}: {problem}; {mend}")]
+    Value {
+        /// The file.
+        origin: String,
+        /// The key, as `threads[1].phases[0].think_ns`.
+        key: String,
+        /// What is wrong with its value.
+        problem: String,
+        /// What to do about it.
+        mend: String,
+    },
+    /// Nobody said how fast the machine's memory is.
+    #[error(
+        "{machine} does not say how fast its memory is; use a profile such as optane-2s, or give every \
+         node an [nodes.emulated] table"
+    )]
+    NoSpeeds {
+        /// The machine.
+        machine: String,
+    },
+    /// More data than there is memory.
+    #[error(
+        "the files have {needed} bytes and {machine} has {there}; make them smaller, or give its nodes \
+         persistent_regions"
+    )]
+    TooMuchData {
+        /// The machine.
+        machine: String,
+        /// Bytes of all files.
+        needed: u64,
+        /// Bytes of all nodes.
+        there: u64,
+    },
+}
+
+/// A key, what is wrong with its value, and what to do.
+pub(crate) struct Fault {
+    key: String,
+    problem: String,
+    mend: String,
+}
+
+impl Fault {
+    pub(crate) fn of(self, origin: &str) -> SimError {
+        SimError::Value {
+            origin: origin.to_owned(),
+            key: self.key,
+            problem: self.problem,
+            mend: self.mend,
+        }
+    }
+}
+
+pub(crate) fn value(
+    key: impl Into<String>,
+    problem: impl Into<String>,
+    mend: impl Into<String>,
+) -> Fault {
+    Fault {
+        key: key.into(),
+        problem: problem.into(),
+        mend: mend.into(),
+    }
+}

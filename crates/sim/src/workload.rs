@@ -1,0 +1,301 @@
+//! Workloads: what programs do, in TOML.
+//!
+//! ```
+//! let text = r#"
+//!     name = "two readers and a log"
+//!     seconds = 10.0             # of the machine's time
+//!     warm_up_seconds = 2.0      # of these, not counted
+//!
+//!     [[files]]
+//!     name = "tables"
+//!     count = 2                  # files of this kind; default 1
+//!     bytes = 4_000_000_000      # of each
+//!     node = 0                   # where their data is at first; default: spread over all pools
+//!
+//!     [[files]]
+//!     name = "log"
+//!     bytes = 1_000_000_000
+//!
+//!     [[threads]]
+//!     name = "reader"
+//!     count = 2
+//!     files = "tables"           # thread i uses file i; `shared = true`: every thread uses them all
+//!     start_node = 1             # default: where the fewest threads are
+//!     pinned = false             # nobody may move it
+//!     [[threads.phases]]         # in turn, again and again
+//!     seconds = 1.0              # default: for ever
+//!     read_share = 0.8           # of the operations; the rest writes
+//!     request_bytes = 4096
+//!     think_ns = 1000.0          # computing per operation
+//!     idle_ns = 0.0              # waiting for somebody else per operation, off the core
+//!
+//!     [[threads]]
+//!     name = "logger"
+//!     files = "log"
+//!     [[threads.phases]]
+//!     read_share = 0.0
+//!     request_bytes = 4096
+//!     think_ns = 2000.0
+//! "#;
+//! let workload = egeria_sim::Workload::from_toml(text, "two.toml")?;
+//! assert_eq!(workload.thread_count(), 3);
+//! # Ok::<(), egeria_sim::SimError>(())
+//! ```
+//!
+//! Unknown keys are refused, so that a misspelt one cannot pass unnoticed.
+
+use egeria_machine::{Machine, NodeId};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{SimError, value};
+
+/// Most threads of a workload.
+pub const MAX_THREADS: u64 = 65_536;
+/// Most files of a workload.
+pub const MAX_FILES: u64 = 65_536;
+const MAX_GROUPS: usize = 1024;
+const MAX_SECONDS: f64 = 1e6;
+const MAX_NS: f64 = 1e12;
+const MAX_REQUEST_BYTES: u64 = 1 << 30;
+const MAX_FILE_BYTES: u64 = 1 << 60;
+/// Shorter phases would make a run take for ever.
+const LEAST_PHASE_SECONDS: f64 = 1e-4;
+
+/// What programs do.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// A name for people.
+    pub name: String,
+    /// How long it runs, s of the machine's time.
+    pub seconds: f64,
+    /// How much of that is not counted, s.
+    #[serde(default)]
+    pub warm_up_seconds: f64,
+    /// The files.
+    #[serde(default)]
+    pub files: Vec<FileGroup>,
+    /// The threads.
+    #[serde(default)]
+    pub threads: Vec<ThreadGroup>,
+}
+
+/// Files of one kind.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileGroup {
+    /// Threads name them by this.
+    pub name: String,
+    /// How many.
+    #[serde(default = "one")]
+    pub count: u64,
+    /// Size of each, bytes.
+    pub bytes: u64,
+    /// Where their data is at first; spread over all pools when missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeId>,
+}
+
+/// Threads of one process that do the same.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ThreadGroup {
+    /// A name for people.
+    pub name: String,
+    /// How many.
+    #[serde(default = "one")]
+    pub count: u64,
+    /// The files they use.
+    pub files: String,
+    /// Every thread uses all of them; else thread `i` uses file `i` modulo their number.
+    #[serde(default)]
+    pub shared: bool,
+    /// Where they start; where the fewest threads are when missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_node: Option<NodeId>,
+    /// Their owner bound them to that node.
+    #[serde(default)]
+    pub pinned: bool,
+    /// What they do, in turn, again and again.
+    pub phases: Vec<Phase>,
+}
+
+/// What a thread does for a while: operations, one after the other.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// How long, s; for ever when missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// Share of the operations that read; the others write.
+    pub read_share: f64,
+    /// Bytes of each operation.
+    pub request_bytes: u64,
+    /// Computing per operation, ns.
+    #[serde(default)]
+    pub think_ns: f64,
+    /// Waiting per operation for what is no memory and no core, ns.
+    #[serde(default)]
+    pub idle_ns: f64,
+}
+
+fn one() -> u64 {
+    1
+}
+
+impl Workload {
+    /// The workload that a TOML text describes; `origin` names it in errors.
+    ///
+    /// # Errors
+    /// When the text is not TOML, has unknown keys, or says something impossible.
+    pub fn from_toml(text: &str, origin: &str) -> Result<Workload, SimError> {
+        let workload: Workload = toml::from_str(text).map_err(|error| SimError::Syntax {
+            origin: origin.to_owned(),
+            line: line_of(text, &error),
+            problem: error.message().replace(['\n', '\r'], " "),
+        })?;
+        workload.check().map_err(|fault| fault.of(origin))?;
+        Ok(workload)
+    }
+
+    /// Threads of all groups.
+    pub fn thread_count(&self) -> u64 {
+        self.threads.iter().map(|group| group.count).sum()
+    }
+
+    /// That nodes are the machine's.
+    pub(crate) fn check_on(&self, machine: &Machine) -> Result<(), SimError> {
+        let files = self.files.iter().map(|group| ("files", group.node));
+        let threads = self
+            .threads
+            .iter()
+            .map(|group| ("threads", group.start_node));
+        for (index, (kind, node)) in files.enumerate().chain(threads.enumerate()) {
+            if let Some(node) = node.filter(|node| machine.node(*node).is_none()) {
+                let problem = format!("{} has no node {}", machine.name, node.0);
+                let fault = value(format!("{kind}[{index}]"), problem, "name one of its nodes");
+                return Err(fault.of(&self.name));
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), crate::error::Fault> {
+        number("seconds", self.seconds, 1e-3..=MAX_SECONDS)?;
+        let warm_up = self.warm_up_seconds;
+        number("warm_up_seconds", warm_up, 0.0..=self.seconds * 0.99)?;
+        for (key, groups) in [("files", self.files.len()), ("threads", self.threads.len())] {
+            if !(1..=MAX_GROUPS).contains(&groups) {
+                let mend = format!("have 1 to {MAX_GROUPS} [[{key}]] tables");
+                return Err(value(key, format!("{groups} of them"), mend));
+            }
+        }
+        for (index, group) in self.files.iter().enumerate() {
+            group.check(&format!("files[{index}]"))?;
+            if self.files[..index]
+                .iter()
+                .any(|other| other.name == group.name)
+            {
+                let problem = format!("a second group is called {:?}", group.name);
+                let key = format!("files[{index}].name");
+                return Err(value(key, problem, "give each group its own name"));
+            }
+        }
+        for (index, group) in self.threads.iter().enumerate() {
+            group.check(&format!("threads[{index}]"), &self.files)?;
+        }
+        let files = self.files.iter().map(|group| group.count).sum();
+        count("files", files, MAX_FILES)?;
+        count("threads", self.thread_count(), MAX_THREADS)
+    }
+}
+
+impl FileGroup {
+    fn check(&self, key: &str) -> Result<(), crate::error::Fault> {
+        name(&format!("{key}.name"), &self.name)?;
+        count(&format!("{key}.count"), self.count, MAX_FILES)?;
+        count(&format!("{key}.bytes"), self.bytes, MAX_FILE_BYTES)
+    }
+}
+
+impl ThreadGroup {
+    fn check(&self, key: &str, files: &[FileGroup]) -> Result<(), crate::error::Fault> {
+        name(&format!("{key}.name"), &self.name)?;
+        count(&format!("{key}.count"), self.count, MAX_THREADS)?;
+        if !files.iter().any(|group| group.name == self.files) {
+            let problem = format!("there are no files {:?}", self.files);
+            let mend = "name a [[files]] table of this workload";
+            return Err(value(format!("{key}.files"), problem, mend));
+        }
+        if !(1..=MAX_GROUPS).contains(&self.phases.len()) {
+            let problem = format!("{} phases", self.phases.len());
+            let mend = format!("have 1 to {MAX_GROUPS} [[threads.phases]] tables");
+            return Err(value(format!("{key}.phases"), problem, mend));
+        }
+        for (index, phase) in self.phases.iter().enumerate() {
+            phase.check(&format!("{key}.phases[{index}]"))?;
+        }
+        let endless = self.phases.iter().position(|phase| phase.seconds.is_none());
+        match endless {
+            Some(index) if index + 1 < self.phases.len() => Err(value(
+                format!("{key}.phases[{index}].seconds"),
+                "missing, so that the phases after it never come",
+                "say how long it lasts, or put it last",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Phase {
+    fn check(&self, key: &str) -> Result<(), crate::error::Fault> {
+        let seconds = self.seconds.unwrap_or(1.0);
+        number(
+            &format!("{key}.seconds"),
+            seconds,
+            LEAST_PHASE_SECONDS..=MAX_SECONDS,
+        )?;
+        number(&format!("{key}.read_share"), self.read_share, 0.0..=1.0)?;
+        count(
+            &format!("{key}.request_bytes"),
+            self.request_bytes,
+            MAX_REQUEST_BYTES,
+        )?;
+        number(&format!("{key}.think_ns"), self.think_ns, 0.0..=MAX_NS)?;
+        number(&format!("{key}.idle_ns"), self.idle_ns, 0.0..=MAX_NS)
+    }
+}
+
+fn line_of(text: &str, error: &toml::de::Error) -> usize {
+    let start = error.span().map_or(0, |span| span.start).min(text.len());
+    let before = &text.as_bytes()[..start];
+    before.iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// NaN is in no range.
+fn number(
+    key: &str,
+    found: f64,
+    range: std::ops::RangeInclusive<f64>,
+) -> Result<(), crate::error::Fault> {
+    if range.contains(&found) {
+        return Ok(());
+    }
+    let mend = format!("use a number from {} to {}", range.start(), range.end());
+    Err(value(key, format!("{found}"), mend))
+}
+
+fn count(key: &str, found: u64, most: u64) -> Result<(), crate::error::Fault> {
+    match (1..=most).contains(&found) {
+        true => Ok(()),
+        false => Err(value(key, format!("{found}"), format!("use 1 to {most}"))),
+    }
+}
+
+fn name(key: &str, name: &str) -> Result<(), crate::error::Fault> {
+    let length = name.chars().count();
+    match (1..=64).contains(&length) && !name.chars().any(char::is_control) {
+        true => Ok(()),
+        false => Err(value(key, "not a name", "use 1 to 64 printable characters")),
+    }
+}

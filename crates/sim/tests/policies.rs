@@ -1,0 +1,126 @@
+//! Policies in the model: the code of the steward, and what it does to a workload.
+
+mod common;
+use common::*;
+use egeria_policy::nthread::Configuration;
+use egeria_sim::{Outcome, Phase, Workload};
+use proptest::prelude::*;
+
+fn run(workload: &Workload, configuration: Configuration) -> Outcome {
+    egeria_sim::run(&optane(), workload, &options(configuration)).unwrap()
+}
+
+/// Half of the threads far from their data, as a scheduler leaves them.
+fn scattered(count: u64, phase: Phase) -> Workload {
+    let (files, mut readers) = threads("fio", count, 0, 0, phase);
+    readers.start_node = None;
+    workload(vec![(files, readers)])
+}
+
+#[test]
+fn threads_go_to_their_data_and_get_more() {
+    let workload = scattered(4, reading(2000.0));
+    let off = run(&workload, Configuration::Off);
+    let rl = run(&workload, Configuration::Rl);
+    assert_eq!((off.moves, rl.moves), (0, 2));
+    close(off.local_share, {
+        // Two local and two remote threads, each at its own pace.
+        let speed = optane().emulated.unwrap().nodes[0].clone();
+        let (near, far) = (2e-6 + read_s(&speed, false), 2e-6 + read_s(&speed, true));
+        (1.0 / near) / (1.0 / near + 1.0 / far)
+    });
+    close(rl.local_share, 1.0);
+    assert!(rl.operations_s > off.operations_s * 1.1);
+}
+
+#[test]
+fn writers_leave_a_contended_node_and_stay_away() {
+    let mixed = Phase {
+        read_share: 0.6,
+        ..reading(1000.0)
+    };
+    let workload = scattered(8, mixed);
+    let rl = run(&workload, Configuration::Rl);
+    let full = run(&workload, Configuration::Full);
+    assert!(full.operations_s > rl.operations_s * 1.1);
+    assert!(full.most_moves_of_one <= 1, "{}", full.most_moves_of_one);
+}
+
+#[test]
+fn a_pinned_thread_stays() {
+    let (files, mut readers) = threads("fio", 4, 1, 0, reading(1000.0));
+    readers.pinned = true;
+    let outcome = run(&workload(vec![(files, readers)]), Configuration::Full);
+    assert_eq!(outcome.moves, 0);
+}
+
+#[test]
+fn the_same_run_gives_the_same_outcome() {
+    let mixed = Phase {
+        read_share: 0.6,
+        ..reading(1000.0)
+    };
+    let workload = scattered(8, mixed);
+    let once = run(&workload, Configuration::Full);
+    assert_eq!(once, run(&workload, Configuration::Full));
+}
+
+#[test]
+fn phases_come_in_turn() {
+    let quick = Phase {
+        seconds: Some(1.0),
+        ..reading(1000.0)
+    };
+    let slow = Phase {
+        seconds: Some(1.0),
+        ..reading(100_000.0)
+    };
+    let (files, mut readers) = threads("fio", 1, 0, 0, quick);
+    readers.phases.push(slow);
+    let mut workload = workload(vec![(files, readers)]);
+    workload.warm_up_seconds = 0.0;
+    let outcome = run(&workload, Configuration::Off);
+    for (index, window) in outcome.windows.iter().enumerate() {
+        let is_quick = window.operations_s > 100_000.0;
+        assert_eq!(is_quick, index % 2 == 0, "{index}: {}", window.operations_s);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever the workload: no NaN, no more than cores and media have, nothing out of nothing.
+    #[test]
+    fn no_run_gives_more_than_there_is(
+        groups in prop::collection::vec(
+            (1u64..20, 0u16..2, 0u16..2, 0.0f64..=1.0, 1u64..2_000_000, 0.0f64..1e6, 0.0f64..1e6, any::<bool>()),
+            1..5,
+        ),
+        configuration in prop::sample::select(Configuration::ALL.to_vec()),
+        window_ns in 50_000_000u64..2_000_000_000,
+    ) {
+        let groups = groups.into_iter().enumerate().map(|(index, group)| {
+            let (count, on, data_on, read_share, request_bytes, think_ns, idle_ns, shared) = group;
+            let phase = Phase { seconds: None, read_share, request_bytes, think_ns, idle_ns };
+            let (mut files, mut made) = threads(&format!("g{index}"), count, on, data_on, phase);
+            files.bytes = 1_000_000;
+            made.shared = shared;
+            (files, made)
+        });
+        let workload = workload(groups.collect());
+        let options = egeria_sim::Options { window_ns, ..options(configuration) };
+        let outcome = egeria_sim::run(&optane(), &workload, &options).unwrap();
+        prop_assert!(outcome.operations_s.is_finite() && outcome.operations_s > 0.0);
+        prop_assert!((0.0..=1.0 + 1e-9).contains(&outcome.local_share));
+        for window in &outcome.windows {
+            for node in &window.nodes {
+                prop_assert!(node.busy_share <= f64::from(node.threads.max(1)));
+                // Reads may come from a cache; writes never do.
+                prop_assert!(node.written_bytes_s <= 1.85e9 * (1.0 + 1e-6));
+            }
+        }
+        let last = outcome.windows.last().unwrap();
+        let there: u32 = last.nodes.iter().map(|node| node.threads).sum();
+        prop_assert_eq!(u64::from(there), workload.thread_count());
+    }
+}
