@@ -66,6 +66,8 @@ pub enum Command {
     Trace(commands::trace::Arguments),
     /// Show what a policy would have done about a recorded load
     Replay(commands::replay::Arguments),
+    /// Predict what a workload gets from a machine that need not be there
+    Sim(commands::sim::Arguments),
     /// Measure Egeria beside its peers
     Bench(commands::bench::Arguments),
     /// Run fio, RocksDB and everyday programs on a scratch volume, and write a report

@@ -78,7 +78,8 @@ pub fn configuration(text: &str) -> Result<Configuration, String> {
     text.parse().map_err(|error| format!("{error}"))
 }
 
-fn window_ns(text: &str) -> Result<u64, String> {
+/// Reads milliseconds of a window.
+pub fn window_ns(text: &str) -> Result<u64, String> {
     const NS_PER_MS: f64 = 1e6;
     let number = text.parse::<f64>().ok();
     number

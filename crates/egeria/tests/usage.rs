@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use common::{Sandbox, egeria, run};
 
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 19] = [
     "mkfs",
     "mount",
     "umount",
@@ -21,6 +21,7 @@ const COMMANDS: [&str; 18] = [
     "explain",
     "trace",
     "replay",
+    "sim",
     "bench",
     "demo",
     "completions",

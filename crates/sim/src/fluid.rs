@@ -63,21 +63,38 @@ pub(crate) fn rates(model: &Model, demands: &[Demand]) -> Vec<Rate> {
         operations = describe(model, demands, &accessors);
         shares = share(&capacities, &operations);
     }
-    let waits = waits_for_core(model, demands, &operations, &shares);
-    let rate =
-        |((demand, operation), (operations_s, waits)): ((&Demand, &Operation), (&f64, bool))| {
-            let busy_share = match waits {
-                true => operations_s * operation.busy_ns / NS_PER_S,
-                // Held back by memory, a thread waits on its core.
-                false => 1.0 - operations_s * demand.idle_ns / NS_PER_S,
-            };
-            Rate {
-                operations_s: *operations_s,
-                busy_share: busy_share.clamp(0.0, 1.0),
-            }
+    let busy = busy_shares(model, demands, &operations, &shares);
+    let both = shares.into_iter().zip(busy);
+    both.map(|(operations_s, busy_share)| Rate {
+        operations_s,
+        busy_share,
+    })
+    .collect()
+}
+
+/// Share of time each thread is on a core. Held back by memory it waits on its core, as far as the node
+/// has cores for all who do.
+fn busy_shares(
+    model: &Model,
+    demands: &[Demand],
+    operations: &[Operation],
+    shares: &[f64],
+) -> Vec<f64> {
+    let waits = waits_for_core(model, demands, operations, shares);
+    let mut sums = vec![0.0; model.node_count()];
+    let mut busy = Vec::with_capacity(demands.len());
+    for (index, demand) in demands.iter().enumerate() {
+        let share: f64 = match waits[index] {
+            true => shares[index] * operations[index].busy_ns / NS_PER_S,
+            false => 1.0 - shares[index] * demand.idle_ns / NS_PER_S,
         };
-    let threads = demands.iter().zip(&operations);
-    threads.zip(shares.iter().zip(waits)).map(rate).collect()
+        sums[demand.home] += share.clamp(0.0, 1.0);
+        busy.push(share.clamp(0.0, 1.0));
+    }
+    for (demand, share) in demands.iter().zip(&mut busy) {
+        *share *= (model.cores(demand.home) / sums[demand.home].max(1e-12)).min(1.0);
+    }
+    busy
 }
 
 fn share(capacities: &[f64], operations: &[Operation]) -> Vec<f64> {

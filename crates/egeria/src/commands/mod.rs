@@ -16,6 +16,7 @@ pub mod replay;
 pub mod run;
 pub mod scrub;
 mod self_test;
+pub mod sim;
 pub mod stat;
 pub mod steward;
 pub mod top;
@@ -47,6 +48,7 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
         Command::Top(top) => top::run(&top, format),
         Command::Trace(trace) => trace::run(&trace, format),
         Command::Replay(replay) => replay::run(&replay, format),
+        Command::Sim(sim) => sim::run(&sim, format),
         Command::Completions(completions) => completions::run(&completions, format),
         Command::Man(man) => man::run(&man, format),
     }?;

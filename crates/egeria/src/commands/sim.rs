@@ -1,0 +1,226 @@
+//! `egeria sim`: what a workload gets from a machine that need not be there.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use egeria_machine::{Machine, NodeId, format_bandwidth};
+use egeria_policy::nthread::Configuration;
+use egeria_sim::{Options, Outcome as Predicted, WindowOutcome, Workload};
+use serde::Serialize;
+
+use crate::failure::{Failure, Outcome};
+use crate::machine_choice::Allocation;
+use crate::output::{self, Format};
+use crate::policy_choice;
+
+/// Workloads are small; more is not one.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+/// Moves told per configuration.
+const SHOWN_MOVES: usize = 10;
+
+/// Arguments of `egeria sim`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  egeria sim --machine optane-2s --workload fio.toml
+  egeria sim --machine optane-2s --workload fio.toml --compare off,full
+  egeria sim --machine optane-2s --workload fio.toml --alloc node=0 --json
+
+A prediction by a model, not a measurement: threads share cores, memory and
+links fairly, and the steward's own policy decides (docs/model.md). The machine
+must say how fast its memory is, as `egeria machine --machine optane-2s --toml`
+shows.
+
+A workload is TOML: `name`, `seconds`, perhaps `warm_up_seconds`; [[files]] with
+`name`, `count`, `bytes`, `node`; [[threads]] with `name`, `count`, `files`,
+`shared`, `start_node`, `pinned`; and [[threads.phases]] with `seconds`,
+`read_share`, `request_bytes`, `think_ns`, `idle_ns`.")]
+pub struct Arguments {
+    /// Machine file (TOML) or profile (optane-2s, dram-2s)
+    #[arg(long, value_name = "FILE|PROFILE")]
+    machine: String,
+    /// What programs do, a TOML file
+    #[arg(long, value_name = "FILE")]
+    workload: PathBuf,
+    /// Configurations of the policy, side by side: off, rl, cpu, nm, full
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
+          value_parser = policy_choice::configuration, default_value = "off,rl,cpu,nm,full")]
+    compare: Vec<Configuration>,
+    /// Where written data goes: local, random or node=N
+    #[arg(long, value_name = "POLICY", value_parser = Allocation::parse, default_value = "local")]
+    alloc: Allocation,
+    /// Time between two decisions, ms of the machine's own time
+    #[arg(long, value_name = "MS", default_value = "1000", value_parser = policy_choice::window_ns)]
+    window: u64,
+    /// What a move costs a thread, microseconds without doing anything
+    #[arg(long, value_name = "US", default_value = "50", value_parser = pause_ns)]
+    move_pause: f64,
+    /// A setting of the policy, as cpu_limit=0.8; may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    settings: Vec<String>,
+}
+
+fn pause_ns(text: &str) -> Result<f64, String> {
+    const NS_PER_US: f64 = 1e3;
+    let number = text.parse::<f64>().ok().map(|number| number * NS_PER_US);
+    number
+        .filter(|pause_ns| (0.0..=1e9).contains(pause_ns))
+        .ok_or_else(|| format!("{text:?} is no pause; write microseconds, 0 to 1000000"))
+}
+
+/// What is printed.
+#[derive(Serialize)]
+struct Report {
+    machine: String,
+    workload: String,
+    allocation: String,
+    window_ns: u64,
+    /// Not measured.
+    predicted: bool,
+    runs: Vec<Run>,
+}
+
+#[derive(Serialize)]
+struct Run {
+    configuration: &'static str,
+    /// Operations/s beside those of the first configuration.
+    vs_first: f64,
+    #[serde(flatten)]
+    outcome: Predicted,
+}
+
+/// Predicts.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let machine = Machine::resolve(Some(&arguments.machine), None)?;
+    let workload = read(&arguments.workload)?;
+    let mut runs: Vec<Run> = Vec::new();
+    for configuration in &arguments.compare {
+        let options = Options {
+            nthread: policy_choice::settings(*configuration, &arguments.settings)?,
+            allocation: allocation(arguments.alloc, &machine)?,
+            window_ns: arguments.window,
+            move_pause_ns: arguments.move_pause,
+        };
+        let outcome = egeria_sim::run(&machine, &workload, &options)
+            .map_err(|error| Failure::new(error.to_string()))?;
+        let first = runs.first().map_or(&outcome, |run| &run.outcome);
+        runs.push(Run {
+            configuration: configuration.name(),
+            vs_first: outcome.operations_s / first.operations_s,
+            outcome,
+        });
+    }
+    let report = Report {
+        machine: machine.name,
+        workload: workload.name,
+        allocation: arguments.alloc.name(),
+        window_ns: arguments.window,
+        predicted: true,
+        runs,
+    };
+    format.print(&report, human)
+}
+
+fn read(path: &Path) -> Outcome<Workload> {
+    const MEND: &str = "give the path of a TOML workload; docs/model.md describes it";
+    let unreadable = |error: &std::io::Error| Failure::io("read", path, error, MEND);
+    let length = std::fs::metadata(path)
+        .map_err(|error| unreadable(&error))?
+        .len();
+    if length > MAX_FILE_BYTES {
+        let path = path.display();
+        return Err(Failure::new(format!("{path} has {length} bytes; {MEND}")));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| unreadable(&error))?;
+    let origin = path.display().to_string();
+    Workload::from_toml(&text, &origin).map_err(|error| Failure::new(error.to_string()))
+}
+
+fn allocation(typed: Allocation, machine: &Machine) -> Outcome<egeria_sim::Allocation> {
+    match typed {
+        Allocation::Local => Ok(egeria_sim::Allocation::Local),
+        Allocation::Random => Ok(egeria_sim::Allocation::Spread),
+        Allocation::Node(node) => match machine.index_of(NodeId(node)) {
+            Some(index) => Ok(egeria_sim::Allocation::Node(index)),
+            None => Err(Failure::new(format!(
+                "{} has no node {node}; see `egeria machine --machine {}`",
+                machine.name, machine.name
+            ))),
+        },
+    }
+}
+
+fn human(report: &Report) -> String {
+    let headers = [
+        "policy",
+        ">operations/s",
+        ">beside the first",
+        ">bytes/s",
+        ">local",
+        ">moves",
+        "last window, per node: read, written, cores in use, threads",
+    ];
+    let rows = report.runs.iter().map(row).collect();
+    let mut text = format!(
+        "{} on {} ({} allocation): predicted by a model, not measured\n\n{}\n",
+        report.workload,
+        report.machine,
+        report.allocation,
+        output::table(&headers, rows)
+    );
+    for run in &report.runs {
+        text.push_str(&moves(run));
+    }
+    text
+}
+
+fn row(run: &Run) -> Vec<String> {
+    let outcome = &run.outcome;
+    vec![
+        run.configuration.to_owned(),
+        format!("{:.0}", outcome.operations_s),
+        format!("{:.2}x", run.vs_first),
+        format_bandwidth(outcome.bytes_s),
+        format!("{:.0} %", outcome.local_share * 100.0),
+        outcome.moves.to_string(),
+        outcome.windows.last().map_or_else(String::new, nodes),
+    ]
+}
+
+fn nodes(window: &WindowOutcome) -> String {
+    let node = |node: &egeria_sim::NodeOutcome| {
+        format!(
+            "{}: {}, {}, {:.0} %, {}",
+            node.node.0,
+            format_bandwidth(node.read_bytes_s),
+            format_bandwidth(node.written_bytes_s),
+            node.busy_share * 100.0,
+            node.threads
+        )
+    };
+    window.nodes.iter().map(node).collect::<Vec<_>>().join("\n")
+}
+
+/// When and why threads moved.
+fn moves(run: &Run) -> String {
+    let windows = run.outcome.windows.iter();
+    let all: Vec<String> = windows
+        .flat_map(|window| {
+            window.moves.iter().map(|each| {
+                format!(
+                    "  {:.1} s: {} goes from node {} to node {}: {}\n",
+                    window.end_s, each.thread, each.from.0, each.to.0, each.why
+                )
+            })
+        })
+        .collect();
+    if all.is_empty() {
+        return String::new();
+    }
+    let more = match all.len() - all.len().min(SHOWN_MOVES) {
+        0 => String::new(),
+        more => format!("  and {more} more (--json has all)\n"),
+    };
+    let shown: String = all.into_iter().take(SHOWN_MOVES).collect();
+    format!("\n{}\n{shown}{more}", run.configuration)
+}

@@ -1,0 +1,92 @@
+//! `egeria sim`: a workload on a machine that is not there.
+
+mod common;
+
+use common::{Sandbox, run};
+use serde_json::Value;
+
+const FIO: &str = include_str!("../../sim/workloads/fio-4-rw80.toml");
+
+fn workload(sandbox: &Sandbox, text: &str) -> String {
+    let path = sandbox.path("workload.toml");
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn configurations_stand_side_by_side() {
+    let sandbox = Sandbox::new();
+    let path = workload(&sandbox, FIO);
+    let fixed = [
+        "sim",
+        "--machine",
+        "optane-2s",
+        "--workload",
+        &path,
+        "--alloc",
+        "node=0",
+    ];
+    let document: Value = run(fixed.iter().chain(&["--json"])).ok().json();
+    let runs = document["runs"].as_array().unwrap();
+    let names: Vec<&str> = runs
+        .iter()
+        .map(|run| run["configuration"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["off", "rl", "cpu", "nm", "full"]);
+    assert_eq!(document["predicted"], true);
+    assert_eq!(
+        (&runs[0]["vs_first"], &runs[0]["moves"]),
+        (&1.0.into(), &0.into())
+    );
+    assert!(runs[1]["vs_first"].as_f64().unwrap() > 1.1);
+    assert_eq!(runs[1]["moves"], 2);
+    assert_eq!(runs[1]["windows"].as_array().unwrap().len(), 60);
+    let text = run(fixed.iter().chain(&["--compare", "off,rl"]))
+        .ok()
+        .stdout;
+    for words in [
+        "predicted by a model, not measured",
+        "1.26x",
+        "goes from node 1 to node 0: it reads",
+    ] {
+        assert!(text.contains(words), "{text}");
+    }
+    assert!(!text.contains("full"), "{text}");
+}
+
+#[test]
+fn a_setting_reaches_the_policy() {
+    let sandbox = Sandbox::new();
+    let path = workload(&sandbox, FIO);
+    let fixed = [
+        "sim",
+        "--machine",
+        "optane-2s",
+        "--workload",
+        &path,
+        "--compare",
+        "rl",
+        "--json",
+    ];
+    let margin = ["--set", "read_margin_bytes_s=9e9"];
+    let document: Value = run(fixed.iter().chain(&margin)).ok().json();
+    assert_eq!(document["runs"][0]["moves"], 0);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_in_one_line() {
+    let sandbox = Sandbox::new();
+    let path = workload(&sandbox, FIO);
+    let on = |machine: &str, path: &str, more: &[&str]| {
+        let fixed = ["sim", "--machine", machine, "--workload", path];
+        run(fixed.iter().chain(more))
+    };
+    on("optane-2s", &path, &["--compare", "off,best"]).refused(2, &["best", "off, rl, cpu, nm"]);
+    on("optane-2s", &path, &["--alloc", "node=9"]).refused(1, &["has no node 9"]);
+    on("optane-2s", &path, &["--window", "0"]).refused(2, &["is no window"]);
+    on("optane-2s", &path, &["--move-pause", "-1"]).refused(2, &[]);
+    on("optane-2s", "/nonexistent", &[]).refused(1, &["/nonexistent", "docs/model.md"]);
+    on("optane-9s", &path, &[]).refused(1, &["optane-9s", "optane-2s"]);
+    let bad = workload(&sandbox, &FIO.replace("read_share = 0.8", "read_share = 8"));
+    on("optane-2s", &bad, &[]).refused(1, &["threads[0].phases[0].read_share", "from 0 to 1"]);
+}
