@@ -5,6 +5,7 @@
 //! recorded trace and the simulator call the same code.
 //!
 //! * [`nthread`]: threads go to their data (NThread, Wang, Jiang, Xiong).
+//! * [`pats`]: not too many threads on persistent memory at once (PATS, Wang, Cao, Lu, Jiang, Dong).
 //!
 //! A [`Plan`] says which threads go where ([`Move`], each with its [`Reason`]), which stay
 //! although something speaks for another node ([`Kept`]), and what is expected of the nodes
@@ -19,6 +20,7 @@
 //! ```
 
 pub mod nthread;
+pub mod pats;
 mod plan;
 mod reason;
 

@@ -5,6 +5,7 @@
 )]
 
 pub mod fluid;
+pub mod knee;
 
 use egeria_machine::{CpuId, EmulatedMachine, EmulatedNode, Machine, NodeId};
 use egeria_window::{CpuSet, ThreadFacts, ThreadKey, Window};

@@ -1,0 +1,118 @@
+//! What threads ask of persistent memory in a window of time: PATS's Collector (§IV, Algorithm
+//! 1, lines 6 to 10).
+
+use egeria_machine::AccessKind;
+use serde::{Deserialize, Serialize};
+
+/// One access to persistent memory: what the paper's Req-Info holds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct Request {
+    /// Whether it reads or writes.
+    pub kind: AccessKind,
+    /// Its length, bytes.
+    pub bytes: u64,
+}
+
+/// The mean of the requests of a window: `S` and `W_r` of Eq. 1.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Mix {
+    /// How many there were; with none, the other two mean nothing.
+    pub requests: u64,
+    /// `S`, bytes: their mean size.
+    pub mean_bytes: f64,
+    /// `W_r`, 0 to 1: the share of them that write.
+    pub write_share: f64,
+}
+
+/// Sums of requests. Whole numbers, so that their order does not matter and those of several
+/// processes can be added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Tally {
+    /// Requests counted.
+    pub requests: u64,
+    /// Those that write.
+    pub writes: u64,
+    /// What all of them are long, bytes.
+    pub bytes: u128,
+}
+
+impl Tally {
+    /// Counts a request. One without length touches no memory and does not count.
+    pub fn add(&mut self, request: Request) {
+        if request.bytes == 0 {
+            return;
+        }
+        self.requests = self.requests.saturating_add(1);
+        let writes = u64::from(request.kind == AccessKind::Write);
+        self.writes = self.writes.saturating_add(writes);
+        self.bytes = self.bytes.saturating_add(u128::from(request.bytes));
+    }
+
+    /// Adds what somebody else counted.
+    pub fn merge(&mut self, other: &Tally) {
+        self.requests = self.requests.saturating_add(other.requests);
+        self.writes = self.writes.saturating_add(other.writes);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+
+    /// The means. Sums that cannot be (more writes than requests) give means in range.
+    pub fn mix(&self) -> Mix {
+        if self.requests == 0 {
+            return Mix::default();
+        }
+        let requests = self.requests as f64;
+        Mix {
+            requests: self.requests,
+            mean_bytes: (self.bytes as f64 / requests).max(1.0),
+            write_share: (self.writes as f64 / requests).min(1.0),
+        }
+    }
+}
+
+/// Sums requests until their window is over. Time is given, in ns of any clock.
+///
+/// The paper looks through the Req-Info array again and again; [`super::Selector::requests`] is
+/// that array. Counting each request once, when it is published, is as good and does not weigh
+/// slow requests more. Requests that bypass the Selector count as well: Eq. 4 is about them.
+#[derive(Clone, Debug)]
+pub struct Collector {
+    window_ns: u64,
+    begun_ns: Option<u64>,
+    tally: Tally,
+}
+
+impl Collector {
+    /// Windows of this length, ns; the first begins with the first call that gives the time.
+    pub fn new(window_ns: u64) -> Collector {
+        Collector {
+            window_ns,
+            begun_ns: None,
+            tally: Tally::default(),
+        }
+    }
+
+    /// Counts a request into the window that has begun.
+    pub fn observe(&mut self, request: Request) {
+        self.tally.add(request);
+    }
+
+    /// Counts what somebody else counted.
+    pub fn observe_all(&mut self, tally: &Tally) {
+        self.tally.merge(tally);
+    }
+
+    /// The means of the window, once it is over; the next begins then. One that is closed late
+    /// was longer, and a clock that went back begins anew with what is counted so far.
+    pub fn close(&mut self, now_ns: u64) -> Option<Mix> {
+        let begun_ns = *self.begun_ns.get_or_insert(now_ns);
+        if now_ns < begun_ns {
+            self.begun_ns = Some(now_ns);
+            return None;
+        }
+        if now_ns == begun_ns || now_ns - begun_ns < self.window_ns {
+            return None;
+        }
+        self.begun_ns = Some(now_ns);
+        Some(std::mem::take(&mut self.tally).mix())
+    }
+}

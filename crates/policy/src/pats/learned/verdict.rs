@@ -1,0 +1,140 @@
+//! Whether the limit that is tried is better than the best so far.
+
+use super::rest::Evidence;
+use super::samples::MOST_WINDOWS;
+use super::search::Direction;
+use super::{Learner, REST_WINDOWS, change};
+
+/// Windows after which a trial can be decided for better, and after which for too much loss.
+const LEAST_WINDOWS: u32 = 3;
+const LOSS_WINDOWS: u32 = 2;
+/// Standard errors that count as a difference, in a search and at rest.
+pub(super) const SEARCH_ERRORS: f64 = 2.0;
+const PROBE_ERRORS: f64 = 3.0;
+/// Loss of DRAM beyond the tolerated that a limit once taken may show, beside noise, a share.
+const SLACK: f64 = 0.02;
+/// Sums of shares are not exact.
+const ROUNDING: f64 = 1e-9;
+
+/// What a trial shows so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// Another window may tell.
+    Open,
+    /// It takes the place of the best.
+    Better,
+    /// It does not.
+    Worse,
+}
+
+impl Learner {
+    /// What the windows of the trial show, DRAM first.
+    pub(super) fn verdict(&self, probe: Option<Direction>) -> Verdict {
+        let windows = self.samples.count();
+        let dram = self.samples.median().dram;
+        if self.is_lost() {
+            return self.safer_or_worse(dram);
+        }
+        if windows < LEAST_WINDOWS {
+            return Verdict::Open;
+        }
+        if self.is_safer(dram) {
+            return Verdict::Better;
+        }
+        let (loss, last) = (self.loss(dram), windows >= MOST_WINDOWS);
+        let error = SEARCH_ERRORS * self.noise.loss_error(windows);
+        if self.is_beyond(loss, error) || (last && self.is_beyond(loss, 0.0)) {
+            return Verdict::Worse;
+        }
+        // A limit that rests must be borne beyond doubt to be left for another.
+        let in_doubt = self.is_beyond(loss, -error);
+        match self.pm_verdict(probe, last) {
+            Verdict::Better if in_doubt && !last => Verdict::Open,
+            Verdict::Better if in_doubt && probe.is_some() => Verdict::Worse,
+            verdict => verdict,
+        }
+    }
+
+    /// The same for persistent memory alone.
+    fn pm_verdict(&self, probe: Option<Direction>, last: bool) -> Verdict {
+        let (windows, least) = (self.samples.count(), self.settings.least_gain);
+        let gain = self.gain(self.samples.median().pm);
+        let errors = if probe.is_some() {
+            PROBE_ERRORS
+        } else {
+            SEARCH_ERRORS
+        };
+        let error = errors * self.noise.gain_error(windows, self.search.best.windows);
+        let is_better = match probe {
+            _ if gain > least + error => true,
+            _ if gain < least - error => false,
+            _ if !last => return Verdict::Open,
+            Some(direction) => self.is_proven(self.evidence(direction)),
+            None => gain > least,
+        };
+        if is_better {
+            Verdict::Better
+        } else {
+            Verdict::Worse
+        }
+    }
+
+    /// Whether all probes of a neighbour together say what one alone cannot.
+    fn is_proven(&self, all: Evidence) -> bool {
+        let base_windows = REST_WINDOWS.saturating_mul(all.probes);
+        let error = self.noise.gain_error(all.windows, base_windows);
+        all.gain() > self.settings.least_gain + PROBE_ERRORS * error
+    }
+
+    /// What all probes of a neighbour showed, with the one under way.
+    pub(super) fn evidence(&self, direction: Direction) -> Evidence {
+        let before = self.rest.evidence(direction);
+        match self.samples.count() {
+            0 => before,
+            windows => before.with(self.gain(self.samples.median().pm), windows),
+        }
+    }
+
+    /// Whether every window alone shows that DRAM loses too much: no need to go on.
+    fn is_lost(&self) -> bool {
+        let error = SEARCH_ERRORS * self.noise.dram;
+        let mut losses = self.samples.all().iter().map(|each| self.loss(each.dram));
+        self.samples.count() >= LOSS_WINDOWS && losses.all(|loss| self.is_beyond(loss, error))
+    }
+
+    fn safer_or_worse(&self, dram: f64) -> Verdict {
+        if self.is_safer(dram) {
+            Verdict::Better
+        } else {
+            Verdict::Worse
+        }
+    }
+
+    /// Whether the best so far loses too much of DRAM, and what is tried less.
+    fn is_safer(&self, dram: f64) -> bool {
+        let best = self.search.best.rates.dram;
+        let error = SEARCH_ERRORS * self.noise.loss_error(self.samples.count());
+        self.limit < self.search.best.limit
+            && self.loses_too_much(best)
+            && dram > best * (1.0 + error + ROUNDING)
+    }
+
+    fn is_beyond(&self, loss: f64, error: f64) -> bool {
+        loss > self.settings.tolerated_loss + error + ROUNDING
+    }
+
+    /// What persistent memory gains over the best so far, a share.
+    pub(super) fn gain(&self, pm: f64) -> f64 {
+        change(self.search.best.rates.pm, pm)
+    }
+
+    /// What DRAM lost of its best, a share; nothing can be lost of nothing.
+    pub(super) fn loss(&self, dram: f64) -> f64 {
+        (-change(self.best_dram, dram)).max(0.0)
+    }
+
+    /// Of a limit that was taken: beyond what noise explains.
+    pub(super) fn loses_too_much(&self, dram: f64) -> bool {
+        self.loss(dram) > self.settings.tolerated_loss + SLACK + self.noise.dram
+    }
+}

@@ -1,0 +1,41 @@
+//! PATS: not too many threads on persistent memory at once (Wang, Cao, Lu, Jiang, Dong: *PATS:
+//! Taming Bandwidth Contention between Persistent and Dynamic Memories*).
+//!
+//! Persistent memory shares channels with DRAM. A slow access at the head of a queue holds up the
+//! fast ones behind it, and beyond a few threads at once DRAM collapses (§III-B5).
+//!
+//! ```text
+//!   publish (type, size) ──▶ Collector ── S, W_r ──▶ Limiter ── T_S ──┐
+//!        │                   window by window        Eq. 1 | learned  │ set_limit
+//!        │ < 256 B: go on                                             ▼
+//!        └─▶ wait ───────────────────────────────────────────────▶ Selector
+//!             begin ◀── released, round-robin, while fewer than T_S are admitted
+//!             … access …
+//!             end
+//! ```
+//!
+//! * [`model`]: Eqs. 1 to 4, how many may.
+//! * [`Collector`]: what is asked for in a window.
+//! * [`Selector`]: who may now. Its state is plain words ([`Words`]), its steps change one word
+//!   each, so the same code serves a model and memory that processes share.
+//! * [`Limiter`]: the limit from window to window, by the formula or [learned](Controller).
+//!
+//! Nothing here has a clock, a thread or a lock: time is given, and waiting is the caller's.
+
+mod collector;
+mod decision;
+mod learned;
+mod limiter;
+pub mod model;
+mod selector;
+mod settings;
+mod slot;
+mod words;
+
+pub use collector::{Collector, Mix, Request, Tally};
+pub use decision::{Because, Decision, Measured, Tried};
+pub use limiter::Limiter;
+pub use selector::{Admission, Selector, StepError, ThreadId, words_for};
+pub use settings::{Controller, SettingError, Settings};
+pub use slot::Phase;
+pub use words::{PlainWords, Words};

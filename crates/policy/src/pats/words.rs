@@ -1,0 +1,73 @@
+//! Where the Selector's state lives.
+
+use std::cell::Cell;
+
+/// Words of 64 bits, zero at first, that the Selector works on.
+///
+/// The Selector reads and changes one word at a time and expects others to do the same meanwhile.
+/// Over atomics in memory that processes share (sequentially consistent), it is therefore the
+/// governor of all of them; over [`PlainWords`] it is that of a model.
+pub trait Words {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// Reads one.
+    fn load(&self, at: usize) -> u64;
+
+    /// Writes one.
+    fn store(&self, at: usize, value: u64);
+
+    /// Writes one if it still is `old`; says whether it was.
+    fn replace(&self, at: usize, old: u64, new: u64) -> bool;
+}
+
+impl<W: Words + ?Sized> Words for &W {
+    fn count(&self) -> usize {
+        (**self).count()
+    }
+
+    fn load(&self, at: usize) -> u64 {
+        (**self).load(at)
+    }
+
+    fn store(&self, at: usize, value: u64) {
+        (**self).store(at, value);
+    }
+
+    fn replace(&self, at: usize, old: u64, new: u64) -> bool {
+        (**self).replace(at, old, new)
+    }
+}
+
+/// Words of one thread's own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PlainWords(Vec<Cell<u64>>);
+
+impl PlainWords {
+    /// So many words.
+    pub fn new(count: usize) -> PlainWords {
+        PlainWords(vec![Cell::new(0); count])
+    }
+}
+
+impl Words for PlainWords {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn load(&self, at: usize) -> u64 {
+        self.0[at].get()
+    }
+
+    fn store(&self, at: usize, value: u64) {
+        self.0[at].set(value);
+    }
+
+    fn replace(&self, at: usize, old: u64, new: u64) -> bool {
+        let is_old = self.load(at) == old;
+        if is_old {
+            self.store(at, new);
+        }
+        is_old
+    }
+}
