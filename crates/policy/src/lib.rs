@@ -6,6 +6,8 @@
 //!
 //! * [`nthread`]: threads go to their data (NThread, Wang, Jiang, Xiong).
 //! * [`pats`]: not too many threads on persistent memory at once (PATS, Wang, Cao, Lu, Jiang, Dong).
+//! * [`asymsched`]: clusters of threads and their memory go where links carry most (AsymSched, Lepers, Quéma,
+//!   Fedorova). Its facts and plans are its own: accesses to memory, and whole nodes that move.
 //!
 //! A [`Plan`] says which threads go where ([`Move`], each with its [`Reason`]), which stay
 //! although something speaks for another node ([`Kept`]), and what is expected of the nodes
@@ -19,6 +21,7 @@
 //!                  `---- plan.carry_to(&mut next) --'     who was displaced by contention
 //! ```
 
+pub mod asymsched;
 pub mod nthread;
 pub mod pats;
 mod plan;

@@ -178,7 +178,7 @@ pub enum SettingError {
 }
 
 impl SettingError {
-    pub(super) fn value(name: &str, value: &str, wanted: &str) -> SettingError {
+    pub(crate) fn value(name: &str, value: &str, wanted: &str) -> SettingError {
         let shown = |text: &str| text.chars().take(40).collect();
         SettingError::Value {
             name: shown(name),

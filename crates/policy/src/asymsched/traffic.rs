@@ -1,0 +1,303 @@
+//! What clusters get of the links in a placement: `C_bw(P)`, bounds on it, and when two placements are one.
+//!
+//! A cluster sends data between every two of its nodes, both ways, and takes what it gets: one flow per ordered
+//! pair, over the lanes between the two. Flows of all clusters share the lanes max-min fairly.
+//!
+//! Before shares are computed the flows are reduced to what can matter: a flow has the width of its way at most; a
+//! lane that its flows cannot fill, or whose flows all cross a lane that is not wider, bounds nothing. Two
+//! placements are equivalent when the rest is the same but for names; then they have the same shares.
+
+use egeria_machine::Paths;
+use egeria_machine::fair::{Flow, max_min_shares};
+
+use super::clusters::{NodeSet, positions};
+
+/// Clusters on the same nodes: they get the same.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct Part {
+    pub(super) nodes: NodeSet,
+    pub(super) clusters: u32,
+}
+
+/// The flows of some parts, reduced.
+pub(super) struct Traffic {
+    clusters: Vec<u32>,
+    flows: Vec<Stream>,
+    lanes: Vec<SharedLane>,
+}
+
+struct Stream {
+    part: usize,
+    /// What it gets at most, bytes/s: the width of its way.
+    most: f64,
+    /// Positions in `lanes`.
+    lanes: Vec<usize>,
+    /// The one of them that bounds it in `bound`.
+    tightest: Option<usize>,
+}
+
+struct SharedLane {
+    bytes_s: f64,
+    /// Positions in `flows`, ascending.
+    flows: Vec<usize>,
+}
+
+/// A placement's traffic under names of no one's choice: equal forms have equal shares.
+pub(super) struct Form {
+    pub(super) key: Vec<u64>,
+    /// The parts in the form's order.
+    pub(super) order: Vec<usize>,
+    flows: Vec<Flow>,
+    part_of: Vec<usize>,
+    capacities: Vec<f64>,
+}
+
+impl Traffic {
+    pub(super) fn new(paths: &Paths, parts: &[Part]) -> Traffic {
+        let mut flows = Vec::new();
+        let mut users: Vec<Vec<usize>> = vec![Vec::new(); paths.lanes.len()];
+        for (part, each) in parts.iter().enumerate() {
+            for from in positions(each.nodes) {
+                for to in positions(each.nodes).filter(|to| *to != from) {
+                    for lane in paths.way(from, to) {
+                        users[*lane].push(flows.len());
+                    }
+                    let most = paths.widest_bytes_s(from, to);
+                    flows.push(Stream {
+                        part,
+                        most,
+                        lanes: Vec::new(),
+                        tightest: None,
+                    });
+                }
+            }
+        }
+        let lanes = binding_lanes(paths, &flows, users);
+        for (index, lane) in lanes.iter().enumerate() {
+            lane.flows
+                .iter()
+                .for_each(|flow| flows[*flow].lanes.push(index));
+        }
+        let mut traffic = Traffic {
+            clusters: parts.iter().map(|part| part.clusters).collect(),
+            flows,
+            lanes,
+        };
+        traffic.find_tightest();
+        traffic
+    }
+
+    /// For each flow the lane that is fullest if all get the most they can.
+    fn find_tightest(&mut self) {
+        let wanted = |lane: &SharedLane| -> f64 {
+            lane.flows
+                .iter()
+                .map(|flow| self.flows[*flow].most)
+                .sum::<f64>()
+                / lane.bytes_s
+        };
+        let crowding: Vec<f64> = self.lanes.iter().map(wanted).collect();
+        for flow in &mut self.flows {
+            let by_crowding = |a: &&usize, b: &&usize| crowding[**a].total_cmp(&crowding[**b]);
+            flow.tightest = flow.lanes.iter().max_by(by_crowding).copied();
+        }
+    }
+
+    /// Not less than the sum of shares times `worth` of their part, whatever the shares: each flow counts on one of
+    /// its lanes, and the lane is given to the worthiest.
+    pub(super) fn bound(&self, worth: &[f64]) -> f64 {
+        let value = |flow: &usize| worth[self.flows[*flow].part];
+        let free = self.flows.iter().filter(|flow| flow.tightest.is_none());
+        let mut sum: f64 = free.map(|flow| flow.most * worth[flow.part]).sum();
+        let mut here = Vec::new();
+        for (index, lane) in self.lanes.iter().enumerate() {
+            here.clear();
+            let counted = |flow: &&usize| self.flows[**flow].tightest == Some(index);
+            here.extend(lane.flows.iter().filter(counted));
+            here.sort_by(|a, b| value(b).total_cmp(&value(a)));
+            let mut left = lane.bytes_s;
+            for flow in &here {
+                let taken = self.flows[*flow].most.min(left);
+                left -= taken;
+                sum += taken * value(flow);
+            }
+        }
+        sum
+    }
+
+    /// The form, found by looking at neighbours a few times. Where that does not tell parts, flows or lanes apart
+    /// the order they came in does: then equivalent placements may have two forms, but never one form two shares.
+    pub(super) fn form(&self) -> Form {
+        let mut parts: Vec<u64> = self
+            .clusters
+            .iter()
+            .map(|count| mix(1, u64::from(*count)))
+            .collect();
+        let mut flows: Vec<u64> = self
+            .flows
+            .iter()
+            .map(|flow| mix(2, flow.most.to_bits()))
+            .collect();
+        let mut lanes: Vec<u64> = self
+            .lanes
+            .iter()
+            .map(|lane| mix(3, lane.bytes_s.to_bits()))
+            .collect();
+        for _ in 0..ROUNDS {
+            for (index, flow) in self.flows.iter().enumerate() {
+                let around = flow.lanes.iter().map(|lane| lanes[*lane]);
+                flows[index] = mix(mix(flows[index], parts[flow.part]), together(around));
+            }
+            for (index, lane) in self.lanes.iter().enumerate() {
+                lanes[index] = mix(
+                    lanes[index],
+                    together(lane.flows.iter().map(|flow| flows[*flow])),
+                );
+            }
+            let mut sums = vec![0u64; parts.len()];
+            for (flow, color) in self.flows.iter().zip(&flows) {
+                sums[flow.part] = sums[flow.part].wrapping_add(mix(4, *color));
+            }
+            parts
+                .iter_mut()
+                .zip(sums)
+                .for_each(|(part, sum)| *part = mix(*part, sum));
+        }
+        let order = ascending(parts.len(), |part| parts[part]);
+        let rank = ranks(&order);
+        let flow_order = ascending(self.flows.len(), |flow| {
+            (rank[self.flows[flow].part], flows[flow])
+        });
+        self.written_as(order, &rank, &flow_order, &lanes)
+    }
+
+    fn written_as(
+        &self,
+        order: Vec<usize>,
+        rank: &[usize],
+        flow_order: &[usize],
+        colors: &[u64],
+    ) -> Form {
+        let flow_rank = ranks(flow_order);
+        let mut key: Vec<u64> = order
+            .iter()
+            .map(|part| u64::from(self.clusters[*part]))
+            .collect();
+        let mut flows = Vec::with_capacity(self.flows.len());
+        for flow in flow_order.iter().map(|flow| &self.flows[*flow]) {
+            key.extend([rank[flow.part] as u64, flow.most.to_bits()]);
+            let weight = f64::from(self.clusters[flow.part]);
+            flows.push(Flow {
+                uses: Vec::new(),
+                most: flow.most,
+                weight,
+            });
+        }
+        let named = |lane: usize| {
+            let mut names: Vec<usize> = self.lanes[lane]
+                .flows
+                .iter()
+                .map(|flow| flow_rank[*flow])
+                .collect();
+            names.sort_unstable();
+            (colors[lane], names, self.lanes[lane].bytes_s)
+        };
+        let mut lanes: Vec<_> = (0..self.lanes.len()).map(named).collect();
+        lanes.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+        let mut capacities = Vec::with_capacity(lanes.len());
+        for (index, (_, names, bytes_s)) in lanes.into_iter().enumerate() {
+            key.extend([bytes_s.to_bits(), names.len() as u64]);
+            key.extend(names.iter().map(|flow| *flow as u64));
+            names
+                .iter()
+                .for_each(|flow| flows[*flow].uses.push((index, 1.0)));
+            capacities.push(bytes_s);
+        }
+        let part_of = flow_order
+            .iter()
+            .map(|flow| rank[self.flows[*flow].part])
+            .collect();
+        Form {
+            key,
+            order,
+            flows,
+            part_of,
+            capacities,
+        }
+    }
+}
+
+impl Form {
+    /// What each part gets, in the form's order, bytes/s.
+    pub(super) fn shares(&self) -> Vec<f64> {
+        let mut shares = vec![0.0; self.order.len()];
+        let rates = max_min_shares(&self.capacities, &self.flows);
+        for (part, rate) in self.part_of.iter().zip(rates) {
+            shares[*part] += rate;
+        }
+        shares
+    }
+}
+
+/// How often neighbours are looked at: as far as effects on machines of a few nodes reach.
+const ROUNDS: usize = 3;
+
+/// Lanes that can bound what flows get.
+fn binding_lanes(paths: &Paths, flows: &[Stream], users: Vec<Vec<usize>>) -> Vec<SharedLane> {
+    let lanes = paths.lanes.iter().zip(users);
+    let can_fill = |lane: &SharedLane| {
+        lane.flows.iter().map(|flow| flows[*flow].most).sum::<f64>() > lane.bytes_s
+    };
+    let lanes = lanes.map(|(lane, flows)| SharedLane {
+        bytes_s: lane.bytes_s,
+        flows,
+    });
+    let mut lanes: Vec<SharedLane> = lanes.filter(can_fill).collect();
+    // Most flows first: who has no more flows than another, and all of them, comes after it.
+    lanes.sort_by(|a, b| {
+        let by_flows = b.flows.len().cmp(&a.flows.len());
+        by_flows.then(a.bytes_s.total_cmp(&b.bytes_s))
+    });
+    let mut kept: Vec<SharedLane> = Vec::with_capacity(lanes.len());
+    for lane in lanes {
+        let implies = |wider: &SharedLane| {
+            wider.bytes_s <= lane.bytes_s
+                && lane
+                    .flows
+                    .iter()
+                    .all(|flow| wider.flows.binary_search(flow).is_ok())
+        };
+        if !kept.iter().any(implies) {
+            kept.push(lane);
+        }
+    }
+    kept
+}
+
+fn ascending<K: Ord>(count: usize, key: impl Fn(usize) -> K) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by_key(|index| key(*index));
+    order
+}
+
+/// Where each is in an order.
+fn ranks(order: &[usize]) -> Vec<usize> {
+    let mut ranks = vec![0; order.len()];
+    order
+        .iter()
+        .enumerate()
+        .for_each(|(rank, index)| ranks[*index] = rank);
+    ranks
+}
+
+/// One color of several, whatever their order.
+fn together(colors: impl Iterator<Item = u64>) -> u64 {
+    colors.fold(0, |sum, color| sum.wrapping_add(mix(5, color)))
+}
+
+/// A hash step: multiply and fold.
+fn mix(a: u64, b: u64) -> u64 {
+    let product = u128::from(a ^ 0x9e37_79b9_7f4a_7c15)
+        * u128::from(b.rotate_left(29) ^ 0xd6e8_feb8_6659_fd93);
+    (product as u64) ^ (product >> 64) as u64 ^ b
+}

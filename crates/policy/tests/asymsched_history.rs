@@ -1,0 +1,175 @@
+//! Whatever happens, nobody spends more on migration than the budget (§4.2, Step 4).
+
+#[path = "common/clusters.rs"]
+mod clusters;
+
+use clusters::{GB, linked, process, window};
+use egeria_machine::{Machine, NodeId};
+use egeria_policy::asymsched::{
+    AccessWindow, MemoryAction, NodeAccesses, PlacementPlan, ProcessAccesses, Settings, plan,
+};
+use proptest::prelude::*;
+
+/// What comes in one window: how busy each process is, how much of its memory follows page by page, and how much it
+/// allocates where it runs, bytes.
+type Weather = [(f64, f64, u64); 3];
+
+fn weather() -> impl Strategy<Value = Weather> {
+    let one = || (5.0..9.5f64, 0.0..1.0f64, 0..GB / 4);
+    prop::array::uniform3((one(), one(), one())).prop_map(|all| all.map(|each| each.0))
+}
+
+fn cost_ns(bytes: u64, settings: &Settings) -> u64 {
+    (bytes as f64 * settings.cost_s_per_gb).ceil() as u64
+}
+
+fn entry(facts: &mut ProcessAccesses, node: NodeId) -> &mut NodeAccesses {
+    let found = facts.nodes.iter().position(|each| each.node == node);
+    let index = found.unwrap_or_else(|| {
+        facts.nodes.push(NodeAccesses {
+            node,
+            threads: 0,
+            pinned: false,
+            accesses_s: Vec::new(),
+            resident_bytes: 0,
+        });
+        facts.nodes.len() - 1
+    });
+    &mut facts.nodes[index]
+}
+
+/// Part of the memory on a node goes to another, and the time that takes is spent.
+fn copy(facts: &mut ProcessAccesses, (from, to): (NodeId, NodeId), part: f64, settings: &Settings) {
+    let resident = &mut entry(facts, from).resident_bytes;
+    let bytes = (*resident as f64 * part) as u64;
+    *resident -= bytes;
+    entry(facts, to).resident_bytes += bytes;
+    facts.migrating_ns += cost_ns(bytes, settings);
+}
+
+/// Threads and memory do as planned; of memory that follows some does in the second after.
+fn obey(facts: &mut ProcessAccesses, plan: &PlacementPlan, part: f64, settings: &Settings) {
+    let process = facts.process;
+    for step in plan.memory.iter().filter(|step| step.process == process) {
+        if let MemoryAction::Full { copies, .. } = &step.action {
+            copies
+                .iter()
+                .for_each(|(from, to, _)| copy(facts, (*from, *to), 1.0, settings));
+        }
+    }
+    let own: Vec<_> = plan
+        .moves
+        .iter()
+        .filter(|step| step.process == process)
+        .collect();
+    own.iter()
+        .for_each(|step| entry(facts, step.from).threads -= step.threads);
+    own.iter()
+        .for_each(|step| entry(facts, step.to).threads += step.threads);
+    for (_, following) in plan.following.iter().filter(|(other, _)| *other == process) {
+        for pair in &following.pairs {
+            copy(facts, *pair, part, settings);
+        }
+    }
+}
+
+/// The next window: a second later, accesses to wherever the memory is.
+fn pass(machine: &Machine, window: &mut AccessWindow, weather: &Weather) {
+    window.number += 1;
+    window.end_ns += GB;
+    for (facts, (power, _, growth)) in window.processes.iter_mut().zip(weather) {
+        facts.running_ns += GB;
+        let total: u64 = facts.nodes.iter().map(|each| each.resident_bytes).sum();
+        let mut rates = vec![0.0; machine.nodes.len()];
+        for each in &facts.nodes {
+            let position = machine.index_of(each.node).expect("a node of the machine");
+            rates[position] +=
+                10f64.powf(*power) * each.resident_bytes as f64 / total.max(1) as f64;
+        }
+        for each in facts.nodes.iter_mut().filter(|each| each.threads > 0) {
+            each.accesses_s = rates.clone();
+            each.resident_bytes += growth / 3;
+        }
+    }
+}
+
+/// Two pairs of nodes, one joined far better: processes on them change places as their weights do.
+fn uneven() -> Machine {
+    let pairs = [(0, 1, 1e9), (2, 3, 10e9), (1, 2, 1e8), (3, 0, 1e8)];
+    let both = pairs
+        .iter()
+        .flat_map(|&(a, b, width)| [(a, b, width), (b, a, width)]);
+    linked(4, &both.collect::<Vec<_>>())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+
+    #[test]
+    fn no_history_of_windows_and_plans_goes_over_the_budget(
+        sky in prop::collection::vec(weather(), 5..60),
+        running_s in prop::array::uniform3(0..200u64),
+        part in 0.0..1.0f64,
+        on_few_nodes: bool,
+    ) {
+        let settings = Settings::default();
+        let (machine, starts): (Machine, Vec<&[usize]>) = match on_few_nodes {
+            true => (uneven(), vec![&[0, 1], &[2, 3]]),
+            false => (Machine::profile("bulldozer-8n").unwrap(), vec![&[0, 3, 5], &[1, 6], &[2, 7]]),
+        };
+        let make = |(number, nodes): (usize, &[usize])| {
+            let mut facts = process(&machine, number as u32, nodes, 1e8);
+            facts.running_ns = running_s[number] * GB;
+            facts
+        };
+        let mut window = window(starts.into_iter().enumerate().map(make).collect());
+        for weather in &sky {
+            window.validate(&machine).unwrap();
+            let plan = plan(&machine, &window, &settings);
+            for (facts, (_, followed, _)) in window.processes.iter_mut().zip(weather) {
+                obey(facts, &plan, followed * part, &settings);
+                let allowed_ns = facts.running_ns as f64 * settings.budget;
+                // Each copy's time is rounded up.
+                let rounding_ns = 1000.0;
+                prop_assert!(facts.migrating_ns as f64 <= allowed_ns + rounding_ns, "{facts:?}");
+            }
+            plan.carry_to(&mut window);
+            pass(&machine, &mut window, weather);
+        }
+    }
+}
+
+/// The property above is not about nothing: threads move, memory follows in both ways, and budgets stop some.
+#[test]
+fn histories_have_moves_copies_and_refusals() {
+    let pairs = [(0, 1, 1e9), (2, 3, 10e9), (1, 2, 1e8), (3, 0, 1e8)];
+    let both = pairs
+        .iter()
+        .flat_map(|&(a, b, width)| [(a, b, width), (b, a, width)]);
+    let machine = linked(4, &both.collect::<Vec<_>>());
+    let settings = Settings::default();
+    let mut seen = [0; 4];
+    for start_s in [1, 10, 40, 100] {
+        let mut facts = process(&machine, 1, &[0, 1], 1e8);
+        facts.running_ns = start_s * GB;
+        let mut window = window(vec![facts]);
+        for _ in 0..30 {
+            let plan = plan(&machine, &window, &settings);
+            seen[0] += plan.moves.len();
+            let refused = matches!(
+                plan.decision,
+                egeria_policy::asymsched::Decision::OverBudget { .. }
+            );
+            seen[1] += usize::from(refused);
+            for step in &plan.memory {
+                seen[2] += usize::from(matches!(step.action, MemoryAction::Full { .. }));
+                seen[3] += usize::from(matches!(step.action, MemoryAction::Settled { .. }));
+            }
+            let part = if start_s == 40 { 0.6 } else { 0.01 };
+            obey(&mut window.processes[0], &plan, part, &settings);
+            plan.carry_to(&mut window);
+            pass(&machine, &mut window, &[(8.0, 0.0, 0); 3]);
+        }
+    }
+    assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
+}

@@ -1,0 +1,99 @@
+//! AsymSched's settings by name.
+
+use egeria_policy::asymsched::Settings;
+
+#[test]
+fn defaults_are_the_papers() {
+    let settings = Settings::default();
+    assert_eq!(
+        (settings.filter, settings.budget, settings.old_share),
+        (0.9, 0.05, 0.9)
+    );
+    assert_eq!(
+        (settings.cost_s_per_gb, settings.full_after_ms),
+        (0.3, 2000)
+    );
+    assert_eq!(settings.chunk_pages, 30_000);
+    assert!(settings.threads && settings.dynamic_memory && settings.full_memory);
+}
+
+#[test]
+fn every_field_has_a_name_and_takes_the_value_it_has() {
+    let json = serde_json::to_value(Settings::default()).expect("plain data");
+    let mut fields: Vec<&str> = json
+        .as_object()
+        .expect("a struct")
+        .keys()
+        .map(String::as_str)
+        .collect();
+    let mut names: Vec<&str> = Settings::names().map(|(name, _)| name).collect();
+    fields.sort_unstable();
+    names.sort_unstable();
+    assert_eq!(names, fields);
+    let odd = Settings {
+        threads: false,
+        filter: 0.75,
+        most_placements: 9,
+        ..Settings::default()
+    };
+    let mut copy = Settings::default();
+    for (name, value) in odd.values() {
+        copy.set(name, &value).expect("its own value");
+    }
+    assert_eq!(copy, odd);
+}
+
+#[test]
+fn a_value_out_of_range_states_the_range_and_changes_nothing() {
+    for (name, value) in [
+        ("threads", "yes"),
+        ("filter", "1.1"),
+        ("filter", "NaN"),
+        ("budget", "-0.1"),
+        ("cost_s_per_gb", "inf"),
+        ("cost_s_per_gb", "1001"),
+        ("full_after_ms", "1.5"),
+        ("chunk_pages", "0"),
+        ("most_placements", "0"),
+        ("sharing_accesses_s", "-1"),
+    ] {
+        let mut settings = Settings::default();
+        let error = settings
+            .set(name, value)
+            .expect_err("out of range")
+            .to_string();
+        let (_, wanted) = Settings::names()
+            .find(|each| each.0 == name)
+            .expect("known");
+        assert!(
+            error.contains(name) && error.contains(wanted) && !error.contains('\n'),
+            "{error}"
+        );
+        assert_eq!(settings, Settings::default());
+    }
+    let error = Settings::default()
+        .set("filters", "1")
+        .expect_err("no such")
+        .to_string();
+    assert!(
+        error.contains("filters") && error.contains("filter, "),
+        "{error}"
+    );
+}
+
+#[test]
+fn settings_from_outside_are_checked() {
+    let read = |text: &str| serde_json::from_str::<Settings>(text);
+    let partial = read(r#"{"budget": 0.03}"#).expect("the rest are defaults");
+    assert_eq!(partial.validate(), Ok(()));
+    assert!(
+        read(r#"{"budget": 3.0}"#)
+            .expect("only a number")
+            .validate()
+            .is_err()
+    );
+    assert!(
+        read(r#"{"budgets": 0.03}"#).is_err(),
+        "unknown keys are refused"
+    );
+}

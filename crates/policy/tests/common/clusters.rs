@@ -1,0 +1,111 @@
+//! Machines with links, and windows of accesses.
+#![allow(
+    dead_code,
+    reason = "every test program uses its own part of the helpers"
+)]
+
+use egeria_machine::{Link, Machine, NodeId};
+use egeria_policy::asymsched::{
+    AccessWindow, NodeAccesses, PlacementPlan, ProcessAccesses, ProcessKey,
+};
+
+pub const GB: u64 = 1_000_000_000;
+
+/// Real nodes of 4 cores with these one-way links.
+pub fn linked(nodes: usize, links: &[(usize, usize, f64)]) -> Machine {
+    let tables = (0..nodes).map(|id| {
+        format!(
+            "[[nodes]]\nid = {id}\ncpus = \"{}-{}\"\n",
+            id * 4,
+            id * 4 + 3
+        )
+    });
+    let text = format!("name = \"linked\"\n{}", tables.collect::<String>());
+    let mut machine = Machine::from_toml(&text, "linked.toml".as_ref()).expect("a good file");
+    let link = |&(from, to, bytes_s): &(usize, usize, f64)| Link {
+        from: NodeId(from as u16),
+        to: NodeId(to as u16),
+        bytes_s,
+        back_bytes_s: None,
+        latency_ns: 0.0,
+    };
+    machine.interconnect.links = links.iter().map(link).collect();
+    machine.paths().expect("every node reaches every other");
+    machine
+}
+
+/// A process that has run so long that its budget is no matter, with 8 threads on each of these nodes. Each accesses
+/// the others' memory so often, and 1 GB lies on each.
+pub fn process(
+    machine: &Machine,
+    number: u32,
+    nodes: &[usize],
+    accesses_s: f64,
+) -> ProcessAccesses {
+    let mut facts = ProcessAccesses {
+        process: ProcessKey {
+            process_id: number,
+            start_ticks: 7,
+        },
+        running_ns: 1_000_000 * GB,
+        ..ProcessAccesses::default()
+    };
+    for node in nodes {
+        let mut rates = vec![0.0; machine.nodes.len()];
+        nodes.iter().for_each(|memory| rates[*memory] = accesses_s);
+        facts.nodes.push(NodeAccesses {
+            node: machine.nodes[*node].id,
+            threads: 8,
+            pinned: false,
+            accesses_s: rates,
+            resident_bytes: GB,
+        });
+    }
+    facts
+}
+
+pub fn window(processes: Vec<ProcessAccesses>) -> AccessWindow {
+    AccessWindow {
+        number: 1,
+        end_ns: GB,
+        processes,
+    }
+}
+
+/// The next window when threads and their memory have moved as planned, and accesses with them.
+pub fn obeyed(machine: &Machine, window: &AccessWindow, plan: &PlacementPlan) -> AccessWindow {
+    let mut next = window.clone();
+    next.number += 1;
+    next.end_ns += GB;
+    for facts in &mut next.processes {
+        let step_of = |node: NodeId| {
+            let mut own = plan
+                .moves
+                .iter()
+                .filter(|step| step.process == facts.process);
+            own.find(|step| step.from == node)
+                .map_or(node, |step| step.to)
+        };
+        let position = |node: NodeId| machine.index_of(node).expect("a node of the machine");
+        let places: Vec<usize> = machine
+            .nodes
+            .iter()
+            .map(|node| position(step_of(node.id)))
+            .collect();
+        for each in &mut facts.nodes {
+            let mut rates = vec![0.0; machine.nodes.len()];
+            for (memory, rate) in each.accesses_s.iter().enumerate() {
+                rates[places[memory]] += rate;
+            }
+            each.accesses_s = rates;
+        }
+        let homes: Vec<NodeId> = facts.nodes.iter().map(|each| step_of(each.node)).collect();
+        facts
+            .nodes
+            .iter_mut()
+            .zip(homes)
+            .for_each(|(each, home)| each.node = home);
+    }
+    plan.carry_to(&mut next);
+    next
+}
