@@ -59,6 +59,7 @@ fn part() {
     let mut random = Random(setting("EGERIA_TEST_SEED", 0x5EED));
     match std::env::var(ROLE).as_deref() {
         Ok("steps") => steps(&mut random),
+        Ok("sealed") => sealed(),
         Ok("crowd") => crowd::kill_workers(setting("EGERIA_TEST_CASES", 250), &mut random),
         Ok("living") => living::are_not_reaped(),
         Ok("visitors") => crowd::kill_visitors(setting("EGERIA_TEST_CASES", 120), &mut random),
@@ -165,7 +166,7 @@ fn die_once(case: &Case, scene: &mut Scene, death: Death, random: &mut Random) -
     if random.below(2) == 0 {
         let (a, b) = (scene.a, scene.b);
         let second = match death {
-            Death::Instructions(_) => Death::Instructions(random.below(60_000)),
+            Death::Instructions(_) | Death::Sealed(_) => Death::Instructions(random.below(60_000)),
             Death::Nanoseconds(_) => Death::Nanoseconds(random.below(200_000)),
         };
         kill_after(&scene.volume, second, &|volume| {
@@ -213,6 +214,34 @@ fn steps(random: &mut Random) {
 #[test]
 fn an_operation_killed_at_any_instruction_happened_or_not_and_blocks_nobody() {
     assert!(play("steps").success());
+}
+
+/// Operations of two objects die between the seal of their journal and its end.
+fn sealed() {
+    let journaled = ["create", "unlink", "rename over a file", "exchange"];
+    for case in CASES.iter().filter(|case| journaled.contains(&case.name)) {
+        let scratch = Scratch::new(1, 64 << 20);
+        stepping::watch_journals(&scratch.pools[0]);
+        let mut scene = Scene::new(scratch.attach());
+        for (instructions, reaped_first) in [(0, false), (20, true)] {
+            clear(&scene);
+            let (act, verify) = (case.prepare)(&mut scene);
+            let end = kill_after(&scene.volume, Death::Sealed(instructions), &act);
+            assert_eq!(end, End::Killed, "{}: no journal was sealed", case.name);
+            assert!(stepping::is_any_sealed(), "{}: done before", case.name);
+            if reaped_first {
+                scene.volume.reap();
+            }
+            assert!(verify(&scene), "{}: sealed, and did not happen", case.name);
+            scene.volume.reap();
+            assert!(!stepping::is_any_sealed(), "{}: not completed", case.name);
+        }
+    }
+}
+
+#[test]
+fn what_a_dead_owner_sealed_in_its_journal_happened() {
+    assert!(play("sealed").success());
 }
 
 #[test]

@@ -1,15 +1,19 @@
 //! Killing a child in the middle: after so many instructions (it sets the processor's trap flag on itself
 //! and counts the traps, which is exact and slow), or by a timer (which is neither).
 
-use egeria_fs::Volume;
+use egeria_fs::{Volume, format};
 use std::arch::asm;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 /// When a child dies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Death {
     /// After this many instructions.
     Instructions(u64),
+    /// This many instructions after its journal was sealed (see [`watch_journals`]).
+    Sealed(u64),
     /// After this time.
     Nanoseconds(u64),
 }
@@ -26,7 +30,45 @@ pub enum End {
 /// Instructions until the end, in the child.
 static LEFT: AtomicU64 = AtomicU64::new(0);
 
+/// Pool 0, for who dies by its journals.
+static JOURNALS: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+/// The count begins with the seal of a journal.
+static WAITS_FOR_SEAL: AtomicBool = AtomicBool::new(false);
+/// Journals looked at: those of the first threads.
+const WATCHED: u64 = 8;
+
+/// Map the journals of a volume, for children that die by them.
+pub fn watch_journals(pool: &Path) {
+    let end = format::journal_slot(WATCHED).0 as usize;
+    let file = std::fs::File::open(pool).expect("pool");
+    // SAFETY: a new mapping of a file that is longer; it stays for the life of the process.
+    let map = unsafe {
+        let (read, shared) = (libc::PROT_READ, libc::MAP_SHARED);
+        libc::mmap(std::ptr::null_mut(), end, read, shared, file.as_raw_fd(), 0)
+    };
+    assert_ne!(map, libc::MAP_FAILED);
+    JOURNALS.store(map.cast(), Ordering::Relaxed);
+}
+
+/// Whether a journal holds what counts and may not be done yet.
+pub fn is_any_sealed() -> bool {
+    let base = JOURNALS.load(Ordering::Relaxed);
+    (0..WATCHED).any(|slot| {
+        // SAFETY: mapped as far by `watch_journals`, which came first; aligned.
+        let seal = unsafe {
+            base.add(format::journal_slot(slot).0 as usize)
+                .cast::<AtomicU64>()
+        };
+        // SAFETY: as above.
+        unsafe { (*seal).load(Ordering::Relaxed) != 0 }
+    })
+}
+
 extern "C" fn count_down(_signal: i32) {
+    if WAITS_FOR_SEAL.load(Ordering::Relaxed) && !is_any_sealed() {
+        return;
+    }
+    WAITS_FOR_SEAL.store(false, Ordering::Relaxed);
     if LEFT.fetch_sub(1, Ordering::Relaxed) == 0 {
         // SAFETY: plain system calls; the process ends here.
         unsafe {
@@ -81,6 +123,10 @@ fn run_child(volume: &Volume, death: Death, act: &dyn Fn(&Volume), tell: i32) ->
     let ready = volume.attributes(egeria_fs::InodeNumber::ROOT).is_ok();
     let act = || match death {
         Death::Instructions(instructions) => step(instructions, &|| act(volume)),
+        Death::Sealed(instructions) => {
+            WAITS_FOR_SEAL.store(true, Ordering::Relaxed);
+            step(instructions, &|| act(volume))
+        }
         Death::Nanoseconds(delay_ns) => race(delay_ns, &|| act(volume)),
     };
     let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
