@@ -7,7 +7,7 @@ BUILT  := $(TARGET)/release
 REPORT := $(TARGET)/report
 
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test lint bench install uninstall clean help
+.PHONY: build setup demo test memcheck lint bench install uninstall clean help
 
 build: ## build everything for use (target/release)
 	@scripts/setup --rust-only
@@ -22,6 +22,10 @@ demo: setup build ## run real programs on a scratch volume, write target/report/
 test: setup lint ## check format and lints, run all tests
 	$(CARGO) build --workspace
 	$(CARGO) test --workspace --no-fail-fast
+	scripts/memcheck --short
+
+memcheck: setup ## run tests of several processes under valgrind (some minutes)
+	scripts/memcheck
 
 lint: ## check format and lints; warnings are errors
 	$(CARGO) fmt --all --check

@@ -76,9 +76,18 @@ impl Mounted {
         self.point().join(name)
     }
 
-    /// A command in the mount's root, under the library.
+    /// A command in the mount's root, under the library; `EGERIA_TEST_UNDER` names a command to run it under.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
-        let mut command = self.bare_command(program);
+        // Alone: a mount served under valgrind would wait for the child that valgrind starts.
+        let under = std::env::var("EGERIA_TEST_UNDER").unwrap_or_default();
+        let mut words = under.split_whitespace();
+        let mut command = match words.next() {
+            Some(checker) => self.bare_command(checker),
+            None => self.bare_command(&program),
+        };
+        if !under.is_empty() {
+            command.args(words).arg(program);
+        }
         command.env("LD_PRELOAD", library());
         command
     }
