@@ -5,8 +5,8 @@
 #[path = "../tests/common/knee.rs"]
 mod knee;
 
-use egeria_policy::pats::{Because, Controller, Limiter, Settings};
-use knee::{Noise, any_curve, rests, run_told};
+use egeria_policy::pats::{Because, Limiter, Settings};
+use knee::{Noise, any_curve, learned, rests, run_told};
 
 const MACHINES: u64 = 1000;
 const WINDOWS: u32 = 1500;
@@ -43,10 +43,7 @@ fn main() {
 
 impl Row {
     fn add(&mut self, seed: u64, deviation: f64) {
-        let settings = Settings {
-            controller: Controller::Learned,
-            ..Settings::default()
-        };
+        let settings = learned();
         let curve = any_curve(seed);
         let mut limiter = Limiter::new(&settings);
         let mut noise = Noise::new(seed, deviation);

@@ -1,36 +1,17 @@
-//! The learned limit on made-up machines: where the formula is right, too low, too high; with
-//! noise; where the knee moves and where the work changes.
+//! The learned limit on made-up machines that stay as they are: where the formula is right, too
+//! low, too high; with noise; at rest.
 
 mod common;
 
-use common::knee::{Curve, Noise, any_curve, rests, run, run_told};
-use egeria_policy::pats::{Because, Controller, Decision, Limiter, Measured, Settings};
+use common::knee::{
+    Curve, Noise, any_curve, is_good, learned, most_frequent, rests, run, run_told,
+};
+use egeria_policy::pats::{Because, Controller, Decision, Limiter, Measured, Mix, Settings};
 
 /// Windows after which it has settled, without noise and with 5 % of it.
 const QUIET_WINDOWS: usize = 40;
 const NOISY_WINDOWS: usize = 100;
 const NOISE: f64 = 0.05;
-/// Windows after which it has followed a change that shows, and one that does not.
-const CHANGE_WINDOWS: u32 = 60;
-const SILENT_WINDOWS: u32 = 250;
-
-fn learned() -> Settings {
-    Settings {
-        controller: Controller::Learned,
-        ..Settings::default()
-    }
-}
-
-/// Within 10 % of the best constant limit, and borne.
-fn is_good(curve: &Curve, limit: u32, slack: f64) -> bool {
-    let settings = learned();
-    let strict = Settings {
-        tolerated_loss: settings.tolerated_loss - slack,
-        ..settings.clone()
-    };
-    let borne = curve.bears(limit, settings.tolerated_loss + slack);
-    borne && curve.pm(limit) >= 0.9 * curve.best_pm(&strict)
-}
 
 #[test]
 fn it_finds_the_best_constant_limit_of_any_machine() {
@@ -97,12 +78,6 @@ fn at_rest_it_is_never_more_than_one_step_away_and_never_goes_back() {
             );
         }
     }
-}
-
-fn most_frequent(limits: &[u32]) -> u32 {
-    let count = |limit: u32| limits.iter().filter(|&&each| each == limit).count();
-    let most = limits.iter().copied().max_by_key(|&limit| count(limit));
-    most.expect("limits")
 }
 
 /// Mean of persistent memory and the share of windows in which DRAM lost too much.
@@ -180,100 +155,6 @@ fn where_the_formula_is_right_it_costs_little() {
     assert!(lost < 0.06, "{lost}");
 }
 
-/// Settles on one machine, goes on for so many windows on another, and must be good there.
-fn follows(from: &Curve, to: &Curve, windows: u32) {
-    for seed in 0..20 {
-        for deviation in [0.0, 0.02] {
-            let mut noise = Noise::new(seed, deviation);
-            let mut limiter = Limiter::new(&learned());
-            let _ = run(&mut limiter, from, &mut noise, 300 + seed as u32);
-            let _ = run(&mut limiter, to, &mut noise, windows);
-            let limits = run(&mut limiter, to, &mut noise, 100);
-            let rest = most_frequent(&limits);
-            assert!(
-                is_good(to, rest, 0.03),
-                "{rest} with noise {deviation} on {to:?}"
-            );
-        }
-    }
-}
-
-#[test]
-fn it_follows_a_knee_that_comes_nearer() {
-    let far = Curve {
-        peak: 16.0,
-        knee: 16.0,
-        ..Curve::default()
-    };
-    for knee in [2.0, 5.0, 9.0] {
-        follows(&far, &Curve { knee, ..far }, CHANGE_WINDOWS);
-    }
-}
-
-#[test]
-fn it_follows_a_knee_that_goes_away_without_a_sign() {
-    // At the limit at rest nothing changes: only a probe can tell.
-    let near = Curve {
-        peak: 24.0,
-        knee: 4.0,
-        waterfall: 2.0,
-        ..Curve::default()
-    };
-    for knee in [6.0, 12.0, 24.0] {
-        follows(&near, &Curve { knee, ..near }, SILENT_WINDOWS);
-    }
-}
-
-#[test]
-fn it_follows_a_peak_that_moves() {
-    let one = Curve {
-        peak: 4.0,
-        knee: 30.0,
-        fall: 0.1,
-        ..Curve::default()
-    };
-    let other = Curve { peak: 16.0, ..one };
-    follows(&one, &other, SILENT_WINDOWS);
-    follows(&other, &one, SILENT_WINDOWS);
-}
-
-#[test]
-fn dram_that_is_asked_for_less_is_no_loss() {
-    let curve = Curve::default();
-    for dram_asked in [0.0, 0.4, 2.0] {
-        follows(
-            &curve,
-            &Curve {
-                dram_asked,
-                ..curve
-            },
-            CHANGE_WINDOWS,
-        );
-    }
-}
-
-#[test]
-fn bursts_of_dram_do_not_keep_it_searching() {
-    let busy = Curve::default();
-    let idle = Curve {
-        dram_asked: 0.3,
-        ..busy
-    };
-    let (mut noise, mut limiter) = (Noise::new(1, 0.02), Limiter::new(&learned()));
-    let mut searching = 0;
-    for turn in 0..200 {
-        let curve = if turn % 2 == 0 { &busy } else { &idle };
-        let limits = run(&mut limiter, curve, &mut noise, 20);
-        if turn >= 100 {
-            searching += limits
-                .iter()
-                .filter(|&&limit| limit.abs_diff(4) > 1)
-                .count();
-        }
-    }
-    assert!(searching <= 200, "{searching} of 2000 windows");
-}
-
 #[test]
 fn one_wild_window_in_ten_does_not_unsettle_it() {
     let curve = Curve {
@@ -340,53 +221,20 @@ fn it_never_admits_more_than_the_most_nor_than_ask() {
 }
 
 #[test]
-fn windows_with_few_threads_say_nothing_about_the_limit() {
-    let curve = Curve {
-        peak: 12.0,
-        knee: 12.0,
-        ..Curve::default()
-    };
-    let (mut noise, mut limiter) = (Noise::new(5, 0.02), Limiter::new(&learned()));
-    let _ = run(&mut limiter, &curve, &mut noise, 200);
-    let rest = limiter.limit();
+fn a_trial_that_cannot_be_filled_shows_nothing() {
+    let curve = Curve::default();
     let few = Curve { demand: 3, ..curve };
-    let limits = run(&mut limiter, &few, &mut noise, 500);
-    assert!(limits[1..].iter().all(|&limit| limit == rest), "{limits:?}");
-}
-
-#[test]
-fn a_search_that_lacked_threads_goes_on_when_they_come() {
-    let many = Curve {
-        peak: 20.0,
-        knee: 20.0,
-        ..Curve::default()
+    let (mut noise, mut limiter) = (Noise::none(), Limiter::new(&learned()));
+    let _ = run(&mut limiter, &curve, &mut noise, 30);
+    let best = loop {
+        let limit = limiter.limit();
+        if let Because::Trying { best } = limiter.next(&curve.measured(limit, &mut noise)).because {
+            break best;
+        }
     };
-    for demand in [1, 3, 7] {
-        follows(&Curve { demand, ..many }, &many, CHANGE_WINDOWS);
-    }
-    // Also when they leave in the middle of it.
-    let (mut noise, mut limiter) = (Noise::new(9, 0.02), Limiter::new(&learned()));
-    for windows in 1..20 {
-        let _ = run(&mut limiter, &many, &mut noise, windows);
-        let _ = run(&mut limiter, &Curve { demand: 2, ..many }, &mut noise, 5);
-    }
-    let _ = run(&mut limiter, &many, &mut noise, SILENT_WINDOWS);
-    assert!(is_good(&many, limiter.limit(), 0.03), "{}", limiter.limit());
-}
-
-#[test]
-fn dram_that_collapses_under_few_threads_is_seen() {
-    let curve = Curve {
-        peak: 12.0,
-        knee: 12.0,
-        ..Curve::default()
-    };
-    let worse = Curve {
-        knee: 3.0,
-        demand: 8,
-        ..curve
-    };
-    follows(&curve, &worse, CHANGE_WINDOWS);
+    assert_eq!((best, limiter.limit()), (4, 5));
+    let decision = limiter.next(&few.measured(5, &mut noise));
+    assert_eq!((decision.limit, decision.tried), (4, None));
 }
 
 #[test]
@@ -396,6 +244,10 @@ fn idle_windows_and_nonsense_change_nothing() {
     let good = curve.measured(4, &mut noise);
     let nonsense = [
         Measured::default(),
+        Measured {
+            mix: Mix::default(),
+            ..good
+        },
         Measured {
             pm_bytes_s: f64::NAN,
             ..good

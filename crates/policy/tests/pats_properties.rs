@@ -330,3 +330,44 @@ proptest! {
         prop_assert_eq!(run(&order)?, run(&sorted)?);
     }
 }
+
+#[test]
+fn a_releaser_that_dies_costs_nobody_his_turn() {
+    for stores in 0..3 {
+        let words = PlainWords::new(words_for(3));
+        let all = Selector::new(&words, &Settings::default());
+        let round = |id| {
+            let thread = ThreadId(id);
+            all.begin(thread)
+                .and_then(|()| all.end(thread))
+                .expect("released");
+            all.publish(thread, request(4096)).expect("idle again")
+        };
+        for id in 0..3 {
+            all.claim().expect("one for each");
+            assert_eq!(
+                all.publish(ThreadId(id), request(4096)),
+                Ok(Admission::Wait)
+            );
+        }
+        assert_eq!(all.release(), Some(ThreadId(0)));
+        assert_eq!(round(0), Admission::Wait);
+        // It is the turn of 1, whose releaser dies.
+        let left = Cell::new(stores);
+        let dying = Selector::new(
+            Mortal {
+                words: &words,
+                left,
+            },
+            &Settings::default(),
+        );
+        let _ = dying.release();
+        let is_done = all.phase(ThreadId(1)) == Phase::Released;
+        assert_eq!(is_done, stores == 2, "the second store releases");
+        if !is_done {
+            assert_eq!(all.release(), Some(ThreadId(1)), "after {stores} stores");
+        }
+        assert_eq!(round(1), Admission::Wait);
+        assert_eq!(all.release(), Some(ThreadId(2)), "and none has it twice");
+    }
+}

@@ -239,6 +239,18 @@ fn who_was_released_and_slept_begins_without_a_place() {
 }
 
 #[test]
+fn huge_requests_are_seen_as_huge() {
+    let selector = selector(1, 1);
+    let huge = Request {
+        kind: AccessKind::Read,
+        bytes: u64::MAX - 4095,
+    };
+    assert_eq!(selector.publish(ThreadId(0), huge), Ok(Admission::Wait));
+    let seen = selector.requests().next().expect("published");
+    assert_eq!((seen.kind, seen.bytes), (AccessKind::Read, u32::MAX.into()));
+}
+
+#[test]
 fn words_that_cannot_be_do_no_harm() {
     let words = PlainWords::new(words_for(3));
     for at in 0..words.count() {

@@ -250,13 +250,13 @@ impl<W: Words> Selector<W> {
 
     // What the controller does.
 
-    /// Sets `T_S`, at least 1. When it falls, those admitted finish, and nobody is released until
+    /// Sets `T_S`; 0 is as 1. When it falls, those admitted finish, and nobody is released until
     /// fewer are left.
     pub fn set_limit(&self, limit: u32) {
-        self.words.store(LIMIT, u64::from(limit.max(1)));
+        self.words.store(LIMIT, u64::from(limit));
     }
 
-    /// `T_S`: 1 until it is set.
+    /// `T_S`, never below 1, and 1 until it is set.
     pub fn limit(&self) -> u32 {
         let limit = self.words.load(LIMIT).max(1);
         u32::try_from(limit).unwrap_or(u32::MAX)

@@ -3,7 +3,7 @@
 //! The shape is that of the paper's Figs. 1 and 4: persistent memory rises to a peak and falls
 //! behind it; DRAM stays up to a knee, falls steeply, and lies on a floor from the ankle on.
 
-use egeria_policy::pats::{Because, Decision, Limiter, Measured, Mix, Settings};
+use egeria_policy::pats::{Because, Controller, Decision, Limiter, Measured, Mix, Settings};
 
 /// What so many threads at once make of both memories, shares of what is possible.
 #[derive(Clone, Copy, Debug)]
@@ -170,4 +170,30 @@ pub fn rests(steps: &[(u32, Decision)]) -> Vec<Option<u32>> {
         Some(*rest)
     };
     steps.iter().scan(None, rest).collect()
+}
+
+/// The settings with the learned limit.
+pub fn learned() -> Settings {
+    Settings {
+        controller: Controller::Learned,
+        ..Settings::default()
+    }
+}
+
+/// Within 10 % of the best constant limit, and borne.
+pub fn is_good(curve: &Curve, limit: u32, slack: f64) -> bool {
+    let settings = learned();
+    let strict = Settings {
+        tolerated_loss: settings.tolerated_loss - slack,
+        ..settings.clone()
+    };
+    let borne = curve.bears(limit, settings.tolerated_loss + slack);
+    borne && curve.pm(limit) >= 0.9 * curve.best_pm(&strict)
+}
+
+/// The limit that was there most often.
+pub fn most_frequent(limits: &[u32]) -> u32 {
+    let count = |limit: u32| limits.iter().filter(|&&each| each == limit).count();
+    let most = limits.iter().copied().max_by_key(|&limit| count(limit));
+    most.expect("limits")
 }

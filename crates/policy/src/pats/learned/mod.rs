@@ -22,14 +22,13 @@
 //! 3. **Rest.** Only now and then, ever more rarely, one neighbour is tried for a moment
 //!    ([`rest`]). It must gain `least_gain` and three times the noise, if need be over several
 //!    such moments, so noise alone does not move the limit.
-//! 4. **Change.** Three windows in a row far from what is known, or a loss of DRAM that
-//!    lasts, begin again with the reference; not sooner than 8 windows after the last search, and
-//!    up to 256 when searches keep ending where they began.
+//! 4. **Change.** Three windows in a row far from what is known, a loss of DRAM that lasts, or
+//!    DRAM that drifted by 5 % beside noise, begin again with the reference; not sooner than 8
+//!    windows after the last search, and up to 256 when searches keep ending where they began.
 //!
 //! Windows in which fewer threads asked than the limit admits say nothing about the limit and
-//! are not counted, but for DRAM that lost too much; a search that lacked threads goes on when they
-//! come. Everything follows from the windows given:
-//! there is no chance in it.
+//! are not counted, but for DRAM that lost too much; a search that lacked threads goes on when
+//! they come. Everything follows from the windows given: there is no chance in it.
 //!
 //! Known gaps: a change in the middle of a search is seen only when it is over. Loss of DRAM
 //! that limit 1 causes already is not seen. Throughput with several peaks may end at a lower one.
@@ -54,6 +53,10 @@ const REFERENCE_NOISE: f64 = 0.01;
 const CHANGE: f64 = 0.15;
 const CHANGE_DEVIATIONS: f64 = 4.0;
 const CHANGE_WINDOWS: u32 = 3;
+/// So much of DRAM, beside noise, may more or less be asked for before its best counts as unknown;
+/// since so many windows of rest were known.
+const DRIFT: f64 = 0.05;
+const ANCHOR_WINDOWS: u32 = 20;
 /// How much one more window counts in what is known of the limit at rest, and how many windows
 /// that is worth.
 const REST_GAIN: f64 = 1.0 / 16.0;
@@ -78,6 +81,8 @@ pub(super) struct Learner {
     search: Search,
     /// The best of DRAM since the last reference, bytes/s.
     best_dram: f64,
+    /// DRAM when the limit began to rest, bytes/s.
+    anchor_dram: Option<f64>,
     rest: Rest,
     /// A search from the reference on is under way, and the limit before it, if there was one.
     wide: Option<Option<u32>>,
@@ -101,6 +106,7 @@ impl Learner {
             noise: Noise::default(),
             search: Search::wide(nothing, limit),
             best_dram: 0.0,
+            anchor_dram: None,
             rest: Rest::new(settings.probe_windows),
             wide: None,
             unfilled: false,
@@ -224,6 +230,7 @@ impl Learner {
         let best = self.search.best.limit;
         match shown {
             Some((direction, _)) if taken && !self.rest.stepped(direction) => {
+                self.anchor_dram = None;
                 self.measure(best, Mode::Rest);
                 return self.decision(Because::Settled, tried);
             }
@@ -241,6 +248,7 @@ impl Learner {
     /// The limit rests where it was not before.
     fn rest_anew(&mut self) {
         self.rest.moved();
+        self.anchor_dram = None;
         if let Some(before) = self.wide.take() {
             let best = self.search.best.limit;
             let is_same = before.is_some_and(|before| before.abs_diff(best) <= 1);
@@ -263,7 +271,9 @@ impl Learner {
         if is_full && !is_odd {
             self.follow(rates);
         }
-        let lasting = is_full && !is_odd && self.loses_too_much(self.search.best.rates.dram);
+        let lasting = is_full
+            && !is_odd
+            && (self.has_drifted() || self.loses_too_much(self.search.best.rates.dram));
         if (self.rest.odd_windows >= CHANGE_WINDOWS || lasting) && self.rest.may_search() {
             let (pm, dram) = (
                 change(best.rates.pm, rates.pm),
@@ -301,14 +311,23 @@ impl Learner {
         self.settings.most_threads.min(self.demand)
     }
 
+    /// Whether DRAM is another than when the limit began to rest: what it could do undisturbed
+    /// must be seen again, for the loss is a share of that.
+    fn has_drifted(&mut self) -> bool {
+        let best = self.search.best;
+        if best.windows < ANCHOR_WINDOWS {
+            return false;
+        }
+        let anchor = *self.anchor_dram.get_or_insert(best.rates.dram);
+        change(anchor, best.rates.dram).abs() > DRIFT + self.noise.dram
+    }
+
     /// What is known of the limit at rest follows what is measured.
     fn follow(&mut self, rates: Rates) {
         let best = &mut self.search.best;
         best.rates.pm += REST_GAIN * (rates.pm - best.rates.pm);
         best.rates.dram += REST_GAIN * (rates.dram - best.rates.dram);
         best.windows = (best.windows + 1).min(REST_WINDOWS);
-        let dram = best.rates.dram;
-        self.see_dram(dram);
     }
 
     /// The best of DRAM, but for noise.

@@ -33,13 +33,10 @@ impl Learner {
         let windows = self.samples.count();
         let dram = self.samples.median().dram;
         if self.is_lost() {
-            return self.safer_or_worse(dram);
+            return Verdict::Worse;
         }
         if windows < LEAST_WINDOWS {
             return Verdict::Open;
-        }
-        if self.is_safer(dram) {
-            return Verdict::Better;
         }
         let (loss, last) = (self.loss(dram), windows >= MOST_WINDOWS);
         let error = SEARCH_ERRORS * self.noise.loss_error(windows);
@@ -100,23 +97,6 @@ impl Learner {
         let error = SEARCH_ERRORS * self.noise.dram;
         let mut losses = self.samples.all().iter().map(|each| self.loss(each.dram));
         self.samples.count() >= LOSS_WINDOWS && losses.all(|loss| self.is_beyond(loss, error))
-    }
-
-    fn safer_or_worse(&self, dram: f64) -> Verdict {
-        if self.is_safer(dram) {
-            Verdict::Better
-        } else {
-            Verdict::Worse
-        }
-    }
-
-    /// Whether the best so far loses too much of DRAM, and what is tried less.
-    fn is_safer(&self, dram: f64) -> bool {
-        let best = self.search.best.rates.dram;
-        let error = SEARCH_ERRORS * self.noise.loss_error(self.samples.count());
-        self.limit < self.search.best.limit
-            && self.loses_too_much(best)
-            && dram > best * (1.0 + error + ROUNDING)
     }
 
     fn is_beyond(&self, loss: f64, error: f64) -> bool {
