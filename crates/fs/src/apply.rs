@@ -28,6 +28,23 @@ pub(crate) struct Mapping {
     pub(crate) sums_at: usize,
 }
 
+impl Mapping {
+    /// The entry that brings it, to a file without checksums.
+    #[inline]
+    pub(crate) fn entry(&self, size_bytes: u64, touches_mtime: bool) -> Entry<'static> {
+        Entry::Write {
+            file_block: self.file_block,
+            count: self.count,
+            pool: self.pool,
+            block: self.block,
+            size_bytes,
+            unwritten: self.unwritten,
+            touches_mtime,
+            sums: &[],
+        }
+    }
+}
+
 impl Volume {
     /// Apply what lies between the applied position and the committed tail on media.
     pub(crate) fn apply_from_log(&self, locked: &Locked<'_>) -> Outcome<()> {

@@ -136,6 +136,8 @@ impl<'a> Index<'a> {
     }
 
     /// Word and checksum of a file block, if the index has checksums and reaches there.
+    // Out of line, lest the way of other files is longer for it.
+    #[inline(never)]
     pub(crate) fn pair(self, file_block: u64) -> Option<&'a [AtomicU64; 2]> {
         let tree = Tree::of(self.inode.root.load(Ordering::Acquire))?;
         if !tree.pairs || file_block >= tree.span(tree.height) {

@@ -111,6 +111,7 @@ impl Staged {
     }
 
     /// Add the entries that map a run of new data.
+    #[inline]
     pub(crate) fn add_mapping(
         &mut self,
         operation: &mut Operation<'_>,
@@ -119,8 +120,13 @@ impl Staged {
         size_bytes: u64,
         time_ns: i64,
     ) -> Outcome<()> {
-        let entries = || entries_of(*mapping, sums, size_bytes, !mapping.unwritten);
-        if mapping.count > MAX_SUMS && !sums.is_empty() {
+        let touches_mtime = !mapping.unwritten;
+        if sums.is_empty() {
+            let entry = mapping.entry(size_bytes, touches_mtime);
+            return self.add(operation, &entry, time_ns).map(drop);
+        }
+        let entries = || entries_of(*mapping, sums, size_bytes, touches_mtime);
+        if mapping.count > MAX_SUMS {
             self.coming_lines = entries().map(|entry| u64::from(entry.lines())).sum();
         }
         for entry in entries() {

@@ -49,6 +49,7 @@ impl Volume {
         outcome
     }
 
+    #[inline(always)]
     unsafe fn overwrite_locked(
         &self,
         locked: &Locked<'_>,

@@ -59,8 +59,7 @@ impl Volume {
         }
         if inode.checksums.load(Ordering::Relaxed) != 0 {
             // SAFETY: the caller's promise.
-            return unsafe { self.read_with_sums(me, file, offset_bytes, buffer, bytes) }
-                .inspect(|bytes| self.note_use(me, file, *bytes as u64, AccessKind::Read));
+            return unsafe { self.read_with_sums(file, offset_bytes, buffer, bytes) };
         }
         let one_block = bytes <= BLOCK - (offset_bytes % BLOCK as u64) as usize;
         for _ in 0..OPTIMISTIC_TRIES {

@@ -156,19 +156,23 @@ impl Volume {
     ///
     /// # Safety
     /// As `read_raw`.
+    // Out of line, lest the way of other files is longer for it.
+    #[cold]
+    #[inline(never)]
     pub(crate) unsafe fn read_with_sums(
         &self,
-        me: Me<'_>,
         file: FileReference,
         offset: u64,
         buffer: *mut u8,
         bytes: usize,
     ) -> Outcome<usize> {
+        let me = self.me()?;
         for _ in 0..OPTIMISTIC_TRIES {
             // SAFETY: the caller's promise.
             let tried = unsafe { self.try_read_with_sums(me, file.inode(), offset, buffer, bytes) };
             if let Some(outcome) = tried {
-                return outcome;
+                return outcome
+                    .inspect(|bytes| self.note_use(me, file, *bytes as u64, AccessKind::Read));
             }
         }
         let locked = self.lock(file.ino.0)?;
@@ -184,6 +188,7 @@ impl Volume {
         }
         drop(locked);
         self.count_traffic(me, &traffic, AccessKind::Read);
+        self.note_use(me, file, bytes as u64, AccessKind::Read);
         Ok(bytes)
     }
 

@@ -1,6 +1,6 @@
 //! Calls made on the engine itself, as a program does that attaches the volume.
 
-use super::files::Files;
+use super::files::{CHECKSUMS, Files};
 use egeria_fs::*;
 
 /// What new files are.
@@ -129,6 +129,12 @@ impl Files for Engine<'_> {
     fn remove_directory(&self, path: &str) -> Outcome<()> {
         let (parent, name) = self.parent(path)?;
         self.0.remove_directory(parent, name)
+    }
+
+    fn set_checksums(&self, path: &str) -> Outcome<()> {
+        let (name, value) = (CHECKSUMS.0.to_bytes(), CHECKSUMS.1);
+        let ino = self.find(path)?.ino;
+        self.0.set_xattr(ino, name, value, XattrMode::Any)
     }
 
     fn list(&self, path: &str) -> Outcome<Vec<String>> {

@@ -2,6 +2,9 @@
 
 use egeria_fs::Outcome;
 
+/// The attribute of a directory that says so, and its value.
+pub const CHECKSUMS: (&std::ffi::CStr, &[u8]) = (c"user.egeria.checksum", b"crc32c");
+
 /// A tree of files by relative path.
 pub trait Files {
     /// An open file.
@@ -29,6 +32,8 @@ pub trait Files {
     fn rename_to_free(&self, from: &str, to: &str) -> Outcome<()>;
     fn make_directory(&self, path: &str) -> Outcome<()>;
     fn remove_directory(&self, path: &str) -> Outcome<()>;
+    /// Checksums for the data of what is made in a directory from now on.
+    fn set_checksums(&self, path: &str) -> Outcome<()>;
     /// Names in a directory but `.` and `..`.
     fn list(&self, path: &str) -> Outcome<Vec<String>>;
 }

@@ -1,6 +1,7 @@
 //! What must hold, given how many steps of each worker returned.
 
 use super::engine::{DIRECTORY, FILE};
+use super::files::CHECKSUMS;
 use super::ledger::{DONE, Ledger};
 use super::model::Model;
 use super::plan::*;
@@ -39,10 +40,16 @@ impl Commons {
             let kind = if token % 2 == 0 { &FILE } else { &DIRECTORY };
             volume.create(rooms[0], format!("token{token}").as_bytes(), kind)?;
         }
+        let log = new("log", &FILE)?;
+        // Of the others' data some has checksums, like that of every second worker.
+        let (name, value) = (CHECKSUMS.0.to_bytes(), CHECKSUMS.1);
+        volume.set_xattr(root, name, value, XattrMode::Any)?;
+        let (board, elastic) = (new("board", &FILE)?, new("elastic", &FILE)?);
+        volume.remove_xattr(root, name)?;
         Ok(Commons {
-            log: new("log", &FILE)?,
-            board: new("board", &FILE)?,
-            elastic: new("elastic", &FILE)?,
+            log,
+            board,
+            elastic,
             names: new("names", &DIRECTORY)?,
             rooms,
         })

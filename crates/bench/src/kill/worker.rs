@@ -168,6 +168,9 @@ impl<'a, F: Files> Worker<'a, F> {
     fn begin(files: &'a F, id: u64, done: u64) -> Result<Worker<'a, F>, Trouble> {
         let made = files.make_directory(&format!("w{id}"));
         expect("mkdir", made, &[libc::EEXIST])?;
+        if id % 2 == 1 {
+            expect("setxattr", files.set_checksums(&format!("w{id}")), &[])?;
+        }
         let open = |name: &str, append| match files.open(name, append) {
             Ok(file) => Ok(file),
             Err(Errno(libc::ENOTCONN | libc::ECONNABORTED)) => Err(Gone),

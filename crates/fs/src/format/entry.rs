@@ -188,17 +188,17 @@ impl Entry<'_> {
                 touches_mtime,
                 sums,
             } => {
-                bytes[0] = match sums {
-                    [] => KIND_WRITE,
-                    _ => KIND_WRITE_WITH_SUMS,
-                };
+                bytes[0] = KIND_WRITE;
+                if !sums.is_empty() {
+                    bytes[0] = KIND_WRITE_WITH_SUMS;
+                    bytes[SUMS_AT..SUMS_AT + sums.len()].copy_from_slice(sums);
+                }
                 bytes[2] = if unwritten { FLAG_UNWRITTEN } else { 0 }
                     | if touches_mtime { FLAG_TOUCHES_MTIME } else { 0 };
                 put_u64(bytes, 16, file_block);
                 put_u64(bytes, 24, count);
                 put_u64(bytes, 32, LogPosition::new(pool, block, 0).0);
                 put_u64(bytes, 40, size_bytes);
-                bytes[SUMS_AT..SUMS_AT + sums.len()].copy_from_slice(sums);
             }
             Entry::Hole {
                 file_block,
