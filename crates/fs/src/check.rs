@@ -322,9 +322,10 @@ impl Check<'_> {
         }
     }
 
-    /// A symbolic link leads somewhere.
+    /// A symbolic link leads somewhere. Data that does not match its checksum is told by `verify_data`.
     fn check_target(&mut self, ino: u64, kind: FileKind, path: &str) {
         if kind == FileKind::Symlink
+            && self.bad_blocks(ino).is_empty()
             && let Err(errno) = self.volume.read_link(InodeNumber(ino))
         {
             self.find(format!("{path} cannot be read: {errno}"), path, false);
