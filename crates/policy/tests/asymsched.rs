@@ -235,3 +235,56 @@ fn the_papers_loads_are_placed_as_by_trying_all() {
         assert!(plan.search.evaluated <= 20, "{:?}", plan.search);
     }
 }
+
+/// Eight processes on two nodes each, every node shared by two: 40,320 placements.
+#[test]
+fn clusters_that_share_nodes_are_placed_as_by_trying_all() {
+    let machine = Machine::profile("bulldozer-8n").expect("a profile");
+    let ring = [0, 3, 6, 1, 4, 7, 2, 5];
+    let make = |number: usize| {
+        let nodes = [ring[number], ring[(number + 1) % 8]];
+        process(
+            &machine,
+            number as u32,
+            &nodes,
+            10f64.powf(6.5 + number as f64 / 3.0),
+        )
+    };
+    let plan = same_as_brute_force(&machine, &window((0..8).map(make).collect())).unwrap();
+    assert!(
+        matches!(plan.decision, Decision::Move { .. }),
+        "{}",
+        plan.decision
+    );
+    assert!(plan.search.considered < 40_320, "{:?}", plan.search);
+}
+
+/// As many nodes as a machine may have, in a ring with a wide link between every second two.
+#[test]
+fn the_largest_machine_is_placed_well_though_not_best() {
+    let link = |node: usize| (node, (node + 1) % 64, [8e9, 1e9][node % 2]);
+    let there = (0..64).map(link);
+    let back = there.clone().map(|(from, to, width)| (to, from, width));
+    let machine = linked(64, &there.chain(back).collect::<Vec<_>>());
+    // Every process one node beside the wide links.
+    let make = |number: usize| {
+        process(
+            &machine,
+            number as u32,
+            &[2 * number + 1, 2 * number + 2],
+            1e8,
+        )
+    };
+    let window = window((0..31).map(make).collect());
+    let plan = plan(&machine, &window, &Settings::default());
+    assert!(!plan.search.is_complete);
+    let Decision::Move {
+        now_wbw,
+        chosen_wbw,
+        ..
+    } = plan.decision
+    else {
+        panic!("{}", plan.decision)
+    };
+    assert!(chosen_wbw > 2.0 * now_wbw, "{}", plan.decision);
+}

@@ -10,6 +10,8 @@ pub(super) struct Layout {
     /// The heaviest first.
     pub(super) groups: Vec<Group>,
     pub(super) bundles: Vec<Bundle>,
+    /// Positions in `bundles`, the worthiest first.
+    pub(super) by_worth: Vec<usize>,
     /// Nodes that give way, by how many cores they have.
     quiet: BTreeMap<usize, NodeSet>,
     /// Nodes where threads can go, likewise.
@@ -62,10 +64,13 @@ impl Layout {
             }
         }
         let groups = groups(grouped, &pools, &mut bundles);
+        let mut by_worth: Vec<usize> = (0..bundles.len()).collect();
+        by_worth.sort_by(|a, b| bundles[*b].worth.total_cmp(&bundles[*a].worth));
         let along = (0..scene.machine.nodes.len()).map(|node| scene.bytes_along(node));
         Layout {
             groups,
             bundles,
+            by_worth,
             quiet,
             pools,
             bytes_along: along.collect(),
@@ -83,6 +88,19 @@ impl Layout {
         let moved = moved.fold(displaced, |all, set| all | set);
         let bytes = positions(moved).map(|node| self.bytes_along[node]);
         (bytes.fold(0, u64::saturating_add), moved.count_ones())
+    }
+
+    /// How many placements there are, as far as that can be said.
+    pub(super) fn placements(&self) -> u64 {
+        let mut placed = 0;
+        let choices = |group: &Group| {
+            // Groups with other cores have other pools, and these do not overlap.
+            let left = group.pool.count_ones() - (placed & group.pool).count_ones();
+            let taken = positions(group.pool & !placed).take(group.nodes.count_ones() as usize);
+            placed = taken.fold(placed, |placed, node| placed | 1 << node);
+            Combinations::count(left, group.nodes.count_ones())
+        };
+        self.groups.iter().map(choices).fold(1, u64::saturating_mul)
     }
 
     fn all_quiet(&self) -> NodeSet {

@@ -7,7 +7,7 @@
 //!   1. memory that follows an earlier move: has it, or must all of it at once?    memory.rs
 //!   2. clusters: threads of a process that share data, by nodes    §4.2 Step 1    clusters.rs
 //!   3. placements: which nodes each group of nodes could have      Step 2         groups.rs
-//!      what clusters would get of the links there                                 traffic.rs
+//!      what clusters would get of the links there, and at most                    traffic.rs, bound.rs
 //!   4. those with 90 % of the best weighted bandwidth; of them
 //!      the one that moves the least memory                         Step 3         search.rs
 //!   5. no move takes a process over its budget                     Step 4         budget.rs
@@ -27,6 +27,7 @@
 //! Known gaps, as in the paper: memory on nodes without threads of its process does not count as a place of the
 //! cluster, and neither what controllers can give nor how large memories are bounds a placement.
 
+mod bound;
 mod budget;
 mod clusters;
 mod groups;

@@ -3,20 +3,24 @@
 //! ```text
 //!   1. nodes that belong to the same clusters are one group: only which nodes a group gets matters,
 //!      not which of its nodes goes where. Every choice of nodes for all groups is a placement.
-//!   2. groups are placed one after another; a cluster gets at most its bound on its nodes; whatever
-//!      cannot pass the filter beside the placement there is, is left out with all that follows
-//!   3. from the highest bound down shares are computed, until no bound is above the best found;
+//!   2. where there are many, a good one is looked for by exchanging nodes as long as bounds rise
+//!   3. groups are placed one after another; a cluster gets at most its bound on its nodes; whatever
+//!      cannot pass the filter beside the best known so far is left out with all that follows
+//!   4. from the highest bound down shares are computed, until no bound is above the best found;
 //!      equivalent placements are computed once
-//!   4. what passes the filter is looked at by the memory it moves
+//!   5. what passes the filter is looked at by the memory it moves
 //! ```
 //!
 //! The bounds are never below what they bound, so the best and the one taken are those of a full search.
+
+mod climb;
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
 
 use egeria_machine::Paths;
 
+use super::bound::Bounds;
 use super::clusters::{NodeSet, Scene};
 use super::groups::{Bundle, Combinations, Layout};
 use super::plan::Search;
@@ -25,6 +29,8 @@ use super::traffic::{Part, Traffic};
 
 /// Beyond so many sets of nodes the best is only guessed from above.
 const MOST_SETS: u64 = 5000;
+/// A bound on new nodes takes as long as so many on known ones.
+const NEW_SET_TRIES: u64 = 10;
 /// What rounding may do to a sum of shares.
 const ROUNDING: f64 = 1e-9;
 
@@ -65,6 +71,7 @@ struct Leaf {
 /// The search in progress.
 struct Searcher<'a> {
     paths: &'a Paths,
+    bounds: Bounds<'a>,
     layout: &'a Layout,
     settings: &'a Settings,
     /// Bounds of one cluster alone on some nodes.
@@ -74,6 +81,11 @@ struct Searcher<'a> {
     /// Shares by form.
     computed: HashMap<Vec<u64>, Vec<f64>>,
     leaves: Vec<Leaf>,
+    /// What each bundle can add at most.
+    most: Vec<f64>,
+    /// No placement below this can pass the filter.
+    least: f64,
+    tries_left: u64,
     search: Search,
 }
 
@@ -82,12 +94,16 @@ pub(super) fn find(paths: &Paths, scene: &Scene<'_>, settings: &Settings) -> Fou
     let layout = Layout::new(scene);
     let mut searcher = Searcher {
         paths,
+        bounds: Bounds::new(paths, scene.machine.nodes.len()),
         layout: &layout,
         settings,
         alone: HashMap::new(),
         known: HashMap::new(),
         computed: HashMap::new(),
         leaves: Vec::new(),
+        most: Vec::new(),
+        least: 0.0,
+        tries_left: 0,
         search: Search {
             is_complete: true,
             ..Search::default()
@@ -102,8 +118,9 @@ pub(super) fn find(paths: &Paths, scene: &Scene<'_>, settings: &Settings) -> Fou
         chosen: None,
         search: Search::default(),
     };
-    searcher.place_all(now_wbw);
-    found.best_wbw = searcher.best(now_wbw);
+    let known_wbw = searcher.climb(&present).max(now_wbw);
+    searcher.place_all(known_wbw);
+    found.best_wbw = searcher.best(known_wbw);
     let threshold = settings.filter * found.best_wbw * (1.0 - ROUNDING);
     if now_wbw < threshold {
         found.chosen = searcher.choose(scene, threshold, found.best_wbw);
@@ -113,50 +130,74 @@ pub(super) fn find(paths: &Paths, scene: &Scene<'_>, settings: &Settings) -> Fou
 }
 
 impl Searcher<'_> {
-    /// Step 2: every placement that may pass the filter beside one of this weighted bandwidth.
-    fn place_all(&mut self, known_wbw: f64) {
-        let layout = self.layout;
-        let most: Vec<f64> = layout
-            .bundles
+    /// A bound on what all clusters get together.
+    fn bound_of(&mut self, targets: &[NodeSet]) -> f64 {
+        let bundles = self
+            .layout
+            .by_worth
             .iter()
-            .map(|bundle| self.most_of(bundle))
+            .map(|index| &self.layout.bundles[*index]);
+        let sets: Vec<_> = bundles
+            .map(|bundle| (bundle.nodes_in(targets), bundle.worth))
             .collect();
-        let least = self.settings.filter * known_wbw * (1.0 - ROUNDING);
-        let bound = most.iter().sum();
-        let mut targets = Vec::with_capacity(layout.groups.len());
-        let mut tries_left = self.settings.most_placements.saturating_mul(4);
-        self.place_next(&mut targets, 0, bound, &most, least, &mut tries_left);
+        self.bounds.of(&sets) * (1.0 + ROUNDING)
     }
 
-    fn place_next(
-        &mut self,
-        targets: &mut Vec<NodeSet>,
-        used: NodeSet,
-        bound: f64,
-        most: &[f64],
-        least: f64,
-        tries_left: &mut u64,
-    ) {
+    /// Step 3: every placement that may pass the filter beside one of this weighted bandwidth.
+    fn place_all(&mut self, known_wbw: f64) {
+        let layout = self.layout;
+        let bundles = layout.bundles.iter();
+        self.most = bundles.map(|bundle| self.most_of(bundle)).collect();
+        self.least = self.settings.filter * known_wbw * (1.0 - ROUNDING);
+        self.tries_left = self.settings.most_placements.saturating_mul(4);
+        let mut targets = Vec::with_capacity(layout.groups.len());
+        self.place_next(&mut targets, 0, self.most.iter().sum());
+    }
+
+    /// Places the next group wherever it can go; `bound` is the sum of what each bundle gets at most.
+    fn place_next(&mut self, targets: &mut Vec<NodeSet>, used: NodeSet, bound: f64) {
         let layout = self.layout;
         let Some(group) = layout.groups.get(targets.len()) else {
             return self.note(targets, bound);
         };
         for set in Combinations::new(group.pool & !used, group.nodes.count_ones()) {
-            if *tries_left == 0 || self.search.considered >= self.settings.most_placements {
+            if self.tries_left == 0 || self.search.considered >= self.settings.most_placements {
                 self.search.is_complete = false;
                 return;
             }
-            *tries_left -= 1;
+            let sets_known = self.alone.len();
             targets.push(set);
             let mut below = bound;
             for index in &group.completes {
                 let bundle = &layout.bundles[*index];
-                below += bundle.worth * self.alone(bundle.nodes_in(targets)) - most[*index];
+                below += bundle.worth * self.alone(bundle.nodes_in(targets)) - self.most[*index];
             }
-            if below >= least {
-                self.place_next(targets, used | set, below, most, least, tries_left);
+            let sets_new = (self.alone.len() - sets_known) as u64;
+            self.tries_left = self.tries_left.saturating_sub(1 + NEW_SET_TRIES * sets_new);
+            if below >= self.least && self.together(targets) >= self.least {
+                self.place_next(targets, used | set, below);
             }
             targets.pop();
+        }
+    }
+
+    /// What bundles get at most when those placed so far share the links; infinite where little hangs on it.
+    fn together(&mut self, targets: &[NodeSet]) -> f64 {
+        let layout = self.layout;
+        if targets.len() + 2 > layout.groups.len() {
+            return f64::INFINITY;
+        }
+        let (mut sets, mut others) = (Vec::with_capacity(layout.bundles.len()), 0.0);
+        for index in &layout.by_worth {
+            let bundle = &layout.bundles[*index];
+            match bundle.groups.last() < Some(&targets.len()) {
+                true => sets.push((bundle.nodes_in(targets), bundle.worth)),
+                false => others += self.most[*index],
+            }
+        }
+        match sets.len() {
+            0 | 1 => f64::INFINITY,
+            _ => self.bounds.of(&sets) * (1.0 + ROUNDING) + others,
         }
     }
 
@@ -200,11 +241,11 @@ impl Searcher<'_> {
 
     /// Not less than one cluster gets on these nodes, whatever else there is, bytes/s.
     fn alone(&mut self, nodes: NodeSet) -> f64 {
-        let paths = self.paths;
-        *self.alone.entry(nodes).or_insert_with(|| {
-            let part = Part { nodes, clusters: 1 };
-            Traffic::new(paths, &[part]).bound(&[1.0])
-        })
+        let bounds = &mut self.bounds;
+        *self
+            .alone
+            .entry(nodes)
+            .or_insert_with(|| bounds.of(&[(nodes, 1.0)]))
     }
 
     /// The parts of a placement, in an order of their own, each with its bundle.
@@ -271,21 +312,17 @@ impl Searcher<'_> {
     /// Brings a leaf's bound down to what its clusters can get together.
     fn tighten(&mut self, leaf: usize) -> f64 {
         if !self.leaves[leaf].is_tight {
-            let parts = self.parts(&self.leaves[leaf].targets);
-            let bundles = &self.layout.bundles;
-            let worth: Vec<f64> = parts
-                .iter()
-                .map(|(_, index)| bundles[*index].worth)
-                .collect();
-            let bound = self.traffic(&parts).0.bound(&worth) * (1.0 + ROUNDING);
+            let targets = std::mem::take(&mut self.leaves[leaf].targets);
+            let bound = self.bound_of(&targets);
             let leaf = &mut self.leaves[leaf];
+            leaf.targets = targets;
             leaf.bound = leaf.bound.min(bound);
             leaf.is_tight = true;
         }
         self.leaves[leaf].bound
     }
 
-    /// Step 3: the highest weighted bandwidth.
+    /// Step 4: the highest weighted bandwidth.
     fn best(&mut self, known_wbw: f64) -> f64 {
         let mut best = known_wbw;
         let open = |(index, leaf): (usize, &Leaf)| Open {
@@ -308,7 +345,7 @@ impl Searcher<'_> {
         best
     }
 
-    /// Step 4: of what passes, the least memory; of these the most bandwidth, then the fewest nodes, then the first.
+    /// Step 5: of what passes, the least memory; of these the most bandwidth, then the fewest nodes, then the first.
     fn choose(&mut self, scene: &Scene<'_>, threshold: f64, best: f64) -> Option<Chosen> {
         let mut order: Vec<usize> = (0..self.leaves.len()).collect();
         order.retain(|leaf| self.leaves[*leaf].bound >= threshold);
@@ -349,14 +386,13 @@ impl Searcher<'_> {
         })
     }
 
-    /// Of two that move as much memory.
+    /// Of two that move as much memory; not if they are equals, for then the first is taken.
     fn is_better(&self, one: (usize, f64), other: (usize, f64), best: f64) -> bool {
         let steps = |wbw: f64| (wbw / best / ROUNDING).round();
         let by_wbw = steps(one.1).total_cmp(&steps(other.1));
         let (one, other) = (&self.leaves[one.0], &self.leaves[other.0]);
         let by_nodes = other.moved.cmp(&one.moved);
-        let by_name = other.targets.cmp(&one.targets);
-        by_wbw.then(by_nodes).then(by_name) == Ordering::Greater
+        by_wbw.then(by_nodes) == Ordering::Greater
     }
 }
 

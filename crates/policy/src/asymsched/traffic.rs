@@ -1,4 +1,4 @@
-//! What clusters get of the links in a placement: `C_bw(P)`, bounds on it, and when two placements are one.
+//! What clusters get of the links in a placement: `C_bw(P)`, and when two placements are one.
 //!
 //! A cluster sends data between every two of its nodes, both ways, and takes what it gets: one flow per ordered
 //! pair, over the lanes between the two. Flows of all clusters share the lanes max-min fairly.
@@ -10,7 +10,8 @@
 use egeria_machine::Paths;
 use egeria_machine::fair::{Flow, max_min_shares};
 
-use super::clusters::{NodeSet, positions};
+use super::bound::pairs;
+use super::clusters::NodeSet;
 
 /// Clusters on the same nodes: they get the same.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -32,8 +33,6 @@ struct Stream {
     most: f64,
     /// Positions in `lanes`.
     lanes: Vec<usize>,
-    /// The one of them that bounds it in `bound`.
-    tightest: Option<usize>,
 }
 
 struct SharedLane {
@@ -57,19 +56,16 @@ impl Traffic {
         let mut flows = Vec::new();
         let mut users: Vec<Vec<usize>> = vec![Vec::new(); paths.lanes.len()];
         for (part, each) in parts.iter().enumerate() {
-            for from in positions(each.nodes) {
-                for to in positions(each.nodes).filter(|to| *to != from) {
-                    for lane in paths.way(from, to) {
-                        users[*lane].push(flows.len());
-                    }
-                    let most = paths.widest_bytes_s(from, to);
-                    flows.push(Stream {
-                        part,
-                        most,
-                        lanes: Vec::new(),
-                        tightest: None,
-                    });
+            for (from, to) in pairs(each.nodes) {
+                for lane in paths.way(from, to) {
+                    users[*lane].push(flows.len());
                 }
+                let most = paths.widest_bytes_s(from, to);
+                flows.push(Stream {
+                    part,
+                    most,
+                    lanes: Vec::new(),
+                });
             }
         }
         let lanes = binding_lanes(paths, &flows, users);
@@ -78,51 +74,11 @@ impl Traffic {
                 .iter()
                 .for_each(|flow| flows[*flow].lanes.push(index));
         }
-        let mut traffic = Traffic {
+        Traffic {
             clusters: parts.iter().map(|part| part.clusters).collect(),
             flows,
             lanes,
-        };
-        traffic.find_tightest();
-        traffic
-    }
-
-    /// For each flow the lane that is fullest if all get the most they can.
-    fn find_tightest(&mut self) {
-        let wanted = |lane: &SharedLane| -> f64 {
-            lane.flows
-                .iter()
-                .map(|flow| self.flows[*flow].most)
-                .sum::<f64>()
-                / lane.bytes_s
-        };
-        let crowding: Vec<f64> = self.lanes.iter().map(wanted).collect();
-        for flow in &mut self.flows {
-            let by_crowding = |a: &&usize, b: &&usize| crowding[**a].total_cmp(&crowding[**b]);
-            flow.tightest = flow.lanes.iter().max_by(by_crowding).copied();
         }
-    }
-
-    /// Not less than the sum of shares times `worth` of their part, whatever the shares: each flow counts on one of
-    /// its lanes, and the lane is given to the worthiest.
-    pub(super) fn bound(&self, worth: &[f64]) -> f64 {
-        let value = |flow: &usize| worth[self.flows[*flow].part];
-        let free = self.flows.iter().filter(|flow| flow.tightest.is_none());
-        let mut sum: f64 = free.map(|flow| flow.most * worth[flow.part]).sum();
-        let mut here = Vec::new();
-        for (index, lane) in self.lanes.iter().enumerate() {
-            here.clear();
-            let counted = |flow: &&usize| self.flows[**flow].tightest == Some(index);
-            here.extend(lane.flows.iter().filter(counted));
-            here.sort_by(|a, b| value(b).total_cmp(&value(a)));
-            let mut left = lane.bytes_s;
-            for flow in &here {
-                let taken = self.flows[*flow].most.min(left);
-                left -= taken;
-                sum += taken * value(flow);
-            }
-        }
-        sum
     }
 
     /// The form, found by looking at neighbours a few times. Where that does not tell parts, flows or lanes apart
@@ -300,4 +256,51 @@ fn mix(a: u64, b: u64) -> u64 {
     let product = u128::from(a ^ 0x9e37_79b9_7f4a_7c15)
         * u128::from(b.rotate_left(29) ^ 0xd6e8_feb8_6659_fd93);
     (product as u64) ^ (product >> 64) as u64 ^ b
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two pairs of nodes, each node with a link of its own to one of two hubs, and one between the hubs.
+    fn dumbbell(between_bytes_s: f64) -> Paths {
+        let nodes = (0..6).map(|id| format!("[[nodes]]\nid = {id}\ncpus = \"{id}\"\n"));
+        let links = [
+            (0, 4, 4e9),
+            (1, 4, 4e9),
+            (2, 5, 4e9),
+            (3, 5, 4e9),
+            (4, 5, between_bytes_s),
+        ];
+        let links = links.map(|(from, to, width)| {
+            format!("[[links]]\nfrom = {from}\nto = {to}\nbytes_s = {width:?}\nback_bytes_s = {width:?}\n")
+        });
+        let text = format!(
+            "name = \"dumbbell\"\n{}{}",
+            nodes.collect::<String>(),
+            links.concat()
+        );
+        let machine = egeria_machine::Machine::from_toml(&text, "dumbbell.toml".as_ref());
+        machine.unwrap().paths().unwrap().unwrap()
+    }
+
+    fn form(between_bytes_s: f64, parts: [u64; 2]) -> Form {
+        let part = |nodes| Part { nodes, clusters: 1 };
+        Traffic::new(&dumbbell(between_bytes_s), &parts.map(part)).form()
+    }
+
+    #[test]
+    fn forms_are_one_for_mirrors_and_two_for_other_widths() {
+        let (narrow, wide) = (form(5e9, [0b0101, 0b1010]), form(7e9, [0b0101, 0b1010]));
+        assert_eq!(
+            (narrow.shares(), wide.shares()),
+            (vec![5e9; 2], vec![7e9; 2])
+        );
+        assert!(narrow.key != wide.key);
+        assert_eq!(form(5e9, [0b1001, 0b0110]).key, narrow.key);
+        // Pairs at one hub each share nothing: what is between the hubs does not matter.
+        let (apart, far) = (form(5e9, [0b0011, 0b1100]), form(7e9, [0b0011, 0b1100]));
+        assert_eq!(apart.shares(), [8e9; 2]);
+        assert_eq!(apart.key, far.key);
+    }
 }
