@@ -1,8 +1,9 @@
 //! The explorer of crashes: what it explores in seconds, what it saves and shows again, and that it sees.
 
-use egeria_bench::crash::{self, CrashOptions, Operation};
+use egeria_bench::crash::{self, CrashOptions, Operation, Trip};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 fn quick() -> CrashOptions<'static> {
     CrashOptions {
@@ -92,6 +93,40 @@ fn a_saved_case_shows_what_is_wrong_until_it_is_mended() {
         Ok(replayed) => assert!(!replayed.is_wrong, "{}", replayed.text),
         Err(error) => assert!(error.to_string().contains("explore anew"), "{error}"),
     }
+}
+
+/// What is found when something goes wrong that is none of the engine: one thing, saved, and not there when
+/// it is looked at again.
+fn tripped(trip: Trip, patience: Duration) -> String {
+    let directory = tempfile::tempdir().expect("a directory");
+    let options = CrashOptions {
+        trip: Some(trip),
+        patience,
+        output_directory: Some(directory.path().to_owned()),
+        states: Some(500),
+        workers: 1,
+        ..quick()
+    };
+    let report = crash::run(&options).expect("explore");
+    assert_eq!(report.violations, 1, "{}", report.text());
+    let [case] = &report.details.cases[..] else {
+        panic!("{}", report.text());
+    };
+    let replayed = crash::replay(case.file.as_ref().expect("a file")).expect("replay");
+    assert!(!replayed.is_wrong, "{}", replayed.text);
+    case.why.clone()
+}
+
+#[test]
+fn a_recovery_that_does_not_end_is_something_wrong_and_can_be_replayed() {
+    let why = tripped(Trip::Hang(40), Duration::from_millis(1500));
+    assert!(why.contains("did not end in 1.5 s of CPU time"), "{why}");
+}
+
+#[test]
+fn a_panic_while_a_workload_runs_is_something_wrong_and_can_be_replayed() {
+    let why = tripped(Trip::Panic(3), crash::PATIENCE);
+    assert!(why.contains("panicked while it ran: tripped"), "{why}");
 }
 
 #[test]

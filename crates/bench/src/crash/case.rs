@@ -3,13 +3,17 @@
 use super::explore::{Crash, Wrong};
 use super::judge::{Kind, has_stores};
 use super::stage::Stage;
+use super::watch::{PATIENCE, Watched, does_not_end};
 use super::worker::Found;
 use super::workload::{Ground, Workload};
 use crate::error::{BenchError, Result};
+use crate::text::message_of;
 use egeria_media::recorder::{Choice, CrashImages, CrashState, Event, PendingLine, Recording};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Version of the file.
 const VERSION: u32 = 1;
@@ -146,7 +150,39 @@ pub struct Replayed {
 /// # Errors
 /// When the file is no case, or its workload cannot be run.
 pub fn replay(path: &Path) -> Result<Replayed> {
+    replay_within(path, PATIENCE)
+}
+
+/// As [`replay`], with as much patience for recovery.
+///
+/// # Errors
+/// As for [`replay`].
+pub fn replay_within(path: &Path, patience: Duration) -> Result<Replayed> {
     let case = load(path)?;
+    let (path, watched) = (path.to_owned(), Arc::new(Watched::default()));
+    let workload = case.workload.to_string();
+    let own = watched.clone();
+    let thread = std::thread::spawn(move || {
+        own.is_me();
+        replay_here(&path, case)
+    });
+    let mut before = watched.progress();
+    while !thread.is_finished() {
+        std::thread::sleep(Duration::from_millis(20));
+        if watched.hangs(&mut before, patience) {
+            let text = format!("{workload}\n{}", does_not_end(patience));
+            let is_wrong = true;
+            return Ok(Replayed { text, is_wrong });
+        }
+    }
+    let panicked = |panic: Box<dyn std::any::Any + Send>| Replayed {
+        text: format!("panicked: {}", message_of(&*panic)),
+        is_wrong: true,
+    };
+    thread.join().unwrap_or_else(|panic| Ok(panicked(panic)))
+}
+
+fn replay_here(path: &Path, case: Case) -> Result<Replayed> {
     let unlike = || {
         let path = path.display();
         BenchError::failed(format!(

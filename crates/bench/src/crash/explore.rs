@@ -59,6 +59,19 @@ pub(super) struct Wrong {
     pub(super) why: String,
 }
 
+impl Wrong {
+    /// The run itself went wrong, without a crash.
+    pub(super) fn running(why: String) -> Wrong {
+        let choice = Choice(Vec::new());
+        Wrong {
+            crash: Crash { point: 0, choice },
+            second: None,
+            hash: 0,
+            why,
+        }
+    }
+}
+
 /// Look at a run. The first wrong state ends it.
 pub(super) fn explore(
     stage: &mut Stage,
@@ -98,6 +111,7 @@ pub(super) fn explore(
             }
             let image = state.image(&choice);
             let crash = Crash { point, choice };
+            judge.watched.looks_at(&crash, hash);
             let recovered = match judge.look(&image, kind, legal) {
                 Ok(recovered) => recovered,
                 Err(why) => {
@@ -152,8 +166,9 @@ fn explore_recovery(
                 continue;
             }
             let image = state.image(&choice);
+            let crash = Crash { point, choice };
+            judge.watched.looks_again(&crash, hash);
             if let Err(why) = judge.look(&image, kind, legal) {
-                let crash = Crash { point, choice };
                 return Err(Box::new(Wrong {
                     crash,
                     second: None,

@@ -1,6 +1,7 @@
 //! The judge: recover a crash image, compare it with what may be found, write to it, check it.
 
 use super::snapshot::Snapshot;
+use super::watch::Watched;
 use crate::text::message_of;
 use egeria_fs::*;
 use egeria_media::Pool;
@@ -96,6 +97,8 @@ pub(super) const CLOCK_NS: i64 = 1_000_000_000;
 /// Recovers images, each once.
 #[derive(Default)]
 pub(super) struct Judge {
+    /// Told of each look.
+    pub(super) watched: Arc<Watched>,
     memory: PrivateMemory,
     /// By an image's hash: what recovery found.
     known: HashMap<(Kind, u64), u64>,

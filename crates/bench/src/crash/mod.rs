@@ -22,10 +22,11 @@ mod report;
 mod scene;
 mod snapshot;
 mod stage;
+mod watch;
 mod worker;
 mod workload;
 
-pub use case::{Replayed, replay};
+pub use case::{Replayed, replay, replay_within};
 pub(crate) use make::DAMAGES;
 pub use make::Damage;
 pub(crate) use operation::Actor;
@@ -33,6 +34,7 @@ pub use operation::Operation;
 pub use proof::{PlaceProof, prove};
 pub use report::{CaseRow, CrashReport, Details, KindRow};
 pub use scene::Scene;
+pub use watch::{PATIENCE, Trip};
 pub use workload::Workload;
 
 use crate::error::{BenchError, Result};
@@ -45,8 +47,9 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use watch::Watched;
 use worker::{Found, Listener, Worker};
 use workload::Ground;
 
@@ -70,6 +73,10 @@ pub struct CrashOptions<'a> {
     /// For tests of the explorer: look at what the media would hold if the engine had none of the flushes
     /// and fences whose place contains this.
     pub without: Option<String>,
+    /// CPU time that the recovery from one crash may take; what takes longer is something wrong.
+    pub patience: Duration,
+    /// For tests of the explorer.
+    pub trip: Option<Trip>,
     /// Threads that explore; 0: one per CPU.
     pub workers: usize,
     /// Set when somebody asks to stop: the report is then of what was done.
@@ -87,6 +94,8 @@ impl Default for CrashOptions<'_> {
             seed: 1,
             output_directory: None,
             without: None,
+            patience: PATIENCE,
+            trip: None,
             workers: 0,
             cancel: None,
             progress: &silent,
@@ -95,14 +104,14 @@ impl Default for CrashOptions<'_> {
 }
 
 /// What the workers of an exploration share.
-struct Shared<'a> {
+struct Shared {
     started: Instant,
     limit: Option<Duration>,
     states_wanted: Option<u64>,
     seed: u64,
     output_directory: Option<PathBuf>,
     without: Option<String>,
-    cancel: Option<&'a AtomicBool>,
+    is_cancelled: AtomicBool,
     tasks: Vec<Task>,
     next: AtomicUsize,
     states: AtomicU64,
@@ -117,31 +126,71 @@ struct Shared<'a> {
 /// # Errors
 /// When a workload cannot be run at all or a case cannot be saved. Violations are in the report.
 pub fn run(options: &CrashOptions<'_>) -> Result<CrashReport> {
-    let shared = Shared::new(options);
+    let shared = Arc::new(Shared::new(options));
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = if options.workers == 0 {
         cpus
     } else {
         options.workers
     };
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..workers)
-            .map(|_| scope.spawn(|| shared.work()))
-            .collect();
-        while !workers.iter().all(|worker| worker.is_finished()) {
-            std::thread::park_timeout(TICK);
-            shared.tell(options.progress);
-        }
-    });
+    let mut workers: Vec<_> = (0..workers)
+        .map(|_| Hired::new(&shared, options.trip))
+        .collect();
+    while !workers.is_empty() {
+        let cancelled = options.cancel.map(|cancel| cancel.load(Ordering::Relaxed));
+        (shared.is_cancelled).store(cancelled.unwrap_or(false), Ordering::Relaxed);
+        std::thread::park_timeout(TICK);
+        shared.tell(options.progress);
+        // A thread that hangs cannot be ended: it is left behind.
+        workers.retain_mut(|worker| !worker.is_done(&shared, options.patience));
+    }
     shared.finish()
+}
+
+/// A worker's thread, from outside.
+struct Hired {
+    thread: std::thread::JoinHandle<()>,
+    watched: Arc<Watched>,
+    before: watch::Progress,
+}
+
+impl Hired {
+    fn new(shared: &Arc<Shared>, trip: Option<Trip>) -> Hired {
+        let (shared, watched) = (shared.clone(), Arc::new(Watched::new(trip)));
+        let own = watched.clone();
+        Hired {
+            thread: std::thread::spawn(move || shared.work(&own)),
+            before: watched.progress(),
+            watched,
+        }
+    }
+
+    /// Whether it ended, or does not any more.
+    fn is_done(&mut self, shared: &Shared, patience: Duration) -> bool {
+        if self.thread.is_finished() {
+            return true;
+        }
+        if !self.watched.hangs(&mut self.before, patience) {
+            return false;
+        }
+        match self.watched.give_up(patience) {
+            Some(found) => shared.found(&found),
+            None => shared.fail(BenchError::failed(format!(
+                "a workload did not end in {} s of CPU time",
+                patience.as_secs_f64()
+            ))),
+        }
+        shared.stop.store(true, Ordering::Relaxed);
+        true
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<'a> Shared<'a> {
-    fn new(options: &CrashOptions<'a>) -> Shared<'a> {
+impl Shared {
+    fn new(options: &CrashOptions<'_>) -> Shared {
         let extent = if options.quick {
             Extent::Quick
         } else {
@@ -154,7 +203,7 @@ impl<'a> Shared<'a> {
             seed: options.seed,
             output_directory: options.output_directory.clone(),
             without: options.without.clone(),
-            cancel: options.cancel,
+            is_cancelled: AtomicBool::new(false),
             tasks: plan::tasks(extent, options.seed),
             next: AtomicUsize::new(0),
             states: AtomicU64::new(0),
@@ -165,8 +214,9 @@ impl<'a> Shared<'a> {
         }
     }
 
-    fn work(&self) {
-        let mut worker = Worker::new(self.seed, self.without.clone());
+    fn work(&self, watched: &Arc<Watched>) {
+        watched.is_me();
+        let mut worker = Worker::watched(self.seed, self.without.clone(), watched.clone());
         while !self.stop.load(Ordering::Relaxed)
             && let Some(task) = self.tasks.get(self.next.fetch_add(1, Ordering::Relaxed))
         {
@@ -205,16 +255,36 @@ impl<'a> Shared<'a> {
     fn has_to_stop(&self) -> bool {
         let states = self.states.load(Ordering::Relaxed);
         self.stop.load(Ordering::Relaxed)
-            || self
-                .cancel
-                .is_some_and(|cancel| cancel.load(Ordering::Relaxed))
+            || self.is_cancelled.load(Ordering::Relaxed)
             || self
                 .limit
                 .is_some_and(|limit| self.started.elapsed() >= limit)
             || self.states_wanted.is_some_and(|wanted| states >= wanted)
     }
 
-    fn finish(self) -> Result<CrashReport> {
+    /// Something is wrong: note and save it.
+    fn found(&self, found: &Found) {
+        let mut report = locked(&self.report);
+        report.violations += 1;
+        let number = report.violations as usize;
+        let directory = self.output_directory.as_deref();
+        let saved = directory.map(|directory| case::save(directory, number, found));
+        let file = saved
+            .transpose()
+            .map_err(|error| self.fail(error))
+            .ok()
+            .flatten();
+        report.details.cases.push(CaseRow {
+            workload: found.workload.to_string(),
+            why: found.wrong.why.clone(),
+            file,
+        });
+        if report.violations >= MAX_VIOLATIONS {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn finish(&self) -> Result<CrashReport> {
         if let Some(error) = locked(&self.failure).take() {
             return Err(error);
         }
@@ -222,7 +292,7 @@ impl<'a> Shared<'a> {
         report.unique_images = locked(&self.images).len() as u64;
         report.seconds = self.started.elapsed().as_secs_f64();
         report.details.seed = self.seed;
-        report.details.stopped = self.stop.into_inner();
+        report.details.stopped = self.stop.load(Ordering::Relaxed);
         report.details.by_kind.sort_by_key(|row| row.kind);
         Ok(report)
     }
@@ -230,7 +300,7 @@ impl<'a> Shared<'a> {
 
 /// A worker's way to the shared report.
 struct Ear<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a Shared,
     kind: &'static str,
 }
 
@@ -238,26 +308,9 @@ impl Listener for Ear<'_> {
     fn looked(&mut self, tally: Tally, found: Option<Found>) -> bool {
         let shared = self.shared;
         shared.states.fetch_add(tally.states, Ordering::Relaxed);
-        let mut report = locked(&shared.report);
-        report.add(self.kind, tally);
+        locked(&shared.report).add(self.kind, tally);
         if let Some(found) = found {
-            report.violations += 1;
-            let number = report.violations as usize;
-            let directory = shared.output_directory.as_deref();
-            let saved = directory.map(|directory| case::save(directory, number, &found));
-            let file = saved
-                .transpose()
-                .map_err(|error| shared.fail(error))
-                .ok()
-                .flatten();
-            report.details.cases.push(CaseRow {
-                workload: found.workload.to_string(),
-                why: found.wrong.why.clone(),
-                file,
-            });
-            if report.violations >= MAX_VIOLATIONS {
-                shared.stop.store(true, Ordering::Relaxed);
-            }
+            shared.found(&found);
         }
         let stop = shared.has_to_stop();
         shared.stop.fetch_or(stop, Ordering::Relaxed);

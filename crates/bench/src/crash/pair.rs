@@ -184,10 +184,14 @@ fn run_both(
         }
         scope.spawn(|| hand_over(&parts, turn));
     });
-    match panicked.into_inner() {
-        true => Err(format!("{}; {}: panicked", operations[0], operations[1])),
-        false => Ok(ahead.into_inner()),
-    }
+    // Both ended; here it does not leave anybody waiting.
+    assert!(
+        !panicked.into_inner(),
+        "{}; {}",
+        operations[0],
+        operations[1]
+    );
+    Ok(ahead.into_inner())
 }
 
 /// Until both ended: who has the turn and ended, or waits for a lock of the other, gives it away.

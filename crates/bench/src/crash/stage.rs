@@ -3,6 +3,8 @@
 use super::judge::{Judge, Kind, Legal};
 use super::operation::{Actor, Operation};
 use super::scene::Scene;
+use super::watch::Watched;
+use super::workload::Ground;
 use egeria_fs::*;
 use egeria_media::Pool;
 use egeria_media::recorder::{CrashImages, Event, PoolSet, Recorder, Recording};
@@ -74,6 +76,13 @@ impl Stage {
             let volume = stage.attach()?;
             stage.before = Legal::of(&volume, Kind::Sequence)?;
         }
+        Ok(stage)
+    }
+
+    /// The stage of a worker that is watched.
+    pub(super) fn watched(ground: Ground, watched: &Arc<Watched>) -> Result<Stage, String> {
+        let mut stage = Stage::new(ground.scene, ground.pools)?;
+        stage.judge.watched = watched.clone();
         Ok(stage)
     }
 

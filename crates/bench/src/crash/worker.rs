@@ -5,8 +5,12 @@ use super::judge::Legal;
 use super::operation::Operation;
 use super::plan::{Alphabet, Task, Unit};
 use super::stage::{Recorded, Stage};
+use super::watch::Watched;
 use super::workload::{Ground, Workload};
+use crate::text::message_of;
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// A workload in which something is wrong.
 pub(super) struct Found {
@@ -26,6 +30,7 @@ pub(super) trait Listener {
 pub(super) struct Worker {
     stages: HashMap<Ground, Stage>,
     seed: u64,
+    watched: Arc<Watched>,
     /// See [`super::CrashOptions::without`].
     without: Option<String>,
 }
@@ -35,9 +40,15 @@ const IMAGES_IN_RECOVERY: usize = 4;
 
 impl Worker {
     pub(super) fn new(seed: u64, without: Option<String>) -> Worker {
+        Worker::watched(seed, without, Arc::default())
+    }
+
+    /// One that others watch.
+    pub(super) fn watched(seed: u64, without: Option<String>, watched: Arc<Watched>) -> Worker {
         let stages = HashMap::new();
         Worker {
             stages,
+            watched,
             seed,
             without,
         }
@@ -48,7 +59,7 @@ impl Worker {
         use std::collections::hash_map::Entry;
         match self.stages.entry(ground) {
             Entry::Occupied(stage) => Ok(stage.into_mut()),
-            Entry::Vacant(place) => Ok(place.insert(Stage::new(ground.scene, ground.pools)?)),
+            Entry::Vacant(place) => Ok(place.insert(Stage::watched(ground, &self.watched)?)),
         }
     }
 
@@ -104,6 +115,15 @@ impl Worker {
     }
 }
 
+/// What came of a run.
+enum Ran {
+    Recorded(Box<Recorded>),
+    /// It changes nothing on media.
+    Nothing,
+    /// Something is wrong, which was told; whether to go on.
+    Panicked(bool),
+}
+
 struct Look<'a> {
     stage: &'a mut Stage,
     ground: Ground,
@@ -114,15 +134,50 @@ struct Look<'a> {
 
 impl Look<'_> {
     fn workload(&mut self, workload: &Workload) -> Result<bool, String> {
-        match workload.record(self.stage)? {
-            Some(recorded) => Ok(self.recorded(recorded, || workload.clone())),
-            None => Ok(true),
+        let ran = self.run(|| workload.clone(), |stage| workload.record(stage))?;
+        match ran {
+            Ran::Recorded(recorded) => Ok(self.recorded(*recorded, || workload.clone())),
+            Ran::Nothing => Ok(true),
+            Ran::Panicked(goes_on) => Ok(goes_on),
         }
+    }
+
+    /// Run a workload. A panic is something wrong; the stage is made anew then.
+    fn run(
+        &mut self,
+        workload: impl Fn() -> Workload,
+        record: impl FnOnce(&mut Stage) -> Result<Option<Recorded>, String>,
+    ) -> Result<Ran, String> {
+        let recorded = catch_unwind(AssertUnwindSafe(|| {
+            self.stage.judge.watched.runs();
+            record(self.stage)
+        }));
+        let panic = match recorded {
+            Ok(recorded) => {
+                let boxed = recorded?.map(|recorded| Ran::Recorded(Box::new(recorded)));
+                return Ok(boxed.unwrap_or(Ran::Nothing));
+            }
+            Err(panic) => panic,
+        };
+        let watched = self.stage.judge.watched.clone();
+        *self.stage = Stage::watched(self.ground, &watched)?;
+        let why = format!("panicked while it ran: {}", message_of(&*panic));
+        let found = Found {
+            ground: self.ground,
+            without: self.without.clone(),
+            workload: workload(),
+            wrong: Box::new(Wrong::running(why)),
+        };
+        Ok(Ran::Panicked(
+            self.listener.looked(Tally::default(), Some(found)),
+        ))
     }
 
     fn recorded(&mut self, recorded: Recorded, workload: impl Fn() -> Workload) -> bool {
         let mut tally = Tally::default();
         let recorded = recorded.without(self.without.as_deref());
+        let watched = &self.stage.judge.watched;
+        watched.explores(self.ground, self.without.clone(), workload());
         let explored = explore(self.stage, recorded, self.limits, &mut tally);
         let found = explored.err().map(|wrong| Found {
             ground: self.ground,
@@ -145,13 +200,19 @@ impl Look<'_> {
     ) -> Result<bool, String> {
         for operation in firsts {
             sequence.push(operation.clone());
-            let recorded = self.stage.record_last(sequence, before, loaded)?;
-            let mut goes_on = true;
-            if let Some(recorded) = recorded {
+            let workload = || Workload::Sequence {
+                operations: sequence.clone(),
+                loaded,
+            };
+            let ran = self.run(workload, |stage| {
+                stage.record_last(sequence, before, loaded)
+            })?;
+            let mut goes_on = !matches!(ran, Ran::Panicked(false));
+            if let Ran::Recorded(recorded) = ran {
                 let after = recorded.legal[1][0].clone();
                 if sequence.len() >= lengths.0 {
                     let operations = sequence.clone();
-                    goes_on = self.recorded(recorded, || {
+                    goes_on = self.recorded(*recorded, || {
                         let operations = operations.clone();
                         Workload::Sequence { operations, loaded }
                     });
@@ -182,13 +243,14 @@ impl Look<'_> {
                     operations: operations.clone(),
                     switch,
                 };
-                let Some(recorded) = workload.record(self.stage)? else {
-                    if switch.is_none() {
-                        continue;
-                    }
-                    break;
+                let ran = self.run(|| workload.clone(), |stage| workload.record(stage))?;
+                let goes_on = match ran {
+                    Ran::Recorded(recorded) => self.recorded(*recorded, || workload.clone()),
+                    Ran::Nothing if switch.is_none() => true,
+                    Ran::Nothing => break,
+                    Ran::Panicked(goes_on) => goes_on,
                 };
-                if !self.recorded(recorded, || workload.clone()) {
+                if !goes_on {
                     return Ok(false);
                 }
             }
