@@ -100,6 +100,9 @@ fn read_session_line(pool: &Pool) -> Option<[u8; 16]> {
 impl Volume {
     /// Attach by any pool's path. A second attach in one process gives the same `Volume`, unless one of
     /// them is [`AttachMode::ReadOnly`] and the other is not.
+    ///
+    /// Call `egeria_media::guard::install()` first, once per process: a pool whose medium fails is `EIO` then,
+    /// and SIGBUS otherwise.
     pub fn attach(
         pool: &Path,
         mode: AttachMode,
