@@ -58,16 +58,14 @@ impl Grants {
                 mend: "set EGERIA_RUNTIME_DIR to a directory you may write to",
             }
         };
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-            .open(&path)
-            .map_err(failed("open"))?;
-        if !try_lock(&file).map_err(failed("lock"))? {
+        let mut file = open(&path).map_err(failed("open"))?;
+        let mut locked = try_lock(&file).map_err(failed("lock"))?;
+        // Who just stopped may have removed it between our opening and our lock.
+        while locked && !is_at(&file, &path) {
+            file = open(&path).map_err(failed("open"))?;
+            locked = try_lock(&file).map_err(failed("lock"))?;
+        }
+        if !locked {
             let head = read(&file).0;
             return Err(StewardError::Running {
                 process_id: head.as_ref().map_or(0, |head| head.steward),
@@ -102,8 +100,27 @@ impl Grants {
 
     /// In order: nobody needs the file.
     pub(crate) fn remove(self) {
-        // Under the lock, so that nobody who just opened it takes a nameless file for the volume's.
+        // Under the lock: who locks it later sees that it has lost its name.
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+        .open(path)
+}
+
+/// Whether the path still names this file.
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), std::fs::symlink_metadata(path)) {
+        (Ok(own), Ok(named)) => (own.dev(), own.ino()) == (named.dev(), named.ino()),
+        _ => false,
     }
 }
 
@@ -148,14 +165,24 @@ fn make_directory(directory: &Path) -> Result<()> {
         .mode(0o755)
         .create(directory);
     made.map_err(|error| failed("make", error, mend))?;
-    let metadata = std::fs::metadata(directory).map_err(|error| failed("read", error, mend))?;
+    let read = |error| failed("read", error, mend);
+    let metadata = std::fs::metadata(directory).map_err(read)?;
+    // In /tmp anybody may have put a link of this name.
+    let link = std::fs::symlink_metadata(directory).map_err(read)?;
     // SAFETY: no arguments, cannot fail.
     let user = unsafe { libc::geteuid() };
     if metadata.uid() != user || metadata.mode() & 0o022 != 0 {
         let error = io::Error::other("others may write there");
         return Err(failed("trust", error, mend));
     }
-    Ok(())
+    match link.uid() == user {
+        true => Ok(()),
+        false => Err(failed(
+            "trust",
+            io::Error::other("it is a link of another user's"),
+            mend,
+        )),
+    }
 }
 
 fn try_lock(file: &File) -> io::Result<bool> {
@@ -166,5 +193,38 @@ fn try_lock(file: &File) -> io::Result<bool> {
     match io::Error::last_os_error() {
         error if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
         error => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_lost_its_name_is_not_the_volume_s() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = directory.path().join("grants");
+        let early = open(&path).unwrap();
+        assert!(is_at(&early, &path));
+        std::fs::remove_file(&path).unwrap();
+        assert!(!is_at(&early, &path));
+        let late = open(&path).unwrap();
+        assert!(is_at(&late, &path) && !is_at(&early, &path));
+    }
+
+    #[test]
+    fn a_directory_behind_another_user_s_link_is_not_trusted() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let (own, link) = (directory.path().join("own"), directory.path().join("link"));
+        make_directory(&own).unwrap();
+        std::os::unix::fs::symlink(&own, &link).unwrap();
+        make_directory(&link).unwrap();
+        // SAFETY: no arguments.
+        if unsafe { libc::geteuid() } != 0 {
+            return;
+        }
+        std::os::unix::fs::lchown(&link, Some(65_534), None).unwrap();
+        let refused = make_directory(&link).unwrap_err().to_string();
+        assert!(refused.contains("a link of another user's"), "{refused}");
     }
 }

@@ -15,6 +15,8 @@ use crate::log::Outcome;
 pub(crate) struct Hands {
     grants: Grants,
     held: HashMap<ThreadKey, Grant>,
+    /// Of threads that ended: what they started goes on with their masks. One of each kind per process.
+    ended: Vec<Grant>,
 }
 
 impl Hands {
@@ -22,6 +24,7 @@ impl Hands {
         Hands {
             grants,
             held: HashMap::new(),
+            ended: Vec::new(),
         }
     }
 
@@ -73,10 +76,12 @@ impl Hands {
         // Known to the next steward before it is true.
         self.grants.add(grant)?;
         task::set_affinity(key.thread_id, &grant.narrowed)?;
-        match task::affinity(key.thread_id)? == grant.narrowed {
-            true => Ok(()),
-            false => Err(io::Error::other("its cpuset allows other CPUs")),
+        if task::affinity(key.thread_id)? == grant.narrowed {
+            return Ok(());
         }
+        // Not what was wanted, so nothing that would be put back later.
+        task::set_affinity(key.thread_id, &grant.given)?;
+        Err(io::Error::other("its cpuset allows other CPUs"))
     }
 
     /// Give back what was taken, also from threads that inherited it. Answers how many threads got it.
@@ -98,20 +103,18 @@ impl Hands {
     /// Threads that narrowed ones started have their mask and may never have used the volume.
     fn restore_heirs(&self) -> usize {
         let mut restored = 0;
-        let mut processes: Vec<u32> = self.held.keys().map(|key| key.process_id).collect();
+        let all = || self.held.values().chain(&self.ended);
+        let mut processes: Vec<u32> = all().map(|grant| grant.thread.process_id).collect();
         processes.sort_unstable();
         processes.dedup();
         for process_id in processes {
-            let grants = || {
-                self.held
-                    .values()
-                    .filter(|held| held.thread.process_id == process_id)
-            };
+            let grants = || all().filter(|grant| grant.thread.process_id == process_id);
             for thread_id in task::threads(process_id) {
                 let Ok(now) = task::affinity(thread_id) else {
                     continue;
                 };
-                let known = grants().any(|grant| grant.thread.thread_id == thread_id);
+                let mut held = self.held.keys();
+                let known = held.any(|key| key.thread_id == thread_id);
                 if let (false, Some(parent)) = (known, grants().find(|grant| grant.narrowed == now))
                 {
                     restored += usize::from(task::set_affinity(thread_id, &parent.given).is_ok());
@@ -121,9 +124,25 @@ impl Hands {
         restored
     }
 
-    /// Forget threads that are gone.
+    /// Forget threads that are gone, but not what those they started may have of them.
     pub(crate) fn forget_gone(&mut self, watch: &LiveWatch) {
-        self.held.retain(|key, _| watch.given(*key).is_some());
+        let gone: Vec<ThreadKey> = (self.held.keys().copied())
+            .filter(|key| watch.given(*key).is_none())
+            .collect();
+        if gone.is_empty() {
+            return;
+        }
+        for grant in gone.iter().filter_map(|key| self.held.remove(key)) {
+            let kind = |grant: &Grant| (grant.thread.process_id, grant.narrowed.clone());
+            if !self.ended.iter().any(|ended| kind(ended) == kind(&grant)) {
+                self.ended.push(grant);
+            }
+        }
+        // A process that began later has only the number of theirs.
+        self.ended.retain(|grant| {
+            let thread = grant.thread;
+            task::began(thread.process_id).is_some_and(|began| began <= thread.start_ticks)
+        });
     }
 }
 

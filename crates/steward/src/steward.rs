@@ -141,16 +141,18 @@ impl Work {
         let path = options.decision_log.clone();
         let path = path.unwrap_or_else(|| place::decision_log_path(volume.uuid()));
         let (grants, restored) = Grants::take(volume.uuid(), &path)?;
-        let mut log = open_log(&path)?;
-        let _ = log.write(&start_record(&volume, &options));
-        let trace = options
-            .record
-            .as_deref()
-            .map(|path| begin_trace(path, &volume, &options));
+        let (log, trace) = match begin_files(&path, &volume, &options) {
+            Ok(files) => files,
+            Err(error) => {
+                // It says that somebody works.
+                grants.remove();
+                return Err(error);
+            }
+        };
         Ok(Work {
             hands: Hands::new(grants),
             log,
-            trace: trace.transpose()?,
+            trace,
             watch: LiveWatch::begin(volume, options.machine.clone(), options.scope),
             options,
             plan: Plan::default(),
@@ -348,6 +350,22 @@ impl Work {
         });
         summary
     }
+}
+
+/// The recording first: what cannot be begun must not replace the log of the last steward.
+fn begin_files(
+    log: &Path,
+    volume: &Volume,
+    options: &StewardOptions,
+) -> Result<(LogWriter, Option<Writer>)> {
+    let trace = options
+        .record
+        .as_deref()
+        .map(|path| begin_trace(path, volume, options))
+        .transpose()?;
+    let mut log = open_log(log)?;
+    let _ = log.write(&start_record(volume, options));
+    Ok((log, trace))
 }
 
 fn open_log(path: &Path) -> Result<LogWriter> {

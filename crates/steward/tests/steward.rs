@@ -13,6 +13,7 @@ use egeria_fs::*;
 use egeria_machine::{CpuId, Machine};
 use egeria_policy::nthread::{Configuration, Settings};
 use egeria_steward::{LogReader, Record, Scope, Steward, StewardError, StewardOptions};
+use egeria_watch::live::LiveWatch;
 use egeria_watch::task;
 use egeria_window::CpuSet;
 
@@ -192,7 +193,7 @@ fn own_cpus() -> CpuSet {
 // --- what the other processes do ---
 
 /// Reads one file per word of the orders in a thread each: `a`, or `a!1` bound to node 1 by itself, or
-/// `a+` that starts another thread (reading `b`) when a line comes.
+/// `a+` that starts another thread (reading `b`) once it is bound to one CPU, or `a-` that then ends.
 #[test]
 #[ignore = "a process of other tests"]
 fn worker_process() {
@@ -241,9 +242,12 @@ fn read_on(volume: &Arc<Volume>, order: &str) {
             println!("={own}");
             std::io::stdout().flush().unwrap();
         }
-        if order.ends_with('+') && heir.is_none() && own_cpus().len() == 1 {
+        if order.ends_with(['+', '-']) && heir.is_none() && own_cpus().len() == 1 {
             let volume = volume.clone();
             heir = Some(std::thread::spawn(move || read_on(&volume, "b")));
+            if order.ends_with('-') {
+                return;
+            }
         }
     }
 }
@@ -435,6 +439,71 @@ fn threads_that_a_moved_thread_starts_get_all_cpus_back_too() {
     for thread in threads {
         assert_eq!(task::affinity(thread).unwrap(), given, "thread {thread}");
     }
+}
+
+#[test]
+fn threads_whose_starter_was_moved_and_ended_get_all_cpus_back_too() {
+    if !has_two_cpus() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mut worker = fixture.worker("a- c-");
+    let threads = worker.threads(2);
+    let given = own_cpus();
+    let steward =
+        Steward::start(fixture.volume.clone(), fixture.options(Configuration::Rl)).unwrap();
+    let heir = worker.threads(1)[0];
+    let ended = |thread: &u32| task::affinity(*thread).is_err();
+    wait_for("the end of the moved one", || threads.iter().any(ended));
+    let windows = steward.summary().windows;
+    wait_for("two more windows", || {
+        steward.summary().windows >= windows + 2
+    });
+    assert_ne!(task::affinity(heir).unwrap(), given);
+    steward.stop();
+    assert_eq!(task::affinity(heir).unwrap(), given);
+}
+
+#[test]
+fn a_thread_started_by_a_narrowed_one_was_given_what_that_was() {
+    if !has_two_cpus() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mut worker = fixture.worker("a+");
+    let mut watch = LiveWatch::begin(fixture.volume.clone(), emulated(), Scope::All);
+    let parent = worker.threads(1)[0];
+    let given = own_cpus();
+    let key = watch.take().threads[0].key;
+    assert_eq!(key.thread_id, parent);
+    watch.note_narrowed(key, Some(cpus_of_node(0)));
+    task::set_affinity(parent, &cpus_of_node(0)).unwrap();
+    let heir = worker.threads(1)[0];
+    let window = watch.take();
+    let heir = window
+        .threads
+        .iter()
+        .find(|each| each.key.thread_id == heir);
+    assert_eq!(heir.expect("the heir is met").allowed_cpus, given);
+}
+
+#[test]
+fn a_steward_that_cannot_begin_leaves_the_last_one_s_log_and_no_trace_of_itself() {
+    let fixture = Fixture::new();
+    let log = fixture.folder.join("decisions.jsonl");
+    std::fs::write(&log, "the last one's").unwrap();
+    let no_trace = fixture.folder.join("no trace");
+    std::fs::write(&no_trace, "something else").unwrap();
+    let options = StewardOptions {
+        record: Some(no_trace),
+        ..fixture.options(Configuration::Full)
+    };
+    let refused = Steward::start(fixture.volume.clone(), options).err();
+    let refused = refused.unwrap().to_string();
+    assert!(refused.contains("is no trace"), "{refused}");
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "the last one's");
+    let grants = format!("{}.grants.jsonl", fixture.volume.uuid());
+    assert!(!runtime_directory().join(grants).exists());
 }
 
 #[test]

@@ -153,13 +153,18 @@ impl LiveWatch {
             now_ns.saturating_sub(self.begun_ns),
         );
         window.nodes = self.nodes(&totals, &cpu_busy);
+        // While all who may have started them are known, those that ended meanwhile too.
+        for report in &reports {
+            let place = (report.slot, report.incarnation);
+            if !self.known.contains_key(&place) {
+                let met = self.meet(report);
+                self.known.insert(place, met);
+            }
+        }
         let mut seen = HashMap::with_capacity(reports.len());
         for report in reports {
             let place = (report.slot, report.incarnation);
-            let known = match self.known.remove(&place) {
-                Some(known) => known,
-                None => self.meet(&report),
-            };
+            let known = self.known.remove(&place).flatten();
             let known = known.and_then(|known| {
                 let (known, facts) = self.facts(known, report)?;
                 window.threads.push(facts);

@@ -17,6 +17,11 @@ pub fn start_ticks(process_id: u32, thread_id: u32) -> Option<u64> {
     field_after_name(&text, 22)
 }
 
+/// When a process began, in the same clock ticks; `None` when it is gone.
+pub fn began(process_id: u32) -> Option<u64> {
+    start_ticks(process_id, process_id)
+}
+
 /// The parent of a process; `None` when it is gone.
 pub fn parent(process_id: u32) -> Option<u32> {
     let text = std::fs::read_to_string(format!("/proc/{process_id}/stat")).ok()?;
