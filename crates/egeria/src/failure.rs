@@ -76,7 +76,8 @@ fn without_error_numbers(line: &str) -> String {
 /// One line whatever the text holds.
 fn said(line: &str, status: u8) -> ExitCode {
     let line: Vec<&str> = line.split_whitespace().collect();
-    crate::output::complain(&without_error_numbers(&line.join(" ")));
+    let line = without_error_numbers(&line.join(" "));
+    crate::output::complain(&crate::output::printable(&line));
     ExitCode::from(status)
 }
 

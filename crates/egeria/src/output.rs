@@ -65,6 +65,12 @@ pub fn remark(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", text.trim_end());
 }
 
+/// Text from elsewhere as it may be shown: who made a name is not who looks, and terminals obey bytes.
+pub fn printable(text: &str) -> String {
+    let shown = |letter: char| if letter.is_control() { '?' } else { letter };
+    text.chars().map(shown).collect()
+}
+
 /// A table with these headers; columns whose header begins with `>` are right-aligned.
 pub fn table<H: AsRef<str>>(headers: &[H], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();

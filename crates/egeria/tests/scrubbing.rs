@@ -36,7 +36,8 @@ fn a_mounted_volume_is_read_and_its_damage_named() {
     let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
     run(["mount", text(&pool), text(&directory)]).ok();
     fs::create_dir(directory.join("sub")).unwrap();
-    let path = directory.join("sub/file");
+    // A name that would clear the screen of who prints it.
+    let path = directory.join("sub/fi\x1b[2Jle");
     fs::write(&path, vec![7; 100_000]).unwrap();
     let clean = run(["scrub", "--json", text(&directory)]).ok().json();
     assert_eq!(clean["clean"], true);
@@ -53,7 +54,12 @@ fn a_mounted_volume_is_read_and_its_damage_named() {
     assert_eq!(damaged.status, 1, "{damaged:?}");
     let document = damaged.json();
     assert_eq!(document["complete"], true);
-    assert_eq!(document["findings"][0]["affects"], "/sub/file");
+    assert_eq!(document["findings"][0]["affects"], "/sub/fi\x1b[2Jle");
+    let shown = run(["scrub", text(&directory)]).stdout;
+    assert!(
+        shown.contains("/sub/fi?[2Jle") && !shown.contains('\x1b'),
+        "{shown}"
+    );
     assert_eq!(fs::read(&path).unwrap(), vec![7; 100_000]);
     run(["umount", text(&directory)]).ok();
 }

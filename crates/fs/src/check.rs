@@ -325,7 +325,7 @@ impl Check<'_> {
     /// A symbolic link leads somewhere. Data that does not match its checksum is told by `verify_data`.
     fn check_target(&mut self, ino: u64, kind: FileKind, path: &str) {
         if kind == FileKind::Symlink
-            && self.bad_blocks(ino).is_empty()
+            && self.bad_blocks(ino).unwrap_or_default().is_empty()
             && let Err(errno) = self.volume.read_link(InodeNumber(ino))
         {
             self.find(format!("{path} cannot be read: {errno}"), path, false);
@@ -386,7 +386,17 @@ impl Check<'_> {
         for (done, ino) in records.iter().enumerate() {
             progress(done as u64, records.len() as u64);
             let path = self.path_of(*ino);
-            for bad in self.bad_blocks(*ino) {
+            let bad_blocks = match self.bad_blocks(*ino) {
+                Ok(bad_blocks) => bad_blocks,
+                // What is wrong with its record and its log was found before.
+                Err(Errno(libc::EIO | libc::ESTALE)) => continue,
+                Err(errno) => {
+                    let what = format!("the data of inode {ino} was not verified: {errno}");
+                    self.find(what, &path, false);
+                    continue;
+                }
+            };
+            for bad in bad_blocks {
                 let what = format!(
                     "{}, reading them answers EIO; the rest of the file is whole",
                     bad.text()
@@ -396,18 +406,16 @@ impl Check<'_> {
         }
     }
 
-    fn bad_blocks(&self, ino: u64) -> Vec<BadBlocks> {
+    fn bad_blocks(&self, ino: u64) -> Outcome<Vec<BadBlocks>> {
         let mut all = Vec::new();
-        let record = self.volume.read_record(ino);
-        // What is wrong with its record and its log was found before.
-        if record.is_ok_and(|record| record.certificate.checksums)
-            && let Ok(locked) = self.volume.lock(ino)
-            && locked.has_sums()
-        {
-            self.volume
-                .verify_blocks(&locked, 0, usize::MAX, &mut |bad| all.push(bad));
+        if self.volume.read_record(ino)?.certificate.checksums {
+            let locked = self.volume.lock(ino)?;
+            if locked.has_sums() {
+                self.volume
+                    .verify_blocks(&locked, 0, usize::MAX, &mut |bad| all.push(bad));
+            }
         }
-        all
+        Ok(all)
     }
 
     fn unreachable(&mut self, ino: u64, attributes: &Attributes) {

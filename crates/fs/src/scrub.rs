@@ -45,6 +45,8 @@ pub struct ScrubReport {
     pub metadata_bytes: u64,
     /// Of files, bytes.
     pub data_bytes: u64,
+    /// Inodes that were not read wholly, for want of memory or a place in the session.
+    pub unread: u64,
     /// It came to its end.
     pub complete: bool,
 }
@@ -64,6 +66,11 @@ struct Scrub<'a, 'p> {
     damaged: Vec<(u64, String)>,
 }
 
+/// Whether there is nothing to read any more.
+fn is_gone(errno: Errno) -> bool {
+    matches!(errno, Errno(libc::ESTALE | libc::ENOENT))
+}
+
 /// Where the next piece of a log begins, and what must still be so for it to count.
 #[derive(Clone, Copy)]
 struct Resume {
@@ -75,7 +82,8 @@ struct Resume {
 
 impl Volume {
     /// Verify the checksums of all metadata, and (with `data`) that every written block can be read and
-    /// matches its checksum, if it has one, while others use the volume. Findings name paths. Only looks: it repairs nothing.
+    /// matches its checksum, if it has one, while others use the volume. Findings name paths. Only looks: it
+    /// repairs nothing.
     pub fn scrub(&self, data: bool, pause: Pause<'_>) -> Result<ScrubReport, VolumeError> {
         let space = self.space(None);
         let mut scrub = Scrub {
@@ -111,10 +119,11 @@ impl Scrub<'_, '_> {
         let mut records = Vec::new();
         self.volume.for_each_record(&mut |ino, _| records.push(ino));
         for ino in records {
-            self.log(ino)?;
+            let mut is_read = self.log(ino)?;
             if data {
-                self.data(ino)?;
+                is_read &= self.data(ino)?;
             }
+            self.report.unread += u64::from(!is_read);
             self.progress.inodes += 1;
             self.report.inodes += 1;
         }
@@ -134,9 +143,9 @@ impl Scrub<'_, '_> {
         self.progress.read_bytes += metadata_bytes + data_bytes;
     }
 
-    /// The record and the log, piece by piece. Damage is believed only when the whole log, read under
-    /// one lock, shows it: between two pieces a log can be replaced by another.
-    fn log(&mut self, ino: u64) -> Result<(), Stopped> {
+    /// The record and the log, piece by piece; whether they could be read. Damage is believed only when the
+    /// whole log, read under one lock, shows it: between two pieces a log can be replaced by another.
+    fn log(&mut self, ino: u64) -> Result<bool, Stopped> {
         let mut resume: Option<Resume> = None;
         let mut beginnings = 0;
         while beginnings < MOST_BEGINNINGS {
@@ -147,19 +156,23 @@ impl Scrub<'_, '_> {
                     beginnings += u32::from(resume.is_none_or(|last| last.head != next.head));
                     resume = Some(next);
                 }
-                Ok(None) => return self.rest(),
+                Ok(None) => return self.rest().map(|()| true),
                 Err(Errno(libc::EIO)) => break,
-                // It is gone.
-                Err(_) => return self.rest(),
+                Err(errno) => return self.rest().map(|()| is_gone(errno)),
             }
             self.rest()?;
         }
         let walked = self.log_piece(ino, None, u32::MAX);
         let said = self.volume.collect_findings(true);
-        if matches!(walked, Err(Errno(libc::EIO))) {
-            self.found(ino, said, "its log cannot be read");
-        }
-        self.rest()
+        self.rest()?;
+        Ok(match walked {
+            Ok(_) => true,
+            Err(Errno(libc::EIO)) => {
+                self.found(ino, said, "its log cannot be read");
+                true
+            }
+            Err(errno) => is_gone(errno),
+        })
     }
 
     fn found(&mut self, ino: u64, said: Vec<String>, otherwise: &str) {
@@ -226,8 +239,8 @@ impl Scrub<'_, '_> {
         }
     }
 
-    /// Written blocks of a file.
-    fn data(&mut self, ino: u64) -> Result<(), Stopped> {
+    /// Written blocks of a file; whether they could be looked at.
+    fn data(&mut self, ino: u64) -> Result<bool, Stopped> {
         let (mut block, mut loaded_here) = (0, false);
         loop {
             let piece = self.data_piece(ino, block, &mut loaded_here);
@@ -235,8 +248,9 @@ impl Scrub<'_, '_> {
             self.rest()?;
             match piece {
                 Ok(Some(next)) => block = next,
+                Ok(None) => return Ok(true),
                 // What is wrong with its log was found before.
-                Ok(None) | Err(_) => return Ok(()),
+                Err(errno) => return Ok(is_gone(errno) || errno == Errno(libc::EIO)),
             }
         }
     }

@@ -25,6 +25,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
 
 const MAGIC: [u8; 8] = *b"EGERUNDO";
 const VERSION: u32 = 1;
@@ -83,24 +84,40 @@ fn block_prefix(pool: usize, block: BlockNumber, new_crc: u32, old: &[u8; BLOCK]
     bytes
 }
 
-/// Durable when this returns.
+/// Durable when this returns; when it fails, no part of the file is left.
 fn write_undo(
     path: &Path,
     volume: &[u8; 16],
-    pools: &[std::sync::Arc<Pool>],
+    pools: &[Arc<Pool>],
     changed: &[Vec<BlockNumber>],
 ) -> Result<(), VolumeError> {
-    let failed = |error: std::io::Error| {
-        let mend = "nothing was changed; name another undo file (--undo-file), or free space there";
-        io_failure("write the undo file", path, &error, mend)
-    };
-    let media = |error: egeria_media::MediaError| failure(libc::EIO, error.to_string());
     let file = File::options()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(path)
-        .map_err(failed)?;
+        .map_err(|error| undo_failure(path, &error))?;
+    let written = fill_undo(file, path, volume, pools, changed);
+    if written.is_err() {
+        let _ = std::fs::remove_file(path);
+    }
+    written
+}
+
+fn undo_failure(path: &Path, error: &std::io::Error) -> VolumeError {
+    let mend = "nothing was changed; name another undo file (--undo-file), or free space there";
+    io_failure("write the undo file", path, error, mend)
+}
+
+fn fill_undo(
+    file: File,
+    path: &Path,
+    volume: &[u8; 16],
+    pools: &[Arc<Pool>],
+    changed: &[Vec<BlockNumber>],
+) -> Result<(), VolumeError> {
+    let failed = |error: std::io::Error| undo_failure(path, &error);
+    let media = |error: egeria_media::MediaError| failure(libc::EIO, error.to_string());
     let mut writer = BufWriter::new(file);
     let line = pools[0].file_block(SESSION_LINE_BLOCK).map_err(media)?;
     let count = changed.iter().map(|blocks| blocks.len() as u64).sum();
@@ -150,6 +167,10 @@ pub fn undo_repair(pool: &Path, undo: &Path) -> Result<u64, VolumeError> {
     Ok(old.len() as u64)
 }
 
+fn read_failure(path: &Path, error: &std::io::Error) -> VolumeError {
+    io_failure("read pool", path, error, "check the device")
+}
+
 fn write_failure(path: &Path, error: &std::io::Error) -> VolumeError {
     io_failure(
         "write pool",
@@ -165,7 +186,7 @@ fn check_current(found: &Found, old: &Old) -> Result<(), VolumeError> {
     let mut now = [0; BLOCK];
     found.files[old.pool]
         .read_exact_at(&mut now, old.block.offset().0)
-        .map_err(|error| io_failure("read pool", path, &error, "check the device"))?;
+        .map_err(|error| read_failure(path, &error))?;
     match crc32c(&now) == old.new_crc || now == old.content {
         true => Ok(()),
         false => Err(used_since(path)),
@@ -211,7 +232,7 @@ fn read_undo(path: &Path, found: &Found) -> Result<Vec<Old>, VolumeError> {
     let mut line = [0; LINE];
     found.files[0]
         .read_exact_at(&mut line, SESSION_LINE_BLOCK.offset().0)
-        .map_err(unreadable)?;
+        .map_err(|error| read_failure(&found.paths[0], &error))?;
     let count = get_u64(&head, 32);
     if head[..8] != MAGIC {
         return Err(bad("is no undo file"));
@@ -226,7 +247,7 @@ fn read_undo(path: &Path, found: &Found) -> Result<Vec<Old>, VolumeError> {
         || Some(bytes)
             != count
                 .checked_mul((PREFIX + BLOCK) as u64)
-                .map(|all| all + HEADER as u64)
+                .and_then(|all| all.checked_add(HEADER as u64))
     {
         return Err(bad("is damaged or cut off"));
     }

@@ -3,6 +3,7 @@
 mod common;
 
 use common::Scratch;
+use egeria_fs::refusal::{Resource, refusing};
 use egeria_fs::*;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
@@ -260,4 +261,19 @@ fn it_ends_when_its_caller_wants_and_says_so() {
     let report = report.expect("scrub");
     assert!(!report.complete && report.inodes < 3004, "{report:?}");
     assert_eq!(calls, 50);
+}
+
+#[test]
+fn what_there_is_no_memory_for_is_not_called_read() {
+    let (scratch, volume, small) = filled();
+    write(&volume, small, b"large", 1 << 20);
+    drop(volume);
+    // Nobody has it in the session.
+    let volume = scratch.attach();
+    let (report, asked) = refusing(Resource::SessionPages, 0..u64::MAX, || scrub(&volume));
+    assert!(asked > 0);
+    assert_eq!(report.findings, []);
+    assert!(report.complete && report.unread > 0, "{report:?}");
+    let report = scrub(&volume);
+    assert_eq!((report.unread, report.findings.len()), (0, 0));
 }

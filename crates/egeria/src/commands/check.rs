@@ -9,7 +9,7 @@ use egeria_fs::{CheckReport, Repair, check_volume, undo_repair};
 use serde::Serialize;
 
 use crate::failure::Outcome;
-use crate::output::{self, Format};
+use crate::output::{self, Format, printable};
 use crate::progress::Progress;
 
 /// Arguments of `egeria check`.
@@ -168,8 +168,8 @@ fn human(document: &Document) -> String {
             (false, false) => "cannot be repaired",
         };
         vec![
-            finding.affects.clone(),
-            finding.what.clone(),
+            printable(&finding.affects),
+            printable(&finding.what),
             state.to_owned(),
         ]
     });
@@ -187,7 +187,10 @@ fn human(document: &Document) -> String {
     let mend = match (open, repairable) {
         (0, _) => "nothing is wrong any more".to_owned(),
         (open, 0) => format!("{open} left: copy what is still readable to another volume"),
-        (open, _) => format!("{open} left: `egeria check --repair` mends {repairable}"),
+        (open, repairable) => {
+            let pool = document.pool.display();
+            format!("{open} left: `egeria check {pool} --repair` mends {repairable}")
+        }
     };
     let undo = document.undo_file.as_ref().map_or(String::new(), |undo| {
         let (pool, undo) = (document.pool.display(), undo.display());

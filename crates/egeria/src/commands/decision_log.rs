@@ -373,8 +373,8 @@ pub(super) fn older_part(path: &Path, head: Option<&Head>) -> Option<PathBuf> {
 
 /// Text out of a log as it may be shown: who writes there is not who looks, and terminals obey bytes.
 pub(super) fn printable(text: &str) -> String {
-    let shown = |letter: char| if letter.is_control() { '?' } else { letter };
-    text.chars().take(MOST_SHOWN_CHARS).map(shown).collect()
+    let cut: String = text.chars().take(MOST_SHOWN_CHARS).collect();
+    crate::output::printable(&cut)
 }
 
 /// The failure of a log without a single whole line.

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::control;
 use crate::failure::Outcome;
-use crate::output::{self, Format};
+use crate::output::{self, Format, printable};
 use crate::progress::Progress;
 use crate::session;
 use crate::signals::Signals;
@@ -49,6 +49,8 @@ struct Document {
     /// It was not ended before.
     complete: bool,
     inodes: u64,
+    /// Of these, not read wholly, for want of memory.
+    unread: u64,
     metadata_bytes: u64,
     data_bytes: u64,
     seconds: f64,
@@ -130,9 +132,10 @@ impl Pace {
 fn document_of(volume: String, report: ScrubReport, took: Duration) -> Document {
     Document {
         volume,
-        clean: report.complete && report.findings.is_empty(),
+        clean: report.complete && report.unread == 0 && report.findings.is_empty(),
         complete: report.complete,
         inodes: report.inodes,
+        unread: report.unread,
         metadata_bytes: report.metadata_bytes,
         data_bytes: report.data_bytes,
         seconds: took.as_secs_f64(),
@@ -148,15 +151,20 @@ fn human(document: &Document) -> String {
         format_bytes(document.data_bytes),
         document.seconds
     );
-    let ended = match document.complete {
+    let mut ended = match document.complete {
         true => String::new(),
         false => " (ended before all was read)".to_owned(),
     };
+    if document.unread > 0 {
+        let unread = document.unread;
+        ended +=
+            &format!("; {unread} inodes were not read for want of memory: free some, then again");
+    }
     if document.findings.is_empty() {
         return format!("nothing wrong: {read}{ended}");
     }
     let rows = document.findings.iter();
-    let rows = rows.map(|found| vec![found.affects.clone(), found.what.clone()]);
+    let rows = rows.map(|found| vec![printable(&found.affects), printable(&found.what)]);
     let table = output::table(&["where", "what"], rows.collect());
     let count = document.findings.len();
     format!(
