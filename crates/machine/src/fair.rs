@@ -58,7 +58,9 @@ pub fn max_min_shares(capacities: &[f64], flows: &[Flow]) -> Vec<f64> {
         }
         // Full but for rounding: whatever stopped this round must count as stopping it.
         let full = |resource: usize| {
-            pressure[resource] > 0.0 && left[resource] <= capacities[resource] * 1e-12
+            // What has no end is never full.
+            let least = capacities[resource] * 1e-12;
+            pressure[resource] > 0.0 && left[resource] <= least && least.is_finite()
         };
         let before = rising.len();
         rising.retain(|flow| {

@@ -192,12 +192,7 @@ fn ends(
     from: NodeId,
     to: NodeId,
 ) -> Result<(usize, usize), check::Fault> {
-    let find = |end: &str, id: NodeId| {
-        machine.index_of(id).ok_or_else(|| {
-            let problem = format!("there is no node {}", id.0);
-            check::fault(format!("{key}.{end}"), problem, "name a node of this file")
-        })
-    };
+    let find = |end: &str, id: NodeId| find_node(machine, &format!("{key}.{end}"), id);
     let ends = (find("from", from)?, find("to", to)?);
     match ends.0 == ends.1 {
         true => {
@@ -206,6 +201,13 @@ fn ends(
         }
         false => Ok(ends),
     }
+}
+
+fn find_node(machine: &Machine, key: &str, id: NodeId) -> Result<usize, check::Fault> {
+    machine.index_of(id).ok_or_else(|| {
+        let problem = format!("there is no node {}", id.0);
+        check::fault(key, problem, "name a node of this file")
+    })
 }
 
 /// The lanes of a route; every step needs one, and no node comes twice.
@@ -218,13 +220,14 @@ fn follow(
     let (from, to) = ends(machine, key, route.from, route.to)?;
     let mut stops = vec![route.from];
     stops.extend(route.via.iter().chain([&route.to]));
+    let position = |id: NodeId| find_node(machine, &format!("{key}.via"), id);
     let mut way = Vec::new();
     for (index, pair) in stops.windows(2).enumerate() {
         if stops[..=index].contains(&pair[1]) {
             let problem = format!("it comes to node {} twice", pair[1].0);
             return Err(check::fault(key, problem, "name every node once"));
         }
-        let (here, there) = ends(machine, key, pair[0], pair[1])?;
+        let (here, there) = (position(pair[0])?, position(pair[1])?);
         let lane = lanes
             .iter()
             .position(|lane| (lane.from, lane.to) == (here, there))
@@ -237,62 +240,59 @@ fn follow(
     Ok((from, to, way))
 }
 
-/// A way under construction: its links, what it carries, the nodes it has passed.
-#[derive(Clone)]
-struct Way {
-    lanes: Vec<usize>,
-    bytes_s: f64,
-    stops: Vec<usize>,
-}
-
-impl Way {
-    /// Wider is better, then nodes that come first.
-    fn is_better_than(&self, other: &Way) -> bool {
-        match self.bytes_s.total_cmp(&other.bytes_s) {
-            std::cmp::Ordering::Equal => self.stops < other.stops,
-            order => order.is_gt(),
-        }
-    }
-}
+/// For each node: the fewest links to it, and what the widest way over so many carries, bytes/s.
+type Reach = Vec<Option<(usize, f64)>>;
 
 /// The default way from one node to each: the fewest links, then the widest, then the nodes that come first.
-/// The widest way over so many links may follow a widest way to its last stop but one: what is wider before
-/// the narrowest link does not count.
 fn shortest_ways(lanes: &[Lane], nodes: usize, from: usize) -> Vec<Option<Vec<usize>>> {
-    let mut found: Vec<Option<Way>> = vec![None; nodes];
-    found[from] = Some(Way {
-        lanes: Vec::new(),
-        bytes_s: f64::INFINITY,
-        stops: vec![from],
-    });
-    let mut front = vec![from];
-    while !front.is_empty() {
-        let mut reached: Vec<Option<Way>> = vec![None; nodes];
-        for here in &front {
-            let Some(way) = &found[*here] else { continue };
-            for (index, lane) in lanes.iter().enumerate() {
-                if lane.from != *here || found[lane.to].is_some() {
-                    continue;
-                }
-                let mut longer = way.clone();
-                longer.lanes.push(index);
-                longer.stops.push(lane.to);
-                longer.bytes_s = longer.bytes_s.min(lane.bytes_s);
-                let known = reached[lane.to].as_ref();
-                if known.is_none_or(|known| longer.is_better_than(known)) {
-                    reached[lane.to] = Some(longer);
-                }
-            }
-        }
-        front = (0..nodes).filter(|node| reached[*node].is_some()).collect();
-        for (place, way) in found.iter_mut().zip(reached) {
-            if way.is_some() {
-                *place = way;
+    let reach = reach(lanes, nodes, from);
+    (0..nodes)
+        .map(|to| first_way(lanes, &reach, from, to))
+        .collect()
+}
+
+fn reach(lanes: &[Lane], nodes: usize, from: usize) -> Reach {
+    let mut reach: Reach = vec![None; nodes];
+    reach[from] = Some((0, f64::INFINITY));
+    for links in 1..nodes {
+        let before = reach.clone();
+        for lane in lanes {
+            let Some((_, widest)) = before[lane.from].filter(|(far, _)| far + 1 == links) else {
+                continue;
+            };
+            let bytes_s = widest.min(lane.bytes_s);
+            match &mut reach[lane.to] {
+                Some((far, known)) if *far == links => *known = known.max(bytes_s),
+                Some(_) => {}
+                new => *new = Some((links, bytes_s)),
             }
         }
     }
-    found
-        .into_iter()
-        .map(|way| way.map(|way| way.lanes))
-        .collect()
+    reach
+}
+
+/// Of the ways with the fewest links that carry the most, the one whose nodes come first. A way that is
+/// wider before the narrowest link is no better.
+fn first_way(lanes: &[Lane], reach: &Reach, from: usize, to: usize) -> Option<Vec<usize>> {
+    let (links, width) = reach[to]?;
+    let far = |node: usize| reach[node].map(|(far, _)| far);
+    let leads_on =
+        |lane: &Lane| lane.bytes_s >= width && far(lane.to) == far(lane.from).map(|far| far + 1);
+    let mut leads_there = vec![false; reach.len()];
+    leads_there[to] = true;
+    for at in (0..links).rev() {
+        for lane in lanes.iter().filter(|lane| leads_on(lane)) {
+            leads_there[lane.from] |= far(lane.from) == Some(at) && leads_there[lane.to];
+        }
+    }
+    let (mut here, mut way) = (from, Vec::with_capacity(links));
+    while here != to {
+        let onwards = lanes.iter().enumerate();
+        let onwards =
+            onwards.filter(|(_, lane)| lane.from == here && leads_on(lane) && leads_there[lane.to]);
+        let (index, lane) = onwards.min_by_key(|(_, lane)| lane.to)?;
+        way.push(index);
+        here = lane.to;
+    }
+    Some(way)
 }

@@ -83,6 +83,12 @@ fn nothing_to_share_and_nothing_to_bound() {
     );
     assert!(max_min_shares(&[], &[flow(&[])])[0].is_infinite());
     close(&max_min_shares(&[0.0], &[flow(&[0])]), &[0.0]);
+    // A resource without end holds nobody back who another one does not.
+    let flows = [flow(&[0, 1]), flow(&[0, 2])];
+    close(
+        &max_min_shares(&[f64::INFINITY, 1.0, 5.0], &flows),
+        &[1.0, 5.0],
+    );
 }
 
 proptest! {

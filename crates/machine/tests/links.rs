@@ -49,6 +49,22 @@ fn data_takes_the_fewest_links_then_the_widest() {
 }
 
 #[test]
+fn of_equally_wide_ways_the_one_whose_nodes_come_first_is_taken() {
+    // To 3 the way over 2 is wider; to 4 both carry what the last link does.
+    let links = [
+        link(0, 1, 5e9, 5e9),
+        link(1, 3, 5e9, 5e9),
+        link(0, 2, 9e9, 9e9),
+        link(2, 3, 9e9, 9e9),
+        link(3, 4, 1e9, 1e9),
+    ];
+    let machine = machine(5, &links.concat());
+    assert_eq!(stops(&machine, 0, 3), [0, 2, 3]);
+    assert_eq!(stops(&machine, 0, 4), [0, 1, 3, 4]);
+    assert_eq!(stops(&machine, 4, 0), [4, 3, 1, 0]);
+}
+
+#[test]
 fn a_one_way_link_carries_data_one_way() {
     let links = [
         link(0, 1, 4e9, 0.0),
