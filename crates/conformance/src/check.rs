@@ -104,8 +104,8 @@ pub fn tick() {
     std::thread::sleep(TICK);
 }
 
-/// The operation moves exactly these times of each path forwards: `m` of content, `c` of attributes.
-/// Access times are not looked at.
+/// The operation moves exactly these times of each path forwards, and none back: `m` of content, `c` of
+/// attributes. Access times are not looked at.
 #[track_caller]
 pub fn changes<T>(expected: &[(&CStr, &str)], operation: impl FnOnce() -> T) -> T {
     let look = |path: &CStr| times(&call::lstat(path).unwrap());
@@ -114,6 +114,10 @@ pub fn changes<T>(expected: &[(&CStr, &str)], operation: impl FnOnce() -> T) -> 
     let value = operation();
     for ((path, letters), before) in expected.iter().zip(before) {
         let after = look(path);
+        assert!(
+            after[1] >= before[1] && after[2] >= before[2],
+            "times of {path:?} went back"
+        );
         let changed = |at: usize, letter| (after[at] > before[at]).then_some(letter);
         let found: String = [changed(1, 'm'), changed(2, 'c')]
             .into_iter()

@@ -1,8 +1,9 @@
 //! Child processes: for each case one, and in cases for other users and for those who compete.
 
-use crate::call::{self, Fd};
+use crate::call::{self, Errno, Fd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A user without rights of its own, and its group.
@@ -33,6 +34,23 @@ pub fn keep_panics() {
             .lock()
             .unwrap_or_else(|poison| poison.into_inner()) = text;
     }));
+}
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on SIGINT is noted, and ends the case under way only.
+pub fn note_interruption() {
+    extern "C" fn note(_: libc::c_int) {
+        INTERRUPTED.store(true, Ordering::Relaxed);
+    }
+    let handler = note as extern "C" fn(libc::c_int);
+    // SAFETY: the handler stores a word.
+    unsafe { libc::signal(libc::SIGINT, handler as libc::sighandler_t) };
+}
+
+/// Whether a SIGINT came.
+pub fn is_interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
 }
 
 /// End this case: it cannot be run here, and why.
@@ -67,7 +85,10 @@ impl Child {
         if pid == 0 {
             drop(read);
             // SAFETY: no memory is passed; a case must not outlive the program that watches it.
-            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+            unsafe {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+            }
             let outcome = catch_unwind(AssertUnwindSafe(body));
             if outcome.is_err() {
                 let words = LAST_PANIC
@@ -95,13 +116,21 @@ impl Child {
     /// Wait for its end: the words it left, and the status of `waitpid`.
     pub fn end(self, limit: Duration) -> (String, i32) {
         let words = self.listen(limit);
-        let mut status = 0;
-        // SAFETY: our own child; the status is there to be written.
-        unsafe { libc::waitpid(self.pid, &raw mut status, 0) };
+        let status = self.wait();
         match words {
             Some(words) => (words, status),
             None => (format!("did not end within {limit:?}"), status),
         }
+    }
+
+    /// Its status, whatever signals come meanwhile.
+    fn wait(&self) -> i32 {
+        let mut status = 0;
+        // SAFETY: our own child; the status is there to be written.
+        while unsafe { libc::waitpid(self.pid, &raw mut status, 0) } == -1 {
+            assert_eq!(call::errno(), Errno(libc::EINTR), "waiting for a child");
+        }
+        status
     }
 
     /// What it says until its end; `None`, and it is killed, after the limit.
@@ -117,11 +146,17 @@ impl Child {
                 revents: 0,
             };
             // SAFETY: one entry, which lives.
-            if unsafe { libc::poll(&raw mut wanted, 1, left.as_millis() as i32) } == 0 {
-                self.kill();
-                return None;
+            match unsafe { libc::poll(&raw mut wanted, 1, left.as_millis() as i32) } {
+                0 => {
+                    self.kill();
+                    return None;
+                }
+                // A signal: the limit counts on.
+                -1 => continue,
+                _ => {}
             }
             match call::read(self.words.0, &mut buffer) {
+                Err(Errno(libc::EINTR)) => {}
                 Ok(0) | Err(_) => return Some(String::from_utf8_lossy(&words).into_owned()),
                 Ok(bytes) => words.extend_from_slice(&buffer[..bytes]),
             }

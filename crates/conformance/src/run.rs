@@ -7,6 +7,7 @@ use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -38,13 +39,17 @@ pub struct Report {
     pub failed: usize,
     /// How many could not be run here.
     pub skipped: usize,
+    /// What could not be removed afterwards, and why; nothing when all is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
 }
 
-/// Run cases below a directory, telling of each; what they made is removed.
+/// Run cases below a directory, telling of each; what they made is removed. It ends, without that case, when
+/// `tell` does not want more.
 pub fn run<'c>(
     directory: &Path,
     cases: impl Iterator<Item = &'c Case>,
-    mut tell: impl FnMut(&Outcome),
+    mut tell: impl FnMut(&Outcome) -> bool,
 ) -> io::Result<Report> {
     // SAFETY: no memory is passed.
     unsafe { libc::umask(0o022) };
@@ -56,10 +61,13 @@ pub fn run<'c>(
         passed: 0,
         failed: 0,
         skipped: 0,
+        left: None,
     };
     for case in cases {
         let outcome = run_one(&place, case);
-        tell(&outcome);
+        if !tell(&outcome) {
+            break;
+        }
         *match outcome.outcome {
             "passed" => &mut report.passed,
             "failed" => &mut report.failed,
@@ -67,8 +75,24 @@ pub fn run<'c>(
         } += 1;
         report.cases.push(outcome);
     }
-    fs::remove_dir_all(&place)?;
+    // What the cases showed is told in any case.
+    let left = fs::remove_dir_all(&place).or_else(|_| {
+        open_up(&place);
+        fs::remove_dir_all(&place)
+    });
+    let left = left.err();
+    report.left = left.map(|error| format!("{}: {error}", place.display()));
     Ok(report)
+}
+
+/// Cases leave directories that their owner may not enter.
+fn open_up(directory: &Path) {
+    let _ = fs::set_permissions(directory, fs::Permissions::from_mode(0o700));
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path());
+        }
+    }
 }
 
 fn run_one(place: &Path, case: &Case) -> Outcome {

@@ -216,10 +216,18 @@ fn space_is_told() {
             && one.f_bavail <= one.f_bfree
     );
     assert_eq!(one.f_namelen, 255);
-    put(f.0, &vec![1; 4 << 20]);
-    let after = statfs(c".").unwrap();
-    let taken = (one.f_bfree - after.f_bfree) * one.f_bsize as u64;
-    assert!((4 << 20..8 << 20).contains(&taken), "{taken}");
+    // Others may use the file system meanwhile.
+    let mut all_taken = Vec::new();
+    let is_told = (0..20).any(|_| {
+        ftruncate(f.0, 0).unwrap();
+        let before = statfs(c".").unwrap();
+        assert_eq!(pwrite(f.0, &vec![1; 4 << 20], 0), Ok(4 << 20));
+        let after = statfs(c".").unwrap();
+        let taken = (before.f_bfree as i64 - after.f_bfree as i64) * one.f_bsize;
+        all_taken.push(taken);
+        (4 << 20..8 << 20).contains(&taken)
+    });
+    assert!(is_told, "{all_taken:?}");
     fails(ENOENT, statfs(c"none"));
     fails(ENOTDIR, statfs(c"f/x"));
 }
