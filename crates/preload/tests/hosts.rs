@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Mounted, assert_ended_well, finish, library, preload, program, static_program, wait};
+use common::{Mounted, assert_ended_well, finish, library, preload, program, wait};
 use std::io::{Read, Write};
 use std::process::Stdio;
 
@@ -20,12 +20,12 @@ fn hook_allocates() {
 }
 
 #[test]
-fn static_program_works_through_the_mount() {
+fn static_program() {
     let Some(mounted) = Mounted::new() else {
         return;
     };
     let before = mounted.volume.counters();
-    let mut command = mounted.command(static_program("position"));
+    let mut command = mounted.command(common::static_program("position"));
     assert_ended_well(&finish(command.arg("appends_at_the_end")), "static");
     assert_eq!(
         std::fs::read(mounted.path("f")).unwrap(),

@@ -6,8 +6,8 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most workers of one run, the killed ones too.
-pub const WORKERS: usize = 1 << 17;
+/// Most workers of one run, the killed ones too. Pages that nobody wrote on take no memory.
+pub const WORKERS: usize = 1 << 23;
 
 /// A worker took all its steps.
 pub const DONE: u64 = 1;
@@ -21,6 +21,8 @@ pub struct Page {
     pub longest_ns: AtomicU64,
     /// Step under way, plus 1.
     pub begun: AtomicU64,
+    /// When that began, ns of the machine's monotonic clock; 0 between steps.
+    pub begun_ns: AtomicU64,
     /// Something read was wrong.
     pub faults: AtomicU64,
     /// Process the worker is in.
@@ -99,6 +101,21 @@ impl Ledger {
         hired.min(WORKERS as u64)
     }
 
+    /// Whether nobody can be hired any more.
+    pub fn is_full(&self) -> bool {
+        self.0.header.workers.load(Ordering::Acquire) >= WORKERS as u64
+    }
+
+    /// How long the step under way of a worker takes already counts as if it ended now: it may never end.
+    pub fn note_wait(&self, worker: u64) {
+        let page = self.page(worker);
+        let begun_ns = page.begun_ns.load(Ordering::Acquire);
+        if begun_ns != 0 {
+            let waits_ns = monotonic_ns().saturating_sub(begun_ns);
+            page.longest_ns.fetch_max(waits_ns, Ordering::Relaxed);
+        }
+    }
+
     /// Everybody ends after the step under way, or nobody any more.
     pub fn stop(&self, stopped: bool) {
         let word = u64::from(stopped);
@@ -145,4 +162,15 @@ impl Ledger {
         let pages = self.0.pages.iter().take(self.hired() as usize);
         pages.map(|page| page.faults.load(Ordering::Relaxed)).sum()
     }
+}
+
+/// A clock that all processes of the machine see alike, ns.
+pub fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the out-parameter lives.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -90,7 +90,12 @@ impl<'a> Round<'a> {
     ) -> Result<()> {
         while self.tally.kills < kills && deadline.is_none_or(|end| Instant::now() < end) {
             check_cancel(self.cancel)?;
+            if self.ledger.is_full() {
+                let why = "there were more workers than can be noted; ask for fewer --kills";
+                return Err(BenchError::failed(why));
+            }
             std::thread::sleep(Duration::from_micros(dice.below(PAUSE_US)));
+            self.note_waits();
             // The first death is the mount's, so that each round has one.
             let mount = self.tally.kills == 0 || dice.below(MOUNT_DEATHS) == 0;
             match mount {
@@ -105,6 +110,22 @@ impl<'a> Round<'a> {
             tell(self.tally.kills);
         }
         Ok(())
+    }
+
+    /// Who waits and dies of it waited too.
+    fn note_waits(&mut self) {
+        let living = self.living();
+        for id in (self.first..self.ledger.hired()).filter(|id| !self.settled.contains(id)) {
+            let process = self.ledger.page(id).process.load(Ordering::Acquire);
+            if living.contains(&process) {
+                self.ledger.note_wait(id);
+            }
+        }
+    }
+
+    /// Processes of workers.
+    fn living(&mut self) -> Vec<u64> {
+        self.crews.iter_mut().map(|crew| crew.id().into()).collect()
     }
 
     fn kill_mount(&mut self) -> Result<()> {
@@ -151,7 +172,7 @@ impl<'a> Round<'a> {
 
     /// Looks at the homes of workers that are no more, and removes them.
     fn settle(&mut self) -> Result<()> {
-        let living: Vec<u64> = self.crews.iter_mut().map(|crew| crew.id().into()).collect();
+        let living = self.living();
         let ended: Vec<Ended> = (self.first..self.ledger.hired())
             .filter(|id| !self.settled.contains(id))
             .filter(|id| {
@@ -221,6 +242,7 @@ impl<'a> Round<'a> {
                 verify::verify_names(&volume, &commons, &ended),
                 verify::verify_log(&volume, &commons, &ended),
                 verify::verify_commons(&volume, &commons),
+                verify::verify_board(&volume, &commons, &ended),
                 verify::empty(&volume, InodeNumber::ROOT),
             ];
             volume.reap();

@@ -252,7 +252,40 @@ pub fn verify_log(volume: &Volume, commons: &Commons, ended: &[Ended]) -> Verdic
     }
 }
 
-/// Tokens are each in one room, the board is whole, the elastic file is its own.
+/// Each field of the board is what the last paint of somebody left there: none that returned is lost.
+pub fn verify_board(volume: &Volume, commons: &Commons, ended: &[Ended]) -> Verdict {
+    let board = read_all(volume, commons.board)?;
+    for field in 0..FIELDS {
+        let from = board.len().min(field as usize * FIELD_BYTES);
+        let found = &board[from..board.len().min(from + FIELD_BYTES)];
+        check_field(found)?;
+        let paints = |worker: &Ended, from: u64| {
+            (from..worker.steps).find(|number| step(worker.id, *number) == Step::Paint { field })
+        };
+        if found.iter().all(|byte| *byte == 0) {
+            if let Some(worker) = ended.iter().find(|worker| paints(worker, 0).is_some()) {
+                return Err(format!("field {field} is empty, and {worker:?} painted it"));
+            }
+            continue;
+        }
+        let (id, number) = (word(found, 0), word(found, 1));
+        let lost = || format!("field {field} shows step {number} of worker {id}");
+        let worker = ended
+            .iter()
+            .find(|worker| worker.id == id)
+            .ok_or_else(lost)?;
+        let happened = number < worker.steps + u64::from(worker.killed);
+        if !happened || step(id, number) != (Step::Paint { field }) {
+            return Err(lost());
+        }
+        if let Some(later) = paints(worker, number + 1) {
+            return Err(format!("{}, whose step {later} came after it", lost()));
+        }
+    }
+    Ok(())
+}
+
+/// Tokens are each in one room, the elastic file is its own.
 pub fn verify_commons(volume: &Volume, commons: &Commons) -> Verdict {
     let mut tokens = Vec::new();
     for room in commons.rooms {
@@ -271,9 +304,6 @@ pub fn verify_commons(volume: &Volume, commons: &Commons) -> Verdict {
         .eq(tokens.iter().cloned())
     {
         return Err(format!("tokens are {tokens:?}"));
-    }
-    for field in read_all(volume, commons.board)?.chunks(FIELD_BYTES) {
-        check_field(field)?;
     }
     let elastic = read_all(volume, commons.elastic)?;
     let foreign = |(at, byte): (usize, &u8)| *byte != 0 && *byte != elastic_byte(at as u64);

@@ -1,13 +1,12 @@
 //! A worker: takes its steps and notes each one that returned.
 
 use super::files::Files;
-use super::ledger::{DONE, Ledger};
+use super::ledger::{DONE, Ledger, monotonic_ns};
 use super::model::Model;
 use super::plan::*;
 use egeria_fs::{Errno, Outcome};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 /// Bytes of a field; not a multiple of blocks, and across several.
 pub const FIELD_BYTES: usize = 9001;
@@ -101,10 +100,12 @@ pub fn work<F: Files>(files: &F, ledger: &Ledger, id: u64, steps: Range<u64>) ->
         if ledger.is_doomed() {
             die_after(mix(id, number) % DEATH_NS);
         }
-        let started = Instant::now();
+        let begun_ns = monotonic_ns();
+        page.begun_ns.store(begun_ns, Ordering::Release);
         let taken = worker.take(number);
-        let longest = started.elapsed().as_nanos() as u64;
-        page.longest_ns.fetch_max(longest, Ordering::Relaxed);
+        page.begun_ns.store(0, Ordering::Release);
+        let took_ns = monotonic_ns().saturating_sub(begun_ns);
+        page.longest_ns.fetch_max(took_ns, Ordering::Relaxed);
         match taken {
             Ok(()) => worker.model.advance(id, number),
             Err(Gone) => {
