@@ -1,6 +1,10 @@
 //! The control call: how a program that holds a descriptor on a mount learns which inode of which
 //! volume it is. One `ioctl` answered by the mount; everything after it goes past the kernel.
 
+mod serving;
+
+pub use serving::serving_user;
+
 /// `_IOR('E', 1, ControlReply)`: what to pass to `ioctl` on a descriptor of a mount.
 pub const CONTROL_REQUEST: u32 =
     (2 << 30) | ((size_of::<ControlReply>() as u32) << 16) | ((b'E' as u32) << 8) | 1;

@@ -110,8 +110,10 @@ fn may_be_ours(fd: c_int, device: u64) -> bool {
     // SAFETY: all-zero is a valid statfs.
     let mut facts: libc::statfs = unsafe { std::mem::zeroed() };
     let fuse = raw::fstatfs(fd, &raw mut facts) == 0 && facts.f_type == FUSE_MAGIC;
-    remember(key | if fuse { MAY_BE_OURS } else { 0 });
-    fuse
+    // Whoever serves a mount says which inode of which volume a file is: others could name any.
+    let ours = fuse && crate::trust::is_trusted(device);
+    remember(key | if ours { MAY_BE_OURS } else { 0 });
+    ours
 }
 
 /// Keep what is known of a device; when the places are full it is asked again each time.

@@ -39,6 +39,7 @@ mod signals;
 mod sync;
 mod table;
 mod thread;
+mod trust;
 
 use libc::{c_char, c_int};
 use std::ffi::CStr;

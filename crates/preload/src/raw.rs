@@ -42,6 +42,7 @@ macro_rules! calls {
 }
 
 calls! {
+    fn openat = SYS_openat(directory: c_int, path: *const libc::c_char, flags: c_int, mode: u32);
     fn read = SYS_read(fd: c_int, buffer: *mut c_void, bytes: usize);
     fn write = SYS_write(fd: c_int, buffer: *const c_void, bytes: usize);
     fn preadv2 = SYS_preadv2(fd: c_int, parts: *const libc::iovec, count: c_int, low: i64, high: i64, flags: c_int);
@@ -53,6 +54,7 @@ calls! {
     fn fstat = SYS_fstat(fd: c_int, into: *mut libc::stat);
     fn statx = SYS_statx(fd: c_int, path: *const libc::c_char, flags: c_int, mask: u32, into: *mut libc::statx);
     fn getpid = SYS_getpid();
+    fn geteuid = SYS_geteuid();
     fn process_vm_readv = SYS_process_vm_readv(process: c_int, here: *const libc::iovec, here_count: usize, there: *const libc::iovec, there_count: usize, flags: usize);
     fn io_submit = SYS_io_submit(context: usize, count: c_long, list: *const c_void);
     fn gettid = SYS_gettid();
