@@ -4,7 +4,6 @@ mod common;
 
 use common::Scratch;
 use egeria_fs::format::checksum::crc32c;
-use egeria_fs::refusal::{Resource, refusing};
 use egeria_fs::*;
 use std::path::{Path, PathBuf};
 
@@ -191,32 +190,4 @@ fn a_damaged_or_foreign_undo_file_is_refused_and_changes_nothing() {
     let mut huge = good.clone();
     huge[32..40].copy_from_slice(&u64::MAX.to_le_bytes());
     refused(&huge, "count without end");
-}
-
-#[test]
-fn a_repair_that_fails_leaves_its_finding_open() {
-    let scratch = Scratch::new(1, 8 << 20);
-    let volume = scratch.attach();
-    let directory = volume
-        .create(InodeNumber::ROOT, b"directory", &common::DIRECTORY)
-        .expect("mkdir");
-    volume
-        .create(directory.ino, b"file", &common::FILE)
-        .expect("create");
-    drop(volume);
-    // The name in the root means nothing then, and the file has none.
-    lose(&scratch, directory.ino);
-    let repair = || check(&scratch.pools[0], Repair::Yes { undo: None });
-    // No inode is left for the directory of the found.
-    let (report, _) = refusing(Resource::InodeNumber, 0..u64::MAX, repair);
-    let states = |report: &CheckReport| -> Vec<bool> {
-        let findings = report.findings.iter();
-        findings.map(|finding| finding.repairable).collect()
-    };
-    assert_eq!(states(&report), [true, false], "{report:?}");
-    assert!(report.findings[1].what.contains("no repair"), "{report:?}");
-    assert_eq!(report.repaired, 1);
-    let report = repair();
-    assert_eq!(states(&report), [true], "{report:?}");
-    scratch.assert_clean();
 }
