@@ -188,7 +188,14 @@ fn crash_in_recovery() {
 #[test]
 fn full_volume_crash() {
     // What needs room fails and changes nothing; what gives room works.
-    explore_on(Scene::Full, 8, &["write big 0 9000"]);
+    for pools in [1, 2] {
+        let workload = Workload::Sequence {
+            operations: vec!["write big 0 9000".parse().expect("an operation")],
+            loaded: false,
+        };
+        let explored = crash::explore_one(Scene::Full, pools, &workload, 8);
+        assert_eq!(explored.expect("explore"), (0, None));
+    }
     explore_on(Scene::Full, 8, &["append small 8"]);
     explore_on(Scene::Full, 8, &["truncate filler 5000", "create new"]);
     explore_on(Scene::Full, 8, &["unlink filler", "mkdir new"]);

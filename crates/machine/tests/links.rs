@@ -164,7 +164,7 @@ fn links_that_make_no_sense_get_one_line_with_key_and_mend() {
         (route("1, 1"), "routes[0]: it comes to node 1 twice"),
         (route("1, 0"), "routes[0]: it comes to node 0 twice"),
         (route(""), "routes[0]: no link leads from node 0 to 2"),
-        (route("7"), "routes[0].to: there is no node 7"),
+        (route("7"), "routes[0].via: there is no node 7"),
         (
             route("1") + &route("1").replace(&ring, ""),
             "routes[1]: a second route from 0 to 2",
