@@ -34,6 +34,20 @@ fn forged_volumes_give_answers_or_errors() {
     assert!(row.kept > 200, "{}", report.text());
 }
 
+#[test]
+fn forged_requests_are_answered_and_leave_the_volume_whole() {
+    let report = fuzz(Target::Request, 600);
+    assert!(report.details.by_target[0].kept > 50, "{}", report.text());
+}
+
+#[test]
+fn forged_recordings_machines_and_settings_give_answers_or_errors() {
+    for target in [Target::Trace, Target::Machine, Target::Settings] {
+        let report = fuzz(target, 4000);
+        assert!(report.details.by_target[0].kept > 50, "{}", report.text());
+    }
+}
+
 /// What a subject that is wrong by order shows.
 fn broken(fault: &str, directory: &Path) -> FuzzReport {
     let options = FuzzOptions {

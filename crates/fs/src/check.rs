@@ -125,6 +125,16 @@ pub(crate) fn superblock_findings(paths: &[PathBuf]) -> Result<Vec<Finding>, Vol
     Ok(all)
 }
 
+/// A name in a line for people: what would end the line or steer a terminal is escaped.
+pub(crate) fn printable(name: &[u8]) -> String {
+    let text = String::from_utf8_lossy(name);
+    let escaped = |letter: char| match letter.is_control() {
+        true => letter.escape_default().to_string(),
+        false => letter.to_string(),
+    };
+    text.chars().map(escaped).collect()
+}
+
 /// What names an inode has.
 #[derive(Default)]
 struct Links {
@@ -270,7 +280,7 @@ impl Check<'_> {
         name: Name,
         queue: &mut VecDeque<(u64, u64)>,
     ) {
-        let text = String::from_utf8_lossy(&name.name).into_owned();
+        let text = printable(&name.name);
         let full = format!("{}/{text}", path.trim_end_matches('/'));
         if name.name == b".." {
             self.find(

@@ -71,6 +71,7 @@ impl Volume {
             match self.inode_block(index, chunk) {
                 Ok(Some(block)) => {
                     if !self.claim_blocks(pool, block.0, 1) {
+                        self.note_shared_blocks();
                         self.report(&format!(
                             "pool {pool}: inode block {chunk} shares block {block}"
                         ));
@@ -161,6 +162,7 @@ impl Volume {
     fn claim_object(&self, locked: &Locked<'_>) -> Outcome<()> {
         for page in self.log_pages(locked)? {
             if !self.claim_blocks(page.pool().0 as usize, page.block().0, 1) {
+                self.note_shared_blocks();
                 self.report(&format!(
                     "inode {}: a log page shares block {} of pool {}",
                     locked.ino,
@@ -217,6 +219,7 @@ impl Volume {
         while let Some(found) = index.next_mapped(block, MAX_FILE_BLOCKS) {
             let word = index.load(found);
             if !self.claim_blocks(word.pool().0 as usize, word.block().0, 1) {
+                self.note_shared_blocks();
                 let longer = shared.and_then(|shared| shared.with(found, word));
                 if longer.is_none() {
                     self.report_shared(locked.ino, shared);

@@ -3,7 +3,7 @@
 //! Logs and records are read from the media again, whatever the session knows of them. An inode's lock is
 //! held for one piece at a time, so that nobody waits for long, and never while the caller pauses.
 
-use crate::check::superblock_findings;
+use crate::check::{printable, superblock_findings};
 use crate::format::*;
 use crate::inode::Locked;
 use crate::log::LogPlace;
@@ -315,7 +315,7 @@ impl Scrub<'_, '_> {
                 if entry.name == b"." || entry.name == b".." {
                     return true;
                 }
-                let full = format!("{path}/{}", String::from_utf8_lossy(entry.name));
+                let full = format!("{path}/{}", printable(entry.name));
                 if wanted(entry.ino.0) {
                     paths.entry(entry.ino.0).or_insert_with(|| full.clone());
                 }

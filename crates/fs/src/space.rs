@@ -206,7 +206,7 @@ impl Volume {
     pub(crate) fn give_back(&self, slot_index: usize, slot: &ThreadSlot) {
         let whole = Extent::decode(slot.outgoing.load(Ordering::Acquire));
         let pool = whole.pool.0 as usize;
-        if whole.count == 0 || pool >= self.geometry.len() {
+        if whole.count == 0 || pool >= self.geometry.len() || self.has_shared_blocks() {
             slot.outgoing.store(0, Ordering::Release);
             return;
         }
@@ -256,6 +256,18 @@ impl Volume {
             block += count;
         }
         slot.outgoing.store(0, Ordering::Release);
+    }
+
+    /// Recovery met a block with two owners. What one of them gives up may be the other's: while the session
+    /// lasts nothing that is freed is given to a third.
+    pub(crate) fn note_shared_blocks(&self) {
+        let shared = &self.session.header().shared_blocks;
+        shared.store(1, Ordering::Release);
+    }
+
+    fn has_shared_blocks(&self) -> bool {
+        let shared = &self.session.header().shared_blocks;
+        shared.load(Ordering::Relaxed) != 0
     }
 
     /// Free blocks of a pool's map, pockets not counted.
@@ -438,7 +450,7 @@ impl Volume {
             return;
         }
         let pool = extent.pool.0 as usize;
-        if extent.count <= POCKET_RUN_BLOCKS && !self.is_tight(pool) {
+        if extent.count <= POCKET_RUN_BLOCKS && !self.is_tight(pool) && !self.has_shared_blocks() {
             for word in &me.slot.pocket[pool] {
                 if let Some(merged) = merge(Extent::decode(word.load(Ordering::Relaxed)), extent) {
                     word.store(merged.encode(), Ordering::Release);

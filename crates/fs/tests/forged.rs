@@ -350,3 +350,66 @@ fn a_repair_that_does_not_work_is_not_called_one() {
     assert_eq!(forged.check(true).repaired, 1);
     assert!(forged.check(false).findings.is_empty());
 }
+
+#[test]
+fn what_two_own_is_given_to_no_third() {
+    let (mut first, mut second) = (ROOT, ROOT);
+    let mut forged = Forged::new(|volume| {
+        for (ino, name) in [(&mut first, "first"), (&mut second, "second")] {
+            *ino = create(volume, name);
+            let file = volume.open(*ino, None).expect("open");
+            assert_eq!(volume.write(file, 0, &[7; 4096]), Ok(4096));
+            volume.close(*ino);
+        }
+    });
+    let geometry = Geometry::new(0, forged.pool.blocks());
+    let everything = Entry::Write {
+        file_block: 1,
+        count: geometry.blocks - geometry.data_block.0,
+        pool: PoolIndex(0),
+        block: BlockNumber(geometry.data_block.0),
+        size_bytes: 5000,
+        unwritten: false,
+        touches_mtime: false,
+        sums: &[],
+    };
+    forged.append(second, &everything);
+    let volume = forged.attach();
+    volume.unlink(ROOT, b"second").expect("unlink");
+    // Every block that is free is written to.
+    if let Ok(third) = volume.create(ROOT, b"third", &FILE) {
+        let file = volume.open(third.ino, None).expect("open");
+        while volume
+            .append(file, &[9; 4096])
+            .is_ok_and(|(_, count)| count > 0)
+        {}
+        volume.close(third.ino);
+    }
+    let mut bytes = [0; 4096];
+    let file = volume.open(first, None).expect("open");
+    assert_eq!(volume.read(file, 0, &mut bytes), Ok(4096));
+    volume.close(first);
+    assert!(bytes == [7; 4096], "another file's bytes");
+    let space = volume.space(None);
+    assert!(space.free_blocks <= space.blocks, "{space:?}");
+}
+
+#[test]
+fn names_in_findings_neither_end_lines_nor_steer_terminals() {
+    let mut forged = Forged::new(|volume| _ = mkdir(volume, ROOT, "d"));
+    let name = b"new\nline \x1b[31m red";
+    let entry = Entry::NameAdd {
+        ino: 4000,
+        kind: FileKind::Regular as u8,
+        cookie: 90,
+        name,
+    };
+    forged.append(ROOT, &entry);
+    let report = forged.check(false);
+    assert_eq!(report.findings.len(), 1, "{report:?}");
+    let Finding { what, affects, .. } = &report.findings[0];
+    for line in [what, affects] {
+        assert!(!line.contains(char::is_control), "{line:?}");
+        assert!(line.contains("new\\nline"), "{line:?}");
+    }
+}

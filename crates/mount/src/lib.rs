@@ -36,7 +36,7 @@ mod xattr;
 
 pub use error::{Holder, MountError};
 pub use mountinfo::{Mounted, mounts};
-pub use session::{MountHandle, serve, spawn};
+pub use session::{MountHandle, serve, serve_socket, spawn};
 pub use unmount::unmount;
 
 /// How to mount.

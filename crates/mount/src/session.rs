@@ -8,6 +8,7 @@ use crate::{MountOptions, helper, unmount};
 use egeria_fs::{FileReference, InodeNumber, Volume};
 use fuser::{Config, Notifier, Session, SessionACL};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,6 +29,25 @@ pub fn serve(
     let server = Server::start(volume, directory, options)?;
     ready();
     server.run()
+}
+
+/// Answer requests from a socket, one message each, on one thread, until its other end is closed: for programs that
+/// play the kernel, as fuzzers do. Faults of pool memory are not caught.
+///
+/// # Errors
+/// The end of the requests is one, too.
+pub fn serve_socket(
+    volume: Arc<Volume>,
+    socket: OwnedFd,
+    read_only: bool,
+) -> Result<(), MountError> {
+    volume.works_on_behalf();
+    let mut config = Config::default();
+    config.n_threads = Some(1);
+    let (session, _, helpers) = Server::answer(volume, socket, read_only, config)?;
+    let served = session.run();
+    helpers.stop();
+    served.map_err(ended)
 }
 
 /// Serve the volume at the directory in the background. Requests are answered when this returns.
@@ -155,22 +175,9 @@ impl Server {
             directory,
             guardian,
         } = endpoint;
-        let (coherence, invalidations) = Coherence::new(volume.clone());
-        let coherence = Arc::new(coherence);
-        let adapter = Adapter::new(volume.clone(), coherence.clone(), read_only);
         let config = config(options.threads);
-        let started = Session::from_fd(adapter, device, SessionACL::All, config)
-            .map_err(|source| MountError::System {
-                what: "the kernel and the mount do not understand each other".to_owned(),
-                mend: "use Linux 5.4 or newer",
-                source,
-            })
-            .and_then(|session| {
-                let kernel = session.notifier();
-                let helpers = Helpers::start(volume, coherence.clone(), invalidations, kernel)?;
-                Ok((session, helpers))
-            });
-        let (session, helpers) = started.inspect_err(|_| {
+        let started = Server::answer(volume, device, read_only, config);
+        let (session, coherence, helpers) = started.inspect_err(|_| {
             let _ = unmount::unmount_lazily(&directory);
         })?;
         Ok(Server {
@@ -180,6 +187,29 @@ impl Server {
             helpers,
             guardian,
         })
+    }
+
+    /// What answers requests from the device.
+    fn answer(
+        volume: Arc<Volume>,
+        device: OwnedFd,
+        read_only: bool,
+        config: Config,
+    ) -> Result<(Session<Adapter>, Arc<Coherence>, Helpers), MountError> {
+        let (coherence, invalidations) = Coherence::new(volume.clone());
+        let coherence = Arc::new(coherence);
+        let adapter = Adapter::new(volume.clone(), coherence.clone(), read_only);
+        let session =
+            Session::from_fd(adapter, device, SessionACL::All, config).map_err(|source| {
+                MountError::System {
+                    what: "the kernel and the mount do not understand each other".to_owned(),
+                    mend: "use Linux 5.4 or newer",
+                    source,
+                }
+            })?;
+        let kernel = session.notifier();
+        let helpers = Helpers::start(volume, coherence.clone(), invalidations, kernel)?;
+        Ok((session, coherence, helpers))
     }
 
     /// Serve until unmounted.

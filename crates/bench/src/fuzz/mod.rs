@@ -16,8 +16,13 @@ mod crew;
 mod dice;
 mod heap;
 mod image;
+mod machine;
 mod report;
+mod request;
+mod scribble;
+mod settings;
 mod target;
+mod trace;
 mod worker;
 
 pub use heap::BoundedHeap;
@@ -92,6 +97,8 @@ impl Default for FuzzOptions<'_> {
 fn whole(target: Target) -> u64 {
     match target {
         Target::Image => 1_000_000,
+        Target::Request => 200_000,
+        Target::Trace | Target::Machine | Target::Settings => 500_000,
     }
 }
 

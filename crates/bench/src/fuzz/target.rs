@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::image;
+use super::{image, machine, request, settings, trace};
 
 /// A kind of input nobody vouches for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -13,16 +13,34 @@ use super::image;
 pub enum Target {
     /// Pools of a volume.
     Image,
+    /// What the kernel asks a mount.
+    Request,
+    /// Recordings of windows.
+    Trace,
+    /// Machine files, sysfs trees.
+    Machine,
+    /// Settings of policies, lists of CPUs, decision logs.
+    Settings,
 }
 
 impl Target {
     /// All of them.
-    pub const ALL: [Target; 1] = [Target::Image];
+    pub const ALL: [Target; 5] = [
+        Target::Image,
+        Target::Request,
+        Target::Trace,
+        Target::Machine,
+        Target::Settings,
+    ];
 
     /// As on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Target::Image => "image",
+            Target::Request => "request",
+            Target::Trace => "trace",
+            Target::Machine => "machine",
+            Target::Settings => "settings",
         }
     }
 
@@ -30,12 +48,20 @@ impl Target {
     pub(super) fn heap_bytes(self) -> u64 {
         match self {
             Target::Image => 96 << 20,
+            Target::Request => 160 << 20,
+            // A recording of the most threads and nodes that are allowed is that large.
+            Target::Trace => 1 << 30,
+            Target::Machine | Target::Settings => 64 << 20,
         }
     }
 
     pub(super) fn subject(self) -> Result<Box<dyn Subject>, String> {
         Ok(match self {
             Target::Image => Box::new(image::Images::default()),
+            Target::Request => Box::new(request::Requests::default()),
+            Target::Trace => Box::new(trace::Traces::new()?),
+            Target::Machine => Box::new(machine::Machines::new()?),
+            Target::Settings => Box::new(settings::Texts::new()?),
         })
     }
 }
@@ -93,5 +119,13 @@ impl Told {
     /// Forget the kinds, and give them out.
     pub(super) fn take_kinds(&mut self) -> impl Iterator<Item = u64> {
         std::mem::take(&mut self.kinds).into_iter()
+    }
+}
+
+/// Messages are one line each, with something in it.
+pub(super) fn one_line(text: &str) -> Result<(), String> {
+    match text.is_empty() || text.contains('\n') {
+        true => Err(format!("not one line: {text:?}")),
+        false => Ok(()),
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 /// First word of a session segment.
 pub const SESSION_MAGIC: u64 = u64::from_le_bytes(*b"EGSESS01");
 /// Version of this layout: processes of another build refuse to join.
-pub const SESSION_VERSION: u32 = 7;
+pub const SESSION_VERSION: u32 = 8;
 /// Processes attached at once.
 pub const PROCESS_SLOTS: usize = 4096;
 /// Threads that use the volume at once; equal to the journal's slots.
@@ -55,6 +55,8 @@ pub struct SessionHeader {
     pub machine_bytes: AtomicU64,
     /// 1 when the session's nodes are declared, not found.
     pub declared_nodes: AtomicU64,
+    /// 1 when recovery found blocks with two owners: freed ones stay taken.
+    pub shared_blocks: AtomicU64,
     /// Taken to complete a dead owner's journal and to take or retire slots. After inode locks.
     pub recovery: RobustMutex,
     /// Taken by whoever reaps dead processes. Before inode locks.

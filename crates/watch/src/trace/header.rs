@@ -55,11 +55,11 @@ pub(super) fn write(header: &TraceHeader, machine: &Machine) -> Vec<u8> {
 /// What [`write`] wrote.
 pub(super) fn read(bytes: &[u8], path: &Path) -> Result<(TraceHeader, Machine), Damage> {
     let document: Document = serde_json::from_slice(bytes)
-        .map_err(|error| Damage(format!("its header makes no sense ({error})")))?;
+        .map_err(|error| Damage(format!("its header makes no sense ({})", one_line(&error))))?;
     let volume = document.volume.as_deref().map(Uuid::parse_str).transpose();
     let volume = volume.map_err(|_| Damage::new("its volume has no UUID"))?;
     let mut machine = Machine::from_toml(&document.machine, path)
-        .map_err(|error| Damage(format!("its machine makes no sense ({error})")))?;
+        .map_err(|error| Damage(format!("its machine makes no sense ({})", one_line(&error))))?;
     machine.source = document.source;
     let header = TraceHeader {
         volume,
@@ -70,6 +70,12 @@ pub(super) fn read(bytes: &[u8], path: &Path) -> Result<(TraceHeader, Machine), 
     Ok((header, machine))
 }
 
+/// What it says quotes the file: nothing of that may end the line or steer a terminal.
+fn one_line(error: &impl std::fmt::Display) -> String {
+    let shown = |letter: char| if letter.is_control() { ' ' } else { letter };
+    error.to_string().chars().map(shown).collect()
+}
+
 /// JSON has no paths that are not text.
 fn printable_source(source: &Source) -> Source {
     let text = |path: &Path| path.to_string_lossy().into_owned().into();
@@ -77,5 +83,26 @@ fn printable_source(source: &Source) -> Source {
         Source::Sysfs(path) => Source::Sysfs(text(path)),
         Source::File(path) => Source::File(text(path)),
         Source::Profile(name) => Source::Profile(name.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_quoted_of_a_header_neither_ends_the_line_nor_steers_a_terminal() {
+        let documents = [
+            r#"{"started_unix_ns": 1, "source": {"new\nline \u001b[31m": ""}}"#,
+            r#"{"started_unix_ns": 1, "source": {"profile": "x"}, "volume": null, "command": [],
+                "configuration": "", "machine": "new\nline \u001b[31m"}"#,
+        ];
+        for document in documents {
+            let Err(Damage(what)) = read(document.as_bytes(), Path::new("trace")) else {
+                panic!("{document} makes no sense");
+            };
+            assert!(!what.contains(char::is_control), "{what:?}");
+            assert!(what.contains("makes no sense"), "{what:?}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! be repaired, and listings have an end.
 
 use super::super::dice::Dice;
-use super::super::target::Told;
+use super::super::target::{Told, one_line};
 use egeria_fs::*;
 use egeria_media::Pool;
 use std::collections::BTreeSet;
@@ -376,13 +376,5 @@ impl<'a> Exercise<'a> {
                 self.note("rmdir", volume.remove_directory(root, &name));
             }
         }
-    }
-}
-
-/// Messages are one line each, with something in it.
-fn one_line(text: &str) -> Result<(), String> {
-    match text.is_empty() || text.contains('\n') {
-        true => Err(format!("not one line: {text:?}")),
-        false => Ok(()),
     }
 }

@@ -14,6 +14,7 @@ use egeria_fs::*;
 use exercise::Exercise;
 use forge::Forge;
 use samples::{Recipe, Sample};
+use std::sync::Arc;
 
 /// Volumes to forge, made when they are first wanted.
 pub(super) struct Images {
@@ -63,5 +64,43 @@ impl Images {
             *place = Some(recipe.make()?);
         }
         place.as_ref().ok_or_else(|| "no sample".to_owned())
+    }
+}
+
+/// Samples with which nothing is wrong, for who wants to use them otherwise.
+pub(super) fn sound_samples() -> Vec<usize> {
+    let recipes = samples::recipes();
+    let sound = recipes
+        .iter()
+        .enumerate()
+        .filter(|(_, recipe)| recipe.is_sound());
+    sound.map(|(number, _)| number).collect()
+}
+
+/// A sample as it was, attached.
+pub(super) fn attach_sample(
+    images: &mut Images,
+    number: usize,
+    told: &mut Told,
+) -> Result<Arc<Volume>, String> {
+    let sample = images.sample(number, told)?;
+    sample.restore();
+    let pools = sample.pools();
+    let attached = Volume::attach_private(&pools, &mut images.memory, &AttachOptions::default());
+    attached.map_err(|error| error.to_string())
+}
+
+/// Nothing is wrong with a sample that was used.
+pub(super) fn check_sample(
+    images: &mut Images,
+    number: usize,
+    told: &mut Told,
+) -> Result<(), String> {
+    let pools = images.sample(number, told)?.pools();
+    let report = check_private(&pools, &mut images.memory, 1, false);
+    let report = report.map_err(|error| format!("cannot be checked afterwards: {error}"))?;
+    match report.findings.first() {
+        None => Ok(()),
+        Some(finding) => Err(format!("check finds afterwards: {}", finding.what)),
     }
 }

@@ -82,6 +82,11 @@ impl fmt::Display for Recipe {
 }
 
 impl Recipe {
+    /// Whether nothing is wrong with it.
+    pub(super) fn is_sound(&self) -> bool {
+        !matches!(self, Recipe::Scene(Scene::Damaged(_) | Scene::Blank, _))
+    }
+
     pub(super) fn make(&self) -> Result<Sample, String> {
         let pools = match self {
             Recipe::Scene(scene, pools) => scene.build(*pools)?,

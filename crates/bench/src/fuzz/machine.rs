@@ -1,0 +1,176 @@
+//! Machine files and sysfs trees.
+
+use super::dice::Dice;
+use super::scribble::scribble;
+use super::target::{Case, Subject, Told, one_line};
+use egeria_machine::{CpuId, Machine, MachineError};
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// Machine files to begin with, beside the profiles.
+const FILES: [&str; 3] = [
+    include_str!("../../fuzz/machine/emulated.toml"),
+    include_str!("../../fuzz/machine/linked.toml"),
+    include_str!("../../fuzz/machine/real.toml"),
+];
+/// Trees: a line per file, path and content.
+const TREES: [&str; 2] = [
+    include_str!("../../fuzz/machine/cxl.sysfs"),
+    include_str!("../../fuzz/machine/two-node.sysfs"),
+];
+const WORDS: [&str; 18] = [
+    "[[nodes]]\n",
+    "id = ",
+    "cpus = \"0-3\"\n",
+    "distances = [",
+    "memory_bytes = ",
+    "[emulation]\n",
+    "0-1023",
+    "4294967295",
+    "node",
+    "latency_ns",
+    "bandwidth",
+    "name = ",
+    "pmem",
+    "\"0-3,5\"",
+    "0-",
+    "-",
+    "1e9",
+    "[[links]]\n",
+];
+
+/// Machines from text.
+pub(super) struct Machines {
+    texts: Vec<String>,
+    /// Where trees grow.
+    directory: TempDir,
+}
+
+impl Machines {
+    pub(super) fn new() -> Result<Machines, String> {
+        let failed = |error: std::io::Error| format!("no room for trees: {error}");
+        let profiles = Machine::profile_names().iter().map(|name| {
+            let profile = Machine::profile(name).map_err(|error| error.to_string())?;
+            Ok(profile.to_toml())
+        });
+        let mut texts: Vec<String> = profiles.collect::<Result<_, String>>()?;
+        texts.extend(FILES.map(str::to_owned));
+        let builder = &mut tempfile::Builder::new();
+        let directory = builder.prefix("egeria-fuzz-").tempdir_in("/dev/shm");
+        Ok(Machines {
+            texts,
+            directory: directory.map_err(failed)?,
+        })
+    }
+
+    fn file(&self, sample: usize, case: &Case, told: &mut Told) -> Result<(), String> {
+        let mut text = self.texts[sample].clone().into_bytes();
+        for step in &case.steps {
+            scribble(&mut Dice::new(*step), &mut text, &WORDS);
+        }
+        let text = String::from_utf8_lossy(&text);
+        told.line(|| text.to_string());
+        look_at(Machine::from_toml(&text, Path::new("machine.toml")), told)
+    }
+
+    fn tree(&self, tree: &str, case: &Case, told: &mut Told) -> Result<(), String> {
+        let failed = |error: std::io::Error| format!("cannot grow a tree: {error}");
+        let root = self.directory.path().join("sys");
+        let mut files: Vec<(String, Vec<u8>)> = tree.lines().filter_map(leaf).collect();
+        for step in &case.steps {
+            change_tree(&mut Dice::new(*step), &mut files);
+        }
+        if root.exists() {
+            fs::remove_dir_all(&root).map_err(failed)?;
+        }
+        for (path, content) in &files {
+            let place = root.join(path);
+            let above = place.parent().ok_or("a file without directory")?;
+            fs::create_dir_all(above).map_err(failed)?;
+            told.line(|| format!("{path}: {}", String::from_utf8_lossy(content)));
+            fs::write(&place, content).map_err(failed)?;
+        }
+        look_at(Machine::from_sysfs(&root), told)
+    }
+}
+
+fn leaf(line: &str) -> Option<(String, Vec<u8>)> {
+    let (path, content) = line.split_once(": ")?;
+    let content = content.replace("\\n", "\n") + "\n";
+    Some((path.to_owned(), content.into_bytes()))
+}
+
+fn change_tree(dice: &mut Dice, files: &mut Vec<(String, Vec<u8>)>) {
+    if files.is_empty() {
+        return;
+    }
+    let place = dice.place(files.len());
+    match dice.below(6) {
+        0 => drop(files.remove(place)),
+        1 => {
+            // Another node or CPU.
+            let mut path = files[place].0.clone().into_bytes();
+            let digits: Vec<usize> = (0..path.len())
+                .filter(|at| path[*at].is_ascii_digit())
+                .collect();
+            let Some(&at) = dice.one_of(&digits) else {
+                return;
+            };
+            let number = dice.below(3000).to_string();
+            path.splice(at..=at, number.into_bytes());
+            let content = files[place].1.clone();
+            files.push((String::from_utf8_lossy(&path).into_owned(), content));
+        }
+        _ => scribble(dice, &mut files[place].1, &WORDS),
+    }
+}
+
+/// Whatever a machine is asked.
+fn look_at(machine: Result<Machine, MachineError>, told: &mut Told) -> Result<(), String> {
+    let machine = match machine {
+        Ok(machine) => machine,
+        Err(error) => {
+            told.happened(&error.to_string());
+            return one_line(&error.to_string());
+        }
+    };
+    told.happened("a machine");
+    let (picture, table) = (machine.picture(), machine.table());
+    std::hint::black_box((picture, table));
+    let paths = machine
+        .paths()
+        .map_err(|error| format!("accepted, and then: {error}"))?;
+    std::hint::black_box(paths);
+    let text = machine.to_toml();
+    let again = Machine::from_toml(&text, Path::new("again.toml"));
+    let again =
+        again.map_err(|error| format!("its own description is refused: {error}\n{text}"))?;
+    if again.to_toml() != text {
+        return Err(format!("read again it is another machine:\n{text}"));
+    }
+    for from in &machine.nodes {
+        machine.core_count(from);
+        machine.emulated_node(from.id);
+        for to in &machine.nodes {
+            machine.distance(from.id, to.id);
+        }
+    }
+    let cpus: Vec<CpuId> = (0..4).map(CpuId).collect();
+    std::hint::black_box(machine.stand_on_cpus(&cpus));
+    Ok(())
+}
+
+impl Subject for Machines {
+    fn samples(&self) -> usize {
+        self.texts.len() + TREES.len()
+    }
+
+    fn attempt(&mut self, case: &Case, told: &mut Told) -> Result<(), String> {
+        let sample = case.sample as usize % self.samples();
+        match sample.checked_sub(self.texts.len()) {
+            None => self.file(sample, case, told),
+            Some(tree) => self.tree(TREES[tree], case, told),
+        }
+    }
+}

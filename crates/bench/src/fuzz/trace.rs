@@ -1,0 +1,276 @@
+//! Recordings of windows: frames forged under right checksums, and damage by chance. What can still be read
+//! is given to every policy.
+
+use super::dice::Dice;
+use super::scribble::scribble;
+use super::target::{Case, Subject, Told, one_line};
+use egeria_fs::format::checksum::{crc32c, crc32c_append};
+use egeria_machine::Machine;
+use egeria_policy::Plan;
+use egeria_policy::nthread::{self, Configuration, Settings};
+use egeria_watch::trace::{Reader, TraceHeader, Writer};
+use egeria_window::{FileKey, FileUse, ThreadFacts, ThreadKey, Window};
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Magic and version.
+const START_BYTES: usize = 12;
+/// Length, sum of the payload, sum of these.
+const HEAD_BYTES: usize = 12;
+const SECOND_NS: u64 = 1_000_000_000;
+const WORDS: [&str; 10] = [
+    "\"volume\":",
+    "\"machine\":",
+    "null",
+    "[[nodes]]\\n",
+    "\\\"",
+    "\"command\":",
+    "cpus",
+    "\"source\":",
+    "{}",
+    "18446744073709551615",
+];
+
+/// A file in memory that can be opened by its path.
+pub(super) struct Scratch(File);
+
+impl Scratch {
+    pub(super) fn new() -> Result<Scratch, String> {
+        // SAFETY: a terminated name; the descriptor is ours.
+        let descriptor = unsafe { libc::memfd_create(c"egeria-fuzz".as_ptr(), libc::MFD_CLOEXEC) };
+        match descriptor {
+            -1 => Err(format!(
+                "no memory file: {}",
+                std::io::Error::last_os_error()
+            )),
+            // SAFETY: as above.
+            _ => Ok(Scratch(unsafe { File::from_raw_fd(descriptor) })),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
+    }
+
+    /// Have it hold this and nothing else; its path.
+    pub(super) fn hold(&self, bytes: &[u8]) -> Result<PathBuf, String> {
+        let held = self
+            .0
+            .set_len(0)
+            .and_then(|()| self.0.write_all_at(bytes, 0));
+        held.map_err(|error| error.to_string())?;
+        Ok(self.path())
+    }
+}
+
+/// Recordings, each as its frames.
+pub(super) struct Traces {
+    scratch: Scratch,
+    samples: Vec<Vec<Vec<u8>>>,
+}
+
+impl Traces {
+    pub(super) fn new() -> Result<Traces, String> {
+        let scratch = Scratch::new()?;
+        let mut samples = Vec::new();
+        for (nodes, threads, windows) in [(1, 0, 1), (2, 5, 4), (8, 40, 3), (2, 1, 30)] {
+            let bytes = record(&scratch, nodes, threads, windows)?;
+            samples.push(frames(&bytes));
+        }
+        Ok(Traces { scratch, samples })
+    }
+}
+
+/// Record some windows that use everything the format has.
+fn record(scratch: &Scratch, nodes: u32, threads: u32, windows: u64) -> Result<Vec<u8>, String> {
+    let node = |id| {
+        format!(
+            "[[nodes]]\nid = {id}\ncpus = \"{}-{}\"\n",
+            2 * id,
+            2 * id + 1
+        )
+    };
+    let tables: String = (0..nodes).map(node).collect();
+    let text = format!("name = \"fuzzed\"\n{tables}");
+    let machine = Machine::from_toml(&text, Path::new("fuzzed.toml"));
+    let machine = machine.map_err(|error| error.to_string())?;
+    let header = TraceHeader {
+        volume: "6f2b7f3e-6d1c-4f8e-9a55-0c3f1d2e4b5a".parse().ok(),
+        command: vec!["fio".to_owned(), "--name=x".to_owned()],
+        configuration: "full".to_owned(),
+        started_unix_ns: 1_790_000_000_123_456_789,
+    };
+    let path = scratch.hold(&[])?;
+    let mut writer = Writer::create(&path, &machine, &header).map_err(|error| error.to_string())?;
+    for number in 0..windows {
+        let mut window = Window::empty(&machine, number, number * SECOND_NS, SECOND_NS);
+        window.threads = (0..threads)
+            .map(|index| thread(&machine, number, index))
+            .collect();
+        writer.append(&window).map_err(|error| error.to_string())?;
+    }
+    writer.finish().map_err(|error| error.to_string())?;
+    std::fs::read(&path).map_err(|error| error.to_string())
+}
+
+fn thread(machine: &Machine, window: u64, index: u32) -> ThreadFacts {
+    let key = ThreadKey {
+        process_id: 100 + index / 4,
+        thread_id: 100 + index,
+        start_ticks: 1_000_000 + u64::from(index) + window / 3,
+    };
+    let nodes = machine.nodes.len();
+    let node = machine.nodes[index as usize % nodes].id;
+    let cpus = "0-1".parse().unwrap_or_default();
+    let mut facts = ThreadFacts::idle(key, node, nodes, cpus);
+    facts.name = format!("worker-{index}");
+    facts.busy_ns = SECOND_NS / u64::from(index + 1);
+    for place in 0..nodes {
+        facts.read_bytes[place] = u64::from(index) << (20 + place);
+        facts.written_bytes[place] = window << 20;
+    }
+    facts.is_shared = index % 3 == 1;
+    facts.pinned = index % 5 == 4;
+    facts.displaced_from = (index % 4 == 2).then(|| machine.nodes[0].id);
+    facts.files = (0..u64::from(index % 4))
+        .map(|inode| FileUse {
+            file: FileKey { volume: 0, inode },
+            read_bytes: 3 << 20,
+            written_bytes: 1,
+        })
+        .collect();
+    facts
+}
+
+/// The payloads of a recording's frames.
+fn frames(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    let mut rest = bytes.get(START_BYTES..).unwrap_or_default();
+    while rest.len() >= HEAD_BYTES {
+        let length = u32::from_le_bytes(std::array::from_fn(|at| rest[at])) as usize;
+        let Some(payload) = rest.get(HEAD_BYTES..HEAD_BYTES + length) else {
+            break;
+        };
+        frames.push(payload.to_vec());
+        rest = &rest[HEAD_BYTES + length..];
+    }
+    frames
+}
+
+/// A recording of these frames, sealed.
+fn seal(frames: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = b"\x89EGERIA\n\x01\0\0\0".to_vec();
+    for (number, payload) in frames.iter().enumerate() {
+        let sum = |bytes: &[u8]| crc32c_append(crc32c(&(number as u64).to_le_bytes()), bytes);
+        let mut head = (payload.len() as u32).to_le_bytes().to_vec();
+        head.extend_from_slice(&sum(payload).to_le_bytes());
+        let head_sum = sum(&head);
+        bytes.extend_from_slice(&head);
+        bytes.extend_from_slice(&head_sum.to_le_bytes());
+        bytes.extend_from_slice(payload);
+    }
+    bytes
+}
+
+/// Change frames behind their checksums.
+fn change(dice: &mut Dice, frames: &mut Vec<Vec<u8>>) {
+    if frames.is_empty() {
+        return;
+    }
+    let (place, other) = (dice.place(frames.len()), dice.place(frames.len()));
+    match dice.below(12) {
+        0 => frames.swap(place, other),
+        1 => drop(frames.remove(place)),
+        2 => {
+            let again = frames[place].clone();
+            frames.insert(other, again);
+        }
+        3 => scribble(dice, &mut frames[0], &WORDS),
+        4 => {
+            let end = dice.place(frames[place].len() + 1);
+            frames[place].truncate(end);
+        }
+        5 => {
+            let more = dice.place(64);
+            let byte = dice.nasty() as u8;
+            let length = frames[place].len() + more;
+            frames[place].resize(length, byte);
+        }
+        _ => change_bytes(dice, &mut frames[place]),
+    }
+}
+
+/// Numbers are of many lengths: bytes, and runs of them.
+fn change_bytes(dice: &mut Dice, payload: &mut Vec<u8>) {
+    if payload.is_empty() {
+        return;
+    }
+    let place = match dice.one_in(2) {
+        true => dice.place(payload.len().min(40)),
+        false => dice.place(payload.len()),
+    };
+    match dice.below(4) {
+        0 => payload[place] ^= 1 << dice.below(8),
+        1 => payload[place] = dice.nasty() as u8,
+        2 => {
+            let word = dice.nasty().to_le_bytes();
+            let end = ((place + 1) << dice.below(4)).min(payload.len()).max(place);
+            payload.splice(place..end, word);
+        }
+        _ => drop(payload.splice(place..place, vec![0xff; 1 + dice.place(10)])),
+    }
+}
+
+impl Subject for Traces {
+    fn samples(&self) -> usize {
+        self.samples.len()
+    }
+
+    fn attempt(&mut self, case: &Case, told: &mut Told) -> Result<(), String> {
+        let mut frames = self.samples[case.sample as usize % self.samples.len()].clone();
+        let mut dice = Dice::new(case.how);
+        let raw = dice.one_in(4);
+        for step in case.steps.iter().skip(usize::from(raw)) {
+            change(&mut Dice::new(*step), &mut frames);
+        }
+        let mut bytes = seal(&frames);
+        if let Some(step) = case.steps.first().filter(|_| raw) {
+            change_bytes(&mut Dice::new(*step), &mut bytes);
+        }
+        told.line(|| format!("{} frames, {} bytes", frames.len(), bytes.len()));
+        let path = self.scratch.hold(&bytes)?;
+        read(&path, told)
+    }
+}
+
+fn read(path: &Path, told: &mut Told) -> Result<(), String> {
+    let mut reader = match Reader::open(path) {
+        Ok(reader) => reader,
+        Err(error) => {
+            told.happened(&format!("not opened: {error}"));
+            return one_line(&error.to_string());
+        }
+    };
+    let machine = reader.machine().clone();
+    let mut plans: Vec<Plan> = Configuration::ALL.map(|_| Plan::default()).into();
+    for window in reader.by_ref() {
+        let window = match window {
+            Ok(window) => window,
+            Err(error) => {
+                told.happened(&error.to_string());
+                return one_line(&error.to_string());
+            }
+        };
+        told.happened("a window");
+        for (configuration, last) in Configuration::ALL.into_iter().zip(&mut plans) {
+            let mut window = window.clone();
+            last.carry_to(&mut window);
+            *last = nthread::plan(&machine, &window, &Settings::of(configuration));
+        }
+    }
+    let warning = reader.warning().unwrap_or_else(|| "finished".to_owned());
+    told.happened(&warning);
+    one_line(&warning)
+}
