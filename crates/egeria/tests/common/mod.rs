@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read, Seek};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -82,6 +82,17 @@ fn without_surroundings(command: &mut Command) {
         .env("EGERIA_PRELOAD_LIB", "")
         .env_remove("LD_PRELOAD")
         .env_remove("XDG_RUNTIME_DIR");
+    // Whoever runs the tests in the background of a shell may ignore what we send, and the command
+    // heeds that.
+    let heed = || {
+        for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
+            // SAFETY: async-signal-safe, and no handler is installed.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: as above; nothing is allocated.
+    unsafe { command.pre_exec(heed) };
 }
 
 /// Runs it to its end.
