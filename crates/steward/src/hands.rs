@@ -76,8 +76,14 @@ impl Hands {
         // Known to the next steward before it is true.
         self.grants.add(grant)?;
         task::set_affinity(key.thread_id, &grant.narrowed)?;
-        if task::affinity(key.thread_id)? == grant.narrowed {
-            return Ok(());
+        match task::affinity(key.thread_id) {
+            Ok(now) if now == grant.narrowed => return Ok(()),
+            Ok(_) => {}
+            Err(error) => {
+                // It ended just now, and may have started others with that mask.
+                self.remember_ended(grant.clone());
+                return Err(error);
+            }
         }
         // Not what was wanted, so nothing that would be put back later.
         task::set_affinity(key.thread_id, &grant.given)?;
@@ -132,10 +138,9 @@ impl Hands {
         if gone.is_empty() {
             return;
         }
-        for grant in gone.iter().filter_map(|key| self.held.remove(key)) {
-            let kind = |grant: &Grant| (grant.thread.process_id, grant.narrowed.clone());
-            if !self.ended.iter().any(|ended| kind(ended) == kind(&grant)) {
-                self.ended.push(grant);
+        for key in gone {
+            if let Some(grant) = self.held.remove(&key) {
+                self.remember_ended(grant);
             }
         }
         // A process that began later has only the number of theirs.
@@ -143,6 +148,13 @@ impl Hands {
             let thread = grant.thread;
             task::began(thread.process_id).is_some_and(|began| began <= thread.start_ticks)
         });
+    }
+
+    fn remember_ended(&mut self, grant: Grant) {
+        let kind = |grant: &Grant| (grant.thread.process_id, grant.narrowed.clone());
+        if !self.ended.iter().any(|ended| kind(ended) == kind(&grant)) {
+            self.ended.push(grant);
+        }
     }
 }
 
