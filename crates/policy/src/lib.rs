@@ -26,6 +26,8 @@ pub mod nthread;
 pub mod pats;
 mod plan;
 mod reason;
+mod setting;
 
 pub use plan::{Displaced, Kept, Move, NodeLoad, Note, Plan, Target};
 pub use reason::{Contention, KeptBecause, Reason};
+pub use setting::SettingError;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::nthread::SettingError;
+use crate::setting::{Entry, SWITCH, by_name, entry, number, on_or_off, switch};
 
 /// Everything AsymSched leaves to be set.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -51,30 +51,6 @@ impl Default for Settings {
     }
 }
 
-/// One setting: its name, its range in words, how to read it and how to put a value in.
-struct Entry {
-    name: &'static str,
-    wanted: &'static str,
-    get: fn(&Settings) -> String,
-    put: fn(&mut Settings, &str) -> Option<()>,
-}
-
-/// An entry whose name is its field in [`Settings`].
-macro_rules! entry {
-    ($field:ident, $wanted:expr, $show:expr, $read:expr) => {
-        Entry {
-            name: stringify!($field),
-            wanted: $wanted,
-            get: |settings| $show(&settings.$field),
-            put: |settings, text| {
-                settings.$field = $read(text)?;
-                Some(())
-            },
-        }
-    };
-}
-
-const SWITCH: &str = "on or off";
 const RATE: &str = "accesses per second, 0 to 1e15";
 const PART: &str = "a number from 0 to 1";
 const COST: &str = "seconds per GB, 0 to 1000";
@@ -82,92 +58,39 @@ const WAIT: &str = "milliseconds, 0 to 3600000";
 const PAGES: &str = "a whole number from 1 to 1000000000";
 const PLACEMENTS: &str = "a whole number from 1 to 10000000";
 
-const ENTRIES: [Entry; 11] = [
-    entry!(threads, SWITCH, on_or_off, switch),
-    entry!(dynamic_memory, SWITCH, on_or_off, switch),
-    entry!(full_memory, SWITCH, on_or_off, switch),
-    entry!(sharing_accesses_s, RATE, f64::to_string, |text| number(
-        text, 1e15
+const ENTRIES: [Entry<Settings>; 11] = [
+    entry!([threads], SWITCH, on_or_off, switch),
+    entry!([dynamic_memory], SWITCH, on_or_off, switch),
+    entry!([full_memory], SWITCH, on_or_off, switch),
+    entry!([sharing_accesses_s], RATE, f64::to_string, |text| number(
+        text, 0.0, 1e15
     )),
-    entry!(filter, PART, f64::to_string, |text| number(text, 1.0)),
-    entry!(cost_s_per_gb, COST, f64::to_string, |text| number(
-        text, 1000.0
+    entry!([filter], PART, f64::to_string, |text| number(
+        text, 0.0, 1.0
     )),
-    entry!(budget, PART, f64::to_string, |text| number(text, 1.0)),
-    entry!(full_after_ms, WAIT, u64::to_string, |text| whole(
+    entry!([cost_s_per_gb], COST, f64::to_string, |text| number(
+        text, 0.0, 1000.0
+    )),
+    entry!([budget], PART, f64::to_string, |text| number(
+        text, 0.0, 1.0
+    )),
+    entry!([full_after_ms], WAIT, u64::to_string, |text| number(
         text, 0, 3_600_000
     )),
-    entry!(old_share, PART, f64::to_string, |text| number(text, 1.0)),
-    entry!(chunk_pages, PAGES, u64::to_string, |text| whole(
+    entry!([old_share], PART, f64::to_string, |text| number(
+        text, 0.0, 1.0
+    )),
+    entry!([chunk_pages], PAGES, u64::to_string, |text| number(
         text,
         1,
         1_000_000_000
     )),
-    entry!(most_placements, PLACEMENTS, u64::to_string, |text| whole(
-        text, 1, 10_000_000
-    )),
+    entry!(
+        [most_placements],
+        PLACEMENTS,
+        u64::to_string,
+        |text| number(text, 1, 10_000_000)
+    ),
 ];
 
-impl Settings {
-    /// The names that [`Settings::set`] knows, each with its range in words.
-    pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
-        ENTRIES.iter().map(|entry| (entry.name, entry.wanted))
-    }
-
-    /// Every name with its value, as [`Settings::set`] takes it.
-    pub fn values(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
-        ENTRIES.iter().map(|entry| (entry.name, (entry.get)(self)))
-    }
-
-    /// Checks settings that came from outside as [`Settings::set`] would.
-    ///
-    /// # Errors
-    /// The first value out of its range.
-    pub fn validate(&self) -> Result<(), SettingError> {
-        let mut copy = self.clone();
-        for (name, value) in self.values() {
-            copy.set(name, &value)?;
-        }
-        Ok(())
-    }
-
-    /// Sets one setting by name.
-    ///
-    /// # Errors
-    /// When there is no such setting (the error lists them) or the value is out of its range (the error states
-    /// it); the settings are then unchanged.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
-        let Some(entry) = ENTRIES.iter().find(|entry| entry.name == name) else {
-            let known: Vec<&str> = ENTRIES.iter().map(|entry| entry.name).collect();
-            return Err(SettingError::Unknown {
-                name: name.chars().take(40).collect(),
-                known: known.join(", "),
-            });
-        };
-        (entry.put)(self, value.trim())
-            .ok_or_else(|| SettingError::value(name, value, entry.wanted))
-    }
-}
-
-fn switch(text: &str) -> Option<bool> {
-    match text {
-        "on" | "true" => Some(true),
-        "off" | "false" => Some(false),
-        _ => None,
-    }
-}
-
-fn on_or_off(&value: &bool) -> String {
-    if value { "on" } else { "off" }.to_owned()
-}
-
-/// NaN is in no range.
-fn number(text: &str, most: f64) -> Option<f64> {
-    let number: f64 = text.parse().ok()?;
-    (0.0..=most).contains(&number).then_some(number)
-}
-
-fn whole(text: &str, least: u64, most: u64) -> Option<u64> {
-    let number: u64 = text.parse().ok()?;
-    (least..=most).contains(&number).then_some(number)
-}
+by_name!(Settings, ENTRIES);

@@ -36,7 +36,7 @@ mod whatif;
 use egeria_machine::Machine;
 use egeria_window::Window;
 
-pub use settings::{Configuration, SettingError, Settings, Stages};
+pub use settings::{Configuration, Settings, Stages};
 
 use crate::Plan;
 use whatif::WhatIf;

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::SettingError;
+
 /// Which of NThread's features are on (NThread Table II).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -151,39 +153,5 @@ impl Default for Stages {
     /// All on.
     fn default() -> Stages {
         Configuration::Full.stages()
-    }
-}
-
-/// Why a setting was refused.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum SettingError {
-    /// There is no such setting.
-    #[error("no setting {name:?}; use one of {known}")]
-    Unknown {
-        /// What was asked for.
-        name: String,
-        /// The names there are.
-        known: String,
-    },
-    /// The value is not one it can have.
-    #[error("{name} cannot be {value:?}; use {wanted}")]
-    Value {
-        /// Which setting.
-        name: String,
-        /// What was asked for.
-        value: String,
-        /// What it can be.
-        wanted: String,
-    },
-}
-
-impl SettingError {
-    pub(crate) fn value(name: &str, value: &str, wanted: &str) -> SettingError {
-        let shown = |text: &str| text.chars().take(40).collect();
-        SettingError::Value {
-            name: shown(name),
-            value: shown(value),
-            wanted: wanted.to_owned(),
-        }
     }
 }

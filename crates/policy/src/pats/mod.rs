@@ -36,6 +36,6 @@ pub use collector::{Collector, Mix, Request, Tally};
 pub use decision::{Because, Decision, Measured, Tried};
 pub use limiter::Limiter;
 pub use selector::{Admission, Selector, StepError, ThreadId, words_for};
-pub use settings::{Controller, SettingError, Settings};
+pub use settings::{Controller, Settings};
 pub use slot::Phase;
 pub use words::{PlainWords, Words};

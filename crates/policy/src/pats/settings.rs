@@ -6,7 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::collector::Request;
-pub use crate::nthread::SettingError;
+use crate::SettingError;
+use crate::setting::{Entry, SWITCH, by_name, entry, number, on_or_off, switch};
 
 /// Who decides how many threads may access persistent memory at once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -43,7 +44,7 @@ impl FromStr for Controller {
     fn from_str(text: &str) -> Result<Controller, SettingError> {
         let mut all = Controller::ALL.into_iter();
         all.find(|each| each.name() == text)
-            .ok_or_else(|| refused("controller", text, CONTROLLER))
+            .ok_or_else(|| SettingError::value("controller", text, CONTROLLER))
     }
 }
 
@@ -99,148 +100,60 @@ impl Settings {
     pub fn window_ns(&self) -> u64 {
         self.window_ms.saturating_mul(1_000_000)
     }
-
-    /// The names that [`Settings::set`] knows, each with its range in words.
-    pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
-        ENTRIES.iter().map(|entry| (entry.name, entry.wanted))
-    }
-
-    /// Every name with its value, as [`Settings::set`] takes it.
-    pub fn values(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
-        ENTRIES.iter().map(|entry| (entry.name, (entry.get)(self)))
-    }
-
-    /// Checks settings that came from outside as [`Settings::set`] would.
-    ///
-    /// # Errors
-    /// The first value out of its range.
-    pub fn validate(&self) -> Result<(), SettingError> {
-        let mut copy = self.clone();
-        for (name, value) in self.values() {
-            copy.set(name, &value)?;
-        }
-        Ok(())
-    }
-
-    /// Sets one setting by name.
-    ///
-    /// # Errors
-    /// When there is no such setting (the error lists them) or the value is out of its range
-    /// (the error states it); the settings are then unchanged.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
-        let Some(entry) = ENTRIES.iter().find(|entry| entry.name == name) else {
-            let known: Vec<&str> = ENTRIES.iter().map(|entry| entry.name).collect();
-            return Err(SettingError::Unknown {
-                name: shown(name),
-                known: known.join(", "),
-            });
-        };
-        (entry.put)(self, value.trim()).ok_or_else(|| refused(name, value, entry.wanted))
-    }
-
-    /// Sets one setting from `name=value`.
-    ///
-    /// # Errors
-    /// As [`Settings::set`], and without a `=`.
-    pub fn set_pair(&mut self, pair: &str) -> Result<(), SettingError> {
-        let (name, value) = pair
-            .split_once('=')
-            .ok_or_else(|| refused("--set", pair, "name=value"))?;
-        self.set(name.trim(), value)
-    }
-}
-
-/// One setting: its name, its range in words, how to read it and how to put a value in.
-struct Entry {
-    name: &'static str,
-    wanted: &'static str,
-    get: fn(&Settings) -> String,
-    put: fn(&mut Settings, &str) -> Option<()>,
-}
-
-/// An entry whose name is its place in [`Settings`].
-macro_rules! entry {
-    ($field:ident, $wanted:expr, $read:expr) => {
-        entry!($field, $wanted, ToString::to_string, $read)
-    };
-    ($field:ident, $wanted:expr, $show:expr, $read:expr) => {
-        Entry {
-            name: stringify!($field),
-            wanted: $wanted,
-            get: |settings| $show(&settings.$field),
-            put: |settings, text| {
-                settings.$field = $read(text)?;
-                Some(())
-            },
-        }
-    };
 }
 
 const CONTROLLER: &str = "formula or learned";
 
-const ENTRIES: [Entry; 9] = [
-    entry!(controller, CONTROLLER, parsed),
-    entry!(tolerated_loss, "a number from 0 to 1", |text| real(
-        text, 0.0, 1.0
-    )),
-    entry!(dimms, "a whole number from 1 to 64", |text| whole(
-        text, 1, 64
-    )),
+const ENTRIES: [Entry<Settings>; 9] = [
     entry!(
-        bypass_bytes,
+        [controller],
+        CONTROLLER,
+        ToString::to_string,
+        |text: &str| text.parse().ok()
+    ),
+    entry!(
+        [tolerated_loss],
+        "a number from 0 to 1",
+        ToString::to_string,
+        |text| number(text, 0.0, 1.0)
+    ),
+    entry!(
+        [dimms],
+        "a whole number from 1 to 64",
+        ToString::to_string,
+        |text| number(text, 1, 64)
+    ),
+    entry!(
+        [bypass_bytes],
         "bytes, a whole number from 0 to 1048576",
-        |text| { whole(text, 0, 1 << 20) }
+        ToString::to_string,
+        |text| { number(text, 0, 1 << 20) }
     ),
-    entry!(paper_bypass, "on or off", on_or_off, switch),
+    entry!([paper_bypass], SWITCH, on_or_off, switch),
     entry!(
-        window_ms,
+        [window_ms],
         "milliseconds, a whole number from 1 to 60000",
-        |text| { whole(text, 1, 60_000) }
+        ToString::to_string,
+        |text| { number(text, 1, 60_000) }
     ),
-    entry!(most_threads, "a whole number from 1 to 4096", |text| whole(
-        text, 1, 4096
-    )),
-    entry!(least_gain, "a number from 0.001 to 1", |text| real(
-        text, 0.001, 1.0
-    )),
-    entry!(probe_windows, "a whole number from 1 to 100000", |text| {
-        whole(text, 1, 100_000)
-    }),
+    entry!(
+        [most_threads],
+        "a whole number from 1 to 4096",
+        ToString::to_string,
+        |text| number(text, 1, 4096)
+    ),
+    entry!(
+        [least_gain],
+        "a number from 0.001 to 1",
+        ToString::to_string,
+        |text| number(text, 0.001, 1.0)
+    ),
+    entry!(
+        [probe_windows],
+        "a whole number from 1 to 100000",
+        ToString::to_string,
+        |text| { number(text, 1, 100_000) }
+    ),
 ];
 
-fn parsed<T: FromStr>(text: &str) -> Option<T> {
-    text.parse().ok()
-}
-
-/// NaN is in no range.
-fn real(text: &str, least: f64, most: f64) -> Option<f64> {
-    parsed(text).filter(|number| (least..=most).contains(number))
-}
-
-fn whole<T: FromStr + PartialOrd>(text: &str, least: T, most: T) -> Option<T> {
-    parsed(text).filter(|number| (least..=most).contains(number))
-}
-
-fn switch(text: &str) -> Option<bool> {
-    match text {
-        "on" | "true" => Some(true),
-        "off" | "false" => Some(false),
-        _ => None,
-    }
-}
-
-fn on_or_off(&value: &bool) -> String {
-    if value { "on" } else { "off" }.to_owned()
-}
-
-fn refused(name: &str, value: &str, wanted: &str) -> SettingError {
-    SettingError::Value {
-        name: shown(name),
-        value: shown(value),
-        wanted: wanted.to_owned(),
-    }
-}
-
-fn shown(text: &str) -> String {
-    text.chars().take(40).collect()
-}
+by_name!(Settings, ENTRIES);
