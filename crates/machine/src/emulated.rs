@@ -51,8 +51,9 @@
 //! Between two points of a curve the factor is interpolated linearly; before the first and
 //! beyond the last point it stays what it is there.
 
-use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
+
+use crate::medium::{Medium, Side, is_zero, points};
 
 /// Whether an access reads or writes the medium.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -134,18 +135,35 @@ pub const MAX_LLC_BYTES: u64 = 64 << 20;
 const NS_PER_S: f64 = 1e9;
 
 impl EmulatedNode {
+    /// The node's medium.
+    pub fn medium(&self) -> Medium<'_> {
+        Medium {
+            read: Side {
+                bytes_s: self.read_bytes_s,
+                stream_bytes_s: self.read_stream_bytes_s,
+                latency_ns: self.read_latency_ns,
+                remote_bandwidth_factor: self.remote_read_bandwidth_factor,
+                curve: &self.read_curve,
+            },
+            write: Side {
+                bytes_s: self.write_bytes_s,
+                stream_bytes_s: self.write_stream_bytes_s,
+                latency_ns: self.write_latency_ns,
+                remote_bandwidth_factor: self.remote_write_bandwidth_factor,
+                curve: &self.write_curve,
+            },
+            remote_latency_factor: self.remote_latency_factor,
+        }
+    }
+
     /// Bandwidth of the medium while `threads` access it at once, bytes/s.
     pub fn capacity_bytes_s(&self, kind: AccessKind, remote: bool, threads: u32) -> f64 {
-        let (bytes_s, curve) = match kind {
-            AccessKind::Read => (self.read_bytes_s, &self.read_curve),
-            AccessKind::Write => (self.write_bytes_s, &self.write_curve),
-        };
-        bytes_s * curve_factor(curve, threads) * self.bandwidth_factor(kind, remote)
+        self.medium().capacity_bytes_s(kind, remote, threads)
     }
 
     /// Machine time for which the access occupies the node's medium, ns.
     pub fn service_ns(&self, bytes: u64, kind: AccessKind, remote: bool, threads: u32) -> f64 {
-        bytes as f64 / self.capacity_bytes_s(kind, remote, threads) * NS_PER_S
+        self.medium().service_ns(bytes, kind, remote, threads)
     }
 
     /// Machine time the access takes beyond its service, without occupying the medium, ns.
@@ -156,17 +174,7 @@ impl EmulatedNode {
 
     /// Machine time of an access that waits for nobody: `latency_ns + service_ns`.
     pub fn undisturbed_ns(&self, bytes: u64, kind: AccessKind, remote: bool, threads: u32) -> f64 {
-        let (first_byte_ns, stream_bytes_s) = match kind {
-            AccessKind::Read => (self.read_latency_ns, self.read_stream_bytes_s),
-            AccessKind::Write => (self.write_latency_ns, self.write_stream_bytes_s),
-        };
-        let bytes_s = stream_bytes_s.min(self.capacity_bytes_s(kind, false, threads));
-        let alone_ns = first_byte_ns + bytes as f64 / bytes_s * NS_PER_S;
-        if !remote {
-            return alone_ns;
-        }
-        let service_ns = self.service_ns(bytes, kind, true, threads);
-        (alone_ns * self.remote_latency_factor).max(service_ns)
+        self.medium().undisturbed_ns(bytes, kind, remote, threads)
     }
 
     /// Whether the node has a last-level cache.
@@ -211,48 +219,5 @@ impl EmulatedNode {
             return 0.0;
         }
         f64::from(threads.max(1)) * bytes as f64 / operation_ns * NS_PER_S
-    }
-
-    fn bandwidth_factor(&self, kind: AccessKind, remote: bool) -> f64 {
-        match (remote, kind) {
-            (false, _) => 1.0,
-            (true, AccessKind::Read) => self.remote_read_bandwidth_factor,
-            (true, AccessKind::Write) => self.remote_write_bandwidth_factor,
-        }
-    }
-}
-
-fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
-/// Points of exactly two numbers; a plain tuple would let a third pass unnoticed.
-fn points<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(u32, f64)>, D::Error> {
-    let points = Vec::<Vec<f64>>::deserialize(deserializer)?;
-    let point = |numbers: Vec<f64>| match numbers[..] {
-        [threads, factor] if threads.fract() == 0.0 && threads.abs() <= f64::from(u32::MAX) => {
-            Ok((threads.max(0.0) as u32, factor))
-        }
-        _ => Err(D::Error::custom(
-            "a curve's points are [threads, factor], threads whole",
-        )),
-    };
-    points.into_iter().map(point).collect()
-}
-
-/// The factor of a curve at a number of threads; 1 when the curve is empty.
-fn curve_factor(curve: &[(u32, f64)], threads: u32) -> f64 {
-    let above = curve.partition_point(|&(at, _)| at <= threads);
-    match (
-        above.checked_sub(1).and_then(|index| curve.get(index)),
-        curve.get(above),
-    ) {
-        (None, None) => 1.0,
-        (None, Some(&(_, first))) => first,
-        (Some(&(_, last)), None) => last,
-        (Some(&(from, low)), Some(&(to, high))) => {
-            let share = f64::from(threads - from) / f64::from(to - from);
-            low + (high - low) * share
-        }
     }
 }

@@ -95,6 +95,50 @@
 //! # Ok::<(), egeria_machine::MachineError>(())
 //! ```
 //!
+//! What nodes have in memories may be said for the model ([`Memory`], [`Controller`], [`Cache`]):
+//!
+//! ```
+//! # let text = r#"
+//! # name = "one socket"
+//! # [[nodes]]
+//! # id = 0
+//! # cpus = "0-15"
+//! [nodes.cache]                 # the last-level cache of the node's cores
+//! bytes = 22_000_000
+//! latency_ns = 20.0
+//! read_bytes_s = 20e9           # what one thread reads from it
+//!
+//! [[nodes.controllers]]         # optional
+//! id = 0
+//! queue_lines = 57              # cache lines that its queue holds
+//!
+//! [[nodes.memories]]
+//! kind = "dram"                 # dram, persistent or expander (CXL)
+//! controller = 0                # optional, 0
+//! modules = 3                   # optional, 1: what follows is what all give together
+//! read_bytes_s = 60e9
+//! write_bytes_s = 40e9
+//! read_stream_bytes_s = 12e9    # what one thread gets
+//! write_stream_bytes_s = 8e9
+//! read_latency_ns = 75.0
+//! write_latency_ns = 75.0
+//!
+//! [[nodes.memories]]
+//! kind = "persistent"
+//! granularity_bytes = 256       # optional, 64
+//! read_bytes_s = 6.8e9
+//! write_bytes_s = 1.85e9
+//! read_stream_bytes_s = 3.1e9
+//! write_stream_bytes_s = 0.9e9
+//! read_latency_ns = 305.0
+//! write_latency_ns = 81.0
+//! write_curve = [[4, 1.0], [14, 0.55]]   # optional
+//! # "#;
+//! # let machine = egeria_machine::Machine::from_toml(text, "one.toml".as_ref())?;
+//! # assert_eq!(machine.nodes[0].hardware.memories.len(), 2);
+//! # Ok::<(), egeria_machine::MachineError>(())
+//! ```
+//!
 //! Emulated nodes may all leave `cpus` out: online CPU `i` then belongs to node `i mod nodes`.
 //! A node may also have `free_bytes`, `[nodes.bandwidth]` and `[[nodes.persistent_regions]]`.
 //! A real machine's `[nodes.bandwidth]` has `read_bytes_s`, `write_bytes_s`, `read_latency_ns`,
@@ -107,9 +151,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AccessClass, EmulatedMachine, EmulatedNode, Interconnect, LOCAL_DISTANCE, Link, Machine,
-    MachineError, Node, NodeId, PersistentRegion, Route, Source, check, format_cpu_list, input,
-    parse_cpu_list,
+    AccessClass, Cache, Controller, EmulatedMachine, EmulatedNode, Hardware, Interconnect,
+    LOCAL_DISTANCE, Link, Machine, MachineError, Memory, Node, NodeId, PersistentRegion, Route,
+    Source, check, format_cpu_list, input, parse_cpu_list,
 };
 
 /// Machine files are small; more is not one.
@@ -152,11 +196,19 @@ struct NodeTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     free_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    socket_queue_lines: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     bandwidth: Option<AccessClass>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     persistent_regions: Vec<PersistentRegion>,
     #[serde(skip_serializing_if = "Option::is_none")]
     emulated: Option<EmulatedNode>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache: Option<Cache>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    controllers: Vec<Controller>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    memories: Vec<Memory>,
 }
 
 /// The text of a machine file.
@@ -243,6 +295,12 @@ fn assemble_node(
         free_bytes: table.free_bytes,
         persistent_regions: table.persistent_regions,
         bandwidth: table.bandwidth,
+        hardware: Hardware {
+            cache: table.cache,
+            memories: table.memories,
+            controllers: table.controllers,
+            socket_queue_lines: table.socket_queue_lines,
+        },
     };
     Ok((node, table.emulated))
 }
@@ -300,6 +358,10 @@ pub(crate) fn write(machine: &Machine) -> String {
         emulated: declared
             .and_then(|emulated| emulated.nodes.get(index))
             .cloned(),
+        socket_queue_lines: node.hardware.socket_queue_lines,
+        cache: node.hardware.cache.clone(),
+        controllers: node.hardware.controllers.clone(),
+        memories: node.hardware.memories.clone(),
     };
     let file = MachineFile {
         name: machine.name.clone(),

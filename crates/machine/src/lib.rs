@@ -11,6 +11,8 @@
 //! charges every access the time that [`EmulatedNode`] says it takes. That arithmetic has one
 //! definition, in [`emulated`], and everyone who needs it calls it.
 //!
+//! Nodes of a machine that is only modelled may say what memories they have ([`Hardware`]).
+//!
 //! It may also say what lies between the nodes ([`Interconnect`]): links, and the ways over them. What
 //! flows get that share them is computed in [`fair`].
 //!
@@ -25,6 +27,8 @@ pub mod fair;
 pub mod file;
 mod input;
 mod links;
+mod medium;
+mod memory;
 mod model;
 mod picture;
 mod profile;
@@ -36,6 +40,8 @@ pub use cpu_list::{format_cpu_list, parse_cpu_list};
 pub use emulated::{AccessKind, EmulatedMachine, EmulatedNode};
 pub use error::MachineError;
 pub use links::{Interconnect, Lane, Link, Paths, Route};
+pub use medium::{Medium, Side};
+pub use memory::{Cache, Controller, Hardware, LINE_BYTES, MAX_MEMORIES, Memory, MemoryKind};
 pub use model::{
     AccessClass, CpuId, LOCAL_DISTANCE, MAX_CPUS, MAX_NODES, Machine, Node, NodeId,
     PersistentRegion, RegionKind, Source,

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    EmulatedMachine, EmulatedNode, Interconnect, MachineError, file, format_cpu_list, profile,
-    sysfs,
+    EmulatedMachine, EmulatedNode, Hardware, Interconnect, MachineError, file, format_cpu_list,
+    profile, sysfs,
 };
 
 /// Most nodes a machine may have.
@@ -80,6 +80,9 @@ pub struct Node {
     pub persistent_regions: Vec<PersistentRegion>,
     /// How fast the nearest CPUs reach the node's memory, when firmware (HMAT) or a file says.
     pub bandwidth: Option<AccessClass>,
+    /// Memories, controllers and cache, when a file says what they are.
+    #[serde(default)]
+    pub hardware: Hardware,
 }
 
 /// A piece of persistent or device-DAX memory.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use egeria_machine::{
-    AccessClass, CpuId, Machine, Node, NodeId, PersistentRegion, RegionKind, Source,
+    AccessClass, CpuId, Hardware, Machine, Node, NodeId, PersistentRegion, RegionKind, Source,
 };
 
 const KIB: u64 = 1024;
@@ -30,6 +30,7 @@ fn plain_node(id: u16, cpus: Vec<CpuId>, total_kib: u64, free_kib: u64) -> Node 
         free_bytes: Some(free_kib * KIB),
         persistent_regions: Vec::new(),
         bandwidth: None,
+        hardware: Hardware::default(),
     }
 }
 

@@ -1,9 +1,11 @@
 //! What no machine may say, wherever its description came from.
 
+mod hardware;
+
 use crate::emulated::{LLC_GRAIN_BYTES, MAX_CORES, MAX_CURVE_POINTS, MAX_DILATION, MAX_LLC_BYTES};
 use crate::{
     AccessClass, EmulatedMachine, EmulatedNode, Interconnect, LOCAL_DISTANCE, Link, MAX_NODES,
-    Machine, MachineError, Node, PersistentRegion, links,
+    Machine, MachineError, MemoryKind, Node, PersistentRegion, links,
 };
 
 /// Larger sizes are nonsense (and TOML integers are signed).
@@ -60,6 +62,7 @@ pub(crate) fn machine(machine: &Machine) -> Result<(), Fault> {
     cpus_are_somewhere(machine)?;
     distances(machine.nodes.len(), &machine.distances)?;
     interconnect(machine)?;
+    one_word_for_emulated_media(machine)?;
     machine.emulated.as_ref().map_or(Ok(()), emulation)
 }
 
@@ -111,10 +114,10 @@ fn node(key: &str, node: &Node) -> Result<(), Fault> {
     for (index, each) in node.persistent_regions.iter().enumerate() {
         region(&format!("{key}.persistent_regions[{index}]"), each)?;
     }
-    match &node.bandwidth {
-        Some(class) => access_class(&format!("{key}.bandwidth"), class),
-        None => Ok(()),
+    if let Some(class) = &node.bandwidth {
+        access_class(&format!("{key}.bandwidth"), class)?;
     }
+    hardware::hardware(key, &node.hardware)
 }
 
 fn region(key: &str, region: &PersistentRegion) -> Result<(), Fault> {
@@ -201,6 +204,30 @@ pub(crate) fn distances(count: usize, matrix: &[Vec<u32>]) -> Result<(), Fault> 
                     format!("write {LOCAL_DISTANCE} to 255"),
                 ));
             }
+        }
+    }
+    Ok(())
+}
+
+/// What an emulated node declares of its medium and cache stands in one place.
+fn one_word_for_emulated_media(machine: &Machine) -> Result<(), Fault> {
+    if machine.emulated.is_none() {
+        return Ok(());
+    }
+    for (index, node) in machine.nodes.iter().enumerate() {
+        let key = format!("nodes[{index}]");
+        let mend = "an emulated node's medium and cache are in its [nodes.emulated] table";
+        let memories = node.hardware.memories.iter();
+        let kinds = memories.map(|memory| memory.kind);
+        if let Some(at) = kinds
+            .clone()
+            .position(|kind| kind == MemoryKind::Persistent)
+        {
+            let key = format!("{key}.memories[{at}].kind");
+            return Err(fault(key, "a second persistent memory", mend));
+        }
+        if node.hardware.cache.is_some() {
+            return Err(fault(format!("{key}.cache"), "a second cache", mend));
         }
     }
     Ok(())

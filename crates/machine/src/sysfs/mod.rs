@@ -10,8 +10,8 @@ mod persistent;
 use std::path::{Path, PathBuf};
 
 use crate::{
-    CpuId, Interconnect, MAX_NODES, Machine, MachineError, Node, NodeId, Source, check, file,
-    input, parse_cpu_list,
+    CpuId, Hardware, Interconnect, MAX_NODES, Machine, MachineError, Node, NodeId, Source, check,
+    file, input, parse_cpu_list,
 };
 
 /// The kernel's files are a page; cpulist and distance of the largest machines a few.
@@ -190,6 +190,7 @@ impl Tree<'_> {
             free_bytes,
             persistent_regions,
             bandwidth,
+            hardware: Hardware::default(),
         })
     }
 
@@ -206,6 +207,7 @@ impl Tree<'_> {
             free_bytes,
             persistent_regions: Vec::new(),
             bandwidth: None,
+            hardware: Hardware::default(),
         })
     }
 

@@ -1,0 +1,107 @@
+//! What no node's memories, controllers and cache may say.
+
+use super::{
+    Fault, MAX_DIMMS, MAX_REMOTE_FACTOR, bandwidth, count, curve, fault, latency, number, share,
+    size,
+};
+use crate::memory::{Hardware, LINE_BYTES, MAX_MEMORIES, Memory};
+
+/// Larger queues are no queues.
+const MAX_LINES: u32 = 1 << 20;
+const MAX_GRANULARITY_BYTES: u64 = 1 << 20;
+
+/// All of a node's.
+pub(super) fn hardware(key: &str, hardware: &Hardware) -> Result<(), Fault> {
+    if hardware.memories.len() > MAX_MEMORIES {
+        let problem = format!("{} of them", hardware.memories.len());
+        let mend = format!("have at most {MAX_MEMORIES}");
+        return Err(fault(format!("{key}.memories"), problem, mend));
+    }
+    for (index, each) in hardware.memories.iter().enumerate() {
+        memory(&format!("{key}.memories[{index}]"), each)?;
+    }
+    if let Some(cache) = &hardware.cache {
+        size(format!("{key}.cache.bytes"), cache.bytes)?;
+        latency(format!("{key}.cache.latency_ns"), cache.latency_ns)?;
+        bandwidth(format!("{key}.cache.read_bytes_s"), cache.read_bytes_s)?;
+    }
+    controllers(key, hardware)?;
+    let lines = hardware.socket_queue_lines.unwrap_or(1);
+    count(format!("{key}.socket_queue_lines"), lines, MAX_LINES)
+}
+
+fn controllers(key: &str, hardware: &Hardware) -> Result<(), Fault> {
+    for (index, each) in hardware.controllers.iter().enumerate() {
+        let at = format!("{key}.controllers[{index}]");
+        count(format!("{at}.queue_lines"), each.queue_lines, MAX_LINES)?;
+        let earlier = &hardware.controllers[..index];
+        if earlier.iter().any(|other| other.id == each.id) {
+            let problem = format!("{} is used twice", each.id);
+            let mend = "give every controller of a node its own id";
+            return Err(fault(format!("{at}.id"), problem, mend));
+        }
+        let has = |memory: &Memory| memory.controller == each.id;
+        if !hardware.memories.iter().any(has) {
+            let problem = format!("no memory of the node has controller {}", each.id);
+            let mend = "name it in a [[nodes.memories]] table, or remove it";
+            return Err(fault(format!("{at}.id"), problem, mend));
+        }
+    }
+    Ok(())
+}
+
+fn memory(key: &str, memory: &Memory) -> Result<(), Fault> {
+    let at = |name: &str| format!("{key}.{name}");
+    count(at("modules"), memory.modules, MAX_DIMMS)?;
+    size(at("bytes"), memory.bytes)?;
+    bandwidth(at("read_bytes_s"), memory.read_bytes_s)?;
+    bandwidth(at("write_bytes_s"), memory.write_bytes_s)?;
+    bandwidth(at("read_stream_bytes_s"), memory.read_stream_bytes_s)?;
+    bandwidth(at("write_stream_bytes_s"), memory.write_stream_bytes_s)?;
+    latency(at("read_latency_ns"), memory.read_latency_ns)?;
+    latency(at("write_latency_ns"), memory.write_latency_ns)?;
+    number(
+        at("remote_latency_factor"),
+        memory.remote_latency_factor,
+        1.0..=MAX_REMOTE_FACTOR,
+        &format!("a number from 1 to {MAX_REMOTE_FACTOR}"),
+    )?;
+    share(
+        at("remote_read_bandwidth_factor"),
+        memory.remote_read_bandwidth_factor,
+    )?;
+    share(
+        at("remote_write_bandwidth_factor"),
+        memory.remote_write_bandwidth_factor,
+    )?;
+    for (name, points) in [
+        ("read_curve", &memory.read_curve),
+        ("write_curve", &memory.write_curve),
+    ] {
+        if !points.is_empty() {
+            curve(&at(name), points)?;
+        }
+    }
+    granularity(&at("granularity_bytes"), memory.granularity_bytes)?;
+    number(
+        at("directory_write_share"),
+        memory.directory_write_share,
+        0.0..=1.0,
+        "a share from 0 to 1",
+    )?;
+    let reading = memory.read_lines_in_flight.unwrap_or(1);
+    count(at("read_lines_in_flight"), reading, MAX_LINES)?;
+    let writing = memory.write_lines_in_flight.unwrap_or(1);
+    count(at("write_lines_in_flight"), writing, MAX_LINES)
+}
+
+fn granularity(key: &str, bytes: u64) -> Result<(), Fault> {
+    let range = LINE_BYTES..=MAX_GRANULARITY_BYTES;
+    match range.contains(&bytes) && bytes.is_power_of_two() {
+        true => Ok(()),
+        false => {
+            let mend = format!("use a power of two, {LINE_BYTES} to {MAX_GRANULARITY_BYTES}");
+            Err(fault(key, format!("{bytes} bytes"), mend))
+        }
+    }
+}
