@@ -8,6 +8,7 @@
 //! * [`pats`]: not too many threads on persistent memory at once (PATS, Wang, Cao, Lu, Jiang, Dong).
 //! * [`asymsched`]: clusters of threads and their memory go where links carry most (AsymSched, Lepers, Quéma,
 //!   Fedorova). Its facts and plans are its own: accesses to memory, and whole nodes that move.
+//! * [`planner`]: all of these and what is beyond them (delegation, data that moves) as one decision.
 //!
 //! A [`Plan`] says which threads go where ([`Move`], each with its [`Reason`]), which stay
 //! although something speaks for another node ([`Kept`]), and what is expected of the nodes
@@ -25,6 +26,7 @@ pub mod asymsched;
 pub mod nthread;
 pub mod pats;
 mod plan;
+pub mod planner;
 mod reason;
 mod setting;
 

@@ -47,6 +47,8 @@ pub struct Cluster {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Decision {
+    /// Clusters are not looked for: the planner's stage is off.
+    Off,
     /// The setting `threads` is off.
     ThreadsOff,
     /// Nothing is known of the machine's links.
@@ -169,6 +171,19 @@ pub struct Search {
 }
 
 impl PlacementPlan {
+    /// The plan of who does not look for clusters: nothing.
+    pub fn off(window: u64) -> PlacementPlan {
+        PlacementPlan {
+            window,
+            clusters: Vec::new(),
+            decision: Decision::Off,
+            moves: Vec::new(),
+            memory: Vec::new(),
+            search: Search::default(),
+            following: Vec::new(),
+        }
+    }
+
     /// Tells the next window whose memory is on its way.
     pub fn carry_to(&self, next: &mut AccessWindow) {
         for facts in &mut next.processes {
@@ -199,6 +214,7 @@ impl fmt::Display for Decision {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rate = |wbw: &f64| format_bandwidth(*wbw);
         match self {
+            Decision::Off => formatter.write_str("nothing is placed: the stage clusters is off"),
             Decision::ThreadsOff => formatter.write_str("threads are not placed: threads is off"),
             Decision::NoLinks => formatter.write_str(
                 "nothing is placed: the machine says nothing of links between its nodes; add \

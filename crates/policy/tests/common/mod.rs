@@ -6,6 +6,7 @@
 
 pub mod fluid;
 pub mod knee;
+pub mod scenes;
 
 use egeria_machine::{CpuId, EmulatedMachine, EmulatedNode, Machine, NodeId};
 use egeria_window::{CpuSet, ThreadFacts, ThreadKey, Window};

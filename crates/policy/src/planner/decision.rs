@@ -1,0 +1,399 @@
+//! What the planner answers.
+
+use std::fmt;
+
+use egeria_machine::{NodeId, format_bandwidth, format_bytes};
+use egeria_window::FileKey;
+use serde::{Deserialize, Serialize};
+
+use crate::{Plan, asymsched, pats};
+
+/// All that should be done about one window, each step with its reason. Every step is told in one line.
+///
+/// A thread is ordered about at most once: by `threads` or by `placement`, never by both.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Decision {
+    /// Which single threads go where, and why.
+    pub threads: Plan,
+    /// Which processes leave which nodes with all their threads there, and what their memory does.
+    pub placement: asymsched::PlacementPlan,
+    /// How many threads may be at the persistent memory of each node of [`super::Facts::media`]; ascending by node. Nodes
+    /// that are not named have no limit.
+    pub limits: Vec<Limit>,
+    /// Which accesses are delegated.
+    pub delegation: DelegationPlan,
+    /// Which files go where, the most worthwhile first; each file at most once.
+    pub relocations: Vec<RelocationStep>,
+}
+
+/// How many threads may be at a node's persistent memory at once.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Limit {
+    /// Which node.
+    pub node: NodeId,
+    /// How many, from now on; delegates count.
+    pub threads: u32,
+    /// What PATS says, and why.
+    pub decision: pats::Decision,
+    /// The node's delegates, where there are more of them than PATS allows threads: the limit is then theirs, for who
+    /// waits for a delegate must not wait for his turn as well.
+    pub delegates: Option<u32>,
+}
+
+/// Which accesses to persistent memory are delegated (OdinFS): what is shorter goes the direct way.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum DelegationPlan {
+    /// None.
+    Off {
+        /// Why.
+        because: DirectBecause,
+    },
+    /// Long ones.
+    On {
+        /// New data is spread over the nodes in pieces of this size, bytes.
+        stripe_bytes: u64,
+        /// Reads of this size and more are delegated, bytes.
+        least_read_bytes: u64,
+        /// Writes of this size and more are delegated, bytes.
+        least_write_bytes: u64,
+        /// Threads that access persistent memory for others, per node that has any.
+        delegates_per_node: u32,
+        /// Why.
+        because: DelegatedBecause,
+    },
+}
+
+/// Why nothing is delegated.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum DirectBecause {
+    /// The stage is off.
+    Stage,
+    /// No node is known to have persistent memory.
+    NoMedium,
+    /// Threads are near their data and few.
+    Quiet {
+        /// The node that comes nearest to too many threads.
+        node: NodeId,
+        /// The most that were at its persistent memory or waited for it.
+        demand: u32,
+        /// How many it bears.
+        bears: u32,
+        /// Share of the bytes that would go to other nodes after this plan, 0 to 1.
+        remote_share: f64,
+    },
+}
+
+/// Why long accesses are delegated.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum DelegatedBecause {
+    /// The setting says always (OdinFS).
+    Always,
+    /// More threads are at a node's persistent memory than it bears.
+    Crowded {
+        /// Which node.
+        node: NodeId,
+        /// The most that were at it or waited for it.
+        demand: u32,
+        /// How many it bears.
+        bears: u32,
+    },
+    /// Much goes to other nodes, whatever threads do.
+    Remote {
+        /// Share of the bytes that would, after this plan, 0 to 1.
+        remote_share: f64,
+        /// From which share on they are delegated.
+        limit: f64,
+    },
+    /// It was on, and too short a time ago to change.
+    Rests {
+        /// Windows since it was last wanted.
+        windows: u32,
+    },
+}
+
+/// What becomes of a file's data, and what that costs and gains.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RelocationStep {
+    /// Which file.
+    pub file: FileKey,
+    /// What.
+    pub action: Relocate,
+    /// What is copied, bytes.
+    pub bytes: u64,
+    /// How fast it may be copied, bytes/s; 0 where nothing is.
+    pub bytes_s: f64,
+    /// What is charged to the budget of each process that uses the file, ns: the time that copying takes from the
+    /// memories and links, as far as they are in use.
+    pub cost_ns: u64,
+    /// What it loses those who wait for these memories and links: seconds of threads, all together.
+    pub loss_thread_s: f64,
+    /// What readers gain: seconds of threads per second, all together.
+    pub gain_threads: f64,
+    /// It must be repaid within this time, ns.
+    pub horizon_ns: u64,
+    /// Why.
+    pub why: RelocationReason,
+}
+
+/// What becomes of a file's data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Relocate {
+    /// What of it lies on one node goes to another.
+    Move {
+        /// Where it is.
+        from: NodeId,
+        /// Where it goes.
+        to: NodeId,
+    },
+    /// Another node gets a read-only copy of all of it; threads nearer to that read there.
+    Replicate {
+        /// Where most of it is read from.
+        from: NodeId,
+        /// Where the copy goes.
+        to: NodeId,
+    },
+    /// A node's copy is given up.
+    Drop {
+        /// Whose.
+        on: NodeId,
+    },
+}
+
+/// Why a file's data goes somewhere.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum RelocationReason {
+    /// Reads contend for the persistent memory of the node it is on.
+    ReadContention {
+        /// Which node.
+        node: NodeId,
+        /// Its `BW_N` after the moves of threads, a share of the maximum.
+        pm_share: f64,
+        /// How many times as long a read takes there as undisturbed, at most.
+        stretch: f64,
+        /// The same after this step.
+        stretch_after: f64,
+    },
+    /// It is read mostly from other nodes, whatever threads do.
+    RemoteReads {
+        /// Share of what is read of it, 0 to 1.
+        remote_share: f64,
+        /// What is read of it so, bytes/s.
+        remote_bytes_s: f64,
+    },
+    /// It is hardly used and makes room for another, on a node without CPUs.
+    MakesRoom {
+        /// For which file.
+        wanted: FileKey,
+        /// What is read and written of this one, bytes/s.
+        used_bytes_s: f64,
+    },
+    /// It was written, so copies are out of date.
+    Written {
+        /// How much was written, bytes.
+        written_bytes: u64,
+    },
+    /// Nobody reads the copy.
+    Unread {
+        /// For so many windows.
+        windows: u32,
+    },
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "persistent memory of node {}: {}",
+            self.node.0, self.decision
+        )?;
+        match self.delegates {
+            Some(delegates) => write!(formatter, "; raised to its {delegates} delegates"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for DelegationPlan {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DelegationPlan::Off { because } => write!(formatter, "nothing is delegated: {because}"),
+            DelegationPlan::On {
+                stripe_bytes,
+                least_read_bytes,
+                least_write_bytes,
+                delegates_per_node,
+                because,
+            } => write!(
+                formatter,
+                "reads from {} and writes from {} are delegated to {delegates_per_node} per node, stripes of {}: {because}",
+                format_bytes(*least_read_bytes),
+                format_bytes(*least_write_bytes),
+                format_bytes(*stripe_bytes)
+            ),
+        }
+    }
+}
+
+impl fmt::Display for DirectBecause {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DirectBecause::Stage => formatter.write_str("the stage is off"),
+            DirectBecause::NoMedium => {
+                formatter.write_str("no node is known to have persistent memory")
+            }
+            DirectBecause::Quiet {
+                node,
+                demand,
+                bears,
+                remote_share,
+            } => write!(
+                formatter,
+                "node {} has {demand} threads at its persistent memory and bears {bears}, and {} go to other nodes",
+                node.0,
+                Percent(*remote_share)
+            ),
+        }
+    }
+}
+
+impl fmt::Display for DelegatedBecause {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DelegatedBecause::Always => formatter.write_str("the setting says always"),
+            DelegatedBecause::Crowded {
+                node,
+                demand,
+                bears,
+            } => write!(
+                formatter,
+                "{demand} threads are at the persistent memory of node {}, which bears {bears}",
+                node.0
+            ),
+            DelegatedBecause::Remote {
+                remote_share,
+                limit,
+            } => write!(
+                formatter,
+                "{} go to other nodes, {} are enough",
+                Percent(*remote_share),
+                Percent(*limit)
+            ),
+            DelegatedBecause::Rests { windows } => {
+                write!(formatter, "it was wanted {windows} windows ago")
+            }
+        }
+    }
+}
+
+impl fmt::Display for RelocationStep {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = Name(self.file);
+        match self.action {
+            Relocate::Move { from, to } => {
+                write!(
+                    formatter,
+                    "{file} goes from node {} to node {}",
+                    from.0, to.0
+                )?;
+            }
+            Relocate::Replicate { from, to } => {
+                write!(
+                    formatter,
+                    "{file} of node {} is copied to node {}",
+                    from.0, to.0
+                )?;
+            }
+            Relocate::Drop { on } => {
+                return write!(
+                    formatter,
+                    "the copy of {file} on node {} goes: {}",
+                    on.0, self.why
+                );
+            }
+        }
+        let (bytes, rate) = (format_bytes(self.bytes), format_bandwidth(self.bytes_s));
+        write!(formatter, " ({bytes} at {rate}): {}", self.why)?;
+        if self.gain_threads > 0.0 {
+            let (loss, horizon) = (self.loss_thread_s, self.horizon_ns as f64 / 1e9);
+            let repaid = loss / self.gain_threads;
+            write!(
+                formatter,
+                "; copying loses {loss:.2} thread seconds, which are repaid in {repaid:.1} s, before {horizon:.0} s"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for RelocationReason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RelocationReason::ReadContention {
+                node,
+                pm_share,
+                stretch,
+                stretch_after,
+            } => write!(
+                formatter,
+                "the persistent memory of node {} is used to {}, reads take up to {stretch:.1} times as long, then {stretch_after:.1}",
+                node.0,
+                Percent(*pm_share)
+            ),
+            RelocationReason::RemoteReads {
+                remote_share,
+                remote_bytes_s,
+            } => write!(
+                formatter,
+                "{} of what is read of it, {}, go to other nodes",
+                Percent(*remote_share),
+                format_bandwidth(*remote_bytes_s)
+            ),
+            RelocationReason::MakesRoom {
+                wanted,
+                used_bytes_s,
+            } => write!(
+                formatter,
+                "it makes room for {}, and is used with {}",
+                Name(*wanted),
+                format_bandwidth(*used_bytes_s)
+            ),
+            RelocationReason::Written { written_bytes } => {
+                write!(
+                    formatter,
+                    "{} of the file were written",
+                    format_bytes(*written_bytes)
+                )
+            }
+            RelocationReason::Unread { windows } => {
+                write!(formatter, "nobody has read it for {windows} windows")
+            }
+        }
+    }
+}
+
+/// A file for people.
+struct Name(FileKey);
+
+impl fmt::Display for Name {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "file {} of volume {}",
+            self.0.inode, self.0.volume
+        )
+    }
+}
+
+/// A share as whole per cent.
+struct Percent(f64);
+
+impl fmt::Display for Percent {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:.0} %", self.0 * 100.0)
+    }
+}

@@ -1,0 +1,102 @@
+//! Whether long accesses are delegated (OdinFS), and from which length on.
+
+use egeria_machine::Machine;
+
+use super::decision::{DelegatedBecause, DelegationPlan, DirectBecause, Limit};
+use super::facts::MediumFacts;
+use super::media::bears;
+use super::settings::Delegation;
+
+/// What is remembered between windows: how long ago delegation was last wanted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Delegates {
+    rests: Option<u32>,
+}
+
+/// What the decision hangs on.
+pub(super) struct Scene<'a> {
+    pub(super) machine: &'a Machine,
+    pub(super) media: &'a [MediumFacts],
+    /// Of each node that has one.
+    pub(super) limits: &'a [Limit],
+    /// Share of the bytes of file I/O that go to other nodes once threads have moved.
+    pub(super) remote_share: f64,
+}
+
+impl Delegates {
+    /// The plan for the next window.
+    pub(super) fn next(&mut self, scene: &Scene<'_>, settings: &Delegation) -> DelegationPlan {
+        if settings.always {
+            return on(settings, DelegatedBecause::Always);
+        }
+        let wanted = wanted(scene, settings);
+        match wanted {
+            Ok(because) => {
+                self.rests = Some(0);
+                on(settings, because)
+            }
+            Err(because) => {
+                let windows = self.rests.map(|windows| windows.saturating_add(1));
+                self.rests = windows.filter(|windows| *windows < settings.rest_windows);
+                match self.rests {
+                    Some(windows) => on(settings, DelegatedBecause::Rests { windows }),
+                    None => DelegationPlan::Off { because },
+                }
+            }
+        }
+    }
+}
+
+/// Delegation bounds how many threads are at a medium and makes their accesses local (OdinFS slides, "PM cannot handle
+/// arbitrary concurrent accesses", "Remote PM access degrades severely"): it is wanted where one of the two is needed.
+fn wanted(scene: &Scene<'_>, settings: &Delegation) -> Result<DelegatedBecause, DirectBecause> {
+    let mut fullest: Option<(u32, u32, &MediumFacts)> = None;
+    for facts in scene.media {
+        let Some(index) = scene.machine.index_of(facts.node) else {
+            continue;
+        };
+        let limit = scene.limits.iter().find(|limit| limit.node == facts.node);
+        let bears = limit
+            .map(|limit| limit.decision.limit)
+            .or_else(|| bears(scene.machine, index, facts.measured.mix.write_share));
+        let (demand, bears) = (facts.measured.demand, bears.unwrap_or(u32::MAX).max(1));
+        let is_fuller = |other: &(u32, u32, &MediumFacts)| {
+            u64::from(demand) * u64::from(other.1) > u64::from(other.0) * u64::from(bears)
+        };
+        if fullest.as_ref().is_none_or(is_fuller) {
+            fullest = Some((demand, bears, facts));
+        }
+    }
+    let (demand, bears, facts) = fullest.ok_or(DirectBecause::NoMedium)?;
+    let (node, remote_share) = (facts.node, scene.remote_share);
+    if demand > bears {
+        Ok(DelegatedBecause::Crowded {
+            node,
+            demand,
+            bears,
+        })
+    } else if remote_share >= settings.remote_limit && remote_share > 0.0 {
+        let limit = settings.remote_limit;
+        Ok(DelegatedBecause::Remote {
+            remote_share,
+            limit,
+        })
+    } else {
+        Err(DirectBecause::Quiet {
+            node,
+            demand,
+            bears,
+            remote_share,
+        })
+    }
+}
+
+fn on(settings: &Delegation, because: DelegatedBecause) -> DelegationPlan {
+    DelegationPlan::On {
+        stripe_bytes: settings.stripe_bytes,
+        least_read_bytes: settings.least_read_bytes,
+        least_write_bytes: settings.least_write_bytes,
+        delegates_per_node: settings.delegates_per_node,
+        because,
+    }
+}

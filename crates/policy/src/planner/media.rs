@@ -1,0 +1,53 @@
+//! How fast the nodes' persistent memory is, as far as the machine says.
+
+use egeria_machine::{Machine, Medium, Memory, MemoryKind, Node};
+
+/// The memory that holds a node's files: what it emulates, else its persistent memory, else (as where DRAM plays
+/// persistent memory) the first of its memories.
+pub(super) fn medium(machine: &Machine, index: usize) -> Option<Medium<'_>> {
+    let node = machine.nodes.get(index)?;
+    match machine.emulated_node(node.id) {
+        Some(emulated) => Some(emulated.medium()),
+        None => memory(node).map(Memory::medium),
+    }
+}
+
+/// DIMMs of the medium that share its load.
+pub(super) fn modules(machine: &Machine, index: usize) -> Option<u32> {
+    let node = machine.nodes.get(index)?;
+    let modules = match machine.emulated_node(node.id) {
+        Some(emulated) => emulated.dimms,
+        None => memory(node)?.modules,
+    };
+    Some(modules.clamp(1, 64))
+}
+
+fn memory(node: &Node) -> Option<&Memory> {
+    let memories = &node.hardware.memories;
+    let persistent = memories
+        .iter()
+        .find(|memory| memory.kind == MemoryKind::Persistent);
+    persistent.or_else(|| memories.first())
+}
+
+/// How many threads at once a node's medium bears: the most with which it still gives nearly all it has, by its curves;
+/// `None` where nothing is said of many threads.
+pub(super) fn bears(machine: &Machine, index: usize, write_share: f64) -> Option<u32> {
+    let medium = medium(machine, index)?;
+    let of = |curve: &[(u32, f64)]| {
+        let most = curve.iter().map(|point| point.1).fold(0.0, f64::max);
+        let good = curve
+            .iter()
+            .rev()
+            .find(|point| point.1 >= NEARLY_ALL * most);
+        good.map(|point| point.0)
+    };
+    // What writes bear counts where there are some: they suffer first.
+    match write_share > 0.0 {
+        true => of(medium.write.curve).or_else(|| of(medium.read.curve)),
+        false => of(medium.read.curve),
+    }
+}
+
+/// A medium that gives so much of what it can is not overcrowded.
+const NEARLY_ALL: f64 = 0.95;

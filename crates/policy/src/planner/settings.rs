@@ -1,0 +1,253 @@
+//! Everything that can be set about the planner, and each paper's own system as one setting of it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::nthread::Configuration;
+use crate::{SettingError, asymsched, nthread, pats};
+
+/// The planner's own stages, each on or off. NThread's (targets, contention for persistent memory and CPUs, sharing) are
+/// switched in [`nthread::Settings::stages`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Stages {
+    /// Clusters of memory sharers are placed (AsymSched).
+    pub clusters: bool,
+    /// Threads that contention displaces go where the way from their data is widest (ours; off: where NThread sends them).
+    pub bandwidth: bool,
+    /// Hot data that is read goes where readers are, or where there is room for reads (ours).
+    pub relocation: bool,
+    /// Threads at persistent memory are limited (PATS).
+    pub limits: bool,
+    /// Long accesses are delegated (OdinFS).
+    pub delegation: bool,
+    /// All that moves is paid from one budget (ours; off: AsymSched's own alone).
+    pub budget: bool,
+}
+
+/// Everything that can be set.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// The planner's own stages.
+    pub stages: Stages,
+    /// Threads that follow their data.
+    pub nthread: nthread::Settings,
+    /// Limits. Where the machine says how many DIMMs a node has and `dimms` is 1, the machine's number counts.
+    pub pats: pats::Settings,
+    /// Clusters.
+    pub asymsched: asymsched::Settings,
+    /// Delegation.
+    pub delegation: Delegation,
+    /// Relocation.
+    pub relocation: Relocation,
+    /// What all of it may cost.
+    pub budget: Budget,
+}
+
+/// Delegation. The slides give no numbers: the sizes and the count are the defaults of the published artifact.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Delegation {
+    /// Delegates whatever the window says (OdinFS); off: only where it is expected to help (ours).
+    pub always: bool,
+    /// New data is spread over the nodes in pieces of this size, bytes (32 KiB).
+    pub stripe_bytes: u64,
+    /// Reads of this size and more are delegated, bytes (32 KiB).
+    pub least_read_bytes: u64,
+    /// Writes of this size and more are delegated, bytes (256).
+    pub least_write_bytes: u64,
+    /// Threads that access persistent memory for others, per node (1).
+    pub delegates_per_node: u32,
+    /// Share of the bytes that go to other nodes from which on delegation is expected to help (ours: 0.25).
+    pub remote_limit: f64,
+    /// Once on it stays on for so many windows after it was last wanted (ours: 10).
+    pub rest_windows: u32,
+}
+
+/// Relocation (ours).
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Relocation {
+    /// Copying must be repaid within this time, ms (30,000).
+    pub horizon_ms: u64,
+    /// Files of which more than this share of the bytes used was written stay (0.05).
+    pub most_written_share: f64,
+    /// Files that are read less are not looked at, bytes/s (100 MB/s, half of NThread's margin).
+    pub least_read_bytes_s: f64,
+    /// Copying takes at most this share of a memory's or link's bandwidth (0.25).
+    pub copy_share: f64,
+    /// Most new copies and moves in a window (8).
+    pub most_steps: u32,
+    /// Files used less than this may be put on nodes without CPUs, bytes/s (1 MB/s).
+    pub cold_bytes_s: f64,
+    /// A file rests for so many windows after it went somewhere, twice as long after each further time (10).
+    pub rest_windows: u32,
+}
+
+/// What may be spent on moving (AsymSched §4.2, Step 4, for all that moves).
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Budget {
+    /// Part of its running time that a process may lose (0.05).
+    pub share: f64,
+    /// What a move takes from a thread, ns (ours: 100,000; calibrate). It counts as so much of the process's time as the
+    /// thread is of its threads.
+    pub thread_move_ns: u64,
+}
+
+impl Default for Delegation {
+    fn default() -> Delegation {
+        Delegation {
+            always: true,
+            stripe_bytes: 32 << 10,
+            least_read_bytes: 32 << 10,
+            least_write_bytes: 256,
+            delegates_per_node: 1,
+            remote_limit: 0.25,
+            rest_windows: 10,
+        }
+    }
+}
+
+impl Default for Relocation {
+    fn default() -> Relocation {
+        Relocation {
+            horizon_ms: 30_000,
+            most_written_share: 0.05,
+            least_read_bytes_s: 100e6,
+            copy_share: 0.25,
+            most_steps: 8,
+            cold_bytes_s: 1e6,
+            rest_windows: 10,
+        }
+    }
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget {
+            share: 0.05,
+            thread_move_ns: 100_000,
+        }
+    }
+}
+
+impl Default for Settings {
+    /// The system `all`.
+    fn default() -> Settings {
+        System::All.settings()
+    }
+}
+
+/// Systems as settings of the planner.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum System {
+    /// Nothing is decided.
+    Off,
+    /// NThread's remote access only (Table II).
+    Rl,
+    /// NThread with contention for CPUs.
+    Cpu,
+    /// NThread with contention for CPUs and persistent memory.
+    Nm,
+    /// NThread with sharing as well: all of it.
+    Full,
+    /// NThread: the same as `full`.
+    Nthread,
+    /// PATS: limits.
+    Pats,
+    /// OdinFS: delegation.
+    Odin,
+    /// AsymSched: clusters.
+    Asymsched,
+    /// Everything, as one decision.
+    All,
+}
+
+impl System {
+    /// All of them, in the order of [`System`].
+    pub const ALL: [System; 10] = [
+        System::Off,
+        System::Rl,
+        System::Cpu,
+        System::Nm,
+        System::Full,
+        System::Nthread,
+        System::Pats,
+        System::Odin,
+        System::Asymsched,
+        System::All,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            System::Off => "off",
+            System::Rl => "rl",
+            System::Cpu => "cpu",
+            System::Nm => "nm",
+            System::Full => "full",
+            System::Nthread => "nthread",
+            System::Pats => "pats",
+            System::Odin => "odin",
+            System::Asymsched => "asymsched",
+            System::All => "all",
+        }
+    }
+
+    /// The settings that make the planner this system, everything else as in its paper.
+    pub fn settings(self) -> Settings {
+        let is_all = self == System::All;
+        Settings {
+            stages: Stages {
+                clusters: is_all || self == System::Asymsched,
+                bandwidth: is_all,
+                relocation: is_all,
+                limits: is_all || self == System::Pats,
+                delegation: is_all || self == System::Odin,
+                budget: is_all,
+            },
+            nthread: nthread::Settings::of(self.configuration()),
+            pats: pats::Settings::default(),
+            asymsched: asymsched::Settings::default(),
+            delegation: Delegation {
+                always: !is_all,
+                ..Delegation::default()
+            },
+            relocation: Relocation::default(),
+            budget: Budget::default(),
+        }
+    }
+
+    fn configuration(self) -> Configuration {
+        match self {
+            System::Rl => Configuration::Rl,
+            System::Cpu => Configuration::Cpu,
+            System::Nm => Configuration::Nm,
+            System::Full | System::Nthread | System::All => Configuration::Full,
+            System::Off | System::Pats | System::Odin | System::Asymsched => Configuration::Off,
+        }
+    }
+}
+
+impl fmt::Display for System {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+impl FromStr for System {
+    type Err = SettingError;
+
+    fn from_str(text: &str) -> Result<System, SettingError> {
+        let mut all = System::ALL.into_iter();
+        all.find(|each| each.name() == text).ok_or_else(|| {
+            let wanted = "off, rl, cpu, nm, full, nthread, pats, odin, asymsched or all";
+            SettingError::value("policy", text, wanted)
+        })
+    }
+}

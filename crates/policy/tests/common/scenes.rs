@@ -1,0 +1,78 @@
+//! Machines and windows of file I/O, as they come.
+
+use egeria_machine::{Machine, NodeId};
+use egeria_window::{CpuSet, ThreadFacts, Window};
+use proptest::prelude::*;
+
+use super::{SECOND_NS, key, machine, window};
+
+const MOST_BYTES: u64 = 3_000_000_000;
+
+fn bytes() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), 0..2_000_000_u64, 0..MOST_BYTES / 4, 0..MOST_BYTES]
+}
+
+/// CPUs of one node, of some, or of all (4 each).
+fn cpus(nodes: usize) -> impl Strategy<Value = CpuSet> {
+    let all = format!("0-{}", nodes * 4 - 1);
+    let list = prop_oneof![
+        4 => Just(all),
+        1 => (0..nodes).prop_map(|node| format!("{}-{}", node * 4, node * 4 + 1)),
+        1 => (0..nodes * 4).prop_map(|cpu| format!("0-{cpu}")),
+    ];
+    list.prop_map(|list| list.parse().expect("a list"))
+}
+
+fn facts(nodes: usize) -> impl Strategy<Value = ThreadFacts> {
+    let node = 0..nodes;
+    let reads = prop::collection::vec(bytes(), nodes);
+    let flags = (prop::bool::weighted(0.1), prop::bool::weighted(0.2));
+    let displaced = prop::option::weighted(0.3, 0..nodes);
+    let work = (reads, bytes(), 0..=SECOND_NS);
+    (node, work, flags, displaced, cpus(nodes)).prop_map(
+        move |(node, (reads, written, busy_ns), (pinned, is_shared), displaced, cpus)| {
+            let mut facts = ThreadFacts::idle(key(0), NodeId(node as u16), nodes, cpus);
+            facts.read_bytes = reads;
+            facts.written_bytes[node] = written;
+            facts.busy_ns = busy_ns;
+            facts.pinned = pinned;
+            facts.is_shared = is_shared;
+            facts.displaced_from = displaced.map(|node| NodeId(node as u16));
+            facts
+        },
+    )
+}
+
+/// A machine of 2 to 8 nodes, and a window on it; the last node may have no CPUs or no pool.
+pub fn scene() -> impl Strategy<Value = (Machine, Window)> {
+    let oddities = (prop::bool::weighted(0.2), prop::bool::weighted(0.2));
+    let threads = |nodes| prop::collection::vec(facts(nodes), 0..40);
+    let parts = (2..=8_usize).prop_flat_map(move |nodes| (Just(nodes), threads(nodes), oddities));
+    parts.prop_map(|(nodes, mut threads, (no_cpus, no_pool))| {
+        let mut machine = machine(nodes);
+        if no_cpus {
+            real_with_memory_only_node(&mut machine);
+        }
+        for (number, facts) in threads.iter_mut().enumerate() {
+            facts.key = key(number as u32);
+        }
+        let mut window = window(&machine, threads);
+        window.nodes[nodes - 1].has_pool = !no_pool;
+        (machine, window)
+    })
+}
+
+/// Real nodes that say how fast they are; the last has memory only.
+fn real_with_memory_only_node(machine: &mut Machine) {
+    let emulated = machine.emulated.take().expect("emulated so far");
+    for (node, declared) in machine.nodes.iter_mut().zip(&emulated.nodes) {
+        node.bandwidth = Some(egeria_machine::AccessClass {
+            read_bytes_s: declared.read_bytes_s,
+            write_bytes_s: declared.write_bytes_s,
+            read_latency_ns: 100.0,
+            write_latency_ns: 100.0,
+            initiators: Vec::new(),
+        });
+    }
+    machine.nodes.last_mut().expect("a node").cpus.clear();
+}
