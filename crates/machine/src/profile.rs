@@ -4,27 +4,41 @@ use std::path::Path;
 
 use crate::{Machine, MachineError, Source, file};
 
-/// Names of the profiles.
-pub(crate) const NAMES: &[&str] = &[
+/// Names of the profiles and their files.
+macro_rules! profiles {
+    ($($name:literal),* $(,)?) => {
+        /// Names of the profiles.
+        pub(crate) const NAMES: &[&str] = &[$($name),*];
+
+        fn text(name: &str) -> Option<&'static str> {
+            match name {
+                $($name => Some(include_str!(concat!("../profiles/", $name, ".toml"))),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+profiles! {
+    "optane-1s",
+    "optane-1s-2i",
+    "optane-1s-3i",
+    "optane-1s-dimc",
     "optane-2s",
+    "optane-4s-emulated",
+    "odin-8s",
     "dram-2s",
     "bulldozer-8n",
     "bulldozer-b",
     "bulldozer-c",
     "bulldozer-d",
-];
+    "epyc-2s-cxl",
+    "xeon-2s-dram",
+}
 
 /// The profile as its file says it, on no CPUs yet.
 pub(crate) fn load(name: &str) -> Result<Machine, MachineError> {
-    let text = match name {
-        "optane-2s" => include_str!("../profiles/optane-2s.toml"),
-        "dram-2s" => include_str!("../profiles/dram-2s.toml"),
-        "bulldozer-8n" => include_str!("../profiles/bulldozer-8n.toml"),
-        "bulldozer-b" => include_str!("../profiles/bulldozer-b.toml"),
-        "bulldozer-c" => include_str!("../profiles/bulldozer-c.toml"),
-        "bulldozer-d" => include_str!("../profiles/bulldozer-d.toml"),
-        _ => return Err(unknown(name)),
-    };
+    let text = text(name).ok_or_else(|| unknown(name))?;
     let origin = format!("profile {name}");
     let mut machine = file::parse(text, Path::new(&origin))?;
     machine.source = Source::Profile(name.to_owned());

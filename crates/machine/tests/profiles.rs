@@ -1,6 +1,6 @@
 //! The profiles say what the papers say, and the arithmetic says what it is documented to say.
 
-use egeria_machine::{AccessKind, CpuId, EmulatedNode, Machine, NodeId};
+use egeria_machine::{AccessKind, CpuId, EmulatedNode, Machine, Memory, MemoryKind, NodeId};
 use proptest::prelude::*;
 
 const KINDS: [AccessKind; 2] = [AccessKind::Read, AccessKind::Write];
@@ -29,15 +29,18 @@ fn every_profile_loads_and_its_nodes_have_cpus() {
     for name in Machine::profile_names() {
         let machine = Machine::profile(name).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(machine.name, *name);
-        let is_real = name.starts_with("bulldozer");
-        assert_eq!(machine.is_emulated(), !is_real);
-        assert!(
-            machine.nodes.iter().all(|node| !node.cpus.is_empty()),
-            "{name}"
-        );
+        let emulated = ["optane-2s", "optane-4s-emulated", "dram-2s"];
+        assert_eq!(machine.is_emulated(), emulated.contains(name), "{name}");
+        let is_expander = |memory: &Memory| memory.kind == MemoryKind::Expander;
+        for node in &machine.nodes {
+            let only_memory = node.hardware.memories.iter().any(is_expander);
+            assert_eq!(node.cpus.is_empty(), only_memory, "{name}");
+        }
         let declared = machine.emulated.as_ref().map(|all| all.nodes.len());
-        assert_eq!(declared, (!is_real).then_some(2));
-        assert_eq!(machine.paths().unwrap().is_some(), is_real);
+        assert_eq!(
+            declared,
+            machine.is_emulated().then_some(machine.nodes.len())
+        );
         assert_eq!(machine.warnings, [""; 0]);
     }
 }
