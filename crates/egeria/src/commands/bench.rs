@@ -4,6 +4,7 @@ pub mod crash;
 mod fuzz;
 mod kill;
 pub mod nthread;
+mod papers;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,6 +34,8 @@ enum What {
     Kill(kill::Arguments),
     /// The figures of the NThread paper: who moves threads, on fio, RocksDB and filebench
     Nthread(nthread::Arguments),
+    /// The claims of four papers, beside what the model predicts
+    Papers(papers::Arguments),
     /// Crashes at every instant of all short sequences of operations: nothing that returned is lost
     Crash(crash::Arguments),
     /// Forged volumes, requests, recordings and machine files: nothing may panic, hang or reach too far
@@ -68,6 +71,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
         What::Datapath(chosen) => datapath(chosen, format)?,
         What::Kill(chosen) => kill::run(chosen, format)?,
         What::Nthread(chosen) => nthread::run(chosen, format)?,
+        What::Papers(chosen) => papers::run(chosen, format)?,
         What::Crash(chosen) => return crash::run(chosen, format),
         What::Fuzz(chosen) => return fuzz::run(chosen, format),
     }

@@ -1,0 +1,113 @@
+//! `egeria bench papers`: the papers' own claims, beside what the model predicts.
+
+use clap::Args;
+use egeria_papers::{Extent, Listed, OrderingRow, Report, Row};
+
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, Format};
+use crate::progress::Progress;
+
+/// Arguments of `egeria bench papers`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  egeria bench papers
+  egeria bench papers --json | jq '.rows[] | select(.error > 0.5)'
+
+Runs the model of `egeria sim` on the machines and workloads of four papers
+(NThread, PATS, OdinFS, AsymSched) and judges each of their 231 claims: numbers
+by model / paper, orderings (A is faster than B) by whether they hold. What the
+model is calibrated on is not counted, what it cannot say is listed with the
+reason. Everything is predicted; nothing is measured (docs/bench.md).
+
+JSON: orderings, orderings_held, median_error, p90_error, rows (source, item,
+paper, model, ratio), ordering_rows, bound_rows, settings, inputs, unanswered.")]
+pub struct Arguments {
+    /// A fifth of the machines' time: rougher, for a quick look
+    #[arg(long)]
+    brief: bool,
+}
+
+/// Predicts, judges and prints.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let extent = match arguments.brief {
+        true => Extent::Brief,
+        false => Extent::Full,
+    };
+    let progress = Progress::bar("predicting");
+    let tell =
+        |what: &str, done: usize, total: usize| progress.step(done as u64, total as u64, what);
+    let report =
+        egeria_papers::run(extent, tell).map_err(|error| Failure::new(error.to_string()))?;
+    drop(progress);
+    format.print(&report, human)
+}
+
+fn human(report: &Report) -> String {
+    let mut text = format!(
+        "Predicted by a model, not measured\n\n{}\n",
+        numbers(&report.rows)
+    );
+    text.push_str(&format!(
+        "\nOrderings\n\n{}\n",
+        orderings(&report.ordering_rows)
+    ));
+    if !report.bound_rows.is_empty() {
+        text.push_str(&format!("\nBounds\n\n{}\n", numbers(&report.bound_rows)));
+    }
+    text.push_str(&format!(
+        "\nSettings and worked values, computed by the policies' own code: {} of {} are the papers'\n",
+        report.settings.len() - report.wrong_settings().count(),
+        report.settings.len()
+    ));
+    text.push_str(&grouped(
+        "What the model is calibrated on, not counted",
+        &report.inputs,
+    ));
+    text.push_str(&grouped("What the model cannot say", &report.unanswered));
+    text.push_str(&format!("\n{}\n", report.summary()));
+    text
+}
+
+fn numbers(rows: &[Row]) -> String {
+    let row = |row: &Row| {
+        vec![
+            row.id.clone(),
+            row.source.clone(),
+            row.item.clone(),
+            format!("{:.3}", row.paper),
+            format!("{:.3}", row.model),
+            format!("{:.2}", row.ratio),
+        ]
+    };
+    let headers = ["id", "source", "number", ">paper", ">model", ">ratio"];
+    output::table(&headers, rows.iter().map(row).collect())
+}
+
+fn orderings(rows: &[OrderingRow]) -> String {
+    let row = |row: &OrderingRow| {
+        vec![
+            row.id.clone(),
+            row.source.clone(),
+            row.item.clone(),
+            format!("{:.2}", row.model),
+            if row.held { "holds" } else { "NO" }.to_owned(),
+        ]
+    };
+    let headers = ["id", "source", "ordering", ">model", ""];
+    output::table(&headers, rows.iter().map(row).collect())
+}
+
+/// Ids by what is said of them.
+fn grouped(title: &str, rows: &[Listed]) -> String {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for row in rows {
+        match groups.iter_mut().find(|(why, _)| *why == row.why) {
+            Some((_, ids)) => ids.push(&row.id),
+            None => groups.push((&row.why, vec![&row.id])),
+        }
+    }
+    let line = |(why, ids): (&str, Vec<&str>)| format!("  {}: {why}\n", ids.join(" "));
+    let lines: String = groups.into_iter().map(line).collect();
+    format!("\n{title} ({})\n{lines}", rows.len())
+}

@@ -1,0 +1,57 @@
+//! The experiments of the papers, run in the model.
+//!
+//! What the papers say of a workload is taken from them; what they do not say is assumed, and said beside it in
+//! `workloads/*.toml`. Nothing here is chosen to meet a figure.
+
+mod filebench;
+mod fio;
+mod micro;
+mod rocksdb;
+mod stage;
+
+use crate::error::Result;
+use crate::results::Results;
+
+pub use stage::Extent;
+pub(crate) use stage::Stage;
+
+pub(crate) use filebench::PERSONALITIES;
+pub(crate) use fio::MIXES;
+
+/// One experiment: the figures it is of, and how it is run.
+pub(crate) struct Experiment {
+    pub(crate) name: &'static str,
+    pub(crate) run: fn(&Stage, &mut Results) -> Result<()>,
+}
+
+/// All of them.
+pub(crate) const ALL: [Experiment; 7] = [
+    Experiment {
+        name: "NThread §III-C1",
+        run: micro::migration,
+    },
+    Experiment {
+        name: "NThread Fig. 4",
+        run: fio::figure_4,
+    },
+    Experiment {
+        name: "NThread Fig. 5",
+        run: fio::figure_5,
+    },
+    Experiment {
+        name: "NThread Fig. 8 and 9",
+        run: fio::figures_8_and_9,
+    },
+    Experiment {
+        name: "NThread Fig. 6",
+        run: filebench::figure_6,
+    },
+    Experiment {
+        name: "NThread Fig. 7a and 7b",
+        run: rocksdb::figure_7,
+    },
+    Experiment {
+        name: "NThread Fig. 2",
+        run: rocksdb::figure_2,
+    },
+];

@@ -1,0 +1,113 @@
+//! RocksDB on NThread's machine: Figs. 2 and 7.
+
+use egeria_machine::{Machine, NodeId};
+use egeria_sim::{Outcome, Workload};
+
+use super::filebench::{CORES, add_instance};
+use super::stage::{Stage, System};
+use crate::error::Result;
+use crate::results::Results;
+
+const READ: &str = include_str!("../../workloads/rocksdb-read.toml");
+const FILL: &str = include_str!("../../workloads/rocksdb-fill.toml");
+/// Bytes of a get.
+const VALUE_BYTES: f64 = 4096.0;
+
+/// Gets/s after the warm-up, without the puts beside them.
+fn gets_s(outcome: &Outcome, warm_up_s: f64) -> f64 {
+    let counted = outcome
+        .windows
+        .iter()
+        .filter(|window| window.end_s > warm_up_s * (1.0 + 1e-9));
+    let sums: Vec<f64> = counted
+        .map(|window| window.nodes.iter().map(|node| node.read_bytes_s).sum())
+        .collect();
+    sums.iter().sum::<f64>() / sums.len().max(1) as f64 / VALUE_BYTES
+}
+
+/// R, or RW with the thread that writes.
+fn reads(stage: &Stage, writes: bool) -> Result<Workload> {
+    let mut workload = stage.workload(READ, "rocksdb-read.toml")?;
+    if !writes {
+        workload.files.truncate(1);
+        workload.threads.truncate(1);
+    }
+    Ok(workload)
+}
+
+fn read_throughput(
+    stage: &Stage,
+    machine: &Machine,
+    workload: &Workload,
+    system: &System,
+) -> Result<f64> {
+    let outcome = stage.run(machine, workload, system)?;
+    Ok(gets_s(&outcome, workload.warm_up_seconds))
+}
+
+/// Puts/s: the mean time of a leader on each node.
+fn fill_throughput(stage: &Stage, machine: &Machine, system: &System) -> Result<f64> {
+    let mut seconds = 0.0;
+    for node in [0, 1] {
+        let mut workload = stage.workload(FILL, "rocksdb-fill.toml")?;
+        workload.threads[0].start_node = Some(NodeId(node));
+        seconds += 0.5 / stage.run(machine, &workload, system)?.operations_s;
+    }
+    Ok(1.0 / seconds)
+}
+
+/// Fig. 7: W, R and RW, one and two instances.
+pub(super) fn figure_7(stage: &Stage, results: &mut Results) -> Result<()> {
+    let machine = stage.optane(CORES)?;
+    let half = stage.optane(CORES / 2)?;
+    for system in System::all() {
+        let puts_s = fill_throughput(stage, &machine, &system)?;
+        results.set("7a", "W", system.name, puts_s);
+        // Two leaders leave DIMMs and links idle: neither is in the other's way.
+        results.set("7b", "W", system.name, 2.0 * puts_s);
+        for (group, writes) in [("R", false), ("RW", true)] {
+            let one = reads(stage, writes)?;
+            let mut two = one.clone();
+            add_instance(&mut two, 1);
+            let gets_s = read_throughput(stage, &machine, &one, &system)?;
+            results.set("7a", group, system.name, gets_s);
+            // As in Fig. 6: two file systems, each with half of the cores.
+            let gets_s = match system.name {
+                "nova" => 2.0 * read_throughput(stage, &half, &one, &system)?,
+                _ => read_throughput(stage, &machine, &two, &system)?,
+            };
+            results.set("7b", group, system.name, gets_s);
+        }
+    }
+    Ok(())
+}
+
+/// Fig. 2: two instances; threads free, with their data, and away from it.
+pub(super) fn figure_2(stage: &Stage, results: &mut Results) -> Result<()> {
+    let machine = stage.optane(CORES)?;
+    let half = stage.optane(CORES / 2)?;
+    let nova = System::nova();
+    for (group, writes) in [("R", false), ("RW", true)] {
+        let free = reads(stage, writes)?;
+        let throughput = 2.0 * read_throughput(stage, &half, &free, &nova)?;
+        results.set("2", group, "nova", throughput);
+        for (bar, node) in [("all local", 0), ("all remote", 1)] {
+            let bound = bound_to(free.clone(), node);
+            let throughput = 2.0 * read_throughput(stage, &machine, &bound, &nova)?;
+            results.set("2", group, bar, throughput);
+        }
+        let mut two = free;
+        add_instance(&mut two, 1);
+        let throughput = read_throughput(stage, &machine, &two, &System::nova_n())?;
+        results.set("2", group, "nova_n", throughput);
+    }
+    Ok(())
+}
+
+fn bound_to(mut workload: Workload, node: u16) -> Workload {
+    for group in &mut workload.threads {
+        group.start_node = Some(NodeId(node));
+        group.pinned = true;
+    }
+    workload
+}

@@ -1,0 +1,129 @@
+//! Machines, systems and runs that the experiments share.
+
+use egeria_machine::Machine;
+use egeria_policy::nthread::{Configuration, Settings};
+use egeria_sim::{Allocation, Options, Outcome, Workload};
+
+use crate::error::{Result, shipped};
+
+/// The windows of NThread (§III).
+const WINDOW_NS: u64 = 1_000_000_000;
+/// What a move costs a thread, ns: the default of `egeria sim`.
+const MOVE_PAUSE_NS: f64 = 50_000.0;
+/// LLC of a Xeon Gold 5215, bytes: 1.375 MB for each of its ten cores (that family's figure), in whole grains. The
+/// profile's own is scaled down for runs that are; runs here are not.
+const LLC_BYTES: u64 = 13_750_000 / GRAIN * GRAIN;
+const GRAIN: u64 = egeria_machine::emulated::LLC_GRAIN_BYTES;
+
+/// How long the runs are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Extent {
+    /// As the workloads say.
+    #[default]
+    Full,
+    /// A few windows of each: enough for the policies to settle, not for files to be overwritten.
+    Brief,
+}
+
+impl Extent {
+    /// Share of a workload's time.
+    fn share(self) -> f64 {
+        match self {
+            Extent::Full => 1.0,
+            Extent::Brief => 0.2,
+        }
+    }
+}
+
+/// A system under test.
+#[derive(Clone, Debug)]
+pub(crate) struct System {
+    pub(crate) name: &'static str,
+    pub(crate) nthread: Settings,
+    pub(crate) allocation: Allocation,
+}
+
+impl System {
+    fn of(name: &'static str, configuration: Configuration, allocation: Allocation) -> System {
+        System {
+            name,
+            nthread: Settings::of(configuration),
+            allocation,
+        }
+    }
+
+    /// NOVA: all data on one node, threads where the kernel puts them (NThread §V-B).
+    pub(crate) fn nova() -> System {
+        System::of("nova", Configuration::Off, Allocation::Node(0))
+    }
+
+    /// `NOVA_n`: blocks on random nodes (NThread §II-C).
+    pub(crate) fn nova_n() -> System {
+        System::of("nova_n", Configuration::Off, Allocation::Spread)
+    }
+
+    /// One of NThread's configurations (Table II).
+    pub(crate) fn nthread(configuration: Configuration) -> System {
+        System::of(configuration.name(), configuration, Allocation::Local)
+    }
+
+    /// All that NThread's figures have bars of and the model answers.
+    pub(crate) fn all() -> Vec<System> {
+        use Configuration::*;
+        let nthread = [Rl, Cpu, Nm, Full].map(System::nthread);
+        [System::nova(), System::nova_n()]
+            .into_iter()
+            .chain(nthread)
+            .collect()
+    }
+}
+
+/// Where experiments are run.
+pub(crate) struct Stage {
+    pub(crate) extent: Extent,
+}
+
+impl Stage {
+    /// `optane-2s` with so many cores per node, and the cache of its CPUs in full size.
+    pub(crate) fn optane(&self, cores: u32) -> Result<Machine> {
+        let mut machine = profile("optane-2s")?;
+        let emulated = machine.emulated.as_mut();
+        for node in emulated
+            .into_iter()
+            .flat_map(|emulated| &mut emulated.nodes)
+        {
+            node.cores = cores;
+            node.llc_bytes = LLC_BYTES;
+        }
+        Ok(machine)
+    }
+
+    /// A workload that ships here, in the length of this extent.
+    pub(crate) fn workload(&self, text: &str, name: &str) -> Result<Workload> {
+        let mut workload = Workload::from_toml(text, name).map_err(|error| shipped(name, error))?;
+        workload.seconds = (workload.seconds * self.extent.share()).ceil();
+        workload.warm_up_seconds = (workload.warm_up_seconds * self.extent.share()).floor();
+        Ok(workload)
+    }
+
+    /// What a system makes of a workload.
+    pub(crate) fn run(
+        &self,
+        machine: &Machine,
+        workload: &Workload,
+        system: &System,
+    ) -> Result<Outcome> {
+        let options = Options {
+            nthread: system.nthread.clone(),
+            allocation: system.allocation,
+            window_ns: WINDOW_NS,
+            move_pause_ns: MOVE_PAUSE_NS,
+        };
+        egeria_sim::run(machine, workload, &options).map_err(|error| shipped(&workload.name, error))
+    }
+}
+
+/// A machine that ships with Egeria.
+pub(crate) fn profile(name: &str) -> Result<Machine> {
+    Machine::profile(name).map_err(|error| shipped(name, error))
+}

@@ -1,0 +1,19 @@
+//! The model beside the published measurements.
+//!
+//! The claims of four papers are a table ([`claims`]). Each is answered in one way ([`mod@answer`]): the model
+//! predicts its number, or puts two systems in order, or is calibrated on it, or cannot say, and why. [`run`] runs
+//! the experiments in the model and judges every claim; [`Report`] is what came of it.
+
+pub mod answer;
+mod answers;
+mod claim;
+mod error;
+mod experiment;
+mod report;
+mod results;
+
+pub use claim::{Claim, Paper, claims, parse};
+pub use error::{PapersError, Result};
+pub use experiment::Extent;
+pub use report::{Listed, OrderingRow, Report, Row, run};
+pub use results::Results;

@@ -1,0 +1,308 @@
+//! What came of all claims, and how good it is.
+
+use serde::Serialize;
+
+use crate::answer::{Answer, Prediction, Reading, SIMILAR};
+use crate::answers::entries;
+use crate::claim::{Claim, Paper, claims};
+use crate::error::Result;
+use crate::experiment::{ALL, Extent, Stage};
+use crate::results::Results;
+
+/// Equal settings are told as decimals.
+const EQUAL: f64 = 1e-9;
+
+/// A number of a paper and the model's.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Row {
+    /// The claim.
+    pub id: String,
+    /// The paper, and where in it.
+    pub source: String,
+    /// What is compared.
+    pub item: String,
+    /// The paper's number: changes and losses in per cent are ratios (+40.5 % is 1.405).
+    pub paper: f64,
+    /// The model's.
+    pub model: f64,
+    /// The model's over the paper's.
+    pub ratio: f64,
+    /// Its distance from 1.
+    pub error: f64,
+}
+
+/// A statement that one is faster than another, or alike.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct OrderingRow {
+    /// The claim.
+    pub id: String,
+    /// The paper, and where in it.
+    pub source: String,
+    /// The statement.
+    pub item: String,
+    /// The least ratio of the faster to the slower in the model; of what is similar, the one farthest from 1.
+    pub model: f64,
+    /// Whether the model agrees.
+    pub held: bool,
+}
+
+/// A claim that is listed and not counted.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Listed {
+    /// The claim.
+    pub id: String,
+    /// The paper, and where in it.
+    pub source: String,
+    /// The statement.
+    pub item: String,
+    /// Its value as printed.
+    pub paper: String,
+    /// Where it went into the model, or why the model cannot say.
+    pub why: String,
+}
+
+/// All claims, judged.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Report {
+    /// Nothing here was measured.
+    pub predicted: bool,
+    /// Orderings that the papers state.
+    pub orderings: usize,
+    /// Those that the model has too.
+    pub orderings_held: usize,
+    /// Median of the errors of `rows`, as a share.
+    pub median_error: f64,
+    /// 90 % of the errors are at most this.
+    pub p90_error: f64,
+    /// Bounds that the papers state.
+    pub bounds: usize,
+    /// Those that the model keeps.
+    pub bounds_held: usize,
+    /// Predicted numbers.
+    pub rows: Vec<Row>,
+    /// The orderings, those in `rows` too.
+    pub ordering_rows: Vec<OrderingRow>,
+    /// The bounds.
+    pub bound_rows: Vec<Row>,
+    /// Constants and worked values, computed by the policies' own code.
+    pub settings: Vec<Row>,
+    /// What the model is calibrated on.
+    pub inputs: Vec<Listed>,
+    /// What it cannot say.
+    pub unanswered: Vec<Listed>,
+    /// What the experiments gave.
+    #[serde(skip)]
+    pub results: Results,
+}
+
+/// Runs all experiments and judges every claim. `tell` hears the name of each experiment, how many are done
+/// and how many there are.
+///
+/// # Errors
+/// When a file that ships with Egeria is damaged.
+pub fn run(extent: Extent, mut tell: impl FnMut(&str, usize, usize)) -> Result<Report> {
+    let stage = Stage { extent };
+    let mut results = Results::default();
+    for (done, experiment) in ALL.iter().enumerate() {
+        tell(experiment.name, done, ALL.len());
+        (experiment.run)(&stage, &mut results)?;
+    }
+    Ok(Report::of(&claims()?, results))
+}
+
+impl Report {
+    /// Judges claims by what experiments gave.
+    pub fn of(claims: &[Claim], results: Results) -> Report {
+        let mut report = Report {
+            predicted: true,
+            orderings: 0,
+            orderings_held: 0,
+            median_error: 0.0,
+            p90_error: 0.0,
+            bounds: 0,
+            bounds_held: 0,
+            rows: Vec::new(),
+            ordering_rows: Vec::new(),
+            bound_rows: Vec::new(),
+            settings: Vec::new(),
+            inputs: Vec::new(),
+            unanswered: Vec::new(),
+            results,
+        };
+        for claim in claims {
+            let entry = entries().find(|entry| entry.id == claim.id);
+            for answer in entry.map_or(&[][..], |entry| entry.answers) {
+                report.judge(claim, answer);
+            }
+        }
+        report.sum_up();
+        report
+    }
+
+    fn judge(&mut self, claim: &Claim, answer: &Answer) {
+        match *answer {
+            Answer::Predicted(prediction) => self.predicted(claim, &prediction),
+            Answer::Faster { said } => match said(&self.results) {
+                Some(ratio) => self.ordering(claim, "", ratio, ratio > 1.0),
+                None => self.not_run(claim),
+            },
+            Answer::Similar { said } => match said(&self.results) {
+                Some(ratio) => self.ordering(claim, "", ratio, (ratio - 1.0).abs() <= SIMILAR),
+                None => self.not_run(claim),
+            },
+            Answer::Bound {
+                reading,
+                part,
+                at_most,
+                said,
+            } => self.bound(claim, (reading, part), at_most, said(&self.results)),
+            Answer::Setting { reading, value } => {
+                let row = row(claim, "", reading.of(claim, 0), value());
+                self.settings.extend(row);
+            }
+            Answer::Input(why) => self.inputs.push(listed(claim, why)),
+            Answer::Unanswered(why) => self.unanswered.push(listed(claim, why)),
+        }
+    }
+
+    fn predicted(&mut self, claim: &Claim, prediction: &Prediction) {
+        let paper = prediction.reading.of(claim, prediction.part);
+        let model = (prediction.said)(&self.results);
+        let Some(row) = model.and_then(|model| row(claim, prediction.label, paper, model)) else {
+            self.not_run(claim);
+            return;
+        };
+        if prediction.compares {
+            // Whoever the paper puts first must be first here.
+            let ratio = if row.paper >= 1.0 {
+                row.model
+            } else {
+                1.0 / row.model
+            };
+            self.ordering(claim, prediction.label, ratio, ratio > 1.0);
+        }
+        self.rows.push(row);
+    }
+
+    fn bound(
+        &mut self,
+        claim: &Claim,
+        (reading, part): (Reading, usize),
+        at_most: bool,
+        model: Option<f64>,
+    ) {
+        let paper = reading.of(claim, part);
+        let Some(row) = model.and_then(|model| row(claim, "", paper, model)) else {
+            self.not_run(claim);
+            return;
+        };
+        let held = if at_most {
+            row.model <= row.paper
+        } else {
+            row.model >= row.paper
+        };
+        self.bounds_held += usize::from(held);
+        self.bound_rows.push(row);
+    }
+
+    fn ordering(&mut self, claim: &Claim, label: &str, model: f64, held: bool) {
+        self.ordering_rows.push(OrderingRow {
+            id: claim.id.clone(),
+            source: claim.source(),
+            item: item(claim, label),
+            model,
+            held,
+        });
+    }
+
+    fn not_run(&mut self, claim: &Claim) {
+        self.unanswered
+            .push(listed(claim, "its experiment was not run"));
+    }
+
+    fn sum_up(&mut self) {
+        self.orderings = self.ordering_rows.len();
+        self.orderings_held = self.ordering_rows.iter().filter(|row| row.held).count();
+        self.bounds = self.bound_rows.len();
+        let mut errors: Vec<f64> = self.rows.iter().map(|row| row.error).collect();
+        errors.sort_by(f64::total_cmp);
+        self.median_error = quantile(&errors, 0.5);
+        self.p90_error = quantile(&errors, 0.9);
+    }
+
+    /// Settings that are not the paper's.
+    pub fn wrong_settings(&self) -> impl Iterator<Item = &Row> {
+        self.settings.iter().filter(|row| row.error > EQUAL)
+    }
+
+    /// One line: how good the model is.
+    pub fn summary(&self) -> String {
+        format!(
+            "{} of {} orderings hold ({:.0} %); {} of {} bounds; {} numbers: median error {:.1} %, 90 % of them within {:.0} %",
+            self.orderings_held,
+            self.orderings,
+            100.0 * self.orderings_held as f64 / self.orderings.max(1) as f64,
+            self.bounds_held,
+            self.bounds,
+            self.rows.len(),
+            self.median_error * 100.0,
+            self.p90_error * 100.0,
+        )
+    }
+
+    /// The predicted numbers of one paper.
+    pub fn rows_of(&self, paper: Paper) -> impl Iterator<Item = &Row> {
+        let name = paper.name();
+        let is_of = move |row: &&Row| row.id.starts_with(first_letter(name));
+        self.rows.iter().filter(is_of)
+    }
+}
+
+fn first_letter(name: &str) -> char {
+    match name {
+        "NThread slides" => 'S',
+        other => other.chars().next().unwrap_or_default(),
+    }
+}
+
+/// The least of the sorted values that so large a share is at most; 0 of none.
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    match sorted.len() {
+        0 => 0.0,
+        count if share == 0.5 && count % 2 == 0 => {
+            (sorted[count / 2 - 1] + sorted[count / 2]) / 2.0
+        }
+        count => sorted[((share * count as f64).ceil() as usize).clamp(1, count) - 1],
+    }
+}
+
+fn item(claim: &Claim, label: &str) -> String {
+    match label {
+        "" => claim.text.clone(),
+        label => format!("{} [{label}]", claim.text),
+    }
+}
+
+fn row(claim: &Claim, label: &str, paper: Option<f64>, model: f64) -> Option<Row> {
+    let paper = paper?;
+    let ratio = model / paper;
+    ratio.is_finite().then(|| Row {
+        id: claim.id.clone(),
+        source: claim.source(),
+        item: item(claim, label),
+        paper,
+        model,
+        ratio,
+        error: (ratio - 1.0).abs(),
+    })
+}
+
+fn listed(claim: &Claim, why: &str) -> Listed {
+    Listed {
+        id: claim.id.clone(),
+        source: claim.source(),
+        item: claim.text.clone(),
+        paper: format!("{} {}", claim.value, claim.unit),
+        why: why.to_owned(),
+    }
+}

@@ -1,0 +1,124 @@
+//! The table, and that every claim of it is answered once.
+
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
+use egeria_papers::{Extent, Paper, Report, claims};
+
+fn brief() -> &'static Report {
+    static REPORT: OnceLock<Report> = OnceLock::new();
+    REPORT.get_or_init(|| egeria_papers::run(Extent::Brief, |_, _, _| ()).unwrap())
+}
+
+fn ids_told(report: &Report) -> BTreeSet<String> {
+    let rows = [&report.rows, &report.bound_rows, &report.settings];
+    let rows = rows.into_iter().flatten().map(|row| &row.id);
+    let orderings = report.ordering_rows.iter().map(|row| &row.id);
+    let listed = report.inputs.iter().chain(&report.unanswered);
+    let listed = listed.map(|row| &row.id);
+    rows.chain(orderings).chain(listed).cloned().collect()
+}
+
+#[test]
+fn the_table_has_all_claims_of_all_papers_once() {
+    let claims = claims().unwrap();
+    let ids: BTreeSet<&str> = claims.iter().map(|claim| claim.id.as_str()).collect();
+    assert_eq!((claims.len(), ids.len()), (231, 231));
+    let of = |paper| claims.iter().filter(|claim| claim.paper == paper).count();
+    assert_eq!(Paper::ALL.map(of), [90, 19, 51, 15, 56]);
+}
+
+#[test]
+fn every_claim_is_told_and_in_one_way_only() {
+    let report = brief();
+    let told = ids_told(report);
+    let claims = claims().unwrap();
+    let is_silent = |claim: &&egeria_papers::Claim| !told.contains(&claim.id);
+    let silent: Vec<_> = claims.iter().filter(is_silent).collect();
+    assert!(silent.is_empty(), "{silent:?}");
+    assert_eq!(told.len(), claims.len());
+    let judged: BTreeSet<&str> = report.rows.iter().map(|row| row.id.as_str()).collect();
+    for row in report.inputs.iter().chain(&report.unanswered) {
+        assert!(!judged.contains(row.id.as_str()), "{} is counted", row.id);
+        assert!(!row.why.is_empty());
+    }
+}
+
+#[test]
+fn every_experiment_that_an_answer_needs_is_run() {
+    let rows = brief().unanswered.iter();
+    let ids = rows.filter(|row| row.why == "its experiment was not run");
+    let ids: Vec<&str> = ids.map(|row| row.id.as_str()).collect();
+    assert_eq!(ids, [""; 0]);
+}
+
+#[test]
+fn a_changed_claim_changes_its_error_and_the_summary() {
+    let report = brief();
+    let mut claims = claims().unwrap();
+    let claim = claims.iter_mut().find(|claim| claim.id == "N32").unwrap();
+    claim.value = "-90".to_owned();
+    let changed = Report::of(&claims, report.results.clone());
+    let row = |report: &Report| {
+        let mut rows = report.rows.iter();
+        rows.find(|row| row.id == "N32").unwrap().clone()
+    };
+    assert!((row(&changed).paper - 0.1).abs() < 1e-9);
+    assert_eq!(row(&changed).model, row(report).model);
+    assert!(row(&changed).error > row(report).error + 1.0);
+    assert_eq!(changed.orderings_held + 1, report.orderings_held);
+    assert!(changed.p90_error >= report.p90_error);
+    assert_ne!(changed.summary(), report.summary());
+}
+
+#[test]
+fn the_errors_of_the_summary_are_those_of_the_rows() {
+    let report = brief();
+    let at_most = |bound: f64| report.rows.iter().filter(|row| row.error <= bound).count();
+    let count = report.rows.len();
+    assert!(at_most(report.median_error) * 2 >= count);
+    assert!(at_most(report.median_error - 1e-9) * 2 <= count);
+    assert!(at_most(report.p90_error) * 10 >= count * 9);
+    let held = report.ordering_rows.iter().filter(|row| row.held).count();
+    let summed = (report.orderings, report.orderings_held);
+    assert_eq!(summed, (report.ordering_rows.len(), held));
+    for row in &report.rows {
+        assert!((row.model / row.paper - row.ratio).abs() < 1e-12, "{row:?}");
+        assert!(
+            ((row.ratio - 1.0).abs() - row.error).abs() < 1e-12,
+            "{row:?}"
+        );
+    }
+}
+
+#[test]
+fn settings_and_worked_values_are_the_papers() {
+    let report = brief();
+    let wrong: Vec<_> = report.wrong_settings().collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    assert!(report.settings.iter().any(|row| row.id == "P26"));
+}
+
+#[test]
+fn the_same_input_gives_the_same_report() {
+    let again = egeria_papers::run(Extent::Brief, |_, _, _| ()).unwrap();
+    assert_eq!(&again, brief());
+}
+
+#[test]
+fn json_has_the_summary_and_numbers_under_their_names() {
+    let report = brief();
+    let json = serde_json::to_value(report).unwrap();
+    for name in ["orderings", "orderings_held", "median_error", "p90_error"] {
+        assert!(json[name].is_number(), "{name}");
+    }
+    let rows = json["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), report.rows.len());
+    for row in rows {
+        assert!(row["source"].is_string() && row["item"].is_string());
+        for name in ["paper", "model", "ratio"] {
+            assert!(row[name].is_number(), "{row}");
+        }
+    }
+    assert_eq!(json["predicted"], true);
+}
