@@ -14,7 +14,7 @@ fn main() -> Result<(), MachineError> {
     };
     print!("{}", machine.picture());
     for row in machine.table().rows {
-        println!("{}", row.join(" | "));
+        println!("{}", row.join(" | ").replace('\n', ", "));
     }
     for warning in &machine.warnings {
         println!("warning: {warning}");

@@ -4,8 +4,8 @@
 use std::fmt::Write;
 
 use crate::{
-    EmulatedNode, Machine, Node, RegionKind, Source, format_bandwidth, format_bytes,
-    format_cpu_list,
+    EmulatedNode, Hardware, Machine, Memory, MemoryKind, Node, RegionKind, Source,
+    format_bandwidth, format_bytes, format_cpu_list,
 };
 
 /// No line is longer.
@@ -146,6 +146,7 @@ impl Machine {
             lines.push(speed('R', class.read_bytes_s, class.read_latency_ns));
             lines.push(speed('W', class.write_bytes_s, class.write_latency_ns));
         }
+        lines.extend(hardware_lines(&node.hardware));
         lines.iter().map(|line| fit(line, INNER_COLUMNS)).collect()
     }
 
@@ -249,6 +250,41 @@ fn region_lines(node: &Node) -> Vec<String> {
         lines.push(format!("  {more} more regions"));
     }
     lines
+}
+
+/// The cache, and three lines per memory; behind which controller, where there are several.
+fn hardware_lines(hardware: &Hardware) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(cache) = &hardware.cache {
+        lines.push(format!("cache {}", format_bytes(cache.bytes)));
+    }
+    let first = hardware.memories.first().map(|memory| memory.controller);
+    let differs = |memory: &Memory| Some(memory.controller) != first;
+    let several = hardware.memories.iter().any(differs);
+    for memory in &hardware.memories {
+        lines.push(modules(memory));
+        if several {
+            lines.push(format!("  controller {}", memory.controller));
+        }
+        lines.push(speed('R', memory.read_bytes_s, memory.read_latency_ns));
+        lines.push(speed('W', memory.write_bytes_s, memory.write_latency_ns));
+    }
+    lines
+}
+
+/// As `3 DRAM DIMMs`.
+fn modules(memory: &Memory) -> String {
+    let what = match memory.kind {
+        MemoryKind::Dram => "DRAM DIMM",
+        MemoryKind::Persistent => "PM DIMM",
+        MemoryKind::Expander => "CXL expander",
+    };
+    match (memory.modules, memory.kind) {
+        // One is also what a file says that does not say how many.
+        (1, MemoryKind::Dram) => "DRAM".to_owned(),
+        (1, _) => format!("1 {what}"),
+        (count, _) => format!("{count} {what}s"),
+    }
 }
 
 fn speed(letter: char, bytes_s: f64, latency_ns: f64) -> String {

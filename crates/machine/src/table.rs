@@ -1,8 +1,10 @@
 //! The machine as rows and columns; who prints them decides how.
 
-use crate::{Machine, Node, RegionKind, format_bandwidth, format_bytes, format_cpu_list};
+use crate::{
+    Machine, MemoryKind, Node, RegionKind, format_bandwidth, format_bytes, format_cpu_list,
+};
 
-/// Headers and rows of text, all rows as long as the headers.
+/// Headers and rows of text, all rows as long as the headers. A cell may have several lines.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Table {
     /// Column titles.
@@ -64,28 +66,45 @@ impl Machine {
         }
     }
 
-    /// Read and write bandwidth and latency: declared, else what firmware says, else a dash.
+    /// Read and write bandwidth and latency, a line for each memory: declared, else what firmware says, else what
+    /// a file says of memories, else a dash.
     fn speeds(&self, index: usize) -> (String, String) {
-        let speed =
-            |bytes_s, latency_ns: f64| format!("{} {latency_ns:.0} ns", format_bandwidth(bytes_s));
-        let declared = self
-            .emulated
-            .as_ref()
-            .and_then(|emulated| emulated.nodes.get(index));
-        if let Some(node) = declared {
-            return (
-                speed(node.read_bytes_s, node.read_latency_ns),
-                speed(node.write_bytes_s, node.write_latency_ns),
-            );
+        let node = &self.nodes[index];
+        let mut lines: Vec<(String, String)> = Vec::new();
+        let declared = self.emulated.as_ref();
+        if let Some(node) = declared.and_then(|emulated| emulated.nodes.get(index)) {
+            lines.push((
+                speed("", node.read_bytes_s, node.read_latency_ns),
+                speed("", node.write_bytes_s, node.write_latency_ns),
+            ));
+        } else if let Some(class) = &node.bandwidth {
+            lines.push((
+                speed("", class.read_bytes_s, class.read_latency_ns),
+                speed("", class.write_bytes_s, class.write_latency_ns),
+            ));
         }
-        match &self.nodes[index].bandwidth {
-            Some(class) => (
-                speed(class.read_bytes_s, class.read_latency_ns),
-                speed(class.write_bytes_s, class.write_latency_ns),
-            ),
-            None => (dash(), dash()),
+        lines.extend(node.hardware.memories.iter().map(|memory| {
+            let kind = match memory.kind {
+                MemoryKind::Dram => "DRAM ",
+                MemoryKind::Persistent => "PM ",
+                MemoryKind::Expander => "CXL ",
+            };
+            (
+                speed(kind, memory.read_bytes_s, memory.read_latency_ns),
+                speed(kind, memory.write_bytes_s, memory.write_latency_ns),
+            )
+        }));
+        if lines.is_empty() {
+            return (dash(), dash());
         }
+        let (read, write): (Vec<String>, Vec<String>) = lines.into_iter().unzip();
+        (read.join("\n"), write.join("\n"))
     }
+}
+
+/// As `PM 6.80 GB/s 305 ns`.
+fn speed(kind: &str, bytes_s: f64, latency_ns: f64) -> String {
+    format!("{kind}{} {latency_ns:.0} ns", format_bandwidth(bytes_s))
 }
 
 fn dash() -> String {

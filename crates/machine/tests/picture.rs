@@ -15,6 +15,8 @@ fn tree(name: &str) -> Machine {
 fn profile(name: &str) -> Machine {
     let text = match name {
         "optane-2s" => include_str!("../profiles/optane-2s.toml"),
+        "optane-1s-dimc" => include_str!("../profiles/optane-1s-dimc.toml"),
+        "epyc-2s-cxl" => include_str!("../profiles/epyc-2s-cxl.toml"),
         _ => include_str!("../profiles/dram-2s.toml"),
     };
     let machine = Machine::from_toml(text, name.as_ref()).expect("it ships with Egeria");
@@ -86,9 +88,33 @@ fn pictures_look_like_this() {
             include_str!("pictures/cxl-cpuless.txt"),
         ),
         (profile("optane-2s"), include_str!("pictures/optane-2s.txt")),
+        (
+            profile("optane-1s-dimc"),
+            include_str!("pictures/optane-1s-dimc.txt"),
+        ),
+        (
+            profile("epyc-2s-cxl"),
+            include_str!("pictures/epyc-2s-cxl.txt"),
+        ),
     ] {
         assert_eq!(machine.picture(), expected, "\n{}", machine.picture());
     }
+}
+
+/// A row of the table says of each memory what it is; a node's own medium and firmware's word need none.
+#[test]
+fn the_table_has_a_line_for_each_memory() {
+    let read = |name: &str| profile(name).table().rows[0][5].clone();
+    assert_eq!(
+        read("optane-1s-dimc"),
+        "DRAM 60.0 GB/s 75 ns\nPM 6.80 GB/s 305 ns"
+    );
+    assert_eq!(read("optane-2s"), "6.80 GB/s 305 ns\nDRAM 20.0 GB/s 60 ns");
+    assert_eq!(
+        profile("epyc-2s-cxl").table().rows[2][6],
+        "CXL 47.1 GB/s 245 ns"
+    );
+    assert_eq!(tree("eight-node").table().rows[0][5], "-");
 }
 
 #[test]
