@@ -26,7 +26,8 @@ fn configurations_stand_side_by_side() {
         "--alloc",
         "node=0",
     ];
-    let document: Value = run(fixed.iter().chain(&["--json"])).ok().json();
+    let nthread = ["--compare", "off,rl,cpu,nm,full", "--json"];
+    let document: Value = run(fixed.iter().chain(&nthread)).ok().json();
     let runs = document["runs"].as_array().unwrap();
     let names: Vec<&str> = runs
         .iter()
@@ -52,6 +53,34 @@ fn configurations_stand_side_by_side() {
         assert!(text.contains(words), "{text}");
     }
     assert!(!text.contains("full"), "{text}");
+}
+
+#[test]
+fn every_system_has_its_column() {
+    let sandbox = Sandbox::new();
+    let path = workload(&sandbox, FIO);
+    let fixed = ["sim", "--machine", "optane-2s", "--workload", &path];
+    let document: Value = run(fixed.iter().chain(&["--json"])).ok().json();
+    let runs = document["runs"].as_array().unwrap();
+    let names: Vec<&str> = runs
+        .iter()
+        .map(|run| run["configuration"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        ["off", "nthread", "pats", "odin", "asymsched", "all"]
+    );
+    for run in runs {
+        assert!(run["operations_s"].as_f64().unwrap() > 0.0, "{run}");
+        let group = &run["groups"][0];
+        assert_eq!(
+            (&group["name"], &group["threads"]),
+            (&"fio".into(), &4.into())
+        );
+    }
+    // No DIMM bears four writers: Eq. 1 says so, and the table tells.
+    let text = run(fixed.iter().chain(&["--compare", "pats"])).ok().stdout;
+    assert!(text.contains("persistent memory of node 0: "), "{text}");
 }
 
 #[test]
@@ -81,8 +110,10 @@ fn what_makes_no_sense_is_refused_in_one_line() {
         let fixed = ["sim", "--machine", machine, "--workload", path];
         run(fixed.iter().chain(more))
     };
-    on("optane-2s", &path, &["--compare", "off,best"]).refused(2, &["best", "off, rl, cpu, nm"]);
+    on("optane-2s", &path, &["--compare", "off,best"]).refused(2, &["best", "asymsched or all"]);
     on("optane-2s", &path, &["--alloc", "node=9"]).refused(1, &["has no node 9"]);
+    on("optane-2s", &path, &["--alloc", "there"]).refused(2, &["striped or node=N"]);
+    on("optane-2s", &path, &["--set", "speed=1"]).refused(2, &["speed"]);
     on("optane-2s", &path, &["--window", "0"]).refused(2, &["is no window"]);
     on("optane-2s", &path, &["--move-pause", "-1"]).refused(2, &[]);
     on("optane-2s", "/nonexistent", &[]).refused(1, &["/nonexistent", "docs/model.md"]);

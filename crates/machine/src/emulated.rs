@@ -54,6 +54,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::medium::{Medium, Side, is_zero, points};
+use crate::memory::{LINE_BYTES, Memory, MemoryKind};
 
 /// Whether an access reads or writes the medium.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -153,6 +154,32 @@ impl EmulatedNode {
                 curve: &self.write_curve,
             },
             remote_latency_factor: self.remote_latency_factor,
+        }
+    }
+
+    /// The node's medium as a memory, for the model.
+    pub fn as_memory(&self) -> Memory {
+        Memory {
+            kind: MemoryKind::Persistent,
+            controller: 0,
+            modules: self.dimms,
+            bytes: 0,
+            read_bytes_s: self.read_bytes_s,
+            write_bytes_s: self.write_bytes_s,
+            read_stream_bytes_s: self.read_stream_bytes_s,
+            write_stream_bytes_s: self.write_stream_bytes_s,
+            read_latency_ns: self.read_latency_ns,
+            write_latency_ns: self.write_latency_ns,
+            remote_latency_factor: self.remote_latency_factor,
+            remote_read_bandwidth_factor: self.remote_read_bandwidth_factor,
+            remote_write_bandwidth_factor: self.remote_write_bandwidth_factor,
+            read_curve: self.read_curve.clone(),
+            write_curve: self.write_curve.clone(),
+            // Emulation charges bytes, whatever their number.
+            granularity_bytes: LINE_BYTES,
+            directory_write_share: 0.0,
+            read_lines_in_flight: None,
+            write_lines_in_flight: None,
         }
     }
 

@@ -27,12 +27,14 @@ pub enum SimError {
     },
     /// Nobody said how fast the machine's memory is.
     #[error(
-        "{machine} does not say how fast its memory is; use a profile such as optane-2s, or give every \
-         node an [nodes.emulated] table"
+        "{machine} does not say how fast the memory of node {node} is; use a profile such as optane-2s, or give \
+         every node [[nodes.memories]] tables"
     )]
     NoSpeeds {
         /// The machine.
         machine: String,
+        /// The first node that says nothing.
+        node: u16,
     },
     /// More data than there is memory.
     #[error(

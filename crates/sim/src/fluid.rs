@@ -1,35 +1,30 @@
 //! What every thread gets at one moment: operations/s, all resources shared max-min fairly by bytes.
 //!
 //! A thread alternates computing and one access at a time, so alone it does `1 / (think + access + idle)`
-//! operations/s. Resources that are asked for more than they have hold it back, and how many are then at a
-//! medium at once decides what that medium gives (its concurrency curve): a fixed point, found by
-//! repeating.
+//! operations/s. Resources that are asked for more than they have hold it back. How many are then at a memory at
+//! once decides what that memory gives (its concurrency curve), and the cache lines that they keep on their way
+//! fill the queue in front of it: a fixed point, found by repeating.
+//!
+//! **Head-of-line blocking.** A controller's queue holds so many lines, of whatever memory stands behind it, and
+//! takes them in turn (PATS §III-B5). When more are on their way, each waits until those before it are through:
+//!
+//! ```text
+//!   wait = (lines on their way - lines the queue holds) / lines that go through per second
+//! ```
+//!
+//! Slow memory with many accessors makes few lines go through, and fast memory waits with it.
 
-use egeria_machine::AccessKind;
 use egeria_machine::fair::{Flow, max_min_shares};
 
-use crate::model::{Access, Model, NS_PER_S};
+use crate::demand::{Control, Crowd, Demand, Operation, operation};
+use crate::model::{Model, NS_PER_S};
 
-/// Rounds of the fixed point; each halves what is left of the error.
-const ROUNDS: usize = 12;
-
-/// What one thread does per operation now.
-pub(crate) struct Demand {
-    /// Position of the node it runs on.
-    pub(crate) home: usize,
-    /// Bytes of an operation.
-    pub(crate) request_bytes: u64,
-    /// Computing, ns.
-    pub(crate) think_ns: f64,
-    /// Waiting off the core, ns.
-    pub(crate) idle_ns: f64,
-    /// Share of operations that read from each node; what the cache serves included.
-    pub(crate) reads: Vec<f64>,
-    /// Share of operations that write to each node.
-    pub(crate) writes: Vec<f64>,
-    /// Bytes that the threads of its node read from, all together.
-    pub(crate) working_set_bytes: f64,
-}
+/// Most rounds of the fixed point; each halves what is left of the error.
+const ROUNDS: usize = 60;
+/// A round that changes no crowd by more than this part is the last.
+const SETTLED: f64 = 1e-9;
+/// Waits are looked for no longer than this, ns.
+const LONGEST_WAIT_NS: f64 = 1e9;
 
 /// What one thread gets.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -40,163 +35,233 @@ pub(crate) struct Rate {
     pub(crate) busy_share: f64,
 }
 
-/// An operation of a thread in the mean, with so many accessors at each medium.
-struct Operation {
-    /// Time on the core when nobody is in the way, ns.
-    busy_ns: f64,
-    /// Time of that at each node's medium, ns.
-    at_medium_ns: Vec<f64>,
-    flow: Flow,
+/// Threads that do the same from the same node.
+struct Alike {
+    demand: Demand,
+    count: f64,
 }
 
 /// What each of the threads gets.
-pub(crate) fn rates(model: &Model, demands: &[Demand]) -> Vec<Rate> {
-    let capacities = model.capacities();
-    let mut accessors = vec![1.0; model.node_count()];
-    let mut operations = describe(model, demands, &accessors);
-    let mut shares = share(&capacities, &operations);
+pub(crate) fn rates(model: &Model, control: &Control, demands: &[Demand]) -> Vec<Rate> {
+    let (alike, of) = merge(demands);
+    let capacities = model.capacities(f64::from(control.delegates), &control.turns);
+    let mut crowd = Crowd {
+        accessors: vec![1.0; model.places.len()],
+        wait_ns: vec![0.0; model.queue_lines.len()],
+    };
+    let describe = |crowd: &Crowd| -> Vec<Operation> {
+        let of = |alike: &Alike| operation(model, control, &alike.demand, crowd);
+        alike.iter().map(of).collect()
+    };
+    let mut operations = describe(&crowd);
+    let mut shares = share(&capacities, &alike, &operations);
     for _ in 0..ROUNDS {
-        let now = count_accessors(model, demands, &operations, &shares);
-        for (before, now) in accessors.iter_mut().zip(now) {
-            *before = (*before + now.max(1.0)) / 2.0;
+        let next = meet(model, control, &alike, &operations, &shares);
+        let change = crowd.approach(&next);
+        operations = describe(&crowd);
+        shares = share(&capacities, &alike, &operations);
+        if change < SETTLED {
+            break;
         }
-        operations = describe(model, demands, &accessors);
-        shares = share(&capacities, &operations);
     }
-    let busy = busy_shares(model, demands, &operations, &shares);
-    let both = shares.into_iter().zip(busy);
-    both.map(|(operations_s, busy_share)| Rate {
-        operations_s,
-        busy_share,
-    })
-    .collect()
+    let busy = busy_shares(model, &alike, &operations, &shares);
+    let rate = |index: &usize| Rate {
+        operations_s: shares[*index],
+        busy_share: busy[*index],
+    };
+    of.iter().map(rate).collect()
 }
 
-/// Share of time each thread is on a core. Held back by memory it waits on its core, as far as the node
+impl Crowd {
+    /// Half of the way to another; the largest change, relative.
+    fn approach(&mut self, next: &Crowd) -> f64 {
+        let mut change: f64 = 0.0;
+        let accessors = self.accessors.iter_mut().zip(&next.accessors);
+        let waits = self.wait_ns.iter_mut().zip(&next.wait_ns);
+        for (before, now) in accessors.chain(waits) {
+            let middle = (*before + now) / 2.0;
+            change = change.max((middle - *before).abs() / middle.abs().max(1.0));
+            *before = middle;
+        }
+        change
+    }
+}
+
+/// Demands that are the same, once; and for each demand which that is.
+fn merge(demands: &[Demand]) -> (Vec<Alike>, Vec<usize>) {
+    let mut alike: Vec<Alike> = Vec::new();
+    let of = demands.iter().map(|demand| {
+        // Threads of a group stand beside each other: the last ones first.
+        let known = alike.iter().rposition(|each| each.demand == *demand);
+        let index = known.unwrap_or_else(|| {
+            alike.push(Alike {
+                demand: demand.clone(),
+                count: 0.0,
+            });
+            alike.len() - 1
+        });
+        alike[index].count += 1.0;
+        index
+    });
+    let of = of.collect();
+    (alike, of)
+}
+
+/// Operations/s of one thread of each kind.
+fn share(capacities: &[f64], alike: &[Alike], operations: &[Operation]) -> Vec<f64> {
+    let flow = |(alike, operation): (&Alike, &Operation)| Flow {
+        uses: operation.flow.uses.clone(),
+        most: operation.flow.most * alike.count,
+        weight: operation.flow.weight * alike.count,
+    };
+    let flows: Vec<Flow> = alike.iter().zip(operations).map(flow).collect();
+    let all = max_min_shares(capacities, &flows);
+    let one = all.iter().zip(alike).map(|(all, alike)| all / alike.count);
+    one.collect()
+}
+
+/// Share of time a thread of each kind is on a core. Held back by memory it waits on its core, as far as the node
 /// has cores for all who do.
 fn busy_shares(
     model: &Model,
-    demands: &[Demand],
+    alike: &[Alike],
     operations: &[Operation],
     shares: &[f64],
 ) -> Vec<f64> {
-    let waits = waits_for_core(model, demands, operations, shares);
+    let waits = waits_for_core(model, alike, operations, shares);
     let mut sums = vec![0.0; model.node_count()];
-    let mut busy = Vec::with_capacity(demands.len());
-    for (index, demand) in demands.iter().enumerate() {
+    let mut busy = Vec::with_capacity(alike.len());
+    for (index, each) in alike.iter().enumerate() {
         let share: f64 = match waits[index] {
             true => shares[index] * operations[index].busy_ns / NS_PER_S,
-            false => 1.0 - shares[index] * demand.idle_ns / NS_PER_S,
+            false => 1.0 - shares[index] * operations[index].away_ns / NS_PER_S,
         };
-        sums[demand.home] += share.clamp(0.0, 1.0);
-        busy.push(share.clamp(0.0, 1.0));
+        let share = share.clamp(0.0, 1.0);
+        sums[each.demand.home] += share * each.count;
+        busy.push(share);
     }
-    for (demand, share) in demands.iter().zip(&mut busy) {
-        *share *= (model.cores(demand.home) / sums[demand.home].max(1e-12)).min(1.0);
+    for (each, share) in alike.iter().zip(&mut busy) {
+        let home = each.demand.home;
+        *share *= (model.cores(home) / sums[home].max(1e-12)).min(1.0);
     }
     busy
 }
 
-fn share(capacities: &[f64], operations: &[Operation]) -> Vec<f64> {
-    let flows: Vec<Flow> = operations
-        .iter()
-        .map(|operation| operation.flow.clone())
-        .collect();
-    max_min_shares(capacities, &flows)
-}
-
-fn describe(model: &Model, demands: &[Demand], accessors: &[f64]) -> Vec<Operation> {
-    let of = |demand| operation(model, demand, accessors);
-    demands.iter().map(of).collect()
-}
-
-fn operation(model: &Model, demand: &Demand, accessors: &[f64]) -> Operation {
-    let nodes = model.node_count();
-    let cached = model.cached_share(demand.home, demand.working_set_bytes);
-    let mut at_medium_ns = vec![0.0; nodes];
-    let mut uses: Vec<(usize, f64)> = Vec::new();
-    let mut busy_ns = demand.think_ns;
-    let read_share: f64 = demand.reads.iter().sum();
-    busy_ns += read_share * cached * model.cached_ns(demand.home, demand.request_bytes);
-    for memory in 0..nodes {
-        let kinds = [
-            (AccessKind::Read, demand.reads[memory] * (1.0 - cached)),
-            (AccessKind::Write, demand.writes[memory]),
-        ];
-        for (kind, share) in kinds.into_iter().filter(|(_, share)| *share > 0.0) {
-            let access = Access {
-                kind,
-                home: demand.home,
-                memory,
-                bytes: demand.request_bytes,
-            };
-            at_medium_ns[memory] += share * model.undisturbed_ns(&access, accessors[memory]);
-            let service_s = model.service_ns(&access, accessors[memory]) / NS_PER_S;
-            uses.push((model.medium_resource(memory), share * service_s));
-            let lanes = model.lane_resources(kind, demand.home, memory);
-            uses.extend(lanes.map(|lane| (lane, share * demand.request_bytes as f64)));
-        }
-    }
-    busy_ns += at_medium_ns.iter().sum::<f64>();
-    uses.push((model.core_resource(demand.home), busy_ns / NS_PER_S));
-    Operation {
-        busy_ns,
-        at_medium_ns,
-        flow: Flow {
-            uses,
-            most: NS_PER_S / (busy_ns + demand.idle_ns).max(1e-3),
-            // By bytes: who asks for more at once gets no more.
-            weight: 1.0 / demand.request_bytes as f64,
-        },
-    }
-}
-
-/// Whether it is for a core that each thread waits.
+/// Whether it is for a core that each kind waits.
 fn waits_for_core(
     model: &Model,
-    demands: &[Demand],
+    alike: &[Alike],
     operations: &[Operation],
     shares: &[f64],
 ) -> Vec<bool> {
-    let mut used = vec![0.0; model.node_count()];
-    for ((demand, operation), rate) in demands.iter().zip(operations).zip(shares) {
-        used[demand.home] += rate * operation.busy_ns / NS_PER_S;
+    let nodes = model.node_count();
+    let mut used = vec![0.0; nodes];
+    for ((each, operation), rate) in alike.iter().zip(operations).zip(shares) {
+        // Delegates need cores of their own nodes.
+        let uses = operation.flow.uses.iter();
+        for (core, amount) in uses.filter(|(resource, _)| *resource < nodes) {
+            used[*core] += each.count * rate * amount;
+        }
     }
     let is_full = |node: usize| used[node] >= model.cores(node) * (1.0 - 1e-9);
-    demands.iter().map(|demand| is_full(demand.home)).collect()
+    alike.iter().map(|each| is_full(each.demand.home)).collect()
 }
 
-/// How many threads are at each medium at once, in the mean. A thread that is not computing and not
-/// waiting for a core is at a medium; of each node no more than it has cores.
-fn count_accessors(
+/// Who is at a memory at once, in the mean, and the lines they have on their way.
+#[derive(Clone, Copy, Default)]
+struct Present {
+    threads: f64,
+    lines: f64,
+}
+
+impl Present {
+    fn add(&mut self, threads: f64, lines: f64) {
+        self.threads += threads;
+        self.lines += threads * lines;
+    }
+
+    fn at_most(self, threads: f64) -> Present {
+        let part = (threads / self.threads.max(1e-12)).min(1.0);
+        Present {
+            threads: self.threads * part,
+            lines: self.lines * part,
+        }
+    }
+}
+
+/// The crowd that these rates make. A thread that is not computing and not waiting for a core is at a memory, or
+/// waits for its turn or for delegates; of each node no more than it has cores.
+fn meet(
     model: &Model,
-    demands: &[Demand],
+    control: &Control,
+    alike: &[Alike],
     operations: &[Operation],
     shares: &[f64],
-) -> Vec<f64> {
-    let nodes = model.node_count();
-    let waits = waits_for_core(model, demands, operations, shares);
-    // from[home][memory]
-    let mut from = vec![vec![0.0; nodes]; nodes];
-    for (index, (demand, operation)) in demands.iter().zip(operations).enumerate() {
-        let at_medium_ns: f64 = operation.at_medium_ns.iter().sum();
-        if at_medium_ns <= 0.0 {
-            continue;
-        }
+) -> Crowd {
+    let waits = waits_for_core(model, alike, operations, shares);
+    let places = model.places.len();
+    // From each node, with and without turns to wait for; and delegates.
+    let mut own = vec![[Present::default(); 2]; model.node_count() * places];
+    let mut delegates = vec![Present::default(); places];
+    let mut lines_s = vec![0.0; places];
+    for (index, (each, operation)) in alike.iter().zip(operations).enumerate() {
         let rate = shares[index];
-        let present = match waits[index] {
-            true => rate * at_medium_ns / NS_PER_S,
+        let at_own = match waits[index] {
+            true => rate * operation.at_memory_ns / NS_PER_S,
             false => {
-                let elsewhere_ns = operation.busy_ns - at_medium_ns + demand.idle_ns;
+                let elsewhere_ns = operation.busy_ns - operation.at_memory_ns + operation.away_ns;
                 (1.0 - rate * elsewhere_ns / NS_PER_S).max(0.0)
             }
         };
-        for (memory, part_ns) in operation.at_medium_ns.iter().enumerate() {
-            from[demand.home][memory] += present * part_ns / at_medium_ns;
+        for at in &operation.at {
+            lines_s[at.place] += each.count * rate * at.lines_moved;
+            if at.delegated {
+                let threads = each.count * rate * at.time_ns / NS_PER_S;
+                delegates[at.place].add(threads, at.lines);
+            } else {
+                let part = at.time_ns / operation.at_memory_ns.max(1e-12);
+                let turns = usize::from(each.demand.takes_turns);
+                let from = &mut own[each.demand.home * places + at.place][turns];
+                from.add(each.count * at_own * part, at.lines);
+            }
         }
     }
-    let most = |home: usize, count: f64| count.min(model.cores(home));
-    (0..nodes)
-        .map(|memory| (0..nodes).map(|home| most(home, from[home][memory])).sum())
-        .collect()
+    let present = |place: usize| {
+        let limit = control.turns[place].unwrap_or(f64::INFINITY);
+        let most_delegates = f64::from(control.delegates);
+        let mut all = delegates[place].at_most(most_delegates);
+        let mut in_turn = Present::default();
+        for home in 0..model.node_count() {
+            let [free, turns] = own[home * places + place];
+            let cores = model.cores(home);
+            let part = (cores / (free.threads + turns.threads).max(1e-12)).min(1.0);
+            all.threads += free.threads * part;
+            all.lines += free.lines * part;
+            in_turn.threads += turns.threads * part;
+            in_turn.lines += turns.lines * part;
+        }
+        let in_turn = in_turn.at_most(limit);
+        all.threads += in_turn.threads;
+        all.lines += in_turn.lines;
+        all
+    };
+    let present: Vec<Present> = (0..places).map(present).collect();
+    Crowd {
+        accessors: present.iter().map(|all| all.threads.max(1.0)).collect(),
+        wait_ns: waits_in_queues(model, &present, &lines_s),
+    }
+}
+
+fn waits_in_queues(model: &Model, present: &[Present], lines_s: &[f64]) -> Vec<f64> {
+    let wait = |(queue, holds): (usize, &f64)| {
+        let stands = |place: &usize| model.places[*place].queues.contains(&queue);
+        let places = || (0..present.len()).filter(stands);
+        let lines: f64 = places().map(|place| present[place].lines).sum();
+        let through_s: f64 = places().map(|place| lines_s[place]).sum();
+        match lines > *holds {
+            true => ((lines - holds) / through_s.max(1e-9) * NS_PER_S).min(LONGEST_WAIT_NS),
+            false => 0.0,
+        }
+    };
+    model.queue_lines.iter().enumerate().map(wait).collect()
 }

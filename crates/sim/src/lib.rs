@@ -7,13 +7,21 @@
 //!
 //! A [`Workload`] says what the programs do; the format is described in [`mod@workload`].
 
+mod act;
+mod demand;
 mod error;
+mod facts;
 mod fluid;
 mod model;
+mod outcome;
 mod run;
 mod state;
 pub mod workload;
 
 pub use error::SimError;
-pub use run::{Allocation, MoveOutcome, NodeOutcome, Options, Outcome, WindowOutcome, run};
-pub use workload::{FileGroup, Phase, ThreadGroup, Workload};
+pub use outcome::{
+    Allocation, GroupOutcome, GroupWindow, LaneOutcome, MemoryOutcome, MoveOutcome, NodeOutcome,
+    Options, Outcome, WindowOutcome,
+};
+pub use run::run;
+pub use workload::{FileGroup, Layout, MediumKind, Pattern, Phase, ThreadGroup, Workload};

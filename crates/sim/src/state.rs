@@ -1,61 +1,102 @@
 //! Files and threads while a run goes on.
 
-use egeria_machine::{Machine, Node, NodeId};
-use egeria_window::{CpuSet, FileKey, FileUse, ThreadFacts, ThreadKey};
+use egeria_machine::{AccessKind, Node, NodeId};
+use egeria_window::{CpuSet, ThreadKey};
 
-use crate::fluid::{Demand, Rate};
+use crate::demand::Demand;
+use crate::fluid::Rate;
 use crate::model::Model;
-use crate::run::Allocation;
-use crate::workload::{FileGroup, Phase, ThreadGroup, Workload};
+use crate::outcome::Allocation;
+use crate::workload::{FileGroup, Layout, MediumKind, Phase, ThreadGroup, Workload};
 
 /// Clock ticks of a thread that began with the run.
-const START_TICKS: u64 = 1;
+pub(crate) const START_TICKS: u64 = 1;
 /// Ids of processes begin here, so that none looks like init.
-const FIRST_PROCESS: u32 = 1000;
+pub(crate) const FIRST_PROCESS: u32 = 1000;
 
-/// One file, or files that several threads use alike.
+/// One file, or files that several threads use alike; or memory.
 pub(crate) struct File {
     pub(crate) bytes: f64,
-    /// Share of its data on each node.
+    pub(crate) medium: MediumKind,
+    pub(crate) layout: Layout,
+    /// Share of its data in each memory.
     pub(crate) shares: Vec<f64>,
+    /// Memories with a copy of all of it, to read.
+    pub(crate) replicas: Vec<bool>,
     /// Threads that use it.
     pub(crate) users: u32,
+    /// Bytes since the window began, read by each node from each memory.
+    pub(crate) read_bytes: Vec<Vec<f64>>,
+    /// Bytes written since the window began.
+    pub(crate) written_bytes: f64,
 }
 
 impl File {
     /// `written` bytes at random offsets now lie as `to` says.
-    pub(crate) fn overwrite(&mut self, written: f64, to: &[f64]) {
+    fn overwrite(&mut self, written: f64, to: &[f64]) {
         // Of what is written at random, some is written twice.
         let fresh = 1.0 - (-written / self.bytes).exp();
         for (share, to) in self.shares.iter_mut().zip(to) {
             *share += (to - *share) * fresh;
         }
     }
+
+    /// Where a thread of this node reads it from: a copy, where that is nearer.
+    fn read_shares(&self, model: &Model, home: usize) -> Vec<f64> {
+        let distance = |place: usize| {
+            let node = model.places[place].node;
+            f64::from(model.machine.distances[home][node])
+        };
+        let copies = (0..self.shares.len()).filter(|place| self.replicas[*place]);
+        let nearest = copies.min_by(|one, other| distance(*one).total_cmp(&distance(*other)));
+        let original = self.shares.iter().enumerate();
+        let original: f64 = original.map(|(place, share)| share * distance(place)).sum();
+        match nearest {
+            Some(place) if distance(place) < original => at_one(place, self.shares.len()),
+            _ => self.shares.clone(),
+        }
+    }
+}
+
+pub(crate) fn at_one(place: usize, places: usize) -> Vec<f64> {
+    let share = |each| f64::from(u8::from(each == place));
+    (0..places).map(share).collect()
+}
+
+pub(crate) fn over(some: &[usize], places: usize) -> Vec<f64> {
+    let mut shares = vec![0.0; places];
+    for place in some {
+        shares[*place] = 1.0 / some.len() as f64;
+    }
+    shares
 }
 
 pub(crate) struct Thread {
     pub(crate) key: ThreadKey,
+    /// Position of its group in the workload, which is its process.
+    pub(crate) group: usize,
     pub(crate) name: String,
     /// Position of its node.
     pub(crate) node: usize,
-    pub(crate) displaced_from: Option<NodeId>,
     pub(crate) moves: u32,
-    pinned: bool,
-    file: usize,
+    pub(crate) pinned: bool,
+    pub(crate) file: usize,
     phases: Vec<Phase>,
     phase: usize,
     /// Of the phase it is in, s; infinite when it lasts for ever.
     phase_left_s: f64,
     /// It does nothing for so long: it was moved.
     pub(crate) pause_left_s: f64,
-    /// Since the window began.
-    read_bytes: Vec<f64>,
-    written_bytes: Vec<f64>,
-    busy_s: f64,
+    /// Since the window began, from and to each memory.
+    pub(crate) read_bytes: Vec<f64>,
+    pub(crate) written_bytes: Vec<f64>,
+    pub(crate) reads: f64,
+    pub(crate) writes: f64,
+    pub(crate) busy_s: f64,
 }
 
 impl Thread {
-    fn phase(&self) -> &Phase {
+    pub(crate) fn phase(&self) -> &Phase {
         &self.phases[self.phase]
     }
 
@@ -86,22 +127,82 @@ fn left(of_s: f64, passed_s: f64) -> f64 {
     if left_s < 1e-12 { 0.0 } else { left_s }
 }
 
+/// What is decided about large accesses and small ones.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Thresholds {
+    /// Reads of so many bytes of striped files go to delegates.
+    pub(crate) least_read_bytes: u64,
+    /// Writes likewise.
+    pub(crate) least_write_bytes: u64,
+    /// Accesses above so many bytes wait for their turn.
+    pub(crate) bypass_bytes: u64,
+}
+
 /// All files and threads.
 pub(crate) struct State {
     pub(crate) files: Vec<File>,
     pub(crate) threads: Vec<Thread>,
     allocation: Allocation,
-    allowed: CpuSet,
+    pub(crate) allowed: CpuSet,
     /// CPUs of each node, for those whose owner bound them.
-    cpus: Vec<CpuSet>,
+    pub(crate) cpus: Vec<CpuSet>,
 }
 
-/// Bytes that went to or from each node's memory in a step, and operations.
+/// What went on in a step, or a window.
+#[derive(Clone, Default)]
 pub(crate) struct Passed {
+    /// Bytes from and to each memory.
     pub(crate) read_bytes: Vec<f64>,
     pub(crate) written_bytes: Vec<f64>,
+    /// Bytes over each lane.
+    pub(crate) lane_bytes: Vec<f64>,
     pub(crate) local_bytes: f64,
+    /// Operations and bytes of each group of threads, and time of its threads, s.
+    pub(crate) groups: Vec<GroupPassed>,
+}
+
+#[derive(Clone, Copy, Default)]
+pub(crate) struct GroupPassed {
     pub(crate) operations: f64,
+    pub(crate) bytes: f64,
+    pub(crate) thread_s: f64,
+}
+
+impl Passed {
+    pub(crate) fn none(model: &Model, groups: usize) -> Passed {
+        Passed {
+            read_bytes: vec![0.0; model.places.len()],
+            written_bytes: vec![0.0; model.places.len()],
+            lane_bytes: vec![0.0; model.lanes().len()],
+            local_bytes: 0.0,
+            groups: vec![GroupPassed::default(); groups],
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Passed) {
+        let sum = |mine: &mut Vec<f64>, more: &[f64]| {
+            for (mine, more) in mine.iter_mut().zip(more) {
+                *mine += more;
+            }
+        };
+        sum(&mut self.read_bytes, &other.read_bytes);
+        sum(&mut self.written_bytes, &other.written_bytes);
+        sum(&mut self.lane_bytes, &other.lane_bytes);
+        self.local_bytes += other.local_bytes;
+        for (mine, more) in self.groups.iter_mut().zip(&other.groups) {
+            mine.operations += more.operations;
+            mine.bytes += more.bytes;
+            mine.thread_s += more.thread_s;
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> f64 {
+        self.read_bytes.iter().chain(&self.written_bytes).sum()
+    }
+
+    pub(crate) fn operations(&self) -> f64 {
+        self.groups.iter().map(|group| group.operations).sum()
+    }
 }
 
 impl State {
@@ -119,8 +220,11 @@ impl State {
         };
         let mut crowd = vec![0; model.node_count()];
         for (index, group) in workload.threads.iter().enumerate() {
-            let process_id = FIRST_PROCESS + index as u32;
-            state.add_threads(model, workload, group, process_id, &mut crowd);
+            let named = |files: &&FileGroup| files.name == group.files;
+            // Looked at when the workload was read.
+            if let Some(files) = workload.files.iter().find(named) {
+                state.add_threads(model, (index, group), files, &mut crowd);
+            }
         }
         state
     }
@@ -128,43 +232,37 @@ impl State {
     fn add_threads(
         &mut self,
         model: &Model,
-        workload: &Workload,
-        group: &ThreadGroup,
-        process_id: u32,
+        (index, group): (usize, &ThreadGroup),
+        files: &FileGroup,
         crowd: &mut [u32],
     ) {
-        let named = workload
-            .files
-            .iter()
-            .find(|files| files.name == group.files);
-        let Some(files) = named else { return };
         let first = self.files.len();
         let count = if group.shared { 1 } else { files.count };
         for _ in 0..count.min(group.count) {
-            self.files.push(new_file(
-                &model.machine,
-                files,
-                group.shared,
-                self.allocation,
-            ));
+            let file = new_file(model, files, group.shared, self.allocation);
+            self.files.push(file);
         }
         let made = self.files.len() - first;
-        for number in 0..group.count {
-            let start = group.start_node.and_then(|id| model.machine.index_of(id));
+        let starts: Vec<NodeId> = group.start_node.into_iter().collect();
+        let starts = [&starts[..], &group.start_nodes].concat();
+        let places = model.places.len();
+        for number in 0..group.count as usize {
+            let start = starts.get(number % starts.len().max(1));
+            let start = start.and_then(|id| model.machine.index_of(*id));
             let node = start.unwrap_or_else(|| emptiest(model, crowd));
             crowd[node] += 1;
-            let file = first + number as usize % made;
+            let file = first + number % made;
             self.files[file].users += 1;
             let key = ThreadKey {
-                process_id,
+                process_id: FIRST_PROCESS + index as u32,
                 thread_id: FIRST_PROCESS * 100 + self.threads.len() as u32,
                 start_ticks: START_TICKS,
             };
             self.threads.push(Thread {
                 key,
+                group: index,
                 name: group.name.clone(),
                 node,
-                displaced_from: None,
                 moves: 0,
                 pinned: group.pinned,
                 file,
@@ -172,35 +270,66 @@ impl State {
                 phase: 0,
                 phase_left_s: group.phases[0].seconds.unwrap_or(f64::INFINITY),
                 pause_left_s: 0.0,
-                read_bytes: vec![0.0; model.node_count()],
-                written_bytes: vec![0.0; model.node_count()],
+                read_bytes: vec![0.0; places],
+                written_bytes: vec![0.0; places],
+                reads: 0.0,
+                writes: 0.0,
                 busy_s: 0.0,
             });
         }
     }
 
     /// What the threads that run ask for, with their positions.
-    pub(crate) fn demands(&self, model: &Model) -> (Vec<usize>, Vec<Demand>) {
+    pub(crate) fn demands(
+        &self,
+        model: &Model,
+        thresholds: &Thresholds,
+    ) -> (Vec<usize>, Vec<Demand>) {
         let runs = |index: &usize| self.threads[*index].pause_left_s <= 0.0;
         let running: Vec<usize> = (0..self.threads.len()).filter(runs).collect();
         let sets = self.working_sets(model, &running);
         let demand = |index: &usize| {
             let thread = &self.threads[*index];
             let (phase, file) = (thread.phase(), &self.files[thread.file]);
-            let to = self.allocation.shares(thread.node, model.node_count());
+            let to = self.written_to(model, thread);
             let scaled = |shares: &[f64], by: f64| shares.iter().map(|share| share * by).collect();
+            let is_striped = file.layout == Layout::Striped;
+            let is_storage = file.medium == MediumKind::Storage;
+            let bytes = phase.request_bytes;
             Demand {
                 home: thread.node,
-                request_bytes: phase.request_bytes,
+                request_bytes: bytes,
+                pattern: phase.pattern,
                 think_ns: phase.think_ns,
                 idle_ns: phase.idle_ns,
-                reads: scaled(&file.shares, phase.read_share),
+                reads: scaled(&file.read_shares(model, thread.node), phase.read_share),
                 writes: scaled(&to, 1.0 - phase.read_share),
                 working_set_bytes: sets[thread.node],
+                delegates_reads: is_striped && bytes >= thresholds.least_read_bytes,
+                delegates_writes: is_striped && bytes >= thresholds.least_write_bytes,
+                takes_turns: is_storage && bytes > thresholds.bypass_bytes,
             }
         };
         let demands = running.iter().map(demand).collect();
         (running, demands)
+    }
+
+    /// Share of what a thread writes that goes to each memory.
+    fn written_to(&self, model: &Model, thread: &Thread) -> Vec<f64> {
+        let (file, places) = (&self.files[thread.file], model.places.len());
+        match (file.layout, file.medium, self.allocation) {
+            // A program writes its memory where it lies.
+            (Layout::Local, MediumKind::Memory, _) => file.shares.clone(),
+            (Layout::Striped, medium, _) | (_, medium, Allocation::Spread) => {
+                over(&model.places_of(medium), places)
+            }
+            (_, medium, Allocation::Local | Allocation::Striped) => {
+                at_one(model.nearest_place(thread.node, medium), places)
+            }
+            (_, medium, Allocation::Node(node)) => {
+                at_one(model.nearest_place(node, medium), places)
+            }
+        }
     }
 
     /// Bytes of the files that the threads of each node read.
@@ -225,31 +354,43 @@ impl State {
         demands: &[Demand],
         rates: &[Rate],
         seconds: f64,
+        groups: usize,
     ) -> Passed {
-        let nodes = model.node_count();
-        let mut passed = Passed {
-            read_bytes: vec![0.0; nodes],
-            written_bytes: vec![0.0; nodes],
-            local_bytes: 0.0,
-            operations: 0.0,
-        };
+        let mut passed = Passed::none(model, groups);
+        for thread in &self.threads {
+            passed.groups[thread.group].thread_s += seconds;
+        }
         for ((index, demand), rate) in running.iter().zip(demands).zip(rates) {
             let operations = rate.operations_s * seconds;
             let bytes = operations * demand.request_bytes as f64;
-            passed.operations += operations;
             let thread = &mut self.threads[*index];
+            let group = &mut passed.groups[thread.group];
+            group.operations += operations;
+            group.bytes += bytes;
             thread.busy_s += rate.busy_share * seconds;
-            for node in 0..nodes {
-                let (read, written) = (bytes * demand.reads[node], bytes * demand.writes[node]);
-                thread.read_bytes[node] += read;
-                thread.written_bytes[node] += written;
-                passed.read_bytes[node] += read;
-                passed.written_bytes[node] += written;
+            thread.reads += operations * demand.reads.iter().sum::<f64>();
+            thread.writes += operations * demand.writes.iter().sum::<f64>();
+            let home = thread.node;
+            for kind in [AccessKind::Read, AccessKind::Write] {
+                let shares = demand.shares(kind).iter().enumerate();
+                for (place, share) in shares.filter(|(_, share)| **share > 0.0) {
+                    let (moved, node) = (bytes * share, model.places[place].node);
+                    thread.count(kind, place, moved);
+                    passed.count(kind, place, moved);
+                    self.files[thread.file].count(kind, home, place, moved);
+                    passed.local_bytes += if node == home { moved } else { 0.0 };
+                    for lane in model.lane_resources(kind, home, node) {
+                        let lane = lane - model.memory_resource(model.places.len());
+                        passed.lane_bytes[lane] += moved;
+                    }
+                }
             }
-            passed.local_bytes += bytes * (demand.reads[thread.node] + demand.writes[thread.node]);
             let written: f64 = demand.writes.iter().sum::<f64>() * bytes;
-            let to = self.allocation.shares(thread.node, nodes);
-            self.files[thread.file].overwrite(written, &to);
+            if written > 0.0 {
+                let sum: f64 = demand.writes.iter().sum();
+                let to: Vec<f64> = demand.writes.iter().map(|share| share / sum).collect();
+                self.files[thread.file].overwrite(written, &to);
+            }
         }
         for thread in &mut self.threads {
             thread.pass(seconds);
@@ -257,72 +398,83 @@ impl State {
         passed
     }
 
-    /// What the policy is told of the threads; their counters begin anew.
-    pub(crate) fn facts(&mut self, machine: &Machine) -> Vec<ThreadFacts> {
-        let files = &self.files;
-        let (allowed, cpus) = (&self.allowed, &self.cpus);
-        let facts = self.threads.iter_mut().map(|thread| {
-            let take = |bytes: &mut Vec<f64>| -> Vec<u64> {
-                bytes
-                    .iter_mut()
-                    .map(|bytes| std::mem::take(bytes) as u64)
-                    .collect()
-            };
-            let (read_bytes, written_bytes) = (
-                take(&mut thread.read_bytes),
-                take(&mut thread.written_bytes),
-            );
-            let file = FileUse {
-                file: FileKey {
-                    volume: 0,
-                    inode: thread.file as u64 + 1,
-                },
-                read_bytes: read_bytes.iter().sum(),
-                written_bytes: written_bytes.iter().sum(),
-            };
-            let set = if thread.pinned {
-                &cpus[thread.node]
-            } else {
-                allowed
-            };
-            let id = machine.nodes[thread.node].id;
-            ThreadFacts {
-                name: thread.name.clone(),
-                pinned: thread.pinned,
-                busy_ns: (std::mem::take(&mut thread.busy_s) * 1e9) as u64,
-                is_shared: files[thread.file].users > 1,
-                files: vec![file],
-                displaced_from: thread.displaced_from,
-                read_bytes,
-                written_bytes,
-                ..ThreadFacts::idle(thread.key, id, cpus.len(), set.clone())
-            }
-        });
-        facts.collect()
+    /// Counters begin anew.
+    pub(crate) fn begin_window(&mut self) {
+        for thread in &mut self.threads {
+            thread.read_bytes.fill(0.0);
+            thread.written_bytes.fill(0.0);
+            (thread.reads, thread.writes, thread.busy_s) = (0.0, 0.0, 0.0);
+        }
+        for file in &mut self.files {
+            file.read_bytes.iter_mut().for_each(|row| row.fill(0.0));
+            file.written_bytes = 0.0;
+        }
     }
 }
 
-fn new_file(machine: &Machine, group: &FileGroup, shared: bool, allocation: Allocation) -> File {
-    let nodes = machine.nodes.len();
-    let shares = match (allocation, group.node.and_then(|id| machine.index_of(id))) {
-        // A system that spreads all data has spread this too.
-        (Allocation::Spread, _) | (_, None) => vec![1.0 / nodes as f64; nodes],
-        (_, Some(node)) => Allocation::Node(node).shares(node, nodes),
+impl Thread {
+    fn count(&mut self, kind: AccessKind, place: usize, bytes: f64) {
+        match kind {
+            AccessKind::Read => self.read_bytes[place] += bytes,
+            AccessKind::Write => self.written_bytes[place] += bytes,
+        }
+    }
+}
+
+impl Passed {
+    fn count(&mut self, kind: AccessKind, place: usize, bytes: f64) {
+        match kind {
+            AccessKind::Read => self.read_bytes[place] += bytes,
+            AccessKind::Write => self.written_bytes[place] += bytes,
+        }
+    }
+}
+
+impl File {
+    fn count(&mut self, kind: AccessKind, home: usize, place: usize, bytes: f64) {
+        match kind {
+            AccessKind::Read => self.read_bytes[home][place] += bytes,
+            AccessKind::Write => self.written_bytes += bytes,
+        }
+    }
+}
+
+fn new_file(model: &Model, group: &FileGroup, shared: bool, allocation: Allocation) -> File {
+    let places = model.places.len();
+    let named: Vec<NodeId> = group.node.into_iter().collect();
+    let named = [&named[..], &group.nodes].concat();
+    let is_storage = group.medium == MediumKind::Storage;
+    let layout = match allocation {
+        Allocation::Striped if is_storage => Layout::Striped,
+        _ => group.layout,
+    };
+    // A system that spreads all data has spread this too.
+    let is_spread = layout == Layout::Striped || (is_storage && allocation == Allocation::Spread);
+    let shares = if is_spread || named.is_empty() {
+        over(&model.places_of(group.medium), places)
+    } else {
+        let positions = named.iter().filter_map(|id| model.machine.index_of(*id));
+        let there = positions.filter_map(|node| model.place_of(node, group.medium));
+        over(&there.collect::<Vec<_>>(), places)
     };
     let all = if shared { group.count } else { 1 };
     File {
         bytes: group.bytes as f64 * all as f64,
+        medium: group.medium,
+        layout,
         shares,
+        replicas: vec![false; places],
         users: 0,
+        read_bytes: vec![vec![0.0; places]; model.node_count()],
+        written_bytes: 0.0,
     }
 }
 
 /// The node with the fewest threads per core, the first of these.
 fn emptiest(model: &Model, crowd: &[u32]) -> usize {
     let load = |node: usize| f64::from(crowd[node]) / model.cores(node);
-    let nodes = 1..crowd.len();
-    nodes.fold(
-        0,
-        |best, node| if load(node) < load(best) { node } else { best },
-    )
+    let nodes = (0..crowd.len()).filter(|node| model.cores(*node) > 0.0);
+    nodes
+        .reduce(|best, node| if load(node) < load(best) { node } else { best })
+        .unwrap_or(0)
 }

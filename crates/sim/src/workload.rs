@@ -10,7 +10,10 @@
 //!     name = "tables"
 //!     count = 2                  # files of this kind; default 1
 //!     bytes = 4_000_000_000      # of each
-//!     node = 0                   # where their data is at first; default: spread over all pools
+//!     node = 0                   # where their data is at first; default: spread over all nodes
+//!                                # or `nodes = [0, 1]`: spread over these
+//!     medium = "storage"         # default; "memory" is a program's own (DRAM), no file
+//!     layout = "local"           # default; "striped": in stripes over all nodes
 //!
 //!     [[files]]
 //!     name = "log"
@@ -21,6 +24,7 @@
 //!     count = 2
 //!     files = "tables"           # thread i uses file i; `shared = true`: every thread uses them all
 //!     start_node = 1             # default: where the fewest threads are
+//!                                # or `start_nodes = [0, 1]`: on these, in turn
 //!     pinned = false             # nobody may move it
 //!     [[threads.phases]]         # in turn, again and again
 //!     seconds = 1.0              # default: for ever
@@ -28,6 +32,7 @@
 //!     request_bytes = 4096
 //!     think_ns = 1000.0          # computing per operation
 //!     idle_ns = 0.0              # waiting for somebody else per operation, off the core
+//!     pattern = "sequential"     # default "random": what matters below a medium's granularity
 //!
 //!     [[threads]]
 //!     name = "logger"
@@ -81,7 +86,7 @@ pub struct Workload {
 }
 
 /// Files of one kind.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileGroup {
     /// Threads name them by this.
@@ -91,13 +96,55 @@ pub struct FileGroup {
     pub count: u64,
     /// Size of each, bytes.
     pub bytes: u64,
-    /// Where their data is at first; spread over all pools when missing.
+    /// Where their data is at first; spread over all nodes when missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeId>,
+    /// The nodes their data is spread over at first, instead of one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeId>,
+    /// What they are.
+    #[serde(default)]
+    pub medium: MediumKind,
+    /// How their data lies.
+    #[serde(default)]
+    pub layout: Layout,
+}
+
+/// What data is kept in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MediumKind {
+    /// Files: in a node's persistent memory; where it has none, in what memory it has.
+    #[default]
+    Storage,
+    /// A program's own memory: DRAM; where a node has none, what memory it has. No file system sees it.
+    Memory,
+}
+
+/// How the data of a file lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layout {
+    /// Written data goes where the allocation says (NThread).
+    #[default]
+    Local,
+    /// In stripes over all nodes, so that large accesses can be delegated to all of them (OdinFS).
+    Striped,
+}
+
+/// Where on a file or in memory accesses go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pattern {
+    /// Anywhere.
+    #[default]
+    Random,
+    /// One behind the other.
+    Sequential,
 }
 
 /// Threads of one process that do the same.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThreadGroup {
     /// A name for people.
@@ -113,6 +160,9 @@ pub struct ThreadGroup {
     /// Where they start; where the fewest threads are when missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_node: Option<NodeId>,
+    /// Where they start, in turn, instead of on one node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub start_nodes: Vec<NodeId>,
     /// Their owner bound them to that node.
     #[serde(default)]
     pub pinned: bool,
@@ -121,7 +171,7 @@ pub struct ThreadGroup {
 }
 
 /// What a thread does for a while: operations, one after the other.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
     /// How long, s; for ever when missing.
@@ -137,6 +187,9 @@ pub struct Phase {
     /// Waiting per operation for what is no memory and no core, ns.
     #[serde(default)]
     pub idle_ns: f64,
+    /// Where accesses go.
+    #[serde(default)]
+    pub pattern: Pattern,
 }
 
 fn one() -> u64 {
@@ -165,16 +218,22 @@ impl Workload {
 
     /// That nodes are the machine's.
     pub(crate) fn check_on(&self, machine: &Machine) -> Result<(), SimError> {
-        let files = self.files.iter().map(|group| ("files", group.node));
+        let files = self.files.iter().map(|group| (group.node, &group.nodes));
         let threads = self
             .threads
             .iter()
-            .map(|group| ("threads", group.start_node));
-        for (index, (kind, node)) in files.enumerate().chain(threads.enumerate()) {
-            if let Some(node) = node.filter(|node| machine.node(*node).is_none()) {
-                let problem = format!("{} has no node {}", machine.name, node.0);
-                let fault = value(format!("{kind}[{index}]"), problem, "name one of its nodes");
-                return Err(fault.of(&self.name));
+            .map(|group| (group.start_node, &group.start_nodes));
+        for (kind, groups) in [
+            ("files", files.collect::<Vec<_>>()),
+            ("threads", threads.collect()),
+        ] {
+            for (index, (one, several)) in groups.into_iter().enumerate() {
+                let named = one.iter().chain(several);
+                if let Some(node) = named.into_iter().find(|id| machine.node(**id).is_none()) {
+                    let problem = format!("{} has no node {}", machine.name, node.0);
+                    let fault = value(format!("{kind}[{index}]"), problem, "name one of its nodes");
+                    return Err(fault.of(&self.name));
+                }
             }
         }
         Ok(())
@@ -214,6 +273,7 @@ impl FileGroup {
     fn check(&self, key: &str) -> Result<(), crate::error::Fault> {
         name(&format!("{key}.name"), &self.name)?;
         count(&format!("{key}.count"), self.count, MAX_FILES)?;
+        one_or_several(key, ("node", "nodes"), self.node, &self.nodes)?;
         count(&format!("{key}.bytes"), self.bytes, MAX_FILE_BYTES)
     }
 }
@@ -222,6 +282,8 @@ impl ThreadGroup {
     fn check(&self, key: &str, files: &[FileGroup]) -> Result<(), crate::error::Fault> {
         name(&format!("{key}.name"), &self.name)?;
         count(&format!("{key}.count"), self.count, MAX_THREADS)?;
+        let keys = ("start_node", "start_nodes");
+        one_or_several(key, keys, self.start_node, &self.start_nodes)?;
         if !files.iter().any(|group| group.name == self.files) {
             let problem = format!("there are no files {:?}", self.files);
             let mend = "name a [[files]] table of this workload";
@@ -263,6 +325,28 @@ impl Phase {
         )?;
         number(&format!("{key}.think_ns"), self.think_ns, 0.0..=MAX_NS)?;
         number(&format!("{key}.idle_ns"), self.idle_ns, 0.0..=MAX_NS)
+    }
+}
+
+/// One node, or a list of nodes of which none is named twice.
+fn one_or_several(
+    key: &str,
+    (one_key, several_key): (&str, &str),
+    one: Option<NodeId>,
+    several: &[NodeId],
+) -> Result<(), crate::error::Fault> {
+    let key = format!("{key}.{several_key}");
+    if one.is_some() && !several.is_empty() {
+        let problem = format!("present beside {one_key}");
+        return Err(value(key, problem, "keep one of the two"));
+    }
+    let is_twice = |(index, id): (usize, &NodeId)| several[..index].contains(id);
+    match several.iter().enumerate().find(|each| is_twice(*each)) {
+        Some((_, id)) => {
+            let problem = format!("node {} is named twice", id.0);
+            Err(value(key, problem, "name every node once"))
+        }
+        None => Ok(()),
     }
 }
 

@@ -3,7 +3,7 @@
 mod common;
 use common::*;
 use egeria_machine::Machine;
-use egeria_policy::nthread::Configuration;
+use egeria_policy::planner::System;
 use egeria_sim::Workload;
 
 const GOOD: &str = r#"name = "good"
@@ -122,7 +122,7 @@ fn workloads_without_anything_are_refused() {
 
 #[test]
 fn what_does_not_fit_the_machine_is_refused() {
-    let options = options(Configuration::Off);
+    let options = options(System::Off);
     let refused = |machine: &Machine, text: &str| {
         let workload = Workload::from_toml(text, "bad.toml").unwrap();
         egeria_sim::run(machine, &workload, &options)
@@ -135,5 +135,5 @@ fn what_does_not_fit_the_machine_is_refused() {
     assert!(refused(&optane(), &huge).contains("make them smaller"));
     let mut silent = optane();
     silent.emulated = None;
-    assert!(refused(&silent, GOOD).contains("does not say how fast its memory is"));
+    assert!(refused(&silent, GOOD).contains("does not say how fast the memory of node 0 is"));
 }

@@ -3,7 +3,7 @@
 mod common;
 use common::*;
 use egeria_machine::{AccessKind, Interconnect, Link, NodeId};
-use egeria_policy::nthread::Configuration;
+use egeria_policy::planner::System;
 use egeria_sim::{Allocation, Phase};
 
 #[test]
@@ -166,7 +166,7 @@ fn what_is_written_at_random_replaces_what_was_there() {
     writers.pinned = true;
     let mut workload = workload(vec![(files, writers)]);
     workload.warm_up_seconds = 0.0;
-    let outcome = egeria_sim::run(&machine, &workload, &options(Configuration::Off)).unwrap();
+    let outcome = egeria_sim::run(&machine, &workload, &options(System::Off)).unwrap();
     let first = &outcome.windows[0].nodes;
     let last = &outcome.windows.last().unwrap().nodes;
     assert!(first[0].read_bytes_s > first[1].read_bytes_s);
@@ -197,7 +197,7 @@ fn data_goes_where_the_allocation_says() {
         let workload = workload(vec![threads("a", 2, 1, 1, writing)]);
         let options = egeria_sim::Options {
             allocation,
-            ..options(Configuration::Off)
+            ..options(System::Off)
         };
         let outcome = egeria_sim::run(&machine, &workload, &options).unwrap();
         let nodes = &outcome.windows.last().unwrap().nodes;

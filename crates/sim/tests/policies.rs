@@ -2,12 +2,12 @@
 
 mod common;
 use common::*;
-use egeria_policy::nthread::Configuration;
+use egeria_policy::planner::System;
 use egeria_sim::{Outcome, Phase, Workload};
 use proptest::prelude::*;
 
-fn run(workload: &Workload, configuration: Configuration) -> Outcome {
-    egeria_sim::run(&optane(), workload, &options(configuration)).unwrap()
+fn run(workload: &Workload, system: System) -> Outcome {
+    egeria_sim::run(&optane(), workload, &options(system)).unwrap()
 }
 
 /// Half of the threads far from their data, as a scheduler leaves them.
@@ -20,8 +20,8 @@ fn scattered(count: u64, phase: Phase) -> Workload {
 #[test]
 fn threads_go_to_their_data_and_get_more() {
     let workload = scattered(4, reading(2000.0));
-    let off = run(&workload, Configuration::Off);
-    let rl = run(&workload, Configuration::Rl);
+    let off = run(&workload, System::Off);
+    let rl = run(&workload, System::Rl);
     assert_eq!((off.moves, rl.moves), (0, 2));
     close(off.local_share, {
         // Two local and two remote threads, each at its own pace.
@@ -40,8 +40,8 @@ fn writers_leave_a_contended_node_and_stay_away() {
         ..reading(1000.0)
     };
     let workload = scattered(8, mixed);
-    let rl = run(&workload, Configuration::Rl);
-    let full = run(&workload, Configuration::Full);
+    let rl = run(&workload, System::Rl);
+    let full = run(&workload, System::Full);
     assert!(full.operations_s > rl.operations_s * 1.1);
     assert!(full.most_moves_of_one <= 1, "{}", full.most_moves_of_one);
 }
@@ -50,7 +50,7 @@ fn writers_leave_a_contended_node_and_stay_away() {
 fn a_pinned_thread_stays() {
     let (files, mut readers) = threads("fio", 4, 1, 0, reading(1000.0));
     readers.pinned = true;
-    let outcome = run(&workload(vec![(files, readers)]), Configuration::Full);
+    let outcome = run(&workload(vec![(files, readers)]), System::Full);
     assert_eq!(outcome.moves, 0);
 }
 
@@ -61,8 +61,8 @@ fn the_same_run_gives_the_same_outcome() {
         ..reading(1000.0)
     };
     let workload = scattered(8, mixed);
-    let once = run(&workload, Configuration::Full);
-    assert_eq!(once, run(&workload, Configuration::Full));
+    let once = run(&workload, System::Full);
+    assert_eq!(once, run(&workload, System::Full));
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn phases_come_in_turn() {
     readers.phases.push(slow);
     let mut workload = workload(vec![(files, readers)]);
     workload.warm_up_seconds = 0.0;
-    let outcome = run(&workload, Configuration::Off);
+    let outcome = run(&workload, System::Off);
     for (index, window) in outcome.windows.iter().enumerate() {
         let is_quick = window.operations_s > 100_000.0;
         assert_eq!(is_quick, index % 2 == 0, "{index}: {}", window.operations_s);
@@ -96,19 +96,19 @@ proptest! {
             (1u64..20, 0u16..2, 0u16..2, 0.0f64..=1.0, 1u64..2_000_000, 0.0f64..1e6, 0.0f64..1e6, any::<bool>()),
             1..5,
         ),
-        configuration in prop::sample::select(Configuration::ALL.to_vec()),
+        system in prop::sample::select(System::ALL.to_vec()),
         window_ns in 50_000_000u64..2_000_000_000,
     ) {
         let groups = groups.into_iter().enumerate().map(|(index, group)| {
             let (count, on, data_on, read_share, request_bytes, think_ns, idle_ns, shared) = group;
-            let phase = Phase { seconds: None, read_share, request_bytes, think_ns, idle_ns };
+            let phase = Phase { seconds: None, read_share, request_bytes, think_ns, idle_ns, ..Phase::default() };
             let (mut files, mut made) = threads(&format!("g{index}"), count, on, data_on, phase);
             files.bytes = 1_000_000;
             made.shared = shared;
             (files, made)
         });
         let workload = workload(groups.collect());
-        let options = egeria_sim::Options { window_ns, ..options(configuration) };
+        let options = egeria_sim::Options { window_ns, ..options(system) };
         let outcome = egeria_sim::run(&optane(), &workload, &options).unwrap();
         prop_assert!(outcome.operations_s.is_finite() && outcome.operations_s > 0.0);
         prop_assert!((0.0..=1.0 + 1e-9).contains(&outcome.local_share));

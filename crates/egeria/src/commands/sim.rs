@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use egeria_machine::{Machine, NodeId, format_bandwidth};
-use egeria_policy::nthread::Configuration;
+use egeria_policy::planner::System;
 use egeria_sim::{Options, Outcome as Predicted, WindowOutcome, Workload};
 use serde::Serialize;
 
@@ -15,26 +15,32 @@ use crate::policy_choice;
 
 /// Workloads are small; more is not one.
 const MAX_FILE_BYTES: u64 = 1 << 20;
-/// Moves told per configuration.
-const SHOWN_MOVES: usize = 10;
+/// Decisions told per system.
+const SHOWN_DECISIONS: usize = 10;
 
 /// Arguments of `egeria sim`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   egeria sim --machine optane-2s --workload fio.toml
-  egeria sim --machine optane-2s --workload fio.toml --compare off,full
+  egeria sim --machine optane-1s --workload beside.toml --compare off,pats,all
   egeria sim --machine optane-2s --workload fio.toml --alloc node=0 --json
 
+Systems: off decides nothing; rl, cpu, nm and full are NThread's configurations
+(nthread is full), pats limits how many are at persistent memory, odin stripes
+and delegates, asymsched places processes and their memory; all is the planner
+with everything, as one decision.
+
 A prediction by a model, not a measurement: threads share cores, memory and
-links fairly, and the steward's own policy decides (docs/model.md). The machine
+links fairly, and the policies' own code decides (docs/model.md). The machine
 must say how fast its memory is, as `egeria machine --machine optane-2s --toml`
 shows.
 
-A workload is TOML: `name`, `seconds`, perhaps `warm_up_seconds`; [[files]] with
-`name`, `count`, `bytes`, `node`; [[threads]] with `name`, `count`, `files`,
-`shared`, `start_node`, `pinned`; and [[threads.phases]] with `seconds`,
-`read_share`, `request_bytes`, `think_ns`, `idle_ns`.")]
+A workload is TOML: `name`, `seconds`, perhaps `warm_up_seconds`; [[files]]
+with `name`, `count`, `bytes`, `node` or `nodes`, `medium`, `layout`;
+[[threads]] with `name`, `count`, `files`, `shared`, `start_node` or
+`start_nodes`, `pinned`; and [[threads.phases]] with `seconds`, `read_share`,
+`request_bytes`, `think_ns`, `idle_ns`, `pattern`.")]
 pub struct Arguments {
     /// Machine file (TOML) or profile (optane-2s, dram-2s)
     #[arg(long, value_name = "FILE|PROFILE")]
@@ -42,22 +48,51 @@ pub struct Arguments {
     /// What programs do, a TOML file
     #[arg(long, value_name = "FILE")]
     workload: PathBuf,
-    /// Configurations of the policy, side by side: off, rl, cpu, nm, full
-    #[arg(long, value_name = "LIST", value_delimiter = ',',
-          value_parser = policy_choice::configuration, default_value = "off,rl,cpu,nm,full")]
-    compare: Vec<Configuration>,
-    /// Where written data goes: local, random or node=N
-    #[arg(long, value_name = "POLICY", value_parser = Allocation::parse, default_value = "local")]
-    alloc: Allocation,
+    /// Systems, side by side: off, rl, cpu, nm, full, nthread, pats, odin, asymsched, all
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = system,
+          default_value = "off,nthread,pats,odin,asymsched,all")]
+    compare: Vec<System>,
+    /// Where written data goes: local, random, striped or node=N (odin always stripes)
+    #[arg(long, value_name = "POLICY", value_parser = Placement::parse, default_value = "local")]
+    alloc: Placement,
     /// Time between two decisions, ms of the machine's own time
     #[arg(long, value_name = "MS", default_value = "1000", value_parser = policy_choice::window_ns)]
     window: u64,
     /// What a move costs a thread, microseconds without doing anything
     #[arg(long, value_name = "US", default_value = "50", value_parser = pause_ns)]
     move_pause: f64,
-    /// A setting of the policy, as cpu_limit=0.8; may be repeated
+    /// A setting of the planner, as cpu_limit=0.8 or pats.tolerated_loss=0.1; again for more
     #[arg(long = "set", value_name = "NAME=VALUE")]
     settings: Vec<String>,
+}
+
+fn system(text: &str) -> Result<System, String> {
+    text.parse().map_err(|error| format!("{error}"))
+}
+
+/// Where written data goes, as typed: as live, or in stripes.
+#[derive(Clone, Copy, Debug)]
+enum Placement {
+    Live(Allocation),
+    Striped,
+}
+
+impl Placement {
+    fn parse(text: &str) -> Result<Placement, String> {
+        match text {
+            "striped" => Ok(Placement::Striped),
+            _ => Allocation::parse(text).map(Placement::Live).map_err(|_| {
+                format!("{text:?} is no allocation; write local, random, striped or node=N")
+            }),
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Placement::Live(allocation) => allocation.name(),
+            Placement::Striped => "striped".to_owned(),
+        }
+    }
 }
 
 fn pause_ns(text: &str) -> Result<f64, String> {
@@ -94,18 +129,13 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let machine = Machine::resolve(Some(&arguments.machine), None)?;
     let workload = read(&arguments.workload)?;
     let mut runs: Vec<Run> = Vec::new();
-    for configuration in &arguments.compare {
-        let options = Options {
-            nthread: policy_choice::settings(*configuration, &arguments.settings)?,
-            allocation: allocation(arguments.alloc, &machine)?,
-            window_ns: arguments.window,
-            move_pause_ns: arguments.move_pause,
-        };
+    for system in &arguments.compare {
+        let options = options(*system, arguments, &machine)?;
         let outcome = egeria_sim::run(&machine, &workload, &options)
             .map_err(|error| Failure::new(error.to_string()))?;
         let first = runs.first().map_or(&outcome, |run| &run.outcome);
         runs.push(Run {
-            configuration: configuration.name(),
+            configuration: system.name(),
             vs_first: outcome.operations_s / first.operations_s,
             outcome,
         });
@@ -119,6 +149,20 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         runs,
     };
     format.print(&report, human)
+}
+
+fn options(system: System, arguments: &Arguments, machine: &Machine) -> Outcome<Options> {
+    let mut options = Options::of(system);
+    for pair in &arguments.settings {
+        let set = options.planner.set_pair(pair);
+        set.map_err(|error| Failure::Usage(format!("--set {pair}: {error}")))?;
+    }
+    if system != System::Odin {
+        options.allocation = allocation(arguments.alloc, machine)?;
+    }
+    options.window_ns = arguments.window;
+    options.move_pause_ns = arguments.move_pause;
+    Ok(options)
 }
 
 fn read(path: &Path) -> Outcome<Workload> {
@@ -136,7 +180,10 @@ fn read(path: &Path) -> Outcome<Workload> {
     Workload::from_toml(&text, &origin).map_err(|error| Failure::new(error.to_string()))
 }
 
-fn allocation(typed: Allocation, machine: &Machine) -> Outcome<egeria_sim::Allocation> {
+fn allocation(typed: Placement, machine: &Machine) -> Outcome<egeria_sim::Allocation> {
+    let Placement::Live(typed) = typed else {
+        return Ok(egeria_sim::Allocation::Striped);
+    };
     match typed {
         Allocation::Local => Ok(egeria_sim::Allocation::Local),
         Allocation::Random => Ok(egeria_sim::Allocation::Spread),
@@ -152,7 +199,7 @@ fn allocation(typed: Allocation, machine: &Machine) -> Outcome<egeria_sim::Alloc
 
 fn human(report: &Report) -> String {
     let headers = [
-        "policy",
+        "system",
         ">operations/s",
         ">beside the first",
         ">bytes/s",
@@ -168,10 +215,39 @@ fn human(report: &Report) -> String {
         report.allocation,
         output::table(&headers, rows)
     );
+    if report.runs.iter().any(|run| run.outcome.groups.len() > 1) {
+        text.push_str(&groups(report));
+    }
     for run in &report.runs {
-        text.push_str(&moves(run));
+        text.push_str(&decisions(run));
     }
     text
+}
+
+/// What each group of threads gets.
+fn groups(report: &Report) -> String {
+    let headers = [
+        "system",
+        "threads",
+        ">operations/s",
+        ">bytes/s",
+        ">time of one",
+    ];
+    let of = |run: &Run| {
+        let name = run.configuration.to_owned();
+        let group = move |group: &egeria_sim::GroupOutcome| {
+            vec![
+                name.clone(),
+                format!("{} {}", group.threads, group.name),
+                format!("{:.0}", group.operations_s),
+                format_bandwidth(group.bytes_s),
+                format!("{:.2} us", group.operation_ns / 1e3),
+            ]
+        };
+        run.outcome.groups.iter().map(group).collect::<Vec<_>>()
+    };
+    let rows = report.runs.iter().flat_map(of).collect();
+    format!("\n{}\n", output::table(&headers, rows))
 }
 
 fn row(run: &Run) -> Vec<String> {
@@ -201,26 +277,30 @@ fn nodes(window: &WindowOutcome) -> String {
     window.nodes.iter().map(node).collect::<Vec<_>>().join("\n")
 }
 
-/// When and why threads moved.
-fn moves(run: &Run) -> String {
+/// What was decided, when and why.
+fn decisions(run: &Run) -> String {
     let windows = run.outcome.windows.iter();
     let all: Vec<String> = windows
         .flat_map(|window| {
-            window.moves.iter().map(|each| {
+            let at = format!("  {:.1} s: ", window.end_s);
+            let moves = window.moves.iter().map(|each| {
+                let (from, to) = (each.from.0, each.to.0);
                 format!(
-                    "  {:.1} s: {} goes from node {} to node {}: {}\n",
-                    window.end_s, each.thread, each.from.0, each.to.0, each.why
+                    "{} goes from node {from} to node {to}: {}",
+                    each.thread, each.why
                 )
-            })
+            });
+            let lines = moves.chain(window.steps.iter().cloned());
+            lines.map(move |line| format!("{at}{line}\n"))
         })
         .collect();
     if all.is_empty() {
         return String::new();
     }
-    let more = match all.len() - all.len().min(SHOWN_MOVES) {
+    let more = match all.len() - all.len().min(SHOWN_DECISIONS) {
         0 => String::new(),
         more => format!("  and {more} more (--json has all)\n"),
     };
-    let shown: String = all.into_iter().take(SHOWN_MOVES).collect();
+    let shown: String = all.into_iter().take(SHOWN_DECISIONS).collect();
     format!("\n{}\n{shown}{more}", run.configuration)
 }

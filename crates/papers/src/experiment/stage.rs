@@ -2,14 +2,11 @@
 
 use egeria_machine::Machine;
 use egeria_policy::nthread::{Configuration, Settings};
+use egeria_policy::planner;
 use egeria_sim::{Allocation, Options, Outcome, Workload};
 
 use crate::error::{Result, shipped};
 
-/// The windows of NThread (§III).
-const WINDOW_NS: u64 = 1_000_000_000;
-/// What a move costs a thread, ns: the default of `egeria sim`.
-const MOVE_PAUSE_NS: f64 = 50_000.0;
 /// LLC of a Xeon Gold 5215, bytes: 1.375 MB for each of its ten cores (that family's figure), in whole grains. The
 /// profile's own is scaled down for runs that are; runs here are not.
 const LLC_BYTES: u64 = 13_750_000 / GRAIN * GRAIN;
@@ -114,10 +111,12 @@ impl Stage {
         system: &System,
     ) -> Result<Outcome> {
         let options = Options {
-            nthread: system.nthread.clone(),
+            planner: planner::Settings {
+                nthread: system.nthread.clone(),
+                ..planner::System::Off.settings()
+            },
             allocation: system.allocation,
-            window_ns: WINDOW_NS,
-            move_pause_ns: MOVE_PAUSE_NS,
+            ..Options::of(planner::System::Off)
         };
         egeria_sim::run(machine, workload, &options).map_err(|error| shipped(&workload.name, error))
     }

@@ -2,7 +2,7 @@
 #![allow(dead_code)] // Every test file uses a part.
 
 use egeria_machine::{AccessKind, EmulatedNode, Machine};
-use egeria_policy::nthread::{Configuration, Settings};
+use egeria_policy::planner::System;
 use egeria_sim::{Allocation, FileGroup, Options, Phase, ThreadGroup, Workload};
 
 pub const SECOND_NS: u64 = 1_000_000_000;
@@ -45,22 +45,20 @@ pub fn machine(nodes: usize, speed: &EmulatedNode) -> Machine {
     machine
 }
 
-pub fn options(configuration: Configuration) -> Options {
+pub fn options(system: System) -> Options {
     Options {
-        nthread: Settings::of(configuration),
+        // Where data goes is each test's own.
         allocation: Allocation::Local,
-        window_ns: SECOND_NS,
-        move_pause_ns: 50_000.0,
+        ..Options::of(system)
     }
 }
 
 pub fn reading(think_ns: f64) -> Phase {
     Phase {
-        seconds: None,
         read_share: 1.0,
         request_bytes: 4096,
         think_ns,
-        idle_ns: 0.0,
+        ..Phase::default()
     }
 }
 
@@ -77,15 +75,15 @@ pub fn threads(
         count,
         bytes: 4_000_000_000,
         node: Some(egeria_machine::NodeId(data_on)),
+        ..FileGroup::default()
     };
     let threads = ThreadGroup {
         name: name.to_owned(),
         count,
         files: name.to_owned(),
-        shared: false,
         start_node: Some(egeria_machine::NodeId(on)),
-        pinned: false,
         phases: vec![phase],
+        ..ThreadGroup::default()
     };
     (files, threads)
 }
@@ -104,7 +102,7 @@ pub fn workload(groups: Vec<(FileGroup, ThreadGroup)>) -> Workload {
 /// Operations/s of the workload when nobody moves.
 pub fn rate(machine: &Machine, groups: Vec<(FileGroup, ThreadGroup)>) -> f64 {
     let workload = workload(groups);
-    egeria_sim::run(machine, &workload, &options(Configuration::Off))
+    egeria_sim::run(machine, &workload, &options(System::Off))
         .unwrap()
         .operations_s
 }

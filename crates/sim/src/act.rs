@@ -1,0 +1,411 @@
+//! What becomes of decisions: threads move, memory and files follow, limits and delegation hold.
+
+use egeria_machine::{AccessKind, NodeId};
+use egeria_policy::asymsched::{MemoryAction, PlacementPlan};
+use egeria_policy::pats::Request;
+use egeria_policy::planner::{Decision, DelegationPlan, Relocate, RelocationStep};
+
+use crate::demand::{Control, Demand};
+use crate::facts::{file_index, group_index};
+use crate::model::{Model, NS_PER_S};
+use crate::outcome::{MoveOutcome, Options};
+use crate::state::{State, Thresholds, at_one};
+use crate::workload::{MediumKind, Pattern};
+
+/// Pieces in which files are copied, bytes.
+const COPY_BYTES: u64 = 64 << 10;
+
+/// What holds now, and what is on its way.
+pub(crate) struct Acts {
+    pub(crate) control: Control,
+    pub(crate) thresholds: Thresholds,
+    /// Of each group of threads: its memory follows as it is accessed.
+    dynamic: Vec<Option<Dynamic>>,
+    copies: Vec<Copy>,
+    /// Time that the memory of each group was migrated, s.
+    pub(crate) migrating_s: Vec<f64>,
+    /// What was said last, so that it is not said again.
+    said: Vec<String>,
+}
+
+/// Memory that follows as it is accessed.
+#[derive(Clone, Default)]
+struct Dynamic {
+    /// From which node to which; none: private memory to its thread, shared memory to all its threads' nodes.
+    pairs: Vec<(usize, usize)>,
+}
+
+/// A file, or what of it lies in one memory, on its way to another.
+struct Copy {
+    file: usize,
+    from: usize,
+    to: usize,
+    is_replica: bool,
+    left_bytes: f64,
+    bytes_s: f64,
+}
+
+/// What was done at the end of a window, in words.
+pub(crate) struct Told {
+    pub(crate) moves: Vec<MoveOutcome>,
+    pub(crate) steps: Vec<String>,
+}
+
+impl Acts {
+    /// Nothing is decided yet.
+    pub(crate) fn new(model: &Model, options: &Options, groups: usize) -> Acts {
+        let bypass = |bytes: &u64| {
+            let request = Request {
+                kind: AccessKind::Write,
+                bytes: *bytes,
+            };
+            options.planner.pats.bypasses(request)
+        };
+        let pats = &options.planner.pats;
+        let longest = [pats.bypass_bytes, pats.bypass_bytes.saturating_sub(1)];
+        Acts {
+            control: Control {
+                delegates: 0,
+                handover_ns: options.handover_ns,
+                turns: vec![None; model.places.len()],
+                turn_ns: options.turn_ns,
+            },
+            thresholds: Thresholds {
+                least_read_bytes: u64::MAX,
+                least_write_bytes: u64::MAX,
+                bypass_bytes: longest.into_iter().find(bypass).unwrap_or(0),
+            },
+            dynamic: vec![None; groups],
+            copies: Vec::new(),
+            migrating_s: vec![0.0; groups],
+            said: Vec::new(),
+        }
+    }
+
+    /// Does what was decided.
+    pub(crate) fn act(
+        &mut self,
+        model: &Model,
+        state: &mut State,
+        options: &Options,
+        decision: &Decision,
+    ) -> Told {
+        let mut told = Told {
+            moves: Vec::new(),
+            steps: Vec::new(),
+        };
+        move_threads(model, state, options, decision, &mut told);
+        self.place(model, state, &decision.placement, &mut told);
+        self.limit(model, decision, &mut told);
+        self.delegate(&decision.delegation, &mut told);
+        for step in &decision.relocations {
+            self.relocate(model, state, step);
+            told.steps.push(step.to_string());
+        }
+        told
+    }
+
+    /// Memory goes after its threads.
+    fn place(&mut self, model: &Model, state: &mut State, plan: &PlacementPlan, told: &mut Told) {
+        for step in &plan.memory {
+            let Some(group) = group_index(step.process).filter(|g| *g < self.dynamic.len()) else {
+                continue;
+            };
+            match &step.action {
+                MemoryAction::Dynamic => {
+                    let following = plan.following.iter();
+                    let mut following = following.filter(|(process, _)| *process == step.process);
+                    let pairs = following.next().map_or(&[][..], |(_, each)| &each.pairs);
+                    let index = |id: &NodeId| model.machine.index_of(*id);
+                    let pairs = pairs
+                        .iter()
+                        .filter_map(|(from, to)| Some((index(from)?, index(to)?)));
+                    let pairs = pairs.collect();
+                    if self.dynamic[group].is_none() {
+                        told.steps.push(step.to_string());
+                    }
+                    self.dynamic[group] = Some(Dynamic { pairs });
+                    continue;
+                }
+                MemoryAction::Full {
+                    copies, cost_ns, ..
+                } => {
+                    let pause_s = *cost_ns as f64 / NS_PER_S;
+                    self.migrating_s[group] += pause_s;
+                    let threads = state.threads.iter_mut();
+                    for thread in threads.filter(|thread| thread.group == group) {
+                        thread.pause_left_s += pause_s;
+                    }
+                    let index = |id: &NodeId| model.machine.index_of(*id);
+                    let pairs = copies.iter();
+                    let pairs: Vec<(usize, usize)> = pairs
+                        .filter_map(|(from, to, _)| Some((index(from)?, index(to)?)))
+                        .collect();
+                    follow(model, state, group, &pairs, f64::INFINITY);
+                    self.dynamic[group] = None;
+                }
+                MemoryAction::Short { .. } | MemoryAction::Settled { .. } => {
+                    self.dynamic[group] = None;
+                }
+            }
+            told.steps.push(step.to_string());
+        }
+    }
+
+    fn limit(&mut self, model: &Model, decision: &Decision, told: &mut Told) {
+        self.control.turns.fill(None);
+        for limit in &decision.limits {
+            let node = model.machine.index_of(limit.node);
+            let place = node.and_then(|node| model.place_of(node, MediumKind::Storage));
+            if let Some(place) = place {
+                self.control.turns[place] = Some(f64::from(limit.threads));
+                let number = limit.threads;
+                let key = format!("node {}: {number} at once", limit.node.0);
+                self.say_once(key, limit.to_string(), told);
+            }
+        }
+    }
+
+    fn delegate(&mut self, plan: &DelegationPlan, told: &mut Told) {
+        match plan {
+            DelegationPlan::Off { .. } => {
+                self.control.delegates = 0;
+                self.thresholds.least_read_bytes = u64::MAX;
+                self.thresholds.least_write_bytes = u64::MAX;
+            }
+            DelegationPlan::On {
+                least_read_bytes,
+                least_write_bytes,
+                delegates_per_node,
+                ..
+            } => {
+                self.control.delegates = *delegates_per_node;
+                self.thresholds.least_read_bytes = *least_read_bytes;
+                self.thresholds.least_write_bytes = *least_write_bytes;
+                self.say_once("delegation".to_owned(), plan.to_string(), told);
+            }
+        }
+    }
+
+    fn say_once(&mut self, key: String, line: String, told: &mut Told) {
+        if !self.said.contains(&key) {
+            self.said.push(key);
+            told.steps.push(line);
+        }
+    }
+
+    fn relocate(&mut self, model: &Model, state: &mut State, step: &RelocationStep) {
+        let Some(file) = file_index(step.file).filter(|file| *file < state.files.len()) else {
+            return;
+        };
+        let place = |id: NodeId| {
+            let node = model.machine.index_of(id)?;
+            model.place_of(node, MediumKind::Storage)
+        };
+        let (from, to, is_replica) = match step.action {
+            Relocate::Drop { on } => {
+                if let Some(place) = place(on) {
+                    state.files[file].replicas[place] = false;
+                }
+                return;
+            }
+            Relocate::Move { from, to } => (from, to, false),
+            Relocate::Replicate { from, to } => (from, to, true),
+        };
+        if let (Some(from), Some(to)) = (place(from), place(to)) {
+            self.copies.push(Copy {
+                file,
+                from,
+                to,
+                is_replica,
+                left_bytes: step.bytes as f64,
+                bytes_s: step.bytes_s.max(1.0),
+            });
+        }
+    }
+
+    /// What copies ask for beside threads.
+    pub(crate) fn demands(&self, model: &Model) -> Vec<Demand> {
+        let places = model.places.len();
+        let demand = |copy: &Copy| {
+            let (from, to) = (model.places[copy.from].node, model.places[copy.to].node);
+            // A node without cores is copied to by the other.
+            let nodes = [to, from, 0];
+            let home = nodes.into_iter().find(|node| model.cores(*node) > 0.0);
+            Demand {
+                home: home.unwrap_or(0),
+                request_bytes: COPY_BYTES,
+                pattern: Pattern::Sequential,
+                think_ns: 0.0,
+                idle_ns: COPY_BYTES as f64 / copy.bytes_s * NS_PER_S,
+                reads: at_one(copy.from, places),
+                writes: at_one(copy.to, places),
+                working_set_bytes: 0.0,
+                delegates_reads: false,
+                delegates_writes: false,
+                takes_turns: false,
+            }
+        };
+        self.copies.iter().map(demand).collect()
+    }
+
+    /// Until a copy is done at these rates, s.
+    pub(crate) fn next_change_s(&self, copies_s: &[f64]) -> f64 {
+        let each = self.copies.iter().zip(copies_s);
+        let left = each.map(|(copy, rate)| copy.left_bytes / (rate * COPY_BYTES as f64).max(1e-9));
+        left.fold(f64::INFINITY, f64::min)
+    }
+
+    /// So much time passes; `copies_s` are the pieces copied per second.
+    pub(crate) fn pass(
+        &mut self,
+        model: &Model,
+        state: &mut State,
+        options: &Options,
+        copies_s: &[f64],
+        seconds: f64,
+    ) {
+        for (copy, rate) in self.copies.iter_mut().zip(copies_s) {
+            copy.left_bytes -= rate * COPY_BYTES as f64 * seconds;
+            if copy.left_bytes > 1.0 {
+                continue;
+            }
+            copy.left_bytes = 0.0;
+            let file = &mut state.files[copy.file];
+            if copy.is_replica {
+                file.replicas[copy.to] = true;
+            } else {
+                file.shares[copy.to] += std::mem::take(&mut file.shares[copy.from]);
+            }
+        }
+        self.copies.retain(|copy| copy.left_bytes > 0.0);
+        for group in 0..self.dynamic.len() {
+            let Some(dynamic) = &self.dynamic[group] else {
+                continue;
+            };
+            let moved = options.dynamic_bytes_s * seconds;
+            let moved = match dynamic.pairs.is_empty() {
+                true => gather(model, state, group, moved),
+                false => {
+                    let pairs = dynamic.pairs.clone();
+                    follow(model, state, group, &pairs, moved)
+                }
+            };
+            let cost_s = options.planner.asymsched.cost_s_per_gb * moved / 1e9;
+            self.migrating_s[group] += cost_s;
+        }
+    }
+}
+
+/// Single threads, and all of a process on a node.
+fn move_threads(
+    model: &Model,
+    state: &mut State,
+    options: &Options,
+    decision: &Decision,
+    told: &mut Told,
+) {
+    let pause_s = options.move_pause_ns / NS_PER_S;
+    let before: Vec<usize> = state.threads.iter().map(|thread| thread.node).collect();
+    for (index, thread) in state.threads.iter_mut().enumerate() {
+        let id = model.machine.nodes[before[index]].id;
+        let own = decision.threads.move_of(thread.key);
+        let own = own.map(|step| (step.to, step.reason.to_string()));
+        let with_others = decision
+            .placement
+            .moves
+            .iter()
+            .find(|step| group_index(step.process) == Some(thread.group) && step.from == id);
+        let with_others =
+            with_others.map(|step| (step.to, decision.placement.decision.to_string()));
+        let Some((to, why)) = own.or(with_others) else {
+            continue;
+        };
+        let Some(node) = model.machine.index_of(to).filter(|_| !thread.pinned) else {
+            continue;
+        };
+        thread.node = node;
+        thread.moves += 1;
+        thread.pause_left_s = thread.pause_left_s.max(pause_s);
+        told.moves.push(MoveOutcome {
+            thread: format!("{} {index}", thread.name),
+            from: id,
+            to,
+            why,
+        });
+    }
+}
+
+/// Up to so many bytes of a group's memory go from the one node of each pair to the other. All pairs at once, as
+/// nodes may exchange what they have. Says how many bytes went.
+fn follow(
+    model: &Model,
+    state: &mut State,
+    group: usize,
+    pairs: &[(usize, usize)],
+    most_bytes: f64,
+) -> f64 {
+    let mut gone = 0.0;
+    for file in files_of(state, group) {
+        let file = &mut state.files[file];
+        let before = file.shares.clone();
+        let leaving: f64 = pairs
+            .iter()
+            .filter_map(|(from, _)| model.place_of(*from, MediumKind::Memory))
+            .map(|place| before[place] * file.bytes)
+            .sum();
+        if leaving <= 0.0 {
+            continue;
+        }
+        let part = ((most_bytes - gone).max(0.0) / leaving).min(1.0);
+        for (from, to) in pairs {
+            let place = |node| model.place_of(node, MediumKind::Memory);
+            if let (Some(from), Some(to)) = (place(*from), place(*to)) {
+                file.shares[from] -= before[from] * part;
+                file.shares[to] += before[from] * part;
+            }
+        }
+        gone += leaving * part;
+    }
+    gone
+}
+
+/// Up to so many bytes of a group's memory go where they are used: what one node uses there, what several use spread
+/// over them. Says how many bytes went.
+fn gather(model: &Model, state: &mut State, group: usize, most_bytes: f64) -> f64 {
+    let mut gone = 0.0;
+    for index in files_of(state, group) {
+        let users = state.threads.iter().filter(|thread| thread.file == index);
+        let mut nodes: Vec<usize> = users.map(|thread| thread.node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let there = nodes.into_iter();
+        let there: Vec<usize> = there
+            .filter_map(|node| model.place_of(node, MediumKind::Memory))
+            .collect();
+        let file = &mut state.files[index];
+        let wanted = crate::state::over(&there, file.shares.len());
+        let both = || file.shares.iter().zip(&wanted);
+        let wrong: f64 = both().map(|(is, should)| (is - should).max(0.0)).sum();
+        let leaving = wrong * file.bytes;
+        if leaving <= 1.0 {
+            continue;
+        }
+        let part = ((most_bytes - gone).max(0.0) / leaving).min(1.0);
+        for (is, should) in file.shares.iter_mut().zip(&wanted) {
+            *is += (should - *is) * part;
+        }
+        gone += leaving * part;
+    }
+    gone
+}
+
+/// Memory that the threads of a group use.
+fn files_of(state: &State, group: usize) -> Vec<usize> {
+    let own = state.threads.iter().filter(|thread| thread.group == group);
+    let mut files: Vec<usize> = own.map(|thread| thread.file).collect();
+    files.sort_unstable();
+    files.dedup();
+    files.retain(|file| state.files[*file].medium == MediumKind::Memory);
+    files
+}

@@ -1,0 +1,235 @@
+//! What a thread does per operation, as times and as shares of resources.
+
+use egeria_machine::AccessKind;
+use egeria_machine::fair::Flow;
+
+use crate::model::{Access, Model, NS_PER_S};
+use crate::workload::Pattern;
+
+/// What one thread does per operation now.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Demand {
+    /// Position of the node it runs on.
+    pub(crate) home: usize,
+    /// Bytes of an operation.
+    pub(crate) request_bytes: u64,
+    pub(crate) pattern: Pattern,
+    /// Computing, ns.
+    pub(crate) think_ns: f64,
+    /// Waiting off the core, ns.
+    pub(crate) idle_ns: f64,
+    /// Share of operations that read from each memory; what the cache serves included.
+    pub(crate) reads: Vec<f64>,
+    /// Share of operations that write to each memory.
+    pub(crate) writes: Vec<f64>,
+    /// Bytes that the threads of its node read from, all together.
+    pub(crate) working_set_bytes: f64,
+    /// Reads go to delegates.
+    pub(crate) delegates_reads: bool,
+    /// Writes go to delegates.
+    pub(crate) delegates_writes: bool,
+    /// Its accesses of persistent memory wait for their turn.
+    pub(crate) takes_turns: bool,
+}
+
+impl Demand {
+    /// Shares of the operations that go to each memory.
+    pub(crate) fn shares(&self, kind: AccessKind) -> &[f64] {
+        match kind {
+            AccessKind::Read => &self.reads,
+            AccessKind::Write => &self.writes,
+        }
+    }
+
+    pub(crate) fn is_delegated(&self, kind: AccessKind) -> bool {
+        match kind {
+            AccessKind::Read => self.delegates_reads,
+            AccessKind::Write => self.delegates_writes,
+        }
+    }
+}
+
+/// What the policies bound and what it costs.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Control {
+    /// Delegates of each node; 0: nothing is delegated.
+    pub(crate) delegates: u32,
+    /// Handing a piece over to a delegate and back, ns.
+    pub(crate) handover_ns: f64,
+    /// How many may be at each memory at once.
+    pub(crate) turns: Vec<Option<f64>>,
+    /// Asking for a turn, ns.
+    pub(crate) turn_ns: f64,
+}
+
+/// What is in the way now: how many are at each memory, how long each queue keeps a line waiting.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Crowd {
+    pub(crate) accessors: Vec<f64>,
+    pub(crate) wait_ns: Vec<f64>,
+}
+
+impl Crowd {
+    pub(crate) fn wait_ns(&self, model: &Model, place: usize) -> f64 {
+        let queues = model.places[place].queues.iter();
+        queues.map(|queue| self.wait_ns[*queue]).sum()
+    }
+}
+
+/// One thread's accesses of one memory.
+pub(crate) struct AtMemory {
+    pub(crate) place: usize,
+    /// Time per operation, ns.
+    pub(crate) time_ns: f64,
+    /// Cache lines on their way meanwhile.
+    pub(crate) lines: f64,
+    /// Cache lines per operation.
+    pub(crate) lines_moved: f64,
+    /// A delegate does it.
+    pub(crate) delegated: bool,
+}
+
+/// An operation of a thread in the mean.
+pub(crate) struct Operation {
+    /// Time on the core when nobody is in the way, ns.
+    pub(crate) busy_ns: f64,
+    /// Time off the core: idle, or delegates at work, ns.
+    pub(crate) away_ns: f64,
+    /// Of `busy_ns`, at memories, ns.
+    pub(crate) at_memory_ns: f64,
+    pub(crate) at: Vec<AtMemory>,
+    pub(crate) flow: Flow,
+}
+
+/// The operation of a demand beside such a crowd.
+pub(crate) fn operation(
+    model: &Model,
+    control: &Control,
+    demand: &Demand,
+    crowd: &Crowd,
+) -> Operation {
+    let cached = model.cached_share(demand.home, demand.working_set_bytes);
+    let reads: f64 = demand.reads.iter().sum();
+    let cached_ns = reads * cached * model.cached_ns(demand.home, demand.request_bytes);
+    let mut operation = Operation {
+        busy_ns: demand.think_ns + cached_ns,
+        away_ns: demand.idle_ns,
+        at_memory_ns: 0.0,
+        at: Vec::new(),
+        flow: Flow::default(),
+    };
+    for (kind, missed) in [(AccessKind::Read, 1.0 - cached), (AccessKind::Write, 1.0)] {
+        if demand.is_delegated(kind) && control.delegates > 0 {
+            operation.delegate(model, control, demand, (kind, missed), crowd);
+        } else {
+            operation.access(model, control, demand, (kind, missed), crowd);
+        }
+    }
+    operation.finish(model, demand)
+}
+
+impl Operation {
+    /// The thread goes to the memories itself.
+    fn access(
+        &mut self,
+        model: &Model,
+        control: &Control,
+        demand: &Demand,
+        (kind, missed): (AccessKind, f64),
+        crowd: &Crowd,
+    ) {
+        let shares = demand.shares(kind).iter().enumerate();
+        for (place, share) in shares.filter(|(_, share)| **share * missed > 0.0) {
+            let share = share * missed;
+            let access = Access {
+                kind,
+                home: demand.home,
+                place,
+                bytes: demand.request_bytes,
+                pattern: demand.pattern,
+            };
+            let time_ns =
+                model.access_ns(&access, crowd.accessors[place], crowd.wait_ns(model, place));
+            let service_ns = model.service_ns(&access, crowd.accessors[place]);
+            self.uses(model.memory_resource(place), share * service_ns / NS_PER_S);
+            if demand.takes_turns && control.turns[place].is_some() {
+                self.uses(model.turn_resource(place), share * time_ns / NS_PER_S);
+                self.busy_ns += share * control.turn_ns;
+            }
+            let node = model.places[place].node;
+            for lane in model.lane_resources(kind, demand.home, node) {
+                self.uses(lane, share * demand.request_bytes as f64);
+            }
+            self.at_memory_ns += share * time_ns;
+            self.at.push(AtMemory {
+                place,
+                time_ns: share * time_ns,
+                lines: model.lines_on_their_way(&access),
+                lines_moved: share * access.lines(),
+                delegated: false,
+            });
+        }
+    }
+
+    /// Delegates of each node move the stripes that lie there, all nodes at once (OdinFS slides, "Delegation + data
+    /// striping parallelize IO ops"). The thread waits for the last.
+    fn delegate(
+        &mut self,
+        model: &Model,
+        control: &Control,
+        demand: &Demand,
+        (kind, missed): (AccessKind, f64),
+        crowd: &Crowd,
+    ) {
+        let shares = demand.shares(kind);
+        let all: f64 = shares.iter().sum();
+        let mut slowest_ns: f64 = 0.0;
+        for (place, share) in shares.iter().enumerate().filter(|(_, share)| **share > 0.0) {
+            // Each operation has its part here.
+            let bytes = (demand.request_bytes as f64 * share / all).ceil() as u64;
+            let node = model.places[place].node;
+            let access = Access {
+                kind,
+                home: node,
+                place,
+                bytes,
+                pattern: Pattern::Sequential,
+            };
+            let time_ns =
+                model.access_ns(&access, crowd.accessors[place], crowd.wait_ns(model, place))
+                    + model.path_ns(demand.home, node);
+            let service_ns = model.service_ns(&access, crowd.accessors[place]);
+            let often = all * missed;
+            self.uses(model.memory_resource(place), often * service_ns / NS_PER_S);
+            let delegate_s = often * (time_ns + control.handover_ns) / NS_PER_S;
+            self.uses(model.delegate_resource(node), delegate_s);
+            self.uses(model.core_resource(node), delegate_s);
+            for lane in model.lane_resources(kind, demand.home, node) {
+                self.uses(lane, often * bytes as f64);
+            }
+            slowest_ns = slowest_ns.max(time_ns / f64::from(control.delegates));
+            self.at.push(AtMemory {
+                place,
+                time_ns: often * time_ns,
+                lines: model.lines_on_their_way(&access),
+                lines_moved: often * access.lines(),
+                delegated: true,
+            });
+        }
+        self.away_ns += all * missed * (slowest_ns + control.handover_ns);
+    }
+
+    fn uses(&mut self, resource: usize, amount: f64) {
+        self.flow.uses.push((resource, amount));
+    }
+
+    fn finish(mut self, model: &Model, demand: &Demand) -> Operation {
+        self.busy_ns += self.at_memory_ns;
+        let core = model.core_resource(demand.home);
+        self.uses(core, self.busy_ns / NS_PER_S);
+        self.flow.most = NS_PER_S / (self.busy_ns + self.away_ns).max(1e-3);
+        // By bytes: who asks for more at once gets no more.
+        self.flow.weight = 1.0 / demand.request_bytes as f64;
+        self
+    }
+}

@@ -1,0 +1,279 @@
+//! What the planner is told of a window.
+
+use std::collections::BTreeMap;
+
+use egeria_machine::{AccessKind, LINE_BYTES, MemoryKind};
+use egeria_policy::asymsched::{AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
+use egeria_policy::pats::{Measured, Request, Tally};
+use egeria_policy::planner::{Facts, FileFacts, MediumFacts};
+use egeria_window::{FileKey, FileUse, NodeFacts, ThreadFacts, Window};
+
+use crate::model::Model;
+use crate::state::{FIRST_PROCESS, File, Passed, START_TICKS, State, Thread};
+use crate::workload::MediumKind;
+
+/// Files the planner hears of at most: those used most.
+const MOST_FILES: usize = 256;
+
+/// When the window was, and what it is called.
+pub(crate) struct Span {
+    pub(crate) number: u64,
+    pub(crate) begin_s: f64,
+    pub(crate) end_s: f64,
+}
+
+impl Span {
+    fn seconds(&self) -> f64 {
+        (self.end_s - self.begin_s).max(1e-9)
+    }
+}
+
+/// The facts of a window in which so much passed.
+pub(crate) fn facts(
+    model: &Model,
+    state: &State,
+    passed: &Passed,
+    span: &Span,
+    migrating_s: &[f64],
+) -> Facts {
+    Facts {
+        window: window(model, state, span),
+        accesses: accesses(model, state, span, migrating_s),
+        media: media(model, state, passed, span),
+        files: files(model, state),
+    }
+}
+
+/// A file as policies know it.
+pub(crate) fn file_key(index: usize) -> FileKey {
+    FileKey {
+        volume: 0,
+        inode: index as u64 + 1,
+    }
+}
+
+/// The file that a key names.
+pub(crate) fn file_index(key: FileKey) -> Option<usize> {
+    usize::try_from(key.inode).ok()?.checked_sub(1)
+}
+
+/// The process of a group of threads.
+pub(crate) fn process_key(group: usize) -> ProcessKey {
+    ProcessKey {
+        process_id: FIRST_PROCESS + group as u32,
+        start_ticks: START_TICKS,
+    }
+}
+
+/// The group of threads that a process is.
+pub(crate) fn group_index(key: ProcessKey) -> Option<usize> {
+    key.process_id
+        .checked_sub(FIRST_PROCESS)
+        .map(|group| group as usize)
+}
+
+/// Sums over memories, per node.
+fn per_node(model: &Model, bytes: &[f64]) -> Vec<u64> {
+    let mut sums = vec![0.0; model.node_count()];
+    for (place, bytes) in model.places.iter().zip(bytes) {
+        sums[place.node] += bytes;
+    }
+    sums.into_iter().map(|bytes| bytes as u64).collect()
+}
+
+fn window(model: &Model, state: &State, span: &Span) -> Window {
+    let machine = &model.machine;
+    let ns = |seconds: f64| (seconds * 1e9).round() as u64;
+    let (begin_ns, length_ns) = (ns(span.begin_s), ns(span.end_s - span.begin_s));
+    let mut window = Window::empty(machine, span.number, begin_ns, length_ns);
+    let threads = state.threads.iter();
+    window.threads = threads
+        .map(|thread| thread_facts(model, state, thread))
+        .collect();
+    for (index, node) in window.nodes.iter_mut().enumerate() {
+        let here = window.threads.iter();
+        let here = here.filter(|thread| thread.node == node.node);
+        *node = NodeFacts {
+            read_bytes: window
+                .threads
+                .iter()
+                .map(|thread| thread.read_bytes[index])
+                .sum(),
+            written_bytes: window
+                .threads
+                .iter()
+                .map(|thread| thread.written_bytes[index])
+                .sum(),
+            busy_ns: here.map(|thread| thread.busy_ns).sum(),
+            ..*node
+        };
+    }
+    window
+}
+
+fn thread_facts(model: &Model, state: &State, thread: &Thread) -> ThreadFacts {
+    let file = &state.files[thread.file];
+    let is_storage = file.medium == MediumKind::Storage;
+    let bytes = |bytes: &[f64]| match is_storage {
+        true => per_node(model, bytes),
+        false => vec![0; model.node_count()],
+    };
+    let (read_bytes, written_bytes) = (bytes(&thread.read_bytes), bytes(&thread.written_bytes));
+    let used = FileUse {
+        file: file_key(thread.file),
+        read_bytes: read_bytes.iter().sum(),
+        written_bytes: written_bytes.iter().sum(),
+    };
+    let set = match thread.pinned {
+        true => &state.cpus[thread.node],
+        false => &state.allowed,
+    };
+    let id = model.machine.nodes[thread.node].id;
+    ThreadFacts {
+        name: thread.name.clone(),
+        pinned: thread.pinned,
+        busy_ns: (thread.busy_s * 1e9) as u64,
+        is_shared: is_storage && file.users > 1,
+        files: if is_storage { vec![used] } else { Vec::new() },
+        read_bytes,
+        written_bytes,
+        ..ThreadFacts::idle(thread.key, id, model.node_count(), set.clone())
+    }
+}
+
+/// Accesses of programs to their own memory.
+fn accesses(model: &Model, state: &State, span: &Span, migrating_s: &[f64]) -> AccessWindow {
+    let mut processes: BTreeMap<usize, Vec<NodeAccesses>> = BTreeMap::new();
+    let empty = || -> Vec<NodeAccesses> {
+        let node = |node: &egeria_machine::Node| NodeAccesses {
+            node: node.id,
+            threads: 0,
+            pinned: false,
+            accesses_s: vec![0.0; model.node_count()],
+            resident_bytes: 0,
+        };
+        model.machine.nodes.iter().map(node).collect()
+    };
+    let mut seen = vec![false; state.files.len()];
+    for thread in &state.threads {
+        let file = &state.files[thread.file];
+        if file.medium != MediumKind::Memory {
+            continue;
+        }
+        let nodes = processes.entry(thread.group).or_insert_with(empty);
+        let here = &mut nodes[thread.node];
+        here.threads += 1;
+        here.pinned |= thread.pinned;
+        let moved = thread.read_bytes.iter().zip(&thread.written_bytes);
+        for ((read, written), place) in moved.zip(&model.places) {
+            here.accesses_s[place.node] += (read + written) / LINE_BYTES as f64 / span.seconds();
+        }
+        if !std::mem::replace(&mut seen[thread.file], true) {
+            for (share, place) in file.shares.iter().zip(&model.places) {
+                nodes[place.node].resident_bytes += (share * file.bytes) as u64;
+            }
+        }
+    }
+    let process = |(group, mut nodes): (usize, Vec<NodeAccesses>)| {
+        nodes.retain(|node| node.threads > 0 || node.resident_bytes > 0);
+        ProcessAccesses {
+            process: process_key(group),
+            nodes,
+            running_ns: (span.end_s * 1e9) as u64,
+            migrating_ns: (migrating_s[group] * 1e9) as u64,
+            following: None,
+        }
+    };
+    AccessWindow {
+        number: span.number,
+        end_ns: (span.end_s * 1e9) as u64,
+        processes: processes.into_iter().map(process).collect(),
+    }
+}
+
+/// Each node's persistent memory.
+fn media(model: &Model, state: &State, passed: &Passed, span: &Span) -> Vec<MediumFacts> {
+    let is_persistent = |place: &usize| model.places[*place].memory.kind == MemoryKind::Persistent;
+    let persistent = (0..model.places.len()).filter(is_persistent);
+    let medium = |place: usize| {
+        let mut tally = Tally::default();
+        let mut demand = 0;
+        for thread in &state.threads {
+            let moved = thread.read_bytes[place] + thread.written_bytes[place];
+            if moved <= 0.0 {
+                continue;
+            }
+            demand += 1;
+            let part = |bytes: &[f64]| bytes[place] / bytes.iter().sum::<f64>().max(1e-9);
+            let reads = thread.reads * part(&thread.read_bytes);
+            let writes = thread.writes * part(&thread.written_bytes);
+            tally.merge(&tally_of(thread, AccessKind::Read, reads));
+            tally.merge(&tally_of(thread, AccessKind::Write, writes));
+        }
+        let at = |place: usize| passed.read_bytes[place] + passed.written_bytes[place];
+        let mine = &model.places[place];
+        let beside = (0..model.places.len()).filter(|other| {
+            let other = &model.places[*other];
+            other.node == mine.node && other.memory.kind == MemoryKind::Dram
+        });
+        MediumFacts {
+            node: model.machine.nodes[mine.node].id,
+            measured: Measured {
+                mix: tally.mix(),
+                demand,
+                pm_bytes_s: at(place) / span.seconds(),
+                dram_bytes_s: beside.map(at).sum::<f64>() / span.seconds(),
+            },
+            free_bytes: None,
+        }
+    };
+    persistent.map(medium).collect()
+}
+
+/// So many requests of what the thread does now.
+fn tally_of(thread: &Thread, kind: AccessKind, requests: f64) -> Tally {
+    let bytes = thread.phase().request_bytes;
+    let request = Request { kind, bytes };
+    let mut one = Tally::default();
+    one.add(request);
+    let requests = requests.round() as u64;
+    Tally {
+        requests: one.requests * requests,
+        writes: one.writes * requests,
+        bytes: one.bytes * u128::from(requests),
+    }
+}
+
+/// The files used most.
+fn files(model: &Model, state: &State) -> Vec<FileFacts> {
+    let used =
+        |file: &File| -> f64 { file.written_bytes + file.read_bytes.iter().flatten().sum::<f64>() };
+    let is_file = |index: &usize| state.files[*index].medium == MediumKind::Storage;
+    let mut order: Vec<usize> = (0..state.files.len()).filter(is_file).collect();
+    order.sort_by(|one, other| {
+        let (one, other) = (used(&state.files[*one]), used(&state.files[*other]));
+        other.total_cmp(&one)
+    });
+    order.truncate(MOST_FILES);
+    let file_facts = |index: usize| {
+        let file = &state.files[index];
+        let held: Vec<f64> = file.shares.iter().map(|share| share * file.bytes).collect();
+        let mut replicas = vec![false; model.node_count()];
+        for (place, has) in model.places.iter().zip(&file.replicas) {
+            replicas[place.node] |= has;
+        }
+        FileFacts {
+            file: file_key(index),
+            bytes: file.bytes as u64,
+            bytes_on: per_node(model, &held),
+            read_bytes: file
+                .read_bytes
+                .iter()
+                .map(|row| per_node(model, row))
+                .collect(),
+            written_bytes: file.written_bytes as u64,
+            replicas,
+        }
+    };
+    order.into_iter().map(file_facts).collect()
+}

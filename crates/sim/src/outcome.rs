@@ -1,0 +1,181 @@
+//! How a run is made, and what comes of it.
+
+use egeria_machine::{MemoryKind, NodeId};
+use egeria_policy::planner::{Settings, System};
+use serde::Serialize;
+
+/// Where data that is written goes (NThread's baselines; OdinFS).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Allocation {
+    /// To the node of the thread that writes.
+    Local,
+    /// To all nodes alike (`nova_n`); what is there at first lies so too.
+    Spread,
+    /// To the node at this position (`nova`).
+    Node(usize),
+    /// Every file is [striped](crate::Layout::Striped), what is there at first too (OdinFS).
+    Striped,
+}
+
+/// How a run is made.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Options {
+    /// Who decides, and how.
+    pub planner: Settings,
+    /// Where written data goes.
+    pub allocation: Allocation,
+    /// Time between two decisions, ns.
+    pub window_ns: u64,
+    /// What a move costs a thread, ns: it does nothing for so long.
+    pub move_pause_ns: f64,
+    /// What handing an access over to a delegate and back takes, ns.
+    pub handover_ns: f64,
+    /// What asking for a turn at persistent memory takes, ns.
+    pub turn_ns: f64,
+    /// How fast memory follows as it is accessed, per process, bytes/s.
+    pub dynamic_bytes_s: f64,
+}
+
+/// Two transfers of a cache line between cores, to and fro (assumed; a hundred nanoseconds each within a socket).
+const TWO_LINES_NS: f64 = 200.0;
+/// AsymSched §4.3: `migrate_pages` takes 51 s for 10 GB.
+const DYNAMIC_BYTES_S: f64 = 10e9 / 51.0;
+
+impl Options {
+    /// A system as its paper has it, deciding every second.
+    pub fn of(system: System) -> Options {
+        Options {
+            planner: system.settings(),
+            allocation: match system {
+                System::Odin => Allocation::Striped,
+                _ => Allocation::Local,
+            },
+            window_ns: 1_000_000_000,
+            move_pause_ns: 50_000.0,
+            handover_ns: TWO_LINES_NS,
+            turn_ns: TWO_LINES_NS,
+            dynamic_bytes_s: DYNAMIC_BYTES_S,
+        }
+    }
+}
+
+/// What came of a run. Rates are per second of the machine's time, after the warm-up.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Outcome {
+    /// Operations/s of all threads.
+    pub operations_s: f64,
+    /// Bytes/s read and written.
+    pub bytes_s: f64,
+    /// Of these, read from and written to files, bytes/s.
+    pub storage_read_bytes_s: f64,
+    /// See `storage_read_bytes_s`.
+    pub storage_written_bytes_s: f64,
+    /// Share of all bytes on the thread's own node, 0 when nothing was read or written.
+    pub local_share: f64,
+    /// Moves of threads in the whole run.
+    pub moves: u32,
+    /// Most moves of one thread.
+    pub most_moves_of_one: u32,
+    /// The groups of threads, as the workload has them.
+    pub groups: Vec<GroupOutcome>,
+    /// Each window of the run.
+    pub windows: Vec<WindowOutcome>,
+}
+
+/// One group of threads, after the warm-up.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct GroupOutcome {
+    /// Its name.
+    pub name: String,
+    /// Its threads.
+    pub threads: u64,
+    /// Operations/s of all of them.
+    pub operations_s: f64,
+    /// Bytes/s of all of them.
+    pub bytes_s: f64,
+    /// Mean time from the begin of an operation to that of the next, ns; 0 without any.
+    pub operation_ns: f64,
+}
+
+/// One window.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct WindowOutcome {
+    /// When it ended, s since the run began.
+    pub end_s: f64,
+    /// Operations/s in it.
+    pub operations_s: f64,
+    /// Its nodes, in the machine's order.
+    pub nodes: Vec<NodeOutcome>,
+    /// Links, each way; none where the machine says nothing of them.
+    pub lanes: Vec<LaneOutcome>,
+    /// The groups of threads, as the workload has them.
+    pub groups: Vec<GroupWindow>,
+    /// Which threads were moved at its end.
+    pub moves: Vec<MoveOutcome>,
+    /// What else was decided at its end: memory, limits, delegation, files; one line each. What stays as it was is
+    /// told once.
+    pub steps: Vec<String>,
+}
+
+/// One node in one window.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct NodeOutcome {
+    /// The node.
+    pub node: NodeId,
+    /// Read from its memories, bytes/s.
+    pub read_bytes_s: f64,
+    /// Written to its memories, bytes/s.
+    pub written_bytes_s: f64,
+    /// The same for each of them.
+    pub memories: Vec<MemoryOutcome>,
+    /// Share of its cores in use by threads; 0 on a node without cores.
+    pub busy_share: f64,
+    /// Threads on it at the end.
+    pub threads: u32,
+}
+
+/// One memory in one window.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct MemoryOutcome {
+    /// What it is.
+    pub kind: MemoryKind,
+    /// Read from it, bytes/s.
+    pub read_bytes_s: f64,
+    /// Written to it, bytes/s.
+    pub written_bytes_s: f64,
+}
+
+/// One way of one link in one window.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct LaneOutcome {
+    /// Where it begins.
+    pub from: NodeId,
+    /// Where it ends.
+    pub to: NodeId,
+    /// What went over it, bytes/s.
+    pub bytes_s: f64,
+    /// Share of what it carries.
+    pub share: f64,
+}
+
+/// One group of threads in one window.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct GroupWindow {
+    /// Operations/s.
+    pub operations_s: f64,
+    /// Its threads on each node at the end, in the machine's order.
+    pub threads: Vec<u32>,
+}
+
+/// One move.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct MoveOutcome {
+    /// The thread's name in the workload, and which of the run's it is.
+    pub thread: String,
+    /// Where it was.
+    pub from: NodeId,
+    /// Where it went.
+    pub to: NodeId,
+    /// Why.
+    pub why: String,
+}
