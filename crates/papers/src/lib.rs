@@ -9,11 +9,13 @@ mod answers;
 mod claim;
 mod error;
 mod experiment;
+mod page;
 mod report;
 mod results;
 
 pub use claim::{Claim, Paper, claims, parse};
 pub use error::{PapersError, Result};
 pub use experiment::Extent;
+pub use page::page;
 pub use report::{Listed, OrderingRow, Report, Row, run};
 pub use results::Results;

@@ -29,6 +29,9 @@ pub struct Row {
     pub ratio: f64,
     /// Its distance from 1.
     pub error: f64,
+    /// Whether the model agrees: of a bound, that it is kept; of a setting, that it is equal; of a number, that
+    /// the same side is faster.
+    pub held: bool,
 }
 
 /// A statement that one is faster than another, or alike.
@@ -168,7 +171,8 @@ impl Report {
     fn predicted(&mut self, claim: &Claim, prediction: &Prediction) {
         let paper = prediction.reading.of(claim, prediction.part);
         let model = (prediction.said)(&self.results);
-        let Some(row) = model.and_then(|model| row(claim, prediction.label, paper, model)) else {
+        let Some(mut row) = model.and_then(|model| row(claim, prediction.label, paper, model))
+        else {
             self.not_run(claim);
             return;
         };
@@ -179,7 +183,8 @@ impl Report {
             } else {
                 1.0 / row.model
             };
-            self.ordering(claim, prediction.label, ratio, ratio > 1.0);
+            row.held = ratio > 1.0;
+            self.ordering(claim, prediction.label, ratio, row.held);
         }
         self.rows.push(row);
     }
@@ -192,16 +197,15 @@ impl Report {
         model: Option<f64>,
     ) {
         let paper = reading.of(claim, part);
-        let Some(row) = model.and_then(|model| row(claim, "", paper, model)) else {
+        let Some(mut row) = model.and_then(|model| row(claim, "", paper, model)) else {
             self.not_run(claim);
             return;
         };
-        let held = if at_most {
-            row.model <= row.paper
-        } else {
-            row.model >= row.paper
+        row.held = match at_most {
+            true => row.model <= row.paper,
+            false => row.model >= row.paper,
         };
-        self.bounds_held += usize::from(held);
+        self.bounds_held += usize::from(row.held);
         self.bound_rows.push(row);
     }
 
@@ -232,7 +236,7 @@ impl Report {
 
     /// Settings that are not the paper's.
     pub fn wrong_settings(&self) -> impl Iterator<Item = &Row> {
-        self.settings.iter().filter(|row| row.error > EQUAL)
+        self.settings.iter().filter(|row| !row.held)
     }
 
     /// One line: how good the model is.
@@ -294,6 +298,7 @@ fn row(claim: &Claim, label: &str, paper: Option<f64>, model: f64) -> Option<Row
         model,
         ratio,
         error: (ratio - 1.0).abs(),
+        held: (ratio - 1.0).abs() <= EQUAL,
     })
 }
 

@@ -1,5 +1,7 @@
 //! `egeria bench papers`: the papers' own claims, beside what the model predicts.
 
+use std::path::{Path, PathBuf};
+
 use clap::Args;
 use egeria_papers::{Extent, Listed, OrderingRow, Report, Row};
 
@@ -12,6 +14,7 @@ use crate::progress::Progress;
 #[command(after_help = "\
 Examples:
   egeria bench papers
+  egeria bench papers --report papers.html
   egeria bench papers --json | jq '.rows[] | select(.error > 0.5)'
 
 Runs the model of `egeria sim` on the machines and workloads of four papers
@@ -26,6 +29,9 @@ pub struct Arguments {
     /// A fifth of the machines' time: rougher, for a quick look
     #[arg(long)]
     brief: bool,
+    /// Write a page here: each figure redrawn beside the papers' points
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 }
 
 /// Predicts, judges and prints.
@@ -40,7 +46,17 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let report =
         egeria_papers::run(extent, tell).map_err(|error| Failure::new(error.to_string()))?;
     drop(progress);
+    if let Some(path) = &arguments.report {
+        let page = egeria_papers::page(&report).map_err(|error| Failure::new(error.to_string()))?;
+        write(path, &page)?;
+    }
     format.print(&report, human)
+}
+
+/// Writes a page.
+pub fn write(path: &Path, page: &str) -> Outcome {
+    const MEND: &str = "name a file in a directory that can be written";
+    std::fs::write(path, page).map_err(|error| Failure::io("write", path, &error, MEND))
 }
 
 fn human(report: &Report) -> String {

@@ -1,0 +1,101 @@
+//! A figure of a paper: the model's columns or lines, the paper's points, the claims it is about.
+
+use super::html;
+use super::svg::{Columns, Lines};
+use crate::answer::Reading;
+use crate::claim::{Claim, Paper};
+use crate::results::Results;
+
+/// What a figure shows.
+pub(crate) enum Chart {
+    Columns(Columns),
+    Lines(Lines),
+}
+
+/// One figure.
+pub(crate) struct Figure {
+    pub(crate) paper: Paper,
+    /// As the paper numbers it.
+    pub(crate) name: &'static str,
+    /// What it shows, in a line.
+    pub(crate) title: &'static str,
+    /// What must be known to read it.
+    pub(crate) note: &'static str,
+    /// Names of the series, in the order of their colours.
+    pub(crate) series: Vec<String>,
+    pub(crate) chart: Chart,
+    /// The claims it is about.
+    pub(crate) ids: &'static [&'static str],
+}
+
+impl Figure {
+    /// Where links in the page lead.
+    pub(crate) fn anchor(&self) -> String {
+        let both = format!("{} {}", self.paper.name(), self.name);
+        let letter = |letter: char| match letter.is_ascii_alphanumeric() {
+            true => letter.to_ascii_lowercase(),
+            false => '-',
+        };
+        both.chars().map(letter).collect()
+    }
+
+    /// The picture with its caption, and what stands `below`.
+    pub(crate) fn draw(&self, below: &str) -> String {
+        let title = format!("{}: {}", self.name, self.title);
+        let keys = self.series.iter().enumerate();
+        let mut keys: String = keys.map(|(index, name)| html::key(index, name)).collect();
+        let has_points = match &self.chart {
+            Chart::Columns(columns) => {
+                let columns = columns.groups.iter().flat_map(|group| &group.columns);
+                columns.filter(|column| column.point.is_some()).count() > 0
+            }
+            Chart::Lines(lines) => lines.lines.iter().any(|line| !line.points.is_empty()),
+        };
+        if has_points {
+            keys.push_str("<span><i class=\"key point\"></i>the paper</span>");
+        }
+        let description = format!(
+            "{} {title}, predicted, beside the paper's points; the table below has the numbers.",
+            self.paper.name()
+        );
+        let svg = match &self.chart {
+            Chart::Columns(columns) => columns.draw(&description),
+            Chart::Lines(lines) => lines.draw(&description),
+        };
+        let note = match self.note {
+            "" => String::new(),
+            note => format!("<p class=\"note\">{}</p>\n", html::escape(note)),
+        };
+        html::figure(
+            &self.anchor(),
+            &title,
+            &keys,
+            &svg,
+            &format!("{note}{below}"),
+        )
+    }
+}
+
+/// The papers' numbers and the model's, to draw figures from.
+pub(crate) struct Facts<'a> {
+    pub(crate) claims: &'a [Claim],
+    pub(crate) results: &'a Results,
+}
+
+impl Facts<'_> {
+    /// A number of a claim.
+    pub(crate) fn told(&self, id: &str, reading: Reading, part: usize) -> Option<f64> {
+        let claim = self.claims.iter().find(|claim| claim.id == id)?;
+        reading.of(claim, part)
+    }
+
+    /// A change in per cent as a ratio.
+    pub(crate) fn change(&self, id: &str) -> Option<f64> {
+        self.told(id, Reading::Change, 0)
+    }
+
+    /// The quotient of two.
+    pub(crate) fn quotient(&self, over: &str, under: &str) -> Option<f64> {
+        Some(self.change(over)? / self.change(under)?)
+    }
+}
