@@ -32,7 +32,7 @@ pub fn page(report: &Report) -> Result<String> {
         if of_paper.is_empty() {
             continue;
         }
-        let _ = write!(body, "<section>\n<h2>{}</h2>\n", paper.name());
+        let _ = writeln!(body, "<section>\n<h2>{}</h2>", paper.name());
         for each in of_paper {
             body.push_str(&each.draw(&about(report, each.ids)));
         }

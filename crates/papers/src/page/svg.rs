@@ -150,10 +150,10 @@ fn open(description: &str) -> String {
 fn upright(svg: &mut String, axis: &Axis, unit: &str) {
     for tick in axis.ticks() {
         let y = y_of(axis, tick);
-        let _ = write!(
+        let _ = writeln!(
             svg,
             "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-             <text class=\"tick\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\n",
+             <text class=\"tick\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
             WIDTH - RIGHT,
             LEFT - 7.0,
             y + 4.0,
@@ -161,18 +161,18 @@ fn upright(svg: &mut String, axis: &Axis, unit: &str) {
         );
     }
     let middle = TOP + (HEIGHT - TOP - BOTTOM) / 2.0;
-    let _ = write!(
+    let _ = writeln!(
         svg,
-        "<text class=\"tick\" transform=\"translate(14 {middle}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
+        "<text class=\"tick\" transform=\"translate(14 {middle}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
         escape(unit)
     );
 }
 
 fn diamond(svg: &mut String, (x, y): (f64, f64), stroke: &str, title: &str) {
     const HALF: f64 = 5.0;
-    let _ = write!(
+    let _ = writeln!(
         svg,
-        "<path class=\"mark\"{stroke} d=\"M{:.1} {y:.1}L{x:.1} {:.1}L{:.1} {y:.1}L{x:.1} {:.1}Z\"><title>{}</title></path>\n",
+        "<path class=\"mark\"{stroke} d=\"M{:.1} {y:.1}L{x:.1} {:.1}L{:.1} {y:.1}L{x:.1} {:.1}Z\"><title>{}</title></path>",
         x - HALF,
         y - HALF,
         x + HALF,
@@ -207,9 +207,9 @@ impl ColumnGroup {
         for (index, column) in self.columns.iter().enumerate() {
             let x = start + index as f64 * width;
             let (y, floor) = (y_of(axis, column.value), y_of(axis, axis.from));
-            let _ = write!(
+            let _ = writeln!(
                 svg,
-                "<rect x=\"{:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" style=\"fill: var(--s{})\"><title>{}: model {}</title></rect>\n",
+                "<rect x=\"{:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" style=\"fill: var(--s{})\"><title>{}: model {}</title></rect>",
                 x + 1.0,
                 (width - 2.0).max(1.0),
                 (floor - y).max(0.0),
@@ -222,9 +222,9 @@ impl ColumnGroup {
                 diamond(svg, (x + width / 2.0, y_of(axis, point)), "", &title);
             }
         }
-        let _ = write!(
+        let _ = writeln!(
             svg,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n",
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             left + room / 2.0,
             HEIGHT - BOTTOM + 20.0,
             escape(&self.name)
@@ -264,16 +264,16 @@ impl Lines {
     fn level(&self, svg: &mut String, axis: &Axis) {
         for tick in axis.ticks() {
             let x = x_of(axis, tick);
-            let _ = write!(
+            let _ = writeln!(
                 svg,
-                "<text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n",
+                "<text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
                 HEIGHT - BOTTOM + 16.0,
                 short(tick)
             );
         }
-        let _ = write!(
+        let _ = writeln!(
             svg,
-            "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n",
+            "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             LEFT + (WIDTH - LEFT - RIGHT) / 2.0,
             HEIGHT - 8.0,
             escape(&self.x_unit)
@@ -295,9 +295,9 @@ impl Line {
             .map(place)
             .map(|(x, y)| format!("{x:.1},{y:.1}"))
             .collect();
-        let _ = write!(
+        let _ = writeln!(
             svg,
-            "<polyline class=\"line\" style=\"{color}\" points=\"{}\"><title>{}</title></polyline>\n",
+            "<polyline class=\"line\" style=\"{color}\" points=\"{}\"><title>{}</title></polyline>",
             path.join(" "),
             escape(&self.name)
         );
