@@ -234,6 +234,7 @@ impl Acts {
             let home = nodes.into_iter().find(|node| model.cores(*node) > 0.0);
             Demand {
                 home: home.unwrap_or(0),
+                lockstep: None,
                 request_bytes: COPY_BYTES,
                 pattern: Pattern::Sequential,
                 think_ns: 0.0,

@@ -11,6 +11,8 @@ use crate::workload::Pattern;
 pub(crate) struct Demand {
     /// Position of the node it runs on.
     pub(crate) home: usize,
+    /// It waits after each operation for all others that have this number.
+    pub(crate) lockstep: Option<usize>,
     /// Bytes of an operation.
     pub(crate) request_bytes: u64,
     pub(crate) pattern: Pattern,

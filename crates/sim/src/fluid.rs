@@ -107,17 +107,32 @@ fn merge(demands: &[Demand]) -> (Vec<Alike>, Vec<usize>) {
     (alike, of)
 }
 
-/// Operations/s of one thread of each kind.
+/// Operations/s of one thread of each kind. Those in lockstep are one flow: an operation of each of them.
 fn share(capacities: &[f64], alike: &[Alike], operations: &[Operation]) -> Vec<f64> {
-    let flow = |(alike, operation): (&Alike, &Operation)| Flow {
-        uses: operation.flow.uses.clone(),
-        most: operation.flow.most * alike.count,
-        weight: operation.flow.weight * alike.count,
-    };
-    let flows: Vec<Flow> = alike.iter().zip(operations).map(flow).collect();
-    let all = max_min_shares(capacities, &flows);
-    let one = all.iter().zip(alike).map(|(all, alike)| all / alike.count);
-    one.collect()
+    let mut flows: Vec<Flow> = Vec::new();
+    let mut of = Vec::with_capacity(alike.len());
+    let mut bands: Vec<(usize, usize)> = Vec::new();
+    for (each, operation) in alike.iter().zip(operations) {
+        let band = each.demand.lockstep;
+        let known = bands.iter().find(|(other, _)| Some(*other) == band);
+        let index = known.map_or(flows.len(), |(_, flow)| *flow);
+        if index == flows.len() {
+            bands.extend(band.map(|band| (band, index)));
+            flows.push(Flow {
+                uses: Vec::new(),
+                most: f64::INFINITY,
+                weight: operation.flow.weight,
+            });
+        }
+        let flow = &mut flows[index];
+        let uses = operation.flow.uses.iter();
+        flow.uses
+            .extend(uses.map(|(resource, amount)| (*resource, amount * each.count)));
+        flow.most = flow.most.min(operation.flow.most);
+        of.push(index);
+    }
+    let rates = max_min_shares(capacities, &flows);
+    of.into_iter().map(|flow| rates[flow]).collect()
 }
 
 /// Share of time a thread of each kind is on a core. Held back by memory it waits on its core, as far as the node
@@ -206,7 +221,8 @@ fn meet(
     let mut lines_s = vec![0.0; places];
     for (index, (each, operation)) in alike.iter().zip(operations).enumerate() {
         let rate = shares[index];
-        let at_own = match waits[index] {
+        // Who waits for others in lockstep is nowhere.
+        let at_own = match waits[index] || each.demand.lockstep.is_some() {
             true => rate * operation.at_memory_ns / NS_PER_S,
             false => {
                 let elsewhere_ns = operation.busy_ns - operation.at_memory_ns + operation.away_ns;

@@ -242,7 +242,7 @@ impl Run<'_> {
         let busy_s: f64 = here
             .filter(|thread| thread.node == node)
             .map(|thread| thread.busy_s)
-            .sum();
+            .fold(0.0, |sum, busy_s| sum + busy_s);
         let cores = self.model.cores(node);
         NodeOutcome {
             node: self.model.machine.nodes[node].id,

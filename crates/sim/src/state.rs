@@ -80,6 +80,7 @@ pub(crate) struct Thread {
     pub(crate) node: usize,
     pub(crate) moves: u32,
     pub(crate) pinned: bool,
+    lockstep: bool,
     pub(crate) file: usize,
     phases: Vec<Phase>,
     phase: usize,
@@ -265,6 +266,7 @@ impl State {
                 node,
                 moves: 0,
                 pinned: group.pinned,
+                lockstep: group.lockstep,
                 file,
                 phases: group.phases.clone(),
                 phase: 0,
@@ -298,6 +300,7 @@ impl State {
             let bytes = phase.request_bytes;
             Demand {
                 home: thread.node,
+                lockstep: thread.lockstep.then_some(thread.group),
                 request_bytes: bytes,
                 pattern: phase.pattern,
                 think_ns: phase.think_ns,

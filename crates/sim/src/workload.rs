@@ -11,7 +11,6 @@
 //!     count = 2                  # files of this kind; default 1
 //!     bytes = 4_000_000_000      # of each
 //!     node = 0                   # where their data is at first; default: spread over all nodes
-//!                                # or `nodes = [0, 1]`: spread over these
 //!     medium = "storage"         # default; "memory" is a program's own (DRAM), no file
 //!     layout = "local"           # default; "striped": in stripes over all nodes
 //!
@@ -24,8 +23,8 @@
 //!     count = 2
 //!     files = "tables"           # thread i uses file i; `shared = true`: every thread uses them all
 //!     start_node = 1             # default: where the fewest threads are
-//!                                # or `start_nodes = [0, 1]`: on these, in turn
 //!     pinned = false             # nobody may move it
+//!     lockstep = false           # true: they wait for each other after every operation, as at a barrier
 //!     [[threads.phases]]         # in turn, again and again
 //!     seconds = 1.0              # default: for ever
 //!     read_share = 0.8           # of the operations; the rest writes
@@ -47,7 +46,8 @@
 //! # Ok::<(), egeria_sim::SimError>(())
 //! ```
 //!
-//! Unknown keys are refused, so that a misspelt one cannot pass unnoticed.
+//! Instead of `node`, files may name several `nodes`, over which they are spread; instead of `start_node`, threads may
+//! name several `start_nodes`, on which they start in turn. Unknown keys are refused, so that a misspelt one cannot pass unnoticed.
 
 use egeria_machine::{Machine, NodeId};
 use serde::{Deserialize, Serialize};
@@ -166,6 +166,9 @@ pub struct ThreadGroup {
     /// Their owner bound them to that node.
     #[serde(default)]
     pub pinned: bool,
+    /// They wait for each other, as parallel programs do at barriers: all go on as fast as the slowest.
+    #[serde(default)]
+    pub lockstep: bool,
     /// What they do, in turn, again and again.
     pub phases: Vec<Phase>,
 }

@@ -135,5 +135,8 @@ fn what_does_not_fit_the_machine_is_refused() {
     assert!(refused(&optane(), &huge).contains("make them smaller"));
     let mut silent = optane();
     silent.emulated = None;
+    for node in &mut silent.nodes {
+        node.hardware = egeria_machine::Hardware::default();
+    }
     assert!(refused(&silent, GOOD).contains("does not say how fast the memory of node 0 is"));
 }
