@@ -72,9 +72,11 @@ pub(crate) struct Crowd {
 }
 
 impl Crowd {
+    /// A line stands in all queues of its memory at once, so the longest wait covers the others.
     pub(crate) fn wait_ns(&self, model: &Model, place: usize) -> f64 {
         let queues = model.places[place].queues.iter();
-        queues.map(|queue| self.wait_ns[*queue]).sum()
+        let waits = queues.map(|queue| self.wait_ns[*queue]);
+        waits.fold(0.0, f64::max)
     }
 }
 
