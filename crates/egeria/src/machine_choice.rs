@@ -13,7 +13,7 @@ use crate::failure::{Failure, Outcome};
 /// Which machine to stand on.
 #[derive(Args, Clone, Debug, Default)]
 pub struct MachineArguments {
-    /// Machine file (TOML) or profile (optane-2s, dram-2s, bulldozer-8n …) instead of this machine
+    /// Machine file (TOML) or profile (optane-2s, optane-1s, odin-8s …) instead of this machine
     #[arg(long, value_name = "FILE|PROFILE")]
     pub machine: Option<String>,
 }

@@ -1,9 +1,11 @@
-//! `egeria machine`: what the machine is, and whether an emulated one is what it says.
+//! `egeria machine`: what the machine is, whether an emulated one is what it says, and how fast this one is.
+
+mod calibrate;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use egeria_machine::Machine;
 
 use crate::failure::Outcome;
@@ -12,9 +14,11 @@ use crate::output::{self, Format};
 
 /// Arguments of `egeria machine`.
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
 Examples:
   egeria machine
+  egeria machine calibrate --output here.toml
   egeria machine --machine optane-2s --json
   egeria machine --machine optane-2s --self-test
 
@@ -24,9 +28,12 @@ A machine file is TOML: `name`, `distances`, [emulation] with `dilation` and
 `write_stream_bytes_s`, `read_latency_ns`, `write_latency_ns`,
 `remote_latency_factor`, `remote_read_bandwidth_factor`,
 `remote_write_bandwidth_factor`, `read_curve`, `write_curve`, and perhaps
-`llc_bytes`, `llc_latency_ns`, `llc_read_bytes_s`. An example:
-`egeria machine --machine optane-2s --toml`; the meaning: docs/operations.md.")]
+`llc_bytes`, `llc_latency_ns`, `llc_read_bytes_s`. A real machine's file has
+[nodes.cache] and [[nodes.memories]] instead. Examples: --toml with the machines
+optane-2s and optane-1s; the meaning of each key: docs/operations.md.")]
 pub struct Arguments {
+    #[command(subcommand)]
+    action: Option<Action>,
     #[command(flatten)]
     choice: MachineArguments,
     /// Read `sys` and `proc` below this directory instead of /
@@ -40,8 +47,17 @@ pub struct Arguments {
     toml: bool,
 }
 
-/// Shows or tests the machine.
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Measure what this machine's memories give its CPUs, and write it down as a machine file
+    Calibrate(calibrate::Arguments),
+}
+
+/// Shows, tests or measures the machine.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
+    if let Some(Action::Calibrate(arguments)) = &arguments.action {
+        return calibrate::run(arguments, format);
+    }
     let machine = Machine::resolve(
         arguments.choice.machine.as_deref(),
         arguments.sysfs_root.as_deref(),

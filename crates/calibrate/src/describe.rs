@@ -1,0 +1,211 @@
+//! A machine description of what was measured.
+//!
+//! ```text
+//!   memory of a node   what the nearest node with CPUs got of it: its own, if it has any
+//!   its curves         1 up to the number of threads that got most, then what more threads got of that
+//!   lines in flight    what one thread got times how long it waits for a line (Little's law)
+//!   a link             between every two nodes: the most that was read or written in that direction, and half of
+//!                      what reading takes longer than from the memory's own node
+//! ```
+//!
+//! Links stand for whatever lies between two nodes. That several pairs share a wire was not measured and is not described.
+
+use egeria_machine::{Cache, Hardware, Link, Machine, Memory, NodeId};
+
+use crate::LINE_BYTES;
+use crate::figures::{Calibration, Latency, MeasuredMemory, Stream, median};
+
+/// Least share that a curve or factor may say.
+const LEAST_SHARE: f64 = 1e-6;
+/// Least bandwidth that a file may say, bytes/s.
+const LEAST_BYTES_S: f64 = 1.0;
+/// Most lines in flight that are written down.
+const MOST_LINES: f64 = 4096.0;
+/// Most memories of a node that a file may have.
+const MOST_MEMORIES: usize = egeria_machine::MAX_MEMORIES;
+
+impl Calibration {
+    /// The machine that was measured, with what was found of its memories, caches and the ways between its nodes.
+    pub fn machine(&self, measured: &Machine) -> Machine {
+        let mut machine = measured.clone();
+        machine.warnings.clear();
+        for node in &mut machine.nodes {
+            node.free_bytes = None;
+            node.hardware = self.hardware(measured, node.id);
+        }
+        machine.interconnect.links = self.links(measured);
+        machine.interconnect.routes.clear();
+        if machine.paths().is_err() {
+            // Some node could not be measured from another: nothing is known of all ways then.
+            machine.interconnect.links.clear();
+        }
+        machine
+    }
+
+    fn hardware(&self, machine: &Machine, node: NodeId) -> Hardware {
+        let caches = self.caches.iter().find(|cache| cache.node == node);
+        let of_node = self.memories.iter().enumerate();
+        let of_node = of_node.filter(|(_, memory)| memory.node == node);
+        let described = of_node.filter_map(|(index, memory)| self.memory(machine, index, memory));
+        Hardware {
+            cache: caches.map(|cache| Cache {
+                bytes: cache.bytes,
+                latency_ns: cache.latency_ns,
+                read_bytes_s: cache.read_bytes_s.max(LEAST_BYTES_S),
+            }),
+            memories: described.take(MOST_MEMORIES).collect(),
+            ..Hardware::default()
+        }
+    }
+
+    fn memory(&self, machine: &Machine, index: usize, of: &MeasuredMemory) -> Option<Memory> {
+        let home = self.nearest(machine, of.node)?;
+        let streams = self.streams_of(home, index);
+        let (read_bytes_s, read_curve) = curve(&streams, |stream| stream.read_bytes_s);
+        let (write_bytes_s, write_curve) =
+            curve(&streams, |stream| stream.nontemporal_write_bytes_s);
+        let one = streams.iter().find(|stream| stream.threads == 1)?;
+        let latency = self.latency(home, index)?;
+        let [read_factor, write_factor] = self.remote_factors(machine, index, home);
+        Some(Memory {
+            kind: of.kind,
+            controller: 0,
+            modules: 1,
+            bytes: of.bytes,
+            read_bytes_s,
+            write_bytes_s,
+            read_stream_bytes_s: one.read_bytes_s.max(LEAST_BYTES_S),
+            write_stream_bytes_s: one.nontemporal_write_bytes_s.max(LEAST_BYTES_S),
+            read_latency_ns: latency.read_ns,
+            write_latency_ns: latency.write_ns,
+            remote_latency_factor: 1.0,
+            remote_read_bandwidth_factor: read_factor,
+            remote_write_bandwidth_factor: write_factor,
+            read_curve,
+            write_curve,
+            granularity_bytes: LINE_BYTES as u64,
+            directory_write_share: 0.0,
+            read_lines_in_flight: Some(lines(one.read_bytes_s, latency.read_ns)),
+            write_lines_in_flight: Some(lines(one.nontemporal_write_bytes_s, latency.write_ns)),
+        })
+    }
+
+    /// The node itself when its CPUs were used, else the one at the least distance whose were.
+    fn nearest(&self, machine: &Machine, node: NodeId) -> Option<NodeId> {
+        let used = self.latencies.iter().map(|latency| latency.cpu_node);
+        used.min_by_key(|&from| (from != node, machine.distance(from, node), from))
+    }
+
+    fn streams_of(&self, from: NodeId, memory: usize) -> Vec<&Stream> {
+        let of = |stream: &&Stream| stream.cpu_node == from && stream.memory == memory;
+        self.streams.iter().filter(of).collect()
+    }
+
+    fn latency(&self, from: NodeId, memory: usize) -> Option<&Latency> {
+        let mut of = self.latencies.iter();
+        of.find(|latency| latency.cpu_node == from && latency.memory == memory)
+    }
+
+    /// What CPUs of a node read and write of a memory at most, bytes/s.
+    fn most(&self, from: NodeId, memory: usize) -> [f64; 2] {
+        let streams = self.streams_of(from, memory);
+        let most =
+            |of: fn(&Stream) -> f64| streams.iter().map(|stream| of(stream)).fold(0.0, f64::max);
+        [
+            most(|stream| stream.read_bytes_s),
+            most(|stream| stream.nontemporal_write_bytes_s),
+        ]
+    }
+
+    /// Shares that accesses from other nodes get, of what memory and link would give: the middle of all nodes.
+    fn remote_factors(&self, machine: &Machine, memory: usize, home: NodeId) -> [f64; 2] {
+        let node = self.memories[memory].node;
+        let own = self.most(home, memory);
+        let others = machine.nodes.iter().map(|other| other.id);
+        let others: Vec<NodeId> = others
+            .filter(|&other| other != node && other != home)
+            .collect();
+        [0, 1].map(|kind| {
+            let share = |&other: &NodeId| {
+                let found = self.most(other, memory)[kind];
+                let lane = match kind {
+                    0 => self.lane_bytes_s(node, other),
+                    _ => self.lane_bytes_s(other, node),
+                };
+                (found > 0.0 && lane > 0.0).then(|| found / lane.min(own[kind]).max(LEAST_BYTES_S))
+            };
+            let shares: Vec<f64> = others.iter().filter_map(share).collect();
+            match shares.is_empty() {
+                true => 1.0,
+                false => median(&shares).clamp(LEAST_SHARE, 1.0),
+            }
+        })
+    }
+
+    /// The most that went from one node to another: read there, or written from here; 0 when nobody tried.
+    fn lane_bytes_s(&self, from: NodeId, to: NodeId) -> f64 {
+        let memories = self.memories.iter().enumerate();
+        let carried = memories.map(|(index, memory)| match memory.node {
+            node if node == from => self.most(to, index)[0],
+            node if node == to => self.most(from, index)[1],
+            _ => 0.0,
+        });
+        carried.fold(0.0, f64::max)
+    }
+
+    /// A link between every two nodes of which one could try.
+    fn links(&self, machine: &Machine) -> Vec<Link> {
+        let ids: Vec<NodeId> = machine.nodes.iter().map(|node| node.id).collect();
+        let mut links = Vec::new();
+        for (index, &from) in ids.iter().enumerate() {
+            for &to in &ids[index + 1..] {
+                let there = self.lane_bytes_s(from, to);
+                let back = self.lane_bytes_s(to, from);
+                if there > 0.0 && back > 0.0 {
+                    links.push(Link {
+                        from,
+                        to,
+                        bytes_s: there.max(LEAST_BYTES_S),
+                        back_bytes_s: Some(back.max(LEAST_BYTES_S)),
+                        latency_ns: self.extra_ns(machine, from, to) / 2.0,
+                    });
+                }
+            }
+        }
+        links
+    }
+
+    /// What a read over the way takes longer than from the memory's nearest node: the mean of what was tried, ns.
+    fn extra_ns(&self, machine: &Machine, one: NodeId, other: NodeId) -> f64 {
+        let mut extra = Vec::new();
+        for (index, memory) in self.memories.iter().enumerate() {
+            let from = match memory.node {
+                node if node == one => other,
+                node if node == other => one,
+                _ => continue,
+            };
+            let near = self.nearest(machine, memory.node);
+            let near = near.and_then(|near| self.latency(near, index));
+            if let (Some(far), Some(near)) = (self.latency(from, index), near) {
+                extra.push((far.read_ns - near.read_ns).max(0.0));
+            }
+        }
+        extra.iter().sum::<f64>() / extra.len().max(1) as f64
+    }
+}
+
+/// The most that was got, and the share of it that is left with more threads than got it.
+fn curve(streams: &[&Stream], of: fn(&Stream) -> f64) -> (f64, Vec<(u32, f64)>) {
+    let most = streams.iter().map(|stream| of(stream)).fold(0.0, f64::max);
+    let best = streams.iter().position(|stream| of(stream) >= most);
+    let most = most.max(LEAST_BYTES_S);
+    let beyond = streams.iter().skip(best.unwrap_or(0));
+    let point = |stream: &&Stream| (stream.threads, (of(stream) / most).clamp(LEAST_SHARE, 1.0));
+    (most, beyond.map(point).collect())
+}
+
+/// Lines on their way when one thread gets so much and waits so long for each.
+fn lines(bytes_s: f64, latency_ns: f64) -> u32 {
+    let lines = bytes_s * latency_ns / 1e9 / LINE_BYTES as f64;
+    lines.round().clamp(1.0, MOST_LINES) as u32
+}

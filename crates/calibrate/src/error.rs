@@ -1,0 +1,85 @@
+//! The errors of this room: each one line that names the cause and the mend.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a machine could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum CalibrateError {
+    /// None of the machine's CPUs may be used by this process.
+    #[error("this process may use none of the machine's CPUs; run it with a wider CPU affinity")]
+    NoCpus,
+    /// The machine is a declared one.
+    #[error("{name} is an emulated machine; only the machine this runs on can be measured")]
+    Emulated {
+        /// The machine.
+        name: String,
+    },
+    /// The buffer would be served from the cache.
+    #[error(
+        "a buffer of {bytes} bytes is not well above the last-level cache of {cache_bytes}; use at least {least}"
+    )]
+    SmallBuffer {
+        /// What was asked for.
+        bytes: u64,
+        /// Last-level cache of one node.
+        cache_bytes: u64,
+        /// What would do.
+        least: u64,
+    },
+    /// There is not enough free memory.
+    #[error(
+        "{place} has {free} bytes free and measuring it takes {needed}; free some, or use a smaller buffer"
+    )]
+    Memory {
+        /// `node 1`, or the machine.
+        place: String,
+        /// Free there.
+        free: u64,
+        /// Needed there.
+        needed: u64,
+    },
+    /// The kernel would not give memory.
+    #[error("cannot get {bytes} bytes of {place}: {cause}; free memory, or use a smaller buffer")]
+    Map {
+        /// `node 1`, or a path.
+        place: String,
+        /// How much.
+        bytes: u64,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// The kernel would not bind memory to its node.
+    #[error(
+        "cannot bind memory to node {node}: {cause}; containers may forbid it (mbind): run outside, or allow it"
+    )]
+    Bind {
+        /// The node.
+        node: u16,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// A pool cannot be used.
+    #[error("{}: {problem}; {mend}", path.display())]
+    Pool {
+        /// The pool.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+        /// What to do about it.
+        mend: &'static str,
+    },
+    /// No thread could be started, or not where it belongs.
+    #[error(
+        "cannot run a thread on CPU {cpu}: {cause}; raise the limit on threads, or widen the affinity"
+    )]
+    Thread {
+        /// The CPU.
+        cpu: u16,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// Somebody asked to stop.
+    #[error("stopped before all was measured; run it again")]
+    Stopped,
+}

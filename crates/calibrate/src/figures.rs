@@ -1,0 +1,112 @@
+//! What was measured.
+
+use std::path::PathBuf;
+
+use egeria_machine::{MemoryKind, NodeId};
+use serde::Serialize;
+
+/// Everything that was measured on a machine. Bandwidths count each byte once, loaded or stored.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Calibration {
+    /// Streams went through so much of each memory, bytes.
+    pub buffer_bytes: u64,
+    /// How often each figure was taken; they are medians.
+    pub rounds: u32,
+    /// How long that took, s; not counted how long it took to get the memory.
+    pub measured_s: f64,
+    /// The memories.
+    pub memories: Vec<MeasuredMemory>,
+    /// Bandwidths.
+    pub streams: Vec<Stream>,
+    /// Latencies.
+    pub latencies: Vec<Latency>,
+    /// Last-level caches.
+    pub caches: Vec<CacheFigures>,
+    /// What was odd, one line each.
+    pub warnings: Vec<String>,
+}
+
+/// One memory.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct MeasuredMemory {
+    /// Its node.
+    pub node: NodeId,
+    /// What it was taken for: a node's own memory is DRAM, that of a node without CPUs an expander, a pool persistent.
+    pub kind: MemoryKind,
+    /// Where a pool is.
+    pub path: Option<PathBuf>,
+    /// Whether stores reach it without the page cache.
+    pub is_direct: bool,
+    /// Size of the medium, bytes; 0 when unknown.
+    pub bytes: u64,
+}
+
+/// What threads of one node get from one memory.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Stream {
+    /// The node of the CPUs.
+    pub cpu_node: NodeId,
+    /// Position in `memories`.
+    pub memory: usize,
+    /// How many at once, on a CPU each.
+    pub threads: u32,
+    /// Loads, bytes/s.
+    pub read_bytes_s: f64,
+    /// Stores through the caches, bytes/s: each line is loaded before and written back later.
+    pub write_bytes_s: f64,
+    /// Stores past the caches, bytes/s.
+    pub nontemporal_write_bytes_s: f64,
+    /// Half loads, half stores past the caches, bytes/s of both.
+    pub mixed_bytes_s: f64,
+}
+
+/// How long one CPU of a node waits for one line.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Latency {
+    /// The node of the CPU.
+    pub cpu_node: NodeId,
+    /// Position in `memories`.
+    pub memory: usize,
+    /// A load that depends on the one before, ns.
+    pub read_ns: f64,
+    /// A line stored past the caches at a random place, and a fence, ns.
+    pub write_ns: f64,
+}
+
+/// The last-level cache of a node.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct CacheFigures {
+    /// The node.
+    pub node: NodeId,
+    /// Size of all its parts, bytes.
+    pub bytes: u64,
+    /// A load that depends on the one before, ns.
+    pub latency_ns: f64,
+    /// What one thread loads from it, bytes/s.
+    pub read_bytes_s: f64,
+}
+
+/// The middle one; of an even number the mean of the two in the middle. 0 of none.
+pub(crate) fn median(samples: &[f64]) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => 0.0,
+        count if count % 2 == 1 => sorted[middle],
+        _ => (sorted[middle - 1] + sorted[middle]) / 2.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median(&[]), 0.0);
+        assert_eq!(median(&[3.0]), 3.0);
+        assert_eq!(median(&[9.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 100.0]), 3.0);
+    }
+}

@@ -1,0 +1,172 @@
+//! The loops that are measured. All work on whole cache lines that belong to the caller.
+
+use std::arch::x86_64::{
+    __m128i, _mm_load_si128, _mm_set1_epi64x, _mm_setzero_si128, _mm_sfence, _mm_stream_si128,
+    _mm_xor_si128,
+};
+use std::hint::black_box;
+use std::ptr;
+
+use crate::LINE_BYTES;
+
+/// A cache line. Its first word is where a chain goes on.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Line(pub(crate) [u64; 8]);
+
+const _: () = assert!(size_of::<Line>() == LINE_BYTES);
+
+/// 16-byte words of a line.
+const WORDS: usize = LINE_BYTES / size_of::<__m128i>();
+
+/// Loads every byte.
+pub(crate) fn read(lines: &[Line]) {
+    // SAFETY: SSE2 is part of x86-64; the four words lie in the line, which is aligned to 64 bytes.
+    unsafe {
+        let mut sums = [_mm_setzero_si128(); WORDS];
+        for line in lines {
+            let words = ptr::from_ref(line).cast::<__m128i>();
+            for (word, sum) in sums.iter_mut().enumerate() {
+                *sum = _mm_xor_si128(*sum, _mm_load_si128(words.add(word)));
+            }
+        }
+        black_box(sums);
+    }
+}
+
+/// Stores every byte, through the caches.
+pub(crate) fn write(lines: &mut [Line]) {
+    // SAFETY: as in `read`, and the lines are ours alone.
+    unsafe {
+        let value = _mm_set1_epi64x(black_box(0x5a));
+        for line in lines {
+            let words = ptr::from_mut(line).cast::<__m128i>();
+            for word in 0..WORDS {
+                // Volatile: the compiler would make one call of it, which may go past the caches.
+                words.add(word).write_volatile(value);
+            }
+        }
+    }
+}
+
+/// Stores every byte past the caches, and waits until all are on their way.
+pub(crate) fn write_nontemporal(lines: &mut [Line]) {
+    // SAFETY: as in `write`.
+    unsafe {
+        let value = _mm_set1_epi64x(black_box(0x5a));
+        for line in lines {
+            let words = ptr::from_mut(line).cast::<__m128i>();
+            for word in 0..WORDS {
+                _mm_stream_si128(words.add(word), value);
+            }
+        }
+        _mm_sfence();
+    }
+}
+
+/// Loads one half, and stores it to the other half past the caches.
+pub(crate) fn copy_nontemporal(lines: &mut [Line]) {
+    let middle = lines.len() / 2;
+    let (from, to) = lines.split_at_mut(middle);
+    // SAFETY: as in `write`; the halves do not overlap.
+    unsafe {
+        for (from, to) in from.iter().zip(to) {
+            let from = ptr::from_ref(from).cast::<__m128i>();
+            let to = ptr::from_mut(to).cast::<__m128i>();
+            for word in 0..WORDS {
+                _mm_stream_si128(to.add(word), _mm_load_si128(from.add(word)));
+            }
+        }
+        _mm_sfence();
+    }
+}
+
+/// Goes on along a chain for so many loads, each of which needs the one before; says where it ended.
+pub(crate) fn chase(lines: &[Line], from: usize, hops: u32) -> usize {
+    let mut at = from;
+    for _ in 0..hops {
+        at = lines[at].0[0] as usize;
+    }
+    black_box(at)
+}
+
+/// Makes the lines one chain that comes to each of them once, in random order (Sattolo's algorithm).
+pub(crate) fn link_at_random(lines: &mut [Line], seed: u64) {
+    let mut random = Random(seed);
+    for (index, line) in lines.iter_mut().enumerate() {
+        line.0[0] = index as u64;
+    }
+    for last in (1..lines.len()).rev() {
+        let other = random.below(last as u64) as usize;
+        let word = lines[last].0[0];
+        lines[last].0[0] = lines[other].0[0];
+        lines[other].0[0] = word;
+    }
+}
+
+/// A small generator (splitmix64): the order has to be random for prefetchers, not for cryptographers.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`, which is not 0.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_chain_comes_to_every_line_once_and_back(count in 1..2000_usize, seed: u64) {
+            let mut lines = vec![Line([7; 8]); count];
+            link_at_random(&mut lines, seed);
+            let mut seen = vec![false; count];
+            let mut at = 0;
+            for _ in 0..count {
+                prop_assert!(!std::mem::replace(&mut seen[at], true));
+                at = chase(&lines, at, 1);
+            }
+            prop_assert_eq!(at, 0);
+            prop_assert_eq!(chase(&lines, 0, count as u32), 0);
+        }
+
+        #[test]
+        fn a_random_number_is_below_its_end(end in 1..u64::MAX, seed: u64) {
+            prop_assert!(Random(seed).below(end) < end);
+        }
+    }
+
+    #[test]
+    fn stores_reach_every_byte_and_no_other() {
+        let kernels: [fn(&mut [Line]); 2] = [write, write_nontemporal];
+        for kernel in kernels {
+            let mut lines = vec![Line([1; 8]); 9];
+            kernel(&mut lines[2..7]);
+            let stored = |line: &Line| line.0 == [0x5a; 8];
+            let untouched = |line: &Line| line.0 == [1; 8];
+            assert!(lines[2..7].iter().all(stored));
+            assert!(lines[..2].iter().chain(&lines[7..]).all(untouched));
+        }
+    }
+
+    #[test]
+    fn a_copy_brings_the_first_half_to_the_second() {
+        let mut lines: Vec<Line> = (0..8).map(|line| Line([line; 8])).collect();
+        copy_nontemporal(&mut lines);
+        let words: Vec<u64> = lines.iter().map(|line| line.0[7]).collect();
+        assert_eq!(words, [0, 1, 2, 3, 0, 1, 2, 3]);
+    }
+}

@@ -1,0 +1,41 @@
+//! The `calibrate` room: what the memory of this machine gives its CPUs, measured.
+//!
+//! [`measure`] takes, for every node with CPUs and every memory (the DRAM of each node, and what is behind each
+//! [`PoolRequest`]):
+//!
+//! ```text
+//!   latency     a chain of loads, each of which says where the next one goes, over a random cycle of lines;
+//!               a line stored past the caches, and a fence
+//!   bandwidth   1, 2, 4 … all CPUs of the node at once, each through a part of its own: loads, stores,
+//!               stores past the caches, and half loads half such stores
+//! ```
+//!
+//! Each figure is the median of some rounds; a round takes every figure once, so that what disturbs the machine for a
+//! while disturbs all alike. Threads stand on one CPU each, memory is bound to its node, and the buffers are several
+//! times as large as the last-level cache. [`Calibration::machine`] turns the figures into a machine description.
+//!
+//! The machine may be busy with other things: the figures are what it gave us, not what it could give.
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!("stores past the caches are written for x86-64");
+
+mod caches;
+mod describe;
+mod error;
+mod figures;
+mod kernels;
+mod mapping;
+mod measure;
+mod room;
+mod sample;
+mod schedule;
+mod target;
+mod threads;
+
+pub use error::CalibrateError;
+pub use figures::{CacheFigures, Calibration, Latency, MeasuredMemory, Stream};
+pub use measure::{Options, measure};
+pub use target::PoolRequest;
+
+/// A cache line, bytes.
+const LINE_BYTES: usize = 64;

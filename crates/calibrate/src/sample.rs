@@ -1,0 +1,182 @@
+//! One sample of a figure: threads on their CPUs, at the loops, for a while.
+//!
+//! What counts is the time a thread had its CPU: waiting for memory is part of it, waiting for other programs is not.
+
+use std::time::{Duration, Instant};
+
+use egeria_machine::CpuId;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::CalibrateError;
+use crate::kernels::{self, Line, Random};
+use crate::schedule::Operation;
+use crate::threads::together;
+
+/// Lines between two looks at the clock.
+const CHUNK_LINES: usize = 1024;
+/// Loads or stores between two looks at the clock.
+const CHUNK_HOPS: u32 = 64;
+
+/// How much was done, and in what time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    /// Bytes, loads or stores.
+    amount: u64,
+    /// The thread's time on its CPU, s.
+    cpu_s: f64,
+    /// Time between begin and end, s.
+    wall_s: f64,
+}
+
+/// Samples of threads that ran at once.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample(Vec<Taken>);
+
+impl Sample {
+    /// What all threads together did per second.
+    pub(crate) fn per_second(&self) -> f64 {
+        let rate = |taken: &Taken| taken.amount as f64 / taken.cpu_s.max(1e-9);
+        self.0.iter().map(rate).sum()
+    }
+
+    /// What one of the only thread's loads or stores took, ns.
+    pub(crate) fn each_ns(&self) -> f64 {
+        1e9 / self.per_second().max(1e-9)
+    }
+
+    /// Time of all threads on their CPUs, and all their time, s.
+    pub(crate) fn times_s(&self) -> (f64, f64) {
+        let sum = |of: fn(&Taken) -> f64| self.0.iter().map(of).sum();
+        (sum(|taken| taken.cpu_s), sum(|taken| taken.wall_s))
+    }
+}
+
+/// Does something again and again until the time is over; `step` says how much it did.
+fn repeat(time: Duration, mut step: impl FnMut() -> u64) -> Taken {
+    let (begun, cpu_begun_s) = (Instant::now(), cpu_s());
+    let mut amount = 0;
+    loop {
+        amount += step();
+        if begun.elapsed() >= time {
+            return Taken {
+                amount,
+                cpu_s: cpu_s() - cpu_begun_s,
+                wall_s: begun.elapsed().as_secs_f64(),
+            };
+        }
+    }
+}
+
+/// What the calling thread has had of its CPU, s.
+fn cpu_s() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// CPUs at once, each at a part of its own, from a random place in it on; bytes.
+pub(crate) fn stream(
+    cpus: &[CpuId],
+    lines: &mut [Line],
+    operation: Operation,
+    random: &mut Random,
+    time: Duration,
+) -> Result<Sample, CalibrateError> {
+    let part_lines = (lines.len() / cpus.len()).max(1);
+    let mut jobs = Vec::with_capacity(cpus.len());
+    for (cpu, part) in cpus.iter().zip(lines.chunks_mut(part_lines)) {
+        // What was stored last, from the beginning on, may still be in the cache.
+        let chunks = part.len().div_ceil(CHUNK_LINES);
+        let mut chunk = random.below(chunks as u64) as usize;
+        let step = move || {
+            let from = chunk * CHUNK_LINES;
+            let end = part.len().min(from + CHUNK_LINES);
+            chunk = (chunk + 1) % chunks;
+            go_through(&mut part[from..end], operation)
+        };
+        jobs.push((*cpu, move || repeat(time, step)));
+    }
+    together(jobs).map(Sample)
+}
+
+fn go_through(lines: &mut [Line], operation: Operation) -> u64 {
+    match operation {
+        Operation::Read => kernels::read(lines),
+        Operation::Write => kernels::write(lines),
+        Operation::WriteNontemporal => kernels::write_nontemporal(lines),
+        Operation::CopyNontemporal => kernels::copy_nontemporal(lines),
+    }
+    size_of_val(lines) as u64
+}
+
+/// A chain of loads on one CPU, from where it was left on.
+pub(crate) fn loads(
+    cpu: CpuId,
+    chain: &[Line],
+    at: &mut usize,
+    time: Duration,
+) -> Result<Sample, CalibrateError> {
+    let step = || {
+        *at = kernels::chase(chain, *at, CHUNK_HOPS);
+        u64::from(CHUNK_HOPS)
+    };
+    together(vec![(cpu, || repeat(time, step))]).map(Sample)
+}
+
+/// Lines stored past the caches by one CPU, at random places, with a fence each.
+pub(crate) fn stores(
+    cpu: CpuId,
+    lines: &mut [Line],
+    random: &mut Random,
+    time: Duration,
+) -> Result<Sample, CalibrateError> {
+    let step = || {
+        for _ in 0..CHUNK_HOPS {
+            let line = random.below(lines.len() as u64) as usize;
+            kernels::write_nontemporal(&mut lines[line..=line]);
+        }
+        u64::from(CHUNK_HOPS)
+    };
+    together(vec![(cpu, || repeat(time, step))]).map(Sample)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(amount: u64, cpu_s: f64) -> Taken {
+        Taken {
+            amount,
+            cpu_s,
+            wall_s: 2.0 * cpu_s,
+        }
+    }
+
+    #[test]
+    fn rates_add_up_over_the_time_threads_had_their_cpus() {
+        let sample = Sample(vec![taken(100, 1.0), taken(100, 0.5)]);
+        assert_eq!(sample.per_second(), 300.0);
+        assert_eq!(sample.times_s(), (1.5, 3.0));
+        assert_eq!(Sample(vec![taken(1000, 1e-6)]).each_ns(), 1.0);
+        assert!(Sample(vec![taken(0, 0.0)]).each_ns().is_finite());
+    }
+
+    /// Each byte is counted once, also where the parts do not end with a chunk.
+    #[test]
+    fn a_part_is_gone_through_from_any_place_on_and_round() {
+        let cpu = crate::threads::allowed_cpus().unwrap()[0];
+        let mut lines = vec![Line([1; 8]); CHUNK_LINES + 3];
+        let time = Duration::from_millis(1);
+        let mut random = Random(3);
+        let mut run = |lines: &mut [Line], operation| {
+            stream(&[cpu, cpu], lines, operation, &mut random, time).unwrap()
+        };
+        let sample = run(&mut lines, Operation::WriteNontemporal);
+        assert_eq!(sample.0.len(), 2);
+        let half = (CHUNK_LINES + 3) / 2;
+        let touched = lines.iter().filter(|line| line.0 == [0x5a; 8]).count();
+        assert_eq!(touched, 2 * half);
+        for taken in &sample.0 {
+            assert_eq!(taken.amount % (half as u64 * 64), 0, "{taken:?}");
+        }
+    }
+}

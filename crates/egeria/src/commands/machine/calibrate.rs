@@ -1,0 +1,261 @@
+//! `egeria machine calibrate`: what this machine's memories give its CPUs, measured, as a table and a machine file.
+
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use egeria_calibrate::{CalibrateError, Calibration, MeasuredMemory, Options, PoolRequest};
+use egeria_machine::{Machine, MemoryKind, NodeId, format_bandwidth, format_bytes};
+use serde::Serialize;
+use tempfile::NamedTempFile;
+
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, Format};
+use crate::progress::Progress;
+use crate::signals::Signals;
+use crate::{paths, sizes};
+
+/// Arguments of `egeria machine calibrate`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  egeria machine calibrate
+  egeria machine calibrate --output here.toml
+  egeria machine calibrate --pool 0:/mnt/pmem0 --pool 1:/mnt/pmem1 --seconds 120
+  egeria sim --machine here.toml --workload load.toml
+
+From every node with CPUs to every memory: loads, stores, stores past the
+caches, and half loads half such stores, with 1, 2, 4 ... all CPUs of the node
+at once; and how long one CPU waits for a line. A machine that does other
+things at the same time gives less. The meaning: docs/operations.md.")]
+pub struct Arguments {
+    /// Time for all figures together, s; getting the memory comes on top
+    #[arg(long, value_name = "S", default_value = "30", value_parser = parse_seconds)]
+    seconds: f64,
+    /// How often each figure is taken; medians count
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Bytes of each memory to go through, well above its node's cache
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
+    buffer: Option<u64>,
+    /// Measure persistent memory of a node too: a directory, a new file, or a device; once per pool
+    #[arg(long = "pool", value_name = "NODE:PATH", value_parser = parse_pool)]
+    pools: Vec<PoolRequest>,
+    /// Measure pools that are devices, which overwrites them
+    #[arg(long)]
+    overwrite: bool,
+    /// Write a machine file
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Document {
+    #[serde(flatten)]
+    measured: Calibration,
+    /// The machine file, when one was written.
+    machine_file: Option<PathBuf>,
+}
+
+/// Measures, prints, writes.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
+    let signals = Signals::install()?;
+    // Before anything is measured: half a minute is not to be lost for a directory that is not there.
+    let output = arguments.output.as_deref().map(Output::open).transpose()?;
+    let options = Options {
+        seconds: arguments.seconds,
+        rounds: arguments.rounds,
+        buffer_bytes: arguments.buffer,
+        pools: absolute(&arguments.pools)?,
+        may_overwrite_devices: arguments.overwrite,
+    };
+    let mut machine = Machine::detect()?;
+    let progress = Progress::bar("measuring");
+    let measured = egeria_calibrate::measure(
+        &machine,
+        &options,
+        signals.stop_flag(),
+        &mut |done, total, what| progress.step(done, total, what),
+    );
+    drop(progress);
+    let measured = measured.map_err(|error| refusal(&signals, &error))?;
+    if let Some(output) = output {
+        machine.name = output.machine_name(&machine.name);
+        output.write(&measured, &measured.machine(&machine))?;
+    }
+    let document = Document {
+        measured,
+        machine_file: arguments.output.clone(),
+    };
+    format.print(&document, human)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn refusal(signals: &Signals, error: &CalibrateError) -> Failure {
+    let line = error.to_string();
+    signals.check().err().unwrap_or_else(|| Failure::new(line))
+}
+
+fn absolute(pools: &[PoolRequest]) -> Outcome<Vec<PoolRequest>> {
+    let absolute = |pool: &PoolRequest| {
+        Ok(PoolRequest {
+            node: pool.node,
+            path: paths::absolute(&pool.path)?,
+        })
+    };
+    pools.iter().map(absolute).collect()
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().ok();
+    seconds
+        .filter(|seconds| (0.0..=86_400.0).contains(seconds) && *seconds > 0.0)
+        .ok_or_else(|| format!("{text:?} is no time; write seconds, above 0 and at most 86400"))
+}
+
+fn parse_pool(text: &str) -> Result<PoolRequest, String> {
+    let wrong = |what: &str| format!("{what}; write NODE:PATH, as 0:/mnt/pmem0");
+    let (node, path) = text
+        .split_once(':')
+        .ok_or_else(|| wrong("a pool needs a node and a path"))?;
+    let id = node.parse().ok().map(NodeId);
+    let node = id.ok_or_else(|| wrong(&format!("{node:?} is no node number")))?;
+    match path.is_empty() {
+        true => Err(wrong("the path is empty")),
+        false => Ok(PoolRequest {
+            node,
+            path: PathBuf::from(path),
+        }),
+    }
+}
+
+/// A machine file that is there all at once, at the end, or not at all.
+struct Output {
+    path: PathBuf,
+    file: NamedTempFile,
+}
+
+impl Output {
+    fn open(path: &Path) -> Outcome<Output> {
+        let mend = "name a file in a directory you may write to";
+        let fault = |error: &std::io::Error| Failure::io("write", path, error, mend);
+        let is_other = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+        if is_other || path.file_name().is_none() {
+            let shown = path.display();
+            return Err(Failure::new(format!(
+                "{shown} is not a file; name one to write the machine to"
+            )));
+        }
+        let directory = match path.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        };
+        let mut builder = tempfile::Builder::new();
+        let builder = builder.prefix(".egeria-machine-");
+        // As a shell would make it: the umask takes its part.
+        let file = builder
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(directory);
+        Ok(Output {
+            path: path.to_owned(),
+            file: file.map_err(|error| fault(&error))?,
+        })
+    }
+
+    /// The file's name without its ending, where a machine may be called so.
+    fn machine_name(&self, otherwise: &str) -> String {
+        let stem = self.path.file_stem().and_then(|stem| stem.to_str());
+        let may_be =
+            |name: &&str| name.chars().count() <= 64 && !name.chars().any(char::is_control);
+        stem.filter(may_be).unwrap_or(otherwise).to_owned()
+    }
+
+    fn write(mut self, measured: &Calibration, machine: &Machine) -> Outcome {
+        let text = format!(
+            "# Measured by `egeria machine calibrate`: medians of {} rounds over {} of each memory, in {:.0} s.\n\
+             # What else the machine did then is missing from these figures.\n\n{}",
+            measured.rounds,
+            format_bytes(measured.buffer_bytes),
+            measured.measured_s,
+            machine.to_toml()
+        );
+        let mend = "free some space, or name another file";
+        let written = self.file.write_all(text.as_bytes());
+        written.map_err(|error| Failure::io("write", &self.path, &error, mend))?;
+        let kept = self.file.persist(&self.path);
+        kept.map_err(|error| Failure::io("write", &self.path, &error.error, mend))?;
+        Ok(())
+    }
+}
+
+fn human(document: &Document) -> String {
+    let measured = &document.measured;
+    let mut text = format!("{}\n\n{}\n", streams(measured), latencies(measured));
+    for cache in &measured.caches {
+        text.push_str(&format!(
+            "\ncache of node {}: {}, {:.1} ns, {} to one thread",
+            cache.node.0,
+            format_bytes(cache.bytes),
+            cache.latency_ns,
+            format_bandwidth(cache.read_bytes_s)
+        ));
+    }
+    for warning in &measured.warnings {
+        text.push_str(&format!("\nwarning: {warning}"));
+    }
+    if let Some(path) = &document.machine_file {
+        text.push_str(&format!("\nwritten to {}", path.display()));
+    }
+    text
+}
+
+fn streams(measured: &Calibration) -> String {
+    let row = |stream: &egeria_calibrate::Stream| {
+        vec![
+            memory_name(&measured.memories[stream.memory]),
+            stream.cpu_node.0.to_string(),
+            stream.threads.to_string(),
+            format_bandwidth(stream.read_bytes_s),
+            format_bandwidth(stream.write_bytes_s),
+            format_bandwidth(stream.nontemporal_write_bytes_s),
+            format_bandwidth(stream.mixed_bytes_s),
+        ]
+    };
+    let headers = [
+        "memory",
+        ">from node",
+        ">threads",
+        ">loads",
+        ">stores",
+        ">past caches",
+        ">loads + past",
+    ];
+    output::table(&headers, measured.streams.iter().map(row).collect())
+}
+
+fn latencies(measured: &Calibration) -> String {
+    let row = |latency: &egeria_calibrate::Latency| {
+        vec![
+            memory_name(&measured.memories[latency.memory]),
+            latency.cpu_node.0.to_string(),
+            format!("{:.1} ns", latency.read_ns),
+            format!("{:.1} ns", latency.write_ns),
+        ]
+    };
+    let headers = ["memory", ">from node", ">a load", ">a store past caches"];
+    output::table(&headers, measured.latencies.iter().map(row).collect())
+}
+
+fn memory_name(memory: &MeasuredMemory) -> String {
+    let kind = match memory.kind {
+        MemoryKind::Dram => "DRAM",
+        MemoryKind::Persistent => "PM",
+        MemoryKind::Expander => "CXL",
+    };
+    let path = memory.path.as_ref();
+    let path = path.map(|path| format!(" {}", output::printable(&path.display().to_string())));
+    format!("node {} {kind}{}", memory.node.0, path.unwrap_or_default())
+}

@@ -1,0 +1,193 @@
+//! `egeria machine calibrate` in next to no time: what it prints and writes has the right shape, and it leaves nothing.
+
+mod common;
+
+use std::path::Path;
+
+use common::{Background, Sandbox, egeria, eventually, kill, run, wait};
+use rustix::process::Signal;
+use serde_json::Value;
+
+const QUICK: [&str; 6] = ["machine", "calibrate", "--seconds", "0.05", "--rounds", "1"];
+
+fn entries(directory: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(directory).unwrap();
+    let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name();
+    let mut names: Vec<String> = names
+        .map(|entry| name(entry).into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_was_measured_is_a_machine_that_other_commands_read() {
+    let sandbox = Sandbox::new();
+    let (file, pool) = (sandbox.path("here.toml"), sandbox.path("pool"));
+    let pool = format!("0:{}", pool.display());
+    let more = [
+        "--pool",
+        &pool,
+        "--output",
+        file.to_str().unwrap(),
+        "--json",
+    ];
+    let document: Value = run(QUICK.iter().chain(&more)).ok().json();
+    assert_eq!(document["machine_file"], file.to_str().unwrap());
+    let memories = document["memories"].as_array().unwrap();
+    let kinds: Vec<&str> = memories
+        .iter()
+        .map(|m| m["kind"].as_str().unwrap())
+        .collect();
+    assert!(
+        kinds.contains(&"dram") && kinds.contains(&"persistent"),
+        "{kinds:?}"
+    );
+    for stream in document["streams"].as_array().unwrap() {
+        for figure in ["read", "write", "nontemporal_write", "mixed"] {
+            let bytes_s = stream[format!("{figure}_bytes_s")].as_f64().unwrap();
+            assert!(bytes_s > 0.0, "{stream}");
+        }
+    }
+    // The pool is gone, and the file is all that was added.
+    assert_eq!(entries(&sandbox.root), ["here.toml"]);
+
+    let machine = run(["machine", "--json", "--machine", file.to_str().unwrap()])
+        .ok()
+        .json();
+    assert_eq!(machine["name"], "here");
+    let described = machine["nodes"][0]["hardware"]["memories"]
+        .as_array()
+        .unwrap();
+    let of_node = memories
+        .iter()
+        .filter(|memory| memory["node"] == machine["nodes"][0]["id"]);
+    assert_eq!(described.len(), of_node.count());
+    let picture = run(["machine", "--machine", file.to_str().unwrap()])
+        .ok()
+        .stdout;
+    assert!(
+        picture.contains("DRAM") && picture.contains("PM"),
+        "{picture}"
+    );
+
+    let workload = sandbox.file(
+        "load.toml",
+        include_str!("../../sim/workloads/fio-4-rw80.toml"),
+    );
+    let (machine, workload) = (file.to_str().unwrap(), workload.to_str().unwrap());
+    let sim = [
+        "sim",
+        "--machine",
+        machine,
+        "--workload",
+        workload,
+        "--compare",
+        "off",
+        "--json",
+    ];
+    let prediction = run(sim).ok().json();
+    assert!(
+        prediction["runs"][0]["operations_s"].as_f64().unwrap() > 0.0,
+        "{prediction}"
+    );
+}
+
+#[test]
+fn people_get_tables_of_every_pair() {
+    let text = run(QUICK).ok().stdout;
+    for words in [
+        "from node",
+        "threads",
+        "past caches",
+        "a load",
+        "node 0 DRAM",
+        "GB/s",
+        " ns",
+    ] {
+        assert!(text.contains(words), "{words} is not in\n{text}");
+    }
+    assert!(!text.contains("written to"), "{text}");
+}
+
+#[test]
+fn an_interruption_leaves_no_file_and_no_word() {
+    let sandbox = Sandbox::new();
+    let (file, pool) = (
+        sandbox.path("here.toml"),
+        format!("0:{}", sandbox.root.display()),
+    );
+    let long = [
+        "machine",
+        "calibrate",
+        "--seconds",
+        "600",
+        "--pool",
+        &pool,
+        "--output",
+    ];
+    let mut command = egeria(long.iter().map(AsRef::as_ref).chain([file.as_os_str()]));
+    let mut running = Background::start(&mut command);
+    // The file to be is there before anything is measured.
+    eventually("it has begun", || !entries(&sandbox.root).is_empty());
+    kill(running.id(), Signal::INT);
+    assert_eq!(wait(&mut running.0), 130);
+    assert_eq!(entries(&sandbox.root), [""; 0]);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_in_one_line_before_anything_is_measured() {
+    let sandbox = Sandbox::new();
+    let precious = sandbox.file("precious", "data");
+    let refused = |more: &[&str], status: i32, words: &[&str]| {
+        let long = ["machine", "calibrate", "--seconds", "600"];
+        run(long.iter().chain(more)).refused(status, words);
+    };
+    for seconds in ["0", "-1", "nan", "inf", "soon", "1e9"] {
+        let argument = format!("--seconds={seconds}");
+        run(["machine", "calibrate", &argument]).refused(2, &["is no time"]);
+    }
+    refused(&["--rounds", "0"], 2, &["--rounds"]);
+    refused(&["--buffer", "huge"], 2, &["64M"]);
+    refused(&["--pool", "/mnt"], 2, &["NODE:PATH"]);
+    refused(&["--pool", "x:/mnt"], 2, &["no node number"]);
+    refused(&["--pool", "0:"], 2, &["the path is empty"]);
+    refused(&["--machine", "optane-2s"], 2, &["--machine"]);
+    refused(&["--buffer", "4K"], 1, &["last-level cache"]);
+    refused(&["--buffer", "1000T"], 1, &["smaller buffer"]);
+    refused(&["--pool", "60000:/dev/shm"], 1, &["no node 60000"]);
+    refused(&["--pool", "0:/dev/zero"], 1, &["/dev/zero", "device-DAX"]);
+    let pool = format!("0:{}", precious.display());
+    refused(&["--pool", &pool], 1, &["overwrite"]);
+    refused(&["--pool", &pool, "--overwrite"], 1, &["overwrite"]);
+    assert_eq!(std::fs::read_to_string(&precious).unwrap(), "data");
+    refused(
+        &["--output", "/nonexistent/x.toml"],
+        1,
+        &["/nonexistent/x.toml"],
+    );
+    refused(&["--output", "/dev/null"], 1, &["/dev/null", "not a file"]);
+    refused(&["--output", "/"], 1, &["not a file"]);
+    run(["machine", "--machine", "optane-2s", "calibrate"]).refused(2, &["calibrate"]);
+}
+
+#[test]
+fn a_machine_file_is_as_readable_as_others_and_replaces_the_one_before() {
+    use std::os::unix::fs::PermissionsExt;
+    let sandbox = Sandbox::new();
+    let file = sandbox.file("here.toml", "# of yesterday");
+    let plain = sandbox.file("plain", "");
+    run(QUICK
+        .iter()
+        .map(AsRef::as_ref)
+        .chain(["--output".as_ref(), file.as_os_str()]))
+    .ok();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode();
+    assert_eq!(mode(&file), mode(&plain));
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        text.starts_with("# Measured by `egeria machine calibrate`"),
+        "{text}"
+    );
+    assert!(!text.contains("yesterday"));
+}
