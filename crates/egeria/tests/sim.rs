@@ -1,8 +1,10 @@
 //! `egeria sim`: a workload on a machine that is not there.
 
 mod common;
+mod recordings;
 
 use common::{Sandbox, run};
+use recordings::{record, remote_readers, steady, thread};
 use serde_json::Value;
 
 const FIO: &str = include_str!("../../sim/workloads/fio-4-rw80.toml");
@@ -120,4 +122,35 @@ fn what_makes_no_sense_is_refused_in_one_line() {
     on("optane-9s", &path, &[]).refused(1, &["optane-9s", "optane-2s"]);
     let bad = workload(&sandbox, &FIO.replace("read_share = 0.8", "read_share = 8"));
     on("optane-2s", &bad, &[]).refused(1, &["threads[0].phases[0].read_share", "from 0 to 1"]);
+}
+
+#[test]
+fn a_recording_is_a_workload() {
+    let sandbox = Sandbox::new();
+    let mut readers = remote_readers();
+    for reader in &mut readers {
+        reader.busy_ns = 500_000_000;
+    }
+    let path = record(&sandbox, "off", &steady(10, &readers));
+    let trace = path.to_str().unwrap();
+    let fixed = ["sim", "--machine", "optane-2s", "--trace", trace, "--json"];
+    let document: Value = run(fixed.iter().chain(&["--compare", "off,nthread"]))
+        .ok()
+        .json();
+    let runs = document["runs"].as_array().unwrap();
+    // Four threads that read 500 MB/s each, from the other node.
+    let bytes_s = runs[0]["bytes_s"].as_f64().unwrap();
+    assert!((bytes_s / 2e9 - 1.0).abs() < 0.05, "{bytes_s}");
+    assert_eq!(runs[0]["local_share"], 0.0);
+    assert_eq!(runs[1]["moves"], 4);
+    // On a machine with other nodes.
+    let other = ["sim", "--machine", "optane-1s", "--trace", trace];
+    run(other).ok();
+    let nothing = record(&sandbox, "off", &steady(3, &[thread(1, 0, [0, 0], 0)]));
+    let nothing = nothing.to_str().unwrap();
+    run(["sim", "--machine", "optane-2s", "--trace", nothing])
+        .refused(1, &["no thread reads or writes", "egeria run --record"]);
+    run(["sim", "--machine", "optane-2s"]).refused(2, &["--workload"]);
+    let both = ["sim", "--machine", "optane-2s", "--trace", trace];
+    run(both.iter().chain(&["--workload", trace])).refused(2, &["--workload"]);
 }

@@ -36,6 +36,14 @@ pub enum SimError {
         /// The first node that says nothing.
         node: u16,
     },
+    /// A recording in which nobody did anything.
+    #[error(
+        "{origin}: no thread reads or writes in it; record a run that does, with `egeria run --record`"
+    )]
+    NothingRecorded {
+        /// Where it is.
+        origin: String,
+    },
     /// More data than there is memory.
     #[error(
         "the files have {needed} bytes and {machine} has {there}; make them smaller, or give its nodes \

@@ -5,7 +5,8 @@
 //! says; the policies are those that the steward runs. Everything is deterministic, and nothing here
 //! asks the kernel.
 //!
-//! A [`Workload`] says what the programs do; the format is described in [`mod@workload`].
+//! A [`Workload`] says what the programs do; the format is described in [`mod@workload`], and a recording becomes one
+//! ([`Workload::recorded`]).
 
 mod act;
 mod demand;
@@ -14,6 +15,7 @@ mod facts;
 mod fluid;
 mod model;
 mod outcome;
+mod recorded;
 mod run;
 mod state;
 pub mod workload;

@@ -1,5 +1,8 @@
 //! Files and threads while a run goes on.
 
+use std::collections::HashMap;
+use std::ops::Range;
+
 use egeria_machine::{AccessKind, Node, NodeId};
 use egeria_window::{CpuSet, ThreadKey};
 
@@ -220,30 +223,48 @@ impl State {
             cpus,
         };
         let mut crowd = vec![0; model.node_count()];
+        let mut made: HashMap<&str, Range<usize>> = HashMap::new();
+        for files in &workload.files {
+            made.insert(
+                &files.name,
+                state.add_files(model, files, &workload.threads),
+            );
+        }
         for (index, group) in workload.threads.iter().enumerate() {
-            let named = |files: &&FileGroup| files.name == group.files;
             // Looked at when the workload was read.
-            if let Some(files) = workload.files.iter().find(named) {
+            if let Some(files) = made.get(&*group.files) {
                 state.add_threads(model, (index, group), files, &mut crowd);
             }
         }
         state
     }
 
+    /// The files of a group that somebody uses: one that stands for all where somebody uses all alike.
+    fn add_files(
+        &mut self,
+        model: &Model,
+        files: &FileGroup,
+        threads: &[ThreadGroup],
+    ) -> Range<usize> {
+        let users = || threads.iter().filter(|group| group.files == files.name);
+        let shared = users().any(|group| group.shared);
+        let most = users().map(|group| group.count).max().unwrap_or(0);
+        let count = if shared { 1 } else { files.count.min(most) };
+        let first = self.files.len();
+        for _ in 0..count {
+            let file = new_file(model, files, shared, self.allocation);
+            self.files.push(file);
+        }
+        first..self.files.len()
+    }
+
     fn add_threads(
         &mut self,
         model: &Model,
         (index, group): (usize, &ThreadGroup),
-        files: &FileGroup,
+        files: &Range<usize>,
         crowd: &mut [u32],
     ) {
-        let first = self.files.len();
-        let count = if group.shared { 1 } else { files.count };
-        for _ in 0..count.min(group.count) {
-            let file = new_file(model, files, group.shared, self.allocation);
-            self.files.push(file);
-        }
-        let made = self.files.len() - first;
         let starts: Vec<NodeId> = group.start_node.into_iter().collect();
         let starts = [&starts[..], &group.start_nodes].concat();
         let places = model.places.len();
@@ -252,7 +273,7 @@ impl State {
             let start = start.and_then(|id| model.machine.index_of(*id));
             let node = start.unwrap_or_else(|| emptiest(model, crowd));
             crowd[node] += 1;
-            let file = first + number % made;
+            let file = files.start + number % files.len().max(1);
             self.files[file].users += 1;
             let key = ThreadKey {
                 process_id: FIRST_PROCESS + index as u32,

@@ -6,8 +6,10 @@ use clap::Args;
 use egeria_machine::{Machine, NodeId, format_bandwidth};
 use egeria_policy::planner::System;
 use egeria_sim::{Options, Outcome as Predicted, WindowOutcome, Workload};
+use egeria_window::Window;
 use serde::Serialize;
 
+use super::recording;
 use crate::failure::{Failure, Outcome};
 use crate::machine_choice::Allocation;
 use crate::output::{self, Format};
@@ -25,6 +27,7 @@ Examples:
   egeria sim --machine optane-2s --workload fio.toml
   egeria sim --machine optane-1s --workload beside.toml --compare off,pats,all
   egeria sim --machine optane-2s --workload fio.toml --alloc node=0 --json
+  egeria sim --machine odin-8s --trace yesterday.trace
 
 Systems: off decides nothing; rl, cpu, nm and full are NThread's configurations
 (nthread is full), pats limits how many are at persistent memory, odin stripes
@@ -46,8 +49,15 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE|PROFILE")]
     machine: String,
     /// What programs do, a TOML file
-    #[arg(long, value_name = "FILE")]
-    workload: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "trace")]
+    workload: Option<PathBuf>,
+    /// What programs did, a recording as `egeria run --record` makes, instead of a workload
+    #[arg(long, value_name = "FILE", conflicts_with = "workload")]
+    trace: Option<PathBuf>,
+    /// Bytes of an operation in a recording, which does not say
+    #[arg(long, value_name = "BYTES", default_value = "4096", requires = "trace",
+          value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    request_bytes: u64,
     /// Systems, side by side: off, rl, cpu, nm, full, nthread, pats, odin, asymsched, all
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = system,
           default_value = "off,nthread,pats,odin,asymsched,all")]
@@ -127,7 +137,7 @@ struct Run {
 /// Predicts.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let machine = Machine::resolve(Some(&arguments.machine), None)?;
-    let workload = read(&arguments.workload)?;
+    let workload = workload(arguments, &machine)?;
     let mut runs: Vec<Run> = Vec::new();
     for system in &arguments.compare {
         let options = options(*system, arguments, &machine)?;
@@ -163,6 +173,20 @@ fn options(system: System, arguments: &Arguments, machine: &Machine) -> Outcome<
     options.window_ns = arguments.window;
     options.move_pause_ns = arguments.move_pause;
     Ok(options)
+}
+
+fn workload(arguments: &Arguments, machine: &Machine) -> Outcome<Workload> {
+    if let Some(path) = &arguments.trace {
+        let mut reader = recording::open(path)?;
+        let windows: Outcome<Vec<Window>> = recording::windows(&mut reader).collect();
+        let (windows, origin) = (windows?, path.display().to_string());
+        let recorded =
+            Workload::recorded(&origin, reader.machine(), &windows, arguments.request_bytes);
+        let recorded = recorded.map_err(|error| Failure::new(error.to_string()))?;
+        return Ok(recorded.onto(machine));
+    }
+    // clap asks for one of the two.
+    read(arguments.workload.as_deref().unwrap_or(Path::new("")))
 }
 
 fn read(path: &Path) -> Outcome<Workload> {
