@@ -50,8 +50,8 @@ impl Calibration {
         Hardware {
             cache: caches.map(|cache| Cache {
                 bytes: cache.bytes,
-                latency_ns: cache.latency_ns,
-                read_bytes_s: cache.read_bytes_s.max(LEAST_BYTES_S),
+                latency_ns: rounded(cache.latency_ns),
+                read_bytes_s: bandwidth(cache.read_bytes_s),
             }),
             memories: described.take(MOST_MEMORIES).collect(),
             ..Hardware::default()
@@ -74,10 +74,10 @@ impl Calibration {
             bytes: of.bytes,
             read_bytes_s,
             write_bytes_s,
-            read_stream_bytes_s: one.read_bytes_s.max(LEAST_BYTES_S),
-            write_stream_bytes_s: one.nontemporal_write_bytes_s.max(LEAST_BYTES_S),
-            read_latency_ns: latency.read_ns,
-            write_latency_ns: latency.write_ns,
+            read_stream_bytes_s: bandwidth(one.read_bytes_s),
+            write_stream_bytes_s: bandwidth(one.nontemporal_write_bytes_s),
+            read_latency_ns: rounded(latency.read_ns),
+            write_latency_ns: rounded(latency.write_ns),
             remote_latency_factor: 1.0,
             remote_read_bandwidth_factor: read_factor,
             remote_write_bandwidth_factor: write_factor,
@@ -137,7 +137,7 @@ impl Calibration {
             let shares: Vec<f64> = others.iter().filter_map(share).collect();
             match shares.is_empty() {
                 true => 1.0,
-                false => median(&shares).clamp(LEAST_SHARE, 1.0),
+                false => rounded(median(&shares)).clamp(LEAST_SHARE, 1.0),
             }
         })
     }
@@ -165,9 +165,9 @@ impl Calibration {
                     links.push(Link {
                         from,
                         to,
-                        bytes_s: there.max(LEAST_BYTES_S),
-                        back_bytes_s: Some(back.max(LEAST_BYTES_S)),
-                        latency_ns: self.extra_ns(machine, from, to) / 2.0,
+                        bytes_s: bandwidth(there),
+                        back_bytes_s: Some(bandwidth(back)),
+                        latency_ns: rounded(self.extra_ns(machine, from, to) / 2.0),
                     });
                 }
             }
@@ -194,18 +194,61 @@ impl Calibration {
     }
 }
 
+/// So many digits as were measured; more would only look so.
+fn rounded(value: f64) -> f64 {
+    if value <= 0.0 {
+        return 0.0;
+    }
+    let unit = 10_f64.powi(value.log10().floor() as i32 - 3);
+    // Divides by a whole number where it can: 0.904 and not 0.9040000000000001.
+    match unit < 1.0 {
+        true => (value / unit).round() / (1.0 / unit).round(),
+        false => (value / unit).round() * unit,
+    }
+}
+
+/// A bandwidth as a file may say it, bytes/s.
+fn bandwidth(bytes_s: f64) -> f64 {
+    rounded(bytes_s).max(LEAST_BYTES_S)
+}
+
 /// The most that was got, and the share of it that is left with more threads than got it.
 fn curve(streams: &[&Stream], of: fn(&Stream) -> f64) -> (f64, Vec<(u32, f64)>) {
     let most = streams.iter().map(|stream| of(stream)).fold(0.0, f64::max);
     let best = streams.iter().position(|stream| of(stream) >= most);
     let most = most.max(LEAST_BYTES_S);
     let beyond = streams.iter().skip(best.unwrap_or(0));
-    let point = |stream: &&Stream| (stream.threads, (of(stream) / most).clamp(LEAST_SHARE, 1.0));
-    (most, beyond.map(point).collect())
+    let point = |stream: &&Stream| {
+        (
+            stream.threads,
+            rounded(of(stream) / most).clamp(LEAST_SHARE, 1.0),
+        )
+    };
+    (bandwidth(most), beyond.map(point).collect())
 }
 
 /// Lines on their way when one thread gets so much and waits so long for each.
 fn lines(bytes_s: f64, latency_ns: f64) -> u32 {
     let lines = bytes_s * latency_ns / 1e9 / LINE_BYTES as f64;
     lines.round().clamp(1.0, MOST_LINES) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_four_digits() {
+        for (value, expected) in [
+            (9_074_826_917.531_391, 9_075_000_000.0),
+            (549.115_788, 549.1),
+            (0.904_807_8, 0.9048),
+            (1.0, 1.0),
+            (99_996.0, 100_000.0),
+            (0.0, 0.0),
+            (-1.0, 0.0),
+        ] {
+            assert_eq!(rounded(value), expected);
+        }
+    }
 }

@@ -19,6 +19,7 @@
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("stores past the caches are written for x86-64");
 
+mod bench;
 mod caches;
 mod describe;
 mod error;
@@ -29,6 +30,7 @@ mod measure;
 mod room;
 mod sample;
 mod schedule;
+mod setup;
 mod target;
 mod threads;
 

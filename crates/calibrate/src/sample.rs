@@ -1,6 +1,8 @@
 //! One sample of a figure: threads on their CPUs, at the loops, for a while.
 //!
 //! What counts is the time a thread had its CPU: waiting for memory is part of it, waiting for other programs is not.
+//! Kernels that count CPU time in ticks may say next to nothing of a short sample; so no less than a
+//! [`LEAST_CPU_SHARE`] of the whole time is believed.
 
 use std::time::{Duration, Instant};
 
@@ -16,6 +18,9 @@ use crate::threads::together;
 const CHUNK_LINES: usize = 1024;
 /// Loads or stores between two looks at the clock.
 const CHUNK_HOPS: u32 = 64;
+
+/// Least share of its time that a thread is believed to have had its CPU.
+const LEAST_CPU_SHARE: f64 = 1.0 / 16.0;
 
 /// How much was done, and in what time.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +40,8 @@ pub(crate) struct Sample(Vec<Taken>);
 impl Sample {
     /// What all threads together did per second.
     pub(crate) fn per_second(&self) -> f64 {
-        let rate = |taken: &Taken| taken.amount as f64 / taken.cpu_s.max(1e-9);
+        let believed_s = |taken: &Taken| taken.cpu_s.max(taken.wall_s * LEAST_CPU_SHARE);
+        let rate = |taken: &Taken| taken.amount as f64 / believed_s(taken).max(1e-9);
         self.0.iter().map(rate).sum()
     }
 
@@ -158,6 +164,17 @@ mod tests {
         assert_eq!(sample.times_s(), (1.5, 3.0));
         assert_eq!(Sample(vec![taken(1000, 1e-6)]).each_ns(), 1.0);
         assert!(Sample(vec![taken(0, 0.0)]).each_ns().is_finite());
+    }
+
+    /// Seen under software emulation: a thread that stored for 10 ms had its CPU for no time at all.
+    #[test]
+    fn no_cpu_time_is_not_believed() {
+        let odd = Taken {
+            amount: 1000,
+            cpu_s: 0.0,
+            wall_s: 0.016,
+        };
+        assert_eq!(Sample(vec![odd]).per_second(), 1e6);
     }
 
     /// Each byte is counted once, also where the parts do not end with a chunk.

@@ -3,8 +3,9 @@
 mod common;
 
 use std::path::Path;
+use std::process::Command;
 
-use common::{Background, Sandbox, egeria, eventually, kill, run, wait};
+use common::{Background, Sandbox, egeria, eventually, finish, kill, run, wait};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -108,6 +109,31 @@ fn people_get_tables_of_every_pair() {
         assert!(text.contains(words), "{words} is not in\n{text}");
     }
     assert!(!text.contains("written to"), "{text}");
+}
+
+/// On one CPU of several, all figures are of one thread, and it is told.
+#[test]
+fn only_the_cpus_it_may_use_are_used() {
+    let nodes = run(["machine", "--json"]).ok().json();
+    let cpus = nodes["nodes"][0]["cpus"].as_array().unwrap();
+    let mut bound = Command::new("taskset");
+    bound.args([
+        "--cpu-list",
+        &cpus[0].to_string(),
+        env!("CARGO_BIN_EXE_egeria"),
+    ]);
+    bound.args(QUICK).arg("--json");
+    let document = finish(bound).ok().json();
+    let streams = document["streams"].as_array().unwrap();
+    assert!(streams.iter().all(|stream| stream["threads"] == 1));
+    assert!(
+        streams
+            .iter()
+            .all(|stream| stream["cpu_node"] == nodes["nodes"][0]["id"])
+    );
+    let told = document["warnings"].as_array().unwrap().iter();
+    let of_cpus = told.filter(|line| line.as_str().unwrap().contains("CPUs of node"));
+    assert_eq!(of_cpus.count() > 0, cpus.len() > 1);
 }
 
 #[test]

@@ -73,15 +73,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
         may_overwrite_devices: arguments.overwrite,
     };
     let mut machine = Machine::detect()?;
-    let progress = Progress::bar("measuring");
-    let measured = egeria_calibrate::measure(
-        &machine,
-        &options,
-        signals.stop_flag(),
-        &mut |done, total, what| progress.step(done, total, what),
-    );
-    drop(progress);
-    let measured = measured.map_err(|error| refusal(&signals, &error))?;
+    let measured = measure(&machine, &options, &signals)?;
     if let Some(output) = output {
         machine.name = output.machine_name(&machine.name);
         output.write(&measured, &measured.machine(&machine))?;
@@ -92,6 +84,19 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     };
     format.print(&document, human)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn measure(machine: &Machine, options: &Options, signals: &Signals) -> Outcome<Calibration> {
+    let mut progress = Progress::bar("getting memory");
+    let mut tell = |done: u64, total: u64, what: &str| {
+        if done == 0 {
+            // How long it took to get the memory says nothing of what comes.
+            progress = Progress::bar(what);
+        }
+        progress.step(done, total, what);
+    };
+    egeria_calibrate::measure(machine, options, signals.stop_flag(), &mut tell)
+        .map_err(|error| refusal(signals, &error))
 }
 
 fn refusal(signals: &Signals, error: &CalibrateError) -> Failure {

@@ -1,0 +1,177 @@
+//! What is measured with: memory, CPUs, and how one sample is taken.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use egeria_machine::{CpuId, Machine};
+
+use crate::caches::{self, NodeCache};
+use crate::kernels::{self, Line, Random};
+use crate::mapping::Mapping;
+use crate::sample::{loads, stores, stream};
+use crate::schedule::{Cell, Operation};
+use crate::setup::{own_memory, pool, sizes, usable_nodes};
+use crate::target::{CpuNode, Target, of_map_fault};
+use crate::threads::together;
+use crate::{CalibrateError, LINE_BYTES, Options, room};
+
+/// Others may have the CPUs for this share of the time before it is told.
+const MOST_LOST: f64 = 0.05;
+
+/// Everything that is measured with.
+pub(crate) struct Bench<'a> {
+    pub(crate) machine: &'a Machine,
+    /// Nodes with CPUs that may be used.
+    pub(crate) from: Vec<CpuNode>,
+    /// Of each of `from`.
+    pub(crate) caches: Vec<NodeCache>,
+    pub(crate) targets: Vec<Target>,
+    /// Half of a cache part of each node with CPUs, as a chain.
+    cached: Vec<Mapping>,
+    random: Random,
+    /// What threads had of their CPUs so far, and their whole time, s.
+    cpu_s: f64,
+    wall_s: f64,
+}
+
+impl<'a> Bench<'a> {
+    /// Gets all the memory there is to measure.
+    pub(crate) fn set_up(
+        root: &Path,
+        machine: &'a Machine,
+        options: &Options,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<(Bench<'a>, Vec<String>, u64), CalibrateError> {
+        let (from, warnings) = usable_nodes(root, machine)?;
+        let cache_of = |node: &CpuNode| caches::of_node(root, &machine.nodes[node.index]);
+        let caches: Vec<NodeCache> = from.iter().map(cache_of).collect();
+        let (buffer_bytes, chain_bytes) = sizes(options, &caches)?;
+        let with_memory: Vec<usize> = (0..machine.nodes.len())
+            .filter(|&index| machine.nodes[index].memory_bytes > 0)
+            .collect();
+        let needed = buffer_bytes + chain_bytes;
+        let needs = with_memory
+            .iter()
+            .map(|&index| (machine.nodes[index].id, needed));
+        room::check(root, &needs.collect::<Vec<_>>())?;
+        let mut bench = Bench {
+            machine,
+            from,
+            caches,
+            targets: Vec::new(),
+            cached: Vec::new(),
+            random: Random(0x5eed),
+            cpu_s: 0.0,
+            wall_s: 0.0,
+        };
+        let buffer_lines = buffer_bytes as usize / LINE_BYTES;
+        for request in &options.pools {
+            let target = pool(machine, request, options, needed, buffer_lines, is_stopped)?;
+            bench.targets.push(target);
+        }
+        for index in with_memory {
+            let target = own_memory(machine, index, needed, buffer_lines, is_stopped)?;
+            bench.targets.push(target);
+        }
+        bench.targets.sort_by_key(|target| target.node);
+        bench.link_chains(is_stopped)?;
+        Ok((bench, warnings, buffer_bytes))
+    }
+
+    fn link_chains(&mut self, is_stopped: &dyn Fn() -> bool) -> Result<(), CalibrateError> {
+        for target in &mut self.targets {
+            if is_stopped() {
+                return Err(CalibrateError::Stopped);
+            }
+            kernels::link_at_random(target.chain().0, 1);
+        }
+        for (node, cache) in self.from.iter().zip(&self.caches) {
+            let node = &self.machine.nodes[node.index];
+            let bytes = (cache.part_bytes / 2)
+                .max(LINE_BYTES as u64)
+                .next_multiple_of(4096);
+            // A node without memory has its cache all the same.
+            let home = (self.machine.nodes.len() > 1 && node.memory_bytes > 0).then_some(node.id);
+            let place = format!("node {}", node.id.0);
+            let mut mapping = Mapping::anonymous(bytes as usize, home, is_stopped)
+                .map_err(|fault| of_map_fault(fault, place, bytes, home))?;
+            kernels::link_at_random(mapping.lines(), 1);
+            self.cached.push(mapping);
+        }
+        Ok(())
+    }
+
+    /// One sample of a figure.
+    pub(crate) fn take(&mut self, cell: Cell, time: Duration) -> Result<f64, CalibrateError> {
+        let random = &mut self.random;
+        let sample = match cell {
+            Cell::Stream {
+                from,
+                target,
+                threads,
+                operation,
+            } => {
+                let cpus = &self.from[from].cpus[..threads];
+                let buffer = self.targets[target].buffer();
+                stream(cpus, buffer, operation, random, time)
+            }
+            Cell::ReadLatency { from, target } => {
+                let (chain, at) = self.targets[target].chain();
+                loads(self.from[from].cpus[0], chain, at, time)
+            }
+            Cell::WriteLatency { from, target } => {
+                let buffer = self.targets[target].buffer();
+                stores(self.from[from].cpus[0], buffer, random, time)
+            }
+            Cell::CacheLatency { from } => {
+                let (cpu, chain) = (self.from[from].cpus[0], self.cached[from].lines());
+                fetch(cpu, chain)?;
+                loads(cpu, chain, &mut 0, time)
+            }
+            Cell::CacheRead { from } => {
+                let (cpu, lines) = (self.from[from].cpus[0], self.cached[from].lines());
+                fetch(cpu, lines)?;
+                stream(&[cpu], lines, Operation::Read, random, time)
+            }
+        }?;
+        let (cpu_s, wall_s) = sample.times_s();
+        self.cpu_s += cpu_s;
+        self.wall_s += wall_s;
+        Ok(match cell {
+            Cell::Stream { .. } | Cell::CacheRead { .. } => sample.per_second(),
+            _ => sample.each_ns(),
+        })
+    }
+
+    /// What was odd, a line each.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let indirect = self.targets.iter().filter(|target| !target.is_direct);
+        let paths = indirect.filter_map(|target| target.path.as_ref());
+        let line = |path: &PathBuf| {
+            format!(
+                "{} is not on DAX: what was measured is the page cache, DRAM",
+                path.display()
+            )
+        };
+        let of_pools = paths.map(line);
+        let unknown = self.from.iter().zip(&self.caches);
+        let unknown = unknown.filter(|(_, cache)| !cache.is_known).map(|(node, _)| {
+            let id = self.machine.nodes[node.index].id.0;
+            format!("the kernel does not say how large the caches of node {id} are: none is described")
+        });
+        let mut lines: Vec<String> = of_pools.chain(unknown).collect();
+        let lost = 1.0 - self.cpu_s / self.wall_s.max(1e-9);
+        if lost > MOST_LOST {
+            lines.push(format!(
+                "other programs had the CPUs for {:.0} % of the time, and used memory meanwhile",
+                100.0 * lost
+            ));
+        }
+        lines
+    }
+}
+
+/// Brings lines into the cache of a CPU.
+fn fetch(cpu: CpuId, lines: &[Line]) -> Result<(), CalibrateError> {
+    together(vec![(cpu, || kernels::read(lines))]).map(drop)
+}
