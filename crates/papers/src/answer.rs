@@ -83,6 +83,20 @@ pub enum Answer {
     Unanswered(&'static str),
 }
 
+impl Answer {
+    /// The same for another number of the claim, or for a part of it that a label names.
+    pub(crate) const fn at(self, part: usize, label: &'static str) -> Answer {
+        match self {
+            Answer::Predicted(prediction) => Answer::Predicted(Prediction {
+                part,
+                label,
+                ..prediction
+            }),
+            other => other,
+        }
+    }
+}
+
 /// A number that the model gives.
 #[derive(Clone, Copy, Debug)]
 pub struct Prediction {
@@ -121,12 +135,12 @@ pub(crate) const fn change(said: Said) -> Answer {
     })
 }
 
-/// One of several changes between systems, in per cent.
-pub(crate) const fn change_of(part: usize, label: &'static str, said: Said) -> Answer {
+/// Times as fast as another system.
+pub(crate) const fn times(said: Said) -> Answer {
     Answer::Predicted(Prediction {
-        reading: Reading::Change,
-        part,
-        label,
+        reading: Reading::Plain,
+        part: 0,
+        label: "",
         compares: true,
         said,
     })

@@ -9,6 +9,8 @@ use crate::error::Result;
 use crate::experiment::{ALL, Extent, Stage};
 use crate::results::Results;
 
+/// Who is faster is so by more than the model's own rounding.
+const FASTER: f64 = 1.001;
 /// Equal settings are told as decimals.
 const EQUAL: f64 = 1e-9;
 
@@ -146,7 +148,7 @@ impl Report {
         match *answer {
             Answer::Predicted(prediction) => self.predicted(claim, &prediction),
             Answer::Faster { said } => match said(&self.results) {
-                Some(ratio) => self.ordering(claim, "", ratio, ratio > 1.0),
+                Some(ratio) => self.ordering(claim, "", ratio, ratio > FASTER),
                 None => self.not_run(claim),
             },
             Answer::Similar { said } => match said(&self.results) {
@@ -183,7 +185,7 @@ impl Report {
             } else {
                 1.0 / row.model
             };
-            row.held = ratio > 1.0;
+            row.held = ratio > FASTER;
             self.ordering(claim, prediction.label, ratio, row.held);
         }
         self.rows.push(row);

@@ -1,28 +1,89 @@
 //! OdinFS's claims.
 
-use crate::answer::Answer::Unanswered;
-use crate::answer::Entry;
+use crate::answer::Answer::{Faster, Input, Unanswered};
+use crate::answer::{Entry, Reading, compared, least, times};
+use crate::results::Results;
 
-const NOT_YET: &str = "the model does not run delegation";
+fn used(results: &Results, case: &str) -> Option<f64> {
+    results.ratio("O", case, "existing", "raw")
+}
+
+fn gained(results: &Results, case: &str) -> Option<f64> {
+    results.ratio("O", case, "odin", "existing")
+}
+
+/// How much slower one thread is on another node than on its data's.
+fn slowdown(results: &Results, group: &str) -> Option<f64> {
+    results.ratio("O one thread", group, "local", "remote")
+}
 
 const fn entry(id: &'static str, answers: &'static [crate::answer::Answer]) -> Entry {
     Entry { id, answers }
 }
 
 pub(super) const ENTRIES: &[Entry] = &[
-    entry("O01", &[Unanswered(NOT_YET)]),
-    entry("O02", &[Unanswered(NOT_YET)]),
-    entry("O03", &[Unanswered(NOT_YET)]),
-    entry("O04", &[Unanswered(NOT_YET)]),
-    entry("O05", &[Unanswered(NOT_YET)]),
-    entry("O06", &[Unanswered(NOT_YET)]),
-    entry("O07", &[Unanswered(NOT_YET)]),
-    entry("O08", &[Unanswered(NOT_YET)]),
-    entry("O09", &[Unanswered(NOT_YET)]),
-    entry("O10", &[Unanswered(NOT_YET)]),
-    entry("O11", &[Unanswered(NOT_YET)]),
-    entry("O12", &[Unanswered(NOT_YET)]),
-    entry("O13", &[Unanswered(NOT_YET)]),
-    entry("O14", &[Unanswered(NOT_YET)]),
-    entry("O15", &[Unanswered(NOT_YET)]),
+    entry(
+        "O01",
+        &[compared(Reading::Share, |results| {
+            used(results, "2 MB writes")
+        })],
+    ),
+    entry(
+        "O02",
+        &[compared(Reading::Share, |results| {
+            used(results, "2 MB reads")
+        })],
+    ),
+    entry("O03", &[Input("odin-8s: cores and nodes")]),
+    entry(
+        "O04",
+        &[Input(
+            "odin-8s: latency (305 ns, measured elsewhere, is taken)",
+        )],
+    ),
+    entry("O05", &[Unanswered("no result here depends on capacity")]),
+    entry(
+        "O06",
+        &[Unanswered(
+            "which bar is which is not in the slides' text (1.6 is assumed to be remote DRAM)",
+        )],
+    ),
+    entry(
+        "O07",
+        &[Faster {
+            said: |results| {
+                let beside = |kind: &str| {
+                    let persistent = slowdown(results, &format!("persistent {kind}"))?;
+                    Some(persistent / slowdown(results, &format!("DRAM {kind}"))?)
+                };
+                least([beside("read"), beside("write")])
+            },
+        }],
+    ),
+    entry(
+        "O08",
+        &[Faster {
+            said: |results| {
+                Some(
+                    results.peak("O one node", "writes")?
+                        / results.at("O one node", "writes", 28.0)?,
+                )
+            },
+        }],
+    ),
+    entry("O09", &[times(|results| gained(results, "2 MB writes"))]),
+    entry("O10", &[times(|results| gained(results, "2 MB reads"))]),
+    entry(
+        "O11",
+        &[Unanswered(
+            "bytes written inside a DIMM are not counted, only the bandwidth they cost",
+        )],
+    ),
+    entry("O12", &[times(|results| gained(results, "4 KB reads"))]),
+    entry("O13", &[times(|results| gained(results, "4 KB writes"))]),
+    entry(
+        "O14",
+        &[Unanswered("the slides do not say which workloads")],
+    ),
+    entry("O15", &[Unanswered("locks inside a file are not modelled")]),
 ];

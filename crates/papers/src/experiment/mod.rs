@@ -6,6 +6,8 @@
 mod filebench;
 mod fio;
 mod micro;
+pub(crate) mod odin;
+pub(crate) mod pats;
 mod rocksdb;
 mod stage;
 
@@ -25,7 +27,7 @@ pub(crate) struct Experiment {
 }
 
 /// All of them.
-pub(crate) const ALL: [Experiment; 7] = [
+pub(crate) const ALL: [Experiment; 10] = [
     Experiment {
         name: "NThread §III-C1",
         run: micro::migration,
@@ -53,5 +55,17 @@ pub(crate) const ALL: [Experiment; 7] = [
     Experiment {
         name: "NThread Fig. 2",
         run: rocksdb::figure_2,
+    },
+    Experiment {
+        name: "PATS",
+        run: pats::curves,
+    },
+    Experiment {
+        name: "OdinFS, 224 threads",
+        run: odin::performance,
+    },
+    Experiment {
+        name: "OdinFS, one node",
+        run: odin::nodes,
     },
 ];

@@ -1,7 +1,7 @@
 //! RocksDB on NThread's machine: Figs. 2 and 7.
 
 use egeria_machine::{Machine, NodeId};
-use egeria_sim::{Outcome, Workload};
+use egeria_sim::Workload;
 
 use super::filebench::{CORES, add_instance};
 use super::stage::{Stage, System};
@@ -10,21 +10,8 @@ use crate::results::Results;
 
 const READ: &str = include_str!("../../workloads/rocksdb-read.toml");
 const FILL: &str = include_str!("../../workloads/rocksdb-fill.toml");
-/// Bytes of a get.
-const VALUE_BYTES: f64 = 4096.0;
-
-/// Gets/s after the warm-up, without the puts beside them.
-fn gets_s(outcome: &Outcome, warm_up_s: f64) -> f64 {
-    let counted = outcome
-        .windows
-        .iter()
-        .filter(|window| window.end_s > warm_up_s * (1.0 + 1e-9));
-    let sums: Vec<f64> = counted
-        .map(|window| window.nodes.iter().map(|node| node.read_bytes_s).sum())
-        .collect();
-    sums.iter().sum::<f64>() / sums.len().max(1) as f64 / VALUE_BYTES
-}
-
+/// Groups of threads that are counted, by how their names begin.
+const GETS: &str = "get";
 /// R, or RW with the thread that writes.
 fn reads(stage: &Stage, writes: bool) -> Result<Workload> {
     let mut workload = stage.workload(READ, "rocksdb-read.toml")?;
@@ -42,7 +29,11 @@ fn read_throughput(
     system: &System,
 ) -> Result<f64> {
     let outcome = stage.run(machine, workload, system)?;
-    Ok(gets_s(&outcome, workload.warm_up_seconds))
+    let gets = outcome
+        .groups
+        .iter()
+        .filter(|group| group.name.starts_with(GETS));
+    Ok(gets.map(|group| group.operations_s).sum())
 }
 
 /// Puts/s: the mean time of a leader on each node.
