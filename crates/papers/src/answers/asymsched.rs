@@ -2,38 +2,114 @@
 
 use egeria_policy::asymsched::Settings;
 
-use crate::answer::Answer::{Setting, Unanswered};
-use crate::answer::{Entry, Reading};
+use crate::answer::Answer::{Bound, Faster, Input, Setting, Similar, Unanswered};
+use crate::answer::{Answer, Entry, Reading, change, number, times};
+use crate::results::Results;
 
-const NOT_YET: &str = "the model does not run AsymSched";
+const PROGRAMS: &str = "what each of the 20 programs computes and accesses is not described";
+const SPECJBB: &str = "what SPECjbb computes and accesses is not described";
+const COST: &str = "what the measuring and deciding itself takes is not modelled";
+const CALL: &str = "migrate_pages, which the model's dynamic memory migration goes by";
 
-const fn entry(id: &'static str, answers: &'static [crate::answer::Answer]) -> Entry {
+fn facerec(results: &Results, over: &str, under: &str) -> Option<f64> {
+    results.ratio("A2", "facerec", over, under)
+}
+
+/// Cycles of a line less than under another placement: negative.
+fn fewer_cycles(results: &Results, under: &str) -> Option<f64> {
+    Some(results.bar("A3", "facerec", "best")? - results.bar("A3", "facerec", under)?)
+}
+
+fn machine(results: &Results, group: &str) -> Option<f64> {
+    results.ratio("A t3", group, "best", "worst")
+}
+
+/// Table 5, the fast migration.
+const fn fast(said: crate::answer::Said) -> Answer {
+    number(Reading::Plain, said).at(1, "fast, ms")
+}
+
+const fn entry(id: &'static str, answers: &'static [Answer]) -> Entry {
     Entry { id, answers }
 }
 
 pub(super) const ENTRIES: &[Entry] = &[
-    entry("A01", &[Unanswered(NOT_YET)]),
-    entry("A02", &[Unanswered(NOT_YET)]),
-    entry("A03", &[Unanswered(NOT_YET)]),
-    entry("A04", &[Unanswered(NOT_YET)]),
-    entry("A05", &[Unanswered(NOT_YET)]),
-    entry("A06", &[Unanswered(NOT_YET)]),
-    entry("A07", &[Unanswered(NOT_YET)]),
-    entry("A08", &[Unanswered(NOT_YET)]),
-    entry("A09", &[Unanswered(NOT_YET)]),
-    entry("A10", &[Unanswered(NOT_YET)]),
-    entry("A11", &[Unanswered(NOT_YET)]),
-    entry("A12", &[Unanswered(NOT_YET)]),
-    entry("A13", &[Unanswered(NOT_YET)]),
-    entry("A14", &[Unanswered(NOT_YET)]),
-    entry("A15", &[Unanswered(NOT_YET)]),
-    entry("A16", &[Unanswered(NOT_YET)]),
-    entry("A17", &[Unanswered(NOT_YET)]),
-    entry("A18", &[Unanswered(NOT_YET)]),
-    entry("A19", &[Unanswered(NOT_YET)]),
-    entry("A20", &[Unanswered(NOT_YET)]),
-    entry("A21", &[Unanswered(NOT_YET)]),
-    entry("A22", &[Unanswered(NOT_YET)]),
+    entry("A01", &[Input("bulldozer-8n: links")]),
+    entry("A02", &[Input("bulldozer-8n: links and routes")]),
+    entry("A03", &[Input("bulldozer-8n: links")]),
+    entry(
+        "A04",
+        &[Setting {
+            reading: Reading::Plain,
+            value: || 8.0 * 7.0 * 6.0,
+        }],
+    ),
+    entry("A05", &[change(|results| facerec(results, "best", "mean"))]),
+    entry(
+        "A06",
+        &[change(|results| facerec(results, "worst", "mean"))],
+    ),
+    entry(
+        "A07",
+        &[change(|results| facerec(results, "best", "worst"))],
+    ),
+    entry("A08", &[Unanswered(PROGRAMS)]),
+    entry("A09", &[Unanswered(PROGRAMS)]),
+    entry(
+        "A10",
+        &[number(Reading::Plain, |results| {
+            fewer_cycles(results, "mean")
+        })],
+    ),
+    entry(
+        "A11",
+        &[number(Reading::Plain, |results| {
+            fewer_cycles(results, "worst")
+        })],
+    ),
+    entry("A12", &[Input("bulldozer-8n: latency of links")]),
+    entry("A13", &[change(|results| machine(results, "A"))]),
+    entry(
+        "A14",
+        &[Faster {
+            said: |results| {
+                results.ratio("A t1", "pairs", "fastest of two hops", "slowest of one hop")
+            },
+        }],
+    ),
+    entry(
+        "A15",
+        &[change(|results| {
+            results.ratio("A t2", "streamcluster", "SPECjbb's", "streamcluster's")
+        })],
+    ),
+    entry("A16", &[Unanswered(SPECJBB)]),
+    entry(
+        "A17",
+        &[Unanswered(
+            "it is a count, and the paper does not say of what: sets of pairs are 2,520",
+        )],
+    ),
+    entry(
+        "A18",
+        &[change(|results| machine(results, "A")).at(2, "best vs worst")],
+    ),
+    entry(
+        "A19",
+        &[change(|results| machine(results, "B")).at(2, "best vs worst")],
+    ),
+    entry(
+        "A20",
+        &[change(|results| machine(results, "C")).at(2, "best vs worst")],
+    ),
+    entry(
+        "A21",
+        &[change(|results| machine(results, "D")).at(2, "best vs worst")],
+    ),
+    entry(
+        "A22",
+        &[change(|results| facerec(results, "asymsched", "worst"))],
+    ),
     entry(
         "A23",
         &[Unanswered(
@@ -61,7 +137,7 @@ pub(super) const ENTRIES: &[Entry] = &[
             value: || Settings::default().budget,
         }],
     ),
-    entry("A27", &[Unanswered(NOT_YET)]),
+    entry("A27", &[Unanswered(COST)]),
     entry(
         "A28",
         &[Setting {
@@ -76,10 +152,20 @@ pub(super) const ENTRIES: &[Entry] = &[
             value: || Settings::default().old_share,
         }],
     ),
-    entry("A30", &[Unanswered(NOT_YET)]),
-    entry("A31", &[Unanswered(NOT_YET)]),
-    entry("A32", &[Unanswered(NOT_YET)]),
-    entry("A33", &[Unanswered(NOT_YET)]),
+    entry("A30", &[Input(CALL)]),
+    entry(
+        "A31",
+        &[times(|results| {
+            results.bar("A migration", "one pair", "times")
+        })],
+    ),
+    entry(
+        "A32",
+        &[times(|results| {
+            results.bar("A migration", "two pairs", "times")
+        })],
+    ),
+    entry("A33", &[Unanswered("locks in the kernel are not modelled")]),
     entry(
         "A34",
         &[Setting {
@@ -87,26 +173,100 @@ pub(super) const ENTRIES: &[Entry] = &[
             value: || Settings::default().chunk_pages as f64 / 1e3,
         }],
     ),
-    entry("A35", &[Unanswered(NOT_YET)]),
-    entry("A36", &[Unanswered(NOT_YET)]),
-    entry("A37", &[Unanswered(NOT_YET)]),
-    entry("A38", &[Unanswered(NOT_YET)]),
-    entry("A39", &[Unanswered(NOT_YET)]),
-    entry("A40", &[Unanswered(NOT_YET)]),
-    entry("A41", &[Unanswered(NOT_YET)]),
-    entry("A42", &[Unanswered(NOT_YET)]),
-    entry("A43", &[Unanswered(NOT_YET)]),
-    entry("A44", &[Unanswered(NOT_YET)]),
-    entry("A45", &[Unanswered(NOT_YET)]),
-    entry("A46", &[Unanswered(NOT_YET)]),
-    entry("A47", &[Unanswered(NOT_YET)]),
-    entry("A48", &[Unanswered(NOT_YET)]),
-    entry("A49", &[Unanswered(NOT_YET)]),
-    entry("A50", &[Unanswered(NOT_YET)]),
-    entry("A51", &[Unanswered(NOT_YET)]),
-    entry("A52", &[Unanswered(NOT_YET)]),
-    entry("A53", &[Unanswered(NOT_YET)]),
-    entry("A54", &[Unanswered(NOT_YET)]),
-    entry("A55", &[Unanswered(NOT_YET)]),
-    entry("A56", &[Unanswered(NOT_YET)]),
+    entry(
+        "A35",
+        &[Bound {
+            reading: Reading::Share,
+            part: 0,
+            at_most: false,
+            said: |results| results.bar("A search", "4 x 2 nodes", "skipped"),
+        }],
+    ),
+    entry(
+        "A36",
+        &[Bound {
+            reading: Reading::Plain,
+            part: 0,
+            at_most: true,
+            said: |results| results.bar("A search", "4 x 2 nodes", "evaluated"),
+        }],
+    ),
+    entry(
+        "A37",
+        &[Unanswered(
+            "how Linux scatters threads that share data is not modelled",
+        )],
+    ),
+    entry(
+        "A38",
+        &[Setting {
+            reading: Reading::Plain,
+            value: three_three_two,
+        }],
+    ),
+    entry(
+        "A39",
+        &[Similar {
+            said: |results| facerec(results, "asymsched", "best"),
+        }],
+    ),
+    entry(
+        "A40",
+        &[Unanswered(
+            "it comes from unevenly placed pages, and how those programs' lie is not told",
+        )],
+    ),
+    entry(
+        "A41",
+        &[Similar {
+            said: |results| facerec(results, "memory alone", "mean"),
+        }],
+    ),
+    entry("A42", &[Unanswered(SPECJBB)]),
+    entry(
+        "A43",
+        &[Unanswered(
+            "what is.D allocates, and when, is not described",
+        )],
+    ),
+    entry("A44", &[Unanswered(PROGRAMS)]),
+    entry(
+        "A45",
+        &[fast(|results| results.bar("A t5", "cg.B", "fast"))],
+    ),
+    entry(
+        "A46",
+        &[fast(|results| results.bar("A t5", "ft.C", "fast"))],
+    ),
+    entry(
+        "A47",
+        &[fast(|results| results.bar("A t5", "is.D", "fast"))],
+    ),
+    entry(
+        "A48",
+        &[fast(|results| results.bar("A t5", "sp.A", "fast"))],
+    ),
+    entry(
+        "A49",
+        &[fast(|results| results.bar("A t5", "streamcluster", "fast"))],
+    ),
+    entry(
+        "A50",
+        &[fast(|results| results.bar("A t5", "graph500", "fast"))],
+    ),
+    entry(
+        "A51",
+        &[fast(|results| results.bar("A t5", "SPECjbb", "fast"))],
+    ),
+    entry("A52", &[Unanswered("how long is.D runs is not told")]),
+    entry("A53", &[Unanswered(COST)]),
+    entry("A54", &[Unanswered("memory used is not modelled")]),
+    entry("A55", &[Unanswered(COST)]),
+    entry("A56", &[Unanswered("memory used is not modelled")]),
 ];
+
+/// Ways to give three programs three, three and two of eight nodes.
+fn three_three_two() -> f64 {
+    let factorial = |number: u32| (1..=number).map(f64::from).product::<f64>();
+    factorial(8) / (factorial(3) * factorial(3) * factorial(2))
+}

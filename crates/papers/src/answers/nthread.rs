@@ -363,8 +363,8 @@ pub(super) const ENTRIES: &[Entry] = &[
     ),
     entry("N84", &[Unanswered(OTHERS)]),
     entry("N85", &[Unanswered(OTHERS)]),
-    entry("N86", &[Unanswered("there is no profile of that machine")]),
-    entry("N87", &[Unanswered("there is no profile of that machine")]),
+    entry("N86", &[change(|results| rocksdb(results, "7c", "nova"))]),
+    entry("N87", &[change(|results| rocksdb(results, "7c", "nova_n"))]),
     entry(
         "N88",
         &[Faster {

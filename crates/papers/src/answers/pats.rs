@@ -348,7 +348,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     ),
     entry(
         "P48",
-        &[number(Reading::Change, |results| {
+        &[compared(Reading::Change, |results| {
             largest(over(1..=MOST_THREADS, |threads| {
                 copies(results, &SMALL_LESS, &SMALL_PATS, threads)
             })?)
@@ -356,7 +356,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     ),
     entry(
         "P49",
-        &[number(Reading::Change, |results| {
+        &[compared(Reading::Change, |results| {
             smallest(over(1..=MOST_THREADS, |threads| {
                 persistent(results, &SMALL_LESS, &SMALL_PATS, threads)
             })?)

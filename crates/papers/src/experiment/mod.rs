@@ -3,9 +3,11 @@
 //! What the papers say of a workload is taken from them; what they do not say is assumed, and said beside it in
 //! `workloads/*.toml`. Nothing here is chosen to meet a figure.
 
+mod asymsched;
 mod filebench;
 mod fio;
 mod micro;
+pub(crate) mod migration;
 pub(crate) mod odin;
 pub(crate) mod pats;
 mod rocksdb;
@@ -27,7 +29,7 @@ pub(crate) struct Experiment {
 }
 
 /// All of them.
-pub(crate) const ALL: [Experiment; 10] = [
+pub(crate) const ALL: [Experiment; 15] = [
     Experiment {
         name: "NThread §III-C1",
         run: micro::migration,
@@ -53,6 +55,10 @@ pub(crate) const ALL: [Experiment; 10] = [
         run: rocksdb::figure_7,
     },
     Experiment {
+        name: "NThread Fig. 7c",
+        run: rocksdb::four_nodes,
+    },
+    Experiment {
         name: "NThread Fig. 2",
         run: rocksdb::figure_2,
     },
@@ -67,5 +73,21 @@ pub(crate) const ALL: [Experiment; 10] = [
     Experiment {
         name: "OdinFS, one node",
         run: odin::nodes,
+    },
+    Experiment {
+        name: "AsymSched, three nodes",
+        run: asymsched::three_nodes,
+    },
+    Experiment {
+        name: "AsymSched, two and five nodes",
+        run: asymsched::two_nodes,
+    },
+    Experiment {
+        name: "AsymSched, migration",
+        run: migration::migration,
+    },
+    Experiment {
+        name: "AsymSched, search",
+        run: migration::search,
     },
 ];

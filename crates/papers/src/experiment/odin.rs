@@ -59,8 +59,7 @@ pub(super) fn performance(stage: &Stage, results: &mut Results) -> Result<()> {
 /// on one node.
 pub(super) fn nodes(stage: &Stage, results: &mut Results) -> Result<()> {
     let machine = profile("odin-8s")?;
-    let mut run =
-        |workload: &Workload| stage.outcome(&machine, workload, &Options::of(System::Off));
+    let run = |workload: &Workload| stage.outcome(&machine, workload, &Options::of(System::Off));
     for (group, medium) in [
         ("persistent", MediumKind::Storage),
         ("DRAM", MediumKind::Memory),

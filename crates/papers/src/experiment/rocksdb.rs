@@ -39,15 +39,16 @@ fn read_throughput(
 /// Puts/s: the mean time of a leader on each node.
 fn fill_throughput(stage: &Stage, machine: &Machine, system: &System) -> Result<f64> {
     let mut seconds = 0.0;
-    for node in [0, 1] {
+    let nodes = machine.nodes.len() as u16;
+    for node in 0..nodes {
         let mut workload = stage.workload(FILL, "rocksdb-fill.toml")?;
         workload.threads[0].start_node = Some(NodeId(node));
-        seconds += 0.5 / stage.run(machine, &workload, system)?.operations_s;
+        seconds += 1.0 / stage.run(machine, &workload, system)?.operations_s;
     }
-    Ok(1.0 / seconds)
+    Ok(f64::from(nodes) / seconds)
 }
 
-/// Fig. 7: W, R and RW, one and two instances.
+/// Fig. 7a and 7b: W, R and RW, one and two instances.
 pub(super) fn figure_7(stage: &Stage, results: &mut Results) -> Result<()> {
     let machine = stage.optane(CORES)?;
     let half = stage.optane(CORES / 2)?;
@@ -68,6 +69,23 @@ pub(super) fn figure_7(stage: &Stage, results: &mut Results) -> Result<()> {
                 _ => read_throughput(stage, &machine, &two, &system)?,
             };
             results.set("7b", group, system.name, gets_s);
+        }
+    }
+    Ok(())
+}
+
+/// Fig. 7c: one instance on four nodes, 1 M keys, DRAM as persistent memory (§V-F).
+pub(super) fn four_nodes(stage: &Stage, results: &mut Results) -> Result<()> {
+    const KEYS_TO_10_M: u64 = 10;
+    let machine = stage.emulated("optane-4s-emulated", CORES)?;
+    for system in System::all() {
+        let puts_s = fill_throughput(stage, &machine, &system)?;
+        results.set("7c", "W", system.name, puts_s);
+        for (group, writes) in [("R", false), ("RW", true)] {
+            let mut workload = reads(stage, writes)?;
+            workload.files[0].bytes /= KEYS_TO_10_M;
+            let gets_s = read_throughput(stage, &machine, &workload, &system)?;
+            results.set("7c", group, system.name, gets_s);
         }
     }
     Ok(())

@@ -58,20 +58,22 @@ pub(crate) struct Line {
 struct Axis {
     from: f64,
     to: f64,
+    step: f64,
     logarithmic: bool,
 }
 
 impl Axis {
-    fn linear(most: f64) -> Axis {
+    fn linear(most: f64, times: &[f64]) -> Axis {
         let most = if most.is_finite() && most > 0.0 {
             most
         } else {
             1.0
         };
-        let step = step(most);
+        let step = step(most, times);
         Axis {
             from: 0.0,
             to: (most / step - 1e-9).ceil() * step,
+            step,
             logarithmic: false,
         }
     }
@@ -81,6 +83,7 @@ impl Axis {
         Axis {
             from,
             to: 10f64.powf(most.max(from * 10.0).log10().ceil()),
+            step: 0.0,
             logarithmic: true,
         }
     }
@@ -105,17 +108,20 @@ impl Axis {
                 .map(|power| self.from * 10f64.powi(power))
                 .collect();
         }
-        let step = step(self.to);
-        let count = (self.to / step).round() as usize;
-        (0..=count).map(|index| index as f64 * step).collect()
+        let count = (self.to / self.step).round() as usize;
+        (0..=count).map(|index| index as f64 * self.step).collect()
     }
 }
 
-/// A round number of which four to eight make the axis.
-fn step(most: f64) -> f64 {
+/// Steps of an axis, times a power of ten.
+const FINE: [f64; 5] = [1.0, 2.0, 2.5, 5.0, 10.0];
+/// The same for what is counted.
+const WHOLE: [f64; 4] = [1.0, 2.0, 5.0, 10.0];
+
+/// The least step of which at most eight make the axis.
+fn step(most: f64, times: &[f64]) -> f64 {
     let power = 10f64.powf((most / 4.0).log10().floor());
-    let times = [1.0, 2.0, 2.5, 5.0, 10.0];
-    let fits = |times: &&f64| most / (power * **times) <= 6.0;
+    let fits = |times: &&f64| most / (power * **times) <= 8.0;
     power * times.iter().find(fits).unwrap_or(&10.0)
 }
 
@@ -186,7 +192,7 @@ impl Columns {
     pub(crate) fn draw(&self, description: &str) -> String {
         let columns = self.groups.iter().flat_map(|group| &group.columns);
         let most = columns.map(|column| column.value.max(column.point.unwrap_or(0.0)));
-        let axis = Axis::linear(most.fold(0.0, f64::max));
+        let axis = Axis::linear(most.fold(0.0, f64::max), &FINE);
         let mut svg = open(description);
         upright(&mut svg, &axis, &self.unit);
         let room = (WIDTH - LEFT - RIGHT) / self.groups.len().max(1) as f64;
@@ -240,7 +246,7 @@ impl Lines {
             lines.flat_map(|line| line.values.iter().chain(&line.points).copied())
         };
         let most = |of: fn((f64, f64)) -> f64| all().map(of).fold(0.0, f64::max);
-        let across = Axis::linear(most(|point| point.0));
+        let across = Axis::linear(most(|point| point.0), &WHOLE);
         let up = match self.logarithmic {
             true => {
                 let positive = all().map(|point| point.1).filter(|y| *y > 0.0);
@@ -249,7 +255,7 @@ impl Lines {
                     most(|point| point.1),
                 )
             }
-            false => Axis::linear(most(|point| point.1)),
+            false => Axis::linear(most(|point| point.1), &FINE),
         };
         let mut svg = open(description);
         upright(&mut svg, &up, &self.y_unit);
@@ -315,13 +321,13 @@ mod tests {
     #[test]
     fn axes_hold_their_largest_value_in_round_steps() {
         for most in [0.3, 1.0, 1.4, 2.52, 9.9, 10.0, 60.0, 123.4, 1e9, 7.3e10] {
-            let axis = Axis::linear(most);
+            let axis = Axis::linear(most, &FINE);
             let ticks = axis.ticks();
             assert!(
                 axis.to >= most * (1.0 - 1e-9) && axis.to <= most * 1.6,
                 "{most}"
             );
-            assert!((3..=8).contains(&ticks.len()), "{most}: {ticks:?}");
+            assert!((3..=10).contains(&ticks.len()), "{most}: {ticks:?}");
             assert!((axis.place(axis.to) - 1.0).abs() < 1e-12);
         }
     }

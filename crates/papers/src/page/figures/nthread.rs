@@ -19,6 +19,7 @@ pub(super) fn figures(facts: &Facts<'_>) -> Vec<Figure> {
         systems(facts, &SIX_B),
         systems(facts, &SEVEN_A),
         systems(facts, &SEVEN_B),
+        systems(facts, &SEVEN_C),
         eight(facts),
         nine(facts),
     ]
@@ -140,6 +141,20 @@ const SEVEN_B: Systems = Systems {
         _ => None,
     },
     ids: &["N81", "N82"],
+};
+
+const SEVEN_C: Systems = Systems {
+    key: "7c",
+    name: "Fig. 7c",
+    title: "RocksDB, one instance, four nodes with DRAM as persistent memory",
+    note: MEANS,
+    groups: || vec!["W", "R", "RW"],
+    points: |facts, group, system| match (group, system) {
+        (MEAN, "full") => facts.change("N86"),
+        (MEAN, "nova_n") => facts.quotient("N86", "N87"),
+        _ => None,
+    },
+    ids: &["N86", "N87"],
 };
 
 fn systems(facts: &Facts<'_>, figure: &Systems) -> Option<Figure> {

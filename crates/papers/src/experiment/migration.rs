@@ -1,0 +1,153 @@
+//! AsymSched: how long moving memory takes, and how placements are looked for.
+
+use egeria_machine::Machine;
+use egeria_machine::fair::{Flow, max_min_shares};
+use egeria_policy::asymsched::{
+    AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey, Settings, plan,
+};
+
+use super::asymsched::sets;
+use super::stage::{Stage, profile};
+use crate::error::{Result, shipped};
+use crate::results::Results;
+
+/// §4.3: `migrate_pages` takes 51 s for 10 GB.
+const SYSTEM_CALL_BYTES_S: f64 = 10e9 / 51.0;
+const GB: f64 = 1e9;
+const MS_PER_S: f64 = 1e3;
+/// Table 5: programs on three nodes, with the GB that were moved.
+pub(crate) const MOVED_GB: [(&str, f64); 7] = [
+    ("cg.B", 0.17),
+    ("ft.C", 2.5),
+    ("is.D", 20.0),
+    ("sp.A", 0.1),
+    ("streamcluster", 0.15),
+    ("graph500", 0.3),
+    ("SPECjbb", 10.0),
+];
+/// Where clusters go whose links carry most: nodes of the best set are told apart by `A2`; any will do here.
+const NODES: usize = 8;
+
+/// Copying at the speed of links and memory: one pair of nodes, two, and Table 5's programs.
+pub(super) fn migration(_stage: &Stage, results: &mut Results) -> Result<()> {
+    let machine = profile("bulldozer-8n")?;
+    // The widest pair, and two that share no link.
+    let one = rate(&machine, &[(0, 1)])?;
+    let two = rate(&machine, &[(0, 1), (2, 3)])?;
+    results.set(
+        "A migration",
+        "one pair",
+        "times",
+        one / SYSTEM_CALL_BYTES_S,
+    );
+    results.set(
+        "A migration",
+        "two pairs",
+        "times",
+        two / SYSTEM_CALL_BYTES_S,
+    );
+    let seconds_per_gb = GB / mean_rate(&machine)?;
+    for (program, moved_gb) in MOVED_GB {
+        results.set(
+            "A t5",
+            program,
+            "fast",
+            moved_gb * seconds_per_gb * MS_PER_S,
+        );
+        let call_ms = moved_gb * GB / SYSTEM_CALL_BYTES_S * MS_PER_S;
+        results.set("A t5", program, "system call", call_ms);
+    }
+    Ok(())
+}
+
+/// Bytes/s of all when memory goes from the first to the second node of each pair at once, until the first is done.
+fn rate(machine: &Machine, pairs: &[(usize, usize)]) -> Result<f64> {
+    let paths = machine
+        .paths()
+        .map_err(|error| shipped(&machine.name, error))?;
+    let paths = paths.ok_or_else(|| shipped(&machine.name, "it has no links"))?;
+    let capacities: Vec<f64> = paths.lanes.iter().map(|lane| lane.bytes_s).collect();
+    let memory_bytes_s = |node: usize| {
+        let memories = machine.nodes[node].hardware.memories.iter();
+        memories.map(|memory| memory.read_bytes_s).sum::<f64>()
+    };
+    let flow = |&(from, to): &(usize, usize)| Flow {
+        uses: paths
+            .way(from, to)
+            .iter()
+            .map(|lane| (*lane, 1.0))
+            .collect(),
+        most: memory_bytes_s(from).min(memory_bytes_s(to)),
+        weight: 1.0,
+    };
+    let flows: Vec<Flow> = pairs.iter().map(flow).collect();
+    let shares = max_min_shares(&capacities, &flows);
+    // Each has as much to move: the slowest decides.
+    let slowest = shares.into_iter().fold(f64::INFINITY, f64::min);
+    Ok(slowest * pairs.len() as f64)
+}
+
+/// From one set of three nodes to another that shares none with it, the mean of all such pairs of sets: programs began
+/// on random nodes (§5).
+fn mean_rate(machine: &Machine) -> Result<f64> {
+    let (mut seconds_per_byte, mut count) = (0.0, 0.0);
+    for from in sets(NODES, 3) {
+        for to in sets(NODES, 3) {
+            if from.iter().any(|node| to.contains(node)) {
+                continue;
+            }
+            let pairs: Vec<(usize, usize)> = from.iter().copied().zip(to).collect();
+            seconds_per_byte += 1.0 / rate(machine, &pairs)?;
+            count += 1.0;
+        }
+    }
+    Ok(count / seconds_per_byte)
+}
+
+/// §4.3: four clusters of two nodes, as the policy's own search goes about it.
+pub(super) fn search(_stage: &Stage, results: &mut Results) -> Result<()> {
+    let machine = profile("bulldozer-8n")?;
+    let window = AccessWindow {
+        number: 1,
+        end_ns: 1_000_000_000,
+        processes: (0..4).map(cluster).collect(),
+    };
+    let plan = plan(&machine, &window, &Settings::default());
+    let evaluated = plan.search.evaluated as f64;
+    results.set("A search", "4 x 2 nodes", "evaluated", evaluated);
+    // Of the paper's 5,040.
+    results.set(
+        "A search",
+        "4 x 2 nodes",
+        "skipped",
+        1.0 - evaluated / 5040.0,
+    );
+    Ok(())
+}
+
+/// A process on two nodes that do not belong together, with 8 threads and 1 GB on each.
+fn cluster(number: u16) -> ProcessAccesses {
+    let nodes = [number, number + 4];
+    let accesses = |node: u16| {
+        let mut accesses_s = vec![0.0; NODES];
+        for memory in nodes {
+            accesses_s[usize::from(memory)] = 1e7 * f64::from(number + 1);
+        }
+        NodeAccesses {
+            node: egeria_machine::NodeId(node),
+            threads: 8,
+            pinned: false,
+            accesses_s,
+            resident_bytes: 1 << 30,
+        }
+    };
+    ProcessAccesses {
+        process: ProcessKey {
+            process_id: u32::from(number) + 1,
+            start_ticks: 1,
+        },
+        nodes: nodes.map(accesses).to_vec(),
+        running_ns: u64::MAX / 2,
+        ..ProcessAccesses::default()
+    }
+}
