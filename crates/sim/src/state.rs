@@ -155,7 +155,7 @@ pub(crate) struct State {
 /// What went on in a step, or a window.
 #[derive(Clone, Default)]
 pub(crate) struct Passed {
-    /// Bytes from and to each memory.
+    /// Bytes from and to each memory; not what caches served.
     pub(crate) read_bytes: Vec<f64>,
     pub(crate) written_bytes: Vec<f64>,
     /// Bytes over each lane.
@@ -200,8 +200,9 @@ impl Passed {
         }
     }
 
+    /// Read and written, from caches too.
     pub(crate) fn bytes(&self) -> f64 {
-        self.read_bytes.iter().chain(&self.written_bytes).sum()
+        self.groups.iter().map(|group| group.bytes).sum()
     }
 
     pub(crate) fn operations(&self) -> f64 {
@@ -395,17 +396,23 @@ impl State {
             thread.reads += operations * demand.reads.iter().sum::<f64>();
             thread.writes += operations * demand.writes.iter().sum::<f64>();
             let home = thread.node;
+            let cached = model.cached_share(home, demand.working_set_bytes);
             for kind in [AccessKind::Read, AccessKind::Write] {
                 let shares = demand.shares(kind).iter().enumerate();
                 for (place, share) in shares.filter(|(_, share)| **share > 0.0) {
                     let (moved, node) = (bytes * share, model.places[place].node);
                     thread.count(kind, place, moved);
-                    passed.count(kind, place, moved);
                     self.files[thread.file].count(kind, home, place, moved);
                     passed.local_bytes += if node == home { moved } else { 0.0 };
+                    // What a cache serves reaches no memory and no link.
+                    let missed = match kind {
+                        AccessKind::Read => moved * (1.0 - cached),
+                        AccessKind::Write => moved,
+                    };
+                    passed.count(kind, place, missed);
                     for lane in model.lane_resources(kind, home, node) {
                         let lane = lane - model.memory_resource(model.places.len());
-                        passed.lane_bytes[lane] += moved;
+                        passed.lane_bytes[lane] += missed;
                     }
                 }
             }
