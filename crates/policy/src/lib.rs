@@ -23,6 +23,7 @@
 //! ```
 
 pub mod asymsched;
+mod media;
 pub mod nthread;
 pub mod pats;
 mod plan;

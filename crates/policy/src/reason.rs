@@ -69,6 +69,9 @@ pub enum Reason {
         written_bytes_s: f64,
         /// `W_ratio` of the thread, in (0, 1].
         write_ratio: f64,
+        /// What the way from its data to the new node carries for it, bytes/s, if it was chosen by that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        way_bytes_s: Option<f64>,
     },
     /// It runs on a node whose CPUs are contended (NThread §III-C2, Eqs. 5 and 6).
     CpuContention {
@@ -82,6 +85,9 @@ pub enum Reason {
         target_share: f64,
         /// What that may come to.
         limit: f64,
+        /// What the way from its data to the new node carries for it, bytes/s, if it was chosen by that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        way_bytes_s: Option<f64>,
     },
 }
 
@@ -134,6 +140,7 @@ impl fmt::Display for Reason {
                 room_bytes_s,
                 written_bytes_s,
                 write_ratio,
+                way_bytes_s,
                 ..
             } => write!(
                 formatter,
@@ -146,13 +153,15 @@ impl fmt::Display for Reason {
                 rate(written_bytes_s),
                 Percent(*write_ratio),
                 rate(&-room_bytes_s)
-            ),
+            )
+            .and_then(|()| write_way(formatter, *way_bytes_s)),
             Reason::CpuContention {
                 contended,
                 cpu_share,
                 thread_share,
                 target_share,
                 limit,
+                way_bytes_s,
             } => write!(
                 formatter,
                 "the CPUs of node {} would be {} busy; it needs {} of the new node's, which are {} \
@@ -162,8 +171,20 @@ impl fmt::Display for Reason {
                 Percent(*thread_share),
                 Percent(*target_share),
                 Percent(*limit)
-            ),
+            )
+            .and_then(|()| write_way(formatter, *way_bytes_s)),
         }
+    }
+}
+
+fn write_way(formatter: &mut fmt::Formatter<'_>, way_bytes_s: Option<f64>) -> fmt::Result {
+    match way_bytes_s {
+        Some(bytes_s) => write!(
+            formatter,
+            "; the way from its data carries {}",
+            format_bandwidth(bytes_s)
+        ),
+        None => Ok(()),
     }
 }
 
@@ -217,6 +238,15 @@ pub enum KeptBecause {
         /// For what.
         contention: Contention,
     },
+    /// Its process may not spend what the move takes (the planner's budget).
+    OverBudget {
+        /// What the process has spent on moves, ns.
+        spent_ns: u64,
+        /// What the moves of its threads would take, ns.
+        cost_ns: u64,
+        /// What it may spend in all, ns.
+        allowed_ns: u64,
+    },
 }
 
 impl fmt::Display for KeptBecause {
@@ -251,6 +281,17 @@ impl fmt::Display for KeptBecause {
             KeptBecause::HomeContended { contention } => write!(
                 formatter,
                 "the node of its data would be contended for {contention}"
+            ),
+            KeptBecause::OverBudget {
+                spent_ns,
+                cost_ns,
+                allowed_ns,
+            } => write!(
+                formatter,
+                "its process has lost {:.1} ms to moves, these would take {:.1} ms, and {:.1} ms are allowed",
+                *spent_ns as f64 / 1e6,
+                *cost_ns as f64 / 1e6,
+                *allowed_ns as f64 / 1e6
             ),
         }
     }

@@ -2,12 +2,13 @@
 
 #[path = "common/clusters.rs"]
 mod clusters;
+#[path = "common/memory.rs"]
+mod memory;
 
 use clusters::{GB, linked, process, window};
-use egeria_machine::{Machine, NodeId};
-use egeria_policy::asymsched::{
-    AccessWindow, MemoryAction, NodeAccesses, PlacementPlan, ProcessAccesses, Settings, plan,
-};
+use egeria_machine::Machine;
+use egeria_policy::asymsched::{AccessWindow, MemoryAction, Settings, plan};
+use memory::obey;
 use proptest::prelude::*;
 
 /// What comes in one window: how busy each process is, how much of its memory follows page by page, and how much it
@@ -17,60 +18,6 @@ type Weather = [(f64, f64, u64); 3];
 fn weather() -> impl Strategy<Value = Weather> {
     let one = || (5.0..9.5f64, 0.0..1.0f64, 0..GB / 4);
     prop::array::uniform3((one(), one(), one())).prop_map(|all| all.map(|each| each.0))
-}
-
-fn cost_ns(bytes: u64, settings: &Settings) -> u64 {
-    (bytes as f64 * settings.cost_s_per_gb).ceil() as u64
-}
-
-fn entry(facts: &mut ProcessAccesses, node: NodeId) -> &mut NodeAccesses {
-    let found = facts.nodes.iter().position(|each| each.node == node);
-    let index = found.unwrap_or_else(|| {
-        facts.nodes.push(NodeAccesses {
-            node,
-            threads: 0,
-            pinned: false,
-            accesses_s: Vec::new(),
-            resident_bytes: 0,
-        });
-        facts.nodes.len() - 1
-    });
-    &mut facts.nodes[index]
-}
-
-/// Part of the memory on a node goes to another, and the time that takes is spent.
-fn copy(facts: &mut ProcessAccesses, (from, to): (NodeId, NodeId), part: f64, settings: &Settings) {
-    let resident = &mut entry(facts, from).resident_bytes;
-    let bytes = (*resident as f64 * part) as u64;
-    *resident -= bytes;
-    entry(facts, to).resident_bytes += bytes;
-    facts.migrating_ns += cost_ns(bytes, settings);
-}
-
-/// Threads and memory do as planned; of memory that follows some does in the second after.
-fn obey(facts: &mut ProcessAccesses, plan: &PlacementPlan, part: f64, settings: &Settings) {
-    let process = facts.process;
-    for step in plan.memory.iter().filter(|step| step.process == process) {
-        if let MemoryAction::Full { copies, .. } = &step.action {
-            copies
-                .iter()
-                .for_each(|(from, to, _)| copy(facts, (*from, *to), 1.0, settings));
-        }
-    }
-    let own: Vec<_> = plan
-        .moves
-        .iter()
-        .filter(|step| step.process == process)
-        .collect();
-    own.iter()
-        .for_each(|step| entry(facts, step.from).threads -= step.threads);
-    own.iter()
-        .for_each(|step| entry(facts, step.to).threads += step.threads);
-    for (_, following) in plan.following.iter().filter(|(other, _)| *other == process) {
-        for pair in &following.pairs {
-            copy(facts, *pair, part, settings);
-        }
-    }
 }
 
 /// The next window: a second later, accesses to wherever the memory is.

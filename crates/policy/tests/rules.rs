@@ -29,6 +29,7 @@ fn real(nodes: usize, bandwidth: Option<(f64, f64)>) -> Machine {
     let mut machine = machine(nodes);
     machine.emulated = None;
     for node in &mut machine.nodes {
+        node.hardware = Default::default();
         node.bandwidth = bandwidth.map(|(read_bytes_s, write_bytes_s)| AccessClass {
             read_bytes_s,
             write_bytes_s,

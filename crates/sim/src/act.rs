@@ -41,6 +41,8 @@ struct Copy {
     from: usize,
     to: usize,
     is_replica: bool,
+    /// How much of the file that is.
+    bytes: f64,
     left_bytes: f64,
     bytes_s: f64,
 }
@@ -218,6 +220,7 @@ impl Acts {
                 from,
                 to,
                 is_replica,
+                bytes: step.bytes as f64,
                 left_bytes: step.bytes as f64,
                 bytes_s: step.bytes_s.max(1.0),
             });
@@ -276,7 +279,10 @@ impl Acts {
             if copy.is_replica {
                 file.replicas[copy.to] = true;
             } else {
-                file.shares[copy.to] += std::mem::take(&mut file.shares[copy.from]);
+                let there = file.shares[copy.from];
+                let moved = (copy.bytes / file.bytes.max(1.0)).min(there);
+                file.shares[copy.from] -= moved;
+                file.shares[copy.to] += moved;
             }
         }
         self.copies.retain(|copy| copy.left_bytes > 0.0);

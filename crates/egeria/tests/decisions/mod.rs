@@ -112,6 +112,7 @@ pub fn moved(thread_id: u32, outcome: Outcome) -> MoveRecord {
 /// A thread leaves node 0, whose CPUs are contended, for node 1.
 pub fn sent_away(thread_id: u32) -> MoveRecord {
     let reason = Reason::CpuContention {
+        way_bytes_s: None,
         contended: NodeId(0),
         cpu_share: 1.5,
         thread_share: 0.25,

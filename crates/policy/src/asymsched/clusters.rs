@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use egeria_machine::Machine;
+use egeria_machine::{Machine, NodeId};
 
 use super::settings::Settings;
 use super::window::{AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
@@ -84,6 +84,12 @@ impl<'a> Scene<'a> {
             .sort_by_key(|cluster| (cluster.process, cluster.nodes.trailing_zeros()));
         scene.processes = processes;
         scene
+    }
+
+    /// Nobody goes to or leaves these nodes.
+    pub(super) fn fix(&mut self, nodes: &[NodeId]) {
+        let positions = nodes.iter().filter_map(|id| self.machine.index_of(*id));
+        self.fixed |= positions.fold(0, |set, node| set | 1 << node);
     }
 
     pub(super) fn key(&self, process: usize) -> ProcessKey {

@@ -54,7 +54,18 @@ use search::{Chosen, Found};
 /// outside should be [validated](AccessWindow::validate) first; one that is not still gives a plan, in which what
 /// makes no sense is left alone.
 pub fn plan(machine: &Machine, window: &AccessWindow, settings: &Settings) -> PlacementPlan {
-    let scene = Scene::new(machine, window, settings);
+    beside(machine, window, settings, &[])
+}
+
+/// The same as a part of a larger decision: nobody goes to or leaves the nodes that are taken.
+pub(crate) fn beside(
+    machine: &Machine,
+    window: &AccessWindow,
+    settings: &Settings,
+    taken: &[NodeId],
+) -> PlacementPlan {
+    let mut scene = Scene::new(machine, window, settings);
+    scene.fix(taken);
     let (memory, following) = memory::follow(&scene, window.end_ns, settings);
     let mut plan = PlacementPlan {
         window: window.number,

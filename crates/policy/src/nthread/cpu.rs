@@ -37,8 +37,8 @@ pub(super) fn relieve(what_if: &mut WhatIf<'_>, contended: usize) {
         let present = what_if.threads[index].present;
         if present != contended && narrows(what_if, index, present) {
             what_if.leave_away(index, Contention::Cpu);
-        } else if let Some(node) = destination(what_if, index) {
-            let reason = reason(what_if, index, node, cpu_share);
+        } else if let Some((node, way_bytes_s)) = destination(what_if, index) {
+            let reason = reason(what_if, index, (node, way_bytes_s), cpu_share);
             what_if.send_away(index, node, reason);
         } else if present == contended && !has_room_somewhere(what_if, index) {
             let contention = Contention::Cpu;
@@ -94,25 +94,25 @@ fn has_room_somewhere(what_if: &WhatIf<'_>, index: usize) -> bool {
     nodes.any(|node| what_if.may_leave_for(index, node) && has_room(what_if, index, node))
 }
 
-/// Where a thread may go: Eq. 5, and the gap narrows; the least loaded, then the nearest to the
-/// node it leaves, then the first.
-fn destination(what_if: &WhatIf<'_>, index: usize) -> Option<usize> {
-    let (thread, loads) = (&what_if.threads[index], &what_if.loads);
+/// Where a thread may go: Eq. 5, and the gap narrows; where ways count that to which the way from its data is
+/// widest, then the least loaded, then the nearest to the node it leaves, then the first.
+fn destination(what_if: &WhatIf<'_>, index: usize) -> Option<(usize, Option<f64>)> {
+    let loads = &what_if.loads;
     let may_take = |&node: &usize| {
         has_room(what_if, index, node)
             && narrows(what_if, index, node)
             && what_if.may_leave_for(index, node)
     };
     let nodes = loads.cpu_nodes().filter(may_take);
-    nodes.min_by(|&one, &other| {
-        let load = |node| loads.cpu_share(node);
-        let distance = |node| what_if.distance(thread.at, node);
-        let by_load = load(one).total_cmp(&load(other));
-        by_load.then(distance(one).cmp(&distance(other)))
-    })
+    what_if.best_of(index, nodes, |node| loads.cpu_share(node))
 }
 
-fn reason(what_if: &WhatIf<'_>, index: usize, node: usize, cpu_share: f64) -> Reason {
+fn reason(
+    what_if: &WhatIf<'_>,
+    index: usize,
+    (node, way_bytes_s): (usize, Option<f64>),
+    cpu_share: f64,
+) -> Reason {
     let (thread, loads) = (&what_if.threads[index], &what_if.loads);
     Reason::CpuContention {
         contended: loads.id(thread.at),
@@ -120,5 +120,6 @@ fn reason(what_if: &WhatIf<'_>, index: usize, node: usize, cpu_share: f64) -> Re
         thread_share: loads.thread_share(thread, node),
         target_share: loads.cpu_share(node),
         limit: what_if.settings.cpu_limit,
+        way_bytes_s,
     }
 }

@@ -145,12 +145,22 @@ impl Loads {
         nodes.filter(|&node| self.nodes[node].cores > 0.0)
     }
 
+    /// Whether a node has CPUs.
+    pub(super) fn has_cores(&self, node: usize) -> bool {
+        self.nodes[node].cores > 0.0
+    }
+
     /// What so many bytes in the window are per second.
     pub(super) fn per_second(&self, bytes: f64) -> f64 {
         match self.duration_ns {
             0 => 0.0,
             duration_ns => bytes * NS_PER_S / duration_ns as f64,
         }
+    }
+
+    /// How long the window lasted, s.
+    pub(super) fn seconds(&self) -> f64 {
+        self.duration_ns as f64 / NS_PER_S
     }
 
     /// The loads as a plan shows them.
@@ -216,7 +226,9 @@ impl Sums {
         Sums {
             id: node.id,
             cores: machine.core_count(node) as f64,
-            pm_maximum_bytes_s: maximum.filter(|_| maximum::has_pool(window, index)),
+            // Nobody who writes can go to a node without CPUs: it takes no part in Eqs. 3 and 4.
+            pm_maximum_bytes_s: maximum
+                .filter(|_| maximum::has_pool(window, index) && machine.core_count(node) > 0),
             read: 0,
             written: 0,
             busy: 0,

@@ -4,6 +4,7 @@ use egeria_machine::{Machine, Node, RegionKind};
 use egeria_window::Window;
 
 use super::settings::Settings;
+use crate::media;
 
 /// Whether new data can be written on the node.
 pub(super) fn has_pool(window: &Window, index: usize) -> bool {
@@ -18,9 +19,9 @@ pub(super) fn pm_maximum_bytes_s(
     index: usize,
     settings: &Settings,
 ) -> Option<f64> {
-    let node = machine.nodes.get(index)?;
-    let (read_bytes_s, write_bytes_s) = declared(machine, node).unzip();
-    let dimms = dimms(machine, node, settings);
+    machine.nodes.get(index)?;
+    let (read_bytes_s, write_bytes_s) = declared(machine, index).unzip();
+    let dimms = dimms(machine, index, settings);
     let read_bytes_s = settings
         .dimm_read_bytes_s
         .map(|one| one * dimms)
@@ -36,20 +37,26 @@ pub(super) fn pm_maximum_bytes_s(
     }
 }
 
-/// Read and write bandwidth of the whole node, bytes/s, as emulated or as firmware says. On a
-/// node with NVDIMMs firmware speaks of the DRAM beside them.
-fn declared(machine: &Machine, node: &Node) -> Option<(f64, f64)> {
-    if let Some(emulated) = machine.emulated_node(node.id) {
-        return Some((emulated.read_bytes_s, emulated.write_bytes_s));
-    }
-    let class = node.bandwidth.as_ref().filter(|_| nvdimms(node) == 0)?;
-    Some((class.read_bytes_s, class.write_bytes_s))
+/// Read and write bandwidth of the whole node, bytes/s, as emulated, as a machine file says of its memory, or as
+/// firmware says. On a node with NVDIMMs firmware speaks of the DRAM beside them.
+fn declared(machine: &Machine, index: usize) -> Option<(f64, f64)> {
+    let node = &machine.nodes[index];
+    let of_medium =
+        |medium: egeria_machine::Medium<'_>| (medium.read.bytes_s, medium.write.bytes_s);
+    let own = media::persistent(machine, index).map(of_medium);
+    let class = node.bandwidth.as_ref().filter(|_| nvdimms(node) == 0);
+    let firmware = class.map(|class| (class.read_bytes_s, class.write_bytes_s));
+    let any = || media::medium(machine, index).filter(|_| nvdimms(node) == 0);
+    own.or(firmware).or_else(|| any().map(of_medium))
 }
 
-fn dimms(machine: &Machine, node: &Node, settings: &Settings) -> f64 {
-    let emulated = machine.emulated_node(node.id).map(|node| node.dimms);
-    let dimms = settings.dimms.or(emulated);
-    f64::from(dimms.unwrap_or_else(|| nvdimms(node)).max(1))
+fn dimms(machine: &Machine, index: usize, settings: &Settings) -> f64 {
+    let dimms = settings.dimms.or_else(|| media::modules(machine, index));
+    f64::from(
+        dimms
+            .unwrap_or_else(|| nvdimms(&machine.nodes[index]))
+            .max(1),
+    )
 }
 
 fn nvdimms(node: &Node) -> u32 {

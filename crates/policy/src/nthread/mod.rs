@@ -23,6 +23,7 @@
 //! also when the threads may use only some of them.
 
 mod cpu;
+mod guide;
 mod loads;
 mod maximum;
 mod pm;
@@ -36,6 +37,7 @@ mod whatif;
 use egeria_machine::Machine;
 use egeria_window::Window;
 
+pub(crate) use guide::{Guide, Roads};
 pub use settings::{Configuration, Settings, Stages};
 
 use crate::Plan;
@@ -47,6 +49,16 @@ use whatif::WhatIf;
 /// window from outside should be [validated](Window::validate) first; one that is not still
 /// gives a plan, in which what makes no sense is left alone.
 pub fn plan(machine: &Machine, window: &Window, settings: &Settings) -> Plan {
+    guided(machine, window, settings, Guide::default())
+}
+
+/// The same as a part of a larger decision.
+pub(crate) fn guided(
+    machine: &Machine,
+    window: &Window,
+    settings: &Settings,
+    guide: Guide<'_>,
+) -> Plan {
     let mut what_if = WhatIf::new(machine, window, settings);
     let mut plan = Plan {
         window: window.number,
@@ -54,6 +66,7 @@ pub fn plan(machine: &Machine, window: &Window, settings: &Settings) -> Plan {
         notes: what_if.notes(),
         ..Plan::default()
     };
+    what_if.heed(guide);
     if settings.stages.remote {
         targets::decide(&mut what_if);
     }

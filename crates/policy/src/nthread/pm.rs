@@ -74,8 +74,8 @@ pub(super) fn relieve(what_if: &mut WhatIf<'_>, contended: usize) -> bool {
         if may_stay_away(what_if, index, contended) {
             what_if.leave_away(index, Contention::Pm);
             relieved = true;
-        } else if let Some(node) = destination(what_if, index, average_bytes_s) {
-            let reason = reason(what_if, index, node, average_bytes_s);
+        } else if let Some((node, way_bytes_s)) = destination(what_if, index, average_bytes_s) {
+            let reason = reason(what_if, index, (node, way_bytes_s), average_bytes_s);
             what_if.send_away(index, node, reason);
             relieved = true;
         } else if what_if.threads[index].at == what_if.threads[index].present {
@@ -128,9 +128,13 @@ fn may_stay_away(what_if: &WhatIf<'_>, index: usize, contended: usize) -> bool {
         && loads.pm_bytes_s(present) + written_bytes_s < loads.pm_bytes_s(contended)
 }
 
-/// Where a thread may go: `D_migrate_N + D_write_i <= 0` (NThread Eqs. 3 and 4); the least
-/// loaded, then the nearest to the node it leaves, then the first.
-fn destination(what_if: &WhatIf<'_>, index: usize, average_bytes_s: f64) -> Option<usize> {
+/// Where a thread may go: `D_migrate_N + D_write_i <= 0` (NThread Eqs. 3 and 4); where ways count that to which
+/// the way from its data is widest, then the least loaded, then the nearest to the node it leaves, then the first.
+fn destination(
+    what_if: &WhatIf<'_>,
+    index: usize,
+    average_bytes_s: f64,
+) -> Option<(usize, Option<f64>)> {
     let (thread, loads) = (&what_if.threads[index], &what_if.loads);
     let written_bytes_s = loads.per_second(thread.written as f64);
     let has_room = |&node: &usize| {
@@ -138,17 +142,16 @@ fn destination(what_if: &WhatIf<'_>, index: usize, average_bytes_s: f64) -> Opti
         room_bytes_s + written_bytes_s <= CLOSE * average_bytes_s
     };
     let nodes = loads.pm_nodes().filter(has_room);
-    nodes
-        .filter(|&node| what_if.may_leave_for(index, node))
-        .min_by(|&one, &other| {
-            let load = |node| loads.pm_bytes_s(node);
-            let distance = |node| what_if.distance(thread.at, node);
-            let by_load = load(one).total_cmp(&load(other));
-            by_load.then(distance(one).cmp(&distance(other)))
-        })
+    let nodes = nodes.filter(|&node| what_if.may_leave_for(index, node));
+    what_if.best_of(index, nodes, |node| loads.pm_bytes_s(node))
 }
 
-fn reason(what_if: &WhatIf<'_>, index: usize, node: usize, average_bytes_s: f64) -> Reason {
+fn reason(
+    what_if: &WhatIf<'_>,
+    index: usize,
+    (node, way_bytes_s): (usize, Option<f64>),
+    average_bytes_s: f64,
+) -> Reason {
     let (thread, loads) = (&what_if.threads[index], &what_if.loads);
     let pm_bytes_s = loads.pm_bytes_s(thread.at);
     Reason::PmContention {
@@ -160,5 +163,6 @@ fn reason(what_if: &WhatIf<'_>, index: usize, node: usize, average_bytes_s: f64)
         room_bytes_s: loads.pm_bytes_s(node) - average_bytes_s,
         written_bytes_s: loads.per_second(thread.written as f64),
         write_ratio: write_ratio(what_if, index),
+        way_bytes_s,
     }
 }

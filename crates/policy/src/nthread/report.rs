@@ -7,6 +7,10 @@ use crate::{Displaced, Kept, Move, Plan, Target};
 pub(super) fn finish(what_if: WhatIf<'_>, mut plan: Plan) -> Plan {
     plan.expected = what_if.loads.report();
     for thread in &what_if.threads {
+        if thread.is_held {
+            plan.displaced.extend(still_displaced(&what_if, thread));
+            continue;
+        }
         plan.displaced.extend(displaced(&what_if, thread));
         if !thread.has_io {
             plan.quiet_threads += 1;
@@ -20,6 +24,16 @@ pub(super) fn finish(what_if: WhatIf<'_>, mut plan: Plan) -> Plan {
         }
     }
     plan
+}
+
+/// Who was displaced before others decided about it, and is not at home now.
+fn still_displaced(what_if: &WhatIf<'_>, thread: &Thread<'_>) -> Option<Displaced> {
+    let home = thread.facts.displaced_from?;
+    (home != what_if.loads.id(thread.at)).then_some(Displaced {
+        thread: thread.facts.key,
+        home,
+        contention: None,
+    })
 }
 
 fn target(what_if: &WhatIf<'_>, thread: &Thread<'_>) -> Option<Target> {

@@ -3,6 +3,7 @@
 use egeria_machine::{Machine, NodeId};
 use egeria_window::{CpuSet, ThreadFacts, Window};
 
+use super::guide::{Guide, Roads};
 use super::loads::Loads;
 use super::maximum;
 use super::settings::Settings;
@@ -16,6 +17,8 @@ pub(super) struct WhatIf<'a> {
     /// Ascending by key, so that the order they came in does not matter.
     pub(super) threads: Vec<Thread<'a>>,
     pub(super) loads: Loads,
+    /// The traffic between nodes, if displaced threads are put by it.
+    roads: Option<Roads<'a>>,
     strays: Vec<Note>,
 }
 
@@ -45,6 +48,8 @@ pub(super) struct Thread<'a> {
     pub(super) read: u64,
     /// Whether it reads and writes enough to be looked at.
     pub(super) has_io: bool,
+    /// Others decide about it.
+    pub(super) is_held: bool,
     /// For what it is away from home.
     pub(super) away: Option<Contention>,
     /// Why it is not where it is now.
@@ -83,7 +88,26 @@ impl<'a> WhatIf<'a> {
             sites: sites(machine, window),
             loads: Loads::new(machine, window, settings, &threads),
             threads,
+            roads: None,
             strays: strays.into_iter().map(nowhere).collect(),
+        }
+    }
+
+    /// Puts held threads where they will be, and all others' reads on the ways between nodes.
+    pub(super) fn heed(&mut self, guide: Guide<'a>) {
+        for index in 0..self.threads.len() {
+            let Some(id) = guide.held.get(&self.threads[index].facts.key) else {
+                continue;
+            };
+            let node = self.machine.index_of(*id);
+            let node = node.unwrap_or(self.threads[index].present);
+            self.put(index, node);
+            let thread = &mut self.threads[index];
+            (thread.home, thread.is_held, thread.has_io) = (node, true, false);
+        }
+        self.roads = guide.roads;
+        if let Some(roads) = &mut self.roads {
+            self.threads.iter().for_each(|thread| roads.put_on(thread));
         }
     }
 
@@ -91,8 +115,19 @@ impl<'a> WhatIf<'a> {
     pub(super) fn put(&mut self, thread: usize, node: usize) {
         let thread = &mut self.threads[thread];
         self.loads.take_off(thread);
+        self.roads
+            .iter_mut()
+            .for_each(|roads| roads.take_off(thread));
         thread.at = node;
         self.loads.put_on(thread);
+        self.roads.iter_mut().for_each(|roads| roads.put_on(thread));
+    }
+
+    /// What the way from a thread's data to each node carries for it, bytes/s, if threads are put by that.
+    pub(super) fn widths_bytes_s(&self, index: usize) -> Option<Vec<f64>> {
+        let roads = self.roads.as_ref()?;
+        let seconds = self.loads.seconds();
+        Some(roads.widths_bytes_s(&self.threads[index], seconds))
     }
 
     /// Why a thread cannot run on a node, if it cannot.
@@ -150,6 +185,29 @@ impl<'a> WhatIf<'a> {
         thread.kept = None;
     }
 
+    /// Of the nodes a thread may leave for that with the widest way from its data, where ways count; then the least
+    /// loaded, then the nearest to the node it leaves, then the first. With the width of that way, bytes/s.
+    pub(super) fn best_of(
+        &self,
+        index: usize,
+        nodes: impl Iterator<Item = usize>,
+        load: impl Fn(usize) -> f64,
+    ) -> Option<(usize, Option<f64>)> {
+        let widths = self.widths_bytes_s(index);
+        let width = |node: usize| widths.as_ref().map(|widths| widths[node]);
+        let order = |&one: &usize, &other: &usize| {
+            let distance = |node| self.distance(self.threads[index].at, node);
+            let by_width = width(other)
+                .unwrap_or(0.0)
+                .total_cmp(&width(one).unwrap_or(0.0));
+            let by_load = load(one).total_cmp(&load(other));
+            let by_distance = distance(one).cmp(&distance(other));
+            by_width.then(by_load).then(by_distance)
+        };
+        let node = nodes.min_by(order)?;
+        Some((node, width(node)))
+    }
+
     /// Distance from one node to another; the shorter, the wider the link.
     pub(super) fn distance(&self, from: usize, to: usize) -> u32 {
         let row = self.machine.distances.get(from);
@@ -159,7 +217,8 @@ impl<'a> WhatIf<'a> {
     /// What is missing to judge everything.
     pub(super) fn notes(&self) -> Vec<Note> {
         let unknown = |site: &(usize, &Site)| {
-            site.1.has_pool && self.loads.pm_maximum_bytes_s(site.0).is_none()
+            let can_write_there = site.1.has_pool && self.loads.has_cores(site.0);
+            can_write_there && self.loads.pm_maximum_bytes_s(site.0).is_none()
         };
         let note = |(_, site): (usize, &Site)| Note::PmMaximumUnknown { node: site.id };
         let sites = self.sites.iter().enumerate();
@@ -186,6 +245,7 @@ impl<'a> Thread<'a> {
             written: facts.written_total(),
             read: facts.read_total(),
             has_io: moved > 0 && window.rate_bytes_s(moved) >= settings.least_io_bytes_s,
+            is_held: false,
             away: None,
             reason: None,
             kept: None,

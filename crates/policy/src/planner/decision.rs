@@ -171,8 +171,9 @@ pub enum RelocationReason {
     ReadContention {
         /// Which node.
         node: NodeId,
-        /// Its `BW_N` after the moves of threads, a share of the maximum.
-        pm_share: f64,
+        /// How much of it is in use after the moves of threads, a share: the larger of `BW_N` (NThread Eq. 1) of its maximum
+        /// and of the time it takes for what it gives so many threads.
+        used_share: f64,
         /// How many times as long a read takes there as undisturbed, at most.
         stretch: f64,
         /// The same after this step.
@@ -335,14 +336,14 @@ impl fmt::Display for RelocationReason {
         match self {
             RelocationReason::ReadContention {
                 node,
-                pm_share,
+                used_share,
                 stretch,
                 stretch_after,
             } => write!(
                 formatter,
                 "the persistent memory of node {} is used to {}, reads take up to {stretch:.1} times as long, then {stretch_after:.1}",
                 node.0,
-                Percent(*pm_share)
+                Percent(*used_share)
             ),
             RelocationReason::RemoteReads {
                 remote_share,

@@ -4,8 +4,8 @@ use egeria_machine::Machine;
 
 use super::decision::{DelegatedBecause, DelegationPlan, DirectBecause, Limit};
 use super::facts::MediumFacts;
-use super::media::bears;
 use super::settings::Delegation;
+use crate::media::bears;
 
 /// What is remembered between windows: how long ago delegation was last wanted.
 #[derive(Clone, Debug, Default)]

@@ -6,7 +6,7 @@ use egeria_machine::{Machine, NodeId};
 
 use super::decision::{DelegationPlan, Limit};
 use super::facts::MediumFacts;
-use super::media::modules;
+use crate::media::modules;
 use crate::pats::{Limiter, Settings};
 
 /// The limit of each node, kept from window to window.

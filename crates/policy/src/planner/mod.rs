@@ -19,13 +19,15 @@
 mod decision;
 mod delegation;
 mod facts;
+mod ledger;
 mod limits;
-mod media;
+mod owners;
+mod relocation;
 mod set;
 mod settings;
+mod threads;
 
-use egeria_machine::Machine;
-use egeria_window::Window;
+use egeria_machine::{Machine, Paths};
 
 pub use decision::{
     Decision, DelegatedBecause, DelegationPlan, DirectBecause, Limit, Relocate, RelocationReason,
@@ -34,31 +36,44 @@ pub use decision::{
 pub use facts::{Facts, FileFacts, MediumFacts};
 pub use settings::{Budget, Delegation, Relocation, Settings, Stages, System};
 
+use crate::Plan;
 use crate::asymsched::{self, AccessWindow, PlacementPlan};
-use crate::{Plan, nthread};
 use delegation::{Delegates, Scene};
+use ledger::{Costs, Ledger};
 use limits::{Limits, admit_delegates};
+use owners::Owners;
+use relocation::Relocations;
 
 /// Decides window after window, and remembers what it must: who was displaced, whose memory follows, limits, copies on
 /// their way, what was spent. No clock, no I/O: the same facts in the same order give the same decisions.
 #[derive(Clone, Debug)]
 pub struct Planner {
     settings: Settings,
+    /// The ways between the nodes, where they are known and make sense.
+    paths: Option<Paths>,
+    owners: Owners,
+    ledger: Ledger,
+    /// The plans before.
     threads: Option<Plan>,
     placement: Option<PlacementPlan>,
     limits: Limits,
     delegates: Delegates,
+    relocations: Relocations,
 }
 
 impl Planner {
     /// Nothing has happened yet. Settings from outside should be [validated](Settings::validate) first.
-    pub fn new(_machine: &Machine, settings: Settings) -> Planner {
+    pub fn new(machine: &Machine, settings: Settings) -> Planner {
         Planner {
             settings,
+            paths: machine.paths().ok().flatten(),
+            owners: Owners::default(),
+            ledger: Ledger::default(),
             threads: None,
             placement: None,
             limits: Limits::default(),
             delegates: Delegates::default(),
+            relocations: Relocations::default(),
         }
     }
 
@@ -67,27 +82,20 @@ impl Planner {
         &self.settings
     }
 
-    /// What should be done about one window; the next call is told the next window, in which that was done.
+    /// What should be done about one window; the next call is told the next window, in which that was done. The machine is
+    /// always the one that the planner was made for.
     pub fn next(&mut self, machine: &Machine, facts: &Facts) -> Decision {
-        let placement = self.place(machine, &facts.accesses);
-        let threads = self.move_threads(machine, &facts.window);
-        let remote_share = remote_share(machine, &facts.window, &threads);
+        let facts = &facts.in_order();
+        self.owners.look(facts, &self.settings);
+        self.ledger.pass(facts);
+        let placement = self.place(machine, facts);
+        let threads = self.move_threads(machine, facts, &placement);
+        let relocations = self.relocate(machine, facts, &placement, &threads);
         let mut limits = match self.settings.stages.limits {
             true => self.limits.next(machine, &facts.media, &self.settings.pats),
             false => Vec::new(),
         };
-        let scene = Scene {
-            machine,
-            media: &facts.media,
-            limits: &limits,
-            remote_share,
-        };
-        let delegation = match self.settings.stages.delegation {
-            true => self.delegates.next(&scene, &self.settings.delegation),
-            false => DelegationPlan::Off {
-                because: DirectBecause::Stage,
-            },
-        };
+        let delegation = self.delegate(machine, facts, &threads, &limits);
         admit_delegates(&mut limits, &delegation);
         self.threads = Some(threads.clone());
         self.placement = Some(placement.clone());
@@ -96,42 +104,75 @@ impl Planner {
             placement,
             limits,
             delegation,
-            relocations: Vec::new(),
+            relocations,
         }
     }
 
-    fn place(&self, machine: &Machine, accesses: &AccessWindow) -> PlacementPlan {
+    /// Stage 1.
+    fn place(&mut self, machine: &Machine, facts: &Facts) -> PlacementPlan {
         if !self.settings.stages.clusters {
-            return PlacementPlan::off(accesses.number);
+            return PlacementPlan::off(facts.accesses.number);
         }
-        let mut accesses = accesses.clone();
+        let mut window: AccessWindow = self.owners.memory_window(machine, facts);
         if let Some(last) = &self.placement {
-            last.carry_to(&mut accesses);
-        }
-        asymsched::plan(machine, &accesses, &self.settings.asymsched)
-    }
-
-    fn move_threads(&self, machine: &Machine, window: &Window) -> Plan {
-        let mut window = window.clone();
-        if let Some(last) = &self.threads {
             last.carry_to(&mut window);
         }
-        nthread::plan(machine, &window, &self.settings.nthread)
+        let mut settings = self.settings.asymsched.clone();
+        if self.settings.stages.budget {
+            self.ledger.tell(&mut window, &self.settings.budget);
+            settings.budget = self.settings.budget.share;
+        }
+        let taken = self.owners.taken_nodes(machine, facts);
+        let plan = asymsched::beside(machine, &window, &settings, &taken);
+        let costs = Costs {
+            thread_move_ns: self.settings.budget.thread_move_ns,
+            memory_s_per_gb: settings.cost_s_per_gb,
+        };
+        self.ledger.book(&window, &plan, &costs);
+        plan
     }
-}
 
-/// Share of the bytes of file I/O that go to other nodes, if threads are where the plan puts them and their writes go
-/// where they are; 0 without any.
-fn remote_share(machine: &Machine, window: &Window, plan: &Plan) -> f64 {
-    let (mut remote, mut all) = (0.0, 0.0);
-    for facts in &window.threads {
-        let node = plan.move_of(facts.key).map_or(facts.node, |step| step.to);
-        let (read, total) = (facts.read_total() as f64, facts.moved_total() as f64);
-        let here = machine
-            .index_of(node)
-            .and_then(|index| facts.read_bytes.get(index));
-        remote += read - here.copied().unwrap_or_default() as f64;
-        all += total;
+    /// Stage 6.
+    fn relocate(
+        &mut self,
+        machine: &Machine,
+        facts: &Facts,
+        placement: &PlacementPlan,
+        threads: &Plan,
+    ) -> Vec<RelocationStep> {
+        if !self.settings.stages.relocation {
+            return Vec::new();
+        }
+        let scene = relocation::Scene {
+            machine,
+            paths: self.paths.as_ref(),
+            facts,
+            settings: &self.settings,
+            threads,
+            held: &self.owners.held(facts, placement),
+        };
+        self.relocations.next(&scene, &mut self.ledger)
     }
-    if all > 0.0 { remote / all } else { 0.0 }
+
+    /// Stage 8.
+    fn delegate(
+        &mut self,
+        machine: &Machine,
+        facts: &Facts,
+        threads: &Plan,
+        limits: &[Limit],
+    ) -> DelegationPlan {
+        if !self.settings.stages.delegation {
+            return DelegationPlan::Off {
+                because: DirectBecause::Stage,
+            };
+        }
+        let scene = Scene {
+            machine,
+            media: &facts.media,
+            limits,
+            remote_share: threads::remote_share(machine, &facts.window, threads),
+        };
+        self.delegates.next(&scene, &self.settings.delegation)
+    }
 }

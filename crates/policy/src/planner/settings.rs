@@ -47,6 +47,14 @@ pub struct Settings {
     pub budget: Budget,
 }
 
+impl Settings {
+    /// Whether single threads may move.
+    pub(super) fn moves_threads(&self) -> bool {
+        let stages = self.nthread.stages;
+        stages.remote || stages.pm || stages.cpu
+    }
+}
+
 /// Delegation. The slides give no numbers: the sizes and the count are the defaults of the published artifact.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -4,12 +4,14 @@
     reason = "every test program uses its own part of the helpers"
 )]
 
-use egeria_machine::{Link, Machine};
+use egeria_machine::{Link, Machine, NodeId};
 use egeria_policy::Plan;
-use egeria_policy::asymsched::{AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
+use egeria_policy::asymsched::{
+    AccessWindow, NodeAccesses, NodeMove, PlacementPlan, ProcessAccesses, ProcessKey,
+};
 use egeria_policy::pats::{Measured, Mix};
 use egeria_policy::planner::{Decision, Facts, FileFacts, MediumFacts};
-use egeria_window::{FileKey, FileUse, Window};
+use egeria_window::{FileKey, FileUse, ThreadFacts, Window};
 use proptest::prelude::*;
 
 use crate::clusters::{GB, obeyed};
@@ -33,14 +35,14 @@ pub fn join(machine: &mut Machine, widths: &[f64]) {
 fn process(nodes: usize, number: u32) -> impl Strategy<Value = ProcessAccesses> {
     let on = prop::sample::subsequence((0..nodes).collect::<Vec<_>>(), 1..=nodes.min(3));
     let each = (5.0..9.0f64, 1..12_u32, 0..4 * GB, prop::bool::weighted(0.1));
-    let spent = (0..1000 * GB, 0.0..0.06f64);
+    let spent = (0..1000 * GB, 0.0..0.04f64);
     (on, prop::collection::vec(each, 3), spent).prop_map(move |(on, each, (running_ns, part))| {
         let entry = |(place, &(power, threads, resident_bytes, pinned)): (usize, &_)| {
             let mut accesses_s = vec![0.0; nodes];
             on.iter()
                 .for_each(|memory| accesses_s[*memory] = 10f64.powf(power));
             NodeAccesses {
-                node: egeria_machine::NodeId(on[place] as u16),
+                node: NodeId(on[place] as u16),
                 threads,
                 pinned,
                 accesses_s,
@@ -78,7 +80,7 @@ fn medium(number: usize) -> impl Strategy<Value = MediumFacts> {
     let free = prop::option::of(0..50 * GB);
     (mix, rates, free).prop_map(
         move |((requests, mean_bytes, write_share), rates, free_bytes)| MediumFacts {
-            node: egeria_machine::NodeId(number as u16),
+            node: NodeId(number as u16),
             measured: Measured {
                 mix: Mix {
                     requests,
@@ -174,18 +176,43 @@ pub fn rigid_act(window: &mut Window, plan: &Plan, machine: &Machine) {
     for step in &plan.moves {
         let mut threads = window.threads.iter_mut();
         let thread = threads.find(|thread| thread.key == step.thread);
-        let thread = thread.expect("a thread of the window");
-        let written = thread.written_total();
-        thread.written_bytes.fill(0);
-        thread.written_bytes[machine.index_of(step.to).expect("a node")] = written;
-        thread.node = step.to;
+        go(thread.expect("a thread of the window"), step.to, machine);
     }
+}
+
+/// Threads of a process leave a node together.
+fn rigid_leave(window: &mut Window, plan: &PlacementPlan, machine: &Machine) {
+    for thread in &mut window.threads {
+        let mut moves = plan.moves.iter();
+        let step = moves.find(|step| is_of(step, thread));
+        if let Some(step) = step {
+            go(thread, step.to, machine);
+        }
+    }
+}
+
+/// Whether a thread leaves with a step.
+pub fn is_of(step: &NodeMove, thread: &ThreadFacts) -> bool {
+    step.process.process_id == thread.key.process_id && step.from == thread.node
+}
+
+fn go(thread: &mut ThreadFacts, to: NodeId, machine: &Machine) {
+    let written = thread.written_total();
+    thread.written_bytes.fill(0);
+    thread.written_bytes[machine.index_of(to).expect("a node")] = written;
+    thread.node = to;
+}
+
+/// Where the window's threads are afterwards.
+pub fn rigid_act_all(window: &mut Window, decision: &Decision, machine: &Machine) {
+    rigid_leave(window, &decision.placement, machine);
+    rigid_act(window, &decision.threads, machine);
 }
 
 /// The facts a second later, when all was done as decided and everybody does the same where he is now.
 pub fn obeyed_all(machine: &Machine, facts: &Facts, decision: &Decision) -> Facts {
     let mut next = facts.clone();
-    rigid_act(&mut next.window, &decision.threads, machine);
+    rigid_act_all(&mut next.window, decision, machine);
     next.window.number += 1;
     next.window.start_ns += GB;
     next.accesses = obeyed(machine, &facts.accesses, &decision.placement);

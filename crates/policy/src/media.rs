@@ -1,10 +1,13 @@
-//! How fast the nodes' persistent memory is, as far as the machine says.
+//! How fast the memory is that holds a node's files, as far as the machine says.
 
 use egeria_machine::{Machine, Medium, Memory, MemoryKind, Node};
 
-/// The memory that holds a node's files: what it emulates, else its persistent memory, else (as where DRAM plays
+/// A medium that gives so much of what it can is not overcrowded.
+const NEARLY_ALL: f64 = 0.95;
+
+/// The medium of a node's files (by position): what it emulates, else its persistent memory, else (as where DRAM plays
 /// persistent memory) the first of its memories.
-pub(super) fn medium(machine: &Machine, index: usize) -> Option<Medium<'_>> {
+pub(crate) fn medium(machine: &Machine, index: usize) -> Option<Medium<'_>> {
     let node = machine.nodes.get(index)?;
     match machine.emulated_node(node.id) {
         Some(emulated) => Some(emulated.medium()),
@@ -12,8 +15,18 @@ pub(super) fn medium(machine: &Machine, index: usize) -> Option<Medium<'_>> {
     }
 }
 
+/// The same, if it is persistent or emulated.
+pub(crate) fn persistent(machine: &Machine, index: usize) -> Option<Medium<'_>> {
+    let node = machine.nodes.get(index)?;
+    let is_persistent = |memory: &&Memory| memory.kind == MemoryKind::Persistent;
+    match machine.emulated_node(node.id) {
+        Some(emulated) => Some(emulated.medium()),
+        None => memory(node).filter(is_persistent).map(Memory::medium),
+    }
+}
+
 /// DIMMs of the medium that share its load.
-pub(super) fn modules(machine: &Machine, index: usize) -> Option<u32> {
+pub(crate) fn modules(machine: &Machine, index: usize) -> Option<u32> {
     let node = machine.nodes.get(index)?;
     let modules = match machine.emulated_node(node.id) {
         Some(emulated) => emulated.dimms,
@@ -22,17 +35,9 @@ pub(super) fn modules(machine: &Machine, index: usize) -> Option<u32> {
     Some(modules.clamp(1, 64))
 }
 
-fn memory(node: &Node) -> Option<&Memory> {
-    let memories = &node.hardware.memories;
-    let persistent = memories
-        .iter()
-        .find(|memory| memory.kind == MemoryKind::Persistent);
-    persistent.or_else(|| memories.first())
-}
-
 /// How many threads at once a node's medium bears: the most with which it still gives nearly all it has, by its curves;
 /// `None` where nothing is said of many threads.
-pub(super) fn bears(machine: &Machine, index: usize, write_share: f64) -> Option<u32> {
+pub(crate) fn bears(machine: &Machine, index: usize, write_share: f64) -> Option<u32> {
     let medium = medium(machine, index)?;
     let of = |curve: &[(u32, f64)]| {
         let most = curve.iter().map(|point| point.1).fold(0.0, f64::max);
@@ -49,5 +54,10 @@ pub(super) fn bears(machine: &Machine, index: usize, write_share: f64) -> Option
     }
 }
 
-/// A medium that gives so much of what it can is not overcrowded.
-const NEARLY_ALL: f64 = 0.95;
+fn memory(node: &Node) -> Option<&Memory> {
+    let memories = &node.hardware.memories;
+    let persistent = memories
+        .iter()
+        .find(|memory| memory.kind == MemoryKind::Persistent);
+    persistent.or_else(|| memories.first())
+}

@@ -1,0 +1,203 @@
+//! What processes have spent on being moved, and what they may (AsymSched §4.2, Step 4, for all that moves).
+//!
+//! ```text
+//!   spent = A_tm                      memory of its own, as measured
+//!         + what it owes              memory that was ordered to follow, as far as it is not in A_tm yet
+//!         + moves of threads          thread_move_ns x moved / threads of the process
+//!         + copies of its files       what copying takes from memories and links in use
+//!   allowed = share x running time
+//! ```
+//!
+//! Everything but `A_tm` is charged when it is ordered, in full, whether it is done or not. So `spent <= allowed` holds
+//! after every window, as far as costs are right.
+
+use std::collections::BTreeMap;
+
+use super::facts::Facts;
+use super::settings::Budget;
+use crate::asymsched::{AccessWindow, MemoryAction, PlacementPlan};
+
+/// What was ordered and does not appear in `A_tm` for so many windows will not any more.
+const FORGET_WINDOWS: u32 = 16;
+
+/// All accounts, by process id. None is forgotten: a process that was away comes back with its debts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ledger {
+    accounts: BTreeMap<u32, Account>,
+}
+
+/// Spent and allowed, ns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Balance {
+    pub(super) spent_ns: u64,
+    pub(super) allowed_ns: u64,
+}
+
+impl Balance {
+    /// Whether so much more may be spent.
+    pub(super) fn affords(self, cost_ns: u64) -> bool {
+        self.spent_ns.saturating_add(cost_ns) <= self.allowed_ns
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Account {
+    /// How long its threads were seen, ns.
+    seen_ns: u64,
+    /// How long it ran, as its facts say, ns.
+    running_ns: u64,
+    /// `A_tm`, ns.
+    migrating_ns: u64,
+    /// Moves of threads and copies of files, ns.
+    spent_ns: u64,
+    /// Memory that may still come into `A_tm`, ns.
+    owed_ns: u64,
+    /// Whether its memory follows: what it owes then is what AsymSched counts with as well.
+    follows: bool,
+    /// Windows for which nothing came into `A_tm`.
+    still_windows: u32,
+}
+
+impl Account {
+    fn spent_ns(&self) -> u64 {
+        self.migrating_ns
+            .saturating_add(self.owed_ns)
+            .saturating_add(self.spent_ns)
+    }
+}
+
+impl Ledger {
+    /// A window has passed.
+    pub(super) fn pass(&mut self, facts: &Facts) {
+        let mut seen: Vec<u32> = Vec::new();
+        for thread in &facts.window.threads {
+            seen.push(thread.key.process_id);
+        }
+        seen.sort_unstable();
+        seen.dedup();
+        for process in seen {
+            let account = self.accounts.entry(process).or_default();
+            account.seen_ns = account.seen_ns.saturating_add(facts.window.duration_ns);
+        }
+        for process in &facts.accesses.processes {
+            let account = self.accounts.entry(process.process.process_id).or_default();
+            account.running_ns = process.running_ns;
+            let came_ns = process.migrating_ns.saturating_sub(account.migrating_ns);
+            account.migrating_ns = process.migrating_ns.max(account.migrating_ns);
+            account.owed_ns = account.owed_ns.saturating_sub(came_ns);
+            account.still_windows = match came_ns {
+                0 => account.still_windows.saturating_add(1),
+                _ => 0,
+            };
+            if !account.follows && account.still_windows >= FORGET_WINDOWS {
+                account.owed_ns = 0;
+            }
+        }
+    }
+
+    /// The balance of a process.
+    pub(super) fn balance(&self, process: u32, settings: &Budget) -> Balance {
+        let Some(account) = self.accounts.get(&process) else {
+            return Balance {
+                spent_ns: 0,
+                allowed_ns: 0,
+            };
+        };
+        let running_ns = account.running_ns.max(account.seen_ns);
+        Balance {
+            spent_ns: account.spent_ns(),
+            allowed_ns: (running_ns as f64 * settings.share) as u64,
+        }
+    }
+
+    /// Charges a process.
+    pub(super) fn charge(&mut self, process: u32, cost_ns: u64) {
+        let account = self.accounts.entry(process).or_default();
+        account.spent_ns = account.spent_ns.saturating_add(cost_ns);
+    }
+
+    /// Tells AsymSched what else was spent: it then stays within what is left. A thread's pause more, for the moves that
+    /// it may order now.
+    pub(super) fn tell(&self, window: &mut AccessWindow, settings: &Budget) {
+        for process in &mut window.processes {
+            let Some(account) = self.accounts.get(&process.process.process_id) else {
+                continue;
+            };
+            let is_following = process.following.is_some();
+            let owed_ns = if is_following { 0 } else { account.owed_ns };
+            process.migrating_ns = account
+                .migrating_ns
+                .saturating_add(owed_ns)
+                .saturating_add(account.spent_ns)
+                .saturating_add(settings.thread_move_ns);
+            process.running_ns = process.running_ns.max(account.seen_ns);
+        }
+    }
+
+    /// Books what a placement costs: pauses of the threads that move, and memory that follows.
+    pub(super) fn book(&mut self, window: &AccessWindow, plan: &PlacementPlan, costs: &Costs) {
+        for process in &window.processes {
+            let id = process.process.process_id;
+            let own = plan
+                .moves
+                .iter()
+                .filter(|step| step.process == process.process);
+            let (mut bytes, mut moved) = (0u64, 0u32);
+            for step in own {
+                bytes = bytes.saturating_add(step.resident_bytes);
+                moved = moved.saturating_add(step.threads);
+            }
+            let account = self.accounts.entry(id).or_default();
+            if moved > 0 {
+                let all = process.nodes.iter().map(|each| each.threads);
+                let pause_ns = pause_ns(
+                    moved,
+                    all.fold(0, u32::saturating_add),
+                    costs.thread_move_ns,
+                );
+                account.spent_ns = account.spent_ns.saturating_add(pause_ns);
+                account.owe(costs.memory_ns(bytes));
+            }
+            let steps = plan
+                .memory
+                .iter()
+                .filter(|step| step.process == process.process);
+            for step in steps {
+                match &step.action {
+                    MemoryAction::Full { cost_ns, .. } => account.owe(*cost_ns),
+                    MemoryAction::Settled { .. } => account.owed_ns = 0,
+                    MemoryAction::Dynamic | MemoryAction::Short { .. } => {}
+                }
+            }
+            account.follows = plan
+                .following
+                .iter()
+                .any(|(other, _)| *other == process.process);
+        }
+    }
+}
+
+impl Account {
+    fn owe(&mut self, cost_ns: u64) {
+        (self.owed_ns, self.still_windows) = (cost_ns, 0);
+    }
+}
+
+/// What moving costs.
+pub(super) struct Costs {
+    pub(super) thread_move_ns: u64,
+    pub(super) memory_s_per_gb: f64,
+}
+
+impl Costs {
+    /// 1 s/GB is 1 ns/byte.
+    fn memory_ns(&self, bytes: u64) -> u64 {
+        (bytes as f64 * self.memory_s_per_gb).ceil() as u64
+    }
+}
+
+/// What it costs a process that so many of its threads move, ns, rounded up.
+pub(super) fn pause_ns(moved: u32, threads: u32, thread_move_ns: u64) -> u64 {
+    let pauses_ns = u64::from(moved).saturating_mul(thread_move_ns);
+    pauses_ns.div_ceil(u64::from(threads.max(moved).max(1)))
+}

@@ -1,0 +1,209 @@
+//! Files that may go somewhere: who reads them from where, once threads have moved.
+
+use std::collections::{BTreeMap, HashMap};
+
+use egeria_machine::Machine;
+use egeria_window::{FileKey, ThreadFacts, ThreadKey};
+
+use super::Scene;
+use crate::planner::facts::FileFacts;
+
+/// A thread follows a file that is at least this part of what it reads.
+const MAIN_PART: f64 = 0.5;
+/// Most files looked at in one window.
+pub(super) const MOST_FILES: usize = 64;
+
+/// One file. Nodes are positions.
+pub(super) struct Candidate<'a> {
+    pub(super) facts: &'a FileFacts,
+    /// What threads on one node read of it from another, bytes/s, `[reader][data]`.
+    pub(super) reads: Vec<Vec<f64>>,
+    /// What all of it come to, bytes/s.
+    pub(super) read_bytes_s: f64,
+    /// The part of that, by reader's node, whose threads would follow the file.
+    pub(super) following: Vec<f64>,
+    /// What these threads run, s/s, by their node.
+    pub(super) following_busy: Vec<f64>,
+    /// Nodes that all of these threads may run on.
+    pub(super) open_to_following: Vec<bool>,
+    /// The processes that use it; those that use files at all where nobody is known to use this one.
+    pub(super) payers: Vec<u32>,
+}
+
+impl Candidate<'_> {
+    /// The node it is read from most among those that it lies on; `None` for one that lies nowhere.
+    pub(super) fn source(&self) -> Option<usize> {
+        let nodes = 0..self.reads.len();
+        let on = nodes.filter(|node| self.facts.on(*node) > 0);
+        on.rev().max_by(|one, other| {
+            let (one, other) = (*one, *other);
+            let by_reads = self.read_from(one).total_cmp(&self.read_from(other));
+            by_reads.then(self.facts.on(one).cmp(&self.facts.on(other)))
+        })
+    }
+
+    /// What is read of it from a node's memory, bytes/s.
+    pub(super) fn read_from(&self, data: usize) -> f64 {
+        self.reads.iter().map(|row| row[data]).sum()
+    }
+
+    /// Share of what is read of it that comes from other nodes, 0 to 1.
+    pub(super) fn remote_share(&self) -> f64 {
+        let local: f64 = (0..self.reads.len())
+            .map(|node| self.reads[node][node])
+            .sum();
+        match self.read_bytes_s > 0.0 {
+            true => (1.0 - local / self.read_bytes_s).max(0.0),
+            false => 0.0,
+        }
+    }
+
+    /// Share of what is read and written of it that is written, 0 to 1.
+    pub(super) fn written_share(&self, seconds: f64) -> f64 {
+        let written_bytes_s = self.facts.written_bytes as f64 / seconds;
+        match self.read_bytes_s + written_bytes_s {
+            all if all > 0.0 => written_bytes_s / all,
+            _ => 0.0,
+        }
+    }
+}
+
+/// Where each thread will be, by position; `None` for who is nowhere.
+pub(super) fn places(scene: &Scene<'_>) -> Vec<Option<usize>> {
+    let place = |thread: &ThreadFacts| {
+        let step = scene.threads.move_of(thread.key).map(|step| step.to);
+        let held = scene.held.get(&thread.key).copied();
+        scene.machine.index_of(step.or(held).unwrap_or(thread.node))
+    };
+    scene.facts.window.threads.iter().map(place).collect()
+}
+
+/// The files of the window, most read first; of two entries for one file the first.
+pub(super) fn candidates<'a>(scene: &Scene<'a>, places: &[Option<usize>]) -> Vec<Candidate<'a>> {
+    let seconds = scene.facts.window.seconds();
+    let users = users(scene);
+    let everybody = processes(
+        scene
+            .facts
+            .window
+            .threads
+            .iter()
+            .filter(|thread| thread.moved_total() > 0),
+    );
+    let mut files: BTreeMap<FileKey, &'a FileFacts> = BTreeMap::new();
+    for facts in &scene.facts.files {
+        files.entry(facts.file).or_insert(facts);
+    }
+    let empty = Vec::new();
+    let candidate = |facts: &&'a FileFacts| {
+        let facts = *facts;
+        let users = users.get(&facts.file).unwrap_or(&empty);
+        let mut candidate = Candidate::new(facts, scene.machine.nodes.len(), seconds);
+        for (index, read_bytes) in users {
+            let thread = &scene.facts.window.threads[*index];
+            if let (Some(from), Some(to)) = (scene.machine.index_of(thread.node), places[*index]) {
+                candidate.carry(from, to, *read_bytes as f64 / seconds);
+                candidate.follow(scene, thread, to, *read_bytes as f64 / seconds);
+            }
+        }
+        let threads = users
+            .iter()
+            .map(|(index, _)| &scene.facts.window.threads[*index]);
+        candidate.payers = processes(threads);
+        if candidate.payers.is_empty() {
+            candidate.payers.clone_from(&everybody);
+        }
+        candidate
+    };
+    let mut all: Vec<Candidate<'a>> = files.values().map(candidate).collect();
+    all.sort_by(|one, other| other.read_bytes_s.total_cmp(&one.read_bytes_s));
+    all
+}
+
+/// The threads that use each file, by position, and what they read of it.
+fn users(scene: &Scene<'_>) -> HashMap<FileKey, Vec<(usize, u64)>> {
+    let mut users: HashMap<FileKey, Vec<(usize, u64)>> = HashMap::new();
+    for (index, thread) in scene.facts.window.threads.iter().enumerate() {
+        for file in &thread.files {
+            users
+                .entry(file.file)
+                .or_default()
+                .push((index, file.read_bytes));
+        }
+    }
+    users
+}
+
+fn processes<'a>(threads: impl Iterator<Item = &'a ThreadFacts>) -> Vec<u32> {
+    let mut all: Vec<u32> = threads
+        .map(|thread: &ThreadFacts| thread.key.process_id)
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+impl<'a> Candidate<'a> {
+    fn new(facts: &'a FileFacts, nodes: usize, seconds: f64) -> Candidate<'a> {
+        let read = |reader: usize, data: usize| match seconds > 0.0 {
+            true => facts.read(reader, data) as f64 / seconds,
+            false => 0.0,
+        };
+        let row = |reader: usize| (0..nodes).map(|data| read(reader, data)).collect();
+        let reads: Vec<Vec<f64>> = (0..nodes).map(row).collect();
+        Candidate {
+            facts,
+            read_bytes_s: reads.iter().flatten().sum(),
+            reads,
+            following: vec![0.0; nodes],
+            following_busy: vec![0.0; nodes],
+            open_to_following: vec![true; nodes],
+            payers: Vec::new(),
+        }
+    }
+
+    /// A thread's reads go with it to another node.
+    fn carry(&mut self, from: usize, to: usize, bytes_s: f64) {
+        let all: f64 = self.reads[from].iter().sum();
+        if from == to || all <= 0.0 {
+            return;
+        }
+        let part = (bytes_s / all).min(1.0);
+        for data in 0..self.reads.len() {
+            let carried = self.reads[from][data] * part;
+            self.reads[from][data] -= carried;
+            self.reads[to][data] += carried;
+        }
+    }
+
+    /// Notes a thread that would go where the file goes: NThread would make that its target.
+    fn follow(&mut self, scene: &Scene<'_>, thread: &ThreadFacts, node: usize, bytes_s: f64) {
+        let settings = &scene.settings.nthread;
+        let read_bytes_s = scene.facts.window.rate_bytes_s(thread.read_total());
+        let follows = settings.stages.remote
+            && !scene.held.contains_key(&thread.key)
+            && bytes_s >= MAIN_PART * read_bytes_s
+            && 2.0 * bytes_s - read_bytes_s >= settings.read_margin_bytes_s;
+        if !follows {
+            return;
+        }
+        self.following[node] += bytes_s;
+        let busy_ns = thread.busy_ns.min(scene.facts.window.duration_ns);
+        self.following_busy[node] += busy_ns as f64 / scene.facts.window.duration_ns.max(1) as f64;
+        for (index, is_open) in self.open_to_following.iter_mut().enumerate() {
+            *is_open &= may_run(scene.machine, thread, index);
+        }
+    }
+}
+
+/// Whether a thread may run on the node at this position.
+fn may_run(machine: &Machine, thread: &ThreadFacts, index: usize) -> bool {
+    let node = &machine.nodes[index];
+    let takes_any = machine.is_emulated() && node.cpus.is_empty();
+    let cpus = node.cpus.iter();
+    let allows = takes_any || cpus.copied().any(|cpu| thread.allowed_cpus.contains(cpu));
+    !thread.pinned && allows
+}
+
+/// Threads that others decide about.
+pub(super) type Held = HashMap<ThreadKey, egeria_machine::NodeId>;

@@ -1,0 +1,156 @@
+//! What happened to files before: rests, copies under way, writes.
+
+use std::collections::BTreeMap;
+
+use egeria_window::FileKey;
+
+use super::candidates::Candidate;
+use crate::planner::decision::Relocate;
+use crate::planner::settings::Relocation;
+
+/// A copy that takes so many times as long as it should, and some windows, was given up.
+const PATIENCE: f64 = 3.0;
+/// Windows of that.
+const PATIENCE_WINDOWS: u32 = 3;
+/// Share of what was to move that may be left.
+const REST_SHARE: f64 = 0.05;
+/// A rest is doubled so many times at most.
+const MOST_DOUBLINGS: u32 = 10;
+
+/// One file's.
+#[derive(Clone, Debug, Default)]
+pub(super) struct History {
+    /// Windows for which it stays.
+    rest: u32,
+    /// How often it went somewhere.
+    times: u32,
+    under_way: Option<UnderWay>,
+    /// How long nobody has written to it, as far as it was seen, ns.
+    pub(super) unwritten_ns: u64,
+    /// Windows for which nobody has read the copy on a node, by position.
+    unread: Vec<u32>,
+    is_seen: bool,
+}
+
+/// A copy under way. Nodes are positions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UnderWay {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) bytes_s: f64,
+    is_replica: bool,
+    /// What should be on the source in the end, at most, bytes.
+    left_bytes: u64,
+    windows_left: u32,
+}
+
+/// All files'.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Histories {
+    files: BTreeMap<FileKey, History>,
+}
+
+impl Histories {
+    /// A window has passed. Who is at rest and was not seen is forgotten.
+    pub(super) fn pass(&mut self, candidates: &[Candidate<'_>], duration_ns: u64) {
+        for history in self.files.values_mut() {
+            history.rest = history.rest.saturating_sub(1);
+            history.is_seen = false;
+        }
+        for candidate in candidates {
+            let history = self.files.entry(candidate.facts.file).or_default();
+            history.look(candidate, duration_ns);
+        }
+        self.files.retain(|_, history| {
+            if !history.is_seen {
+                history.wait();
+            }
+            history.is_seen || history.rest > 0 || history.under_way.is_some()
+        });
+    }
+
+    pub(super) fn of(&self, file: FileKey) -> Option<&History> {
+        self.files.get(&file)
+    }
+
+    /// The copies under way.
+    pub(super) fn under_way(&self) -> impl Iterator<Item = &UnderWay> {
+        self.files
+            .values()
+            .filter_map(|history| history.under_way.as_ref())
+    }
+
+    /// A file is to go somewhere: it will rest then, the longer the more often it went.
+    pub(super) fn set_off(&mut self, file: FileKey, settings: &Relocation, copy: Option<UnderWay>) {
+        let history = self.files.entry(file).or_default();
+        let doublings = history.times.min(MOST_DOUBLINGS);
+        history.rest = settings.rest_windows.saturating_mul(1 << doublings);
+        history.times = history.times.saturating_add(1);
+        history.under_way = copy;
+    }
+}
+
+impl UnderWay {
+    /// A copy that sets off now.
+    pub(super) fn new(
+        candidate: &Candidate<'_>,
+        action: Relocate,
+        (from, to): (usize, usize),
+        (bytes, bytes_s): (u64, f64),
+        window_s: f64,
+    ) -> UnderWay {
+        let windows = bytes as f64 / bytes_s / window_s * PATIENCE;
+        let left = candidate.facts.on(from).saturating_sub(bytes);
+        UnderWay {
+            from,
+            to,
+            bytes_s,
+            is_replica: matches!(action, Relocate::Replicate { .. }),
+            left_bytes: left.saturating_add((bytes as f64 * REST_SHARE) as u64),
+            windows_left: (windows.min(1e6) as u32).saturating_add(PATIENCE_WINDOWS),
+        }
+    }
+
+    fn is_done(&self, candidate: &Candidate<'_>) -> bool {
+        match self.is_replica {
+            true => candidate.facts.has_replica(self.to),
+            false => candidate.facts.on(self.from) <= self.left_bytes,
+        }
+    }
+}
+
+impl History {
+    /// Whether the file may go somewhere now.
+    pub(super) fn is_free(&self) -> bool {
+        self.rest == 0 && self.under_way.is_none()
+    }
+
+    /// Windows for which nobody has read the copy on a node.
+    pub(super) fn unread(&self, node: usize) -> u32 {
+        self.unread.get(node).copied().unwrap_or_default()
+    }
+
+    fn look(&mut self, candidate: &Candidate<'_>, duration_ns: u64) {
+        self.is_seen = true;
+        self.unwritten_ns = match candidate.facts.written_bytes {
+            0 => self.unwritten_ns.saturating_add(duration_ns),
+            _ => 0,
+        };
+        self.unread.resize(candidate.reads.len(), 0);
+        for (node, unread) in self.unread.iter_mut().enumerate() {
+            let is_idle = candidate.facts.has_replica(node) && candidate.read_from(node) <= 0.0;
+            *unread = if is_idle { unread.saturating_add(1) } else { 0 };
+        }
+        match self.under_way {
+            Some(copy) if copy.is_done(candidate) => self.under_way = None,
+            _ => self.wait(),
+        }
+    }
+
+    fn wait(&mut self) {
+        if let Some(copy) = &mut self.under_way {
+            copy.windows_left = copy.windows_left.saturating_sub(1);
+        }
+        self.under_way = self.under_way.filter(|copy| copy.windows_left > 0);
+    }
+}

@@ -1,0 +1,203 @@
+//! Hot data that is read moves or is copied where that is repaid (ours; NThread §III-C1 leaves contention among readers
+//! alone, for its data never moves).
+//!
+//! Looked at are files of which at most `most_written_share` of the bytes used was written, whose node is contended for
+//! reads, or which are read mostly from other nodes although threads have been moved. For each of them and each node:
+//! all of it goes there (with the threads that would follow, or without), half of it goes, or a copy.
+//!
+//! ```text
+//!   gain    = W now - W afterwards                            threads that need not wait          traffic.rs
+//!   taken   = bytes x use of the source / its read bandwidth
+//!           + bytes x use of the target / its write bandwidth
+//!           + bytes x use of each lane between / its width    s
+//!   loss    = the same, each times the threads that wait there                                    thread seconds
+//!   worth   : gain x horizon > loss                           repaid within the horizon
+//! ```
+//!
+//! *Taken* is what is charged to the budget of each process that uses the file: for so long nobody could use the
+//! memories as he does. A copy is given up by the first write; so its horizon is no longer than the time for which the
+//! file was seen unwritten. Of a file's steps that with the most gain x horizon - loss counts, of files that with the most of
+//! this per time taken comes first, and the next is judged by what is left; no process goes over its budget, no memory or lane gives more than `copy_share` to all copies together.
+//!
+//! *No to and fro.* A file rests after a step, each time twice as long; what gains less than a hundredth of all waiting,
+//! or of one thread, is left.
+//!
+//! *Nodes without CPUs* (CXL) never get hot data: it would be far from everybody. Where a node lacks room for hot data,
+//! files on it that are hardly used go to the nearest such node first.
+
+mod candidates;
+mod history;
+mod options;
+mod rates;
+mod round;
+mod speeds;
+mod steps;
+mod traffic;
+
+use egeria_machine::{Machine, Paths};
+
+use super::decision::{Relocate, RelocationReason, RelocationStep};
+use super::facts::Facts;
+use super::ledger::Ledger;
+use super::settings::Settings;
+use crate::Plan;
+use candidates::{Candidate, Held, MOST_FILES, candidates, places};
+use history::Histories;
+use options::{Choice, choices};
+use round::{Round, drop_step};
+use speeds::Speeds;
+use traffic::Traffic;
+
+/// A file that is read so much from other nodes is read mostly there.
+const MOSTLY: f64 = 0.5;
+
+/// What the decision hangs on.
+pub(super) struct Scene<'a> {
+    pub(super) machine: &'a Machine,
+    pub(super) paths: Option<&'a Paths>,
+    pub(super) facts: &'a Facts,
+    pub(super) settings: &'a Settings,
+    /// Where threads go.
+    pub(super) threads: &'a Plan,
+    /// Threads that others decide about, and where they will be.
+    pub(super) held: &'a Held,
+}
+
+/// What is remembered between windows.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Relocations {
+    histories: Histories,
+}
+
+/// A file that may go somewhere, by position, and the node it may leave.
+type Open = (usize, usize);
+
+impl Relocations {
+    /// What becomes of data; costs are charged.
+    pub(super) fn next(&mut self, scene: &Scene<'_>, ledger: &mut Ledger) -> Vec<RelocationStep> {
+        let places = places(scene);
+        let candidates = candidates(scene, &places);
+        let duration_ns = scene.facts.window.duration_ns;
+        self.histories.pass(&candidates, duration_ns);
+        if duration_ns == 0 {
+            return Vec::new();
+        }
+        let speeds = Speeds::new(scene.machine, scene.paths);
+        let mut traffic = round::traffic(scene, &speeds, &places);
+        let mut round = Round::new(scene, &speeds, &candidates, &traffic);
+        for copy in self.histories.under_way() {
+            round.rates.take(copy.from, copy.to, copy.bytes_s);
+        }
+        self.drop_copies(&mut round);
+        let mut open = self.open(&round);
+        for _ in 0..scene.settings.relocation.most_steps {
+            let Some(after) = self.best_step(&mut round, &mut open, &traffic, ledger) else {
+                break;
+            };
+            traffic = after;
+        }
+        round.steps
+    }
+
+    /// Copies that are out of date, or that nobody reads.
+    fn drop_copies(&mut self, round: &mut Round<'_>) {
+        let settings = &round.scene.settings.relocation;
+        for candidate in round.candidates {
+            let facts = candidate.facts;
+            let mut drops = false;
+            for node in (0..round.speeds.nodes).filter(|node| facts.has_replica(*node)) {
+                let history = self.histories.of(facts.file);
+                let windows = history.map_or(0, |history| history.unread(node));
+                let why = match facts.written_bytes {
+                    0 if windows < settings.rest_windows => continue,
+                    0 => RelocationReason::Unread { windows },
+                    written_bytes => RelocationReason::Written { written_bytes },
+                };
+                let step = drop_step(facts.file, round.id(node), why, settings.horizon_ms);
+                round.steps.push(step);
+                drops = true;
+            }
+            if drops {
+                self.histories.set_off(facts.file, settings, None);
+            }
+        }
+    }
+
+    /// The files that may go somewhere.
+    fn open(&self, round: &Round<'_>) -> Vec<Open> {
+        let settings = &round.scene.settings.relocation;
+        let seconds = round.scene.facts.window.seconds();
+        let is_open = |(index, candidate): (usize, &Candidate<'_>)| {
+            let history = self.histories.of(candidate.facts.file)?;
+            let source = candidate.source()?;
+            let is_read = candidate.read_bytes_s >= settings.least_read_bytes_s
+                && candidate.written_share(seconds) <= settings.most_written_share;
+            let wants = round.is_contended(source) || candidate.remote_share() > MOSTLY;
+            (history.is_free() && is_read && wants).then_some((index, source))
+        };
+        let all = round.candidates.iter().enumerate().filter_map(is_open);
+        all.take(MOST_FILES).collect()
+    }
+
+    /// Takes the most worthwhile step that can be taken; the reads after it.
+    fn best_step<'a>(
+        &mut self,
+        round: &mut Round<'a>,
+        open: &mut Vec<Open>,
+        traffic: &Traffic<'a>,
+        ledger: &mut Ledger,
+    ) -> Option<Traffic<'a>> {
+        let mut all: Vec<(usize, Choice<'a>)> = Vec::new();
+        // What is not worth it now will not be after others have gone.
+        open.retain(|each| {
+            let found = self.choices_of(round, *each, traffic);
+            let best = found
+                .into_iter()
+                .max_by(|one, other| one.net_thread_s().total_cmp(&other.net_thread_s()));
+            let any = best.is_some();
+            all.extend(best.map(|choice| (each.0, choice)));
+            any
+        });
+        // The budget goes to those that make the most of it.
+        all.sort_by(|(_, one), (_, other)| other.worth().total_cmp(&one.worth()));
+        for (index, choice) in all {
+            let candidate = &round.candidates[index];
+            let is_done = match round.has_room(&choice) {
+                true => self.take(round, candidate, &choice, traffic, ledger),
+                false => self.make_room(round, candidate, &choice, traffic, ledger),
+            };
+            if is_done {
+                let has_gone =
+                    round.steps.last().map(|step| step.file) == Some(candidate.facts.file);
+                open.retain(|(other, _)| *other != index);
+                return Some(if has_gone {
+                    choice.after
+                } else {
+                    traffic.clone()
+                });
+            }
+        }
+        None
+    }
+
+    fn choices_of<'a>(
+        &self,
+        round: &Round<'a>,
+        (index, source): Open,
+        traffic: &Traffic<'a>,
+    ) -> Vec<Choice<'a>> {
+        let candidate = &round.candidates[index];
+        let horizon_s = round.scene.settings.relocation.horizon_ms as f64 / 1e3;
+        let history = self.histories.of(candidate.facts.file);
+        let unwritten_ns = history.map_or(0, |history| history.unwritten_ns);
+        let times = (horizon_s, unwritten_ns as f64 / 1e9);
+        let mut found = Vec::new();
+        for to in (0..round.speeds.nodes).filter(|to| *to != source) {
+            if round.is_hot_place(to) {
+                let may_follow = round.may_follow(candidate, to);
+                found.extend(choices(candidate, traffic, (source, to), may_follow, times));
+            }
+        }
+        found
+    }
+}

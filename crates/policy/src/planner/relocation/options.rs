@@ -1,0 +1,131 @@
+//! What could become of a file, and what that gains and costs.
+
+use super::candidates::Candidate;
+use super::traffic::{Copying, Traffic};
+
+/// The part of a file that goes elsewhere to spread its reads.
+const HALF: f64 = 0.5;
+
+/// What could become of a file.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Kind {
+    /// This part of what is on the source goes; its threads follow or stay.
+    Move { part: f64, threads_follow: bool },
+    /// A copy of all of it.
+    Replicate,
+}
+
+/// One option. Nodes are positions.
+pub(super) struct Choice<'a> {
+    pub(super) kind: Kind,
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) bytes: u64,
+    /// Threads that need not wait any more, at the rates there are.
+    pub(super) gain_threads: f64,
+    pub(super) copying: Copying,
+    pub(super) horizon_s: f64,
+    /// The reads afterwards.
+    pub(super) after: Traffic<'a>,
+}
+
+impl Choice<'_> {
+    /// Thread seconds gained within the horizon, beyond what copying loses.
+    pub(super) fn net_thread_s(&self) -> f64 {
+        self.gain_threads * self.horizon_s - self.copying.loss_thread_s
+    }
+
+    /// The same per second charged to the budget; what is hardly charged counts as a millisecond.
+    pub(super) fn worth(&self) -> f64 {
+        self.net_thread_s() / self.copying.taken_s.max(LEAST_TAKEN_S)
+    }
+}
+
+/// The options of a file from one node to another that are repaid: `gain x horizon > loss`.
+pub(super) fn choices<'a>(
+    candidate: &Candidate<'_>,
+    traffic: &Traffic<'a>,
+    (from, to): (usize, usize),
+    may_follow: bool,
+    (horizon_s, unwritten_s): (f64, f64),
+) -> Vec<Choice<'a>> {
+    let now = traffic.reading_threads();
+    let choice = |kind: Kind| {
+        let (bytes, horizon_s) = match kind {
+            Kind::Move { part, .. } => {
+                let bytes = (candidate.facts.on(from) as f64 * part) as u64;
+                (bytes, horizon_s)
+            }
+            // It has been left unwritten for so long; that it will be for as long again is the best guess.
+            Kind::Replicate => (candidate.facts.bytes, horizon_s.min(unwritten_s)),
+        };
+        let mut after = traffic.clone();
+        relocate(candidate, &mut after, kind, (from, to));
+        let choice = Choice {
+            kind,
+            from,
+            to,
+            bytes,
+            gain_threads: now - after.reading_threads(),
+            copying: traffic.copying(from, to, bytes)?,
+            horizon_s,
+            after,
+        };
+        let least_threads = LEAST_GAIN * now.max(1.0);
+        let is_worth_it = choice.gain_threads > least_threads && choice.net_thread_s() > 0.0;
+        (bytes > 0 && is_worth_it).then_some(choice)
+    };
+    let move_of = |part, threads_follow| Kind::Move {
+        part,
+        threads_follow,
+    };
+    // Of equals the last is taken. Who reads from two nodes alike has no target to follow to.
+    let kinds = [
+        (!candidate.facts.has_replica(to)).then_some(Kind::Replicate),
+        Some(move_of(HALF, false)),
+        Some(move_of(1.0, false)),
+        may_follow.then_some(move_of(1.0, true)),
+    ];
+    kinds.into_iter().flatten().filter_map(choice).collect()
+}
+
+/// Costs below this are all the same, s.
+const LEAST_TAKEN_S: f64 = 1e-3;
+
+/// What gains less than this share of all waiting, or of one thread, is not worth the trouble.
+const LEAST_GAIN: f64 = 0.01;
+
+/// The reads after a step.
+fn relocate(
+    candidate: &Candidate<'_>,
+    traffic: &mut Traffic<'_>,
+    kind: Kind,
+    (from, to): (usize, usize),
+) {
+    for reader in 0..candidate.reads.len() {
+        match kind {
+            Kind::Move {
+                part,
+                threads_follow,
+            } => {
+                let bytes_s = candidate.reads[reader][from] * part;
+                let following = if threads_follow {
+                    candidate.following[reader]
+                } else {
+                    0.0
+                };
+                let following = following.min(bytes_s);
+                traffic.shift((reader, from), (to, to), following);
+                traffic.shift((reader, from), (reader, to), bytes_s - following);
+            }
+            Kind::Replicate => {
+                for data in 0..candidate.reads.len() {
+                    if traffic.is_nearer(reader, to, data) {
+                        let bytes_s = candidate.reads[reader][data];
+                        traffic.shift((reader, data), (reader, to), bytes_s);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! How fast data is read and copied, as far as the machine says.
+
+use egeria_machine::{Machine, Medium, Paths};
+
+use crate::media;
+
+/// The machine's media and ways. Nodes are positions.
+pub(super) struct Speeds<'a> {
+    pub(super) nodes: usize,
+    pub(super) paths: Option<&'a Paths>,
+    /// `None` where nothing is known, or nothing that makes sense.
+    pub(super) media: Vec<Option<Medium<'a>>>,
+    /// s/byte, `[reader * nodes + data]`; 0 where the medium is not known.
+    undisturbed: Vec<f64>,
+}
+
+impl<'a> Speeds<'a> {
+    pub(super) fn new(machine: &'a Machine, paths: Option<&'a Paths>) -> Speeds<'a> {
+        let nodes = machine.nodes.len();
+        let known = |node: usize| media::medium(machine, node).filter(is_sound);
+        let mut speeds = Speeds {
+            nodes,
+            paths,
+            media: (0..nodes).map(known).collect(),
+            undisturbed: Vec::with_capacity(nodes * nodes),
+        };
+        for pair in 0..nodes * nodes {
+            let seconds = speeds.seconds_per_byte(pair / nodes, pair % nodes);
+            speeds.undisturbed.push(seconds);
+        }
+        speeds
+    }
+
+    /// What a thread that nobody disturbs takes to read from a node's memory, s/byte; 0 where that is not known.
+    pub(super) fn undisturbed(&self, reader: usize, data: usize) -> f64 {
+        self.undisturbed[reader * self.nodes + data]
+    }
+
+    /// Lanes between two nodes; none where ways are not known.
+    pub(super) fn way(&self, from: usize, to: usize) -> &[usize] {
+        self.paths.map_or(&[], |paths| paths.way(from, to))
+    }
+
+    /// What the lanes carry, bytes/s.
+    pub(super) fn lane_bytes_s(&self) -> Vec<f64> {
+        let lanes = self.paths.into_iter().flat_map(|paths| &paths.lanes);
+        lanes.map(|lane| lane.bytes_s).collect()
+    }
+
+    fn seconds_per_byte(&self, reader: usize, data: usize) -> f64 {
+        let Some(medium) = &self.media[data] else {
+            return 0.0;
+        };
+        let stream_bytes_s = medium.read.stream_bytes_s.min(medium.read.bytes_s);
+        if reader == data {
+            return 1.0 / stream_bytes_s;
+        }
+        let far_bytes_s = medium.read.bytes_s * medium.read.remote_bandwidth_factor;
+        let way_bytes_s = self
+            .paths
+            .map_or(f64::INFINITY, |paths| paths.widest_bytes_s(data, reader));
+        let latency = medium.remote_latency_factor / stream_bytes_s;
+        latency.max(1.0 / far_bytes_s).max(1.0 / way_bytes_s)
+    }
+}
+
+fn is_sound(medium: &Medium<'_>) -> bool {
+    let sides = [&medium.read, &medium.write];
+    let is_rate = |rate: f64| rate > 0.0 && rate.is_finite();
+    medium.remote_latency_factor >= 1.0
+        && medium.remote_latency_factor.is_finite()
+        && sides.iter().all(|side| {
+            is_rate(side.bytes_s)
+                && is_rate(side.stream_bytes_s)
+                && is_rate(side.remote_bandwidth_factor)
+        })
+}

@@ -1,0 +1,176 @@
+//! A step is taken when there is room for it, it can be paid, and copies under way leave it some bandwidth.
+
+use super::Relocations;
+use super::candidates::{Candidate, MOST_FILES};
+use super::history::UnderWay;
+use super::options::{Choice, Kind};
+use super::round::Round;
+use super::traffic::{Copying, Traffic};
+use super::{Relocate, RelocationReason, RelocationStep};
+use crate::planner::ledger::Ledger;
+
+impl Relocations {
+    /// Takes a step that is worth it, if it can be taken now.
+    pub(super) fn take(
+        &mut self,
+        round: &mut Round<'_>,
+        candidate: &Candidate<'_>,
+        choice: &Choice<'_>,
+        traffic: &Traffic<'_>,
+        ledger: &mut Ledger,
+    ) -> bool {
+        let (from, to) = (round.id(choice.from), round.id(choice.to));
+        let action = match choice.kind {
+            Kind::Move { .. } => Relocate::Move { from, to },
+            Kind::Replicate => Relocate::Replicate { from, to },
+        };
+        let why = match round.is_contended(choice.from) {
+            true => RelocationReason::ReadContention {
+                node: from,
+                used_share: round.used_shares[choice.from],
+                stretch: traffic.stretch(choice.from),
+                stretch_after: choice.after.stretch(choice.from),
+            },
+            false => RelocationReason::RemoteReads {
+                remote_share: candidate.remote_share(),
+                remote_bytes_s: candidate.remote_share() * candidate.read_bytes_s,
+            },
+        };
+        let step = new_step(candidate, action, choice, choice.copying, why);
+        let step = RelocationStep {
+            bytes: choice.bytes,
+            gain_threads: choice.gain_threads,
+            ..step
+        };
+        let ends = (choice.from, choice.to);
+        let is_taken = self.order(round, candidate, &candidate.payers, ends, step, ledger);
+        let follow = matches!(
+            choice.kind,
+            Kind::Move {
+                threads_follow: true,
+                ..
+            }
+        );
+        if is_taken && follow {
+            let share = round.cpu_of(candidate, choice.to);
+            round.cpu_shares[choice.to] += share;
+        }
+        is_taken
+    }
+
+    /// Files hardly used leave a node that lacks room, for a node without CPUs; whether some do.
+    pub(super) fn make_room(
+        &mut self,
+        round: &mut Round<'_>,
+        wanted: &Candidate<'_>,
+        choice: &Choice<'_>,
+        traffic: &Traffic<'_>,
+        ledger: &mut Ledger,
+    ) -> bool {
+        let Some(cellar) = round.cellar(choice.to) else {
+            return false;
+        };
+        let mut missing = choice.bytes;
+        let mut ordered = false;
+        for cold in round.candidates.iter().rev() {
+            let bytes = cold.facts.on(choice.to);
+            if bytes == 0 || !round.fits(cellar, bytes) || !self.is_cold(round, cold) {
+                continue;
+            }
+            let Some(copying) = traffic.copying(choice.to, cellar, bytes) else {
+                return ordered;
+            };
+            let action = Relocate::Move {
+                from: round.id(choice.to),
+                to: round.id(cellar),
+            };
+            let why = RelocationReason::MakesRoom {
+                wanted: wanted.facts.file,
+                used_bytes_s: used_bytes_s(round, cold),
+            };
+            let step = RelocationStep {
+                bytes,
+                ..new_step(cold, action, choice, copying, why)
+            };
+            let ends = (choice.to, cellar);
+            if self.order(round, cold, &wanted.payers, ends, step, ledger) {
+                ordered = true;
+                missing = missing.saturating_sub(bytes);
+            }
+            if round.fits(choice.to, missing) || round.steps.len() >= MOST_FILES {
+                break;
+            }
+        }
+        ordered
+    }
+
+    /// Whether a file is hardly used and may go somewhere.
+    fn is_cold(&self, round: &Round<'_>, candidate: &Candidate<'_>) -> bool {
+        let history = self.histories.of(candidate.facts.file);
+        let limit = round.scene.settings.relocation.cold_bytes_s;
+        history.is_some_and(|history| history.is_free()) && used_bytes_s(round, candidate) < limit
+    }
+
+    /// Orders a copy, if it can be paid and has a rate; these are charged.
+    fn order(
+        &mut self,
+        round: &mut Round<'_>,
+        candidate: &Candidate<'_>,
+        payers: &[u32],
+        (from, to): (usize, usize),
+        mut step: RelocationStep,
+        ledger: &mut Ledger,
+    ) -> bool {
+        let settings = round.scene.settings;
+        let is_told = round.steps.iter().any(|other| other.file == step.file);
+        let Some(bytes_s) = round.rates.offer(from, to).filter(|_| !is_told) else {
+            return false;
+        };
+        if settings.stages.budget {
+            let budget = &settings.budget;
+            let affords = |payer: &u32| ledger.balance(*payer, budget).affords(step.cost_ns);
+            if payers.is_empty() || !payers.iter().all(affords) {
+                return false;
+            }
+            let charge = |payer: &u32| ledger.charge(*payer, step.cost_ns);
+            payers.iter().for_each(charge);
+        }
+        step.bytes_s = bytes_s;
+        round.rates.take(from, to, bytes_s);
+        round.fill(to, step.bytes);
+        let window_s = round.scene.facts.window.seconds();
+        let amount = (step.bytes, bytes_s);
+        let copy = UnderWay::new(candidate, step.action, (from, to), amount, window_s);
+        let settings = &settings.relocation;
+        self.histories.set_off(step.file, settings, Some(copy));
+        round.steps.push(step);
+        true
+    }
+}
+
+/// What is read and written of a file, bytes/s.
+fn used_bytes_s(round: &Round<'_>, candidate: &Candidate<'_>) -> f64 {
+    let window = &round.scene.facts.window;
+    candidate.read_bytes_s + window.rate_bytes_s(candidate.facts.written_bytes)
+}
+
+fn new_step(
+    candidate: &Candidate<'_>,
+    action: Relocate,
+    choice: &Choice<'_>,
+    copying: Copying,
+    why: RelocationReason,
+) -> RelocationStep {
+    RelocationStep {
+        file: candidate.facts.file,
+        action,
+        bytes: 0,
+        bytes_s: 0.0,
+        // A cast holds what is too much at the most.
+        cost_ns: (copying.taken_s * 1e9).ceil() as u64,
+        loss_thread_s: copying.loss_thread_s,
+        gain_threads: 0.0,
+        horizon_ns: (choice.horizon_s * 1e9) as u64,
+        why,
+    }
+}

@@ -1,0 +1,314 @@
+//! How long readers wait for data that lies here or there.
+//!
+//! ```text
+//!   t(n, d)     = undisturbed(n, d) * max(stretch of d's memory, stretch of the lanes from d to n)      s/byte
+//!   stretch(x)  = max(1, sum over who waits for x of waiting / undisturbed / what x gives)
+//!   waiting(n, d): threads on node n that read from d at one time
+//!               = what they read from d x undisturbed, where nothing on the way is contended
+//!               = their running time for reads, shared by node as that product is, where something on the way is full:
+//!                 at most, for computing between two reads is not known
+//!               = between the two in proportion, from where contention begins to full
+//!   W           = sum of bytes/s(n, d) x t(n, d)                        threads that read or wait to read
+//! ```
+//!
+//! What a medium gives is its read bandwidth with so many threads, without the part of the time that writes take; what is
+//! read from another node counts for more by the medium's factor for that. A medium is contended by NThread's measure
+//! (§III-C1: `BW_N` above `pm_limit` of the maximum) or when it is in use for that part of what it gives so many threads,
+//! a lane likewise.
+
+use egeria_machine::AccessKind;
+
+use super::speeds::Speeds;
+
+/// What writes leave of a medium at least.
+const LEAST_LEFT: f64 = 0.05;
+
+/// Reads between nodes, as they would be. Nodes are positions; pairs are `[reader * nodes + data]`.
+#[derive(Clone)]
+pub(super) struct Traffic<'a> {
+    speeds: &'a Speeds<'a>,
+    /// Bytes/s of each pair.
+    rates: Vec<f64>,
+    /// Threads of each pair that read at one time, at most.
+    waiting: Vec<f64>,
+    /// Written to each node, bytes/s.
+    written: Vec<f64>,
+    /// Threads that read mostly there, by which a medium's curve is read.
+    readers: Vec<f64>,
+}
+
+/// What copying takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Copying {
+    /// Time taken from memories and lanes, as far as they are in use, s.
+    pub(super) taken_s: f64,
+    /// What that makes threads wait, s.
+    pub(super) loss_thread_s: f64,
+}
+
+/// What one thread reads and writes, and how long it runs for that.
+pub(super) struct Reader {
+    pub(super) node: usize,
+    /// From each node, bytes/s.
+    pub(super) rates: Vec<f64>,
+    pub(super) written_bytes_s: f64,
+    /// Share of the time that it runs.
+    pub(super) busy: f64,
+}
+
+impl<'a> Traffic<'a> {
+    /// The traffic of these readers; `pm_shares` is `BW_N` as a share of the maximum, from `limit` on it is contention.
+    pub(super) fn new(
+        speeds: &'a Speeds<'a>,
+        readers: &[Reader],
+        pm_shares: &[f64],
+        limit: f64,
+    ) -> Traffic<'a> {
+        let nodes = speeds.nodes;
+        let mut traffic = Traffic {
+            speeds,
+            rates: vec![0.0; nodes * nodes],
+            waiting: vec![0.0; nodes * nodes],
+            written: vec![0.0; nodes],
+            readers: vec![0.0; nodes],
+        };
+        for reader in readers {
+            let all: f64 = reader.rates.iter().sum();
+            traffic.written[reader.node] += reader.written_bytes_s;
+            for (data, rate) in reader.rates.iter().enumerate() {
+                if speeds.undisturbed(reader.node, data) > 0.0 {
+                    traffic.rates[reader.node * nodes + data] += rate;
+                    let part = if all > 0.0 { rate / all } else { 0.0 };
+                    traffic.readers[data] += reader.busy.clamp(0.0, 1.0) * part;
+                }
+            }
+        }
+        let contended = traffic.contended(pm_shares, limit);
+        for reader in readers {
+            traffic.wait(reader, &contended);
+        }
+        traffic
+    }
+
+    /// How contended the most contended thing on the way of each pair is: 0 where contention begins, 1 when full.
+    fn contended(&self, pm_shares: &[f64], limit: f64) -> Vec<f64> {
+        let nodes = self.speeds.nodes;
+        let above = |share: f64| match limit < 1.0 {
+            true => ((share - limit) / (1.0 - limit)).clamp(0.0, 1.0),
+            false => f64::from(u8::from(share >= limit)),
+        };
+        let lanes = self.lane_use();
+        let medium = |data: usize| {
+            let pm_share = pm_shares.get(data).copied().unwrap_or_default();
+            pm_share.max(self.medium_use(data))
+        };
+        let media: Vec<f64> = (0..nodes).map(medium).collect();
+        let pair = |pair: usize| {
+            let (reader, data) = (pair / nodes, pair % nodes);
+            let way = self.speeds.way(data, reader).iter();
+            above(way.fold(media[data], |most, lane| most.max(lanes[*lane])))
+        };
+        (0..nodes * nodes).map(pair).collect()
+    }
+
+    fn wait(&mut self, reader: &Reader, contended: &[f64]) {
+        let (speeds, nodes) = (self.speeds, self.speeds.nodes);
+        let own = |data: usize| {
+            let rate = reader.rates.get(data).copied().unwrap_or_default();
+            rate * speeds.undisturbed(reader.node, data)
+        };
+        let reading: f64 = (0..nodes).map(own).sum();
+        if reading <= 0.0 {
+            return;
+        }
+        let medium = &speeds.media[reader.node];
+        let writing = medium.as_ref().map_or(0.0, |medium| {
+            reader.written_bytes_s / medium.write.stream_bytes_s
+        });
+        let running = (reader.busy.clamp(0.0, 1.0) - writing).max(reading.min(1.0));
+        for data in 0..nodes {
+            let pair = reader.node * nodes + data;
+            let more = (running / reading - 1.0).max(0.0);
+            self.waiting[pair] += own(data) * (1.0 + contended[pair] * more);
+        }
+    }
+
+    /// Share of what a node's medium gives so many threads that is in use, 0 to 1.
+    pub(super) fn medium_use(&self, data: usize) -> f64 {
+        let Some(medium) = &self.speeds.media[data] else {
+            return 0.0;
+        };
+        let nodes = self.speeds.nodes;
+        let read: f64 = (0..nodes)
+            .map(|reader| self.rates[reader * nodes + data] * self.weight(reader, data))
+            .sum();
+        let threads = self.readers[data].ceil() as u32;
+        let gives = |kind| medium.capacity_bytes_s(kind, false, threads);
+        let used = read / gives(AccessKind::Read) + self.written[data] / gives(AccessKind::Write);
+        // A curve may fall to nothing.
+        if used.is_finite() { used.min(1.0) } else { 1.0 }
+    }
+
+    /// Whether a node's medium is in use for reads more than for writes.
+    pub(super) fn is_mostly_read(&self, data: usize) -> bool {
+        let written = self.speeds.media[data]
+            .as_ref()
+            .map_or(0.0, |medium| self.written[data] / medium.write.bytes_s);
+        2.0 * written <= self.medium_use(data)
+    }
+
+    /// Whether a node reads from one node's memory sooner than from another's.
+    pub(super) fn is_nearer(&self, reader: usize, one: usize, other: usize) -> bool {
+        let (one, other) = (
+            self.speeds.undisturbed(reader, one),
+            self.speeds.undisturbed(reader, other),
+        );
+        one > 0.0 && one < other
+    }
+
+    /// How much more a byte takes that is read from another node.
+    fn weight(&self, reader: usize, data: usize) -> f64 {
+        match &self.speeds.media[data] {
+            Some(medium) if reader != data => 1.0 / medium.read.remote_bandwidth_factor,
+            _ => 1.0,
+        }
+    }
+
+    /// Share of each lane that reads use.
+    fn lane_use(&self) -> Vec<f64> {
+        let used = self.over_lanes(|pair| self.rates[pair]);
+        self.per_width(used)
+    }
+
+    fn per_width(&self, mut sums: Vec<f64>) -> Vec<f64> {
+        let widths = self.speeds.lane_bytes_s();
+        let lanes = sums.iter_mut().zip(widths);
+        lanes.for_each(|(sum, width)| *sum /= width);
+        sums
+    }
+
+    /// The sum of something over the pairs that use each lane.
+    fn over_lanes(&self, amount: impl Fn(usize) -> f64) -> Vec<f64> {
+        let nodes = self.speeds.nodes;
+        let lanes = self.speeds.paths.map_or(0, |paths| paths.lanes.len());
+        let mut sums = vec![0.0; lanes];
+        for pair in 0..nodes * nodes {
+            let amount = amount(pair);
+            if amount > 0.0 {
+                for lane in self.speeds.way(pair % nodes, pair / nodes) {
+                    sums[*lane] += amount;
+                }
+            }
+        }
+        sums
+    }
+
+    /// What the threads of a pair would read if nobody disturbed them, bytes/s.
+    fn asked_bytes_s(&self, pair: usize) -> f64 {
+        let nodes = self.speeds.nodes;
+        match self.speeds.undisturbed(pair / nodes, pair % nodes) {
+            0.0 => 0.0,
+            seconds => self.waiting[pair] / seconds,
+        }
+    }
+
+    /// How many times as long as undisturbed a read from a node's memory takes, at most.
+    pub(super) fn stretch(&self, data: usize) -> f64 {
+        let Some(medium) = &self.speeds.media[data] else {
+            return 1.0;
+        };
+        let nodes = self.speeds.nodes;
+        let (mut asked, mut threads) = (0.0, 0.0);
+        for reader in 0..nodes {
+            let pair = reader * nodes + data;
+            asked += self.asked_bytes_s(pair) * self.weight(reader, data);
+            threads += self.waiting[pair];
+        }
+        let gives_bytes_s = medium.capacity_bytes_s(AccessKind::Read, false, threads.ceil() as u32);
+        let left = (1.0 - self.written[data] / medium.write.bytes_s).max(LEAST_LEFT);
+        (asked / (gives_bytes_s * left)).max(1.0)
+    }
+
+    /// `W`: threads that read or wait to read, at the rates there are.
+    pub(super) fn reading_threads(&self) -> f64 {
+        let nodes = self.speeds.nodes;
+        let media: Vec<f64> = (0..nodes).map(|data| self.stretch(data)).collect();
+        let lanes = self.per_width(self.over_lanes(|pair| self.asked_bytes_s(pair)));
+        let mut sum = 0.0;
+        for (pair, rate) in self
+            .rates
+            .iter()
+            .enumerate()
+            .filter(|(_, rate)| **rate > 0.0)
+        {
+            let (reader, data) = (pair / nodes, pair % nodes);
+            let way = self.speeds.way(data, reader).iter();
+            let stretch = way.fold(media[data], |most, lane| most.max(lanes[*lane]));
+            sum += rate * self.speeds.undisturbed(reader, data) * stretch;
+        }
+        sum
+    }
+
+    /// So much of what a pair reads is read by another pair instead.
+    pub(super) fn shift(&mut self, from: (usize, usize), to: (usize, usize), bytes_s: f64) {
+        let nodes = self.speeds.nodes;
+        let (from, to) = (from.0 * nodes + from.1, to.0 * nodes + to.1);
+        let bytes_s = bytes_s.min(self.rates[from]);
+        if bytes_s <= 0.0 || from == to {
+            return;
+        }
+        let waiting = self.waiting[from] * bytes_s / self.rates[from];
+        self.rates[from] -= bytes_s;
+        self.waiting[from] -= waiting;
+        self.rates[to] += bytes_s;
+        self.waiting[to] += waiting;
+    }
+
+    /// What it takes to copy so much from one node to another: the time of both memories and of the lanes between, each
+    /// as far as it is in use. Who waits there waits for as long.
+    pub(super) fn copying(&self, from: usize, to: usize, bytes: u64) -> Option<Copying> {
+        let (source, target) = (
+            self.speeds.media[from].as_ref()?,
+            self.speeds.media[to].as_ref()?,
+        );
+        let bytes = bytes as f64;
+        let mut copying = Copying {
+            taken_s: 0.0,
+            loss_thread_s: 0.0,
+        };
+        let mut take = |seconds: f64, share: f64, threads: f64| {
+            copying.taken_s += seconds * share;
+            copying.loss_thread_s += seconds * share * threads;
+        };
+        take(
+            bytes / source.read.bytes_s,
+            self.medium_use(from),
+            self.threads_at(from),
+        );
+        take(
+            bytes / target.write.bytes_s,
+            self.medium_use(to),
+            self.threads_at(to),
+        );
+        let uses = self.lane_use();
+        let waits = self.over_lanes(|pair| self.waiting[pair]);
+        let widths = self.speeds.lane_bytes_s();
+        for lane in self.speeds.way(from, to) {
+            take(bytes / widths[*lane], uses[*lane].min(1.0), waits[*lane]);
+        }
+        Some(copying)
+    }
+
+    /// Threads that read or write at a node's memory at one time.
+    fn threads_at(&self, data: usize) -> f64 {
+        let nodes = self.speeds.nodes;
+        let readers: f64 = (0..nodes)
+            .map(|reader| self.waiting[reader * nodes + data])
+            .sum();
+        let medium = &self.speeds.media[data];
+        let writers = medium.as_ref().map_or(0.0, |medium| {
+            self.written[data] / medium.write.stream_bytes_s
+        });
+        readers + writers
+    }
+}

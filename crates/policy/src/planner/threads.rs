@@ -1,0 +1,175 @@
+//! Stages 2 to 5: single threads, within the budget.
+
+use std::collections::{BTreeMap, HashMap};
+
+use egeria_machine::{Machine, NodeId};
+use egeria_window::{ThreadKey, Window};
+
+use super::Planner;
+use super::facts::Facts;
+use super::ledger::{Balance, pause_ns};
+use super::owners::memory_flows;
+use crate::asymsched::PlacementPlan;
+use crate::nthread::{self, Guide, Roads};
+use crate::{Kept, KeptBecause, Move, Plan};
+
+/// Processes that may not pay are held one round after another; after so many all are.
+const ROUNDS: u32 = 8;
+
+/// What the moves of a process cost, and why it may not pay.
+struct Unpaid {
+    balance: Balance,
+    cost_ns: u64,
+}
+
+/// One window's threads in the making.
+struct Stage<'a> {
+    planner: &'a Planner,
+    machine: &'a Machine,
+    facts: &'a Facts,
+    /// The window's threads, with who is displaced.
+    window: Window,
+    placement: &'a PlacementPlan,
+    /// Threads of each process.
+    counts: BTreeMap<u32, u32>,
+}
+
+impl Planner {
+    /// NThread's plan, with those that others decide about where they will be.
+    pub(super) fn move_threads(
+        &mut self,
+        machine: &Machine,
+        facts: &Facts,
+        placement: &PlacementPlan,
+    ) -> Plan {
+        let mut window = facts.window.clone();
+        if let Some(last) = &self.threads {
+            last.carry_to(&mut window);
+        }
+        let stage = Stage {
+            planner: self,
+            machine,
+            facts,
+            counts: thread_counts(&window),
+            window,
+            placement,
+        };
+        let held = match self.settings.moves_threads() {
+            true => self.owners.held(facts, placement),
+            false => HashMap::new(),
+        };
+        if !self.settings.stages.budget {
+            return stage.plan(held);
+        }
+        let plan = stage.within_budget(held);
+        let costs: Vec<(u32, u64)> = moved(&plan)
+            .into_iter()
+            .map(|(process, moved)| (process, stage.cost_ns(process, moved)))
+            .collect();
+        for (process, cost_ns) in costs {
+            self.ledger.charge(process, cost_ns);
+        }
+        plan
+    }
+}
+
+impl Stage<'_> {
+    fn plan(&self, held: HashMap<ThreadKey, NodeId>) -> Plan {
+        let planner = self.planner;
+        let flows = memory_flows(self.machine, &self.facts.accesses, self.placement);
+        let paths = planner.paths.as_ref();
+        let paths = paths.filter(|_| planner.settings.stages.bandwidth);
+        let nodes = self.machine.nodes.len();
+        let roads = paths.map(|paths| Roads::new(paths, nodes, flows.into_iter()));
+        let guide = Guide { held, roads };
+        nthread::guided(self.machine, &self.window, &planner.settings.nthread, guide)
+    }
+
+    /// The plan, made again without the moves of those who may not pay, until all may.
+    fn within_budget(&self, mut held: HashMap<ThreadKey, NodeId>) -> Plan {
+        let mut plan = self.plan(held.clone());
+        let mut kept: Vec<Kept> = Vec::new();
+        for round in 0..=ROUNDS {
+            let unpaid = self.unpaid(&plan);
+            if unpaid.is_empty() {
+                break;
+            }
+            kept.extend(plan.moves.iter().filter_map(|step| refused(step, &unpaid)));
+            let stays = |process: &u32| round == ROUNDS || unpaid.contains_key(process);
+            for thread in &self.window.threads {
+                if stays(&thread.key.process_id) {
+                    held.entry(thread.key).or_insert(thread.node);
+                }
+            }
+            plan = self.plan(held.clone());
+        }
+        plan.kept.extend(kept);
+        plan.kept.sort_by_key(|kept| kept.thread);
+        plan.kept.dedup_by_key(|kept| kept.thread);
+        plan
+    }
+
+    /// The processes that may not pay for their moves.
+    fn unpaid(&self, plan: &Plan) -> BTreeMap<u32, Unpaid> {
+        let unpaid = |(process, moved): (u32, u32)| {
+            let cost_ns = self.cost_ns(process, moved);
+            let budget = &self.planner.settings.budget;
+            let balance = self.planner.ledger.balance(process, budget);
+            (!balance.affords(cost_ns)).then_some((process, Unpaid { balance, cost_ns }))
+        };
+        moved(plan).into_iter().filter_map(unpaid).collect()
+    }
+
+    fn cost_ns(&self, process: u32, moved: u32) -> u64 {
+        let threads = self.counts.get(&process).copied().unwrap_or_default();
+        let thread_move_ns = self.planner.settings.budget.thread_move_ns;
+        pause_ns(moved, threads, thread_move_ns)
+    }
+}
+
+fn refused(step: &Move, unpaid: &BTreeMap<u32, Unpaid>) -> Option<Kept> {
+    let unpaid = unpaid.get(&step.thread.process_id)?;
+    Some(Kept {
+        thread: step.thread,
+        node: step.from,
+        wanted: Some(step.to),
+        because: KeptBecause::OverBudget {
+            spent_ns: unpaid.balance.spent_ns,
+            cost_ns: unpaid.cost_ns,
+            allowed_ns: unpaid.balance.allowed_ns,
+        },
+    })
+}
+
+/// Threads of each process.
+fn thread_counts(window: &Window) -> BTreeMap<u32, u32> {
+    let mut counts = BTreeMap::new();
+    for thread in &window.threads {
+        *counts.entry(thread.key.process_id).or_default() += 1;
+    }
+    counts
+}
+
+/// Threads of each process that move.
+fn moved(plan: &Plan) -> BTreeMap<u32, u32> {
+    let mut counts = BTreeMap::new();
+    for step in &plan.moves {
+        *counts.entry(step.thread.process_id).or_default() += 1;
+    }
+    counts
+}
+
+/// Share of the bytes of file I/O that go to other nodes, if threads are where the plan puts them and their writes go
+/// where they are; 0 without any.
+pub(super) fn remote_share(machine: &Machine, window: &Window, plan: &Plan) -> f64 {
+    let (mut remote, mut all) = (0.0, 0.0);
+    for facts in &window.threads {
+        let node = plan.move_of(facts.key).map_or(facts.node, |step| step.to);
+        let (read, total) = (facts.read_total() as f64, facts.moved_total() as f64);
+        let here = machine.index_of(node);
+        let here = here.and_then(|index| facts.read_bytes.get(index));
+        remote += read - here.copied().unwrap_or_default() as f64;
+        all += total;
+    }
+    if all > 0.0 { remote / all } else { 0.0 }
+}

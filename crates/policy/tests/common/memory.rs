@@ -1,0 +1,60 @@
+//! Memory of processes that moves as AsymSched says, and the time that takes.
+
+use egeria_machine::NodeId;
+use egeria_policy::asymsched::{
+    MemoryAction, NodeAccesses, PlacementPlan, ProcessAccesses, Settings,
+};
+
+fn cost_ns(bytes: u64, settings: &Settings) -> u64 {
+    (bytes as f64 * settings.cost_s_per_gb).ceil() as u64
+}
+
+fn entry(facts: &mut ProcessAccesses, node: NodeId) -> &mut NodeAccesses {
+    let found = facts.nodes.iter().position(|each| each.node == node);
+    let index = found.unwrap_or_else(|| {
+        facts.nodes.push(NodeAccesses {
+            node,
+            threads: 0,
+            pinned: false,
+            accesses_s: Vec::new(),
+            resident_bytes: 0,
+        });
+        facts.nodes.len() - 1
+    });
+    &mut facts.nodes[index]
+}
+
+/// Part of the memory on a node goes to another, and the time that takes is spent.
+fn copy(facts: &mut ProcessAccesses, (from, to): (NodeId, NodeId), part: f64, settings: &Settings) {
+    let resident = &mut entry(facts, from).resident_bytes;
+    let bytes = (*resident as f64 * part) as u64;
+    *resident -= bytes;
+    entry(facts, to).resident_bytes += bytes;
+    facts.migrating_ns += cost_ns(bytes, settings);
+}
+
+/// Threads and memory do as planned; of memory that follows some does in the second after.
+pub fn obey(facts: &mut ProcessAccesses, plan: &PlacementPlan, part: f64, settings: &Settings) {
+    let process = facts.process;
+    for step in plan.memory.iter().filter(|step| step.process == process) {
+        if let MemoryAction::Full { copies, .. } = &step.action {
+            copies
+                .iter()
+                .for_each(|(from, to, _)| copy(facts, (*from, *to), 1.0, settings));
+        }
+    }
+    let own: Vec<_> = plan
+        .moves
+        .iter()
+        .filter(|step| step.process == process)
+        .collect();
+    own.iter()
+        .for_each(|step| entry(facts, step.from).threads -= step.threads);
+    own.iter()
+        .for_each(|step| entry(facts, step.to).threads += step.threads);
+    for (_, following) in plan.following.iter().filter(|(other, _)| *other == process) {
+        for pair in &following.pairs {
+            copy(facts, *pair, part, settings);
+        }
+    }
+}

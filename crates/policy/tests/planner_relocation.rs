@@ -1,0 +1,335 @@
+//! Data goes where readers are or where there is room for reads, when that is repaid (relocation).
+
+mod common;
+#[path = "common/data.rs"]
+mod data;
+
+use common::fluid::{Fluid, Worker};
+use common::machine;
+use data::{World, file_on, key};
+use egeria_machine::{Machine, NodeId};
+use egeria_policy::planner::{
+    Decision, Facts, MediumFacts, Planner, Relocate, RelocationReason, RelocationStep, Settings,
+    System,
+};
+
+const GB: f64 = 1e9;
+
+/// Readers of private files that all lie on node 0, so many threads on each node.
+fn crowd(nodes: usize, per_node: usize, bytes: f64) -> World {
+    let machine = machine(nodes);
+    let worker = |number: usize| Worker::fio(number as u32, number % nodes, nodes, 1.0);
+    let count = nodes * per_node;
+    let fluid = Fluid::new(machine, (0..count).map(worker).collect());
+    let files = (0..count).map(|_| file_on(nodes, 0, bytes)).collect();
+    World::new(fluid, files, (0..count).collect())
+}
+
+/// Threads bound to nodes 0 to 3 that all read one file on node 0.
+fn bound_readers() -> World {
+    let worker = |number: usize| Worker {
+        pinned: true,
+        is_shared: true,
+        ..Worker::fio(number as u32, number % 4, 4, 1.0)
+    };
+    let fluid = Fluid::new(machine(4), (0..8).map(worker).collect());
+    World::new(fluid, vec![file_on(4, 0, 0.2 * GB)], vec![0; 8])
+}
+
+fn run(world: &mut World, settings: Settings, windows: usize) -> Vec<Decision> {
+    let machine = world.fluid.machine.clone();
+    let mut planner = Planner::new(&machine, settings);
+    let mut all = Vec::new();
+    for _ in 0..windows {
+        let facts = world.facts();
+        let decision = planner.next(&machine, &facts);
+        world.act(&decision);
+        all.push(decision);
+    }
+    all
+}
+
+fn steps(decisions: &[Decision]) -> usize {
+    decisions
+        .iter()
+        .map(|decision| decision.relocations.len())
+        .sum()
+}
+
+/// The mark is what data migration gained over NThread's moves of threads in 2021: 3.26 times.
+#[test]
+fn readers_of_an_overloaded_node_get_more_than_three_times_what_moving_threads_gives_them() {
+    for (nodes, mark) in [(2, 1.9), (4, 3.26), (8, 6.5)] {
+        let mut threads_only = crowd(nodes, 4, 0.2 * GB);
+        run(&mut threads_only, System::Full.settings(), 10);
+        let mut world = crowd(nodes, 4, 0.2 * GB);
+        let decisions = run(&mut world, System::All.settings(), 60);
+        let gain = world.bytes_s() / threads_only.bytes_s();
+        assert!(gain > mark, "{nodes} nodes: {gain}");
+        for file in 0..world.files.len() {
+            let all = decisions.iter().flat_map(|decision| &decision.relocations);
+            let times = all.filter(|step| step.file == key(file)).count();
+            assert!(times <= 1, "file {file} went {times} times");
+        }
+        assert_eq!(steps(&decisions[45..]), 0, "{nodes} nodes are not at rest");
+    }
+}
+
+#[test]
+fn every_step_is_repaid_within_the_horizon_or_not_taken() {
+    let with = |horizon_ms: u64, bytes: f64| {
+        let mut settings = System::All.settings();
+        settings.relocation.horizon_ms = horizon_ms;
+        settings.budget.share = 1.0;
+        run(&mut crowd(2, 4, bytes), settings, 10)
+    };
+    assert_eq!(steps(&with(1000, 40.0 * GB)), 0);
+    let (soon, late) = (with(1000, 0.2 * GB), with(100_000, 40.0 * GB));
+    for decisions in [&soon, &late] {
+        let all = decisions.iter().flat_map(|decision| &decision.relocations);
+        assert!(all.clone().count() > 0);
+        for step in all {
+            let horizon_s = step.horizon_ns as f64 / 1e9;
+            assert!(step.gain_threads * horizon_s > step.loss_thread_s, "{step}");
+            assert!(step.cost_ns > 0 && step.bytes_s > 0.0, "{step}");
+        }
+    }
+}
+
+#[test]
+fn what_is_written_much_or_read_little_stays() {
+    let decide = |spoil: &dyn Fn(&mut Facts)| {
+        let mut world = crowd(2, 4, 0.2 * GB);
+        let mut facts = world.facts();
+        spoil(&mut facts);
+        let machine = &world.fluid.machine;
+        let mut planner = Planner::new(machine, System::All.settings());
+        (0..3)
+            .map(|_| planner.next(machine, &facts).relocations.len())
+            .sum::<usize>()
+    };
+    assert!(decide(&|_| ()) > 0);
+    let written = |part: f64| {
+        move |facts: &mut Facts| {
+            for file in &mut facts.files {
+                let read: u64 = file.read_bytes.iter().flatten().sum();
+                file.written_bytes = (read as f64 * part) as u64;
+            }
+        }
+    };
+    assert!(decide(&written(0.05)) > 0);
+    assert_eq!(decide(&written(0.06)), 0);
+    assert_eq!(
+        decide(&|facts| facts
+            .files
+            .iter_mut()
+            .for_each(|file| file.bytes_on.fill(0))),
+        0
+    );
+    assert_eq!(decide(&|facts| facts.files.clear()), 0);
+    let idle = |facts: &mut Facts| {
+        let all = facts.window.threads.iter_mut();
+        all.for_each(|thread| thread.read_bytes.fill(1000));
+    };
+    assert_eq!(decide(&idle), 0, "nobody waits");
+}
+
+#[test]
+fn readers_that_cannot_come_get_copies_until_somebody_writes() {
+    let mut world = bound_readers();
+    let before = world.bytes_s();
+    let decisions = run(&mut world, System::All.settings(), 120);
+    let copies = |decisions: &[Decision]| -> Vec<NodeId> {
+        let all = decisions.iter().flat_map(|decision| &decision.relocations);
+        let to = all.filter_map(|step| match step.action {
+            Relocate::Replicate { to, .. } => Some(to),
+            _ => None,
+        });
+        to.collect()
+    };
+    assert!(!copies(&decisions).is_empty());
+    assert!(
+        world.bytes_s() > 1.5 * before,
+        "{} {before}",
+        world.bytes_s()
+    );
+    let machine = world.fluid.machine.clone();
+    let mut planner = Planner::new(&machine, System::All.settings());
+    let mut facts = world.facts();
+    let holders = facts.files[0].replicas.iter().filter(|held| **held).count();
+    let is_drop = |step: &RelocationStep| matches!(step.action, Relocate::Drop { .. });
+    let kept = planner.next(&machine, &facts).relocations;
+    assert!(holders > 0 && !kept.iter().any(is_drop));
+    facts.files[0].written_bytes = 1;
+    let dropped = planner.next(&machine, &facts).relocations;
+    assert_eq!(dropped.len(), holders);
+    for step in &dropped {
+        assert!(is_drop(step), "{step}");
+        assert!(
+            matches!(step.why, RelocationReason::Written { written_bytes: 1 }),
+            "{step}"
+        );
+    }
+}
+
+/// A file that was written a moment ago will be again: a copy of it would not last.
+#[test]
+fn what_was_written_lately_is_not_copied() {
+    let mut world = bound_readers();
+    let machine = world.fluid.machine.clone();
+    let mut planner = Planner::new(&machine, System::All.settings());
+    let mut copied = 0;
+    for window in 0..40 {
+        let mut facts = world.facts();
+        facts.files[0].written_bytes = u64::from(window % 2 == 0);
+        let decision = planner.next(&machine, &facts);
+        let copies = decision.relocations.iter();
+        copied += copies
+            .filter(|step| matches!(step.action, Relocate::Replicate { .. }))
+            .map(|step| u32::from(step.horizon_ns > 1_000_000_000))
+            .sum::<u32>();
+    }
+    assert_eq!(copied, 0);
+}
+
+#[test]
+fn a_copy_that_nobody_reads_is_given_up() {
+    let mut world = crowd(2, 1, 0.2 * GB);
+    world.files[0].replicas[1] = true;
+    world
+        .fluid
+        .workers
+        .iter_mut()
+        .for_each(|worker| (worker.node, worker.pinned) = (0, true));
+    let decisions = run(&mut world, System::All.settings(), 20);
+    let drops = decisions.iter().flat_map(|decision| &decision.relocations);
+    let drops: Vec<String> = drops
+        .filter(|step| step.action == Relocate::Drop { on: NodeId(1) })
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(drops.len(), 1);
+    assert!(drops[0].contains("nobody has read it"), "{}", drops[0]);
+    assert!(!world.files[0].replicas[1]);
+}
+
+/// Copies under way together leave the rest of every memory to those who use it.
+#[test]
+fn copies_take_no_more_than_their_share() {
+    let mut settings = System::All.settings();
+    settings.budget.share = 1.0;
+    let mut world = crowd(4, 8, 2.0 * GB);
+    let medium = world
+        .fluid
+        .machine
+        .emulated
+        .as_ref()
+        .expect("emulated")
+        .nodes[0]
+        .clone();
+    let decisions = run(&mut world, settings.clone(), 6);
+    let share = settings.relocation.copy_share * (1.0 + 1e-9);
+    let mut under_way: Vec<(Relocate, f64, f64)> = Vec::new();
+    for decision in &decisions {
+        under_way.iter_mut().for_each(|copy| copy.1 -= copy.2);
+        under_way.retain(|copy| copy.1 > 0.0);
+        let new = decision.relocations.iter();
+        under_way.extend(new.map(|step| (step.action, step.bytes as f64, step.bytes_s)));
+        for node in (0..4).map(NodeId) {
+            let sum = |is: &dyn Fn(NodeId, NodeId) -> bool| -> f64 {
+                let ends = |action| match action {
+                    Relocate::Move { from, to } | Relocate::Replicate { from, to } => (from, to),
+                    Relocate::Drop { on } => (on, on),
+                };
+                let all = under_way
+                    .iter()
+                    .filter(|copy| is(ends(copy.0).0, ends(copy.0).1));
+                all.map(|copy| copy.2).sum()
+            };
+            let (read, written) = (sum(&|from, _| from == node), sum(&|_, to| to == node));
+            assert!(read <= share * medium.read_bytes_s, "{read}");
+            assert!(written <= share * medium.write_bytes_s, "{written}");
+        }
+    }
+    assert!(under_way.len() >= 3);
+}
+
+/// Three nodes of persistent memory; the last has no CPUs.
+fn with_cellar() -> Machine {
+    let node = |id: usize, cpus: &str| {
+        format!(
+            "[[nodes]]\nid = {id}\n{cpus}\n[[nodes.memories]]\nkind = \"persistent\"\nread_bytes_s = 6.8e9\n\
+             write_bytes_s = 1.85e9\nread_stream_bytes_s = 3.4e9\nwrite_stream_bytes_s = 0.9e9\n\
+             read_latency_ns = 300.0\nwrite_latency_ns = 80.0\nremote_latency_factor = 1.66\n"
+        )
+    };
+    let text = format!(
+        "name = \"cellar\"\n{}{}{}",
+        node(0, "cpus = \"0-3\""),
+        node(1, "cpus = \"4-7\""),
+        node(2, "cpus = \"\"")
+    );
+    Machine::from_toml(&text, "cellar.toml".as_ref()).expect("a good file")
+}
+
+/// Four busy readers of node 0's files, and two files on node 1 that nobody uses.
+fn crowd_above_a_cellar(free_bytes: Option<u64>) -> (Machine, Facts) {
+    let mut world = crowd(3, 3, 0.2 * GB);
+    for worker in &mut world.fluid.workers {
+        worker.node = 0;
+    }
+    world
+        .files
+        .extend([file_on(3, 1, 0.15 * GB), file_on(3, 1, 0.15 * GB)]);
+    let mut facts = world.facts();
+    facts.media = vec![MediumFacts {
+        node: NodeId(1),
+        measured: Default::default(),
+        free_bytes,
+    }];
+    let machine = with_cellar();
+    let all = common::all_cpus(&machine);
+    let threads = facts.window.threads.iter_mut();
+    threads.for_each(|thread| thread.allowed_cpus = all.clone());
+    facts.window.validate(&machine).expect("made to be valid");
+    (machine, facts)
+}
+
+fn ways(machine: &Machine, facts: &Facts) -> Vec<(u64, Relocate)> {
+    let mut planner = Planner::new(machine, System::All.settings());
+    let all = planner.next(machine, facts).relocations;
+    all.iter()
+        .map(|step| (step.file.inode, step.action))
+        .collect()
+}
+
+#[test]
+fn hot_data_never_goes_to_a_node_without_cpus_and_cold_data_makes_room_there() {
+    let from_to = |from: u16, to: u16| Relocate::Move {
+        from: NodeId(from),
+        to: NodeId(to),
+    };
+    let (machine, facts) = crowd_above_a_cellar(None);
+    let open = ways(&machine, &facts);
+    assert!(
+        !open.is_empty() && open.iter().all(|(_, action)| *action == from_to(0, 1)),
+        "{open:?}"
+    );
+    let (machine, facts) = crowd_above_a_cellar(Some(0));
+    let full = ways(&machine, &facts);
+    let cold: Vec<_> = [(10, from_to(1, 2)), (9, from_to(1, 2))].into();
+    assert!(
+        !full.is_empty() && full.iter().all(|step| cold.contains(step)),
+        "{full:?}"
+    );
+    let (mut machine, facts) = crowd_above_a_cellar(Some(0));
+    machine.nodes[2].cpus = vec![egeria_machine::CpuId(9)];
+    machine.nodes[1].cpus.clear();
+    machine.nodes[1]
+        .cpus
+        .extend((4..8).map(egeria_machine::CpuId));
+    let elsewhere = ways(&machine, &facts);
+    assert!(
+        elsewhere.iter().all(|(_, action)| *action == from_to(0, 2)),
+        "{elsewhere:?}"
+    );
+}
