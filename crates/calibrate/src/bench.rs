@@ -175,3 +175,32 @@ impl<'a> Bench<'a> {
 fn fetch(cpu: CpuId, lines: &[Line]) -> Result<(), CalibrateError> {
     together(vec![(cpu, || kernels::read(lines))]).map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All threads of a sample run for its time, so their times add up to more with each.
+    #[test]
+    fn as_many_threads_run_as_the_cell_says() {
+        let machine = Machine::detect().unwrap();
+        let options = Options::default();
+        let (mut bench, ..) = Bench::set_up(Path::new("/"), &machine, &options, &|| false).unwrap();
+        let time = Duration::from_millis(2);
+        for threads in bench.from[0].thread_counts() {
+            let before_s = bench.wall_s;
+            let cell = Cell::Stream {
+                from: 0,
+                target: 0,
+                threads,
+                operation: Operation::Read,
+            };
+            assert!(bench.take(cell, time).unwrap() > 0.0);
+            let all_s = bench.wall_s - before_s;
+            assert!(
+                all_s >= threads as f64 * time.as_secs_f64(),
+                "{threads}: {all_s}"
+            );
+        }
+    }
+}

@@ -169,3 +169,37 @@ fn found(cells: &[Cell], medians: &[f64], wanted: Cell) -> f64 {
     let position = cells.iter().position(|cell| *cell == wanted);
     position.map_or(0.0, |position| medians[position])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With its position as the median of each cell, every position is told once.
+    #[test]
+    fn every_median_is_told_where_it_belongs() {
+        let machine = Machine::detect().unwrap();
+        let options = Options::default();
+        let (bench, ..) = Bench::set_up(Path::new("/"), &machine, &options, &|| false).unwrap();
+        let counts: Vec<Vec<usize>> = bench.from.iter().map(CpuNode::thread_counts).collect();
+        let cells = schedule::cells(&counts, bench.targets.len());
+        let medians: Vec<f64> = (0..cells.len()).map(|position| position as f64).collect();
+        let of_stream = |stream: Stream| {
+            [
+                stream.read_bytes_s,
+                stream.write_bytes_s,
+                stream.nontemporal_write_bytes_s,
+                stream.mixed_bytes_s,
+            ]
+        };
+        let streams = bench.streams(&counts, &cells, &medians);
+        let mut told: Vec<f64> = streams.into_iter().flat_map(of_stream).collect();
+        let latencies = bench.latencies(&cells, &medians).into_iter();
+        told.extend(latencies.flat_map(|latency| [latency.read_ns, latency.write_ns]));
+        let caches = bench.cache_figures(&cells, &medians).into_iter();
+        told.extend(caches.flat_map(|cache| [cache.latency_ns, cache.read_bytes_s]));
+        told.sort_by(f64::total_cmp);
+        let known = bench.caches.iter().filter(|cache| cache.is_known).count();
+        assert_eq!(told.len(), cells.len() - 2 * (bench.caches.len() - known));
+        assert!(told.windows(2).all(|pair| pair[0] < pair[1]), "{told:?}");
+    }
+}

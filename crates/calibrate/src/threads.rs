@@ -147,6 +147,28 @@ mod tests {
         }
     }
 
+    /// One of two is there, and waits.
+    #[test]
+    fn the_gate_opens_for_all_only() {
+        let gate = Gate {
+            state: Mutex::new((0, Word::Wait)),
+            changed: Condvar::new(),
+        };
+        thread::scope(|scope| {
+            let opener = scope.spawn(|| gate.begin_when_ready(2));
+            let first = scope.spawn(|| gate.is_begun_when_ready());
+            while gate.lock().0 == 0 {
+                thread::yield_now();
+            }
+            for _ in 0..1000 {
+                assert!(gate.lock().1 == Word::Wait);
+                thread::yield_now();
+            }
+            assert!(gate.is_begun_when_ready() && first.join().unwrap());
+            opener.join().unwrap();
+        });
+    }
+
     #[test]
     fn nobody_begins_before_all_are_there() {
         let started = AtomicUsize::new(0);

@@ -106,7 +106,8 @@ proptest! {
 /// Two sockets and an expander at the first, in round numbers: GB/s and ns.
 fn two_sockets() -> (Machine, Calibration) {
     let mut found = machine(2, 1);
-    found.distances = vec![vec![10, 20, 15], vec![20, 10, 30], vec![15, 30, 10]];
+    // The expander is nearer to node 1 than node 1 is to the expander.
+    found.distances = vec![vec![10, 20, 17], vec![20, 10, 30], vec![28, 14, 10]];
     let mut calibration = measured(&found, || 1.0);
     let table = [
         // node, memory, threads, read, written
@@ -168,6 +169,8 @@ fn a_memory_is_described_as_its_nearest_cpus_found_it() {
     );
     assert_eq!(expander.read_latency_ns, 250.0);
     assert!(machine.nodes[2].hardware.cache.is_none());
+    // What node 1 writes to it is all that their way carries.
+    assert_eq!(expander.remote_write_bandwidth_factor, 1.0);
 }
 
 #[test]
