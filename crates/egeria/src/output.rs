@@ -1,6 +1,7 @@
 //! What commands say: one JSON document or text for people on stdout, remarks on stderr.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use comfy_table::{CellAlignment, Table, TableComponent, presets};
 use serde::Serialize;
@@ -53,6 +54,15 @@ pub fn print(text: &[u8]) -> Outcome {
             crate::failure::reason(&error)
         ))),
     }
+}
+
+/// Writes a page, a file of its own.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_page(path: &Path, page: &str) -> Outcome {
+    const MEND: &str = "name a file in a directory that can be written";
+    std::fs::write(path, page).map_err(|error| Failure::io("write", path, &error, MEND))
 }
 
 /// A remark on stderr, `egeria: …`. Nobody may be there to read it.

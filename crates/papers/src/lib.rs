@@ -16,6 +16,6 @@ mod results;
 pub use claim::{Claim, Paper, claims, parse};
 pub use error::{PapersError, Result};
 pub use experiment::Extent;
-pub use page::page;
+pub use page::{WhatIf, page, what_if};
 pub use report::{Listed, OrderingRow, Report, Row, run};
 pub use results::Results;

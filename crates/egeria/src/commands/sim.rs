@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use egeria_machine::{Machine, NodeId, format_bandwidth};
+use egeria_papers::WhatIf;
 use egeria_policy::planner::System;
 use egeria_sim::{Options, Outcome as Predicted, WindowOutcome, Workload};
 use egeria_window::Window;
@@ -28,6 +29,7 @@ Examples:
   egeria sim --machine optane-1s --workload beside.toml --compare off,pats,all
   egeria sim --machine optane-2s --workload fio.toml --alloc node=0 --json
   egeria sim --machine odin-8s --trace yesterday.trace
+  egeria sim --machine optane-2s --workload fio.toml --report what-if.html
 
 Systems: off decides nothing; rl, cpu, nm and full are NThread's configurations
 (nthread is full), pats limits how many are at persistent memory, odin stripes
@@ -74,6 +76,9 @@ pub struct Arguments {
     /// A setting of the planner, as cpu_limit=0.8 or pats.tolerated_loss=0.1; again for more
     #[arg(long = "set", value_name = "NAME=VALUE")]
     settings: Vec<String>,
+    /// Write a page here: bandwidth of nodes and links over time, where threads sat, who moved when and why
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 }
 
 fn system(text: &str) -> Result<System, String> {
@@ -150,6 +155,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             outcome,
         });
     }
+    if let Some(path) = &arguments.report {
+        let allocation = arguments.alloc.name();
+        output::write_page(path, &page(&machine, &workload, &allocation, &runs))?;
+    }
     let report = Report {
         machine: machine.name,
         workload: workload.name,
@@ -159,6 +168,16 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         runs,
     };
     format.print(&report, human)
+}
+
+fn page(machine: &Machine, workload: &Workload, allocation: &str, runs: &[Run]) -> String {
+    let systems = runs.iter().map(|run| (run.configuration, &run.outcome));
+    egeria_papers::what_if(&WhatIf {
+        machine: &machine.name,
+        workload,
+        allocation,
+        systems: &systems.collect::<Vec<_>>(),
+    })
 }
 
 fn options(system: System, arguments: &Arguments, machine: &Machine) -> Outcome<Options> {

@@ -59,6 +59,14 @@ fn knee(results: &Results, series: &Series) -> Option<f64> {
     Some(at.map_or(f64::from(MOST_THREADS) + 1.0, |at| at as f64 + 1.0))
 }
 
+/// With how many threads the copy still has 95 % of what it has alone: its knee.
+fn still_whole(results: &Results, series: &Series) -> Option<f64> {
+    let curve = over(1..=MOST_THREADS, |threads| {
+        copy_left(results, series, threads)
+    })?;
+    Some(curve.iter().take_while(|left| **left >= 0.95).count() as f64)
+}
+
 /// 4 KB writes of 14 threads, PATS beside nobody (Fig. 12b; told three times).
 fn large_writes(results: &Results) -> Option<f64> {
     persistent(results, &ONE_PATS, &ONE, MOST_THREADS)
@@ -133,7 +141,13 @@ pub(super) const ENTRIES: &[Entry] = &[
             "it is the program's: the model's copy always misses",
         )],
     ),
-    entry("P16", &[Input("optane-1s-dimc: socket_queue_lines")]),
+    entry(
+        "P16",
+        &[number(Reading::Plain, |results| {
+            let readers = Series::on("optane-1s-dimc", Who::Baseline, 1.0, 4096);
+            still_whole(results, &readers)
+        })],
+    ),
     entry("P17", &[Input("optane-1s-dimc: socket_queue_lines")]),
     entry("P18", &[Input("optane-1s: lines in flight of a reader")]),
     entry(

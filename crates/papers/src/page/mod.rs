@@ -1,11 +1,15 @@
 //! The report as one page: the summary, each figure redrawn beside the paper's points, and all tables.
 
+mod bands;
 mod figure;
 mod figures;
 pub(crate) mod html;
 pub(crate) mod svg;
+mod what_if;
 
 use std::fmt::Write;
+
+pub use what_if::{WhatIf, what_if};
 
 use self::figure::{Facts, Figure};
 use self::html::{escape, number, table, text, verdict};

@@ -7,7 +7,6 @@ use super::html::escape;
 /// Colours of series: `--s0` and on.
 pub(crate) const COLORS: usize = 8;
 const WIDTH: f64 = 960.0;
-const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 14.0;
@@ -42,8 +41,8 @@ pub(crate) struct Lines {
     pub(crate) x_unit: String,
     pub(crate) y_unit: String,
     pub(crate) lines: Vec<Line>,
-    /// Whether y is drawn by its logarithm.
-    pub(crate) logarithmic: bool,
+    /// Whether it is one of several below each other.
+    pub(crate) low: bool,
 }
 
 /// A line, points to compare it with.
@@ -54,15 +53,71 @@ pub(crate) struct Line {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// An axis from 0, or from a power of ten.
-struct Axis {
-    from: f64,
+/// Where a picture's parts are.
+pub(crate) struct Frame {
+    height: f64,
+}
+
+impl Frame {
+    /// The usual picture.
+    fn usual() -> Frame {
+        Frame { height: 300.0 }
+    }
+
+    /// One of several below each other.
+    pub(crate) fn low() -> Frame {
+        Frame { height: 190.0 }
+    }
+
+    pub(crate) fn x(&self, axis: &Axis, value: f64) -> f64 {
+        LEFT + axis.place(value) * (WIDTH - LEFT - RIGHT - 8.0)
+    }
+
+    pub(crate) fn y(&self, axis: &Axis, value: f64) -> f64 {
+        self.height - BOTTOM - axis.place(value) * (self.height - TOP - BOTTOM)
+    }
+
+    pub(crate) fn open(&self, description: &str) -> String {
+        format!(
+            "<svg role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {WIDTH} {}\">\n",
+            escape(description),
+            self.height
+        )
+    }
+
+    /// Figures and unit of the level axis.
+    pub(crate) fn level(&self, svg: &mut String, axis: &Axis, unit: &str) {
+        for tick in axis.ticks() {
+            let _ = writeln!(
+                svg,
+                "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                self.x(axis, tick),
+                self.height - BOTTOM + 16.0,
+                short(tick)
+            );
+        }
+        let _ = writeln!(
+            svg,
+            "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+            LEFT + (WIDTH - LEFT - RIGHT) / 2.0,
+            self.height - 8.0,
+            escape(unit)
+        );
+    }
+}
+
+/// An axis from 0.
+pub(crate) struct Axis {
     to: f64,
     step: f64,
-    logarithmic: bool,
 }
 
 impl Axis {
+    /// From 0, in whole steps where it can be.
+    pub(crate) fn of_counts(most: f64) -> Axis {
+        Axis::linear(most, &WHOLE)
+    }
+
     fn linear(most: f64, times: &[f64]) -> Axis {
         let most = if most.is_finite() && most > 0.0 {
             most
@@ -71,29 +126,14 @@ impl Axis {
         };
         let step = step(most, times);
         Axis {
-            from: 0.0,
             to: (most / step - 1e-9).ceil() * step,
             step,
-            logarithmic: false,
-        }
-    }
-
-    fn logarithmic(least: f64, most: f64) -> Axis {
-        let from = 10f64.powf(least.max(1e-12).log10().floor());
-        Axis {
-            from,
-            to: 10f64.powf(most.max(from * 10.0).log10().ceil()),
-            step: 0.0,
-            logarithmic: true,
         }
     }
 
     /// Where on the axis a value stands, 0 to 1.
     fn place(&self, value: f64) -> f64 {
-        let share = match self.logarithmic {
-            true => (value.max(self.from) / self.from).ln() / (self.to / self.from).ln(),
-            false => (value - self.from) / (self.to - self.from),
-        };
+        let share = value / self.to;
         if share.is_finite() {
             share.clamp(0.0, 1.0)
         } else {
@@ -102,12 +142,6 @@ impl Axis {
     }
 
     fn ticks(&self) -> Vec<f64> {
-        if self.logarithmic {
-            let decades = (self.to / self.from).log10().round() as i32;
-            return (0..=decades)
-                .map(|power| self.from * 10f64.powi(power))
-                .collect();
-        }
         let count = (self.to / self.step).round() as usize;
         (0..=count).map(|index| index as f64 * self.step).collect()
     }
@@ -141,21 +175,10 @@ fn trimmed(text: String) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-fn y_of(axis: &Axis, value: f64) -> f64 {
-    HEIGHT - BOTTOM - axis.place(value) * (HEIGHT - TOP - BOTTOM)
-}
-
-fn open(description: &str) -> String {
-    format!(
-        "<svg role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\">\n",
-        escape(description)
-    )
-}
-
 /// Grid, figures and unit of the upright axis.
-fn upright(svg: &mut String, axis: &Axis, unit: &str) {
+pub(crate) fn upright(svg: &mut String, frame: &Frame, axis: &Axis, unit: &str) {
     for tick in axis.ticks() {
-        let y = y_of(axis, tick);
+        let y = frame.y(axis, tick);
         let _ = writeln!(
             svg,
             "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
@@ -166,7 +189,7 @@ fn upright(svg: &mut String, axis: &Axis, unit: &str) {
             short(tick)
         );
     }
-    let middle = TOP + (HEIGHT - TOP - BOTTOM) / 2.0;
+    let middle = TOP + (frame.height - TOP - BOTTOM) / 2.0;
     let _ = writeln!(
         svg,
         "<text class=\"tick\" transform=\"translate(14 {middle}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
@@ -190,14 +213,15 @@ fn diamond(svg: &mut String, (x, y): (f64, f64), stroke: &str, title: &str) {
 impl Columns {
     /// The picture; `description` is for those who cannot see it.
     pub(crate) fn draw(&self, description: &str) -> String {
+        let frame = Frame::usual();
         let columns = self.groups.iter().flat_map(|group| &group.columns);
         let most = columns.map(|column| column.value.max(column.point.unwrap_or(0.0)));
         let axis = Axis::linear(most.fold(0.0, f64::max), &FINE);
-        let mut svg = open(description);
-        upright(&mut svg, &axis, &self.unit);
+        let mut svg = frame.open(description);
+        upright(&mut svg, &frame, &axis, &self.unit);
         let room = (WIDTH - LEFT - RIGHT) / self.groups.len().max(1) as f64;
         for (index, group) in self.groups.iter().enumerate() {
-            group.draw(&mut svg, &axis, LEFT + index as f64 * room, room);
+            group.draw(&mut svg, &frame, &axis, (LEFT + index as f64 * room, room));
         }
         svg.push_str("</svg>\n");
         svg
@@ -205,96 +229,74 @@ impl Columns {
 }
 
 impl ColumnGroup {
-    fn draw(&self, svg: &mut String, axis: &Axis, left: f64, room: f64) {
+    fn draw(&self, svg: &mut String, frame: &Frame, axis: &Axis, (left, room): (f64, f64)) {
         const MOST: f64 = 46.0;
         let count = self.columns.len().max(1) as f64;
         let width = (room * 0.82 / count).min(MOST);
         let start = left + (room - width * count) / 2.0;
         for (index, column) in self.columns.iter().enumerate() {
-            let x = start + index as f64 * width;
-            let (y, floor) = (y_of(axis, column.value), y_of(axis, axis.from));
-            let _ = writeln!(
-                svg,
-                "<rect x=\"{:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" style=\"fill: var(--s{})\"><title>{}: model {}</title></rect>",
-                x + 1.0,
-                (width - 2.0).max(1.0),
-                (floor - y).max(0.0),
-                column.series % COLORS,
-                escape(&column.name),
-                short(column.value)
-            );
-            if let Some(point) = column.point {
-                let title = format!("{}: paper {}", column.name, short(point));
-                diamond(svg, (x + width / 2.0, y_of(axis, point)), "", &title);
-            }
+            column.draw(svg, frame, axis, (start + index as f64 * width, width));
         }
         let _ = writeln!(
             svg,
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             left + room / 2.0,
-            HEIGHT - BOTTOM + 20.0,
+            frame.height - BOTTOM + 20.0,
             escape(&self.name)
         );
+    }
+}
+
+impl Column {
+    fn draw(&self, svg: &mut String, frame: &Frame, axis: &Axis, (x, width): (f64, f64)) {
+        let (y, floor) = (frame.y(axis, self.value), frame.y(axis, 0.0));
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" style=\"fill: var(--s{})\"><title>{}: model {}</title></rect>",
+            x + 1.0,
+            (width - 2.0).max(1.0),
+            (floor - y).max(0.0),
+            self.series % COLORS,
+            escape(&self.name),
+            short(self.value)
+        );
+        if let Some(point) = self.point {
+            let title = format!("{}: paper {}", self.name, short(point));
+            diamond(svg, (x + width / 2.0, frame.y(axis, point)), "", &title);
+        }
     }
 }
 
 impl Lines {
     /// The picture; `description` is for those who cannot see it.
     pub(crate) fn draw(&self, description: &str) -> String {
+        let frame = if self.low {
+            Frame::low()
+        } else {
+            Frame::usual()
+        };
         let all = || {
             let lines = self.lines.iter();
             lines.flat_map(|line| line.values.iter().chain(&line.points).copied())
         };
         let most = |of: fn((f64, f64)) -> f64| all().map(of).fold(0.0, f64::max);
-        let across = Axis::linear(most(|point| point.0), &WHOLE);
-        let up = match self.logarithmic {
-            true => {
-                let positive = all().map(|point| point.1).filter(|y| *y > 0.0);
-                Axis::logarithmic(
-                    positive.fold(f64::INFINITY, f64::min),
-                    most(|point| point.1),
-                )
-            }
-            false => Axis::linear(most(|point| point.1), &FINE),
-        };
-        let mut svg = open(description);
-        upright(&mut svg, &up, &self.y_unit);
-        self.level(&mut svg, &across);
+        let across = Axis::of_counts(most(|point| point.0));
+        let up = Axis::linear(most(|point| point.1), &FINE);
+        let mut svg = frame.open(description);
+        upright(&mut svg, &frame, &up, &self.y_unit);
+        frame.level(&mut svg, &across, &self.x_unit);
         for line in &self.lines {
-            line.draw(&mut svg, &across, &up);
+            line.draw(&mut svg, &frame, &across, &up);
         }
         svg.push_str("</svg>\n");
         svg
     }
-
-    fn level(&self, svg: &mut String, axis: &Axis) {
-        for tick in axis.ticks() {
-            let x = x_of(axis, tick);
-            let _ = writeln!(
-                svg,
-                "<text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                HEIGHT - BOTTOM + 16.0,
-                short(tick)
-            );
-        }
-        let _ = writeln!(
-            svg,
-            "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            LEFT + (WIDTH - LEFT - RIGHT) / 2.0,
-            HEIGHT - 8.0,
-            escape(&self.x_unit)
-        );
-    }
-}
-
-fn x_of(axis: &Axis, value: f64) -> f64 {
-    LEFT + axis.place(value) * (WIDTH - LEFT - RIGHT - 8.0)
 }
 
 impl Line {
-    fn draw(&self, svg: &mut String, across: &Axis, up: &Axis) {
+    fn draw(&self, svg: &mut String, frame: &Frame, across: &Axis, up: &Axis) {
         let color = format!("stroke: var(--s{})", self.series % COLORS);
-        let place = |&(x, y): &(f64, f64)| (x_of(across, x), y_of(up, y));
+        let place = |&(x, y): &(f64, f64)| (frame.x(across, x), frame.y(up, y));
         let path: Vec<String> = self
             .values
             .iter()
@@ -340,7 +342,7 @@ mod tests {
             values: vec![(0.0, f64::NAN), (f64::INFINITY, 1.0)],
             points: vec![(1.0, 2.0)],
         };
-        for logarithmic in [false, true] {
+        for low in [false, true] {
             let lines = Lines {
                 x_unit: "s".to_owned(),
                 y_unit: "\"GB/s\"".to_owned(),
@@ -350,7 +352,7 @@ mod tests {
                     name: line.name.clone(),
                     ..line
                 }],
-                logarithmic,
+                low,
             };
             let svg = lines.draw("a & b");
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");

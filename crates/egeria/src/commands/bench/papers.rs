@@ -1,6 +1,6 @@
 //! `egeria bench papers`: the papers' own claims, beside what the model predicts.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use egeria_papers::{Extent, Listed, OrderingRow, Report, Row};
@@ -48,15 +48,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     drop(progress);
     if let Some(path) = &arguments.report {
         let page = egeria_papers::page(&report).map_err(|error| Failure::new(error.to_string()))?;
-        write(path, &page)?;
+        output::write_page(path, &page)?;
     }
     format.print(&report, human)
-}
-
-/// Writes a page.
-pub fn write(path: &Path, page: &str) -> Outcome {
-    const MEND: &str = "name a file in a directory that can be written";
-    std::fs::write(path, page).map_err(|error| Failure::io("write", path, &error, MEND))
 }
 
 fn human(report: &Report) -> String {

@@ -312,7 +312,7 @@ fn nine(facts: &Facts<'_>) -> Option<Figure> {
             x_unit: "share of reads, %".to_owned(),
             y_unit: "GB/s".to_owned(),
             lines: lines?,
-            logarithmic: false,
+            low: false,
         }),
         ids: &["N89"],
     })

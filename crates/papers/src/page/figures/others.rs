@@ -66,7 +66,7 @@ fn one_node(facts: &Facts<'_>) -> Option<Figure> {
                 values: scaled.collect(),
                 points: Vec::new(),
             }],
-            logarithmic: false,
+            low: false,
         }),
         ids: &["O07", "O08"],
     })
@@ -93,7 +93,7 @@ fn subsets(facts: &Facts<'_>) -> Option<Figure> {
                 values,
                 points: told.collect(),
             }],
-            logarithmic: false,
+            low: false,
         }),
         ids: &["A05", "A06", "A07", "A10", "A11", "A22", "A39", "A41"],
     })

@@ -51,7 +51,7 @@ fn beside(facts: &Facts<'_>, drawn: Vec<Drawn<'_>>, unit: &str, threads: f64) ->
         x_unit: THREADS.to_owned(),
         y_unit: unit.to_owned(),
         lines: lines?,
-        logarithmic: false,
+        low: false,
     })
 }
 
@@ -132,7 +132,7 @@ fn three(facts: &Facts<'_>) -> Option<Figure> {
             values,
             points: told,
         }],
-        logarithmic: false,
+        low: false,
     };
     let note = "Both points are inputs: the queue's length follows from them.";
     Some(figure(
@@ -292,7 +292,7 @@ fn twelve(facts: &Facts<'_>) -> Option<Figure> {
         x_unit: THREADS.to_owned(),
         y_unit: "GB/s".to_owned(),
         lines: lines?,
-        logarithmic: false,
+        low: false,
     };
     let ids = &["P37", "P38", "P39", "P40", "P41", "P42"];
     let note = "The point is 1.6 times the model's own baseline: the paper gives no GB/s.";
@@ -337,7 +337,7 @@ fn thirteen(facts: &Facts<'_>) -> Option<Figure> {
         x_unit: THREADS.to_owned(),
         y_unit: "times nobody's".to_owned(),
         lines: lines?,
-        logarithmic: false,
+        low: false,
     };
     let ids = &["P44", "P45", "P46", "P47"];
     Some(figure(
@@ -370,7 +370,7 @@ fn fourteen(facts: &Facts<'_>) -> Option<Figure> {
         x_unit: THREADS.to_owned(),
         y_unit: "times T_mc 0.2".to_owned(),
         lines: lines?,
-        logarithmic: false,
+        low: false,
     };
     let note = "Eq. 1 sets the same limit, 2, for writes at T_mc 0.1 and 0.2, and at 0.3: 3. The paper's differences are \
          drawn at 14 threads; it says \"up to\".";
