@@ -118,7 +118,9 @@ fn what_makes_no_sense_is_refused_in_one_line() {
     on("optane-2s", &path, &["--set", "speed=1"]).refused(2, &["speed"]);
     on("optane-2s", &path, &["--window", "0"]).refused(2, &["is no window"]);
     on("optane-2s", &path, &["--move-pause", "-1"]).refused(2, &[]);
-    on("optane-2s", "/nonexistent", &[]).refused(1, &["/nonexistent", "docs/model.md"]);
+    let missing = sandbox.path("missing.toml");
+    let missing = missing.to_str().unwrap();
+    on("optane-2s", missing, &[]).refused(1, &[missing, "docs/model.md"]);
     on("optane-9s", &path, &[]).refused(1, &["optane-9s", "optane-2s"]);
     let bad = workload(&sandbox, &FIO.replace("read_share = 0.8", "read_share = 8"));
     on("optane-2s", &bad, &[]).refused(1, &["threads[0].phases[0].read_share", "from 0 to 1"]);
@@ -153,4 +155,20 @@ fn a_recording_is_a_workload() {
     run(["sim", "--machine", "optane-2s"]).refused(2, &["--workload"]);
     let both = ["sim", "--machine", "optane-2s", "--trace", trace];
     run(both.iter().chain(&["--workload", trace])).refused(2, &["--workload"]);
+}
+
+#[test]
+fn a_report_is_one_page_with_every_system() {
+    let sandbox = Sandbox::new();
+    let path = workload(&sandbox, FIO);
+    let page = sandbox.path("what-if.html");
+    let page_text = page.to_str().unwrap();
+    let fixed = ["sim", "--machine", "optane-2s", "--workload", &path];
+    let more = ["--compare", "off,rl", "--report", page_text];
+    run(fixed.iter().chain(&more)).ok();
+    let written = std::fs::read_to_string(&page).unwrap();
+    assert!(written.starts_with("<!DOCTYPE html>") && written.ends_with("</html>\n"));
+    assert!(written.contains("<h2>off</h2>") && written.contains("<h2>rl</h2>"));
+    let nowhere = ["--report", "/proc/nowhere/what-if.html"];
+    run(fixed.iter().chain(&nowhere)).refused(1, &["cannot write", "can be written"]);
 }
