@@ -11,6 +11,7 @@
 //! preload library is loaded into, as any user's program would be.
 
 mod beside;
+mod case_file;
 mod chart;
 pub mod crash;
 pub mod datapath;
@@ -25,5 +26,6 @@ mod scratch;
 pub mod statistics;
 mod text;
 
+pub use case_file::Replayed;
 pub use error::BenchError;
 pub use progress::Progress;

@@ -6,6 +6,7 @@ use super::stage::Stage;
 use super::watch::{PATIENCE, Watched, does_not_end};
 use super::worker::Found;
 use super::workload::{Ground, Workload};
+use crate::case_file::{CaseFile, Replayed};
 use crate::error::{BenchError, Result};
 use crate::text::message_of;
 use egeria_media::recorder::{Choice, CrashImages, CrashState, Event, PendingLine, Recording};
@@ -15,10 +16,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Version of the file.
-const VERSION: u32 = 1;
-/// A larger file is none of ours.
-const MAX_BYTES: u64 = 1 << 20;
+const FILE: CaseFile = CaseFile {
+    word: "crash",
+    version_key: "egeria_crash_case",
+    version: 1,
+    most_bytes: 1 << 20,
+    mend: "name one that `egeria bench crash` saved",
+};
 
 /// A saved crash state.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -69,7 +73,7 @@ impl Place {
 }
 
 /// Save what was found; the file.
-pub(super) fn save(directory: &Path, number: usize, found: &Found) -> Result<PathBuf> {
+pub(super) fn save(directory: &Path, found: &Found) -> Result<PathBuf> {
     let Wrong {
         crash,
         second,
@@ -77,7 +81,7 @@ pub(super) fn save(directory: &Path, number: usize, found: &Found) -> Result<Pat
         why,
     } = &*found.wrong;
     let case = Case {
-        egeria_crash_case: VERSION,
+        egeria_crash_case: FILE.version,
         ground: found.ground,
         without: found.without.clone(),
         workload: found.workload.clone(),
@@ -86,63 +90,15 @@ pub(super) fn save(directory: &Path, number: usize, found: &Found) -> Result<Pat
         image: format!("{hash:016x}"),
         why: why.clone(),
     };
-    let path = directory.join(format!("crash-{number}.json"));
-    let text = serde_json::to_string_pretty(&case).map_err(BenchError::failed)?;
-    let failed = |error| {
-        let doing = format!("cannot save {}", path.display());
-        BenchError::io(
-            doing,
-            error,
-            "choose a directory that can be written with --out",
-        )
-    };
-    std::fs::create_dir_all(directory).map_err(failed)?;
-    std::fs::write(&path, text + "\n").map_err(failed)?;
-    Ok(path)
+    FILE.save(directory, "crash", &case)
 }
 
 fn load(path: &Path) -> Result<Case> {
-    let failed = |error| {
-        let doing = format!("cannot read {}", path.display());
-        BenchError::io(doing, error, "name a case that `egeria bench crash` saved")
-    };
-    let no_case = |why: String| {
-        let path = path.display();
-        BenchError::failed(format!(
-            "{path} is no crash case: {why}; name one that `egeria bench crash` saved"
-        ))
-    };
-    let bytes = std::fs::metadata(path).map_err(failed)?.len();
-    if bytes > MAX_BYTES {
-        return Err(no_case(format!("it has {bytes} bytes")));
-    }
-    let text = std::fs::read(path).map_err(failed)?;
-    #[derive(Deserialize)]
-    struct Version {
-        egeria_crash_case: u32,
-    }
-    let version =
-        serde_json::from_slice::<Version>(&text).map_err(|error| no_case(error.to_string()))?;
-    if version.egeria_crash_case != VERSION {
-        let version = version.egeria_crash_case;
-        return Err(no_case(format!(
-            "it has version {version}, known here is {VERSION}"
-        )));
-    }
-    let case: Case = serde_json::from_slice(&text).map_err(|error| no_case(error.to_string()))?;
+    let case: Case = FILE.load(path)?;
     match case.ground.pools {
         1..=16 => Ok(case),
-        pools => Err(no_case(format!("it has {pools} pools"))),
+        pools => Err(FILE.no_case(path, format!("it has {pools} pools"))),
     }
-}
-
-/// What a saved case shows now.
-#[derive(Clone, Debug, Serialize)]
-pub struct Replayed {
-    /// The story, in lines.
-    pub text: String,
-    /// Whether something is still wrong.
-    pub is_wrong: bool,
 }
 
 /// Run a saved case again, and tell what happens in words.

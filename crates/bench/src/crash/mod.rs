@@ -26,7 +26,7 @@ mod watch;
 mod worker;
 mod workload;
 
-pub use case::{Replayed, replay, replay_within};
+pub use case::{replay, replay_within};
 pub(crate) use make::DAMAGES;
 pub use make::Damage;
 pub(crate) use operation::Actor;
@@ -266,9 +266,8 @@ impl Shared {
     fn found(&self, found: &Found) {
         let mut report = locked(&self.report);
         report.violations += 1;
-        let number = report.violations as usize;
         let directory = self.output_directory.as_deref();
-        let saved = directory.map(|directory| case::save(directory, number, found));
+        let saved = directory.map(|directory| case::save(directory, found));
         let file = saved
             .transpose()
             .map_err(|error| self.fail(error))

@@ -2,14 +2,18 @@
 
 use super::board::MOST_STEPS;
 use super::target::{Case, Target};
-use crate::error::{BenchError, Result};
+use crate::case_file::CaseFile;
+use crate::error::Result;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Version of the file.
-const VERSION: u32 = 1;
-/// A larger file is none of ours.
-const MAX_BYTES: u64 = 1 << 16;
+const FILE: CaseFile = CaseFile {
+    word: "fuzz",
+    version_key: "egeria_fuzz_case",
+    version: 1,
+    most_bytes: 1 << 16,
+    mend: "name one that `egeria bench fuzz` saved",
+};
 
 /// A saved case.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -23,60 +27,21 @@ pub(super) struct Saved {
 }
 
 /// Save it; the file.
-pub(super) fn save(
-    directory: &Path,
-    number: u64,
-    target: Target,
-    case: &Case,
-    why: &str,
-) -> Result<PathBuf> {
+pub(super) fn save(directory: &Path, target: Target, case: &Case, why: &str) -> Result<PathBuf> {
     let saved = Saved {
-        egeria_fuzz_case: VERSION,
+        egeria_fuzz_case: FILE.version,
         target,
         case: case.clone(),
         why: why.to_owned(),
     };
-    let path = directory.join(format!("fuzz-{target}-{number}.json"));
-    let text = serde_json::to_string_pretty(&saved).map_err(BenchError::failed)?;
-    let failed = |error| {
-        let doing = format!("cannot save {}", path.display());
-        BenchError::io(
-            doing,
-            error,
-            "choose a directory that can be written with --out",
-        )
-    };
-    std::fs::create_dir_all(directory).map_err(failed)?;
-    std::fs::write(&path, text + "\n").map_err(failed)?;
-    Ok(path)
+    FILE.save(directory, &format!("fuzz-{target}"), &saved)
 }
 
 /// Read a saved case.
 pub(super) fn load(path: &Path) -> Result<Saved> {
-    let failed = |error| {
-        let doing = format!("cannot read {}", path.display());
-        BenchError::io(doing, error, "name a case that `egeria bench fuzz` saved")
-    };
-    let no_case = |why: String| {
-        let path = path.display();
-        BenchError::failed(format!(
-            "{path} is no fuzz case: {why}; name one that `egeria bench fuzz` saved"
-        ))
-    };
-    let bytes = std::fs::metadata(path).map_err(failed)?.len();
-    if bytes > MAX_BYTES {
-        return Err(no_case(format!("it has {bytes} bytes")));
-    }
-    let text = std::fs::read(path).map_err(failed)?;
-    let saved: Saved = serde_json::from_slice(&text).map_err(|error| no_case(error.to_string()))?;
-    if saved.egeria_fuzz_case != VERSION {
-        let version = saved.egeria_fuzz_case;
-        return Err(no_case(format!(
-            "it has version {version}, known here is {VERSION}"
-        )));
-    }
+    let saved: Saved = FILE.load(path)?;
     match saved.case.steps.len() {
         0..=MOST_STEPS => Ok(saved),
-        steps => Err(no_case(format!("it has {steps} changes"))),
+        steps => Err(FILE.no_case(path, format!("it has {steps} changes"))),
     }
 }

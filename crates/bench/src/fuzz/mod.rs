@@ -31,11 +31,11 @@ pub use target::Target;
 pub use worker::main;
 
 use crate::beside;
+use crate::case_file::Replayed;
 use crate::error::Result;
 use crate::process;
 use crate::progress::{Progress, silent};
 use crew::{End, Worker};
-use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -233,10 +233,8 @@ impl Watch<'_, '_> {
         if self.report.details.cases.iter().any(alike) {
             return Ok(());
         }
-        let number = self.report.details.cases.len() as u64 + 1;
         let directory = self.options.output_directory.as_deref();
-        let saved =
-            directory.map(|directory| case::save(directory, number, self.target, case, why));
+        let saved = directory.map(|directory| case::save(directory, self.target, case, why));
         self.report.details.cases.push(CaseRow {
             target: self.target,
             why: why.to_owned(),
@@ -275,15 +273,6 @@ fn words_of(text: &str) -> Vec<&str> {
     text.split(|letter: char| !letter.is_alphabetic())
         .filter(|word| !word.is_empty())
         .collect()
-}
-
-/// What a saved case shows now.
-#[derive(Clone, Debug, Serialize)]
-pub struct Replayed {
-    /// The story, in lines.
-    pub text: String,
-    /// Whether something is still wrong.
-    pub is_wrong: bool,
 }
 
 /// Try a saved case again, in a process of its own, and tell what happens in words.

@@ -10,10 +10,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use egeria_bench::Replayed;
 use egeria_bench::datapath::{self, DatapathOptions};
 
 use crate::failure::{Failure, Outcome};
-use crate::output::Format;
+use crate::output::{self, Format};
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::{preload, sizes};
@@ -102,5 +103,22 @@ pub fn stopped(signals: &Signals, error: egeria_bench::BenchError) -> Failure {
     match signals.check() {
         Err(interrupted) => interrupted,
         Ok(()) => Failure::new(error),
+    }
+}
+
+/// What a saved case shows now, and whether something is still wrong.
+fn tell_again(replayed: &Replayed, format: Format) -> Outcome<ExitCode> {
+    if format == Format::Json {
+        format.print(replayed, |_| String::new())?;
+    } else {
+        output::print(format!("{}\n", replayed.text).as_bytes())?;
+    }
+    Ok(status(replayed.is_wrong))
+}
+
+fn status(is_wrong: bool) -> ExitCode {
+    match is_wrong {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
     }
 }

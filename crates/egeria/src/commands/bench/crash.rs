@@ -1,6 +1,6 @@
 //! `egeria bench crash`: stop the machine everywhere, recover, compare.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use clap::Args;
 use egeria_bench::crash::{self, CrashOptions, CrashReport};
 
 use crate::failure::{Failure, Outcome};
-use crate::output::{self, Format};
+use crate::output::Format;
 use crate::progress::Progress;
 use crate::signals::Signals;
 
@@ -49,7 +49,7 @@ pub struct Arguments {
 /// Explores, or looks at a case again.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     match &arguments.replay {
-        Some(file) => replay(file, format),
+        Some(file) => super::tell_again(&crash::replay(file).map_err(Failure::new)?, format),
         None => explore(arguments, format),
     }
 }
@@ -73,22 +73,5 @@ fn explore(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     format.print(&report, CrashReport::text)?;
     // What was found before a signal came is told; the status still says that it came.
     signals.check()?;
-    Ok(status(report.violations > 0))
-}
-
-fn replay(file: &Path, format: Format) -> Outcome<ExitCode> {
-    let replayed = crash::replay(file).map_err(Failure::new)?;
-    if format == Format::Json {
-        format.print(&replayed, |_| String::new())?;
-    } else {
-        output::print(format!("{}\n", replayed.text).as_bytes())?;
-    }
-    Ok(status(replayed.is_wrong))
-}
-
-fn status(is_wrong: bool) -> ExitCode {
-    match is_wrong {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
-    }
+    Ok(super::status(report.violations > 0))
 }

@@ -1,6 +1,6 @@
 //! `egeria bench fuzz`: inputs that somebody forged, and everything done with them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use egeria_bench::fuzz::{self, FuzzOptions, FuzzReport, Target};
 
 use crate::failure::{Failure, Outcome};
-use crate::output::{self, Format};
+use crate::output::Format;
 use crate::progress::Progress;
 use crate::signals::Signals;
 
@@ -59,7 +59,7 @@ fn targets() -> impl TypedValueParser<Value = Target> {
 /// Fuzzes, or looks at a case again.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     match &arguments.replay {
-        Some(file) => replay(file, format),
+        Some(file) => super::tell_again(&fuzz::replay(file, None).map_err(Failure::new)?, format),
         None => fuzz(arguments, format),
     }
 }
@@ -87,22 +87,5 @@ fn fuzz(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     format.print(&report, FuzzReport::text)?;
     // What was found before a signal came is told; the status still says that it came.
     signals.check()?;
-    Ok(status(report.findings > 0))
-}
-
-fn replay(file: &Path, format: Format) -> Outcome<ExitCode> {
-    let replayed = fuzz::replay(file, None).map_err(Failure::new)?;
-    if format == Format::Json {
-        format.print(&replayed, |_| String::new())?;
-    } else {
-        output::print(format!("{}\n", replayed.text).as_bytes())?;
-    }
-    Ok(status(replayed.is_wrong))
-}
-
-fn status(is_wrong: bool) -> ExitCode {
-    match is_wrong {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
-    }
+    Ok(super::status(report.findings > 0))
 }
