@@ -7,6 +7,7 @@
 pub mod answer;
 mod answers;
 mod claim;
+mod distance;
 mod error;
 mod experiment;
 mod page;
@@ -14,6 +15,7 @@ mod report;
 mod results;
 
 pub use claim::{Claim, Paper, claims, parse};
+pub use distance::{FAR, distance, distances};
 pub use error::{PapersError, Result};
 pub use experiment::Extent;
 pub use page::{WhatIf, page, what_if};

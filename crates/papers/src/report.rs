@@ -256,6 +256,17 @@ impl Report {
         )
     }
 
+    /// Claims that the model is far from: numbers off by more than a third, orderings it does not have.
+    pub fn far(&self) -> Vec<&str> {
+        let numbers = self.rows.iter().filter(|row| row.error > crate::FAR);
+        let orderings = self.ordering_rows.iter().filter(|row| !row.held);
+        let ids = numbers.map(|row| row.id.as_str());
+        let mut ids: Vec<&str> = ids.chain(orderings.map(|row| row.id.as_str())).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
     /// The predicted numbers of one paper.
     pub fn rows_of(&self, paper: Paper) -> impl Iterator<Item = &Row> {
         let name = paper.name();

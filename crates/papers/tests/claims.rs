@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-use egeria_papers::{Extent, Paper, Report, claims};
+use egeria_papers::{Extent, Paper, Report, claims, distance, distances};
 
 fn brief() -> &'static Report {
     static REPORT: OnceLock<Report> = OnceLock::new();
@@ -121,4 +121,17 @@ fn json_has_the_summary_and_numbers_under_their_names() {
         }
     }
     assert_eq!(json["predicted"], true);
+}
+
+#[test]
+fn every_distance_is_explained_and_in_the_manual() {
+    let report = egeria_papers::run(Extent::Full, |_, _, _| ()).unwrap();
+    let far = report.far();
+    let silent: Vec<_> = far.iter().filter(|id| distance(id).is_none()).collect();
+    assert!(silent.is_empty(), "{silent:?}");
+    let manual = include_str!("../../../docs/papers.md");
+    for (ids, why) in distances() {
+        let line = format!("| {} | {why} |", ids.join(", "));
+        assert!(manual.contains(&line), "docs/papers.md lacks: {line}");
+    }
 }

@@ -14,6 +14,7 @@ pub use what_if::{WhatIf, what_if};
 use self::figure::{Facts, Figure};
 use self::html::{escape, number, table, text, verdict};
 use crate::claim::{Claim, Paper, claims};
+use crate::distance::distances;
 use crate::error::Result;
 use crate::report::{Listed, OrderingRow, Report, Row};
 
@@ -103,7 +104,29 @@ fn about(report: &Report, ids: &[&str]) -> String {
     if !orderings.is_empty() {
         below.push_str(&held(&orderings));
     }
+    below.push_str(&far(report, ids));
     below
+}
+
+/// Why the model is far from some of these.
+fn far(report: &Report, ids: &[&str]) -> String {
+    let far = report.far();
+    let mut told = String::new();
+    for (about, why) in distances() {
+        let about: Vec<&str> = about
+            .into_iter()
+            .filter(|id| ids.contains(id) && far.contains(id))
+            .collect();
+        if !about.is_empty() {
+            let _ = writeln!(
+                told,
+                "<p class=\"note\"><b>{}</b>: {}.</p>",
+                about.join(", "),
+                escape(why)
+            );
+        }
+    }
+    told
 }
 
 /// A number with three figures that count.

@@ -75,6 +75,7 @@ fn human(report: &Report) -> String {
         &report.inputs,
     ));
     text.push_str(&grouped("What the model cannot say", &report.unanswered));
+    text.push_str(&far(report));
     text.push_str(&format!("\n{}\n", report.summary()));
     text
 }
@@ -106,6 +107,19 @@ fn orderings(rows: &[OrderingRow]) -> String {
     };
     let headers = ["id", "source", "ordering", ">model", ""];
     output::table(&headers, rows.iter().map(row).collect())
+}
+
+/// Why the model is far from some.
+fn far(report: &Report) -> String {
+    let far = report.far();
+    let mut text = String::from("\nWhy numbers are off by more than a third, and orderings fail\n");
+    for (ids, why) in egeria_papers::distances() {
+        let ids: Vec<&str> = ids.into_iter().filter(|id| far.contains(id)).collect();
+        if !ids.is_empty() {
+            text.push_str(&format!("  {}: {why}\n", ids.join(" ")));
+        }
+    }
+    text
 }
 
 /// Ids by what is said of them.
