@@ -91,7 +91,7 @@ pub struct Relocation {
     pub most_steps: u32,
     /// Files used less than this may be put on nodes without CPUs, bytes/s (1 MB/s).
     pub cold_bytes_s: f64,
-    /// A file rests for so many windows after it went somewhere, twice as long after each further time (10).
+    /// A file rests for so many windows after it went somewhere, and 16 times as long before it goes back (10).
     pub rest_windows: u32,
 }
 

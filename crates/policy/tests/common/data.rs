@@ -1,4 +1,8 @@
 //! Files under the fluid model: where their data is decides where threads read, and data moves as the planner says.
+#![allow(
+    dead_code,
+    reason = "every test program uses its own part of the helpers"
+)]
 
 use egeria_machine::Machine;
 use egeria_policy::planner::{Decision, Facts, FileFacts, Relocate, RelocationStep};

@@ -7,6 +7,7 @@
 pub mod fluid;
 pub mod knee;
 pub mod scenes;
+pub mod workloads;
 
 use egeria_machine::{CpuId, EmulatedMachine, EmulatedNode, Machine, NodeId};
 use egeria_window::{CpuSet, ThreadFacts, ThreadKey, Window};

@@ -6,6 +6,7 @@ use egeria_machine::Machine;
 use egeria_window::{FileKey, ThreadFacts, ThreadKey};
 
 use super::Scene;
+use super::options::GATHERED;
 use crate::planner::facts::FileFacts;
 
 /// A thread follows a file that is at least this part of what it reads.
@@ -183,7 +184,8 @@ impl<'a> Candidate<'a> {
         let follows = settings.stages.remote
             && !scene.held.contains_key(&thread.key)
             && bytes_s >= MAIN_PART * read_bytes_s
-            && 2.0 * bytes_s - read_bytes_s >= settings.read_margin_bytes_s;
+            && GATHERED * bytes_s - (read_bytes_s - GATHERED * bytes_s)
+                >= settings.read_margin_bytes_s;
         if !follows {
             return;
         }

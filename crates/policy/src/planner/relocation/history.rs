@@ -14,7 +14,9 @@ const PATIENCE: f64 = 3.0;
 const PATIENCE_WINDOWS: u32 = 3;
 /// Share of what was to move that may be left.
 const REST_SHARE: f64 = 0.05;
-/// A rest is doubled so many times at most.
+/// It goes back to where it was after so many rests, twice as many each time.
+const RETURN_RESTS: u32 = 16;
+/// That is doubled so many times at most.
 const MOST_DOUBLINGS: u32 = 10;
 
 /// One file's.
@@ -22,8 +24,12 @@ const MOST_DOUBLINGS: u32 = 10;
 pub(super) struct History {
     /// Windows for which it stays.
     rest: u32,
-    /// How often it went somewhere.
+    /// Windows for which it does not go where it was before.
+    no_return: u32,
+    /// How often it came back to where it had been, or a copy was given up.
     times: u32,
+    /// Nodes that it left, or that gave up a copy, by position.
+    left: u64,
     under_way: Option<UnderWay>,
     /// How long nobody has written to it, as far as it was seen, ns.
     pub(super) unwritten_ns: u64,
@@ -55,6 +61,7 @@ impl Histories {
     pub(super) fn pass(&mut self, candidates: &[Candidate<'_>], duration_ns: u64) {
         for history in self.files.values_mut() {
             history.rest = history.rest.saturating_sub(1);
+            history.no_return = history.no_return.saturating_sub(1);
             history.is_seen = false;
         }
         for candidate in candidates {
@@ -65,7 +72,7 @@ impl Histories {
             if !history.is_seen {
                 history.wait();
             }
-            history.is_seen || history.rest > 0 || history.under_way.is_some()
+            history.is_seen || history.no_return > 0 || history.under_way.is_some()
         });
     }
 
@@ -80,13 +87,20 @@ impl Histories {
             .filter_map(|history| history.under_way.as_ref())
     }
 
-    /// A file is to go somewhere: it will rest then, the longer the more often it went.
-    pub(super) fn set_off(&mut self, file: FileKey, settings: &Relocation, copy: Option<UnderWay>) {
+    /// A file is to go somewhere: it will rest then, and not come back for long.
+    pub(super) fn set_off(&mut self, file: FileKey, settings: &Relocation, copy: UnderWay) {
         let history = self.files.entry(file).or_default();
-        let doublings = history.times.min(MOST_DOUBLINGS);
-        history.rest = settings.rest_windows.saturating_mul(1 << doublings);
-        history.times = history.times.saturating_add(1);
-        history.under_way = copy;
+        let returns = history.left >> copy.to & 1 == 1;
+        history.rest(settings, returns);
+        history.left |= u64::from(!copy.is_replica) << copy.from;
+        history.under_way = Some(copy);
+    }
+
+    /// A node gives up its copy.
+    pub(super) fn give_up(&mut self, file: FileKey, settings: &Relocation, node: usize) {
+        let history = self.files.entry(file).or_default();
+        history.left |= 1 << node;
+        history.rest(settings, true);
     }
 }
 
@@ -120,6 +134,18 @@ impl UnderWay {
 }
 
 impl History {
+    fn rest(&mut self, settings: &Relocation, returns: bool) {
+        self.times = self.times.saturating_add(u32::from(returns));
+        let doublings = self.times.min(MOST_DOUBLINGS);
+        self.rest = settings.rest_windows;
+        self.no_return = self.rest.saturating_mul(RETURN_RESTS << doublings);
+    }
+
+    /// Whether the file may go to a node: not soon to one that it left.
+    pub(super) fn may_go_to(&self, node: usize) -> bool {
+        self.left >> node & 1 == 0 || self.no_return == 0
+    }
+
     /// Whether the file may go somewhere now.
     pub(super) fn is_free(&self) -> bool {
         self.rest == 0 && self.under_way.is_none()

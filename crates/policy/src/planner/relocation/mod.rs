@@ -19,7 +19,8 @@
 //! file was seen unwritten. Of a file's steps that with the most gain x horizon - loss counts, of files that with the most of
 //! this per time taken comes first, and the next is judged by what is left; no process goes over its budget, no memory or lane gives more than `copy_share` to all copies together.
 //!
-//! *No to and fro.* A file rests after a step, each time twice as long; what gains less than a hundredth of all waiting,
+//! *No to and fro.* A file rests after a step. To where it was, or a copy was given up, it goes back after 16 rests at the
+//! earliest, and after twice as many each time; what gains less than a hundredth of all waiting,
 //! or of one thread, is left.
 //!
 //! *Nodes without CPUs* (CXL) never get hot data: it would be far from everybody. Where a node lacks room for hot data,
@@ -104,7 +105,6 @@ impl Relocations {
         let settings = &round.scene.settings.relocation;
         for candidate in round.candidates {
             let facts = candidate.facts;
-            let mut drops = false;
             for node in (0..round.speeds.nodes).filter(|node| facts.has_replica(*node)) {
                 let history = self.histories.of(facts.file);
                 let windows = history.map_or(0, |history| history.unread(node));
@@ -115,10 +115,7 @@ impl Relocations {
                 };
                 let step = drop_step(facts.file, round.id(node), why, settings.horizon_ms);
                 round.steps.push(step);
-                drops = true;
-            }
-            if drops {
-                self.histories.set_off(facts.file, settings, None);
+                self.histories.give_up(facts.file, settings, node);
             }
         }
     }
@@ -193,7 +190,7 @@ impl Relocations {
         let times = (horizon_s, unwritten_ns as f64 / 1e9);
         let mut found = Vec::new();
         for to in (0..round.speeds.nodes).filter(|to| *to != source) {
-            if round.is_hot_place(to) {
+            if round.is_hot_place(to) && history.is_none_or(|history| history.may_go_to(to)) {
                 let may_follow = round.may_follow(candidate, to);
                 found.extend(choices(candidate, traffic, (source, to), may_follow, times));
             }

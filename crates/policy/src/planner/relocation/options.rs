@@ -15,6 +15,19 @@ pub(super) enum Kind {
     Replicate,
 }
 
+impl Kind {
+    /// Whether threads follow the file.
+    pub(super) fn threads_follow(self) -> bool {
+        matches!(
+            self,
+            Kind::Move {
+                threads_follow: true,
+                ..
+            }
+        )
+    }
+}
+
 /// One option. Nodes are positions.
 pub(super) struct Choice<'a> {
     pub(super) kind: Kind,
@@ -61,12 +74,14 @@ pub(super) fn choices<'a>(
         };
         let mut after = traffic.clone();
         relocate(candidate, &mut after, kind, (from, to));
+        let gain_threads = now - after.reading_threads();
+        let sure = if kind.threads_follow() { FOLLOWED } else { 1.0 };
         let choice = Choice {
             kind,
             from,
             to,
             bytes,
-            gain_threads: now - after.reading_threads(),
+            gain_threads: gain_threads * sure,
             copying: traffic.copying(from, to, bytes)?,
             horizon_s,
             after,
@@ -79,15 +94,24 @@ pub(super) fn choices<'a>(
         part,
         threads_follow,
     };
-    // Of equals the last is taken. Who reads from two nodes alike has no target to follow to.
+    // Who reads much of the file elsewhere as well has no target to follow to.
+    let gathered = candidate.read_from(from) + candidate.read_from(to);
+    let may_follow = may_follow && gathered >= GATHERED * candidate.read_bytes_s;
+    // Of equals the last is taken.
     let kinds = [
         (!candidate.facts.has_replica(to)).then_some(Kind::Replicate),
         Some(move_of(HALF, false)),
-        Some(move_of(1.0, false)),
         may_follow.then_some(move_of(1.0, true)),
+        Some(move_of(1.0, false)),
     ];
     kinds.into_iter().flatten().filter_map(choice).collect()
 }
+
+/// Threads follow a file if at least this part of what is read of it is then at one node.
+pub(super) const GATHERED: f64 = 0.9;
+
+/// What threads have to do as well is worth a little less.
+const FOLLOWED: f64 = 0.95;
 
 /// Costs below this are all the same, s.
 const LEAST_TAKEN_S: f64 = 1e-3;

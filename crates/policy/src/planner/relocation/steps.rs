@@ -44,14 +44,7 @@ impl Relocations {
         };
         let ends = (choice.from, choice.to);
         let is_taken = self.order(round, candidate, &candidate.payers, ends, step, ledger);
-        let follow = matches!(
-            choice.kind,
-            Kind::Move {
-                threads_follow: true,
-                ..
-            }
-        );
-        if is_taken && follow {
+        if is_taken && choice.kind.threads_follow() {
             let share = round.cpu_of(candidate, choice.to);
             round.cpu_shares[choice.to] += share;
         }
@@ -142,7 +135,7 @@ impl Relocations {
         let amount = (step.bytes, bytes_s);
         let copy = UnderWay::new(candidate, step.action, (from, to), amount, window_s);
         let settings = &settings.relocation;
-        self.histories.set_off(step.file, settings, Some(copy));
+        self.histories.set_off(step.file, settings, copy);
         round.steps.push(step);
         true
     }

@@ -94,7 +94,7 @@ impl<'a> Traffic<'a> {
     fn contended(&self, pm_shares: &[f64], limit: f64) -> Vec<f64> {
         let nodes = self.speeds.nodes;
         let above = |share: f64| match limit < 1.0 {
-            true => ((share - limit) / (1.0 - limit)).clamp(0.0, 1.0),
+            true => ((share - limit) / (1.0 - limit)).clamp(0.0, 1.0).powi(2),
             false => f64::from(u8::from(share >= limit)),
         };
         let lanes = self.lane_use();

@@ -1,0 +1,380 @@
+//! The planner's rules one by one: whose a thread is, where displaced threads go, limits and delegates together.
+
+#[path = "common/clusters.rs"]
+mod clusters;
+mod common;
+
+use clusters::{GB, process};
+use common::{SECOND_NS, key, thread, window};
+use egeria_machine::{Link, Machine, NodeId};
+use egeria_policy::asymsched::{self, ProcessAccesses};
+use egeria_policy::nthread::{self, Configuration};
+use egeria_policy::pats::{Measured, Mix};
+use egeria_policy::planner::{
+    Decision, DelegatedBecause, DelegationPlan, DirectBecause, Facts, MediumFacts, Planner,
+    Settings, System,
+};
+use egeria_policy::{KeptBecause, Reason};
+use egeria_window::ThreadFacts;
+
+const MB: u64 = 1_000_000;
+
+/// Nodes in a ring; the link from each to the next carries so much both ways.
+fn ring(widths: &[f64]) -> Machine {
+    let mut machine = common::machine(widths.len());
+    let link = |(from, &bytes_s): (usize, &f64)| Link {
+        from: NodeId(from as u16),
+        to: NodeId(((from + 1) % widths.len()) as u16),
+        bytes_s,
+        back_bytes_s: Some(bytes_s),
+        latency_ns: 0.0,
+    };
+    machine.interconnect.links = widths.iter().enumerate().map(link).collect();
+    machine.paths().expect("every node reaches every other");
+    machine
+}
+
+fn decide(machine: &Machine, facts: &Facts, system: System) -> Decision {
+    Planner::new(machine, system.settings()).next(machine, facts)
+}
+
+/// Thread `number` of process `number`, so that processes are told apart.
+fn own_process(mut facts: ThreadFacts) -> ThreadFacts {
+    facts.key.process_id = facts.key.thread_id;
+    facts
+}
+
+/// A process whose memory wants a wider link, and the same process's threads with so much file I/O; nodes 0-1 are joined
+/// by 1 GB/s, 2-3 by 10.
+fn both(machine: &Machine, read_mb: u64) -> Facts {
+    let on = |number: u32, node: usize| {
+        let mut facts = thread(machine, number, node, &[0, 0, 0, read_mb * MB], 0, 0.2);
+        facts.key.process_id = 1;
+        facts
+    };
+    let mut facts = Facts::of(window(machine, vec![on(1, 0), on(2, 1)]));
+    facts.accesses.end_ns = GB;
+    facts.accesses.processes = vec![process(machine, 1, &[0, 1], 1e7)];
+    facts
+}
+
+#[test]
+fn a_process_is_moved_by_what_it_moves_more_of() {
+    let machine = ring(&[1e9, 1e8, 10e9, 1e8]);
+    // 4 x 1e7 accesses/s x 64 B are 2.56 GB/s.
+    for (read_mb, is_memory) in [(0, true), (1000, true), (1500, false)] {
+        let decision = decide(&machine, &both(&machine, read_mb), System::All);
+        let (alone, together) = (decision.threads.moves, decision.placement.moves);
+        assert_eq!(
+            together.len(),
+            if is_memory { 2 } else { 0 },
+            "{read_mb} MB/s"
+        );
+        assert_eq!(alone.len(), if is_memory { 0 } else { 2 }, "{read_mb} MB/s");
+    }
+    let asymsched = decide(&machine, &both(&machine, 1500), System::Asymsched);
+    assert_eq!(
+        asymsched.placement.moves.len(),
+        2,
+        "alone it has all processes"
+    );
+}
+
+#[test]
+fn a_process_stays_what_it_is_until_the_other_is_twice_as_much() {
+    let machine = ring(&[1e9, 1e8, 10e9, 1e8]);
+    let mut planner = Planner::new(&machine, System::All.settings());
+    let mut is_memory = |read_mb: u64| {
+        let decision = planner.next(&machine, &both(&machine, read_mb));
+        decision.threads.moves.is_empty()
+    };
+    // Twice 2.56 GB/s on two threads.
+    assert!(is_memory(1000));
+    assert!(is_memory(2500));
+    assert!(!is_memory(2600));
+    assert!(!is_memory(700), "1.4 GB/s are more than half");
+    assert!(is_memory(600));
+}
+
+#[test]
+fn who_moves_with_a_process_counts_where_it_will_be() {
+    let machine = ring(&[1e9, 1e8, 10e9, 1e8]);
+    let mut facts = both(&machine, 0);
+    for thread in &mut facts.window.threads {
+        thread.busy_ns = SECOND_NS;
+    }
+    let decision = decide(&machine, &facts, System::All);
+    let threads = |loads: &[egeria_policy::NodeLoad]| -> Vec<u32> {
+        loads.iter().map(|load| load.threads).collect()
+    };
+    assert_eq!(threads(&decision.threads.measured), [1, 1, 0, 0]);
+    assert_eq!(threads(&decision.threads.expected), [0, 0, 1, 1]);
+}
+
+#[test]
+fn clusters_do_not_take_nodes_that_file_users_keep_busy() {
+    let machine = ring(&[1e9, 1e8, 10e9, 1e8]);
+    let with_busy = |busy: f64| {
+        let mut facts = both(&machine, 0);
+        // Three of the four cores of node 2 read their own node's files.
+        let local = |number| own_process(thread(&machine, number, 2, &[0, 0, 300 * MB], 0, busy));
+        facts.window.threads.extend((11..=13).map(local));
+        decide(&machine, &facts, System::All).placement
+    };
+    assert_eq!(with_busy(0.5).moves.len(), 2);
+    let placement = with_busy(1.0);
+    assert!(placement.moves.is_empty(), "{}", placement.decision);
+}
+
+#[test]
+fn bound_threads_hold_their_process_where_it_is() {
+    let machine = ring(&[1e9, 1e8, 10e9, 1e8]);
+    let mut facts = both(&machine, 0);
+    facts.window.threads[0].pinned = true;
+    assert!(
+        decide(&machine, &facts, System::All)
+            .placement
+            .moves
+            .is_empty()
+    );
+    let mut facts = both(&machine, 0);
+    facts.window.threads[1].allowed_cpus = "0-11".parse().expect("a list");
+    assert!(
+        decide(&machine, &facts, System::All)
+            .placement
+            .moves
+            .is_empty()
+    );
+}
+
+/// Four writers on node 0 that read there as well; one must go.
+fn crowded(machine: &Machine) -> Facts {
+    let writer = |number| thread(machine, number, 0, &[400 * MB], 450 * MB, 0.2);
+    let mut threads: Vec<_> = (1..=4).map(writer).collect();
+    // Node 1 is the least loaded; node 3 has a little.
+    threads.push(thread(machine, 9, 3, &[0, 0, 0, 300 * MB], 10 * MB, 0.2));
+    Facts::of(window(machine, threads))
+}
+
+#[test]
+fn displaced_threads_go_where_the_way_from_their_data_is_widest() {
+    let machine = ring(&[1e9, 1e9, 1e9, 8e9]);
+    let facts = crowded(&machine);
+    let first = |system: System| decide(&machine, &facts, system).threads.moves[0].clone();
+    let (paper, ours) = (first(System::Full), first(System::All));
+    assert_eq!(paper.to, NodeId(1));
+    assert_eq!(ours.to, NodeId(3));
+    let Reason::PmContention { way_bytes_s, .. } = ours.reason else {
+        panic!("{ours}")
+    };
+    assert_eq!(way_bytes_s, Some(8e9));
+    assert!(
+        ours.to_string()
+            .ends_with("the way from its data carries 8.00 GB/s"),
+        "{ours}"
+    );
+    let mut settings = System::All.settings();
+    settings.stages.bandwidth = false;
+    let off = Planner::new(&machine, settings).next(&machine, &facts);
+    assert_eq!(off.threads.moves[0].to, NodeId(1));
+}
+
+#[test]
+fn a_wide_way_that_others_use_is_narrow() {
+    let machine = ring(&[4e9, 1e9, 1e9, 8e9]);
+    let mut facts = crowded(&machine);
+    // Somebody's memory: from node 0 to node 3, 7 GB/s of the 8.
+    let mut other: ProcessAccesses = process(&machine, 7, &[3], 0.0);
+    other.nodes[0].accesses_s[0] = 7e9 / 64.0;
+    facts.accesses.processes = vec![other];
+    let decision = decide(&machine, &facts, System::All);
+    let to = decision.threads.moves[0].to;
+    assert_eq!(
+        to,
+        NodeId(1),
+        "4 GB/s, where an even part of 8 is 4 and node 1 is less loaded"
+    );
+}
+
+#[test]
+fn moves_beyond_the_budget_are_not_made_and_say_so() {
+    let machine = common::machine(2);
+    let reader = |number| thread(&machine, number, 1, &[500 * MB], 0, 0.2);
+    let facts = Facts::of(window(&machine, (1..=4).map(reader).collect()));
+    let with = |thread_move_ns: u64| {
+        let mut settings = System::All.settings();
+        settings.budget.thread_move_ns = thread_move_ns;
+        Planner::new(&machine, settings)
+            .next(&machine, &facts)
+            .threads
+    };
+    // All four of four threads for 50 ms are 5 % of the second they have run.
+    assert_eq!(with(50_000_000).moves.len(), 4);
+    let refused = with(50_000_001);
+    assert!(refused.moves.is_empty());
+    assert_eq!(refused.kept.len(), 4);
+    let kept = refused.kept(key(1)).expect("a thread of the window");
+    assert!(matches!(kept.because, KeptBecause::OverBudget { .. }));
+    assert!(kept.to_string().contains("50.0 ms are allowed"), "{kept}");
+}
+
+fn medium(node: u16, demand: u32, write_share: f64) -> MediumFacts {
+    let mix = Mix {
+        requests: 1000,
+        mean_bytes: 4096.0,
+        write_share,
+    };
+    MediumFacts {
+        node: NodeId(node),
+        measured: Measured {
+            mix,
+            demand,
+            pm_bytes_s: 1e9,
+            dram_bytes_s: 1e9,
+        },
+        free_bytes: None,
+    }
+}
+
+/// Eq. 1 gives 2 for writes.
+#[test]
+fn delegation_begins_with_a_crowd_or_with_much_that_is_remote_and_rests_before_it_ends() {
+    let machine = common::machine(2);
+    let mut planner = Planner::new(&machine, System::All.settings());
+    let idle = || Facts::of(window(&machine, Vec::new()));
+    let mut plan = |facts: Facts| planner.next(&machine, &facts).delegation;
+    let off = |plan: &DelegationPlan| matches!(plan, DelegationPlan::Off { .. });
+    let none = plan(idle());
+    assert_eq!(
+        none,
+        DelegationPlan::Off {
+            because: DirectBecause::NoMedium
+        }
+    );
+    let with = |demand: u32| Facts {
+        media: vec![medium(0, 1, 1.0), medium(1, demand, 1.0)],
+        ..idle()
+    };
+    assert!(off(&plan(with(2))));
+    let crowded = plan(with(3));
+    let DelegationPlan::On { because, .. } = crowded else {
+        panic!("{crowded}")
+    };
+    let wanted = DelegatedBecause::Crowded {
+        node: NodeId(1),
+        demand: 3,
+        bears: 2,
+    };
+    assert_eq!(because, wanted);
+    for windows in 1..10 {
+        let resting = plan(with(2));
+        assert!(
+            resting
+                .to_string()
+                .ends_with(&format!("wanted {windows} windows ago")),
+            "{resting}"
+        );
+    }
+    assert!(off(&plan(with(2))));
+    let mut remote = with(1);
+    let mut bound = thread(&machine, 1, 1, &[300 * MB], 700 * MB, 0.5);
+    bound.pinned = true;
+    remote.window = window(&machine, vec![bound]);
+    assert!(plan(remote).to_string().contains("30 % go to other nodes"));
+}
+
+#[test]
+fn a_limit_is_raised_to_the_delegates() {
+    let machine = common::machine(2);
+    let mut settings = System::All.settings();
+    settings.delegation.always = true;
+    settings.delegation.delegates_per_node = 3;
+    let facts = Facts {
+        media: vec![medium(0, 9, 1.0), medium(1, 9, 0.0)],
+        ..Facts::of(window(&machine, Vec::new()))
+    };
+    let limits = Planner::new(&machine, settings)
+        .next(&machine, &facts)
+        .limits;
+    let told: Vec<_> = limits
+        .iter()
+        .map(|limit| (limit.threads, limit.delegates))
+        .collect();
+    // Eq. 1 gives 2 for writes and 4 for reads.
+    assert_eq!(told, [(3, Some(3)), (4, None)]);
+    assert!(
+        limits[0].to_string().ends_with("raised to its 3 delegates"),
+        "{}",
+        limits[0]
+    );
+}
+
+/// `N` of PATS Eq. 3 is what the machine says, unless somebody says otherwise.
+#[test]
+fn limits_heed_the_machines_dimms() {
+    let mut machine = common::machine(2);
+    machine.emulated.as_mut().expect("emulated").nodes[1].dimms = 3;
+    let facts = Facts {
+        media: vec![medium(0, 9, 1.0), medium(1, 9, 1.0)],
+        ..Facts::of(window(&machine, Vec::new()))
+    };
+    let limits = |settings: Settings| -> Vec<u32> {
+        let decision = Planner::new(&machine, settings).next(&machine, &facts);
+        decision.limits.iter().map(|limit| limit.threads).collect()
+    };
+    let pats = System::Pats.settings();
+    assert_eq!(limits(pats.clone()), [2, 5]);
+    let mut told = pats;
+    told.set("pats.dimms", "2").expect("in range");
+    assert_eq!(limits(told), [4, 4]);
+}
+
+/// Writers cannot go to a node without CPUs, so it takes no part in the mean of Eq. 3.
+#[test]
+fn a_node_without_cpus_does_not_lower_what_others_may_take() {
+    let maxima = |cpuless: bool| {
+        let mut machine = common::machine(3);
+        let emulated = machine.emulated.take().expect("emulated");
+        for (node, declared) in machine.nodes.iter_mut().zip(&emulated.nodes) {
+            node.bandwidth = Some(egeria_machine::AccessClass {
+                read_bytes_s: declared.read_bytes_s,
+                write_bytes_s: declared.write_bytes_s,
+                read_latency_ns: 100.0,
+                write_latency_ns: 100.0,
+                initiators: Vec::new(),
+            });
+        }
+        if cpuless {
+            machine.nodes[2].cpus.clear();
+        }
+        let writer = |number| thread(&machine, number, 0, &[], 600 * MB, 0.2);
+        let window = window(&machine, (1..=4).map(writer).collect());
+        let settings = nthread::Settings::of(Configuration::Full);
+        nthread::plan(&machine, &window, &settings)
+    };
+    let average = |plan: &egeria_policy::Plan| match plan.moves[0].reason {
+        Reason::PmContention {
+            average_bytes_s, ..
+        } => average_bytes_s,
+        _ => panic!("{}", plan.moves[0]),
+    };
+    assert_eq!(average(&maxima(false)), 0.8e9);
+    let plan = maxima(true);
+    assert_eq!(average(&plan), 1.2e9);
+    assert_eq!(plan.expected[2].pm_maximum_bytes_s, None);
+    assert!(plan.notes.is_empty(), "nobody lacks its bandwidth");
+}
+
+/// The default is everything, and asks for nothing that the facts do not have.
+#[test]
+fn without_facts_nothing_is_decided() {
+    let machine = ring(&[1e9, 1e9, 1e9]);
+    let facts = Facts::of(window(&machine, Vec::new()));
+    let decision = Planner::new(&machine, Settings::default()).next(&machine, &facts);
+    assert!(decision.threads.moves.is_empty() && decision.limits.is_empty());
+    assert_eq!(
+        decision.placement.decision,
+        asymsched::Decision::NothingSpans
+    );
+    assert!(decision.relocations.is_empty());
+}
