@@ -1,0 +1,62 @@
+//! The pages of the book: what they show is what the commands print.
+
+mod common;
+
+use std::path::PathBuf;
+
+use common::run;
+
+const PAGE: &str = include_str!("../../../docs/book/sizing.md");
+/// The model may be mended without a new page, within this.
+const TOLERANCE: f64 = 0.1;
+
+/// Commands that the page shows, each with the lines below it.
+fn shown() -> Vec<(&'static str, Vec<&'static str>)> {
+    let mut shown: Vec<(&str, Vec<&str>)> = Vec::new();
+    let blocks = PAGE.split("```").skip(1).step_by(2);
+    for line in blocks.flat_map(str::lines) {
+        if let Some(command) = line.strip_prefix("$ egeria ") {
+            shown.push((command, Vec::new()));
+        } else if let Some((_, lines)) = shown.last_mut() {
+            lines.push(line);
+        }
+    }
+    shown
+}
+
+/// System, threads and operations/s of a line, if it is such a line.
+fn figures(line: &str) -> Option<(String, f64)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [system, count, name, operations_s, ..] = words[..] else {
+        return None;
+    };
+    count.parse::<u32>().ok()?;
+    Some((
+        format!("{system} {count} {name}"),
+        operations_s.parse().ok()?,
+    ))
+}
+
+#[test]
+fn the_sizing_page_shows_what_the_commands_print() {
+    let book = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/book");
+    let mut compared = 0;
+    for (command, lines) in shown() {
+        if !command.starts_with("sim ") || lines.is_empty() {
+            continue;
+        }
+        let path = book.join("cache-and-log.toml");
+        let command = command.replace("cache-and-log.toml", path.to_str().unwrap());
+        let printed = run(command.split(' ')).ok().stdout;
+        for (what, operations_s) in lines.iter().filter_map(|line| figures(line)) {
+            let mut all = printed.lines().filter_map(figures);
+            let (_, now) = all.find(|(name, _)| *name == what).expect(&what);
+            assert!(
+                (now / operations_s - 1.0).abs() < TOLERANCE,
+                "{command}: {what}: {now} instead of {operations_s}"
+            );
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, 12);
+}
