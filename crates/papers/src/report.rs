@@ -1,5 +1,8 @@
 //! What came of all claims, and how good it is.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
 use serde::Serialize;
 
 use crate::answer::{Answer, Prediction, Reading, SIMILAR};
@@ -100,19 +103,39 @@ pub struct Report {
     pub results: Results,
 }
 
-/// Runs all experiments and judges every claim. `tell` hears the name of each experiment, how many are done
-/// and how many there are.
+/// Runs all experiments and judges every claim. `tell` hears the name of each experiment that is done, how many are
+/// done and how many there are.
 ///
 /// # Errors
 /// When a file that ships with Egeria is damaged.
 pub fn run(extent: Extent, mut tell: impl FnMut(&str, usize, usize)) -> Result<Report> {
-    let stage = Stage { extent };
-    let mut results = Results::default();
-    for (done, experiment) in ALL.iter().enumerate() {
-        tell(experiment.name, done, ALL.len());
-        (experiment.run)(&stage, &mut results)?;
-    }
-    Ok(Report::of(&claims()?, results))
+    let claims = claims()?;
+    let next = AtomicUsize::new(0);
+    let (done, all_done) = mpsc::channel();
+    let work = |done: mpsc::Sender<_>| {
+        while let Some(experiment) = ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut results = Results::default();
+            let outcome = (experiment.run)(&Stage { extent }, &mut results);
+            // Whoever listens may have given up.
+            let _ = done.send((experiment.name, outcome.map(|()| results)));
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        for _ in 0..workers.min(ALL.len()) {
+            let done = done.clone();
+            let work = &work;
+            scope.spawn(move || work(done));
+        }
+        // Only workers hold it now: should one of them panic, the others end what there is to hear.
+        drop(done);
+        let mut results = Results::default();
+        for (count, (name, outcome)) in all_done.iter().take(ALL.len()).enumerate() {
+            tell(name, count + 1, ALL.len());
+            results.take(outcome?);
+        }
+        Ok(Report::of(&claims, results))
+    })
 }
 
 impl Report {

@@ -23,6 +23,12 @@ impl Results {
             .insert((figure.to_owned(), name.to_owned()), points);
     }
 
+    /// Adds what another experiment gave.
+    pub(crate) fn take(&mut self, mut other: Results) {
+        self.bars.append(&mut other.bars);
+        self.curves.append(&mut other.curves);
+    }
+
     /// The value of one bar.
     pub fn bar(&self, figure: &str, group: &str, bar: &str) -> Option<f64> {
         let key = (figure.to_owned(), group.to_owned(), bar.to_owned());

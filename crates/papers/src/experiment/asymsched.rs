@@ -24,7 +24,7 @@ const EVERY: usize = 7;
 
 /// Where a program's data lies, and so which of the two programs it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Data {
+pub(super) enum Data {
     /// Spread over its nodes: facerec's.
     Spread,
     /// On the first of them, its master's: streamcluster's.
@@ -32,7 +32,12 @@ enum Data {
 }
 
 /// A program on these nodes, bound to them or not.
-fn program(stage: &Stage, nodes: &[usize], data: Data, pinned: bool) -> Result<Workload> {
+pub(super) fn program(
+    stage: &Stage,
+    nodes: &[usize],
+    data: Data,
+    pinned: bool,
+) -> Result<Workload> {
     let mut workload = stage.steady(PROGRAM, "asymsched.toml")?;
     let ids: Vec<NodeId> = nodes.iter().map(|node| NodeId(*node as u16)).collect();
     workload.files[0].nodes = match data {
@@ -48,7 +53,7 @@ fn program(stage: &Stage, nodes: &[usize], data: Data, pinned: bool) -> Result<W
 }
 
 /// Bytes/s of a program that stays on these nodes.
-fn stays(stage: &Stage, machine: &Machine, nodes: &[usize], data: Data) -> Result<f64> {
+pub(super) fn stays(stage: &Stage, machine: &Machine, nodes: &[usize], data: Data) -> Result<f64> {
     let workload = program(stage, nodes, data, true)?;
     let outcome = stage.outcome(machine, &workload, &Options::of(System::Off))?;
     Ok(outcome.bytes_s)
@@ -130,7 +135,8 @@ fn managed(
     Ok(())
 }
 
-fn settled(mut workload: Workload) -> Workload {
+/// The same, long enough that AsymSched has settled.
+pub(super) fn settled(mut workload: Workload) -> Workload {
     workload.warm_up_seconds = SETTLES_S;
     workload.seconds = SETTLES_S + COUNTED_S;
     workload

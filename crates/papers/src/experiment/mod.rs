@@ -6,6 +6,7 @@
 mod asymsched;
 mod filebench;
 mod fio;
+pub(crate) mod managed;
 mod micro;
 pub(crate) mod migration;
 pub(crate) mod odin;
@@ -29,7 +30,7 @@ pub(crate) struct Experiment {
 }
 
 /// All of them.
-pub(crate) const ALL: [Experiment; 15] = [
+pub(crate) const ALL: [Experiment; 17] = [
     Experiment {
         name: "NThread §III-C1",
         run: micro::migration,
@@ -81,6 +82,14 @@ pub(crate) const ALL: [Experiment; 15] = [
     Experiment {
         name: "AsymSched, two and five nodes",
         run: asymsched::two_nodes,
+    },
+    Experiment {
+        name: "AsymSched, streamcluster",
+        run: managed::streamcluster,
+    },
+    Experiment {
+        name: "AsymSched, three programs",
+        run: managed::three_programs,
     },
     Experiment {
         name: "AsymSched, migration",

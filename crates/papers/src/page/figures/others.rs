@@ -95,7 +95,9 @@ fn subsets(facts: &Facts<'_>) -> Option<Figure> {
             }],
             low: false,
         }),
-        ids: &["A05", "A06", "A07", "A10", "A11", "A22", "A39", "A41"],
+        ids: &[
+            "A05", "A06", "A07", "A10", "A11", "A22", "A39", "A40", "A41", "A44",
+        ],
     })
 }
 
