@@ -32,13 +32,18 @@ pub(super) struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// The node it is read from most among those that it lies on; `None` for one that lies nowhere.
-    pub(super) fn source(&self) -> Option<usize> {
+    /// The node that most reads should leave: all that go to a contended node, else those that come from others; `None` for
+    /// a file that lies nowhere.
+    pub(super) fn source(&self, is_contended: impl Fn(usize) -> bool) -> Option<usize> {
+        let unwelcome = |node: usize| match is_contended(node) {
+            true => self.read_from(node),
+            false => self.read_from(node) - self.reads[node][node],
+        };
         let nodes = 0..self.reads.len();
         let on = nodes.filter(|node| self.facts.on(*node) > 0);
         on.rev().max_by(|one, other| {
             let (one, other) = (*one, *other);
-            let by_reads = self.read_from(one).total_cmp(&self.read_from(other));
+            let by_reads = unwelcome(one).total_cmp(&unwelcome(other));
             by_reads.then(self.facts.on(one).cmp(&self.facts.on(other)))
         })
     }

@@ -28,6 +28,8 @@ pub(super) struct History {
     no_return: u32,
     /// How often it came back to where it had been, or a copy was given up.
     times: u32,
+    /// From where it went last, and where to.
+    last: Option<(usize, usize)>,
     /// Nodes that it left, or that gave up a copy, by position.
     left: u64,
     under_way: Option<UnderWay>,
@@ -93,6 +95,7 @@ impl Histories {
         let returns = history.left >> copy.to & 1 == 1;
         history.rest(settings, returns);
         history.left |= u64::from(!copy.is_replica) << copy.from;
+        history.last = Some((copy.from, copy.to));
         history.under_way = Some(copy);
     }
 
@@ -141,14 +144,22 @@ impl History {
         self.no_return = self.rest.saturating_mul(RETURN_RESTS << doublings);
     }
 
-    /// Whether the file may go to a node: not soon to one that it left.
-    pub(super) fn may_go_to(&self, node: usize) -> bool {
-        self.left >> node & 1 == 0 || self.no_return == 0
+    /// Whether the file may go from one node to another now: not soon to one that it left, and while it rests only
+    /// where another part of it went last.
+    pub(super) fn may_go(&self, from: usize, to: usize) -> bool {
+        let returns = self.left >> to & 1 == 1 && self.no_return > 0;
+        let gathers = self.last.is_some_and(|last| last.0 != from && last.1 == to);
+        !returns && self.under_way.is_none() && (self.rest == 0 || gathers)
     }
 
     /// Whether the file may go somewhere now.
     pub(super) fn is_free(&self) -> bool {
         self.rest == 0 && self.under_way.is_none()
+    }
+
+    /// Whether a copy of it is under way.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
     }
 
     /// Windows for which nobody has read the copy on a node.

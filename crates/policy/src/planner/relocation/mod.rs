@@ -19,9 +19,9 @@
 //! file was seen unwritten. Of a file's steps that with the most gain x horizon - loss counts, of files that with the most of
 //! this per time taken comes first, and the next is judged by what is left; no process goes over its budget, no memory or lane gives more than `copy_share` to all copies together.
 //!
-//! *No to and fro.* A file rests after a step. To where it was, or a copy was given up, it goes back after 16 rests at the
-//! earliest, and after twice as many each time; what gains less than a hundredth of all waiting,
-//! or of one thread, is left.
+//! *No to and fro.* A file rests after a step, but for parts of it that gather where the last one went. To where it was, or a copy was given up, it goes back after 16 rests at the
+//! earliest, and after twice as many each time; what gains less than a twentieth of what
+//! readers of the file wait and read, or a hundredth of a thread, is left.
 //!
 //! *Nodes without CPUs* (CXL) never get hot data: it would be far from everybody. Where a node lacks room for hot data,
 //! files on it that are hardly used go to the nearest such node first.
@@ -126,11 +126,11 @@ impl Relocations {
         let seconds = round.scene.facts.window.seconds();
         let is_open = |(index, candidate): (usize, &Candidate<'_>)| {
             let history = self.histories.of(candidate.facts.file)?;
-            let source = candidate.source()?;
+            let source = candidate.source(|node| round.is_contended(node))?;
             let is_read = candidate.read_bytes_s >= settings.least_read_bytes_s
                 && candidate.written_share(seconds) <= settings.most_written_share;
             let wants = round.is_contended(source) || candidate.remote_share() > MOSTLY;
-            (history.is_free() && is_read && wants).then_some((index, source))
+            (!history.is_under_way() && is_read && wants).then_some((index, source))
         };
         let all = round.candidates.iter().enumerate().filter_map(is_open);
         all.take(MOST_FILES).collect()
@@ -190,7 +190,7 @@ impl Relocations {
         let times = (horizon_s, unwritten_ns as f64 / 1e9);
         let mut found = Vec::new();
         for to in (0..round.speeds.nodes).filter(|to| *to != source) {
-            if round.is_hot_place(to) && history.is_none_or(|history| history.may_go_to(to)) {
+            if round.is_hot_place(to) && history.is_some_and(|history| history.may_go(source, to)) {
                 let may_follow = round.may_follow(candidate, to);
                 found.extend(choices(candidate, traffic, (source, to), may_follow, times));
             }

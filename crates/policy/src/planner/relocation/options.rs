@@ -63,6 +63,8 @@ pub(super) fn choices<'a>(
     (horizon_s, unwritten_s): (f64, f64),
 ) -> Vec<Choice<'a>> {
     let now = traffic.reading_threads();
+    let own = traffic.reading_threads_of(&candidate.reads.concat());
+    let least_threads = (LEAST_GAIN * own).max(LEAST_THREADS);
     let choice = |kind: Kind| {
         let (bytes, horizon_s) = match kind {
             Kind::Move { part, .. } => {
@@ -86,7 +88,6 @@ pub(super) fn choices<'a>(
             horizon_s,
             after,
         };
-        let least_threads = LEAST_GAIN * now.max(1.0);
         let is_worth_it = choice.gain_threads > least_threads && choice.net_thread_s() > 0.0;
         (bytes > 0 && is_worth_it).then_some(choice)
     };
@@ -116,8 +117,11 @@ const FOLLOWED: f64 = 0.95;
 /// Costs below this are all the same, s.
 const LEAST_TAKEN_S: f64 = 1e-3;
 
-/// What gains less than this share of all waiting, or of one thread, is not worth the trouble.
-const LEAST_GAIN: f64 = 0.01;
+/// What gains less than this share of the time that readers of the file take is not worth the trouble.
+const LEAST_GAIN: f64 = 0.05;
+
+/// Nor is what gains less than this part of a thread.
+const LEAST_THREADS: f64 = 0.01;
 
 /// The reads after a step.
 fn relocate(

@@ -231,16 +231,17 @@ impl<'a> Traffic<'a> {
 
     /// `W`: threads that read or wait to read, at the rates there are.
     pub(super) fn reading_threads(&self) -> f64 {
+        self.reading_threads_of(&self.rates)
+    }
+
+    /// The part of `W` for reads at these rates, bytes/s of each pair.
+    pub(super) fn reading_threads_of(&self, rates: &[f64]) -> f64 {
         let nodes = self.speeds.nodes;
         let media: Vec<f64> = (0..nodes).map(|data| self.stretch(data)).collect();
         let lanes = self.per_width(self.over_lanes(|pair| self.asked_bytes_s(pair)));
         let mut sum = 0.0;
-        for (pair, rate) in self
-            .rates
-            .iter()
-            .enumerate()
-            .filter(|(_, rate)| **rate > 0.0)
-        {
+        let used = rates.iter().enumerate();
+        for (pair, rate) in used.filter(|(_, rate)| **rate > 0.0) {
             let (reader, data) = (pair / nodes, pair % nodes);
             let way = self.speeds.way(data, reader).iter();
             let stretch = way.fold(media[data], |most, lane| most.max(lanes[*lane]));
