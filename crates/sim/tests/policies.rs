@@ -125,3 +125,29 @@ proptest! {
         prop_assert_eq!(u64::from(there), workload.thread_count());
     }
 }
+
+/// Readers of one file that are bound to both nodes: data that moves goes in parts, and all get more.
+#[test]
+fn part_of_a_file_goes_where_it_is_moved() {
+    let (mut files, mut readers) = threads("fio", 4, 0, 0, reading(0.0));
+    (files.count, files.bytes) = (1, 200_000_000);
+    (readers.pinned, readers.shared) = (true, true);
+    let mut workload = workload(vec![(files, readers.clone())]);
+    readers.start_node = Some(egeria_machine::NodeId(1));
+    workload.threads.push(readers);
+    let off = run(&workload, System::Off);
+    let mut options = options(System::All);
+    options.planner.stages.limits = false;
+    options.planner.stages.delegation = false;
+    let all = egeria_sim::run(&optane(), &workload, &options).unwrap();
+    let read: Vec<f64> = all
+        .windows
+        .last()
+        .unwrap()
+        .nodes
+        .iter()
+        .map(|node| node.read_bytes_s)
+        .collect();
+    assert!(read.iter().all(|bytes_s| *bytes_s > 1e9), "{read:?}");
+    assert!(all.operations_s > off.operations_s * 1.5);
+}
