@@ -217,7 +217,7 @@ fn a_copy_that_nobody_reads_is_given_up() {
 fn copies_take_no_more_than_their_share() {
     let mut settings = System::All.settings();
     settings.budget.share = 1.0;
-    let mut world = crowd(4, 8, 2.0 * GB);
+    let mut world = crowd(8, 4, 2.0 * GB);
     let medium = world
         .fluid
         .machine
@@ -234,7 +234,7 @@ fn copies_take_no_more_than_their_share() {
         under_way.retain(|copy| copy.1 > 0.0);
         let new = decision.relocations.iter();
         under_way.extend(new.map(|step| (step.action, step.bytes as f64, step.bytes_s)));
-        for node in (0..4).map(NodeId) {
+        for node in (0..8).map(NodeId) {
             let sum = |is: &dyn Fn(NodeId, NodeId) -> bool| -> f64 {
                 let ends = |action| match action {
                     Relocate::Move { from, to } | Relocate::Replicate { from, to } => (from, to),

@@ -11,11 +11,11 @@ use egeria_policy::asymsched::{self, ProcessAccesses};
 use egeria_policy::nthread::{self, Configuration};
 use egeria_policy::pats::{Measured, Mix};
 use egeria_policy::planner::{
-    Decision, DelegatedBecause, DelegationPlan, DirectBecause, Facts, MediumFacts, Planner,
-    Settings, System,
+    Decision, DelegatedBecause, DelegationPlan, DirectBecause, Facts, FileFacts, MediumFacts,
+    Planner, Settings, System,
 };
 use egeria_policy::{KeptBecause, Reason};
-use egeria_window::ThreadFacts;
+use egeria_window::{FileKey, FileUse, ThreadFacts};
 
 const MB: u64 = 1_000_000;
 
@@ -216,6 +216,67 @@ fn moves_beyond_the_budget_are_not_made_and_say_so() {
     let kept = refused.kept(key(1)).expect("a thread of the window");
     assert!(matches!(kept.because, KeptBecause::OverBudget { .. }));
     assert!(kept.to_string().contains("50.0 ms are allowed"), "{kept}");
+}
+
+/// A process whose memory (2 GB: 0.6 s) wants a wider link, and whose threads read files on a contended node.
+fn mover_and_reader(machine: &Machine, running_ns: u64) -> Facts {
+    let reader = |number: u32| {
+        let mut facts = thread(machine, number, number as usize % 2, &[800 * MB], 0, 1.0);
+        let file = FileKey {
+            volume: 0,
+            inode: u64::from(number),
+        };
+        facts.files = vec![FileUse {
+            file,
+            read_bytes: 800 * MB,
+            written_bytes: 0,
+        }];
+        facts
+    };
+    let mut facts = Facts::of(window(machine, (1..=8).map(reader).collect()));
+    let file = |thread: &ThreadFacts| {
+        let mut read_bytes = vec![vec![0; 4]; 4];
+        read_bytes[thread.node.0 as usize][0] = 800 * MB;
+        FileFacts {
+            file: thread.files[0].file,
+            bytes: 100 * MB,
+            bytes_on: vec![100 * MB, 0, 0, 0],
+            read_bytes,
+            written_bytes: 0,
+            replicas: Vec::new(),
+        }
+    };
+    facts.files = facts.window.threads.iter().map(file).collect();
+    let mut mover = process(machine, 1, &[0, 1], 1e9);
+    mover.running_ns = running_ns;
+    facts.accesses.processes = vec![mover];
+    facts
+}
+
+#[test]
+fn what_memory_on_its_way_will_take_is_not_spent_on_files() {
+    let machine = ring(&[1e9, 1e8, 10e9, 1e8]);
+    let decide = |running_ns: u64, clusters: bool| {
+        let mut settings = System::All.settings();
+        settings.stages.clusters = clusters;
+        let mut planner = Planner::new(&machine, settings);
+        let mut facts = mover_and_reader(&machine, running_ns);
+        let first = planner.next(&machine, &facts);
+        // Half of it has come, the rest is owed.
+        facts.accesses.processes[0].migrating_ns = 300_000_000;
+        let second = planner.next(&machine, &facts);
+        let files = [first.relocations.len(), second.relocations.len()];
+        (first.placement.moves.len(), files)
+    };
+    let (moves, files) = decide(100 * GB, true);
+    assert!(
+        moves == 2 && files[0] > 0,
+        "both are affordable: {moves}, {files:?}"
+    );
+    // 5 % of 12.01 s: 0.6005 s.
+    assert_eq!(decide(12_010_000_000, true), (2, [0, 0]));
+    let (moves, files) = decide(12_010_000_000, false);
+    assert!(moves == 0 && files[0] > 0, "{moves}, {files:?}");
 }
 
 fn medium(node: u16, demand: u32, write_share: f64) -> MediumFacts {

@@ -44,7 +44,7 @@ use super::settings::Settings;
 use crate::Plan;
 use candidates::{Candidate, Held, MOST_FILES, candidates, places};
 use history::Histories;
-use options::{Choice, choices};
+use options::{Before, Choice, choices};
 use round::{Round, drop_step};
 use speeds::Speeds;
 use traffic::Traffic;
@@ -144,10 +144,11 @@ impl Relocations {
         traffic: &Traffic<'a>,
         ledger: &mut Ledger,
     ) -> Option<Traffic<'a>> {
+        let now = traffic.reading_threads();
         let mut all: Vec<(usize, Choice<'a>)> = Vec::new();
         // What is not worth it now will not be after others have gone.
         open.retain(|each| {
-            let found = self.choices_of(round, *each, traffic);
+            let found = self.choices_of(round, *each, traffic, now);
             let best = found
                 .into_iter()
                 .max_by(|one, other| one.net_thread_s().total_cmp(&other.net_thread_s()));
@@ -182,17 +183,19 @@ impl Relocations {
         round: &Round<'a>,
         (index, source): Open,
         traffic: &Traffic<'a>,
+        now: f64,
     ) -> Vec<Choice<'a>> {
         let candidate = &round.candidates[index];
         let horizon_s = round.scene.settings.relocation.horizon_ms as f64 / 1e3;
         let history = self.histories.of(candidate.facts.file);
         let unwritten_ns = history.map_or(0, |history| history.unwritten_ns);
         let times = (horizon_s, unwritten_ns as f64 / 1e9);
+        let before = Before::new(candidate, traffic, now);
         let mut found = Vec::new();
         for to in (0..round.speeds.nodes).filter(|to| *to != source) {
             if round.is_hot_place(to) && history.is_some_and(|history| history.may_go(source, to)) {
                 let may_follow = round.may_follow(candidate, to);
-                found.extend(choices(candidate, traffic, (source, to), may_follow, times));
+                found.extend(choices(candidate, &before, (source, to), may_follow, times));
             }
         }
         found

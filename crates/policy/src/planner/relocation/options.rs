@@ -54,17 +54,35 @@ impl Choice<'_> {
     }
 }
 
+/// What there is before a file goes anywhere.
+pub(super) struct Before<'t, 'a> {
+    traffic: &'t Traffic<'a>,
+    /// `W`.
+    now: f64,
+    /// What a step must gain, threads.
+    least_threads: f64,
+}
+
+impl<'t, 'a> Before<'t, 'a> {
+    /// Nothing about a file yet; `now` is `W` of the traffic.
+    pub(super) fn new(candidate: &Candidate<'_>, traffic: &'t Traffic<'a>, now: f64) -> Self {
+        let own = traffic.reading_threads_of(&candidate.reads.concat());
+        Before {
+            traffic,
+            now,
+            least_threads: (LEAST_GAIN * own).max(LEAST_THREADS),
+        }
+    }
+}
+
 /// The options of a file from one node to another that are repaid: `gain x horizon > loss`.
 pub(super) fn choices<'a>(
     candidate: &Candidate<'_>,
-    traffic: &Traffic<'a>,
+    before: &Before<'_, 'a>,
     (from, to): (usize, usize),
     may_follow: bool,
     (horizon_s, unwritten_s): (f64, f64),
 ) -> Vec<Choice<'a>> {
-    let now = traffic.reading_threads();
-    let own = traffic.reading_threads_of(&candidate.reads.concat());
-    let least_threads = (LEAST_GAIN * own).max(LEAST_THREADS);
     let choice = |kind: Kind| {
         let (bytes, horizon_s) = match kind {
             Kind::Move { part, .. } => {
@@ -74,9 +92,9 @@ pub(super) fn choices<'a>(
             // It has been left unwritten for so long; that it will be for as long again is the best guess.
             Kind::Replicate => (candidate.facts.bytes, horizon_s.min(unwritten_s)),
         };
-        let mut after = traffic.clone();
+        let mut after = before.traffic.clone();
         relocate(candidate, &mut after, kind, (from, to));
-        let gain_threads = now - after.reading_threads();
+        let gain_threads = before.now - after.reading_threads();
         let sure = if kind.threads_follow() { FOLLOWED } else { 1.0 };
         let choice = Choice {
             kind,
@@ -84,11 +102,11 @@ pub(super) fn choices<'a>(
             to,
             bytes,
             gain_threads: gain_threads * sure,
-            copying: traffic.copying(from, to, bytes)?,
+            copying: before.traffic.copying(from, to, bytes)?,
             horizon_s,
             after,
         };
-        let is_worth_it = choice.gain_threads > least_threads && choice.net_thread_s() > 0.0;
+        let is_worth_it = choice.gain_threads > before.least_threads && choice.net_thread_s() > 0.0;
         (bytes > 0 && is_worth_it).then_some(choice)
     };
     let move_of = |part, threads_follow| Kind::Move {

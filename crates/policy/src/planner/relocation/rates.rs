@@ -17,13 +17,12 @@ pub(super) struct Rates<'a> {
 impl<'a> Rates<'a> {
     /// Nothing under way.
     pub(super) fn new(speeds: &'a Speeds<'a>, share: f64) -> Rates<'a> {
-        let lanes = speeds.paths.map_or(0, |paths| paths.lanes.len());
         Rates {
             speeds,
             share,
             read: vec![0.0; speeds.nodes],
             written: vec![0.0; speeds.nodes],
-            lanes: vec![0.0; lanes],
+            lanes: vec![0.0; speeds.lane_bytes_s.len()],
         }
     }
 

@@ -10,6 +10,8 @@ pub(super) struct Speeds<'a> {
     pub(super) paths: Option<&'a Paths>,
     /// `None` where nothing is known, or nothing that makes sense.
     pub(super) media: Vec<Option<Medium<'a>>>,
+    /// What the lanes carry, bytes/s.
+    pub(super) lane_bytes_s: Vec<f64>,
     /// s/byte, `[reader * nodes + data]`; 0 where the medium is not known.
     undisturbed: Vec<f64>,
 }
@@ -18,10 +20,12 @@ impl<'a> Speeds<'a> {
     pub(super) fn new(machine: &'a Machine, paths: Option<&'a Paths>) -> Speeds<'a> {
         let nodes = machine.nodes.len();
         let known = |node: usize| media::medium(machine, node).filter(is_sound);
+        let lanes = paths.into_iter().flat_map(|paths| &paths.lanes);
         let mut speeds = Speeds {
             nodes,
             paths,
             media: (0..nodes).map(known).collect(),
+            lane_bytes_s: lanes.map(|lane| lane.bytes_s).collect(),
             undisturbed: Vec::with_capacity(nodes * nodes),
         };
         for pair in 0..nodes * nodes {
@@ -39,12 +43,6 @@ impl<'a> Speeds<'a> {
     /// Lanes between two nodes; none where ways are not known.
     pub(super) fn way(&self, from: usize, to: usize) -> &[usize] {
         self.paths.map_or(&[], |paths| paths.way(from, to))
-    }
-
-    /// What the lanes carry, bytes/s.
-    pub(super) fn lane_bytes_s(&self) -> Vec<f64> {
-        let lanes = self.paths.into_iter().flat_map(|paths| &paths.lanes);
-        lanes.map(|lane| lane.bytes_s).collect()
     }
 
     fn seconds_per_byte(&self, reader: usize, data: usize) -> f64 {

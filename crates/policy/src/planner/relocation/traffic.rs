@@ -181,8 +181,7 @@ impl<'a> Traffic<'a> {
     }
 
     fn per_width(&self, mut sums: Vec<f64>) -> Vec<f64> {
-        let widths = self.speeds.lane_bytes_s();
-        let lanes = sums.iter_mut().zip(widths);
+        let lanes = sums.iter_mut().zip(&self.speeds.lane_bytes_s);
         lanes.for_each(|(sum, width)| *sum /= width);
         sums
     }
@@ -190,8 +189,7 @@ impl<'a> Traffic<'a> {
     /// The sum of something over the pairs that use each lane.
     fn over_lanes(&self, amount: impl Fn(usize) -> f64) -> Vec<f64> {
         let nodes = self.speeds.nodes;
-        let lanes = self.speeds.paths.map_or(0, |paths| paths.lanes.len());
-        let mut sums = vec![0.0; lanes];
+        let mut sums = vec![0.0; self.speeds.lane_bytes_s.len()];
         for pair in 0..nodes * nodes {
             let amount = amount(pair);
             if amount > 0.0 {
@@ -293,7 +291,7 @@ impl<'a> Traffic<'a> {
         );
         let uses = self.lane_use();
         let waits = self.over_lanes(|pair| self.waiting[pair]);
-        let widths = self.speeds.lane_bytes_s();
+        let widths = &self.speeds.lane_bytes_s;
         for lane in self.speeds.way(from, to) {
             take(bytes / widths[*lane], uses[*lane].min(1.0), waits[*lane]);
         }
