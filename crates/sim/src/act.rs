@@ -19,20 +19,13 @@ const COPY_BYTES: u64 = 64 << 10;
 pub(crate) struct Acts {
     pub(crate) control: Control,
     pub(crate) thresholds: Thresholds,
-    /// Of each group of threads: its memory follows as it is accessed.
-    dynamic: Vec<Option<Dynamic>>,
+    /// Of each group of threads: whether its memory follows as it is accessed.
+    dynamic: Vec<bool>,
     copies: Vec<Copy>,
     /// Time that the memory of each group was migrated, s.
     pub(crate) migrating_s: Vec<f64>,
     /// What was said last, so that it is not said again.
     said: Vec<String>,
-}
-
-/// Memory that follows as it is accessed.
-#[derive(Clone, Default)]
-struct Dynamic {
-    /// From which node to which; none: private memory to its thread, shared memory to all its threads' nodes.
-    pairs: Vec<(usize, usize)>,
 }
 
 /// A file, or what of it lies in one memory, on its way to another.
@@ -69,6 +62,7 @@ impl Acts {
             control: Control {
                 delegates: 0,
                 handover_ns: options.handover_ns,
+                stripe_bytes: options.planner.delegation.stripe_bytes.max(1),
                 turns: vec![None; model.places.len()],
                 turn_ns: options.turn_ns,
             },
@@ -77,7 +71,7 @@ impl Acts {
                 least_write_bytes: u64::MAX,
                 bypass_bytes: longest.into_iter().find(bypass).unwrap_or(0),
             },
-            dynamic: vec![None; groups],
+            dynamic: vec![false; groups],
             copies: Vec::new(),
             migrating_s: vec![0.0; groups],
             said: Vec::new(),
@@ -115,18 +109,9 @@ impl Acts {
             };
             match &step.action {
                 MemoryAction::Dynamic => {
-                    let following = plan.following.iter();
-                    let mut following = following.filter(|(process, _)| *process == step.process);
-                    let pairs = following.next().map_or(&[][..], |(_, each)| &each.pairs);
-                    let index = |id: &NodeId| model.machine.index_of(*id);
-                    let pairs = pairs
-                        .iter()
-                        .filter_map(|(from, to)| Some((index(from)?, index(to)?)));
-                    let pairs = pairs.collect();
-                    if self.dynamic[group].is_none() {
+                    if !std::mem::replace(&mut self.dynamic[group], true) {
                         told.steps.push(step.to_string());
                     }
-                    self.dynamic[group] = Some(Dynamic { pairs });
                     continue;
                 }
                 MemoryAction::Full {
@@ -143,11 +128,11 @@ impl Acts {
                     let pairs: Vec<(usize, usize)> = pairs
                         .filter_map(|(from, to, _)| Some((index(from)?, index(to)?)))
                         .collect();
-                    follow(model, state, group, &pairs, f64::INFINITY);
-                    self.dynamic[group] = None;
+                    follow(model, state, group, &pairs);
+                    self.dynamic[group] = false;
                 }
                 MemoryAction::Short { .. } | MemoryAction::Settled { .. } => {
-                    self.dynamic[group] = None;
+                    self.dynamic[group] = false;
                 }
             }
             told.steps.push(step.to_string());
@@ -176,12 +161,14 @@ impl Acts {
                 self.thresholds.least_write_bytes = u64::MAX;
             }
             DelegationPlan::On {
+                stripe_bytes,
                 least_read_bytes,
                 least_write_bytes,
                 delegates_per_node,
                 ..
             } => {
                 self.control.delegates = *delegates_per_node;
+                self.control.stripe_bytes = (*stripe_bytes).max(1);
                 self.thresholds.least_read_bytes = *least_read_bytes;
                 self.thresholds.least_write_bytes = *least_write_bytes;
                 self.say_once("delegation".to_owned(), plan.to_string(), told);
@@ -286,18 +273,8 @@ impl Acts {
             }
         }
         self.copies.retain(|copy| copy.left_bytes > 0.0);
-        for group in 0..self.dynamic.len() {
-            let Some(dynamic) = &self.dynamic[group] else {
-                continue;
-            };
-            let moved = options.dynamic_bytes_s * seconds;
-            let moved = match dynamic.pairs.is_empty() {
-                true => gather(model, state, group, moved),
-                false => {
-                    let pairs = dynamic.pairs.clone();
-                    follow(model, state, group, &pairs, moved)
-                }
-            };
+        for group in (0..self.dynamic.len()).filter(|group| self.dynamic[*group]) {
+            let moved = gather(model, state, group, options.dynamic_bytes_s * seconds);
             let cost_s = options.planner.asymsched.cost_s_per_gb * moved / 1e9;
             self.migrating_s[group] += cost_s;
         }
@@ -343,42 +320,24 @@ fn move_threads(
     }
 }
 
-/// Up to so many bytes of a group's memory go from the one node of each pair to the other. All pairs at once, as
-/// nodes may exchange what they have. Says how many bytes went.
-fn follow(
-    model: &Model,
-    state: &mut State,
-    group: usize,
-    pairs: &[(usize, usize)],
-    most_bytes: f64,
-) -> f64 {
-    let mut gone = 0.0;
+/// A group's memory goes from the one node of each pair to the other; all pairs at once, as nodes may exchange what
+/// they have.
+fn follow(model: &Model, state: &mut State, group: usize, pairs: &[(usize, usize)]) {
+    let place = |node: &usize| model.place_of(*node, MediumKind::Memory);
     for file in files_of(state, group) {
         let file = &mut state.files[file];
         let before = file.shares.clone();
-        let leaving: f64 = pairs
-            .iter()
-            .filter_map(|(from, _)| model.place_of(*from, MediumKind::Memory))
-            .map(|place| before[place] * file.bytes)
-            .sum();
-        if leaving <= 0.0 {
-            continue;
-        }
-        let part = ((most_bytes - gone).max(0.0) / leaving).min(1.0);
         for (from, to) in pairs {
-            let place = |node| model.place_of(node, MediumKind::Memory);
-            if let (Some(from), Some(to)) = (place(*from), place(*to)) {
-                file.shares[from] -= before[from] * part;
-                file.shares[to] += before[from] * part;
+            if let (Some(from), Some(to)) = (place(from), place(to)) {
+                file.shares[from] -= before[from];
+                file.shares[to] += before[from];
             }
         }
-        gone += leaving * part;
     }
-    gone
 }
 
 /// Up to so many bytes of a group's memory go where they are used: what one node uses there, what several use spread
-/// over them. Says how many bytes went.
+/// over them (AsymSched §4.1). Says how many bytes went.
 fn gather(model: &Model, state: &mut State, group: usize, most_bytes: f64) -> f64 {
     let mut gone = 0.0;
     for index in files_of(state, group) {

@@ -58,6 +58,8 @@ pub(crate) struct Control {
     pub(crate) delegates: u32,
     /// Handing a piece over to a delegate and back, ns.
     pub(crate) handover_ns: f64,
+    /// What lies on one node before the next has its turn, bytes; not 0.
+    pub(crate) stripe_bytes: u64,
     /// How many may be at each memory at once.
     pub(crate) turns: Vec<Option<f64>>,
     /// Asking for a turn, ns.
@@ -176,7 +178,7 @@ impl Operation {
     }
 
     /// Delegates of each node move the stripes that lie there, all nodes at once (OdinFS slides, "Delegation + data
-    /// striping parallelize IO ops"). The thread waits for the last.
+    /// striping parallelize IO ops"). The thread waits for the last. Each stripe is handed over on its own.
     fn delegate(
         &mut self,
         model: &Model,
@@ -187,10 +189,14 @@ impl Operation {
     ) {
         let shares = demand.shares(kind);
         let all: f64 = shares.iter().sum();
+        let stripes = demand.request_bytes.div_ceil(control.stripe_bytes) as f64;
         let mut slowest_ns: f64 = 0.0;
         for (place, share) in shares.iter().enumerate().filter(|(_, share)| **share > 0.0) {
-            // Each operation has its part here.
-            let bytes = (demand.request_bytes as f64 * share / all).ceil() as u64;
+            // An operation of few stripes has a part on few nodes.
+            let part = share / all;
+            let chance = (stripes * part).min(1.0);
+            let bytes = (demand.request_bytes as f64 * part / chance).ceil() as u64;
+            let pieces = bytes.div_ceil(control.stripe_bytes) as f64;
             let node = model.places[place].node;
             let access = Access {
                 kind,
@@ -203,15 +209,17 @@ impl Operation {
                 model.access_ns(&access, crowd.accessors[place], crowd.wait_ns(model, place))
                     + model.path_ns(demand.home, node);
             let service_ns = model.service_ns(&access, crowd.accessors[place]);
-            let often = all * missed;
+            let often = all * missed * chance;
             self.uses(model.memory_resource(place), often * service_ns / NS_PER_S);
-            let delegate_s = often * (time_ns + control.handover_ns) / NS_PER_S;
+            let work_ns = time_ns + pieces * control.handover_ns;
+            let delegate_s = often * work_ns / NS_PER_S;
             self.uses(model.delegate_resource(node), delegate_s);
             self.uses(model.core_resource(node), delegate_s);
             for lane in model.lane_resources(kind, demand.home, node) {
                 self.uses(lane, often * bytes as f64);
             }
-            slowest_ns = slowest_ns.max(time_ns / f64::from(control.delegates));
+            // The delegates of a node share its pieces.
+            slowest_ns = slowest_ns.max(work_ns / pieces.min(f64::from(control.delegates)));
             self.at.push(AtMemory {
                 place,
                 time_ns: often * time_ns,
@@ -220,7 +228,7 @@ impl Operation {
                 delegated: true,
             });
         }
-        self.away_ns += all * missed * (slowest_ns + control.handover_ns);
+        self.away_ns += all * missed * slowest_ns;
     }
 
     fn uses(&mut self, resource: usize, amount: f64) {

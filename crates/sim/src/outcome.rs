@@ -13,6 +13,8 @@ pub enum Allocation {
     Spread,
     /// To the node at this position (`nova`).
     Node(usize),
+    /// Where the file's data is: a file system of its own on each node.
+    InPlace,
     /// Every file is [striped](crate::Layout::Striped), what is there at first too (OdinFS).
     Striped,
 }

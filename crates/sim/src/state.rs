@@ -344,7 +344,9 @@ impl State {
         let (file, places) = (&self.files[thread.file], model.places.len());
         match (file.layout, file.medium, self.allocation) {
             // A program writes its memory where it lies.
-            (Layout::Local, MediumKind::Memory, _) => file.shares.clone(),
+            (Layout::Local, MediumKind::Memory, _) | (Layout::Local, _, Allocation::InPlace) => {
+                file.shares.clone()
+            }
             (Layout::Striped, medium, _) | (_, medium, Allocation::Spread) => {
                 over(&model.places_of(medium), places)
             }

@@ -240,6 +240,46 @@ fn delegates_use_every_node_and_no_more_than_there_are() {
 }
 
 #[test]
+fn what_is_within_a_stripe_is_one_delegates() {
+    let slow = Memory {
+        write_stream_bytes_s: 1e9,
+        write_latency_ns: 0.0,
+        ..memory(MemoryKind::Persistent, 4e9)
+    };
+    let machine = nodes(4, 8, &[slow], None);
+    let get = |bytes: u64| {
+        let mut workload = workload(vec![threads("a", 1, 0, 0, streaming(0.0, bytes))]);
+        workload.files[0].node = None;
+        let mut options = Options::of(System::Odin);
+        options.handover_ns = 500.0;
+        egeria_sim::run(&machine, &workload, &options)
+            .unwrap()
+            .groups[0]
+            .operation_ns
+    };
+    close(get(4096), 500.0 + 4096.0);
+    close(get(32 << 10), 500.0 + 32768.0);
+    // Two stripes go to two nodes at once, twenty to all four, five each.
+    close(get(64 << 10), 500.0 + 32768.0);
+    close(get(640 << 10), 5.0 * (500.0 + 32768.0));
+}
+
+#[test]
+fn data_written_in_place_stays_on_its_node() {
+    let machine = nodes(2, 8, &[memory(MemoryKind::Persistent, 4e9)], None);
+    let workload = workload(vec![
+        threads("a", 2, 0, 1, streaming(0.5, 4096)),
+        threads("b", 2, 1, 0, streaming(0.5, 4096)),
+    ]);
+    let options = Options {
+        allocation: Allocation::InPlace,
+        ..Options::of(System::Off)
+    };
+    let outcome = egeria_sim::run(&machine, &workload, &options).unwrap();
+    assert_eq!(outcome.local_share, 0.0);
+}
+
+#[test]
 fn striped_files_are_delegated_whatever_the_allocation() {
     let slow = Memory {
         read_stream_bytes_s: 1e9,

@@ -60,18 +60,13 @@ pub(crate) const PERSONALITIES: [&str; 4] = ["fileserver", "webserver", "webprox
 /// One and two instances.
 pub(super) fn figure_6(stage: &Stage, results: &mut Results) -> Result<()> {
     let machine = stage.optane(CORES)?;
-    let half = stage.optane(CORES / 2)?;
     for personality in &TABLE_3 {
         let one = workload(stage, personality, 1)?;
         let two = workload(stage, personality, 2)?;
         for system in System::all() {
             let operations_s = stage.run(&machine, &one, &system)?.operations_s;
             results.set("6a", personality.name, system.name, operations_s);
-            // Two file systems, one per node (§V-B), with threads everywhere: each has half of the cores.
-            let operations_s = match system.name {
-                "nova" => 2.0 * stage.run(&half, &one, &system)?.operations_s,
-                _ => stage.run(&machine, &two, &system)?.operations_s,
-            };
+            let operations_s = stage.run(&machine, &two, &system.for_two())?.operations_s;
             results.set("6b", personality.name, system.name, operations_s);
         }
     }

@@ -51,7 +51,6 @@ fn fill_throughput(stage: &Stage, machine: &Machine, system: &System) -> Result<
 /// Fig. 7a and 7b: W, R and RW, one and two instances.
 pub(super) fn figure_7(stage: &Stage, results: &mut Results) -> Result<()> {
     let machine = stage.optane(CORES)?;
-    let half = stage.optane(CORES / 2)?;
     for system in System::all() {
         let puts_s = fill_throughput(stage, &machine, &system)?;
         results.set("7a", "W", system.name, puts_s);
@@ -63,11 +62,7 @@ pub(super) fn figure_7(stage: &Stage, results: &mut Results) -> Result<()> {
             add_instance(&mut two, 1);
             let gets_s = read_throughput(stage, &machine, &one, &system)?;
             results.set("7a", group, system.name, gets_s);
-            // As in Fig. 6: two file systems, each with half of the cores.
-            let gets_s = match system.name {
-                "nova" => 2.0 * read_throughput(stage, &half, &one, &system)?,
-                _ => read_throughput(stage, &machine, &two, &system)?,
-            };
+            let gets_s = read_throughput(stage, &machine, &two, &system.for_two())?;
             results.set("7b", group, system.name, gets_s);
         }
     }
@@ -94,12 +89,9 @@ pub(super) fn four_nodes(stage: &Stage, results: &mut Results) -> Result<()> {
 /// Fig. 2: two instances; threads free, with their data, and away from it.
 pub(super) fn figure_2(stage: &Stage, results: &mut Results) -> Result<()> {
     let machine = stage.optane(CORES)?;
-    let half = stage.optane(CORES / 2)?;
     let nova = System::nova();
     for (group, writes) in [("R", false), ("RW", true)] {
         let free = reads(stage, writes)?;
-        let throughput = 2.0 * read_throughput(stage, &half, &free, &nova)?;
-        results.set("2", group, "nova", throughput);
         for (bar, node) in [("all local", 0), ("all remote", 1)] {
             let bound = bound_to(free.clone(), node);
             let throughput = 2.0 * read_throughput(stage, &machine, &bound, &nova)?;
@@ -107,8 +99,10 @@ pub(super) fn figure_2(stage: &Stage, results: &mut Results) -> Result<()> {
         }
         let mut two = free;
         add_instance(&mut two, 1);
-        let throughput = read_throughput(stage, &machine, &two, &System::nova_n())?;
-        results.set("2", group, "nova_n", throughput);
+        for system in [System::nova_on_each(), System::nova_n()] {
+            let throughput = read_throughput(stage, &machine, &two, &system)?;
+            results.set("2", group, system.name, throughput);
+        }
     }
     Ok(())
 }

@@ -59,6 +59,11 @@ impl System {
         System::of("nova", Configuration::Off, Allocation::Node(0))
     }
 
+    /// NOVA on each node, for one application each (NThread §V-B).
+    pub(crate) fn nova_on_each() -> System {
+        System::of("nova", Configuration::Off, Allocation::InPlace)
+    }
+
     /// `NOVA_n`: blocks on random nodes (NThread §II-C).
     pub(crate) fn nova_n() -> System {
         System::of("nova_n", Configuration::Off, Allocation::Spread)
@@ -69,6 +74,14 @@ impl System {
         let mut system = System::of(configuration.name(), configuration, Allocation::Local);
         system.nthread.read_margin_bytes_s = READ_MARGIN_BYTES_S;
         system
+    }
+
+    /// As it is set up for two applications: a file system that knows one node is there once for each (NThread §V-B).
+    pub(crate) fn for_two(&self) -> System {
+        match self.allocation {
+            Allocation::Node(_) => System::nova_on_each(),
+            _ => self.clone(),
+        }
     }
 
     /// All that NThread's figures have bars of and the model answers.
