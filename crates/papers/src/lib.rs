@@ -6,6 +6,7 @@
 
 pub mod answer;
 mod answers;
+mod beyond;
 mod claim;
 mod distance;
 mod error;
@@ -14,6 +15,7 @@ mod page;
 mod report;
 mod results;
 
+pub use beyond::Beyond;
 pub use claim::{Claim, Paper, claims, parse};
 pub use distance::{FAR, distance, distances};
 pub use error::{PapersError, Result};

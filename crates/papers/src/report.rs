@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::answer::{Answer, Prediction, Reading, SIMILAR};
 use crate::answers::entries;
+use crate::beyond::{Beyond, beyond};
 use crate::claim::{Claim, Paper, claims};
 use crate::error::Result;
 use crate::experiment::{ALL, Extent, Stage};
@@ -98,6 +99,8 @@ pub struct Report {
     pub inputs: Vec<Listed>,
     /// What it cannot say.
     pub unanswered: Vec<Listed>,
+    /// What none of the papers has; not counted.
+    pub beyond: Vec<Beyond>,
     /// What the experiments gave.
     #[serde(skip)]
     pub results: Results,
@@ -155,6 +158,7 @@ impl Report {
             settings: Vec::new(),
             inputs: Vec::new(),
             unanswered: Vec::new(),
+            beyond: beyond(&results),
             results,
         };
         for claim in claims {

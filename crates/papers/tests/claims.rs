@@ -135,3 +135,17 @@ fn every_distance_is_explained_and_in_the_manual() {
         assert!(manual.contains(&line), "docs/papers.md lacks: {line}");
     }
 }
+
+#[test]
+fn beyond_the_papers_data_moves_where_threads_cannot_help() {
+    let report = brief();
+    assert_eq!(report.beyond.len(), 18);
+    let hot = report.beyond.last().unwrap();
+    let of = |system: &str| {
+        let mut figures = hot.figures.iter();
+        figures.find(|(name, _)| *name == system).unwrap().1
+    };
+    // Four nodes have four times what one has, and only data that moves gets there.
+    assert!(of("nthread") < of("off") * 1.5);
+    assert!(of("all") > of("nthread") * 2.0);
+}

@@ -4,6 +4,7 @@
 //! `workloads/*.toml`. Nothing here is chosen to meet a figure.
 
 mod asymsched;
+pub(crate) mod beyond;
 mod filebench;
 mod fio;
 pub(crate) mod managed;
@@ -30,7 +31,7 @@ pub(crate) struct Experiment {
 }
 
 /// All of them.
-pub(crate) const ALL: [Experiment; 17] = [
+pub(crate) const ALL: [Experiment; 19] = [
     Experiment {
         name: "NThread §III-C1",
         run: micro::migration,
@@ -98,5 +99,13 @@ pub(crate) const ALL: [Experiment; 17] = [
     Experiment {
         name: "AsymSched, search",
         run: migration::search,
+    },
+    Experiment {
+        name: "limits, beyond the papers",
+        run: beyond::limits,
+    },
+    Experiment {
+        name: "hot data, beyond the papers",
+        run: beyond::hot_data,
     },
 ];

@@ -13,6 +13,7 @@ pub use what_if::{WhatIf, what_if};
 
 use self::figure::{Facts, Figure};
 use self::html::{escape, number, table, text, verdict};
+use crate::beyond::Beyond;
 use crate::claim::{Claim, Paper, claims};
 use crate::distance::distances;
 use crate::error::Result;
@@ -43,6 +44,7 @@ pub fn page(report: &Report) -> Result<String> {
         }
         body.push_str("</section>\n");
     }
+    body.push_str(&beyond(&report.beyond));
     body.push_str(&tables(report));
     Ok(html::page(TITLE, &body))
 }
@@ -127,6 +129,35 @@ fn far(report: &Report, ids: &[&str]) -> String {
         }
     }
     told
+}
+
+/// What none of the papers has.
+fn beyond(rows: &[Beyond]) -> String {
+    let mut section = String::from("<section>\n<h2>Beyond the papers</h2>\n");
+    for of_one in rows.chunk_by(|one, other| one.what == other.what) {
+        let Some(first) = of_one.first() else {
+            continue;
+        };
+        let systems = first.figures.iter().map(|(system, _)| *system);
+        let headers: Vec<&str> = ["where"].into_iter().chain(systems).collect();
+        let row = |row: &Beyond| {
+            let figures = row.figures.iter();
+            let figures = figures.map(|(_, figure)| number(figures_of(figure / 1e6)));
+            [text(row.group.clone())]
+                .into_iter()
+                .chain(figures)
+                .collect()
+        };
+        let rows: Vec<_> = of_one.iter().map(row).collect();
+        let _ = writeln!(
+            section,
+            "<figure>\n<figcaption><h3>{} (millions)</h3></figcaption>\n{}</figure>",
+            escape(first.what),
+            table(&headers, &rows)
+        );
+    }
+    section.push_str("</section>\n");
+    section
 }
 
 /// A number with three figures that count.

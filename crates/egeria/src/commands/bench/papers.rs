@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use egeria_papers::{Extent, Listed, OrderingRow, Report, Row};
+use egeria_papers::{Beyond, Extent, Listed, OrderingRow, Report, Row};
 
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Format};
@@ -24,7 +24,8 @@ model is calibrated on is not counted, what it cannot say is listed with the
 reason. Everything is predicted; nothing is measured (docs/bench.md).
 
 JSON: orderings, orderings_held, median_error, p90_error, rows (source, item,
-paper, model, ratio), ordering_rows, bound_rows, settings, inputs, unanswered.")]
+paper, model, ratio), ordering_rows, bound_rows, settings, inputs, unanswered,
+beyond.")]
 pub struct Arguments {
     /// A fifth of the machines' time: rougher, for a quick look
     #[arg(long)]
@@ -75,6 +76,7 @@ fn human(report: &Report) -> String {
         &report.inputs,
     ));
     text.push_str(&grouped("What the model cannot say", &report.unanswered));
+    text.push_str(&beyond(&report.beyond));
     text.push_str(&far(report));
     text.push_str(&format!("\n{}\n", report.summary()));
     text
@@ -107,6 +109,29 @@ fn orderings(rows: &[OrderingRow]) -> String {
     };
     let headers = ["id", "source", "ordering", ">model", ""];
     output::table(&headers, rows.iter().map(row).collect())
+}
+
+/// What none of the papers has.
+fn beyond(rows: &[Beyond]) -> String {
+    let mut text = String::from("\nBeyond the papers, not counted\n");
+    for of_one in rows.chunk_by(|one, other| one.what == other.what) {
+        let Some(first) = of_one.first() else {
+            continue;
+        };
+        let systems = first.figures.iter().map(|(system, _)| format!(">{system}"));
+        let headers: Vec<String> = [String::new()].into_iter().chain(systems).collect();
+        let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
+        let row = |row: &Beyond| {
+            let figures = row
+                .figures
+                .iter()
+                .map(|(_, figure)| format!("{figure:.3e}"));
+            [row.group.clone()].into_iter().chain(figures).collect()
+        };
+        let table = output::table(&headers, of_one.iter().map(row).collect());
+        text.push_str(&format!("\n{}\n{table}\n", first.what));
+    }
+    text
 }
 
 /// Why the model is far from some.
