@@ -283,7 +283,7 @@ impl Report {
         )
     }
 
-    /// Claims that the model is far from: numbers off by more than a third, orderings it does not have.
+    /// Claims that the model is far from: numbers off by more than a fifth, orderings it does not have.
     pub fn far(&self) -> Vec<&str> {
         let numbers = self.rows.iter().filter(|row| row.error > crate::FAR);
         let orderings = self.ordering_rows.iter().filter(|row| !row.held);

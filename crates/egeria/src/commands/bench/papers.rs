@@ -137,7 +137,7 @@ fn beyond(rows: &[Beyond]) -> String {
 /// Why the model is far from some.
 fn far(report: &Report) -> String {
     let far = report.far();
-    let mut text = String::from("\nWhy numbers are off by more than a third, and orderings fail\n");
+    let mut text = String::from("\nWhy numbers are off by more than a fifth, and orderings fail\n");
     for (ids, why) in egeria_papers::distances() {
         let ids: Vec<&str> = ids.into_iter().filter(|id| far.contains(id)).collect();
         if !ids.is_empty() {
