@@ -370,6 +370,26 @@ fn a_limit_is_raised_to_the_delegates() {
     );
 }
 
+/// Asking for a turn that everybody gets at once costs, and gives nothing.
+#[test]
+fn a_node_has_a_limit_while_it_is_reached_and_for_some_time_after() {
+    let machine = common::machine(2);
+    let with = |demand: u32| Facts {
+        media: vec![medium(0, demand, 1.0)],
+        ..Facts::of(window(&machine, Vec::new()))
+    };
+    let mut planner = Planner::new(&machine, System::All.settings());
+    let mut limits = |demand: u32| planner.next(&machine, &with(demand)).limits.len();
+    assert_eq!(limits(2), 0, "Eq. 1 gives 2 for writes");
+    assert_eq!(limits(3), 1);
+    for _ in 1..10 {
+        assert_eq!(limits(2), 1);
+    }
+    assert_eq!(limits(2), 0);
+    let pats = Planner::new(&machine, System::Pats.settings()).next(&machine, &with(2));
+    assert_eq!(pats.limits.len(), 1, "the paper's own system always asks");
+}
+
 /// `N` of PATS Eq. 3 is what the machine says, unless somebody says otherwise.
 #[test]
 fn limits_heed_the_machines_dimms() {

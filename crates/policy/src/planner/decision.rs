@@ -17,8 +17,8 @@ pub struct Decision {
     pub threads: Plan,
     /// Which processes leave which nodes with all their threads there, and what their memory does.
     pub placement: asymsched::PlacementPlan,
-    /// How many threads may be at the persistent memory of each node of [`super::Facts::media`]; ascending by node. Nodes
-    /// that are not named have no limit.
+    /// How many threads may be at the persistent memory of nodes of [`super::Facts::media`]; ascending by node. Nodes
+    /// that are not named have no limit: there threads need not ask for their turn.
     pub limits: Vec<Limit>,
     /// Which accesses are delegated.
     pub delegation: DelegationPlan,

@@ -6,16 +6,17 @@ use egeria_machine::{Machine, NodeId};
 
 use super::decision::{DelegationPlan, Limit};
 use super::facts::MediumFacts;
+use super::settings;
 use crate::media::modules;
 use crate::pats::{Limiter, Settings};
 
-/// The limit of each node, kept from window to window.
+/// The limit of each node, kept from window to window, and the windows since more threads than that were there.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Limits {
-    by_node: BTreeMap<NodeId, Limiter>,
+pub(super) struct Limiters {
+    by_node: BTreeMap<NodeId, (Limiter, Option<u32>)>,
 }
 
-impl Limits {
+impl Limiters {
     /// The limits for the next window. Of two entries for a node the first counts; nodes that the machine does not have
     /// get none.
     pub(super) fn next(
@@ -32,9 +33,13 @@ impl Limits {
             if limits.iter().any(|limit| limit.node == facts.node) {
                 continue;
             }
-            let new = || Limiter::new(&on_node(machine, index, settings));
-            let limiter = self.by_node.entry(facts.node).or_insert_with(new);
+            let new = || (Limiter::new(&on_node(machine, index, settings)), None);
+            let (limiter, rests) = self.by_node.entry(facts.node).or_insert_with(new);
             let decision = limiter.next(&facts.measured);
+            *rests = match facts.measured.demand > decision.limit {
+                true => Some(0),
+                false => rests.map(|windows| windows.saturating_add(1)),
+            };
             limits.push(Limit {
                 node: facts.node,
                 threads: decision.limit,
@@ -44,6 +49,14 @@ impl Limits {
         }
         limits.sort_by_key(|limit| limit.node);
         limits
+    }
+}
+
+impl Limiters {
+    /// Whether threads at a node must ask for their turn.
+    pub(super) fn is_set(&self, node: NodeId, settings: &settings::Limits) -> bool {
+        let rests = self.by_node.get(&node).and_then(|(_, rests)| *rests);
+        settings.always || rests.is_some_and(|windows| windows < settings.rest_windows)
     }
 }
 

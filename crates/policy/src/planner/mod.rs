@@ -34,13 +34,13 @@ pub use decision::{
     RelocationStep,
 };
 pub use facts::{Facts, FileFacts, MediumFacts};
-pub use settings::{Budget, Delegation, Relocation, Settings, Stages, System};
+pub use settings::{Budget, Delegation, Limits, Relocation, Settings, Stages, System};
 
 use crate::Plan;
 use crate::asymsched::{self, AccessWindow, PlacementPlan};
 use delegation::{Delegates, Scene};
 use ledger::{Costs, Ledger};
-use limits::{Limits, admit_delegates};
+use limits::{Limiters, admit_delegates};
 use owners::Owners;
 use relocation::Relocations;
 
@@ -56,7 +56,7 @@ pub struct Planner {
     /// The plans before.
     threads: Option<Plan>,
     placement: Option<PlacementPlan>,
-    limits: Limits,
+    limits: Limiters,
     delegates: Delegates,
     relocations: Relocations,
 }
@@ -71,7 +71,7 @@ impl Planner {
             ledger: Ledger::default(),
             threads: None,
             placement: None,
-            limits: Limits::default(),
+            limits: Limiters::default(),
             delegates: Delegates::default(),
             relocations: Relocations::default(),
         }
@@ -96,6 +96,7 @@ impl Planner {
             false => Vec::new(),
         };
         let delegation = self.delegate(machine, facts, &threads, &limits);
+        limits.retain(|limit| self.limits.is_set(limit.node, &self.settings.limits));
         admit_delegates(&mut limits, &delegation);
         self.threads = Some(threads.clone());
         self.placement = Some(placement.clone());

@@ -1,7 +1,7 @@
 //! Settings of the planner by name: its own as `relocation.horizon_ms`, those of the policies as
 //! `pats.tolerated_loss`; a name without a dot is NThread's, as the steward takes it.
 
-use super::settings::{Budget, Delegation, Relocation, Settings, Stages};
+use super::settings::{Budget, Delegation, Limits, Relocation, Settings, Stages};
 use crate::SettingError;
 use crate::setting::{Entry, SWITCH, by_name, entry, number, on_or_off, switch};
 
@@ -19,6 +19,11 @@ const STAGES: [Entry<Stages>; 6] = [
     entry!([limits], SWITCH, on_or_off, switch),
     entry!([delegation], SWITCH, on_or_off, switch),
     entry!([budget], SWITCH, on_or_off, switch),
+];
+
+const LIMITS: [Entry<Limits>; 2] = [
+    entry!([always], SWITCH, on_or_off, switch),
+    entry!([rest_windows], WINDOWS, u32::to_string, windows),
 ];
 
 const DELEGATION: [Entry<Delegation>; 7] = [
@@ -73,16 +78,18 @@ const BUDGET: [Entry<Budget>; 2] = [
 ];
 
 by_name!(Stages, STAGES);
+by_name!(Limits, LIMITS);
 by_name!(Delegation, DELEGATION);
 by_name!(Relocation, RELOCATION);
 by_name!(Budget, BUDGET);
 
 /// What names begin with.
-const PARTS: [&str; 7] = [
+const PARTS: [&str; 8] = [
     "stages.…",
     "nthread.…",
     "pats.…",
     "asymsched.…",
+    "limits.…",
     "delegation.…",
     "relocation.…",
     "budget.…",
@@ -100,6 +107,7 @@ impl Settings {
         add("nthread", &mut crate::nthread::Settings::names());
         add("pats", &mut crate::pats::Settings::names());
         add("asymsched", &mut crate::asymsched::Settings::names());
+        add("limits", &mut Limits::names());
         add("delegation", &mut Delegation::names());
         add("relocation", &mut Relocation::names());
         add("budget", &mut Budget::names());
@@ -116,6 +124,7 @@ impl Settings {
         add("nthread", &mut self.nthread.values());
         add("pats", &mut self.pats.values());
         add("asymsched", &mut self.asymsched.values());
+        add("limits", &mut self.limits.values());
         add("delegation", &mut self.delegation.values());
         add("relocation", &mut self.relocation.values());
         add("budget", &mut self.budget.values());
@@ -134,6 +143,7 @@ impl Settings {
             "nthread" => self.nthread.set(own, value),
             "pats" => self.pats.set(own, value),
             "asymsched" => self.asymsched.set(own, value),
+            "limits" => self.limits.set(own, value),
             "delegation" => self.delegation.set(own, value),
             "relocation" => self.relocation.set(own, value),
             "budget" => self.budget.set(own, value),

@@ -39,6 +39,8 @@ pub struct Settings {
     pub pats: pats::Settings,
     /// Clusters.
     pub asymsched: asymsched::Settings,
+    /// Which nodes have a limit.
+    pub limits: Limits,
     /// Delegation.
     pub delegation: Delegation,
     /// Relocation.
@@ -53,6 +55,17 @@ impl Settings {
         let stages = self.nthread.stages;
         stages.remote || stages.pm || stages.cpu
     }
+}
+
+/// Which nodes have a limit.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// All (PATS); off: those where more threads than that are at persistent memory (ours). Elsewhere threads need not
+    /// ask for their turn.
+    pub always: bool,
+    /// A node's limit stays for so many windows after it was last reached (ours: 10).
+    pub rest_windows: u32,
 }
 
 /// Delegation. The slides give no numbers: the sizes and the count are the defaults of the published artifact.
@@ -104,6 +117,15 @@ pub struct Budget {
     /// What a move takes from a thread, ns (ours: 100,000; calibrate). It counts as so much of the process's time as the
     /// thread is of its threads.
     pub thread_move_ns: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            always: true,
+            rest_windows: 10,
+        }
+    }
 }
 
 impl Default for Delegation {
@@ -222,6 +244,10 @@ impl System {
             nthread: nthread::Settings::of(self.configuration()),
             pats: pats::Settings::default(),
             asymsched: asymsched::Settings::default(),
+            limits: Limits {
+                always: !is_all,
+                ..Limits::default()
+            },
             delegation: Delegation {
                 always: !is_all,
                 ..Delegation::default()
