@@ -196,8 +196,10 @@ proptest! {
             prop_assert!(is_on || !always);
             for limit in &decision.limits {
                 let least = if is_on { delegates } else { 0 };
-                prop_assert_eq!(limit.threads, limit.decision.limit.max(least));
-                prop_assert_eq!(limit.delegates.is_some(), limit.decision.limit < least);
+                let own = limit.bears.unwrap_or(limit.decision.limit);
+                prop_assert!(own >= limit.decision.limit);
+                prop_assert_eq!(limit.threads, own.max(least));
+                prop_assert_eq!(limit.delegates.is_some(), limit.delegates == Some(least) && own < least);
             }
         }
     }

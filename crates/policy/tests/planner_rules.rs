@@ -390,6 +390,35 @@ fn a_node_has_a_limit_while_it_is_reached_and_for_some_time_after() {
     assert_eq!(pats.limits.len(), 1, "the paper's own system always asks");
 }
 
+/// DRAM that is idle needs no protection; one that was in use a moment ago does. The medium bears 4 writers.
+#[test]
+fn beside_idle_dram_the_limit_is_what_the_medium_bears() {
+    let machine = common::machine(2);
+    let mut planner = Planner::new(&machine, System::All.settings());
+    let mut limit = |dram_bytes_s: f64| {
+        let mut medium = medium(0, 9, 1.0);
+        medium.measured.dram_bytes_s = dram_bytes_s;
+        let facts = Facts {
+            media: vec![medium],
+            ..Facts::of(window(&machine, Vec::new()))
+        };
+        planner.next(&machine, &facts).limits[0]
+    };
+    // Persistent memory moves 1 GB/s.
+    let idle = limit(1e6);
+    assert_eq!((idle.threads, idle.bears), (4, Some(4)));
+    assert!(
+        idle.to_string().ends_with("DRAM beside it is idle"),
+        "{idle}"
+    );
+    let used = limit(1.1e6);
+    assert_eq!((used.threads, used.bears), (2, None));
+    for _ in 1..10 {
+        assert_eq!(limit(0.0).threads, 2);
+    }
+    assert_eq!(limit(0.0).threads, 4);
+}
+
 /// `N` of PATS Eq. 3 is what the machine says, unless somebody says otherwise.
 #[test]
 fn limits_heed_the_machines_dimms() {

@@ -35,6 +35,10 @@ pub struct Limit {
     pub threads: u32,
     /// What PATS says, and why.
     pub decision: pats::Decision,
+    /// What the medium itself bears, where that is more than PATS allows and DRAM beside it is idle, so that there is
+    /// nobody to protect: the limit is then that (ours).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bears: Option<u32>,
     /// The node's delegates, where there are more of them than PATS allows threads: the limit is then theirs, for who
     /// waits for a delegate must not wait for his turn as well.
     pub delegates: Option<u32>,
@@ -212,9 +216,13 @@ impl fmt::Display for Limit {
             "persistent memory of node {}: {}",
             self.node.0, self.decision
         )?;
-        match self.delegates {
-            Some(delegates) => write!(formatter, "; raised to its {delegates} delegates"),
-            None => Ok(()),
+        match (self.delegates, self.bears) {
+            (Some(delegates), _) => write!(formatter, "; raised to its {delegates} delegates"),
+            (None, Some(bears)) => write!(
+                formatter,
+                "; raised to the {bears} it bears, for DRAM beside it is idle"
+            ),
+            (None, None) => Ok(()),
         }
     }
 }

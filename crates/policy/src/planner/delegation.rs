@@ -57,7 +57,7 @@ fn wanted(scene: &Scene<'_>, settings: &Delegation) -> Result<DelegatedBecause, 
         };
         let limit = scene.limits.iter().find(|limit| limit.node == facts.node);
         let bears = limit
-            .map(|limit| limit.decision.limit)
+            .map(|limit| limit.threads)
             .or_else(|| bears(scene.machine, index, facts.measured.mix.write_share));
         let (demand, bears) = (facts.measured.demand, bears.unwrap_or(u32::MAX).max(1));
         let is_fuller = |other: &(u32, u32, &MediumFacts)| {

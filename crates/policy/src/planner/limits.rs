@@ -7,13 +7,26 @@ use egeria_machine::{Machine, NodeId};
 use super::decision::{DelegationPlan, Limit};
 use super::facts::MediumFacts;
 use super::settings;
-use crate::media::modules;
-use crate::pats::{Limiter, Settings};
+use crate::media::{bears, modules};
+use crate::pats::{Controller, Limiter, Settings};
 
-/// The limit of each node, kept from window to window, and the windows since more threads than that were there.
+/// DRAM that moves less than this share of what persistent memory moves is idle: even where slow accesses hold it up to
+/// the utmost it keeps more (PATS Fig. 1: a twentieth of what it can).
+const IDLE_SHARE: f64 = 1e-3;
+
+/// What each node's limit hangs on, kept from window to window.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Limiters {
-    by_node: BTreeMap<NodeId, (Limiter, Option<u32>)>,
+    by_node: BTreeMap<NodeId, Gate>,
+}
+
+#[derive(Clone, Debug)]
+struct Gate {
+    limiter: Limiter,
+    /// Windows since more threads were there than the limit; `None` before that.
+    unreached: Option<u32>,
+    /// Windows since DRAM was in use; `None` before that.
+    idle: Option<u32>,
 }
 
 impl Limiters {
@@ -23,7 +36,7 @@ impl Limiters {
         &mut self,
         machine: &Machine,
         media: &[MediumFacts],
-        settings: &Settings,
+        settings: &settings::Settings,
     ) -> Vec<Limit> {
         let mut limits: Vec<Limit> = Vec::with_capacity(media.len());
         for facts in media {
@@ -33,30 +46,59 @@ impl Limiters {
             if limits.iter().any(|limit| limit.node == facts.node) {
                 continue;
             }
-            let new = || (Limiter::new(&on_node(machine, index, settings)), None);
-            let (limiter, rests) = self.by_node.entry(facts.node).or_insert_with(new);
-            let decision = limiter.next(&facts.measured);
-            *rests = match facts.measured.demand > decision.limit {
-                true => Some(0),
-                false => rests.map(|windows| windows.saturating_add(1)),
+            let new = || Gate {
+                limiter: Limiter::new(&on_node(machine, index, &settings.pats)),
+                unreached: None,
+                idle: None,
             };
-            limits.push(Limit {
-                node: facts.node,
-                threads: decision.limit,
-                decision,
-                delegates: None,
-            });
+            let gate = self.by_node.entry(facts.node).or_insert_with(new);
+            limits.push(gate.next(machine, index, facts, settings));
         }
         limits.sort_by_key(|limit| limit.node);
         limits
     }
-}
 
-impl Limiters {
     /// Whether threads at a node must ask for their turn.
     pub(super) fn is_set(&self, node: NodeId, settings: &settings::Limits) -> bool {
-        let rests = self.by_node.get(&node).and_then(|(_, rests)| *rests);
-        settings.always || rests.is_some_and(|windows| windows < settings.rest_windows)
+        let unreached = self.by_node.get(&node).and_then(|gate| gate.unreached);
+        settings.always || unreached.is_some_and(|windows| windows < settings.rest_windows)
+    }
+}
+
+impl Gate {
+    fn next(
+        &mut self,
+        machine: &Machine,
+        index: usize,
+        facts: &MediumFacts,
+        settings: &settings::Settings,
+    ) -> Limit {
+        let (measured, rest) = (&facts.measured, settings.limits.rest_windows);
+        let decision = self.limiter.next(measured);
+        let uses_dram = measured.dram_bytes_s > IDLE_SHARE * measured.pm_bytes_s;
+        self.idle = since(self.idle, uses_dram);
+        // What is learned is learned under the limit that was told.
+        let may_raise = !settings.limits.always && settings.pats.controller == Controller::Formula;
+        let is_idle = self.idle.is_none_or(|windows| windows >= rest);
+        let bears = bears(machine, index, measured.mix.write_share);
+        let bears = bears.filter(|bears| may_raise && is_idle && *bears > decision.limit);
+        let threads = bears.unwrap_or(decision.limit);
+        self.unreached = since(self.unreached, measured.demand > threads);
+        Limit {
+            node: facts.node,
+            threads,
+            decision,
+            bears,
+            delegates: None,
+        }
+    }
+}
+
+/// Windows since something was so, if it was ever.
+fn since(windows: Option<u32>, is_so: bool) -> Option<u32> {
+    match is_so {
+        true => Some(0),
+        false => windows.map(|windows| windows.saturating_add(1)),
     }
 }
 
@@ -81,7 +123,7 @@ pub(super) fn admit_delegates(limits: &mut [Limit], delegation: &DelegationPlan)
     for limit in limits {
         if limit.threads < delegates_per_node {
             limit.threads = delegates_per_node;
-            limit.delegates = Some(delegates_per_node);
+            (limit.bears, limit.delegates) = (None, Some(delegates_per_node));
         }
     }
 }

@@ -92,7 +92,7 @@ impl Planner {
         let threads = self.move_threads(machine, facts, &placement);
         let relocations = self.relocate(machine, facts, &placement, &threads);
         let mut limits = match self.settings.stages.limits {
-            true => self.limits.next(machine, &facts.media, &self.settings.pats),
+            true => self.limits.next(machine, &facts.media, &self.settings),
             false => Vec::new(),
         };
         let delegation = self.delegate(machine, facts, &threads, &limits);

@@ -61,10 +61,10 @@ impl Settings {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// All (PATS); off: those where more threads than that are at persistent memory (ours). Elsewhere threads need not
-    /// ask for their turn.
+    /// All, as PATS says; off: those where more threads than that are at persistent memory, and not below what the medium
+    /// bears while DRAM beside it is idle (ours). Elsewhere threads need not ask for their turn.
     pub always: bool,
-    /// A node's limit stays for so many windows after it was last reached (ours: 10).
+    /// A node's limit stays for so many windows after it was last reached, and DRAM counts as in use for as many (ours: 10).
     pub rest_windows: u32,
 }
 
