@@ -6,7 +6,7 @@
 //!   2. initial targets             NThread §III-A, who moved in 1 is where it will be           nthread
 //!   3. contention for PM           NThread §III-C1
 //!   4. contention for CPUs         NThread §III-C2
-//!   5. where to put who leaves     by the way from their data (ours)                            nthread::roads
+//!   5. where to put who leaves     by the way from their data (ours)                            nthread::guide
 //!   6. hot data that is read       moves or is copied where that is repaid (ours)               relocation
 //!   7. admission limits            PATS                                                         limits.rs
 //!   8. delegation                  OdinFS; no limit is below the delegates                      delegation.rs
@@ -26,6 +26,7 @@ mod relocation;
 mod set;
 mod settings;
 mod threads;
+mod told;
 
 use egeria_machine::{Machine, Paths};
 

@@ -73,6 +73,39 @@ impl<'t, 'a> Before<'t, 'a> {
             least_threads: (LEAST_GAIN * own).max(LEAST_THREADS),
         }
     }
+
+    /// What a step would do; `None` if it is not repaid.
+    fn choice(
+        &self,
+        candidate: &Candidate<'_>,
+        kind: Kind,
+        (from, to): (usize, usize),
+        (horizon_s, unwritten_s): (f64, f64),
+    ) -> Option<Choice<'a>> {
+        let (bytes, horizon_s) = match kind {
+            Kind::Move { part, .. } => {
+                let bytes = (candidate.facts.on(from) as f64 * part) as u64;
+                (bytes, horizon_s)
+            }
+            // It has been left unwritten for so long; that it will be for as long again is the best guess.
+            Kind::Replicate => (candidate.facts.bytes, horizon_s.min(unwritten_s)),
+        };
+        let mut after = self.traffic.clone();
+        relocate(candidate, &mut after, kind, (from, to));
+        let sure = if kind.threads_follow() { FOLLOWED } else { 1.0 };
+        let choice = Choice {
+            kind,
+            from,
+            to,
+            bytes,
+            gain_threads: (self.now - after.reading_threads()) * sure,
+            copying: self.traffic.copying(from, to, bytes)?,
+            horizon_s,
+            after,
+        };
+        let is_worth_it = choice.gain_threads > self.least_threads && choice.net_thread_s() > 0.0;
+        (bytes > 0 && is_worth_it).then_some(choice)
+    }
 }
 
 /// The options of a file from one node to another that are repaid: `gain x horizon > loss`.
@@ -83,32 +116,8 @@ pub(super) fn choices<'a>(
     may_follow: bool,
     (horizon_s, unwritten_s): (f64, f64),
 ) -> Vec<Choice<'a>> {
-    let choice = |kind: Kind| {
-        let (bytes, horizon_s) = match kind {
-            Kind::Move { part, .. } => {
-                let bytes = (candidate.facts.on(from) as f64 * part) as u64;
-                (bytes, horizon_s)
-            }
-            // It has been left unwritten for so long; that it will be for as long again is the best guess.
-            Kind::Replicate => (candidate.facts.bytes, horizon_s.min(unwritten_s)),
-        };
-        let mut after = before.traffic.clone();
-        relocate(candidate, &mut after, kind, (from, to));
-        let gain_threads = before.now - after.reading_threads();
-        let sure = if kind.threads_follow() { FOLLOWED } else { 1.0 };
-        let choice = Choice {
-            kind,
-            from,
-            to,
-            bytes,
-            gain_threads: gain_threads * sure,
-            copying: before.traffic.copying(from, to, bytes)?,
-            horizon_s,
-            after,
-        };
-        let is_worth_it = choice.gain_threads > before.least_threads && choice.net_thread_s() > 0.0;
-        (bytes > 0 && is_worth_it).then_some(choice)
-    };
+    let times = (horizon_s, unwritten_s);
+    let choice = |kind: Kind| before.choice(candidate, kind, (from, to), times);
     let move_of = |part, threads_follow| Kind::Move {
         part,
         threads_follow,
