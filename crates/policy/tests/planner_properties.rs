@@ -24,9 +24,18 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 fn history(machine: &Machine, facts: &Facts, settings: &Settings) -> Vec<(Facts, Decision)> {
+    long_history(machine, facts, settings, 4)
+}
+
+fn long_history(
+    machine: &Machine,
+    facts: &Facts,
+    settings: &Settings,
+    windows: usize,
+) -> Vec<(Facts, Decision)> {
     let mut planner = Planner::new(machine, settings.clone());
     let (mut facts, mut all) = (facts.clone(), Vec::new());
-    for _ in 0..4 {
+    for _ in 0..windows {
         let decision = planner.next(machine, &facts);
         let next = obeyed_all(machine, &facts, &decision);
         all.push((std::mem::replace(&mut facts, next), decision));
@@ -106,6 +115,22 @@ proptest! {
                     prop_assert!(cpus.any(|&cpu| thread.allowed_cpus.contains(cpu)), "{}", thread.key);
                 }
             }
+        }
+    }
+
+    /// Files stay where they are: `planner_feedback` is about those. Nobody waits for his budget.
+    #[test]
+    fn steady_threads_and_clusters_come_to_rest(
+        (machine, mut facts) in whole(),
+        settings in settings(),
+    ) {
+        for process in &mut facts.accesses.processes {
+            process.running_ns = 1_000_000 * clusters::GB;
+        }
+        let all = long_history(&machine, &facts, &settings, 16);
+        for (window, (_, decision)) in all.iter().enumerate().skip(10) {
+            let moves = (&decision.threads.moves, &decision.placement.moves);
+            prop_assert!(moves.0.is_empty() && moves.1.is_empty(), "{window}: {moves:?}");
         }
     }
 
