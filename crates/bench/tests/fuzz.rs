@@ -41,9 +41,14 @@ fn forged_requests_are_answered_and_leave_the_volume_whole() {
 }
 
 #[test]
-fn forged_recordings_machines_and_settings_give_answers_or_errors() {
-    for target in [Target::Trace, Target::Machine, Target::Settings] {
-        let report = fuzz(target, 4000);
+fn forged_recordings_machines_settings_and_workloads_give_answers_or_errors() {
+    for (target, runs) in [
+        (Target::Trace, 4000),
+        (Target::Machine, 4000),
+        (Target::Settings, 4000),
+        (Target::Workload, 1000),
+    ] {
+        let report = fuzz(target, runs);
         assert!(report.details.by_target[0].kept > 50, "{}", report.text());
     }
 }

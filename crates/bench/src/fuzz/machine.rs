@@ -3,7 +3,10 @@
 use super::dice::Dice;
 use super::scribble::scribble;
 use super::target::{Case, Subject, Told, one_line};
+use super::workload::predict;
 use egeria_machine::{CpuId, Machine, MachineError};
+use egeria_policy::planner::System;
+use egeria_sim::Workload;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -19,7 +22,9 @@ const TREES: [&str; 2] = [
     include_str!("../../fuzz/machine/cxl.sysfs"),
     include_str!("../../fuzz/machine/two-node.sysfs"),
 ];
-const WORDS: [&str; 18] = [
+/// What the model is asked about every machine.
+const WORKLOAD: &str = include_str!("../../fuzz/workload/beside.toml");
+const WORDS: [&str; 20] = [
     "[[nodes]]\n",
     "id = ",
     "cpus = \"0-3\"\n",
@@ -38,6 +43,8 @@ const WORDS: [&str; 18] = [
     "-",
     "1e9",
     "[[links]]\n",
+    "[[nodes.memories]]\nkind = \"dram\"\n",
+    "controller = ",
 ];
 
 /// Machines from text.
@@ -157,8 +164,10 @@ fn look_at(machine: Result<Machine, MachineError>, told: &mut Told) -> Result<()
         }
     }
     let cpus: Vec<CpuId> = (0..4).map(CpuId).collect();
-    std::hint::black_box(machine.stand_on_cpus(&cpus));
-    Ok(())
+    std::hint::black_box(machine.clone().stand_on_cpus(&cpus));
+    let workload = Workload::from_toml(WORKLOAD, "workload.toml");
+    let workload = workload.map_err(|error| error.to_string())?;
+    predict(&machine, workload, System::All, told)
 }
 
 impl Subject for Machines {

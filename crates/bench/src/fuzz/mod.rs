@@ -24,6 +24,7 @@ mod settings;
 mod target;
 mod trace;
 mod worker;
+mod workload;
 
 pub use heap::BoundedHeap;
 pub use report::{CaseRow, Details, FuzzReport, TargetRow};
@@ -99,6 +100,7 @@ fn whole(target: Target) -> u64 {
         Target::Image => 1_000_000,
         Target::Request => 200_000,
         Target::Trace | Target::Machine | Target::Settings => 500_000,
+        Target::Workload => 200_000,
     }
 }
 

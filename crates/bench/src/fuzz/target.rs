@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::{image, machine, request, settings, trace};
+use super::{image, machine, request, settings, trace, workload};
 
 /// A kind of input nobody vouches for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -21,16 +21,19 @@ pub enum Target {
     Machine,
     /// Settings of policies, lists of CPUs, decision logs.
     Settings,
+    /// Workloads of the model.
+    Workload,
 }
 
 impl Target {
     /// All of them.
-    pub const ALL: [Target; 5] = [
+    pub const ALL: [Target; 6] = [
         Target::Image,
         Target::Request,
         Target::Trace,
         Target::Machine,
         Target::Settings,
+        Target::Workload,
     ];
 
     /// As on the command line.
@@ -41,6 +44,7 @@ impl Target {
             Target::Trace => "trace",
             Target::Machine => "machine",
             Target::Settings => "settings",
+            Target::Workload => "workload",
         }
     }
 
@@ -51,7 +55,7 @@ impl Target {
             Target::Request => 160 << 20,
             // A recording of the most threads and nodes that are allowed is that large.
             Target::Trace => 1 << 30,
-            Target::Machine | Target::Settings => 64 << 20,
+            Target::Machine | Target::Settings | Target::Workload => 64 << 20,
         }
     }
 
@@ -62,6 +66,7 @@ impl Target {
             Target::Trace => Box::new(trace::Traces::new()?),
             Target::Machine => Box::new(machine::Machines::new()?),
             Target::Settings => Box::new(settings::Texts::new()?),
+            Target::Workload => Box::new(workload::Workloads::new()?),
         })
     }
 }
