@@ -6,12 +6,11 @@ use std::path::Path;
 
 use crate::MachineError;
 
-/// The text of a file of at most `limit` bytes.
-pub(crate) fn read_text(
-    path: &Path,
-    limit: u64,
-    mend: &'static str,
-) -> Result<String, MachineError> {
+/// The text of a regular file of at most `limit` bytes; `mend` says what to give instead.
+///
+/// # Errors
+/// When it cannot be read, is no regular file, too large or no text.
+pub fn read_text(path: &Path, limit: u64, mend: &'static str) -> Result<String, MachineError> {
     let unreadable = |cause: String| MachineError::Unreadable {
         path: path.to_owned(),
         cause,

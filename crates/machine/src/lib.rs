@@ -39,6 +39,7 @@ mod units;
 pub use cpu_list::{format_cpu_list, parse_cpu_list};
 pub use emulated::{AccessKind, EmulatedMachine, EmulatedNode};
 pub use error::MachineError;
+pub use input::read_text;
 pub use links::{Interconnect, Lane, Link, Paths, Route};
 pub use medium::{Medium, Side};
 pub use memory::{Cache, Controller, Hardware, LINE_BYTES, MAX_MEMORIES, Memory, MemoryKind};

@@ -329,8 +329,10 @@ fn item(claim: &Claim, label: &str) -> String {
 
 fn row(claim: &Claim, label: &str, paper: Option<f64>, model: f64) -> Option<Row> {
     let paper = paper?;
+    // A model that has no answer is as wrong as one that says nothing happens.
+    let model = if model.is_finite() { model } else { 0.0 };
     let ratio = model / paper;
-    ratio.is_finite().then(|| Row {
+    Some(Row {
         id: claim.id.clone(),
         source: claim.source(),
         item: item(claim, label),

@@ -198,24 +198,26 @@ impl Operation {
             let bytes = (demand.request_bytes as f64 * part / chance).ceil() as u64;
             let pieces = bytes.div_ceil(control.stripe_bytes) as f64;
             let node = model.places[place].node;
+            let host = model.delegate_host(node);
             let access = Access {
                 kind,
-                home: node,
+                home: host,
                 place,
                 bytes,
                 pattern: Pattern::Sequential,
             };
             let time_ns =
                 model.access_ns(&access, crowd.accessors[place], crowd.wait_ns(model, place))
-                    + model.path_ns(demand.home, node);
+                    + model.path_ns(demand.home, host);
             let service_ns = model.service_ns(&access, crowd.accessors[place]);
             let often = all * missed * chance;
             self.uses(model.memory_resource(place), often * service_ns / NS_PER_S);
             let work_ns = time_ns + pieces * control.handover_ns;
             let delegate_s = often * work_ns / NS_PER_S;
-            self.uses(model.delegate_resource(node), delegate_s);
-            self.uses(model.core_resource(node), delegate_s);
-            for lane in model.lane_resources(kind, demand.home, node) {
+            self.uses(model.delegate_resource(host), delegate_s);
+            self.uses(model.core_resource(host), delegate_s);
+            let between = model.lane_resources(kind, host, node);
+            for lane in between.chain(model.lane_resources(kind, demand.home, host)) {
                 self.uses(lane, often * bytes as f64);
             }
             // The delegates of a node share its pieces.

@@ -44,6 +44,18 @@ pub enum SimError {
         /// Where it is.
         origin: String,
     },
+    /// It would take too much memory or time to follow.
+    #[error("{workload} on {machine}: {problem}; {mend}")]
+    TooMuchWork {
+        /// The workload.
+        workload: String,
+        /// The machine.
+        machine: String,
+        /// What there is too much of.
+        problem: String,
+        /// What to do about it.
+        mend: &'static str,
+    },
     /// More data than there is memory.
     #[error(
         "the files have {needed} bytes and {machine} has {there}; make them smaller, or give its nodes \

@@ -164,9 +164,8 @@ fn accesses(model: &Model, state: &State, span: &Span, migrating_s: &[f64]) -> A
         let here = &mut nodes[thread.node];
         here.threads += 1;
         here.pinned |= thread.pinned;
-        let moved = thread.read_bytes.iter().zip(&thread.written_bytes);
-        for ((read, written), place) in moved.zip(&model.places) {
-            here.accesses_s[place.node] += (read + written) / LINE_BYTES as f64 / span.seconds();
+        for (bytes, place) in thread.missed_bytes.iter().zip(&model.places) {
+            here.accesses_s[place.node] += bytes / LINE_BYTES as f64 / span.seconds();
         }
         if !std::mem::replace(&mut seen[thread.file], true) {
             for (share, place) in file.shares.iter().zip(&model.places) {

@@ -10,6 +10,7 @@
 
 mod act;
 mod demand;
+mod effort;
 mod error;
 mod facts;
 mod fluid;

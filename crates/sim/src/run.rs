@@ -5,6 +5,7 @@ use egeria_policy::planner::Planner;
 
 use crate::act::Acts;
 use crate::demand::Demand;
+use crate::effort;
 use crate::error::SimError;
 use crate::facts::{Span, facts};
 use crate::fluid::{Rate, rates};
@@ -27,6 +28,7 @@ pub fn run(machine: &Machine, workload: &Workload, options: &Options) -> Result<
     workload.check_on(machine)?;
     check_room(machine, workload)?;
     let model = Model::new(machine)?;
+    effort::check(&model, workload, options)?;
     let groups = workload.threads.len();
     let mut run = Run {
         state: State::new(&model, workload, options.allocation),
@@ -150,9 +152,12 @@ impl Run<'_> {
         // Rounding must not make a step that never ends.
         let step_s = step_s.max(1e-9);
         let groups = self.workload.threads.len();
-        let passed = self
+        let mut passed = self
             .state
             .pass(&self.model, &running, &demands, &rates, step_s, groups);
+        for (demand, rate) in demands[running.len()..].iter().zip(&copies_s) {
+            passed.add_moved(&self.model, demand, rate * step_s);
+        }
         self.acts.pass(
             &self.model,
             &mut self.state,

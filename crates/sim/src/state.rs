@@ -94,6 +94,8 @@ pub(crate) struct Thread {
     /// Since the window began, from and to each memory.
     pub(crate) read_bytes: Vec<f64>,
     pub(crate) written_bytes: Vec<f64>,
+    /// Both, without what caches served.
+    pub(crate) missed_bytes: Vec<f64>,
     pub(crate) reads: f64,
     pub(crate) writes: f64,
     pub(crate) busy_s: f64,
@@ -205,6 +207,26 @@ impl Passed {
         self.groups.iter().map(|group| group.bytes).sum()
     }
 
+    /// What somebody who is no thread moved.
+    pub(crate) fn add_moved(&mut self, model: &Model, demand: &Demand, operations: f64) {
+        let bytes = operations * demand.request_bytes as f64;
+        for kind in [AccessKind::Read, AccessKind::Write] {
+            let shares = demand.shares(kind).iter().enumerate();
+            for (place, share) in shares.filter(|(_, share)| **share > 0.0) {
+                self.count(kind, place, bytes * share);
+                self.cross(model, (kind, demand.home, place), bytes * share);
+            }
+        }
+    }
+
+    fn cross(&mut self, model: &Model, access: (AccessKind, usize, usize), bytes: f64) {
+        let (kind, home, place) = access;
+        let first = model.memory_resource(model.places.len());
+        for lane in model.lane_resources(kind, home, model.places[place].node) {
+            self.lane_bytes[lane - first] += bytes;
+        }
+    }
+
     pub(crate) fn operations(&self) -> f64 {
         self.groups.iter().map(|group| group.operations).sum()
     }
@@ -296,6 +318,7 @@ impl State {
                 pause_left_s: 0.0,
                 read_bytes: vec![0.0; places],
                 written_bytes: vec![0.0; places],
+                missed_bytes: vec![0.0; places],
                 reads: 0.0,
                 writes: 0.0,
                 busy_s: 0.0,
@@ -412,10 +435,8 @@ impl State {
                         AccessKind::Write => moved,
                     };
                     passed.count(kind, place, missed);
-                    for lane in model.lane_resources(kind, home, node) {
-                        let lane = lane - model.memory_resource(model.places.len());
-                        passed.lane_bytes[lane] += missed;
-                    }
+                    passed.cross(model, (kind, home, place), missed);
+                    thread.missed_bytes[place] += missed;
                 }
             }
             let written: f64 = demand.writes.iter().sum::<f64>() * bytes;
@@ -436,6 +457,7 @@ impl State {
         for thread in &mut self.threads {
             thread.read_bytes.fill(0.0);
             thread.written_bytes.fill(0.0);
+            thread.missed_bytes.fill(0.0);
             (thread.reads, thread.writes, thread.busy_s) = (0.0, 0.0, 0.0);
         }
         for file in &mut self.files {

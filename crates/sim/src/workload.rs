@@ -231,10 +231,19 @@ impl Workload {
             ("threads", threads.collect()),
         ] {
             for (index, (one, several)) in groups.into_iter().enumerate() {
-                let named = one.iter().chain(several);
-                if let Some(node) = named.into_iter().find(|id| machine.node(**id).is_none()) {
-                    let problem = format!("{} has no node {}", machine.name, node.0);
-                    let fault = value(format!("{kind}[{index}]"), problem, "name one of its nodes");
+                for id in one.iter().chain(several) {
+                    let problem = match machine.node(*id) {
+                        None => format!("{} has no node {}", machine.name, id.0),
+                        Some(node) if kind == "threads" && machine.core_count(node) == 0 => {
+                            format!("node {} of {} has no CPUs", id.0, machine.name)
+                        }
+                        Some(_) => continue,
+                    };
+                    let mend = match kind {
+                        "threads" => "name one of its nodes with CPUs",
+                        _ => "name one of its nodes",
+                    };
+                    let fault = value(format!("{kind}[{index}]"), problem, mend);
                     return Err(fault.of(&self.name));
                 }
             }

@@ -151,7 +151,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         let first = runs.first().map_or(&outcome, |run| &run.outcome);
         runs.push(Run {
             configuration: system.name(),
-            vs_first: outcome.operations_s / first.operations_s,
+            vs_first: beside(outcome.operations_s, first.operations_s),
             outcome,
         });
     }
@@ -194,6 +194,14 @@ fn options(system: System, arguments: &Arguments, machine: &Machine) -> Outcome<
     Ok(options)
 }
 
+/// One rate beside another; as good as it where both are nothing.
+fn beside(rate: f64, first: f64) -> f64 {
+    match first > 0.0 {
+        true => rate / first,
+        false => 1.0,
+    }
+}
+
 fn workload(arguments: &Arguments, machine: &Machine) -> Outcome<Workload> {
     if let Some(path) = &arguments.trace {
         let mut reader = recording::open(path)?;
@@ -210,15 +218,7 @@ fn workload(arguments: &Arguments, machine: &Machine) -> Outcome<Workload> {
 
 fn read(path: &Path) -> Outcome<Workload> {
     const MEND: &str = "give the path of a TOML workload; docs/model.md describes it";
-    let unreadable = |error: &std::io::Error| Failure::io("read", path, error, MEND);
-    let length = std::fs::metadata(path)
-        .map_err(|error| unreadable(&error))?
-        .len();
-    if length > MAX_FILE_BYTES {
-        let path = path.display();
-        return Err(Failure::new(format!("{path} has {length} bytes; {MEND}")));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| unreadable(&error))?;
+    let text = egeria_machine::read_text(path, MAX_FILE_BYTES, MEND)?;
     let origin = path.display().to_string();
     Workload::from_toml(&text, &origin).map_err(|error| Failure::new(error.to_string()))
 }

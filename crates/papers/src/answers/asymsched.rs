@@ -38,13 +38,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry("A01", &[Input("bulldozer-8n: links")]),
     entry("A02", &[Input("bulldozer-8n: links and routes")]),
     entry("A03", &[Input("bulldozer-8n: links")]),
-    entry(
-        "A04",
-        &[Setting {
-            reading: Reading::Plain,
-            value: || 8.0 * 7.0 * 6.0,
-        }],
-    ),
+    entry("A04", &[Unanswered("it is a count of what the paper ran")]),
     entry("A05", &[change(|results| facerec(results, "best", "mean"))]),
     entry(
         "A06",

@@ -117,7 +117,7 @@ pub(super) fn figures_8_and_9(stage: &Stage, results: &mut Results) -> Result<()
             name: "cpu",
             nthread: Settings {
                 cpu_limit,
-                ..Settings::of(Configuration::Cpu)
+                ..System::nthread(Configuration::Cpu).nthread
             },
             allocation: Allocation::Local,
         };
