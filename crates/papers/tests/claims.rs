@@ -129,10 +129,10 @@ fn every_distance_is_explained_and_in_the_manual() {
     let far = report.far();
     let silent: Vec<_> = far.iter().filter(|id| distance(id).is_none()).collect();
     assert!(silent.is_empty(), "{silent:?}");
-    let manual = include_str!("../../../docs/papers.md");
+    let manual = include_str!("../../../docs/model.md");
     for (ids, why) in distances() {
         let line = format!("| {} | {why} |", ids.join(", "));
-        assert!(manual.contains(&line), "docs/papers.md lacks: {line}");
+        assert!(manual.contains(&line), "docs/model.md lacks: {line}");
     }
 }
 

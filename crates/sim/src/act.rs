@@ -7,9 +7,10 @@ use egeria_policy::planner::{Decision, DelegationPlan, Relocate, RelocationStep}
 
 use crate::demand::{Control, Demand};
 use crate::facts::{file_index, group_index};
+use crate::file::at_one;
 use crate::model::{Model, NS_PER_S};
 use crate::outcome::{MoveOutcome, Options};
-use crate::state::{State, Thresholds, at_one};
+use crate::state::{State, Thresholds};
 use crate::workload::{MediumKind, Pattern};
 
 /// Pieces in which files are copied, bytes.
@@ -350,7 +351,7 @@ fn gather(model: &Model, state: &mut State, group: usize, most_bytes: f64) -> f6
             .filter_map(|node| model.place_of(node, MediumKind::Memory))
             .collect();
         let file = &mut state.files[index];
-        let wanted = crate::state::over(&there, file.shares.len());
+        let wanted = crate::file::over(&there, file.shares.len());
         let both = || file.shares.iter().zip(&wanted);
         let wrong: f64 = both().map(|(is, should)| (is - should).max(0.0)).sum();
         let leaving = wrong * file.bytes;

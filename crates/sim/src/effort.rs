@@ -1,9 +1,11 @@
 //! What a run takes, before it is begun: a small text may ask for more than anybody waits for.
 
+use egeria_machine::{MemoryKind, Node};
+
 use crate::error::SimError;
 use crate::model::Model;
 use crate::outcome::Options;
-use crate::workload::{Phase, Workload};
+use crate::workload::{MediumKind, Phase, Workload};
 
 /// Figures that are kept for files and threads, 8 bytes each.
 const MOST_FIGURES: f64 = 5e7;
@@ -50,6 +52,68 @@ pub(crate) fn check(model: &Model, workload: &Workload, options: &Options) -> Re
         return refused(problem, mend);
     }
     Ok(())
+}
+
+/// Whether all data has a place: on nodes with memory, and no more of it than is known to be there.
+pub(crate) fn room(model: &Model, workload: &Workload) -> Result<(), SimError> {
+    let machine = &model.machine;
+    let mut needed = [0u64; 2];
+    for group in &workload.files {
+        for id in group.node.iter().chain(&group.nodes) {
+            let index = machine.index_of(*id);
+            if index.is_none_or(|node| model.place_of(node, group.medium).is_none()) {
+                return Err(SimError::NoMemory {
+                    workload: workload.name.clone(),
+                    machine: machine.name.clone(),
+                    node: id.0,
+                });
+            }
+        }
+        let kind = usize::from(group.medium == MediumKind::Storage);
+        let bytes = group.bytes.saturating_mul(group.count);
+        needed[kind] = needed[kind].saturating_add(bytes);
+    }
+    let all = |of: fn(&Node) -> u64| machine.nodes.iter().map(of).fold(0, u64::saturating_add);
+    let (memory, persistent) = (all(memory_bytes), all(persistent_bytes));
+    let [in_memory, stored] = needed;
+    let kinds = match persistent > 0 {
+        true => [
+            ("memory", in_memory, memory),
+            ("persistent memory", stored, persistent),
+        ],
+        false => [
+            ("memory", in_memory.saturating_add(stored), memory),
+            ("persistent memory", 0, 0),
+        ],
+    };
+    for (what, needed, there) in kinds {
+        // A machine that does not say how much it has is taken to have enough.
+        if there > 0 && needed > there {
+            return Err(SimError::TooMuchData {
+                machine: machine.name.clone(),
+                what,
+                needed,
+                there,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn memory_bytes(node: &Node) -> u64 {
+    let others = node.hardware.memories.iter();
+    let others = others.filter(|memory| memory.kind != MemoryKind::Persistent);
+    let bytes = others.map(|memory| memory.bytes);
+    node.memory_bytes.max(bytes.fold(0, u64::saturating_add))
+}
+
+fn persistent_bytes(node: &Node) -> u64 {
+    let regions = node.persistent_regions.iter().map(|region| region.bytes);
+    let persistent = node.hardware.memories.iter();
+    let persistent = persistent.filter(|memory| memory.kind == MemoryKind::Persistent);
+    let bytes = persistent.map(|memory| memory.bytes);
+    let regions = regions.fold(0, u64::saturating_add);
+    regions.max(bytes.fold(0, u64::saturating_add))
 }
 
 /// Files that are kept apart.

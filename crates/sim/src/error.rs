@@ -58,16 +58,30 @@ pub enum SimError {
     },
     /// More data than there is memory.
     #[error(
-        "the files have {needed} bytes and {machine} has {there}; make them smaller, or give its nodes \
-         persistent_regions"
+        "the files have {needed} bytes and the {what} of {machine} has {there}; make them smaller, or say that it \
+         has more"
     )]
     TooMuchData {
         /// The machine.
         machine: String,
-        /// Bytes of all files.
+        /// Which kind of memory.
+        what: &'static str,
+        /// Bytes of the files that are kept there.
         needed: u64,
-        /// Bytes of all nodes.
+        /// Its bytes, all nodes together.
         there: u64,
+    },
+    /// Files on a node without memory.
+    #[error(
+        "{workload}: files are on node {node}, and {machine} has no memory there; name another node"
+    )]
+    NoMemory {
+        /// The workload.
+        workload: String,
+        /// The machine.
+        machine: String,
+        /// The node.
+        node: u16,
     },
 }
 

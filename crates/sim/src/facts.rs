@@ -8,8 +8,10 @@ use egeria_policy::pats::{Measured, Request, Tally};
 use egeria_policy::planner::{Facts, FileFacts, MediumFacts};
 use egeria_window::{FileKey, FileUse, NodeFacts, ThreadFacts, Window};
 
+use crate::file::File;
 use crate::model::Model;
-use crate::state::{FIRST_PROCESS, File, Passed, START_TICKS, State, Thread};
+use crate::passed::Passed;
+use crate::state::{FIRST_PROCESS, START_TICKS, State, Thread};
 use crate::workload::MediumKind;
 
 /// Files the planner hears of at most: those used most.

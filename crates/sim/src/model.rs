@@ -64,8 +64,12 @@ impl Model {
             model.add_node(index);
         }
         model.machine = machine;
-        let has_memory = |node: usize| model.places.iter().any(|place| place.node == node);
-        if let Some(node) = (0..model.cores.len()).find(|node| !has_memory(*node)) {
+        // A node may have none, but then it has to say so, and another has some.
+        let is_known = |node: usize| {
+            let has_memory = model.places.iter().any(|place| place.node == node);
+            has_memory || (!model.places.is_empty() && model.machine.nodes[node].memory_bytes == 0)
+        };
+        if let Some(node) = (0..model.cores.len()).find(|node| !is_known(*node)) {
             return Err(SimError::NoSpeeds {
                 machine: model.machine.name,
                 node: model.machine.nodes[node].id.0,
@@ -161,7 +165,7 @@ impl Model {
     pub(crate) fn nearest_place(&self, node: usize, medium: MediumKind) -> usize {
         let distance = |place: &usize| self.machine.distances[node][self.places[*place].node];
         let places = self.places_of(medium);
-        // Every node has a memory (`new`), so there is one.
+        // Some node has a memory (`new`), so there is one.
         places.into_iter().min_by_key(distance).unwrap_or(0)
     }
 

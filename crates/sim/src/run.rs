@@ -1,6 +1,6 @@
 //! A run: time passes, windows are cut, the planner is asked, threads and data move.
 
-use egeria_machine::{Machine, Node};
+use egeria_machine::Machine;
 use egeria_policy::planner::Planner;
 
 use crate::act::Acts;
@@ -14,7 +14,8 @@ use crate::outcome::{
     GroupOutcome, GroupWindow, LaneOutcome, MemoryOutcome, NodeOutcome, Options, Outcome,
     WindowOutcome,
 };
-use crate::state::{Passed, State};
+use crate::passed::{GroupPassed, Passed};
+use crate::state::State;
 use crate::workload::{MediumKind, Workload};
 
 /// Steps a window is cut into, at least: data and phases change inside.
@@ -26,8 +27,8 @@ const STEPS_PER_WINDOW: f64 = 10.0;
 /// When the machine has no speeds, or the workload does not fit it.
 pub fn run(machine: &Machine, workload: &Workload, options: &Options) -> Result<Outcome, SimError> {
     workload.check_on(machine)?;
-    check_room(machine, workload)?;
     let model = Model::new(machine)?;
+    effort::room(&model, workload)?;
     effort::check(&model, workload, options)?;
     let groups = workload.threads.len();
     let mut run = Run {
@@ -46,30 +47,6 @@ pub fn run(machine: &Machine, workload: &Workload, options: &Options) -> Result<
         run.window();
     }
     Ok(run.outcome())
-}
-
-fn check_room(machine: &Machine, workload: &Workload) -> Result<(), SimError> {
-    let room = |node: &Node| {
-        let regions = node.persistent_regions.iter().map(|region| region.bytes);
-        let memories = node.hardware.memories.iter().map(|memory| memory.bytes);
-        match regions.chain(memories).fold(0, u64::saturating_add) {
-            0 => node.memory_bytes,
-            bytes => bytes,
-        }
-    };
-    let there = machine.nodes.iter().map(room).fold(0, u64::saturating_add);
-    let sizes = workload.files.iter();
-    let sizes = sizes.map(|group| group.bytes.saturating_mul(group.count));
-    let needed = sizes.fold(0, u64::saturating_add);
-    // A machine that does not say how much memory it has is taken to have enough.
-    match there > 0 && needed > there {
-        true => Err(SimError::TooMuchData {
-            machine: machine.name.clone(),
-            needed,
-            there,
-        }),
-        false => Ok(()),
-    }
 }
 
 /// What is counted after the warm-up.
@@ -205,7 +182,7 @@ impl Run<'_> {
             bytes_s: bytes / seconds,
             share: bytes / seconds / lane.bytes_s,
         };
-        let group = |(index, passed): (usize, &crate::state::GroupPassed)| GroupWindow {
+        let group = |(index, passed): (usize, &GroupPassed)| GroupWindow {
             operations_s: passed.operations / seconds,
             threads: self.threads_per_node(Some(index)),
         };
@@ -284,7 +261,7 @@ impl Run<'_> {
         let counted = &self.counted;
         let bytes = counted.passed.bytes();
         let groups = self.workload.threads.iter().zip(&counted.passed.groups);
-        let group = |(group, passed): (&crate::ThreadGroup, &crate::state::GroupPassed)| {
+        let group = |(group, passed): (&crate::ThreadGroup, &GroupPassed)| {
             let operation_s = passed.thread_s / passed.operations.max(1e-300);
             GroupOutcome {
                 name: group.name.clone(),

@@ -7,72 +7,17 @@ use egeria_machine::{AccessKind, Node, NodeId};
 use egeria_window::{CpuSet, ThreadKey};
 
 use crate::demand::Demand;
+use crate::file::{File, at_one, new_file, over};
 use crate::fluid::Rate;
 use crate::model::Model;
 use crate::outcome::Allocation;
+use crate::passed::Passed;
 use crate::workload::{FileGroup, Layout, MediumKind, Phase, ThreadGroup, Workload};
 
 /// Clock ticks of a thread that began with the run.
 pub(crate) const START_TICKS: u64 = 1;
 /// Ids of processes begin here, so that none looks like init.
 pub(crate) const FIRST_PROCESS: u32 = 1000;
-
-/// One file, or files that several threads use alike; or memory.
-pub(crate) struct File {
-    pub(crate) bytes: f64,
-    pub(crate) medium: MediumKind,
-    pub(crate) layout: Layout,
-    /// Share of its data in each memory.
-    pub(crate) shares: Vec<f64>,
-    /// Memories with a copy of all of it, to read.
-    pub(crate) replicas: Vec<bool>,
-    /// Threads that use it.
-    pub(crate) users: u32,
-    /// Bytes since the window began, read by each node from each memory.
-    pub(crate) read_bytes: Vec<Vec<f64>>,
-    /// Bytes written since the window began.
-    pub(crate) written_bytes: f64,
-}
-
-impl File {
-    /// `written` bytes at random offsets now lie as `to` says.
-    fn overwrite(&mut self, written: f64, to: &[f64]) {
-        // Of what is written at random, some is written twice.
-        let fresh = 1.0 - (-written / self.bytes).exp();
-        for (share, to) in self.shares.iter_mut().zip(to) {
-            *share += (to - *share) * fresh;
-        }
-    }
-
-    /// Where a thread of this node reads it from: a copy, where that is nearer.
-    fn read_shares(&self, model: &Model, home: usize) -> Vec<f64> {
-        let distance = |place: usize| {
-            let node = model.places[place].node;
-            f64::from(model.machine.distances[home][node])
-        };
-        let copies = (0..self.shares.len()).filter(|place| self.replicas[*place]);
-        let nearest = copies.min_by(|one, other| distance(*one).total_cmp(&distance(*other)));
-        let original = self.shares.iter().enumerate();
-        let original: f64 = original.map(|(place, share)| share * distance(place)).sum();
-        match nearest {
-            Some(place) if distance(place) < original => at_one(place, self.shares.len()),
-            _ => self.shares.clone(),
-        }
-    }
-}
-
-pub(crate) fn at_one(place: usize, places: usize) -> Vec<f64> {
-    let share = |each| f64::from(u8::from(each == place));
-    (0..places).map(share).collect()
-}
-
-pub(crate) fn over(some: &[usize], places: usize) -> Vec<f64> {
-    let mut shares = vec![0.0; places];
-    for place in some {
-        shares[*place] = 1.0 / some.len() as f64;
-    }
-    shares
-}
 
 pub(crate) struct Thread {
     pub(crate) key: ThreadKey,
@@ -152,84 +97,6 @@ pub(crate) struct State {
     pub(crate) allowed: CpuSet,
     /// CPUs of each node, for those whose owner bound them.
     pub(crate) cpus: Vec<CpuSet>,
-}
-
-/// What went on in a step, or a window.
-#[derive(Clone, Default)]
-pub(crate) struct Passed {
-    /// Bytes from and to each memory; not what caches served.
-    pub(crate) read_bytes: Vec<f64>,
-    pub(crate) written_bytes: Vec<f64>,
-    /// Bytes over each lane.
-    pub(crate) lane_bytes: Vec<f64>,
-    pub(crate) local_bytes: f64,
-    /// Operations and bytes of each group of threads, and time of its threads, s.
-    pub(crate) groups: Vec<GroupPassed>,
-}
-
-#[derive(Clone, Copy, Default)]
-pub(crate) struct GroupPassed {
-    pub(crate) operations: f64,
-    pub(crate) bytes: f64,
-    pub(crate) thread_s: f64,
-}
-
-impl Passed {
-    pub(crate) fn none(model: &Model, groups: usize) -> Passed {
-        Passed {
-            read_bytes: vec![0.0; model.places.len()],
-            written_bytes: vec![0.0; model.places.len()],
-            lane_bytes: vec![0.0; model.lanes().len()],
-            local_bytes: 0.0,
-            groups: vec![GroupPassed::default(); groups],
-        }
-    }
-
-    pub(crate) fn add(&mut self, other: &Passed) {
-        let sum = |mine: &mut Vec<f64>, more: &[f64]| {
-            for (mine, more) in mine.iter_mut().zip(more) {
-                *mine += more;
-            }
-        };
-        sum(&mut self.read_bytes, &other.read_bytes);
-        sum(&mut self.written_bytes, &other.written_bytes);
-        sum(&mut self.lane_bytes, &other.lane_bytes);
-        self.local_bytes += other.local_bytes;
-        for (mine, more) in self.groups.iter_mut().zip(&other.groups) {
-            mine.operations += more.operations;
-            mine.bytes += more.bytes;
-            mine.thread_s += more.thread_s;
-        }
-    }
-
-    /// Read and written, from caches too.
-    pub(crate) fn bytes(&self) -> f64 {
-        self.groups.iter().map(|group| group.bytes).sum()
-    }
-
-    /// What somebody who is no thread moved.
-    pub(crate) fn add_moved(&mut self, model: &Model, demand: &Demand, operations: f64) {
-        let bytes = operations * demand.request_bytes as f64;
-        for kind in [AccessKind::Read, AccessKind::Write] {
-            let shares = demand.shares(kind).iter().enumerate();
-            for (place, share) in shares.filter(|(_, share)| **share > 0.0) {
-                self.count(kind, place, bytes * share);
-                self.cross(model, (kind, demand.home, place), bytes * share);
-            }
-        }
-    }
-
-    fn cross(&mut self, model: &Model, access: (AccessKind, usize, usize), bytes: f64) {
-        let (kind, home, place) = access;
-        let first = model.memory_resource(model.places.len());
-        for lane in model.lane_resources(kind, home, model.places[place].node) {
-            self.lane_bytes[lane - first] += bytes;
-        }
-    }
-
-    pub(crate) fn operations(&self) -> f64 {
-        self.groups.iter().map(|group| group.operations).sum()
-    }
 }
 
 impl State {
@@ -473,55 +340,6 @@ impl Thread {
             AccessKind::Read => self.read_bytes[place] += bytes,
             AccessKind::Write => self.written_bytes[place] += bytes,
         }
-    }
-}
-
-impl Passed {
-    fn count(&mut self, kind: AccessKind, place: usize, bytes: f64) {
-        match kind {
-            AccessKind::Read => self.read_bytes[place] += bytes,
-            AccessKind::Write => self.written_bytes[place] += bytes,
-        }
-    }
-}
-
-impl File {
-    fn count(&mut self, kind: AccessKind, home: usize, place: usize, bytes: f64) {
-        match kind {
-            AccessKind::Read => self.read_bytes[home][place] += bytes,
-            AccessKind::Write => self.written_bytes += bytes,
-        }
-    }
-}
-
-fn new_file(model: &Model, group: &FileGroup, shared: bool, allocation: Allocation) -> File {
-    let places = model.places.len();
-    let named: Vec<NodeId> = group.node.into_iter().collect();
-    let named = [&named[..], &group.nodes].concat();
-    let is_storage = group.medium == MediumKind::Storage;
-    let layout = match allocation {
-        Allocation::Striped if is_storage => Layout::Striped,
-        _ => group.layout,
-    };
-    // A system that spreads all data has spread this too.
-    let is_spread = layout == Layout::Striped || (is_storage && allocation == Allocation::Spread);
-    let shares = if is_spread || named.is_empty() {
-        over(&model.places_of(group.medium), places)
-    } else {
-        let positions = named.iter().filter_map(|id| model.machine.index_of(*id));
-        let there = positions.filter_map(|node| model.place_of(node, group.medium));
-        over(&there.collect::<Vec<_>>(), places)
-    };
-    let all = if shared { group.count } else { 1 };
-    File {
-        bytes: group.bytes as f64 * all as f64,
-        medium: group.medium,
-        layout,
-        shares,
-        replicas: vec![false; places],
-        users: 0,
-        read_bytes: vec![vec![0.0; places]; model.node_count()],
-        written_bytes: 0.0,
     }
 }
 

@@ -209,7 +209,7 @@ fn copies_take_bandwidth_and_are_in_the_account() {
     let machine = Machine::profile("optane-4s-emulated").unwrap();
     let mut load = workload(vec![threads("reader", 16, 0, 0, of(1.0, 16384))]);
     load.threads[0].start_node = None;
-    load.files[0].count = 16;
+    (load.files[0].count, load.files[0].bytes) = (16, 2_000_000_000);
     load.seconds = 20.0;
     load.warm_up_seconds = 0.0;
     let outcome = egeria_sim::run(&machine, &load, &Options::of(System::All)).unwrap();
@@ -293,4 +293,51 @@ fn threads_begin_where_there_are_cores() {
             .undisturbed_ns(4096, AccessKind::Read, true, 1),
         100.0 + 4096.0,
     );
+}
+
+#[test]
+fn heaps_fill_memory_and_files_fill_persistent_memory() {
+    let mut machine = nodes(&[4], &memory(MemoryKind::Dram, 4e9, 1e9));
+    machine.nodes[0].hardware.memories[0].bytes = 4_000_000_000;
+    let mut persistent = memory(MemoryKind::Persistent, 4e9, 1e9);
+    persistent.bytes = 100_000_000_000;
+    machine.nodes[0].hardware.memories.push(persistent);
+    let get = |bytes, medium| {
+        let mut load = workload(vec![threads("a", 1, 0, 0, of(1.0, 4096))]);
+        (load.files[0].bytes, load.files[0].medium) = (bytes, medium);
+        egeria_sim::run(&machine, &load, &options(System::Off))
+    };
+    assert!(get(50_000_000_000, MediumKind::Storage).is_ok());
+    let line = get(50_000_000_000, MediumKind::Memory)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        line.contains("the memory of optane-2s has 4000000000"),
+        "{line}"
+    );
+    let line = get(200_000_000_000, MediumKind::Storage)
+        .unwrap_err()
+        .to_string();
+    assert!(line.contains("the persistent memory of"), "{line}");
+}
+
+#[test]
+fn a_node_may_have_cores_and_no_memory() {
+    let mut machine = nodes(&[4, 4], &memory(MemoryKind::Dram, 4e9, 1e9));
+    machine.nodes[1].hardware = Hardware::default();
+    let mut load = workload(vec![threads("a", 8, 0, 0, of(0.5, 4096))]);
+    load.threads[0].start_node = None;
+    for system in System::ALL {
+        let outcome = egeria_sim::run(&machine, &load, &Options::of(system)).unwrap();
+        assert!(outcome.operations_s > 0.0, "{system}");
+        assert!(
+            outcome
+                .windows
+                .iter()
+                .all(|window| window.nodes[1].memories.is_empty())
+        );
+    }
+    load.files[0].node = Some(NodeId(1));
+    let line = egeria_sim::run(&machine, &load, &options(System::Off)).unwrap_err();
+    assert!(line.to_string().contains("files are on node 1"), "{line}");
 }

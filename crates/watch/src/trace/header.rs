@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use egeria_machine::{Machine, Source};
+use egeria_machine::{CpuId, MAX_CPUS, Machine, Source};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -36,6 +36,22 @@ struct Document {
     source: Source,
     /// A machine file (TOML): reading it checks it.
     machine: String,
+    /// The CPUs that emulated nodes stood on when there were fewer than nodes, in order: a machine file cannot say that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    shared_cpus: Vec<CpuId>,
+}
+
+/// CPUs that several nodes stand on; none where each has its own.
+fn shared_cpus(machine: &Machine) -> Vec<CpuId> {
+    let mut cpus: Vec<CpuId> = Vec::new();
+    let mut is_shared = false;
+    for cpu in machine.nodes.iter().flat_map(|node| &node.cpus) {
+        match cpus.contains(cpu) {
+            true => is_shared = true,
+            false => cpus.push(*cpu),
+        }
+    }
+    if is_shared { cpus } else { Vec::new() }
 }
 
 /// The header as bytes.
@@ -48,6 +64,7 @@ pub(super) fn write(header: &TraceHeader, machine: &Machine) -> Vec<u8> {
         configuration: cut(&header.configuration),
         source: printable_source(&machine.source),
         machine: machine.to_toml(),
+        shared_cpus: shared_cpus(machine),
     };
     serde_json::to_vec(&document).expect("strings and numbers become JSON")
 }
@@ -61,6 +78,12 @@ pub(super) fn read(bytes: &[u8], path: &Path) -> Result<(TraceHeader, Machine), 
     let mut machine = Machine::from_toml(&document.machine, path)
         .map_err(|error| Damage(format!("its machine makes no sense ({})", one_line(&error))))?;
     machine.source = document.source;
+    let shared = document.shared_cpus;
+    let is_possible = |cpu: &CpuId| usize::from(cpu.0) < MAX_CPUS;
+    if shared.len() >= machine.nodes.len().max(1) || !shared.iter().all(is_possible) {
+        return Err(Damage::new("its nodes stand on impossible CPUs"));
+    }
+    let machine = machine.stand_on_cpus(&shared);
     let header = TraceHeader {
         volume,
         command: document.command,
