@@ -44,10 +44,10 @@ shows.
 A workload is TOML: `name`, `seconds`, perhaps `warm_up_seconds`; [[files]]
 with `name`, `count`, `bytes`, `node` or `nodes`, `medium`, `layout`;
 [[threads]] with `name`, `count`, `files`, `shared`, `start_node` or
-`start_nodes`, `pinned`; and [[threads.phases]] with `seconds`, `read_share`,
-`request_bytes`, `think_ns`, `idle_ns`, `pattern`.")]
+`start_nodes`, `pinned`, `lockstep`; and [[threads.phases]] with `seconds`,
+`read_share`, `request_bytes`, `think_ns`, `idle_ns`, `pattern`.")]
 pub struct Arguments {
-    /// Machine file (TOML) or profile (optane-2s, dram-2s)
+    /// Machine file (TOML) or profile (optane-1s, optane-2s, odin-8s, epyc-2s-cxl; any other name lists all)
     #[arg(long, value_name = "FILE|PROFILE")]
     machine: String,
     /// What programs do, a TOML file
