@@ -1,16 +1,120 @@
 //! Whose mounts are believed: those of root and of this process's own user, who could do to it what they
 //! like in other ways. System calls and the stack alone: this may run in a signal handler.
+//!
+//! Who serves a mount is remembered by the mount's number that the kernel never gives out again. Numbers of
+//! devices do not do: the one of root's mount is anybody's next when root's mount is gone.
 
 use crate::raw;
 use egeria_fs::control::serving_user;
+use libc::c_int;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Whether root or our own user serves the FUSE mount on this device.
-pub fn is_trusted(device: u64) -> bool {
-    let own = raw::geteuid() as u32;
-    mounted_by(device).is_some_and(|user| user == 0 || user == own)
+const FUSE_MAGIC: i64 = 0x6573_5546;
+const MOUNTS: usize = 32;
+/// No mount of ours: its files go through the kernel, whoever asks.
+const NOT_OURS: u64 = 1;
+const FIRST_USER: u64 = 2;
+
+/// What is known of one mount, for good.
+struct Seen {
+    /// Its number; 0: the place is free.
+    mount: AtomicU64,
+    /// 0 (not known yet), [`NOT_OURS`], or who serves it.
+    answer: AtomicU64,
 }
 
-/// The user who serves a FUSE mount; `None` when the kernel lists none here.
+static SEEN: [Seen; MOUNTS] = [const {
+    Seen {
+        mount: AtomicU64::new(0),
+        answer: AtomicU64::new(0),
+    }
+}; MOUNTS];
+
+/// Where an open file lies.
+#[derive(Clone, Copy)]
+pub struct Place {
+    device: u64,
+    /// Number of the mount; 0 on kernels before Linux 6.8, where one mount may have another's number: those
+    /// are asked about each time.
+    mount: u64,
+}
+
+impl Place {
+    /// The place of a regular file, without asking its file system; `None` for everything else.
+    pub fn of_regular_file(fd: c_int) -> Option<Place> {
+        // SAFETY: all-zero is a valid statx.
+        let mut facts: libc::statx = unsafe { std::mem::zeroed() };
+        let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
+        let wanted = libc::STATX_TYPE | libc::STATX_MNT_ID_UNIQUE;
+        if raw::statx(fd, c"".as_ptr(), flags, wanted, &raw mut facts) < 0 {
+            return None;
+        }
+        let regular = u32::from(facts.stx_mode) & libc::S_IFMT == libc::S_IFREG;
+        let told = facts.stx_mask & libc::STATX_MNT_ID_UNIQUE != 0;
+        regular.then_some(Place {
+            device: (u64::from(facts.stx_dev_major) << 32) | u64::from(facts.stx_dev_minor),
+            mount: if told { facts.stx_mnt_id } else { 0 },
+        })
+    }
+
+    /// Whether root or our own user serves the FUSE mount that the file of this number lies on.
+    pub fn is_trusted(self, fd: c_int) -> bool {
+        let answer = match self.remembered() {
+            0 => self.find_out(fd),
+            known => known,
+        };
+        // Whoever serves a mount says which inode of which volume a file is: others could name any.
+        let own = FIRST_USER + raw::geteuid() as u64;
+        answer == FIRST_USER || answer == own
+    }
+
+    /// Some other FUSE file system, whoever serves it.
+    pub fn is_not_ours(self) {
+        self.remember(NOT_OURS);
+    }
+
+    fn remembered(self) -> u64 {
+        if self.mount == 0 {
+            return 0;
+        }
+        SEEN.iter()
+            .find(|seen| seen.mount.load(Ordering::Relaxed) == self.mount)
+            .map_or(0, |seen| seen.answer.load(Ordering::Relaxed))
+    }
+
+    fn find_out(self, fd: c_int) -> u64 {
+        // SAFETY: all-zero is a valid statfs.
+        let mut facts: libc::statfs = unsafe { std::mem::zeroed() };
+        if raw::fstatfs(fd, &raw mut facts) < 0 {
+            return 0;
+        }
+        let answer = match facts.f_type == FUSE_MAGIC {
+            false => NOT_OURS,
+            true => mounted_by(self.device).map_or(0, |user| FIRST_USER + u64::from(user)),
+        };
+        self.remember(answer);
+        answer
+    }
+
+    /// When the places are full, it is asked again each time.
+    fn remember(self, answer: u64) {
+        if self.mount == 0 || answer == 0 {
+            return;
+        }
+        let place = SEEN.iter().find(|seen| {
+            let taken =
+                seen.mount
+                    .compare_exchange(0, self.mount, Ordering::Relaxed, Ordering::Relaxed);
+            taken.is_ok() || taken == Err(self.mount)
+        });
+        if let Some(seen) = place {
+            seen.answer.store(answer, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The user who serves a FUSE mount; `None` when the kernel lists none here. The number of a device is good as
+/// long as a file of it is open.
 fn mounted_by(device: u64) -> Option<u32> {
     let path = c"/proc/self/mountinfo".as_ptr();
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
