@@ -4,13 +4,13 @@
 //! that was. The file is locked while its steward lives; the lock goes with the process, and so an
 //! unlocked file with lines is a steward's that was killed: its threads are put back first.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use egeria_watch::task;
+use egeria_watch::{own, task};
 use egeria_window::{CpuSet, ThreadKey};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -47,8 +47,7 @@ pub(crate) struct Grants {
 impl Grants {
     /// Take the file of a volume; put back what a dead steward left. Answers how many threads that were.
     pub(crate) fn take(volume: Uuid, log: &Path) -> Result<(Grants, usize)> {
-        let path = place::grants_path(volume);
-        make_directory(&place::runtime_directory())?;
+        let path = place::make_runtime_directory()?.join(place::grants_name(volume));
         let failed = |what| {
             let path = path.clone();
             move |error| StewardError::File {
@@ -106,14 +105,9 @@ impl Grants {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-        .open(path)
+    let file = own::open(path)?;
+    own::close_to_others(&file)?;
+    Ok(file)
 }
 
 /// Whether the path still names this file.
@@ -146,43 +140,8 @@ fn read(file: &File) -> (Option<Head>, Vec<Grant>) {
 /// Give a thread back what its owner gave it, if it is still that thread and still as we made it.
 pub(crate) fn put_back(grant: &Grant) -> bool {
     let key = grant.thread;
-    let same = task::start_ticks(key.process_id, key.thread_id) == Some(key.start_ticks);
     let ours = || task::affinity(key.thread_id).is_ok_and(|now| now == grant.narrowed);
-    same && ours() && task::set_affinity(key.thread_id, &grant.given).is_ok()
-}
-
-/// Only its owner may write there: who puts lines in that file moves our threads.
-fn make_directory(directory: &Path) -> Result<()> {
-    let failed = |what, error, mend| StewardError::File {
-        what,
-        path: directory.to_owned(),
-        error,
-        mend,
-    };
-    let mend = "set EGERIA_RUNTIME_DIR to a directory of your own";
-    let made = std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o755)
-        .create(directory);
-    made.map_err(|error| failed("make", error, mend))?;
-    let read = |error| failed("read", error, mend);
-    let metadata = std::fs::metadata(directory).map_err(read)?;
-    // In /tmp anybody may have put a link of this name.
-    let link = std::fs::symlink_metadata(directory).map_err(read)?;
-    // SAFETY: no arguments, cannot fail.
-    let user = unsafe { libc::geteuid() };
-    if metadata.uid() != user || metadata.mode() & 0o022 != 0 {
-        let error = io::Error::other("others may write there");
-        return Err(failed("trust", error, mend));
-    }
-    match link.uid() == user {
-        true => Ok(()),
-        false => Err(failed(
-            "trust",
-            io::Error::other("it is a link of another user's"),
-            mend,
-        )),
-    }
+    task::is_still(key) && ours() && task::set_affinity(key.thread_id, &grant.given).is_ok()
 }
 
 fn try_lock(file: &File) -> io::Result<bool> {
@@ -210,21 +169,5 @@ mod tests {
         assert!(!is_at(&early, &path));
         let late = open(&path).unwrap();
         assert!(is_at(&late, &path) && !is_at(&early, &path));
-    }
-
-    #[test]
-    fn a_directory_behind_another_user_s_link_is_not_trusted() {
-        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-        let (own, link) = (directory.path().join("own"), directory.path().join("link"));
-        make_directory(&own).unwrap();
-        std::os::unix::fs::symlink(&own, &link).unwrap();
-        make_directory(&link).unwrap();
-        // SAFETY: no arguments.
-        if unsafe { libc::geteuid() } != 0 {
-            return;
-        }
-        std::os::unix::fs::lchown(&link, Some(65_534), None).unwrap();
-        let refused = make_directory(&link).unwrap_err().to_string();
-        assert!(refused.contains("a link of another user's"), "{refused}");
     }
 }

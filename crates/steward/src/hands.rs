@@ -55,7 +55,7 @@ impl Hands {
             given,
             narrowed,
         };
-        match self.narrow(&grant) {
+        match self.narrow(watch, &grant) {
             Ok(()) => {
                 watch.note_narrowed(thread, Some(grant.narrowed.clone()));
                 self.held.insert(thread, grant);
@@ -68,14 +68,22 @@ impl Hands {
         }
     }
 
-    fn narrow(&mut self, grant: &Grant) -> io::Result<()> {
+    fn narrow(&mut self, watch: &LiveWatch, grant: &Grant) -> io::Result<()> {
         let key = grant.thread;
-        if task::start_ticks(key.process_id, key.thread_id) != Some(key.start_ticks) {
-            return Err(io::Error::from_raw_os_error(libc::ESRCH));
-        }
         // Known to the next steward before it is true.
         self.grants.add(grant)?;
+        let before = task::affinity(key.thread_id)?;
+        // As late as can be: its id may be another's by now, or its process another program.
+        if !watch.is_member(key) {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
         task::set_affinity(key.thread_id, &grant.narrowed)?;
+        if !task::is_still(key) {
+            // It ended between the two calls: whoever has its id now is no business of ours.
+            let _ = task::set_affinity(key.thread_id, &before);
+            self.remember_ended(grant.clone());
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
         match task::affinity(key.thread_id) {
             Ok(now) if now == grant.narrowed => return Ok(()),
             Ok(_) => {}
@@ -114,7 +122,10 @@ impl Hands {
         processes.sort_unstable();
         processes.dedup();
         for process_id in processes {
-            let grants = || all().filter(|grant| grant.thread.process_id == process_id);
+            let of_it = |grant: &&Grant| {
+                grant.thread.process_id == process_id && is_process_of(grant.thread)
+            };
+            let grants = || all().filter(of_it);
             for thread_id in task::threads(process_id) {
                 let Ok(now) = task::affinity(thread_id) else {
                     continue;
@@ -143,11 +154,7 @@ impl Hands {
                 self.remember_ended(grant);
             }
         }
-        // A process that began later has only the number of theirs.
-        self.ended.retain(|grant| {
-            let thread = grant.thread;
-            task::began(thread.process_id).is_some_and(|began| began <= thread.start_ticks)
-        });
+        self.ended.retain(|grant| is_process_of(grant.thread));
     }
 
     fn remember_ended(&mut self, grant: Grant) {
@@ -158,9 +165,14 @@ impl Hands {
     }
 }
 
+/// Whether the process of a thread lives: one that began later has only its number.
+fn is_process_of(thread: ThreadKey) -> bool {
+    task::began(thread.process_id).is_some_and(|began| began <= thread.start_ticks)
+}
+
 fn refusal(error: &io::Error) -> String {
     match error.raw_os_error() {
-        Some(libc::EPERM) => "it belongs to another user; run the steward as root".to_owned(),
+        Some(libc::EPERM) => "it belongs to another user".to_owned(),
         Some(libc::EINVAL) => "its cpuset has none of these CPUs".to_owned(),
         _ => error.to_string(),
     }

@@ -24,7 +24,7 @@ pub use error::StewardError;
 pub use log::{
     Decision, LogReader, MoveRecord, NodeRecord, Outcome, Record, ResultRecord, ThreadRecord,
 };
-pub use place::{decision_log_path, runtime_directory};
+pub use place::{decision_log_path, runtime_directory, trusted_runtime_directory};
 pub use steward::{Steward, StewardOptions};
 pub use summary::{NodeRates, Summary, WindowSummary};
 

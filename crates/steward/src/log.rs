@@ -4,13 +4,14 @@
 //! without `stop` is a steward's that lives or was killed. The format is in docs/steward.md.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use egeria_machine::NodeId;
 use egeria_policy::nthread::Settings;
 use egeria_policy::{Kept, Reason};
+use egeria_watch::own;
 use egeria_window::ThreadKey;
 use serde::{Deserialize, Serialize};
 
@@ -234,14 +235,12 @@ impl LogWriter {
     }
 }
 
+/// Empty, and its owner's alone: it names his programs and their threads.
 fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o644)
-        .custom_flags(libc::O_NOFOLLOW)
-        .open(path)
+    let file = own::open(path)?;
+    own::close_to_others(&file)?;
+    file.set_len(0)?;
+    Ok(file)
 }
 
 /// Reads a log, also one that is being written: a last line without its end is left for later.
@@ -252,10 +251,22 @@ pub struct LogReader {
 
 impl LogReader {
     /// # Errors
-    /// When the file cannot be opened.
+    /// When the file cannot be opened, or is no plain file.
     pub fn open(path: &Path) -> io::Result<LogReader> {
+        // A pipe must not hold us until somebody writes there.
+        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(flags)
+            .open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(
+                ErrorKind::InvalidInput,
+                "it is no plain file",
+            ));
+        }
         Ok(LogReader {
-            lines: BufReader::new(File::open(path)?),
+            lines: BufReader::new(file),
             partial: Vec::new(),
         })
     }
@@ -272,17 +283,14 @@ impl LogReader {
             .read_until(b'\n', &mut self.partial)?;
         if self.partial.last() != Some(&b'\n') {
             return match self.partial.len() as u64 >= MOST_LINE_BYTES {
-                true => Err(io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    "a line without end",
-                )),
+                true => Err(io::Error::new(ErrorKind::InvalidData, "a line without end")),
                 false => Ok(None),
             };
         }
         let line = std::mem::take(&mut self.partial);
         serde_json::from_slice(&line)
             .map(Some)
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+            .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
     }
 }
 
@@ -327,6 +335,21 @@ mod tests {
             kept: Vec::new(),
             results: Vec::new(),
         }))
+    }
+
+    #[test]
+    fn a_log_is_its_owner_s_alone_whoever_could_read_what_was_there() {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt};
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = directory.path().join("log");
+        std::fs::write(&path, "an older one").unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+        let mut log = LogWriter::create(&path).unwrap();
+        log.write(&start()).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+        let mut reader = LogReader::open(&path).unwrap();
+        assert_eq!(reader.next_record().unwrap(), Some(start()));
+        assert!(LogReader::open(Path::new("/dev/null")).is_err());
     }
 
     #[test]

@@ -1,27 +1,60 @@
 //! Where a steward keeps its files, so that others find them.
 
-use std::path::PathBuf;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 
+use egeria_watch::own;
 use uuid::Uuid;
+
+use crate::error::{Result, StewardError};
 
 /// Variable that names the directory instead.
 pub const VARIABLE: &str = "EGERIA_RUNTIME_DIR";
 
 /// Directory of all stewards' files: `$EGERIA_RUNTIME_DIR`, for root `/run/egeria`, for others
-/// `$XDG_RUNTIME_DIR/egeria` or `/tmp/egeria-UID`.
+/// `$XDG_RUNTIME_DIR/egeria`, if that is theirs, or `/tmp/egeria-UID`.
 pub fn runtime_directory() -> PathBuf {
     if let Some(directory) = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()) {
         return directory.into();
     }
-    // SAFETY: no arguments, cannot fail.
-    let user = unsafe { libc::geteuid() };
+    let user = own::user();
     if user == 0 {
         return "/run/egeria".into();
     }
-    match std::env::var_os("XDG_RUNTIME_DIR").filter(|name| !name.is_empty()) {
-        Some(directory) => PathBuf::from(directory).join("egeria"),
+    // Who became another user has the variable of the one before.
+    let private =
+        std::env::var_os("XDG_RUNTIME_DIR").and_then(|name| own::directory(Path::new(&name)).ok());
+    match private {
+        Some(directory) => directory.join("egeria"),
         None => format!("/tmp/egeria-{user}").into(),
     }
+}
+
+/// The same, if it is there and what it holds can be believed: nobody else may write there, or could have put
+/// another in its place.
+pub fn trusted_runtime_directory() -> Option<PathBuf> {
+    own::directory(&runtime_directory()).ok()
+}
+
+/// Makes it where it is missing: who puts lines into its files moves our threads.
+pub(crate) fn make_runtime_directory() -> Result<PathBuf> {
+    make_directory(&runtime_directory())
+}
+
+fn make_directory(directory: &Path) -> Result<PathBuf> {
+    let failed = |what| {
+        move |error: io::Error| StewardError::File {
+            what,
+            path: directory.to_owned(),
+            error,
+            mend: "set EGERIA_RUNTIME_DIR to a directory of your own",
+        }
+    };
+    let mut builder = std::fs::DirBuilder::new();
+    let made = builder.recursive(true).mode(0o700).create(directory);
+    made.map_err(failed("make"))?;
+    own::directory(directory).map_err(failed("trust"))
 }
 
 /// The decision log of a volume's steward, unless it was told another.
@@ -29,6 +62,29 @@ pub fn decision_log_path(volume: Uuid) -> PathBuf {
     runtime_directory().join(format!("{volume}.decisions.jsonl"))
 }
 
-pub(crate) fn grants_path(volume: Uuid) -> PathBuf {
-    runtime_directory().join(format!("{volume}.grants.jsonl"))
+pub(crate) fn grants_name(volume: Uuid) -> String {
+    format!("{volume}.grants.jsonl")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_behind_another_user_s_link_is_not_trusted() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let (plain, link) = (
+            directory.path().join("plain"),
+            directory.path().join("link"),
+        );
+        make_directory(&plain).unwrap();
+        std::os::unix::fs::symlink(&plain, &link).unwrap();
+        make_directory(&link).unwrap();
+        if own::user() != 0 {
+            return;
+        }
+        std::os::unix::fs::lchown(&link, Some(65_534), None).unwrap();
+        let refused = make_directory(&link).unwrap_err().to_string();
+        assert!(refused.contains("a link of another user's"), "{refused}");
+    }
 }

@@ -10,19 +10,12 @@ use egeria_window::{
     CpuSet, FileKey, FileUse, MAX_FILES, NodeFacts, ThreadFacts, ThreadKey, Window,
 };
 
+pub use crate::members::Scope;
+use crate::members::{Asked, Members};
 use crate::task::{self, CpuClock};
 
 /// A thread's affinity is looked at once in so many windows.
 const AFFINITY_TURNS: u64 = 8;
-
-/// Whose threads are watched.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scope {
-    /// All that use the volume, but for mounts.
-    All,
-    /// This process and its descendants.
-    Tree(u32),
-}
 
 /// A session under watch.
 ///
@@ -32,11 +25,11 @@ pub struct LiveWatch {
     volume: Arc<Volume>,
     machine: Machine,
     scope: Scope,
+    members: Members,
     /// Threads in scope (`None`: not in scope), by place and incarnation.
     known: HashMap<(u32, u64), Option<Known>>,
     /// What earlier masks of threads were narrowed to, with what their owner had given.
     narrowed: HashMap<ThreadKey, CpuSet>,
-    pid_namespace: u64,
     session_window: u64,
     number: u64,
     begun_ns: u64,
@@ -68,7 +61,7 @@ impl LiveWatch {
             cpu_busy: Vec::new(),
             known: HashMap::new(),
             narrowed: HashMap::new(),
-            pid_namespace: own_pid_namespace(),
+            members: Members::of(&volume),
             volume,
             machine,
             scope,
@@ -110,7 +103,8 @@ impl LiveWatch {
         }
     }
 
-    /// Look at a known thread's affinity now: false when it is gone, or its owner changed it.
+    /// Look at a known thread now: false when it is gone or no longer of this session, or its owner changed
+    /// its affinity.
     pub fn is_as_given(&mut self, key: ThreadKey) -> bool {
         let place = self.known.iter().find_map(|(place, known)| {
             let known = known.as_ref()?;
@@ -120,12 +114,18 @@ impl LiveWatch {
             return false;
         };
         let before = known.given.clone();
-        let there = self.look_at_affinity(&mut known).is_some();
+        let there = self.is_member(key) && self.look_at_affinity(&mut known).is_some();
         let same = there && known.given == before;
         if let Some(place) = place.filter(|_| there) {
             self.known.insert(place, Some(known));
         }
         same
+    }
+
+    /// Whether this is still the thread it was, and of a process that uses the session: to be asked just
+    /// before anything is done to it. Ids come again, and a process may have become another program.
+    pub fn is_member(&self, key: ThreadKey) -> bool {
+        self.members.holds(key.process_id, key.thread_id) && task::is_still(key)
     }
 
     /// What the owner of a known thread gave it.
@@ -153,11 +153,12 @@ impl LiveWatch {
             now_ns.saturating_sub(self.begun_ns),
         );
         window.nodes = self.nodes(&totals, &cpu_busy);
+        let mut asked = Asked::default();
         // While all who may have started them are known, those that ended meanwhile too.
         for report in &reports {
             let place = (report.slot, report.incarnation);
             if !self.known.contains_key(&place) {
-                let met = self.meet(report);
+                let met = self.meet(report, &mut asked);
                 self.known.insert(place, met);
             }
         }
@@ -223,13 +224,17 @@ impl LiveWatch {
     }
 
     /// A thread seen for the first time; `None` when it is not ours to watch.
-    fn meet(&self, report: &ThreadReport) -> Option<Known> {
+    fn meet(&self, report: &ThreadReport, asked: &mut Asked) -> Option<Known> {
         let own = report.process_id == std::process::id();
-        let elsewhere = report.pid_namespace != self.pid_namespace;
-        if own || elsewhere || report.on_behalf || !self.is_in_scope(report.process_id) {
+        let elsewhere = report.pid_namespace != self.members.pid_namespace;
+        let (process_id, thread_id) = (report.process_id, report.thread_id);
+        if own || elsewhere || report.on_behalf || !self.scope.holds(process_id) {
             return None;
         }
-        let (process_id, thread_id) = (report.process_id, report.thread_id);
+        // Whoever may write to the session may have written any number there.
+        if !asked.holds(&self.members, process_id, thread_id) {
+            return None;
+        }
         let key = ThreadKey {
             process_id,
             thread_id,
@@ -282,22 +287,6 @@ impl LiveWatch {
             None => task::affinity(process_id).ok(),
         };
         process.is_some_and(|process| given != &process && given.is_subset(&process))
-    }
-
-    fn is_in_scope(&self, process_id: u32) -> bool {
-        let Scope::Tree(root) = self.scope else {
-            return true;
-        };
-        // Bounded: a chain of parents that changes under us must not hold us.
-        let mut process = Some(process_id);
-        for _ in 0..64 {
-            match process {
-                Some(found) if found == root => return true,
-                Some(0 | 1) | None => return false,
-                Some(found) => process = task::parent(found),
-            }
-        }
-        false
     }
 
     fn facts(&self, mut known: Known, report: ThreadReport) -> Option<(Known, ThreadFacts)> {
@@ -398,9 +387,4 @@ fn files(report: &ThreadReport) -> Vec<FileUse> {
     });
     files.truncate(MAX_FILES);
     files
-}
-
-fn own_pid_namespace() -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self/ns/pid").map_or(0, |metadata| metadata.ino())
 }

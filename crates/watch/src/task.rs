@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use egeria_machine::CpuId;
-use egeria_window::{CpuSet, printable_name};
+use egeria_window::{CpuSet, ThreadKey, printable_name};
 
 const MASK_WORDS: usize = egeria_machine::MAX_CPUS / 64;
 
@@ -20,6 +20,21 @@ pub fn start_ticks(process_id: u32, thread_id: u32) -> Option<u64> {
 /// When a process began, in the same clock ticks; `None` when it is gone.
 pub fn began(process_id: u32) -> Option<u64> {
     start_ticks(process_id, process_id)
+}
+
+/// Whether a thread is still the one it was when its start was looked up: ids come again.
+pub fn is_still(key: ThreadKey) -> bool {
+    start_ticks(key.process_id, key.thread_id) == Some(key.start_ticks)
+}
+
+/// A thread's user ids: real, effective, saved, of files; `None` when it is gone.
+pub fn user_ids(process_id: u32, thread_id: u32) -> Option<[u32; 4]> {
+    let text =
+        std::fs::read_to_string(format!("/proc/{process_id}/task/{thread_id}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    let mut ids = line.split_ascii_whitespace().map(str::parse);
+    let mut next = || ids.next()?.ok();
+    Some([next()?, next()?, next()?, next()?])
 }
 
 /// The parent of a process; `None` when it is gone.

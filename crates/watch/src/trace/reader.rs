@@ -12,11 +12,13 @@ use super::code::{Cursor, Damage};
 use super::decode::{self, Known};
 use super::frame::{self, Next};
 use super::header::{self, TraceHeader};
-use super::writer::DO_NOT_WAIT;
 use super::{
     KIND_END, KIND_HEADER, KIND_WINDOW, MAGIC, MAX_FRAME_BYTES, MAX_HEADER_BYTES, TraceError,
     VERSION,
 };
+
+/// Opening must not wait for the other end of a pipe.
+const DO_NOT_WAIT: i32 = libc::O_NONBLOCK;
 
 /// How a recording ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,12 +1,14 @@
 //! Recording.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::fs::{File, TryLockError};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use egeria_machine::Machine;
 use egeria_window::Window;
+
+use crate::own;
 
 use super::code::put;
 use super::encode::{self, Known};
@@ -14,9 +16,6 @@ use super::header::{self, TraceHeader};
 use super::{
     KIND_END, KIND_HEADER, MAGIC, MAX_FRAME_BYTES, MAX_HEADER_BYTES, TraceError, VERSION, frame,
 };
-
-/// Opening must not wait for the other end of a pipe.
-pub(super) const DO_NOT_WAIT: i32 = libc::O_NONBLOCK;
 
 /// Records windows to a file.
 ///
@@ -61,7 +60,7 @@ impl Writer {
         let mut payload = vec![KIND_HEADER];
         payload.append(&mut header::write(header, machine));
         if payload.len() > MAX_HEADER_BYTES {
-            return Err(TraceError::write(path, io::ErrorKind::FileTooLarge.into()));
+            return Err(TraceError::write(path, ErrorKind::FileTooLarge.into()));
         }
         writer.append_frame(&payload)?;
         Ok(writer)
@@ -148,21 +147,14 @@ impl Writer {
 /// The file, ours alone and empty.
 fn open(path: &Path) -> Result<File, TraceError> {
     let failed = |error| TraceError::write(path, error);
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .custom_flags(DO_NOT_WAIT)
-        .open(path)
-        .map_err(failed)?;
     let occupied = || TraceError::Occupied {
         path: path.to_owned(),
     };
+    let mut file = own::open(path).map_err(|error| match error.kind() {
+        ErrorKind::InvalidInput => occupied(),
+        _ => failed(error),
+    })?;
     let metadata = file.metadata().map_err(failed)?;
-    if !metadata.is_file() {
-        return Err(occupied());
-    }
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -179,6 +171,8 @@ fn open(path: &Path) -> Result<File, TraceError> {
             return Err(occupied());
         }
     }
+    // It names programs and threads.
+    own::close_to_others(&file).map_err(failed)?;
     file.set_len(0).map_err(failed)?;
     Ok(file)
 }

@@ -1,0 +1,153 @@
+//! Who uses a session. Its slots name processes and threads, but whoever may write to the session can write
+//! any number there; so the kernel is asked whether that process has the session's user and memory.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+
+use egeria_fs::Volume;
+
+use crate::{own, task};
+
+/// Whose threads are watched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// All that use the volume, but for mounts.
+    All,
+    /// This process and its descendants.
+    Tree(u32),
+}
+
+impl Scope {
+    pub(crate) fn holds(self, process_id: u32) -> bool {
+        let Scope::Tree(root) = self else {
+            return true;
+        };
+        // Bounded: a chain of parents that changes under us must not hold us.
+        let mut process = Some(process_id);
+        for _ in 0..64 {
+            match process {
+                Some(found) if found == root => return true,
+                Some(0 | 1) | None => return false,
+                Some(found) => process = task::parent(found),
+            }
+        }
+        false
+    }
+}
+
+/// A file as lines of `/proc/PID/maps` name it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct MappedFile {
+    /// As `MAJOR:MINOR`, in hexadecimal.
+    device: String,
+    inode: u64,
+}
+
+/// How to tell who uses a session.
+pub(crate) struct Members {
+    /// Whose the session is: nobody attaches a session of another user.
+    user: u32,
+    segment: Vec<MappedFile>,
+    /// Ids in other namespaces name other processes here.
+    pub(crate) pid_namespace: u64,
+}
+
+/// Processes asked about in one look: each once, however many threads it has.
+#[derive(Default)]
+pub(crate) struct Asked(HashMap<u32, bool>);
+
+impl Members {
+    /// Those of the session that this process has attached.
+    pub(crate) fn of(volume: &Volume) -> Members {
+        let name = volume.uuid().simple().to_string();
+        let own = mapped_files(std::process::id());
+        let segment = own.filter_map(|(file, path)| is_segment(&path, &name).then_some(file));
+        Members {
+            user: own::user(),
+            segment: segment.collect(),
+            pid_namespace: own_pid_namespace(),
+        }
+    }
+
+    /// Whether a thread is of the session's user alone, not of a program with other rights, and its process
+    /// maps the session.
+    pub(crate) fn holds(&self, process_id: u32, thread_id: u32) -> bool {
+        self.is_of_user(process_id, thread_id) && self.is_mapped_by(process_id)
+    }
+
+    fn is_of_user(&self, process_id: u32, thread_id: u32) -> bool {
+        task::user_ids(process_id, thread_id) == Some([self.user; 4])
+    }
+
+    fn is_mapped_by(&self, process_id: u32) -> bool {
+        mapped_files(process_id).any(|(file, _)| self.segment.contains(&file))
+    }
+}
+
+impl Asked {
+    /// As [`Members::holds`].
+    pub(crate) fn holds(&mut self, members: &Members, process_id: u32, thread_id: u32) -> bool {
+        let mapped = || members.is_mapped_by(process_id);
+        members.is_of_user(process_id, thread_id)
+            && *self.0.entry(process_id).or_insert_with(mapped)
+    }
+}
+
+/// Whether a path is that of a session of the volume with this UUID.
+fn is_segment(path: &str, volume: &str) -> bool {
+    path.starts_with("/dev/shm/egeria-") && path.contains(volume)
+}
+
+/// The files a process has mapped shared, with their paths; none when it is gone or may not be looked at.
+fn mapped_files(process_id: u32) -> impl Iterator<Item = (MappedFile, String)> {
+    let file = File::open(format!("/proc/{process_id}/maps")).ok();
+    let lines = file
+        .into_iter()
+        .flat_map(|file| BufReader::new(file).split(b'\n'));
+    lines
+        .map_while(Result::ok)
+        .filter_map(|line| shared_file(&line))
+}
+
+/// Of a line `range access offset device inode path`, when it is a shared file's.
+fn shared_file(line: &[u8]) -> Option<(MappedFile, String)> {
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split_ascii_whitespace();
+    let access = words.nth(1)?;
+    let device = words.nth(1)?.to_owned();
+    let inode = words.next()?.parse().ok().filter(|inode| *inode != 0)?;
+    let path = words.next().unwrap_or_default().to_owned();
+    access
+        .ends_with('s')
+        .then_some((MappedFile { device, inode }, path))
+}
+
+fn own_pid_namespace() -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |metadata| metadata.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_files_are_read_from_lines_of_maps() {
+        let line = b"7f00-7f10 rw-s 00001000 00:1a 77    /dev/shm/egeria-0/ab (deleted)";
+        let (file, path) = shared_file(line).unwrap();
+        assert_eq!((file.device.as_str(), file.inode), ("00:1a", 77));
+        assert_eq!(path, "/dev/shm/egeria-0/ab");
+        assert!(shared_file(b"7f00-7f10 rw-p 00001000 00:1a 77 /dev/shm/egeria-ab").is_none());
+        assert!(shared_file(b"7f00-7f10 rw-s 00000000 00:00 0").is_none());
+        assert!(shared_file(b"nonsense").is_none());
+    }
+
+    #[test]
+    fn a_session_is_known_by_its_volume() {
+        assert!(is_segment("/dev/shm/egeria-ab12-34", "ab12"));
+        assert!(is_segment("/dev/shm/egeria-0/ab12-34", "ab12"));
+        assert!(!is_segment("/home/egeria-ab12-34", "ab12"));
+        assert!(!is_segment("/dev/shm/egeria-cd-34", "ab12"));
+    }
+}

@@ -1,0 +1,302 @@
+//! Files and directories that are this user's own. What is recorded names programs and threads, and what is
+//! left for later is believed then: nobody else may read it, or put something else in its place.
+
+use std::ffi::CString;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Component, Path, PathBuf};
+
+const ROOT: u32 = 0;
+/// Stands for every user who has no number in this user namespace, also for the root outside of it.
+const UNMAPPED: u32 = 65_534;
+const STICKY: u32 = 0o1000;
+/// How often a file is made or opened anew that comes and goes meanwhile.
+const TRIES: usize = 8;
+
+/// The user this process acts as.
+pub fn user() -> u32 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// A directory by its path without links, if it is this user's and nobody but he and root can write into it
+/// or put another in its place: what is done by that path is done there.
+///
+/// # Errors
+/// Those of the kernel, and `PermissionDenied` that says what others could do.
+pub fn directory(path: &Path) -> io::Result<PathBuf> {
+    let link = std::fs::symlink_metadata(path)?;
+    if !is_trusted(link.uid()) {
+        return Err(refused(match link.is_symlink() {
+            true => "it is a link of another user's".to_owned(),
+            false => format!("it belongs to another user (uid {})", link.uid()),
+        }));
+    }
+    let (plain, metadata) = walk(path)?;
+    if metadata.uid() != user() {
+        let owner = metadata.uid();
+        return Err(refused(format!("it belongs to another user (uid {owner})")));
+    }
+    if metadata.mode() & 0o022 != 0 {
+        return Err(refused("others may write there".to_owned()));
+    }
+    Ok(plain)
+}
+
+/// A directory by its path without links, in which things that this user makes stay where he made them: his
+/// own, or one like `/tmp`, where others cannot take away what is not theirs.
+///
+/// # Errors
+/// As for [`directory`].
+pub fn shared_directory(path: &Path) -> io::Result<PathBuf> {
+    Ok(walk(path)?.0)
+}
+
+/// Opens one directory after the other, from the root, and looks at each whether others could change what
+/// its names mean.
+fn walk(path: &Path) -> io::Result<(PathBuf, Metadata)> {
+    let plain = path.canonicalize()?;
+    let mut at = open_directory(libc::AT_FDCWD, Path::new("/"))?;
+    let mut metadata = stable(&at, Path::new("/"))?;
+    let mut way = PathBuf::from("/");
+    for component in plain.components() {
+        let Component::Normal(name) = component else {
+            continue;
+        };
+        way.push(name);
+        at = open_directory(at.as_raw_fd(), Path::new(name))?;
+        metadata = stable(&at, &way)?;
+    }
+    Ok((plain, metadata))
+}
+
+fn open_directory(at: i32, name: &Path) -> io::Result<File> {
+    let name = CString::new(name.as_os_str().as_bytes())?;
+    let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: a terminated name that outlives the call, and a descriptor of ours or none.
+    match unsafe { libc::openat(at, name.as_ptr(), flags) } {
+        // SAFETY: just opened, owned by nobody else.
+        descriptor @ 0.. => Ok(unsafe { File::from_raw_fd(descriptor) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// What the directory is, if names in it mean what this user or root made them mean.
+fn stable(directory: &File, path: &Path) -> io::Result<Metadata> {
+    let metadata = directory.metadata()?;
+    let mode = metadata.mode();
+    // SAFETY: no arguments, cannot fail.
+    let own_group = metadata.gid() == ROOT || metadata.gid() == unsafe { libc::getegid() };
+    let open = mode & 0o002 != 0 || (mode & 0o020 != 0 && !own_group);
+    if !is_trusted(metadata.uid()) {
+        let (path, owner) = (path.display(), metadata.uid());
+        return Err(refused(format!(
+            "{path} belongs to another user (uid {owner})"
+        )));
+    }
+    if open && mode & STICKY == 0 {
+        return Err(refused(format!("others may write in {}", path.display())));
+    }
+    Ok(metadata)
+}
+
+/// Who may do to this user what he likes anyway.
+fn is_trusted(owner: u32) -> bool {
+    owner == user() || owner == ROOT || (owner == UNMAPPED && !is_mapped(UNMAPPED))
+}
+
+/// Whether a user has a number of his own in this user namespace.
+fn is_mapped(user: u32) -> bool {
+    let Ok(map) = std::fs::read_to_string("/proc/self/uid_map") else {
+        return true;
+    };
+    let holds = |line: &str| {
+        let mut numbers = line.split_ascii_whitespace().map(str::parse::<u64>);
+        let (Some(Ok(first)), Some(Ok(_)), Some(Ok(count))) =
+            (numbers.next(), numbers.next(), numbers.next())
+        else {
+            return true;
+        };
+        (first..first.saturating_add(count)).contains(&u64::from(user))
+    };
+    map.lines().any(holds)
+}
+
+fn refused(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, what)
+}
+
+/// Opens a file of this user's for reading and writing, made for him alone (0600) when there is none, and left
+/// as it is otherwise. Links are not followed, and nothing is opened that is not such a file.
+///
+/// # Errors
+/// Those of the kernel, `InvalidInput` where something else than a file is, and `PermissionDenied` that says
+/// whose it is.
+pub fn open(path: &Path) -> io::Result<File> {
+    for _ in 0..TRIES {
+        let made = options()
+            .create_new(true)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(path);
+        match made {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made,
+        }
+        match existing(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => return opened,
+        }
+    }
+    Err(io::Error::from(io::ErrorKind::ResourceBusy))
+}
+
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    options
+}
+
+/// Looked at before it is opened: to open a device or a pipe does something.
+fn existing(path: &Path) -> io::Result<File> {
+    let seen = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_PATH | libc::O_NOFOLLOW)
+        .open(path)?;
+    let metadata = seen.metadata()?;
+    if !metadata.is_file() {
+        let what = "it is there already and no plain file";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    if metadata.uid() != user() {
+        let owner = metadata.uid();
+        return Err(refused(format!(
+            "it is there already and belongs to another user (uid {owner})"
+        )));
+    }
+    if metadata.nlink() > 1 {
+        return Err(refused("it has another name elsewhere".to_owned()));
+    }
+    options().open(format!("/proc/self/fd/{}", seen.as_raw_fd()))
+}
+
+/// From now on only its owner may open the file (0600).
+///
+/// # Errors
+/// Those of the kernel.
+pub fn close_to_others(file: &File) -> io::Result<()> {
+    match file.metadata()?.mode() & 0o7777 {
+        0o600 => Ok(()),
+        _ => file.set_permissions(PermissionsExt::from_mode(0o600)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{chown, lchown, symlink};
+
+    const NOBODY: Option<u32> = Some(65_534);
+
+    fn is_root() -> bool {
+        let root = user() == ROOT && is_mapped(UNMAPPED);
+        if !root {
+            eprintln!("SKIPPED: only root can make files of other users");
+        }
+        root
+    }
+
+    fn mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    }
+
+    fn make(path: PathBuf) -> PathBuf {
+        std::fs::create_dir(&path).unwrap();
+        mode(&path, 0o755);
+        path
+    }
+
+    #[test]
+    fn a_directory_is_trusted_where_nobody_else_can_replace_it() {
+        let sandbox = tempfile::tempdir_in("/dev/shm").unwrap();
+        let parent = make(sandbox.path().join("parent"));
+        let own = make(parent.join("own"));
+        let plain = directory(&own).unwrap();
+        assert_eq!(plain, own.canonicalize().unwrap());
+        assert!(shared_directory(Path::new("/dev/shm")).is_ok());
+        assert!(
+            directory(Path::new("/dev/shm")).is_err(),
+            "others write there"
+        );
+        mode(&parent, 0o777);
+        let why = directory(&own).unwrap_err().to_string();
+        assert!(why.contains("others may write in"), "{why}");
+        mode(&parent, 0o1777);
+        assert!(directory(&own).is_ok(), "sticky: what is ours stays");
+        mode(&own, 0o775);
+        assert!(directory(&own).is_err());
+    }
+
+    #[test]
+    fn what_another_user_owns_on_the_way_is_not_trusted() {
+        if !is_root() {
+            return;
+        }
+        let sandbox = tempfile::tempdir_in("/dev/shm").unwrap();
+        let parent = make(sandbox.path().join("parent"));
+        let own = make(parent.join("own"));
+        let link = sandbox.path().join("link");
+        symlink(&own, &link).unwrap();
+        assert_eq!(directory(&link).unwrap(), own.canonicalize().unwrap());
+        lchown(&link, NOBODY, None).unwrap();
+        let why = directory(&link).unwrap_err().to_string();
+        assert!(why.contains("a link of another user's"), "{why}");
+        chown(&parent, NOBODY, None).unwrap();
+        let why = directory(&own).unwrap_err().to_string();
+        assert!(why.contains("uid 65534"), "{why}");
+        assert!(directory(&parent).is_err());
+    }
+
+    #[test]
+    fn a_file_is_its_user_s_alone_and_behind_no_link() {
+        let sandbox = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = sandbox.path().join("file");
+        let bits = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o7777;
+        open(&path).unwrap();
+        assert_eq!(bits(&path), 0o600);
+        std::fs::write(&path, "before").unwrap();
+        mode(&path, 0o666);
+        let file = open(&path).unwrap();
+        assert_eq!(bits(&path), 0o666, "left as it was");
+        close_to_others(&file).unwrap();
+        assert_eq!(bits(&path), 0o600);
+        assert_eq!(std::fs::read(&path).unwrap(), b"before");
+        let (link, other) = (sandbox.path().join("link"), sandbox.path().join("other"));
+        symlink(&path, &link).unwrap();
+        assert!(open(&link).is_err());
+        std::fs::hard_link(&path, &other).unwrap();
+        assert!(open(&path).is_err());
+        assert!(open(Path::new("/dev/null")).is_err());
+        assert!(open(sandbox.path()).is_err());
+    }
+
+    #[test]
+    fn a_file_or_a_pipe_of_another_user_s_is_not_opened() {
+        if !is_root() {
+            return;
+        }
+        let sandbox = tempfile::tempdir_in("/dev/shm").unwrap();
+        let (path, pipe) = (sandbox.path().join("file"), sandbox.path().join("pipe"));
+        std::fs::write(&path, "").unwrap();
+        chown(&path, NOBODY, None).unwrap();
+        let why = open(&path).unwrap_err().to_string();
+        assert!(why.contains("uid 65534"), "{why}");
+        let name = CString::new(pipe.as_os_str().as_bytes()).unwrap();
+        // SAFETY: a terminated path.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        assert!(open(&pipe).is_err());
+    }
+}
