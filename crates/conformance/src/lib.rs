@@ -7,6 +7,7 @@
 pub mod call;
 pub mod cases;
 pub mod check;
+pub mod mapping;
 pub mod process;
 pub mod run;
 

@@ -72,8 +72,15 @@ pub enum Ending {
 /// A process that runs a closure.
 pub struct Child {
     pid: i32,
+    /// Readable when it has ended.
+    process: Fd,
     words: Fd,
 }
+
+/// How long a killed process may take to end; one that waits inside the kernel for what never comes does not.
+const DYING: Duration = Duration::from_secs(2);
+/// How long what takes milliseconds may take before it counts as hanging.
+const HANGING: Duration = Duration::from_secs(5);
 
 impl Child {
     /// Begin, in a copy of this process.
@@ -99,7 +106,7 @@ impl Child {
             // SAFETY: nothing to be flushed or dropped.
             unsafe { libc::_exit(if outcome.is_err() { PANICKED } else { 0 }) };
         }
-        Child { pid, words: read }
+        Child::watched(pid, read)
     }
 
     /// Its process id.
@@ -113,18 +120,39 @@ impl Child {
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
     }
 
-    /// Wait for its end: the words it left, and the status of `waitpid`.
-    pub fn end(self, limit: Duration) -> (String, i32) {
-        let words = self.listen(limit);
-        let status = self.wait();
-        match words {
-            Some(words) => (words, status),
-            None => (format!("did not end within {limit:?}"), status),
+    fn watched(pid: i32, words: Fd) -> Child {
+        // SAFETY: numbers only; the child is ours and not waited for yet.
+        let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        assert!(process >= 0, "pidfd_open: {:?}", call::errno());
+        call::fcntl(words.0, libc::F_SETFL, libc::O_NONBLOCK).expect("a flag of a pipe");
+        Child {
+            pid,
+            process: Fd(process as i32),
+            words,
         }
     }
 
-    /// Its status, whatever signals come meanwhile.
-    fn wait(&self) -> i32 {
+    /// Wait for its end: the words it left, and the status of `waitpid`. After the limit it is killed; if even that
+    /// does not end it, it is left behind, and the status is that of a killed process.
+    pub fn end(self, limit: Duration) -> (String, i32) {
+        let mut words = Vec::new();
+        if self.listen(limit, &mut words) {
+            let words = String::from_utf8_lossy(&words).into_owned();
+            return (words, self.status());
+        }
+        self.kill();
+        let late = format!("did not end within {limit:?}");
+        match self.listen(DYING, &mut words) {
+            true => (late, self.status()),
+            false => (
+                format!("{late}, nor when it was killed: it waits inside the kernel"),
+                libc::SIGKILL,
+            ),
+        }
+    }
+
+    /// The status of a child that has ended.
+    fn status(&self) -> i32 {
         let mut status = 0;
         // SAFETY: our own child; the status is there to be written.
         while unsafe { libc::waitpid(self.pid, &raw mut status, 0) } == -1 {
@@ -133,32 +161,45 @@ impl Child {
         status
     }
 
-    /// What it says until its end; `None`, and it is killed, after the limit.
-    fn listen(&self, limit: Duration) -> Option<String> {
+    /// Collect what it says until it ends; whether it ended within the limit. (Its own children may hold the pipe
+    /// for longer.)
+    fn listen(&self, limit: Duration, words: &mut Vec<u8>) -> bool {
         let end = Instant::now() + limit;
-        let mut words = Vec::new();
-        let mut buffer = [0; 4096];
+        let wanted = |fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut wanted = [wanted(self.process.0), wanted(self.words.0)];
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            let mut wanted = libc::pollfd {
-                fd: self.words.0,
-                events: libc::POLLIN,
-                revents: 0,
-            };
-            // SAFETY: one entry, which lives.
-            match unsafe { libc::poll(&raw mut wanted, 1, left.as_millis() as i32) } {
-                0 => {
-                    self.kill();
-                    return None;
-                }
+            // SAFETY: two entries, which live.
+            match unsafe { libc::poll(wanted.as_mut_ptr(), 2, left.as_millis() as i32) } {
+                0 => return false,
                 // A signal: the limit counts on.
                 -1 => continue,
                 _ => {}
             }
+            let has_ended = wanted[0].revents != 0;
+            if wanted[1].revents != 0 && self.hear(words) {
+                // Nobody can say more: the end alone is waited for.
+                wanted[1].fd = -1;
+            }
+            if has_ended {
+                return true;
+            }
+        }
+    }
+
+    /// Take what has been said; whether that was all.
+    fn hear(&self, words: &mut Vec<u8>) -> bool {
+        let mut buffer = [0; 4096];
+        loop {
             match call::read(self.words.0, &mut buffer) {
+                Ok(bytes @ 1..) => words.extend_from_slice(&buffer[..bytes]),
                 Err(Errno(libc::EINTR)) => {}
-                Ok(0) | Err(_) => return Some(String::from_utf8_lossy(&words).into_owned()),
-                Ok(bytes) => words.extend_from_slice(&buffer[..bytes]),
+                Err(Errno(libc::EAGAIN)) => return false,
+                Ok(0) | Err(_) => return true,
             }
         }
     }
@@ -168,8 +209,8 @@ impl Child {
         match self.end(limit) {
             (_, 0) => Ending::Well,
             (words, status) if libc::WIFSIGNALED(status) => Ending::Badly(format!(
-                "{words} (ended by signal {})",
-                libc::WTERMSIG(status)
+                "{words} (ended by {})",
+                signal_name(libc::WTERMSIG(status))
             )),
             (words, _) => match words.strip_prefix(SKIPPED) {
                 Some(why) => Ending::Skipped(why.to_owned()),
@@ -187,6 +228,31 @@ impl Child {
             Ending::Badly(words) => panic!("in a child process: {words}"),
         }
     }
+}
+
+fn signal_name(number: i32) -> String {
+    match number {
+        libc::SIGBUS => "SIGBUS".into(),
+        libc::SIGSEGV => "SIGSEGV".into(),
+        libc::SIGKILL => "SIGKILL".into(),
+        other => format!("signal {other}"),
+    }
+}
+
+/// Run in a child process what could hang or die: that is said in words, with what it was about.
+#[track_caller]
+pub fn in_time(what: &str, body: impl FnOnce()) {
+    match Child::begin(body).ending(HANGING) {
+        Ending::Well => {}
+        Ending::Skipped(why) => skip(&why),
+        Ending::Badly(words) => panic!("{what}: {words}"),
+    }
+}
+
+/// The signal that ends a child which does this.
+pub fn signal_of(operation: impl FnOnce()) -> Option<i32> {
+    let (_, status) = Child::begin(operation).end(Duration::from_secs(20));
+    libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status))
 }
 
 /// Run in a child process.

@@ -76,13 +76,34 @@ pub fn run<'c>(
         report.cases.push(outcome);
     }
     // What the cases showed is told in any case.
-    let left = fs::remove_dir_all(&place).or_else(|_| {
-        open_up(&place);
-        fs::remove_dir_all(&place)
-    });
-    let left = left.err();
-    report.left = left.map(|error| format!("{}: {error}", place.display()));
+    report.left = clear(&place);
     Ok(report)
+}
+
+/// Remove what cases made, not waiting for ever; what could not be removed, and why.
+fn clear(place: &Path) -> Option<String> {
+    let child = Child::begin(|| {
+        let_go_of_output();
+        let removed = fs::remove_dir_all(place).or_else(|_| {
+            open_up(place);
+            fs::remove_dir_all(place)
+        });
+        if let Err(error) = removed {
+            panic!("{error}");
+        }
+    });
+    match child.ending(LIMIT) {
+        Ending::Well => None,
+        Ending::Skipped(why) | Ending::Badly(why) => Some(format!("{}: {why}", place.display())),
+    }
+}
+
+/// Whoever reads our output must not wait for a process that cannot be killed.
+fn let_go_of_output() {
+    let nowhere = call::open(c"/dev/null", libc::O_RDWR, 0).expect("/dev/null");
+    for number in 0..3 {
+        call::dup2(nowhere.0, number).expect("a standard descriptor");
+    }
 }
 
 /// Cases leave directories that their owner may not enter.
@@ -100,6 +121,7 @@ fn run_one(place: &Path, case: &Case) -> Outcome {
     let own = place.join(name.replace("::", "-"));
     let path = CString::new(own.as_os_str().as_bytes()).expect("a path without NUL");
     let child = Child::begin(|| {
+        let_go_of_output();
         call::mkdir(&path, 0o755).expect("a directory for the case");
         call::chdir(&path).expect("into the directory of the case");
         (case.run)();

@@ -6,7 +6,7 @@ cases!("attributes":
     every_stat_agrees, statx_tells_what_it_knows, stat_refusals, modes_change, mode_refusals, owners_change,
     owner_refusals, access_answers_for_the_real_user, access_refusals, space_is_told, sizes_and_blocks,
     numbers_differ_and_stay, chdir_needs_rights_and_directories, no_rights_over_files_of_others,
-    empty_paths_name_the_descriptor,
+    empty_paths_name_the_descriptor, statx_without_wishes_is_fresh,
 );
 
 fn every_stat_agrees() {
@@ -85,6 +85,29 @@ fn statx_tells_what_it_knows() {
         ),
     );
     fails(EINVAL, statx(AT_FDCWD, c"f", 0, 1 << 31));
+}
+
+/// Neither who asks for nothing nor who wants no synchronisation gets sizes of the past.
+fn statx_without_wishes_is_fresh() {
+    let f = make(c"f");
+    let mut size = 0;
+    for (flags, mask) in [
+        (0, 0),
+        (AT_STATX_DONT_SYNC, STATX_SIZE),
+        (AT_STATX_DONT_SYNC, 0),
+        (AT_STATX_DONT_SYNC, STATX_BASIC_STATS),
+    ] {
+        for count in 0..3 {
+            put(f.0, &[1; 1_000]);
+            size += 1_000;
+            let facts = match count {
+                0 => statx(AT_FDCWD, c"f", flags, mask),
+                _ => statx(f.0, c"", flags | AT_EMPTY_PATH, mask),
+            };
+            let found = facts.unwrap().stx_size;
+            assert_eq!(found, size, "size with flags {flags:#x}, mask {mask:#x}");
+        }
+    }
 }
 
 fn stat_refusals() {

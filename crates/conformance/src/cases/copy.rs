@@ -7,7 +7,7 @@ cases!("copy":
     ranges_are_copied, copies_move_positions, copies_end_at_the_end, copies_beyond_the_end_make_gaps,
     copies_that_make_no_sense, copies_move_times, copies_to_other_file_systems, sendfile_to_files_and_pipes,
     sendfile_refusals, splice_to_and_from_pipes, splice_refusals, counts_that_overflow,
-    bad_offsets_are_efault,
+    bad_offsets_are_efault, sendfile_moves_all_at_once,
 );
 
 /// A directory on another file system that can be written, made for this case; removed when dropped.
@@ -202,6 +202,26 @@ fn sendfile_to_files_and_pipes() {
     assert_eq!(sendfile(writer.0, from.0, Some(&mut 0), 5), Ok(5));
     assert_eq!(read(reader.0, &mut room), Ok(5));
     assert_same(&room[..5], b"fresh");
+}
+
+/// One call, however much: only what is larger than 2 GiB is cut.
+fn sendfile_moves_all_at_once() {
+    const BYTES: usize = 80 << 20;
+    let from = make(c"from");
+    ftruncate(from.0, BYTES as i64).unwrap();
+    pwrite(from.0, b"end", BYTES as i64 - 3).unwrap();
+    // SAFETY: a terminated name.
+    let memory = Fd(unsafe { memfd_create(c"memory".as_ptr(), 0) });
+    let to = make(c"to");
+    // Free for the next case, however this one ends.
+    unlink(c"to").unwrap();
+    for (what, to) in [("memory", &memory), ("a file", &to)] {
+        let moved = sendfile(to.0, from.0, Some(&mut 0), BYTES);
+        assert_eq!(moved, Ok(BYTES as i64), "to {what}");
+        let mut last = [0; 5];
+        assert_eq!(pread(to.0, &mut last, BYTES as i64 - 5), Ok(5));
+        assert_same(&last, b"\0\0end");
+    }
 }
 
 fn sendfile_refusals() {

@@ -13,10 +13,10 @@ cases!("directory":
 );
 
 /// A directory stream of libc.
-struct Stream(*mut DIR);
+pub(super) struct Stream(*mut DIR);
 
 impl Stream {
-    fn open(path: &CStr) -> Answer<Stream> {
+    pub(super) fn open(path: &CStr) -> Answer<Stream> {
         // SAFETY: a terminated path.
         let stream = unsafe { opendir(path.as_ptr()) };
         if stream.is_null() {
@@ -27,7 +27,7 @@ impl Stream {
     }
 
     /// Name, number and kind of the next entry.
-    fn next(&self) -> Option<(CString, u64, u8)> {
+    pub(super) fn next(&self) -> Option<(CString, u64, u8)> {
         // SAFETY: the stream is open; the entry lives until the next call.
         unsafe {
             *__errno_location() = 0;
@@ -43,7 +43,7 @@ impl Stream {
         }
     }
 
-    fn rest(&self) -> Vec<CString> {
+    pub(super) fn rest(&self) -> Vec<CString> {
         std::iter::from_fn(|| self.next())
             .map(|(name, ..)| name)
             .collect()
@@ -59,7 +59,7 @@ impl Stream {
         unsafe { seekdir(self.0, place) }
     }
 
-    fn rewind(&self) {
+    pub(super) fn rewind(&self) {
         // SAFETY: the stream is open.
         unsafe { rewinddir(self.0) }
     }
@@ -72,14 +72,14 @@ impl Drop for Stream {
     }
 }
 
-fn list(path: &CStr) -> Vec<CString> {
+pub(super) fn list(path: &CStr) -> Vec<CString> {
     let mut names = Stream::open(path).unwrap().rest();
     names.retain(|name| !matches!(name.to_bytes(), b"." | b".."));
     names.sort();
     names
 }
 
-fn numbered(prefix: &str, count: usize) -> Vec<CString> {
+pub(super) fn numbered(prefix: &str, count: usize) -> Vec<CString> {
     let mut names: Vec<_> = (0..count)
         .map(|at| name(format!("{prefix}{at:05}")))
         .collect();
@@ -109,7 +109,7 @@ fn counts(listed: &[CString], prefix: &str) -> BTreeMap<CString, usize> {
 }
 
 #[track_caller]
-fn each_once(listed: &[CString], prefix: &str, expected: &[CString]) {
+pub(super) fn each_once(listed: &[CString], prefix: &str, expected: &[CString]) {
     let counts = counts(listed, prefix);
     assert!(
         counts.values().all(|count| *count == 1),

@@ -1,6 +1,8 @@
 //! `mmap`: shared and private, together with every other way to the same bytes.
 
 use super::words::*;
+use crate::mapping::Map;
+use crate::process::signal_of;
 use std::ptr;
 
 cases!("map":
@@ -13,60 +15,6 @@ cases!("map":
 );
 
 const PAGE: usize = 4096;
-
-/// A mapping, removed when dropped.
-struct Map(*mut u8, usize);
-
-impl Map {
-    fn make(fd: i32, bytes: usize, protection: i32, flags: i32, at: i64) -> Answer<Map> {
-        // SAFETY: a new mapping where the kernel likes.
-        match unsafe { mmap(ptr::null_mut(), bytes, protection, flags, fd, at) } {
-            MAP_FAILED => Err(errno()),
-            address => Ok(Map(address.cast(), bytes)),
-        }
-    }
-
-    fn shared(fd: i32, bytes: usize) -> Map {
-        Map::make(fd, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0).unwrap()
-    }
-
-    fn private(fd: i32, bytes: usize) -> Map {
-        Map::make(fd, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, 0).unwrap()
-    }
-
-    fn get(&self, at: usize) -> u8 {
-        assert!(at < self.1);
-        // SAFETY: inside the mapping.
-        unsafe { self.0.add(at).read_volatile() }
-    }
-
-    fn all(&self, bytes: usize) -> Vec<u8> {
-        (0..bytes).map(|at| self.get(at)).collect()
-    }
-
-    fn store(&self, at: usize, data: &[u8]) {
-        assert!(at + data.len() <= self.1);
-        for (index, byte) in data.iter().enumerate() {
-            // SAFETY: inside the mapping, which the case made writable.
-            unsafe { self.0.add(at + index).write_volatile(*byte) }
-        }
-    }
-
-    fn sync(&self) -> Answer<()> {
-        // SAFETY: the mapping's own range.
-        match unsafe { msync(self.0.cast(), self.1, MS_SYNC) } {
-            0 => Ok(()),
-            _ => Err(errno()),
-        }
-    }
-}
-
-impl Drop for Map {
-    fn drop(&mut self) {
-        // SAFETY: the mapping's own range, not used again.
-        unsafe { munmap(self.0.cast(), self.1) };
-    }
-}
 
 fn filled(bytes: usize) -> Fd {
     let f = make(c"f");
@@ -178,12 +126,6 @@ fn private_mappings_begin_with_the_file() {
         assert_same(&content(fd)[..6], b"latest");
     });
     assert_same(&map.all(6), b"latest");
-}
-
-/// The signal that ends a child which does this.
-fn signal_of(operation: impl FnOnce()) -> Option<i32> {
-    let (_, status) = Child::begin(operation).end(std::time::Duration::from_secs(20));
-    WIFSIGNALED(status).then(|| WTERMSIG(status))
 }
 
 fn behind_the_end_is_sigbus() {
@@ -301,7 +243,7 @@ fn a_file_is_written_from_its_own_mapping() {
     let map = Map::shared(f.0, 4 * PAGE);
     for (from, to) in [(0, 2 * PAGE), (100, 3 * PAGE + 7), (PAGE, 0)] {
         let data = map.all(from + 500)[from..].to_vec();
-        let address = map.0.expose_provenance() + from;
+        let address = map.start.expose_provenance() + from;
         lseek(f.0, to as i64, SEEK_SET).unwrap();
         assert_eq!(transfer_raw(true, f.0, address, 500), Ok(500));
         assert_same(&map.all(to + 500)[to..], &data);
@@ -309,7 +251,7 @@ fn a_file_is_written_from_its_own_mapping() {
     lseek(f.0, 0, SEEK_SET).unwrap();
     let start = content(f.0)[..500].to_vec();
     assert_eq!(
-        transfer_raw(false, f.0, map.0.expose_provenance() + PAGE, 500),
+        transfer_raw(false, f.0, map.start.expose_provenance() + PAGE, 500),
         Ok(500)
     );
     assert_same(&map.all(PAGE + 500)[PAGE..], &start);
@@ -391,9 +333,9 @@ fn mappings_are_moved_and_advised() {
     map.store(0, b"stored");
     // SAFETY: the mapping's own range, replaced by what is answered.
     unsafe {
-        let moved = mremap(map.0.cast(), map.1, 8 * PAGE, MREMAP_MAYMOVE);
+        let moved = mremap(map.start.cast(), map.bytes, 8 * PAGE, MREMAP_MAYMOVE);
         assert_ne!(moved, MAP_FAILED);
-        (map.0, map.1) = (moved.cast(), 8 * PAGE);
+        (map.start, map.bytes) = (moved.cast(), 8 * PAGE);
         for advice in [
             MADV_RANDOM,
             MADV_SEQUENTIAL,
@@ -401,7 +343,7 @@ fn mappings_are_moved_and_advised() {
             MADV_DONTNEED,
             MADV_NORMAL,
         ] {
-            assert_eq!(madvise(map.0.cast(), map.1, advice), 0);
+            assert_eq!(madvise(map.start.cast(), map.bytes, advice), 0);
         }
     }
     assert_same(&map.all(6), b"stored");
@@ -412,7 +354,8 @@ fn mappings_are_moved_and_advised() {
     let private = Map::private(f.0, PAGE);
     private.store(0, b"mine!!");
     // SAFETY: the mapping's own range.
-    assert_eq!(unsafe { madvise(private.0.cast(), PAGE, MADV_DONTNEED) }, 0);
+    let advised = unsafe { madvise(private.start.cast(), PAGE, MADV_DONTNEED) };
+    assert_eq!(advised, 0);
     assert_same(&private.all(6), b"stored");
 }
 

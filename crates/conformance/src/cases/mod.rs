@@ -36,10 +36,12 @@ mod control;
 mod copy;
 mod descriptors;
 mod directory;
+mod directory_changes;
 mod limits;
 mod locks;
 mod making;
 mod map;
+mod map_beside_write;
 mod names;
 mod open;
 mod permissions;
@@ -63,6 +65,7 @@ pub const FAMILIES: &[&[Case]] = &[
     making::CASES,
     rename::CASES,
     directory::CASES,
+    directory_changes::CASES,
     attributes::CASES,
     times::CASES,
     xattr::CASES,
@@ -70,6 +73,7 @@ pub const FAMILIES: &[&[Case]] = &[
     setid::CASES,
     locks::CASES,
     map::CASES,
+    map_beside_write::CASES,
     descriptors::CASES,
     control::CASES,
     programs::CASES,

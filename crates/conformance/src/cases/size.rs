@@ -8,6 +8,7 @@ cases!("size":
     truncation_refusals, truncation_moves_times, allocation_grows_or_keeps, allocated_space_counts,
     holes_are_punched, ranges_are_zeroed, allocation_refusals, allocation_moves_times,
     ranges_collapse_and_make_room, allocation_of_other_kinds, posix_fallocate_answers_errors,
+    all_that_is_free_can_be_allocated,
 );
 
 const KEEP: i32 = FALLOC_FL_KEEP_SIZE;
@@ -306,4 +307,24 @@ fn posix_fallocate_answers_errors() {
     assert_eq!(allocate(0, 10), 0);
     assert_eq!(fstat(f.0).unwrap().st_size, 100);
     assert_eq!((allocate(0, 0), allocate(-1, 5)), (EINVAL, EINVAL));
+}
+
+/// Only where that is little: it takes the memory or the disk of everybody.
+fn all_that_is_free_can_be_allocated() {
+    let f = make(c"f");
+    // Free for the next case, however this one ends.
+    unlink(c"f").unwrap();
+    let free = || {
+        let facts = statfs(c".").unwrap();
+        facts.f_bavail as i64 * facts.f_bsize
+    };
+    let bytes = free();
+    if bytes > 1 << 30 {
+        skip("needs a file system with less than 1 GiB free");
+    }
+    fallocate(f.0, 0, 0, bytes).unwrap();
+    assert_eq!(fstat(f.0).unwrap().st_size, bytes);
+    ftruncate(f.0, 0).unwrap();
+    // It is free again, but for what the file system notes about it.
+    assert!(free() > bytes / 10 * 9, "{} of {bytes} free", free());
 }

@@ -8,7 +8,7 @@ cases!("xattr":
     names_and_values_have_limits, flags_that_make_no_sense, values_are_bytes, many_attributes,
     on_every_kind, through_descriptors_and_links, survive_rename_and_link,
     permissions_are_those_of_the_file, trusted_ones_are_roots, unknown_namespaces, of_missing_files,
-    go_with_the_file,
+    go_with_the_file, values_to_64_kib,
 );
 
 fn set_read_listed_removed() {
@@ -253,4 +253,15 @@ fn go_with_the_file() {
     file(c"g", b"");
     rename(c"g", c"f").unwrap();
     assert_eq!(list_xattr(c"f", 0), Ok((0, vec![])));
+}
+
+fn values_to_64_kib() {
+    file(c"f", b"");
+    for bytes in [4_096, 65_536, 10_000] {
+        let value = pattern(bytes as u8, bytes);
+        set_xattr(c"f", c"user.large", &value, 0).unwrap();
+        let (found, read) = get_xattr(c"f", c"user.large", 65_536).unwrap();
+        assert_eq!(found, bytes);
+        assert_same(&read, &value);
+    }
 }
