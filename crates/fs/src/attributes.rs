@@ -18,9 +18,9 @@ const XATTR_NAMESPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 /// What gives a program rights of its own.
 const CAPABILITY: &[u8] = b"security.capability";
 /// `SessionInode::has_xattr`: nobody looked for [`CAPABILITY`] since attributes were last changed.
-const XATTRS_UNKNOWN: u32 = 1;
+const XATTRS_UNKNOWN: u16 = 1;
 /// `SessionInode::has_xattr`: somebody looked, and it is not among them.
-const NO_CAPABILITY: u32 = 2;
+const NO_CAPABILITY: u16 = 2;
 
 impl Volume {
     /// Change attributes in one commit. Changing owner, or the size by someone not privileged, is

@@ -227,7 +227,7 @@ impl Volume {
                     cookie,
                     name,
                 } = *entry
-                    && self.is_live(locked, position, name)
+                    && self.is_live(locked.inode, position, name)
                 {
                     living.push(Living::Name {
                         ino,

@@ -3,6 +3,7 @@
 use crate::requests::{Counters, DescriptionSlot};
 use crate::session::layout::{DESCRIPTION_SLOTS, THREAD_SLOTS};
 use crate::slots::count;
+use crate::types::{Errno, Outcome};
 use crate::volume::Volume;
 use std::sync::atomic::Ordering;
 
@@ -40,12 +41,17 @@ impl Volume {
 
     /// Run `body` under the slot's lock (survives a dead owner). The lock is held across the kernel's
     /// lseek calls, never across anything that takes engine locks of another slot.
-    pub fn description_locked<T>(&self, slot: DescriptionSlot, body: impl FnOnce() -> T) -> T {
-        match self.session.descriptions().get(slot.0 as usize) {
-            // It protects the kernel's position only, which is whole at any time.
-            Some(entry) => entry.mutex.with(|| (), body),
-            None => body(),
-        }
+    ///
+    /// # Errors
+    /// `EBADF` for a slot that does not exist; `EIO` when its lock cannot be used any more. `body` did not run.
+    pub fn description_locked<T>(
+        &self,
+        slot: DescriptionSlot,
+        body: impl FnOnce() -> T,
+    ) -> Outcome<T> {
+        let entry = self.session.descriptions().get(slot.0 as usize);
+        // It protects the kernel's position only, which is whole at any time.
+        entry.ok_or(Errno(libc::EBADF))?.mutex.with(|| (), body)
     }
 
     /// Give back the slots of a dead process. Slots never used stay untouched memory: to look at them

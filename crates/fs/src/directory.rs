@@ -4,6 +4,7 @@
 use crate::format::*;
 use crate::inode::Locked;
 use crate::log::LogPlace;
+use crate::look::Changing;
 use crate::session::layout::SessionInode;
 use crate::types::*;
 use crate::volume::Volume;
@@ -24,7 +25,7 @@ pub(crate) const FIRST_COOKIE: u64 = 3;
 const END_OF_COOKIES: u64 = 1 << 62;
 
 /// A name found in a directory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FoundName {
     pub(crate) ino: u64,
     pub(crate) kind: FileKind,
@@ -56,15 +57,24 @@ fn hash_name(seed: u64, name: &[u8]) -> u64 {
     hash ^ (hash >> 29)
 }
 
-impl Locked<'_> {
+impl SessionInode {
     /// Subdirectories of a loaded directory.
     pub(crate) fn subdirectories(&self) -> u32 {
-        self.inode.inline_words[SUBDIRECTORIES].load(Ordering::Relaxed) as u32
+        self.inline_words[SUBDIRECTORIES].load(Ordering::Relaxed) as u32
     }
 
+    /// Cookie for the next name of a loaded directory.
+    pub(crate) fn next_cookie(&self) -> u64 {
+        self.inline_words[NEXT_COOKIE]
+            .load(Ordering::Relaxed)
+            .max(FIRST_COOKIE)
+    }
+}
+
+impl Locked<'_> {
     /// `EMLINK` when one more subdirectory would be too many.
     pub(crate) fn check_subdirectory_fits(&self) -> Outcome<()> {
-        match self.subdirectories() < MAX_LINKS - 2 {
+        match self.inode.subdirectories() < MAX_LINKS - 2 {
             true => Ok(()),
             false => Err(Errno(libc::EMLINK)),
         }
@@ -77,9 +87,7 @@ impl Locked<'_> {
 
     /// Cookie for the next name.
     pub(crate) fn next_cookie(&self) -> u64 {
-        self.inode.inline_words[NEXT_COOKIE]
-            .load(Ordering::Relaxed)
-            .max(FIRST_COOKIE)
+        self.inode.next_cookie()
     }
 }
 
@@ -89,7 +97,7 @@ impl Volume {
     }
 
     fn table(&self, inode: &SessionInode) -> Option<&[AtomicU64]> {
-        let root = inode.root.load(Ordering::Relaxed);
+        let root = inode.root.load(Ordering::Acquire);
         let page = (root & ((1 << CLASS_SHIFT) - 1)).checked_sub(1)?;
         self.session.arena().run(page, (root >> CLASS_SHIFT) as u32)
     }
@@ -144,11 +152,17 @@ impl Volume {
                 used += 1;
             }
         }
+        // Who reads without the lock must not take what the old table becomes for names.
+        let amid = inode.sequence.load(Ordering::Relaxed) & 1 == 1;
+        let changing = (!amid).then(|| Changing::begin(inode));
         let old = inode.root.swap(
             (page + 1) | ((class as u64) << CLASS_SHIFT),
             Ordering::AcqRel,
         );
         inode.inline_words[USED].store(used, Ordering::Relaxed);
+        if let Some(changing) = changing {
+            changing.end();
+        }
         if let Some(page) = (old & ((1 << CLASS_SHIFT) - 1)).checked_sub(1) {
             arena.free(page, (old >> CLASS_SHIFT) as u32);
         }
@@ -157,13 +171,24 @@ impl Volume {
 
     /// Find a name in a locked directory.
     pub(crate) fn find_name(&self, locked: &Locked<'_>, name: &[u8]) -> Outcome<Option<FoundName>> {
-        let Some(table) = self.table(locked.inode) else {
+        self.find_in_table(locked.inode, locked.log_place(), name)
+    }
+
+    /// Find a name in the table of a loaded directory. Without the lock, what comes back, errors too, counts only
+    /// when nothing changed meanwhile.
+    pub(crate) fn find_in_table(
+        &self,
+        inode: &SessionInode,
+        place: LogPlace,
+        name: &[u8],
+    ) -> Outcome<Option<FoundName>> {
+        let Some(table) = self.table(inode) else {
             return Ok(None);
         };
         let hash = self.hash(name);
         let mut bytes = [0u8; BLOCK];
         for word in probe(table, hash) {
-            let word = word.load(Ordering::Relaxed);
+            let word = word.load(Ordering::Acquire);
             if word == 0 {
                 break;
             }
@@ -171,7 +196,7 @@ impl Volume {
                 continue;
             }
             let position = LogPosition(word & POSITION_MASK);
-            let (_, entry, _) = self.read_entry(locked.log_place(), position, &mut bytes)?;
+            let (_, entry, _) = self.read_entry(place, position, &mut bytes)?;
             if let Entry::NameAdd {
                 ino,
                 kind,
@@ -180,8 +205,7 @@ impl Volume {
             } = entry
                 && found == name
             {
-                let kind =
-                    kind_of(kind).ok_or_else(|| self.damaged(locked.ino, "kind of a name"))?;
+                let kind = kind_of(kind).ok_or_else(|| self.damaged_in(place, "kind of a name"))?;
                 return Ok(Some(FoundName {
                     ino,
                     kind,
@@ -253,7 +277,7 @@ impl Volume {
             .take_while(|word| word.load(Ordering::Relaxed) != 0)
             .find(|word| word.load(Ordering::Relaxed) & POSITION_MASK == added.0)
             .ok_or_else(damaged)?;
-        word.store(TOMBSTONE, Ordering::Relaxed);
+        word.store(TOMBSTONE, Ordering::Release);
         let inode = locked.inode;
         inode
             .blocks
@@ -269,52 +293,86 @@ impl Volume {
     }
 
     /// Whether the name added at this place is still there.
-    pub(crate) fn is_live(&self, locked: &Locked<'_>, position: LogPosition, name: &[u8]) -> bool {
-        let Some(table) = self.table(locked.inode) else {
+    pub(crate) fn is_live(&self, inode: &SessionInode, position: LogPosition, name: &[u8]) -> bool {
+        let Some(table) = self.table(inode) else {
             return false;
         };
         probe(table, self.hash(name))
-            .map(|word| word.load(Ordering::Relaxed))
+            .map(|word| word.load(Ordering::Acquire))
             .take_while(|word| *word != 0)
             .any(|word| word & POSITION_MASK == position.0)
     }
 
     /// Entries after `cookie` (0: from the start; `.` and `..` first), until `emit` returns false (that
-    /// entry is then not consumed).
+    /// entry is then not consumed). Waits for nobody.
+    ///
+    /// # Errors
+    /// `ENOTDIR`; `ESTALE` when there is no such inode; `EIO` for damage.
     pub fn read_directory(
         &self,
         ino: InodeNumber,
         cookie: u64,
         emit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
     ) -> Outcome<()> {
-        let locked = self.lock(ino.0)?.directory()?;
-        if locked.inode.nlink.load(Ordering::Relaxed) == 0 {
-            return Ok(());
-        }
-        let parent = InodeNumber(locked.inode.parent.load(Ordering::Relaxed));
-        for (at, ino, name) in [(1, ino, b".".as_slice()), (2, parent, b"..")] {
-            if cookie < at
-                && !emit(&DirectoryEntry {
-                    ino,
-                    kind: FileKind::Directory,
-                    cookie: at,
-                    name,
-                })
-            {
+        self.read_directory_until(ino, cookie, u64::MAX, emit)
+    }
+
+    /// As `read_directory`, of names with cookies below `end`: those that were there when
+    /// [`Volume::directory_end`] told it.
+    ///
+    /// # Errors
+    /// As `read_directory`.
+    pub fn read_directory_until(
+        &self,
+        ino: InodeNumber,
+        cookie: u64,
+        end: u64,
+        emit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
+    ) -> Outcome<()> {
+        let mut range = CookieRange { after: cookie, end };
+        loop {
+            let names = self.names_of(ino.0, range)?;
+            for name in &names.list {
+                if !emit(&names.entry(name)) {
+                    return Ok(());
+                }
+                range.after = name.cookie;
+            }
+            if !names.more {
                 return Ok(());
             }
         }
-        let start = self.resume_walk(&locked, cookie);
-        let last = Cell::new(Walk { cookie, ..start });
+    }
+
+    /// Names of a loaded directory from the log, as long as they are in the table.
+    pub(crate) fn names_in_table(
+        &self,
+        inode: &SessionInode,
+        place: LogPlace,
+        range: CookieRange,
+    ) -> Outcome<Names> {
+        let mut names = Names::default();
+        if inode.nlink.load(Ordering::Relaxed) == 0 {
+            return Ok(names);
+        }
+        let parent = inode.parent.load(Ordering::Relaxed);
+        names.add_dots(place.ino, parent, range);
+        let commit = CommitWord::decode(inode.applied.load(Ordering::Acquire), place.ino);
+        let commit = commit.ok().flatten().ok_or(Errno(libc::EIO))?;
+        let start = self.resume_walk(inode, place.ino, range.after);
+        let last = Cell::new(Walk {
+            cookie: range.after,
+            ..start
+        });
         let pages = Cell::new(start.pages_before);
-        let stop = Errno(libc::ECANCELED);
+        let full = Errno(libc::ECANCELED);
         let place = LogPlace {
             pages_before: start.pages_before,
-            ..locked.log_place()
+            ..place
         };
         let walked = self.walk_log(
             place,
-            locked.commit()?,
+            commit,
             start.position,
             &mut |_| {
                 pages.set(pages.get() + 1);
@@ -324,27 +382,23 @@ impl Volume {
                 let Entry::NameAdd {
                     ino,
                     kind,
-                    cookie: at,
+                    cookie,
                     name,
                 } = *entry
                 else {
                     return Ok(());
                 };
-                if at <= cookie || !self.is_live(&locked, position, name) {
+                if !range.holds(cookie) || !self.is_live(inode, position, name) {
                     return Ok(());
                 }
-                let kind =
-                    kind_of(kind).ok_or_else(|| self.damaged(locked.ino, "kind of a name"))?;
-                if !emit(&DirectoryEntry {
-                    ino: InodeNumber(ino),
-                    kind,
-                    cookie: at,
-                    name,
-                }) {
-                    return Err(stop);
+                if names.is_full() {
+                    names.more = true;
+                    return Err(full);
                 }
+                let kind = kind_of(kind).ok_or_else(|| self.damaged_in(place, "kind of a name"))?;
+                names.add(ino, kind, cookie, name);
                 last.set(Walk {
-                    cookie: at,
+                    cookie,
                     position,
                     pages_before: pages.get(),
                     ..start
@@ -352,20 +406,24 @@ impl Volume {
                 Ok(())
             },
         );
-        self.remember_walk(locked.ino, last.get());
-        if walked == Err(stop) { Ok(()) } else { walked }
+        names.walk = Some(last.get());
+        if walked == Err(full) {
+            Ok(names)
+        } else {
+            walked.map(|()| names)
+        }
     }
 
     /// Where to go on after `cookie`: where a walk of this process stopped there, when the log is still
     /// the same, else the head.
-    fn resume_walk(&self, locked: &Locked<'_>, cookie: u64) -> Walk {
-        let epoch = locked.inode.epoch.load(Ordering::Relaxed);
-        let generation = locked.inode.generation.load(Ordering::Relaxed);
+    fn resume_walk(&self, inode: &SessionInode, ino: u64, cookie: u64) -> Walk {
+        let epoch = inode.epoch.load(Ordering::Relaxed);
+        let generation = inode.generation.load(Ordering::Relaxed);
         let known = self
             .walks
             .lock()
             .ok()
-            .and_then(|walks| walks.get(&(locked.ino, cookie)).copied());
+            .and_then(|walks| walks.get(&(ino, cookie)).copied());
         match known {
             Some(walk) if walk.epoch == epoch && walk.generation == generation => walk,
             _ => Walk {
@@ -378,14 +436,85 @@ impl Volume {
         }
     }
 
-    fn remember_walk(&self, ino: u64, walk: Walk) {
-        if let Ok(mut walks) = self.walks.lock()
+    pub(crate) fn remember_walk(&self, ino: u64, names: &Names) {
+        if let Some(walk) = names.walk
+            && let Ok(mut walks) = self.walks.lock()
             && !walk.position.is_none()
         {
             if walks.len() >= MAX_WALKS {
                 walks.clear();
             }
             walks.insert((ino, walk.cookie), walk);
+        }
+    }
+}
+
+/// Names with cookies in between are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CookieRange {
+    pub(crate) after: u64,
+    pub(crate) end: u64,
+}
+
+impl CookieRange {
+    pub(crate) fn holds(self, cookie: u64) -> bool {
+        cookie > self.after && cookie < self.end
+    }
+}
+
+/// A few entries of a directory, in the order of their cookies.
+#[derive(Default)]
+pub(crate) struct Names {
+    pub(crate) list: Vec<Name>,
+    bytes: Vec<u8>,
+    /// There are others behind them.
+    pub(crate) more: bool,
+    walk: Option<Walk>,
+}
+
+pub(crate) struct Name {
+    ino: u64,
+    kind: FileKind,
+    pub(crate) cookie: u64,
+    from: usize,
+    to: usize,
+}
+
+impl Names {
+    /// Entries looked at in one go: the fewer, the rarer something changes meanwhile.
+    const MAX: usize = 128;
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.list.len() >= Names::MAX
+    }
+
+    pub(crate) fn add(&mut self, ino: u64, kind: FileKind, cookie: u64, name: &[u8]) {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(name);
+        let to = self.bytes.len();
+        self.list.push(Name {
+            ino,
+            kind,
+            cookie,
+            from,
+            to,
+        });
+    }
+
+    pub(crate) fn add_dots(&mut self, ino: u64, parent: u64, range: CookieRange) {
+        for (cookie, ino, name) in [(1, ino, b".".as_slice()), (2, parent, b"..")] {
+            if cookie > range.after {
+                self.add(ino, FileKind::Directory, cookie, name);
+            }
+        }
+    }
+
+    fn entry(&self, name: &Name) -> DirectoryEntry<'_> {
+        DirectoryEntry {
+            ino: InodeNumber(name.ino),
+            kind: name.kind,
+            cookie: name.cookie,
+            name: &self.bytes[name.from..name.to],
         }
     }
 }
@@ -425,7 +554,7 @@ fn insert(table: &[AtomicU64], hash: u64, position: u64) -> bool {
         if old <= TOMBSTONE {
             word.store(
                 (hash >> TAG_SHIFT << TAG_SHIFT) | position,
-                Ordering::Relaxed,
+                Ordering::Release,
             );
             return old == 0;
         }

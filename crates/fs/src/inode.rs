@@ -1,15 +1,25 @@
 //! Inodes in the session: where they lie, their lock, and loading one from its log.
 
+use crate::direct::DirectCommit;
 use crate::format::*;
 use crate::index::{Index, MAX_FILE_BLOCKS};
+use crate::log::LogPlace;
 use crate::look::Changing;
+use crate::patience;
 use crate::session::layout::*;
-use crate::session::lock::Acquired;
+use crate::session::lock::{Acquired, LockFailure};
 use crate::slots::Me;
 use crate::types::*;
 use crate::volume::Volume;
 use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long an inode is waited for before somebody is told for whom.
+const WAIT_UNREPORTED: Duration = Duration::from_secs(1);
+/// How long a lock is waited for while others are held.
+const HOLDING_PATIENCE: Duration = Duration::from_millis(1);
 
 /// The certificate and words of an inode as they are on media.
 #[derive(Clone, Copy, Debug)]
@@ -28,8 +38,30 @@ pub(crate) struct Locked<'a> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.forget_half_done();
+        }
         self.inode.owner.store(0, Ordering::Release);
         self.inode.mutex.unlock();
+    }
+}
+
+impl Locked<'_> {
+    /// A panic passes, which the host may swallow: the next user of the inode reads its log.
+    #[cold]
+    fn forget_half_done(&self) {
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            let changing = Changing::begin(self.inode);
+            self.volume.unload(self);
+            self.inode.epoch.fetch_add(1, Ordering::AcqRel);
+            changing.end();
+        }));
+    }
+
+    /// Unlock without having put right what a dead owner left: the lock cannot be used any more.
+    fn leave_to_the_next(self) {
+        self.inode.mutex.unlock();
+        std::mem::forget(self);
     }
 }
 
@@ -112,6 +144,14 @@ impl Volume {
         Errno(libc::EIO)
     }
 
+    /// As `damaged`, of what was read in a log, which may be without the lock: then nothing is said yet.
+    pub(crate) fn damaged_in(&self, place: LogPlace, what: &str) -> Errno {
+        match place.unlocked {
+            true => Errno(libc::EIO),
+            false => self.damaged(place.ino, what),
+        }
+    }
+
     /// Lock an inode and load it. `ESTALE` when there is no such inode.
     #[inline]
     pub(crate) fn lock(&self, ino: u64) -> Outcome<Locked<'_>> {
@@ -127,18 +167,61 @@ impl Volume {
     #[inline]
     pub(crate) fn lock_unloaded<'a>(&'a self, me: Me<'a>, ino: u64) -> Outcome<Locked<'a>> {
         let inode = self.inode(ino)?;
-        match inode.mutex.lock() {
-            Some(Acquired::Clean) => {
-                inode.owner.store(me.owner_word(), Ordering::Release);
-                Ok(Locked {
-                    volume: self,
-                    ino,
-                    inode,
-                    me,
-                })
+        let acquired = match inode.mutex.try_lock() {
+            Ok(acquired) => acquired,
+            Err(LockFailure::Busy) => self.wait_for(ino, inode)?,
+            Err(LockFailure::Unusable) => return Err(Errno(libc::EIO)),
+        };
+        if acquired == Acquired::OwnerDied {
+            return self.lock_from_the_dead(me, ino, inode);
+        }
+        inode.owner.store(me.owner_word(), Ordering::Release);
+        Ok(Locked {
+            volume: self,
+            ino,
+            inode,
+            me,
+        })
+    }
+
+    /// Wait for an inode's lock, as long as this thread may.
+    #[cold]
+    fn wait_for(&self, ino: u64, inode: &SessionInode) -> Outcome<Acquired> {
+        let limit = patience::limit();
+        match inode.mutex.lock_within(limit.unwrap_or(WAIT_UNREPORTED)) {
+            Ok(acquired) => return Ok(acquired),
+            Err(LockFailure::Busy) if limit.is_some() => return Err(patience::expired(ino)),
+            Err(LockFailure::Busy) => self.report_wait(ino, inode),
+            Err(LockFailure::Unusable) => return Err(Errno(libc::EIO)),
+        }
+        inode.mutex.lock().ok_or(Errno(libc::EIO))
+    }
+
+    /// Say for whom an inode is waited for.
+    fn report_wait(&self, ino: u64, inode: &SessionInode) {
+        let holder = self.slot_of_owner(inode.owner.load(Ordering::Acquire));
+        let Some(slot) = holder.map(|index| &self.session.threads()[index]) else {
+            return;
+        };
+        let process = (slot.owner.load(Ordering::Acquire) as usize)
+            .checked_sub(1)
+            .and_then(|process| self.session.processes().get(process));
+        let pid = process.map_or(0, |process| process.pid.load(Ordering::Acquire));
+        let thread = slot.thread_id.load(Ordering::Acquire);
+        self.report(&format!(
+            "inode {ino} is waited for: thread {thread} of process {pid} is changing it and has not gone on for {} s; if it is stopped, continue or end it",
+            WAIT_UNREPORTED.as_secs()
+        ));
+    }
+
+    /// Begin an operation on several inodes again, with nothing held, whenever one of them is busy: a directory
+    /// must not be held while its child, or another one, is waited for.
+    pub(crate) fn holding_up_nobody<T>(&self, operation: impl Fn() -> Outcome<T>) -> Outcome<T> {
+        loop {
+            match patience::within(HOLDING_PATIENCE, &operation) {
+                Ok(outcome) => return outcome,
+                Err(busy) => drop(self.lock_unloaded(self.me()?, busy)?),
             }
-            Some(Acquired::OwnerDied) => self.lock_from_the_dead(me, ino, inode),
-            None => Err(Errno(libc::EIO)),
         }
     }
 
@@ -160,10 +243,10 @@ impl Volume {
         if dead != 0 {
             let recovery = &self.session.header().recovery;
             // Held while the dead one's slot is looked at, so that it is not retired meanwhile.
-            let slot = recovery.with(
+            let looked = recovery.with(
                 || (),
                 || {
-                    let slot = self.unretired_slot(dead);
+                    let slot = self.slot_of_owner(dead);
                     if let Some(slot) = slot {
                         self.complete_journal(slot);
                         if inode.state.load(Ordering::Acquire) == LOADED
@@ -175,6 +258,11 @@ impl Volume {
                     slot
                 },
             );
+            let Ok(slot) = looked else {
+                // Left as it was found, for whoever can do this.
+                locked.leave_to_the_next();
+                return Err(Errno(libc::EIO));
+            };
             match inode.state.load(Ordering::Acquire) {
                 LOADED => self.recover_loaded(&locked),
                 CHANGING => self.unload(&locked),
@@ -185,24 +273,26 @@ impl Volume {
             let known =
                 || inode.state.load(Ordering::Acquire) == LOADED || self.load(&locked).is_ok();
             if let Some(slot) = slot.filter(|_| known()) {
-                recovery.with(
+                // Else what it took is lost until the next session, and nothing worse.
+                let _ = recovery.with(
                     || (),
                     || {
-                        if self.unretired_slot(dead) == Some(slot) {
+                        if self.slot_of_owner(dead) == Some(slot) {
                             self.settle_new_of(&locked, slot);
                         }
                     },
                 );
             }
         }
+        DirectCommit::end_of_dead(inode);
         inode.owner.store(me.owner_word(), Ordering::Release);
         inode.mutex.make_consistent();
         Ok(locked)
     }
 
     /// The slot an owner word names, while it still is that owner's.
-    fn unretired_slot(&self, owner: u32) -> Option<usize> {
-        let index = (owner & 0x1fff) as usize - 1;
+    fn slot_of_owner(&self, owner: u32) -> Option<usize> {
+        let index = ((owner & 0x1fff) as usize).checked_sub(1)?;
         let slot = self.session.threads().get(index)?;
         (slot.incarnation.load(Ordering::Acquire) as u32 & 0x7ffff == owner >> 13).then_some(index)
     }
@@ -281,6 +371,38 @@ impl Volume {
 }
 
 impl SessionInode {
+    /// Attributes as `stat` shows them, of a loaded inode.
+    pub(crate) fn attributes(&self, ino: u64) -> Attributes {
+        let mode = self.mode.load(Ordering::Relaxed);
+        let directory = FileKind::from_mode(mode) == Some(FileKind::Directory);
+        let time = |word: &AtomicU64| word.load(Ordering::Relaxed) as i64;
+        let nlink = self.nlink.load(Ordering::Relaxed);
+        let pages = self.log_pages.load(Ordering::Relaxed).max(1) as u64;
+        Attributes {
+            ino: InodeNumber(ino),
+            generation: self.generation.load(Ordering::Relaxed),
+            mode,
+            nlink: match directory && nlink > 0 {
+                true => 2 + self.subdirectories(),
+                false => nlink,
+            },
+            uid: self.uid.load(Ordering::Relaxed),
+            gid: self.gid.load(Ordering::Relaxed),
+            rdev: self.rdev.load(Ordering::Relaxed),
+            size_bytes: match directory {
+                true => pages * BLOCK as u64,
+                false => self.size_bytes.load(Ordering::Relaxed),
+            },
+            blocks: match directory {
+                true => pages,
+                false => self.blocks.load(Ordering::Relaxed),
+            },
+            atime_ns: time(&self.atime_ns),
+            mtime_ns: time(&self.mtime_ns),
+            ctime_ns: time(&self.ctime_ns),
+        }
+    }
+
     fn set_birth(&self, certificate: &Certificate) {
         self.mode.store(certificate.mode, Ordering::Relaxed);
         self.generation
@@ -368,35 +490,7 @@ impl<'a> Locked<'a> {
 
     /// Attributes as `stat` shows them.
     pub(crate) fn attributes(&self) -> Attributes {
-        let inode = self.inode;
-        let directory = self.kind() == FileKind::Directory;
-        let time = |word: &AtomicU64| word.load(Ordering::Relaxed) as i64;
-        Attributes {
-            ino: InodeNumber(self.ino),
-            generation: inode.generation.load(Ordering::Relaxed),
-            mode: inode.mode.load(Ordering::Relaxed),
-            nlink: if directory && inode.nlink.load(Ordering::Relaxed) > 0 {
-                2 + self.subdirectories()
-            } else {
-                inode.nlink.load(Ordering::Relaxed)
-            },
-            uid: inode.uid.load(Ordering::Relaxed),
-            gid: inode.gid.load(Ordering::Relaxed),
-            rdev: inode.rdev.load(Ordering::Relaxed),
-            size_bytes: if directory {
-                inode.log_pages.load(Ordering::Relaxed).max(1) as u64 * BLOCK as u64
-            } else {
-                self.size_bytes()
-            },
-            blocks: if directory {
-                inode.log_pages.load(Ordering::Relaxed).max(1) as u64
-            } else {
-                inode.blocks.load(Ordering::Relaxed)
-            },
-            atime_ns: time(&inode.atime_ns),
-            mtime_ns: time(&inode.mtime_ns),
-            ctime_ns: time(&inode.ctime_ns),
-        }
+        self.inode.attributes(self.ino)
     }
 
     /// The state an `Attributes` entry would record now.

@@ -391,7 +391,7 @@ impl Volume {
         sequence: &mut u32,
         page: &mut dyn FnMut(LogPosition) -> Outcome<()>,
     ) -> Outcome<LogPosition> {
-        let damaged = |what| self.damaged(place.ino, what);
+        let damaged = |what| self.damaged_in(place, what);
         let next = decode_link(place.ino, link).map_err(|()| damaged("link between log pages"))?;
         let valid = self
             .geometry
@@ -417,7 +417,7 @@ impl Volume {
         position: LogPosition,
         bytes: &'b mut [u8; BLOCK],
     ) -> Outcome<(u8, Entry<'b>, i64)> {
-        let damaged = || self.damaged(place.ino, "a log entry");
+        let damaged = || self.damaged_in(place, "a log entry");
         self.read_media(position.pool(), position.offset(), &mut bytes[..LINE])?;
         let first: &[u8; LINE] = bytes[..LINE].try_into().expect("one line");
         let lines = claimed_lines(first, position).ok_or_else(damaged)?;
@@ -446,6 +446,8 @@ pub(crate) struct LogPlace {
     pub(crate) generation: u32,
     /// Pages of the chain up to and with the one the walk begins in; 0 from the head.
     pub(crate) pages_before: u32,
+    /// Whoever walks has no lock: what looks damaged may have changed meanwhile.
+    pub(crate) unlocked: bool,
 }
 
 impl Locked<'_> {
@@ -455,6 +457,7 @@ impl Locked<'_> {
             ino: self.ino,
             generation: self.inode.generation.load(Ordering::Relaxed),
             pages_before: 0,
+            unlocked: false,
         }
     }
 }

@@ -50,32 +50,6 @@ impl Volume {
         }
     }
 
-    /// Find a name. `.` and `..` work.
-    pub fn lookup(&self, parent: InodeNumber, name: &[u8]) -> Outcome<Attributes> {
-        if name.len() > MAX_NAME_BYTES {
-            return Err(Errno(libc::ENAMETOOLONG));
-        }
-        if name == b"." || name == b".." {
-            let locked = self.lock_directory(parent)?;
-            if name == b"." {
-                return Ok(locked.attributes());
-            }
-            let up = locked.inode.parent.load(Ordering::Relaxed);
-            drop(locked);
-            return self.attributes(InodeNumber(up));
-        }
-        // The child is locked while its directory still is, so that it cannot go in between.
-        let lock = || self.lock_directory(parent);
-        let (directory, _, child) = self.lock_named(lock, name, |_| Ok(()))?;
-        drop(directory);
-        Ok(child.attributes())
-    }
-
-    /// Attributes, fresh.
-    pub fn attributes(&self, ino: InodeNumber) -> Outcome<Attributes> {
-        Ok(self.lock(ino.0)?.attributes())
-    }
-
     /// Make a file, directory, pipe, socket or device. `EEXIST` when the name is there. In a setgid
     /// directory the group, and for directories the bit, is the directory's.
     pub fn create(&self, parent: InodeNumber, name: &[u8], new: &NewInode) -> Outcome<Attributes> {
@@ -304,8 +278,8 @@ impl Volume {
         }
     }
 
-    /// Target of a symbolic link.
-    pub fn read_link(&self, ino: InodeNumber) -> Outcome<Vec<u8>> {
+    /// Target of a symbolic link, under its lock.
+    pub(crate) fn read_link_locked(&self, ino: InodeNumber) -> Outcome<Vec<u8>> {
         let locked = self.lock(ino.0)?;
         if locked.kind() != FileKind::Symlink {
             return Err(Errno(libc::EINVAL));
@@ -324,6 +298,10 @@ impl Volume {
     pub fn link(&self, ino: InodeNumber, parent: InodeNumber, name: &[u8]) -> Outcome<Attributes> {
         self.writable()?;
         check_new_name(name)?;
+        self.holding_up_nobody(|| self.link_once(ino, parent, name))
+    }
+
+    fn link_once(&self, ino: InodeNumber, parent: InodeNumber, name: &[u8]) -> Outcome<Attributes> {
         let directory = self.lock_for_change(parent)?;
         if self.find_name(&directory, name)?.is_some() {
             return Err(Errno(libc::EEXIST));
@@ -380,27 +358,31 @@ impl Volume {
                 errno
             }
         })?;
-        let lock = || self.lock_for_change(parent);
-        let (directory, found, child) = self.lock_named(lock, name, |kind| match kind {
-            FileKind::Directory => Err(Errno(libc::EISDIR)),
-            _ => Ok(()),
-        })?;
-        self.remove_name(&directory, &child, found.position)
+        self.holding_up_nobody(|| {
+            let lock = || self.lock_for_change(parent);
+            let (directory, found, child) = self.lock_named(lock, name, |kind| match kind {
+                FileKind::Directory => Err(Errno(libc::EISDIR)),
+                _ => Ok(()),
+            })?;
+            self.remove_name(&directory, &child, found.position)
+        })
     }
 
     /// Remove an empty directory.
     pub fn remove_directory(&self, parent: InodeNumber, name: &[u8]) -> Outcome<()> {
         self.writable()?;
         check_old_name(name)?;
-        let lock = || self.lock_for_change(parent);
-        let (directory, found, child) = self.lock_named(lock, name, |kind| match kind {
-            FileKind::Directory => Ok(()),
-            _ => Err(Errno(libc::ENOTDIR)),
-        })?;
-        if child.name_count() > 0 {
-            return Err(Errno(libc::ENOTEMPTY));
-        }
-        self.remove_name(&directory, &child, found.position)
+        self.holding_up_nobody(|| {
+            let lock = || self.lock_for_change(parent);
+            let (directory, found, child) = self.lock_named(lock, name, |kind| match kind {
+                FileKind::Directory => Ok(()),
+                _ => Err(Errno(libc::ENOTDIR)),
+            })?;
+            if child.name_count() > 0 {
+                return Err(Errno(libc::ENOTEMPTY));
+            }
+            self.remove_name(&directory, &child, found.position)
+        })
     }
 
     fn remove_name(

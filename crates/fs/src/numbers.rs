@@ -43,7 +43,8 @@ impl Volume {
         }
         for step in 0..pools {
             let pool = (prefer + step) % pools;
-            match self.with_numbers(pool, || self.take_inode_in(operation, pool)) {
+            let taken = self.with_numbers(pool, || self.take_inode_in(operation, pool));
+            match taken.and_then(|taken| taken) {
                 Ok(ino) => return Ok(ino),
                 Err(errno) => failure = errno,
             }
@@ -98,7 +99,7 @@ impl Volume {
     }
 
     /// Run under the lock of a pool's numbers; finish what its dead owner began.
-    fn with_numbers<T>(&self, pool: usize, body: impl FnOnce() -> T) -> T {
+    fn with_numbers<T>(&self, pool: usize, body: impl FnOnce() -> T) -> Outcome<T> {
         let mutex = &self.session.pool(pool).inode_mutex;
         mutex.with(|| self.finish_number(pool), body)
     }
@@ -179,7 +180,8 @@ impl Volume {
             return;
         };
         let header = self.session.pool(pool.0 as usize);
-        self.with_numbers(pool.0 as usize, || {
+        // A number that cannot be given back is lost until the next session.
+        let _ = self.with_numbers(pool.0 as usize, || {
             if slot.pending_inode.load(Ordering::Acquire) != ino {
                 // Given back for a dead owner by whoever locked the numbers first.
                 return;

@@ -1,16 +1,19 @@
 //! Which process holds which inode open. Each process has a table of its own in the session; an inode's
 //! `open_hint` counts opens begun and is never too low, so that the common unlink looks at no table.
 
+use crate::direct;
 use crate::format::BLOCK;
 use crate::inode::Locked;
 use crate::session::layout::{LOADED, SessionInode};
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 const GONE: u64 = u64::MAX;
 /// In an entry's count word: handles through which this process (a mount) caches pages, above the opens.
 const CACHED_UNIT: u64 = 1 << 32;
+/// Looks at a direct writer's commit before its lock is waited for; it takes less than a microsecond.
+const COMMIT_SPINS: usize = 2000;
 
 /// Lock and fill level of this process's table; private to the process.
 #[derive(Default)]
@@ -143,8 +146,10 @@ impl Volume {
         Ok(())
     }
 
-    /// Whether any living process holds the inode open. Under the inode's lock, as are opens.
+    /// Whether any living process holds the inode open, which has no name any more. Under the inode's lock.
     pub(crate) fn is_open_anywhere(&self, ino: u64, inode: &SessionInode) -> bool {
+        // Behind the loss of the name; see `open`.
+        fence(Ordering::SeqCst);
         if inode.open_hint.load(Ordering::Acquire) == 0 {
             return false;
         }
@@ -160,25 +165,75 @@ impl Volume {
     }
 
     /// Hold an inode open in this process: it lives on when its last name goes. Counted: call `close`
-    /// as often. `ESTALE` when `generation` is given and another one lives there now.
+    /// as often. Waits for nobody, unless the inode has no name.
+    ///
+    /// # Errors
+    /// `ESTALE` when there is no such inode, or `generation` is given and another one lives there now.
     pub fn open(&self, ino: InodeNumber, generation: Option<u32>) -> Outcome<FileReference> {
-        let locked = self.lock(ino.0)?;
-        if generation
-            .is_some_and(|generation| generation != locked.inode.generation.load(Ordering::Relaxed))
-        {
+        let inode = self.inode(ino.0)?;
+        self.note_open(ino.0)?;
+        // The note before the look; whoever takes the last name does both the other way round.
+        fence(Ordering::SeqCst);
+        let same = |found: u32| generation.is_none_or(|wanted| wanted == found);
+        match self.attributes(ino) {
+            Ok(found) if found.nlink > 0 && same(found.generation) => {
+                Ok(FileReference::new(ino, inode))
+            }
+            _ => self.open_noted(ino, same),
+        }
+    }
+
+    /// The same under the lock; the open is noted.
+    fn open_noted(&self, ino: InodeNumber, same: impl Fn(u32) -> bool) -> Outcome<FileReference> {
+        let locked = self.lock(ino.0).inspect_err(|_| self.note_close(ino.0))?;
+        if !same(locked.inode.generation.load(Ordering::Relaxed)) {
+            self.losing_use(&locked, || self.note_close(ino.0));
             return Err(Errno(libc::ESTALE));
         }
-        self.note_open(ino.0)?;
         Ok(FileReference::new(ino, locked.inode))
     }
 
     /// Give back one `open`.
     pub fn close(&self, ino: InodeNumber) {
-        let Ok(locked) = self.lock(ino.0) else {
-            self.note_close(ino.0);
-            return;
+        if !self.close_soon(ino) {
+            self.close_nameless(ino);
+        }
+    }
+
+    /// As `close`, if it can be done without waiting for a lock. `false`: nothing happened.
+    pub fn close_soon(&self, ino: InodeNumber) -> bool {
+        self.lose_named_use(ino, || self.note_close(ino.0))
+    }
+
+    fn close_nameless(&self, ino: InodeNumber) {
+        match self.lock(ino.0) {
+            Ok(locked) => self.losing_use(&locked, || self.note_close(ino.0)),
+            Err(_) => self.note_close(ino.0),
+        }
+    }
+
+    /// Take a use away from an inode that has a name, without its lock. `false`: it has none, or is not known.
+    fn lose_named_use(&self, ino: InodeNumber, take: impl FnOnce()) -> bool {
+        let (Ok(inode), Ok(me)) = (self.inode(ino.0), self.me()) else {
+            return false;
         };
-        self.losing_use(&locked, || self.note_close(ino.0));
+        let named = || {
+            inode.state.load(Ordering::Acquire) == LOADED && inode.nlink.load(Ordering::Acquire) > 0
+        };
+        if !named() {
+            return false;
+        }
+        self.inode_losing(me, ino.0);
+        take();
+        // As in `open`: either we see that the last name went, or who took it saw the use gone.
+        fence(Ordering::SeqCst);
+        if !named()
+            && let Ok(locked) = self.lock(ino.0)
+        {
+            let _ = self.delete_if_unused(&locked);
+        }
+        self.inode_settled(me);
+        true
     }
 
     /// Take a use of a locked inode away, and the inode with it when it was the last.
@@ -194,23 +249,41 @@ impl Volume {
         }
     }
 
-    /// Mark the inode kernel-cached, under its lock; from when this returns, `*_direct` calls of every
-    /// process fail with `EAGAIN` until `unmark_kernel_cached`. Counted in the session, not per process.
+    /// Mark an open inode kernel-cached; from when this returns, `*_direct` calls of every process fail with `EAGAIN`
+    /// until `unmark_kernel_cached`. Counted in the session, not per process. Takes the inode's lock only when a
+    /// direct writer is in its commit.
+    ///
+    /// # Errors
+    /// `ENOMEM`, and `EAGAIN` when all places of processes are taken.
     pub fn mark_kernel_cached(&self, ino: InodeNumber) -> Outcome<()> {
-        let locked = self.lock(ino.0)?;
+        let inode = self.inode(ino.0)?;
         self.change_entry(ino.0, CACHED_UNIT, true)?;
-        locked.inode.kernel_cached.fetch_add(1, Ordering::AcqRel);
-        Ok(())
+        direct::mark(inode);
+        for _ in 0..COMMIT_SPINS {
+            if direct::is_settled(inode) {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        // Preempted, stopped or dead in there.
+        let waited = self.lock(ino.0).map(drop);
+        waited.inspect_err(|_| self.take_mark(ino, inode))
+    }
+
+    fn take_mark(&self, ino: InodeNumber, inode: &SessionInode) {
+        if self.change_entry(ino.0, CACHED_UNIT, false).is_ok() {
+            inode.kernel_cached.fetch_sub(1, Ordering::AcqRel);
+        }
     }
 
     /// Take the mark off (after the kernel's pages were dropped).
     pub fn unmark_kernel_cached(&self, ino: InodeNumber) {
-        let Ok(locked) = self.lock(ino.0) else { return };
-        self.losing_use(&locked, || {
-            if self.change_entry(ino.0, CACHED_UNIT, false).is_ok() {
-                locked.inode.kernel_cached.fetch_sub(1, Ordering::AcqRel);
-            }
-        });
+        let Ok(inode) = self.inode(ino.0) else { return };
+        if !self.lose_named_use(ino, || self.take_mark(ino, inode))
+            && let Ok(locked) = self.lock(ino.0)
+        {
+            self.losing_use(&locked, || self.take_mark(ino, inode));
+        }
     }
 
     /// One relaxed load: does the kernel hold pages of it?

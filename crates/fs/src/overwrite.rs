@@ -100,6 +100,7 @@ impl Volume {
         };
         let mut change = || {
             staged.store(self, &entry, 1, time_ns)?;
+            let _direct = rules.begin_commit(inode)?;
             operation.commit(&[&staged])?;
             self.apply_commit(locked, &staged, || {
                 // As `apply_mapping`; a word that is there stays there while we hold the lock.

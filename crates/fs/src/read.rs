@@ -76,7 +76,7 @@ impl Volume {
             }
         }
         // SAFETY: the caller's promise.
-        unsafe { self.read_locked(file, offset_bytes, buffer, bytes) }
+        unsafe { self.read_patiently(me, file, offset_bytes, buffer, bytes) }
             .inspect(|bytes| self.note_use(me, file, *bytes as u64, AccessKind::Read))
     }
 
@@ -291,7 +291,7 @@ impl Volume {
         Some(Ok(bytes))
     }
 
-    unsafe fn read_locked(
+    pub(crate) unsafe fn read_locked(
         &self,
         file: FileReference,
         offset: u64,

@@ -18,10 +18,10 @@ impl Volume {
     pub fn reap(&self) {
         let reaper = &self.session.header().reaper;
         match reaper.try_lock() {
-            Some(Acquired::Clean) => {}
+            Ok(Acquired::Clean) => {}
             // Every step below may be taken again from where the dead reaper stopped.
-            Some(Acquired::OwnerDied) => reaper.make_consistent(),
-            None => return,
+            Ok(Acquired::OwnerDied) => reaper.make_consistent(),
+            Err(_) => return,
         }
         let high = self.session.header().process_high.load(Ordering::Acquire) as usize;
         for process in 0..high.min(PROCESS_SLOTS) {
@@ -93,12 +93,18 @@ impl Volume {
     fn reap_thread(&self, index: usize) {
         let slot = &self.session.threads()[index];
         let recovery = &self.session.header().recovery;
-        recovery.with(|| (), || self.complete_journal(index));
+        if recovery
+            .with(|| (), || self.complete_journal(index))
+            .is_err()
+        {
+            // Its slot stays as it is, for a process that can.
+            return;
+        }
         self.reap_pending(index);
         self.reap_moves(index);
         self.empty_pockets(slot);
         self.reap_pending_inode(index);
-        recovery.with(|| (), || self.retire_thread_slot(slot));
+        let _ = recovery.with(|| (), || self.retire_thread_slot(slot));
     }
 
     /// Settle the runs of an operation cut off, inode by inode, under each inode's lock.

@@ -8,7 +8,7 @@ use crate::log::Staged;
 use crate::named::BELOW_TRIES;
 use crate::namespace::{Dropped, check_old_name};
 use crate::operation::Operation;
-use crate::session::lock::RobustMutex;
+use crate::session::lock::{Acquired, RobustMutex};
 use crate::space::Need;
 use crate::types::*;
 use crate::volume::Volume;
@@ -88,7 +88,7 @@ impl Volume {
             mode,
         };
         for _ in 0..BELOW_TRIES {
-            if self.rename_once(parent, new_parent, &request)? {
+            if self.holding_up_nobody(|| self.rename_once(parent, new_parent, &request))? {
                 return Ok(());
             }
             // What is named must be known before it can be locked; see `is_below`.
@@ -113,9 +113,11 @@ impl Volume {
             return self.rename_locked(&ends, request, &[]);
         }
         let mutex = &self.session.header().rename;
-        if let Some(crate::session::lock::Acquired::OwnerDied) = mutex.lock() {
+        match mutex.lock() {
+            Some(Acquired::Clean) => {}
             // It protects no state of its own.
-            mutex.make_consistent();
+            Some(Acquired::OwnerDied) => mutex.make_consistent(),
+            None => return Err(Errno(libc::EIO)),
         }
         let _held = Held(mutex);
         // What is no directory is told before what is gone.

@@ -249,7 +249,7 @@ impl Volume {
                 Some(index)
             },
         );
-        taken.ok_or(Errno(libc::EAGAIN))
+        taken?.ok_or(Errno(libc::EAGAIN))
     }
 
     /// This thread ends: give its slot back.

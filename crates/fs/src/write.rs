@@ -4,13 +4,14 @@
 mod edges;
 
 use crate::apply::Mapping;
+use crate::direct::DirectCommit;
 use crate::format::*;
 use crate::index::{Index, MAX_FILE_BLOCKS};
 use crate::inode::Locked;
 use crate::log::Staged;
 use crate::operation::Operation;
 use crate::read::{Traffic, errno_of};
-use crate::session::layout::PENDING_EXTENTS;
+use crate::session::layout::{PENDING_EXTENTS, SessionInode};
 use crate::space::Need;
 use crate::sums::NewSums;
 use crate::types::*;
@@ -45,6 +46,20 @@ pub(crate) struct WriteRules {
     pub(crate) direct: bool,
     /// Take setuid and setgid bits off.
     pub(crate) clear_setid: bool,
+}
+
+impl WriteRules {
+    /// The last look at whether the kernel holds pages, of direct writers.
+    #[inline(always)]
+    pub(crate) fn begin_commit(self, inode: &SessionInode) -> Outcome<Option<DirectCommit<'_>>> {
+        match self.direct {
+            true => match DirectCommit::begin(inode) {
+                None => Err(Errno(libc::EAGAIN)),
+                commit => Ok(commit),
+            },
+            false => Ok(None),
+        }
+    }
 }
 
 /// A write under way: what was copied and where it shall be mapped.
@@ -391,6 +406,8 @@ impl<'a> Write<'a, '_> {
         for mapping in &self.mappings {
             locked.index().reserve(mapping.file_block, mapping.count)?;
         }
+        // From here on the caller's memory is not needed.
+        let _direct = rules.begin_commit(locked.inode)?;
         self.operation.commit(&[&staged])?;
         let (mappings, sums) = (&self.mappings, &self.sums);
         let operation = &mut *self.operation;

@@ -76,7 +76,7 @@ fn part_that_becomes_another() {
             .exec();
         panic!("{error}");
     }
-    volume.attributes(InodeNumber::ROOT).expect("a slot");
+    volume.open(InodeNumber::ROOT, None).expect("a slot");
     println!("\nattached");
     let _ = std::io::stdin().read_line(&mut String::new());
 }

@@ -36,6 +36,12 @@ impl Identity {
 }
 
 impl Adapter {
+    /// Somebody is about to map the file.
+    pub(crate) fn mark(&self, handle: u64) -> Outcome<()> {
+        let open = self.files.get(handle)?;
+        self.coherence.mark(open.ino, &open.mark)
+    }
+
     pub(crate) fn identify(&self, handle: u64) -> Outcome<ControlReply> {
         let open = self.files.get(handle)?;
         let attributes = self.volume.attributes(open.ino)?;

@@ -4,20 +4,28 @@
 
 use crate::convert;
 use crate::filesystem::Adapter;
-use egeria_fs::Outcome;
+use egeria_fs::{DirectoryEntry, Outcome};
 use fuser::{INodeNo, ReplyDirectory};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::Ordering;
 
 impl Adapter {
-    /// Fill the reply with entries after the cookie.
+    /// Fill the reply with entries after the cookie. A stream ends at what was there when it began, or was
+    /// rewound: else a program that renames what it reads would never come to an end.
     pub(crate) fn list(&self, handle: u64, cookie: u64, reply: &mut ReplyDirectory) -> Outcome<()> {
         let directory = self.files.get(handle)?;
+        if cookie == 0 {
+            let end = self.volume.directory_end(directory.ino)?;
+            directory.end_cookie.store(end, Ordering::Relaxed);
+        }
+        let end = directory.end_cookie.load(Ordering::Relaxed);
+        let mut add = |entry: &DirectoryEntry<'_>| {
+            let kind = convert::file_type(entry.kind);
+            let name = OsStr::from_bytes(entry.name);
+            !reply.add(INodeNo(entry.ino.0), entry.cookie, kind, name)
+        };
         self.volume
-            .read_directory(directory.ino, cookie, &mut |entry| {
-                let kind = convert::file_type(entry.kind);
-                let name = OsStr::from_bytes(entry.name);
-                !reply.add(INodeNo(entry.ino.0), entry.cookie, kind, name)
-            })
+            .read_directory_until(directory.ino, cookie, end, &mut add)
     }
 }

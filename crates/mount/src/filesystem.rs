@@ -12,7 +12,7 @@ use crate::known::KnownInodes;
 use crate::names::new_inode;
 use crate::open::OpenFiles;
 use crate::xattr;
-use egeria_fs::control::{CONTROL_REQUEST, ControlReply};
+use egeria_fs::control::{CONTROL_REQUEST, ControlReply, MARK_REQUEST};
 use egeria_fs::{AttributeChange, Outcome, Volume};
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags,
@@ -443,6 +443,12 @@ impl Filesystem for Adapter {
         reply: ReplyIoctl,
     ) {
         self.serve(|| {
+            if command == MARK_REQUEST {
+                return match self.mark(handle.0) {
+                    Ok(()) => reply.ioctl(0, &[]),
+                    Err(error) => reply.error(errno(error)),
+                };
+            }
             if command != CONTROL_REQUEST || (room_bytes as usize) < size_of::<ControlReply>() {
                 return reply.error(fuser::Errno::ENOTTY);
             }

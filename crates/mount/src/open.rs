@@ -23,6 +23,8 @@ pub(crate) struct OpenFile {
     /// files when there are too many, have none.
     pub slot: Option<DescriptionSlot>,
     pub mark: Mark,
+    /// Names of a directory are listed up to here.
+    pub end_cookie: AtomicU64,
 }
 
 /// All open descriptions, by the number the kernel hands back.
@@ -92,7 +94,8 @@ impl Adapter {
 
     pub(crate) fn open_directory(&self, ino: InodeNumber) -> Outcome<u64> {
         let held = self.known.hold(&self.volume, ino)?;
-        Ok(self.keep_open(held, None))
+        let end = self.volume.directory_end(ino)?;
+        Ok(self.keep_open_until(held, None, end))
     }
 
     /// Make and open a regular file. When somebody else made it since the kernel looked, the
@@ -145,12 +148,22 @@ impl Adapter {
     }
 
     fn keep_open(&self, held: Held<'_>, slot: Option<DescriptionSlot>) -> u64 {
+        self.keep_open_until(held, slot, u64::MAX)
+    }
+
+    fn keep_open_until(
+        &self,
+        held: Held<'_>,
+        slot: Option<DescriptionSlot>,
+        end_cookie: u64,
+    ) -> u64 {
         let ino = held.ino;
         self.files.insert(OpenFile {
             ino,
             file: held.keep(),
             slot,
             mark: Mark::default(),
+            end_cookie: AtomicU64::new(end_cookie),
         })
     }
 

@@ -12,7 +12,7 @@
 use crate::record::{MOST_BYTES, PASS, Record, is_beyond};
 use crate::serve::{self, Reply};
 use crate::table::{self, Tag};
-use crate::{process, raw};
+use crate::{process, raw, settings};
 use egeria_fs::Outcome;
 use libc::c_int;
 use std::sync::atomic::Ordering;
@@ -51,12 +51,13 @@ pub fn moving(
     let Some(slot) = record.slot else {
         return Reply::Pass;
     };
-    record.volume().description_locked(slot, || {
+    let moved = record.volume().description_locked(slot, || {
         if record.is_kernel_cached() {
             return Reply::Kernel(kernel());
         }
         moving_in_kernel(record, fd, taking, direct).unwrap_or_else(|| Reply::Kernel(kernel()))
-    })
+    });
+    moved.unwrap_or(Reply::Pass)
 }
 
 /// `None`: the offset is in the kernel (now).
@@ -149,6 +150,9 @@ pub fn publish_record(record: &Record, fd: c_int) {
 
 /// The number's offset goes to the kernel, which is about to use it; it also gets none later.
 pub fn publish(fd: c_int) {
+    if settings::is_off() {
+        return;
+    }
     let word = table::load(fd);
     if word.is_ours() {
         return serve::quietly(fd, |record| publish_record(record, fd));

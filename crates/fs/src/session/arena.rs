@@ -92,7 +92,7 @@ impl Arena {
                 Some((bump, false))
             },
         );
-        let (page, used) = page.ok_or(Errno(libc::ENOMEM))?;
+        let (page, used) = page?.ok_or(Errno(libc::ENOMEM))?;
         if used {
             for word in self.run(page, class).ok_or(Errno(libc::EIO))? {
                 word.store(0, Ordering::Relaxed);
@@ -107,7 +107,8 @@ impl Arena {
         let (Some(words), Some(free)) = (self.page(page), header.free.get(class as usize)) else {
             return;
         };
-        header.mutex.with(
+        // A run that cannot be given back is lost until the next session.
+        let _ = header.mutex.with(
             || (),
             || {
                 words[0].store(free.load(Ordering::Relaxed), Ordering::Release);

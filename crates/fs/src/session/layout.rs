@@ -5,7 +5,7 @@
 use super::lock::RobustMutex;
 use crate::format::{BLOCK, MAX_POOLS};
 use egeria_media::emulation::{EmulatedThread, EmulationState};
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
 /// First word of a session segment.
 pub const SESSION_MAGIC: u64 = u64::from_le_bytes(*b"EGSESS01");
@@ -293,7 +293,9 @@ pub struct SessionInode {
     /// Log pages in the chain.
     pub log_pages: AtomicU32,
     /// 1 when an extended attribute was ever set.
-    pub has_xattr: AtomicU32,
+    pub has_xattr: AtomicU16,
+    /// 1 while a direct writer, who holds the lock, is past its look at `kernel_cached`.
+    pub committing: AtomicU16,
     /// Log pages from which on the log is compacted.
     pub compact_at_pages: AtomicU32,
     /// Handles through which the kernel holds pages.

@@ -1,12 +1,15 @@
 //! A lock in shared memory that survives its owner: glibc's robust, process-shared mutex, taken into
 //! use from zeroed memory.
 
+use crate::types::{Errno, Outcome};
 use std::cell::UnsafeCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::time::Duration;
 
-/// How long a waiter sleeps before it looks again, ns.
-const LOOK_AGAIN_NS: i64 = 100_000_000;
+/// How long a waiter sleeps before it looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 unsafe extern "C" {
     /// glibc 2.30: as `pthread_mutex_timedlock`, by a clock that nobody sets.
@@ -26,6 +29,15 @@ pub enum Acquired {
     OwnerDied,
 }
 
+/// Why a lock was not got.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LockFailure {
+    /// Somebody holds it.
+    Busy,
+    /// The mutex cannot be used any more.
+    Unusable,
+}
+
 /// A robust mutex. Zeroed memory is an unlocked one.
 #[repr(C, align(8))]
 pub struct RobustMutex(UnsafeCell<libc::pthread_mutex_t>);
@@ -34,6 +46,9 @@ pub struct RobustMutex(UnsafeCell<libc::pthread_mutex_t>);
 unsafe impl Sync for RobustMutex {}
 // SAFETY: as above; the memory never moves while mapped.
 unsafe impl Send for RobustMutex {}
+
+/// Bit of glibc's `__lock` word, its first, that the kernel sets when the owner dies (`FUTEX_OWNER_DIED`).
+const OWNER_DIED: u32 = 1 << 30;
 
 /// Byte offset of glibc's `__kind` in `pthread_mutex_t` on 64-bit.
 const KIND_AT: usize = 16;
@@ -78,13 +93,10 @@ impl RobustMutex {
     /// Lock, waiting; `None` when the mutex cannot be used any more.
     #[inline]
     pub fn lock(&self) -> Option<Acquired> {
-        self.set_kind();
-        // SAFETY: initialised shared mutex; robust, so a dead owner is reported, not waited for.
-        match unsafe { libc::pthread_mutex_trylock(self.0.get()) } {
-            0 => Some(Acquired::Clean),
-            libc::EOWNERDEAD => Some(Acquired::OwnerDied),
-            libc::EBUSY => self.wait(),
-            _ => None,
+        match self.try_lock() {
+            Ok(acquired) => Some(acquired),
+            Err(LockFailure::Busy) => self.wait(),
+            Err(LockFailure::Unusable) => None,
         }
     }
 
@@ -94,38 +106,54 @@ impl RobustMutex {
     #[cold]
     fn wait(&self) -> Option<Acquired> {
         loop {
-            let mut until = libc::timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            };
-            // SAFETY: a valid out-parameter; an initialised mutex as in `lock`; a whole time.
-            let got = unsafe {
-                libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut until);
-                until.tv_nsec += LOOK_AGAIN_NS;
-                if until.tv_nsec >= 1_000_000_000 {
-                    until.tv_sec += 1;
-                    until.tv_nsec -= 1_000_000_000;
-                }
-                pthread_mutex_clocklock(self.0.get(), libc::CLOCK_MONOTONIC, &until)
-            };
-            match got {
-                0 => return Some(Acquired::Clean),
-                libc::EOWNERDEAD => return Some(Acquired::OwnerDied),
-                libc::ETIMEDOUT => {}
-                _ => return None,
+            match self.lock_within(LOOK_AGAIN) {
+                Ok(acquired) => return Some(acquired),
+                Err(LockFailure::Busy) => {}
+                Err(LockFailure::Unusable) => return None,
             }
         }
     }
 
-    /// Lock if free; `None` when it is not.
-    pub fn try_lock(&self) -> Option<Acquired> {
+    /// Lock, waiting no longer than `limit`.
+    ///
+    /// # Errors
+    /// [`LockFailure::Busy`] when the time is over.
+    #[cold]
+    pub fn lock_within(&self, limit: Duration) -> Result<Acquired, LockFailure> {
         self.set_kind();
-        // SAFETY: as in `lock`.
-        match unsafe { libc::pthread_mutex_trylock(self.0.get()) } {
-            0 => Some(Acquired::Clean),
-            libc::EOWNERDEAD => Some(Acquired::OwnerDied),
-            _ => None,
+        let mut until = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: a valid out-parameter.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut until) };
+        until.tv_sec += limit.as_secs() as i64;
+        until.tv_nsec += i64::from(limit.subsec_nanos());
+        if until.tv_nsec >= 1_000_000_000 {
+            until.tv_sec += 1;
+            until.tv_nsec -= 1_000_000_000;
         }
+        // SAFETY: an initialised mutex and a whole time; robust, so a dead owner is reported.
+        acquired(unsafe { pthread_mutex_clocklock(self.0.get(), libc::CLOCK_MONOTONIC, &until) })
+    }
+
+    /// Lock if free.
+    ///
+    /// # Errors
+    /// [`LockFailure::Busy`] when somebody holds it.
+    #[inline]
+    pub fn try_lock(&self) -> Result<Acquired, LockFailure> {
+        self.set_kind();
+        // SAFETY: initialised shared mutex; robust, so a dead owner is reported, not waited for.
+        acquired(unsafe { libc::pthread_mutex_trylock(self.0.get()) })
+    }
+
+    /// Whether the last owner died and nobody has put right yet what the lock protects.
+    #[inline]
+    pub fn is_owner_dead(&self) -> bool {
+        // SAFETY: the mutex's first word, which glibc and the kernel change atomically too.
+        let word = unsafe { &*self.0.get().cast::<AtomicU32>() };
+        word.load(Ordering::Acquire) & OWNER_DIED != 0
     }
 
     /// What the lock protects is whole again.
@@ -141,22 +169,82 @@ impl RobustMutex {
         unsafe { libc::pthread_mutex_unlock(self.0.get()) };
     }
 
-    /// Run under the lock; `repair` runs first when the owner died.
-    pub fn with<T>(&self, repair: impl FnOnce(), body: impl FnOnce() -> T) -> T {
-        if self.lock() == Some(Acquired::OwnerDied) {
-            repair();
+    /// Run under the lock; `repair` runs first when the owner died, and last when `body` panics.
+    ///
+    /// # Errors
+    /// `EIO` when the mutex cannot be used any more: `body` did not run.
+    pub fn with<T>(&self, repair: impl Fn(), body: impl FnOnce() -> T) -> Outcome<T> {
+        let acquired = self.lock().ok_or(Errno(libc::EIO))?;
+        Ok(self.run_locked(acquired, repair, body))
+    }
+
+    /// Run under a lock just got, and unlock.
+    pub fn run_locked<T>(
+        &self,
+        acquired: Acquired,
+        repair: impl Fn(),
+        body: impl FnOnce() -> T,
+    ) -> T {
+        let run = catch_unwind(AssertUnwindSafe(|| {
+            if acquired == Acquired::OwnerDied {
+                repair();
+                self.make_consistent();
+            }
+            body()
+        }));
+        if run.is_err() {
+            // As after the death of an owner; the caller may swallow the panic, so nobody must find it locked.
+            let _ = catch_unwind(AssertUnwindSafe(&repair));
             self.make_consistent();
         }
-        let result = body();
         self.unlock();
-        result
+        run.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+}
+
+#[inline]
+fn acquired(result: i32) -> Result<Acquired, LockFailure> {
+    match result {
+        0 => Ok(Acquired::Clean),
+        libc::EOWNERDEAD => Ok(Acquired::OwnerDied),
+        libc::EBUSY | libc::ETIMEDOUT => Err(LockFailure::Busy),
+        _ => Err(LockFailure::Unusable),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU32;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_swallowed_panic_repairs_and_unlocks() {
+        // SAFETY: zeroed memory is an unlocked mutex.
+        let mutex: RobustMutex = unsafe { std::mem::zeroed() };
+        let repairs = Cell::new(0);
+        let repair = || repairs.set(repairs.get() + 1);
+        let panicked = catch_unwind(AssertUnwindSafe(|| mutex.with(repair, || panic!("inside"))));
+        assert!(panicked.is_err());
+        assert_eq!(repairs.get(), 1);
+        assert_eq!(mutex.try_lock(), Ok(Acquired::Clean));
+        mutex.unlock();
+    }
+
+    #[test]
+    fn nothing_runs_without_the_lock() {
+        // SAFETY: zeroed memory is an unlocked mutex.
+        let mutex: RobustMutex = unsafe { std::mem::zeroed() };
+        std::thread::scope(|scope| {
+            // A thread that ends holding it; its successor unlocks without repairing.
+            scope.spawn(|| mutex.lock()).join().expect("thread");
+        });
+        assert!(mutex.is_owner_dead());
+        assert_eq!(mutex.lock(), Some(Acquired::OwnerDied));
+        mutex.unlock();
+        let ran = Cell::new(false);
+        assert_eq!(mutex.with(|| (), || ran.set(true)), Err(Errno(libc::EIO)));
+        assert!(!ran.get());
+    }
 
     /// Bit of glibc's `__lock` word, its first, that says somebody waits.
     const WAITERS: u32 = 1 << 31;

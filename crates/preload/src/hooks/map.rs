@@ -1,9 +1,10 @@
-//! `mmap`: the kernel maps files of ours, through the mount and its page cache. It must first learn
-//! what went past it: the size (pages beyond the one it knows are SIGBUS); and the first page is
-//! touched at once, so that from then on the inode counts as kernel-cached.
+//! `mmap`: the kernel maps files of ours, through the mount and its page cache. Before it does, it must learn the
+//! size (pages beyond the one it knows are SIGBUS), and from then on nobody may write past it: pages that nobody
+//! has touched yet are filled from what it knows, and grow with what it writes.
 
 use crate::serve::{self, Reply};
-use crate::{errno, guarded, offset, raw, real, table};
+use crate::{errno, offset, raw, real, table};
+use egeria_fs::control::MARK_REQUEST;
 use libc::{c_int, c_void, off_t, size_t};
 
 fn mmap(
@@ -14,21 +15,17 @@ fn mmap(
     fd: c_int,
     offset: off_t,
 ) -> *mut c_void {
-    let of_file = fd >= 0 && flags & libc::MAP_ANONYMOUS == 0;
-    if !of_file || !table::load(fd).is_ours() {
-        return real::mmap(at, bytes, protection, flags, fd, offset);
+    if fd >= 0 && flags & libc::MAP_ANONYMOUS == 0 {
+        let error = errno::get();
+        // Also of a descriptor that no call has used yet: others may write to the file.
+        serve::serve(fd, |_| {
+            raw::ioctl(fd, u64::from(MARK_REQUEST), std::ptr::null_mut());
+            kernel_size(fd);
+            Reply::Pass
+        });
+        errno::set(error);
     }
-    let mut size = None;
-    serve::serve(fd, |_| {
-        size = kernel_size(fd);
-        Reply::Pass
-    });
-    let mapped = real::mmap(at, bytes, protection, flags, fd, offset);
-    let there = mapped != libc::MAP_FAILED && size.is_some_and(|size| offset < size);
-    if there && protection & libc::PROT_READ != 0 {
-        touch(fd, mapped.cast());
-    }
-    mapped
+    real::mmap(at, bytes, protection, flags, fd, offset)
 }
 
 /// The kernel is about to use the position, and pages up to the size it knows.
@@ -39,21 +36,11 @@ pub(super) fn hand_over(fd: c_int) {
     }
 }
 
-/// The size by the mount's word, which the kernel keeps.
-fn kernel_size(fd: c_int) -> Option<off_t> {
+/// Have the kernel ask the mount for the size, which it keeps.
+fn kernel_size(fd: c_int) {
     // SAFETY: all-zero is a valid stat.
     let mut facts: libc::stat = unsafe { std::mem::zeroed() };
-    (raw::fstat(fd, &raw mut facts) == 0).then_some(facts.st_size)
-}
-
-fn touch(fd: c_int, page: *const u8) {
-    let error = errno::get();
-    serve::quietly(fd, |_| {
-        let mut byte = 0;
-        // SAFETY: one byte of ours; a fault on the other side is only an answer.
-        unsafe { guarded::copy(&raw mut byte, page, 1) };
-    });
-    errno::set(error);
+    raw::fstat(fd, &raw mut facts);
 }
 
 export! {

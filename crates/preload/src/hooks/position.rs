@@ -58,9 +58,9 @@ fn seek_in_kernel(record: &Record, fd: c_int, to: off_t, whence: c_int) -> Reply
     let Some(slot) = record.slot else {
         return Reply::Pass;
     };
-    record
-        .volume()
-        .description_locked(slot, || Reply::Kernel(raw::lseek(fd, to, whence)))
+    let sought = || Reply::Kernel(raw::lseek(fd, to, whence));
+    let sought = record.volume().description_locked(slot, sought);
+    sought.unwrap_or(Reply::Pass)
 }
 
 /// `FIONREAD` is the size less the position: the kernel's ideas of both may be old.

@@ -1,0 +1,76 @@
+//! How long this thread waits for the lock of an inode. Without a limit, until its holder lets go, however long
+//! that one is stopped; with one, the operation fails before it changed anything and can be begun again by
+//! somebody who holds nothing meanwhile.
+
+use crate::types::{Errno, Outcome};
+use std::cell::Cell;
+use std::time::Duration;
+
+thread_local! {
+    static LIMIT: Cell<Option<Duration>> = const { Cell::new(None) };
+    /// The inode whose lock was not to be had in time; 0: none.
+    static BUSY: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The limit of this thread now. A thread whose thread-local memory is gone has none.
+pub(crate) fn limit() -> Option<Duration> {
+    LIMIT.try_with(Cell::get).unwrap_or(None)
+}
+
+/// The error of a lock that was not to be had in time.
+#[cold]
+pub(crate) fn expired(ino: u64) -> Errno {
+    let _ = BUSY.try_with(|busy| busy.set(ino));
+    Errno(libc::EAGAIN)
+}
+
+/// Sets the limit back, also when a panic passes.
+struct Restore(Option<Duration>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        let _ = LIMIT.try_with(|limit| limit.set(self.0));
+    }
+}
+
+/// Run `body` with no lock of an inode waited for longer than `limit`; the inode when one was not to be had,
+/// and `body` failed for it.
+pub(crate) fn within<T>(
+    limit: Duration,
+    body: impl FnOnce() -> Outcome<T>,
+) -> Result<Outcome<T>, u64> {
+    let _restore = Restore(
+        LIMIT
+            .try_with(|cell| cell.replace(Some(limit)))
+            .unwrap_or(None),
+    );
+    let _ = BUSY.try_with(|busy| busy.set(0));
+    let outcome = body();
+    let busy = BUSY.try_with(|busy| busy.replace(0)).unwrap_or(0);
+    match (&outcome, busy) {
+        (Err(_), 1..) => Err(busy),
+        _ => Ok(outcome),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_failure_for_a_lock_counts_and_limits_nest() {
+        let limits = (Duration::from_millis(1), Duration::from_millis(5));
+        let outer = within(limits.1, || {
+            assert_eq!(within(limits.0, || Err::<(), _>(expired(7))), Err(7));
+            assert_eq!(limit(), Some(limits.1));
+            let recovered = within(limits.0, || {
+                expired(8);
+                Ok(3)
+            });
+            assert_eq!(recovered, Ok(Ok(3)));
+            Err::<(), _>(Errno(libc::ENOENT))
+        });
+        assert_eq!(outer, Ok(Err(Errno(libc::ENOENT))));
+        assert_eq!(limit(), None);
+    }
+}
