@@ -4,7 +4,7 @@ use crate::record::{Found, Record};
 use crate::table::{self, Tag, Word};
 use crate::thread::{self, Thread};
 use crate::trust::Place;
-use crate::{errno, offset, process, raw, registry, settings};
+use crate::{errno, offset, process, raw, registry, settings, withdraw};
 use egeria_fs::control::{CONTROL_REQUEST, ControlReply, NO_DESCRIPTION_SLOT};
 use egeria_fs::{DescriptionSlot, FileKind, InodeNumber};
 use libc::c_int;
@@ -54,9 +54,8 @@ fn look(fd: c_int, word: Word) -> Option<Found> {
     }
     let reply = ask_mount(fd, place)?;
     let own = word.tag() == Tag::Fresh && word.opened_at() == process::shares() && fd > 2;
-    thread::inside(|| {
-        catch_unwind(AssertUnwindSafe(|| open(fd, &reply, status, own))).unwrap_or(None)
-    })
+    let opened = || catch_unwind(AssertUnwindSafe(|| open(fd, &reply, status, own)));
+    thread::inside(|| withdraw::admitted(opened))?.unwrap_or(None)
 }
 
 fn open(fd: c_int, reply: &ControlReply, status: c_int, own: bool) -> Option<Found> {

@@ -7,7 +7,8 @@
 //!    │ table      what each descriptor number is        record  one open description of ours
 //!    │ identify   found out at the first data call      registry  attached volumes
 //!    │ process    whose memory this is (fork, vfork)    pins    who uses which record
-//!    └ signals    handlers wait while their thread is in the engine
+//!    ├ signals    handlers wait while their thread is in the engine
+//!    └ withdraw   volumes are left before rights change
 //! ```
 //!
 //! What it cannot do it passes to the kernel, and the mount does it right; it counts that. Limits,
@@ -40,6 +41,7 @@ mod sync;
 mod table;
 mod thread;
 mod trust;
+mod withdraw;
 
 use libc::{c_char, c_int};
 use std::ffi::CStr;

@@ -38,9 +38,14 @@ impl Pin {
         light_barrier();
     }
 
+    /// Whether the thread is in a call.
+    pub fn is_in_any_call(&self) -> bool {
+        !self.record.load(Ordering::Acquire).is_null()
+    }
+
     /// Whether the thread is in a call that found its record by this number.
     pub fn is_in_call(&self, fd: i32) -> bool {
-        self.fd.load(Ordering::Relaxed) == fd && !self.record.load(Ordering::Acquire).is_null()
+        self.fd.load(Ordering::Relaxed) == fd && self.is_in_any_call()
     }
 }
 
@@ -69,12 +74,21 @@ pub fn free_unused(limbo: &AtomicPtr<Record>, pins: &[Pin], free: impl Fn(*mut R
 
 /// Wait until no call is under way that found the number before the table said otherwise.
 pub fn drain(fd: i32, pins: &[Pin]) {
+    wait_while(pins, |pin| pin.is_in_call(fd));
+}
+
+/// Wait until no call is under way that found a number before the table said otherwise of all of them.
+pub fn drain_all(pins: &[Pin]) {
+    wait_while(pins, Pin::is_in_any_call);
+}
+
+fn wait_while(pins: &[Pin], is_in_call: impl Fn(&Pin) -> bool) {
     if !heavy_barrier() {
         return;
     }
     for pin in pins {
         let mut round = 0;
-        while pin.is_in_call(fd) {
+        while is_in_call(pin) {
             pause(&mut round);
         }
     }

@@ -101,6 +101,18 @@ pub fn drain(fd: c_int) {
     }
 }
 
+/// Wait until no call is under way at all. The table names no record any more.
+pub fn drain_all() {
+    if let Some(wiped) = process::wiped().filter(|_| !thread::alone()) {
+        pin::drain_all(&wiped.pins);
+    }
+}
+
+/// Run `body` while no record is freed. The caller is inside.
+pub fn while_none_is_freed(body: impl FnOnce()) {
+    LIMBO_LOCK.with(body);
+}
+
 /// Hold limbo still across a fork.
 pub fn hold() {
     LIMBO_LOCK.take();

@@ -8,7 +8,7 @@ use crate::lock::Lock;
 use crate::pin::Pin;
 use crate::pins;
 use crate::thread::{self, Thread};
-use crate::{allocator, raw, registry, table};
+use crate::{allocator, raw, registry, settings, table};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// Threads that can be inside at once; more pass to the kernel.
@@ -102,7 +102,7 @@ fn begin_in_child(thread: &Thread) {
     registry::after_fork_in_child();
     if interrupted && !thread.has(thread::FORKING) {
         // Another thread was attaching at a fork that was not announced: its locks stay taken.
-        crate::settings::switch_off();
+        settings::switch_off();
     }
     wiped.owner.store(raw::getpid() as u32, Ordering::Release);
 }
@@ -129,7 +129,7 @@ pub fn around_fork(fork: impl FnOnce() -> isize) -> isize {
     let thread = thread::current();
     let nested = thread.has(thread::INSIDE | thread::FORKING);
     let vforked = thread.has(thread::VFORK) && in_vfork_child(thread);
-    if nested || vforked || wiped().is_none() {
+    if nested || vforked || wiped().is_none() || settings::is_off() {
         return fork();
     }
     share_descriptors();
@@ -146,6 +146,11 @@ pub fn around_fork(fork: impl FnOnce() -> isize) -> isize {
         crate::errno::set(error);
     }
     child
+}
+
+/// Run `body` while nobody forks. The caller is inside.
+pub fn without_forks(body: impl FnOnce()) {
+    FORK_LOCK.with(body);
 }
 
 /// No other thread is in the middle of anything that the child would find half done.
@@ -172,7 +177,7 @@ fn release_all(thread: &Thread) {
 /// Before `vfork`, from its thunk: what the child does next is checked against the pid.
 pub extern "C" fn before_vfork() {
     let thread = thread::current();
-    if wiped().is_some() {
+    if wiped().is_some() && !settings::is_off() {
         share_descriptors();
         thread.set(thread::VFORK);
     }

@@ -55,6 +55,12 @@ calls! {
     fn statx = SYS_statx(fd: c_int, path: *const libc::c_char, flags: c_int, mask: u32, into: *mut libc::statx);
     fn getpid = SYS_getpid();
     fn geteuid = SYS_geteuid();
+    fn prctl = SYS_prctl(option: c_int, argument: usize);
+    fn capget = SYS_capget(header: *mut [u32; 2], sets: *mut [u32; 6]);
+    fn getresuid = SYS_getresuid(own: *mut u32, effective: *mut u32, saved: *mut u32);
+    fn getresgid = SYS_getresgid(own: *mut u32, effective: *mut u32, saved: *mut u32);
+    fn setfsuid = SYS_setfsuid(user: u32);
+    fn setfsgid = SYS_setfsgid(group: u32);
     fn process_vm_readv = SYS_process_vm_readv(process: c_int, here: *const libc::iovec, here_count: usize, there: *const libc::iovec, there_count: usize, flags: usize);
     fn io_submit = SYS_io_submit(context: usize, count: c_long, list: *const c_void);
     fn gettid = SYS_gettid();

@@ -211,6 +211,23 @@ reals! {
     fn __cxa_thread_atexit_impl(run: *mut c_void, object: *mut c_void, library: *mut c_void) -> c_int;
     fn nanosleep(time: *const libc::timespec, left: *mut libc::timespec) -> c_int;
     fn clock_nanosleep(clock: c_int, flags: c_int, time: *const libc::timespec, left: *mut libc::timespec) -> c_int;
+    fn setuid(user: c_uint) -> c_int;
+    fn setgid(group: c_uint) -> c_int;
+    fn seteuid(user: c_uint) -> c_int;
+    fn setegid(group: c_uint) -> c_int;
+    fn setreuid(own: c_uint, effective: c_uint) -> c_int;
+    fn setregid(own: c_uint, effective: c_uint) -> c_int;
+    fn setresuid(own: c_uint, effective: c_uint, saved: c_uint) -> c_int;
+    fn setresgid(own: c_uint, effective: c_uint, saved: c_uint) -> c_int;
+    fn setfsuid(user: c_uint) -> c_int;
+    fn setfsgid(group: c_uint) -> c_int;
+    fn setgroups(count: size_t, groups: *const c_uint) -> c_int;
+    fn initgroups(name: *const c_char, group: c_uint) -> c_int;
+    fn capset(header: *mut c_void, sets: *const c_void) -> c_int;
+    fn chroot(path: *const c_char) -> c_int;
+    fn pivot_root(root: *const c_char, old: *const c_char) -> c_int;
+    fn setns(fd: c_int, kind: c_int) -> c_int;
+    fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int;
     fn setrlimit(resource: c_uint, limit: *const c_void) -> c_int;
     fn prlimit(process: pid_t, resource: c_uint, new: *const c_void, old: *mut c_void) -> c_int;
 }

@@ -96,6 +96,10 @@ impl Record {
     pub unsafe fn free(record: *mut Record) {
         // SAFETY: made by `make`, and the caller is the last.
         let record = unsafe { Box::from_raw(record) };
+        if settings::is_off() {
+            // The volume is left, or about to be, and with it all that this process holds open there.
+            return;
+        }
         let error = errno::get();
         let _ = catch_unwind(AssertUnwindSafe(|| record.volume.close(record.ino)));
         errno::set(error);

@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -16,11 +17,11 @@ const VOLUMES: usize = 32;
 struct Known {
     volume: [u8; 16],
     mount_process: u32,
-    attached: Option<Arc<Volume>>,
+    /// Null: this process cannot have it, or left it.
+    attached: AtomicPtr<Volume>,
 }
 
-static KNOWN: [AtomicPtr<Known>; VOLUMES] =
-    [const { AtomicPtr::new(std::ptr::null_mut()) }; VOLUMES];
+static KNOWN: [AtomicPtr<Known>; VOLUMES] = [const { AtomicPtr::new(null_mut()) }; VOLUMES];
 static ATTACHING: Lock = Lock::new();
 
 fn known() -> impl Iterator<Item = &'static Known> {
@@ -49,7 +50,8 @@ pub fn attached(reply: &ControlReply) -> Option<&'static Volume> {
             None => attach(reply),
         })?,
     };
-    known.attached.as_deref()
+    // SAFETY: detached only when nobody uses it, and nobody will.
+    unsafe { known.attached.load(Ordering::Acquire).as_ref() }
 }
 
 fn attach(reply: &ControlReply) -> Option<&'static Known> {
@@ -69,7 +71,7 @@ fn attach(reply: &ControlReply) -> Option<&'static Known> {
     let entry = Known {
         volume: reply.volume,
         mount_process: reply.mount_pid,
-        attached,
+        attached: AtomicPtr::new(attached.map_or(null_mut(), |it| Arc::into_raw(it).cast_mut())),
     };
     let entry: &'static Known = Box::leak(Box::new(entry));
     free.store(std::ptr::from_ref(entry).cast_mut(), Ordering::Release);
@@ -116,7 +118,46 @@ pub fn release() {
 /// In a fork child: the engine takes slots of the child's own at its next use.
 pub fn after_fork_in_child() {
     ATTACHING.reset();
-    for volume in known().filter_map(|known| known.attached.as_ref()) {
-        let _ = catch_unwind(AssertUnwindSafe(|| volume.after_fork_in_child()));
+    for known in known() {
+        // SAFETY: as in `attached`; the child has one thread.
+        if let Some(volume) = unsafe { known.attached.load(Ordering::Acquire).as_ref() } {
+            let _ = catch_unwind(AssertUnwindSafe(|| volume.after_fork_in_child()));
+        }
+    }
+}
+
+/// Whether a volume is attached. Waits for a thread that is attaching one; the caller is inside.
+pub fn is_attached() -> bool {
+    ATTACHING.with(|| known().any(|known| !known.attached.load(Ordering::Acquire).is_null()))
+}
+
+/// Detach all volumes, which unmaps them: nobody uses one, nor will. The caller is inside.
+pub fn detach_all() {
+    for known in known() {
+        let volume = known.attached.swap(null_mut(), Ordering::AcqRel);
+        if volume.is_null() {
+            continue;
+        }
+        // SAFETY: from `into_raw`, and taken out by nobody else.
+        let volume = unsafe { Arc::from_raw(volume) };
+        let _ = catch_unwind(AssertUnwindSafe(|| detach(volume)));
+    }
+}
+
+/// A volume with several mounts is here several times; the last one detaches it. A thread that ends may
+/// have it for a moment, while it gives its slot back.
+fn detach(mut volume: Arc<Volume>) {
+    const ROUNDS: u32 = 1000;
+    let mut round = 0;
+    let here = |volume: &Arc<Volume>| {
+        known()
+            .any(|known| std::ptr::eq(known.attached.load(Ordering::Acquire), &raw const **volume))
+    };
+    while round < ROUNDS && !here(&volume) {
+        match Arc::try_unwrap(volume) {
+            Ok(last) => return drop(last),
+            Err(shared) => volume = shared,
+        }
+        crate::sync::pause(&mut round);
     }
 }

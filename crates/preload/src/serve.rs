@@ -8,7 +8,7 @@ use crate::pins;
 use crate::record::Record;
 use crate::table::{self, Tag, Word};
 use crate::thread::{self, Thread};
-use crate::{errno, identify, process};
+use crate::{errno, identify, process, settings};
 use libc::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -116,7 +116,7 @@ fn ready(thread: &Thread, fd: c_int, word: Word) -> Option<(Word, &'static Pin)>
 #[cold]
 #[inline(never)]
 fn make_ready(thread: &Thread, fd: c_int) -> Option<(Word, &'static Pin)> {
-    if thread.has(thread::INSIDE | thread::FORKING) {
+    if settings::is_off() || thread.has(thread::INSIDE | thread::FORKING) {
         return None;
     }
     if thread.has(thread::VFORK) && process::in_vfork_child(thread) {

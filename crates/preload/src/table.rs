@@ -3,8 +3,8 @@
 //! A word is `generation | payload | tag`. Every change of what a number means makes a new
 //! generation, so that whoever found something out about the old meaning cannot store it.
 
-use crate::process;
 use crate::record::Record;
+use crate::{process, settings, thread, withdraw};
 use libc::c_int;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
@@ -152,28 +152,35 @@ pub fn load(fd: c_int) -> Word {
 
 #[cold]
 fn load_unmade(fd: c_int) -> Word {
+    if settings::is_off() {
+        return Word::BEYOND;
+    }
     place_made(fd).map_or(Word::BEYOND, |place| Word(place.load(Ordering::Acquire)))
 }
 
-/// Store `new` if the word is still `old`.
+/// Store `new` if the word is still `old`. Nothing becomes ours when the library is off.
 pub fn replace(fd: c_int, old: Word, new: Word) -> bool {
     let Some(place) = place(fd) else { return false };
-    if new.is_ours() {
-        HIGHEST.fetch_max(fd as usize, Ordering::Relaxed);
+    let exchange = || {
+        place
+            .compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    };
+    if !new.is_ours() {
+        return exchange();
     }
-    place
-        .compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Acquire)
-        .is_ok()
+    HIGHEST.fetch_max(fd as usize, Ordering::Relaxed);
+    thread::inside(|| withdraw::admitted(exchange)).unwrap_or(false)
 }
 
 /// A number was just handed out by the kernel: whatever was known of it is over.
 pub fn renew(fd: c_int, tag: Tag, payload: u64) {
-    if fd < 0 {
+    if fd < 0 || settings::is_off() {
         return;
     }
     let before = load(fd);
     let idle = before.tag() == Tag::Unknown && tag == Tag::Unknown;
-    if (idle && thread_alone()) || !process::owns_tables() {
+    if (idle && thread::alone()) || !process::owns_tables() {
         return;
     }
     loop {
@@ -186,10 +193,6 @@ pub fn renew(fd: c_int, tag: Tag, payload: u64) {
             return;
         }
     }
-}
-
-fn thread_alone() -> bool {
-    crate::thread::alone()
 }
 
 /// A number opened by this process through a hook.
@@ -226,11 +229,12 @@ pub fn begin_close(fd: c_int) -> Closing {
         before: load(fd),
         marked: None,
     };
-    let idle = closing.before.tag() == Tag::Unknown && thread_alone();
-    if fd < 0 || idle || closing.before.tag() == Tag::Closing || !process::owns_tables() {
+    let idle = closing.before.tag() == Tag::Unknown && thread::alone();
+    let known = closing.before.tag() == Tag::Closing;
+    if fd < 0 || idle || known || settings::is_off() || !process::owns_tables() {
         return closing;
     }
-    if !thread_alone() {
+    if !thread::alone() {
         // The closing thread's own calls (in a handler) pass to the kernel from now on, as do those
         // that waited too long: let them find the right position there.
         crate::offset::publish(fd);
@@ -310,6 +314,16 @@ pub fn for_each_known(first: u32, last: u32, mut body: impl FnMut(c_int)) {
         }
         fd += 1;
     }
+}
+
+/// The library gives up: the kernel gets all positions, and no file is ours any more. Nothing becomes ours
+/// meanwhile, and no record is freed. The caller is inside.
+pub fn hand_over_records() {
+    for_each_ours(|fd, word| {
+        // SAFETY: named by the table when looked at, and not freed since.
+        crate::offset::publish_record(unsafe { &*word.record() }, fd);
+    });
+    forget_records();
 }
 
 /// In a fork child, or when the library gives up: all files of ours are unknown again.

@@ -64,8 +64,8 @@ impl Place {
             known => known,
         };
         // Whoever serves a mount says which inode of which volume a file is: others could name any.
-        let own = FIRST_USER + raw::geteuid() as u64;
-        answer == FIRST_USER || answer == own
+        answer == FIRST_USER
+            || (answer == FIRST_USER + raw::geteuid() as u64 && is_in_own_users_hands())
     }
 
     /// Some other FUSE file system, whoever serves it.
@@ -111,6 +111,17 @@ impl Place {
             seen.answer.store(answer, Ordering::Relaxed);
         }
     }
+}
+
+/// Whether our user could do to this process what they like: not when it keeps rights that the user has not, or
+/// gave up some and may still know what they let it see.
+fn is_in_own_users_hands() -> bool {
+    const VERSION: u32 = 0x2008_0522;
+    // Of each half of the capabilities: effective, permitted, inheritable.
+    let (mut header, mut sets) = ([VERSION, 0], [u32::MAX; 6]);
+    raw::prctl(libc::PR_GET_DUMPABLE, 0) == 1
+        && raw::capget(&raw mut header, &raw mut sets) == 0
+        && (raw::geteuid() == 0 || (sets[1] == 0 && sets[4] == 0))
 }
 
 /// The user who serves a FUSE mount; `None` when the kernel lists none here. The number of a device is good as

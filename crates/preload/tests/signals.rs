@@ -25,6 +25,11 @@ fn programs_see_their_own_actions() {
 }
 
 #[test]
+fn ignored_signals_look_ignored() {
+    keeps("signals", "ignored_signals_look_ignored", 1);
+}
+
+#[test]
 fn faults_of_the_program_stay_its_own() {
     keeps("signals", "faults_of_the_program_stay_its_own", 4);
 }

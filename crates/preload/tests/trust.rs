@@ -43,17 +43,22 @@ impl Reader {
     }
 }
 
-/// A mount that nobody serves, as the kernel's list has it. Its pools are root's, so that nothing but the
-/// user who serves the mount speaks against it.
-fn mounted_by_nobody() -> Option<Mounted> {
-    let made = std::thread::spawn(|| {
-        // SAFETY: the credentials of this thread alone, which mounts and ends.
-        let changed = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, -1, -1) };
-        assert_eq!(changed, 0);
-        Mounted::with(&MountOptions {
+/// Real and effective user of this thread, and of those it starts.
+fn become_user(own: u32, effective: u32) {
+    // SAFETY: the credentials of this thread alone.
+    let changed = unsafe { libc::syscall(libc::SYS_setresuid, own, effective, -1) };
+    assert_eq!(changed, 0);
+}
+
+/// A mount that nobody serves, as the kernel's list has it, with pools of another user.
+fn mounted_by_nobody(pools_of: u32) -> Option<Mounted> {
+    let made = std::thread::spawn(move || {
+        let options = MountOptions {
             allow_other: true,
             ..MountOptions::default()
-        })
+        };
+        become_user(NOBODY, pools_of);
+        Mounted::with_step(&options, || become_user(NOBODY, 0))
     });
     made.join().unwrap()
 }
@@ -72,7 +77,8 @@ fn a_mount_is_believed_for_who_serves_it_not_for_its_device_number() {
     roots.assert_served(&before, 10, "root's own mount");
     // The program has root's volume attached, so it may still be asked about when its mount is gone.
     drop(roots);
-    let Some(nobodys) = mounted_by_nobody() else {
+    // With root's pools, so that nothing but the user who serves the mount speaks against it.
+    let Some(nobodys) = mounted_by_nobody(0) else {
         return;
     };
     std::fs::write(nobodys.path("f"), "n").unwrap();
@@ -92,4 +98,65 @@ fn a_mount_is_believed_for_who_serves_it_not_for_its_device_number() {
     assert_eq!(reader.read(&roots.path("f")), "s");
     roots.assert_served(&before, 10, "root's next mount");
     reader.end();
+}
+
+#[test]
+fn the_mount_of_a_user_is_believed_by_programs_in_his_hands_alone() {
+    if !is_root() {
+        return;
+    }
+    let Some(mounted) = mounted_by_nobody(NOBODY) else {
+        return;
+    };
+    let run = |rule| {
+        // Where nobody may not look, so the program is told where to go.
+        let mut command = mounted.command("setpriv");
+        command.current_dir("/").arg("--reuid=65534");
+        command.args(["--regid=65534", "--clear-groups", "env", "-C"]);
+        command.arg(mounted.point()).arg(program("trust")).arg(rule);
+        let before = mounted.volume.counters().direct_calls;
+        common::assert_ended_well(&common::finish(&mut command), rule);
+        mounted.volume.counters().direct_calls - before
+    };
+    assert!(run("reads_a_file_of_its_user") >= 20);
+    assert_eq!(run("reads_a_file_in_secret"), 0);
+}
+
+/// A rule on a mount that other users may use too.
+fn keeps(rule: &str, direct: u64) {
+    if !is_root() {
+        return;
+    }
+    let options = MountOptions {
+        allow_other: true,
+        ..MountOptions::default()
+    };
+    if let Some(mounted) = Mounted::with(&options) {
+        mounted.keeps("trust", rule, direct);
+    }
+}
+
+#[test]
+fn pools_go_with_the_rights() {
+    keeps("pools_go_with_the_rights", 20);
+}
+
+#[test]
+fn rights_that_stay_keep_the_pools() {
+    keeps("rights_that_stay_keep_the_pools", 100);
+}
+
+#[test]
+fn threads_in_calls_are_waited_for() {
+    keeps("threads_in_calls_are_waited_for", 100);
+}
+
+#[test]
+fn confined_programs_go_on() {
+    keeps("confined_programs_go_on", 4);
+}
+
+#[test]
+fn strictly_confined() {
+    keeps("strictly_confined", 2);
 }

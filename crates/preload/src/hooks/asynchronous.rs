@@ -2,7 +2,7 @@
 //! so it is told first.
 
 use super::map::hand_over;
-use crate::raw;
+use crate::{raw, settings};
 use libc::{c_int, c_long, c_void};
 use std::mem::MaybeUninit;
 
@@ -33,6 +33,9 @@ fn fetch<T: Copy>(from: *const T) -> Option<T> {
 
 /// Tell the size of every file of ours among the calls, which are a list of `struct iocb *`.
 pub(super) fn tell_sizes(count: c_long, list: *const c_void) {
+    if settings::is_off() {
+        return;
+    }
     let list: *const *const Control = list.cast();
     for index in 0..count.clamp(0, 1024) as usize {
         match fetch(list.wrapping_add(index)).and_then(fetch) {

@@ -5,7 +5,7 @@
 
 use super::opened::arrived;
 use crate::guarded::{can_look, look};
-use crate::{offset, process, real};
+use crate::{offset, process, real, settings};
 use libc::{c_int, c_uint, cmsghdr, mmsghdr, msghdr, ssize_t, timespec};
 
 /// Most messages that the kernel takes in one call (`UIO_MAXIOV`).
@@ -48,6 +48,9 @@ fn share_all(mut messages: impl Iterator<Item = Option<msghdr>>) {
 
 /// The kernel filled this message.
 fn take_in(message: *const msghdr) {
+    if settings::is_off() {
+        return;
+    }
     if let Some(message) = look(message) {
         for_each_fd(&message, |fd| {
             arrived(fd);

@@ -29,6 +29,7 @@ mod opened;
 mod position;
 mod process;
 mod read;
+mod rights;
 mod signal;
 mod stdio;
 mod sync;

@@ -2,7 +2,7 @@
 //! of their hook; all others pass. The engine's own calls (futexes) go straight to the kernel.
 
 use super::map::hand_over;
-use super::{asynchronous, open, opened, process, read, table, write};
+use super::{asynchronous, open, opened, process, read, rights, table, write};
 use crate::{errno, raw, real, thread};
 use libc::{c_int, c_long, c_uint};
 
@@ -65,7 +65,8 @@ fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: 
             real()
         }
         libc::SYS_clone | libc::SYS_clone3 => around_clone(number, a, real),
-        _ => real(),
+        libc::SYS_unshare => table::unshare(a as c_int).into(),
+        _ => rights::around_number(number, [a, b, c], real),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::record::Record;
 use crate::table::{self, Tag};
-use crate::{guarded, offset, process, real, serve, thread};
+use crate::{guarded, offset, process, real, serve, settings, thread, withdraw};
 use libc::{c_int, c_uint};
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -70,7 +70,7 @@ impl Copied {
 
     /// The copy has a number that was free before.
     fn settle(self, fd: c_int) {
-        if fd < 0 {
+        if fd < 0 || settings::is_off() {
             return self.give_back();
         }
         if self.tag == Tag::Ours && fd <= 2 {
@@ -80,7 +80,8 @@ impl Copied {
         }
         loop {
             let before = table::load(fd);
-            if !process::owns_tables() || table::place(fd).is_none() {
+            let none = settings::is_off() || table::place(fd).is_none();
+            if none || !process::owns_tables() {
                 return self.give_back();
             }
             let after = before.renewed(self.tag, self.record as u64);
@@ -219,18 +220,25 @@ fn closefrom(first: c_int) {
     });
 }
 
-fn unshare(flags: c_int) -> c_int {
+/// What changes users and rights, or where paths lead.
+const MOVING: c_int = libc::CLONE_NEWUSER | libc::CLONE_NEWNS;
+
+/// `unshare`.
+pub(super) fn unshare(flags: c_int) -> c_int {
     if flags & libc::CLONE_FILES != 0 {
         leave_shared_table();
     }
-    real::unshare(flags)
+    match flags & MOVING != 0 {
+        true => withdraw::around(|| real::unshare(flags)),
+        false => real::unshare(flags),
+    }
 }
 
 /// Threads are about to have different descriptor tables: ours cannot be all of them.
 fn leave_shared_table() {
-    if !thread::alone() && process::owns_tables() {
+    if !settings::is_off() && !thread::alone() && process::owns_tables() {
         process::share_descriptors();
-        crate::settings::switch_off();
+        settings::switch_off();
         table::forget_records();
     }
 }
@@ -282,6 +290,5 @@ export! {
     close, __close => close(fd: c_int) -> c_int;
     close_range => close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
     closefrom => closefrom(first: c_int) -> ();
-    unshare => unshare(flags: c_int) -> c_int;
     fcntl, fcntl64, __fcntl => fcntl(fd: c_int, command: c_int, argument: usize) -> c_int;
 }

@@ -52,17 +52,46 @@ pub fn take_over() -> bool {
             if real::sigaction(signal, std::ptr::null(), &raw mut action) < 0 {
                 return false;
             }
-            let untouched = [libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction);
-            if untouched && !is_fault(signal) {
-                continue;
-            }
-            if !install(signal, &action) {
+            if is_plain(&action) && !is_fault(signal) {
+                remember(signal, &action);
+            } else if !install(signal, &action) {
                 return false;
             }
         }
         TAKEN_OVER.store(true, Ordering::Release);
         true
     })
+}
+
+/// Whether the kernel does what is asked for itself.
+fn is_plain(action: &sigaction) -> bool {
+    [libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction)
+}
+
+/// The library leaves: the kernel knows the program's handlers again, and the caller's mask is what the
+/// program made it.
+pub fn give_back(thread: &Thread) {
+    let was_ours = LOCK.with(|| {
+        let was_ours = TAKEN_OVER.swap(false, Ordering::AcqRel);
+        let wrapped = (1..SIGNALS as c_int).filter(|&signal| was_ours && is_wrapped(signal));
+        wrapped.for_each(give_back_one);
+        was_ours
+    });
+    if was_ours {
+        super::masks::close_faults(thread);
+    }
+}
+
+/// Under the lock.
+fn give_back_one(signal: c_int) {
+    // SAFETY: all-zero is valid, and the kernel fills it.
+    let mut action: sigaction = unsafe { std::mem::zeroed() };
+    let known = real::sigaction(signal, std::ptr::null(), &raw mut action) == 0;
+    if known && action.sa_sigaction == trampoline as *const () as usize {
+        // SAFETY: under the lock.
+        let asked = unsafe { &(*ASKED.0.get())[signal as usize] };
+        real::sigaction(signal, asked, std::ptr::null_mut());
+    }
 }
 
 /// Whether faults come to the trampoline.
@@ -72,32 +101,36 @@ pub fn has_taken_over() -> bool {
 
 /// Under the lock: remember what the program wants, tell the kernel what we want.
 fn install(signal: c_int, wanted: &sigaction) -> bool {
-    let index = signal as usize;
-    let untouched = [libc::SIG_DFL, libc::SIG_IGN].contains(&wanted.sa_sigaction);
-    HANDLERS[index].store(wanted.sa_sigaction, Ordering::Release);
+    HANDLERS[signal as usize].store(wanted.sa_sigaction, Ordering::Release);
     if wanted.sa_flags & libc::SA_RESETHAND != 0 {
         ONCE.fetch_or(bit(signal), Ordering::Relaxed);
     } else {
         ONCE.fetch_and(!bit(signal), Ordering::Relaxed);
     }
     let mut action = *wanted;
-    if !untouched || is_fault(signal) {
+    if !is_plain(wanted) || is_fault(signal) {
         action.sa_sigaction = trampoline as *const () as usize;
         action.sa_flags = (wanted.sa_flags & !libc::SA_RESETHAND) | libc::SA_SIGINFO;
     }
-    if untouched && is_fault(signal) {
+    if is_plain(wanted) && is_fault(signal) {
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     }
     if real::sigaction(signal, &raw const action, std::ptr::null_mut()) < 0 {
         return false;
     }
+    remember(signal, wanted);
+    true
+}
+
+/// Under the lock: what the program's queries are answered with.
+fn remember(signal: c_int, wanted: &sigaction) {
+    HANDLERS[signal as usize].store(wanted.sa_sigaction, Ordering::Release);
     // SAFETY: under the lock.
     unsafe {
-        let asked = &mut (*ASKED.0.get())[index];
+        let asked = &mut (*ASKED.0.get())[signal as usize];
         *asked = *wanted;
         asked.sa_flags |= SA_RESTORER;
     }
-    true
 }
 
 /// `sigaction` of the program. `None`: let libc do it.
@@ -123,9 +156,10 @@ pub fn hook_action(signal: c_int, new: *const sigaction, old: *mut sigaction) ->
         LOCK.with(|| {
             // SAFETY: under the lock.
             let before = unsafe { (*ASKED.0.get())[signal as usize] };
-            (before, wanted.is_none_or(|wanted| install(signal, &wanted)))
+            let install = || wanted.is_none_or(|wanted| install(signal, &wanted));
+            has_taken_over().then(|| (before, install()))
         })
-    });
+    })?;
     if !done {
         return Some(-1);
     }
@@ -200,7 +234,11 @@ fn reset(signal: c_int) {
     thread::inside(|| {
         LOCK.with(|| {
             // SAFETY: all-zero is SIG_DFL.
-            install(signal, &unsafe { std::mem::zeroed() });
+            let default: sigaction = unsafe { std::mem::zeroed() };
+            match has_taken_over() {
+                true => _ = install(signal, &default),
+                false => _ = real::sigaction(signal, &raw const default, std::ptr::null_mut()),
+            }
         });
     });
 }

@@ -4,7 +4,7 @@
 
 use super::{SET_BYTES, bit};
 use crate::thread::{self, Thread};
-use crate::{raw, registry};
+use crate::{raw, registry, settings};
 use libc::{c_int, sigset_t};
 use std::sync::atomic::Ordering;
 
@@ -19,6 +19,14 @@ pub fn open_faults(thread: &Thread) {
         .fetch_or(before & FAULTS, Ordering::Relaxed);
 }
 
+/// The library leaves: what the program blocked is blocked.
+pub fn close_faults(thread: &Thread) {
+    let believed = thread.believed_mask.swap(0, Ordering::Relaxed);
+    if believed != 0 {
+        raw::signal_mask(libc::SIG_BLOCK, &believed, std::ptr::null_mut(), SET_BYTES);
+    }
+}
+
 /// A change of the thread's mask by the program, with libc's own function for the doing.
 pub fn hook_mask(
     how: c_int,
@@ -28,6 +36,7 @@ pub fn hook_mask(
 ) -> c_int {
     let thread = thread::current();
     if !registry::any()
+        || settings::is_off()
         || thread.has(thread::INSIDE)
         || thread.handler_depth.load(Ordering::Relaxed) > 0
     {

@@ -8,7 +8,7 @@
 mod actions;
 mod masks;
 
-pub use actions::{has_taken_over, hook_action, interrupting, take_over};
+pub use actions::{give_back, has_taken_over, hook_action, interrupting, take_over};
 pub use masks::{hook_mask, open_faults};
 
 use crate::thread::{self, Thread};

@@ -50,6 +50,11 @@ impl Mounted {
 
     /// The same, mounted in another way.
     pub fn with(options: &MountOptions) -> Option<Mounted> {
+        Mounted::with_step(options, || ())
+    }
+
+    /// The same, with a step between attaching and mounting.
+    pub fn with_step(options: &MountOptions, step: impl FnOnce()) -> Option<Mounted> {
         if !Path::new("/dev/fuse").exists() {
             eprintln!("SKIPPED, PROVES NOTHING: there is no /dev/fuse on this machine");
             return None;
@@ -72,6 +77,7 @@ impl Mounted {
         create_volume(&requests, &CreateOptions::default()).unwrap();
         let attach = AttachOptions::default();
         let volume = Volume::attach(&path(0), AttachMode::CreateOrJoin, &attach).unwrap();
+        step();
         let handle = spawn(volume.clone(), point.path(), options).unwrap();
         Some(Mounted {
             volume,

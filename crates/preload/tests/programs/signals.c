@@ -150,6 +150,14 @@ static void programs_see_their_own_actions(void) {
     CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR1);
 }
 
+static void ignored_signals_look_ignored(void) {
+    struct sigaction old;
+    CHECK(signal(SIGHUP, SIG_IGN) == SIG_DFL);
+    put(make("f", 0), "attached now");
+    CHECK(sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler == SIG_IGN);
+    CHECK(signal(SIGHUP, nothing) == SIG_IGN && signal(SIGTERM, nothing) == SIG_DFL);
+}
+
 static void jump_from_fault(int signal, siginfo_t *information, void *context) {
     (void)context;
     value = signal;
@@ -404,6 +412,7 @@ static const struct rule rules[] = {
     {"handler_jumps_out_of_a_write", handler_jumps_out_of_a_write},
     {"queued_signals_keep_their_facts", queued_signals_keep_their_facts},
     {"programs_see_their_own_actions", programs_see_their_own_actions},
+    {"ignored_signals_look_ignored", ignored_signals_look_ignored},
     {"faults_of_the_program_stay_its_own", faults_of_the_program_stay_its_own},
     {"bad_buffers_are_errors", bad_buffers_are_errors},
     {"bad_messages_are_errors", bad_messages_are_errors},
