@@ -95,10 +95,11 @@ impl Volume {
             }
             // Half renamed, half made, or damaged: known for sure under the locks.
             let surely = patience::within(LOOKING_PATIENCE, || self.lookup_locked(parent, name));
-            return surely.unwrap_or_else(|_| match named {
-                Err(Errno(libc::ESTALE)) => Err(Errno(libc::ENOENT)),
-                named => named,
-            });
+            return match (surely, named) {
+                (Ok(outcome), _) => outcome,
+                (Err(_), Err(Errno(libc::ESTALE))) => Err(Errno(libc::ENOENT)),
+                (Err(_), named) => named,
+            };
         }
     }
 

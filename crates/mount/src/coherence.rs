@@ -4,12 +4,13 @@
 //! `mmap`, `sendfile`, programs being executed. It asks for them in READ requests without a
 //! lock owner and writes them back in WRITE requests marked so. What holds then:
 //!
-//! 1. Before such a request is answered, the inode is marked kernel-cached under its lock, once
-//!    per open handle: from then on preload goes through the kernel, which keeps its own
-//!    `read` and `write` coherent with its pages.
+//! 1. Before such a request is answered, and when the preload library says that a file will be
+//!    mapped, the inode is marked kernel-cached, once per open handle: from then on preload goes
+//!    through the kernel, which keeps its own `read` and `write` coherent with its pages.
 //! 2. A change the mount makes to a marked inode is followed by an invalidation, in case a page
 //!    was read between the kernel's own invalidation and the change. A writer has its answer
-//!    after that, so what returned is seen by every mapping.
+//!    after that, so what returned is seen by every mapping. Until then, stores through mappings
+//!    are merged with it (module `merge`).
 //! 3. When a handle with a mark is released, the pages are dropped first, then the mark, then
 //!    the open.
 //!
@@ -22,12 +23,19 @@
 //! ([`crate::MountHandle::invalidate`]). Those in other processes are noticed by time stamps
 //! ([`Coherence::watch`], twice a second).
 
+use crate::merge::Merge;
 use egeria_fs::{FileReference, InodeNumber, Outcome, Volume};
 use fuser::{INodeNo, Notifier};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long the first page of a file is held back for writes under way. They take microseconds, unless somebody
+/// who holds the inode is stopped.
+const UNMARKED_PATIENCE: Duration = Duration::from_millis(50);
+const LOOK_AGAIN: Duration = Duration::from_micros(50);
 
 /// A range of bytes of an inode; length 0 reaches to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,10 +63,38 @@ enum Job {
     Stop,
 }
 
-/// Modification time and size of a marked inode when last looked at, and its marks.
+/// Modification time and size of a marked inode when last looked at, its marks, and writes beside its pages.
+#[derive(Default)]
 struct Watched {
     marks: u32,
     seen: Option<(i64, u64)>,
+    merge: Arc<Merge>,
+}
+
+/// A write of this mount to an inode whose pages the kernel did not have when it began.
+pub(crate) struct Unmarked<'a> {
+    coherence: &'a Coherence,
+    ino: u64,
+}
+
+impl Drop for Unmarked<'_> {
+    fn drop(&mut self) {
+        let mut writes = locked(&self.coherence.unmarked);
+        if let Some(count) = writes.get_mut(&self.ino) {
+            *count -= 1;
+            if *count == 0 {
+                writes.remove(&self.ino);
+            }
+        }
+    }
+}
+
+/// How a write is to be made.
+pub(crate) enum Writing<'a> {
+    /// Keeping what the kernel's pages may come back with.
+    Beside(Arc<Merge>),
+    /// Nobody has pages.
+    Alone(Unmarked<'a>),
 }
 
 /// Marks of this mount, and the way to the thread that invalidates.
@@ -66,6 +102,8 @@ pub(crate) struct Coherence {
     volume: Arc<Volume>,
     jobs: Mutex<Sender<Job>>,
     marked: Mutex<HashMap<u64, Watched>>,
+    /// Writes under way that began before there was a mark, by inode.
+    unmarked: Mutex<HashMap<u64, u32>>,
 }
 
 /// The mark of one open handle: at most one.
@@ -79,12 +117,12 @@ impl Coherence {
     /// With the queue of the thread that is to run [`send_invalidations`].
     pub(crate) fn new(volume: Arc<Volume>) -> (Self, Invalidations) {
         let (jobs, queue) = channel();
-        let marked = Mutex::default();
         (
             Coherence {
                 volume,
                 jobs: Mutex::new(jobs),
-                marked,
+                marked: Mutex::default(),
+                unmarked: Mutex::default(),
             },
             Invalidations(queue),
         )
@@ -98,16 +136,35 @@ impl Coherence {
         let _setting = locked(&mark.setting);
         if !mark.set.load(Ordering::Acquire) {
             self.volume.mark_kernel_cached(ino)?;
-            locked(&self.marked)
-                .entry(ino.0)
-                .or_insert(Watched {
-                    marks: 0,
-                    seen: None,
-                })
-                .marks += 1;
+            locked(&self.marked).entry(ino.0).or_default().marks += 1;
             mark.set.store(true, Ordering::Release);
         }
+        // Writes that did not see the mark keep nothing: what the kernel gets must be of after them.
+        let deadline = Instant::now() + UNMARKED_PATIENCE;
+        while locked(&self.unmarked).contains_key(&ino.0) && Instant::now() < deadline {
+            std::thread::sleep(LOOK_AGAIN);
+        }
         Ok(())
+    }
+
+    /// How to write to an inode now.
+    pub(crate) fn writing(&self, ino: InodeNumber) -> Writing<'_> {
+        // Noted before the mark is looked at; the mark is set before notes are.
+        *locked(&self.unmarked).entry(ino.0).or_insert(0) += 1;
+        let alone = Unmarked {
+            coherence: self,
+            ino: ino.0,
+        };
+        match self.merge(ino) {
+            Some(merge) => Writing::Beside(merge),
+            None => Writing::Alone(alone),
+        }
+    }
+
+    /// Where writes beside pages of the kernel meet; `None`: it has none.
+    pub(crate) fn merge(&self, ino: InodeNumber) -> Option<Arc<Merge>> {
+        let marked = locked(&self.marked);
+        marked.get(&ino.0).map(|watched| watched.merge.clone())
     }
 
     /// The handle is gone, and so is `open` of it: drops pages, mark and open, in this order.

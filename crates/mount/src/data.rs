@@ -1,7 +1,8 @@
 //! Reading and writing.
 
-use crate::coherence::Range;
+use crate::coherence::{Range, Writing};
 use crate::filesystem::Adapter;
+use crate::merge::{Keeping, Merge};
 use crate::open::OpenFile;
 use egeria_fs::{AllocateMode, Errno, Outcome};
 use fuser::{ReplyEmpty, ReplyWrite, Request, WriteFlags};
@@ -67,10 +68,15 @@ impl Adapter {
         for_pages: bool,
     ) -> Outcome<usize> {
         let open = self.files.get(handle)?;
-        if for_pages {
-            self.coherence.mark(open.ino, &open.mark)?;
+        if !for_pages {
+            return self.volume.read(open.file, offset_bytes, buffer);
         }
-        self.volume.read(open.file, offset_bytes, buffer)
+        self.coherence.mark(open.ino, &open.mark)?;
+        let merge = self.coherence.merge(open.ino);
+        let pages = merge.map(|merge| merge.begin_read(offset_bytes, buffer.len()));
+        let read = self.volume.read(open.file, offset_bytes, buffer)?;
+        Merge::end_read(pages.unwrap_or_default());
+        Ok(read)
     }
 
     /// Write; durable when answered. Pages the kernel writes back are no news to its mappings.
@@ -82,52 +88,78 @@ impl Adapter {
         manner: WriteManner,
         reply: ReplyWrite,
     ) {
-        let outcome = self.files.get(handle).and_then(|open| {
-            let cached = manner.write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-            let written = match cached {
-                true => self.write_back(&open, offset_bytes, data),
-                false => self.write_now(&open, offset_bytes, data, manner),
-            };
-            written.map(|(at, written)| (open, cached, at, written))
+        let cached = manner.write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let outcome = self.files.get(handle).and_then(|open| match cached {
+            true => {
+                let (at, written) = self.write_back(&open, offset_bytes, data)?;
+                Ok((open, at, written, None))
+            }
+            false => {
+                let ((at, written), keeping) = self.write_now(&open, offset_bytes, data, manner)?;
+                Ok((open, at, written, keeping))
+            }
         });
         match outcome {
             Err(error) => reply.error(crate::convert::errno(error)),
-            Ok((_, true, _, written)) => reply.written(written as u32),
-            Ok((open, false, at, written)) => {
+            Ok((_, _, written, _)) if cached => reply.written(written as u32),
+            Ok((open, at, written, keeping)) => {
                 let range = Range {
                     offset_bytes: at,
                     length_bytes: written as u64,
                 };
-                let answer = move || reply.written(written as u32);
-                if manner.direct {
+                if !manner.direct {
+                    reply.written(written as u32);
+                    let after = move || drop(keeping);
                     return self
                         .coherence
-                        .changed_then(open.ino, open.file, range, answer);
+                        .changed_then(open.ino, open.file, range, after);
                 }
-                answer();
-                self.coherence.changed(open.ino, open.file, range);
+                let answer = move || {
+                    drop(keeping);
+                    reply.written(written as u32);
+                };
+                self.coherence
+                    .changed_then(open.ino, open.file, range, answer);
             }
         }
     }
 
-    /// Where it landed, and how much. An append lands at the end the engine knows; the kernel's
-    /// may be old.
+    /// Where it landed, and how much; with what is kept for pages of the kernel. An append lands at the end the
+    /// engine knows; the kernel's may be old.
     fn write_now(
         &self,
         open: &OpenFile,
         offset_bytes: u64,
         data: &[u8],
         manner: WriteManner,
-    ) -> Outcome<(u64, usize)> {
+    ) -> Outcome<((u64, usize), Option<Keeping>)> {
         let setid = WriteFlags::FUSE_WRITE_KILL_SUIDGID;
         self.clear_privileges(open.file, manner.write_flags.contains(setid))?;
-        if manner.open_flags & libc::O_APPEND != 0 {
-            return self.volume.append(open.file, data);
+        let appends = manner.open_flags & libc::O_APPEND != 0;
+        let at = match appends {
+            true => self.volume.size_bytes(open.file)?,
+            false => offset_bytes,
+        };
+        self.write_beside(open, (at, data.len()), || match appends {
+            true => self.volume.append(open.file, data),
+            false => Ok((at, self.volume.write(open.file, at, data)?)),
+        })
+    }
+
+    /// Write so that pages of the kernel, which may come back with stores, do not undo it.
+    fn write_beside(
+        &self,
+        open: &OpenFile,
+        range: (u64, usize),
+        write: impl FnOnce() -> Outcome<(u64, usize)>,
+    ) -> Outcome<((u64, usize), Option<Keeping>)> {
+        match self.coherence.writing(open.ino) {
+            Writing::Alone(_unmarked) => write().map(|written| (written, None)),
+            Writing::Beside(merge) => {
+                let (written, keeping) = merge.write(&self.volume, open.file, range, write)?;
+                Ok((written, Some(keeping)))
+            }
         }
-        Ok((
-            offset_bytes,
-            self.volume.write(open.file, offset_bytes, data)?,
-        ))
     }
 
     /// A dirty page comes back. What lies beyond the end, because somebody truncated the file
@@ -141,15 +173,8 @@ impl Adapter {
         let kept = &data[..data
             .len()
             .min(usize::try_from(room_bytes).unwrap_or(usize::MAX))];
-        let mut done = 0;
-        while done < kept.len() {
-            match self
-                .volume
-                .write(open.file, offset_bytes + done as u64, &kept[done..])?
-            {
-                0 => return Err(Errno(libc::EIO)),
-                written => done += written,
-            }
+        if let Some(merge) = self.coherence.merge(open.ino) {
+            merge.write_back(&self.volume, open.file, offset_bytes, kept)?;
         }
         Ok((offset_bytes, data.len()))
     }
@@ -198,17 +223,21 @@ impl Adapter {
         let outcome = self.files.get(copy.to).and_then(|to| {
             let from = self.files.get(copy.from)?;
             self.clear_privileges_for(request, to.file)?;
-            let copied = self.copy_between(&from, &to, copy)?;
-            Ok((to, copied))
+            let mut keepings = Vec::new();
+            let copied = self.copy_between(&from, &to, copy, &mut keepings)?;
+            Ok((to, copied, keepings))
         });
         match outcome {
             Err(error) => reply.error(crate::convert::errno(error)),
-            Ok((to, copied)) => {
+            Ok((to, copied, keepings)) => {
                 let range = Range {
                     offset_bytes: copy.to_offset_bytes,
                     length_bytes: copied,
                 };
-                let answer = move || reply.written(copied as u32);
+                let answer = move || {
+                    drop(keepings);
+                    reply.written(copied as u32);
+                };
                 self.coherence.changed_then(to.ino, to.file, range, answer);
             }
         }
@@ -216,7 +245,13 @@ impl Adapter {
 
     /// Bytes copied: fewer than asked for at the end of the source, or when a part did not
     /// work after others did.
-    fn copy_between(&self, from: &OpenFile, to: &OpenFile, copy: &Copy) -> Outcome<u64> {
+    fn copy_between(
+        &self,
+        from: &OpenFile,
+        to: &OpenFile,
+        copy: &Copy,
+        keepings: &mut Vec<Keeping>,
+    ) -> Outcome<u64> {
         let length_bytes = copy.length_bytes.min(COPY_BYTES);
         let mut copied = 0;
         while copied < length_bytes {
@@ -226,10 +261,15 @@ impl Adapter {
             let part = BUFFER.with_borrow_mut(|buffer| {
                 buffer.resize(buffer.len().max(REQUEST_BYTES), 0);
                 let read = self.volume.read(from.file, source, &mut buffer[..rest])?;
-                match read {
-                    0 => Ok(0),
-                    _ => self.volume.write(to.file, target, &buffer[..read]),
+                if read == 0 {
+                    return Ok(0);
                 }
+                let ((_, written), keeping) = self.write_beside(to, (target, read), || {
+                    let written = self.volume.write(to.file, target, &buffer[..read])?;
+                    Ok((target, written))
+                })?;
+                keepings.extend(keeping);
+                Ok(written)
             });
             match part {
                 Ok(0) => break,

@@ -26,6 +26,7 @@ mod filesystem;
 mod helper;
 mod holders;
 mod known;
+mod merge;
 mod mountinfo;
 mod names;
 mod open;
