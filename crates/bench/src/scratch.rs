@@ -2,13 +2,17 @@
 //! without trace whatever happens.
 
 use std::ffi::CString;
+use std::fs::Permissions;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use egeria_fs::{AttachMode, AttachOptions, CreateOptions, PoolRequest, Volume};
 use egeria_machine::Machine;
 use egeria_mount::{MountHandle, MountOptions};
+use egeria_watch::own;
 use tempfile::TempDir;
 
 use crate::error::{BenchError, Result};
@@ -20,25 +24,31 @@ fn prefix() -> String {
 
 /// A directory in memory that is removed when dropped.
 pub(crate) fn memory_directory(below: &Path) -> Result<TempDir> {
-    tempfile::Builder::new()
-        .prefix(&prefix())
-        .tempdir_in(below)
-        .map_err(|error| {
-            let doing = format!("cannot make a directory in {}", below.display());
-            BenchError::io(doing, error, "name a writable tmpfs")
-        })
+    private_directory(below).map_err(|error| {
+        let doing = format!("cannot make a directory in {}", below.display());
+        BenchError::io(doing, error, "name a writable tmpfs")
+    })
 }
 
-/// An empty directory to mount on, removed when dropped.
+/// An empty directory to mount on, removed when dropped. Not where others could put a link in its place: the
+/// mount would be where that leads.
 pub(crate) fn mount_directory() -> Result<TempDir> {
-    let made = tempfile::Builder::new().prefix(&prefix()).tempdir();
+    let below = own::shared_directory(&std::env::temp_dir());
+    let made = below.and_then(|below| private_directory(&below));
     made.map_err(|error| {
         BenchError::io(
             "cannot make a mount point",
             error,
-            "set TMPDIR to a writable directory",
+            "set TMPDIR to a writable directory of your own",
         )
     })
+}
+
+fn private_directory(below: &Path) -> io::Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix(&prefix())
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir_in(below)
 }
 
 /// Fails when the file system of `directory`, or memory, has less than `bytes` left.

@@ -11,6 +11,8 @@ use egeria_fs::control::{CONTROL_MAGIC, CONTROL_REQUEST, ControlReply};
 use egeria_fs::{FileKind, InodeNumber};
 
 use crate::failure::{Failure, Outcome};
+use crate::owner;
+use crate::served::{self, Served};
 
 /// What a mount says of a path.
 #[derive(Debug)]
@@ -27,12 +29,27 @@ pub struct Identity {
     pub mount_pid: u32,
 }
 
-/// Identity of a path on a mount; symbolic links are followed.
+/// Identity of a path on a mount; symbolic links are followed. Root asks the mount of another user as that
+/// user, and stays him: what a mount says of itself is what its user wants it to say.
 ///
 /// # Errors
-/// When the path cannot be opened, or is not on a mount of Egeria.
+/// When the path cannot be opened, or is not on a mount of Egeria that may be believed.
 pub fn identify(path: &Path) -> Outcome<Identity> {
-    let metadata = std::fs::metadata(path).map_err(|error| unreachable_path(path, &error))?;
+    identify_mounted(path)?.ok_or_else(|| not_ours(path))
+}
+
+/// The same; `None` when the path is not on a mount of Egeria.
+///
+/// # Errors
+/// When the path cannot be opened, or its mount not be believed.
+pub fn identify_mounted(path: &Path) -> Outcome<Option<Identity>> {
+    let failed = |error: io::Error| unreachable_path(path, &error);
+    let place = look_at(path)?;
+    let Some(mount) = served::of_open(&place).map_err(failed)? else {
+        return Ok(None);
+    };
+    believe(path, &mount)?;
+    let metadata = place.metadata().map_err(failed)?;
     let kind = FileKind::from_mode(metadata.mode()).unwrap_or(FileKind::Regular);
     let special = metadata.file_type();
     let special = special.is_fifo()
@@ -40,48 +57,76 @@ pub fn identify(path: &Path) -> Outcome<Identity> {
         || special.is_char_device()
         || special.is_block_device();
     if !special {
-        return Ok(Identity { kind, ..ask(path)? });
+        let identity = ask(path, &place)?;
+        return Ok(Some(Identity { kind, ..identity }));
     }
     // A pipe, socket or device opens as itself, past the mount: ask through its directory.
-    let absolute = path
-        .canonicalize()
-        .map_err(|error| unreachable_path(path, &error))?;
-    let identity = ask(absolute.parent().unwrap_or(Path::new("/")))?;
-    Ok(Identity {
+    let absolute = path.canonicalize().map_err(failed)?;
+    let identity = identify(absolute.parent().unwrap_or(Path::new("/")))?;
+    let ino = InodeNumber(metadata.ino());
+    Ok(Some(Identity {
         kind,
-        ino: InodeNumber(metadata.ino()),
+        ino,
         ..identity
-    })
+    }))
 }
 
-/// A pool of the volume that is meant: by a path on its mount, or by one of its pools.
+/// A pool of the volume that is meant: by a path on its mount, or by one of its pools. This process has the
+/// rights of its owner from here on.
 ///
 /// # Errors
 /// When the path is neither.
 pub fn pool_of(path: &Path) -> Outcome<PathBuf> {
-    match identify(path) {
-        Ok(identity) => Ok(identity.pool),
-        Err(failure) => match path.metadata() {
-            Ok(metadata) if !metadata.is_dir() => Ok(path.to_owned()),
-            _ => Err(failure),
-        },
-    }
+    let pool = match identify_mounted(path)? {
+        Some(identity) => identity.pool,
+        None if path.is_dir() => return Err(not_ours(path)),
+        None => path.to_owned(),
+    };
+    owner::run_as_owner(&pool)?;
+    Ok(pool)
 }
 
-fn ask(path: &Path) -> Outcome<Identity> {
+/// The file a path names, found but not opened.
+fn look_at(path: &Path) -> Outcome<File> {
+    let mut options = File::options();
+    let options = options.read(true).custom_flags(libc::O_PATH);
+    options
+        .open(path)
+        .map_err(|error| unreachable_path(path, &error))
+}
+
+/// Refuses a mount that another user serves, or becomes that user.
+fn believe(path: &Path, mount: &Served) -> Outcome {
+    if mount.is_believed() {
+        return Ok(());
+    }
+    if owner::is_root() {
+        let directory = served::shown(&mount.directory);
+        return owner::become_user(mount.user, &format!("who mounted {directory}"));
+    }
+    Err(Failure::new(format!(
+        "{} is on a mount of another user (uid {}); run the command as that user",
+        path.display(),
+        mount.user
+    )))
+}
+
+fn not_ours(path: &Path) -> Failure {
+    Failure::new(format!(
+        "{} is not on a mount of Egeria; `egeria df` lists the mounts there are",
+        path.display()
+    ))
+}
+
+/// Asks the mount that this file is on, which is believed.
+fn ask(path: &Path, place: &File) -> Outcome<Identity> {
     let file = File::options()
         .read(true)
         .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(path)
+        .open(format!("/proc/self/fd/{}", place.as_raw_fd()))
         .map_err(|error| unreachable_path(path, &error))?;
-    let not_ours = || {
-        Failure::new(format!(
-            "{} is not on a mount of Egeria; `egeria df` lists the mounts there are",
-            path.display()
-        ))
-    };
-    let reply = request(&file).ok_or_else(not_ours)?;
-    let pool = reply.pool_path().ok_or_else(not_ours)?;
+    let reply = request(&file).ok_or_else(|| not_ours(path))?;
+    let pool = reply.pool_path().ok_or_else(|| not_ours(path))?;
     Ok(Identity {
         volume: uuid::Uuid::from_bytes(reply.volume),
         ino: InodeNumber(reply.ino),
@@ -108,6 +153,9 @@ fn request(file: &File) -> Option<ControlReply> {
 fn unreachable_path(path: &Path, error: &io::Error) -> Failure {
     let mend = match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENOTDIR) => "check the path",
+        Some(libc::EACCES | libc::EPERM) if owner::is_root() => {
+            "another user mounted it for himself: run the command as that user"
+        }
         Some(libc::EACCES | libc::EPERM) => "ask its owner, or run as root",
         Some(libc::ENOTCONN | libc::ECONNABORTED) => {
             "its mount process has ended: `egeria umount` the directory and mount again; nothing is lost"

@@ -1,17 +1,20 @@
 //! The `egeria` command: thin adapters over the rooms that do the work.
 
+mod account;
 mod arguments;
 mod commands;
 mod control;
 mod failure;
 mod machine_choice;
 mod output;
+mod owner;
 mod paths;
 mod placement;
 mod policy_choice;
 mod preload;
 mod progress;
 mod scratch;
+mod served;
 mod session;
 mod signals;
 mod sizes;

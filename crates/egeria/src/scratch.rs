@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use egeria_fs::{CreateOptions, PoolRequest, create_volume};
 use egeria_machine::{Machine, format_bytes};
 use egeria_media::HUGE_PAGE_BYTES;
+use egeria_watch::own;
 use rustix::fs::{FlockOperation, flock};
 use rustix::mount::UnmountFlags;
 
@@ -92,13 +93,22 @@ impl Drop for Scratch {
 }
 
 /// Removes the session of a scratch volume, should one be left: whoever still uses the volume lost its
-/// mount, or the process that would have removed it was killed.
+/// mount, or the process that would have removed it was killed. Sessions of a user are in a directory of his.
 fn remove_session(directory: &Path) {
     let volume = fs::read_to_string(directory.join(LOCK)).unwrap_or_default();
     let is_volume = volume.len() == 32 && volume.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let prefix = format!("egeria-{volume}-");
-    for entry in fs::read_dir(MEMORY).into_iter().flatten().flatten() {
-        if is_volume && entry.file_name().to_string_lossy().starts_with(&prefix) {
+    let user = own::user();
+    let sessions = Path::new(MEMORY).join(format!("egeria-{user}"));
+    let places = [Some(PathBuf::from(MEMORY)), own::directory(&sessions).ok()];
+    let places = places.into_iter().flatten().filter(|_| is_volume);
+    for entry in places.flat_map(fs::read_dir).flatten().flatten() {
+        let is_session = entry.file_name().to_string_lossy().contains(&volume);
+        let is_own = || {
+            entry
+                .metadata()
+                .is_ok_and(|facts| facts.is_file() && facts.uid() == user)
+        };
+        if is_session && is_own() {
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -210,29 +220,31 @@ pub struct MountPoint {
 }
 
 impl MountPoint {
-    /// In the user's run-time directory, or in `/tmp` when others shall reach it.
+    /// In the user's run-time directory, or in `/tmp` when others shall reach it. Another user's is not used,
+    /// whatever the environment says: he could put a link there, and the mount would be where it leads.
     ///
     /// # Errors
-    /// When no directory can be made there.
+    /// When no directory can be made there, or others could replace it.
     pub fn create(for_others: bool) -> Outcome<MountPoint> {
-        let private = std::env::var_os("XDG_RUNTIME_DIR")
-            .map(PathBuf::from)
-            .filter(|path| !for_others && path.is_dir());
+        let named = std::env::var_os("XDG_RUNTIME_DIR").filter(|_| !for_others);
+        let private = named.and_then(|name| own::directory(Path::new(&name)).ok());
         let parent = private.unwrap_or_else(|| PathBuf::from("/tmp"));
         let failed = |error| {
             Failure::io(
                 "make a mount point in",
                 &parent,
                 &error,
-                "check its permissions",
+                "set XDG_RUNTIME_DIR to a directory of your own",
             )
         };
-        let directory = tempfile::Builder::new()
+        let below = own::shared_directory(&parent).map_err(failed)?;
+        let made = tempfile::Builder::new()
             .prefix(&format!("{PREFIX}{}-", std::process::id()))
             .permissions(Permissions::from_mode(0o700))
-            .tempdir_in(&parent)
-            .map_err(failed)?
-            .keep();
+            .tempdir_in(&below)
+            .map_err(failed)?;
+        own::directory(made.path()).map_err(failed)?;
+        let directory = made.keep();
         if for_others {
             fs::set_permissions(&directory, Permissions::from_mode(0o755)).map_err(failed)?;
         }

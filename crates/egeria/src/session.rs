@@ -7,13 +7,15 @@ use egeria_fs::{AttachMode, AttachOptions, Volume};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Outcome;
-use crate::progress;
+use crate::{owner, progress};
 
-/// Attaches, with a spinner beside a long recovery.
+/// Attaches, with a spinner beside a long recovery. Not what is no pool, nor as root what is another user's:
+/// commands that should work on such a volume become its owner before (`owner::run_as_owner`).
 ///
 /// # Errors
 /// Those of the engine.
 pub fn attach(pool: &Path, mode: AttachMode, options: &AttachOptions) -> Outcome<Arc<Volume>> {
+    owner::check_own(pool)?;
     Ok(progress::spinning("attaching the volume", || {
         Volume::attach(pool, mode, options)
     })?)

@@ -3,6 +3,7 @@
 //! Workers and stewards to be killed are this test program again (`worker_process`, `steward_process`).
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -548,4 +549,75 @@ fn the_session_tells_its_machine_to_who_joins() {
     let fixture = Fixture::new();
     assert_eq!(fixture.volume.declared_machine(), Some(emulated()));
     assert!(emulated().nodes[0].cpus.contains(&CpuId(0)));
+}
+
+// --- forged sessions ---
+
+/// Writes into the session, as whoever may attach it can, that the threads of one process are another's.
+fn forge(volume: &Volume, from: u32, threads: &[u32], to: u32) {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let name = volume.uuid().simple().to_string();
+    let is_session = |line: &&str| line.contains(" rw-s ") && line.contains(&name);
+    let line = maps.lines().find(is_session).unwrap();
+    let path = line.split_ascii_whitespace().nth(5).unwrap();
+    let file = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .unwrap();
+    let start = |process| task::began(process).unwrap();
+    let (begun, to_begun) = (start(from), start(to));
+    let mut forged = 0;
+    for (at, word, next) in words(&file) {
+        let process = word == u64::from(from) && next == begun;
+        if process || threads.iter().any(|thread| word == u64::from(*thread)) {
+            file.write_all_at(&u64::from(to).to_ne_bytes(), at).unwrap();
+            forged += 1;
+        }
+        if process {
+            file.write_all_at(&to_begun.to_ne_bytes(), at + 8).unwrap();
+        }
+    }
+    assert!(forged > threads.len(), "{forged} words");
+}
+
+/// Words of a sparse file that are not zero, with where they are and what follows.
+fn words(file: &std::fs::File) -> Vec<(u64, u64, u64)> {
+    const CHUNK: u64 = 1 << 16;
+    let length = file.metadata().unwrap().len();
+    let mut found = Vec::new();
+    let mut bytes = vec![0; CHUNK as usize];
+    for begin in (0..length).step_by(CHUNK as usize) {
+        let count = CHUNK.min(length - begin) as usize;
+        file.read_exact_at(&mut bytes[..count], begin).unwrap();
+        let pairs = bytes[..count].as_chunks::<8>().0.windows(2).enumerate();
+        let words = pairs.map(|(index, pair)| {
+            let [word, next] = [pair[0], pair[1]].map(u64::from_ne_bytes);
+            (begin + 8 * index as u64, word, next)
+        });
+        found.extend(words.filter(|(_, word, _)| *word != 0));
+    }
+    found
+}
+
+#[test]
+fn a_process_that_a_forged_slot_names_is_not_moved() {
+    if !has_two_cpus() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mut worker = fixture.worker("a b");
+    let threads = worker.threads(2);
+    let mut stranger = Command::new("sleep").arg("60").spawn().unwrap();
+    forge(&fixture.volume, worker.child.id(), &threads, stranger.id());
+    let before = task::affinity(stranger.id()).unwrap();
+    let options = fixture.options(Configuration::Rl);
+    let steward = Steward::start(fixture.volume.clone(), options).unwrap();
+    let windows = || steward.summary().windows;
+    wait_for("windows", || windows() >= 4);
+    let after = task::affinity(stranger.id()).unwrap();
+    let moves = steward.stop().moves;
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+    assert_eq!((after, moves), (before, 0));
 }

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::failure::Outcome;
 use crate::output::{self, Format, printable};
+use crate::owner;
 use crate::progress::Progress;
 
 /// Arguments of `egeria check`.
@@ -70,6 +71,7 @@ struct Finding {
 
 /// Checks, and says what was found; or takes a repair back.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
+    owner::run_as_owner(&arguments.pool)?;
     match &arguments.undo {
         Some(undo) => take_back(arguments, undo, format),
         None => check(arguments, format),

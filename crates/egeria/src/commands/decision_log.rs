@@ -9,7 +9,9 @@ use std::time::{Duration, SystemTime};
 
 use egeria_fs::{AttachMode, AttachOptions};
 use egeria_policy::nthread::Settings;
-use egeria_steward::{LogReader, Record, decision_log_path, runtime_directory};
+use egeria_steward::{
+    LogReader, Record, decision_log_path, runtime_directory, trusted_runtime_directory,
+};
 use egeria_watch::task;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -225,22 +227,21 @@ fn of_volume(path: &Path) -> Outcome<PathBuf> {
     )))
 }
 
-/// The volume of a pool, or of the mount that a path is on, and the path of a pool.
+/// The volume of a pool, or of the mount that a path is on, and the path of a pool. This process has the rights
+/// of their owner from here on.
 pub(super) fn volume_of(path: &Path) -> Outcome<(Uuid, PathBuf)> {
-    match control::identify(path) {
-        Ok(identity) => Ok((identity.volume, identity.pool)),
-        Err(failure) if path.is_dir() => Err(failure),
-        Err(_) => {
-            let options = AttachOptions::default();
-            let volume = session::attach(path, AttachMode::ReadOnly, &options)?;
-            Ok((volume.uuid(), path.to_owned()))
-        }
+    if let Some(identity) = control::identify_mounted(path)? {
+        return Ok((identity.volume, identity.pool));
     }
+    let pool = control::pool_of(path)?;
+    let options = AttachOptions::default();
+    let volume = session::attach(&pool, AttachMode::ReadOnly, &options)?;
+    Ok((volume.uuid(), pool))
 }
 
 /// The log that the steward at work on a volume writes, wherever that is.
 pub(super) fn working_log(volume: Uuid) -> Option<PathBuf> {
-    log_of_grants(&runtime_directory().join(format!("{volume}{GRANTS_SUFFIX}")))
+    log_of_grants(&trusted_runtime_directory()?.join(format!("{volume}{GRANTS_SUFFIX}")))
 }
 
 /// The first line of a grants file.
@@ -277,7 +278,7 @@ struct Candidate {
 }
 
 fn candidates() -> Vec<Candidate> {
-    let entries = fs::read_dir(runtime_directory());
+    let entries = trusted_runtime_directory().and_then(|directory| fs::read_dir(directory).ok());
     let mut found: Vec<Candidate> = Vec::new();
     for entry in entries.into_iter().flatten().flatten().take(MOST_FILES) {
         let path = entry.path();

@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::control;
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Format};
+use crate::served::{self, Served};
 use crate::session::{self, PoolLabel};
 
 /// A volume that says nothing for so long is left out when all are asked.
@@ -34,6 +35,15 @@ pub struct Arguments {
 #[derive(Serialize)]
 struct Document {
     volumes: Vec<VolumeSpace>,
+    /// Mounts of other users: nothing of them was opened.
+    left_out: Vec<LeftOut>,
+}
+
+#[derive(Serialize)]
+struct LeftOut {
+    directory: PathBuf,
+    /// Who serves it.
+    user: u32,
 }
 
 #[derive(Serialize)]
@@ -80,9 +90,12 @@ impl From<SpaceReport> for Space {
 
 /// Shows the space of what was asked for; the status is 1 when a mounted volume cannot be opened.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
-    let asked = match &arguments.of {
+    let (asked, left_out) = match &arguments.of {
         None => mounted()?,
-        Some(path) => vec![Ok(space_of_pool(&control::pool_of(path)?)?)],
+        Some(path) => (
+            vec![Ok(space_of_pool(&control::pool_of(path)?)?)],
+            Vec::new(),
+        ),
     };
     let mut status = ExitCode::SUCCESS;
     let mut volumes = Vec::new();
@@ -92,19 +105,43 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
             Err(failure) => status = failure.report(),
         }
     }
-    format.print(&Document { volumes }, human)?;
+    let document = Document { volumes, left_out };
+    for mount in &document.left_out {
+        let directory = served::shown(&mount.directory);
+        output::complain(&format!(
+            "{directory} is left out, uid {} serves it; ask with `egeria df {directory}`",
+            mount.user
+        ));
+    }
+    format.print(&document, human)?;
     Ok(status)
 }
 
-/// Every mounted volume.
-fn mounted() -> Outcome<Vec<Outcome<VolumeSpace>>> {
+/// Every mounted volume of this user. Whose mounts are others', may have named anything as what is mounted,
+/// and may let whoever asks them wait for ever.
+fn mounted() -> Outcome<(Vec<Outcome<VolumeSpace>>, Vec<LeftOut>)> {
+    let own = rustix::process::geteuid().as_raw();
     let mut pools: Vec<PathBuf> = Vec::new();
-    for mount in egeria_mount::mounts()? {
-        if !pools.contains(&mount.source) {
+    let mut left_out = Vec::new();
+    for mount in mounts()? {
+        if mount.user != own {
+            left_out.push(LeftOut {
+                directory: mount.directory,
+                user: mount.user,
+            });
+        } else if !pools.contains(&mount.source) {
             pools.push(mount.source);
         }
     }
-    Ok(pools.iter().map(|pool| space_soon(pool)).collect())
+    let spaces = pools.iter().map(|pool| space_soon(pool));
+    Ok((spaces.collect(), left_out))
+}
+
+fn mounts() -> Outcome<Vec<Served>> {
+    served::all().map_err(|error| {
+        let path = Path::new("/proc/self/mountinfo");
+        Failure::io("read", path, &error, "mount /proc")
+    })
 }
 
 /// As [`space_of_pool`], but does not wait for a volume that hangs: the others are worth showing.
@@ -129,9 +166,9 @@ fn report(volume: &Volume) -> Outcome<VolumeSpace> {
     let space = |pool| Space::from(volume.space(pool));
     let pools = session::pool_labels(volume);
     let first = pools.first().map(|pool| pool.path.clone());
-    let mounts = egeria_mount::mounts()?
+    let mounts = mounts()?
         .into_iter()
-        .filter(|mount| Some(&mount.source) == first.as_ref());
+        .filter(|mount| mount.is_believed() && Some(&mount.source) == first.as_ref());
     Ok(VolumeSpace {
         volume: volume.uuid().to_string(),
         mounts: mounts.map(|mount| mount.directory).collect(),

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::failure::Outcome;
 use crate::output::{self, Format};
 use crate::signals::Signals;
-use crate::{paths, placement, progress, sizes};
+use crate::{owner, paths, placement, progress, sizes};
 
 /// Arguments of `egeria mkfs`.
 #[derive(Args, Debug)]
@@ -53,6 +53,7 @@ pub fn run(arguments: Arguments, format: Format) -> Outcome {
     let mut pools = arguments.pools;
     for pool in &mut pools {
         pool.path = paths::absolute(&pool.path)?;
+        owner::check_own(&pool.path)?;
     }
     let signals = Signals::install()?;
     let new: Vec<PathBuf> = pools

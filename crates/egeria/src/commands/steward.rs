@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::failure::Outcome;
 use crate::machine_choice::{MachineArguments, attach_options};
 use crate::output::{self, Format};
+use crate::owner;
 use crate::policy_choice::{self, StewardArguments};
 use crate::session;
 use crate::signals::Signals;
@@ -50,6 +51,7 @@ struct Document {
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let signals = Signals::install()?;
     arguments.steward.settings(arguments.policy)?;
+    owner::run_as_owner(&arguments.pool)?;
     let volume = session::attach(&arguments.pool, AttachMode::Join, &attach_options(None))?;
     volume.works_on_behalf();
     let machine = match (volume.declared_machine(), &arguments.machine.machine) {

@@ -1,6 +1,6 @@
 //! `egeria umount`: take a mount away, and wait until its process has closed the volume.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::control;
 use crate::failure::Outcome;
 use crate::output::{self, Format};
-use crate::progress;
+use crate::{paths, progress, served};
 
 /// Longest wait for the mount process to close the volume.
 const CLOSING: Duration = Duration::from_secs(60);
@@ -38,8 +38,9 @@ struct Document {
 
 /// Unmounts.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let server = control::identify(&arguments.directory)
-        .ok()
+    let server = is_believed(&arguments.directory)
+        .then(|| control::identify(&arguments.directory).ok())
+        .flatten()
         .and_then(|identity| mount_process(identity.mount_pid));
     let watched = server.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     egeria_mount::unmount(&arguments.directory)?;
@@ -60,6 +61,15 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         },
         |_| String::new(),
     )
+}
+
+/// Whether the mount on this directory says the truth; others are not asked who serves them.
+fn is_believed(directory: &Path) -> bool {
+    let absolute = paths::absolute(directory);
+    absolute.is_ok_and(|path| {
+        let mount = served::at(&path).ok().flatten();
+        mount.is_some_and(|mount| mount.is_believed())
+    })
 }
 
 /// The process, if it is an `egeria mount`: those end with their mount.

@@ -1,0 +1,354 @@
+//! Two users on one machine: root's commands are not led astray by what another user left for them.
+
+mod common;
+
+use std::ffi::CString;
+use std::fs;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{Sandbox, as_nobody, can_mount, egeria, finish, is_root, run};
+
+const NOBODY: u32 = 65_534;
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A sandbox that everybody may enter, with a directory of nobody's in it.
+fn two_users() -> Option<(Sandbox, PathBuf)> {
+    if !is_root() {
+        return None;
+    }
+    let sandbox = Sandbox::new();
+    fs::set_permissions(&sandbox.root, fs::Permissions::from_mode(0o755)).unwrap();
+    let theirs = sandbox.directory("theirs");
+    fs::set_permissions(&theirs, fs::Permissions::from_mode(0o700)).unwrap();
+    chown(&theirs, Some(NOBODY), Some(NOBODY)).unwrap();
+    Some((sandbox, theirs))
+}
+
+/// A volume that nobody made for himself; its pool.
+fn volume_of_nobody(theirs: &Path) -> PathBuf {
+    let pool = theirs.join("pool");
+    let request = format!("0:{}:64M", text(&pool));
+    finish(as_nobody(["mkfs", "--pool", &request])).ok();
+    pool
+}
+
+/// Tells whether a file was opened.
+struct Opened(OwnedFd);
+
+impl Opened {
+    fn watch(path: &Path) -> Opened {
+        let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+        // SAFETY: flags the kernel knows, a descriptor just made, a terminated path.
+        unsafe {
+            let queue = libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC);
+            assert!(queue >= 0);
+            assert!(libc::inotify_add_watch(queue, path.as_ptr(), libc::IN_OPEN) >= 0);
+            Opened(OwnedFd::from_raw_fd(queue))
+        }
+    }
+
+    fn was_opened(&self) -> bool {
+        let mut events = [0_u8; 4096];
+        rustix::io::read(&self.0, &mut events).is_ok_and(|bytes| bytes > 0)
+    }
+}
+
+/// A mount of nobody's that names something as its volume, as `fusermount3` makes it for him. Nobody serves it:
+/// who asks it, is told that its process has ended.
+struct MountOfNobody(PathBuf);
+
+impl MountOfNobody {
+    fn make(directory: PathBuf, source: &Path) -> MountOfNobody {
+        let device = fs::File::options().read(true).write(true).open("/dev/fuse");
+        let device = device.unwrap();
+        let options = format!(
+            "fd={},rootmode=40000,user_id={NOBODY},group_id={NOBODY}",
+            device.as_raw_fd()
+        );
+        let word = |bytes: &[u8]| CString::new(bytes).unwrap();
+        let source = word(source.as_os_str().as_bytes());
+        let at = word(directory.as_os_str().as_bytes());
+        let (kind, options) = (word(b"fuse.egeria"), word(options.as_bytes()));
+        // SAFETY: terminated texts that outlive the call.
+        let status = unsafe {
+            let options = options.as_ptr().cast();
+            libc::mount(source.as_ptr(), at.as_ptr(), kind.as_ptr(), 0, options)
+        };
+        assert_eq!(status, 0, "{}", std::io::Error::last_os_error());
+        MountOfNobody(directory)
+    }
+}
+
+impl Drop for MountOfNobody {
+    fn drop(&mut self) {
+        let mut command = Command::new("umount");
+        let _ = command.arg("-lq").arg(&self.0).status();
+    }
+}
+
+fn fifo(path: PathBuf) -> PathBuf {
+    let made = Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    path
+}
+
+#[test]
+fn df_opens_nothing_that_another_user_s_mount_names() {
+    let Some((sandbox, _)) = two_users().filter(|_| can_mount()) else {
+        return;
+    };
+    let secret = sandbox.volume("secret", "32M");
+    let pipe = fifo(sandbox.path("pipe"));
+    for (number, source) in [secret, pipe].iter().enumerate() {
+        let mount = sandbox.directory(&format!("mnt{number}"));
+        let _mount = MountOfNobody::make(mount.clone(), source);
+        let opened = Opened::watch(source);
+        let ended = run(["df", "--json"]);
+        assert!(!opened.was_opened(), "{source:?}: {ended:?}");
+        let document = ended.ok().json();
+        let left_out = document["left_out"].as_array().unwrap();
+        let ours = |one: &&serde_json::Value| one["directory"] == text(&mount);
+        let left_out = left_out.iter().find(ours).expect("named as left out");
+        assert_eq!(left_out["user"], NOBODY);
+        let shown = document["volumes"].to_string();
+        assert!(!shown.contains(text(&mount)), "{shown}");
+    }
+}
+
+#[test]
+fn what_is_no_pool_is_not_opened_by_any_command() {
+    let Some((sandbox, _)) = two_users() else {
+        return;
+    };
+    let pipe = fifo(sandbox.path("pipe"));
+    let opened = Opened::watch(&pipe);
+    let (pipe, directory) = (text(&pipe), sandbox.directory("mnt"));
+    let request = format!("0:{pipe}:64M");
+    let commands: [&[&str]; 9] = [
+        &["df", pipe],
+        &["scrub", pipe],
+        &["check", pipe],
+        &["steward", pipe],
+        &["top", "--once", pipe],
+        &["explain", "--volume", pipe],
+        &["mount", pipe, text(&directory)],
+        &["run", "--volume", pipe, "--", "true"],
+        &["mkfs", "--pool", &request],
+    ];
+    for command in commands {
+        run(command).refused(1, &[pipe, "pipe"]);
+        assert!(!opened.was_opened(), "{command:?}");
+    }
+    run(["df", "/dev/tty"]).refused(1, &["/dev/tty", "character device"]);
+}
+
+#[test]
+fn root_s_commands_work_on_another_user_s_pools_as_that_user() {
+    let Some((_sandbox, theirs)) = two_users() else {
+        return;
+    };
+    let pool = volume_of_nobody(&theirs);
+    let pool = text(&pool);
+    let says_so = |ended: &common::Ended| {
+        let line = ended.stderr.lines().next().unwrap_or_default();
+        assert!(
+            line.contains("running as nobody (uid 65534), who owns"),
+            "{ended:?}"
+        );
+    };
+    for command in [&["df", pool][..], &["check", pool], &["scrub", pool]] {
+        says_so(&run(command).ok());
+    }
+    for command in [&["steward", pool][..], &["top", "--once", pool]] {
+        let ended = run(command);
+        says_so(&ended);
+        assert!(
+            ended.status == 1 && ended.stderr.contains("mount it first"),
+            "{ended:?}"
+        );
+    }
+    // As that user indeed: what he cannot reach, root's command does not reach for him.
+    chown(&theirs, Some(0), Some(0)).unwrap();
+    for command in ["df", "check", "scrub"] {
+        let ended = run([command, pool]);
+        assert!(
+            ended.status == 1 && ended.stderr.contains("ermission"),
+            "{ended:?}"
+        );
+    }
+}
+
+#[test]
+fn root_neither_mounts_nor_runs_programs_on_another_user_s_pools() {
+    let Some((sandbox, theirs)) = two_users() else {
+        return;
+    };
+    let pool = volume_of_nobody(&theirs);
+    let directory = sandbox.directory("mnt");
+    let (pool, directory) = (text(&pool), text(&directory));
+    let request = format!("0:{pool}");
+    let words = [pool, "nobody (uid 65534)", "setpriv --reuid=65534"];
+    run(["mount", pool, directory]).refused(1, &words);
+    run(["mkfs", "--force", "--pool", &request]).refused(1, &words);
+    let ended = run(["run", "--volume", pool, "--", "sh", "-c", "echo ran"]);
+    ended.refused(1, &words);
+}
+
+#[test]
+fn a_mount_of_another_user_is_asked_as_that_user() {
+    let Some((sandbox, _)) = two_users().filter(|_| can_mount()) else {
+        return;
+    };
+    let own = sandbox.volume("own", "32M");
+    let mount = MountOfNobody::make(sandbox.directory("mnt"), &own);
+    let opened = Opened::watch(&own);
+    let directory = text(&mount.0);
+    let commands: [&[&str]; 4] = [
+        &["df", directory],
+        &["scrub", directory],
+        &["stat", directory],
+        &["top", "--once", directory],
+    ];
+    for command in commands {
+        let ended = run(command);
+        let line = ended.stderr.lines().next().unwrap_or_default();
+        assert!(
+            line.contains("running as nobody (uid 65534), who mounted"),
+            "{ended:?}"
+        );
+        assert_eq!(ended.status, 1, "{ended:?}");
+    }
+    assert!(!opened.was_opened());
+    run(["umount", directory]).ok();
+}
+
+#[test]
+fn a_run_mounts_in_no_directory_of_another_user() {
+    let Some((sandbox, theirs)) = two_users().filter(|_| can_mount()) else {
+        return;
+    };
+    // In the second, root's own directory lies where nobody can replace it.
+    let below = theirs.join("below");
+    fs::create_dir(&below).unwrap();
+    fs::set_permissions(&below, fs::Permissions::from_mode(0o700)).unwrap();
+    let own = sandbox.directory("own");
+    fs::set_permissions(&own, fs::Permissions::from_mode(0o700)).unwrap();
+    let link = sandbox.path("link");
+    symlink(&own, &link).unwrap();
+    std::os::unix::fs::lchown(&link, Some(NOBODY), None).unwrap();
+    let mount_of = |runtime: &Path| {
+        let script = "echo $EGERIA_MOUNT; stat -c '%u %a' $EGERIA_MOUNT/..";
+        let mut command = egeria(["run", "--scratch", "32M", "--", "sh", "-c", script]);
+        command.env("XDG_RUNTIME_DIR", runtime);
+        finish(command).ok().stdout
+    };
+    for hostile in [&theirs, &below, &link] {
+        let mount = mount_of(hostile);
+        assert!(
+            mount.starts_with("/tmp/egeria-run-"),
+            "{hostile:?}: {mount}"
+        );
+    }
+    let mount = mount_of(&own);
+    assert!(mount.starts_with(text(&own)), "{mount}");
+    assert_eq!(fs::read_dir(&own).unwrap().count(), 0, "left behind");
+}
+
+#[test]
+fn logs_and_recordings_are_their_maker_s_alone() {
+    let Some((sandbox, theirs)) = two_users().filter(|_| can_mount()) else {
+        return;
+    };
+    let runtime = sandbox.path("runtime");
+    let (log, trace) = (sandbox.path("log"), sandbox.path("trace"));
+    let record = |log: &Path, trace: &Path| {
+        let files = ["--decisions", text(log), "--record", text(trace)];
+        let fixed = ["run", "--scratch", "32M", "--policy", "rl"];
+        let mut command = egeria([&fixed[..], &files, &["--", "true"]].concat());
+        command.env("EGERIA_RUNTIME_DIR", &runtime);
+        finish(command)
+    };
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
+    record(&log, &trace).ok();
+    assert_eq!(
+        (mode(&log), mode(&trace), mode(&runtime)),
+        (0o600, 0o600, 0o700)
+    );
+    for path in [&log, &trace] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap();
+    }
+    record(&log, &trace).ok();
+    assert_eq!(
+        (mode(&log), mode(&trace)),
+        (0o600, 0o600),
+        "they were there already"
+    );
+    // What another user put there is neither written to nor followed.
+    let (prepared, linked) = (theirs.join("log"), sandbox.path("linked"));
+    fs::write(&prepared, "").unwrap();
+    chown(&prepared, Some(NOBODY), Some(NOBODY)).unwrap();
+    symlink(sandbox.path("elsewhere"), &linked).unwrap();
+    for hostile in [&prepared, &linked] {
+        let ended = record(hostile, &trace);
+        assert!(
+            ended.status == 1 && ended.stderr.contains(text(hostile)),
+            "{ended:?}"
+        );
+        let ended = record(&log, hostile);
+        assert!(
+            ended.status == 1 && ended.stderr.contains(text(hostile)),
+            "{ended:?}"
+        );
+    }
+    assert_eq!(fs::read(&prepared).unwrap(), b"");
+    assert!(!sandbox.path("elsewhere").exists());
+}
+
+#[test]
+fn what_is_installed_everybody_may_read_whatever_the_umask() {
+    let Some((sandbox, _)) = two_users() else {
+        return;
+    };
+    let (built, prefix) = (sandbox.directory("built"), sandbox.path("usr"));
+    symlink(env!("CARGO_BIN_EXE_egeria"), built.join("egeria")).unwrap();
+    let others = [
+        "conformance",
+        "datapath-worker",
+        "fuzz-worker",
+        "kill-worker",
+        "filebench",
+    ];
+    for name in others.map(|name| format!("egeria-{name}")) {
+        fs::write(built.join(name), "").unwrap();
+    }
+    fs::write(built.join("libegeria_preload.so"), "").unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/install");
+    let install = |umask: &str| {
+        let line = format!(
+            "umask {umask}; exec {script} {} {}",
+            text(&built),
+            text(&prefix)
+        );
+        let mut command = Command::new("sh");
+        command.args(["-c", &line]);
+        finish(command).ok();
+    };
+    // A man page that an earlier release left closed is open after the next one.
+    install("077");
+    let page = prefix.join("share/man/man1/egeria.1");
+    fs::set_permissions(&page, fs::Permissions::from_mode(0o600)).unwrap();
+    install("077");
+    let mut find = Command::new("find");
+    find.arg(&prefix).args([
+        "!", "-perm", "-444", "-o", "-type", "d", "!", "-perm", "-555",
+    ]);
+    assert_eq!(finish(find).ok().stdout, "", "closed to others");
+    assert!(page.exists() && prefix.join("share/zsh/site-functions/_egeria").exists());
+}
