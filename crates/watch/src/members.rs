@@ -150,4 +150,88 @@ mod tests {
         assert!(!is_segment("/home/egeria-ab12-34", "ab12"));
         assert!(!is_segment("/dev/shm/egeria-cd-34", "ab12"));
     }
+
+    /// A process that has what this one has mapped, and only waits; killed when dropped.
+    struct Waiting(u32);
+
+    impl Waiting {
+        fn with_user(user: u32) -> Waiting {
+            let keep = u32::MAX;
+            // SAFETY: the child makes system calls only.
+            match unsafe { libc::fork() } {
+                0 => loop {
+                    // SAFETY: integers; the call itself, for the child has no other threads.
+                    unsafe {
+                        libc::syscall(libc::SYS_setresuid, keep, user, keep);
+                        libc::pause();
+                    }
+                },
+                child => Waiting(u32::try_from(child).unwrap()),
+            }
+        }
+
+        fn id(&self) -> u32 {
+            self.0
+        }
+    }
+
+    impl Drop for Waiting {
+        fn drop(&mut self) {
+            // SAFETY: a child that was not waited for yet.
+            unsafe {
+                libc::kill(self.0 as i32, libc::SIGKILL);
+                libc::waitpid(self.0 as i32, std::ptr::null_mut(), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn members_have_the_session_mapped_and_no_rights_but_its_user_s() {
+        use std::os::fd::AsRawFd;
+        let file = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
+        file.as_file().set_len(4096).unwrap();
+        // SAFETY: a fresh mapping at an address of the kernel's choice, which nothing touches.
+        let mapping = unsafe {
+            let (read, shared) = (libc::PROT_READ, libc::MAP_SHARED);
+            let descriptor = file.as_file().as_raw_fd();
+            libc::mmap(std::ptr::null_mut(), 4096, read, shared, descriptor, 0)
+        };
+        assert_ne!(mapping, libc::MAP_FAILED);
+        let path = file.path().to_str().unwrap();
+        let own = mapped_files(std::process::id());
+        let members = Members {
+            user: own::user(),
+            segment: own
+                .filter_map(|(file, of)| (of == path).then_some(file))
+                .collect(),
+            pid_namespace: 0,
+        };
+        let same = Waiting::with_user(own::user());
+        assert!(members.holds(same.id(), same.id()));
+        assert!(
+            !members.holds(same.id(), std::process::id()),
+            "not its thread"
+        );
+        let mut stranger = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        assert!(
+            !members.holds(stranger.id(), stranger.id()),
+            "maps nothing of it"
+        );
+        stranger.kill().unwrap();
+        stranger.wait().unwrap();
+        if own::user() != 0 {
+            eprintln!("SKIPPED: only root can become another user");
+            return;
+        }
+        // As a program with another user's rights, that this user started, is.
+        let other = Waiting::with_user(65_534);
+        while task::user_ids(other.id(), other.id()) == Some([0; 4]) {
+            std::thread::yield_now();
+        }
+        assert!(members.is_mapped_by(other.id()));
+        assert!(!members.holds(other.id(), other.id()));
+    }
 }
