@@ -132,3 +132,47 @@ fn refuse_typing() {
 
 #[cfg(not(target_arch = "x86_64"))]
 fn refuse_typing() {}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    /// 0 when only the two requests are refused.
+    fn tried() -> i32 {
+        let answer = |request: libc::c_ulong| {
+            // SAFETY: no such descriptor, so nothing is read or written.
+            let done = unsafe { libc::ioctl(-1, request, 0) };
+            (done < 0).then(|| io::Error::last_os_error().raw_os_error())
+        };
+        let (refused, passed) = (Some(Some(libc::EPERM)), Some(Some(libc::EBADF)));
+        let right = answer(libc::TIOCSTI) == refused
+            && answer(libc::TIOCLINUX as libc::c_ulong) == refused
+            && answer(libc::TCGETS) == passed;
+        i32::from(!right)
+    }
+
+    #[test]
+    fn typing_into_the_terminal_is_refused_and_nothing_else() {
+        let mut status = -1;
+        // SAFETY: the child makes system calls only, and is waited for.
+        unsafe {
+            match libc::fork() {
+                0 => {
+                    libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+                    refuse_typing();
+                    libc::_exit(tried());
+                }
+                child => assert_eq!(libc::waitpid(child, &mut status, 0), child),
+            }
+        }
+        assert_eq!(status, 0);
+    }
+
+    #[test]
+    fn a_user_is_named_as_the_user_database_has_him() {
+        assert_eq!(Account::of(0).to_string(), "root (uid 0)");
+        let nobody_has = Account::of(4_000_000_000);
+        assert_eq!(nobody_has.to_string(), "uid 4000000000");
+        assert_eq!(nobody_has.group, NO_GROUP);
+    }
+}

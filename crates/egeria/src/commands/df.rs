@@ -23,11 +23,13 @@ const PATIENCE: Duration = Duration::from_secs(3);
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  egeria df                       every mounted volume
+  egeria df                       every volume that this user mounted
   egeria df /mnt                  the volume mounted there
-  egeria df /mnt/pmem0/pool       a volume, mounted or not")]
+  egeria df /mnt/pmem0/pool       a volume, mounted or not
+
+Asked by root, another user's volume is looked at as that user.")]
 pub struct Arguments {
-    /// A pool of the volume, or a path on its mount (default: every mounted volume)
+    /// A pool of the volume, or a path on its mount (default: every volume this user mounted)
     #[arg(value_name = "POOL|DIR")]
     of: Option<PathBuf>,
 }
@@ -185,7 +187,7 @@ fn report(volume: &Volume) -> Outcome<VolumeSpace> {
 
 fn human(document: &Document) -> String {
     if document.volumes.is_empty() {
-        return "no volume is mounted; `egeria df POOL` shows one that is not".to_owned();
+        return "you have no volume mounted; `egeria df POOL` shows one that is not".to_owned();
     }
     let mut rows = Vec::new();
     for volume in &document.volumes {
