@@ -144,6 +144,15 @@ pub fn transfer_raw(writes: bool, fd: RawFd, address: usize, bytes: usize) -> An
     }
 }
 
+/// `pread(2)` or `pwrite(2)` with any address.
+pub fn transfer_raw_at(writes: bool, fd: RawFd, address: usize, bytes: usize, at: off_t) -> Answer {
+    let address: *mut c_void = ptr::with_exposed_provenance_mut(address);
+    match writes {
+        true => call!(libc::pwrite(fd, address, bytes, at)),
+        false => call!(libc::pread(fd, address, bytes, at)),
+    }
+}
+
 fn parts(buffers: &mut [&mut [u8]]) -> Vec<iovec> {
     let part = |buffer: &mut &mut [u8]| iovec {
         iov_base: buffer.as_mut_ptr().cast(),

@@ -128,6 +128,16 @@ pub fn changes<T>(expected: &[(&CStr, &str)], operation: impl FnOnce() -> T) -> 
     value
 }
 
+/// The names in the working directory, each as often as it is listed.
+#[track_caller]
+pub fn names_here() -> Vec<CString> {
+    let entries = std::fs::read_dir(".").expect("the working directory");
+    let name_of = |entry: std::fs::DirEntry| name(entry.file_name().into_encoded_bytes());
+    entries
+        .map(|entry| name_of(entry.expect("an entry")))
+        .collect()
+}
+
 /// Numbers that look random and are the same every time.
 pub struct Numbers(pub u64);
 

@@ -9,6 +9,7 @@ pub mod cases;
 pub mod check;
 pub mod mapping;
 pub mod process;
+pub mod random;
 pub mod run;
 
 /// One case.

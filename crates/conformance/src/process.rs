@@ -24,6 +24,10 @@ static LAST_PANIC: Mutex<String> = Mutex::new(String::new());
 pub fn keep_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let words = panic.payload_as_str().unwrap_or("panicked");
+        if words == "a scoped thread panicked" {
+            // It has said why.
+            return;
+        }
         let text = match panic.location() {
             Some(place) if !words.starts_with(SKIPPED) => {
                 format!("{}:{}: {words}", place.file(), place.line())
@@ -112,6 +116,17 @@ impl Child {
     /// Its process id.
     pub fn pid(&self) -> i32 {
         self.pid
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        let mut wanted = libc::pollfd {
+            fd: self.process.0,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one entry, which lives.
+        unsafe { libc::poll(&raw mut wanted, 1, 0) > 0 }
     }
 
     /// Kill it; [`Child::end`] then says so.
@@ -230,7 +245,7 @@ impl Child {
     }
 }
 
-fn signal_name(number: i32) -> String {
+pub(crate) fn signal_name(number: i32) -> String {
     match number {
         libc::SIGBUS => "SIGBUS".into(),
         libc::SIGSEGV => "SIGSEGV".into(),

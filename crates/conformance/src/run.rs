@@ -81,7 +81,7 @@ pub fn run<'c>(
 }
 
 /// Remove what cases made, not waiting for ever; what could not be removed, and why.
-fn clear(place: &Path) -> Option<String> {
+pub(crate) fn clear(place: &Path) -> Option<String> {
     let child = Child::begin(|| {
         let_go_of_output();
         let removed = fs::remove_dir_all(place).or_else(|_| {
@@ -99,7 +99,7 @@ fn clear(place: &Path) -> Option<String> {
 }
 
 /// Whoever reads our output must not wait for a process that cannot be killed.
-fn let_go_of_output() {
+pub(crate) fn let_go_of_output() {
     let nowhere = call::open(c"/dev/null", libc::O_RDWR, 0).expect("/dev/null");
     for number in 0..3 {
         call::dup2(nowhere.0, number).expect("a standard descriptor");
