@@ -12,16 +12,16 @@ use crate::segments::{self, FileIdentity, Leftover};
 use crate::session::layout::*;
 use crate::session::lock;
 use crate::session::map::{Session, remove_segment, segment_name};
+use crate::trust::Owner;
 use crate::types::AllocationPolicy;
 use crate::volume::{Origin, Volume};
 use egeria_media::{Access, Pool};
 use std::collections::HashMap;
-use std::ffi::CString;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
@@ -33,6 +33,8 @@ const JOIN_TRIES: usize = 20;
 const LEAVE_TRIES: usize = 100;
 const JOIN_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 const SESSION_LINE_MAGIC: u64 = u64::from_le_bytes(*b"EGLINE01");
+/// The same line when the session has ended: it names nobody any more, but tells it from other sessions.
+const ENDED_LINE_MAGIC: u64 = u64::from_le_bytes(*b"EGLINE00");
 
 /// Volumes this process has attached.
 static ATTACHED_HERE: Mutex<Vec<Weak<Volume>>> = Mutex::new(Vec::new());
@@ -78,9 +80,9 @@ fn boot_id() -> [u8; 16] {
         .unwrap_or_default()
 }
 
-fn encode_session_line(session: &[u8; 16]) -> [u8; LINE] {
+fn encode_session_line(magic: u64, session: &[u8; 16]) -> [u8; LINE] {
     let mut bytes = [0; LINE];
-    put_u64(&mut bytes, 0, SESSION_LINE_MAGIC);
+    put_u64(&mut bytes, 0, magic);
     bytes[8..24].copy_from_slice(&boot_id());
     bytes[24..40].copy_from_slice(session);
     let crc = crate::format::checksum::crc32c(&bytes[..60]);
@@ -94,7 +96,7 @@ fn read_session_line(pool: &Pool) -> Option<[u8; 16]> {
     pool.read_bytes(SESSION_LINE_BLOCK.offset(), &mut bytes)
         .ok()?;
     let session: [u8; 16] = bytes[24..40].try_into().ok()?;
-    (bytes == encode_session_line(&session)).then_some(session)
+    (bytes == encode_session_line(SESSION_LINE_MAGIC, &session)).then_some(session)
 }
 
 impl Volume {
@@ -170,14 +172,7 @@ fn attach_found(
         .try_clone()
         .map_err(|error| io_failure("lock pool", &path, &error, "close some files"))?;
     let lock = |byte, kind, wait| {
-        lock_byte(&locks, byte, kind, wait).map_err(|error| {
-            io_failure(
-                "lock pool",
-                &path,
-                &error,
-                "pools must lie on a file system with locks",
-            )
-        })
+        lock_byte(&locks, byte, kind, wait).map_err(|error| unlockable(&path, &error))
     };
     if mode == AttachMode::Join {
         if !lock(ATTACHED, libc::F_RDLCK, false)? {
@@ -189,23 +184,63 @@ fn attach_found(
                 ),
             ));
         }
+        // Whoever leaves from here on finds us attached, and leaves the session to us.
+        if !is_attached_elsewhere(&locks) {
+            return Err(nobody_attached(&path.display().to_string()));
+        }
+        lock_siblings(&found, libc::F_RDLCK)?;
         return join(found, false, &locks);
     }
     lock(CREATING, libc::F_WRLCK, true)?;
     let alone = lock(ATTACHED, libc::F_WRLCK, false)?;
     let read_only = mode == AttachMode::ReadOnly;
+    let siblings: Vec<File> = found.files[1..]
+        .iter()
+        .filter_map(|file| file.try_clone().ok())
+        .collect();
     let result = match alone {
-        true => create_session(found, options, read_only, Origin::Made),
+        true => lock_siblings(&found, libc::F_WRLCK)
+            .and_then(|()| create_session(found, options, read_only, Origin::Made)),
         false => {
             lock(ATTACHED, libc::F_RDLCK, true)?;
+            lock_siblings(&found, libc::F_RDLCK)?;
             join(found, read_only, &locks)
         }
     };
     if result.is_ok() {
         lock(ATTACHED, libc::F_RDLCK, false)?;
+        for file in &siblings {
+            let _ = lock_byte(file, ATTACHED, libc::F_RDLCK, false);
+        }
     }
     lock(CREATING, libc::F_UNLCK, false)?;
     result
+}
+
+fn unlockable(path: &Path, error: &std::io::Error) -> VolumeError {
+    io_failure(
+        "lock pool",
+        path,
+        error,
+        "pools must lie on a file system with locks",
+    )
+}
+
+/// Lock the pools behind the first too: none is used by two volumes.
+fn lock_siblings(found: &Found, kind: i32) -> Result<(), VolumeError> {
+    for (file, path) in found.files.iter().zip(&found.paths).skip(1) {
+        let locked = lock_byte(file, ATTACHED, kind, false);
+        if !locked.map_err(|error| unlockable(path, &error))? {
+            return Err(failure(
+                libc::EBUSY,
+                format!(
+                    "{} is attached with other pools; unmount those first",
+                    path.display()
+                ),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Map the pools; private ones keep for themselves what is stored to them (but for device DAX, which the
@@ -262,7 +297,12 @@ fn join(mut found: Found, read_only: bool, locks: &File) -> Result<Arc<Volume>, 
     let session = read_session_line(&media[0]).ok_or_else(|| nobody_attached(&path))?;
     let geometry = geometry_of(&found.superblock);
     let name = segment_name(&found.superblock.volume, &session);
-    let session = Session::join(name, layout_of(&geometry))
+    let gone = || std::io::Error::from_raw_os_error(libc::ENOENT);
+    let session = found
+        .owner
+        .and_then(|owner| Some((owner, segments::find_segment(owner, &name)?)))
+        .ok_or_else(gone)
+        .and_then(|(owner, segment)| Session::join(segment, layout_of(&geometry), owner))
         .map_err(|error| join_failure(&path, &error, locks))?;
     let origin = Origin::Joined;
     Ok(assemble(found, media, geometry, session, read_only, origin))
@@ -284,7 +324,9 @@ fn join_failure(path: &str, error: &std::io::Error, locks: &File) -> VolumeError
         Some(libc::EPROTO) => {
             "it was attached by another Egeria release: detach it everywhere first"
         }
-        Some(libc::EACCES) => "run as the user that attached it first",
+        Some(libc::EACCES | libc::EPERM) => {
+            "its session is another user's; run as that user, or use the mount"
+        }
         _ => "check /dev/shm",
     };
     failure(
@@ -359,16 +401,20 @@ pub(crate) fn create_session(
     }
     let geometry = geometry_of(&found.superblock);
     let id: [u8; 16] = random();
-    let name = segment_name(&found.superblock.volume, &id);
+    let owner = found.owner.filter(|_| !private);
+    let segment = match owner {
+        Some(owner) => owner
+            .session_directory()
+            .map_err(|error| no_session(&error))?
+            .join(segment_name(&found.superblock.volume, &id)),
+        None => PathBuf::new(),
+    };
     if !private {
         // Named on pool 0 before it exists, so that whoever comes after a death in here removes it.
         // Nobody joins meanwhile: `ATTACHED` is held exclusively.
-        write_session_line(&media[0], &id)?;
+        write_session_line(&media[0], SESSION_LINE_MAGIC, &id)?;
     }
-    let session = make_segment(&name, layout_of(&geometry))?;
-    if private {
-        remove_segment(&name);
-    }
+    let session = make_segment(&segment, layout_of(&geometry), owner)?;
     fill_header(
         &session,
         &found.superblock,
@@ -379,7 +425,7 @@ pub(crate) fn create_session(
         let volume = assemble(found, media, geometry, session, read_only, origin);
         volume.recover(options).map(|()| volume)
     });
-    let volume = made.inspect_err(|_| remove_segment(&name))?;
+    let volume = made.inspect_err(|_| remove_segment(&segment))?;
     // Joiners look at the magic: everything before it is there when they see it.
     volume
         .session
@@ -389,32 +435,41 @@ pub(crate) fn create_session(
     Ok(volume)
 }
 
-fn make_segment(name: &CString, layout: SessionLayout) -> Result<Session, VolumeError> {
-    let made = Session::create(name.clone(), layout).and_then(|session| {
+fn make_segment(
+    path: &Path,
+    layout: SessionLayout,
+    owner: Option<Owner>,
+) -> Result<Session, VolumeError> {
+    let made = Session::create(path.to_owned(), layout, owner).and_then(|session| {
         let full = |_| std::io::Error::from_raw_os_error(libc::ENOSPC);
         let backed = session.back_fixed().map_err(full);
         backed
             .map(|()| session)
-            .inspect_err(|_| remove_segment(name))
+            .inspect_err(|_| remove_segment(path))
     });
-    made.map_err(|error| {
-        let errno = error.raw_os_error().unwrap_or(libc::EIO);
-        let mend = match errno {
-            libc::EACCES | libc::EPERM | libc::EROFS => "make it writable for this user",
-            _ => "free space there or mount it larger",
-        };
-        failure(
-            errno,
-            format!("cannot make a session in /dev/shm: {error}; {mend}"),
-        )
-    })
+    made.map_err(|error| no_session(&error))
+}
+
+fn no_session(error: &std::io::Error) -> VolumeError {
+    let errno = error.raw_os_error().unwrap_or(libc::EIO);
+    let mend = match errno {
+        libc::EACCES | libc::EPERM | libc::EROFS => "make it writable for this user",
+        _ => "free space there or mount it larger",
+    };
+    failure(
+        errno,
+        format!("cannot make a session in /dev/shm: {error}; {mend}"),
+    )
 }
 
 /// Remove what a session of these pools left whose users all died. None of these pools is attached: who
 /// uses a session of their UUID all the same has other pools of that UUID, and would lose its session.
 fn remove_stale_segment(found: &Found, pool: &Pool) -> Result<(), VolumeError> {
     let volume = &found.superblock.volume;
-    if segments::is_any_mapped(volume) {
+    let Some(owner) = found.owner else {
+        return Ok(());
+    };
+    if segments::is_any_mapped(owner, volume) {
         return Err(failure(
             libc::EBUSY,
             format!(
@@ -425,14 +480,17 @@ fn remove_stale_segment(found: &Found, pool: &Pool) -> Result<(), VolumeError> {
         ));
     }
     if let Some(stale) = read_session_line(pool) {
-        remove_segment(&segment_name(volume, &stale));
+        segments::find_segment(owner, &segment_name(volume, &stale))
+            .iter()
+            .for_each(|path| remove_segment(path));
     }
     Ok(())
 }
 
-fn write_session_line(pool: &Pool, id: &[u8; 16]) -> Result<(), VolumeError> {
+fn write_session_line(pool: &Pool, magic: u64, id: &[u8; 16]) -> Result<(), VolumeError> {
     // Neither flushed nor fenced: after a power loss it is of another boot and means nothing, torn or not.
-    let written = pool.write_bytes(SESSION_LINE_BLOCK.offset(), &encode_session_line(id));
+    let line = encode_session_line(magic, id);
+    let written = pool.write_bytes(SESSION_LINE_BLOCK.offset(), &line);
     written.map_err(|error| failure(libc::EIO, error.to_string()))
 }
 
@@ -477,7 +535,7 @@ impl Drop for Volume {
         }
         let Some(file) = self.reopen() else {
             // The pool is not where it was, so its locks tell nothing.
-            self.leftover = Leftover(Some(self.session.name().clone()));
+            self.leftover = Leftover(Some(self.session.path().to_owned()));
             return;
         };
         // Let go of our own share first: the lock goes with the mapping of pool 0.
@@ -486,15 +544,31 @@ impl Drop for Volume {
         if matches!(creating, Ok(true))
             && matches!(lock_byte(&file, ATTACHED, libc::F_WRLCK, false), Ok(true))
         {
-            remove_segment(self.session.name());
+            // The name first: nobody may find it on pool 0 when it can be made by others.
+            self.end_session_line(&file);
+            remove_segment(self.session.path());
         }
     }
 }
 
 impl Volume {
+    /// Note on pool 0 that the session has ended. By the last one, who holds the lock on `file`.
+    fn end_session_line(&self, file: &File) {
+        let opened = file
+            .try_clone()
+            .ok()
+            .and_then(|file| Pool::open_with_file(file, &self.paths[0], Access::ReadWrite).ok());
+        if let Some(pool) = opened
+            && let Some(session) = read_session_line(&pool)
+        {
+            // Of a session left as it is, the segment is missing, which says the same.
+            let _ = write_session_line(&pool, ENDED_LINE_MAGIC, &session);
+        }
+    }
+
     /// Pool 0 anew, if it still lies where it was.
     fn reopen(&self) -> Option<File> {
-        let opened = File::options().read(true).write(true).open(&self.paths[0]);
+        let opened = crate::trust::open_carefully(&self.paths[0], 0);
         opened
             .ok()
             .filter(|file| FileIdentity::of(file).is_ok_and(|now| now == self.identity))
@@ -526,7 +600,7 @@ impl Volume {
 
 /// Whether any process has the volume of this pool attached (told by pool 0 alone).
 pub(crate) fn is_attached(path: &Path) -> bool {
-    let Ok(file) = File::options().read(true).write(true).open(path) else {
+    let Ok(file) = crate::trust::open_carefully(path, 0) else {
         return false;
     };
     matches!(lock_when_left(&file), Ok(false))
@@ -547,7 +621,7 @@ fn lock_when_left(file: &File) -> std::io::Result<bool> {
 /// Keep everybody out while a volume is checked; the locks go with the returned file.
 pub(crate) fn lock_for_check(found: &Found) -> Result<File, VolumeError> {
     let path = &found.paths[0];
-    let file = open_pool(path)?;
+    let (_, file) = open_pool(path)?;
     let locked = lock_when_left(&file).map_err(|error| {
         io_failure(
             "lock pool",

@@ -119,7 +119,7 @@ fn superblock_finding(copy: usize, path: &Path) -> Finding {
 pub(crate) fn superblock_findings(paths: &[PathBuf]) -> Result<Vec<Finding>, VolumeError> {
     let mut all = Vec::new();
     for path in paths {
-        let (_, damaged) = read_superblock(&open_pool(path)?, path)?;
+        let (_, damaged) = read_superblock(&open_pool(path)?.1, path)?;
         all.extend(damaged.map(|copy| superblock_finding(copy, path)));
     }
     Ok(all)

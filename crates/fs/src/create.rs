@@ -1,11 +1,13 @@
 //! Making a volume: metadata regions zeroed, the root directory, superblocks last.
 
 use crate::format::*;
-use crate::pools::failure;
+use crate::pools::{failure, io_failure};
 use crate::requests::*;
+use crate::trust::Owner;
 use crate::types::InodeNumber;
 use egeria_media::{Access, BlockNumber, Pool};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 /// Make a volume of these pools.
@@ -52,6 +54,7 @@ pub fn create_volume(
         volume: *volume.as_bytes(),
         pool_index: 0,
         created_ns,
+        secret: *uuid::Uuid::new_v4().as_bytes(),
         pools: siblings,
     };
     let opened: Vec<&Pool> = opened.iter().collect();
@@ -98,7 +101,8 @@ fn check_request(pools: &[PoolRequest]) -> Result<(), VolumeError> {
 
 /// Make or size the file; refuse one that is a pool already, or in use.
 fn prepare_file(request: &PoolRequest, force: bool) -> Result<(), VolumeError> {
-    if let Ok(file) = std::fs::File::open(&request.path) {
+    if let Ok(file) = crate::trust::open_carefully(&request.path, 0) {
+        make_private(&file, &request.path)?;
         if !force && crate::pools::read_superblock(&file, &request.path).is_ok() {
             return Err(failure(
                 libc::EEXIST,
@@ -128,6 +132,20 @@ fn prepare_file(request: &PoolRequest, force: bool) -> Result<(), VolumeError> {
         Pool::create(&request.path, bytes)
     };
     made.map_err(|error| failure(libc::EIO, error.to_string()))
+}
+
+/// A file that is there becomes a pool, which nobody else may open. A device keeps its mode.
+fn make_private(file: &std::fs::File, path: &Path) -> Result<(), VolumeError> {
+    let metadata = file.metadata();
+    let metadata = metadata.map_err(|error| io_failure("look at", path, &error, "check it"))?;
+    // SAFETY: a plain getter that cannot fail.
+    let own = metadata.uid() == unsafe { libc::geteuid() };
+    if metadata.is_file() && own && metadata.mode() & 0o077 != 0 {
+        let private = std::fs::Permissions::from_mode(0o600);
+        let made = file.set_permissions(private);
+        made.map_err(|error| io_failure("set the mode of", path, &error, "make it 0600 yourself"))?;
+    }
+    Owner::of_pool(&file.metadata().unwrap_or(metadata), path).map(drop)
 }
 
 /// Write an empty volume to these pools.

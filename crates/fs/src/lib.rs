@@ -53,6 +53,7 @@ mod space;
 mod sums;
 mod sync;
 mod tenure;
+mod trust;
 mod types;
 mod undo;
 mod unlocked;

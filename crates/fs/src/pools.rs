@@ -3,6 +3,7 @@
 use crate::format::*;
 use crate::requests::VolumeError;
 use crate::segments::FileIdentity;
+use crate::trust::Owner;
 use egeria_media::{Access, BlockNumber, Pool, PoolOffset};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -33,6 +34,8 @@ pub(crate) struct Found {
     pub(crate) superblock: Superblock,
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) files: Vec<File>,
+    /// Whose they are; `None` for memory behind which there is no file.
+    pub(crate) owner: Option<Owner>,
     /// Of pool 0.
     pub(crate) identity: FileIdentity,
 }
@@ -103,9 +106,9 @@ fn superblock_failure(path: &Path, fault: SuperblockFault) -> VolumeError {
     }
 }
 
-pub(crate) fn open_pool(path: &Path) -> Result<File, VolumeError> {
-    let opened = File::options().read(true).write(true).open(path);
-    opened.map_err(|error| {
+/// Open a pool that this process may believe; whose it is.
+pub(crate) fn open_pool(path: &Path) -> Result<(Owner, File), VolumeError> {
+    let file = crate::trust::open_carefully(path, 0).map_err(|error| {
         let mend = match error.raw_os_error() {
             Some(libc::ENOENT) => "check the path; all pools of a volume must be there",
             Some(libc::EACCES | libc::EPERM) => {
@@ -113,10 +116,26 @@ pub(crate) fn open_pool(path: &Path) -> Result<File, VolumeError> {
             }
             Some(libc::EROFS) => "the pool's file system is read-only; remount it read-write",
             Some(libc::EISDIR) => "name a pool file, not a directory",
+            Some(libc::EINVAL) => "it is neither a file nor a device; name a pool",
             _ => "check that the file system with the pool is there",
         };
         io_failure("open pool", path, &error, mend)
-    })
+    })?;
+    match owner_of(&file, path) {
+        Ok(owner) => Ok((owner, file)),
+        // Whoever named the wrong file should not be told to change its mode.
+        Err(untrusted) => match read_superblock(&file, path) {
+            Err(error) if error.errno == libc::EINVAL => Err(error),
+            _ => Err(untrusted),
+        },
+    }
+}
+
+fn owner_of(file: &File, path: &Path) -> Result<Owner, VolumeError> {
+    let metadata = file.metadata();
+    let metadata =
+        metadata.map_err(|error| io_failure("look at pool", path, &error, "check it"))?;
+    Owner::of_pool(&metadata, path)
 }
 
 /// Size of a pool's file or device, bytes.
@@ -143,7 +162,7 @@ pub(crate) fn media_bytes(file: &File, path: &Path) -> Result<u64, VolumeError> 
 
 /// Find and open all pools of the volume that the pool at `given` belongs to.
 pub(crate) fn find_pools(given: &Path) -> Result<Found, VolumeError> {
-    let file = open_pool(given)?;
+    let (owner, file) = open_pool(given)?;
     let (superblock, _) = read_superblock(&file, given)?;
     let mut paths = Vec::new();
     let mut files = Vec::new();
@@ -158,7 +177,11 @@ pub(crate) fn find_pools(given: &Path) -> Result<Found, VolumeError> {
             .flatten()
         {
             Some(file) => file,
-            None => open_pool(&path)?,
+            None => {
+                let (theirs, file) = open_pool(&path)?;
+                check_owner(owner, theirs, &path)?;
+                file
+            }
         };
         check_sibling(&superblock, index, &file, &path)?;
         paths.push(std::fs::canonicalize(&path).unwrap_or(path));
@@ -174,8 +197,22 @@ pub(crate) fn find_pools(given: &Path) -> Result<Found, VolumeError> {
         superblock,
         paths,
         files,
+        owner: Some(owner),
         identity,
     })
+}
+
+fn check_owner(ours: Owner, theirs: Owner, path: &Path) -> Result<(), VolumeError> {
+    match ours == theirs {
+        true => Ok(()),
+        false => Err(failure(
+            libc::EPERM,
+            format!(
+                "{} is not shared with the same users as the other pools of its volume; give all pools one owner, group and mode",
+                path.display()
+            ),
+        )),
+    }
 }
 
 /// Where a sibling is: where it was, else beside the given pool.
@@ -206,6 +243,16 @@ fn check_sibling(
                 path.display(),
                 theirs.pool_index,
                 uuid::Uuid::from_bytes(theirs.volume)
+            ),
+        ));
+    }
+    // The UUID is public; this was read from a pool by whoever made this one.
+    if theirs.secret != ours.secret || theirs.pools != ours.pools {
+        return Err(failure(
+            libc::EPERM,
+            format!(
+                "{} has the UUID of the volume but was not made with it; do not use pools that others handed over",
+                path.display()
             ),
         ));
     }

@@ -14,7 +14,7 @@ use crate::session::lock;
 use crate::session::map::{Session, SessionMemory};
 use crate::volume::{Origin, Volume};
 use egeria_media::Pool;
-use std::ffi::CString;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -63,6 +63,7 @@ pub fn create_private(
         volume: uuid::Uuid::from_u64_pair(HASH_SEED, seed).into_bytes(),
         pool_index: 0,
         created_ns: seed as i64,
+        secret: uuid::Uuid::from_u64_pair(seed, HASH_SEED).into_bytes(),
         pools: siblings.collect(),
     };
     let pools: Vec<&Pool> = pools.iter().map(Arc::as_ref).collect();
@@ -106,7 +107,7 @@ impl Volume {
             let message = format!("no memory for a session: {error}; free some");
             failure(libc::ENOMEM, message)
         })?;
-        let session = Session::over(CString::default(), layout, memory);
+        let session = Session::over(PathBuf::new(), layout, memory);
         fill_header(&session, &superblock, &[0; 16], HASH_SEED);
         if options.machine.is_some() {
             place_nodes(&session, &superblock, options)?;
@@ -167,6 +168,7 @@ fn agreed_superblock(pools: &[Arc<Pool>]) -> Result<Superblock, VolumeError> {
     let agree = |(index, other): (usize, &Superblock)| {
         first.as_ref().is_some_and(|first| {
             other.volume == first.volume
+                && other.secret == first.secret
                 && other.pool_index as usize == index
                 && other.pools == first.pools
                 && pools[index].blocks() >= other.pools[index].blocks
@@ -189,6 +191,7 @@ fn found_of(superblock: Superblock, pools: &[Arc<Pool>]) -> Found {
         superblock,
         paths: pools.iter().map(|pool| pool.path().to_owned()).collect(),
         files: Vec::new(),
+        owner: None,
         identity: FileIdentity::NONE,
     }
 }

@@ -67,7 +67,7 @@ impl Volume {
             .filter(ours)
             .collect();
         let known = start_ticks != 0 && namespace != 0 && !slots.is_empty();
-        if known && mappings_here(self.session.name()) == Some(1) {
+        if known && mappings_here(self.session.path()) == Some(1) {
             for slot in slots {
                 slot.start_ticks.store(BEFORE_EXEC, Ordering::Release);
             }

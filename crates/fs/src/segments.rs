@@ -1,16 +1,15 @@
-//! Segments of sessions as files of /dev/shm: whose they are, and whether anybody still uses one.
+//! Segments of sessions as files of /dev/shm: whether anybody still uses one.
 //!
 //! Locks on pools tell this for the session of those pools. They do not for the pools of a copy: same
-//! UUID, other file.
+//! UUID, other file. Only the directories of the pools' owner are looked at: nobody else can put anything there.
 
-use std::ffi::CString;
+use crate::trust::Owner;
 use std::fs::File;
 use std::io;
-use std::os::fd::FromRawFd;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
-/// Where the kernel shows segments.
-const DIRECTORY: &str = "/dev/shm";
 /// `fcntl` command of Linux: the signal that tells a lease's holder that somebody wants in.
 const F_SETSIG: i32 = 10;
 
@@ -18,21 +17,17 @@ const F_SETSIG: i32 = 10;
 ///
 /// A read lease is granted only on a file that nobody holds open for writing, and a shared, writable
 /// mapping holds it so, in whatever namespace its process is.
-pub(crate) fn is_mapped(name: &CString) -> Option<bool> {
-    // SAFETY: a valid C string and flags; the result is checked.
-    let descriptor = unsafe { libc::shm_open(name.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0) };
-    if descriptor < 0 {
-        let gone = io::Error::last_os_error().raw_os_error() == Some(libc::ENOENT);
-        return gone.then_some(false);
-    }
-    // SAFETY: just opened, owned by nobody else.
-    let file = unsafe { File::from_raw_fd(descriptor) };
+pub(crate) fn is_mapped(path: &Path) -> Option<bool> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) => return (error.kind() == io::ErrorKind::NotFound).then_some(false),
+    };
     // Whoever opens it in the moment until the lease goes with the file waits, and we are told by a signal
     // that does nothing; the one sent if nothing is said would end this process.
     // SAFETY: an open descriptor of ours and plain integers.
     let leased = unsafe {
-        libc::fcntl(descriptor, F_SETSIG, libc::SIGURG) == 0
-            && libc::fcntl(descriptor, libc::F_SETLEASE, libc::F_RDLCK) == 0
+        libc::fcntl(file.as_raw_fd(), F_SETSIG, libc::SIGURG) == 0
+            && libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) == 0
     };
     let error = io::Error::last_os_error();
     drop(file);
@@ -42,22 +37,43 @@ pub(crate) fn is_mapped(name: &CString) -> Option<bool> {
     }
 }
 
-/// Whether any process uses any session of a volume with this UUID, as far as the kernel tells.
-pub(crate) fn is_any_mapped(volume: &[u8; 16]) -> bool {
-    let prefix = format!("egeria-{}-", uuid::Uuid::from_bytes(*volume).simple());
-    let entries = std::fs::read_dir(DIRECTORY).into_iter().flatten().flatten();
+/// Segments of a volume, in the directories of its owner.
+fn segments_of(owner: Owner, volume: &[u8; 16]) -> Vec<PathBuf> {
+    let prefix = format!("{}-", uuid::Uuid::from_bytes(*volume).simple());
+    let directories = owner.session_directories().into_iter();
+    let entries = directories.flat_map(|directory| {
+        let entries = std::fs::read_dir(directory).into_iter();
+        entries.flatten().flatten()
+    });
     entries
-        .map(|entry| entry.file_name())
-        .filter(|name| name.as_bytes().starts_with(prefix.as_bytes()))
-        .filter_map(|name| CString::new([b"/", name.as_bytes()].concat()).ok())
-        .any(|name| is_mapped(&name) == Some(true))
+        .filter(|entry| entry.file_name().as_bytes().starts_with(prefix.as_bytes()))
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// Whether any process uses any session of a volume with this UUID, as far as the kernel tells.
+pub(crate) fn is_any_mapped(owner: Owner, volume: &[u8; 16]) -> bool {
+    let segments = segments_of(owner, volume);
+    segments.iter().any(|path| is_mapped(path) == Some(true))
+}
+
+/// Where the segment of this name is, or the first place where it could be.
+pub(crate) fn find_segment(owner: Owner, name: &str) -> Option<PathBuf> {
+    let places: Vec<PathBuf> = owner
+        .session_directories()
+        .into_iter()
+        .map(|directory| directory.join(name))
+        .collect();
+    let there = |path: &&PathBuf| path.symlink_metadata().is_ok();
+    places.iter().find(there).or(places.first()).cloned()
 }
 
 /// How often this process maps a segment; `None` when /proc does not tell.
-pub(crate) fn mappings_here(name: &CString) -> Option<usize> {
+pub(crate) fn mappings_here(segment: &Path) -> Option<usize> {
     let list = std::fs::read("/proc/self/maps").ok()?;
     let begins_at = |line: &&[u8]| line.split(|byte| *byte == b' ').nth(2) == Some(b"00000000");
-    let path = name.as_bytes();
+    let path = segment.as_os_str().as_bytes();
     let names = |line: &&[u8]| line.windows(path.len()).any(|part| part == path);
     let lines = list.split(|byte| *byte == b'\n');
     Some(lines.filter(begins_at).filter(names).count())
@@ -97,14 +113,14 @@ impl FileIdentity {
 
 /// A segment to remove once this process has let go of it, unless another still uses it.
 #[derive(Default)]
-pub(crate) struct Leftover(pub(crate) Option<CString>);
+pub(crate) struct Leftover(pub(crate) Option<PathBuf>);
 
 impl Drop for Leftover {
     fn drop(&mut self) {
-        if let Some(name) = self.0.take()
-            && is_mapped(&name) != Some(true)
+        if let Some(path) = self.0.take()
+            && is_mapped(&path) != Some(true)
         {
-            crate::session::map::remove_segment(&name);
+            crate::session::map::remove_segment(&path);
         }
     }
 }
@@ -112,33 +128,26 @@ impl Drop for Leftover {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trust::open_carefully;
 
     #[test]
     fn a_segment_is_mapped_until_the_last_mapping_goes() {
-        let name = CString::new(format!("/egeria-test-{}", std::process::id())).expect("no NUL");
-        assert_eq!(is_mapped(&name), Some(false), "there is none");
-        // SAFETY: a fresh segment; the mapping is this test's alone.
-        unsafe {
-            let flags = libc::O_CREAT | libc::O_RDWR | libc::O_CLOEXEC;
-            let file = libc::shm_open(name.as_ptr(), flags, 0o600);
-            assert!(file >= 0 && libc::ftruncate(file, 4096) == 0);
-            let access = libc::PROT_READ | libc::PROT_WRITE;
-            let mapping = libc::mmap(
-                std::ptr::null_mut(),
-                4096,
-                access,
-                libc::MAP_SHARED,
-                file,
-                0,
-            );
-            assert_ne!(mapping, libc::MAP_FAILED);
-            libc::close(file);
-            assert_eq!(is_mapped(&name), Some(true));
-            assert_eq!(mappings_here(&name), Some(1));
-            libc::munmap(mapping, 4096);
-        }
-        assert_eq!(mappings_here(&name), Some(0));
-        assert_eq!(is_mapped(&name), Some(false));
-        crate::session::map::remove_segment(&name);
+        let path = Path::new("/dev/shm").join(format!("egeria-test-{}", std::process::id()));
+        assert_eq!(is_mapped(&path), Some(false), "there is none");
+        std::fs::write(&path, [0; 4096]).expect("a file");
+        let file = open_carefully(&path, 0).expect("open");
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let (flags, fd) = (libc::MAP_SHARED, file.as_raw_fd());
+        // SAFETY: a fresh mapping, this test's alone.
+        let mapping = unsafe { libc::mmap(std::ptr::null_mut(), 4096, access, flags, fd, 0) };
+        assert_ne!(mapping, libc::MAP_FAILED);
+        drop(file);
+        assert_eq!(is_mapped(&path), Some(true));
+        assert_eq!(mappings_here(&path), Some(1));
+        // SAFETY: mapped above, and used by nobody.
+        unsafe { libc::munmap(mapping, 4096) };
+        assert_eq!(mappings_here(&path), Some(0));
+        assert_eq!(is_mapped(&path), Some(false));
+        crate::session::map::remove_segment(&path);
     }
 }

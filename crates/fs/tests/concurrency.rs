@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::Scratch;
+use common::{Scratch, segments};
 use egeria_fs::*;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -161,15 +161,6 @@ fn who_sees_another_shm_is_told_so() {
     assert!(said.contains("/dev/shm is another one"), "{said}");
     std::fs::rename(&hidden, &segment).expect("bring it back");
     assert_joins(&scratch.pools[0], &volume);
-}
-
-fn segments(volume: uuid::Uuid) -> Vec<std::path::PathBuf> {
-    let prefix = format!("egeria-{}-", volume.simple());
-    let entries = std::fs::read_dir("/dev/shm").expect("/dev/shm").flatten();
-    entries
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
-        .map(|entry| entry.path())
-        .collect()
 }
 
 fn attach(pool: &Path) -> Result<std::sync::Arc<Volume>, VolumeError> {

@@ -18,7 +18,7 @@ use reader::crc32c;
 
 // docs/format.md, Constants. Whoever changes one of these changes the format version.
 const _: () = {
-    assert!(FORMAT_VERSION == 2);
+    assert!(FORMAT_VERSION == 3 && FORMAT_VERSION_WITHOUT_SECRET == 2);
     assert!(BLOCK == 4096 && LINE == 64 && PAGE_LINES == 64);
     assert!(MAX_POOLS == 16 && MIN_POOL_BYTES == 8 << 20);
     assert!(MAX_NAME_BYTES == 255 && MAX_TARGET_BYTES == 4095 && MAX_LINKS == 65_000);
@@ -55,6 +55,7 @@ fn superblock() -> Superblock {
         volume: *b"0123456789abcdef",
         pool_index: 1,
         created_ns: 0x0102_0304_0506_0708,
+        secret: *b"known to us only",
         pools: vec![pool(0, 2048, b"/p/a"), pool(3, 4096, b"/p/bc")],
     }
 }
@@ -150,9 +151,9 @@ fn superblock_bytes() {
     let bytes = superblock().encode();
     assert_eq!(bytes.len(), 8192);
     assert_eq!(
-        hex(&bytes[..40]),
-        "4547455249414653020000000100020030313233343536373839616263646566\
-         0807060504030201"
+        hex(&bytes[..56]),
+        "4547455249414653030000000100020030313233343536373839616263646566\
+         08070605040302016b6e6f776e20746f207573206f6e6c79"
     );
     assert_eq!(
         hex(&bytes[256..276]),
@@ -165,10 +166,22 @@ fn superblock_bytes() {
                                        2f702f6263"
     );
     assert_eq!(bytes[8188..], crc32c(0, &bytes[..8188]).to_le_bytes());
-    let named = [0..40, 256..276, 736..757, 8188..8192];
+    let named = [0..56, 256..276, 736..757, 8188..8192];
     let rest = (0..8192).filter(|at| !named.iter().any(|range| range.contains(at)));
     assert!(rest.map(|at| bytes[at]).all(|byte| byte == 0));
     assert_eq!(Superblock::decode(&bytes), Ok(superblock()));
+}
+
+#[test]
+fn superblocks_of_the_version_before_have_no_secret_and_stay_so() {
+    let old = Superblock {
+        secret: [0; 16],
+        ..superblock()
+    };
+    let bytes = old.encode();
+    assert_eq!(bytes[8..12], 2u32.to_le_bytes());
+    assert_eq!(bytes[40..56], [0; 16]);
+    assert_eq!(Superblock::decode(&bytes), Ok(old));
 }
 
 #[test]
@@ -404,7 +417,7 @@ fn an_older_or_newer_superblock_is_named_and_a_senseless_one_is_damaged() {
         bytes[8188..].copy_from_slice(&crc.to_le_bytes());
         Superblock::decode(&bytes)
     };
-    for version in [1, 3] {
+    for version in [1, 4] {
         assert_eq!(
             decode(&|bytes| bytes[8] = version),
             Err(SuperblockFault::Version(version.into()))

@@ -438,12 +438,7 @@ fn s34_pools_and_sessions_are_their_makers_alone() {
     use std::os::unix::fs::PermissionsExt;
     let scratch = Scratch::new(2, 16 << 20);
     let volume = scratch.attach();
-    let session = format!("egeria-{}", volume.uuid().simple());
-    let sessions = std::fs::read_dir("/dev/shm")
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    let ours = |path: &std::path::PathBuf| path.to_string_lossy().contains(&session);
-    let sessions: Vec<_> = sessions.filter(ours).collect();
+    let sessions = segments(volume.uuid());
     assert_eq!(sessions.len(), 1);
     for path in sessions.iter().chain(&scratch.pools) {
         let mode = std::fs::metadata(path).unwrap().permissions().mode();

@@ -23,7 +23,9 @@ pub use superblock::*;
 pub use words::*;
 
 /// Version of the format that this code writes and the only one it reads.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
+/// The version before, which is still read and written: superblocks without a secret.
+pub const FORMAT_VERSION_WITHOUT_SECRET: u32 = 2;
 /// Bytes of a block, as usize.
 pub const BLOCK: usize = egeria_media::BLOCK_BYTES as usize;
 /// Bytes of one log line, one cache line.

@@ -39,6 +39,9 @@ pub struct Superblock {
     pub pool_index: u8,
     /// When the volume was made, ns since the epoch.
     pub created_ns: i64,
+    /// What only the pools of the volume know: none of them can be made without having read another. Zero in
+    /// version 2.
+    pub secret: [u8; 16],
     /// All pools of the volume, this one too.
     pub pools: Vec<Sibling>,
 }
@@ -101,11 +104,17 @@ impl Superblock {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0u8; SUPERBLOCK_BYTES];
         put_u64(&mut bytes, 0, SUPERBLOCK_MAGIC);
-        put_u32(&mut bytes, 8, FORMAT_VERSION);
+        // A volume without a secret stays one of the version that has none.
+        let version = match self.secret == [0; 16] {
+            true => FORMAT_VERSION_WITHOUT_SECRET,
+            false => FORMAT_VERSION,
+        };
+        put_u32(&mut bytes, 8, version);
         put_u16(&mut bytes, 12, self.pool_index as u16);
         put_u16(&mut bytes, 14, self.pools.len() as u16);
         bytes[16..32].copy_from_slice(&self.volume);
         put_u64(&mut bytes, 32, self.created_ns as u64);
+        bytes[40..56].copy_from_slice(&self.secret);
         for (index, pool) in self.pools.iter().enumerate() {
             let at = HEADER_BYTES + index * SIBLING_BYTES;
             put_u64(&mut bytes, at, pool.blocks);
@@ -129,7 +138,7 @@ impl Superblock {
         }
         // The version is read only behind a good checksum: every version keeps the first and last fields in place.
         let version = get_u32(bytes, 8);
-        if version != FORMAT_VERSION {
+        if version != FORMAT_VERSION && version != FORMAT_VERSION_WITHOUT_SECRET {
             return Err(SuperblockFault::Version(version));
         }
         let pool_index = get_u16(bytes, 12) as usize;
@@ -142,10 +151,18 @@ impl Superblock {
             .collect::<Result<_, _>>()?;
         let mut volume = [0; 16];
         volume.copy_from_slice(&bytes[16..32]);
+        let mut secret = [0; 16];
+        if version == FORMAT_VERSION {
+            secret.copy_from_slice(&bytes[40..56]);
+            if secret == [0; 16] {
+                return Err(SuperblockFault::Damaged);
+            }
+        }
         Ok(Superblock {
             volume,
             pool_index: pool_index as u8,
             created_ns: get_u64(bytes, 32) as i64,
+            secret,
             pools,
         })
     }

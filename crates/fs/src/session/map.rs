@@ -3,11 +3,13 @@
 use super::arena::Arena;
 use super::layout::*;
 use crate::format::{BLOCK, MAX_POOLS};
+use crate::trust::Owner;
 use crate::types::{Errno, Outcome};
 use egeria_media::emulation::EmulationState;
-use std::ffi::CString;
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -71,7 +73,7 @@ pub struct Session {
     bytes: usize,
     layout: SessionLayout,
     arena: Arena,
-    name: CString,
+    path: PathBuf,
     /// Pages before the arena that are known to have memory, a bit each.
     backed: Vec<AtomicU64>,
 }
@@ -81,62 +83,54 @@ unsafe impl Send for Session {}
 // SAFETY: as above.
 unsafe impl Sync for Session {}
 
-/// Name of a session's segment below /dev/shm.
-pub fn segment_name(volume: &[u8; 16], session: &[u8; 16]) -> CString {
+/// Name of a session's segment in its directory.
+pub fn segment_name(volume: &[u8; 16], session: &[u8; 16]) -> String {
     let hex = |bytes: &[u8]| {
         bytes
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect::<String>()
     };
-    CString::new(format!("/egeria-{}-{}", hex(volume), hex(session))).expect("no NUL in hex")
+    format!("{}-{}", hex(volume), hex(session))
 }
 
 /// Remove a segment that nobody is attached to.
-pub fn remove_segment(name: &CString) {
-    // SAFETY: a valid C string; failure means it is gone already.
-    unsafe { libc::shm_unlink(name.as_ptr()) };
+pub fn remove_segment(path: &Path) {
+    // A failure means that it is gone already.
+    let _ = std::fs::remove_file(path);
 }
 
 impl Session {
-    /// Make a new, zeroed segment, 0600.
-    pub fn create(name: CString, layout: SessionLayout) -> io::Result<Session> {
-        remove_segment(&name);
-        // SAFETY: valid C string and flags; the result is checked.
-        let descriptor = unsafe {
-            libc::shm_open(
-                name.as_ptr(),
-                libc::O_CREAT | libc::O_EXCL | libc::O_RDWR | libc::O_CLOEXEC,
-                0o600,
-            )
+    /// Make a new, zeroed segment for its owner alone; `None`: for this process alone.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn create(
+        path: PathBuf,
+        layout: SessionLayout,
+        owner: Option<Owner>,
+    ) -> io::Result<Session> {
+        let Some(owner) = owner else {
+            let memory = SessionMemory::private(layout.bytes)?;
+            return Ok(Session::over(path, layout, Arc::new(memory)));
         };
-        let file = own(descriptor)?;
-        // SAFETY: an open descriptor of ours.
-        if unsafe { libc::ftruncate(file.as_raw_fd(), layout.bytes as i64) } != 0 {
-            let error = io::Error::last_os_error();
-            remove_segment(&name);
-            return Err(error);
-        }
-        Session::map(name, layout, &file)
+        remove_segment(&path);
+        let file = owner.create_session(&path)?;
+        file.set_len(layout.bytes as u64)
+            .and_then(|()| Session::map(path.clone(), layout, &file))
+            .inspect_err(|_| remove_segment(&path))
     }
 
-    /// Map an existing segment; it must have the size this build gives it.
-    pub fn join(name: CString, layout: SessionLayout) -> io::Result<Session> {
-        // SAFETY: valid C string and flags; the result is checked.
-        let file =
-            own(unsafe { libc::shm_open(name.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC, 0) })?;
-        // SAFETY: zeroed stat is a valid out-parameter for an open descriptor.
-        let size = unsafe {
-            let mut status: libc::stat = std::mem::zeroed();
-            if libc::fstat(file.as_raw_fd(), &mut status) != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            status.st_size
-        };
-        if size as usize != layout.bytes {
+    /// Map an existing segment, if it is this owner's and has the size and version this build gives it.
+    ///
+    /// # Errors
+    /// `EPERM` when it is not the owner's alone, `EPROTO` when it is another build's; what the system says.
+    pub fn join(path: PathBuf, layout: SessionLayout, owner: Owner) -> io::Result<Session> {
+        let file = owner.open_session(&path)?;
+        if file.metadata()?.len() != layout.bytes as u64 {
             return Err(io::Error::from_raw_os_error(libc::EPROTO));
         }
-        let session = Session::map(name, layout, &file)?;
+        let session = Session::map(path, layout, &file)?;
         let header = session.header();
         if header.magic.load(Ordering::Acquire) != SESSION_MAGIC
             || header.version.load(Ordering::Relaxed) != SESSION_VERSION
@@ -146,14 +140,14 @@ impl Session {
         Ok(session)
     }
 
-    fn map(name: CString, layout: SessionLayout, file: &OwnedFd) -> io::Result<Session> {
+    fn map(path: PathBuf, layout: SessionLayout, file: &File) -> io::Result<Session> {
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
         let memory = SessionMemory::map(layout.bytes, flags, file.as_raw_fd())?;
-        Ok(Session::over(name, layout, Arc::new(memory)))
+        Ok(Session::over(path, layout, Arc::new(memory)))
     }
 
     /// A session in zeroed memory, at least as large as the layout says.
-    pub fn over(name: CString, layout: SessionLayout, memory: Arc<SessionMemory>) -> Session {
+    pub fn over(path: PathBuf, layout: SessionLayout, memory: Arc<SessionMemory>) -> Session {
         assert!(
             layout.bytes <= memory.bytes,
             "memory as large as the layout"
@@ -176,15 +170,15 @@ impl Session {
             bytes: layout.bytes,
             layout,
             arena,
-            name,
+            path,
             backed: backed.into_iter().map(AtomicU64::new).collect(),
         }
     }
 
     /// The same session for another attachment of this process.
     pub fn share(&self) -> Session {
-        let (name, layout) = (self.name.clone(), self.layout.clone());
-        Session::over(name, layout, Arc::clone(&self.memory))
+        let (path, layout) = (self.path.clone(), self.layout.clone());
+        Session::over(path, layout, Arc::clone(&self.memory))
     }
 
     /// Make sure that what everybody looks at has memory: all but slots, inodes and the arena, which get
@@ -298,9 +292,9 @@ impl Session {
     pub fn inode(&self, pool: usize, index: u64) -> &SessionInode {
         self.at(self.layout.inodes[pool] + index as usize * size_of::<SessionInode>())
     }
-    /// Name of the segment.
-    pub fn name(&self) -> &CString {
-        &self.name
+    /// Where the segment is.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 }
 
@@ -314,12 +308,4 @@ pub(super) fn populate(at: *mut u8, bytes: usize) -> Outcome<()> {
         true => Ok(()),
         false => Err(Errno(libc::ENOMEM)),
     }
-}
-
-fn own(descriptor: i32) -> io::Result<OwnedFd> {
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: just opened, owned by nobody else.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }

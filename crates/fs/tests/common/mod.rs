@@ -59,6 +59,25 @@ impl Scratch {
     }
 }
 
+/// Where the sessions of this user are.
+pub fn sessions() -> PathBuf {
+    // SAFETY: a plain getter that cannot fail.
+    PathBuf::from(format!("/dev/shm/egeria-{}", unsafe { libc::geteuid() }))
+}
+
+/// Segments of a volume's sessions.
+pub fn segments(volume: uuid::Uuid) -> Vec<PathBuf> {
+    let prefix = format!("{}-", volume.simple());
+    let entries = std::fs::read_dir(sessions())
+        .into_iter()
+        .flatten()
+        .flatten();
+    entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
+        .map(|entry| entry.path())
+        .collect()
+}
+
 pub const FILE: NewInode = NewInode {
     mode: libc::S_IFREG | 0o644,
     uid: 0,

@@ -182,7 +182,7 @@ pub fn kill_visitors(deaths: u64, random: &mut Random) {
     let ledger = Ledger::open(&path).expect("ledger");
     let volume = scratch.attach();
     let commons = Commons::make(&volume).expect("what everybody uses");
-    let segments = format!("egeria-{}-", volume.uuid().simple());
+    let uuid = volume.uuid();
     drop(volume);
     let pool = scratch.pools[0].clone();
     let start = || Crew::start(|| visit(&pool, &ledger));
@@ -201,11 +201,7 @@ pub fn kill_visitors(deaths: u64, random: &mut Random) {
     }
     let volume = guarded(|| scratch.attach());
     verify_all(&scratch, volume, &commons, &ledger, ended);
-    let left: Vec<_> = std::fs::read_dir("/dev/shm")
-        .expect("/dev/shm")
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| name.starts_with(&segments))
-        .collect();
+    let left = crate::common::segments(uuid);
     assert!(left.is_empty(), "sessions of nobody: {left:?}");
 }
 

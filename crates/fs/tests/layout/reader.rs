@@ -101,10 +101,12 @@ impl Reader {
         for (index, pool) in pools.iter().enumerate() {
             assert_eq!(pool[..8192], pool[8192..16384], "two copies");
             assert_eq!(&pool[..8], b"EGERIAFS");
-            assert_eq!(u32_at(pool, 8), 2, "format version");
+            assert_eq!(u32_at(pool, 8), 3, "format version");
             assert_eq!(u16_at(pool, 12), index);
             assert_eq!(u16_at(pool, 14), pools.len());
             assert_eq!(pool[16..32], pools[0][16..32], "volume");
+            assert_eq!(pool[40..56], pools[0][40..56], "secret");
+            assert!(pool[40..56] != [0; 16], "secret");
             assert_eq!(u32_at(pool, 8188), crc32c(0, &pool[..8188]));
         }
         let mut reader = Reader { pools };

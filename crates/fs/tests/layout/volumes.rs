@@ -337,7 +337,8 @@ fn the_session_line_names_boot_and_session() {
     };
     assert_eq!(hex(&line[8..24]), boot.trim().replace('-', ""));
     let segment = format!(
-        "/dev/shm/egeria-{}-{}",
+        "{}/{}-{}",
+        sessions().display(),
         volume.uuid().simple(),
         hex(&line[24..40])
     );
