@@ -30,8 +30,8 @@ Examples:
 
 Returns when the mount answers. --machine and --alloc hold for everybody who
 uses the volume while it is mounted; --machine is for who comes first. A mount
-that was killed loses nothing: `egeria umount` the directory and mount again. Root
-mounts its own pools only; other users' are mounted by their owner.")]
+that was killed loses nothing: `egeria umount` the directory and mount again.
+Root mounts its own pools only; those of other users their owners mount.")]
 pub struct Arguments {
     /// Path of any pool of the volume
     pool: PathBuf,
