@@ -10,7 +10,7 @@ cases!("directory_changes":
     reading_ends_beside_another_process_that_renames, rewinding_sees_what_was_renamed, many_names_are_deleted,
 );
 
-const NAMES: usize = 5_000;
+const NAMES: usize = 2_500;
 
 fn inside(name: &std::ffi::CStr) -> CString {
     super::words::name([b"d/", name.to_bytes()].concat())
@@ -129,7 +129,7 @@ fn rewinding_sees_what_was_renamed() {
 
 /// As `rm -r` does it, and nobody else is held up.
 fn many_names_are_deleted() {
-    fill(&numbered("n", 20_000));
+    fill(&numbered("n", 8_000));
     let remove = Child::begin(|| {
         let stream = Stream::open(c"d").unwrap();
         while let Some((each, ..)) = stream.next() {
