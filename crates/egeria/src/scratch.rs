@@ -93,25 +93,26 @@ impl Drop for Scratch {
 }
 
 /// Removes the session of a scratch volume, should one be left: whoever still uses the volume lost its
-/// mount, or the process that would have removed it was killed. Sessions of a user are in a directory of his.
+/// mount, or the process that would have removed it was killed.
 fn remove_session(directory: &Path) {
     let volume = fs::read_to_string(directory.join(LOCK)).unwrap_or_default();
     let is_volume = volume.len() == 32 && volume.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let user = own::user();
-    let sessions = Path::new(MEMORY).join(format!("egeria-{user}"));
-    let places = [Some(PathBuf::from(MEMORY)), own::directory(&sessions).ok()];
-    let places = places.into_iter().flatten().filter(|_| is_volume);
+    let places = session_directories().into_iter().filter(|_| is_volume);
     for entry in places.flat_map(fs::read_dir).flatten().flatten() {
-        let is_session = entry.file_name().to_string_lossy().contains(&volume);
-        let is_own = || {
-            entry
-                .metadata()
-                .is_ok_and(|facts| facts.is_file() && facts.uid() == user)
-        };
-        if is_session && is_own() {
+        if entry.file_name().to_string_lossy().starts_with(&volume) {
             let _ = fs::remove_file(entry.path());
         }
     }
+}
+
+/// Sessions of a user are in directories of his in DRAM.
+fn session_directories() -> Vec<PathBuf> {
+    let prefix = format!("egeria-{}", own::user());
+    let entries = fs::read_dir(MEMORY).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
+        .filter_map(|entry| own::directory(&entry.path()).ok())
+        .collect()
 }
 
 /// Nodes that get a pool: all that are declared, or those with memory or CPUs.

@@ -42,10 +42,11 @@ impl Shared {
     }
 
     fn session(&self) -> PathBuf {
-        let prefix = format!("egeria-{}-", self.volume.replace('-', ""));
-        let entries = fs::read_dir("/dev/shm").unwrap().flatten();
-        let mut paths = entries.map(|entry| entry.path());
-        let is_ours = |path: &PathBuf| text(path.as_path()).contains(&prefix);
+        let volume = self.volume.replace('-', "");
+        let inside = |directory: PathBuf| fs::read_dir(directory).into_iter().flatten().flatten();
+        let places = inside("/dev/shm".into()).flat_map(|entry| inside(entry.path()));
+        let mut paths = places.map(|entry| entry.path());
+        let is_ours = |path: &PathBuf| text(path.as_path()).contains(&volume);
         paths.find(is_ours).expect("a session")
     }
 }
