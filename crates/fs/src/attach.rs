@@ -356,6 +356,7 @@ pub(crate) fn assemble(
         era: AtomicU64::new(crate::slots::new_era()),
         process: AtomicU32::new(0),
         opens: Default::default(),
+        late: Default::default(),
         guesses: crate::guess::Guesses::new(),
         walks: Mutex::new(HashMap::new()),
         hash_seed,

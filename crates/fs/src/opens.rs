@@ -4,6 +4,7 @@
 use crate::direct;
 use crate::format::BLOCK;
 use crate::inode::Locked;
+use crate::patience;
 use crate::session::layout::{LOADED, SessionInode};
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
@@ -14,6 +15,20 @@ const GONE: u64 = u64::MAX;
 const CACHED_UNIT: u64 = 1 << 32;
 /// Looks at a direct writer's commit before its lock is waited for; it takes less than a microsecond.
 const COMMIT_SPINS: usize = 2000;
+
+/// What is left of a use of an inode whose lock was not to be had.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Late {
+    /// An open to give back.
+    Close,
+    /// A mark to take off.
+    Unmark,
+    /// To delete, if nobody uses it.
+    Delete,
+}
+
+/// How long locks are waited for on behalf of uses that are late anyway.
+const LATE_PATIENCE: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// Lock and fill level of this process's table; private to the process.
 #[derive(Default)]
@@ -195,20 +210,46 @@ impl Volume {
 
     /// Give back one `open`.
     pub fn close(&self, ino: InodeNumber) {
-        if !self.close_soon(ino) {
+        if !self.lose_named_use(ino, || self.note_close(ino.0)) {
             self.close_nameless(ino);
         }
-    }
-
-    /// As `close`, if it can be done without waiting for a lock. `false`: nothing happened.
-    pub fn close_soon(&self, ino: InodeNumber) -> bool {
-        self.lose_named_use(ino, || self.note_close(ino.0))
     }
 
     fn close_nameless(&self, ino: InodeNumber) {
         match self.lock(ino.0) {
             Ok(locked) => self.losing_use(&locked, || self.note_close(ino.0)),
+            Err(errno) if patience::is_expiry(errno) => self.later(ino, Late::Close),
             Err(_) => self.note_close(ino.0),
+        }
+    }
+
+    /// Leave to `reap` what would have to wait for a lock that this thread may not wait for.
+    fn later(&self, ino: InodeNumber, what: Late) {
+        if let Ok(mut late) = self.late.lock() {
+            late.push((ino, what));
+        }
+    }
+
+    /// Do what was left to later, as far as locks can be had now.
+    pub(crate) fn do_late(&self) {
+        let late = self.late.lock().map(|mut late| std::mem::take(&mut *late));
+        for (ino, what) in late.unwrap_or_default() {
+            let _ = patience::within(LATE_PATIENCE, || {
+                match what {
+                    Late::Close => self.close(ino),
+                    Late::Unmark => self.unmark_kernel_cached(ino),
+                    Late::Delete => self.delete_nameless(ino),
+                }
+                Ok(())
+            });
+        }
+    }
+
+    fn delete_nameless(&self, ino: InodeNumber) {
+        match self.lock(ino.0) {
+            Ok(locked) => drop(self.delete_if_unused(&locked)),
+            Err(errno) if patience::is_expiry(errno) => self.later(ino, Late::Delete),
+            Err(_) => {}
         }
     }
 
@@ -227,10 +268,8 @@ impl Volume {
         take();
         // As in `open`: either we see that the last name went, or who took it saw the use gone.
         fence(Ordering::SeqCst);
-        if !named()
-            && let Ok(locked) = self.lock(ino.0)
-        {
-            let _ = self.delete_if_unused(&locked);
+        if !named() {
+            self.delete_nameless(ino);
         }
         self.inode_settled(me);
         true
@@ -279,10 +318,13 @@ impl Volume {
     /// Take the mark off (after the kernel's pages were dropped).
     pub fn unmark_kernel_cached(&self, ino: InodeNumber) {
         let Ok(inode) = self.inode(ino.0) else { return };
-        if !self.lose_named_use(ino, || self.take_mark(ino, inode))
-            && let Ok(locked) = self.lock(ino.0)
-        {
-            self.losing_use(&locked, || self.take_mark(ino, inode));
+        if self.lose_named_use(ino, || self.take_mark(ino, inode)) {
+            return;
+        }
+        match self.lock(ino.0) {
+            Ok(locked) => self.losing_use(&locked, || self.take_mark(ino, inode)),
+            Err(errno) if patience::is_expiry(errno) => self.later(ino, Late::Unmark),
+            Err(_) => {}
         }
     }
 

@@ -24,6 +24,11 @@ pub(crate) fn expired(ino: u64) -> Errno {
     Errno(libc::EAGAIN)
 }
 
+/// Whether an error is that of a lock that was not to be had in time.
+pub(crate) fn is_expiry(errno: Errno) -> bool {
+    errno == Errno(libc::EAGAIN) && BUSY.try_with(Cell::get).unwrap_or(0) != 0
+}
+
 /// Sets the limit back, also when a panic passes.
 struct Restore(Option<Duration>);
 
@@ -51,6 +56,15 @@ pub(crate) fn within<T>(
         (Err(_), 1..) => Err(busy),
         _ => Ok(outcome),
     }
+}
+
+/// For who must not wait long, as one of few who serve many: run `body`, which fails before it changed anything
+/// when the lock of an inode is not to be had within `limit`. `None` then: run it again where waiting is all right.
+pub fn within_patience<T>(
+    limit: Duration,
+    body: impl FnOnce() -> Outcome<T>,
+) -> Option<Outcome<T>> {
+    within(limit, body).ok()
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ const BEFORE_EXEC: u64 = u64::MAX;
 impl Volume {
     /// Reap dead processes now (the mount calls it every second): their locks, slots, opens, space.
     pub fn reap(&self) {
+        self.do_late();
         let reaper = &self.session.header().reaper;
         match reaper.try_lock() {
             Ok(Acquired::Clean) => {}

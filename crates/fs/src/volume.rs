@@ -3,7 +3,7 @@
 use crate::directory::Walk;
 use crate::format::{Geometry, MAX_POOLS, Superblock};
 use crate::guess::Guesses;
-use crate::opens::Opens;
+use crate::opens::{Late, Opens};
 use crate::segments::{FileIdentity, Leftover};
 use crate::session::layout::{LOADED, SessionInode};
 use crate::session::map::Session;
@@ -63,6 +63,7 @@ pub struct Volume {
     /// Process slot + 1.
     pub(crate) process: AtomicU32,
     pub(crate) opens: Opens,
+    pub(crate) late: Mutex<Vec<(InodeNumber, Late)>>,
     pub(crate) guesses: Guesses,
     pub(crate) walks: Mutex<HashMap<(u64, u64), Walk>>,
     pub(crate) hash_seed: u64,

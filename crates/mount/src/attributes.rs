@@ -4,9 +4,9 @@ use crate::coherence::Range;
 use crate::convert;
 use crate::filesystem::Adapter;
 use crate::known::Held;
-use crate::privilege;
+use crate::privilege::{self, Caller};
 use egeria_fs::{AttributeChange, FileReference, InodeNumber, Outcome};
-use fuser::{FileAttr, Request};
+use fuser::FileAttr;
 
 impl Adapter {
     pub(crate) fn attributes(&self, ino: InodeNumber) -> Outcome<FileAttr> {
@@ -18,12 +18,12 @@ impl Adapter {
     /// (module `coherence`).
     pub(crate) fn change_attributes(
         &self,
-        request: &Request,
+        caller: Caller,
         ino: InodeNumber,
         change: &AttributeChange,
     ) -> Outcome<FileAttr> {
         let held = self.known.hold(&self.volume, ino)?;
-        let clear_setid = self.must_clear_setid(request, &held, change)?;
+        let clear_setid = self.must_clear_setid(caller, &held, change)?;
         let attributes = self.volume.set_attributes(ino, change, clear_setid)?;
         if let Some(size_bytes) = change.size_bytes {
             let range = Range {
@@ -40,7 +40,7 @@ impl Adapter {
     /// before either.)
     fn must_clear_setid(
         &self,
-        request: &Request,
+        caller: Caller,
         held: &Held<'_>,
         change: &AttributeChange,
     ) -> Outcome<bool> {
@@ -50,7 +50,7 @@ impl Adapter {
             return Ok(false);
         }
         let attributes = self.volume.attributes(held.ino)?;
-        Ok(privilege::has_setid(&attributes) && (owner || !privilege::keeps_setid(request)))
+        Ok(privilege::has_setid(&attributes) && (owner || !privilege::keeps_setid(caller)))
     }
 
     /// The content is about to change: capabilities go, and set-user-id and set-group-id bits when
@@ -66,13 +66,9 @@ impl Adapter {
 
     /// The same, for changes of which the kernel does not say: the bits go unless the caller is
     /// privileged.
-    pub(crate) fn clear_privileges_for(
-        &self,
-        request: &Request,
-        file: FileReference,
-    ) -> Outcome<()> {
+    pub(crate) fn clear_privileges_for(&self, caller: Caller, file: FileReference) -> Outcome<()> {
         let attributes = self.volume.attributes(file.ino())?;
-        let setid = privilege::has_setid(&attributes) && !privilege::keeps_setid(request);
+        let setid = privilege::has_setid(&attributes) && !privilege::keeps_setid(caller);
         self.clear_privileges(file, setid)
     }
 }

@@ -4,9 +4,11 @@ use crate::coherence::{Range, Writing};
 use crate::filesystem::Adapter;
 use crate::merge::{Keeping, Merge};
 use crate::open::OpenFile;
+use crate::privilege::Caller;
 use egeria_fs::{AllocateMode, Errno, Outcome};
-use fuser::{ReplyEmpty, ReplyWrite, Request, WriteFlags};
+use fuser::WriteFlags;
 use std::cell::RefCell;
+use std::sync::Arc;
 
 /// Most bytes one request may carry: what is asked of the kernel at the start, and more than
 /// it gives.
@@ -31,7 +33,22 @@ pub(crate) struct WriteManner {
     pub direct: bool,
 }
 
+/// A change that the kernel is to be told of.
+pub(crate) struct Changed {
+    open: Arc<OpenFile>,
+    range: Range,
+    /// Let go of when it was told.
+    _keeping: Vec<Keeping>,
+}
+
+/// What a write did.
+pub(crate) struct Written {
+    pub bytes: usize,
+    pub changed: Option<Changed>,
+}
+
 /// A range of one file that is copied to another.
+#[derive(Clone, Copy)]
 pub(crate) struct Copy {
     pub from: u64,
     pub from_offset_bytes: u64,
@@ -42,22 +59,22 @@ pub(crate) struct Copy {
 
 impl Adapter {
     /// Read, and hand what was read to `answer`. Fewer bytes than asked for: end of file.
-    pub(crate) fn read(
+    pub(crate) fn read<T>(
         &self,
         handle: u64,
         offset_bytes: u64,
         size_bytes: u32,
         for_pages: bool,
-        answer: impl FnOnce(Outcome<&[u8]>),
-    ) {
+        answer: impl FnOnce(&[u8]) -> T,
+    ) -> Outcome<T> {
         BUFFER.with_borrow_mut(|buffer| {
             let bytes = (size_bytes as usize).min(16 * REQUEST_BYTES);
             if buffer.len() < bytes {
                 buffer.resize(bytes, 0);
             }
-            let read = self.read_into(handle, offset_bytes, &mut buffer[..bytes], for_pages);
-            answer(read.map(|read| &buffer[..read]));
-        });
+            let read = self.read_into(handle, offset_bytes, &mut buffer[..bytes], for_pages)?;
+            Ok(answer(&buffer[..read]))
+        })
     }
 
     fn read_into(
@@ -86,42 +103,46 @@ impl Adapter {
         offset_bytes: u64,
         data: &[u8],
         manner: WriteManner,
-        reply: ReplyWrite,
-    ) {
-        let cached = manner.write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-        let outcome = self.files.get(handle).and_then(|open| match cached {
-            true => {
-                let (at, written) = self.write_back(&open, offset_bytes, data)?;
-                Ok((open, at, written, None))
-            }
-            false => {
-                let ((at, written), keeping) = self.write_now(&open, offset_bytes, data, manner)?;
-                Ok((open, at, written, keeping))
-            }
-        });
-        match outcome {
-            Err(error) => reply.error(crate::convert::errno(error)),
-            Ok((_, _, written, _)) if cached => reply.written(written as u32),
-            Ok((open, at, written, keeping)) => {
-                let range = Range {
-                    offset_bytes: at,
-                    length_bytes: written as u64,
-                };
-                if !manner.direct {
-                    reply.written(written as u32);
-                    let after = move || drop(keeping);
-                    return self
-                        .coherence
-                        .changed_then(open.ino, open.file, range, after);
-                }
-                let answer = move || {
-                    drop(keeping);
-                    reply.written(written as u32);
-                };
-                self.coherence
-                    .changed_then(open.ino, open.file, range, answer);
-            }
+    ) -> Outcome<Written> {
+        let open = self.files.get(handle)?;
+        if manner.write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+            let (_, bytes) = self.write_back(&open, offset_bytes, data)?;
+            return Ok(Written {
+                bytes,
+                changed: None,
+            });
         }
+        let ((offset_bytes, bytes), keeping) = self.write_now(&open, offset_bytes, data, manner)?;
+        let range = Range {
+            offset_bytes,
+            length_bytes: bytes as u64,
+        };
+        let changed = Changed {
+            open,
+            range,
+            _keeping: keeping.into_iter().collect(),
+        };
+        Ok(Written {
+            bytes,
+            changed: Some(changed),
+        })
+    }
+
+    /// Tell the kernel of a change, then `answer`.
+    pub(crate) fn after_invalidation(
+        &self,
+        changed: Option<Changed>,
+        answer: impl FnOnce() + Send + 'static,
+    ) {
+        let Some(changed) = changed else {
+            return answer();
+        };
+        let (open, range) = (changed.open.clone(), changed.range);
+        self.coherence
+            .changed_then(open.ino, open.file, range, move || {
+                drop(changed);
+                answer();
+            });
     }
 
     /// Where it landed, and how much; with what is kept for pages of the kernel. An append lands at the end the
@@ -183,26 +204,21 @@ impl Adapter {
     /// is dropped here.
     pub(crate) fn allocate(
         &self,
-        request: &Request,
+        caller: Caller,
         handle: u64,
         range: Range,
         mode: i32,
-        reply: ReplyEmpty,
-    ) {
-        let outcome = self.files.get(handle).and_then(|open| {
-            let mode = allocate_mode(mode)?;
-            self.clear_privileges_for(request, open.file)?;
-            self.volume
-                .allocate(open.file, range.offset_bytes, range.length_bytes, mode)?;
-            Ok(open)
-        });
-        match outcome {
-            Err(error) => reply.error(crate::convert::errno(error)),
-            Ok(open) => {
-                self.coherence
-                    .changed_then(open.ino, open.file, range, move || reply.ok());
-            }
-        }
+    ) -> Outcome<Changed> {
+        let open = self.files.get(handle)?;
+        let mode = allocate_mode(mode)?;
+        self.clear_privileges_for(caller, open.file)?;
+        self.volume
+            .allocate(open.file, range.offset_bytes, range.length_bytes, mode)?;
+        Ok(Changed {
+            open,
+            range,
+            _keeping: Vec::new(),
+        })
     }
 
     /// `SEEK_DATA` and `SEEK_HOLE`; the kernel knows the rest.
@@ -219,28 +235,25 @@ impl Adapter {
 
     /// Copy inside the volume. Left to the kernel, it would read the source through its page
     /// cache, and everybody would have to go through the kernel for it meanwhile.
-    pub(crate) fn copy(&self, request: &Request, copy: &Copy, reply: ReplyWrite) {
-        let outcome = self.files.get(copy.to).and_then(|to| {
-            let from = self.files.get(copy.from)?;
-            self.clear_privileges_for(request, to.file)?;
-            let mut keepings = Vec::new();
-            let copied = self.copy_between(&from, &to, copy, &mut keepings)?;
-            Ok((to, copied, keepings))
-        });
-        match outcome {
-            Err(error) => reply.error(crate::convert::errno(error)),
-            Ok((to, copied, keepings)) => {
-                let range = Range {
-                    offset_bytes: copy.to_offset_bytes,
-                    length_bytes: copied,
-                };
-                let answer = move || {
-                    drop(keepings);
-                    reply.written(copied as u32);
-                };
-                self.coherence.changed_then(to.ino, to.file, range, answer);
-            }
-        }
+    pub(crate) fn copy(&self, caller: Caller, copy: &Copy) -> Outcome<Written> {
+        let to = self.files.get(copy.to)?;
+        let from = self.files.get(copy.from)?;
+        self.clear_privileges_for(caller, to.file)?;
+        let mut keeping = Vec::new();
+        let bytes = self.copy_between(&from, &to, copy, &mut keeping)?;
+        let range = Range {
+            offset_bytes: copy.to_offset_bytes,
+            length_bytes: bytes,
+        };
+        let changed = Changed {
+            open: to,
+            range,
+            _keeping: keeping,
+        };
+        Ok(Written {
+            bytes: bytes as usize,
+            changed: Some(changed),
+        })
     }
 
     /// Bytes copied: fewer than asked for at the end of the source, or when a part did not

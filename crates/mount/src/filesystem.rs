@@ -7,11 +7,12 @@
 use crate::coherence::{Coherence, Range};
 use crate::control::Identity;
 use crate::convert::{self, Entry, NO_TIME, errno, inode};
-use crate::data::{Copy, REQUEST_BYTES, WriteManner};
+use crate::data::{Copy, REQUEST_BYTES, WriteManner, Written};
 use crate::known::KnownInodes;
 use crate::names::new_inode;
 use crate::open::OpenFiles;
-use crate::xattr;
+use crate::privilege::Caller;
+use crate::{waiting, xattr};
 use egeria_fs::control::{CONTROL_REQUEST, ControlReply, MARK_REQUEST};
 use egeria_fs::{AttributeChange, Outcome, Volume};
 use fuser::{
@@ -20,6 +21,7 @@ use fuser::{
     ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs,
     ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -49,13 +51,14 @@ const CAPABILITIES: [InitFlags; 8] = [
 const OPEN_FLAGS: FopenFlags =
     FopenFlags::FOPEN_DIRECT_IO.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
 
-/// The engine as fuser wants it.
+/// What requests are answered from.
 pub(crate) struct Adapter {
     pub volume: Arc<Volume>,
     pub coherence: Arc<Coherence>,
     pub identity: Identity,
     pub known: KnownInodes,
     pub files: OpenFiles,
+    pub waiting: waiting::Count,
 }
 
 impl Adapter {
@@ -68,13 +71,36 @@ impl Adapter {
             identity,
             known,
             files,
+            waiting: waiting::Count::default(),
         }
     }
+}
 
-    /// Serve one request. A panic inside drops the reply unsent, which fuser answers with `EIO`.
-    fn serve(&self, body: impl FnOnce()) {
-        self.volume.count_mount_request();
-        let _ = catch_unwind(AssertUnwindSafe(body));
+/// The engine as fuser wants it.
+pub(crate) struct Requests(Arc<Adapter>);
+
+impl Requests {
+    pub(crate) fn new(adapter: Adapter) -> Self {
+        Requests(Arc::new(adapter))
+    }
+
+    /// Serve one request that waits for nobody. A panic inside drops the reply unsent, which fuser answers with
+    /// `EIO`.
+    fn serve(&self, body: impl FnOnce(&Adapter)) {
+        self.0.volume.count_mount_request();
+        let _ = catch_unwind(AssertUnwindSafe(|| body(&self.0)));
+    }
+
+    /// Serve one request that may have to wait for whoever holds an inode: then elsewhere.
+    fn serve_or_wait<T>(
+        &self,
+        work: impl Fn(&Adapter) -> Outcome<T> + Send + 'static,
+        answer: impl FnOnce(&Adapter, Outcome<T>) + Send + 'static,
+    ) {
+        self.serve(|adapter| match waiting::soon(|| work(adapter)) {
+            Some(outcome) => answer(adapter, outcome),
+            None => waiting::elsewhere(&self.0, work, answer),
+        });
     }
 }
 
@@ -106,7 +132,7 @@ fn answer_open(reply: ReplyOpen, outcome: Outcome<u64>, flags: FopenFlags) {
     }
 }
 
-impl Filesystem for Adapter {
+impl Filesystem for Requests {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         for capability in CAPABILITIES {
             // An older kernel does without.
@@ -118,19 +144,25 @@ impl Filesystem for Adapter {
     }
 
     fn destroy(&mut self) {
-        self.release_all();
+        self.0.release_all();
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.serve(|| answer_entry(reply, self.look_up(inode(parent), name)));
+        self.serve(|adapter| answer_entry(reply, adapter.look_up(inode(parent), name)));
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, times: u64) {
-        self.known.forget(&self.volume, inode(ino), times);
+        self.serve_or_wait(
+            move |adapter| {
+                adapter.known.forget(&adapter.volume, inode(ino), times);
+                Ok(())
+            },
+            |_, _| (),
+        );
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        self.serve(|| answer_attributes(reply, self.attributes(inode(ino))));
+        self.serve(|adapter| answer_attributes(reply, adapter.attributes(inode(ino))));
     }
 
     fn setattr(
@@ -151,24 +183,29 @@ impl Filesystem for Adapter {
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        self.serve(|| {
-            let change = AttributeChange {
-                permissions: mode.map(|mode| mode & 0o7777),
-                uid,
-                gid,
-                size_bytes,
-                atime: atime.map(convert::time_change),
-                mtime: mtime.map(convert::time_change),
-            };
-            answer_attributes(reply, self.change_attributes(request, inode(ino), &change));
-        });
+        let change = AttributeChange {
+            permissions: mode.map(|mode| mode & 0o7777),
+            uid,
+            gid,
+            size_bytes,
+            atime: atime.map(convert::time_change),
+            mtime: mtime.map(convert::time_change),
+        };
+        let caller = Caller::of(request);
+        self.serve_or_wait(
+            move |adapter| adapter.change_attributes(caller, inode(ino), &change),
+            |_, outcome| answer_attributes(reply, outcome),
+        );
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
-        self.serve(|| match self.symlink_target(inode(ino)) {
-            Ok(target) => reply.data(&target),
-            Err(error) => reply.error(errno(error)),
-        });
+        self.serve_or_wait(
+            move |adapter| adapter.symlink_target(inode(ino)),
+            |_, outcome| match outcome {
+                Ok(target) => reply.data(&target),
+                Err(error) => reply.error(errno(error)),
+            },
+        );
     }
 
     fn mknod(
@@ -181,10 +218,12 @@ impl Filesystem for Adapter {
         rdev: u32,
         reply: ReplyEntry,
     ) {
-        self.serve(|| {
-            let new = new_inode(request, mode, umask, rdev);
-            answer_entry(reply, self.make(inode(parent), name, &new));
-        });
+        let new = new_inode(Caller::of(request), mode, umask, rdev);
+        let name = name.to_owned();
+        self.serve_or_wait(
+            move |adapter| adapter.make(inode(parent), &name, &new),
+            |_, outcome| answer_entry(reply, outcome),
+        );
     }
 
     fn mkdir(
@@ -196,19 +235,29 @@ impl Filesystem for Adapter {
         umask: u32,
         reply: ReplyEntry,
     ) {
-        self.serve(|| {
-            let mode = libc::S_IFDIR | (mode & 0o7777);
-            let new = new_inode(request, mode, umask, 0);
-            answer_entry(reply, self.make(inode(parent), name, &new));
-        });
+        let mode = libc::S_IFDIR | (mode & 0o7777);
+        let new = new_inode(Caller::of(request), mode, umask, 0);
+        let name = name.to_owned();
+        self.serve_or_wait(
+            move |adapter| adapter.make(inode(parent), &name, &new),
+            |_, outcome| answer_entry(reply, outcome),
+        );
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.serve(|| answer_empty(reply, self.remove_name(inode(parent), name)));
+        let name = name.to_owned();
+        self.serve_or_wait(
+            move |adapter| adapter.remove_name(inode(parent), &name),
+            |_, outcome| answer_empty(reply, outcome),
+        );
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.serve(|| answer_empty(reply, self.remove_directory(inode(parent), name)));
+        let name = name.to_owned();
+        self.serve_or_wait(
+            move |adapter| adapter.remove_directory(inode(parent), &name),
+            |_, outcome| answer_empty(reply, outcome),
+        );
     }
 
     fn symlink(
@@ -219,12 +268,12 @@ impl Filesystem for Adapter {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        self.serve(|| {
-            answer_entry(
-                reply,
-                self.make_symlink(request, inode(parent), name, target),
-            );
-        });
+        let (name, target) = (name.to_owned(), target.to_owned());
+        let caller = Caller::of(request);
+        self.serve_or_wait(
+            move |adapter| adapter.make_symlink(caller, inode(parent), &name, &target),
+            |_, outcome| answer_entry(reply, outcome),
+        );
     }
 
     fn rename(
@@ -237,24 +286,31 @@ impl Filesystem for Adapter {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        self.serve(|| {
-            let (from, to) = ((inode(parent), name), (inode(new_parent), new_name));
-            answer_empty(reply, self.move_name(from, to, flags));
-        });
+        let (name, new_name) = (name.to_owned(), new_name.to_owned());
+        self.serve_or_wait(
+            move |adapter| {
+                let from = (inode(parent), name.as_os_str());
+                let to = (inode(new_parent), new_name.as_os_str());
+                adapter.move_name(from, to, flags)
+            },
+            |_, outcome| answer_empty(reply, outcome),
+        );
     }
 
     fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.serve(|| answer_entry(reply, self.make_link(inode(ino), inode(parent), name)));
+        let name = name.to_owned();
+        self.serve_or_wait(
+            move |adapter| adapter.make_link(inode(ino), inode(parent), &name),
+            |_, outcome| answer_entry(reply, outcome),
+        );
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        self.serve(|| {
-            answer_open(
-                reply,
-                self.open_file(request, inode(ino), flags.0),
-                OPEN_FLAGS,
-            );
-        });
+        let caller = Caller::of(request);
+        self.serve_or_wait(
+            move |adapter| adapter.open_file(caller, inode(ino), flags.0),
+            |_, outcome| answer_open(reply, outcome, OPEN_FLAGS),
+        );
     }
 
     fn create(
@@ -267,9 +323,16 @@ impl Filesystem for Adapter {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        self.serve(|| {
-            let new = new_inode(request, libc::S_IFREG | (mode & 0o7777), umask, 0);
-            match self.create_file(inode(parent), name, &new, flags) {
+        let new = new_inode(
+            Caller::of(request),
+            libc::S_IFREG | (mode & 0o7777),
+            umask,
+            0,
+        );
+        let name = name.to_owned();
+        self.serve_or_wait(
+            move |adapter| adapter.create_file(inode(parent), &name, &new, flags),
+            |_, outcome| match outcome {
                 Err(error) => reply.error(errno(error)),
                 Ok((entry, handle)) => {
                     let handle = FileHandle(handle);
@@ -279,8 +342,8 @@ impl Filesystem for Adapter {
                     } = entry;
                     reply.created(&NO_TIME, &attributes, generation, handle, OPEN_FLAGS);
                 }
-            }
-        });
+            },
+        );
     }
 
     fn read(
@@ -295,17 +358,30 @@ impl Filesystem for Adapter {
         reply: ReplyData,
     ) {
         let for_pages = owner.is_none();
-        self.serve(|| {
-            self.read(
-                handle.0,
-                offset_bytes,
-                size_bytes,
-                for_pages,
-                |outcome| match outcome {
-                    Ok(data) => reply.data(data),
-                    Err(error) => reply.error(errno(error)),
-                },
-            );
+        // The reply goes with the data while that is in the thread's buffer, or with the error.
+        let reply = Cell::new(Some(reply));
+        let send = |data: &[u8]| {
+            if let Some(reply) = reply.take() {
+                reply.data(data);
+            }
+        };
+        self.serve(|adapter| {
+            let read = || adapter.read(handle.0, offset_bytes, size_bytes, for_pages, send);
+            match (waiting::soon(read), reply.take()) {
+                (Some(Err(error)), Some(reply)) => reply.error(errno(error)),
+                (None, Some(reply)) => waiting::elsewhere(
+                    &self.0,
+                    move |adapter| {
+                        let copy = |data: &[u8]| data.to_vec();
+                        adapter.read(handle.0, offset_bytes, size_bytes, for_pages, copy)
+                    },
+                    |_, outcome| match outcome {
+                        Ok(data) => reply.data(&data),
+                        Err(error) => reply.error(errno(error)),
+                    },
+                ),
+                _ => {}
+            }
         });
     }
 
@@ -326,7 +402,28 @@ impl Filesystem for Adapter {
             open_flags: flags.0,
             direct: owner.is_some(),
         };
-        self.serve(|| self.write(handle.0, offset_bytes, data, manner, reply));
+        let answer = move |adapter: &Adapter, outcome: Outcome<Written>| match outcome {
+            Err(error) => reply.error(errno(error)),
+            Ok(Written { bytes, changed }) if manner.direct => {
+                adapter.after_invalidation(changed, move || reply.written(bytes as u32));
+            }
+            Ok(Written { bytes, changed }) => {
+                reply.written(bytes as u32);
+                adapter.after_invalidation(changed, || ());
+            }
+        };
+        self.serve(|adapter| {
+            match waiting::soon(|| adapter.write(handle.0, offset_bytes, data, manner)) {
+                Some(outcome) => answer(adapter, outcome),
+                None => {
+                    let data = data.to_vec();
+                    let write = move |adapter: &Adapter| {
+                        adapter.write(handle.0, offset_bytes, &data, manner)
+                    };
+                    waiting::elsewhere(&self.0, write, answer);
+                }
+            }
+        });
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -351,14 +448,21 @@ impl Filesystem for Adapter {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.serve(|| {
-            Adapter::release(self, handle.0);
+        // What would have to wait is left to later.
+        self.serve(|adapter| {
+            let _ = waiting::soon(|| {
+                adapter.release(handle.0);
+                Ok(())
+            });
             reply.ok();
         });
     }
 
     fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        self.serve(|| answer_open(reply, self.open_directory(inode(ino)), FopenFlags::empty()));
+        self.serve(|adapter| {
+            let opened = adapter.open_directory(inode(ino));
+            answer_open(reply, opened, FopenFlags::empty());
+        });
     }
 
     fn readdir(
@@ -369,7 +473,7 @@ impl Filesystem for Adapter {
         cookie: u64,
         mut reply: ReplyDirectory,
     ) {
-        self.serve(|| match self.list(handle.0, cookie, &mut reply) {
+        self.serve(|adapter| match adapter.list(handle.0, cookie, &mut reply) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(errno(error)),
         });
@@ -383,15 +487,19 @@ impl Filesystem for Adapter {
         _: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        self.serve(|| {
-            Adapter::release(self, handle.0);
+        // What would have to wait is left to later.
+        self.serve(|adapter| {
+            let _ = waiting::soon(|| {
+                adapter.release(handle.0);
+                Ok(())
+            });
             reply.ok();
         });
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        self.serve(|| {
-            let space = self.volume.space(None);
+        self.serve(|adapter| {
+            let space = adapter.volume.space(None);
             let (free, files) = (space.free_blocks, space.inodes);
             reply.statfs(
                 space.blocks,
@@ -416,19 +524,35 @@ impl Filesystem for Adapter {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        self.serve(|| answer_empty(reply, self.set_xattr(inode(ino), name, value, flags)));
+        let (name, value) = (name.to_owned(), value.to_owned());
+        self.serve_or_wait(
+            move |adapter| adapter.set_xattr(inode(ino), &name, &value, flags),
+            |_, outcome| answer_empty(reply, outcome),
+        );
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        self.serve(|| xattr::answer(reply, self.xattr(inode(ino), name), size));
+        let name = name.to_owned();
+        self.serve_or_wait(
+            move |adapter| adapter.xattr(inode(ino), &name),
+            move |_, outcome| xattr::answer(reply, outcome, size),
+        );
     }
 
     fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        self.serve(|| xattr::answer(reply, self.xattr_names(request, inode(ino)), size));
+        let caller = Caller::of(request);
+        self.serve_or_wait(
+            move |adapter| adapter.xattr_names(caller, inode(ino)),
+            move |_, outcome| xattr::answer(reply, outcome, size),
+        );
     }
 
     fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.serve(|| answer_empty(reply, self.remove_xattr(inode(ino), name)));
+        let name = name.to_owned();
+        self.serve_or_wait(
+            move |adapter| adapter.remove_xattr(inode(ino), &name),
+            |_, outcome| answer_empty(reply, outcome),
+        );
     }
 
     fn ioctl(
@@ -442,17 +566,20 @@ impl Filesystem for Adapter {
         room_bytes: u32,
         reply: ReplyIoctl,
     ) {
-        self.serve(|| {
-            if command == MARK_REQUEST {
-                return match self.mark(handle.0) {
+        if command == MARK_REQUEST {
+            return self.serve_or_wait(
+                move |adapter| adapter.mark(handle.0),
+                |_, outcome| match outcome {
                     Ok(()) => reply.ioctl(0, &[]),
                     Err(error) => reply.error(errno(error)),
-                };
-            }
+                },
+            );
+        }
+        self.serve(|adapter| {
             if command != CONTROL_REQUEST || (room_bytes as usize) < size_of::<ControlReply>() {
                 return reply.error(fuser::Errno::ENOTTY);
             }
-            match self.identify(handle.0) {
+            match adapter.identify(handle.0) {
                 Ok(identity) => reply.ioctl(0, identity.as_bytes()),
                 Err(error) => reply.error(errno(error)),
             }
@@ -473,7 +600,14 @@ impl Filesystem for Adapter {
             offset_bytes,
             length_bytes,
         };
-        self.serve(|| self.allocate(request, handle.0, range, mode, reply));
+        let caller = Caller::of(request);
+        self.serve_or_wait(
+            move |adapter| adapter.allocate(caller, handle.0, range, mode),
+            |adapter, outcome| match outcome {
+                Err(error) => reply.error(errno(error)),
+                Ok(changed) => adapter.after_invalidation(Some(changed), move || reply.ok()),
+            },
+        );
     }
 
     fn lseek(
@@ -485,10 +619,13 @@ impl Filesystem for Adapter {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        self.serve(|| match self.seek(handle.0, offset, whence) {
-            Ok(found) => reply.offset(found),
-            Err(error) => reply.error(errno(error)),
-        });
+        self.serve_or_wait(
+            move |adapter| adapter.seek(handle.0, offset, whence),
+            |_, outcome| match outcome {
+                Ok(found) => reply.offset(found),
+                Err(error) => reply.error(errno(error)),
+            },
+        );
     }
 
     fn copy_file_range(
@@ -512,6 +649,15 @@ impl Filesystem for Adapter {
             to_offset_bytes,
             length_bytes,
         };
-        self.serve(|| self.copy(request, &copy, reply));
+        let caller = Caller::of(request);
+        self.serve_or_wait(
+            move |adapter| adapter.copy(caller, &copy),
+            |adapter, outcome| match outcome {
+                Err(error) => reply.error(errno(error)),
+                Ok(Written { bytes, changed }) => {
+                    adapter.after_invalidation(changed, move || reply.written(bytes as u32));
+                }
+            },
+        );
     }
 }

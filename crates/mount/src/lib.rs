@@ -33,6 +33,7 @@ mod open;
 mod privilege;
 mod session;
 mod unmount;
+mod waiting;
 mod xattr;
 
 pub use error::{Holder, MountError};

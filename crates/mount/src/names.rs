@@ -3,18 +3,19 @@
 use crate::convert::{self, Entry};
 use crate::filesystem::Adapter;
 use crate::known::Held;
+use crate::privilege::Caller;
 use egeria_fs::{Attributes, Errno, FileKind, InodeNumber, NewInode, Outcome, RenameMode};
-use fuser::{RenameFlags, Request};
+use fuser::RenameFlags;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// What the caller's new inode is made of.
-pub(crate) fn new_inode(request: &Request, mode: u32, umask: u32, rdev: u32) -> NewInode {
+pub(crate) fn new_inode(caller: Caller, mode: u32, umask: u32, rdev: u32) -> NewInode {
     NewInode {
         mode: mode & !(umask & 0o777),
-        uid: request.uid(),
-        gid: request.gid(),
+        uid: caller.uid,
+        gid: caller.gid,
         rdev,
     }
 }
@@ -34,7 +35,7 @@ impl Adapter {
 
     pub(crate) fn make_symlink(
         &self,
-        request: &Request,
+        caller: Caller,
         parent: InodeNumber,
         name: &OsStr,
         target: &Path,
@@ -42,7 +43,7 @@ impl Adapter {
         let parent = self.known.hold(&self.volume, parent)?;
         let name = convert::name(name)?;
         let target = target.as_os_str().as_bytes();
-        let (uid, gid) = (request.uid(), request.gid());
+        let (uid, gid) = (caller.uid, caller.gid);
         let attributes = self.volume.symlink(parent.ino, name, target, uid, gid)?;
         self.told(&attributes)
     }

@@ -4,10 +4,10 @@ use crate::coherence::{Mark, Range};
 use crate::convert::{self, Entry};
 use crate::filesystem::Adapter;
 use crate::known::Held;
+use crate::privilege::Caller;
 use egeria_fs::{
     AttributeChange, DescriptionSlot, Errno, FileReference, InodeNumber, NewInode, Outcome,
 };
-use fuser::Request;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,15 +79,10 @@ impl OpenFiles {
 
 impl Adapter {
     /// Open a regular file. Permission is checked already.
-    pub(crate) fn open_file(
-        &self,
-        request: &Request,
-        ino: InodeNumber,
-        flags: i32,
-    ) -> Outcome<u64> {
+    pub(crate) fn open_file(&self, caller: Caller, ino: InodeNumber, flags: i32) -> Outcome<u64> {
         let held = self.known.hold(&self.volume, ino)?;
         if flags & libc::O_TRUNC != 0 {
-            self.truncate_at_open(request, &held)?;
+            self.truncate_at_open(caller, &held)?;
         }
         Ok(self.keep_open(held, self.volume.description_allocate()))
     }
@@ -167,8 +162,8 @@ impl Adapter {
         })
     }
 
-    fn truncate_at_open(&self, request: &Request, held: &Held<'_>) -> Outcome<()> {
-        self.clear_privileges_for(request, held.file)?;
+    fn truncate_at_open(&self, caller: Caller, held: &Held<'_>) -> Outcome<()> {
+        self.clear_privileges_for(caller, held.file)?;
         let empty = AttributeChange {
             size_bytes: Some(0),
             ..AttributeChange::default()

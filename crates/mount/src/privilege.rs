@@ -9,6 +9,24 @@
 use egeria_fs::Attributes;
 use fuser::Request;
 
+/// Who sent a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller {
+    pub uid: u32,
+    pub gid: u32,
+    pid: u32,
+}
+
+impl Caller {
+    pub(crate) fn of(request: &Request) -> Self {
+        Caller {
+            uid: request.uid(),
+            gid: request.gid(),
+            pid: request.pid(),
+        }
+    }
+}
+
 /// `CAP_FSETID`: whoever has it may change files without clearing the bits.
 const CAP_FSETID: u32 = 4;
 
@@ -22,21 +40,21 @@ pub(crate) fn has_setid(attributes: &Attributes) -> bool {
 }
 
 /// May the caller change a file without clearing the bits?
-pub(crate) fn keeps_setid(request: &Request) -> bool {
-    has_capability(request, CAP_FSETID)
+pub(crate) fn keeps_setid(caller: Caller) -> bool {
+    has_capability(caller, CAP_FSETID)
 }
 
 /// May the caller know of `trusted.` attributes?
-pub(crate) fn administers(request: &Request) -> bool {
-    has_capability(request, CAP_SYS_ADMIN)
+pub(crate) fn administers(caller: Caller) -> bool {
+    has_capability(caller, CAP_SYS_ADMIN)
 }
 
 /// A caller who cannot be looked up (another pid namespace, or gone) has it if root.
-fn has_capability(request: &Request, capability: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", request.pid()));
+fn has_capability(caller: Caller, capability: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", caller.pid));
     match status.ok().as_deref().and_then(effective_capabilities) {
         Some(capabilities) => capabilities & (1 << capability) != 0,
-        None => request.uid() == 0,
+        None => caller.uid == 0,
     }
 }
 

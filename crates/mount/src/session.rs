@@ -3,7 +3,7 @@
 use crate::coherence::{Coherence, Invalidations, Range, send_invalidations};
 use crate::endpoint::{self, Endpoint};
 use crate::error::MountError;
-use crate::filesystem::Adapter;
+use crate::filesystem::{Adapter, Requests};
 use crate::{MountOptions, helper, unmount};
 use egeria_fs::{FileReference, InodeNumber, Volume};
 use fuser::{Config, Notifier, Session, SessionACL};
@@ -141,7 +141,7 @@ impl Drop for MountHandle {
 /// A mount whose requests queue until [`Server::run`].
 struct Server {
     directory: PathBuf,
-    session: Session<Adapter>,
+    session: Session<Requests>,
     coherence: Arc<Coherence>,
     helpers: Helpers,
     /// Unmounts when this process dies.
@@ -195,12 +195,13 @@ impl Server {
         device: OwnedFd,
         read_only: bool,
         config: Config,
-    ) -> Result<(Session<Adapter>, Arc<Coherence>, Helpers), MountError> {
+    ) -> Result<(Session<Requests>, Arc<Coherence>, Helpers), MountError> {
         let (coherence, invalidations) = Coherence::new(volume.clone());
         let coherence = Arc::new(coherence);
         let adapter = Adapter::new(volume.clone(), coherence.clone(), read_only);
+        let requests = Requests::new(adapter);
         let session =
-            Session::from_fd(adapter, device, SessionACL::All, config).map_err(|source| {
+            Session::from_fd(requests, device, SessionACL::All, config).map_err(|source| {
                 MountError::System {
                     what: "the kernel and the mount do not understand each other".to_owned(),
                     mend: "use Linux 5.4 or newer",

@@ -2,9 +2,9 @@
 
 use crate::convert;
 use crate::filesystem::Adapter;
-use crate::privilege;
+use crate::privilege::{self, Caller};
 use egeria_fs::{Errno, InodeNumber, Outcome, XattrMode};
-use fuser::{ReplyXattr, Request};
+use fuser::ReplyXattr;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -50,11 +50,11 @@ impl Adapter {
 
     /// The names the caller may know of, each ended by a NUL. (The kernel checks who reads and
     /// changes them, not who lists them.)
-    pub(crate) fn xattr_names(&self, request: &Request, ino: InodeNumber) -> Outcome<Vec<u8>> {
+    pub(crate) fn xattr_names(&self, caller: Caller, ino: InodeNumber) -> Outcome<Vec<u8>> {
         let held = self.known.hold(&self.volume, ino)?;
         let mut names = self.volume.list_xattr(held.ino)?;
         let is_trusted = |name: &Vec<u8>| name.starts_with(TRUSTED);
-        if names.iter().any(is_trusted) && !privilege::administers(request) {
+        if names.iter().any(is_trusted) && !privilege::administers(caller) {
             names.retain(|name| !is_trusted(name));
         }
         Ok(names

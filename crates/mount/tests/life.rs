@@ -333,7 +333,7 @@ fn auto_unmount_allows_an_ordinary_end() {
 /// Who is not root mounts and unmounts through fusermount3, and alone has access.
 #[test]
 fn ordinary_users_mount_through_fusermount() {
-    if !fuse() {
+    if !fuse() || !fuse_for_everybody() {
         return;
     }
     let place = Place::with_pools_of(16 << 20);

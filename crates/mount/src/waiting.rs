@@ -1,0 +1,61 @@
+//! Requests that must wait for somebody who holds an inode, who may be stopped: each waits on a thread of its own,
+//! so that the few that serve requests never all wait.
+
+use crate::filesystem::Adapter;
+use egeria_fs::{Errno, Outcome, within_patience};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// How long a serving thread waits itself.
+const PATIENCE: Duration = Duration::from_millis(5);
+/// Requests that wait at once. More are refused: whoever sends them all waits for the same file.
+const MAX_WAITING: usize = 512;
+
+/// One that waits, as long as this lives.
+struct Waiting(Arc<Adapter>);
+
+impl Waiting {
+    fn begin(adapter: &Arc<Adapter>) -> Option<Waiting> {
+        let before = adapter.waiting.fetch_add(1, Ordering::Relaxed);
+        let waiting = Waiting(adapter.clone());
+        (before < MAX_WAITING).then_some(waiting)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How many wait.
+pub(crate) type Count = AtomicUsize;
+
+/// Try to do `work` now. `None`: it would have to wait.
+pub(crate) fn soon<T>(work: impl FnOnce() -> Outcome<T>) -> Option<Outcome<T>> {
+    within_patience(PATIENCE, work)
+}
+
+/// Do `work` on a thread that may wait, and answer. A panic drops the reply unsent, which fuser answers with `EIO`.
+pub(crate) fn elsewhere<T>(
+    adapter: &Arc<Adapter>,
+    work: impl FnOnce(&Adapter) -> Outcome<T> + Send + 'static,
+    answer: impl FnOnce(&Adapter, Outcome<T>) + Send + 'static,
+) {
+    let Some(waiting) = Waiting::begin(adapter) else {
+        return answer(adapter, Err(Errno(libc::ENOMEM)));
+    };
+    let body = move || {
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            let outcome = work(&waiting.0);
+            answer(&waiting.0, outcome);
+        }));
+    };
+    // Without a thread the reply is dropped with `body`.
+    let _ = std::thread::Builder::new()
+        .name("egeria-waiting".to_owned())
+        .stack_size(256 << 10)
+        .spawn(body);
+}
