@@ -545,9 +545,9 @@ impl Drop for Volume {
         if matches!(creating, Ok(true))
             && matches!(lock_byte(&file, ATTACHED, libc::F_WRLCK, false), Ok(true))
         {
-            // The name first: nobody may find it on pool 0 when it can be made by others.
-            self.end_session_line(&file);
+            // The name last: should we die before, the next one finds it there, and removes what is left.
             remove_segment(self.session.path());
+            self.end_session_line(&file);
         }
     }
 }
@@ -577,6 +577,7 @@ impl Volume {
 
     /// Give back everything this process holds in the session.
     fn leave(&self, process: usize) {
+        self.do_late();
         // Deletions of what only this process kept open still need a thread slot: slots go last.
         self.reap_opens(process);
         self.reap_descriptions(process);

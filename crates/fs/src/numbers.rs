@@ -3,15 +3,25 @@
 use crate::format::*;
 use crate::inode::Locked;
 use crate::log::LogPlace;
+use crate::opens::Late;
 use crate::operation::{Operation, note_pages};
 use crate::refusal::{Resource, is_refused};
-use crate::session::layout::{LOSING_USE, ThreadSlot};
+use crate::session::layout::{LOSING_USE, NUMBER_PARTS, Numbers, ThreadSlot};
+use crate::session::lock::LockFailure;
 use crate::slots::Me;
-use crate::space::{GIVING_BACK, Need};
+use crate::space::{GIVING_BACK, GIVING_BACK_PATIENCE, Need};
 use crate::types::{Errno, Outcome};
 use crate::volume::Volume;
 use egeria_media::PoolIndex;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How long the lock of a part is waited for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    No,
+    Soon,
+    Long,
+}
 
 impl Volume {
     pub(crate) fn inodes_of(&self, pool: usize) -> u64 {
@@ -22,93 +32,149 @@ impl Volume {
         self.session.inode_map(pool, self.inodes_of(pool))
     }
 
+    /// Which part of a pool's numbers an index belongs to, and the indexes of a part.
+    fn part_of(&self, pool: usize, index: u64) -> usize {
+        (index / self.part_size(pool)) as usize % NUMBER_PARTS
+    }
+
+    fn part_size(&self, pool: usize) -> u64 {
+        // Parts share no word of the map.
+        let size = self.inodes_of(pool).div_ceil(NUMBER_PARTS as u64);
+        size.next_multiple_of(64)
+    }
+
+    fn part_range(&self, pool: usize, part: usize) -> (u64, u64) {
+        let (size, end) = (self.part_size(pool), self.inodes_of(pool));
+        let start = (part as u64 * size).min(end);
+        (start, (start + size).min(end))
+    }
+
+    fn numbers(&self, pool: usize, part: usize) -> &Numbers {
+        &self.session.pool(pool).numbers[part]
+    }
+
+    /// Inodes of a pool that are in use.
+    pub(crate) fn inodes_used(&self, pool: usize) -> u64 {
+        let parts = self.session.pool(pool).numbers.iter();
+        parts.map(|part| part.used.load(Ordering::Relaxed)).sum()
+    }
+
     /// While a session is made: note a number as used.
     pub(crate) fn claim_inode(&self, pool: usize, index: u64) {
         let word = &self.inode_map(pool)[(index / 64) as usize];
         if word.fetch_or(1 << (index % 64), Ordering::Relaxed) >> (index % 64) & 1 == 0 {
-            self.session
-                .pool(pool)
-                .inodes_used
+            let part = self.part_of(pool, index);
+            self.numbers(pool, part)
+                .used
                 .fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Take a free number, on the preferred pool if it has one, with a block for its record. The
-    /// thread's slot names it until `inode_settled`.
+    /// thread's slot names it until `inode_settled`. Parts that somebody holds are left out as long as there are
+    /// others.
     pub(crate) fn take_inode(&self, operation: &mut Operation<'_>, prefer: usize) -> Outcome<u64> {
         let pools = self.geometry.len();
-        let mut failure = Errno(libc::ENOSPC);
         if is_refused(Resource::InodeNumber) {
-            return Err(failure);
+            return Err(Errno(libc::ENOSPC));
         }
-        for step in 0..pools {
-            let pool = (prefer + step) % pools;
-            let taken = self.with_numbers(pool, || self.take_inode_in(operation, pool));
-            match taken.and_then(|taken| taken) {
-                Ok(ino) => return Ok(ino),
-                Err(errno) => failure = errno,
+        let mut failure = Errno(libc::ENOSPC);
+        // Numbers that a kernel remembers come last.
+        let manners = [Wait::No, Wait::Long].map(|wait| [(false, wait), (true, wait)]);
+        for (remembered, wait) in manners.into_iter().flatten() {
+            for step in 0..pools * NUMBER_PARTS {
+                let pool = (prefer + step / NUMBER_PARTS) % pools;
+                let place = (pool, step % NUMBER_PARTS);
+                let take = || self.take_inode_in(operation, place, remembered);
+                match self.with_numbers(place, wait, take).and_then(|taken| taken) {
+                    Ok(ino) => return Ok(ino),
+                    Err(Errno(libc::EBUSY)) => {}
+                    Err(errno) => failure = errno,
+                }
             }
         }
         Err(failure)
     }
 
-    fn take_inode_in(&self, operation: &mut Operation<'_>, pool: usize) -> Outcome<u64> {
-        let header = self.session.pool(pool);
+    fn take_inode_in(
+        &self,
+        operation: &mut Operation<'_>,
+        (pool, part): (usize, usize),
+        remembered: bool,
+    ) -> Outcome<u64> {
+        let numbers = self.numbers(pool, part);
         let map = self.inode_map(pool);
-        let index = self.free_number(pool)?;
+        let index = self.free_number((pool, part), remembered)?;
         self.make_inode_block(operation, pool, index / INODES_PER_BLOCK)?;
-        header.inode_next.store(index + 1, Ordering::Relaxed);
+        numbers.next.store(index + 1, Ordering::Relaxed);
         let ino = inode_number(PoolIndex(pool as u8), index);
         let me = operation.me;
-        header
-            .inode_mover
-            .store(me.index as u64 + 1, Ordering::Release);
-        header.inode_moving.store(ino, Ordering::Release);
+        numbers.mover.store(me.index as u64 + 1, Ordering::Release);
+        numbers.moving.store(ino, Ordering::Release);
         map[(index / 64) as usize].fetch_or(1 << (index % 64), Ordering::Release);
-        header.inodes_used.fetch_add(1, Ordering::Relaxed);
+        numbers.used.fetch_add(1, Ordering::Relaxed);
         me.slot.pending_inode.store(ino, Ordering::Release);
-        header.inode_moving.store(0, Ordering::Release);
+        numbers.moving.store(0, Ordering::Release);
         Ok(ino)
     }
 
-    /// The next free number that no kernel remembers and that has a record, else one that needs a new block
-    /// of records; when kernels remember all that are free, one of those.
-    fn free_number(&self, pool: usize) -> Outcome<u64> {
-        let (map, end) = (self.inode_map(pool), self.inodes_of(pool));
-        let next = self.session.pool(pool).inode_next.load(Ordering::Relaxed);
-        let remembered = self.remembered_maps(pool);
-        let resting = |word: usize| {
-            let maps = remembered.iter().flatten();
-            maps.fold(map[word].load(Ordering::Acquire), |taken, map| {
-                taken | map[word].load(Ordering::SeqCst)
-            })
+    /// The next free number of a part that has a record, else one that needs a new block of records: one that no
+    /// kernel remembers, unless `remembered`.
+    fn free_number(&self, (pool, part): (usize, usize), remembered: bool) -> Outcome<u64> {
+        let map = self.inode_map(pool);
+        let (start, end) = self.part_range(pool, part);
+        let next = self.numbers(pool, part).next.load(Ordering::Relaxed);
+        let next = next.clamp(start, end);
+        let memories = self.remembered_maps(pool);
+        let taken = |word: usize| {
+            let taken = map[word].load(Ordering::Acquire);
+            match remembered {
+                true => taken,
+                false => memories
+                    .iter()
+                    .flatten()
+                    .fold(taken, |taken, map| taken | map[word].load(Ordering::SeqCst)),
+            }
         };
-        let ahead = first_free(resting, next, end);
+        let ahead = first_free(taken, next, end);
         if let Some(index) = ahead {
             let at = inode_pointer(&self.geometry[pool], index / INODES_PER_BLOCK);
             if self.load_word(PoolIndex(pool as u8), at)? != 0 {
                 return Ok(index);
             }
         }
-        let taken = |word: usize| map[word].load(Ordering::Relaxed);
-        first_free(resting, 0, next.min(end))
+        first_free(taken, start, next)
             .or(ahead)
-            .or_else(|| first_free(taken, next, end))
-            .or_else(|| first_free(taken, 0, next.min(end)))
             .ok_or(Errno(libc::ENOSPC))
     }
 
-    /// Run under the lock of a pool's numbers; finish what its dead owner began.
-    fn with_numbers<T>(&self, pool: usize, body: impl FnOnce() -> T) -> Outcome<T> {
-        let mutex = &self.session.pool(pool).inode_mutex;
-        mutex.with(|| self.finish_number(pool), body)
+    /// Run under the lock of a part of a pool's numbers; finish what its dead owner began. `EBUSY` when somebody
+    /// holds it for longer than `wait` says.
+    fn with_numbers<T>(
+        &self,
+        place: (usize, usize),
+        wait: Wait,
+        body: impl FnOnce() -> T,
+    ) -> Outcome<T> {
+        let mutex = &self.numbers(place.0, place.1).mutex;
+        let repair = || self.finish_number(place);
+        let acquired = match (mutex.try_lock(), wait) {
+            (Err(LockFailure::Busy), Wait::Soon) => mutex.lock_within(GIVING_BACK_PATIENCE),
+            (Err(LockFailure::Busy), Wait::Long) => return mutex.with(repair, body),
+            (acquired, _) => acquired,
+        };
+        match acquired {
+            Ok(acquired) => Ok(mutex.run_locked(acquired, repair, body)),
+            Err(LockFailure::Busy) => Err(Errno(libc::EBUSY)),
+            Err(LockFailure::Unusable) => Err(Errno(libc::EIO)),
+        }
     }
 
-    fn finish_number(&self, pool: usize) {
-        let header = self.session.pool(pool);
+    fn finish_number(&self, (pool, part): (usize, usize)) {
+        let numbers = self.numbers(pool, part);
         let map = self.inode_map(pool);
-        let ino = header.inode_moving.load(Ordering::Acquire);
-        let mover = header.inode_mover.load(Ordering::Acquire);
+        let ino = numbers.moving.load(Ordering::Acquire);
+        let mover = numbers.mover.load(Ordering::Acquire);
         let slot = (mover & !GIVING_BACK)
             .checked_sub(1)
             .and_then(|index| self.session.threads().get(index as usize));
@@ -122,11 +188,11 @@ impl Volume {
                 slot.pending_inode.store(0, Ordering::Release);
             }
         }
-        let used = map
-            .iter()
-            .map(|word| word.load(Ordering::Relaxed).count_ones() as u64);
-        header.inodes_used.store(used.sum(), Ordering::Relaxed);
-        header.inode_moving.store(0, Ordering::Release);
+        let (start, end) = self.part_range(pool, part);
+        let words = map[(start / 64) as usize..end.div_ceil(64) as usize].iter();
+        let used = words.map(|word| word.load(Ordering::Relaxed).count_ones() as u64);
+        numbers.used.store(used.sum(), Ordering::Relaxed);
+        numbers.moving.store(0, Ordering::Release);
     }
 
     fn make_inode_block(
@@ -179,23 +245,29 @@ impl Volume {
         let Some((pool, index)) = inode_place(ino) else {
             return;
         };
-        let header = self.session.pool(pool.0 as usize);
-        // A number that cannot be given back is lost until the next session.
-        let _ = self.with_numbers(pool.0 as usize, || {
+        let pool = pool.0 as usize;
+        let place = (pool, self.part_of(pool, index));
+        let numbers = self.numbers(place.0, place.1);
+        let freed = self.with_numbers(place, Wait::Soon, || {
             if slot.pending_inode.load(Ordering::Acquire) != ino {
                 // Given back for a dead owner by whoever locked the numbers first.
                 return;
             }
             let mover = (self.index_of_slot(slot) as u64 + 1) | GIVING_BACK;
-            header.inode_mover.store(mover, Ordering::Release);
-            header.inode_moving.store(ino, Ordering::Release);
-            let word = &self.inode_map(pool.0 as usize)[(index / 64) as usize];
+            numbers.mover.store(mover, Ordering::Release);
+            numbers.moving.store(ino, Ordering::Release);
+            let word = &self.inode_map(pool)[(index / 64) as usize];
             if word.fetch_and(!(1 << (index % 64)), Ordering::Release) >> (index % 64) & 1 == 1 {
-                header.inodes_used.fetch_sub(1, Ordering::Relaxed);
+                numbers.used.fetch_sub(1, Ordering::Relaxed);
             }
             slot.pending_inode.store(0, Ordering::Release);
-            header.inode_moving.store(0, Ordering::Release);
+            numbers.moving.store(0, Ordering::Release);
         });
+        // One that cannot be given back for another reason is lost until the next session.
+        if freed == Err(Errno(libc::EBUSY)) {
+            slot.pending_inode.store(0, Ordering::Release);
+            self.later(Late::Number(ino));
+        }
     }
 
     /// Delete an inode without names and opens: its data, its log, its record.

@@ -16,15 +16,19 @@ const CACHED_UNIT: u64 = 1 << 32;
 /// Looks at a direct writer's commit before its lock is waited for; it takes less than a microsecond.
 const COMMIT_SPINS: usize = 2000;
 
-/// What is left of a use of an inode whose lock was not to be had.
+/// What is left to do when a lock can be had.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Late {
     /// An open to give back.
-    Close,
+    Close(InodeNumber),
     /// A mark to take off.
-    Unmark,
-    /// To delete, if nobody uses it.
-    Delete,
+    Unmark(InodeNumber),
+    /// An inode to delete, if nobody uses it.
+    Delete(InodeNumber),
+    /// A run of blocks ([`crate::format::Extent`]) that is free.
+    Run(u64),
+    /// An inode number that is free.
+    Number(u64),
 }
 
 /// How long locks are waited for on behalf of uses that are late anyway.
@@ -218,37 +222,49 @@ impl Volume {
     fn close_nameless(&self, ino: InodeNumber) {
         match self.lock(ino.0) {
             Ok(locked) => self.losing_use(&locked, || self.note_close(ino.0)),
-            Err(errno) if patience::is_expiry(errno) => self.later(ino, Late::Close),
+            Err(errno) if patience::is_expiry(errno) => self.later(Late::Close(ino)),
             Err(_) => self.note_close(ino.0),
         }
     }
 
     /// Leave to `reap` what would have to wait for a lock that this thread may not wait for.
-    fn later(&self, ino: InodeNumber, what: Late) {
+    pub(crate) fn later(&self, what: Late) {
         if let Ok(mut late) = self.late.lock() {
-            late.push((ino, what));
+            late.push(what);
         }
     }
 
     /// Do what was left to later, as far as locks can be had now.
     pub(crate) fn do_late(&self) {
         let late = self.late.lock().map(|mut late| std::mem::take(&mut *late));
-        for (ino, what) in late.unwrap_or_default() {
-            let _ = patience::within(LATE_PATIENCE, || {
-                match what {
-                    Late::Close => self.close(ino),
-                    Late::Unmark => self.unmark_kernel_cached(ino),
-                    Late::Delete => self.delete_nameless(ino),
-                }
-                Ok(())
-            });
+        for what in late.unwrap_or_default() {
+            let _ = patience::within(LATE_PATIENCE, || self.do_one_late(what));
         }
+    }
+
+    fn do_one_late(&self, what: Late) -> Outcome<()> {
+        match what {
+            Late::Close(ino) => self.close(ino),
+            Late::Unmark(ino) => self.unmark_kernel_cached(ino),
+            Late::Delete(ino) => self.delete_nameless(ino),
+            Late::Run(extent) => {
+                let me = self.me()?;
+                me.slot.outgoing.store(extent, Ordering::Release);
+                self.give_back(me.index, me.slot);
+            }
+            Late::Number(ino) => {
+                let me = self.me()?;
+                me.slot.pending_inode.store(ino, Ordering::Release);
+                self.free_inode(me.slot, ino);
+            }
+        }
+        Ok(())
     }
 
     fn delete_nameless(&self, ino: InodeNumber) {
         match self.lock(ino.0) {
             Ok(locked) => drop(self.delete_if_unused(&locked)),
-            Err(errno) if patience::is_expiry(errno) => self.later(ino, Late::Delete),
+            Err(errno) if patience::is_expiry(errno) => self.later(Late::Delete(ino)),
             Err(_) => {}
         }
     }
@@ -323,7 +339,7 @@ impl Volume {
         }
         match self.lock(ino.0) {
             Ok(locked) => self.losing_use(&locked, || self.take_mark(ino, inode)),
-            Err(errno) if patience::is_expiry(errno) => self.later(ino, Late::Unmark),
+            Err(errno) if patience::is_expiry(errno) => self.later(Late::Unmark(ino)),
             Err(_) => {}
         }
     }

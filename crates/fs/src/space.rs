@@ -4,24 +4,30 @@
 //! is recorded before it begins, so that a dead owner's share is found and finished.
 
 use crate::format::*;
+use crate::opens::Late;
 use crate::refusal::{Resource, is_refused};
 use crate::runs::{change_bits, find_run};
 use crate::session::layout::*;
-use crate::session::lock::Acquired;
+use crate::session::lock::{Acquired, LockFailure};
 use crate::slots::Me;
 use crate::types::{Errno, Outcome, SpaceReport};
 use crate::volume::Volume;
 use egeria_media::{BlockNumber, PoolIndex};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Blocks per pool that only operations which free space may take, so that a full volume can be emptied.
 pub(crate) const RESERVE_BLOCKS: u64 = 64;
+/// Blocks left for the logs of what is written, when telling what is available.
+const LOG_BLOCKS: u64 = 8;
 /// Most blocks a thread takes at once for its pocket.
 const POCKET_REFILL_BLOCKS: u64 = 64;
 /// Longest run that goes back into a pocket instead of the map.
 const POCKET_RUN_BLOCKS: u64 = 64;
 /// In a `mover` word: the move is towards the map.
 pub(crate) const GIVING_BACK: u64 = 1 << 63;
+/// How long a lock is waited for to give something back, before that is left to later.
+pub(crate) const GIVING_BACK_PATIENCE: Duration = Duration::from_millis(20);
 /// Blocks of a huge page: long runs begin at a multiple of it.
 const HUGE_BLOCKS: u64 = 512;
 
@@ -101,16 +107,43 @@ impl Volume {
 
     /// Lock a group; finish what its dead owner began.
     fn lock_group(&self, pool: usize, group: usize) -> Outcome<&Group> {
+        let acquired = self.session.pool(pool).groups[group].mutex.lock();
+        self.locked_group(pool, group, acquired.ok_or(LockFailure::Unusable))
+    }
+
+    /// The same of a group that nobody holds; `EBUSY` otherwise.
+    fn try_lock_group(&self, pool: usize, group: usize) -> Outcome<&Group> {
+        let acquired = self.session.pool(pool).groups[group].mutex.try_lock();
+        self.locked_group(pool, group, acquired)
+    }
+
+    /// The same, waiting for no longer than whoever holds it may be stopped.
+    fn lock_group_soon(&self, pool: usize, group: usize) -> Outcome<&Group> {
+        let mutex = &self.session.pool(pool).groups[group].mutex;
+        let acquired = mutex.try_lock().or_else(|failure| match failure {
+            LockFailure::Busy => mutex.lock_within(GIVING_BACK_PATIENCE),
+            LockFailure::Unusable => Err(failure),
+        });
+        self.locked_group(pool, group, acquired)
+    }
+
+    fn locked_group(
+        &self,
+        pool: usize,
+        group: usize,
+        acquired: Result<Acquired, LockFailure>,
+    ) -> Outcome<&Group> {
         let entry = &self.session.pool(pool).groups[group];
-        match entry.mutex.lock() {
-            Some(Acquired::Clean) => Ok(entry),
-            Some(Acquired::OwnerDied) => {
+        match acquired {
+            Ok(Acquired::Clean) => Ok(entry),
+            Ok(Acquired::OwnerDied) => {
                 self.finish_move(pool, entry);
                 self.recount_group(pool, group);
                 entry.mutex.make_consistent();
                 Ok(entry)
             }
-            None => Err(Errno(libc::EIO)),
+            Err(LockFailure::Busy) => Err(Errno(libc::EBUSY)),
+            Err(LockFailure::Unusable) => Err(Errno(libc::EIO)),
         }
     }
 
@@ -157,9 +190,15 @@ impl Volume {
         pool: usize,
         group: usize,
         want: u64,
-        exact: bool,
+        (exact, wait): (bool, bool),
     ) -> Outcome<Option<Extent>> {
-        let entry = self.lock_group(pool, group)?;
+        let entry = match wait {
+            true => self.lock_group(pool, group)?,
+            false => match self.try_lock_group(pool, group) {
+                Err(Errno(libc::EBUSY)) => return Ok(None),
+                entry => entry?,
+            },
+        };
         let (start, end) = self.group_range(pool, group);
         let hint = entry.hint.load(Ordering::Relaxed).clamp(start, end);
         let align = if want >= HUGE_BLOCKS { HUGE_BLOCKS } else { 1 };
@@ -225,13 +264,19 @@ impl Volume {
                 block: BlockNumber(block),
                 count,
             };
-            let Ok(entry) = self.lock_group(pool, group) else {
-                break;
-            };
             let left = Extent {
                 pool: whole.pool,
                 block: BlockNumber(block),
                 count: whole.end() - block,
+            };
+            let entry = match self.lock_group_soon(pool, group) {
+                Ok(entry) => entry,
+                Err(Errno(libc::EBUSY)) => {
+                    // This thread goes on; should its process die first, the run is lost until the next session.
+                    self.later(Late::Run(left.encode()));
+                    break;
+                }
+                Err(_) => break,
             };
             let rest = left.without_first(count);
             if slot.outgoing.load(Ordering::Acquire) != left.encode() {
@@ -320,13 +365,14 @@ impl Volume {
             .clone()
             .filter(|group| free(group) >= want)
             .take(4)
-            .map(|group| (group, true));
-        for (group, exact) in whole.chain(
-            order
-                .filter(|group| free(group) > 0)
-                .map(|group| (group, false)),
-        ) {
-            if let Some(extent) = self.take_from_group(me, pool, group, want, exact)? {
+            .map(|group| (group, (true, false)));
+        // A group that somebody holds, who may be stopped, is waited for only when no other has room.
+        let any = [false, true].into_iter().flat_map(|wait| {
+            let some = order.clone().filter(|group| free(group) > 0);
+            some.map(move |group| (group, (false, wait)))
+        });
+        for (group, manner) in whole.chain(any) {
+            if let Some(extent) = self.take_from_group(me, pool, group, want, manner)? {
                 last.store(group as u32 + 1, Ordering::Relaxed);
                 return Ok(Some(extent));
             }
@@ -480,10 +526,13 @@ impl Volume {
             let free = self.free_in_maps(index) + self.blocks_in_pockets(index);
             report.blocks += geometry.blocks - geometry.data_block.0;
             report.free_blocks += free.saturating_sub(RESERVE_BLOCKS);
+            // What other threads keep is free, and nobody else's to take; logs and indexes grow with data.
+            let in_maps = self.free_in_maps(index);
+            let kept = RESERVE_BLOCKS + LOG_BLOCKS + in_maps / 4096;
+            report.available_blocks += in_maps.saturating_sub(kept);
             let inodes = geometry.inode_blocks * INODES_PER_BLOCK;
             report.inodes += inodes;
-            report.free_inodes +=
-                inodes.saturating_sub(self.session.pool(index).inodes_used.load(Ordering::Relaxed));
+            report.free_inodes += inodes.saturating_sub(self.inodes_used(index));
         }
         report
     }

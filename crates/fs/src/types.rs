@@ -218,6 +218,8 @@ pub struct SpaceReport {
     pub blocks: u64,
     /// Data blocks free.
     pub free_blocks: u64,
+    /// Of these, data blocks that one file can have.
+    pub available_blocks: u64,
     /// Inodes in all.
     pub inodes: u64,
     /// Inodes free.

@@ -63,7 +63,7 @@ pub struct Volume {
     /// Process slot + 1.
     pub(crate) process: AtomicU32,
     pub(crate) opens: Opens,
-    pub(crate) late: Mutex<Vec<(InodeNumber, Late)>>,
+    pub(crate) late: Mutex<Vec<Late>>,
     pub(crate) guesses: Guesses,
     pub(crate) walks: Mutex<HashMap<(u64, u64), Walk>>,
     pub(crate) hash_seed: u64,

@@ -500,12 +500,11 @@ impl Filesystem for Requests {
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
         self.serve(|adapter| {
             let space = adapter.volume.space(None);
-            let (free, files) = (space.free_blocks, space.inodes);
             reply.statfs(
                 space.blocks,
-                free,
-                free,
-                files,
+                space.free_blocks,
+                space.available_blocks,
+                space.inodes,
                 space.free_inodes,
                 4096,
                 255,

@@ -1,6 +1,7 @@
 //! Pages of the session for indexes and tables: power-of-two runs from free lists, else from the end.
 //! An owner that dies inside loses at most one run until the session ends.
 
+use super::free_list;
 use super::layout::{ARENA_CLASSES, ArenaHeader};
 use super::map::populate;
 use crate::format::BLOCK;
@@ -66,54 +67,47 @@ impl Arena {
         })
     }
 
-    /// Take a zeroed run of `1 << class` pages.
+    /// Take a zeroed run of `1 << class` pages. Waits for nobody.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
     pub fn allocate(&self, class: u32) -> Outcome<u64> {
         if is_refused(Resource::SessionPages) {
             return Err(Errno(libc::ENOMEM));
         }
         let header = self.header();
         let free = header.free.get(class as usize).ok_or(Errno(libc::ENOMEM))?;
-        // A dead owner left either list or bump whole: each changes by one store.
-        let page = header.mutex.with(
-            || (),
-            || {
-                let first = free.load(Ordering::Acquire);
-                if first != 0 {
-                    let next = self.page(first - 1)?[0].load(Ordering::Relaxed);
-                    free.store(next, Ordering::Release);
-                    return Some((first - 1, true));
-                }
-                let bump = header.bump.load(Ordering::Relaxed);
-                let end = bump.checked_add(1 << class)?;
-                if end > self.pages || populate(self.at(bump), BLOCK << class).is_err() {
-                    return None;
-                }
-                header.bump.store(end, Ordering::Release);
-                Some((bump, false))
-            },
-        );
-        let (page, used) = page?.ok_or(Errno(libc::ENOMEM))?;
-        if used {
-            for word in self.run(page, class).ok_or(Errno(libc::EIO))? {
-                word.store(0, Ordering::Relaxed);
-            }
+        let link = |page| self.page(page).map(|words| &words[0]);
+        let Some(page) = free_list::take(free, link) else {
+            return self.extend(1 << class);
+        };
+        for word in self.run(page, class).ok_or(Errno(libc::EIO))? {
+            word.store(0, Ordering::Relaxed);
         }
         Ok(page)
     }
 
+    /// Pages that were never used.
+    fn extend(&self, pages: u64) -> Outcome<u64> {
+        let bump = &self.header().bump;
+        let mut first = bump.load(Ordering::Relaxed);
+        loop {
+            let end = first.checked_add(pages).filter(|end| *end <= self.pages);
+            let end = end.ok_or(Errno(libc::ENOMEM))?;
+            // They have memory before they are anybody's.
+            populate(self.at(first), pages as usize * BLOCK)?;
+            match bump.compare_exchange(first, end, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Ok(first),
+                Err(now) => first = now,
+            }
+        }
+    }
+
     /// Give a run back.
     pub fn free(&self, page: u64, class: u32) {
-        let header = self.header();
-        let (Some(words), Some(free)) = (self.page(page), header.free.get(class as usize)) else {
-            return;
-        };
-        // A run that cannot be given back is lost until the next session.
-        let _ = header.mutex.with(
-            || (),
-            || {
-                words[0].store(free.load(Ordering::Relaxed), Ordering::Release);
-                free.store(page + 1, Ordering::Release);
-            },
-        );
+        if let (Some(words), Some(free)) = (self.page(page), self.header().free.get(class as usize))
+        {
+            free_list::put(free, page, &words[0]);
+        }
     }
 }

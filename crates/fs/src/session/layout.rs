@@ -27,6 +27,8 @@ pub const PENDING_EXTENTS: usize = 64;
 pub const INLINE_BLOCKS: usize = 8;
 /// Size classes of the arena: 4 KiB << class.
 pub const ARENA_CLASSES: usize = 24;
+/// Parts of a pool's map of inode numbers.
+pub const NUMBER_PARTS: usize = 8;
 /// Groups of a pool's free-space map.
 pub const MAX_GROUPS: usize = 64;
 
@@ -90,13 +92,11 @@ pub struct SessionHeader {
 /// Allocator of session pages.
 #[repr(C, align(64))]
 pub struct ArenaHeader {
-    /// Protects the rest.
-    pub mutex: RobustMutex,
     /// Next page never used.
     pub bump: AtomicU64,
     /// Pages in all.
     pub pages: AtomicU64,
-    /// First free run per class, as page + 1.
+    /// First free run per class (see `free_list`).
     pub free: [AtomicU64; ARENA_CLASSES],
 }
 
@@ -109,16 +109,23 @@ pub struct PoolHeader {
     pub group_count: AtomicU64,
     /// Blocks per group, a multiple of 64.
     pub group_blocks: AtomicU64,
-    /// Protects the inode map.
-    pub inode_mutex: RobustMutex,
+    /// Parts of the inode map.
+    pub numbers: [Numbers; NUMBER_PARTS],
+}
+
+/// A part of a pool's inode map with a lock of its own, so that who is stopped while it holds one stops nobody.
+#[repr(C, align(64))]
+pub struct Numbers {
+    /// Protects the part.
+    pub mutex: RobustMutex,
     /// Number after the one taken last: where the next search begins.
-    pub inode_next: AtomicU64,
+    pub next: AtomicU64,
     /// Inodes in use.
-    pub inodes_used: AtomicU64,
+    pub used: AtomicU64,
     /// Inode number that is being taken or given back; zero at rest.
-    pub inode_moving: AtomicU64,
+    pub moving: AtomicU64,
     /// Thread slot + 1 that moves it, top bit set when it gives back.
-    pub inode_mover: AtomicU64,
+    pub mover: AtomicU64,
 }
 
 /// A part of a pool's free-space map with a lock of its own.
