@@ -21,6 +21,10 @@ mod types;
 
 use types::Errno;
 
+#[path = "../../fs/src/direct.rs"]
+mod direct;
+#[path = "../../fs/src/session/free_list.rs"]
+mod free_list;
 #[path = "../../fs/src/index.rs"]
 mod index;
 #[path = "../../preload/src/lock.rs"]

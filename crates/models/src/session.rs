@@ -59,6 +59,8 @@ pub(crate) mod layout {
         pub(crate) size_bytes: AtomicU64,
         pub(crate) root: AtomicU64,
         pub(crate) checksums: AtomicU32,
+        pub(crate) kernel_cached: AtomicU64,
+        pub(crate) committing: AtomicU64,
         pub(crate) inline_words: [AtomicU64; INLINE_BLOCKS],
     }
 
@@ -75,6 +77,8 @@ pub(crate) mod layout {
                 size_bytes: word(),
                 root: word(),
                 checksums: AtomicU32::new(0),
+                kernel_cached: word(),
+                committing: word(),
                 inline_words: [word()],
             }
         }

@@ -1,5 +1,7 @@
 //! The models, by what they include.
 
+mod direct;
+mod free_lists;
 mod locks;
 mod notes;
 mod numbers;
