@@ -2,7 +2,7 @@
 //! process (`dup`) share one record.
 
 use crate::lock::Lock;
-use crate::{errno, raw, settings};
+use crate::{errno, raw, settings, signals};
 use egeria_fs::{DescriptionSlot, Errno, FileReference, InodeNumber, Outcome, Volume};
 use libc::c_int;
 use std::cell::UnsafeCell;
@@ -202,6 +202,7 @@ impl Record {
             return Err(PASS);
         }
         let bytes = bytes.min(MOST_BYTES);
+        signals::before_write(bytes);
         // SAFETY: as in `read_at`.
         unsafe {
             self.volume
@@ -214,6 +215,7 @@ impl Record {
         if settings::file_size_limited() {
             return Err(PASS);
         }
+        signals::before_write(bytes);
         // SAFETY: as in `read_at`.
         unsafe {
             self.volume

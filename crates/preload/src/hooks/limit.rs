@@ -1,7 +1,7 @@
-//! Limits on file sizes, sleeping, ends of threads: small things the engine's way depends on.
+//! Limits on file sizes, ends of threads: small things the engine's way depends on.
 
-use crate::{endings, errno, raw, real, settings, thread};
-use libc::{c_int, c_uint, c_void, pid_t, timespec};
+use crate::{endings, real, settings, thread};
+use libc::{c_int, c_uint, c_void, pid_t};
 
 fn setrlimit(resource: c_uint, limit: *const c_void) -> c_int {
     let answer = real::setrlimit(resource, limit);
@@ -19,26 +19,6 @@ fn prlimit(process: pid_t, resource: c_uint, new: *const c_void, old: *mut c_voi
     answer
 }
 
-/// The engine sleeps without becoming a cancellation point.
-fn nanosleep(time: *const timespec, left: *mut timespec) -> c_int {
-    if thread::current().has(thread::INSIDE) {
-        return errno::from_kernel(raw::nanosleep(time, left)) as c_int;
-    }
-    real::nanosleep(time, left)
-}
-
-fn clock_nanosleep(
-    clock: c_int,
-    flags: c_int,
-    time: *const timespec,
-    left: *mut timespec,
-) -> c_int {
-    if thread::current().has(thread::INSIDE) {
-        return -raw::clock_nanosleep(clock, flags, time, left) as c_int;
-    }
-    real::clock_nanosleep(clock, flags, time, left)
-}
-
 /// What the engine wants done at the end of a thread is kept by us: libc would take memory from the
 /// host's allocator for it.
 fn at_thread_end(run: *mut c_void, object: *mut c_void, library: *mut c_void) -> c_int {
@@ -52,6 +32,4 @@ export! {
     __cxa_thread_atexit_impl => at_thread_end(run: *mut c_void, object: *mut c_void, library: *mut c_void) -> c_int;
     setrlimit, setrlimit64 => setrlimit(resource: c_uint, limit: *const c_void) -> c_int;
     prlimit, prlimit64 => prlimit(process: pid_t, resource: c_uint, new: *const c_void, old: *mut c_void) -> c_int;
-    nanosleep, __nanosleep => nanosleep(time: *const timespec, left: *mut timespec) -> c_int;
-    clock_nanosleep => clock_nanosleep(clock: c_int, flags: c_int, time: *const timespec, left: *mut timespec) -> c_int;
 }

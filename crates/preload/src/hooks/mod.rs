@@ -37,4 +37,5 @@ mod syscall;
 mod table;
 mod thunks;
 mod vector;
+mod waiting;
 mod write;

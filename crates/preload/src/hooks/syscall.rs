@@ -3,7 +3,7 @@
 
 use super::map::hand_over;
 use super::{asynchronous, open, opened, process, read, rights, table, write};
-use crate::{errno, raw, real, thread};
+use crate::{errno, raw, real, signals, thread};
 use libc::{c_int, c_long, c_uint};
 
 fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
@@ -66,7 +66,10 @@ fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: 
         }
         libc::SYS_clone | libc::SYS_clone3 => around_clone(number, a, real),
         libc::SYS_unshare => table::unshare(a as c_int).into(),
-        _ => rights::around_number(number, [a, b, c], real),
+        _ => {
+            signals::before_sleep();
+            rights::around_number(number, [a, b, c], real)
+        }
     }
 }
 

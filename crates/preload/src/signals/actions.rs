@@ -1,6 +1,6 @@
 //! What the program asked to be done with each signal, and the doing.
 
-use super::{OF_LIBC, SET_BYTES, bit, trampoline};
+use super::{OF_LIBC, SET_BYTES, bit, stops, trampoline};
 use crate::lock::Lock;
 use crate::process;
 use crate::thread::{self, Thread};
@@ -73,6 +73,7 @@ fn is_plain(action: &sigaction) -> bool {
 pub fn give_back(thread: &Thread) {
     let was_ours = LOCK.with(|| {
         let was_ours = TAKEN_OVER.swap(false, Ordering::AcqRel);
+        stops::forget();
         let wrapped = (1..SIGNALS as c_int).filter(|&signal| was_ours && is_wrapped(signal));
         wrapped.for_each(give_back_one);
         was_ours
@@ -131,6 +132,33 @@ fn remember(signal: c_int, wanted: &sigaction) {
         *asked = *wanted;
         asked.sa_flags |= SA_RESTORER;
     }
+}
+
+/// Whether the program wants the default action.
+pub fn is_left_to_the_kernel(signal: c_int) -> bool {
+    HANDLERS[signal as usize].load(Ordering::Acquire) == libc::SIG_DFL
+}
+
+/// Have those of these signals that the program left to the kernel come to the trampoline, or not any more.
+/// The caller is inside.
+pub fn catch(signals: &[c_int], wanted: bool) {
+    // SAFETY: all-zero is SIG_DFL.
+    let mut action: sigaction = unsafe { std::mem::zeroed() };
+    if wanted {
+        action.sa_sigaction = trampoline as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
+        // SAFETY: a set of ours. A SIGCONT that comes while the handler runs must be seen.
+        unsafe { libc::sigfillset(&raw mut action.sa_mask) };
+    }
+    // To leave SIGCONT to the kernel loses one that the program blocked, and may wait for.
+    let is_kept = |signal| !wanted && signal == libc::SIGCONT && stops::is_over();
+    LOCK.with(|| {
+        for &signal in signals {
+            if is_left_to_the_kernel(signal) && has_taken_over() && !is_kept(signal) {
+                real::sigaction(signal, &raw const action, std::ptr::null_mut());
+            }
+        }
+    });
 }
 
 /// `sigaction` of the program. `None`: let libc do it.
@@ -209,6 +237,9 @@ pub fn deliver(
     let handler = HANDLERS[signal as usize].load(Ordering::Acquire);
     if handler == libc::SIG_IGN && !raised {
         return;
+    }
+    if stops::is_stop(signal) {
+        return stops::stop(signal);
     }
     if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
         return die(signal, raised);

@@ -7,9 +7,11 @@
 
 mod actions;
 mod masks;
+mod stops;
 
 pub use actions::{give_back, has_taken_over, hook_action, interrupting, take_over};
 pub use masks::{hook_mask, open_faults};
+pub use stops::{before_sleep, before_write};
 
 use crate::thread::{self, Thread};
 use crate::{guarded, raw};
@@ -29,7 +31,7 @@ const OF_INSTRUCTIONS: [c_int; 6] = [
     libc::SIGTRAP,
     libc::SIGSYS,
 ];
-/// Bit of `pending`: the mask is to be restored. The others are bits of signals to raise again.
+/// Bit of `pending`: the mask is to be restored. The others are bits of signals to raise again, or to stop by.
 const MASKED: u32 = 1;
 
 /// A signal's bit in a set.
@@ -71,6 +73,8 @@ unsafe extern "C-unwind" fn trampoline(
         if ours {
             return;
         }
+    } else if stops::is_continue(signal) {
+        return;
     } else if thread.has(thread::INSIDE) {
         // SAFETY: as above.
         unsafe { defer(thread, signal, information, context.cast()) };
@@ -105,6 +109,11 @@ unsafe fn defer(
     thread.saved_mask.store(*mask, Ordering::Relaxed);
     thread.pending.fetch_or(MASKED, Ordering::Relaxed);
     *mask |= DEFERRED;
+    if stops::is_stop(signal) {
+        // Not queued again: that would undo a SIGCONT that came since.
+        thread.pending.fetch_or(1 << signal, Ordering::Relaxed);
+        return;
+    }
     let (process, id) = (raw::getpid(), raw::gettid());
     if raw::queue_signal(process, id, signal, information) < 0 {
         raw::tgkill(process, id, signal);
@@ -120,6 +129,11 @@ pub fn deliver_pending(thread: &Thread) {
     for signal in OF_INSTRUCTIONS {
         if pending & (1 << signal) != 0 {
             raw::tgkill(raw::getpid(), raw::gettid(), signal);
+        }
+    }
+    for signal in stops::SIGNALS {
+        if pending & (1 << signal) != 0 {
+            stops::stop(signal);
         }
     }
     if pending & MASKED != 0 {
