@@ -30,7 +30,8 @@ pub(crate) fn take<'a>(
 pub(crate) fn put(head: &AtomicU64, page: u64, link: &AtomicU64) {
     let mut seen = head.load(Ordering::Relaxed);
     loop {
-        link.store(seen & PAGE_MASK, Ordering::Relaxed);
+        let first = seen & PAGE_MASK;
+        link.store(first, Ordering::Relaxed);
         match exchange(head, seen, page + 1) {
             Ok(()) => return,
             Err(now) => seen = now,

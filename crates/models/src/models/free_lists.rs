@@ -52,7 +52,7 @@ fn a_page_is_one_threads_at_a_time_though_it_comes_back() {
         &[
             "head.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire)",
             "let mut seen = head.load(Ordering::Acquire);",
-            "without link.store(seen & PAGE_MASK, Ordering::Relaxed);",
+            "without link.store(first, Ordering::Relaxed);",
         ],
         || {
             let scene = Scene::new();
