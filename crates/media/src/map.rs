@@ -38,18 +38,19 @@ pub(crate) enum Kind {
     DeviceDax,
 }
 
-/// A mapping; unmapped when dropped.
+/// A mapping, with addresses before and behind it that nobody else gets; unmapped when dropped.
 pub(crate) struct Mapping {
     pub(crate) base: *mut u8,
     pub(crate) bytes: u64,
-    mapped_bytes: usize,
+    reserved: *mut u8,
+    reserved_bytes: usize,
     pub(crate) persistence: Persistence,
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the range is one this value mapped and nobody else unmaps.
-        unsafe { libc::munmap(self.base.cast(), self.mapped_bytes) };
+        unsafe { libc::munmap(self.reserved.cast(), self.reserved_bytes) };
     }
 }
 
@@ -212,10 +213,13 @@ pub(crate) fn file_system(file: &File) -> FileSystem {
     }
 }
 
-/// A reserved address range that begins at a multiple of a huge page.
+/// A reserved address range that begins at a multiple of a huge page, inside of one that stays inaccessible: what
+/// runs past the end of a program's own memory, or of a pool, ends there and not in a pool.
 struct Spot {
     base: *mut u8,
     bytes: usize,
+    reserved: *mut u8,
+    reserved_bytes: usize,
 }
 
 impl Spot {
@@ -224,28 +228,32 @@ impl Spot {
     fn reserve(bytes: u64) -> io::Result<Spot> {
         let huge = HUGE_PAGE_BYTES as usize;
         let bytes = (bytes as usize).next_multiple_of(huge);
+        let reserved_bytes = bytes + 2 * huge;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a fresh mapping at an address of the kernel's choice.
-        let start =
-            unsafe { libc::mmap(ptr::null_mut(), bytes + huge, libc::PROT_NONE, flags, -1, 0) };
+        let start = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                reserved_bytes,
+                libc::PROT_NONE,
+                flags,
+                -1,
+                0,
+            )
+        };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let start: *mut u8 = start.cast();
-        let before = start.align_offset(huge);
-        // SAFETY: head and tail lie inside the range just reserved and are not used.
-        unsafe {
-            if before > 0 {
-                libc::munmap(start.cast(), before);
-            }
-            if before < huge {
-                libc::munmap(start.add(before + bytes).cast(), huge - before);
-            }
-            Ok(Spot {
-                base: start.add(before),
-                bytes,
-            })
-        }
+        let reserved: *mut u8 = start.cast();
+        // At least a page before, and as the kernel aligns to pages, at least one behind.
+        let first = reserved.wrapping_add(BLOCK_BYTES as usize);
+        let base = first.wrapping_add(first.align_offset(huge));
+        Ok(Spot {
+            base,
+            bytes,
+            reserved,
+            reserved_bytes,
+        })
     }
 
     /// Maps `fd` (or nothing, -1) over the reserved range.
@@ -283,7 +291,8 @@ impl Spot {
         let mapping = Mapping {
             base: self.base,
             bytes,
-            mapped_bytes: self.bytes,
+            reserved: self.reserved,
+            reserved_bytes: self.reserved_bytes,
             persistence,
         };
         std::mem::forget(self);
@@ -294,6 +303,36 @@ impl Spot {
 impl Drop for Spot {
     fn drop(&mut self) {
         // SAFETY: the range was reserved by this value and handed to nobody.
-        unsafe { libc::munmap(self.base.cast(), self.bytes) };
+        unsafe { libc::munmap(self.reserved.cast(), self.reserved_bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How the kernel protects the page at an address, as /proc/self/maps writes it.
+    fn protection(address: usize) -> Option<String> {
+        let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+        maps.lines().find_map(|line| {
+            let (range, rest) = line.split_once(' ')?;
+            let (from, to) = range.split_once('-')?;
+            let number = |text| usize::from_str_radix(text, 16).ok();
+            let inside = (number(from)?..number(to)?).contains(&address);
+            inside.then(|| rest[..4].to_owned())
+        })
+    }
+
+    #[test]
+    fn what_runs_past_a_pool_faults() {
+        let mapping = map_anonymous(3 * BLOCK_BYTES).expect("memory");
+        let base = mapping.base as usize;
+        assert_eq!(protection(base).as_deref(), Some("rw-s"));
+        let end = base + HUGE_PAGE_BYTES as usize;
+        for guard in [base - 1, end] {
+            assert_eq!(protection(guard).as_deref(), Some("---p"));
+        }
+        drop(mapping);
+        assert_eq!(protection(base), None, "all of it goes");
     }
 }

@@ -9,8 +9,20 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
 /// First word of a session segment.
 pub const SESSION_MAGIC: u64 = u64::from_le_bytes(*b"EGSESS01");
-/// Version of this layout: processes of another build refuse to join.
-pub const SESSION_VERSION: u32 = 8;
+/// Version of this layout, a hash of the source that makes it (`build.rs`): processes of another build refuse to
+/// join.
+pub const SESSION_VERSION: u32 = parse(env!("EGERIA_SESSION_VERSION"));
+
+const fn parse(decimal: &str) -> u32 {
+    let (bytes, mut value, mut at) = (decimal.as_bytes(), 0u32, 0);
+    while at < bytes.len() {
+        value = value
+            .wrapping_mul(10)
+            .wrapping_add((bytes[at] - b'0') as u32);
+        at += 1;
+    }
+    value
+}
 /// Processes attached at once.
 pub const PROCESS_SLOTS: usize = 4096;
 /// Threads that use the volume at once; equal to the journal's slots.

@@ -13,7 +13,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Memory of a session; unmapped when the last one who uses it goes.
+/// Bytes before and behind a session that nobody else gets.
+const GUARD_BYTES: usize = BLOCK;
+
+/// Memory of a session, between guard pages; unmapped when the last one who uses it goes.
 pub struct SessionMemory {
     base: *mut u8,
     bytes: usize,
@@ -32,16 +35,29 @@ impl SessionMemory {
     }
 
     fn map(bytes: usize, flags: i32, descriptor: i32) -> io::Result<SessionMemory> {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a fresh mapping of anonymous memory, or of a segment of at least this size.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, descriptor, 0) };
-        if base == libc::MAP_FAILED {
+        let reserve = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let all = bytes + 2 * GUARD_BYTES;
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let guarded =
+            unsafe { libc::mmap(std::ptr::null_mut(), all, libc::PROT_NONE, reserve, -1, 0) };
+        if guarded == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = guarded.wrapping_byte_add(GUARD_BYTES);
+        let memory = SessionMemory {
+            base: base.cast(),
+            bytes,
+        };
+        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, flags | libc::MAP_FIXED);
+        // SAFETY: MAP_FIXED replaces a part of the range just reserved, by anonymous memory or a segment of at
+        // least this size.
+        let mapped = unsafe { libc::mmap(base, bytes, access, flags, descriptor, 0) };
+        if mapped == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the mapping just made; a refusal only costs core dump size.
         unsafe { libc::madvise(base, bytes, libc::MADV_DONTDUMP) };
-        let base = base.cast();
-        Ok(SessionMemory { base, bytes })
+        Ok(memory)
     }
 
     /// Bytes of it.
@@ -61,8 +77,9 @@ impl SessionMemory {
 
 impl Drop for SessionMemory {
     fn drop(&mut self) {
+        let guarded = self.base.wrapping_sub(GUARD_BYTES);
         // SAFETY: mapped in `map`; nobody holds references, they borrow from who shares this.
-        unsafe { libc::munmap(self.base.cast(), self.bytes) };
+        unsafe { libc::munmap(guarded.cast(), self.bytes + 2 * GUARD_BYTES) };
     }
 }
 
