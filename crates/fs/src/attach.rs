@@ -357,6 +357,7 @@ pub(crate) fn assemble(
         process: AtomicU32::new(0),
         opens: Default::default(),
         late: Default::default(),
+        stuck: Default::default(),
         guesses: crate::guess::Guesses::new(),
         walks: Mutex::new(HashMap::new()),
         hash_seed,

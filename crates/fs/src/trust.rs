@@ -14,7 +14,7 @@ use crate::requests::VolumeError;
 use std::ffi::CString;
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -237,7 +237,13 @@ pub(crate) fn open_carefully(path: &Path, flags: i32) -> io::Result<File> {
         };
         return Err(io::Error::from_raw_os_error(errno));
     }
-    let file = own(open_raw(&name, open))?;
+    // Exactly what was looked at, whatever the name means by now. Without /proc, by name, and looked at again.
+    let same = CString::new(format!("/proc/self/fd/{}", found.as_raw_fd()))?;
+    let file =
+        own(open_raw(&same, open & !libc::O_NOFOLLOW)).or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => own(open_raw(&name, open)),
+            _ => Err(error),
+        })?;
     let opened = file.metadata()?;
     let same = (opened.dev(), opened.ino()) == (metadata.dev(), metadata.ino());
     match same {

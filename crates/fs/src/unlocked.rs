@@ -13,11 +13,35 @@ use crate::slots::Me;
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
 use egeria_media::emulation::AccessKind;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How long who only looks waits for a lock before the log is read.
 const LOOKING_PATIENCE: Duration = Duration::from_millis(5);
+
+/// Changes that were waited for in vain, by inode and sequence: a hint, kept by each process.
+#[derive(Default)]
+pub(crate) struct Stuck([AtomicU64; 32]);
+
+impl Stuck {
+    fn place(&self, ino: u64, inode: &SessionInode) -> (&AtomicU64, u64) {
+        let sequence = inode.sequence.load(Ordering::Acquire);
+        let hash = ino.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let place = &self.0[(hash >> 59) as usize];
+        // Odd sequences are of changes under way; never 0.
+        (place, hash ^ sequence | 1)
+    }
+
+    fn is(&self, ino: u64, inode: &SessionInode) -> bool {
+        let (place, key) = self.place(ino, inode);
+        place.load(Ordering::Relaxed) == key
+    }
+
+    fn note(&self, ino: u64, inode: &SessionInode) {
+        let (place, key) = self.place(ino, inode);
+        place.store(key, Ordering::Relaxed);
+    }
+}
 
 impl Volume {
     /// Look at an inode: without its lock, else under it when that is to be had soon, else at its log.
@@ -34,12 +58,16 @@ impl Volume {
                     return seen;
                 }
             }
-            let locked = patience::within(LOOKING_PATIENCE, || {
-                let locked = self.lock(ino)?;
-                unlocked(locked.inode, locked.log_place())
-            });
-            if let Ok(outcome) = locked {
-                return outcome;
+            // A change that did not go on when it was waited for before is not waited for again.
+            if !self.stuck.is(ino, inode) {
+                let locked = patience::within(LOOKING_PATIENCE, || {
+                    let locked = self.lock(ino)?;
+                    unlocked(locked.inode, locked.log_place())
+                });
+                if let Ok(outcome) = locked {
+                    return outcome;
+                }
+                self.stuck.note(ino, inode);
             }
             match committed() {
                 // It changes all the time, so nobody is stopped.

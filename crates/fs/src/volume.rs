@@ -8,6 +8,7 @@ use crate::segments::{FileIdentity, Leftover};
 use crate::session::layout::{LOADED, SessionInode};
 use crate::session::map::Session;
 use crate::types::*;
+use crate::unlocked::Stuck;
 use egeria_media::emulation::EmulationState;
 use egeria_media::{Pool, PoolIndex};
 use std::collections::HashMap;
@@ -63,6 +64,7 @@ pub struct Volume {
     /// Process slot + 1.
     pub(crate) process: AtomicU32,
     pub(crate) opens: Opens,
+    pub(crate) stuck: Stuck,
     pub(crate) late: Mutex<Vec<Late>>,
     pub(crate) guesses: Guesses,
     pub(crate) walks: Mutex<HashMap<(u64, u64), Walk>>,

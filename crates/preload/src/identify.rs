@@ -4,7 +4,7 @@ use crate::record::{Found, Record};
 use crate::table::{self, Tag, Word};
 use crate::thread::{self, Thread};
 use crate::trust::Place;
-use crate::{errno, offset, process, raw, registry, settings, withdraw};
+use crate::{devices, errno, offset, process, raw, registry, settings, withdraw};
 use egeria_fs::control::{CONTROL_REQUEST, ControlReply, NO_DESCRIPTION_SLOT};
 use egeria_fs::{DescriptionSlot, FileKind, InodeNumber};
 use libc::c_int;
@@ -62,6 +62,7 @@ fn open(fd: c_int, reply: &ControlReply, status: c_int, own: bool) -> Option<Fou
     let volume = registry::attached(reply)?;
     let ino = InodeNumber(reply.ino);
     let file = volume.open(ino, Some(reply.generation)).ok()?;
+    devices::note(fd);
     let position = raw::lseek(fd, 0, libc::SEEK_CUR);
     let slot = (reply.description_slot != NO_DESCRIPTION_SLOT)
         .then_some(DescriptionSlot(reply.description_slot));

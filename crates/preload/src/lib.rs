@@ -20,6 +20,7 @@
 compile_error!("egeria-preload is for x86-64 Linux with glibc: use the mount alone elsewhere");
 
 mod allocator;
+mod devices;
 mod endings;
 mod errno;
 mod guarded;

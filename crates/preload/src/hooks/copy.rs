@@ -3,15 +3,13 @@
 
 use super::map::hand_over;
 use super::write;
-use crate::record::{PASS, Record, is_beyond};
+use crate::record::{MOST_BYTES, PASS, Record, is_beyond};
 use crate::serve::{Reply, serve};
 use crate::{errno, guarded, offset, raw, real, settings, table, thread};
 use egeria_fs::Outcome;
 use libc::{c_int, c_uint, c_void, off_t, size_t, ssize_t};
 
 const CHUNK_BYTES: usize = 256 << 10;
-/// A call does at most so much; callers go on where it stopped.
-const MOST_BYTES: usize = 64 << 20;
 
 /// Memory for one call, from the kernel: nothing here may unwind past a destructor.
 struct Buffer(*mut u8);

@@ -21,6 +21,7 @@ macro_rules! export {
 mod advice;
 mod asynchronous;
 mod copy;
+mod facts;
 mod limit;
 mod map;
 mod message;
