@@ -17,6 +17,7 @@ impl Volume {
     /// Reap dead processes now (the mount calls it every second): their locks, slots, opens, space.
     pub fn reap(&self) {
         self.do_late();
+        self.session.arena().trim();
         let reaper = &self.session.header().reaper;
         match reaper.try_lock() {
             Ok(Acquired::Clean) => {}

@@ -219,3 +219,42 @@ fn a_full_session_is_enomem_and_loses_nothing() {
 fn a_dev_shm_that_cannot_be_written_is_an_error_with_a_mend() {
     part("read-only");
 }
+
+#[test]
+fn memory_of_removed_files_goes_back_to_the_system() {
+    use std::os::unix::fs::MetadataExt;
+    let scratch = Scratch::new(1, 64 << 20);
+    let volume = scratch.attach();
+    let segment = segments(volume.uuid()).pop().expect("a segment");
+    let used_bytes = || std::fs::metadata(&segment).expect("stat").blocks() * 512;
+    let write_far_apart = |name: &[u8]| {
+        let ino = volume.create(ROOT, name, &FILE).expect("create").ino;
+        let file = volume.open(ino, None).expect("open");
+        for at in 0..4000u64 {
+            volume.write(file, at << 40, b"x").expect("write");
+        }
+        volume.close(ino);
+    };
+    let before = used_bytes();
+    write_far_apart(b"sparse");
+    let during = used_bytes();
+    assert!(during > before + (40 << 20), "{before} {during}");
+    volume.unlink(ROOT, b"sparse").expect("unlink");
+    volume.reap();
+    let after = used_bytes();
+    assert!(after < before + (10 << 20), "{before} {during} {after}");
+    // What went back can be had again.
+    write_far_apart(b"again");
+    assert!(used_bytes() > during - (10 << 20));
+    scratch_is_whole(&volume);
+}
+
+fn scratch_is_whole(volume: &Volume) {
+    let ino = volume.lookup(ROOT, b"again").expect("lookup").ino;
+    let file = volume.open(ino, None).expect("open");
+    let mut byte = [0];
+    for at in 0..4000u64 {
+        assert_eq!(volume.read(file, at << 40, &mut byte), Ok(1));
+        assert_eq!(byte, *b"x");
+    }
+}

@@ -98,7 +98,7 @@ fn give_size(file: &File, path: &Path, bytes: u64) -> Result<()> {
         }
     }
     // Mapping it shows now whether huge pages can be reserved and the address space suffices.
-    map::map_file(file, path, Access::ReadWrite).map(drop)
+    map::map_file(file, path).map(drop)
 }
 
 /// tmpfs keeps the pool sparse, but one that could never be filled is refused now.

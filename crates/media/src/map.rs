@@ -47,6 +47,22 @@ pub(crate) struct Mapping {
     pub(crate) persistence: Persistence,
 }
 
+impl Mapping {
+    /// Lets stores in.
+    ///
+    /// # Errors
+    /// What the system says: the file was not opened for writing.
+    pub(crate) fn make_writable(&self) -> io::Result<()> {
+        let bytes = (self.bytes as usize).next_multiple_of(HUGE_PAGE_BYTES as usize);
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the range this value mapped; whoever reads it meanwhile goes on reading.
+        match unsafe { libc::mprotect(self.base.cast(), bytes, access) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the range is one this value mapped and nobody else unmaps.
@@ -126,8 +142,8 @@ fn block_device_bytes(file: &File) -> io::Result<u64> {
     }
 }
 
-/// Maps the whole blocks of an open file or device.
-pub(crate) fn map_file(file: &File, path: &Path, access: Access) -> Result<Mapping> {
+/// Maps the whole blocks of an open file or device, for loads until [`Mapping::make_writable`].
+pub(crate) fn map_file(file: &File, path: &Path) -> Result<Mapping> {
     let metadata = file
         .metadata()
         .map_err(|error| MediaError::io(path, "cannot inspect the pool", error))?;
@@ -143,17 +159,16 @@ pub(crate) fn map_file(file: &File, path: &Path, access: Access) -> Result<Mappi
     }
     let failed = |error| MediaError::io(path, "cannot map the pool", error);
     let spot = Spot::reserve(bytes).map_err(failed)?;
-    let writable = access == Access::ReadWrite;
     // Asking for MAP_SYNC first: only DAX grants it, and then flushed data needs no fsync.
     let dax = spot.map(
         file.as_raw_fd(),
         libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC,
-        writable,
+        false,
     );
     let persistence = match dax {
         Ok(()) => Persistence::Dax,
         Err(_) => {
-            spot.map(file.as_raw_fd(), libc::MAP_SHARED, writable)
+            spot.map(file.as_raw_fd(), libc::MAP_SHARED, false)
                 .map_err(failed)?;
             fallback_persistence(file, kind)
         }
@@ -334,5 +349,23 @@ mod tests {
         }
         drop(mapping);
         assert_eq!(protection(base), None, "all of it goes");
+    }
+
+    #[test]
+    fn a_pool_is_writable_from_the_first_store_on() {
+        use crate::{Access, Pool, PoolOffset};
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let path = directory.path().join("pool");
+        Pool::create(&path, 16 << 20).expect("a pool");
+        let pool = Pool::open(&path, Access::ReadWrite).expect("open");
+        pool.load_u64(PoolOffset(0)).expect("a load");
+        let base = pool.start();
+        assert_eq!(protection(base).as_deref(), Some("r--s"));
+        pool.store_u64(PoolOffset(64), 7).expect("a store");
+        assert_eq!(protection(base).as_deref(), Some("rw-s"));
+        assert_eq!(pool.load_u64(PoolOffset(64)).expect("a load"), 7);
+        let pool = Pool::open(&path, Access::ReadOnly).expect("open");
+        assert!(pool.store_u64(PoolOffset(64), 8).is_err());
+        assert_eq!(protection(pool.start()).as_deref(), Some("r--s"));
     }
 }

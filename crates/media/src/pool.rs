@@ -13,6 +13,14 @@ use crate::guard::routines::{self, Routines};
 use crate::map::{self, Access, Mapping, Persistence};
 use crate::recorder::Attachment;
 
+/// Stores are refused.
+const NO_STORES: u8 = 0;
+/// Stores are allowed; the memory is writable from the first one on. A program that only reads cannot damage a pool
+/// by running wild.
+const SEALED: u8 = 1;
+/// The memory is writable.
+const STORES: u8 = 2;
+
 /// One pool, mapped into this process.
 ///
 /// Other processes and threads store to the same memory at any time, so no Rust
@@ -24,7 +32,8 @@ pub struct Pool {
     routines: Routines,
     /// 0 unless a recorder is attached: the one branch that recording costs when off.
     hooks: AtomicU8,
-    access: Access,
+    /// [`NO_STORES`], [`SEALED`] or [`STORES`].
+    stores: AtomicU8,
     attachment: Attachment,
     mapping: Mapping,
     path: PathBuf,
@@ -58,8 +67,12 @@ impl Pool {
     /// Maps a file that is open already and closes it. The mapping keeps the open
     /// file description alive, and with it every OFD lock the caller took on it.
     pub fn open_with_file(file: File, path: &Path, access: Access) -> Result<Pool> {
-        let mapping = map::map_file(&file, path, access)?;
-        Ok(Pool::from_mapping(mapping, path, access, None))
+        let mapping = map::map_file(&file, path)?;
+        let stores = match access {
+            Access::ReadWrite => SEALED,
+            Access::ReadOnly => NO_STORES,
+        };
+        Ok(Pool::from_mapping(mapping, path, stores, None))
     }
 
     /// A pool in memory of this process only (and children it forks).
@@ -72,21 +85,21 @@ impl Pool {
             "a pool is whole blocks"
         );
         let mapping = map::map_anonymous(bytes).expect("no memory for an anonymous pool");
-        Pool::from_mapping(mapping, Path::new("(memory)"), Access::ReadWrite, None)
+        Pool::from_mapping(mapping, Path::new("(memory)"), STORES, None)
     }
 
-    pub(crate) fn from_mapping(
-        mapping: Mapping,
-        path: &Path,
-        access: Access,
-        backing: Option<Arc<File>>,
-    ) -> Pool {
+    /// Of memory that only this process changes.
+    pub(crate) fn of_private(mapping: Mapping, path: &Path, backing: Arc<File>) -> Pool {
+        Pool::from_mapping(mapping, path, STORES, Some(backing))
+    }
+
+    fn from_mapping(mapping: Mapping, path: &Path, stores: u8, backing: Option<Arc<File>>) -> Pool {
         Pool {
             base: mapping.base,
             bytes: mapping.bytes,
             routines: routines::routines(),
             hooks: AtomicU8::new(0),
-            access,
+            stores: AtomicU8::new(stores),
             attachment: Attachment::default(),
             mapping,
             path: path.to_owned(),
@@ -124,12 +137,35 @@ impl Pool {
     /// Whether stores are refused.
     #[inline]
     pub fn is_read_only(&self) -> bool {
-        self.access == Access::ReadOnly
+        self.stores.load(Ordering::Relaxed) == NO_STORES
+    }
+
+    /// Whether stores are allowed; from then on the memory is writable.
+    #[inline(always)]
+    fn takes_stores(&self) -> bool {
+        self.stores.load(Ordering::Relaxed) == STORES || self.unseal()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unseal(&self) -> bool {
+        if self.is_read_only() || self.mapping.make_writable().is_err() {
+            return false;
+        }
+        self.stores.store(STORES, Ordering::Relaxed);
+        true
+    }
+
+    /// Where the mapping begins.
+    #[cfg(test)]
+    pub(crate) fn start(&self) -> usize {
+        self.base as usize
     }
 
     /// First byte of the mapping. Only for measuring a bare copy of the same
     /// mapping: accesses through it are neither checked, guarded nor recorded.
     pub fn base(&self) -> *mut u8 {
+        self.takes_stores();
         self.base
     }
 
@@ -194,7 +230,7 @@ impl Pool {
         source: *const u8,
         bytes: usize,
     ) -> Result<(), AccessFault> {
-        if !self.contains(at, bytes as u64) || self.is_read_only() {
+        if !self.contains(at, bytes as u64) || !self.takes_stores() {
             return Err(AccessFault::Pool);
         }
         if self.is_hooked() {
@@ -210,7 +246,7 @@ impl Pool {
     /// Stores zeros; durable after the next [`Pool::fence`] of this thread.
     #[track_caller]
     pub fn zero(&self, at: PoolOffset, bytes: usize) -> Result<(), AccessFault> {
-        if !self.contains(at, bytes as u64) || self.is_read_only() {
+        if !self.contains(at, bytes as u64) || !self.takes_stores() {
             return Err(AccessFault::Pool);
         }
         if self.is_hooked() {
@@ -483,10 +519,9 @@ impl Pool {
 
     #[inline]
     fn check_writable(&self, at: PoolOffset) -> Result<()> {
-        if self.is_read_only() {
-            Err(MediaError::ReadOnly { offset: at.0 })
-        } else {
-            Ok(())
+        match self.takes_stores() {
+            true => Ok(()),
+            false => Err(MediaError::ReadOnly { offset: at.0 }),
         }
     }
 }

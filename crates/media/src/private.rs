@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::address::{BLOCK_BYTES, BlockNumber};
 use crate::error::{MediaError, Result};
-use crate::map::{self, Access};
+use crate::map;
 use crate::pool::Pool;
 
 const BLOCK: usize = BLOCK_BYTES as usize;
@@ -41,13 +41,7 @@ impl Pool {
         }
         let mapping = map::map_private(&file, bytes)
             .map_err(|error| MediaError::io(path, "cannot map a copy of the pool", error))?;
-        let backing = Some(Arc::new(file));
-        Ok(Pool::from_mapping(
-            mapping,
-            path,
-            Access::ReadWrite,
-            backing,
-        ))
+        Ok(Pool::of_private(mapping, path, Arc::new(file)))
     }
 
     /// Whether stores stay with this process.

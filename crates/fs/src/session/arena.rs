@@ -13,9 +13,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Copy)]
 pub struct Arena {
     header: *const ArenaHeader,
+    links: *const AtomicU64,
     base: *mut u8,
     pages: u64,
 }
+
+/// Links on one page.
+const LINKS: u64 = (BLOCK / 8) as u64;
+/// Bytes of free runs of one class that keep their memory for who comes next.
+const KEPT_BYTES: u64 = 4 << 20;
 
 // SAFETY: points into the session segment, which lives as long as the volume and is all atomics.
 unsafe impl Send for Arena {}
@@ -24,10 +30,16 @@ unsafe impl Sync for Arena {}
 
 impl Arena {
     /// # Safety
-    /// `header` and `base..+pages*4096` stay mapped and zero-initialised shared memory.
-    pub unsafe fn new(header: *const ArenaHeader, base: *mut u8, pages: u64) -> Arena {
+    /// `header`, `links..+pages` and `base..+pages*4096` stay mapped and zero-initialised shared memory.
+    pub unsafe fn new(
+        header: *const ArenaHeader,
+        links: *const AtomicU64,
+        base: *mut u8,
+        pages: u64,
+    ) -> Arena {
         Arena {
             header,
+            links,
             base,
             pages,
         }
@@ -76,15 +88,63 @@ impl Arena {
             return Err(Errno(libc::ENOMEM));
         }
         let header = self.header();
-        let free = header.free.get(class as usize).ok_or(Errno(libc::ENOMEM))?;
-        let link = |page| self.page(page).map(|words| &words[0]);
-        let Some(page) = free_list::take(free, link) else {
-            return self.extend(1 << class);
-        };
-        for word in self.run(page, class).ok_or(Errno(libc::EIO))? {
-            word.store(0, Ordering::Relaxed);
+        let at = class as usize;
+        let free = header.free.get(at).ok_or(Errno(libc::ENOMEM))?;
+        if let Some(page) = free_list::take(free, |page| self.link(page)) {
+            header.free_runs[at].fetch_sub(1, Ordering::Relaxed);
+            for word in self.run(page, class).ok_or(Errno(libc::EIO))? {
+                word.store(0, Ordering::Relaxed);
+            }
+            return Ok(page);
         }
-        Ok(page)
+        match free_list::take(&header.hollow[at], |page| self.link(page)) {
+            Some(page) => match populate(self.at(page), BLOCK << class) {
+                Ok(()) => Ok(page),
+                Err(errno) => {
+                    self.put(&header.hollow[at], page);
+                    Err(errno)
+                }
+            },
+            None => self.extend(1 << class),
+        }
+    }
+
+    /// The link of a free page.
+    fn link(&self, page: u64) -> Option<&AtomicU64> {
+        // SAFETY: in bounds of the links, which are atomics.
+        (page < self.pages).then(|| unsafe { &*self.links.add(page as usize) })
+    }
+
+    fn put(&self, head: &AtomicU64, page: u64) {
+        if let Some(link) = self.link(page) {
+            free_list::put(head, page, link);
+        }
+    }
+
+    /// Give memory of free runs back to the system, but for some of each class. Who reads such a run, which no
+    /// index names any more, reads zeros.
+    pub fn trim(&self) {
+        let header = self.header();
+        for class in 0..ARENA_CLASSES {
+            let bytes = BLOCK << class;
+            let kept = KEPT_BYTES / bytes as u64;
+            while header.free_runs[class].load(Ordering::Relaxed) > kept {
+                let Some(page) = free_list::take(&header.free[class], |page| self.link(page))
+                else {
+                    // Whoever died in between took it along.
+                    header.free_runs[class].store(0, Ordering::Relaxed);
+                    break;
+                };
+                header.free_runs[class].fetch_sub(1, Ordering::Relaxed);
+                // SAFETY: a run in bounds that is this thread's now.
+                let given =
+                    unsafe { libc::madvise(self.at(page).cast(), bytes, libc::MADV_REMOVE) };
+                match given {
+                    0 => self.put(&header.hollow[class], page),
+                    _ => return self.free(page, class as u32),
+                }
+            }
+        }
     }
 
     /// Pages that were never used.
@@ -94,8 +154,16 @@ impl Arena {
         loop {
             let end = first.checked_add(pages).filter(|end| *end <= self.pages);
             let end = end.ok_or(Errno(libc::ENOMEM))?;
-            // They have memory before they are anybody's.
+            // They have memory before they are anybody's, and so have their links.
             populate(self.at(first), pages as usize * BLOCK)?;
+            if first.is_multiple_of(LINKS) || first / LINKS != (end - 1) / LINKS {
+                let links = first / LINKS * LINKS;
+                let bytes = ((end - links) as usize * 8).next_multiple_of(BLOCK);
+                populate(
+                    self.links.wrapping_add(links as usize).cast_mut().cast(),
+                    bytes,
+                )?;
+            }
             match bump.compare_exchange(first, end, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return Ok(first),
                 Err(now) => first = now,
@@ -105,9 +173,10 @@ impl Arena {
 
     /// Give a run back.
     pub fn free(&self, page: u64, class: u32) {
-        if let (Some(words), Some(free)) = (self.page(page), self.header().free.get(class as usize))
-        {
-            free_list::put(free, page, &words[0]);
+        let header = self.header();
+        if let Some(free) = header.free.get(class as usize) {
+            header.free_runs[class as usize].fetch_add(1, Ordering::Relaxed);
+            self.put(free, page);
         }
     }
 }

@@ -110,6 +110,10 @@ pub struct ArenaHeader {
     pub pages: AtomicU64,
     /// First free run per class (see `free_list`).
     pub free: [AtomicU64; ARENA_CLASSES],
+    /// How many there are, more or less.
+    pub free_runs: [AtomicU64; ARENA_CLASSES],
+    /// First free run per class whose memory went back to the system.
+    pub hollow: [AtomicU64; ARENA_CLASSES],
 }
 
 /// Free space and inode numbers of one pool.
@@ -366,6 +370,8 @@ pub struct SessionLayout {
     pub inode_maps: Vec<usize>,
     /// [`SessionInode`]s, one array per pool.
     pub inodes: Vec<usize>,
+    /// For each arena page, the link of a free one.
+    pub arena_links: usize,
     /// Arena pages.
     pub arena: usize,
     /// Pages of the arena.
@@ -407,6 +413,7 @@ impl SessionLayout {
         // Sparse: a page costs memory once touched. Indexes take 8 bytes a block, directories up to
         // 16 bytes a name; the rest is room for many small trees.
         let arena_pages = (total_blocks as usize / 2).max(1 << 16);
+        let arena_links = take(arena_pages * 8);
         let arena = take(arena_pages * BLOCK);
         SessionLayout {
             emulation,
@@ -417,6 +424,7 @@ impl SessionLayout {
             block_maps,
             inode_maps,
             inodes,
+            arena_links,
             arena,
             arena_pages,
             bytes: at,

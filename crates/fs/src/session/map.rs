@@ -175,6 +175,7 @@ impl Session {
             let header: *const SessionHeader = base.cast();
             Arena::new(
                 &raw const (*header).arena,
+                base.add(layout.arena_links).cast(),
                 base.add(layout.arena),
                 layout.arena_pages as u64,
             )
