@@ -4,7 +4,8 @@ use super::ledger::Ledger;
 use super::part;
 use crate::error::{BenchError, Result};
 use crate::process::{Group, check_cancel};
-use std::ffi::CString;
+use serde::Serialize;
+use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -12,7 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How a process reaches the files.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Way {
     /// Past the mount, by the preload library.
     Preload,
@@ -34,7 +36,8 @@ pub struct Place {
     pub worker: PathBuf,
     pub preload_library: PathBuf,
     pub ledger: PathBuf,
-    pub pool: PathBuf,
+    /// The first pool; nothing where somebody else has mounted the volume.
+    pub pool: Option<PathBuf>,
     pub mount_point: PathBuf,
 }
 
@@ -45,10 +48,16 @@ pub struct Crew {
 }
 
 impl Crew {
-    pub fn start(way: Way, place: &Place) -> Result<Crew> {
+    pub fn start(way: Way, place: &Place, pool: &Path) -> Result<Crew> {
+        let arguments = part::arguments(way, &place.ledger, THREADS, pool);
+        Crew::play(way, &arguments, place)
+    }
+
+    /// Starts it with the command line of any part.
+    pub fn play<S: AsRef<OsStr>>(way: Way, arguments: &[S], place: &Place) -> Result<Crew> {
         let mut command = Command::new(&place.worker);
         command
-            .args(part::arguments(way, &place.ledger, THREADS, &place.pool))
+            .args(arguments)
             .current_dir(&place.mount_point)
             .env_remove("LD_PRELOAD")
             .stdin(Stdio::null())
@@ -92,13 +101,18 @@ pub struct Mount {
 
 impl Mount {
     /// Returns when requests are answered.
-    pub fn start(place: &Place, ledger: &Ledger, cancel: Option<&AtomicBool>) -> Result<Mount> {
+    pub fn start(
+        place: &Place,
+        pool: &Path,
+        ledger: &Ledger,
+        cancel: Option<&AtomicBool>,
+    ) -> Result<Mount> {
         let mounts = &ledger.header().mounts;
         let before = mounts.load(Ordering::Acquire);
         let mut command = Command::new(&place.worker);
         command
             .arg("mount")
-            .args([&place.ledger, &place.pool, &place.mount_point])
+            .args([place.ledger.as_path(), pool, &place.mount_point])
             .env_remove("LD_PRELOAD")
             .stdin(Stdio::null())
             .stdout(Stdio::null());
@@ -120,6 +134,11 @@ impl Mount {
             }
         }
         Ok(mount)
+    }
+
+    /// Its process.
+    pub fn id(&mut self) -> Option<u32> {
+        self.group.as_mut().map(|group| group.child().id())
     }
 
     /// Kills it and takes the mount point away.

@@ -34,6 +34,10 @@ pub trait Files {
     fn remove_directory(&self, path: &str) -> Outcome<()>;
     /// Checksums for the data of what is made in a directory from now on.
     fn set_checksums(&self, path: &str) -> Outcome<()>;
+    /// Look at the attributes of a name.
+    fn stat(&self, path: &str) -> Outcome<()>;
+    /// Ask how much room there is.
+    fn stat_file_system(&self) -> Outcome<()>;
     /// Names in a directory but `.` and `..`.
     fn list(&self, path: &str) -> Outcome<Vec<String>>;
 }

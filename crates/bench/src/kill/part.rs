@@ -4,6 +4,7 @@ use super::crew::Way;
 use super::engine::Engine;
 use super::ledger::Ledger;
 use super::posix::Posix;
+use super::stop::{self, Board};
 use super::worker::{Ending, work};
 use egeria_fs::{AttachMode, AttachOptions, Volume};
 use egeria_mount::MountOptions;
@@ -14,7 +15,7 @@ use std::sync::atomic::Ordering;
 
 /// Steps of a worker; then another one comes, with a directory of its own.
 const LIFE_STEPS: u64 = 400;
-const USAGE: &str = "usage: egeria-kill-worker mount|engine|files LEDGER POOL|THREADS …; `egeria bench kill` starts it";
+const USAGE: &str = "usage: egeria-kill-worker mount|engine|files|stop-… LEDGER|BOARD …; `egeria bench kill` starts it";
 
 /// Runs the part that the command line names.
 pub fn main() -> ExitCode {
@@ -24,6 +25,11 @@ pub fn main() -> ExitCode {
         ["mount", ledger, pool, directory] => mount(ledger, pool, directory),
         ["engine", ledger, threads, pool] => engine(ledger, threads, pool),
         ["files", ledger, threads] => files(ledger, threads),
+        ["stop-set-up"] => stop::set_up(&Posix),
+        [part, board, number, ..] if part.starts_with("stop-") => {
+            let number = number.parse().map_err(|_| USAGE.to_owned());
+            number.and_then(|number| stopped(part, board, number, arguments.get(3).copied()))
+        }
         _ => Err(USAGE.to_owned()),
     };
     match played {
@@ -76,6 +82,19 @@ fn files(ledger: &str, threads: &str) -> Result<(), String> {
     crowd(&open(ledger)?, threads, |ledger, id| {
         work(&Posix, ledger, id, 0..LIFE_STEPS)
     })
+}
+
+/// The parts of workers that are stopped, and of those who look on; with a pool, on the engine.
+fn stopped(part: &str, board: &str, number: usize, pool: Option<&str>) -> Result<(), String> {
+    let board = Board::open(Path::new(board)).map_err(|error| format!("{board}: {error}"))?;
+    let volume = pool.map(attach).transpose()?;
+    match (part, &volume) {
+        ("stop-worker", Some(volume)) => stop::work(&Engine(volume), &board, Way::Engine, number),
+        ("stop-worker", None) => stop::work(&Posix, &board, Way::Preload, number),
+        (_, Some(volume)) => stop::look_on(|| Engine(volume), &board, Way::Engine, number),
+        ("stop-observers-mount", None) => stop::look_on(|| Posix, &board, Way::Mount, number),
+        _ => stop::look_on(|| Posix, &board, Way::Preload, number),
+    }
 }
 
 /// Threads that live one life after the other.

@@ -116,6 +116,22 @@ impl Files for Posix {
         }
     }
 
+    fn stat(&self, path: &str) -> Outcome<()> {
+        fs::symlink_metadata(path).map(drop).map_err(errno)
+    }
+
+    fn stat_file_system(&self) -> Outcome<()> {
+        // SAFETY: a terminated string, and a local to fill for which zeroed bytes are valid.
+        let status = unsafe {
+            let mut facts: libc::statvfs = std::mem::zeroed();
+            libc::statvfs(c".".as_ptr(), &mut facts)
+        };
+        match status {
+            0 => Ok(()),
+            _ => Err(errno(io::Error::last_os_error())),
+        }
+    }
+
     fn list(&self, path: &str) -> Outcome<Vec<String>> {
         let entries = fs::read_dir(path).map_err(errno)?;
         entries

@@ -2,6 +2,7 @@
 
 use super::ledger::Ledger;
 use super::round::Tally;
+use super::stop::{Afterwards, StopReport};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use std::time::Duration;
@@ -36,6 +37,8 @@ pub struct KillReport {
     pub direct_calls: u64,
     /// Requests the mounts answered.
     pub mount_requests: u64,
+    /// What stopped workers kept others from; nothing when none were stopped.
+    pub stopped: Option<StopReport>,
     /// A line for everything lost or found.
     pub faults: Vec<String>,
 }
@@ -52,6 +55,14 @@ impl KillReport {
         self.mount_requests += tally.mount_requests;
         self.faults.extend(tally.faults);
         self.faults.extend(tally.findings);
+    }
+
+    /// What is found after the stops counts like what is found after deaths.
+    pub(super) fn look(&mut self, after: Afterwards) {
+        self.leaked_blocks += after.leaked.blocks.abs();
+        self.leaked_inodes += after.leaked.inodes.abs();
+        self.findings += after.findings.len() as u64;
+        self.faults.extend(after.findings);
     }
 
     pub(super) fn sum(&mut self, ledger: &Ledger, elapsed: Duration) {
@@ -78,12 +89,13 @@ impl KillReport {
                  {blocks} blocks and {inodes} inodes leaked; see above"
             ));
         }
-        (self.longest_wait_ms > LONGEST_WAIT_MS).then(|| {
-            format!(
+        if self.longest_wait_ms > LONGEST_WAIT_MS {
+            return Some(format!(
                 "somebody waited {:.0} ms, more than {LONGEST_WAIT_MS} ms; try again on an idle machine",
                 self.longest_wait_ms
-            )
-        })
+            ));
+        }
+        self.stopped.as_ref().and_then(StopReport::verdict)
     }
 
     /// The report as a table.
@@ -110,11 +122,17 @@ impl KillReport {
         if let Some(column) = table.column_mut(1) {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        let mut text = table.to_string();
+        let mut text = match self.kills {
+            0 => String::new(),
+            _ => table.to_string(),
+        };
+        if let Some(stopped) = &self.stopped {
+            text += &format!("\n{}", stopped.table());
+        }
         for fault in &self.faults {
             text.push('\n');
             text.push_str(fault);
         }
-        text
+        text.trim_start().to_owned()
     }
 }

@@ -9,6 +9,7 @@ use crate::process::{Cancel, check_cancel, within};
 use egeria_fs::*;
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -41,6 +42,7 @@ pub struct Tally {
 /// A round under way.
 pub struct Round<'a> {
     place: &'a Place,
+    pool: &'a Path,
     ledger: &'a Ledger,
     cancel: Cancel<'a>,
     volume: Arc<Volume>,
@@ -56,18 +58,25 @@ pub struct Round<'a> {
 
 impl<'a> Round<'a> {
     /// Everybody at work.
-    pub fn start(place: &'a Place, ledger: &'a Ledger, cancel: Cancel<'a>) -> Result<Round<'a>> {
+    pub fn start(
+        place: &'a Place,
+        pool: &'a Path,
+        ledger: &'a Ledger,
+        cancel: Cancel<'a>,
+    ) -> Result<Round<'a>> {
         ledger.stop(false);
         let first = ledger.hired();
         let options = AttachOptions::default();
-        let volume = Volume::attach(&place.pool, AttachMode::CreateOrJoin, &options)
-            .map_err(BenchError::failed)?;
+        let volume =
+            Volume::attach(pool, AttachMode::CreateOrJoin, &options).map_err(BenchError::failed)?;
         volume.set_reporter(Box::new(|line| eprintln!("{line}")));
         let commons = Commons::make(&volume).map_err(BenchError::failed)?;
-        let mount = Mount::start(place, ledger, cancel)?;
-        let crews = (0..CREWS * WAYS.len()).map(|at| Crew::start(WAYS[at % WAYS.len()], place));
+        let mount = Mount::start(place, pool, ledger, cancel)?;
+        let crews =
+            (0..CREWS * WAYS.len()).map(|at| Crew::start(WAYS[at % WAYS.len()], place, pool));
         Ok(Round {
             place,
+            pool,
             ledger,
             cancel,
             volume,
@@ -134,7 +143,12 @@ impl<'a> Round<'a> {
         }
         self.tally.kills += 1;
         self.tally.mount_kills += 1;
-        self.mount = Some(Mount::start(self.place, self.ledger, self.cancel)?);
+        self.mount = Some(Mount::start(
+            self.place,
+            self.pool,
+            self.ledger,
+            self.cancel,
+        )?);
         Ok(())
     }
 
@@ -155,7 +169,7 @@ impl<'a> Round<'a> {
             .faults
             .extend(ended.and_then(|status| crew.fault(status)));
         // Dropped, the old one is killed and waited for.
-        self.crews[at] = Crew::start(self.crews[at].way, self.place)?;
+        self.crews[at] = Crew::start(self.crews[at].way, self.place, self.pool)?;
         Ok(())
     }
 
@@ -164,7 +178,7 @@ impl<'a> Round<'a> {
         for crew in &mut self.crews {
             if let Some(status) = crew.ended(Duration::ZERO)? {
                 self.tally.faults.extend(crew.fault(status));
-                *crew = Crew::start(crew.way, self.place)?;
+                *crew = Crew::start(crew.way, self.place, self.pool)?;
             }
         }
         Ok(())
@@ -216,7 +230,7 @@ impl<'a> Round<'a> {
         let counters = self.volume.counters();
         self.tally.direct_calls = counters.direct_calls;
         self.tally.mount_requests = counters.mount_requests;
-        let pool = self.place.pool.clone();
+        let pool = self.pool.to_owned();
         let volume = self.volume;
         let look = move || verify::leaked(volume, &pool);
         match within(PATIENCE, "checking", look)? {

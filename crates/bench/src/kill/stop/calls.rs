@@ -1,0 +1,281 @@
+//! What is done to the shared files: calls in the middle of which workers are stopped, and looks at the same files
+//! meanwhile, each with what it changes.
+
+use crate::kill::crew::Way;
+use crate::kill::files::Files;
+use crate::kill::plan::Dice;
+use egeria_fs::{Errno, Outcome};
+use serde::Serialize;
+
+/// The directory that holds everything, and what everybody uses in it.
+pub const DIRECTORY: &str = "stopped";
+pub const FILE: &str = "stopped/file";
+const NEIGHBOUR: &str = "stopped/neighbour";
+/// Size the file has most of the time, bytes.
+const FILE_BYTES: u64 = 256 << 10;
+const BLOCK: usize = 4096;
+
+/// The file itself is changed.
+const CHANGES_FILE: u8 = 1;
+/// The directory is changed.
+const CHANGES_DIRECTORY: u8 = 2;
+
+/// A call in the middle of which a worker is stopped.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Call {
+    Overwrite,
+    WriteUnaligned,
+    Append,
+    Truncate,
+    Punch,
+    Create,
+    Rename,
+    Unlink,
+    WriteNew,
+}
+
+impl Call {
+    pub const ALL: [Call; 9] = [
+        Call::Overwrite,
+        Call::WriteUnaligned,
+        Call::Append,
+        Call::Truncate,
+        Call::Punch,
+        Call::Create,
+        Call::Rename,
+        Call::Unlink,
+        Call::WriteNew,
+    ];
+
+    /// Any that changes something in this process: the kernel stops nobody in the middle of the others.
+    pub fn drawn(way: Way, dice: &mut Dice) -> Call {
+        let all: &[Call] = match way {
+            Way::Engine => &Call::ALL,
+            Way::Preload | Way::Mount => &Call::DIRECT,
+        };
+        match dice.below(4) {
+            0 => Call::Overwrite,
+            _ => all[dice.below(all.len() as u64) as usize],
+        }
+    }
+
+    /// What of the shared it changes.
+    fn changes(self) -> u8 {
+        match self {
+            Call::Create | Call::Rename | Call::Unlink => CHANGES_DIRECTORY,
+            Call::WriteNew => 0,
+            _ => CHANGES_FILE,
+        }
+    }
+
+    /// What the preload library does itself.
+    const DIRECT: [Call; 4] = [
+        Call::Overwrite,
+        Call::WriteUnaligned,
+        Call::Append,
+        Call::WriteNew,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Call::Overwrite => "overwrite of 4 KiB",
+            Call::WriteUnaligned => "write of some bytes",
+            Call::Append => "append",
+            Call::Truncate => "truncate",
+            Call::Punch => "punch of a hole",
+            Call::Create => "create",
+            Call::Rename => "rename",
+            Call::Unlink => "unlink",
+            Call::WriteNew => "write of an own file",
+        }
+    }
+}
+
+/// What somebody else does meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Look {
+    StatFile,
+    StatNeighbour,
+    ListDirectory,
+    OpenFile,
+    ReadFile,
+    StatFileSystem,
+    WriteOther,
+    MakeOther,
+    MakeNeighbour,
+    WriteFile,
+}
+
+impl Look {
+    pub const ALL: [Look; 10] = [
+        Look::StatFile,
+        Look::StatNeighbour,
+        Look::ListDirectory,
+        Look::OpenFile,
+        Look::ReadFile,
+        Look::StatFileSystem,
+        Look::WriteOther,
+        Look::MakeOther,
+        Look::MakeNeighbour,
+        Look::WriteFile,
+    ];
+
+    /// Whether it may wait for a call: both change the same inode. Through the mount a listing may wait too: the kernel
+    /// keeps a directory locked for everybody while whoever makes a name in it waits.
+    pub fn may_wait_for(self, way: Way, call: Call) -> bool {
+        let changes = match (self, way) {
+            (Look::WriteFile, _) => CHANGES_FILE,
+            (Look::MakeNeighbour, _) => CHANGES_DIRECTORY,
+            (Look::ListDirectory, Way::Mount | Way::Preload) => CHANGES_DIRECTORY,
+            _ => 0,
+        };
+        changes & call.changes() != 0
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Look::StatFile => "stat of the file",
+            Look::StatNeighbour => "stat of another name",
+            Look::ListDirectory => "list of the directory",
+            Look::OpenFile => "open and close of the file",
+            Look::ReadFile => "read of the file",
+            Look::StatFileSystem => "statfs",
+            Look::WriteOther => "write of another file",
+            Look::MakeOther => "create and unlink elsewhere",
+            Look::MakeNeighbour => "create and unlink beside it",
+            Look::WriteFile => "write of the file",
+        }
+    }
+}
+
+/// Make what everybody uses.
+pub fn furnish<F: Files>(files: &F) -> Outcome<()> {
+    files.make_directory(DIRECTORY)?;
+    for name in [FILE, NEIGHBOUR] {
+        files.create(name)?;
+    }
+    let file = files.open(FILE, false)?;
+    let written = files.write_at(&file, 0, &vec![7; FILE_BYTES as usize]);
+    files.close(file);
+    written.map(drop)
+}
+
+/// A worker's files.
+pub struct Hands<'a, F: Files> {
+    files: &'a F,
+    file: F::File,
+    log: F::File,
+    own: F::File,
+    /// Names of this worker's begin so.
+    prefix: String,
+    data: Vec<u8>,
+    /// How far the names were taken: made, renamed, removed.
+    turn: u64,
+}
+
+impl<'a, F: Files> Hands<'a, F> {
+    pub fn new(files: &'a F, number: usize) -> Outcome<Hands<'a, F>> {
+        let prefix = format!("{DIRECTORY}/worker{number}-{}", std::process::id());
+        let own = format!("own{number}-{}", std::process::id());
+        files.create(&own)?;
+        Ok(Hands {
+            files,
+            file: files.open(FILE, false)?,
+            log: files.open(FILE, true)?,
+            own: files.open(&own, false)?,
+            prefix,
+            data: vec![9; 3 * BLOCK],
+            turn: 0,
+        })
+    }
+
+    /// The call that can be made now when this one was drawn: what is renamed must be there.
+    pub fn possible(&self, call: Call) -> Call {
+        match (call, self.turn % 3) {
+            (Call::Create | Call::Rename | Call::Unlink, 0) => Call::Create,
+            (Call::Create | Call::Rename | Call::Unlink, 1) => Call::Rename,
+            (Call::Create | Call::Rename | Call::Unlink, _) => Call::Unlink,
+            _ => call,
+        }
+    }
+
+    pub fn take(&mut self, call: Call, dice: &mut Dice) -> Outcome<()> {
+        let at = dice.below(FILE_BYTES / BLOCK as u64) * BLOCK as u64;
+        let some = dice.below(2 * BLOCK as u64) as usize + 1;
+        let (files, data) = (self.files, &self.data);
+        let (name, renamed) = (
+            format!("{}-new", self.prefix),
+            format!("{}-old", self.prefix),
+        );
+        self.turn += u64::from(call.changes() == CHANGES_DIRECTORY);
+        match call {
+            Call::Overwrite => files.write_at(&self.file, at, &data[..BLOCK]).map(drop),
+            Call::WriteUnaligned => {
+                let written = files.write_at(&self.file, at + some as u64, &data[..some]);
+                written.map(drop)
+            }
+            Call::Append => files.append(&self.log, &data[..some]).map(drop),
+            Call::Truncate => files.resize(&self.file, FILE_BYTES),
+            Call::Punch => files.punch(&self.file, at, 2 * BLOCK as u64),
+            Call::WriteNew => files.write_at(&self.own, at, data).map(drop),
+            Call::Create => files.create(&name),
+            Call::Rename => files.rename(&name, &renamed),
+            Call::Unlink => files.unlink(&renamed),
+        }
+    }
+}
+
+/// An observer's files.
+pub struct Eyes<'a, F: Files> {
+    files: &'a F,
+    file: F::File,
+    other: F::File,
+    other_name: String,
+    neighbour: String,
+    data: Vec<u8>,
+}
+
+impl<'a, F: Files> Eyes<'a, F> {
+    pub fn new(files: &'a F, number: usize) -> Outcome<Eyes<'a, F>> {
+        let elsewhere = format!("elsewhere{number}");
+        files.make_directory(&elsewhere)?;
+        let other = format!("{elsewhere}/other");
+        files.create(&other)?;
+        Ok(Eyes {
+            files,
+            file: files.open(FILE, false)?,
+            other: files.open(&other, false)?,
+            other_name: format!("{elsewhere}/new"),
+            neighbour: format!("{DIRECTORY}/observer{number}"),
+            data: vec![5; 2 * BLOCK],
+        })
+    }
+
+    pub fn take(&mut self, look: Look) -> Outcome<()> {
+        let files = self.files;
+        match look {
+            Look::StatFile => files.stat(FILE),
+            Look::StatNeighbour => files.stat(NEIGHBOUR),
+            Look::ListDirectory => files.list(DIRECTORY).map(drop),
+            Look::OpenFile => files.open(FILE, false).map(|file| files.close(file)),
+            Look::ReadFile => {
+                let read = files.read_at(&self.file, BLOCK as u64 + 100, &mut self.data);
+                read.map(drop)
+            }
+            Look::StatFileSystem => files.stat_file_system(),
+            Look::WriteOther => files.write_at(&self.other, 0, &self.data).map(drop),
+            Look::MakeOther => make_and_remove(files, &self.other_name),
+            Look::MakeNeighbour => make_and_remove(files, &self.neighbour),
+            Look::WriteFile => files.write_at(&self.file, 0, &self.data).map(drop),
+        }
+    }
+}
+
+fn make_and_remove<F: Files>(files: &F, name: &str) -> Outcome<()> {
+    match files.create(name) {
+        Err(Errno(libc::EEXIST)) | Ok(()) => files.unlink(name),
+        refused => refused,
+    }
+}
