@@ -2,6 +2,7 @@
 
 use egeria_bench::fuzz::{self, FuzzOptions, FuzzReport, Target};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 fn worker() -> PathBuf {
@@ -51,6 +52,47 @@ fn forged_recordings_machines_settings_and_workloads_give_answers_or_errors() {
         let report = fuzz(target, runs);
         assert!(report.details.by_target[0].kept > 50, "{}", report.text());
     }
+}
+
+/// The program of this build, whose commands meet what another user left.
+fn egeria() -> PathBuf {
+    let directory = worker().parent().expect("a directory").to_owned();
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    build
+        .args(["build", "--quiet", "--package", "egeria", "--target-dir"])
+        .arg(directory.parent().expect("a directory"))
+        .args([
+            "--manifest-path",
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"),
+        ]);
+    if directory.ends_with("release") {
+        build.arg("--release");
+    }
+    assert!(build.status().expect("cargo").success());
+    directory.join("egeria")
+}
+
+#[test]
+fn what_another_user_leaves_harms_nobody_and_changes_nothing() {
+    let directory = tempfile::tempdir().expect("a directory").keep();
+    let options = FuzzOptions {
+        targets: vec![Target::Stranger],
+        runs: Some(60),
+        worker: Some(worker()),
+        egeria: Some(egeria()),
+        output_directory: Some(directory.clone()),
+        ..FuzzOptions::default()
+    };
+    let report = fuzz::run(&options).expect("fuzz");
+    assert_eq!(report.findings, 0, "{}", report.text());
+    match Target::Stranger.missing() {
+        Some(why) => {
+            assert!(report.text().contains(why), "{}", report.text());
+            eprintln!("SKIPPED: what another user leaves cannot be tried: {why}");
+        }
+        None => assert_eq!(report.runs, 60),
+    }
+    std::fs::remove_dir_all(directory).expect("remove");
 }
 
 /// What a subject that is wrong by order shows.

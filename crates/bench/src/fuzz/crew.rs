@@ -1,6 +1,8 @@
 //! A worker process as its watcher sees it: how far it is, and whether it hangs.
 
+use super::FuzzOptions;
 use super::board::Board;
+use super::stranger::PROGRAM;
 use super::target::Target;
 use super::worker::FAULT;
 use crate::error::{BenchError, Result};
@@ -37,7 +39,7 @@ impl Worker {
         program: &Path,
         target: Target,
         (seed, runs): (u64, u64),
-        fault: Option<&str>,
+        options: &FuzzOptions<'_>,
     ) -> Result<Worker> {
         let failed = |error| {
             let doing = format!("cannot start {}", program.display());
@@ -48,9 +50,12 @@ impl Worker {
         command
             .args([target.name(), &seed.to_string(), &runs.to_string()])
             .env_remove("LD_PRELOAD")
-            .env(FAULT, fault.unwrap_or_default())
+            .env(FAULT, options.fault.as_deref().unwrap_or_default())
             .stdin(Stdio::from(board.descriptor().map_err(failed)?))
             .stdout(Stdio::null());
+        if let Some(egeria) = &options.egeria {
+            command.env(PROGRAM, egeria);
+        }
         let group = Group::start(&mut command).map_err(failed)?;
         Ok(Worker {
             board,

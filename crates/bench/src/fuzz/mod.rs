@@ -21,6 +21,7 @@ mod report;
 mod request;
 mod scribble;
 mod settings;
+mod stranger;
 mod target;
 mod trace;
 mod worker;
@@ -69,6 +70,8 @@ pub struct FuzzOptions<'a> {
     pub workers: usize,
     /// The workers' program; else from the environment, or beside this one.
     pub worker: Option<PathBuf>,
+    /// The `egeria` program, for what other users leave for its commands; else beside the workers'.
+    pub egeria: Option<PathBuf>,
     /// For tests of the fuzzer: how every worker goes wrong in its twentieth case.
     pub fault: Option<String>,
     /// Set when somebody asks to stop: the report is then of what was done.
@@ -87,6 +90,7 @@ impl Default for FuzzOptions<'_> {
             output_directory: None,
             workers: 0,
             worker: None,
+            egeria: None,
             fault: None,
             cancel: None,
             progress: &silent,
@@ -101,6 +105,7 @@ fn whole(target: Target) -> u64 {
         Target::Request => 200_000,
         Target::Trace | Target::Machine | Target::Settings => 500_000,
         Target::Workload => 200_000,
+        Target::Stranger => 2000,
     }
 }
 
@@ -116,6 +121,10 @@ pub fn run(options: &FuzzOptions<'_>) -> Result<FuzzReport> {
     for &target in &options.targets {
         if report.details.stopped {
             break;
+        }
+        if let Some(why) = target.missing() {
+            report.details.skipped.push(format!("{target}: {why}"));
+            continue;
         }
         let mut watch = Watch {
             options,
@@ -192,8 +201,7 @@ impl Watch<'_, '_> {
                 return Ok(false);
             }
             let seed = dice::mix_all(&[self.options.seed, post.number, post.shifts]);
-            let fault = self.options.fault.as_deref();
-            let worker = Worker::start(self.program, self.target, (seed, post.left), fault)?;
+            let worker = Worker::start(self.program, self.target, (seed, post.left), self.options)?;
             post.worker = Some(worker);
             post.shifts += 1;
             return Ok(true);

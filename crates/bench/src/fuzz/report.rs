@@ -27,6 +27,8 @@ pub struct Details {
     pub seed: u64,
     /// Stopped before the end.
     pub stopped: bool,
+    /// What could not be tried here, and why.
+    pub skipped: Vec<String>,
     /// What is wrong, and the file that shows it; of findings that read alike, the first.
     pub cases: Vec<CaseRow>,
 }
@@ -97,6 +99,9 @@ impl FuzzReport {
                 row.heap_bytes >> 20,
                 row.findings
             );
+        }
+        for skipped in &self.details.skipped {
+            let _ = writeln!(text, "SKIPPED: {skipped}");
         }
         let stopped = match self.details.stopped {
             true => " (stopped before the end)",

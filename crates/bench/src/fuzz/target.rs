@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::{image, machine, request, settings, trace, workload};
+use super::{image, machine, request, settings, stranger, trace, workload};
 
 /// A kind of input nobody vouches for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -23,17 +23,20 @@ pub enum Target {
     Settings,
     /// Workloads of the model.
     Workload,
+    /// What another user of the machine leaves for root's commands.
+    Stranger,
 }
 
 impl Target {
     /// All of them.
-    pub const ALL: [Target; 6] = [
+    pub const ALL: [Target; 7] = [
         Target::Image,
         Target::Request,
         Target::Trace,
         Target::Machine,
         Target::Settings,
         Target::Workload,
+        Target::Stranger,
     ];
 
     /// As on the command line.
@@ -45,6 +48,7 @@ impl Target {
             Target::Machine => "machine",
             Target::Settings => "settings",
             Target::Workload => "workload",
+            Target::Stranger => "stranger",
         }
     }
 
@@ -53,9 +57,19 @@ impl Target {
         match self {
             Target::Image => 96 << 20,
             Target::Request => 160 << 20,
+            // Twice the bytes of root's pools, to compare.
+            Target::Stranger => 160 << 20,
             // A recording of the most threads and nodes that are allowed is that large.
             Target::Trace => 1 << 30,
             Target::Machine | Target::Settings | Target::Workload => 64 << 20,
+        }
+    }
+
+    /// Why it cannot be tried here; nothing when it can.
+    pub fn missing(self) -> Option<&'static str> {
+        match self {
+            Target::Stranger => stranger::missing(),
+            _ => None,
         }
     }
 
@@ -67,6 +81,7 @@ impl Target {
             Target::Machine => Box::new(machine::Machines::new()?),
             Target::Settings => Box::new(settings::Texts::new()?),
             Target::Workload => Box::new(workload::Workloads::new()?),
+            Target::Stranger => Box::new(stranger::Strangers::new()?),
         })
     }
 }

@@ -25,7 +25,8 @@ Takes samples, changes them in ways that pass their checksums and in ways that
 do not, and does with them whatever can be done, in processes that are watched.
 Wrong are panics, deaths, more than a second of CPU time or far more memory
 than the input can need, what check calls clean or repaired and is not. Inputs
-in which something is wrong are saved. A whole run has 1,000,000 volumes.
+in which something is wrong are saved. A whole run has 1,000,000 volumes. The
+target stranger runs root's commands beside another user's files: as root only.
 JSON: runs, findings, seconds, details.
 Exit status: 1 when something is wrong.")]
 pub struct Arguments {
@@ -78,6 +79,7 @@ fn fuzz(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
         limit: arguments.seconds.map(Duration::from_secs),
         seed: arguments.seed,
         output_directory: Some(arguments.out.clone()),
+        egeria: std::env::current_exe().ok(),
         cancel: Some(signals.stop_flag()),
         progress: &tell,
         ..FuzzOptions::default()

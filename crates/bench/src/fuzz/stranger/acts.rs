@@ -1,0 +1,372 @@
+//! What the stranger does. Everything is done with his rights, but for the mounts: root's helper makes those for him.
+
+use super::super::dice::Dice;
+use super::super::target::Told;
+use super::scene::Scene;
+use super::user::as_user;
+use egeria_fs::format::*;
+use egeria_fs::{AttachMode, AttachOptions, Volume};
+use std::ffi::CString;
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes from here on are locked, shared, by those who have a volume attached.
+const LOCKED_FROM: i64 = 0x4000_0000_0000_0001;
+
+/// What a case leaves, and what is held open in it.
+pub(super) struct Acts<'a> {
+    scene: &'a Scene,
+    /// What could be taken for pools.
+    paths: Vec<PathBuf>,
+    held: Vec<File>,
+    listening: Vec<UnixListener>,
+    attached: Option<Arc<Volume>>,
+    made: u64,
+}
+
+/// What is at a name.
+#[derive(Clone, Copy, Debug)]
+enum Thing {
+    Fifo,
+    Socket,
+    Directory,
+    LinkToRoot,
+    LinkToNothing,
+    Bytes,
+    HeldOpen,
+}
+
+impl Thing {
+    const ALL: [Thing; 7] = [
+        Thing::Fifo,
+        Thing::Socket,
+        Thing::Directory,
+        Thing::LinkToRoot,
+        Thing::LinkToNothing,
+        Thing::Bytes,
+        Thing::HeldOpen,
+    ];
+}
+
+impl Drop for Acts<'_> {
+    fn drop(&mut self) {
+        let volume = self.attached.take();
+        // It was attached with the stranger's rights, and so it is left.
+        let _ = as_user(self.scene.stranger, move || drop(volume));
+    }
+}
+
+impl<'a> Acts<'a> {
+    pub(super) fn begin(scene: &'a Scene) -> Result<Acts<'a>, String> {
+        Ok(Acts {
+            scene,
+            paths: Vec::new(),
+            held: Vec::new(),
+            listening: Vec::new(),
+            attached: None,
+            made: 0,
+        })
+    }
+
+    /// What the stranger would have root open.
+    pub(super) fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    /// One hostile deed. What the kernel does not let him do he does not.
+    pub(super) fn act(&mut self, dice: &mut Dice, told: &mut Told) -> Result<(), String> {
+        self.made += 1;
+        if dice.one_in(6) {
+            return self.mount(dice, told);
+        }
+        let stranger = self.scene.stranger;
+        let done = as_user(stranger, || match dice.below(10) {
+            0..=5 => self.forge_pool(dice),
+            6 => {
+                let path = self.new_path();
+                self.put(&path, dice)
+            }
+            _ => self.take_name(dice),
+        })?;
+        match done {
+            Ok(what) => told.line(|| what),
+            Err(error) => told.line(|| format!("cannot: {error}")),
+        }
+        Ok(())
+    }
+
+    fn new_path(&self) -> PathBuf {
+        self.scene.theirs.join(format!("pool-{}", self.made))
+    }
+
+    /// A pool that says what it likes, under a right checksum mostly.
+    fn forge_pool(&mut self, dice: &mut Dice) -> io::Result<String> {
+        let path = self.new_path();
+        let index = dice.place(2);
+        fs::copy(&self.scene.theirs_whole[index], &path)?;
+        let file = File::options().read(true).write(true).open(&path)?;
+        let mut bytes = vec![0; SUPERBLOCK_BYTES];
+        file.read_exact_at(&mut bytes, 0)?;
+        let mut block = Superblock::decode(&bytes).map_err(|_| io::ErrorKind::InvalidData)?;
+        for _ in 0..=dice.below(4) {
+            self.change(&mut block, dice);
+        }
+        let mut encoded = block.encode();
+        if dice.one_in(8) {
+            let place = dice.place(encoded.len());
+            encoded[place] ^= 1 << dice.below(8);
+        }
+        let copies = if dice.one_in(4) { 1 } else { 2 };
+        for copy in SUPERBLOCK_COPIES.iter().take(copies) {
+            file.write_all_at(&encoded, copy * BLOCK as u64)?;
+        }
+        if dice.one_in(3) {
+            let mut line: Vec<u8> = (0..64).map(|_| dice.word() as u8).collect();
+            line[..8].copy_from_slice(b"EGLINE01");
+            file.write_all_at(&line, SESSION_LINE_BLOCK.offset().0)?;
+        }
+        if dice.one_in(6) {
+            file.set_len(dice.nasty() % (16 << 20))?;
+        }
+        let mode = [0o600, 0o600, 0o600, 0o644, 0o660, 0o666][dice.place(6)];
+        file.set_permissions(Permissions::from_mode(mode))?;
+        if dice.one_in(8) {
+            fs::hard_link(&path, path.with_extension("link"))?;
+        }
+        if dice.one_in(3) {
+            // Whoever asks sees it attached and in the making.
+            hold_locks(&file);
+            self.held.push(file);
+        }
+        self.paths.push(path);
+        Ok(format!("a pool of mode {mode:o}: {}", told_of(&block)))
+    }
+
+    fn change(&self, block: &mut Superblock, dice: &mut Dice) {
+        let genuine = || {
+            let bytes = fs::read(&self.scene.theirs_whole[0]).unwrap_or_default();
+            Superblock::decode(&bytes).ok()
+        };
+        match dice.below(8) {
+            0 | 1 => block.volume = self.scene.root_volume,
+            2 | 3 => {
+                let place = dice.place(block.pools.len());
+                block.pools[place].path = self.any_path(dice).as_os_str().as_bytes().to_vec();
+                block.pools[place].path.truncate(MAX_PATH_BYTES);
+            }
+            4 => block.secret = [0; 16],
+            5 => block.secret = std::array::from_fn(|_| dice.word() as u8),
+            6 => {
+                let place = dice.place(block.pools.len());
+                block.pools[place].blocks = dice.near(block.pools[place].blocks);
+                block.pool_index = dice.below(block.pools.len() as u64 + 1) as u8;
+            }
+            _ => match genuine() {
+                Some(other) if block.pools.len() < 16 => block.pools.extend(other.pools),
+                _ => block.pools.truncate(1),
+            },
+        }
+        block.pools.truncate(16);
+    }
+
+    /// Something that a sibling could be.
+    fn any_path(&self, dice: &mut Dice) -> PathBuf {
+        let scene = self.scene;
+        match dice.below(9) {
+            0..=2 => scene.own[dice.place(scene.own.len())].clone(),
+            3 => scene.secret().to_owned(),
+            4 => "/dev/tty".into(),
+            5 => format!("/{}", "x".repeat(dice.below(463) as usize)).into(),
+            6 => scene.theirs.join("../pool1"),
+            7 => dice.one_of(&self.paths).cloned().unwrap_or_default(),
+            _ => scene.theirs_whole[dice.place(2)].clone(),
+        }
+    }
+
+    /// Something where root may look for a pool or a session.
+    fn put(&mut self, path: &Path, dice: &mut Dice) -> io::Result<String> {
+        let thing = Thing::ALL[dice.place(Thing::ALL.len())];
+        match thing {
+            Thing::Fifo => make_fifo(path)?,
+            Thing::Socket => self.listening.push(UnixListener::bind(path)?),
+            Thing::Directory => fs::create_dir(path)?,
+            Thing::LinkToRoot => symlink(self.any_path(dice), path)?,
+            Thing::LinkToNothing => symlink(path, path)?,
+            Thing::Bytes | Thing::HeldOpen => {
+                let bytes: Vec<u8> = (0..4096).map(|_| dice.word() as u8).collect();
+                fs::write(path, bytes)?;
+                let file = File::options().read(true).write(true).open(path)?;
+                file.set_len(dice.below(32 << 20))?;
+                file.set_permissions(Permissions::from_mode(0o600))?;
+                if matches!(thing, Thing::HeldOpen) {
+                    hold_locks(&file);
+                    self.held.push(file);
+                }
+            }
+        }
+        self.paths.push(path.to_owned());
+        Ok(format!("{thing:?} at {}", path.display()))
+    }
+
+    /// A name in /dev/shm that means something to root.
+    fn take_name(&mut self, dice: &mut Dice) -> io::Result<String> {
+        let (user, word) = (self.scene.stranger, dice.word());
+        let volume: String = self
+            .scene
+            .root_volume
+            .map(|byte| format!("{byte:02x}"))
+            .concat();
+        let session = format!("{volume}-{word:016x}{:016x}", dice.word());
+        let memory = Path::new("/dev/shm");
+        let path = match dice.below(5) {
+            0 => memory.join(format!("egeria-{session}")),
+            1 => memory.join(format!("egeria-{user}")),
+            2 => memory.join(format!("egeria-{user}-{word:016x}")),
+            _ => {
+                let like = [
+                    "egeria-0".to_owned(),
+                    "egeria-group-0".to_owned(),
+                    format!("egeria-{user}"),
+                ];
+                let like = &like[dice.place(like.len())];
+                let directory = memory.join(format!("{like}-{word:016x}"));
+                fs::create_dir(&directory)?;
+                let mode = [0o700, 0o777][dice.place(2)];
+                fs::set_permissions(&directory, Permissions::from_mode(mode))?;
+                directory.join(session)
+            }
+        };
+        let told = self.put(&path, dice);
+        // Sessions are no pools.
+        self.paths.retain(|kept| *kept != path);
+        told
+    }
+
+    /// A mount of his that names anything as its volume, and that nobody serves.
+    fn mount(&mut self, dice: &mut Dice, told: &mut Told) -> Result<(), String> {
+        let directory = self.scene.theirs.join("mount");
+        let stranger = self.scene.stranger;
+        let made = as_user(stranger, || fs::create_dir(&directory))?;
+        let source = self.any_path(dice);
+        told.line(|| format!("a mount of {}", source.display()));
+        if made.is_err() {
+            return Ok(());
+        }
+        let device = File::options().read(true).write(true).open("/dev/fuse");
+        let Ok(device) = device else { return Ok(()) };
+        if let Err(error) = mount_for(stranger, &device, &source, &directory) {
+            told.line(|| format!("cannot: {error}"));
+        }
+        // While it is held, whoever asks the mount waits; else he is told that nobody serves it.
+        if dice.one_in(2) {
+            self.held.push(device);
+        }
+        Ok(())
+    }
+
+    /// Have a volume attached, its session full of nonsense.
+    pub(super) fn attach_and_scribble(
+        &mut self,
+        dice: &mut Dice,
+        told: &mut Told,
+    ) -> Result<(), String> {
+        let (stranger, pool) = (self.scene.stranger, &self.scene.theirs_whole[0]);
+        let attached = as_user(stranger, || {
+            Volume::attach(pool, AttachMode::CreateOrJoin, &AttachOptions::default())
+                .map(|volume| (scribble(stranger, dice), volume))
+                .map_err(|error| error.to_string())
+        })?;
+        match attached {
+            Ok((places, volume)) => {
+                told.line(|| format!("a session with nonsense at {places:?}"));
+                self.attached = Some(volume);
+            }
+            Err(error) => told.happened(&format!("the stranger cannot attach: {error}")),
+        }
+        self.paths.push(pool.clone());
+        Ok(())
+    }
+}
+
+fn told_of(block: &Superblock) -> String {
+    let paths = block
+        .pools
+        .iter()
+        .map(|pool| String::from_utf8_lossy(&pool.path));
+    let paths: Vec<_> = paths.collect();
+    format!("index {}, siblings {paths:?}", block.pool_index)
+}
+
+/// Who takes part in a session holds locks behind the end of pool 0.
+fn hold_locks(file: &File) {
+    // SAFETY: zeroed bytes are a valid lock, which outlives the call on an open descriptor.
+    unsafe {
+        let mut range: libc::flock = std::mem::zeroed();
+        range.l_type = libc::F_RDLCK as i16;
+        range.l_start = LOCKED_FROM;
+        libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range);
+        libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB);
+    }
+}
+
+fn make_fifo(path: &Path) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: a terminated string.
+    match unsafe { libc::mkfifo(path.as_ptr(), 0o600) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// As the helper of mounts does for who asks it.
+fn mount_for(user: u32, device: &File, source: &Path, directory: &Path) -> io::Result<()> {
+    let text = format!(
+        "fd={},rootmode=40000,user_id={user},group_id={user}",
+        device.as_raw_fd()
+    );
+    let (source, at) = (
+        CString::new(source.as_os_str().as_bytes())?,
+        CString::new(directory.as_os_str().as_bytes())?,
+    );
+    let text = CString::new(text)?;
+    let flags = libc::MS_NOSUID | libc::MS_NODEV;
+    // SAFETY: terminated strings that outlive the call.
+    let status = unsafe {
+        let kind = c"fuse.egeria".as_ptr();
+        libc::mount(
+            source.as_ptr(),
+            at.as_ptr(),
+            kind,
+            flags,
+            text.as_ptr().cast(),
+        )
+    };
+    match status {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Nonsense in the stranger's session; where.
+fn scribble(stranger: u32, dice: &mut Dice) -> Vec<u64> {
+    let directory = fs::read_dir(format!("/dev/shm/egeria-{stranger}"));
+    let mut places = Vec::new();
+    for entry in directory.into_iter().flatten().flatten() {
+        let opened = File::options().read(true).write(true).open(entry.path());
+        let Ok(session) = opened else { continue };
+        let bytes = session.metadata().map_or(0, |metadata| metadata.len());
+        for _ in 0..dice.below(40) {
+            // The size, the magic and the version stay as they are.
+            let at = (4096 + dice.below(bytes.max(8192) - 4096)) & !7;
+            let _ = session.write_all_at(&dice.near(0).to_le_bytes(), at);
+            places.push(at);
+        }
+    }
+    places
+}
