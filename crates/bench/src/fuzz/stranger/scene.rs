@@ -169,3 +169,36 @@ impl Drop for Scene {
         self.clean_up();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn a_change_of_what_is_root_s_is_seen_and_a_stranger_can_make_none() {
+        if let Some(why) = super::super::missing() {
+            eprintln!("SKIPPED: {why}");
+            return;
+        }
+        let scene = Scene::new().expect("two users");
+        let before = scene.snapshot().expect("read");
+        scene.compare(&before).expect("nothing has changed");
+        let refused = as_user(scene.stranger, || {
+            let opened = fs::File::options().write(true).open(&scene.own[1]);
+            (opened.is_err(), fs::read(&scene.secret).is_err())
+        });
+        assert_eq!(refused, Ok((true, true)));
+        // The rights were the thread's alone.
+        let pool = fs::File::options().write(true).open(&scene.own[1]);
+        let pool = pool.expect("root's own");
+        pool.write_all_at(&[before[1].0[5000] ^ 1], 5000)
+            .expect("write");
+        let seen = scene.compare(&before).expect_err("a byte differs");
+        assert_eq!(seen, "byte 5000 of root's pool1 changed");
+        pool.write_all_at(&before[1].0[5000..5001], 5000)
+            .expect("write");
+        fs::set_permissions(&scene.secret, Permissions::from_mode(0o644)).expect("chmod");
+        assert!(scene.compare(&before).is_err());
+    }
+}
