@@ -294,6 +294,12 @@ pub fn replay(file: &Path, worker: Option<&Path>) -> Result<Replayed> {
     let program = beside::find(worker, WORKER, "EGERIA_FUZZ_WORKER")?;
     let mut command = Command::new(&program);
     command.arg("show").arg(file);
+    // Whoever shows a case is mostly the program whose commands it runs.
+    let here = std::env::current_exe().ok();
+    if let Some(egeria) = here.filter(|path| path.file_name().is_some_and(|name| name == "egeria"))
+    {
+        command.env(stranger::PROGRAM, egeria);
+    }
     let ended = process::run(&mut command, REPLAY_LIMIT, None)?;
     let (sample, why) = (saved.case.sample, saved.why);
     let mut text = format!("{}, sample {sample}, found: {why}\n", saved.target);
