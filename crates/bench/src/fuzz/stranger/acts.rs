@@ -11,7 +11,7 @@ use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, PermissionsExt, lchown, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub(super) struct Acts<'a> {
     scene: &'a Scene,
     /// What could be taken for pools.
     paths: Vec<PathBuf>,
+    /// Pools of his that root took over, as by copying them.
+    given: Vec<PathBuf>,
     held: Vec<File>,
     listening: Vec<UnixListener>,
     attached: Option<Arc<Volume>>,
@@ -67,6 +69,7 @@ impl<'a> Acts<'a> {
         Ok(Acts {
             scene,
             paths: Vec::new(),
+            given: Vec::new(),
             held: Vec::new(),
             listening: Vec::new(),
             attached: None,
@@ -79,11 +82,33 @@ impl<'a> Acts<'a> {
         &self.paths
     }
 
+    /// What root took over from him.
+    pub(super) fn given(&self) -> &[PathBuf] {
+        &self.given
+    }
+
+    /// The last pool becomes root's.
+    fn give(&mut self, told: &mut Told) {
+        let Some(path) = self.paths.pop() else { return };
+        let is_plain = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file());
+        let given = is_plain
+            && lchown(&path, Some(0), Some(0)).is_ok()
+            && fs::set_permissions(&path, Permissions::from_mode(0o600)).is_ok();
+        if given {
+            told.line(|| format!("root takes over {}", path.display()));
+            self.given.push(path);
+        }
+    }
+
     /// One hostile deed. What the kernel does not let him do he does not.
     pub(super) fn act(&mut self, dice: &mut Dice, told: &mut Told) -> Result<(), String> {
         self.made += 1;
         if dice.one_in(6) {
             return self.mount(dice, told);
+        }
+        if dice.one_in(5) {
+            self.give(told);
+            return Ok(());
         }
         let stranger = self.scene.stranger;
         let done = as_user(stranger, || match dice.below(10) {

@@ -36,10 +36,11 @@ impl Commands {
         dice: &mut Dice,
         told: &mut Told,
     ) -> Result<(), String> {
-        match dice.one_of(acts.paths()) {
+        let all: Vec<&PathBuf> = acts.paths().iter().chain(acts.given()).collect();
+        match dice.one_of(&all).copied() {
             // Whoever becomes the stranger and joins his session is the stranger's to harm.
             Some(path) if attached != Attached::Stranger && !dice.one_in(3) => {
-                self.on_theirs(scene, path, dice, told)
+                self.on_theirs(scene, acts, path, dice, told)
             }
             _ => self.on_own(scene, attached, dice, told),
         }
@@ -49,6 +50,7 @@ impl Commands {
     fn on_theirs(
         &self,
         scene: &Scene,
+        acts: &Acts<'_>,
         path: &Path,
         dice: &mut Dice,
         told: &mut Told,
@@ -72,7 +74,7 @@ impl Commands {
         let directory = (words == ["mount"]).then_some(mount);
         let ended = self.ask(words, [Some(path), directory], told)?;
         if directory.is_some() && ended.status.success() {
-            if !scene.leads_home(path) {
+            if !scene.leads_home(path) && !acts.given().iter().any(|given| given == path) {
                 return Err("root mounted what is another user's".to_owned());
             }
             self.well(&["umount"], [Some(mount), None], told)?;

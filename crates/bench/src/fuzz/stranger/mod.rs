@@ -109,10 +109,28 @@ impl Strangers {
         for path in acts.paths() {
             self.refuse(path, told)?;
         }
+        for path in acts.given() {
+            self.use_given(path, told)?;
+        }
         for _ in 0..1 + dice.below(MOST_COMMANDS) {
             self.commands.run(&self.scene, acts, attached, dice, told)?;
         }
         Ok(())
+    }
+
+    /// A pool that root took over may be a volume, but not root's.
+    fn use_given(&self, path: &Path, told: &mut Told) -> Result<(), String> {
+        let options = AttachOptions::default();
+        match Volume::attach(path, AttachMode::CreateOrJoin, &options) {
+            Ok(volume) if *volume.uuid().as_bytes() == self.scene.root_volume => {
+                Err("a pool of another user's led to root's volume".to_owned())
+            }
+            Ok(_) => Ok(told.happened("attached what was taken over")),
+            Err(error) => {
+                told.happened(&format!("taken over: {error}"));
+                one_line(&error.to_string())
+            }
+        }
     }
 
     /// Root's own process believes nothing that is not his.
