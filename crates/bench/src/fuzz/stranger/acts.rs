@@ -225,8 +225,10 @@ impl<'a> Acts<'a> {
             Thing::LinkToNothing => symlink(path, path)?,
             Thing::Bytes | Thing::HeldOpen => {
                 let bytes: Vec<u8> = (0..4096).map(|_| dice.word() as u8).collect();
-                fs::write(path, bytes)?;
-                let file = File::options().read(true).write(true).open(path)?;
+                let mut options = File::options();
+                // New: at a pipe of before he would wait himself.
+                let file = options.read(true).write(true).create_new(true).open(path)?;
+                file.write_all_at(&bytes, 0)?;
                 file.set_len(dice.below(32 << 20))?;
                 file.set_permissions(Permissions::from_mode(0o600))?;
                 if matches!(thing, Thing::HeldOpen) {

@@ -125,7 +125,10 @@ impl Strangers {
             Ok(volume) if *volume.uuid().as_bytes() == self.scene.root_volume => {
                 Err("a pool of another user's led to root's volume".to_owned())
             }
-            Ok(_) => Ok(told.happened("attached what was taken over")),
+            Ok(_) => {
+                told.happened("attached what was taken over");
+                Ok(())
+            }
             Err(error) => {
                 told.happened(&format!("taken over: {error}"));
                 one_line(&error.to_string())
