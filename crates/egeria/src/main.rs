@@ -6,6 +6,7 @@ mod commands;
 mod control;
 mod failure;
 mod machine_choice;
+mod mount_log;
 mod output;
 mod owner;
 mod paths;

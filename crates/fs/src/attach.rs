@@ -31,6 +31,8 @@ const ATTACHED: i64 = CREATING + 1;
 const JOIN_TRIES: usize = 20;
 /// How often those who still have the volume attached are waited for before they are told to leave.
 const LEAVE_TRIES: usize = 100;
+/// How often somebody who makes a session, or checks the volume, is waited for.
+const LOCK_TRIES: usize = 1000;
 const JOIN_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 const SESSION_LINE_MAGIC: u64 = u64::from_le_bytes(*b"EGLINE01");
 /// The same line when the session has ended: it names nobody any more, but tells it from other sessions.
@@ -49,14 +51,10 @@ fn lock_of(byte: i64, kind: i32) -> libc::flock {
     range
 }
 
-fn lock_byte(file: &File, byte: i64, kind: i32, wait: bool) -> std::io::Result<bool> {
-    let command = match wait {
-        true => libc::F_OFD_SETLKW,
-        false => libc::F_OFD_SETLK,
-    };
+fn lock_byte(file: &File, byte: i64, kind: i32) -> std::io::Result<bool> {
     let range = lock_of(byte, kind);
     // SAFETY: an open descriptor and a lock that outlives the call.
-    match unsafe { libc::fcntl(file.as_raw_fd(), command, &range) } {
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range) } {
         0 => Ok(true),
         _ => match std::io::Error::last_os_error() {
             error if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
@@ -171,11 +169,26 @@ fn attach_found(
     let locks = found.files[0]
         .try_clone()
         .map_err(|error| io_failure("lock pool", &path, &error, "close some files"))?;
-    let lock = |byte, kind, wait| {
-        lock_byte(&locks, byte, kind, wait).map_err(|error| unlockable(&path, &error))
+    let lock =
+        |byte, kind| lock_byte(&locks, byte, kind).map_err(|error| unlockable(&path, &error));
+    // Whoever makes a session takes as long as recovery takes; one who is stopped, or only holds the lock, as he likes.
+    let lock_soon = |byte, kind| {
+        for _ in 0..LOCK_TRIES {
+            if lock(byte, kind)? {
+                return Ok(());
+            }
+            std::thread::sleep(JOIN_PAUSE);
+        }
+        Err(failure(
+            libc::EAGAIN,
+            format!(
+                "the volume of {} is still being attached or checked by another process; try again, or end that one",
+                path.display()
+            ),
+        ))
     };
     if mode == AttachMode::Join {
-        if !lock(ATTACHED, libc::F_RDLCK, false)? {
+        if !lock(ATTACHED, libc::F_RDLCK)? {
             return Err(failure(
                 libc::EAGAIN,
                 format!(
@@ -191,8 +204,8 @@ fn attach_found(
         lock_siblings(&found, libc::F_RDLCK)?;
         return join(found, false, &locks);
     }
-    lock(CREATING, libc::F_WRLCK, true)?;
-    let alone = lock(ATTACHED, libc::F_WRLCK, false)?;
+    lock_soon(CREATING, libc::F_WRLCK)?;
+    let alone = lock(ATTACHED, libc::F_WRLCK)?;
     let read_only = mode == AttachMode::ReadOnly;
     let siblings: Vec<File> = found.files[1..]
         .iter()
@@ -202,18 +215,18 @@ fn attach_found(
         true => lock_siblings(&found, libc::F_WRLCK)
             .and_then(|()| create_session(found, options, read_only, Origin::Made)),
         false => {
-            lock(ATTACHED, libc::F_RDLCK, true)?;
+            lock_soon(ATTACHED, libc::F_RDLCK)?;
             lock_siblings(&found, libc::F_RDLCK)?;
             join(found, read_only, &locks)
         }
     };
     if result.is_ok() {
-        lock(ATTACHED, libc::F_RDLCK, false)?;
+        lock(ATTACHED, libc::F_RDLCK)?;
         for file in &siblings {
-            let _ = lock_byte(file, ATTACHED, libc::F_RDLCK, false);
+            let _ = lock_byte(file, ATTACHED, libc::F_RDLCK);
         }
     }
-    lock(CREATING, libc::F_UNLCK, false)?;
+    lock(CREATING, libc::F_UNLCK)?;
     result
 }
 
@@ -229,7 +242,7 @@ fn unlockable(path: &Path, error: &std::io::Error) -> VolumeError {
 /// Lock the pools behind the first too: none is used by two volumes.
 fn lock_siblings(found: &Found, kind: i32) -> Result<(), VolumeError> {
     for (file, path) in found.files.iter().zip(&found.paths).skip(1) {
-        let locked = lock_byte(file, ATTACHED, kind, false);
+        let locked = lock_byte(file, ATTACHED, kind);
         if !locked.map_err(|error| unlockable(path, &error))? {
             return Err(failure(
                 libc::EBUSY,
@@ -542,9 +555,9 @@ impl Drop for Volume {
         };
         // Let go of our own share first: the lock goes with the mapping of pool 0.
         self.media.clear();
-        let creating = lock_byte(&file, CREATING, libc::F_WRLCK, false);
+        let creating = lock_byte(&file, CREATING, libc::F_WRLCK);
         if matches!(creating, Ok(true))
-            && matches!(lock_byte(&file, ATTACHED, libc::F_WRLCK, false), Ok(true))
+            && matches!(lock_byte(&file, ATTACHED, libc::F_WRLCK), Ok(true))
         {
             // The name last: should we die before, the next one finds it there, and removes what is left.
             remove_segment(self.session.path());
@@ -613,12 +626,12 @@ pub(crate) fn is_attached(path: &Path) -> bool {
 /// the volume until its slot is given back, a child on its way to `exec` keeps the mapping.
 fn lock_when_left(file: &File) -> std::io::Result<bool> {
     for _ in 0..LEAVE_TRIES {
-        match lock_byte(file, ATTACHED, libc::F_WRLCK, false) {
+        match lock_byte(file, ATTACHED, libc::F_WRLCK) {
             Ok(false) => std::thread::sleep(JOIN_PAUSE),
             outcome => return outcome,
         }
     }
-    lock_byte(file, ATTACHED, libc::F_WRLCK, false)
+    lock_byte(file, ATTACHED, libc::F_WRLCK)
 }
 
 /// Keep everybody out while a volume is checked; the locks go with the returned file.

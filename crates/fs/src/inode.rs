@@ -525,3 +525,62 @@ pub(crate) fn is_extent_valid(
         .get(pool.0 as usize)
         .is_some_and(|geometry| geometry.holds(block, count))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::*;
+    use std::sync::Mutex;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    #[test]
+    fn who_waits_for_an_inode_says_for_whom_and_looking_waits_for_nobody() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let path = directory.path().join("pool");
+        let pool = PoolRequest {
+            node: 0,
+            path: path.clone(),
+            bytes: Some(16 << 20),
+        };
+        create_volume(&[pool], &CreateOptions::default()).expect("mkfs");
+        let options = AttachOptions::default();
+        let volume = Volume::attach(&path, AttachMode::CreateOrJoin, &options).expect("attach");
+        let (sender, said) = channel();
+        let sender = Mutex::new(sender);
+        volume.set_reporter(Box::new(move |line| {
+            let sender = sender.lock().expect("one at a time");
+            let _ = sender.send(line.to_owned());
+        }));
+        let root = InodeNumber::ROOT;
+        let held = volume.lock(root.0).expect("a lock");
+        // SAFETY: no arguments, cannot fail.
+        let holder = unsafe { libc::gettid() };
+        let nothing = AttributeChange::default();
+        std::thread::scope(|scope| {
+            let looking = scope.spawn(|| {
+                let found = volume.lookup(root, b"none").map(drop);
+                (volume.attributes(root).map(drop), found)
+            });
+            assert_eq!(
+                looking.join().expect("a thread"),
+                (Ok(()), Err(Errno(libc::ENOENT)))
+            );
+            let changing = scope.spawn(|| {
+                let soon = within_patience(Duration::from_millis(1), || {
+                    volume.set_attributes(root, &nothing, false)
+                });
+                assert!(soon.is_none(), "it would have to wait");
+                volume.set_attributes(root, &nothing, false).map(drop)
+            });
+            let line = said
+                .recv_timeout(Duration::from_secs(600))
+                .expect("a report");
+            assert!(
+                line.contains(&format!("thread {holder} of process")),
+                "{line}"
+            );
+            drop(held);
+            assert_eq!(changing.join().expect("a thread"), Ok(()));
+        });
+    }
+}

@@ -262,6 +262,26 @@ fn no_pool_is_attached_twice_not_even_with_a_copy_of_its_siblings() {
 }
 
 #[test]
+fn a_lock_that_somebody_holds_for_ever_is_not_waited_for_for_ever() {
+    let scratch = Scratch::new(1, 16 << 20);
+    let pool = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(&scratch.pools[0]);
+    let pool = pool.expect("open");
+    // SAFETY: all-zero is a valid lock.
+    let mut all: libc::flock = unsafe { std::mem::zeroed() };
+    (all.l_type, all.l_start) = (libc::F_WRLCK as i16, 0x4000_0000_0000_0000);
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&pool);
+    // SAFETY: an open descriptor and a lock that outlives the call.
+    assert_eq!(unsafe { libc::fcntl(fd, libc::F_OFD_SETLK, &all) }, 0);
+    let tried = attach(&scratch.pools[0], AttachMode::CreateOrJoin);
+    refused(tried, libc::EAGAIN, "by another process");
+    drop(pool);
+    drop(scratch.attach());
+}
+
+#[test]
 fn fifos_terminals_and_sockets_are_no_pools_and_keep_nobody_waiting() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
     let fifo = directory.path().join("fifo");

@@ -18,7 +18,7 @@ use crate::machine_choice::{Allocation, MachineArguments, MachineLabel, attach_o
 use crate::output::{self, Format};
 use crate::session::{self, PoolLabel};
 use crate::signals::Signals;
-use crate::{paths, scratch};
+use crate::{mount_log, paths, scratch};
 
 /// Arguments of `egeria mount`.
 #[derive(Args, Debug)]
@@ -46,6 +46,9 @@ pub struct Arguments {
     /// Stay in the foreground; SIGINT and SIGTERM unmount
     #[arg(long)]
     foreground: bool,
+    /// Also write reports of damage and of stopped processes to this file
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
     #[command(flatten)]
     machine: MachineArguments,
     /// Where new data goes: local (the writer's node), random, node=N
@@ -70,6 +73,9 @@ struct Document {
 pub fn run(mut arguments: Arguments, format: Format) -> Outcome<ExitCode> {
     arguments.pool = paths::absolute(&arguments.pool)?;
     arguments.directory = paths::absolute(&arguments.directory)?;
+    if let Some(log) = &arguments.log {
+        arguments.log = Some(paths::absolute(log)?);
+    }
     if arguments.foreground {
         serve(&arguments, format)?;
         return Ok(ExitCode::SUCCESS);
@@ -120,6 +126,9 @@ fn background_command(arguments: &Arguments) -> Command {
     if let Some(allocation) = arguments.alloc {
         command.arg(format!("--alloc={}", allocation.name()));
     }
+    if let Some(log) = &arguments.log {
+        command.arg("--log").arg(log);
+    }
     command
         .arg("--")
         .arg(&arguments.pool)
@@ -143,6 +152,7 @@ fn serve(arguments: &Arguments, format: Format) -> Outcome {
         AttachMode::CreateOrJoin
     };
     let volume = session::attach(&arguments.pool, mode, &attach_options(machine.clone()))?;
+    mount_log::begin(&volume, !arguments.ready, arguments.log.as_deref())?;
     arguments.machine.check_made(&volume)?;
     let label = MachineLabel::of_session(&volume, machine.as_ref());
     if let Some(allocation) = arguments.alloc {
