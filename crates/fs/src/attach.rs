@@ -221,10 +221,11 @@ fn attach_found(
         }
     };
     if result.is_ok() {
-        lock(ATTACHED, libc::F_RDLCK)?;
+        // Pool 0 last: who gets in there gets the others too.
         for file in &siblings {
             let _ = lock_byte(file, ATTACHED, libc::F_RDLCK);
         }
+        lock(ATTACHED, libc::F_RDLCK)?;
     }
     lock(CREATING, libc::F_UNLCK)?;
     result

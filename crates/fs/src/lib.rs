@@ -64,7 +64,7 @@ mod write;
 pub use check::check_volume;
 pub use create::create_volume;
 pub use observe::{FileReport, ThreadReport};
-pub use patience::within_patience;
+pub use patience::{lock_within_patience, within_patience};
 pub use private::{PrivateMemory, check_private, create_private, is_volume_private};
 pub use remembered::KernelMemory;
 pub use requests::*;

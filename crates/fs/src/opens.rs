@@ -204,7 +204,14 @@ impl Volume {
 
     /// The same under the lock; the open is noted.
     fn open_noted(&self, ino: InodeNumber, same: impl Fn(u32) -> bool) -> Outcome<FileReference> {
-        let locked = self.lock(ino.0).inspect_err(|_| self.note_close(ino.0))?;
+        let locked = self.lock(ino.0).inspect_err(|errno| {
+            let busy = patience::is_expiry(*errno);
+            self.note_close(ino.0);
+            if busy {
+                // Whoever took the last use meanwhile may have left it to us.
+                self.later(Late::Delete(ino));
+            }
+        })?;
         if !same(locked.inode.generation.load(Ordering::Relaxed)) {
             self.losing_use(&locked, || self.note_close(ino.0));
             return Err(Errno(libc::ESTALE));
@@ -229,15 +236,22 @@ impl Volume {
 
     /// Leave to `reap` what would have to wait for a lock that this thread may not wait for.
     pub(crate) fn later(&self, what: Late) {
-        if let Ok(mut late) = self.late.lock() {
-            late.push(what);
+        // Never waited for: a fork may have come while another thread held it.
+        if let Ok(mut late) = self.late.try_lock() {
+            late.push((self.era.load(Ordering::Relaxed), what));
         }
     }
 
     /// Do what was left to later, as far as locks can be had now.
     pub(crate) fn do_late(&self) {
-        let late = self.late.lock().map(|mut late| std::mem::take(&mut *late));
-        for what in late.unwrap_or_default() {
+        let late = self
+            .late
+            .try_lock()
+            .map(|mut late| std::mem::take(&mut *late));
+        let era = self.era.load(Ordering::Relaxed);
+        // What was left before a fork is the parent's to do.
+        let own = late.unwrap_or_default().into_iter();
+        for (_, what) in own.filter(|(of, _)| *of == era) {
             let _ = patience::within(LATE_PATIENCE, || self.do_one_late(what));
         }
     }

@@ -4,7 +4,13 @@
 
 use crate::types::{Errno, Outcome};
 use std::cell::Cell;
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+/// How often a mutex is looked at.
+const LOOK_AGAIN: Duration = Duration::from_micros(50);
+/// Stands for an inode that is not known: the root's number is as good as any.
+const ANY_INODE: u64 = 1;
 
 thread_local! {
     static LIMIT: Cell<Option<Duration>> = const { Cell::new(None) };
@@ -65,6 +71,27 @@ pub fn within_patience<T>(
     body: impl FnOnce() -> Outcome<T>,
 ) -> Option<Outcome<T>> {
     within(limit, body).ok()
+}
+
+/// Lock a mutex of this process under which locks of inodes are waited for, with the same patience.
+///
+/// # Errors
+/// `EAGAIN` when it is not to be had in time: within [`within_patience`], which then answers `None`.
+pub fn lock_within_patience<T>(mutex: &Mutex<T>) -> Outcome<MutexGuard<'_, T>> {
+    let Some(limit) = limit() else {
+        return Ok(mutex.lock().unwrap_or_else(PoisonError::into_inner));
+    };
+    let deadline = Instant::now() + limit;
+    loop {
+        match mutex.try_lock() {
+            Ok(guard) => return Ok(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
+                return Err(expired(ANY_INODE));
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK_AGAIN),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -33,7 +33,8 @@ pub(crate) fn is_mapped(path: &Path) -> Option<bool> {
     drop(file);
     match leased {
         true => Some(false),
-        false => (error.raw_os_error() == Some(libc::EAGAIN)).then_some(true),
+        // Another member of a group may not ask: taken for mapped, lest a living session is removed.
+        false => matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)).then_some(true),
     }
 }
 

@@ -65,7 +65,8 @@ pub struct Volume {
     pub(crate) process: AtomicU32,
     pub(crate) opens: Opens,
     pub(crate) stuck: Stuck,
-    pub(crate) late: Mutex<Vec<Late>>,
+    /// What is left to do when locks can be had, with the era it was left in.
+    pub(crate) late: Mutex<Vec<(u64, Late)>>,
     pub(crate) guesses: Guesses,
     pub(crate) walks: Mutex<HashMap<(u64, u64), Walk>>,
     pub(crate) hash_seed: u64,

@@ -24,7 +24,9 @@
 //! ([`Coherence::watch`], twice a second).
 
 use crate::merge::Merge;
-use egeria_fs::{FileReference, InodeNumber, Outcome, Volume};
+use egeria_fs::{
+    FileReference, InodeNumber, Outcome, Volume, lock_within_patience, within_patience,
+};
 use fuser::{INodeNo, Notifier};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,6 +37,8 @@ use std::time::{Duration, Instant};
 /// How long the first page of a file is held back for writes under way. They take microseconds, unless somebody
 /// who holds the inode is stopped.
 const UNMARKED_PATIENCE: Duration = Duration::from_millis(50);
+/// How long the invalidating thread waits for an inode.
+const AFTER_PATIENCE: Duration = Duration::from_millis(1);
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
 
 /// A range of bytes of an inode; length 0 reaches to the end.
@@ -133,16 +137,17 @@ impl Coherence {
         if mark.set.load(Ordering::Acquire) {
             return Ok(());
         }
-        let _setting = locked(&mark.setting);
+        let _setting = lock_within_patience(&mark.setting)?;
         if !mark.set.load(Ordering::Acquire) {
             self.volume.mark_kernel_cached(ino)?;
             locked(&self.marked).entry(ino.0).or_default().marks += 1;
+            // Writes that did not see the mark keep nothing: what the kernel gets must be of after them, whoever
+            // asks for it through this handle.
+            let deadline = Instant::now() + UNMARKED_PATIENCE;
+            while locked(&self.unmarked).contains_key(&ino.0) && Instant::now() < deadline {
+                std::thread::sleep(LOOK_AGAIN);
+            }
             mark.set.store(true, Ordering::Release);
-        }
-        // Writes that did not see the mark keep nothing: what the kernel gets must be of after them.
-        let deadline = Instant::now() + UNMARKED_PATIENCE;
-        while locked(&self.unmarked).contains_key(&ino.0) && Instant::now() < deadline {
-            std::thread::sleep(LOOK_AGAIN);
         }
         Ok(())
     }
@@ -264,7 +269,11 @@ pub(crate) fn send_invalidations(queue: Invalidations, kernel: &Notifier) {
         let length = i64::try_from(range.length_bytes).unwrap_or(0);
         let _ = kernel.inval_inode(INodeNo(ino.0), offset, length);
         if let Some(after) = after {
-            after();
+            // Others wait for this thread: what would have to wait for a lock is left to later.
+            let _ = within_patience(AFTER_PATIENCE, || {
+                after();
+                Ok(())
+            });
         }
     }
 }

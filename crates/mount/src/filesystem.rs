@@ -148,7 +148,11 @@ impl Filesystem for Requests {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.serve(|adapter| answer_entry(reply, adapter.look_up(inode(parent), name)));
+        let name = name.to_owned();
+        self.serve_or_wait(
+            move |adapter| adapter.look_up(inode(parent), &name),
+            |_, outcome| answer_entry(reply, outcome),
+        );
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, times: u64) {
@@ -162,7 +166,10 @@ impl Filesystem for Requests {
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        self.serve(|adapter| answer_attributes(reply, adapter.attributes(inode(ino))));
+        self.serve_or_wait(
+            move |adapter| adapter.attributes(inode(ino)),
+            |_, outcome| answer_attributes(reply, outcome),
+        );
     }
 
     fn setattr(
@@ -459,10 +466,10 @@ impl Filesystem for Requests {
     }
 
     fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        self.serve(|adapter| {
-            let opened = adapter.open_directory(inode(ino));
-            answer_open(reply, opened, FopenFlags::empty());
-        });
+        self.serve_or_wait(
+            move |adapter| adapter.open_directory(inode(ino)),
+            |_, outcome| answer_open(reply, outcome, FopenFlags::empty()),
+        );
     }
 
     fn readdir(

@@ -11,7 +11,7 @@
 //!
 //! The kernel lets one `write` at a time into a file that is mapped, so at most one old page is kept of each.
 
-use egeria_fs::{FileReference, Outcome, Volume};
+use egeria_fs::{FileReference, Outcome, Volume, lock_within_patience};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -68,7 +68,7 @@ impl Merge {
         (offset_bytes, bytes): (u64, usize),
         write: impl FnOnce() -> Outcome<(u64, usize)>,
     ) -> Outcome<((u64, usize), Keeping)> {
-        let _writing = locked(&self.writing);
+        let _writing = lock_within_patience(&self.writing)?;
         let mut keeping = Keeping {
             merge: Arc::clone(self),
             pages: Vec::new(),
@@ -82,6 +82,11 @@ impl Merge {
                 is_read_anew: Arc::default(),
                 is_written: false,
             });
+            if entry.is_read_anew.load(Ordering::Acquire) {
+                // The kernel has the page as it is now.
+                entry.bytes = now;
+            }
+            (entry.is_read_anew, entry.is_written) = (Arc::default(), false);
             entry.writes += 1;
             keeping.pages.push(page);
         }
@@ -124,7 +129,7 @@ impl Merge {
         offset_bytes: u64,
         data: &[u8],
     ) -> Outcome<()> {
-        let _writing = locked(&self.writing);
+        let _writing = lock_within_patience(&self.writing)?;
         let mut at = 0;
         while at < data.len() {
             let offset = offset_bytes + at as u64;

@@ -2,6 +2,8 @@
 
 use egeria_fs::*;
 use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -422,8 +424,36 @@ fn changed(volume: &Volume, operation: &Operation, seed: u8) -> Outcome<()> {
     }
 }
 
+thread_local! {
+    /// What paths meant when they were looked up, for operations that go on with that.
+    static LOOKED_UP: RefCell<HashMap<String, InodeNumber>> = RefCell::default();
+}
+
+/// What the paths of an operation, and those above them, mean now.
+pub(super) fn look_up(volume: &Volume, operation: &Operation) -> HashMap<String, InodeNumber> {
+    let text = operation.to_string();
+    let paths = text.split(' ').skip(1).flat_map(|path| {
+        let above = path.match_indices('/').map(|(at, _)| &path[..at]);
+        above.chain([path])
+    });
+    paths
+        .filter_map(|path| Some((path.to_owned(), ino(volume, path).ok()?)))
+        .collect()
+}
+
+/// Run `body`, in which paths mean what they meant when they were looked up.
+pub(super) fn as_looked_up<T>(known: HashMap<String, InodeNumber>, body: impl FnOnce() -> T) -> T {
+    LOOKED_UP.set(known);
+    let result = body();
+    LOOKED_UP.take();
+    result
+}
+
 /// The inode at a path; the empty path is the root.
 pub(super) fn ino(volume: &Volume, path: &str) -> Outcome<InodeNumber> {
+    if let Some(known) = LOOKED_UP.with_borrow(|known| known.get(path).copied()) {
+        return Ok(known);
+    }
     let parts = path.split('/').filter(|part| !part.is_empty());
     let mut at = InodeNumber::ROOT;
     for part in parts {

@@ -7,11 +7,12 @@
 //! ```
 
 use super::judge::{Kind, Legal};
-use super::operation::{Actor, Operation};
+use super::operation::{Actor, Operation, as_looked_up, look_up};
 use super::stage::{Recorded, Stage};
 use egeria_fs::Volume;
 use egeria_media::recorder::Gate;
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Barrier, Condvar, Mutex, PoisonError};
@@ -100,18 +101,30 @@ impl Stage {
         &mut self,
         [first, second]: &[Operation; 2],
     ) -> Result<Vec<Vec<Legal>>, String> {
-        let mut in_order = |steps: &[usize]| {
+        let mut in_order = |steps: &[usize], looks_first: bool| {
             let volume = self.attach()?;
             let other = volume.join_private();
             let mut actors = [Actor::new(&volume), Actor::new(&other)];
+            let seen = match looks_first {
+                true => look_up(&other, second),
+                false => HashMap::new(),
+            };
             for &step in steps {
-                let _ = actors[step].run([first, second][step], step);
+                let known = if step == 1 {
+                    seen.clone()
+                } else {
+                    HashMap::new()
+                };
+                let _ = as_looked_up(known, || actors[step].run([first, second][step], step));
             }
             Legal::of(&volume, Kind::Pair)
         };
-        let (none, one, two) = (in_order(&[])?, in_order(&[0])?, in_order(&[1])?);
-        let (one_two, two_one) = (in_order(&[0, 1])?, in_order(&[1, 0])?);
-        let both = [one_two.clone(), two_one.clone()];
+        let mut plain = |steps: &[usize]| in_order(steps, false);
+        let (none, one, two) = (plain(&[])?, plain(&[0])?, plain(&[1])?);
+        let (one_two, two_one) = (plain(&[0, 1])?, plain(&[1, 0])?);
+        // Names are looked up without waiting for the first, which may change them before the second goes on.
+        let looked_up = in_order(&[0, 1], true)?;
+        let both = [one_two.clone(), two_one.clone(), looked_up];
         let alone = vec![
             vec![none.clone(), one.clone()],
             vec![one.clone()],

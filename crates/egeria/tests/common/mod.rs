@@ -290,6 +290,17 @@ pub fn scratch_files() -> Vec<PathBuf> {
         .collect()
 }
 
+/// Whether an ordinary user can, as udev's rules of fuse3 let him; a container's own device may be root's alone.
+pub fn anybody_can_mount() -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    let device = fs::metadata("/dev/fuse");
+    let open = device.is_ok_and(|device| device.permissions().mode() & 0o006 == 0o006);
+    if !open {
+        eprintln!("SKIPPED: /dev/fuse is not open to ordinary users here");
+    }
+    open
+}
+
 /// Whether mounting can work here; says so loudly when not.
 pub fn can_mount() -> bool {
     let possible = fs::File::options()
