@@ -84,7 +84,7 @@ pub struct Child {
 /// How long a killed process may take to end; one that waits inside the kernel for what never comes does not.
 const DYING: Duration = Duration::from_secs(2);
 /// How long what takes milliseconds may take before it counts as hanging.
-const HANGING: Duration = Duration::from_secs(5);
+const HANGING: Duration = Duration::from_secs(15);
 
 impl Child {
     /// Begin, in a copy of this process.

@@ -239,7 +239,7 @@ const WRITTEN: usize = 0;
 const STORED: usize = 2048;
 /// Pages and rounds of those who share pages.
 const SHARED_PAGES: usize = 64;
-const ROUNDS: u64 = 300;
+const ROUNDS: u64 = 100;
 
 /// Write the number of each round at the start of each page, a round for each byte that arrives.
 fn write_rounds(f: i32, begin: Fd, done: Fd) {
