@@ -155,7 +155,7 @@ fn open(path: &Path) -> Result<File, TraceError> {
         _ => failed(error),
     })?;
     let metadata = file.metadata().map_err(failed)?;
-    match file.try_lock() {
+    match lock_soon(&file) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             return Err(TraceError::InUse {
@@ -175,4 +175,18 @@ fn open(path: &Path) -> Result<File, TraceError> {
     own::close_to_others(&file).map_err(failed)?;
     file.set_len(0).map_err(failed)?;
     Ok(file)
+}
+
+/// Lock the file. A child that this process has just forked keeps the lock of a file closed meanwhile until it
+/// becomes another program: that is over in a moment.
+fn lock_soon(file: &File) -> Result<(), TryLockError> {
+    const LOOKS: u32 = 20;
+    const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+    for _ in 0..LOOKS {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
+            outcome => return outcome,
+        }
+    }
+    file.try_lock()
 }
