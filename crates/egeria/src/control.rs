@@ -45,7 +45,7 @@ pub fn identify(path: &Path) -> Outcome<Identity> {
 pub fn identify_mounted(path: &Path) -> Outcome<Option<Identity>> {
     let failed = |error: io::Error| unreachable_path(path, &error);
     let place = look_at(path)?;
-    let Some(mount) = served::of_open(&place).map_err(failed)? else {
+    let Some(mount) = served::of_open(&place)? else {
         return Ok(None);
     };
     believe(path, &mount)?;

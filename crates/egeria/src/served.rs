@@ -1,14 +1,11 @@
-//! The mounts of Egeria as the kernel lists them, with the user who serves each. All else in an entry is what
-//! that user wrote there.
+//! The mounts of Egeria with the user who serves each. All else that the kernel lists of a mount is what that user
+//! wrote there.
 
-use std::ffi::OsString;
 use std::fs::File;
-use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-const OUR_KIND: &[u8] = b"fuse.egeria";
+use egeria_mount::{MountError, Mounted};
 
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,73 +24,46 @@ impl Served {
     pub fn is_believed(&self) -> bool {
         self.user == 0 || self.user == rustix::process::geteuid().as_raw()
     }
+
+    fn of(mount: Mounted) -> Option<Served> {
+        Some(Served {
+            directory: mount.directory,
+            source: mount.source,
+            user: mount.user?,
+            number: mount.number,
+        })
+    }
 }
 
 /// The mounts of Egeria that this process can see.
 ///
 /// # Errors
 /// When `/proc` cannot be read.
-pub fn all() -> io::Result<Vec<Served>> {
-    Ok(parse(&std::fs::read("/proc/self/mountinfo")?))
+pub fn all() -> Result<Vec<Served>, MountError> {
+    let mounts = egeria_mount::mounts()?.into_iter();
+    Ok(mounts.filter_map(Served::of).collect())
 }
 
-/// The mount of Egeria that an open file is on: the number is no other mount's as long as the file is open.
+/// The mount of Egeria that an open file is on.
 ///
 /// # Errors
 /// When `/proc` cannot be read.
-pub fn of_open(file: &File) -> io::Result<Option<Served>> {
-    let facts = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))?;
+pub fn of_open(file: &File) -> Result<Option<Served>, MountError> {
+    let facts = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()));
+    let facts = facts.unwrap_or_default();
     let number = facts.lines().find_map(|line| line.strip_prefix("mnt_id:"));
     let number = number.and_then(|number| number.trim().parse().ok());
-    Ok(all()?
-        .into_iter()
-        .find(|mount| Some(mount.number) == number))
+    let mut mounts = all()?.into_iter();
+    Ok(mounts.find(|mount| Some(mount.number) == number))
 }
 
 /// The mount on exactly this directory (the topmost), without asking whoever serves it.
 ///
 /// # Errors
 /// When `/proc` cannot be read.
-pub fn at(directory: &Path) -> io::Result<Option<Served>> {
-    Ok(all()?
-        .into_iter()
-        .rfind(|mount| mount.directory == directory))
-}
-
-fn parse(text: &[u8]) -> Vec<Served> {
-    let lines = text.split(|byte| *byte == b'\n');
-    lines.filter_map(parse_line).collect()
-}
-
-/// `number parent device root directory options [tags…] - kind source options`.
-fn parse_line(line: &[u8]) -> Option<Served> {
-    let mut words = line.split(|byte| *byte == b' ');
-    let number = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
-    let directory = path(words.nth(3)?);
-    let mut words = words.skip_while(|word| *word != b"-").skip(1);
-    let _ours = words.next().filter(|kind| *kind == OUR_KIND)?;
-    let source = path(words.next()?);
-    let mut options = words.next()?.split(|byte| *byte == b',');
-    let user = options.find_map(|option| option.strip_prefix(b"user_id="))?;
-    Some(Served {
-        directory,
-        source,
-        user: std::str::from_utf8(user).ok()?.parse().ok()?,
-        number,
-    })
-}
-
-/// The kernel writes bytes that would end a word as `\040`.
-fn path(word: &[u8]) -> PathBuf {
-    let mut plain = Vec::with_capacity(word.len());
-    let mut rest = word;
-    while let [first, tail @ ..] = rest {
-        let digits = tail.get(..3).filter(|_| *first == b'\\');
-        let code = digits.and_then(|d| u8::from_str_radix(std::str::from_utf8(d).ok()?, 8).ok());
-        plain.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &tail[3..] } else { tail };
-    }
-    PathBuf::from(OsString::from_vec(plain))
+pub fn at(directory: &Path) -> Result<Option<Served>, MountError> {
+    let mut mounts = all()?.into_iter();
+    Ok(mounts.rfind(|mount| mount.directory == directory))
 }
 
 /// A path from such an entry as it may be shown.
@@ -104,19 +74,6 @@ pub fn shown(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_kernel_names_the_user_and_whoever_mounts_cannot() {
-        let text = b"22 1 0:20 / /proc rw,nosuid - proc proc rw\n\
-            36 22 0:33 / /mnt/a\\040b rw shared:1 - fuse.egeria /x,user_id=0\\040rw,user_id=0 rw,user_id=7,group_id=0\n\
-            37 22 0:34 / /mnt/user_id=0 rw - fuse.sshfs x rw,user_id=0\n\
-            1 2 3 / \\04\nrubbish\n";
-        let mounts = parse(text);
-        assert_eq!(mounts.len(), 1);
-        assert_eq!((mounts[0].user, mounts[0].number), (7, 36));
-        assert_eq!(mounts[0].directory, Path::new("/mnt/a b"));
-        assert_eq!(mounts[0].source, Path::new("/x,user_id=0 rw,user_id=0"));
-    }
 
     #[test]
     fn a_file_that_is_on_no_mount_of_egeria_is_told_so() {

@@ -23,7 +23,7 @@ const DIRECTORY: &str = "EGERIA_TEST_DIRECTORY";
 const VICTIM: &str = "EGERIA_TEST_VICTIM";
 
 #[test]
-fn root_s_steward_moves_no_process_that_another_user_s_session_names() {
+fn a_forged_session_moves_no_thread_of_root() {
     let emulated = Machine::profile("optane-2s").unwrap();
     if !is_root() || emulated.nodes[0].cpus == emulated.nodes[1].cpus {
         return;

@@ -187,7 +187,7 @@ fn root_s_commands_work_on_another_user_s_pools_as_that_user() {
 }
 
 #[test]
-fn root_neither_mounts_nor_runs_programs_on_another_user_s_pools() {
+fn root_refuses_to_mount_pools_of_other_users() {
     let Some((sandbox, theirs)) = two_users() else {
         return;
     };

@@ -1,17 +1,18 @@
 //! Attaching: finding the pools of a volume, agreeing on its one session, joining or making it.
 //!
-//! Two bytes far behind the end of pool 0 are locked through open descriptions that the mapping keeps
-//! alive, so that no descriptor stays open: `ATTACHED` is held shared by whoever is attached and
-//! exclusively while a session is made; `CREATING` serialises makers. A process that dies lets go.
+//! Who is attached, or makes a session, is known by locks on the pools (`pool_locks`), and which session it is by a
+//! line on pool 0 (`session_line`).
 
 use crate::format::*;
 use crate::nodes::place_nodes;
+use crate::pool_locks::*;
 use crate::pools::{Found, failure, find_pools, io_failure, open_pool};
 use crate::requests::*;
 use crate::segments::{self, FileIdentity, Leftover};
 use crate::session::layout::*;
 use crate::session::lock;
 use crate::session::map::{Session, remove_segment, segment_name};
+use crate::session_line::{SessionLine, read_session_line, write_session_line};
 use crate::trust::Owner;
 use crate::types::AllocationPolicy;
 use crate::volume::{Origin, Volume};
@@ -19,83 +20,16 @@ use egeria_media::{Access, Pool};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-const CREATING: i64 = 0x4000_0000_0000_0000;
-const ATTACHED: i64 = CREATING + 1;
 /// How often, and how far apart, a session that is not there is looked for.
 const JOIN_TRIES: usize = 20;
-/// How often those who still have the volume attached are waited for before they are told to leave.
-const LEAVE_TRIES: usize = 100;
-/// How often somebody who makes a session, or checks the volume, is waited for.
-const LOCK_TRIES: usize = 1000;
-const JOIN_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
-const SESSION_LINE_MAGIC: u64 = u64::from_le_bytes(*b"EGLINE01");
-/// The same line when the session has ended: it names nobody any more, but tells it from other sessions.
-const ENDED_LINE_MAGIC: u64 = u64::from_le_bytes(*b"EGLINE00");
 
 /// Volumes this process has attached.
 static ATTACHED_HERE: Mutex<Vec<Weak<Volume>>> = Mutex::new(Vec::new());
-
-fn lock_of(byte: i64, kind: i32) -> libc::flock {
-    // SAFETY: zeroed flock is valid.
-    let mut range: libc::flock = unsafe { std::mem::zeroed() };
-    range.l_type = kind as i16;
-    range.l_whence = libc::SEEK_SET as i16;
-    range.l_start = byte;
-    range.l_len = 1;
-    range
-}
-
-fn lock_byte(file: &File, byte: i64, kind: i32) -> std::io::Result<bool> {
-    let range = lock_of(byte, kind);
-    // SAFETY: an open descriptor and a lock that outlives the call.
-    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range) } {
-        0 => Ok(true),
-        _ => match std::io::Error::last_os_error() {
-            error if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
-            error => Err(error),
-        },
-    }
-}
-
-/// Whether anybody but this open file has the volume attached, or makes its session.
-fn is_attached_elsewhere(file: &File) -> bool {
-    let mut range = lock_of(ATTACHED, libc::F_WRLCK);
-    // SAFETY: an open descriptor and a lock that outlives the call, which says in it who is in the way.
-    let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut range) };
-    asked == 0 && range.l_type != libc::F_UNLCK as i16
-}
-
-fn boot_id() -> [u8; 16] {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    uuid::Uuid::parse_str(text.trim())
-        .map(|id| *id.as_bytes())
-        .unwrap_or_default()
-}
-
-fn encode_session_line(magic: u64, session: &[u8; 16]) -> [u8; LINE] {
-    let mut bytes = [0; LINE];
-    put_u64(&mut bytes, 0, magic);
-    bytes[8..24].copy_from_slice(&boot_id());
-    bytes[24..40].copy_from_slice(session);
-    let crc = crate::format::checksum::crc32c(&bytes[..60]);
-    put_u32(&mut bytes, 60, crc);
-    bytes
-}
-
-/// Session named on pool 0, if it is of this boot.
-fn read_session_line(pool: &Pool) -> Option<[u8; 16]> {
-    let mut bytes = [0; LINE];
-    pool.read_bytes(SESSION_LINE_BLOCK.offset(), &mut bytes)
-        .ok()?;
-    let session: [u8; 16] = bytes[24..40].try_into().ok()?;
-    (bytes == encode_session_line(SESSION_LINE_MAGIC, &session)).then_some(session)
-}
 
 impl Volume {
     /// Attach by any pool's path. A second attach in one process gives the same `Volume`, unless one of
@@ -151,7 +85,7 @@ fn attach_patiently(
                 if mode != AttachMode::Join
                     && matches!(error.errno, libc::ENOENT | libc::EPROTO | libc::EBUSY) =>
             {
-                std::thread::sleep(JOIN_PAUSE);
+                std::thread::sleep(PAUSE);
                 found = find_pools(pool)?;
             }
             outcome => return outcome,
@@ -171,22 +105,7 @@ fn attach_found(
         .map_err(|error| io_failure("lock pool", &path, &error, "close some files"))?;
     let lock =
         |byte, kind| lock_byte(&locks, byte, kind).map_err(|error| unlockable(&path, &error));
-    // Whoever makes a session takes as long as recovery takes; one who is stopped, or only holds the lock, as he likes.
-    let lock_soon = |byte, kind| {
-        for _ in 0..LOCK_TRIES {
-            if lock(byte, kind)? {
-                return Ok(());
-            }
-            std::thread::sleep(JOIN_PAUSE);
-        }
-        Err(failure(
-            libc::EAGAIN,
-            format!(
-                "the volume of {} is still being attached or checked by another process; try again, or end that one",
-                path.display()
-            ),
-        ))
-    };
+    let lock_soon = |byte, kind| lock_soon(&locks, &path, byte, kind);
     if mode == AttachMode::Join {
         if !lock(ATTACHED, libc::F_RDLCK)? {
             return Err(failure(
@@ -229,32 +148,6 @@ fn attach_found(
     }
     lock(CREATING, libc::F_UNLCK)?;
     result
-}
-
-fn unlockable(path: &Path, error: &std::io::Error) -> VolumeError {
-    io_failure(
-        "lock pool",
-        path,
-        error,
-        "pools must lie on a file system with locks",
-    )
-}
-
-/// Lock the pools behind the first too: none is used by two volumes.
-fn lock_siblings(found: &Found, kind: i32) -> Result<(), VolumeError> {
-    for (file, path) in found.files.iter().zip(&found.paths).skip(1) {
-        let locked = lock_byte(file, ATTACHED, kind);
-        if !locked.map_err(|error| unlockable(path, &error))? {
-            return Err(failure(
-                libc::EBUSY,
-                format!(
-                    "{} is attached with other pools; unmount those first",
-                    path.display()
-                ),
-            ));
-        }
-    }
-    Ok(())
 }
 
 /// Map the pools; private ones keep for themselves what is stored to them (but for device DAX, which the
@@ -428,7 +321,7 @@ pub(crate) fn create_session(
     if !private {
         // Named on pool 0 before it exists, so that whoever comes after a death in here removes it.
         // Nobody joins meanwhile: `ATTACHED` is held exclusively.
-        write_session_line(&media[0], SESSION_LINE_MAGIC, &id)?;
+        write_session_line(&media[0], SessionLine::Current, &id)?;
     }
     let session = make_segment(&segment, layout_of(&geometry), owner)?;
     fill_header(
@@ -503,13 +396,6 @@ fn remove_stale_segment(found: &Found, pool: &Pool) -> Result<(), VolumeError> {
     Ok(())
 }
 
-fn write_session_line(pool: &Pool, magic: u64, id: &[u8; 16]) -> Result<(), VolumeError> {
-    // Neither flushed nor fenced: after a power loss it is of another boot and means nothing, torn or not.
-    let line = encode_session_line(magic, id);
-    let written = pool.write_bytes(SESSION_LINE_BLOCK.offset(), &line);
-    written.map_err(|error| failure(libc::EIO, error.to_string()))
-}
-
 pub(crate) fn fill_header(
     session: &Session,
     superblock: &Superblock,
@@ -578,7 +464,7 @@ impl Volume {
             && let Some(session) = read_session_line(&pool)
         {
             // Of a session left as it is, the segment is missing, which says the same.
-            let _ = write_session_line(&pool, ENDED_LINE_MAGIC, &session);
+            let _ = write_session_line(&pool, SessionLine::Ended, &session);
         }
     }
 
@@ -621,18 +507,6 @@ pub(crate) fn is_attached(path: &Path) -> bool {
         return false;
     };
     matches!(lock_when_left(&file), Ok(false))
-}
-
-/// Lock out whoever attaches. Those who have let go may leave a moment later: a thread that ends keeps
-/// the volume until its slot is given back, a child on its way to `exec` keeps the mapping.
-fn lock_when_left(file: &File) -> std::io::Result<bool> {
-    for _ in 0..LEAVE_TRIES {
-        match lock_byte(file, ATTACHED, libc::F_WRLCK) {
-            Ok(false) => std::thread::sleep(JOIN_PAUSE),
-            outcome => return outcome,
-        }
-    }
-    lock_byte(file, ATTACHED, libc::F_WRLCK)
 }
 
 /// Keep everybody out while a volume is checked; the locks go with the returned file.

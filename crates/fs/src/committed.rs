@@ -10,7 +10,7 @@ use crate::session::layout::SessionInode;
 use crate::types::*;
 use crate::volume::Volume;
 use egeria_media::BlockNumber;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering;
 
 /// How often a log that changed meanwhile is read again.
@@ -119,7 +119,7 @@ fn behind(word: BlockWord, blocks: u64) -> BlockWord {
 struct State {
     attributes: Attributes,
     blocks: CommittedBlocks,
-    directories: HashMap<LogPosition, ()>,
+    directories: HashSet<LogPosition>,
 }
 
 impl Volume {
@@ -174,7 +174,7 @@ impl Volume {
         let begin = |certificate: &Certificate| State {
             attributes: attributes_at_birth(certificate),
             blocks: CommittedBlocks::default(),
-            directories: HashMap::new(),
+            directories: HashSet::new(),
         };
         let (mut state, pages) = self.fold_log(ino, begin, State::apply)?;
         let record = self.read_record(ino)?;
@@ -303,7 +303,7 @@ impl State {
             Entry::NameAdd { kind, .. } => {
                 (attributes.mtime_ns, attributes.ctime_ns) = (time_ns, time_ns);
                 if kind_of(kind) == Some(FileKind::Directory) {
-                    self.directories.insert(position, ());
+                    self.directories.insert(position);
                 }
             }
             Entry::NameRemove { added } => {

@@ -534,7 +534,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn who_waits_for_an_inode_says_for_whom_and_looking_waits_for_nobody() {
+    fn waiting_for_an_inode_reports_its_holder() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let path = directory.path().join("pool");
         let pool = PoolRequest {

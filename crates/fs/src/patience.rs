@@ -57,9 +57,10 @@ pub(crate) fn within<T>(
             .try_with(|cell| cell.replace(Some(limit)))
             .unwrap_or(None),
     );
-    let _ = BUSY.try_with(|busy| busy.set(0));
+    // What an enclosing one has met is its own.
+    let before = BUSY.try_with(|busy| busy.replace(0)).unwrap_or(0);
     let outcome = body();
-    let busy = BUSY.try_with(|busy| busy.replace(0)).unwrap_or(0);
+    let busy = BUSY.try_with(|busy| busy.replace(before)).unwrap_or(0);
     match (&outcome, busy) {
         (Err(_), 1..) => Err(busy),
         _ => Ok(outcome),
@@ -84,18 +85,19 @@ pub fn lock_within_patience<T>(mutex: &Mutex<T>) -> Outcome<MutexGuard<'_, T>> {
         return Ok(mutex.lock().unwrap_or_else(PoisonError::into_inner));
     };
     let deadline = Instant::now() + limit;
-    for round in 0u64.. {
+    let mut looks = 0;
+    loop {
+        looks += 1;
         match mutex.try_lock() {
             Ok(guard) => return Ok(guard),
             Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
                 return Err(expired(ANY_INODE));
             }
-            Err(TryLockError::WouldBlock) if round < YIELDS => std::thread::yield_now(),
+            Err(TryLockError::WouldBlock) if looks < YIELDS => std::thread::yield_now(),
             Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK_AGAIN),
         }
     }
-    Err(expired(ANY_INODE))
 }
 
 #[cfg(test)]
@@ -116,6 +118,12 @@ mod tests {
             Err::<(), _>(Errno(libc::ENOENT))
         });
         assert_eq!(outer, Ok(Err(Errno(libc::ENOENT))));
+        let outer = within(limits.1, || {
+            let error = expired(9);
+            assert_eq!(within(limits.0, || Ok(())), Ok(Ok(())));
+            Err::<(), _>(error)
+        });
+        assert_eq!(outer, Err(9), "looking meanwhile hides nothing");
         assert_eq!(limit(), None);
     }
 }

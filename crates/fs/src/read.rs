@@ -291,6 +291,10 @@ impl Volume {
         Some(Ok(bytes))
     }
 
+    /// Read under the inode's lock.
+    ///
+    /// # Safety
+    /// As `read_raw`.
     pub(crate) unsafe fn read_locked(
         &self,
         file: FileReference,

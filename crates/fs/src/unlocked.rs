@@ -363,3 +363,121 @@ fn living_directory(inode: &SessionInode) -> Outcome<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::look::Changing;
+    use crate::*;
+    use std::sync::Arc;
+
+    const FILE: NewInode = NewInode {
+        mode: libc::S_IFREG | 0o640,
+        uid: 3,
+        gid: 4,
+        rdev: 0,
+    };
+    const DIRECTORY: NewInode = NewInode {
+        mode: libc::S_IFDIR | 0o755,
+        ..FILE
+    };
+    const ROOT: InodeNumber = InodeNumber::ROOT;
+
+    fn volume(directory: &tempfile::TempDir) -> Arc<Volume> {
+        let path = directory.path().join("pool");
+        let pool = PoolRequest {
+            node: 0,
+            path: path.clone(),
+            bytes: Some(16 << 20),
+        };
+        create_volume(&[pool], &CreateOptions::default()).expect("mkfs");
+        let options = AttachOptions::default();
+        Volume::attach(&path, AttachMode::CreateOrJoin, &options).expect("attach")
+    }
+
+    /// A file and a directory with a history.
+    fn fill(volume: &Volume) -> (FileReference, InodeNumber) {
+        let directory = volume.create(ROOT, b"d", &DIRECTORY).expect("mkdir").ino;
+        for name in 0..200 {
+            let name = format!("n{name}");
+            volume
+                .create(directory, name.as_bytes(), &FILE)
+                .expect("create");
+        }
+        for name in (0..200).step_by(3) {
+            let name = format!("n{name}");
+            volume.unlink(directory, name.as_bytes()).expect("unlink");
+        }
+        volume.create(directory, b"s", &DIRECTORY).expect("mkdir");
+        let (from, to) = (b"n1", b"n200");
+        let mode = RenameMode::Replace;
+        volume
+            .rename(directory, from, directory, to, mode)
+            .expect("rename");
+        let ino = volume.create(ROOT, b"f", &FILE).expect("create").ino;
+        let file = volume.open(ino, None).expect("open");
+        let bytes: Vec<u8> = (0..100_000u32).map(|at| at as u8).collect();
+        volume.write(file, 0, &bytes).expect("write");
+        volume.write(file, 9_000, b"over blocks").expect("write");
+        volume.write(file, 300_000, b"far").expect("write");
+        let hole = AllocateMode::PunchHole;
+        volume.allocate(file, 20_000, 30_000, hole).expect("punch");
+        let cut = AttributeChange {
+            size_bytes: Some(280_001),
+            permissions: Some(0o600),
+            ..AttributeChange::default()
+        };
+        volume.set_attributes(ino, &cut, false).expect("truncate");
+        (file, directory)
+    }
+
+    type Seen = (
+        Attributes,
+        Attributes,
+        Vec<(u64, Vec<u8>)>,
+        Vec<Outcome<InodeNumber>>,
+        Vec<u8>,
+    );
+
+    /// All that can be seen of the two without changing them.
+    fn look(volume: &Volume, file: FileReference, directory: InodeNumber) -> Seen {
+        let mut names = Vec::new();
+        volume
+            .read_directory(directory, 0, &mut |entry| {
+                names.push((entry.cookie, entry.name.to_vec()));
+                true
+            })
+            .expect("list");
+        let looked_up = [b"n2".as_slice(), b"n3", b"n1", b"n200", b"s", b"..", b"."];
+        let looked_up = looked_up.map(|name| volume.lookup(directory, name).map(|found| found.ino));
+        let mut data = vec![7; 400_000];
+        let read = volume.read(file, 0, &mut data).expect("read");
+        data.truncate(read);
+        (
+            volume.attributes(file.ino()).expect("attributes"),
+            volume.attributes(directory).expect("attributes"),
+            names,
+            looked_up.to_vec(),
+            data,
+        )
+    }
+
+    /// As when whoever changes them is stopped between any two stores.
+    #[test]
+    fn lookers_see_the_same_beside_a_change_that_stands_still() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let volume = volume(&directory);
+        let (file, names) = fill(&volume);
+        let before = look(&volume, file, names);
+        let held = [file.ino(), names].map(|ino| volume.lock(ino.0).expect("a lock"));
+        let locked_only =
+            std::thread::scope(|scope| scope.spawn(|| look(&volume, file, names)).join());
+        assert_eq!(locked_only.expect("a thread"), before);
+        let changing = held.each_ref().map(|held| Changing::begin(held.inode));
+        let amid_change =
+            std::thread::scope(|scope| scope.spawn(|| look(&volume, file, names)).join());
+        assert_eq!(amid_change.expect("a thread"), before);
+        changing.into_iter().for_each(Changing::end);
+        drop(held);
+        assert_eq!(look(&volume, file, names), before);
+    }
+}

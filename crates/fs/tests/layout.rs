@@ -173,7 +173,7 @@ fn superblock_bytes() {
 }
 
 #[test]
-fn superblocks_of_the_version_before_have_no_secret_and_stay_so() {
+fn version_2_superblocks_have_no_secret() {
     let old = Superblock {
         secret: [0; 16],
         ..superblock()

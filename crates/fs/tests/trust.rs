@@ -128,8 +128,8 @@ fn segment(volume: uuid::Uuid) -> PathBuf {
 }
 
 #[test]
-fn a_session_that_others_made_could_change_or_name_is_not_joined() {
-    if !is_root("a_session_that_others_made_could_change_or_name_is_not_joined") {
+fn sessions_of_other_users_are_not_joined() {
+    if !is_root("sessions_of_other_users_are_not_joined") {
         return;
     }
     let scratch = Scratch::new(1, 16 << 20);

@@ -2,9 +2,9 @@
 
 use crate::coherence::Range;
 use crate::convert;
-use crate::filesystem::Adapter;
 use crate::known::Held;
 use crate::privilege::{self, Caller};
+use crate::requests::Adapter;
 use egeria_fs::{AttributeChange, FileReference, InodeNumber, Outcome};
 use fuser::FileAttr;
 

@@ -1,6 +1,6 @@
 //! The control call: a program with a descriptor learns which inode of which volume it is.
 
-use crate::filesystem::Adapter;
+use crate::requests::Adapter;
 use egeria_fs::Outcome;
 use egeria_fs::control::{CONTROL_MAGIC, ControlReply, NO_DESCRIPTION_SLOT};
 use std::os::unix::ffi::OsStrExt;

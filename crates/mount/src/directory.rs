@@ -3,7 +3,7 @@
 //! READDIRPLUS is not offered: attributes that are stale at once would only be asked for again.
 
 use crate::convert;
-use crate::filesystem::Adapter;
+use crate::requests::Adapter;
 use egeria_fs::{DirectoryEntry, Outcome};
 use fuser::{INodeNo, ReplyDirectory};
 use std::ffi::OsStr;

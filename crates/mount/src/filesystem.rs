@@ -4,17 +4,15 @@
 //! of them: FLUSH and FSYNC (what returned is durable; the kernel still writes its own dirty
 //! pages back), ACCESS (the kernel checks), locks (the kernel keeps them), BMAP, POLL.
 
-use crate::coherence::{Coherence, Range};
-use crate::control::Identity;
+use crate::coherence::Range;
 use crate::convert::{self, Entry, NO_TIME, errno, inode};
 use crate::data::{Copy, REQUEST_BYTES, WriteManner, Written};
-use crate::known::KnownInodes;
 use crate::names::new_inode;
-use crate::open::OpenFiles;
 use crate::privilege::Caller;
+use crate::requests::*;
 use crate::{waiting, xattr};
 use egeria_fs::control::{CONTROL_REQUEST, ControlReply, MARK_REQUEST};
-use egeria_fs::{AttributeChange, Outcome, Volume};
+use egeria_fs::{AttributeChange, Outcome};
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags,
     IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
@@ -24,9 +22,7 @@ use fuser::{
 use std::cell::Cell;
 use std::ffi::OsStr;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::SystemTime;
 
 /// What is asked of the kernel, as far as it can.
@@ -50,87 +46,6 @@ const CAPABILITIES: [InitFlags; 8] = [
 /// Every file is read and written directly, several at a time: the engine has its own locks.
 const OPEN_FLAGS: FopenFlags =
     FopenFlags::FOPEN_DIRECT_IO.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
-
-/// What requests are answered from.
-pub(crate) struct Adapter {
-    pub volume: Arc<Volume>,
-    pub coherence: Arc<Coherence>,
-    pub identity: Identity,
-    pub known: KnownInodes,
-    pub files: OpenFiles,
-    pub waiting: waiting::Count,
-}
-
-impl Adapter {
-    pub(crate) fn new(volume: Arc<Volume>, coherence: Arc<Coherence>, read_only: bool) -> Self {
-        let identity = Identity::new(&volume, read_only);
-        let (known, files) = (KnownInodes::new(&volume), OpenFiles::default());
-        Adapter {
-            volume,
-            coherence,
-            identity,
-            known,
-            files,
-            waiting: waiting::Count::default(),
-        }
-    }
-}
-
-/// The engine as fuser wants it.
-pub(crate) struct Requests(Arc<Adapter>);
-
-impl Requests {
-    pub(crate) fn new(adapter: Adapter) -> Self {
-        Requests(Arc::new(adapter))
-    }
-
-    /// Serve one request that waits for nobody. A panic inside drops the reply unsent, which fuser answers with
-    /// `EIO`.
-    fn serve(&self, body: impl FnOnce(&Adapter)) {
-        self.0.volume.count_mount_request();
-        let _ = catch_unwind(AssertUnwindSafe(|| body(&self.0)));
-    }
-
-    /// Serve one request that may have to wait for whoever holds an inode: then elsewhere.
-    fn serve_or_wait<T>(
-        &self,
-        work: impl Fn(&Adapter) -> Outcome<T> + Send + 'static,
-        answer: impl FnOnce(&Adapter, Outcome<T>) + Send + 'static,
-    ) {
-        self.serve(|adapter| match waiting::soon(|| work(adapter)) {
-            Some(outcome) => answer(adapter, outcome),
-            None => waiting::elsewhere(&self.0, work, answer),
-        });
-    }
-}
-
-fn answer_empty(reply: ReplyEmpty, outcome: Outcome<()>) {
-    match outcome {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn answer_entry(reply: ReplyEntry, outcome: Outcome<Entry>) {
-    match outcome {
-        Ok(entry) => reply.entry(&NO_TIME, &entry.attributes, entry.generation),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn answer_attributes(reply: ReplyAttr, outcome: Outcome<fuser::FileAttr>) {
-    match outcome {
-        Ok(attributes) => reply.attr(&NO_TIME, &attributes),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn answer_open(reply: ReplyOpen, outcome: Outcome<u64>, flags: FopenFlags) {
-    match outcome {
-        Ok(handle) => reply.opened(FileHandle(handle), flags),
-        Err(error) => reply.error(errno(error)),
-    }
-}
 
 impl Filesystem for Requests {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {

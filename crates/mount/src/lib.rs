@@ -31,6 +31,7 @@ mod mountinfo;
 mod names;
 mod open;
 mod privilege;
+mod requests;
 mod session;
 mod unmount;
 mod waiting;

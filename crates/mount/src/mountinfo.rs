@@ -12,6 +12,10 @@ pub(crate) const OUR_KIND: &str = "fuse.egeria";
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mounted {
+    /// The kernel's number of it, which no other mount has as long as a file on it is open.
+    pub number: u64,
+    /// Who serves it, by the kernel's word; of FUSE mounts alone. All else is what that user wrote.
+    pub user: Option<u32>,
     /// Mount point.
     pub directory: PathBuf,
     /// File system type.
@@ -73,13 +77,22 @@ fn parse(text: &[u8]) -> Vec<Mounted> {
 fn parse_line(line: &[u8]) -> Option<Mounted> {
     let mut words = line.split(|byte| *byte == b' ');
     let path = |word| PathBuf::from(OsString::from_vec(unescape(word)));
-    let directory = words.nth(4)?;
+    let number = |word| std::str::from_utf8(word).ok()?.parse().ok();
+    let mount = number(words.next()?)?;
+    let directory = words.nth(3)?;
     let mut words = words.skip_while(|word| *word != b"-").skip(1);
     let kind = words.next()?;
+    let source = path(words.next()?);
+    let mut options = words.next()?.split(|byte| *byte == b',');
+    let user = options.find_map(|option| option.strip_prefix(b"user_id="));
     Some(Mounted {
+        number: mount,
+        user: user
+            .and_then(number)
+            .and_then(|user| u32::try_from(user).ok()),
         directory: path(directory),
         kind: String::from_utf8_lossy(kind).into_owned(),
-        source: path(words.next()?),
+        source,
     })
 }
 
@@ -110,6 +123,16 @@ mod tests {
         assert_eq!(mounts[1].directory, Path::new("/mnt/a b"));
         assert_eq!(mounts[1].kind, OUR_KIND);
         assert_eq!(mounts[1].source, Path::new("/pm\t0/pool"));
+    }
+
+    #[test]
+    fn the_kernel_names_the_user_and_the_one_who_mounts_cannot() {
+        let text = b"36 22 0:33 / /mnt/a rw shared:1 - fuse.egeria /x,user_id=0\\040rw,user_id=0 rw,user_id=7,group_id=0\n\
+            37 22 0:34 / /mnt/user_id=0 rw - tmpfs x rw\n";
+        let mounts = parse(text);
+        assert_eq!((mounts[0].user, mounts[0].number), (Some(7), 36));
+        assert_eq!(mounts[0].source, Path::new("/x,user_id=0 rw,user_id=0"));
+        assert_eq!((mounts[1].user, mounts[1].number), (None, 37));
     }
 
     #[test]

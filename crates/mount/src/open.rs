@@ -2,9 +2,9 @@
 
 use crate::coherence::{Mark, Range};
 use crate::convert::{self, Entry};
-use crate::filesystem::Adapter;
 use crate::known::Held;
 use crate::privilege::Caller;
+use crate::requests::Adapter;
 use egeria_fs::{
     AttributeChange, DescriptionSlot, Errno, FileReference, InodeNumber, NewInode, Outcome,
 };

@@ -3,7 +3,7 @@
 use crate::coherence::{Coherence, Invalidations, Range, send_invalidations};
 use crate::endpoint::{self, Endpoint};
 use crate::error::MountError;
-use crate::filesystem::{Adapter, Requests};
+use crate::requests::{Adapter, Requests};
 use crate::{MountOptions, helper, unmount};
 use egeria_fs::{FileReference, InodeNumber, Volume};
 use fuser::{Config, Notifier, Session, SessionACL};

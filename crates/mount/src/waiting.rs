@@ -1,7 +1,7 @@
 //! Requests that must wait for somebody who holds an inode, who may be stopped: each waits on a thread of its own,
 //! so that the few that serve requests never all wait.
 
-use crate::filesystem::Adapter;
+use crate::requests::Adapter;
 use egeria_fs::{Errno, Outcome, within_patience};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

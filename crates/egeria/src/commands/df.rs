@@ -140,10 +140,7 @@ fn mounted() -> Outcome<(Vec<Outcome<VolumeSpace>>, Vec<LeftOut>)> {
 }
 
 fn mounts() -> Outcome<Vec<Served>> {
-    served::all().map_err(|error| {
-        let path = Path::new("/proc/self/mountinfo");
-        Failure::io("read", path, &error, "mount /proc")
-    })
+    Ok(served::all()?)
 }
 
 /// As [`space_of_pool`], but does not wait for a volume that hangs: the others are worth showing.

@@ -176,7 +176,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     #[test]
-    fn a_change_of_what_is_root_s_is_seen_and_a_stranger_can_make_none() {
+    fn a_changed_byte_or_mode_is_found() {
         if let Some(why) = super::super::missing() {
             eprintln!("SKIPPED: {why}");
             return;

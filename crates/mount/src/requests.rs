@@ -1,0 +1,93 @@
+//! Requests on their way: served at once, or on a thread that may wait, and answered.
+
+use crate::coherence::Coherence;
+use crate::control::Identity;
+use crate::convert::{Entry, NO_TIME, errno};
+use crate::known::KnownInodes;
+use crate::open::OpenFiles;
+use crate::waiting;
+use egeria_fs::{Outcome, Volume};
+use fuser::{FileHandle, FopenFlags, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyOpen};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// What requests are answered from.
+pub(crate) struct Adapter {
+    pub volume: Arc<Volume>,
+    pub coherence: Arc<Coherence>,
+    pub identity: Identity,
+    pub known: KnownInodes,
+    pub files: OpenFiles,
+    pub waiting: waiting::Count,
+}
+
+impl Adapter {
+    pub(crate) fn new(volume: Arc<Volume>, coherence: Arc<Coherence>, read_only: bool) -> Self {
+        let identity = Identity::new(&volume, read_only);
+        let (known, files) = (KnownInodes::new(&volume), OpenFiles::default());
+        Adapter {
+            volume,
+            coherence,
+            identity,
+            known,
+            files,
+            waiting: waiting::Count::default(),
+        }
+    }
+}
+
+/// The engine as fuser wants it.
+pub(crate) struct Requests(pub(crate) Arc<Adapter>);
+
+impl Requests {
+    pub(crate) fn new(adapter: Adapter) -> Self {
+        Requests(Arc::new(adapter))
+    }
+
+    /// Serve one request that waits for nobody. A panic inside drops the reply unsent, which fuser answers with
+    /// `EIO`.
+    pub(crate) fn serve(&self, body: impl FnOnce(&Adapter)) {
+        self.0.volume.count_mount_request();
+        let _ = catch_unwind(AssertUnwindSafe(|| body(&self.0)));
+    }
+
+    /// Serve one request that may have to wait for whoever holds an inode: then elsewhere.
+    pub(crate) fn serve_or_wait<T>(
+        &self,
+        work: impl Fn(&Adapter) -> Outcome<T> + Send + 'static,
+        answer: impl FnOnce(&Adapter, Outcome<T>) + Send + 'static,
+    ) {
+        self.serve(|adapter| match waiting::soon(|| work(adapter)) {
+            Some(outcome) => answer(adapter, outcome),
+            None => waiting::elsewhere(&self.0, work, answer),
+        });
+    }
+}
+
+pub(crate) fn answer_empty(reply: ReplyEmpty, outcome: Outcome<()>) {
+    match outcome {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+pub(crate) fn answer_entry(reply: ReplyEntry, outcome: Outcome<Entry>) {
+    match outcome {
+        Ok(entry) => reply.entry(&NO_TIME, &entry.attributes, entry.generation),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+pub(crate) fn answer_attributes(reply: ReplyAttr, outcome: Outcome<fuser::FileAttr>) {
+    match outcome {
+        Ok(attributes) => reply.attr(&NO_TIME, &attributes),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+pub(crate) fn answer_open(reply: ReplyOpen, outcome: Outcome<u64>, flags: FopenFlags) {
+    match outcome {
+        Ok(handle) => reply.opened(FileHandle(handle), flags),
+        Err(error) => reply.error(errno(error)),
+    }
+}
