@@ -7,7 +7,7 @@ BUILT  := $(TARGET)/release
 REPORT := $(TARGET)/report
 
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test memcheck lint bench install uninstall clean help
+.PHONY: build setup demo test memcheck lint book bench install uninstall clean help
 
 build: ## build everything for use (target/release)
 	@scripts/setup --rust-only
@@ -30,6 +30,9 @@ memcheck: setup ## run tests of several processes under valgrind (some minutes)
 lint: ## check format and lints; warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+book: ## build the manual (target/book/index.html); needs mdbook
+	@scripts/book "$(TARGET)/book"
 
 bench: setup build ## measure the data path beside tmpfs and memcpy
 	$(BUILT)/egeria bench datapath

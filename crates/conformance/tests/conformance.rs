@@ -1,7 +1,7 @@
 //! The cases on tmpfs, on a mount, and on a mount under the preload library.
 //!
 //! tmpfs shows that the cases are right. What a mount does not keep is listed here with the number of the
-//! statement in docs/semantics.md that says so, and the list is exact.
+//! statement in docs/reference/semantics.md that says so, and the list is exact.
 
 #[path = "../../preload/tests/common/mod.rs"]
 mod common;
@@ -191,7 +191,7 @@ fn assert_as_declared(results: &Results, declared: &[Declared]) {
         match (statement, words) {
             (None, Some(words)) => wrong.push(format!("{name}: {words}")),
             (Some((_, number, _)), None) => wrong.push(format!(
-                "{name} passes: statement {number} of docs/semantics.md is out of date"
+                "{name} passes: statement {number} of docs/reference/semantics.md is out of date"
             )),
             (Some((_, _, expected)), Some(words)) if !words.contains(expected) => {
                 wrong.push(format!("{name} fails otherwise than {expected}: {words}"));
@@ -208,7 +208,7 @@ fn assert_as_declared(results: &Results, declared: &[Declared]) {
 
 #[test]
 fn the_document_names_what_is_declared() {
-    let text = include_str!("../../../docs/semantics.md");
+    let text = include_str!("../../../docs/reference/semantics.md");
     for (name, number, _) in DECLARED.into_iter().chain(DECLARED_DIRECT) {
         let (_, statement) = text.split_once(&format!("\n**{number}** ")).unwrap();
         let (statement, _) = statement.split_once("]\n").unwrap();

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use common::{Sandbox, as_nobody, finish, is_root, run};
 
-/// Bytes of a superblock copy, and where the two copies begin (docs/format.md).
+/// Bytes of a superblock copy, and where the two copies begin (docs/reference/format.md).
 const SUPERBLOCK_BYTES: usize = 8192;
 const COPIES: [u64; 2] = [0, 8192];
 

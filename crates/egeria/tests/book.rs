@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use common::run;
 
-const PAGE: &str = include_str!("../../../docs/book/sizing.md");
+const PAGE: &str = include_str!("../../../docs/how-to/size-cache-and-log.md");
 /// The model may be mended without a new page, within this.
 const TOLERANCE: f64 = 0.1;
 
@@ -39,7 +39,7 @@ fn figures(line: &str) -> Option<(String, f64)> {
 
 #[test]
 fn the_sizing_page_shows_what_the_commands_print() {
-    let book = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/book");
+    let book = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to");
     let mut compared = 0;
     for (command, lines) in shown() {
         if !command.starts_with("sim ") || lines.is_empty() {

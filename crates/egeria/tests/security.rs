@@ -1,4 +1,4 @@
-//! docs/security.md, as another user meets it.
+//! docs/reference/security.md, as another user meets it.
 
 mod common;
 

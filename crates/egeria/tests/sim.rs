@@ -120,7 +120,7 @@ fn what_makes_no_sense_is_refused_in_one_line() {
     on("optane-2s", &path, &["--move-pause", "-1"]).refused(2, &[]);
     let missing = sandbox.path("missing.toml");
     let missing = missing.to_str().unwrap();
-    on("optane-2s", missing, &[]).refused(1, &[missing, "docs/model.md"]);
+    on("optane-2s", missing, &[]).refused(1, &[missing, "docs/reference/workload-file.md"]);
     on("optane-2s", "/dev/zero", &[]).refused(1, &["not a regular file"]);
     on("optane-9s", &path, &[]).refused(1, &["optane-9s", "optane-2s"]);
     let bad = workload(&sandbox, &FIO.replace("read_share = 0.8", "read_share = 8"));

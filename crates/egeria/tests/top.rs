@@ -29,7 +29,7 @@ fn help_has_examples_that_fit_a_terminal() {
         let examples = help.split("Examples:").nth(1).unwrap_or_default();
         assert!(examples.contains(&format!("egeria {command}")), "{help}");
         assert!(examples.lines().all(|line| line.chars().count() <= 80));
-        assert!(help.contains("--json") && help.contains("docs/steward.md"));
+        assert!(help.contains("--json") && help.contains("docs/reference/decision-log.md"));
     }
 }
 

@@ -1,4 +1,4 @@
-//! The bytes of a pool, as docs/format.md has them: sizes and offsets at compile time, golden bytes,
+//! The bytes of a pool, as docs/reference/format.md has them: sizes and offsets at compile time, golden bytes,
 //! what damage is refused, and a reader of its own (`layout/reader.rs`) that understands what the
 //! engine wrote.
 
@@ -16,7 +16,7 @@ use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
 use proptest::prelude::*;
 use reader::crc32c;
 
-// docs/format.md, Constants. Whoever changes one of these changes the format version.
+// docs/reference/format.md, Constants. Whoever changes one of these changes the format version.
 const _: () = {
     assert!(FORMAT_VERSION == 3 && FORMAT_VERSION_WITHOUT_SECRET == 2);
     assert!(BLOCK == 4096 && LINE == 64 && PAGE_LINES == 64);

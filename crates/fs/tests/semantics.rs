@@ -1,4 +1,4 @@
-//! docs/semantics.md, statement by statement: each test bears the number of the statement it holds.
+//! docs/reference/semantics.md, statement by statement: each test bears the number of the statement it holds.
 //! Statements about the mount and the preload library are held by their own tests, named there.
 
 mod common;

@@ -152,7 +152,7 @@ impl Memory {
 
     /// Cache lines that one thread keeps on their way to it. Without a figure of its own: 48 for DRAM and CXL (what
     /// a core's second-level cache tracks while it streams), 16 and 12 for reads and writes of persistent memory.
-    /// docs/model.md derives these from PATS Figs. 3, 5 and 7.
+    /// docs/explanation/model.md derives these from PATS Figs. 3, 5 and 7.
     pub fn lines_in_flight(&self, kind: AccessKind) -> u32 {
         let own = match kind {
             AccessKind::Read => self.read_lines_in_flight,

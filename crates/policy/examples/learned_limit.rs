@@ -1,4 +1,4 @@
-//! How well the learned limit does on made-up machines: the table of docs/policy.md.
+//! How well the learned limit does on made-up machines: the table of docs/explanation/placement.md.
 //! `cargo run --release -p egeria-policy --example learned_limit`
 
 #[allow(dead_code, reason = "the tests use the rest of it")]

@@ -1,5 +1,5 @@
 //! What `egeria explain` and `egeria top` share: finding the decision log meant, reading it while it
-//! grows, and knowing whether its steward still works. The format: docs/steward.md.
+//! grows, and knowing whether its steward still works. The format: docs/reference/decision-log.md.
 
 use std::fs::{self, Metadata};
 use std::io::{self, BufRead, BufReader, Read};

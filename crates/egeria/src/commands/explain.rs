@@ -30,7 +30,7 @@ Tells who was moved and why, what was expected, and what happened in the next
 window. With THREAD also what it did and why it stayed where it is. Without
 --volume and --log: the log of the steward at work, else the newest one. Times
 count from the steward's start; on an emulated machine all figures are in that
-machine's own time. The log and its fields: docs/steward.md.")]
+machine's own time. The log and its fields: docs/reference/decision-log.md.")]
 pub struct Arguments {
     /// Only this thread: its id, or PID/TID
     #[arg(value_name = "THREAD", value_parser = Selection::parse)]

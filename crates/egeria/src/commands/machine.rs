@@ -30,7 +30,7 @@ A machine file is TOML: `name`, `distances`, [emulation] with `dilation` and
 `remote_write_bandwidth_factor`, `read_curve`, `write_curve`, and perhaps
 `llc_bytes`, `llc_latency_ns`, `llc_read_bytes_s`. A real machine's file has
 [nodes.cache] and [[nodes.memories]] instead. Examples: --toml with the machines
-optane-2s and optane-1s; the meaning of each key: docs/operations.md.")]
+optane-2s and optane-1s; the meaning of each key: docs/reference/machine-file.md.")]
 pub struct Arguments {
     #[command(subcommand)]
     action: Option<Action>,

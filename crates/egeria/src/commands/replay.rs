@@ -64,7 +64,7 @@ alone are where they were recorded, so a trace recorded with the policy `off`
 tells most. A thread has not settled when it was moved at least twice and never
 stayed for three windows in a row in between or after.
 
-Settings with their ranges (meaning and defaults: docs/policy.md):
+Settings with their ranges (meaning and defaults: docs/reference/settings.md):
 "
     .to_owned();
     for (name, range) in Settings::names() {

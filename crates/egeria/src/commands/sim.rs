@@ -37,7 +37,7 @@ and delegates, asymsched places processes and their memory; all is the planner
 with everything, as one decision.
 
 A prediction by a model, not a measurement: threads share cores, memory and
-links fairly, and the policies' own code decides (docs/model.md). The machine
+links fairly, and the policies' own code decides (docs/explanation/model.md). The machine
 must say how fast its memory is, as `egeria machine --machine optane-2s --toml`
 shows.
 
@@ -217,7 +217,7 @@ fn workload(arguments: &Arguments, machine: &Machine) -> Outcome<Workload> {
 }
 
 fn read(path: &Path) -> Outcome<Workload> {
-    const MEND: &str = "give the path of a TOML workload; docs/model.md describes it";
+    const MEND: &str = "give the path of a TOML workload; docs/reference/workload-file.md describes it";
     let text = egeria_machine::read_text(path, MAX_FILE_BYTES, MEND)?;
     let origin = path.display().to_string();
     Workload::from_toml(&text, &origin).map_err(|error| Failure::new(error.to_string()))

@@ -35,7 +35,7 @@ the decision log of a steward (`egeria steward`, `egeria run --policy`);
 without POOL and --log that of the one at work, else the newest. With --once
 or --json and no steward on the volume of POOL it watches by itself for one
 window. On an emulated machine all figures are in that machine's own time. The
-fields: docs/steward.md.")]
+fields: docs/reference/decision-log.md.")]
 pub struct Arguments {
     /// Path of any pool of the volume, or a path on its mount
     #[arg(conflicts_with = "log")]

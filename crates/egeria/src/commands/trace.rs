@@ -50,7 +50,7 @@ Bandwidths are means over a window, on the machine's own clock. `cpu` is the
 share of a node's CPUs in use, `local` the share of bytes that were read and
 written on the thread's own node. With --threads, --json adds to each window
 the `facts` of its threads. A recording whose recorder was killed is shown up
-to its last whole window, with a warning. The format: docs/trace.md.")]
+to its last whole window, with a warning. The format: docs/reference/trace.md.")]
 struct ShowArguments {
     /// A recording
     file: PathBuf,

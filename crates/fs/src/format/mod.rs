@@ -1,4 +1,4 @@
-//! The on-media format, version [`FORMAT_VERSION`]; docs/format.md describes the same bits.
+//! The on-media format, version [`FORMAT_VERSION`]; docs/reference/format.md describes the same bits.
 //!
 //! ```text
 //! block 0,1   superblock, copy A          every pool

@@ -1,10 +1,10 @@
-//! A reader of pools written from docs/format.md alone: nothing in here comes from the engine.
+//! A reader of pools written from docs/reference/format.md alone: nothing in here comes from the engine.
 
 use std::collections::BTreeMap;
 
 const BLOCK: usize = 4096;
 
-/// docs/format.md, Checksums.
+/// docs/reference/format.md, Checksums.
 pub fn crc32c(before: u32, bytes: &[u8]) -> u32 {
     let mut register = !before;
     for byte in bytes {
@@ -20,7 +20,7 @@ pub fn crc32c(before: u32, bytes: &[u8]) -> u32 {
     !register
 }
 
-/// docs/format.md, Sealed words: the ten bits above a word's 54.
+/// docs/reference/format.md, Sealed words: the ten bits above a word's 54.
 pub fn seal(salt: &[u8; 4], owner: u64, low: u64) -> u64 {
     let bytes = [owner.to_le_bytes(), low.to_le_bytes()].concat();
     let check = crc32c(u32::from_be_bytes(*salt), &bytes) & 0x3ff;
@@ -259,7 +259,7 @@ impl Reader {
 }
 
 impl Reader {
-    /// docs/format.md, Checksums of data.
+    /// docs/reference/format.md, Checksums of data.
     fn check(&self, inode: &Inode, file_block: u64, bytes: &[u8]) {
         let sum = inode.sums.get(&file_block);
         assert_eq!(sum.is_some(), inode.checksums, "block {file_block}");
@@ -271,7 +271,7 @@ impl Reader {
     }
 }
 
-/// docs/format.md, Entries: what each does.
+/// docs/reference/format.md, Entries: what each does.
 fn apply(inode: &mut Inode, position: u64, entry: &[u8]) {
     let time_ns = u64_at(entry, 8) as i64;
     let first = u64_at(entry, 16);

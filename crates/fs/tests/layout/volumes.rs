@@ -1,4 +1,4 @@
-//! Volumes the engine made, read by the reader that knows docs/format.md only, and the other way round.
+//! Volumes the engine made, read by the reader that knows docs/reference/format.md only, and the other way round.
 
 use crate::common::*;
 use crate::reader::{Inode, Reader, crc32c, seal};

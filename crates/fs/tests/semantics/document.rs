@@ -1,9 +1,9 @@
-//! docs/semantics.md names tests that exist, and every test here is named by it.
+//! docs/reference/semantics.md names tests that exist, and every test here is named by it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-const DOCUMENT: &str = include_str!("../../../../docs/semantics.md");
+const DOCUMENT: &str = include_str!("../../../../docs/reference/semantics.md");
 
 /// What stands in brackets, statement by statement: the number, and what holds it.
 fn statements() -> Vec<(u32, Vec<String>)> {

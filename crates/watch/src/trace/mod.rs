@@ -1,5 +1,5 @@
 //! Windows recorded to a file, and read back: what `egeria run --record` writes and `egeria trace`
-//! and `egeria replay` read. The bytes are described in `docs/trace.md`.
+//! and `egeria replay` read. The bytes are described in `docs/reference/trace.md`.
 //!
 //! * [`Writer`] appends one frame per window, each with one write: who kills the recorder loses
 //!   the window under way and nothing else.

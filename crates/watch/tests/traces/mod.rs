@@ -148,7 +148,7 @@ pub fn refused(path: &Path, words: &[&str]) {
 /// Bytes before the first frame.
 pub const START_BYTES: usize = 12;
 
-/// The payloads of the frames of a trace, as docs/trace.md describes them.
+/// The payloads of the frames of a trace, as docs/reference/trace.md describes them.
 pub fn payloads(bytes: &[u8]) -> Vec<Vec<u8>> {
     let (mut rest, mut payloads) = (&bytes[START_BYTES..], Vec::new());
     while !rest.is_empty() {

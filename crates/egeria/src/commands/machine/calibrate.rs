@@ -30,7 +30,7 @@ Examples:
 From every node with CPUs to every memory: loads, stores, stores past the
 caches, and half loads half such stores, with 1, 2, 4 ... all CPUs of the node
 at once; and how long one CPU waits for a line. A machine that does other
-things at the same time gives less. The meaning: docs/operations.md.")]
+things at the same time gives less. The meaning: docs/how-to/calibrate.md.")]
 pub struct Arguments {
     /// Time for all figures together, s; getting the memory comes on top
     #[arg(long, value_name = "S", default_value = "30", value_parser = parse_seconds)]
