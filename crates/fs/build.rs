@@ -1,5 +1,7 @@
 //! The version of the session's layout: a hash of all source that processes must have in common to share one.
 
+#![forbid(unsafe_code)]
+
 use std::path::{Path, PathBuf};
 
 /// Below this crate: what lies in the session, and what its words mean.

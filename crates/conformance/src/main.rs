@@ -1,5 +1,7 @@
 //! `egeria-conformance`: does a directory keep what POSIX and Linux promise?
 
+#![forbid(unsafe_code)]
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use egeria_conformance::random::actor::Mistake;
 use egeria_conformance::{Case, all, process, random, run};

@@ -1,5 +1,7 @@
 //! Prints a machine as Egeria sees it: `show_machine [PROFILE | FILE | --sysfs-root DIR]`.
 
+#![forbid(unsafe_code)]
+
 use std::path::Path;
 
 use egeria_machine::{Machine, MachineError};

@@ -19,6 +19,8 @@
 //! Nothing that is read is trusted: sizes are bounded, and nonsense becomes a [`MachineError`],
 //! one line that names the file or key and the mend.
 
+#![forbid(unsafe_code)]
+
 mod check;
 mod cpu_list;
 pub mod emulated;

@@ -4,6 +4,8 @@
 //! predicts its number, or puts two systems in order, or is calibrated on it, or cannot say, and why. [`run`] runs
 //! the experiments in the model and judges every claim; [`Report`] is what came of it.
 
+#![forbid(unsafe_code)]
+
 pub mod answer;
 mod answers;
 mod beyond;

@@ -1,6 +1,8 @@
 //! How well the learned limit does on made-up machines: the table of docs/explanation/placement.md.
 //! `cargo run --release -p egeria-policy --example learned_limit`
 
+#![forbid(unsafe_code)]
+
 #[allow(dead_code, reason = "the tests use the rest of it")]
 #[path = "../tests/common/knee.rs"]
 mod knee;

@@ -2,6 +2,8 @@
 //!
 //! `cargo run --release -p egeria-policy --example placement_speed`
 
+#![forbid(unsafe_code)]
+
 use std::time::Instant;
 
 use egeria_machine::Machine;

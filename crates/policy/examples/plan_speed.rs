@@ -2,6 +2,8 @@
 //!
 //! `cargo run --release -p egeria-policy --example plan_speed [THREADS]`
 
+#![forbid(unsafe_code)]
+
 use std::time::Instant;
 
 use egeria_machine::{CpuId, Machine, NodeId};

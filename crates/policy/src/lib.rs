@@ -22,6 +22,8 @@
 //!                  `---- plan.carry_to(&mut next) --'     who was displaced by contention
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod asymsched;
 mod media;
 pub mod nthread;

@@ -8,6 +8,8 @@
 //! A [`Workload`] says what the programs do; the format is described in [`mod@workload`], and a recording becomes one
 //! ([`Workload::recorded`]).
 
+#![forbid(unsafe_code)]
+
 mod act;
 mod demand;
 mod effort;

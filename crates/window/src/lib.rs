@@ -11,6 +11,8 @@
 //!
 //! Units: bytes, ns of the machine's own clock (on an emulated machine: machine time), bytes/s.
 
+#![forbid(unsafe_code)]
+
 mod cpu_set;
 mod error;
 mod facts;

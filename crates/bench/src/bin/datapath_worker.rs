@@ -1,6 +1,8 @@
 //! The measured program of `egeria bench datapath`; see `egeria_bench::datapath`. It knows nothing
 //! of Egeria: the preload library is loaded into it like into any other program.
 
+#![forbid(unsafe_code)]
+
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -4,6 +4,8 @@
 //! filebench itself is not packaged. This program knows nothing of Egeria: it runs on any
 //! directory, and with the preload library as any other program does.
 
+#![forbid(unsafe_code)]
+
 mod file_set;
 mod options;
 mod personality;
