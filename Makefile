@@ -37,8 +37,8 @@ book: ## build the manual (target/book/index.html); needs mdbook
 bench: setup build ## measure the data path beside tmpfs and memcpy
 	$(BUILT)/egeria bench datapath
 
-install: build ## install below PREFIX (default /usr/local); DESTDIR is honoured
-	scripts/install "$(BUILT)" "$(DESTDIR)$(PREFIX)"
+install: build ## install below PREFIX (default /usr/local); DESTDIR is honoured; TORTURE=1 adds egeria-torture
+	scripts/install $(if $(TORTURE),--torture) "$(BUILT)" "$(DESTDIR)$(PREFIX)"
 
 uninstall: ## remove what install put below PREFIX
 	scripts/install --remove "$(DESTDIR)$(PREFIX)"

@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::error::{BenchError, Result};
+use egeria_harness::{Error, Result};
 
 /// Width of every picture, in its own units.
 const WIDTH: i32 = 920;
@@ -144,7 +144,7 @@ pub(crate) fn draw(groups: &[Group], description: &str) -> Result<String> {
             canvas.group(group, top)?;
             top += height_of(group);
         }
-        area.present().map_err(BenchError::failed)?;
+        area.present().map_err(Error::failed)?;
     }
     Ok(inline(&svg, description))
 }
@@ -193,7 +193,7 @@ impl Canvas<'_, '_> {
     fn grid(&self, height: i32) -> Result<()> {
         let style = Ink::Grid.placeholder().stroke_width(1);
         let line = PathElement::new(vec![(BARS_AT, GAP / 2), (BARS_AT, height - GAP / 2)], style);
-        self.area.draw(&line).map_err(BenchError::failed)
+        self.area.draw(&line).map_err(Error::failed)
     }
 
     fn group(&self, group: &Group, top: i32) -> Result<()> {
@@ -204,7 +204,7 @@ impl Canvas<'_, '_> {
             let right = left + (bar.value * self.scale).round() as i32;
             let style = bar.ink.placeholder().filled();
             let rectangle = Rectangle::new([(left, row + 1), (right, row + BAR - 1)], style);
-            self.area.draw(&rectangle).map_err(BenchError::failed)?;
+            self.area.draw(&rectangle).map_err(Error::failed)?;
             let end = match bar.mark {
                 Some(mark) => right.max(self.mark(left, row, mark)?),
                 None => right,
@@ -228,7 +228,7 @@ impl Canvas<'_, '_> {
         let at = left + (mark * self.scale).round() as i32;
         let style = Ink::Text.placeholder().filled();
         let line = Rectangle::new([(at - 1, row - 1), (at + 1, row + BAR + 1)], style);
-        self.area.draw(&line).map_err(BenchError::failed)?;
+        self.area.draw(&line).map_err(Error::failed)?;
         Ok(at)
     }
 
@@ -239,7 +239,7 @@ impl Canvas<'_, '_> {
             .pos(Pos::new(side, VPos::Center));
         self.area
             .draw(&Text::new(text.to_owned(), (x, y), style))
-            .map_err(BenchError::failed)
+            .map_err(Error::failed)
     }
 }
 
@@ -260,7 +260,7 @@ pub(crate) fn draw_lines(
         let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
         let grid = Ink::Grid.placeholder().stroke_width(1);
         let floor = PathElement::new(vec![(0, height - 1), (width, height - 1)], grid);
-        area.draw(&floor).map_err(BenchError::failed)?;
+        area.draw(&floor).map_err(Error::failed)?;
         for (ink, points) in lines {
             let place = |&(time, value): &(f64, f64)| {
                 let x = time / most.0.max(f64::MIN_POSITIVE) * f64::from(width - 2);
@@ -269,9 +269,9 @@ pub(crate) fn draw_lines(
             };
             let style = ink.placeholder().stroke_width(2);
             let line = PathElement::new(points.iter().map(place).collect::<Vec<_>>(), style);
-            area.draw(&line).map_err(BenchError::failed)?;
+            area.draw(&line).map_err(Error::failed)?;
         }
-        area.present().map_err(BenchError::failed)?;
+        area.present().map_err(Error::failed)?;
     }
     Ok(inline(&svg, description))
 }

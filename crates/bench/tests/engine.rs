@@ -1,13 +1,11 @@
 //! Both measurements on the real engine, mount and preload library, small.
 
-mod common;
-
 use std::sync::atomic::AtomicBool;
 
-use common::{memory, nothing_is_left, preload_library, turn};
 use egeria_bench::datapath::{self, DatapathOptions};
 use egeria_bench::demo::{self, DemoOptions, Family};
-use egeria_bench::{BenchError, Progress};
+use egeria_bench::{Error, Progress};
+use egeria_harness::testing::{memory, nothing_is_left, preload_library, turn};
 use egeria_machine::Machine;
 use tempfile::TempDir;
 
@@ -66,10 +64,7 @@ fn an_interruption_leaves_nothing_behind() {
         progress: &after_a_few,
         ..small_datapath(&memory)
     };
-    assert!(matches!(
-        datapath::run(&options),
-        Err(BenchError::Interrupted)
-    ));
+    assert!(matches!(datapath::run(&options), Err(Error::Interrupted)));
     nothing_is_left(&memory);
 }
 
@@ -82,7 +77,7 @@ fn the_demonstration_verifies_every_program_and_leaves_only_its_report() {
     options.quick = true;
     options.memory_directory = memory.path().to_owned();
     let report = match demo::run(&options) {
-        Err(error @ BenchError::MissingPrograms { .. }) => {
+        Err(error @ Error::MissingPrograms { .. }) => {
             eprintln!("SKIPPED: {error}");
             return;
         }

@@ -1,14 +1,12 @@
 //! A figure's run on the real engine, mount, preload library and steward, tiny.
 
-mod common;
-
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use common::preload_library;
-use egeria_bench::BenchError;
+use egeria_bench::Error;
 use egeria_bench::nthread::{self, Extent, Figure, Group, NthreadOptions, NthreadReport, groups};
+use egeria_harness::testing::preload_library;
 use egeria_machine::Machine;
 use tempfile::TempDir;
 
@@ -152,6 +150,6 @@ fn what_cannot_be_measured_is_refused_with_a_mend() {
             ..options(&out)
         };
         let error = nthread::run(&stopped).unwrap_err();
-        assert!(matches!(error, BenchError::Interrupted), "{error}");
+        assert!(matches!(error, Error::Interrupted), "{error}");
     }
 }

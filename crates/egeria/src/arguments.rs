@@ -1,13 +1,9 @@
-//! The command line: which commands there are, and what a wrong one is told.
+//! The command line: which commands there are.
 
-use std::process::ExitCode;
-
-use clap::error::{Error, ErrorKind};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use crate::commands;
-use crate::failure::Failure;
-use crate::output::{self, Format};
+use crate::output::Format;
 
 /// One file system over the persistent memory of every NUMA node, for programs as they are.
 #[derive(Parser, Debug)]
@@ -87,58 +83,4 @@ impl Arguments {
             Format::Human
         }
     }
-}
-
-/// Says what is wrong with a command line in one line; prints help and version when asked for.
-pub fn refuse(error: &Error) -> ExitCode {
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            match output::print(error.render().to_string().as_bytes()) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(failure) => failure.report(),
-            }
-        }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            output::remark(&error.render().to_string());
-            ExitCode::from(2)
-        }
-        _ => Failure::Usage(one_line(&error.render().to_string())).report(),
-    }
-}
-
-/// clap's text in one line: cause, tips, and where help is.
-fn one_line(text: &str) -> String {
-    let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "));
-    let body = text.split("\n\nUsage:").next().unwrap_or(text);
-    let body = body
-        .split("\n\nFor more information")
-        .next()
-        .unwrap_or(body);
-    let lines: Vec<&str> = body
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
-    let line = lines.join(" ");
-    let line = line.strip_prefix("error: ").unwrap_or(&line);
-    format!("{line}; see `{} --help`", command_of(usage))
-}
-
-/// `egeria mkfs` of `egeria mkfs [OPTIONS] --pool …`; without usage, what was typed tells.
-fn command_of(usage: Option<&str>) -> String {
-    let is_word = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase());
-    let words: Vec<&str> = usage
-        .unwrap_or("")
-        .split_whitespace()
-        .take_while(is_word)
-        .collect();
-    if !words.is_empty() {
-        return words.join(" ");
-    }
-    let command = Arguments::command();
-    let typed = std::env::args_os()
-        .nth(1)
-        .and_then(|word| word.into_string().ok())
-        .filter(|word| command.find_subcommand(word).is_some());
-    typed.map_or("egeria".to_owned(), |word| format!("egeria {word}"))
 }

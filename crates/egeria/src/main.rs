@@ -4,26 +4,22 @@ mod account;
 mod arguments;
 mod commands;
 mod control;
-mod failure;
 mod machine_choice;
 mod mount_log;
-mod output;
 mod owner;
 mod paths;
 mod placement;
 mod policy_choice;
-mod preload;
-mod progress;
 mod scratch;
 mod served;
 mod session;
-mod signals;
 mod sizes;
 mod summary;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use egeria_cli::{failure, output, preload, progress, signals};
 
 fn main() -> ExitCode {
     // A pool that shrinks while it is mapped is an error, not the end. Without the guard it would be
@@ -31,7 +27,9 @@ fn main() -> ExitCode {
     let _ = egeria_media::guard::install();
     let arguments = match arguments::Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => return arguments::refuse(&error),
+        Err(error) => {
+            return egeria_cli::usage::refuse(&error, &arguments::Arguments::command());
+        }
     };
     match commands::run(arguments) {
         Ok(status) => status,

@@ -1,4 +1,4 @@
-//! Logs with entries that are sealed as they should be and say what no engine writes: what `egeria bench fuzz`
+//! Logs with entries that are sealed as they should be and say what no engine writes: what `egeria-torture fuzz`
 //! found, each as the smallest volume that shows it.
 
 mod common;

@@ -7,33 +7,12 @@ mod cases;
 mod common;
 #[path = "kill/crowd.rs"]
 mod crowd;
-#[allow(dead_code)]
-#[path = "../../bench/src/kill/engine.rs"]
-mod engine;
-#[allow(dead_code)]
-#[path = "../../bench/src/kill/files.rs"]
-mod files;
-#[allow(dead_code)]
-#[path = "../../bench/src/kill/ledger.rs"]
-mod ledger;
 #[path = "kill/living.rs"]
 mod living;
-#[allow(dead_code)]
-#[path = "../../bench/src/kill/model.rs"]
-mod model;
-#[allow(dead_code)]
-#[path = "../../bench/src/kill/plan.rs"]
-mod plan;
 #[path = "kill/scene.rs"]
 mod scene;
 #[path = "kill/stepping.rs"]
 mod stepping;
-#[allow(dead_code)]
-#[path = "../../bench/src/kill/verify.rs"]
-mod verify;
-#[allow(dead_code)]
-#[path = "../../bench/src/kill/worker.rs"]
-mod worker;
 
 use cases::{CASES, Case};
 use common::Scratch;

@@ -4,35 +4,15 @@
 //! `EGERIA_TEST_CASES` sets how many steps each thread takes.
 
 mod common;
-#[allow(dead_code)]
-#[path = "../../bench/src/kill/engine.rs"]
-mod engine;
-#[allow(dead_code)]
-#[path = "../../bench/src/kill/files.rs"]
-mod files;
-#[allow(dead_code)]
-#[path = "../../bench/src/kill/ledger.rs"]
-mod ledger;
-#[allow(dead_code)]
-#[path = "../../bench/src/kill/model.rs"]
-mod model;
-#[allow(dead_code)]
-#[path = "../../bench/src/kill/plan.rs"]
-mod plan;
-#[allow(dead_code)]
-#[path = "../../bench/src/kill/verify.rs"]
-mod verify;
-#[allow(dead_code)]
-#[path = "../../bench/src/kill/worker.rs"]
-mod worker;
 
 use common::Scratch;
 use egeria_fs::*;
-use engine::Engine;
-use ledger::Ledger;
+use egeria_torture::kill::engine::Engine;
+use egeria_torture::kill::ledger::Ledger;
+use egeria_torture::kill::verify::{self, Commons, Ended, Leaked};
+use egeria_torture::kill::worker;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use verify::{Commons, Ended, Leaked};
 
 const ROLE: &str = "EGERIA_TEST_STRESS";
 const PROCESSES: u64 = 3;

@@ -10,11 +10,12 @@ use super::plan::{self, Case, LARGEST_BLOCK_BYTES, MOST_THREADS, Operation};
 use super::report::{DatapathReport, Row};
 use super::setup::{Worker, find_worker};
 use super::worker::{Reply, Request};
-use crate::error::{BenchError, Result};
-use crate::process::{check_cancel, loadable};
-use crate::progress::Progress;
-use crate::scratch::{ScratchVolume, check_room, memory_directory};
-use crate::statistics::rotated_order;
+use egeria_harness::Progress;
+use egeria_harness::process::check_cancel;
+use egeria_harness::program::loadable;
+use egeria_harness::scratch::{ScratchVolume, check_room, memory_directory};
+use egeria_harness::statistics::rotated_order;
+use egeria_harness::{Error, Result};
 
 /// Least room in the pool beyond the files: logs, blocks on their way, what was freed elsewhere.
 const LEAST_SPARE_BYTES: u64 = 128 << 20;
@@ -70,13 +71,13 @@ fn what(case: &Case) -> String {
 
 fn check(options: &DatapathOptions<'_>) -> Result<()> {
     if options.rounds == 0 || options.measurement_ms == 0 {
-        return Err(BenchError::failed(
+        return Err(Error::failed(
             "nothing to measure; ask for at least 1 round and 1 ms",
         ));
     }
     let sensible = (LARGEST_BLOCK_BYTES..=MOST_FILE_BYTES).contains(&options.file_bytes);
     if !sensible || !options.file_bytes.is_multiple_of(LARGEST_BLOCK_BYTES) {
-        return Err(BenchError::failed(
+        return Err(Error::failed(
             "files must be a multiple of 64 KiB, at most 1 TiB; choose another size",
         ));
     }
@@ -193,7 +194,7 @@ impl<'a> Bench<'a> {
             ops_s,
         } = reply
         else {
-            return Err(BenchError::failed(
+            return Err(Error::failed(
                 "a worker answered something else than it was asked; build it again",
             ));
         };
@@ -227,8 +228,8 @@ fn served_directly(
     )))
 }
 
-fn not_direct(how: &str) -> BenchError {
-    BenchError::failed(format!(
+fn not_direct(how: &str) -> Error {
+    Error::failed(format!(
         "the preload library did not serve the calls itself ({how}); unset EGERIA_PRELOAD and EGERIA_BYPASS, and is the library of this build?"
     ))
 }

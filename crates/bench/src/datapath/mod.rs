@@ -28,8 +28,8 @@ pub use report::{DatapathReport, Row};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use crate::error::Result;
-use crate::progress::{self, Progress};
+use egeria_harness::Result;
+use egeria_harness::{self as harness, Progress};
 
 /// How to measure the data path.
 pub struct DatapathOptions<'a> {
@@ -62,7 +62,7 @@ impl DatapathOptions<'_> {
             worker: None,
             memory_directory: PathBuf::from("/dev/shm"),
             cancel: None,
-            progress: &progress::silent,
+            progress: &harness::silent,
         }
     }
 }

@@ -7,9 +7,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use super::worker::{Reply, Request};
-use crate::beside;
-use crate::error::{BenchError, Result};
-use crate::process::{Cancel, Group, check_cancel};
+use egeria_harness::process::{Cancel, Group, check_cancel};
+use egeria_harness::program;
+use egeria_harness::{Error, Result};
 
 /// Name of the measured program.
 const WORKER: &str = "egeria-datapath-worker";
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The worker program: as given, from the environment, or beside this executable.
 pub(super) fn find_worker(given: Option<&Path>) -> Result<PathBuf> {
-    beside::find(given, WORKER, "EGERIA_DATAPATH_WORKER")
+    program::find_beside(given, WORKER, "EGERIA_DATAPATH_WORKER")
 }
 
 /// A running worker; killed when dropped.
@@ -50,7 +50,7 @@ impl Worker {
             command.env("LD_PRELOAD", library);
         }
         let failed = |error| {
-            BenchError::io(
+            Error::io(
                 format!("cannot start {}", program.display()),
                 error,
                 "build it again",
@@ -59,9 +59,7 @@ impl Worker {
         let mut group = Group::start(&mut command).map_err(failed)?;
         let child = group.child();
         let (Some(requests), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(BenchError::failed(
-                "a worker came without its pipes; try again",
-            ));
+            return Err(Error::failed("a worker came without its pipes; try again"));
         };
         let (sender, replies) = channel();
         std::thread::spawn(move || {
@@ -79,18 +77,16 @@ impl Worker {
 
     /// Asks, and waits for the answer.
     pub(super) fn ask(&mut self, request: &Request, cancel: Cancel<'_>) -> Result<Reply> {
-        let mut line = serde_json::to_vec(request).map_err(BenchError::failed)?;
+        let mut line = serde_json::to_vec(request).map_err(Error::failed)?;
         line.push(b'\n');
         self.requests
             .write_all(&line)
             .map_err(|error| self.ended(&error.to_string()))?;
-        let reply: Reply =
-            serde_json::from_str(&self.answer(cancel)?).map_err(BenchError::failed)?;
+        let reply: Reply = serde_json::from_str(&self.answer(cancel)?).map_err(Error::failed)?;
         match reply {
-            Reply::Failed { message } => Err(BenchError::failed(format!(
-                "measuring {}: {message}",
-                self.name
-            ))),
+            Reply::Failed { message } => {
+                Err(Error::failed(format!("measuring {}: {message}", self.name)))
+            }
             reply => Ok(reply),
         }
     }
@@ -107,15 +103,15 @@ impl Worker {
                     let text = format!(
                         "measuring {name}: no answer for {seconds} s, the worker was killed"
                     );
-                    return Err(BenchError::failed(text));
+                    return Err(Error::failed(text));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
     }
 
-    fn ended(&self, how: &str) -> BenchError {
-        BenchError::failed(format!(
+    fn ended(&self, how: &str) -> Error {
+        Error::failed(format!(
             "measuring {}: the worker ended early ({how}); see its message above",
             self.name
         ))

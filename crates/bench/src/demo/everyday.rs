@@ -11,8 +11,8 @@ use std::time::Duration;
 use super::report::{DemoRow, Family, Throughput};
 use super::stage::{FILES_LIMIT, Place, Stage, attempt};
 use super::tree::{self, Look};
-use crate::error::{BenchError, Result};
-use crate::process::{self, Finished};
+use egeria_harness::process::{self, Finished};
+use egeria_harness::{Error, Result};
 
 /// Where the programs work at each place.
 pub(super) const DIRECTORY: &str = "everyday";
@@ -36,8 +36,7 @@ impl Sources {
             stage.backstage().join("source"),
             stage.backstage().join("repository"),
         );
-        let failed =
-            |error| BenchError::io("cannot make a tree to copy", error, "is the tmpfs full?");
+        let failed = |error| Error::io("cannot make a tree to copy", error, "is the tmpfs full?");
         let tree_bytes = tree::make(&tree, stage.is_quick()).map_err(failed)?;
         let repository_bytes = tree::make(&repository, stage.is_quick()).map_err(failed)?;
         let sources = Sources {
@@ -58,7 +57,7 @@ impl Sources {
             let text = format!("round {round}\n").repeat(100 + round);
             let written = std::fs::write(history, text);
             written.map_err(|error| {
-                BenchError::io("cannot make a repository", error, "is the tmpfs full?")
+                Error::io("cannot make a repository", error, "is the tmpfs full?")
             })?;
             self.git(stage, &["add", "--all"])?;
             self.git(stage, &["commit", "--quiet", "--message=another round"])?;
@@ -130,7 +129,7 @@ pub(super) fn run(stage: &Stage<'_>, sources: &Sources, program: usize) -> Resul
             });
         }
         if answers[0] != answers[1] {
-            return Err(BenchError::failed(format!(
+            return Err(Error::failed(format!(
                 "Egeria: {}; tmpfs: {}",
                 answers[0], answers[1]
             )));
@@ -193,9 +192,7 @@ impl Work<'_> {
         };
         let written = std::fs::File::create(&script)
             .and_then(|mut file| file.write_all(sql(rows).as_bytes()));
-        written.map_err(|error| {
-            BenchError::io("cannot write a script", error, "is the tmpfs full?")
-        })?;
+        written.map_err(|error| Error::io("cannot write a script", error, "is the tmpfs full?"))?;
         let mut command = self.stage.command(self.place, "sqlite3");
         command
             .arg("-batch")
@@ -205,7 +202,7 @@ impl Work<'_> {
         let finished = self.stage.run(self.place, &mut command, LIMIT)?;
         let facts = std::fs::metadata(self.database());
         let facts =
-            facts.map_err(|error| BenchError::io("no database was made", error, "see sqlite3"))?;
+            facts.map_err(|error| Error::io("no database was made", error, "see sqlite3"))?;
         Ok(pace(facts.len(), &finished))
     }
 
@@ -271,7 +268,7 @@ impl Work<'_> {
         let lines: Vec<&str> = answer.lines().collect();
         match lines.as_slice() {
             ["ok", sums, names] => Ok(format!("integrity_check ok, sums {sums}, {names} by index")),
-            _ => Err(BenchError::failed(format!(
+            _ => Err(Error::failed(format!(
                 "sqlite3 integrity_check: {}",
                 lines.join("; ")
             ))),
@@ -290,9 +287,7 @@ impl Work<'_> {
         git(&["fsck", "--full", "--strict"])?;
         let changed = git(&["status", "--porcelain"])?.stdout;
         if let Some(line) = changed.lines().next() {
-            return Err(BenchError::failed(format!(
-                "git status in the clone: {line}"
-            )));
+            return Err(Error::failed(format!("git status in the clone: {line}")));
         }
         let files = self.same(
             &self.sources.repository,
@@ -324,12 +319,12 @@ impl Work<'_> {
             process::within(FILES_LIMIT, "reading a tree back", move || {
                 tree::fingerprint(&root, look, &without)
             })?
-            .map_err(|error| BenchError::io(doing, error, "see the mount"))
+            .map_err(|error| Error::io(doing, error, "see the mount"))
         };
         let (expected, found) = (print(source)?, print(copy)?);
         match tree::difference(&expected, &found) {
             None => Ok(found.len()),
-            Some(difference) => Err(BenchError::failed(format!("wrong data: {difference}"))),
+            Some(difference) => Err(Error::failed(format!("wrong data: {difference}"))),
         }
     }
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use egeria_machine::Machine;
 
 use super::report::MachineSummary;
-use crate::error::{BenchError, Result};
-use crate::process::{Cancel, find_program, run};
+use egeria_harness::process::{Cancel, run};
+use egeria_harness::program::find_in_path;
+use egeria_harness::{Error, Result};
 
 /// The programs and the Debian packages that have them.
 const PROGRAMS: [(&str, &str); 7] = [
@@ -24,7 +25,7 @@ const PROGRAMS: [(&str, &str); 7] = [
 pub(super) fn check_programs() -> Result<()> {
     let missing: Vec<_> = PROGRAMS
         .iter()
-        .filter(|(program, _)| find_program(program).is_none())
+        .filter(|(program, _)| find_in_path(program).is_none())
         .collect();
     if missing.is_empty() {
         return Ok(());
@@ -32,7 +33,7 @@ pub(super) fn check_programs() -> Result<()> {
     let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
     packages.dedup();
     let programs: Vec<&str> = missing.iter().map(|(program, _)| *program).collect();
-    Err(BenchError::MissingPrograms {
+    Err(Error::MissingPrograms {
         programs: programs.join(", "),
         packages: packages.join(" "),
     })

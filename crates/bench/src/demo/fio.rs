@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::report::{DemoRow, Family, Throughput};
 use super::stage::{Place, Stage, attempt};
-use crate::error::{BenchError, Result};
+use egeria_harness::{Error, Result};
 
 /// Where the files lie at each place.
 pub(super) const DIRECTORY: &str = "fio";
@@ -190,7 +190,7 @@ fn verify(stage: &Stage<'_>, workload: &Workload) -> Result<String> {
     let finished = stage.run(Place::Egeria, &mut command, LIMIT)?;
     let checked = read_bytes(&finished.stdout)?;
     if checked == 0 {
-        return Err(BenchError::failed(
+        return Err(Error::failed(
             "fio verified nothing; its version may be too old (3.33 works)",
         ));
     }
@@ -244,17 +244,14 @@ struct Direction {
 fn parse(text: &str) -> Result<Output> {
     let start = text.find('{').unwrap_or(text.len());
     let parsed: Output = serde_json::from_str(&text[start..]).map_err(|error| {
-        BenchError::failed(format!(
+        Error::failed(format!(
             "fio's JSON is not as expected ({error}); 3.33 works"
         ))
     })?;
     for job in &parsed.jobs {
         if job.error != 0 {
             let why = std::io::Error::from_raw_os_error(job.error);
-            return Err(BenchError::failed(format!(
-                "fio job {}: {why}",
-                job.jobname
-            )));
+            return Err(Error::failed(format!("fio job {}: {why}", job.jobname)));
         }
     }
     Ok(parsed)
@@ -272,7 +269,7 @@ pub(super) fn throughput(text: &str) -> Result<Throughput> {
                 .zip(writes.ops_s)
                 .map(|(one, other)| one + other),
         }),
-        false => Err(BenchError::failed("fio moved no data; see its messages")),
+        false => Err(Error::failed("fio moved no data; see its messages")),
     }
 }
 

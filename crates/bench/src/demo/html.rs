@@ -2,8 +2,8 @@
 
 use super::report::{DemoReport, DemoRow, Family, Throughput, bytes, rate};
 use crate::chart::{self, Bar, Group, Ink};
-use crate::error::Result;
-use crate::text::thousands;
+use egeria_harness::Result;
+use egeria_harness::text::thousands;
 
 /// Colours and type; follows the reader's choice of light or dark.
 pub(crate) const STYLE: &str = include_str!("report.css");

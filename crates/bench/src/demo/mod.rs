@@ -23,8 +23,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use crate::error::{BenchError, Result};
-use crate::progress::{self, Progress};
+use egeria_harness::{self as harness, Progress};
+use egeria_harness::{Error, Result};
 use stage::Stage;
 
 /// How to run the demonstration.
@@ -59,7 +59,7 @@ impl DemoOptions<'_> {
             memory_directory: PathBuf::from("/dev/shm"),
             quick: false,
             cancel: None,
-            progress: &progress::silent,
+            progress: &harness::silent,
         }
     }
 }
@@ -74,7 +74,7 @@ pub fn run(options: &DemoOptions<'_>) -> Result<DemoReport> {
     facts::check_programs()?;
     let directory = options.output_directory.as_path();
     let failed = |error| {
-        BenchError::io(
+        Error::io(
             format!("cannot make {}", directory.display()),
             error,
             "choose another",
@@ -94,7 +94,7 @@ pub fn run(options: &DemoOptions<'_>) -> Result<DemoReport> {
         json: directory.join("report.json"),
     };
     write(&report.html, page(&report)?.as_bytes())?;
-    let json = serde_json::to_vec_pretty(&report).map_err(BenchError::failed)?;
+    let json = serde_json::to_vec_pretty(&report).map_err(Error::failed)?;
     write(&report.json, &json)?;
     Ok(report)
 }
@@ -124,7 +124,7 @@ fn run_all(stage: &Stage<'_>) -> Result<Vec<DemoRow>> {
 
 fn write(path: &Path, content: &[u8]) -> Result<()> {
     let failed = |error| {
-        BenchError::io(
+        Error::io(
             format!("cannot write {}", path.display()),
             error,
             "choose another directory",

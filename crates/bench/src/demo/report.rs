@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
-use crate::text::{self, thousands};
+use egeria_harness::text::{self, thousands};
 
 /// What kind of program a row is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]

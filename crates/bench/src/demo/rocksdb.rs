@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::report::{DemoRow, Family, Throughput};
 use super::stage::{Place, Stage, attempt};
-use crate::error::{BenchError, Result};
+use egeria_harness::{Error, Result};
 
 /// Where the databases lie at each place.
 pub(super) const DIRECTORY: &str = "rocksdb";
@@ -60,7 +60,7 @@ fn timed(stage: &Stage<'_>, place: Place, benchmark: &str) -> Result<Throughput>
     let result = parse(&finished.stdout, benchmark)?;
     if result.sought != result.found {
         let (sought, found) = (result.sought, result.found);
-        return Err(BenchError::failed(format!(
+        return Err(Error::failed(format!(
             "db_bench {benchmark} found {found} of {sought} keys"
         )));
     }
@@ -103,7 +103,7 @@ fn verify(stage: &Stage<'_>, place: Place) -> Result<String> {
         entries(stage),
     );
     if read != expected {
-        return Err(BenchError::failed(format!(
+        return Err(Error::failed(format!(
             "RocksDB read {read} of {expected} entries back"
         )));
     }
@@ -132,8 +132,8 @@ fn verified_tables(text: &str) -> Result<usize> {
         .lines()
         .find(|line| line.to_lowercase().contains("corrupt"));
     match complaint {
-        Some(line) => Err(BenchError::failed(format!("sst_dump: {}", line.trim()))),
-        None if tables == 0 || right != tables => Err(BenchError::failed(format!(
+        Some(line) => Err(Error::failed(format!("sst_dump: {}", line.trim()))),
+        None if tables == 0 || right != tables => Err(Error::failed(format!(
             "sst_dump verified {right} of {tables} tables"
         ))),
         None => Ok(right),
@@ -152,7 +152,7 @@ pub(crate) struct Outcome {
 /// The line of a benchmark: `name : M micros/op O ops/sec S seconds N operations; B MB/s (F of T found)`.
 pub(crate) fn parse(text: &str, benchmark: &str) -> Result<Outcome> {
     let unexpected = || {
-        BenchError::failed(format!(
+        Error::failed(format!(
             "db_bench printed no result of {benchmark} as expected; 7.8 works"
         ))
     };

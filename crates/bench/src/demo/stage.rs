@@ -10,10 +10,10 @@ use tempfile::TempDir;
 
 use super::DemoOptions;
 use super::report::{DemoRow, Throughput};
-use crate::error::{BenchError, Result};
-use crate::process::{self, Finished};
-use crate::progress::Progress;
-use crate::scratch::{ScratchVolume, check_room, memory_directory};
+use egeria_harness::Progress;
+use egeria_harness::process::{self, Finished};
+use egeria_harness::scratch::{ScratchVolume, check_room, memory_directory};
+use egeria_harness::{Error, Result};
 
 /// Size of each pool; a file in memory that takes only what is written.
 const POOL_BYTES: u64 = 2 << 30;
@@ -71,7 +71,7 @@ impl<'a> Stage<'a> {
         };
         check_room(&options.memory_directory, room_bytes, "free some")?;
         let peers = memory_directory(&options.memory_directory)?;
-        let library = process::loadable(&options.preload_library, peers.path())?;
+        let library = egeria_harness::program::loadable(&options.preload_library, peers.path())?;
         let nodes: Vec<u16> = options.machine.nodes.iter().map(|node| node.id.0).collect();
         let machine = Some(options.machine.clone());
         let scratch = ScratchVolume::make(&options.memory_directory, &nodes, pool_bytes, machine)?;
@@ -117,7 +117,7 @@ impl<'a> Stage<'a> {
         };
         let failed = |error| {
             let doing = format!("cannot make {}", directory.display());
-            BenchError::io(doing, error, "see the mount")
+            Error::io(doing, error, "see the mount")
         };
         let wanted = directory.clone();
         process::within(FILES_LIMIT, "making a directory", || {
@@ -171,7 +171,7 @@ impl<'a> Stage<'a> {
         let left = self.end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             let minutes = BUDGET.as_secs() / 60;
-            return Err(BenchError::failed(format!(
+            return Err(Error::failed(format!(
                 "not run: all programs together took over {minutes} minutes"
             )));
         }
@@ -234,7 +234,7 @@ pub(super) fn attempt(
     run: impl FnOnce(&mut DemoRow) -> Result<()>,
 ) -> Result<DemoRow> {
     match run(&mut row) {
-        Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
+        Err(Error::Interrupted) => return Err(Error::Interrupted),
         Err(error) => {
             row.verified = false;
             row.failure = Some(error.to_string());

@@ -8,7 +8,7 @@ use super::plan::Pace;
 use super::program::Yield;
 use super::script::Call;
 use super::stage::text;
-use crate::error::{BenchError, Result};
+use egeria_harness::{Error, Result};
 
 /// Files of a set; Table III has 100,000, to windows 125 times as long.
 const FILES: u32 = 800;
@@ -64,13 +64,13 @@ struct Said {
 /// What it says it did, wall time.
 pub(super) fn given(said: &str) -> Result<Yield> {
     let unexpected = |error| {
-        BenchError::failed(format!(
+        Error::failed(format!(
             "egeria-filebench said something else ({error}); rebuild it"
         ))
     };
     let said: Said = serde_json::from_str(said.trim()).map_err(unexpected)?;
     if said.operations == 0 || said.seconds <= 0.0 {
-        return Err(BenchError::failed(
+        return Err(Error::failed(
             "egeria-filebench did nothing in its time; see its messages",
         ));
     }

@@ -10,7 +10,7 @@ use super::program::Yield;
 use super::script::Call;
 use super::stage::{aside, text};
 use crate::demo::fio as demo_fio;
-use crate::error::{BenchError, Result};
+use egeria_harness::{Error, Result};
 
 /// Bytes of each thread's file: overwritten several times before it is measured, as the paper's 4 GB are
 /// in a run of a minute. Beyond every cache of the emulated machine.
@@ -22,7 +22,7 @@ const CHUNK: usize = 1 << 20;
 pub(super) fn prepare(volume: &Arc<Volume>, threads: u32) -> Result<()> {
     aside(volume, |volume| {
         let made = (0..threads).try_for_each(|thread| make(volume, thread));
-        made.map_err(|error| BenchError::failed(format!("cannot make fio's files: {error}")))
+        made.map_err(|error| Error::failed(format!("cannot make fio's files: {error}")))
     })
 }
 
@@ -84,7 +84,7 @@ pub(super) fn call(
 pub(super) fn given(said: &str) -> Result<Yield> {
     let (reads, writes) = demo_fio::directions(said)?;
     if reads.bytes_s + writes.bytes_s <= 0.0 {
-        return Err(BenchError::failed("fio moved no data; see its messages"));
+        return Err(Error::failed("fio moved no data; see its messages"));
     }
     Ok(Yield {
         operations_s: reads.ops_s.unwrap_or_default() + writes.ops_s.unwrap_or_default(),

@@ -4,7 +4,7 @@
 //! Every run has a fresh volume in memory. Data is prepared with emulated timing off; then the
 //! program runs with it on, a steward moves its threads (or nobody does), and throughput is what
 //! the program itself reports, on the machine's own clock. What each figure does, how it is
-//! scaled and what is emulated: `docs/bench.md`.
+//! scaled and what is emulated: `docs/explanation/nthread-figures.md`.
 
 mod figure;
 mod filebench;
@@ -40,10 +40,11 @@ use std::time::Instant;
 use egeria_machine::Machine;
 
 use crate::demo::facts;
-use crate::error::{BenchError, Result};
-use crate::process::{self, find_program};
-use crate::progress::{self, Progress};
-use crate::scratch::check_room;
+use egeria_harness::process;
+use egeria_harness::program::find_in_path;
+use egeria_harness::scratch::check_room;
+use egeria_harness::{self as harness, Progress};
+use egeria_harness::{Error, Result};
 use plan::in_turn;
 use quiet::HostUse;
 use rows::Finding;
@@ -99,7 +100,7 @@ impl NthreadOptions<'_> {
             figures: Vec::new(),
             repetitions: 1,
             cancel: None,
-            progress: &progress::silent,
+            progress: &harness::silent,
         }
     }
 }
@@ -156,7 +157,7 @@ pub fn run_groups(options: &NthreadOptions<'_>, groups: &[Group]) -> Result<Nthr
 fn check(options: &NthreadOptions<'_>) -> Result<()> {
     let missing: Vec<_> = PROGRAMS
         .iter()
-        .filter(|(program, _)| find_program(program).is_none())
+        .filter(|(program, _)| find_in_path(program).is_none())
         .collect();
     if !missing.is_empty() {
         let names = |part: fn(&(&'static str, &'static str)) -> &'static str, between: &str| {
@@ -166,14 +167,14 @@ fn check(options: &NthreadOptions<'_>) -> Result<()> {
                 .collect::<Vec<_>>()
                 .join(between)
         };
-        return Err(BenchError::MissingPrograms {
+        return Err(Error::MissingPrograms {
             programs: names(|pair| pair.0, ", "),
             packages: names(|pair| pair.1, " "),
         });
     }
-    if !process::is_executable(&options.filebench_program) {
+    if !egeria_harness::program::is_executable(&options.filebench_program) {
         let at = options.filebench_program.display();
-        return Err(BenchError::failed(format!(
+        return Err(Error::failed(format!(
             "no program at {at}; build it (cargo build --release)"
         )));
     }
@@ -181,7 +182,7 @@ fn check(options: &NthreadOptions<'_>) -> Result<()> {
     match &options.output_directory {
         Some(directory) => std::fs::create_dir_all(directory).map_err(|error| {
             let doing = format!("cannot make {}", directory.display());
-            BenchError::io(doing, error, "choose another")
+            Error::io(doing, error, "choose another")
         }),
         None => Ok(()),
     }
@@ -197,7 +198,7 @@ fn attempt<'a>(
     let mut perform = |program| {
         let measured = match &stage {
             Ok(stage) => stage.perform(program),
-            Err(error) => Err(BenchError::failed(error)),
+            Err(error) => Err(Error::failed(error)),
         };
         note(measured, group, program, failures)
     };
@@ -221,7 +222,7 @@ fn note(
 ) -> Result<Option<Measurement>> {
     match measured {
         Ok(measurement) => Ok(Some(measurement)),
-        Err(BenchError::Interrupted) => Err(BenchError::Interrupted),
+        Err(Error::Interrupted) => Err(Error::Interrupted),
         Err(error) => {
             failures.push(format!("{}: {error}", label(group, program)));
             Ok(None)
@@ -259,6 +260,6 @@ fn versions(options: &NthreadOptions<'_>) -> Vec<String> {
 fn write(path: &Path, content: &[u8]) -> Result<()> {
     std::fs::write(path, content).map_err(|error| {
         let doing = format!("cannot write {}", path.display());
-        BenchError::io(doing, error, "choose another directory")
+        Error::io(doing, error, "choose another directory")
     })
 }

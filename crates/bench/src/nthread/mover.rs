@@ -12,7 +12,7 @@ use egeria_steward::{Decision, LogReader, Outcome, Record, Scope, Steward, Stewa
 
 use super::plan::Pace;
 use super::setup::Setup;
-use crate::error::{BenchError, Result};
+use egeria_harness::{Error, Result};
 
 /// What moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -57,7 +57,7 @@ impl Mover {
             record: None,
             decision_log: Some(log.to_owned()),
         };
-        let steward = Steward::start(Arc::clone(volume), options).map_err(BenchError::failed)?;
+        let steward = Steward::start(Arc::clone(volume), options).map_err(Error::failed)?;
         let warmup_ns = pace.warmup.as_nanos() as f64 / pace.dilation;
         Ok(Mover(Some(Working {
             steward,
@@ -74,7 +74,7 @@ impl Mover {
         let summary = working.steward.stop();
         let most = most_moves_at_rest(&working.log, working.rest_after_ns).map_err(|error| {
             let doing = format!("cannot read {}", working.log.display());
-            BenchError::io(doing, error, "free some memory")
+            Error::io(doing, error, "free some memory")
         })?;
         Ok(Moves {
             all: summary.moves,

@@ -5,7 +5,7 @@ use super::report::{NthreadReport, dash, percent, throughput, times, verdict};
 use super::rows::{Bar, MEAN};
 use crate::chart::{self, Group, Ink};
 use crate::demo::html::{STYLE, escape, inks};
-use crate::error::Result;
+use egeria_harness::Result;
 
 /// What this page adds to the style of the other report.
 const MORE_STYLE: &str = include_str!("page.css");

@@ -11,7 +11,7 @@ use super::program::Unit;
 use super::quiet::DISTURBING;
 use super::rows::{Bar, NthreadRow};
 use crate::demo::MachineSummary;
-use crate::text::{bytes, thousands};
+use egeria_harness::text::{bytes, thousands};
 
 /// Result of [`super::run`]. As JSON it is the array of its rows.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use super::program::{Benchmark, Yield};
 use super::script::Call;
 use super::stage::text;
 use crate::demo::rocksdb as demo_rocksdb;
-use crate::error::{BenchError, Result};
+use egeria_harness::{Error, Result};
 
 /// Bytes of each value.
 const VALUE_BYTES: u32 = 4096;
@@ -62,7 +62,7 @@ pub(super) fn given(said: &str, benchmark: Benchmark) -> Result<Yield> {
     let (found, sought) = (result.found, result.sought);
     if found != sought {
         let name = benchmark.word();
-        return Err(BenchError::failed(format!(
+        return Err(Error::failed(format!(
             "db_bench {name} found {found} of {sought} keys"
         )));
     }

@@ -10,7 +10,7 @@ use super::plan::Group;
 use super::program::{Program, Unit};
 use super::sample::Moment;
 use super::stage::Measurement;
-use crate::statistics::median;
+use egeria_harness::statistics::median;
 
 /// Weights of a byte read that Fig. 9 compares.
 const WEIGHTS: [(&str, f64); 4] = [

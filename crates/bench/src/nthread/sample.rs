@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use egeria_fs::Volume;
 
-use crate::error::{BenchError, Result};
+use egeria_harness::{Error, Result};
 
 /// A look at the counters of all volumes together.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,7 +62,7 @@ impl Sampler {
         let thread = std::thread::Builder::new().name("egeria-samples".to_owned());
         let thread = thread
             .spawn(work)
-            .map_err(|error| BenchError::io("cannot start a thread", error, "end some programs"))?;
+            .map_err(|error| Error::io("cannot start a thread", error, "end some programs"))?;
         Ok(Sampler { stop, thread })
     }
 

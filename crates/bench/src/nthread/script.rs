@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::error::{BenchError, Result};
-use crate::process::{self, Cancel};
+use egeria_harness::process::{self, Cancel};
+use egeria_harness::{Error, Result};
 
 /// A program, its arguments, and where its threads may run.
 pub(super) struct Call {
@@ -47,14 +47,14 @@ pub(super) fn run(
     let ran = process::run_well(&mut command, limit, cancel);
     let read = |place, what| std::fs::read_to_string(said(place, what)).unwrap_or_default();
     if let Err(error) = ran {
-        if matches!(error, BenchError::Interrupted) {
+        if matches!(error, Error::Interrupted) {
             return Err(error);
         }
         let words = (0..calls.len()).map(|place| process::last_words(&read(place, "err")));
         let words: String = words.filter(|words| !words.is_empty()).collect();
         let name = calls.first().and_then(|call| call.words.first());
         let name = name.map_or("", String::as_str);
-        return Err(BenchError::failed(format!("{name}: {error}{words}")));
+        return Err(Error::failed(format!("{name}: {error}{words}")));
     }
     Ok((0..calls.len()).map(|place| read(place, "out")).collect())
 }

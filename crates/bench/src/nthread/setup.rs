@@ -2,7 +2,7 @@
 
 use egeria_policy::nthread::{Configuration, Settings};
 
-use crate::error::{BenchError, Result};
+use egeria_harness::{Error, Result};
 
 /// Where new data goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,7 +107,7 @@ impl Setup {
     pub fn policy_settings(&self) -> Result<Settings> {
         let mut settings = Settings::of(self.policy);
         for (name, value) in self.settings {
-            settings.set(name, value).map_err(BenchError::failed)?;
+            settings.set(name, value).map_err(Error::failed)?;
         }
         Ok(settings)
     }

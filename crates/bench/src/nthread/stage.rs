@@ -16,9 +16,9 @@ use super::sample::{self, Moment, Sampler};
 use super::script::{self, Call};
 use super::setup::{Allocation, Pinning};
 use super::{filebench, fio, rocksdb};
-use crate::error::{BenchError, Result};
-use crate::process::{self, Cancel};
-use crate::scratch::{ScratchVolume, memory_directory};
+use egeria_harness::process::Cancel;
+use egeria_harness::scratch::{ScratchVolume, memory_directory};
+use egeria_harness::{Error, Result};
 
 /// Size of each pool; a file in memory that takes only what is written.
 const POOL_BYTES: u64 = 2 << 30;
@@ -57,7 +57,8 @@ impl<'a> Stage<'a> {
     pub(super) fn set_up(options: &'a NthreadOptions<'_>, group: &'a Group) -> Result<Stage<'a>> {
         let memory = &options.memory_directory;
         let backstage = memory_directory(memory)?;
-        let library = process::loadable(&options.preload_library, backstage.path())?;
+        let library =
+            egeria_harness::program::loadable(&options.preload_library, backstage.path())?;
         let machine = paced(&options.machine, group)?;
         let nodes: Vec<u16> = machine.nodes.iter().map(|node| node.id.0).collect();
         let volumes = match group.setup.allocation {
@@ -243,7 +244,7 @@ fn paced(machine: &Machine, group: &Group) -> Result<Machine> {
     let mut machine = machine.clone();
     let name = machine.name.clone();
     let Some(emulated) = machine.emulated.as_mut().filter(|emulated| emulated.timing) else {
-        return Err(BenchError::failed(format!(
+        return Err(Error::failed(format!(
             "machine {name} emulates no timing; use a profile such as optane-2s"
         )));
     };
@@ -286,6 +287,6 @@ pub(super) fn aside(
         });
         thread
             .join()
-            .unwrap_or_else(|_| Err(BenchError::failed("preparing files panicked")))
+            .unwrap_or_else(|_| Err(Error::failed("preparing files panicked")))
     })
 }

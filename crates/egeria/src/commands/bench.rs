@@ -1,20 +1,15 @@
-//! `egeria bench`: Egeria beside its peers, after crashes, and under forged input.
+//! `egeria bench`: Egeria beside its peers.
 
-pub mod crash;
-mod fuzz;
-mod kill;
 pub mod nthread;
 mod papers;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use egeria_bench::Replayed;
 use egeria_bench::datapath::{self, DatapathOptions};
 
-use crate::failure::{Failure, Outcome};
-use crate::output::{self, Format};
+use crate::failure::Outcome;
+use crate::output::Format;
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::{preload, sizes};
@@ -31,16 +26,10 @@ pub struct Arguments {
 enum What {
     /// Reads, writes and appends through the preload library, beside tmpfs and a bare memcpy
     Datapath(DatapathArguments),
-    /// Death of processes: workers and mounts are killed, and nothing that returned may be missing
-    Kill(kill::Arguments),
     /// The figures of the NThread paper: who moves threads, on fio, RocksDB and filebench
     Nthread(nthread::Arguments),
     /// The claims of four papers, beside what the model predicts
     Papers(papers::Arguments),
-    /// Crashes at every instant of all short sequences of operations: nothing that returned is lost
-    Crash(crash::Arguments),
-    /// Forged volumes, requests, recordings and machine files: nothing may panic, hang or reach too far
-    Fuzz(fuzz::Arguments),
 }
 
 /// Arguments of `egeria bench datapath`.
@@ -67,16 +56,12 @@ struct DatapathArguments {
 }
 
 /// Measures and prints rows.
-pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     match &arguments.what {
-        What::Datapath(chosen) => datapath(chosen, format)?,
-        What::Kill(chosen) => kill::run(chosen, format)?,
-        What::Nthread(chosen) => nthread::run(chosen, format)?,
-        What::Papers(chosen) => papers::run(chosen, format)?,
-        What::Crash(chosen) => return crash::run(chosen, format),
-        What::Fuzz(chosen) => return fuzz::run(chosen, format),
+        What::Datapath(chosen) => datapath(chosen, format),
+        What::Nthread(chosen) => nthread::run(chosen, format),
+        What::Papers(chosen) => papers::run(chosen, format),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn datapath(chosen: &DatapathArguments, format: Format) -> Outcome {
@@ -93,32 +78,7 @@ fn datapath(chosen: &DatapathArguments, format: Format) -> Outcome {
         progress: &tell,
         ..options
     };
-    let report = datapath::run(&options).map_err(|error| stopped(&signals, error))?;
+    let report = datapath::run(&options).map_err(|error| signals.or_failure(error))?;
     drop(progress);
     format.print(&report, datapath::DatapathReport::table)
-}
-
-/// An interruption ends with the signal's status, everything else with its line.
-pub fn stopped(signals: &Signals, error: egeria_bench::BenchError) -> Failure {
-    match signals.check() {
-        Err(interrupted) => interrupted,
-        Ok(()) => Failure::new(error),
-    }
-}
-
-/// What a saved case shows now, and whether something is still wrong.
-fn tell_again(replayed: &Replayed, format: Format) -> Outcome<ExitCode> {
-    if format == Format::Json {
-        format.print(replayed, |_| String::new())?;
-    } else {
-        output::print(format!("{}\n", replayed.text).as_bytes())?;
-    }
-    Ok(status(replayed.is_wrong))
-}
-
-fn status(is_wrong: bool) -> ExitCode {
-    match is_wrong {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
-    }
 }

@@ -10,7 +10,6 @@ use egeria_machine::Machine;
 use serde::Serialize;
 
 use crate::commands::bench::nthread::{filebench, measure};
-use crate::commands::bench::stopped;
 use crate::failure::Outcome;
 use crate::output::{self, Format};
 use crate::preload;
@@ -84,7 +83,7 @@ fn programs(arguments: &Arguments, machine: &Machine, signals: &Signals) -> Outc
         progress: &tell,
         ..DemoOptions::new(machine.clone(), preload::require()?, arguments.out.clone())
     };
-    demo::run(&options).map_err(|error| stopped(signals, error))
+    demo::run(&options).map_err(|error| signals.or_failure(error))
 }
 
 fn figures_of(

@@ -2,11 +2,11 @@
 
 use crate::Random;
 use crate::common::Scratch;
-use crate::engine::Engine;
-use crate::ledger::Ledger;
-use crate::verify::{self, Commons, Ended, Verdict};
-use crate::worker::work;
 use egeria_fs::*;
+use egeria_torture::kill::engine::Engine;
+use egeria_torture::kill::ledger::Ledger;
+use egeria_torture::kill::verify::{self, Commons, Ended, Verdict};
+use egeria_torture::kill::worker::work;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;

@@ -6,7 +6,6 @@ use clap::Args;
 use egeria_bench::nthread::{self, Extent, Figure, NthreadOptions, NthreadReport};
 use egeria_machine::Machine;
 
-use super::stopped;
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Format};
 use crate::preload;
@@ -103,7 +102,7 @@ pub fn measure(options: NthreadOptions<'_>, signals: &Signals) -> Outcome<Nthrea
         progress: &tell,
         ..options
     };
-    nthread::run(&options).map_err(|error| stopped(signals, error))
+    nthread::run(&options).map_err(|error| signals.or_failure(error))
 }
 
 /// An error when a run failed.

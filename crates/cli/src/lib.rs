@@ -1,0 +1,10 @@
+//! How every command of Egeria behaves: errors of one line, JSON, progress, signals, pages, completions.
+
+pub mod completions;
+pub mod failure;
+pub mod manual;
+pub mod output;
+pub mod preload;
+pub mod progress;
+pub mod signals;
+pub mod usage;

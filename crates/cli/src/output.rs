@@ -1,0 +1,116 @@
+//! What commands say: one JSON document or text for people on stdout, remarks on stderr.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::OnceLock;
+
+use comfy_table::{CellAlignment, Table, TableComponent, presets};
+use serde::Serialize;
+
+use crate::failure::{Failure, Outcome};
+
+/// Whether `--json` was given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// Text for people.
+    Human,
+    /// One JSON document with raw bytes and stable field names.
+    Json,
+}
+
+impl Format {
+    /// Prints `document` as JSON, or what `human` makes of it.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub fn print<T: Serialize>(self, document: &T, human: impl FnOnce(&T) -> String) -> Outcome {
+        let mut text = match self {
+            Format::Human => human(document),
+            Format::Json => to_json(document),
+        };
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        print(text.as_bytes())
+    }
+}
+
+/// The document as indented JSON.
+///
+/// # Panics
+/// When it has keys that are no strings; no document of a command has.
+pub fn to_json<T: Serialize>(document: &T) -> String {
+    serde_json::to_string_pretty(document)
+        .expect("documents of this crate have string keys and finite numbers")
+}
+
+/// Writes to stdout; a reader that has gone is [`Failure::BrokenPipe`].
+///
+/// # Errors
+/// When stdout cannot be written.
+pub fn print(text: &[u8]) -> Outcome {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text).and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::BrokenPipe),
+        Err(error) => Err(Failure::new(format!(
+            "cannot write to stdout: {}; redirect it elsewhere",
+            crate::failure::reason(&error)
+        ))),
+    }
+}
+
+/// Writes a page, a file of its own.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_page(path: &Path, page: &str) -> Outcome {
+    const HINT: &str = "name a file in a directory that can be written";
+    std::fs::write(path, page).map_err(|error| Failure::io("write", path, &error, HINT))
+}
+
+static PROGRAM: OnceLock<&'static str> = OnceLock::new();
+
+/// What the lines of [`complain`] begin with; without it `egeria`.
+pub fn set_program(name: &'static str) {
+    let _ = PROGRAM.set(name);
+}
+
+/// A remark on stderr, `PROGRAM: …`. Nobody may be there to read it.
+pub fn complain(line: &str) {
+    let program = PROGRAM.get().copied().unwrap_or("egeria");
+    let _ = writeln!(io::stderr().lock(), "{program}: {line}");
+}
+
+/// Text on stderr as it is. Nobody may be there to read it.
+pub fn remark(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", text.trim_end());
+}
+
+/// Text from elsewhere as it may be shown: who made a name is not who looks, and terminals obey bytes.
+pub fn printable(text: &str) -> String {
+    let shown = |letter: char| if letter.is_control() { '?' } else { letter };
+    text.chars().map(shown).collect()
+}
+
+/// A table with these headers; columns whose header begins with `>` are right-aligned.
+pub fn table<H: AsRef<str>>(headers: &[H], rows: Vec<Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_style(TableComponent::HeaderLines, '─');
+    table.set_style(TableComponent::MiddleHeaderIntersections, '─');
+    table.set_header(
+        headers
+            .iter()
+            .map(|header| header.as_ref().trim_start_matches('>')),
+    );
+    for (column, header) in headers.iter().enumerate() {
+        if header.as_ref().starts_with('>')
+            && let Some(column) = table.column_mut(column)
+        {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.add_rows(rows);
+    table.trim_fmt()
+}

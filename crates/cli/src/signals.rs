@@ -1,0 +1,168 @@
+//! Signals that ask to stop. Commands that make mounts or scratch files install [`Signals`], so
+//! that a stop is an error on the way out, past every clean-up, and not the end of the process.
+
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::process::{Pid, Signal, getpgid, getpgrp, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
+
+use crate::failure::{Failure, Outcome};
+
+/// Signals that end a program that does not care.
+const STOPPING: [i32; 6] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
+
+/// What to do with the next signal.
+enum Duty {
+    /// Remember the first, for [`Signals::check`].
+    Note,
+    /// The command of `egeria run` is alive: it decides.
+    Forward(Pid),
+    /// Call this with the signal's number.
+    Call(Box<dyn FnMut(i32) + Send>),
+}
+
+struct State {
+    /// The first signal that was noted; 0: none.
+    first: AtomicI32,
+    /// Whether `first` is set, for those who only ask that.
+    stop: AtomicBool,
+    duty: Mutex<Duty>,
+}
+
+/// The installed handlers; they stay for the life of the process.
+#[derive(Clone)]
+pub struct Signals {
+    state: Arc<State>,
+}
+
+impl Signals {
+    /// Takes over the stopping signals, except those the caller of this program had ignored.
+    ///
+    /// # Errors
+    /// When the kernel refuses handlers.
+    pub fn install() -> Outcome<Signals> {
+        let wanted = STOPPING.into_iter().filter(|&signal| !is_ignored(signal));
+        let failed = |error| {
+            Failure::new(format!(
+                "cannot handle signals: {error}; raise the limits on files and threads (ulimit -n, -u)"
+            ))
+        };
+        let mut signals = SignalsInfo::<WithRawSiginfo>::new(wanted).map_err(failed)?;
+        let state = Arc::new(State {
+            first: AtomicI32::new(0),
+            stop: AtomicBool::new(false),
+            duty: Mutex::new(Duty::Note),
+        });
+        let shared = state.clone();
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || {
+                for info in signals.forever() {
+                    shared.arrived(info.si_signo, info.si_code);
+                }
+            })
+            .map_err(failed)?;
+        Ok(Signals { state })
+    }
+
+    /// An error once somebody asked to stop.
+    ///
+    /// # Errors
+    /// [`Failure::Interrupted`] with the first signal.
+    pub fn check(&self) -> Outcome {
+        match self.state.first.load(Ordering::Acquire) {
+            0 => Ok(()),
+            signal => Err(Failure::Interrupted(signal)),
+        }
+    }
+
+    /// Why work ended: the signal that came, else its own error.
+    pub fn or_failure(&self, error: impl Into<Failure>) -> Failure {
+        match self.check() {
+            Err(interrupted) => interrupted,
+            Ok(()) => error.into(),
+        }
+    }
+
+    /// Waits until somebody asks to stop.
+    pub fn wait(&self) {
+        const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+        while !self.state.stop.load(Ordering::Acquire) {
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Set once somebody asked to stop, for work that looks at it now and then.
+    pub fn stop_flag(&self) -> &AtomicBool {
+        &self.state.stop
+    }
+
+    /// From now on signals go to this child, until [`Signals::forget`]. One that came before is an error.
+    ///
+    /// # Errors
+    /// [`Failure::Interrupted`] when a signal has come already.
+    pub fn forward_to(&self, child: Pid) -> Outcome {
+        let mut duty = self.state.lock();
+        self.check()?;
+        *duty = Duty::Forward(child);
+        Ok(())
+    }
+
+    /// From now on signals call this, and are remembered.
+    pub fn call(&self, action: impl FnMut(i32) + Send + 'static) {
+        *self.state.lock() = Duty::Call(Box::new(action));
+    }
+
+    /// From now on signals are only remembered.
+    pub fn forget(&self) {
+        *self.state.lock() = Duty::Note;
+    }
+}
+
+impl State {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Duty> {
+        self.duty.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn arrived(&self, signal: i32, code: i32) {
+        match &mut *self.lock() {
+            Duty::Note => self.note(signal),
+            Duty::Forward(child) => forward(signal, code, *child),
+            Duty::Call(action) => {
+                self.note(signal);
+                action(signal);
+            }
+        }
+    }
+
+    fn note(&self, signal: i32) {
+        let _ = self
+            .first
+            .compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire);
+        self.stop.store(true, Ordering::Release);
+    }
+}
+
+/// Passes a signal on, unless the terminal gave it to the child as well.
+fn forward(signal: i32, code: i32, child: Pid) {
+    let same_group = getpgid(Some(child)).is_ok_and(|group| group == getpgrp());
+    if code == libc::SI_KERNEL && same_group {
+        return;
+    }
+    if let Some(signal) = Signal::from_named_raw(signal) {
+        let _ = kill_process(child, signal);
+    }
+}
+
+/// Whether who started us wants this signal ignored (`nohup`, background jobs).
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: an all-zero sigaction is valid, and sigaction only fills it in.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut action) == 0
+            && action.sa_sigaction == libc::SIG_IGN
+    }
+}

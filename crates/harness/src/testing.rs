@@ -1,0 +1,90 @@
+//! What tests of whole programs need. It panics where other rooms return errors: a test shall fail.
+
+mod command;
+
+pub use command::{Ended, PATIENCE, finish, wait, without_surroundings};
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+use tempfile::TempDir;
+
+/// Where the programs of this build are: tests are in `deps` below it.
+///
+/// # Panics
+/// When the running test is not in such a directory.
+pub fn build_directory() -> PathBuf {
+    let test = std::env::current_exe().expect("path of the test");
+    let directory = test.parent().and_then(Path::parent);
+    directory.expect("a build directory").to_owned()
+}
+
+/// A file that another package of the workspace builds, built when it is not there yet or old.
+///
+/// # Panics
+/// When it does not build.
+pub fn built(package: &str, file: &str) -> PathBuf {
+    let directory = build_directory();
+    let target = directory.parent().expect("a target directory");
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    build
+        .args(["build", "--quiet", "--package", package, "--target-dir"])
+        .arg(target)
+        .args([
+            "--manifest-path",
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"),
+        ]);
+    if directory.ends_with("release") {
+        build.arg("--release");
+    }
+    let status = build.status().expect("cargo");
+    assert!(status.success(), "{package} does not build");
+    directory.join(file)
+}
+
+/// The preload library of this build.
+pub fn preload_library() -> PathBuf {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    let build = || built("egeria-preload", "libegeria_preload.so");
+    LIBRARY.get_or_init(build).clone()
+}
+
+/// Lets tests that take memory and processors run one at a time. `None`, said loudly, where nothing can be mounted.
+pub fn turn() -> Option<MutexGuard<'static, ()>> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let guard = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut fuse = std::fs::File::options();
+    match fuse.read(true).write(true).open("/dev/fuse") {
+        Ok(_) => Some(guard),
+        Err(_) => {
+            eprintln!("SKIPPED: /dev/fuse cannot be opened, so nothing can be mounted here");
+            None
+        }
+    }
+}
+
+/// A tmpfs directory of this test's own, so that what is left behind shows.
+///
+/// # Panics
+/// When it cannot be made.
+pub fn memory() -> TempDir {
+    let mut directory = tempfile::Builder::new();
+    let made = directory.prefix("egeria-test-").tempdir_in("/dev/shm");
+    made.expect("a directory in /dev/shm")
+}
+
+/// Fails when a measurement left files in `memory`, or a mount point, behind.
+///
+/// # Panics
+/// When something is left.
+pub fn nothing_is_left(memory: &TempDir) {
+    let entries = std::fs::read_dir(memory.path()).expect("a list");
+    let left: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+    // Mount points carry the process that made them; other processes may measure beside.
+    let name = format!("/{}{}-", crate::scratch::PREFIX, std::process::id());
+    let mounts = std::fs::read_to_string("/proc/self/mounts").expect("mounts");
+    let ours: Vec<&str> = mounts.lines().filter(|line| line.contains(&name)).collect();
+    assert!(ours.is_empty(), "still mounted: {ours:?}");
+}

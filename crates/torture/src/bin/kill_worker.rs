@@ -1,0 +1,7 @@
+//! The program that `egeria-torture kill` kills; see `egeria_torture::kill`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    egeria_torture::kill::main()
+}

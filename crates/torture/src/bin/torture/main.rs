@@ -1,0 +1,93 @@
+//! The `egeria-torture` command: what Egeria must survive.
+
+mod crash;
+mod fuzz;
+mod kill;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use egeria_cli::failure::Outcome;
+use egeria_cli::output::{self, Format};
+use egeria_cli::{completions, manual, usage};
+use egeria_torture::Replayed;
+
+/// Test what Egeria must survive: crashes, killed processes, forged input.
+#[derive(Parser, Debug)]
+#[command(
+    name = "egeria-torture",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
+#[command(after_help = "\
+Examples:
+  egeria-torture crash --quick
+  egeria-torture kill --kills 100
+  egeria-torture fuzz --target image --runs 20000
+
+Everything happens on scratch volumes in memory; no volume of yours is touched.
+Exit status: 0 nothing wrong, 1 something wrong or failed, 2 wrong command line.")]
+struct Arguments {
+    /// Print one JSON document (bytes, ns, stable field names) and nothing else on stdout
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Stop the machine at every store and fence, recover, and compare
+    Crash(crash::Arguments),
+    /// Kill and stop processes and mounts at random moments, and compare
+    Kill(kill::Arguments),
+    /// Try forged volumes, requests, recordings and settings: no panic, hang or access out of bounds
+    Fuzz(fuzz::Arguments),
+    /// Print shell completions
+    Completions(completions::Arguments),
+    /// Print the manual page, or write those of all commands
+    Man(manual::Arguments),
+}
+
+fn main() -> ExitCode {
+    output::set_program("egeria-torture");
+    // A pool that shrinks while it is mapped is an error, not the end of the process.
+    let _ = egeria_media::guard::install();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return usage::refuse(&error, &Arguments::command()),
+    };
+    match run(&arguments) {
+        Ok(status) => status,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(arguments: &Arguments) -> Outcome<ExitCode> {
+    let format = match arguments.json {
+        true => Format::Json,
+        false => Format::Human,
+    };
+    match &arguments.command {
+        Command::Crash(crash) => return crash::run(crash, format),
+        Command::Kill(kill) => return kill::run(kill, format),
+        Command::Fuzz(fuzz) => return fuzz::run(fuzz, format),
+        Command::Completions(shell) => completions::run(shell, Arguments::command(), format),
+        Command::Man(pages) => manual::run(pages, Arguments::command(), format),
+    }?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a saved case shows now, and whether something is still wrong.
+fn show_replay(replayed: &Replayed, format: Format) -> Outcome<ExitCode> {
+    format.print(replayed, |replayed| replayed.text.clone())?;
+    Ok(status(replayed.is_wrong))
+}
+
+fn status(is_wrong: bool) -> ExitCode {
+    match is_wrong {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    }
+}

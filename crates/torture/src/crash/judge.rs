@@ -1,0 +1,247 @@
+//! The judge: recover a crash image, compare it with what may be found, write to it, check it.
+
+use super::snapshot::Snapshot;
+use super::watch::Watched;
+use egeria_fs::*;
+use egeria_harness::text::message_of;
+use egeria_media::Pool;
+use egeria_media::recorder::{CrashImage, Event, Recording};
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// What may be found after a crash.
+#[derive(Clone)]
+pub(super) struct Legal {
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) digest: u64,
+}
+
+impl Legal {
+    /// What a volume holds, as this kind of run compares it.
+    pub(super) fn of(volume: &Volume, kind: Kind) -> Result<Legal, String> {
+        Snapshot::of(volume).map(|snapshot| Legal::from(kind.shown(snapshot)))
+    }
+
+    /// No volume at all: attaching is refused.
+    pub(super) fn refused() -> Legal {
+        Legal::from(Snapshot::empty())
+    }
+
+    fn is_refused(&self) -> bool {
+        *self.snapshot == Snapshot::empty()
+    }
+}
+
+impl From<Snapshot> for Legal {
+    fn from(snapshot: Snapshot) -> Legal {
+        let digest = snapshot.digest();
+        let snapshot = Arc::new(snapshot);
+        Legal { snapshot, digest }
+    }
+}
+
+/// What runs differ in for the judge.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Kind {
+    /// Operations one after the other.
+    Sequence,
+    /// Operations of two attachments at once: which inode has which number is chance.
+    Pair,
+    /// A volume in the making: a damaged copy of a superblock may have to be repaired.
+    Making,
+    /// The same, made.
+    Made,
+    /// A repair: it is begun anew after the crash.
+    Repair,
+    /// The same, done.
+    Repaired,
+}
+
+impl Kind {
+    /// A snapshot without what is chance in this kind of run.
+    pub(super) fn shown(self, snapshot: Snapshot) -> Snapshot {
+        match self {
+            Kind::Sequence | Kind::Making | Kind::Made => snapshot,
+            Kind::Pair => snapshot.without_numbers(),
+            Kind::Repair | Kind::Repaired => snapshot.without_numbers().without_times(),
+        }
+    }
+
+    /// The kind once it has returned.
+    pub(super) fn returned(self) -> Kind {
+        match self {
+            Kind::Making => Kind::Made,
+            Kind::Repair => Kind::Repaired,
+            kind => kind,
+        }
+    }
+
+    /// Whether superblocks may be in want of a repair.
+    fn repairs(self) -> bool {
+        matches!(self, Kind::Making | Kind::Repair)
+    }
+}
+
+/// What recovery makes of an image.
+pub(super) struct Recovered {
+    /// Of what was found.
+    pub(super) digest: u64,
+    /// What recovery stored.
+    pub(super) stores: Recording,
+}
+
+/// What the clock shows after a crash.
+pub(super) const CLOCK_NS: i64 = 1_000_000_000;
+
+/// Recovers images, each once.
+#[derive(Default)]
+pub(super) struct Judge {
+    /// Told of each look.
+    pub(super) watched: Arc<Watched>,
+    memory: PrivateMemory,
+    /// By an image's hash: what recovery found.
+    known: HashMap<(Kind, u64), u64>,
+    /// How recovery attaches.
+    pub(super) options: AttachOptions,
+    /// Do not write to recovered volumes: they are full.
+    pub(super) no_probe: bool,
+}
+
+impl Judge {
+    /// Whether an image was looked at before and holds what it may here.
+    pub(super) fn is_known(&self, kind: Kind, hash: u64, legal: &[Legal]) -> bool {
+        let found = self.known.get(&(kind, hash));
+        found.is_some_and(|found| legal.iter().any(|legal| legal.digest == *found))
+    }
+
+    /// The hashes of all images looked at.
+    pub(super) fn images(&self) -> impl Iterator<Item = u64> + '_ {
+        self.known.keys().map(|(_, hash)| *hash)
+    }
+
+    /// Recover the image and compare; what is wrong, in words. Nothing of it is left in the image.
+    pub(super) fn look(
+        &mut self,
+        image: &CrashImage<'_>,
+        kind: Kind,
+        legal: &[Legal],
+    ) -> Result<Recovered, String> {
+        let looked = catch_unwind(AssertUnwindSafe(|| self.recover(image, kind, legal)));
+        image.take_back();
+        let recovered = match looked {
+            Ok(outcome) => outcome?,
+            Err(panic) => return Err(format!("panicked: {}", message_of(&*panic))),
+        };
+        self.known.insert((kind, image.hash()), recovered.digest);
+        Ok(recovered)
+    }
+
+    fn recover(
+        &mut self,
+        image: &CrashImage<'_>,
+        kind: Kind,
+        legal: &[Legal],
+    ) -> Result<Recovered, String> {
+        let pools: Vec<Arc<Pool>> = image.pools().iter().cloned().collect();
+        if kind == Kind::Repair {
+            self.check(&pools, true)?;
+        }
+        let volume = match Volume::attach_private(&pools, &mut self.memory, &self.options) {
+            Ok(volume) => volume,
+            Err(error) => {
+                let is_none = !is_volume_private(&pools);
+                let refused = legal.iter().find(|legal| is_none && legal.is_refused());
+                let legal = refused.ok_or_else(|| format!("cannot be attached: {error}"))?;
+                let (digest, stores) = (legal.digest, Vec::new().into());
+                return Ok(Recovered { digest, stores });
+            }
+        };
+        let stores = image.drain();
+        volume.set_clock(CLOCK_NS);
+        let digest = self.compare(&volume, kind, legal)?;
+        let report = volume.check_contents().map_err(|error| error.to_string())?;
+        let used_blocks = clean(report)?;
+        drop(volume);
+        if kind.repairs() {
+            self.check(&pools, true)?;
+        }
+        let again = clean(self.check(&pools, false)?)?;
+        match again == used_blocks {
+            true => Ok(Recovered { digest, stores }),
+            false => Err(format!(
+                "{used_blocks} blocks are in use, but the next to attach counts {again}"
+            )),
+        }
+    }
+
+    fn check(&mut self, pools: &[Arc<Pool>], repair: bool) -> Result<CheckReport, String> {
+        let checked = check_private(pools, &mut self.memory, CLOCK_NS, repair);
+        checked.map_err(|error| format!("cannot be checked: {error}"))
+    }
+
+    fn compare(&self, volume: &Arc<Volume>, kind: Kind, legal: &[Legal]) -> Result<u64, String> {
+        let found = Snapshot::of(volume)?;
+        let shown = kind.shown(found.clone());
+        let Some(same) = legal.iter().find(|legal| *legal.snapshot == shown) else {
+            let differences = legal.iter().map(|legal| shown.difference(&legal.snapshot));
+            let differences: Vec<String> = differences.collect();
+            return Err(format!(
+                "found what cannot be:\n{}",
+                differences.join("\n or\n")
+            ));
+        };
+        if !self.no_probe {
+            probe(volume, &found)?;
+        }
+        Ok(same.digest)
+    }
+}
+
+/// Blocks in use of a volume with which nothing is wrong.
+fn clean(report: CheckReport) -> Result<u64, String> {
+    match report.findings.as_slice() {
+        [] => Ok(report.used_blocks),
+        [first, ..] => Err(format!("check finds: {}", first.what)),
+    }
+}
+
+/// Whether recovery stored anything.
+pub(super) fn has_stores(recording: &Recording) -> bool {
+    let is_store = |event: &Event| matches!(event, Event::Store { .. });
+    recording.events().iter().any(is_store)
+}
+
+/// The volume takes new files, and they do not hurt the old ones.
+fn probe(volume: &Volume, before: &Snapshot) -> Result<(), String> {
+    write_and_remove(volume).map_err(|errno| format!("cannot be written: {errno}"))?;
+    let after = Snapshot::of(volume)?.with_root_of(before);
+    match after == *before {
+        true => Ok(()),
+        false => Err(format!(
+            "a new file hurt others:\n{}",
+            after.difference(before)
+        )),
+    }
+}
+
+fn write_and_remove(volume: &Volume) -> Outcome<()> {
+    const PROBE: NewInode = NewInode {
+        mode: libc::S_IFREG | 0o644,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+    };
+    let made = volume.create_open(InodeNumber::ROOT, b"probe", &PROBE)?;
+    let file = volume.open(made.ino, None)?;
+    let bytes = [0xA5; 9000];
+    volume.write(file, 100, &bytes)?;
+    let mut read = [0; 9100];
+    if volume.read(file, 0, &mut read)? != 9100 || read[..100] != [0; 100] || read[100..] != bytes {
+        return Err(Errno(libc::EIO));
+    }
+    volume.unlink(InodeNumber::ROOT, b"probe")?;
+    volume.close(made.ino);
+    volume.close(made.ino);
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! What a run says at its end.
+
+use super::target::Target;
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// Result of a run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct FuzzReport {
+    /// Inputs that were made and tried.
+    pub runs: u64,
+    /// Inputs in which something was wrong.
+    pub findings: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// More of the same.
+    pub details: Details,
+}
+
+/// The breakdown.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Details {
+    /// By what was fuzzed.
+    pub by_target: Vec<TargetRow>,
+    /// What chance followed from.
+    pub seed: u64,
+    /// Stopped before the end.
+    pub stopped: bool,
+    /// What could not be tried here, and why.
+    pub skipped: Vec<String>,
+    /// What is wrong, and the file that shows it; of findings that read alike, the first.
+    pub cases: Vec<CaseRow>,
+}
+
+/// One target.
+#[derive(Clone, Debug, Serialize)]
+pub struct TargetRow {
+    /// Which.
+    pub target: Target,
+    /// As in [`FuzzReport`].
+    pub runs: u64,
+    /// As in [`FuzzReport`].
+    pub findings: u64,
+    /// As in [`FuzzReport`].
+    pub seconds: f64,
+    /// Inputs in which something happened that no earlier one of the same worker showed.
+    pub kept: u64,
+    /// The most CPU time that one input took, ns.
+    pub slowest_ns: u64,
+    /// The most heap that was in use, bytes.
+    pub heap_bytes: u64,
+}
+
+impl TargetRow {
+    pub(super) fn new(target: Target) -> TargetRow {
+        TargetRow {
+            target,
+            runs: 0,
+            findings: 0,
+            seconds: 0.0,
+            kept: 0,
+            slowest_ns: 0,
+            heap_bytes: 0,
+        }
+    }
+}
+
+/// One finding.
+#[derive(Clone, Debug, Serialize)]
+pub struct CaseRow {
+    /// What was fuzzed.
+    pub target: Target,
+    /// What is wrong.
+    pub why: String,
+    /// Shows it again: `egeria-torture fuzz --replay FILE`.
+    pub file: Option<PathBuf>,
+}
+
+impl FuzzReport {
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for case in &self.details.cases {
+            let _ = writeln!(text, "WRONG: {}: {}", case.target, case.why);
+            if let Some(file) = &case.file {
+                let _ = writeln!(text, "  egeria-torture fuzz --replay {}", file.display());
+            }
+        }
+        for row in &self.details.by_target {
+            let _ = writeln!(
+                text,
+                "{:<9} {:>9} inputs, {:>6.0}/s, {:>5} kept, slowest {:>4} ms, heap {:>4} MiB, {} findings",
+                row.target.name(),
+                row.runs,
+                row.runs as f64 / row.seconds.max(1e-9),
+                row.kept,
+                row.slowest_ns / 1_000_000,
+                row.heap_bytes >> 20,
+                row.findings
+            );
+        }
+        for skipped in &self.details.skipped {
+            let _ = writeln!(text, "SKIPPED: {skipped}");
+        }
+        let stopped = match self.details.stopped {
+            true => " (stopped before the end)",
+            false => "",
+        };
+        let _ = write!(
+            text,
+            "{} inputs, {} findings, {:.1} s{stopped}",
+            self.runs, self.findings, self.seconds
+        );
+        text
+    }
+}

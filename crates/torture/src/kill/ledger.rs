@@ -1,0 +1,180 @@
+//! What the workers tell whoever started them, in memory that outlives them.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Most workers of one run, the killed ones too. Pages that nobody wrote on take no memory.
+pub const WORKERS: usize = 1 << 23;
+
+/// A worker took all its steps.
+pub const DONE: u64 = 1;
+
+/// One worker's page of the book.
+#[repr(C)]
+pub struct Page {
+    /// Steps that returned.
+    pub steps: AtomicU64,
+    /// Longest step, ns.
+    pub longest_ns: AtomicU64,
+    /// Step under way, plus 1.
+    pub begun: AtomicU64,
+    /// When that began, ns of the machine's monotonic clock; 0 between steps.
+    pub begun_ns: AtomicU64,
+    /// Something read was wrong.
+    pub faults: AtomicU64,
+    /// Process the worker is in.
+    pub process: AtomicU64,
+    /// [`DONE`], or 0: at work, or gone in the middle of a step.
+    pub state: AtomicU64,
+}
+
+/// The first page.
+#[repr(C)]
+pub struct Header {
+    workers: AtomicU64,
+    stopped: AtomicU64,
+    /// Mounts that were ready.
+    pub mounts: AtomicU64,
+    /// The process that is to die in the middle of a step; 0: none.
+    doomed: AtomicU64,
+}
+
+#[repr(C)]
+struct Book {
+    header: Header,
+    pages: [Page; WORKERS],
+}
+
+/// The whole book.
+pub struct Ledger(&'static Book);
+
+impl Ledger {
+    /// Make or open a book.
+    pub fn open(path: &Path) -> io::Result<Ledger> {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
+        file.set_len(size_of::<Book>() as u64)?;
+        // SAFETY: a fresh shared mapping of that length, never unmapped; all of it is atomics.
+        unsafe {
+            let at = libc::mmap(
+                std::ptr::null_mut(),
+                size_of::<Book>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            );
+            match at {
+                libc::MAP_FAILED => Err(io::Error::last_os_error()),
+                at => Ok(Ledger(&*at.cast::<Book>())),
+            }
+        }
+    }
+
+    /// The first page.
+    pub fn header(&self) -> &'static Header {
+        &self.0.header
+    }
+
+    /// A worker's page.
+    pub fn page(&self, worker: u64) -> &'static Page {
+        &self.0.pages[worker as usize]
+    }
+
+    /// A new worker in this process; `None` when there were enough.
+    pub fn hire(&self) -> Option<u64> {
+        let id = self.0.header.workers.fetch_add(1, Ordering::AcqRel);
+        let page = self.0.pages.get(id as usize)?;
+        let process = u64::from(std::process::id());
+        page.process.store(process, Ordering::Release);
+        Some(id)
+    }
+
+    /// Workers hired so far.
+    pub fn hired(&self) -> u64 {
+        let hired = self.0.header.workers.load(Ordering::Acquire);
+        hired.min(WORKERS as u64)
+    }
+
+    /// Whether nobody can be hired any more.
+    pub fn is_full(&self) -> bool {
+        self.0.header.workers.load(Ordering::Acquire) >= WORKERS as u64
+    }
+
+    /// How long the step under way of a worker takes already counts as if it ended now: it may never end.
+    pub fn note_wait(&self, worker: u64) {
+        let page = self.page(worker);
+        let begun_ns = page.begun_ns.load(Ordering::Acquire);
+        if begun_ns != 0 {
+            let waits_ns = monotonic_ns().saturating_sub(begun_ns);
+            page.longest_ns.fetch_max(waits_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// Everybody ends after the step under way, or nobody any more.
+    pub fn stop(&self, stopped: bool) {
+        let word = u64::from(stopped);
+        self.0.header.stopped.store(word, Ordering::Release);
+    }
+
+    /// Whether everybody is to end.
+    pub fn is_stopped(&self) -> bool {
+        self.0.header.stopped.load(Ordering::Acquire) != 0
+    }
+
+    /// This process, or with 0 none, is to die in the middle of its next steps.
+    pub fn doom(&self, process: u32) {
+        let word = u64::from(process);
+        self.0.header.doomed.store(word, Ordering::Release);
+    }
+
+    /// Whether this process is to die in the middle of a step.
+    pub fn is_doomed(&self) -> bool {
+        match self.0.header.doomed.load(Ordering::Acquire) {
+            0 => false,
+            process => process == u64::from(std::process::id()),
+        }
+    }
+
+    /// Longest step of anybody, ns, and its worker and number.
+    pub fn longest(&self) -> (u64, usize, u64) {
+        let pages = self.0.pages.iter().take(self.hired() as usize).enumerate();
+        pages
+            .map(|(worker, page)| {
+                let longest = page.longest_ns.load(Ordering::Relaxed);
+                (longest, worker, page.begun.load(Ordering::Relaxed))
+            })
+            .max()
+            .unwrap_or_default()
+    }
+
+    /// Steps of all that returned.
+    pub fn steps(&self) -> u64 {
+        let pages = self.0.pages.iter().take(self.hired() as usize);
+        pages.map(|page| page.steps.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Steps of all that went wrong.
+    pub fn faults(&self) -> u64 {
+        let pages = self.0.pages.iter().take(self.hired() as usize);
+        pages.map(|page| page.faults.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// A clock that all processes of the machine see alike, ns.
+pub fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the out-parameter lives.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

@@ -1,0 +1,205 @@
+//! Death of processes: crews of threads work on the same files through the preload library, the mount
+//! and the engine at once, they and the mount are killed at random moments, and nothing that returned
+//! may be missing.
+//!
+//! What a worker does follows from its number alone (`plan`), and it notes in shared memory what it
+//! begins and what returned (`ledger`). So whoever started it knows what must be there (`oracle`,
+//! `verify`): all that returned, and the one step under way wholly or not at all. In rounds of
+//! [`ROUND_KILLS`] deaths (`round`) everything is compared, removed, and the volume checked.
+//!
+//! Then workers are stopped in the middle of calls, and nobody else may wait for them (`stop`).
+
+mod crew;
+pub mod engine;
+mod files;
+pub mod ledger;
+mod oracle;
+mod part;
+mod plan;
+mod posix;
+mod report;
+mod round;
+mod stop;
+pub mod verify;
+pub mod worker;
+
+pub use part::main;
+pub use report::KillReport;
+pub use stop::{CallRow, ObserverRow, PlaceRow, StopReport};
+
+use crew::{Mount, Place};
+use egeria_fs::{AttachMode, AttachOptions, CreateOptions, PoolRequest, Volume};
+use egeria_harness::program;
+use egeria_harness::program::loadable;
+use egeria_harness::scratch::{check_room, memory_directory, mount_directory};
+use egeria_harness::{self as harness, Progress};
+use egeria_harness::{Error, Result};
+use ledger::Ledger;
+use plan::Dice;
+use round::Round;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// Name of the program the killed processes run.
+const WORKER: &str = "egeria-kill-worker";
+/// Deaths between two whole comparisons.
+pub const ROUND_KILLS: u64 = 100;
+/// Size of each of the two pools; what a round's workers leave fits many times.
+const POOL_BYTES: u64 = 512 << 20;
+
+/// What to do.
+pub struct KillOptions<'a> {
+    /// Deaths in all.
+    pub kills: u64,
+    /// Workers stopped in the middle of a call, after the deaths.
+    pub stops: u64,
+    /// How long each stays stopped, ms.
+    pub hold_ms: RangeInclusive<u64>,
+    /// Ask `gdb` where a stopped one is that others wait for.
+    pub stacks: bool,
+    /// Stop workers on this mount, kill nobody: to look at another version's, whose library is then the one given.
+    pub mounted: Option<PathBuf>,
+    /// No new death after so long, and no new stop after as long again.
+    pub limit: Option<Duration>,
+    /// Who dies when follows from this, as far as the scheduler lets it.
+    pub seed: u64,
+    /// The preload library.
+    pub preload_library: PathBuf,
+    /// The workers' program; else from the environment, or beside this one.
+    pub worker: Option<PathBuf>,
+    /// A directory on tmpfs for pools.
+    pub memory_directory: PathBuf,
+    /// Set by somebody to stop.
+    pub cancel: Option<&'a AtomicBool>,
+    /// Told how far it is.
+    pub progress: &'a dyn Fn(&Progress<'_>),
+}
+
+impl KillOptions<'_> {
+    /// A whole run with this preload library.
+    pub fn new(preload_library: PathBuf) -> KillOptions<'static> {
+        KillOptions {
+            kills: 1000,
+            stops: 500,
+            hold_ms: 150..=300,
+            stacks: false,
+            mounted: None,
+            limit: None,
+            seed: 1,
+            preload_library,
+            worker: None,
+            memory_directory: "/dev/shm".into(),
+            cancel: None,
+            progress: &harness::silent,
+        }
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When it cannot be run; what the killed lost is in the report.
+pub fn run(options: &KillOptions<'_>) -> Result<KillReport> {
+    let started = Instant::now();
+    let memory = memory_directory(&options.memory_directory)?;
+    let mount_point = mount_directory()?;
+    let mounted = options.mounted.clone();
+    let place = Place {
+        worker: program::find_beside(options.worker.as_deref(), WORKER, "EGERIA_KILL_WORKER")?,
+        preload_library: loadable(&options.preload_library, memory.path())?,
+        ledger: memory.path().join("ledger"),
+        pool: match mounted {
+            Some(_) => None,
+            None => Some(make_volume(options, memory.path())?),
+        },
+        mount_point: mounted.unwrap_or_else(|| mount_point.path().to_owned()),
+    };
+    let ledger = Ledger::open(&place.ledger)
+        .map_err(|error| Error::io("cannot make a ledger", error, "name a writable tmpfs"))?;
+    let mut report = KillReport::default();
+    if let Some(pool) = &place.pool {
+        kill(options, &place, pool, &ledger, &mut report)?;
+    }
+    if options.stops > 0 {
+        report.stopped = Some(stop(options, &place, &ledger, &mut report)?);
+    }
+    report.sum(&ledger, started.elapsed());
+    Ok(report)
+}
+
+fn tell(options: &KillOptions<'_>, done: u64, total: u64, what: &str) {
+    (options.progress)(&Progress { done, total, what });
+}
+
+/// Rounds of deaths.
+fn kill(
+    options: &KillOptions<'_>,
+    place: &Place,
+    pool: &Path,
+    ledger: &Ledger,
+    report: &mut KillReport,
+) -> Result<()> {
+    let deadline = options.limit.map(|limit| Instant::now() + limit);
+    let mut dice = Dice(options.seed, 0);
+    while report.kills < options.kills && deadline.is_none_or(|end| Instant::now() < end) {
+        let done = report.kills;
+        let kills = ROUND_KILLS.min(options.kills - done);
+        let mut round = Round::start(place, pool, ledger, options.cancel)?;
+        let tell = |kills| tell(options, done + kills, options.kills, "killing");
+        round.kill(kills, deadline, &mut dice, &tell)?;
+        report.add(round.end()?);
+    }
+    Ok(())
+}
+
+/// Stops, and what is left on the volume afterwards.
+fn stop(
+    options: &KillOptions<'_>,
+    place: &Place,
+    ledger: &Ledger,
+    report: &mut KillReport,
+) -> Result<StopReport> {
+    let mut stops = stop::Stops {
+        stops: options.stops,
+        hold_ms: options.hold_ms.clone(),
+        stacks: options.stacks,
+        mount: None,
+        deadline: options.limit.map(|limit| Instant::now() + limit),
+        seed: options.seed,
+        cancel: options.cancel,
+    };
+    let tell = |stopped| tell(options, stopped, options.stops, "stopping");
+    let Some(pool) = &place.pool else {
+        return stop::run(&stops, place, &tell);
+    };
+    // The session is this process's, as in a round.
+    let attached = Volume::attach(pool, AttachMode::CreateOrJoin, &AttachOptions::default());
+    let volume = attached.map_err(Error::failed)?;
+    volume.set_reporter(Box::new(|line| eprintln!("{line}")));
+    let mut mount = Mount::start(place, pool, ledger, options.cancel)?;
+    stops.mount = mount.id();
+    let stopped = stop::run(&stops, place, &tell)?;
+    mount.end()?;
+    report.look(stop::look_afterwards(volume, pool)?);
+    Ok(stopped)
+}
+
+/// A volume of two pools; the path of the first.
+fn make_volume(options: &KillOptions<'_>, directory: &Path) -> Result<PathBuf> {
+    check_room(
+        &options.memory_directory,
+        2 * POOL_BYTES,
+        "free some or choose another directory",
+    )?;
+    let pools: Vec<PoolRequest> = (0..2)
+        .map(|node| PoolRequest {
+            node,
+            path: directory.join(format!("pool{node}")),
+            bytes: Some(POOL_BYTES),
+        })
+        .collect();
+    egeria_fs::create_volume(&pools, &CreateOptions::default()).map_err(Error::failed)?;
+    Ok(directory.join("pool0"))
+}

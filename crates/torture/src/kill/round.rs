@@ -1,0 +1,284 @@
+//! A round: crews work, some die, and what is left is compared with what returned.
+
+use super::crew::{Crew, Mount, Place, WAYS};
+use super::ledger::{DONE, Ledger};
+use super::plan::Dice;
+use super::verify::{self, Commons, Ended, Leaked, Verdict};
+use egeria_fs::*;
+use egeria_harness::process::{Cancel, check_cancel, within};
+use egeria_harness::{Error, Result};
+use std::collections::BTreeSet;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Crews of each way.
+const CREWS: usize = 2;
+/// Of so many deaths one is the mount's.
+const MOUNT_DEATHS: u64 = 8;
+/// Longest pause between two deaths, us.
+const PAUSE_US: u64 = 40_000;
+/// How long the doomed may take to die by themselves.
+const DOOM: Duration = Duration::from_millis(500);
+/// What is not done in this time waits for somebody who never comes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a round came to.
+#[derive(Default, Debug)]
+pub struct Tally {
+    pub kills: u64,
+    pub mount_kills: u64,
+    /// What is not as it must be.
+    pub faults: Vec<String>,
+    pub leaked: Leaked,
+    pub findings: Vec<String>,
+    /// Calls the preload library served itself; requests the mounts answered.
+    pub direct_calls: u64,
+    pub mount_requests: u64,
+}
+
+/// A round under way.
+pub struct Round<'a> {
+    place: &'a Place,
+    pool: &'a Path,
+    ledger: &'a Ledger,
+    cancel: Cancel<'a>,
+    volume: Arc<Volume>,
+    commons: Commons,
+    mount: Option<Mount>,
+    crews: Vec<Crew>,
+    /// The first worker of this round.
+    first: u64,
+    /// Workers of this round that were looked at.
+    settled: BTreeSet<u64>,
+    tally: Tally,
+}
+
+impl<'a> Round<'a> {
+    /// Everybody at work.
+    pub fn start(
+        place: &'a Place,
+        pool: &'a Path,
+        ledger: &'a Ledger,
+        cancel: Cancel<'a>,
+    ) -> Result<Round<'a>> {
+        ledger.stop(false);
+        let first = ledger.hired();
+        let options = AttachOptions::default();
+        let volume =
+            Volume::attach(pool, AttachMode::CreateOrJoin, &options).map_err(Error::failed)?;
+        volume.set_reporter(Box::new(|line| eprintln!("{line}")));
+        let commons = Commons::make(&volume).map_err(Error::failed)?;
+        let mount = Mount::start(place, pool, ledger, cancel)?;
+        let crews =
+            (0..CREWS * WAYS.len()).map(|at| Crew::start(WAYS[at % WAYS.len()], place, pool));
+        Ok(Round {
+            place,
+            pool,
+            ledger,
+            cancel,
+            volume,
+            commons,
+            mount: Some(mount),
+            crews: crews.collect::<Result<_>>()?,
+            first,
+            settled: BTreeSet::new(),
+            tally: Tally::default(),
+        })
+    }
+
+    /// Kills so many processes, or until the deadline, and tells of each.
+    pub fn kill(
+        &mut self,
+        kills: u64,
+        deadline: Option<Instant>,
+        dice: &mut Dice,
+        tell: &dyn Fn(u64),
+    ) -> Result<()> {
+        while self.tally.kills < kills && deadline.is_none_or(|end| Instant::now() < end) {
+            check_cancel(self.cancel)?;
+            if self.ledger.is_full() {
+                let why = "there were more workers than can be noted; ask for fewer --kills";
+                return Err(Error::failed(why));
+            }
+            std::thread::sleep(Duration::from_micros(dice.below(PAUSE_US)));
+            self.note_waits();
+            // The first death is the mount's, so that each round has one.
+            let mount = self.tally.kills == 0 || dice.below(MOUNT_DEATHS) == 0;
+            match mount {
+                true => self.kill_mount()?,
+                false => {
+                    let at = dice.below(self.crews.len() as u64) as usize;
+                    self.kill_crew(at, dice.below(2) == 0)?;
+                }
+            }
+            self.replace_ended()?;
+            self.settle()?;
+            tell(self.tally.kills);
+        }
+        Ok(())
+    }
+
+    /// Who waits and dies of it waited too.
+    fn note_waits(&mut self) {
+        let living = self.living();
+        for id in (self.first..self.ledger.hired()).filter(|id| !self.settled.contains(id)) {
+            let process = self.ledger.page(id).process.load(Ordering::Acquire);
+            if living.contains(&process) {
+                self.ledger.note_wait(id);
+            }
+        }
+    }
+
+    /// Processes of workers.
+    fn living(&mut self) -> Vec<u64> {
+        self.crews.iter_mut().map(|crew| crew.id().into()).collect()
+    }
+
+    fn kill_mount(&mut self) -> Result<()> {
+        if let Some(mount) = self.mount.take() {
+            mount.kill();
+        }
+        self.tally.kills += 1;
+        self.tally.mount_kills += 1;
+        self.mount = Some(Mount::start(
+            self.place,
+            self.pool,
+            self.ledger,
+            self.cancel,
+        )?);
+        Ok(())
+    }
+
+    /// Every second one dies in the middle of a step, by its own timer; where the others are is chance.
+    fn kill_crew(&mut self, at: usize, in_step: bool) -> Result<()> {
+        let crew = &mut self.crews[at];
+        let ended = match (crew.ended(Duration::ZERO)?, in_step) {
+            (None, true) => {
+                self.ledger.doom(crew.id());
+                let status = crew.ended(DOOM)?;
+                self.ledger.doom(0);
+                status.filter(|status| status.signal() != Some(libc::SIGKILL))
+            }
+            (ended, _) => ended,
+        };
+        self.tally.kills += u64::from(ended.is_none());
+        self.tally
+            .faults
+            .extend(ended.and_then(|status| crew.fault(status)));
+        // Dropped, the old one is killed and waited for.
+        self.crews[at] = Crew::start(self.crews[at].way, self.place, self.pool)?;
+        Ok(())
+    }
+
+    /// New crews for those whose mount died.
+    fn replace_ended(&mut self) -> Result<()> {
+        for crew in &mut self.crews {
+            if let Some(status) = crew.ended(Duration::ZERO)? {
+                self.tally.faults.extend(crew.fault(status));
+                *crew = Crew::start(crew.way, self.place, self.pool)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at the homes of workers that are no more, and removes them.
+    fn settle(&mut self) -> Result<()> {
+        let living = self.living();
+        let ended: Vec<Ended> = (self.first..self.ledger.hired())
+            .filter(|id| !self.settled.contains(id))
+            .filter(|id| {
+                let page = self.ledger.page(*id);
+                let process = page.process.load(Ordering::Acquire);
+                page.state.load(Ordering::Acquire) == DONE
+                    || (process != 0 && !living.contains(&process))
+            })
+            .map(|id| Ended::of(self.ledger, id))
+            .collect();
+        self.settled.extend(ended.iter().map(|worker| worker.id));
+        let volume = self.volume.clone();
+        let judge = move || -> Vec<String> {
+            let verdicts = ended.into_iter().map(|worker| settle(&volume, worker));
+            verdicts.filter_map(Verdict::err).collect()
+        };
+        self.tally
+            .faults
+            .extend(within(PATIENCE, "looking at files of the dead", judge)?);
+        Ok(())
+    }
+
+    /// Everybody stops; what is there is judged, and the volume emptied and checked.
+    pub fn end(mut self) -> Result<Tally> {
+        self.ledger.stop(true);
+        for crew in &mut self.crews {
+            match crew.ended(PATIENCE)? {
+                Some(status) => self.tally.faults.extend(crew.fault(status)),
+                None => self.tally.faults.push(format!(
+                    "a process of workers ({:?}) waits for somebody who never comes",
+                    crew.way
+                )),
+            }
+        }
+        self.crews.clear();
+        if let Some(mount) = self.mount.take() {
+            mount.end()?;
+        }
+        self.settle()?;
+        self.judge()?;
+        let counters = self.volume.counters();
+        self.tally.direct_calls = counters.direct_calls;
+        self.tally.mount_requests = counters.mount_requests;
+        let pool = self.pool.to_owned();
+        let volume = self.volume;
+        let look = move || verify::leaked(volume, &pool);
+        match within(PATIENCE, "checking", look)? {
+            Ok((leaked, report)) => {
+                self.tally.leaked = leaked;
+                let findings = report.findings.into_iter();
+                self.tally
+                    .findings
+                    .extend(findings.map(|finding| finding.what));
+            }
+            Err(fault) => self.tally.faults.push(fault),
+        }
+        Ok(self.tally)
+    }
+
+    fn judge(&mut self) -> Result<()> {
+        let all = self.first..self.ledger.hired();
+        let ended: Vec<Ended> = all.map(|id| Ended::of(self.ledger, id)).collect();
+        let (volume, commons) = (self.volume.clone(), self.commons);
+        let judge = move || {
+            volume.reap();
+            let verdicts = [
+                verify::verify_names(&volume, &commons, &ended),
+                verify::verify_log(&volume, &commons, &ended),
+                verify::verify_commons(&volume, &commons),
+                verify::verify_board(&volume, &commons, &ended),
+                verify::empty(&volume, InodeNumber::ROOT),
+            ];
+            volume.reap();
+            verdicts
+                .into_iter()
+                .filter_map(Verdict::err)
+                .collect::<Vec<_>>()
+        };
+        self.tally
+            .faults
+            .extend(within(PATIENCE, "looking at what everybody used", judge)?);
+        Ok(())
+    }
+}
+
+fn settle(volume: &Volume, ended: Ended) -> Verdict {
+    verify::verify_home(volume, ended)?;
+    if let Some((name, ino)) = verify::home(volume, ended)? {
+        verify::empty(volume, ino)?;
+        volume
+            .remove_directory(InodeNumber::ROOT, name.as_bytes())
+            .map_err(|errno| format!("rmdir of {name}: {errno}"))?;
+    }
+    Ok(())
+}
