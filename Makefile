@@ -27,9 +27,11 @@ test: setup lint ## check format and lints, run all tests
 memcheck: setup ## run tests of several processes under valgrind (some minutes)
 	scripts/memcheck
 
-lint: ## check format and lints; warnings are errors
+lint: ## check format, lints, links and cycles of modules; warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) run --quiet -p egeria-lint -- links
+	$(CARGO) run --quiet -p egeria-lint -- modules
 
 book: ## build the manual (target/book/index.html); needs mdbook
 	@scripts/book "$(TARGET)/book"

@@ -1,0 +1,10 @@
+//! Checks of this repository that no other tool makes.
+//!
+//! - [`modules`]: no modules of a crate import each other, directly or in a ring.
+//! - [`links`]: every relative link between documents, and every path that names one, leads somewhere.
+
+#![forbid(unsafe_code)]
+
+mod files;
+pub mod links;
+pub mod modules;

@@ -1,0 +1,60 @@
+//! Runs the checks; `make lint` does. Prints what is wrong, one line each, and fails if anything is.
+
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use egeria_lint::modules::Exceptions;
+use egeria_lint::{links, modules};
+
+/// Checks of this repository that no other tool makes.
+#[derive(Parser)]
+struct Arguments {
+    /// Root of the source tree
+    #[arg(long, default_value = ".")]
+    root: PathBuf,
+    #[command(subcommand)]
+    check: Check,
+}
+
+#[derive(Subcommand)]
+enum Check {
+    /// Find modules of a crate that import each other
+    Modules {
+        /// Print a smallest set of exceptions for the cycles there are, instead of failing
+        #[arg(long)]
+        propose: bool,
+    },
+    /// Find links and paths in documents that lead nowhere
+    Links,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = match arguments.check {
+        Check::Modules { propose: true } => modules::propose(&arguments.root).map(|text| {
+            print!("{text}");
+            Vec::new()
+        }),
+        Check::Modules { propose: false } => check_modules(&arguments.root),
+        Check::Links => links::check(&arguments.root).map_err(|error| error.to_string()),
+    };
+    match outcome {
+        Ok(wrong) if wrong.is_empty() => ExitCode::SUCCESS,
+        Ok(wrong) => {
+            wrong.iter().for_each(|line| eprintln!("{line}"));
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("egeria-lint: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn check_modules(root: &Path) -> Result<Vec<String>, String> {
+    let exceptions = Exceptions::read(&root.join(modules::EXCEPTIONS))?;
+    modules::check(root, &exceptions)
+}
