@@ -1,14 +1,23 @@
-//! An attached volume: what every operation starts from.
+//! An attached volume: what every operation starts from. Below: finding, making and attaching its pools.
 
-use crate::directory::Walk;
+pub(crate) mod attach;
+pub(crate) mod create;
+pub(crate) mod pool_locks;
+pub(crate) mod pools;
+pub(crate) mod private;
+pub(crate) mod segments;
+pub(crate) mod session_line;
+pub(crate) mod trust;
+
+use crate::data::guess::Guesses;
 use crate::format::{Geometry, MAX_POOLS, Superblock};
-use crate::guess::Guesses;
-use crate::opens::{Late, Opens};
-use crate::segments::{FileIdentity, Leftover};
+use crate::namespace::directory::Walk;
+use crate::namespace::unlocked::Stuck;
 use crate::session::layout::{LOADED, SessionInode};
 use crate::session::map::Session;
+use crate::session::opens::{Late, Opens};
 use crate::types::*;
-use crate::unlocked::Stuck;
+use crate::volume::segments::{FileIdentity, Leftover};
 use egeria_media::emulation::EmulationState;
 use egeria_media::{Pool, PoolIndex};
 use std::collections::HashMap;

@@ -4,8 +4,8 @@
 mod common;
 
 use common::{DIRECTORY, FILE, names};
+use egeria_fs::failpoint::{Resource, with_failures};
 use egeria_fs::format::*;
-use egeria_fs::refusal::{Resource, refusing};
 use egeria_fs::*;
 use egeria_media::{BlockNumber, Pool, PoolIndex, PoolOffset};
 use std::sync::Arc;
@@ -341,7 +341,7 @@ fn a_repair_that_does_not_work_is_not_called_one() {
     for _ in commit.tail.line()..PAGE_LINES {
         forged.append(file, &Entry::Attributes(state));
     }
-    let (report, _) = refusing(Resource::Blocks, 0..u64::MAX, || forged.check(true));
+    let (report, _) = with_failures(Resource::Blocks, 0..u64::MAX, || forged.check(true));
     assert_eq!(report.repaired, 0);
     assert!(
         report.findings.iter().all(|found| !found.repairable),

@@ -1,7 +1,7 @@
 //! Media that fail: `EIO`, no signal, and everything that can still be had is.
 
 #[allow(dead_code)]
-#[path = "refused/acts.rs"]
+#[path = "failpoints/acts.rs"]
 mod acts;
 mod common;
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::Scratch;
-use egeria_fs::refusal::{Resource, refusing};
+use egeria_fs::failpoint::{Resource, with_failures};
 use egeria_fs::*;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
@@ -270,7 +270,7 @@ fn what_there_is_no_memory_for_is_not_called_read() {
     drop(volume);
     // Nobody has it in the session.
     let volume = scratch.attach();
-    let (report, asked) = refusing(Resource::SessionPages, 0..u64::MAX, || scrub(&volume));
+    let (report, asked) = with_failures(Resource::SessionPages, 0..u64::MAX, || scrub(&volume));
     assert!(asked > 0);
     assert_eq!(report.findings, []);
     assert!(report.complete && report.unread > 0, "{report:?}");

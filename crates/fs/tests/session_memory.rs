@@ -90,7 +90,7 @@ fn attach(pool: &Path) -> Result<Arc<Volume>, VolumeError> {
     Volume::attach(pool, AttachMode::CreateOrJoin, &AttachOptions::default())
 }
 
-fn is_refused(pool: &Path, errno: i32, mend: &str) {
+fn should_fail(pool: &Path, errno: i32, mend: &str) {
     let error = attach(pool).err().expect("refused");
     assert_eq!(error.errno, errno, "{error}");
     assert!(error.message.contains(mend), "{error}");
@@ -134,7 +134,7 @@ fn nothing_at_all(pool: &Path) {
 
 fn cannot_be_written(pool: &Path) {
     own_memory(c"size=64m", libc::MS_RDONLY);
-    is_refused(pool, libc::EROFS, "make it writable");
+    should_fail(pool, libc::EROFS, "make it writable");
 }
 
 /// Work until memory ends, under everything the session takes more of: inodes, trees, names, threads.

@@ -13,7 +13,9 @@
 #![allow(dead_code)] // Every model uses a part.
 
 mod check;
+mod data;
 mod format;
+mod observe;
 mod record;
 mod session;
 mod sync;
@@ -21,23 +23,11 @@ mod types;
 
 use types::Errno;
 
-#[path = "../../fs/src/direct.rs"]
-mod direct;
-#[path = "../../fs/src/session/free_list.rs"]
-mod free_list;
-#[path = "../../fs/src/index.rs"]
-mod index;
+#[path = "../../media/src/emulation/id_bitmap.rs"]
+mod id_bitmap;
 #[path = "../../preload/src/lock.rs"]
 mod lock;
-#[path = "../../fs/src/look.rs"]
-mod look;
-#[path = "../../fs/src/notes.rs"]
-mod notes;
-#[path = "../../media/src/emulation/numbers.rs"]
-mod numbers;
 #[path = "../../preload/src/pin.rs"]
 mod pin;
-#[path = "../../fs/src/tenure.rs"]
-mod tenure;
 
 mod models;

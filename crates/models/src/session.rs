@@ -1,4 +1,13 @@
-//! The parts of a session that the models need.
+//! The parts of a session that the models need, and those they run.
+
+#[path = "../../fs/src/session/direct.rs"]
+pub(crate) mod direct;
+#[path = "../../fs/src/session/free_list.rs"]
+pub(crate) mod free_list;
+#[path = "../../fs/src/session/seqlock.rs"]
+pub(crate) mod seqlock;
+#[path = "../../fs/src/session/slot_ownership.rs"]
+pub(crate) mod slot_ownership;
 
 /// As `fs::session::arena`: runs of one page, last given back first given out.
 pub(crate) mod arena {

@@ -6,7 +6,7 @@
 //! inode of exactly that generation open while a request works on it. The session knows of these
 //! numbers too, so that none gets another life meanwhile, as long as there are others to be had.
 
-use egeria_fs::{Attributes, Errno, FileReference, InodeNumber, KernelMemory, Outcome, Volume};
+use egeria_fs::{Attributes, Errno, FileReference, InodeNumber, LookupReferences, Outcome, Volume};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -33,13 +33,13 @@ struct Remembered {
 pub(crate) struct KnownInodes {
     shards: [Mutex<HashMap<u64, Remembered>>; SHARDS],
     /// Where the session learns of them; `None` when it has no room.
-    memory: Option<KernelMemory>,
+    memory: Option<LookupReferences>,
 }
 
 impl KnownInodes {
     pub(crate) fn new(volume: &Volume) -> Self {
         KnownInodes {
-            memory: volume.remember_numbers(),
+            memory: volume.track_lookups(),
             ..KnownInodes::default()
         }
     }
@@ -54,7 +54,7 @@ impl KnownInodes {
     /// mean that one may be on their way: they are let pass, or would be answered with the wrong file.
     pub(crate) fn tell(&self, volume: &Volume, attributes: &Attributes) -> Outcome<()> {
         let remember =
-            |memory| volume.remember_number(memory, attributes.ino, attributes.generation);
+            |memory| volume.add_lookup_reference(memory, attributes.ino, attributes.generation);
         let remember = || self.memory.map_or(Ok(()), remember);
         self.tell_within(attributes, REST, remember)
     }
@@ -97,7 +97,7 @@ impl KnownInodes {
     pub(crate) fn forget(&self, volume: &Volume, ino: InodeNumber, times: u64) {
         let forget = || {
             if let Some(memory) = self.memory {
-                volume.forget_number(memory, ino);
+                volume.drop_lookup_reference(memory, ino);
             }
         };
         if self.forgotten(ino, times, forget) {
@@ -130,7 +130,7 @@ impl KnownInodes {
             held.for_each(|(ino, _)| volume.close(InodeNumber(*ino)));
         }
         if let Some(memory) = self.memory {
-            volume.forget_numbers(memory);
+            volume.drop_lookup_references(memory);
         }
     }
 

@@ -9,7 +9,7 @@
 //! Only a description that this process opened and that nobody else can hold keeps its offset here;
 //! it is published to the kernel when that ends, and stays there.
 
-use crate::record::{MOST_BYTES, PASS, Record, is_beyond};
+use crate::record::{MAX_BYTES, PASS, Record, is_beyond};
 use crate::serve::{self, Reply};
 use crate::table::{self, Tag};
 use crate::{process, raw, settings};
@@ -102,14 +102,14 @@ fn moving_in_kernel(
             }
             let left = record.size_bytes().ok()?.saturating_sub(position);
             match bytes
-                .min(MOST_BYTES)
+                .min(MAX_BYTES)
                 .min(usize::try_from(left).unwrap_or(usize::MAX))
             {
                 0 => return Some(Reply::Direct(0)),
                 taken => taken,
             }
         }
-        Taking::Write(bytes) => bytes.min(MOST_BYTES),
+        Taking::Write(bytes) => bytes.min(MAX_BYTES),
         Taking::Append | Taking::Nothing => 0,
     };
     let end = u64::try_from(raw::lseek(fd, taken as i64, libc::SEEK_CUR)).ok()?;

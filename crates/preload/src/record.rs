@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 /// The most that one call moves, as in the kernel (`MAX_RW_COUNT`).
-pub const MOST_BYTES: usize = 0x7fff_f000;
+pub const MAX_BYTES: usize = 0x7fff_f000;
 
 /// "The kernel must do this one": what the engine says of inodes with pages in the kernel's cache.
 pub const PASS: Errno = Errno(libc::EAGAIN);
@@ -191,7 +191,7 @@ impl Record {
         // SAFETY: faults in the engine's copies become EFAULT, by the handler installed at attach.
         unsafe {
             self.volume
-                .read_direct(self.file, offset_bytes, buffer, bytes.min(MOST_BYTES))
+                .read_direct(self.file, offset_bytes, buffer, bytes.min(MAX_BYTES))
         }
     }
 
@@ -201,7 +201,7 @@ impl Record {
         if settings::file_size_limited() || is_beyond(offset_bytes, bytes) {
             return Err(PASS);
         }
-        let bytes = bytes.min(MOST_BYTES);
+        let bytes = bytes.min(MAX_BYTES);
         signals::before_write(bytes);
         // SAFETY: as in `read_at`.
         unsafe {
@@ -219,7 +219,7 @@ impl Record {
         // SAFETY: as in `read_at`.
         unsafe {
             self.volume
-                .append_direct(self.file, buffer, bytes.min(MOST_BYTES))
+                .append_direct(self.file, buffer, bytes.min(MAX_BYTES))
         }
     }
 

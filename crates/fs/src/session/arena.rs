@@ -4,8 +4,8 @@
 use super::free_list;
 use super::layout::{ARENA_CLASSES, ArenaHeader};
 use super::map::populate;
+use crate::failpoint::{Resource, should_fail};
 use crate::format::BLOCK;
-use crate::refusal::{Resource, is_refused};
 use crate::types::{Errno, Outcome};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -84,7 +84,7 @@ impl Arena {
     /// # Errors
     /// `ENOMEM`.
     pub fn allocate(&self, class: u32) -> Outcome<u64> {
-        if is_refused(Resource::SessionPages) {
+        if should_fail(Resource::SessionPages) {
             return Err(Errno(libc::ENOMEM));
         }
         let header = self.header();

@@ -29,8 +29,8 @@ pub const PROCESS_SLOTS: usize = 4096;
 pub const THREAD_SLOTS: usize = crate::format::JOURNAL_SLOTS as usize;
 /// Open descriptions of mounts.
 pub const DESCRIPTION_SLOTS: usize = 65_536;
-/// Mounts whose kernels' memory of inode numbers is kept (see `remembered.rs`).
-pub const REMEMBERING_MOUNTS: usize = 4;
+/// Mounts whose kernels' memory of inode numbers is kept (see `namespace::lookup_references`).
+pub const MAX_LOOKUP_MOUNTS: usize = 4;
 /// Runs of free blocks a thread keeps, per pool.
 pub const POCKET_EXTENTS: usize = 8;
 /// Runs one commit may bring or replace.
@@ -84,9 +84,9 @@ pub struct SessionHeader {
     /// Description slots in use begin below this.
     pub description_high: AtomicU64,
     /// Process slot + 1 of the mount that owns each map of remembered numbers; 0: nobody.
-    pub rememberers: [AtomicU64; REMEMBERING_MOUNTS],
+    pub lookup_mounts: [AtomicU64; MAX_LOOKUP_MOUNTS],
     /// 1 while the map of the same place is to be looked at.
-    pub remembered: [AtomicU64; REMEMBERING_MOUNTS],
+    pub lookup_references: [AtomicU64; MAX_LOOKUP_MOUNTS],
     /// Sum of the counters of threads that ended.
     pub ended: ThreadCounters,
     /// Arena.
@@ -323,9 +323,9 @@ pub struct SessionInode {
     pub compact_at_pages: AtomicU32,
     /// Handles through which the kernel holds pages.
     pub kernel_cached: AtomicU32,
-    /// Who used the file last in which window, and whether others did (see `observe.rs`).
+    /// Who used the file last in which window, and whether others did (see `observe::reports`).
     pub touched: AtomicU64,
-    /// Opens begun minus opens ended, never too low (see opens.rs).
+    /// Opens begun minus opens ended, never too low (see `opens`).
     pub open_hint: AtomicU32,
     /// 1: a file's blocks have checksums, which its index holds too; what is made in a directory gets them.
     pub checksums: AtomicU32,
@@ -363,7 +363,7 @@ pub struct SessionLayout {
     /// [`DescriptionEntry`]s.
     pub descriptions: usize,
     /// Bit maps of the numbers that a mount's kernel remembers: per mount, one per pool.
-    pub remembered_maps: [Vec<usize>; REMEMBERING_MOUNTS],
+    pub lookup_reference_maps: [Vec<usize>; MAX_LOOKUP_MOUNTS],
     /// Bit maps of blocks, one per pool.
     pub block_maps: Vec<usize>,
     /// Bit maps of inode numbers, one per pool.
@@ -393,7 +393,7 @@ impl SessionLayout {
         let processes = take(PROCESS_SLOTS * size_of::<ProcessSlot>());
         let threads = take(THREAD_SLOTS * size_of::<ThreadSlot>());
         let descriptions = take(DESCRIPTION_SLOTS * size_of::<DescriptionEntry>());
-        let remembered_maps = std::array::from_fn(|_| {
+        let lookup_reference_maps = std::array::from_fn(|_| {
             let map = |(_, inodes): &(u64, u64)| take(inodes.div_ceil(64) as usize * 8);
             pools.iter().map(map).collect()
         });
@@ -420,7 +420,7 @@ impl SessionLayout {
             processes,
             threads,
             descriptions,
-            remembered_maps,
+            lookup_reference_maps,
             block_maps,
             inode_maps,
             inodes,

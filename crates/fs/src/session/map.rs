@@ -3,8 +3,8 @@
 use super::arena::Arena;
 use super::layout::*;
 use crate::format::{BLOCK, MAX_POOLS};
-use crate::trust::Owner;
 use crate::types::{Errno, Outcome};
+use crate::volume::trust::Owner;
 use egeria_media::emulation::EmulationState;
 use std::fs::File;
 use std::io;
@@ -211,8 +211,8 @@ impl Session {
     }
 
     /// Make sure that what a mount's kernel remembers has memory.
-    pub fn back_remembered(&self, mount: usize) -> Outcome<()> {
-        let maps = &self.layout.remembered_maps;
+    pub fn back_lookup_references(&self, mount: usize) -> Outcome<()> {
+        let maps = &self.layout.lookup_reference_maps;
         let next = maps.get(mount + 1).unwrap_or(&self.layout.block_maps);
         match (maps[mount].first(), next.first()) {
             (Some(first), Some(end)) => self.back_range(*first, *end),
@@ -301,8 +301,8 @@ impl Session {
         self.slice(self.layout.inode_maps[pool], inodes.div_ceil(64) as usize)
     }
     /// Map of the inode numbers of a pool that a mount's kernel remembers.
-    pub fn remembered_map(&self, mount: usize, pool: usize, inodes: u64) -> &[AtomicU64] {
-        let at = self.layout.remembered_maps[mount][pool];
+    pub fn lookup_reference_map(&self, mount: usize, pool: usize, inodes: u64) -> &[AtomicU64] {
+        let at = self.layout.lookup_reference_maps[mount][pool];
         self.slice(at, inodes.div_ceil(64) as usize)
     }
     /// State of the inode in slot `index` of a pool; the caller keeps `index` below the pool's inodes.

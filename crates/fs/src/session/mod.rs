@@ -1,7 +1,16 @@
-//! What processes share while they are attached (design: The session).
+//! What processes share while they are attached: the segment, its locks and slots, and the state of inodes in it.
 
 pub mod arena;
+pub(crate) mod current;
+pub(crate) mod descriptions;
+pub(crate) mod direct;
 pub(crate) mod free_list;
+pub(crate) mod inode;
 pub mod layout;
 pub mod lock;
 pub mod map;
+pub(crate) mod opens;
+pub(crate) mod patience;
+pub(crate) mod seqlock;
+pub(crate) mod slot_ownership;
+pub(crate) mod slots;

@@ -33,7 +33,7 @@ const SECTOR_BITS: u32 = 16;
 const SECTORS: u64 = (1 << SECTOR_BITS) - 1;
 const BLOCK_BITS: u32 = 39;
 /// Blocks of one access that are looked at: more than one call can move.
-const MOST_BLOCKS: usize = 1 << 19;
+const MAX_BLOCKS: usize = 1 << 19;
 
 const _: () = assert!(LLC_GRAIN_BYTES == WAYS as u64 * BLOCK_BYTES);
 const _: () = assert!(SECTOR_BYTES * SECTOR_BITS as u64 == BLOCK_BYTES);
@@ -206,7 +206,7 @@ impl Piece {
     }
 }
 
-/// A range of a pool, block by block, as far as tags and [`MOST_BLOCKS`] go.
+/// A range of a pool, block by block, as far as tags and [`MAX_BLOCKS`] go.
 fn pieces((pool, offset): (PoolIndex, PoolOffset), bytes: u64) -> impl Iterator<Item = Piece> {
     let from = offset.0;
     let end = from.saturating_add(bytes).min(BLOCK_BYTES << BLOCK_BITS);
@@ -216,7 +216,7 @@ fn pieces((pool, offset): (PoolIndex, PoolOffset), bytes: u64) -> impl Iterator<
     } else {
         first
     };
-    (first..after).take(MOST_BLOCKS).map(move |block| {
+    (first..after).take(MAX_BLOCKS).map(move |block| {
         let start = block * BLOCK_BYTES;
         Piece {
             name: (u64::from(pool.0) + 1) << BLOCK_BITS | block,

@@ -18,13 +18,13 @@ const LINGER_HOST_NS: f64 = 50_000.0;
 /// So far a thread may lag behind its own time, host ns; more is forgiven, not caught up
 /// with. So much unused time a core or medium keeps for those who lag: what counts is that
 /// it never gives out more than its capacity over this time.
-const MOST_LAG_NS: u64 = 5_000_000;
+const MAX_LAG_NS: u64 = 5_000_000;
 /// What is left to wait below this is left out and carried to the next access, host ns:
 /// so every sleep really gives up the CPU, and `blocked_since` can tell ours from others.
 const SHORTEST_SLEEP_NS: u64 = 3_000;
 /// Longer computing between two accesses is charged as this, machine ns: a program that
 /// computed for minutes must not seem to hang for hours at its next access.
-const MOST_COMPUTING_NS: u64 = 100_000_000;
+const MAX_COMPUTING_NS: u64 = 100_000_000;
 /// Computing longer than this is waited out before the medium is asked, machine ns.
 const LONG_COMPUTING_NS: f64 = 10_000.0;
 
@@ -93,7 +93,7 @@ impl EmulationState {
         let computed_ns = between_ns
             .saturating_sub(self.own_cpu_cost_ns.load(Relaxed))
             .min(now_ns.saturating_sub(thread.woke_ns.load(Relaxed)))
-            .min(MOST_COMPUTING_NS);
+            .min(MAX_COMPUTING_NS);
         let access = Access {
             memory_node,
             bytes,
@@ -294,7 +294,7 @@ fn ready_ns(
     } else {
         0
     };
-    (ended_ns + idle_ns).max(now_ns.saturating_sub(computing_ns as u64 + MOST_LAG_NS))
+    (ended_ns + idle_ns).max(now_ns.saturating_sub(computing_ns as u64 + MAX_LAG_NS))
 }
 
 /// Whether the thread gave up its CPU other than in our sleeps since the last question.
@@ -341,5 +341,5 @@ fn occupy(node: &NodeState, cost: Cost, arrival_ns: u64, asked_ns: u64, dilation
 /// `begin_ns`. Threads arrive out of order, for some lag; time that passed unused
 /// must not be lost to those, else lateness of the host would narrow the machine.
 fn with_credit(free_ns: u64, begin_ns: u64) -> u64 {
-    free_ns.max(begin_ns.saturating_sub(MOST_LAG_NS))
+    free_ns.max(begin_ns.saturating_sub(MAX_LAG_NS))
 }

@@ -34,7 +34,7 @@
 mod cache;
 mod charge;
 mod clock;
-mod numbers;
+mod id_bitmap;
 mod place;
 mod self_test;
 mod sharing;

@@ -7,7 +7,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::state::{CPU_WORDS, EmulatedThread, EmulationState, MAX_EMULATED_NODES, Slot};
-use super::{clock, numbers};
+use super::{clock, id_bitmap};
 
 /// So often a thread's affinity is looked at, host ns.
 const RECHECK_NS: u64 = 4_000_000;
@@ -54,7 +54,7 @@ impl EmulationState {
             slot.until_ns.store(0, Relaxed);
             slot.from_ns.store(0, Relaxed);
             slot.home.store(0, Relaxed);
-            numbers::give_back(&self.used_slots, index as u32);
+            id_bitmap::give_back(&self.used_slots, index as u32);
         }
         thread.home.store(0, Relaxed);
         for field in [
@@ -121,7 +121,7 @@ impl EmulationState {
         if thread.slot.load(Relaxed) != 0 {
             return;
         }
-        if let Some(number) = numbers::take(&self.used_slots) {
+        if let Some(number) = id_bitmap::take(&self.used_slots) {
             thread.slot.store(number, Relaxed);
             self.highest_slot.fetch_max(number, Relaxed);
         }

@@ -1,7 +1,7 @@
-//! `fs::direct`.
+//! `fs::session::direct`.
 
 use crate::check::check;
-use crate::direct::{DirectCommit, is_settled, mark};
+use crate::session::direct::{DirectCommit, is_settled, mark};
 use crate::session::layout::SessionInode;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use loom::sync::Arc;

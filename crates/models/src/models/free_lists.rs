@@ -1,7 +1,7 @@
 //! `fs::session::free_list`.
 
 use crate::check::check;
-use crate::free_list::{put, take};
+use crate::session::free_list::{put, take};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;

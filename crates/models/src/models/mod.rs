@@ -2,9 +2,9 @@
 
 mod direct;
 mod free_lists;
+mod id_bitmaps;
 mod locks;
 mod notes;
-mod numbers;
 mod pins;
 mod reads;
-mod tenures;
+mod slot_ownership;

@@ -1,7 +1,7 @@
-//! `fs::notes`.
+//! `fs::observe::notes`.
 
 use crate::check::check;
-use crate::notes::{FileReport, touch};
+use crate::observe::notes::{FileReport, touch};
 use crate::session::layout::FileNote;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use loom::sync::Arc;
@@ -65,7 +65,10 @@ const NOTES: &[&str] = &[
 #[test]
 fn two_threads_that_use_a_file_in_one_window_are_both_marked() {
     let model = || {
-        let word = Arc::new(AtomicU64::new(crate::notes::used_by(WINDOW - 1, 1)));
+        let word = Arc::new(AtomicU64::new(crate::observe::notes::used_by(
+            WINDOW - 1,
+            1,
+        )));
         let marks = Arc::new([0; 2].map(AtomicU64::new));
         let mark = |marks: &[AtomicU64; 2], index: usize| marks[index].store(1, Ordering::Relaxed);
         let (other_word, other_marks) = (word.clone(), marks.clone());

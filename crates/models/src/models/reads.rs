@@ -1,11 +1,11 @@
-//! `fs::look` and `fs::index`: reads without the lock beside one who changes the file under it.
+//! `fs::session::seqlock` and `fs::data::index`: reads without the lock beside one who changes the file under it.
 
 use crate::check::check;
+use crate::data::index::Index;
 use crate::format::BlockWord;
-use crate::index::Index;
-use crate::look::{BlockLook, Changing, Look, QuickLook};
 use crate::session::arena::Arena;
 use crate::session::layout::SessionInode;
+use crate::session::seqlock::{BlockSnapshot, QuickSnapshot, Snapshot, WriteSection};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::sync::Arc;
 use loom::thread;
@@ -72,12 +72,12 @@ impl Scene {
 
     /// A read of one block, as `Volume::try_read_block`.
     fn read(&self, file_block: u64) -> Option<[u64; 2]> {
-        let look = Look::begin(&self.inode);
+        let look = Snapshot::begin(&self.inode);
         let end = (file_block + 1) * BLOCK;
         if self.inode.size_bytes.load(Ordering::Acquire) < end {
             return None;
         }
-        let look = BlockLook::begin(self.index(), look, file_block);
+        let look = BlockSnapshot::begin(self.index(), look, file_block);
         let copied = match look.word {
             BlockWord::HOLE => [0; 2],
             word => self.copy(word),
@@ -90,15 +90,15 @@ impl Scene {
         if self.inode.state.load(Ordering::Acquire) != crate::session::layout::LOADED {
             return None;
         }
-        let look = QuickLook::begin(self.index(), file_block, (file_block + 1) * BLOCK)?;
+        let look = QuickSnapshot::begin(self.index(), file_block, (file_block + 1) * BLOCK)?;
         let copied = look.word.has_data().then(|| self.copy(look.word))?;
         look.stands().then_some(copied)
     }
 
     /// A read of two blocks, as `Volume::try_read_blocks`.
     fn read_two(&self) -> Option<[u64; 2]> {
-        let look = Look::begin(&self.inode);
-        if look.is_amid_change() || self.inode.size_bytes.load(Ordering::Acquire) < 2 * BLOCK {
+        let look = Snapshot::begin(&self.inode);
+        if look.write_in_progress() || self.inode.size_bytes.load(Ordering::Acquire) < 2 * BLOCK {
             return None;
         }
         let words = [0, 1].map(|block| self.index().load(block));
@@ -133,7 +133,7 @@ fn beside(
 /// Block 0 goes to another place, and its old one to another file.
 fn overwrite(scene: &Scene) {
     scene.fill(2, 20);
-    let changing = Changing::begin(&scene.inode);
+    let changing = WriteSection::begin(&scene.inode);
     scene.map(0, 2, 2);
     changing.end();
     unlock_and_lock();
@@ -170,7 +170,7 @@ fn a_block_is_read_quickly_and_whole_beside_an_overwrite() {
 /// Two blocks change in one operation.
 fn overwrite_both(scene: &Scene) {
     scene.fill(2, 20);
-    let changing = Changing::begin(&scene.inode);
+    let changing = WriteSection::begin(&scene.inode);
     scene.map(0, 2, 2);
     scene.map(1, 2, 2);
     changing.end();
@@ -190,10 +190,10 @@ fn two_blocks_are_read_as_one_operation_left_them() {
 /// The same by two owners of the lock, the first of whom dies half-way.
 fn overwrite_both_after_a_death(scene: &Scene) {
     scene.fill(2, 20);
-    let _dead = Changing::begin(&scene.inode);
+    let _dead = WriteSection::begin(&scene.inode);
     scene.map(0, 2, 2);
     unlock_and_lock();
-    let changing = Changing::begin(&scene.inode);
+    let changing = WriteSection::begin(&scene.inode);
     scene.map(1, 2, 2);
     changing.end();
 }

@@ -3,7 +3,7 @@
 
 use super::map::hand_over;
 use super::write;
-use crate::record::{MOST_BYTES, PASS, Record, is_beyond};
+use crate::record::{MAX_BYTES, PASS, Record, is_beyond};
 use crate::serve::{Reply, serve};
 use crate::{errno, guarded, offset, raw, real, settings, table, thread};
 use egeria_fs::Outcome;
@@ -101,7 +101,7 @@ fn copy_file_range(
     let Some(buffer) = Buffer::make() else {
         return pass();
     };
-    let outcome = copy(from, source, to, target, bytes.min(MOST_BYTES), &buffer);
+    let outcome = copy(from, source, to, target, bytes.min(MAX_BYTES), &buffer);
     buffer.give_back();
     match outcome {
         None => pass(),
@@ -172,7 +172,7 @@ fn sendfile(to: c_int, from: c_int, from_at: *mut off_t, bytes: size_t) -> ssize
     let Some(buffer) = Buffer::make() else {
         return pass();
     };
-    let outcome = send(to, from, source, bytes.min(MOST_BYTES), &buffer);
+    let outcome = send(to, from, source, bytes.min(MAX_BYTES), &buffer);
     buffer.give_back();
     let Some(done) = outcome else { return pass() };
     if done >= 0 {

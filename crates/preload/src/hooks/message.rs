@@ -9,7 +9,7 @@ use crate::{offset, process, real, settings};
 use libc::{c_int, c_uint, cmsghdr, mmsghdr, msghdr, ssize_t, timespec};
 
 /// Most messages that the kernel takes in one call (`UIO_MAXIOV`).
-const MOST_MESSAGES: usize = 1024;
+const MAX_MESSAGES: usize = 1024;
 
 /// Every descriptor in the message's control data.
 fn for_each_fd(message: &msghdr, mut body: impl FnMut(c_int)) {
@@ -64,7 +64,7 @@ fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
 }
 
 fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
-    let all = 0..(count as usize).min(MOST_MESSAGES);
+    let all = 0..(count as usize).min(MAX_MESSAGES);
     share_all(all.map(|index| look(messages.wrapping_add(index)).map(|message| message.msg_hdr)));
     real::sendmmsg(fd, messages, count, flags)
 }

@@ -14,9 +14,9 @@ use libc::{c_int, iovec, off_t, ssize_t};
 use std::ptr;
 
 /// The kernel's limit on parts (`UIO_MAXIOV`).
-const MOST_PARTS: usize = 1024;
+const MAX_PARTS: usize = 1024;
 /// Larger calls with several parts go through the kernel, which splits them as well.
-const MOST_GATHERED_BYTES: usize = 1 << 20;
+const MAX_GATHERED_BYTES: usize = 1 << 20;
 /// Flags that ask for nothing a durable write does not give.
 const NEEDLESS: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC;
 
@@ -70,7 +70,7 @@ impl Call {
 fn fetch(call: &Call) -> Outcome<Parts> {
     let count = usize::try_from(call.count)
         .ok()
-        .filter(|&count| count <= MOST_PARTS)
+        .filter(|&count| count <= MAX_PARTS)
         .ok_or(PASS)?;
     let mut parts: Vec<iovec> = Vec::with_capacity(count);
     // SAFETY: room for `count`; the copy answers for bad addresses, else all of them are there.
@@ -89,7 +89,7 @@ fn fetch(call: &Call) -> Outcome<Parts> {
     match (total.ok_or(PASS)?, parts.as_slice()) {
         (_, []) => Ok(Parts::One(ptr::null_mut(), 0)),
         (_, [part]) => Ok(Parts::One(part.iov_base.cast(), part.iov_len)),
-        (total, _) if total > MOST_GATHERED_BYTES => Err(PASS),
+        (total, _) if total > MAX_GATHERED_BYTES => Err(PASS),
         (total, _) => Ok(Parts::Many(parts, total)),
     }
 }

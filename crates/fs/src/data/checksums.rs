@@ -1,0 +1,177 @@
+//! Checksums of file data: the CRC-32C of each block of the files that were made in a directory with the attribute.
+//!
+//! 1. A file is born with checksums or without, and stays so: its certificate says it. A directory passes
+//!    on what its certificate and then its attribute say.
+//! 2. Blocks of such a file are never changed where they lie. Bytes behind its end are zeros. So a block and
+//!    its checksum belong together as long as the block is mapped.
+//! 3. Who writes copies a block to memory of its own, sums that, and stores it; the entry that maps blocks has their
+//!    sums, so one commit brings both. The index keeps them beside the words (see `index`).
+//! 4. Who reads copies a whole block to memory of its own, sums that, and gives from there. Without the lock a
+//!    sum that does not match may be of a block that was just replaced; with it, it is damage. See `verified`.
+
+use crate::data::read::errno_of;
+use crate::format::checksum::crc32c;
+use crate::format::*;
+use crate::log::apply::Mapping;
+use crate::session::inode::Locked;
+use crate::types::*;
+use crate::volume::Volume;
+use egeria_media::{BlockNumber, PoolIndex};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+/// The attribute of directories.
+pub(crate) const ATTRIBUTE: &[u8] = b"user.egeria.checksum";
+/// Its value: files made here have checksums.
+const ON: &[u8] = b"crc32c";
+/// Its value: they have none.
+const OFF: &[u8] = b"off";
+
+/// Checksums of the blocks that one operation brings, in the order they were stored.
+#[derive(Default)]
+pub(crate) struct NewSums {
+    /// The file has checksums.
+    pub(crate) wanted: bool,
+    bytes: Vec<u8>,
+}
+
+impl NewSums {
+    pub(crate) fn new(wanted: bool) -> NewSums {
+        let bytes = Vec::new();
+        NewSums { wanted, bytes }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.bytes.len() / 4
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// Those of a mapping's blocks; none where there are none to be.
+    pub(crate) fn of(&self, mapping: &Mapping) -> &[u8] {
+        if !self.wanted || mapping.unwritten {
+            return &[];
+        }
+        let end = mapping.sums_at + mapping.count as usize;
+        &self.bytes[4 * mapping.sums_at..4 * end]
+    }
+
+    /// Store one block, from memory that nobody else changes, and note its sum.
+    pub(crate) fn store_block(
+        &mut self,
+        volume: &Volume,
+        (pool, block): (PoolIndex, BlockNumber),
+        bytes: &[u8; BLOCK],
+    ) -> Outcome<()> {
+        if self.wanted {
+            self.bytes.extend(crc32c(bytes).to_le_bytes());
+        }
+        let pool = volume.pool(pool)?;
+        // SAFETY: a valid buffer of this length.
+        unsafe { pool.copy_in(block.offset(), bytes.as_ptr(), BLOCK) }.map_err(errno_of)
+    }
+
+    /// Store blocks from the caller's memory, which may be bad and may change meanwhile.
+    ///
+    /// # Safety
+    /// As `Volume::write_raw`, of `count` blocks.
+    pub(crate) unsafe fn store_blocks_of_caller(
+        &mut self,
+        volume: &Volume,
+        (pool, block): (PoolIndex, BlockNumber),
+        count: u64,
+        source: *const u8,
+    ) -> Outcome<()> {
+        let mut bytes = [0u8; BLOCK];
+        for at in 0..count {
+            let from = source.wrapping_add(at as usize * BLOCK);
+            // SAFETY: the caller's promise.
+            unsafe { egeria_media::copy_from_caller(from, &mut bytes) }.map_err(errno_of)?;
+            self.store_block(volume, (pool, BlockNumber(block.0 + at)), &bytes)?;
+        }
+        Ok(())
+    }
+}
+
+/// The entries that bring a mapping: one, or as many as its checksums take.
+pub(crate) fn entries_of<'s>(
+    mapping: Mapping,
+    sums: &'s [u8],
+    size_bytes: u64,
+    touches_mtime: bool,
+) -> impl Iterator<Item = Entry<'s>> {
+    let most = match sums {
+        [] => u64::MAX,
+        _ => MAX_SUMS,
+    };
+    let pieces = mapping.count.div_ceil(most).max(1);
+    (0..pieces).map(move |piece| {
+        let first = piece * most;
+        let count = (mapping.count - first).min(most);
+        let end = sums.len().min(4 * (first + count) as usize);
+        Entry::Write {
+            file_block: mapping.file_block + first,
+            count,
+            pool: mapping.pool,
+            block: BlockNumber(mapping.block.0 + first),
+            size_bytes,
+            unwritten: mapping.unwritten,
+            touches_mtime,
+            sums: &sums[end.min(4 * first as usize)..end],
+        }
+    })
+}
+
+impl Volume {
+    /// Whether `user.egeria.checksum` may be set to this; `Ok(true)` when nothing has to change for it.
+    pub(crate) fn check_checksum_attribute(
+        &self,
+        locked: &Locked<'_>,
+        value: &[u8],
+    ) -> Outcome<bool> {
+        match locked.kind() {
+            FileKind::Directory if value == ON || value == OFF => Ok(false),
+            FileKind::Directory => Err(Errno(libc::EINVAL)),
+            // What a file was made with stays.
+            _ if locked.has_sums() && value == ON => Ok(true),
+            _ => Err(Errno(libc::EOPNOTSUPP)),
+        }
+    }
+
+    /// What the attribute of a file answers: it is not kept as one, and not listed.
+    pub(crate) fn checksum_attribute_of_file(&self, locked: &Locked<'_>) -> Outcome<Vec<u8>> {
+        match locked.has_sums() {
+            true => Ok(ON.to_vec()),
+            false => Err(Errno(libc::ENODATA)),
+        }
+    }
+
+    /// Take over what an entry says of the attribute.
+    pub(crate) fn apply_checksum_attribute(
+        &self,
+        locked: &Locked<'_>,
+        entry: &Entry<'_>,
+    ) -> Outcome<()> {
+        let passes_on = match *entry {
+            _ if locked.kind() != FileKind::Directory => None,
+            Entry::XattrSet { value, .. } if value == ON => Some(1),
+            Entry::XattrSet { value, .. } if value != OFF => None,
+            _ => Some(0),
+        };
+        let passes_on =
+            passes_on.ok_or_else(|| self.damaged(locked.ino, "the checksum attribute"))?;
+        locked.inode.checksums.store(passes_on, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The attributes a directory was born with.
+    pub(crate) fn inborn_xattrs(&self, locked: &Locked<'_>) -> Outcome<BTreeMap<Vec<u8>, Vec<u8>>> {
+        let born = locked.kind() == FileKind::Directory
+            && self.read_record(locked.ino)?.certificate.checksums;
+        let inborn = born.then(|| (ATTRIBUTE.to_vec(), ON.to_vec()));
+        Ok(inborn.into_iter().collect())
+    }
+}

@@ -1,0 +1,292 @@
+//! Reserving, punching and zeroing ranges; finding data and holes; telling where data lies.
+
+use crate::data::checksums::{NewSums, entries_of};
+use crate::data::write::MAX_FILE_BYTES;
+use crate::format::*;
+use crate::log::apply::Mapping;
+use crate::log::staging::Staged;
+use crate::session::inode::Locked;
+use crate::session::layout::PENDING_EXTENTS;
+use crate::space::free_space::Need;
+use crate::space::operation::Operation;
+use crate::types::*;
+use crate::volume::{FileReference, Volume};
+use arrayvec::ArrayVec;
+
+impl Volume {
+    /// Reserve, punch or zero a range.
+    pub fn allocate(
+        &self,
+        file: FileReference,
+        offset_bytes: u64,
+        length_bytes: u64,
+        mode: AllocateMode,
+    ) -> Outcome<()> {
+        self.writable()?;
+        if length_bytes == 0 {
+            return Err(Errno(libc::EINVAL));
+        }
+        let end = offset_bytes
+            .checked_add(length_bytes)
+            .filter(|end| *end <= MAX_FILE_BYTES)
+            .ok_or(Errno(libc::EFBIG))?;
+        match mode {
+            AllocateMode::Extend => self.reserve_range(file, offset_bytes, end, true),
+            AllocateMode::KeepSize => self.reserve_range(file, offset_bytes, end, false),
+            AllocateMode::PunchHole | AllocateMode::ZeroRangeKeepSize => {
+                self.clear_range(file, offset_bytes, end, false)
+            }
+            AllocateMode::ZeroRange => self.clear_range(file, offset_bytes, end, true),
+        }
+    }
+
+    /// Give every hole of a range a block that reads as zeros; in as many commits as it takes.
+    fn reserve_range(&self, file: FileReference, offset: u64, end: u64, grow: bool) -> Outcome<()> {
+        let mut block = offset / BLOCK as u64;
+        let end_block = end.div_ceil(BLOCK as u64);
+        loop {
+            let locked = self.lock(file.ino.0)?.regular()?;
+            let mut operation = Operation::new(self, locked.me);
+            let mut mappings = ArrayVec::<Mapping, PENDING_EXTENTS>::new();
+            while block < end_block && operation.has_room() {
+                block =
+                    self.reserve_some(&locked, &mut operation, block, end_block, &mut mappings)?;
+            }
+            let last = block >= end_block;
+            let size = locked.size_bytes();
+            let new_size = if last && grow { size.max(end) } else { size };
+            if new_size > size {
+                self.zero_behind_end(&locked, size, new_size)?;
+            }
+            self.commit_mappings(
+                &locked,
+                &mut operation,
+                (&mappings, &NewSums::default()),
+                new_size,
+                None,
+                Need::Ordinary,
+            )?;
+            if last {
+                return Ok(());
+            }
+        }
+    }
+
+    fn reserve_some(
+        &self,
+        locked: &Locked<'_>,
+        operation: &mut Operation<'_>,
+        block: u64,
+        end: u64,
+        mappings: &mut ArrayVec<Mapping, PENDING_EXTENTS>,
+    ) -> Outcome<u64> {
+        let index = locked.index();
+        let hole_end = index.next_mapped(block, end).unwrap_or(end);
+        if hole_end == block {
+            // Skip what is mapped.
+            return Ok((block..end)
+                .find(|block| !index.load(*block).is_mapped())
+                .unwrap_or(end));
+        }
+        let prefer = self.pool_for_data(operation.me);
+        let taken = operation.take(locked.ino, block, hole_end - block, prefer, Need::Ordinary)?;
+        mappings.push(Mapping {
+            file_block: block,
+            count: taken.count,
+            pool: taken.pool,
+            block: taken.block,
+            unwritten: true,
+            sums_at: 0,
+        });
+        Ok(block + taken.count)
+    }
+
+    /// Make a range read as zeros: whole blocks become a hole, edges are copied with zeros.
+    fn clear_range(&self, file: FileReference, offset: u64, end: u64, grow: bool) -> Outcome<()> {
+        let locked = self.lock(file.ino.0)?.regular()?;
+        let size = locked.size_bytes();
+        let new_size = if grow { size.max(end) } else { size };
+        if new_size > size {
+            self.zero_behind_end(&locked, size, new_size)?;
+        }
+        let first = offset.div_ceil(BLOCK as u64);
+        let last = end / BLOCK as u64;
+        let mut operation = Operation::new(self, locked.me);
+        let mut mappings = ArrayVec::<Mapping, PENDING_EXTENTS>::new();
+        let edges = match first > last {
+            true => [Some((offset, end)), None],
+            false => [
+                (offset < first * BLOCK as u64).then_some((offset, first * BLOCK as u64)),
+                (last * (BLOCK as u64) < end).then_some((last * BLOCK as u64, end)),
+            ],
+        };
+        let mut sums = NewSums::new(locked.has_sums());
+        for (from, to) in edges.into_iter().flatten() {
+            if let Some(mapping) = self.zero_edge(&locked, &mut operation, &mut sums, from, to)? {
+                mappings.push(mapping);
+            }
+        }
+        let hole = (first < last).then(|| (first, last - first));
+        // Zeros may take the reserve, for the edges as for the hole: punching empties a full volume.
+        self.commit_mappings(
+            &locked,
+            &mut operation,
+            (&mappings, &sums),
+            new_size,
+            hole,
+            Need::Freeing,
+        )
+    }
+
+    fn zero_edge(
+        &self,
+        locked: &Locked<'_>,
+        operation: &mut Operation<'_>,
+        sums: &mut NewSums,
+        from: u64,
+        to: u64,
+    ) -> Outcome<Option<Mapping>> {
+        let file_block = from / BLOCK as u64;
+        let word = locked.index().load(file_block);
+        if !word.has_data() {
+            return Ok(None);
+        }
+        let mut bytes = [0u8; BLOCK];
+        self.old_block(locked, file_block, word, &mut bytes)?;
+        let start = (from % BLOCK as u64) as usize;
+        bytes[start..start + (to - from) as usize].fill(0);
+        let taken = operation.take(
+            locked.ino,
+            file_block,
+            1,
+            self.pool_for_data(operation.me),
+            Need::Freeing,
+        )?;
+        let sums_at = sums.count();
+        sums.store_block(self, (taken.pool, taken.block), &bytes)?;
+        Ok(Some(Mapping {
+            file_block,
+            count: 1,
+            pool: taken.pool,
+            block: taken.block,
+            unwritten: false,
+            sums_at,
+        }))
+    }
+
+    fn commit_mappings(
+        &self,
+        locked: &Locked<'_>,
+        operation: &mut Operation<'_>,
+        (mappings, sums): (&[Mapping], &NewSums),
+        size_bytes: u64,
+        hole: Option<(u64, u64)>,
+        need: Need,
+    ) -> Outcome<()> {
+        if mappings.is_empty() && hole.is_none() && size_bytes == locked.size_bytes() {
+            return Ok(());
+        }
+        self.compact_if_due(locked, operation);
+        let time_ns = self.now_ns();
+        let mut staged = Staged::begin(locked, need)?;
+        // Without any other entry, an empty hole tells the size.
+        let hole = hole.or(mappings.is_empty().then_some((0, 0)));
+        let hole = hole.map(|(file_block, count)| Entry::Hole {
+            file_block,
+            count,
+            size_bytes,
+        });
+        if let Some(entry) = &hole {
+            staged.add(operation, entry, time_ns)?;
+        }
+        for mapping in mappings {
+            staged.add_mapping(operation, mapping, sums.of(mapping), size_bytes, time_ns)?;
+            locked.index().reserve(mapping.file_block, mapping.count)?;
+        }
+        operation.commit(&[&staged])?;
+        self.apply_commit(locked, &staged, || {
+            if let Some(entry) = &hole {
+                self.apply_entry(locked, operation, LogPosition::NONE, entry, time_ns, false)?;
+            }
+            let entries = mappings.iter().flat_map(|mapping| {
+                entries_of(*mapping, sums.of(mapping), size_bytes, !mapping.unwritten)
+            });
+            for entry in entries {
+                self.apply_entry(locked, operation, LogPosition::NONE, &entry, time_ns, false)?;
+            }
+            Ok(())
+        })?;
+        operation.finish();
+        Ok(())
+    }
+
+    /// Next data at or after the offset (`ENXIO` past the end).
+    pub fn seek_data(&self, file: FileReference, offset_bytes: u64) -> Outcome<u64> {
+        let locked = self.lock(file.ino.0)?.regular()?;
+        let size = locked.size_bytes();
+        let end = size.div_ceil(BLOCK as u64);
+        let mut block = offset_bytes / BLOCK as u64;
+        if offset_bytes >= size {
+            return Err(Errno(libc::ENXIO));
+        }
+        while let Some(found) = locked.index().next_mapped(block, end) {
+            if locked.index().load(found).has_data() {
+                return Ok((found * BLOCK as u64).max(offset_bytes));
+            }
+            block = found + 1;
+        }
+        Err(Errno(libc::ENXIO))
+    }
+
+    /// Next hole at or after the offset (`ENXIO` past the end).
+    pub fn seek_hole(&self, file: FileReference, offset_bytes: u64) -> Outcome<u64> {
+        let locked = self.lock(file.ino.0)?.regular()?;
+        let size = locked.size_bytes();
+        if offset_bytes >= size {
+            return Err(Errno(libc::ENXIO));
+        }
+        let index = locked.index();
+        let first = offset_bytes / BLOCK as u64;
+        let hole =
+            (first..size.div_ceil(BLOCK as u64)).find(|block| !index.load(*block).has_data());
+        Ok(hole.map_or(size, |block| (block * BLOCK as u64).max(offset_bytes)))
+    }
+
+    /// Where the data of a file lies.
+    pub fn extents(&self, ino: InodeNumber) -> Outcome<Vec<ExtentReport>> {
+        let locked = self.lock(ino.0)?;
+        if locked.kind() == FileKind::Directory {
+            return Ok(Vec::new());
+        }
+        let index = locked.index();
+        let mut extents: Vec<ExtentReport> = Vec::new();
+        let mut block = 0;
+        while let Some(found) = index.next_mapped(block, crate::data::index::MAX_FILE_BLOCKS) {
+            let word = index.load(found);
+            let offset = found * BLOCK as u64;
+            let continued = extents.last_mut().filter(|last| {
+                last.pool == word.pool().0
+                    && last.unwritten == word.is_unwritten()
+                    && last.file_offset_bytes + last.length_bytes == offset
+                    && last.block + last.length_bytes / BLOCK as u64 == word.block().0
+            });
+            match continued {
+                Some(last) => last.length_bytes += BLOCK as u64,
+                None => extents.push(ExtentReport {
+                    file_offset_bytes: offset,
+                    length_bytes: BLOCK as u64,
+                    pool: word.pool().0,
+                    node: self
+                        .superblock
+                        .pools
+                        .get(word.pool().0 as usize)
+                        .map_or(0, |pool| pool.node),
+                    block: word.block().0,
+                    unwritten: word.is_unwritten(),
+                }),
+            }
+            block = found + 1;
+        }
+        Ok(extents)
+    }
+}

@@ -1,0 +1,146 @@
+//! The way of most overwrites: one whole block inside a loaded file, with a free block at hand and room in
+//! the log page. The same steps in the same order as in `write`, without what longer writes need.
+
+use crate::data::index::has_pairs;
+use crate::data::read::errno_of;
+use crate::data::write::WriteRules;
+use crate::format::*;
+use crate::log::staging::Staged;
+use crate::session::inode::Locked;
+use crate::session::layout::LOADED;
+use crate::session::slots::count;
+use crate::space::free_space::Need;
+use crate::space::operation::Operation;
+use crate::types::*;
+use crate::volume::{FileReference, Volume};
+use egeria_media::emulation::AccessKind;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+impl Volume {
+    /// Overwrite one whole block below the end of file. `None`: nothing happened, go the ordinary way, which also
+    /// finds out what is wrong.
+    ///
+    /// # Safety
+    /// As `write_raw`, of [`BLOCK`] bytes.
+    pub(crate) unsafe fn overwrite_block(
+        &self,
+        file: FileReference,
+        offset: u64,
+        source: *const u8,
+        rules: WriteRules,
+    ) -> Option<Outcome<usize>> {
+        let usual = offset.is_multiple_of(BLOCK as u64)
+            && !self.emulated
+            && !self.is_read_only()
+            && !rules.clear_setid
+            && !has_pairs(file.inode().root.load(Ordering::Relaxed))
+            && file.inode().state.load(Ordering::Acquire) == LOADED;
+        if !usual {
+            return None;
+        }
+        let locked = self.lock(file.ino.0).ok()?;
+        let me = locked.me;
+        // SAFETY: the caller's promise.
+        let outcome = unsafe { self.overwrite_locked(&locked, offset, source, rules) };
+        drop(locked);
+        if let Some(Ok(bytes)) = outcome {
+            self.note_use(me, file, bytes as u64, AccessKind::Write);
+        }
+        outcome
+    }
+
+    #[inline(always)]
+    unsafe fn overwrite_locked(
+        &self,
+        locked: &Locked<'_>,
+        offset: u64,
+        source: *const u8,
+        rules: WriteRules,
+    ) -> Option<Outcome<usize>> {
+        let inode = locked.inode;
+        let file_block = offset / BLOCK as u64;
+        let root = inode.root.load(Ordering::Relaxed);
+        let slot = locked.index().slot_in_low_tree(root, file_block)?;
+        // The one load that misses the caches: needed only after the commit, so asked for now.
+        prefetch(slot);
+        let size_bytes = locked.size_bytes();
+        let cached = rules.direct && inode.kernel_cached.load(Ordering::Acquire) != 0;
+        let usual = !cached
+            && offset + BLOCK as u64 <= size_bytes
+            && locked.kind() == FileKind::Regular
+            && !self.is_compaction_due(locked);
+        if !usual {
+            return None;
+        }
+        let mut staged = Staged::begin(locked, Need::Ordinary).ok()?;
+        if !staged.has_line() {
+            return None;
+        }
+        let me = locked.me;
+        let mut operation = Operation::new(self, me);
+        let prefer = self.pool_for_data(me);
+        let taken = operation
+            .take(locked.ino, file_block, 1, prefer, Need::Ordinary)
+            .ok()?;
+        let pool = self.pool(taken.pool).ok()?;
+        // SAFETY: the caller's promise.
+        if let Err(fault) = unsafe { pool.copy_in(taken.block.offset(), source, BLOCK) } {
+            return Some(Err(errno_of(fault)));
+        }
+        let time_ns = self.now_ns();
+        let entry = Entry::Write {
+            file_block,
+            count: 1,
+            pool: taken.pool,
+            block: taken.block,
+            size_bytes,
+            unwritten: false,
+            touches_mtime: true,
+            sums: &[],
+        };
+        let mut change = || {
+            staged.store(self, &entry, 1, time_ns)?;
+            let _direct = rules.begin_commit(inode)?;
+            operation.commit(&[&staged])?;
+            self.apply_commit(locked, &staged, || {
+                // As `apply_mapping`; a word that is there stays there while we hold the lock.
+                let generation = inode.parent.load(Ordering::Relaxed).wrapping_add(1);
+                inode.parent.store(generation, Ordering::Relaxed);
+                let new = BlockWord::new(taken.pool, taken.block, false, generation);
+                let old = BlockWord(slot.load(Ordering::Relaxed));
+                if old.is_mapped() {
+                    operation.replace(locked.ino, file_block, old.pool(), old.block());
+                } else {
+                    count(&inode.blocks, 1);
+                }
+                slot.store(new.0, Ordering::Release);
+                inode.mtime_ns.store(time_ns as u64, Ordering::Relaxed);
+                inode.ctime_ns.store(time_ns as u64, Ordering::Relaxed);
+                Ok(())
+            })
+        };
+        if let Err(errno) = change() {
+            return Some(Err(errno));
+        }
+        operation.finish();
+        count(
+            &me.slot.counters.written_bytes[taken.pool.0 as usize % MAX_POOLS],
+            BLOCK as u64,
+        );
+        if self.pool_here(me) != taken.pool.0 as usize {
+            count(&me.slot.counters.remote_bytes, BLOCK as u64);
+        }
+        Some(Ok(BLOCK))
+    }
+}
+
+/// Bring a word of the index near.
+#[inline(always)]
+pub(crate) fn prefetch(slot: &AtomicU64) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch never faults; the address is of a live word anyway.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(slot).cast()) };
+    }
+}

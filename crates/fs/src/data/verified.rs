@@ -1,0 +1,274 @@
+//! Reading data that has checksums: no byte leaves here that is not what was written (see `checksums`).
+
+use crate::data::index::{Index, MAX_FILE_BLOCKS};
+use crate::data::read::{OPTIMISTIC_TRIES, Traffic, errno_of};
+use crate::format::checksum::crc32c;
+use crate::format::*;
+use crate::session::inode::Locked;
+use crate::session::layout::{LOADED, SessionInode};
+use crate::session::seqlock::Snapshot;
+use crate::session::slots::{Me, count};
+use crate::types::*;
+use crate::volume::{FileReference, Volume};
+use egeria_media::emulation::AccessKind;
+use std::sync::atomic::Ordering;
+
+/// Why a range could not be read.
+enum Trouble {
+    Errno(Errno),
+    /// A block and its checksum do not match.
+    Mismatch(u64, BlockWord),
+}
+
+impl From<Errno> for Trouble {
+    fn from(errno: Errno) -> Trouble {
+        Trouble::Errno(errno)
+    }
+}
+
+/// Blocks of a file that follow each other and cannot be read.
+pub(crate) struct BadBlocks {
+    pub(crate) first: u64,
+    pub(crate) count: u64,
+    /// Where the first one is.
+    word: BlockWord,
+    /// They were read, and are not what was written.
+    mismatch: bool,
+}
+
+impl BadBlocks {
+    /// What is wrong, in words.
+    pub(crate) fn text(&self) -> String {
+        let (pool, block) = (self.word.pool(), self.word.block());
+        let (from, to) = (
+            self.first * BLOCK as u64,
+            (self.first + self.count) * BLOCK as u64 - 1,
+        );
+        let what = match self.mismatch {
+            true => "do not match their checksum",
+            false => "cannot be read",
+        };
+        format!("bytes {from} to {to} (from block {block} of pool {pool} on) {what}")
+    }
+}
+
+impl Volume {
+    /// Whether the blocks of an open file have checksums.
+    pub(crate) fn has_sums(&self, file: FileReference) -> Outcome<bool> {
+        if file.inode().state.load(Ordering::Acquire) != LOADED {
+            return Ok(self.lock(file.ino.0)?.has_sums());
+        }
+        Ok(file.inode().checksums.load(Ordering::Relaxed) != 0)
+    }
+
+    /// Read a block that has data into memory of our own; whether it is what was written.
+    fn read_block(
+        &self,
+        index: Index<'_>,
+        file_block: u64,
+        word: BlockWord,
+        bytes: &mut [u8; BLOCK],
+    ) -> Outcome<bool> {
+        let sum = index.pair(file_block);
+        let sum = sum.map(|[_, sum]| sum.load(Ordering::Acquire) as u32);
+        self.read_media(word.pool(), word.block().offset(), bytes)?;
+        Ok(sum.is_none_or(|sum| sum == crc32c(bytes)))
+    }
+
+    /// A block of a locked file that has data, whole, as it was written.
+    pub(crate) fn old_block(
+        &self,
+        locked: &Locked<'_>,
+        file_block: u64,
+        word: BlockWord,
+        bytes: &mut [u8; BLOCK],
+    ) -> Outcome<()> {
+        match self.read_block(locked.index(), file_block, word, bytes)? {
+            true => Ok(()),
+            false => Err(self.mismatch(locked, file_block, word)),
+        }
+    }
+
+    /// Tell and count a block that is not what was written.
+    #[cold]
+    fn mismatch(&self, locked: &Locked<'_>, file_block: u64, word: BlockWord) -> Errno {
+        count(&locked.me.slot.counters.checksum_failures, 1);
+        let bad = BadBlocks {
+            first: file_block,
+            count: 1,
+            word,
+            mismatch: true,
+        };
+        let (ino, bad) = (locked.ino, bad.text());
+        self.report(&format!(
+            "inode {ino}: {bad}; `egeria scrub` names the file, restore it from a copy"
+        ));
+        Errno(libc::EIO)
+    }
+
+    /// Look at up to `most` mapped blocks of a locked file from a block on; where to go on, `None` at the end.
+    pub(crate) fn verify_blocks(
+        &self,
+        locked: &Locked<'_>,
+        from: u64,
+        most: usize,
+        found: &mut dyn FnMut(BadBlocks),
+    ) -> (Option<u64>, u64) {
+        let index = locked.index();
+        let (mut block, mut read, mut bytes) = (from, 0, [0; BLOCK]);
+        let mut bad: Option<BadBlocks> = None;
+        for _ in 0..most {
+            let Some(file_block) = index.next_mapped(block, MAX_FILE_BLOCKS) else {
+                bad.into_iter().for_each(found);
+                return (None, read);
+            };
+            block = file_block + 1;
+            let word = index.load(file_block);
+            if word.is_unwritten() {
+                continue;
+            }
+            read += 1;
+            let mismatch = match self.read_block(index, file_block, word, &mut bytes) {
+                Ok(true) => continue,
+                Ok(false) => true,
+                Err(_) => false,
+            };
+            match &mut bad {
+                Some(bad) if bad.first + bad.count == file_block && bad.mismatch == mismatch => {
+                    bad.count += 1;
+                }
+                _ => {
+                    let next = BadBlocks {
+                        first: file_block,
+                        count: 1,
+                        word,
+                        mismatch,
+                    };
+                    bad.replace(next).into_iter().for_each(&mut *found);
+                }
+            }
+        }
+        bad.into_iter().for_each(found);
+        (Some(block), read)
+    }
+
+    /// As `read_raw`, of a file with checksums.
+    ///
+    /// # Safety
+    /// As `read_raw`.
+    // Out of line, lest the way of other files is longer for it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) unsafe fn read_with_sums(
+        &self,
+        file: FileReference,
+        offset: u64,
+        buffer: *mut u8,
+        bytes: usize,
+    ) -> Outcome<usize> {
+        let me = self.me()?;
+        for _ in 0..OPTIMISTIC_TRIES {
+            // SAFETY: the caller's promise.
+            let tried = unsafe { self.try_read_with_sums(me, file.inode(), offset, buffer, bytes) };
+            if let Some(outcome) = tried {
+                return outcome
+                    .inspect(|bytes| self.note_use(me, file, *bytes as u64, AccessKind::Read));
+            }
+        }
+        let locked = self.lock(file.ino.0)?;
+        let mut traffic = Traffic::default();
+        let bytes = available(locked.size_bytes(), offset, bytes);
+        // SAFETY: the caller's promise.
+        let copied =
+            unsafe { self.copy_verified(me, locked.inode, offset, buffer, bytes, &mut traffic) };
+        match copied {
+            Ok(()) => {}
+            Err(Trouble::Errno(errno)) => return Err(errno),
+            Err(Trouble::Mismatch(block, word)) => return Err(self.mismatch(&locked, block, word)),
+        }
+        drop(locked);
+        self.count_traffic(me, &traffic, AccessKind::Read);
+        self.note_use(me, file, bytes as u64, AccessKind::Read);
+        Ok(bytes)
+    }
+
+    /// Without the lock; `None`: try again.
+    unsafe fn try_read_with_sums(
+        &self,
+        me: Me<'_>,
+        inode: &SessionInode,
+        offset: u64,
+        buffer: *mut u8,
+        bytes: usize,
+    ) -> Option<Outcome<usize>> {
+        let look = Snapshot::begin(inode);
+        if look.write_in_progress() {
+            std::hint::spin_loop();
+            return None;
+        }
+        let bytes = available(inode.size_bytes.load(Ordering::Acquire), offset, bytes);
+        let mut traffic = Traffic::default();
+        self.begin_access(me);
+        // SAFETY: the caller's promise.
+        let copied = unsafe { self.copy_verified(me, inode, offset, buffer, bytes, &mut traffic) };
+        if !look.is_unchanged_after_copy(inode) {
+            return None;
+        }
+        match copied {
+            Ok(()) => {}
+            Err(Trouble::Errno(errno)) => return Some(Err(errno)),
+            // Damage is believed only under the lock.
+            Err(Trouble::Mismatch(..)) => return None,
+        }
+        self.count_traffic(me, &traffic, AccessKind::Read);
+        Some(Ok(bytes))
+    }
+
+    /// Copy a range as the index says now, block by block, each only when it is what was written.
+    unsafe fn copy_verified(
+        &self,
+        me: Me<'_>,
+        inode: &SessionInode,
+        offset: u64,
+        buffer: *mut u8,
+        bytes: usize,
+        traffic: &mut Traffic,
+    ) -> Result<(), Trouble> {
+        let index = Index {
+            inode,
+            arena: self.session.arena(),
+        };
+        let mut block = [0u8; BLOCK];
+        let mut done = 0;
+        while done < bytes {
+            let at = offset + done as u64;
+            let within = (at % BLOCK as u64) as usize;
+            let file_block = at / BLOCK as u64;
+            let run = (BLOCK - within).min(bytes - done);
+            let to = buffer.wrapping_add(done);
+            let word = index.load(file_block);
+            done += run;
+            if !word.has_data() {
+                // SAFETY: the caller's promise.
+                unsafe { egeria_media::zero_caller(to, run) }.map_err(errno_of)?;
+                continue;
+            }
+            if !self.read_block(index, file_block, word, &mut block)? {
+                return Err(Trouble::Mismatch(file_block, word));
+            }
+            // SAFETY: the caller's promise.
+            unsafe { egeria_media::copy_to_caller(&block[within..within + run], to) }
+                .map_err(errno_of)?;
+            traffic.add(word.pool().0, run as u64);
+            let place = (word.pool(), word.block().offset() + within as u64);
+            self.tell_caches(me, place, run as u64, AccessKind::Read);
+        }
+        Ok(())
+    }
+}
+
+/// How many of the bytes asked for are before the end of file.
+fn available(size_bytes: u64, offset: u64, bytes: usize) -> usize {
+    let left = size_bytes.saturating_sub(offset);
+    bytes.min(usize::try_from(left).unwrap_or(usize::MAX))
+}

@@ -1,0 +1,456 @@
+//! From log entries to the session's picture of an inode. The same code loads an inode, applies a fresh
+//! commit, and repeats what a dead owner left half done; so every step may be taken twice.
+
+use crate::data::index::MAX_FILE_BLOCKS;
+use crate::format::*;
+use crate::log::staging::LogPlace;
+use crate::session::inode::{Locked, is_extent_valid};
+use crate::session::layout::{SessionInode, ThreadSlot};
+use crate::session::seqlock::WriteSection;
+use crate::space::operation::Operation;
+use crate::types::{Errno, FileKind, Outcome};
+use crate::volume::Volume;
+use egeria_media::{BlockNumber, PoolIndex};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Log pages below which a log is never compacted.
+pub(crate) const COMPACT_MIN_PAGES: u32 = 16;
+
+/// A run of a file's blocks, as an entry maps it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mapping {
+    pub(crate) file_block: u64,
+    pub(crate) count: u64,
+    pub(crate) pool: PoolIndex,
+    pub(crate) block: BlockNumber,
+    pub(crate) unwritten: bool,
+    /// Number of its first checksum among those of the operation, if the file has some.
+    pub(crate) sums_at: usize,
+}
+
+impl Mapping {
+    /// The entry that brings it, to a file without checksums.
+    #[inline]
+    pub(crate) fn entry(&self, size_bytes: u64, touches_mtime: bool) -> Entry<'static> {
+        Entry::Write {
+            file_block: self.file_block,
+            count: self.count,
+            pool: self.pool,
+            block: self.block,
+            size_bytes,
+            unwritten: self.unwritten,
+            touches_mtime,
+            sums: &[],
+        }
+    }
+}
+
+impl Volume {
+    /// Apply what lies between the applied position and the committed tail on media.
+    pub(crate) fn apply_from_log(&self, locked: &Locked<'_>) -> Outcome<()> {
+        let record = self.read_record(locked.ino)?;
+        let applied = locked.commit()?;
+        if applied.head_index != record.commit.head_index {
+            // Compacted and not noticed: the caller reads the new log from its head.
+            return Err(Errno(libc::EAGAIN));
+        }
+        let inode = locked.inode;
+        let mut place = locked.log_place();
+        place.pages_before = inode.log_pages.load(Ordering::Relaxed);
+        let loading = applied.tail.is_none();
+        let mut operation = Operation::new(self, locked.me);
+        let mut pages = 0;
+        self.walk_log(
+            place,
+            record.commit,
+            applied.tail,
+            &mut |_| {
+                pages += 1;
+                Ok(())
+            },
+            &mut |position, entry, time_ns| {
+                self.apply_entry(locked, &mut operation, position, entry, time_ns, loading)
+            },
+        )?;
+        operation.settle_replaced();
+        inode.log_pages.fetch_add(pages, Ordering::Relaxed);
+        if loading {
+            inode
+                .compact_at_pages
+                .store((2 * pages).max(COMPACT_MIN_PAGES), Ordering::Relaxed);
+        }
+        if record.commit.orphan {
+            // The mark says it, so that losing the last name needs no log entry.
+            inode.nlink.store(0, Ordering::Relaxed);
+        } else if locked.kind() == FileKind::Directory && inode.nlink.load(Ordering::Relaxed) != 1 {
+            return Err(self.damaged(locked.ino, "link count of a directory"));
+        }
+        inode
+            .applied
+            .store(record.commit.encode(locked.ino), Ordering::Release);
+        Ok(())
+    }
+
+    /// Apply one entry. While `loading`, blocks an entry replaces are nobody's yet and are not freed.
+    pub(crate) fn apply_entry(
+        &self,
+        locked: &Locked<'_>,
+        operation: &mut Operation<'_>,
+        position: LogPosition,
+        entry: &Entry<'_>,
+        time_ns: i64,
+        loading: bool,
+    ) -> Outcome<()> {
+        let inode = locked.inode;
+        match *entry {
+            Entry::Write {
+                file_block,
+                count,
+                pool,
+                block,
+                size_bytes,
+                unwritten,
+                touches_mtime,
+                sums,
+            } => {
+                let mapping = Mapping {
+                    file_block,
+                    count,
+                    pool,
+                    block,
+                    unwritten,
+                    sums_at: 0,
+                };
+                self.check_file_entry(locked, file_block, count, size_bytes)?;
+                if count > 0 && !is_extent_valid(self, pool, block, count) {
+                    return Err(self.damaged(locked.ino, "extent out of bounds"));
+                }
+                let expected = locked.has_sums() && count > 0 && !unwritten;
+                if expected == sums.is_empty() {
+                    return Err(self.damaged(locked.ino, "checksums of an extent"));
+                }
+                if loading {
+                    locked.index().reserve(file_block, count)?;
+                }
+                self.apply_mapping(locked, operation, mapping, sums, loading);
+                inode.size_bytes.store(size_bytes, Ordering::Release);
+                touch(inode, time_ns, touches_mtime);
+            }
+            Entry::Hole {
+                file_block,
+                count,
+                size_bytes,
+            } => {
+                self.check_file_entry(locked, file_block, count, size_bytes)?;
+                self.apply_hole(locked, operation, file_block, file_block + count, loading);
+                inode.size_bytes.store(size_bytes, Ordering::Release);
+                touch(inode, time_ns, true);
+            }
+            Entry::Attributes(state) => {
+                self.apply_attributes(locked, operation, &state, time_ns, loading)?
+            }
+            Entry::NameAdd { .. } | Entry::NameRemove { .. } => {
+                if locked.kind() != FileKind::Directory {
+                    return Err(self.damaged(locked.ino, "a name in the log of a file"));
+                }
+                self.apply_name(locked, position, entry, loading)?;
+                touch(inode, time_ns, true);
+            }
+            Entry::XattrSet { name, .. } | Entry::XattrRemove { name } => {
+                if name == crate::data::checksums::ATTRIBUTE {
+                    self.apply_checksum_attribute(locked, entry)?;
+                }
+                inode.has_xattr.store(1, Ordering::Relaxed);
+                touch(inode, time_ns, false);
+            }
+            Entry::Pad => {}
+        }
+        Ok(())
+    }
+
+    fn check_file_entry(
+        &self,
+        locked: &Locked<'_>,
+        file_block: u64,
+        count: u64,
+        size_bytes: u64,
+    ) -> Outcome<()> {
+        let end = file_block.checked_add(count);
+        let kind = locked.kind();
+        if end.is_none_or(|end| end > MAX_FILE_BLOCKS)
+            || size_bytes > i64::MAX as u64
+            || !matches!(kind, FileKind::Regular | FileKind::Symlink)
+        {
+            return Err(self.damaged(locked.ino, "range of a log entry"));
+        }
+        Ok(())
+    }
+
+    /// Map a run. Its slots exist. A word that already names the place is left alone, so that applying
+    /// twice frees nothing twice. `sums`: of its blocks, when the file has checksums.
+    pub(crate) fn apply_mapping(
+        &self,
+        locked: &Locked<'_>,
+        operation: &mut Operation<'_>,
+        mapping: Mapping,
+        sums: &[u8],
+        loading: bool,
+    ) {
+        let inode = locked.inode;
+        let index = locked.index();
+        // No locked instruction: it would wait here for the flush of the commit (and we hold the lock).
+        let generation = inode.parent.load(Ordering::Relaxed).wrapping_add(1);
+        inode.parent.store(generation, Ordering::Relaxed);
+        for at in 0..mapping.count {
+            let Some(slot) = index.slot(mapping.file_block + at) else {
+                continue;
+            };
+            let block = BlockNumber(mapping.block.0 + at);
+            let new = BlockWord::new(mapping.pool, block, mapping.unwritten, generation);
+            let old = BlockWord(slot.load(Ordering::Relaxed));
+            // Before the word: who reads the two in between finds that they do not match, and looks again.
+            index.set_sum(mapping.file_block + at, sums, at as usize);
+            if old.is_mapped() && old.same_place(new) {
+                if old.is_unwritten() != new.is_unwritten() {
+                    slot.store(new.0, Ordering::Release);
+                }
+                continue;
+            }
+            if old.is_mapped() {
+                if !loading {
+                    operation.replace(locked.ino, mapping.file_block + at, old.pool(), old.block());
+                }
+            } else {
+                inode
+                    .blocks
+                    .store(inode.blocks.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            }
+            slot.store(new.0, Ordering::Release);
+        }
+    }
+
+    /// Unmap everything in `from..end`.
+    pub(crate) fn apply_hole(
+        &self,
+        locked: &Locked<'_>,
+        operation: &mut Operation<'_>,
+        from: u64,
+        end: u64,
+        loading: bool,
+    ) {
+        let inode = locked.inode;
+        let index = locked.index();
+        let mut block = from;
+        while let Some(found) = index.next_mapped(block, end) {
+            if let Some(slot) = index.slot(found) {
+                let old = BlockWord(slot.load(Ordering::Relaxed));
+                if !loading {
+                    operation.replace(locked.ino, found, old.pool(), old.block());
+                }
+                slot.store(0, Ordering::Release);
+                inode.blocks.store(
+                    inode.blocks.load(Ordering::Relaxed).saturating_sub(1),
+                    Ordering::Relaxed,
+                );
+            }
+            block = found + 1;
+        }
+    }
+
+    fn apply_attributes(
+        &self,
+        locked: &Locked<'_>,
+        operation: &mut Operation<'_>,
+        state: &AttributeState,
+        time_ns: i64,
+        loading: bool,
+    ) -> Outcome<()> {
+        let inode = locked.inode;
+        let kind = locked.kind();
+        if FileKind::from_mode(state.mode) != Some(kind) || state.size_bytes > i64::MAX as u64 {
+            return Err(self.damaged(locked.ino, "attributes in the log"));
+        }
+        if kind == FileKind::Directory {
+            inode.parent.store(state.parent, Ordering::Relaxed);
+        }
+        let shrinks = kind != FileKind::Directory
+            && state.size_bytes < inode.size_bytes.load(Ordering::Relaxed);
+        if shrinks {
+            let end = state.size_bytes.div_ceil(BLOCK as u64);
+            self.apply_hole(locked, operation, end, MAX_FILE_BLOCKS, loading);
+        }
+        inode.mode.store(state.mode, Ordering::Relaxed);
+        inode.uid.store(state.uid, Ordering::Relaxed);
+        inode.gid.store(state.gid, Ordering::Relaxed);
+        inode.nlink.store(state.nlink, Ordering::Relaxed);
+        match shrinks {
+            true => locked.index().tell_shorter(state.size_bytes),
+            false => inode.size_bytes.store(state.size_bytes, Ordering::Release),
+        }
+        inode
+            .atime_ns
+            .store(state.atime_ns as u64, Ordering::Relaxed);
+        inode
+            .mtime_ns
+            .store(state.mtime_ns as u64, Ordering::Relaxed);
+        inode.ctime_ns.store(time_ns as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// After a commit, under the lock: apply staged entries that `apply` describes, under an odd
+    /// sequence, and note the new tail as applied.
+    pub(crate) fn apply_commit(
+        &self,
+        locked: &Locked<'_>,
+        staged: &crate::log::staging::Staged,
+        apply: impl FnOnce() -> Outcome<()>,
+    ) -> Outcome<()> {
+        let inode = locked.inode;
+        let changing = WriteSection::begin(inode);
+        if let Err(errno) = apply() {
+            self.forget(locked);
+            changing.end();
+            return Err(errno);
+        }
+        let pages = inode.log_pages.load(Ordering::Relaxed) + staged.pages;
+        inode.log_pages.store(pages, Ordering::Relaxed);
+        inode
+            .applied
+            .store(staged.committed_word(), Ordering::Release);
+        changing.end();
+        Ok(())
+    }
+
+    /// Of inodes changed in one commit, when one could not be applied: their next users read the logs.
+    pub(crate) fn or_forget(&self, changed: &[&Locked<'_>], outcome: Outcome<()>) -> Outcome<()> {
+        if outcome.is_err() {
+            changed.iter().for_each(|locked| self.forget(locked));
+        }
+        outcome
+    }
+
+    fn forget(&self, locked: &Locked<'_>) {
+        self.unload(locked);
+        locked.inode.epoch.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Replaced runs that a dead owner noted for this inode: those the index no longer names are free;
+    /// the rest are still to be replaced by applying the log. Under `recovery`.
+    pub(crate) fn reclaim_replaced_blocks(&self, locked: &Locked<'_>, dead: usize) {
+        self.settle_pending(locked, dead, true);
+    }
+
+    /// New runs that a dead owner took for this inode: those no commit brought in are free.
+    pub(crate) fn reclaim_new_blocks(&self, locked: &Locked<'_>, dead: usize) {
+        self.settle_pending(locked, dead, false);
+        self.settle_pending(locked, dead, true);
+    }
+
+    fn settle_pending(&self, locked: &Locked<'_>, dead: usize, replaced: bool) {
+        let slot = &self.session.threads()[dead];
+        let entries = if replaced {
+            &slot.pending_old
+        } else {
+            &slot.pending_new
+        };
+        for entry in entries {
+            let extent = Extent::decode(entry.extent.load(Ordering::Acquire));
+            if extent.count == 0 || entry.ino.load(Ordering::Relaxed) != locked.ino {
+                continue;
+            }
+            let file_block = entry.file_block.load(Ordering::Relaxed);
+            // Asked while the entry stands: after it whoever reaps may empty the pocket.
+            let held = is_in_pocket(slot, extent) || is_outgoing(slot, extent);
+            let runs = match held {
+                true => Vec::new(),
+                false => self.unreferenced(locked, file_block, extent),
+            };
+            // First out of the list, then to the map: dying between loses the run until the next
+            // session, never frees it twice.
+            entry.extent.store(0, Ordering::Release);
+            for (block, count) in runs {
+                let run = Extent {
+                    pool: extent.pool,
+                    block,
+                    count,
+                };
+                // Through our own slot: others may settle other inodes of the same dead one.
+                let me = locked.me;
+                me.slot.outgoing.store(run.encode(), Ordering::Release);
+                self.give_back(me.index, me.slot);
+            }
+        }
+    }
+
+    /// Parts of a run that neither the index nor the log of this inode names.
+    pub(crate) fn unreferenced(
+        &self,
+        locked: &Locked<'_>,
+        file_block: u64,
+        extent: Extent,
+    ) -> Vec<(BlockNumber, u64)> {
+        let mut runs: Vec<(BlockNumber, u64)> = Vec::new();
+        for at in 0..extent.count {
+            let block = BlockNumber(extent.block.0 + at);
+            let named = match file_block {
+                crate::session::layout::PENDING_LOG => self.is_log_page(locked, extent.pool, block),
+                _ => {
+                    let word = locked.index().load(file_block + at);
+                    word.is_mapped()
+                        && word.same_place(BlockWord::new(extent.pool, block, false, 0))
+                }
+            };
+            match runs.last_mut() {
+                _ if named => {}
+                Some((first, count)) if first.0 + *count == block.0 => *count += 1,
+                _ => runs.push((block, 1)),
+            }
+        }
+        runs
+    }
+
+    fn is_log_page(&self, locked: &Locked<'_>, pool: PoolIndex, block: BlockNumber) -> bool {
+        let Ok(record) = self.read_record(locked.ino) else {
+            return false;
+        };
+        let place = LogPlace {
+            generation: record.certificate.generation,
+            ..locked.log_place()
+        };
+        let mut found = false;
+        let walked = self.walk_pages(place, record.commit, &mut |page| {
+            found |= page.pool() == pool && page.block() == block;
+            Ok(())
+        });
+        // What cannot be told is not freed.
+        found || walked.is_err()
+    }
+}
+
+/// Whether a slot's pocket holds this run already (it was on its way there, or had not left).
+pub(crate) fn is_in_pocket(slot: &ThreadSlot, extent: Extent) -> bool {
+    slot.pocket
+        .iter()
+        .flatten()
+        .any(|word| covers(word, extent))
+}
+
+/// Whether a slot was giving this run back to the map.
+pub(crate) fn is_outgoing(slot: &ThreadSlot, extent: Extent) -> bool {
+    covers(&slot.outgoing, extent)
+}
+
+fn covers(word: &AtomicU64, extent: Extent) -> bool {
+    let held = Extent::decode(word.load(Ordering::Acquire));
+    held.count > 0
+        && held.pool == extent.pool
+        && held.block.0 <= extent.block.0
+        && extent.end() <= held.end()
+}
+
+fn touch(inode: &SessionInode, time_ns: i64, modified: bool) {
+    if modified {
+        inode.mtime_ns.store(time_ns as u64, Ordering::Relaxed);
+    }
+    inode.ctime_ns.store(time_ns as u64, Ordering::Relaxed);
+}

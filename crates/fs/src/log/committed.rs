@@ -1,0 +1,334 @@
+//! What an inode's log says, read from the media without the inode's lock: for those who only look while
+//! whoever changes the inode is stopped half-way. The log is whole at any instant: an operation is in it from its
+//! commit on. Slow, and rarely needed.
+
+use crate::format::*;
+use crate::log::staging::LogPlace;
+use crate::namespace::directory::{CookieRange, FoundName, Names, kind_of};
+use crate::session::inode::Record;
+use crate::session::layout::SessionInode;
+use crate::types::*;
+use crate::volume::Volume;
+use egeria_media::BlockNumber;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::Ordering;
+
+/// How often a log that changed meanwhile is read again.
+const TRIES: usize = 8;
+
+/// One look at a log, and what tells whether it still says the same.
+#[derive(PartialEq, Eq)]
+struct Instant {
+    sequence: u64,
+    commit: CommitWord,
+    generation: u32,
+}
+
+/// Runs of a file's blocks by their first file block.
+#[derive(Default)]
+pub(crate) struct CommittedBlocks {
+    runs: BTreeMap<u64, (u64, BlockWord)>,
+    pub(crate) size_bytes: u64,
+}
+
+impl CommittedBlocks {
+    fn cut(&mut self, from: u64, end: u64) {
+        let before = self.runs.range(..from).next_back();
+        let first = before.map_or(from, |(first, _)| *first);
+        let touched: Vec<(u64, (u64, BlockWord))> = self
+            .runs
+            .range(first..end)
+            .filter(|(start, (count, _))| **start + count > from)
+            .map(|(start, run)| (*start, *run))
+            .collect();
+        for (start, (count, word)) in touched {
+            self.runs.remove(&start);
+            if start < from {
+                self.runs.insert(start, (from - start, word));
+            }
+            if start + count > end {
+                let rest = behind(word, end - start);
+                self.runs.insert(end, (start + count - end, rest));
+            }
+        }
+    }
+
+    fn apply(&mut self, entry: &Entry<'_>) {
+        match *entry {
+            Entry::Write {
+                file_block,
+                count,
+                pool,
+                block,
+                size_bytes,
+                unwritten,
+                ..
+            } => {
+                self.cut(file_block, file_block.saturating_add(count));
+                if count > 0 {
+                    let word = BlockWord::new(pool, block, unwritten, 0);
+                    self.runs.insert(file_block, (count, word));
+                }
+                self.size_bytes = size_bytes;
+            }
+            Entry::Hole {
+                file_block,
+                count,
+                size_bytes,
+            } => {
+                self.cut(file_block, file_block.saturating_add(count));
+                self.size_bytes = size_bytes;
+            }
+            Entry::Attributes(state) => {
+                if state.size_bytes < self.size_bytes {
+                    self.cut(state.size_bytes.div_ceil(BLOCK as u64), u64::MAX);
+                }
+                self.size_bytes = state.size_bytes;
+            }
+            _ => {}
+        }
+    }
+
+    /// Blocks that are allocated.
+    fn count(&self) -> u64 {
+        self.runs.values().map(|(count, _)| count).sum()
+    }
+
+    /// Where a block lies, and how many from it on lie behind each other or are a hole.
+    pub(crate) fn run_at(&self, file_block: u64) -> (BlockWord, u64) {
+        let before = self.runs.range(..=file_block).next_back();
+        if let Some((start, (count, word))) = before
+            && start + count > file_block
+        {
+            let within = file_block - start;
+            return (behind(*word, within), count - within);
+        }
+        let next = self.runs.range(file_block..).next();
+        let hole = next.map_or(u64::MAX, |(start, _)| start - file_block);
+        (BlockWord::HOLE, hole)
+    }
+}
+
+/// The word of a block further on in the same run.
+fn behind(word: BlockWord, blocks: u64) -> BlockWord {
+    let block = BlockNumber(word.block().0 + blocks);
+    BlockWord::new(word.pool(), block, word.is_unwritten(), 0)
+}
+
+/// What attributes are made of.
+struct State {
+    attributes: Attributes,
+    blocks: CommittedBlocks,
+    directories: HashSet<LogPosition>,
+}
+
+impl Volume {
+    /// Fold the log of an inode; with the record it began with. Nothing changed meanwhile.
+    fn fold_log<S>(
+        &self,
+        ino: u64,
+        begin: impl Fn(&Certificate) -> S,
+        fold: impl Fn(&mut S, LogPosition, &Entry<'_>, i64),
+    ) -> Outcome<(S, u64)> {
+        let inode = self.inode(ino)?;
+        for _ in 0..TRIES {
+            let sequence = inode.sequence.load(Ordering::Acquire);
+            let record = self.read_record(ino)?;
+            let mut state = begin(&record.certificate);
+            let mut pages = 0;
+            let place = LogPlace {
+                ino,
+                generation: record.certificate.generation,
+                pages_before: 0,
+                unlocked: true,
+            };
+            let walked = self.walk_log(
+                place,
+                record.commit,
+                LogPosition::NONE,
+                &mut |_| {
+                    pages += 1;
+                    Ok(())
+                },
+                &mut |position, entry, time_ns| {
+                    fold(&mut state, position, entry, time_ns);
+                    Ok(())
+                },
+            );
+            if self.instant(inode, ino)? == Instant::of(sequence, &record) {
+                return walked.map(|()| (state, pages));
+            }
+        }
+        Err(Errno(libc::EAGAIN))
+    }
+
+    fn instant(&self, inode: &SessionInode, ino: u64) -> Outcome<Instant> {
+        // What was read of the log comes before these looks.
+        std::sync::atomic::fence(Ordering::Acquire);
+        let record = self.read_record(ino)?;
+        Ok(Instant::of(inode.sequence.load(Ordering::Acquire), &record))
+    }
+
+    /// Attributes as the log says them.
+    pub(crate) fn committed_attributes(&self, ino: u64) -> Outcome<Attributes> {
+        let begin = |certificate: &Certificate| State {
+            attributes: attributes_at_birth(certificate),
+            blocks: CommittedBlocks::default(),
+            directories: HashSet::new(),
+        };
+        let (mut state, pages) = self.fold_log(ino, begin, State::apply)?;
+        let record = self.read_record(ino)?;
+        let attributes = &mut state.attributes;
+        if record.commit.orphan {
+            attributes.nlink = 0;
+        }
+        if attributes.kind() == FileKind::Directory {
+            attributes.blocks = pages.max(1);
+            attributes.size_bytes = pages.max(1) * BLOCK as u64;
+            if attributes.nlink > 0 {
+                attributes.nlink = 2 + state.directories.len() as u32;
+            }
+        } else {
+            attributes.size_bytes = state.blocks.size_bytes;
+            attributes.blocks = state.blocks.count();
+        }
+        Ok(state.attributes)
+    }
+
+    /// A name of a directory as its log says it.
+    pub(crate) fn committed_name(&self, ino: u64, name: &[u8]) -> Outcome<Option<FoundName>> {
+        let fold = |found: &mut Option<FoundName>, position, entry: &Entry<'_>, _| match *entry {
+            Entry::NameAdd {
+                ino,
+                kind,
+                name: added,
+                ..
+            } if added == name => {
+                *found = kind_of(kind).map(|kind| FoundName {
+                    ino,
+                    kind,
+                    position,
+                });
+            }
+            Entry::NameRemove { added } if found.is_some_and(|found| found.position == added) => {
+                *found = None;
+            }
+            _ => {}
+        };
+        Ok(self.fold_log(ino, |_| None, fold)?.0)
+    }
+
+    /// Names of a directory as its log says them.
+    pub(crate) fn committed_names(&self, ino: u64, range: CookieRange) -> Outcome<Names> {
+        type List = BTreeMap<u64, (LogPosition, u64, FileKind, Vec<u8>)>;
+        let begin = |certificate: &Certificate| (List::new(), certificate.parent);
+        let fold = |(list, parent): &mut (List, u64), position, entry: &Entry<'_>, _| match *entry {
+            Entry::NameAdd {
+                ino,
+                kind,
+                cookie,
+                name,
+            } => {
+                if let (true, Some(kind)) = (range.holds(cookie), kind_of(kind)) {
+                    list.insert(cookie, (position, ino, kind, name.to_vec()));
+                }
+            }
+            Entry::NameRemove { added } => list.retain(|_, (position, ..)| *position != added),
+            Entry::Attributes(state) => *parent = state.parent,
+            _ => {}
+        };
+        let ((list, parent), _) = self.fold_log(ino, begin, fold)?;
+        let mut names = Names::default();
+        names.add_dots(ino, parent, range);
+        for (cookie, (_, ino, kind, name)) in &list {
+            if names.is_full() {
+                names.more = true;
+                break;
+            }
+            names.add(*ino, *kind, *cookie, name);
+        }
+        Ok(names)
+    }
+
+    /// Where the blocks of a file lie as its log says it, and whether `copy`, which reads them, ran while that
+    /// was so.
+    pub(crate) fn with_committed_blocks<T>(
+        &self,
+        ino: u64,
+        copy: impl Fn(&CommittedBlocks) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let inode = self.inode(ino)?;
+        for _ in 0..TRIES {
+            let before = self.instant(inode, ino)?;
+            let fold = |blocks: &mut CommittedBlocks, _, entry: &Entry<'_>, _| blocks.apply(entry);
+            let (blocks, _) = self.fold_log(ino, |_| CommittedBlocks::default(), fold)?;
+            let copied = copy(&blocks);
+            if self.instant(inode, ino)? == before {
+                return copied;
+            }
+        }
+        Err(Errno(libc::EAGAIN))
+    }
+}
+
+impl Instant {
+    fn of(sequence: u64, record: &Record) -> Instant {
+        Instant {
+            sequence,
+            commit: record.commit,
+            generation: record.certificate.generation,
+        }
+    }
+}
+
+impl State {
+    fn apply(&mut self, position: LogPosition, entry: &Entry<'_>, time_ns: i64) {
+        let attributes = &mut self.attributes;
+        self.blocks.apply(entry);
+        match *entry {
+            Entry::Write { touches_mtime, .. } => {
+                attributes.ctime_ns = time_ns;
+                if touches_mtime {
+                    attributes.mtime_ns = time_ns;
+                }
+            }
+            Entry::Hole { .. } => (attributes.mtime_ns, attributes.ctime_ns) = (time_ns, time_ns),
+            Entry::Attributes(state) => {
+                attributes.mode = state.mode;
+                (attributes.uid, attributes.gid) = (state.uid, state.gid);
+                attributes.nlink = state.nlink;
+                (attributes.atime_ns, attributes.mtime_ns) = (state.atime_ns, state.mtime_ns);
+                attributes.ctime_ns = time_ns;
+            }
+            Entry::NameAdd { kind, .. } => {
+                (attributes.mtime_ns, attributes.ctime_ns) = (time_ns, time_ns);
+                if kind_of(kind) == Some(FileKind::Directory) {
+                    self.directories.insert(position);
+                }
+            }
+            Entry::NameRemove { added } => {
+                (attributes.mtime_ns, attributes.ctime_ns) = (time_ns, time_ns);
+                self.directories.remove(&added);
+            }
+            Entry::XattrSet { .. } | Entry::XattrRemove { .. } => attributes.ctime_ns = time_ns,
+            Entry::Pad => {}
+        }
+    }
+}
+
+fn attributes_at_birth(certificate: &Certificate) -> Attributes {
+    Attributes {
+        ino: InodeNumber(certificate.ino),
+        generation: certificate.generation,
+        mode: certificate.mode,
+        nlink: certificate.nlink,
+        uid: certificate.uid,
+        gid: certificate.gid,
+        rdev: certificate.rdev,
+        size_bytes: 0,
+        blocks: 0,
+        atime_ns: certificate.birth_ns,
+        mtime_ns: certificate.birth_ns,
+        ctime_ns: certificate.birth_ns,
+    }
+}

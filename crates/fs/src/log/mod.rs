@@ -1,0 +1,6 @@
+//! Object logs: staging and committing entries, reading them, applying them to the session, compaction.
+
+pub(crate) mod apply;
+pub(crate) mod committed;
+pub(crate) mod compaction;
+pub(crate) mod staging;

@@ -1,0 +1,463 @@
+//! Object logs: staging entries behind the tail, committing, walking, journals.
+//!
+//! Order of one operation: data and entries are stored and flushed; one fence; the tail's 8-byte store,
+//! flush, fence. What lies behind the tail means nothing, so a crash before the tail's store leaves the
+//! operation undone and one after it leaves it done.
+
+use crate::data::checksums::entries_of;
+use crate::data::read::errno_of;
+use crate::format::*;
+use crate::log::apply::Mapping;
+use crate::session::inode::Locked;
+use crate::session::layout::PENDING_LOG;
+use crate::space::free_space::Need;
+use crate::space::operation::Operation;
+use crate::types::{Errno, Outcome};
+use crate::volume::Volume;
+use egeria_media::PoolIndex;
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+
+/// Entries staged behind an inode's tail, and where the tail will be.
+pub(crate) struct Staged {
+    pub(crate) ino: u64,
+    generation: u32,
+    /// The commit word to be.
+    pub(crate) commit: CommitWord,
+    first_page: u32,
+    /// Pages added to the chain.
+    pub(crate) pages: u32,
+    record: (PoolIndex, egeria_media::PoolOffset),
+    /// What the new pages and entries may be taken from.
+    pub(crate) need: Need,
+    /// Lines of the entries that are still to come, as far as the caller told, and pages taken for them.
+    coming_lines: u64,
+    run: Extent,
+    /// The commit word as sealed for the commit; 0 before.
+    sealed: Cell<u64>,
+}
+
+impl Staged {
+    /// Begin behind the tail of a locked inode.
+    pub(crate) fn begin(locked: &Locked<'_>, need: Need) -> Outcome<Staged> {
+        Ok(Staged {
+            ino: locked.ino,
+            generation: locked.inode.generation.load(Ordering::Relaxed),
+            commit: locked.commit()?,
+            first_page: locked.inode.log_pages.load(Ordering::Relaxed),
+            pages: 0,
+            record: locked.record()?,
+            need,
+            coming_lines: 0,
+            run: Extent::default(),
+            sealed: Cell::new(0),
+        })
+    }
+
+    /// Begin the log of an inode that is not there yet, or a log that will replace another (compaction,
+    /// `commit` then names the other head).
+    pub(crate) fn fresh(
+        volume: &Volume,
+        ino: u64,
+        generation: u32,
+        commit: CommitWord,
+    ) -> Outcome<Staged> {
+        Ok(Staged {
+            ino,
+            generation,
+            commit,
+            first_page: 0,
+            pages: 0,
+            record: volume.record_place(ino)?,
+            need: Need::Ordinary,
+            coming_lines: 0,
+            run: Extent::default(),
+            sealed: Cell::new(0),
+        })
+    }
+
+    /// Store and flush one entry; returns its place. Nothing is visible before the commit.
+    pub(crate) fn add(
+        &mut self,
+        operation: &mut Operation<'_>,
+        entry: &Entry<'_>,
+        time_ns: i64,
+    ) -> Outcome<LogPosition> {
+        let lines = entry.lines();
+        if self.commit.tail.is_none() || self.commit.tail.line() + lines > PAGE_LINES {
+            self.pad(operation)?;
+            if self.run.count == 0 {
+                self.run = self.take_pages(operation)?;
+            }
+            let page = LogPosition::new(self.run.pool, self.run.block, 0);
+            self.run = self.run.without_first(1);
+            self.add_page(operation.volume, page)?;
+        }
+        self.coming_lines = self.coming_lines.saturating_sub(lines.into());
+        let position = self.commit.tail;
+        self.store(operation.volume, entry, lines, time_ns)?;
+        Ok(position)
+    }
+
+    /// Take a page, or as many as what is to come fills for certain: all are used.
+    fn take_pages(&self, operation: &mut Operation<'_>) -> Outcome<Extent> {
+        operation.take(
+            self.ino,
+            PENDING_LOG,
+            (self.coming_lines / (PAGE_LINES as u64 - 1)).max(1),
+            operation.volume.pool_here(operation.me),
+            self.need,
+        )
+    }
+
+    /// Add the entries that map a run of new data.
+    #[inline]
+    pub(crate) fn add_mapping(
+        &mut self,
+        operation: &mut Operation<'_>,
+        mapping: &Mapping,
+        sums: &[u8],
+        size_bytes: u64,
+        time_ns: i64,
+    ) -> Outcome<()> {
+        let touches_mtime = !mapping.unwritten;
+        if sums.is_empty() {
+            let entry = mapping.entry(size_bytes, touches_mtime);
+            return self.add(operation, &entry, time_ns).map(drop);
+        }
+        let entries = || entries_of(*mapping, sums, size_bytes, touches_mtime);
+        if mapping.count > MAX_SUMS {
+            self.coming_lines = entries().map(|entry| u64::from(entry.lines())).sum();
+        }
+        for entry in entries() {
+            self.add(operation, &entry, time_ns)?;
+        }
+        Ok(())
+    }
+
+    fn pad(&mut self, operation: &mut Operation<'_>) -> Outcome<()> {
+        if !self.commit.tail.is_none() && self.commit.tail.line() < PAGE_LINES {
+            let lines = PAGE_LINES - self.commit.tail.line();
+            self.store(operation.volume, &Entry::Pad, lines, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Continue on a page the caller took.
+    pub(crate) fn add_page(&mut self, volume: &Volume, page: LogPosition) -> Outcome<()> {
+        let header = encode_page_header(
+            self.ino,
+            self.generation,
+            page,
+            self.first_page + self.pages,
+        );
+        let pool = volume.pool(page.pool())?;
+        pool.write_bytes(page.offset(), &header)
+            .map_err(|_| Errno(libc::EIO))?;
+        pool.flush(page.offset(), LINE as u64);
+        // The link may persist before the page does: it lies behind the tail until the commit.
+        let (link_pool, link_at) = match self.commit.tail.is_none() {
+            true => (
+                self.record.0,
+                self.record.1 + HEADS_AT + 8 * self.commit.head_index as u64,
+            ),
+            false => (
+                self.commit.tail.pool(),
+                self.commit.tail.at_line(0).offset() + NEXT_PAGE_AT,
+            ),
+        };
+        let pool = volume.pool(link_pool)?;
+        pool.store_u64(link_at, encode_link(self.ino, page))
+            .map_err(|_| Errno(libc::EIO))?;
+        pool.flush(link_at, 8);
+        self.commit.tail = page.at_line(1);
+        self.pages += 1;
+        Ok(())
+    }
+
+    /// Whether the page the tail is in has room for an entry of one line.
+    #[inline]
+    pub(crate) fn has_line(&self) -> bool {
+        !self.commit.tail.is_none() && self.commit.tail.line() < PAGE_LINES
+    }
+
+    /// Whether an entry fits the page the tail is in.
+    pub(crate) fn fits(&self, entry: &Entry<'_>) -> bool {
+        !self.commit.tail.is_none() && self.commit.tail.line() + entry.lines() <= PAGE_LINES
+    }
+
+    /// Store an entry that fits; for compaction, which brings its own pages.
+    pub(crate) fn store(
+        &mut self,
+        volume: &Volume,
+        entry: &Entry<'_>,
+        lines: u8,
+        time_ns: i64,
+    ) -> Outcome<()> {
+        match lines {
+            1 => self.store_lines(volume, entry, &mut [0u8; LINE], time_ns)?,
+            _ => self.store_lines(
+                volume,
+                entry,
+                &mut [0u8; BLOCK][..lines as usize * LINE],
+                time_ns,
+            )?,
+        }
+        self.commit.tail = self.commit.tail.at_line(self.commit.tail.line() + lines);
+        Ok(())
+    }
+
+    fn store_lines(
+        &self,
+        volume: &Volume,
+        entry: &Entry<'_>,
+        bytes: &mut [u8],
+        time_ns: i64,
+    ) -> Outcome<()> {
+        let seal = EntrySeal {
+            ino: self.ino,
+            generation: self.generation,
+            position: self.commit.tail,
+        };
+        entry.encode(bytes, (bytes.len() / LINE) as u8, time_ns, seal);
+        let pool = volume.pool(self.commit.tail.pool())?;
+        // Whole lines that nobody reads soon: past the cache, durable with the commit's first fence.
+        // SAFETY: a local buffer of this length.
+        unsafe { pool.copy_in(self.commit.tail.offset(), bytes.as_ptr(), bytes.len()) }
+            .map_err(errno_of)
+    }
+
+    /// Fill the rest of the page; see `store`.
+    pub(crate) fn pad_page(&mut self, volume: &Volume) -> Outcome<()> {
+        match self.commit.tail.is_none() || self.commit.tail.line() == PAGE_LINES {
+            true => Ok(()),
+            false => self.store(volume, &Entry::Pad, PAGE_LINES - self.commit.tail.line(), 0),
+        }
+    }
+
+    /// The word that commits, and its place.
+    fn pair(&self) -> JournalPair {
+        let value = self.commit.encode(self.ino);
+        self.sealed.set(value);
+        JournalPair {
+            pool: self.record.0,
+            at: self.record.1 + COMMIT_WORD_AT,
+            value,
+        }
+    }
+
+    /// The commit word, after the commit.
+    #[inline]
+    pub(crate) fn committed_word(&self) -> u64 {
+        match self.sealed.get() {
+            0 => self.commit.encode(self.ino),
+            word => word,
+        }
+    }
+}
+
+impl Volume {
+    /// Commit one log: everything stored and flushed before becomes durable and visible together.
+    #[inline]
+    pub(crate) fn commit_one(&self, staged: &Staged) -> Outcome<()> {
+        let pair = staged.pair();
+        let pool = self.pool(pair.pool)?;
+        // Data, entries and links first; only then the tail that makes them count.
+        pool.fence();
+        pool.commit_u64(pair.at, pair.value)
+            .map_err(|_| Errno(libc::EIO))
+    }
+
+    /// Commit several logs at once through this thread's journal slot.
+    pub(crate) fn commit_all(&self, slot: usize, staged: &[&Staged]) -> Outcome<()> {
+        if let [one] = staged {
+            return self.commit_one(one);
+        }
+        let pairs: Vec<JournalPair> = staged.iter().map(|staged| staged.pair()).collect();
+        let bytes = encode_journal_pairs(&pairs);
+        let at = journal_slot(slot as u64);
+        let pool = self.pool(PoolIndex(0))?;
+        pool.write_bytes(at + 16, &bytes)
+            .map_err(|_| Errno(libc::EIO))?;
+        pool.flush(at + 16, bytes.len() as u64);
+        // Pairs and everything they point to, before the word that makes them count.
+        pool.fence();
+        pool.commit_u64(at, journal_commit_word(slot as u64, &bytes))
+            .map_err(|_| Errno(libc::EIO))?;
+        self.apply_journal(slot, &pairs)
+    }
+
+    fn apply_journal(&self, slot: usize, pairs: &[JournalPair]) -> Outcome<()> {
+        for pair in pairs {
+            let pool = self.pool(pair.pool)?;
+            pool.store_u64(pair.at, pair.value)
+                .map_err(|_| Errno(libc::EIO))?;
+            pool.flush(pair.at, 8);
+        }
+        let pool = self.pool(PoolIndex(0))?;
+        // The words must be durable before the journal forgets them.
+        pool.fence();
+        pool.commit_u64(journal_slot(slot as u64), 0)
+            .map_err(|_| Errno(libc::EIO))
+    }
+
+    /// Finish what a slot's journal holds: of a dead owner (under `recovery`), or when a session is
+    /// made. Places outside of records are refused.
+    pub(crate) fn complete_journal(&self, slot: usize) -> bool {
+        let Some(pairs) = self.read_journal(slot) else {
+            return false;
+        };
+        self.apply_journal(slot, &pairs).is_ok()
+    }
+
+    fn read_journal(&self, slot: usize) -> Option<Vec<JournalPair>> {
+        let at = journal_slot(slot as u64);
+        let word = self.load_word(PoolIndex(0), at).ok()?;
+        let count = journal_pair_count(word)?;
+        let mut bytes = vec![0; count * 16];
+        self.read_media(PoolIndex(0), at + 16, &mut bytes).ok()?;
+        let pairs = decode_journal_pairs(slot as u64, word, &bytes)?;
+        let plausible = pairs.iter().all(|pair| {
+            let geometry = self.geometry.get(pair.pool.0 as usize);
+            geometry.is_some_and(|geometry| geometry.holds(pair.at.block(), 1))
+                && pair.at.0 % INODE_BYTES == COMMIT_WORD_AT
+        });
+        plausible.then_some(pairs)
+    }
+
+    /// Walk an inode's log from a position (`NONE`: its head) to `commit.tail`. `entry` gets every
+    /// entry, `page` every page entered. Damage is `EIO`.
+    pub(crate) fn walk_log(
+        &self,
+        place: LogPlace,
+        commit: CommitWord,
+        from: LogPosition,
+        page: &mut dyn FnMut(LogPosition) -> Outcome<()>,
+        entry: &mut dyn FnMut(LogPosition, &Entry<'_>, i64) -> Outcome<()>,
+    ) -> Outcome<()> {
+        if commit.tail == from {
+            return Ok(());
+        }
+        let mut sequence = place.pages_before;
+        let mut position = match from.is_none() {
+            false => from,
+            true => {
+                let (pool, at) = self.record_place(place.ino)?;
+                let head = self.load_word(pool, at + HEADS_AT + 8 * commit.head_index as u64)?;
+                self.enter_page(place, head, &mut sequence, page)?
+            }
+        };
+        let mut bytes = [0u8; BLOCK];
+        while position != commit.tail {
+            if position.line() >= PAGE_LINES {
+                let next =
+                    self.load_word(position.pool(), position.at_line(0).offset() + NEXT_PAGE_AT)?;
+                position = self.enter_page(place, next, &mut sequence, page)?;
+                continue;
+            }
+            let (lines, decoded, time_ns) = self.read_entry(place, position, &mut bytes)?;
+            entry(position, &decoded, time_ns)?;
+            position = position.at_line(position.line() + lines);
+        }
+        Ok(())
+    }
+
+    /// Walk the pages of a log up to the one its tail is in, without looking at entries.
+    pub(crate) fn walk_pages(
+        &self,
+        place: LogPlace,
+        commit: CommitWord,
+        page: &mut dyn FnMut(LogPosition) -> Outcome<()>,
+    ) -> Outcome<()> {
+        if commit.tail.is_none() {
+            return Ok(());
+        }
+        let (pool, at) = self.record_place(place.ino)?;
+        let mut link = self.load_word(pool, at + HEADS_AT + 8 * commit.head_index as u64)?;
+        let mut sequence = 0;
+        loop {
+            let position = self.enter_page(place, link, &mut sequence, page)?;
+            if position.at_line(0) == commit.tail.at_line(0) {
+                return Ok(());
+            }
+            link = self.load_word(position.pool(), position.at_line(0).offset() + NEXT_PAGE_AT)?;
+        }
+    }
+
+    fn enter_page(
+        &self,
+        place: LogPlace,
+        link: u64,
+        sequence: &mut u32,
+        page: &mut dyn FnMut(LogPosition) -> Outcome<()>,
+    ) -> Outcome<LogPosition> {
+        let damaged = |what| self.damaged_in(place, what);
+        let next = decode_link(place.ino, link).map_err(|()| damaged("link between log pages"))?;
+        let valid = self
+            .geometry
+            .get(next.pool().0 as usize)
+            .is_some_and(|geometry| geometry.holds(next.block(), 1));
+        if next.is_none() || !valid {
+            return Err(damaged("link between log pages"));
+        }
+        let mut header = [0u8; LINE];
+        self.read_media(next.pool(), next.offset(), &mut header)?;
+        if !is_page_header(&header, place.ino, place.generation, next, *sequence) {
+            return Err(damaged("header of a log page"));
+        }
+        *sequence = sequence.wrapping_add(1);
+        page(next)?;
+        Ok(next.at_line(1))
+    }
+
+    /// Read and check one entry into `bytes` (a page); its lines, itself, its time.
+    pub(crate) fn read_entry<'b>(
+        &self,
+        place: LogPlace,
+        position: LogPosition,
+        bytes: &'b mut [u8; BLOCK],
+    ) -> Outcome<(u8, Entry<'b>, i64)> {
+        let damaged = || self.damaged_in(place, "a log entry");
+        self.read_media(position.pool(), position.offset(), &mut bytes[..LINE])?;
+        let first: &[u8; LINE] = bytes[..LINE].try_into().expect("one line");
+        let lines = claimed_lines(first, position).ok_or_else(damaged)?;
+        if lines > 1 {
+            self.read_media(
+                position.pool(),
+                position.offset() + LINE as u64,
+                &mut bytes[LINE..lines as usize * LINE],
+            )?;
+        }
+        let seal = EntrySeal {
+            ino: place.ino,
+            generation: place.generation,
+            position,
+        };
+        let (entry, time_ns) =
+            decode_entry(&bytes[..lines as usize * LINE], seal).ok_or_else(damaged)?;
+        Ok((lines, entry, time_ns))
+    }
+}
+
+/// Whose log is walked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogPlace {
+    pub(crate) ino: u64,
+    pub(crate) generation: u32,
+    /// Pages of the chain up to and with the one the walk begins in; 0 from the head.
+    pub(crate) pages_before: u32,
+    /// Whoever walks has no lock: what looks damaged may have changed meanwhile.
+    pub(crate) unlocked: bool,
+}
+
+impl Locked<'_> {
+    /// Whose log this is; `pages_before` as for a walk from the head.
+    pub(crate) fn log_place(&self) -> LogPlace {
+        LogPlace {
+            ino: self.ino,
+            generation: self.inode.generation.load(Ordering::Relaxed),
+            pages_before: 0,
+            unlocked: false,
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Attributes, truncation, extended attributes.
+
+use crate::data::checksums::{ATTRIBUTE, NewSums};
+use crate::data::write::{MAX_FILE_BYTES, without_setid};
+use crate::format::*;
+use crate::log::apply::Mapping;
+use crate::log::staging::Staged;
+use crate::session::inode::Locked;
+use crate::session::layout::LOADED;
+use crate::space::free_space::Need;
+use crate::space::operation::Operation;
+use crate::types::*;
+use crate::volume::{FileReference, Volume};
+use std::sync::atomic::Ordering;
+
+/// Namespaces of extended attributes that are kept.
+const XATTR_NAMESPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+/// What gives a program rights of its own.
+const CAPABILITY: &[u8] = b"security.capability";
+/// `SessionInode::has_xattr`: nobody looked for [`CAPABILITY`] since attributes were last changed.
+const XATTRS_UNKNOWN: u16 = 1;
+/// `SessionInode::has_xattr`: somebody looked, and it is not among them.
+const NO_CAPABILITY: u16 = 2;
+
+impl Volume {
+    /// Change attributes in one commit. WriteSection owner, or the size by someone not privileged, is
+    /// told by the caller through `clear_setid`.
+    pub fn set_attributes(
+        &self,
+        ino: InodeNumber,
+        change: &AttributeChange,
+        clear_setid: bool,
+    ) -> Outcome<Attributes> {
+        self.writable()?;
+        let locked = self.lock(ino.0)?;
+        if let Some(size_bytes) = change.size_bytes {
+            match locked.kind() {
+                FileKind::Regular if size_bytes > MAX_FILE_BYTES => return Err(Errno(libc::EFBIG)),
+                FileKind::Regular => {}
+                FileKind::Directory => return Err(Errno(libc::EISDIR)),
+                _ => return Err(Errno(libc::EINVAL)),
+            }
+        }
+        let time_ns = self.now_ns();
+        let state = changed_state(&locked, change, clear_setid, time_ns);
+        let mut operation = Operation::new(self, locked.me);
+        self.compact_if_due(&locked, &mut operation);
+        let size = locked.size_bytes();
+        if locked.kind() == FileKind::Regular && state.size_bytes > size {
+            self.zero_behind_end(&locked, size, state.size_bytes)?;
+        }
+        let shrinks = state.size_bytes < size;
+        let mut staged = Staged::begin(
+            &locked,
+            if shrinks {
+                Need::Freeing
+            } else {
+                Need::Ordinary
+            },
+        )?;
+        let entry = Entry::Attributes(state);
+        let position = staged.add(&mut operation, &entry, time_ns)?;
+        let mut sums = NewSums::new(shrinks && locked.has_sums());
+        let tail = self.cut_tail(&locked, &mut operation, &mut sums, state.size_bytes)?;
+        let tail = tail.map(|tail| entry_of_tail(tail, &sums, state.size_bytes));
+        if let Some(tail) = &tail {
+            staged.add(&mut operation, tail, time_ns)?;
+        }
+        operation.commit(&[&staged])?;
+        self.apply_commit(&locked, &staged, || {
+            for entry in [Some(entry), tail].iter().flatten() {
+                self.apply_entry(&locked, &mut operation, position, entry, time_ns, false)?;
+            }
+            Ok(())
+        })?;
+        operation.finish();
+        Ok(locked.attributes())
+    }
+
+    /// Where blocks have checksums: bring the block of the new end anew, with zeros behind that end.
+    fn cut_tail(
+        &self,
+        locked: &Locked<'_>,
+        operation: &mut Operation<'_>,
+        sums: &mut NewSums,
+        size_bytes: u64,
+    ) -> Outcome<Option<Mapping>> {
+        let (file_block, within) = (size_bytes / BLOCK as u64, size_bytes % BLOCK as u64);
+        let word = locked.index().load(file_block);
+        if !sums.wanted || within == 0 || !word.has_data() {
+            return Ok(None);
+        }
+        let mut bytes = [0u8; BLOCK];
+        self.old_block(locked, file_block, word, &mut bytes)?;
+        bytes[within as usize..].fill(0);
+        let prefer = self.pool_for_data(operation.me);
+        let taken = operation.take(locked.ino, file_block, 1, prefer, Need::Freeing)?;
+        sums.store_block(self, (taken.pool, taken.block), &bytes)?;
+        Ok(Some(Mapping {
+            file_block,
+            count: 1,
+            pool: taken.pool,
+            block: taken.block,
+            unwritten: false,
+            sums_at: 0,
+        }))
+    }
+
+    /// Extended attribute (`user.*`, also `trusted.*` and `security.*` as opaque bytes). `ENODATA` when absent.
+    pub fn get_xattr(&self, ino: InodeNumber, name: &[u8]) -> Outcome<Vec<u8>> {
+        let locked = self.lock(ino.0)?;
+        if name == ATTRIBUTE && locked.kind() != FileKind::Directory {
+            return self.checksum_attribute_of_file(&locked);
+        }
+        self.xattrs(&locked)?
+            .remove(name)
+            .ok_or(Errno(libc::ENODATA))
+    }
+
+    /// Names of all extended attributes.
+    pub fn list_xattr(&self, ino: InodeNumber) -> Outcome<Vec<Vec<u8>>> {
+        let locked = self.lock(ino.0)?;
+        Ok(self.xattrs(&locked)?.into_keys().collect())
+    }
+
+    /// Set an extended attribute.
+    pub fn set_xattr(
+        &self,
+        ino: InodeNumber,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Outcome<()> {
+        self.writable()?;
+        check_xattr_name(name)?;
+        if value.len() > MAX_XATTR_VALUE_BYTES {
+            return Err(Errno(if value.len() > 65_536 {
+                libc::E2BIG
+            } else {
+                libc::ENOSPC
+            }));
+        }
+        let locked = self.lock(ino.0)?;
+        if name == ATTRIBUTE && self.check_checksum_attribute(&locked, value)? {
+            return match mode {
+                XattrMode::Create => Err(Errno(libc::EEXIST)),
+                _ => Ok(()),
+            };
+        }
+        if mode != XattrMode::Any {
+            let exists = self.xattrs(&locked)?.contains_key(name);
+            match mode {
+                XattrMode::Create if exists => return Err(Errno(libc::EEXIST)),
+                XattrMode::Replace if !exists => return Err(Errno(libc::ENODATA)),
+                _ => {}
+            }
+        }
+        self.commit_xattr(&locked, &Entry::XattrSet { name, value }, Need::Ordinary)
+    }
+
+    /// Remove an extended attribute.
+    pub fn remove_xattr(&self, ino: InodeNumber, name: &[u8]) -> Outcome<()> {
+        self.writable()?;
+        check_xattr_name(name)?;
+        let locked = self.lock(ino.0)?;
+        if name == ATTRIBUTE && locked.has_sums() {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        if !self.xattrs(&locked)?.contains_key(name) {
+            return Err(Errno(libc::ENODATA));
+        }
+        self.commit_xattr(&locked, &Entry::XattrRemove { name }, Need::Freeing)
+    }
+
+    /// Remove a file's capabilities (`security.capability`), as local file systems do when its content or
+    /// owner changes, whoever changes it. Nearly free for inodes without.
+    pub fn drop_capability(&self, file: FileReference) -> Outcome<()> {
+        let inode = file.inode();
+        if inode.state.load(Ordering::Acquire) == LOADED
+            && inode.has_xattr.load(Ordering::Acquire) != XATTRS_UNKNOWN
+        {
+            return Ok(());
+        }
+        let locked = self.lock(file.ino().0)?;
+        if locked.kind() == FileKind::Directory {
+            return Ok(());
+        }
+        if self.xattrs(&locked)?.contains_key(CAPABILITY) {
+            self.writable()?;
+            let entry = Entry::XattrRemove { name: CAPABILITY };
+            self.commit_xattr(&locked, &entry, Need::Freeing)?;
+        }
+        // Under the lock, after what applied entries say of it.
+        let known = &locked.inode.has_xattr;
+        if known.load(Ordering::Relaxed) == XATTRS_UNKNOWN {
+            known.store(NO_CAPABILITY, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn commit_xattr(&self, locked: &Locked<'_>, entry: &Entry<'_>, need: Need) -> Outcome<()> {
+        let mut operation = Operation::new(self, locked.me);
+        self.compact_if_due(locked, &mut operation);
+        let time_ns = self.now_ns();
+        let mut staged = Staged::begin(locked, need)?;
+        let position = staged.add(&mut operation, entry, time_ns)?;
+        operation.commit(&[&staged])?;
+        self.apply_commit(locked, &staged, || {
+            self.apply_entry(locked, &mut operation, position, entry, time_ns, false)
+        })?;
+        operation.finish();
+        Ok(())
+    }
+}
+
+fn entry_of_tail(tail: Mapping, sums: &NewSums, size_bytes: u64) -> Entry<'_> {
+    Entry::Write {
+        file_block: tail.file_block,
+        count: tail.count,
+        pool: tail.pool,
+        block: tail.block,
+        size_bytes,
+        unwritten: false,
+        touches_mtime: false,
+        sums: sums.of(&tail),
+    }
+}
+
+fn check_xattr_name(name: &[u8]) -> Outcome<()> {
+    if name.len() > MAX_NAME_BYTES {
+        return Err(Errno(libc::ERANGE));
+    }
+    match XATTR_NAMESPACES
+        .iter()
+        .any(|space| name.len() > space.len() && name.starts_with(space))
+    {
+        true => Ok(()),
+        false => Err(Errno(libc::EOPNOTSUPP)),
+    }
+}
+
+fn changed_state(
+    locked: &Locked<'_>,
+    change: &AttributeChange,
+    clear_setid: bool,
+    now_ns: i64,
+) -> AttributeState {
+    let mut state = locked.attribute_state();
+    if let Some(permissions) = change.permissions {
+        state.mode = (state.mode & libc::S_IFMT) | (permissions & 0o7777);
+    }
+    if clear_setid {
+        state.mode = without_setid(state.mode);
+    }
+    state.uid = change.uid.unwrap_or(state.uid);
+    state.gid = change.gid.unwrap_or(state.gid);
+    if let Some(size_bytes) = change.size_bytes {
+        state.size_bytes = size_bytes;
+        state.mtime_ns = now_ns;
+    }
+    let time = |change: TimeChange| match change {
+        TimeChange::Now => now_ns,
+        TimeChange::At(time_ns) => time_ns,
+    };
+    state.atime_ns = change.atime.map_or(state.atime_ns, time);
+    state.mtime_ns = change.mtime.map_or(state.mtime_ns, time);
+    state
+}

@@ -1,0 +1,563 @@
+//! The session's table of a directory: names hashed to the places of their log entries, one word each.
+//! The names themselves stay on media and are read, checked, from there.
+
+use crate::format::*;
+use crate::log::staging::LogPlace;
+use crate::session::inode::Locked;
+use crate::session::layout::SessionInode;
+use crate::session::seqlock::WriteSection;
+use crate::types::*;
+use crate::volume::Volume;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const TOMBSTONE: u64 = 1;
+const TAG_SHIFT: u32 = 51;
+const POSITION_MASK: u64 = (1 << TAG_SHIFT) - 1;
+const CLASS_SHIFT: u32 = 56;
+// Words of `SessionInode::inline_words` that a directory uses.
+const USED: usize = 0;
+const SUBDIRECTORIES: usize = 1;
+const NEXT_COOKIE: usize = 2;
+/// Cookies of `.` and `..` come before those of names.
+pub(crate) const FIRST_COOKIE: u64 = 3;
+/// Cookies on media are below this: room for all that will ever be added, and positive in every `off_t`.
+const END_OF_COOKIES: u64 = 1 << 62;
+
+/// A name found in a directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FoundName {
+    pub(crate) ino: u64,
+    pub(crate) kind: FileKind,
+    pub(crate) position: LogPosition,
+}
+
+/// Where a walk over a directory stopped; a hint, kept per process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Walk {
+    cookie: u64,
+    position: LogPosition,
+    pages_before: u32,
+    epoch: u64,
+    generation: u32,
+}
+
+/// Walks remembered at once.
+const MAX_WALKS: usize = 4096;
+
+fn hash_name(seed: u64, name: &[u8]) -> u64 {
+    let mut hash = seed ^ (name.len() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    for chunk in name.chunks(8) {
+        let mut word = [0u8; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+        hash ^= hash >> 32;
+    }
+    hash = hash.wrapping_mul(0xC4CE_B9FE_1A85_EC53);
+    hash ^ (hash >> 29)
+}
+
+impl SessionInode {
+    /// Subdirectories of a loaded directory.
+    pub(crate) fn subdirectories(&self) -> u32 {
+        self.inline_words[SUBDIRECTORIES].load(Ordering::Relaxed) as u32
+    }
+
+    /// Cookie for the next name of a loaded directory.
+    pub(crate) fn next_cookie(&self) -> u64 {
+        self.inline_words[NEXT_COOKIE]
+            .load(Ordering::Relaxed)
+            .max(FIRST_COOKIE)
+    }
+}
+
+impl Locked<'_> {
+    /// `EMLINK` when one more subdirectory would be too many.
+    pub(crate) fn check_subdirectory_fits(&self) -> Outcome<()> {
+        match self.inode.subdirectories() < MAX_LINKS - 2 {
+            true => Ok(()),
+            false => Err(Errno(libc::EMLINK)),
+        }
+    }
+
+    /// Names in a loaded directory.
+    pub(crate) fn name_count(&self) -> u64 {
+        self.inode.blocks.load(Ordering::Relaxed)
+    }
+
+    /// Cookie for the next name.
+    pub(crate) fn next_cookie(&self) -> u64 {
+        self.inode.next_cookie()
+    }
+}
+
+impl Volume {
+    fn hash(&self, name: &[u8]) -> u64 {
+        hash_name(self.hash_seed, name)
+    }
+
+    fn table(&self, inode: &SessionInode) -> Option<&[AtomicU64]> {
+        let root = inode.root.load(Ordering::Acquire);
+        let page = (root & ((1 << CLASS_SHIFT) - 1)).checked_sub(1)?;
+        self.session.arena().run(page, (root >> CLASS_SHIFT) as u32)
+    }
+
+    /// Give a directory's table back.
+    pub(crate) fn drop_table(&self, inode: &SessionInode) {
+        let root = inode.root.swap(0, Ordering::AcqRel);
+        if let Some(page) = (root & ((1 << CLASS_SHIFT) - 1)).checked_sub(1) {
+            self.session
+                .arena()
+                .free(page, (root >> CLASS_SHIFT) as u32);
+        }
+        for word in &inode.inline_words {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Make room for `more` names, so that applying them cannot fail.
+    pub(crate) fn reserve_names(&self, locked: &Locked<'_>, more: u64) -> Outcome<()> {
+        let inode = locked.inode;
+        let used = inode.inline_words[USED].load(Ordering::Relaxed);
+        let size = self.table(inode).map_or(0, |table| table.len() as u64);
+        if (used + more) * 4 <= size * 3 {
+            return Ok(());
+        }
+        self.grow_table(locked, more)
+    }
+
+    fn grow_table(&self, locked: &Locked<'_>, more: u64) -> Outcome<()> {
+        let inode = locked.inode;
+        let arena = self.session.arena();
+        let words = ((locked.name_count() + more) * 2)
+            .max(512)
+            .next_power_of_two();
+        let class = (words * 8 / BLOCK as u64).trailing_zeros();
+        let page = arena.allocate(class)?;
+        let new = arena.run(page, class).ok_or(Errno(libc::EIO))?;
+        let mut used = 0;
+        let mut bytes = [0u8; BLOCK];
+        for word in self.table(inode).unwrap_or(&[]) {
+            let word = word.load(Ordering::Relaxed);
+            if word <= TOMBSTONE {
+                continue;
+            }
+            let (_, entry, _) = self.read_entry(
+                locked.log_place(),
+                LogPosition(word & POSITION_MASK),
+                &mut bytes,
+            )?;
+            if let Entry::NameAdd { name, .. } = entry {
+                insert(new, self.hash(name), word & POSITION_MASK);
+                used += 1;
+            }
+        }
+        // Who reads without the lock must not take what the old table becomes for names.
+        let amid = inode.sequence.load(Ordering::Relaxed) & 1 == 1;
+        let changing = (!amid).then(|| WriteSection::begin(inode));
+        let old = inode.root.swap(
+            (page + 1) | ((class as u64) << CLASS_SHIFT),
+            Ordering::AcqRel,
+        );
+        inode.inline_words[USED].store(used, Ordering::Relaxed);
+        if let Some(changing) = changing {
+            changing.end();
+        }
+        if let Some(page) = (old & ((1 << CLASS_SHIFT) - 1)).checked_sub(1) {
+            arena.free(page, (old >> CLASS_SHIFT) as u32);
+        }
+        Ok(())
+    }
+
+    /// Find a name in a locked directory.
+    pub(crate) fn find_name(&self, locked: &Locked<'_>, name: &[u8]) -> Outcome<Option<FoundName>> {
+        self.find_in_table(locked.inode, locked.log_place(), name)
+    }
+
+    /// Find a name in the table of a loaded directory. Without the lock, what comes back, errors too, counts only
+    /// when nothing changed meanwhile.
+    pub(crate) fn find_in_table(
+        &self,
+        inode: &SessionInode,
+        place: LogPlace,
+        name: &[u8],
+    ) -> Outcome<Option<FoundName>> {
+        let Some(table) = self.table(inode) else {
+            return Ok(None);
+        };
+        let hash = self.hash(name);
+        let mut bytes = [0u8; BLOCK];
+        for word in probe(table, hash) {
+            let word = word.load(Ordering::Acquire);
+            if word == 0 {
+                break;
+            }
+            if word == TOMBSTONE || word >> TAG_SHIFT != hash >> TAG_SHIFT {
+                continue;
+            }
+            let position = LogPosition(word & POSITION_MASK);
+            let (_, entry, _) = self.read_entry(place, position, &mut bytes)?;
+            if let Entry::NameAdd {
+                ino,
+                kind,
+                name: found,
+                ..
+            } = entry
+                && found == name
+            {
+                let kind = kind_of(kind).ok_or_else(|| self.damaged_in(place, "kind of a name"))?;
+                return Ok(Some(FoundName {
+                    ino,
+                    kind,
+                    position,
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Apply a `NameAdd` or `NameRemove` to the table. Of two that add the same name the later counts.
+    pub(crate) fn apply_name(
+        &self,
+        locked: &Locked<'_>,
+        position: LogPosition,
+        entry: &Entry<'_>,
+        loading: bool,
+    ) -> Outcome<()> {
+        let inode = locked.inode;
+        match *entry {
+            Entry::NameAdd {
+                kind, cookie, name, ..
+            } => {
+                let kind =
+                    kind_of(kind).ok_or_else(|| self.damaged(locked.ino, "kind of a name"))?;
+                if cookie >= END_OF_COOKIES || loading && cookie < locked.next_cookie() {
+                    return Err(self.damaged(locked.ino, "place of a name"));
+                }
+                // Nobody makes a name that is there; but media may be forged.
+                if loading && let Some(found) = self.find_name(locked, name)? {
+                    self.damaged(locked.ino, "a name that is there twice");
+                    self.remove_position(locked, found.position)?;
+                }
+                self.reserve_names(locked, 1)?;
+                let table = self.table(inode).ok_or(Errno(libc::EIO))?;
+                if insert(table, self.hash(name), position.0) {
+                    add(&inode.inline_words[USED], 1);
+                }
+                add(&inode.blocks, 1);
+                if kind == FileKind::Directory {
+                    add(&inode.inline_words[SUBDIRECTORIES], 1);
+                }
+                let next = locked.next_cookie().max(cookie.saturating_add(1));
+                inode.inline_words[NEXT_COOKIE].store(next, Ordering::Relaxed);
+            }
+            Entry::NameRemove { added } => self.remove_position(locked, added)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn remove_position(&self, locked: &Locked<'_>, added: LogPosition) -> Outcome<()> {
+        let damaged = || self.damaged(locked.ino, "removal of a name");
+        let geometry = self
+            .geometry
+            .get(added.pool().0 as usize)
+            .ok_or_else(damaged)?;
+        if !geometry.holds(added.block(), 1) || added.line() >= PAGE_LINES {
+            return Err(damaged());
+        }
+        let mut bytes = [0u8; BLOCK];
+        let (_, entry, _) = self.read_entry(locked.log_place(), added, &mut bytes)?;
+        let Entry::NameAdd { kind, name, .. } = entry else {
+            return Err(damaged());
+        };
+        let hash = self.hash(name);
+        let table = self.table(locked.inode).ok_or_else(damaged)?;
+        let word = probe(table, hash)
+            .take_while(|word| word.load(Ordering::Relaxed) != 0)
+            .find(|word| word.load(Ordering::Relaxed) & POSITION_MASK == added.0)
+            .ok_or_else(damaged)?;
+        word.store(TOMBSTONE, Ordering::Release);
+        let inode = locked.inode;
+        inode
+            .blocks
+            .store(locked.name_count().saturating_sub(1), Ordering::Relaxed);
+        if kind_of(kind) == Some(FileKind::Directory) {
+            let count = &inode.inline_words[SUBDIRECTORIES];
+            count.store(
+                count.load(Ordering::Relaxed).saturating_sub(1),
+                Ordering::Relaxed,
+            );
+        }
+        Ok(())
+    }
+
+    /// Whether the name added at this place is still there.
+    pub(crate) fn is_live(&self, inode: &SessionInode, position: LogPosition, name: &[u8]) -> bool {
+        let Some(table) = self.table(inode) else {
+            return false;
+        };
+        probe(table, self.hash(name))
+            .map(|word| word.load(Ordering::Acquire))
+            .take_while(|word| *word != 0)
+            .any(|word| word & POSITION_MASK == position.0)
+    }
+
+    /// Entries after `cookie` (0: from the start; `.` and `..` first), until `emit` returns false (that
+    /// entry is then not consumed). Waits for nobody.
+    ///
+    /// # Errors
+    /// `ENOTDIR`; `ESTALE` when there is no such inode; `EIO` for damage.
+    pub fn read_directory(
+        &self,
+        ino: InodeNumber,
+        cookie: u64,
+        emit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
+    ) -> Outcome<()> {
+        self.read_directory_until(ino, cookie, u64::MAX, emit)
+    }
+
+    /// As `read_directory`, of names with cookies below `end`: those that were there when
+    /// [`Volume::directory_end`] told it.
+    ///
+    /// # Errors
+    /// As `read_directory`.
+    pub fn read_directory_until(
+        &self,
+        ino: InodeNumber,
+        cookie: u64,
+        end: u64,
+        emit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
+    ) -> Outcome<()> {
+        let mut range = CookieRange { after: cookie, end };
+        loop {
+            let names = self.names_of(ino.0, range)?;
+            for name in &names.list {
+                if !emit(&names.entry(name)) {
+                    return Ok(());
+                }
+                range.after = name.cookie;
+            }
+            if !names.more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Names of a loaded directory from the log, as long as they are in the table.
+    pub(crate) fn names_in_table(
+        &self,
+        inode: &SessionInode,
+        place: LogPlace,
+        range: CookieRange,
+    ) -> Outcome<Names> {
+        let mut names = Names::default();
+        if inode.nlink.load(Ordering::Relaxed) == 0 {
+            return Ok(names);
+        }
+        let parent = inode.parent.load(Ordering::Relaxed);
+        names.add_dots(place.ino, parent, range);
+        let commit = CommitWord::decode(inode.applied.load(Ordering::Acquire), place.ino);
+        let commit = commit.ok().flatten().ok_or(Errno(libc::EIO))?;
+        let start = self.resume_walk(inode, place.ino, range.after);
+        let last = Cell::new(Walk {
+            cookie: range.after,
+            ..start
+        });
+        let pages = Cell::new(start.pages_before);
+        let full = Errno(libc::ECANCELED);
+        let place = LogPlace {
+            pages_before: start.pages_before,
+            ..place
+        };
+        let walked = self.walk_log(
+            place,
+            commit,
+            start.position,
+            &mut |_| {
+                pages.set(pages.get() + 1);
+                Ok(())
+            },
+            &mut |position, entry, _| {
+                let Entry::NameAdd {
+                    ino,
+                    kind,
+                    cookie,
+                    name,
+                } = *entry
+                else {
+                    return Ok(());
+                };
+                if !range.holds(cookie) || !self.is_live(inode, position, name) {
+                    return Ok(());
+                }
+                if names.is_full() {
+                    names.more = true;
+                    return Err(full);
+                }
+                let kind = kind_of(kind).ok_or_else(|| self.damaged_in(place, "kind of a name"))?;
+                names.add(ino, kind, cookie, name);
+                last.set(Walk {
+                    cookie,
+                    position,
+                    pages_before: pages.get(),
+                    ..start
+                });
+                Ok(())
+            },
+        );
+        names.walk = Some(last.get());
+        if walked == Err(full) {
+            Ok(names)
+        } else {
+            walked.map(|()| names)
+        }
+    }
+
+    /// Where to go on after `cookie`: where a walk of this process stopped there, when the log is still
+    /// the same, else the head.
+    fn resume_walk(&self, inode: &SessionInode, ino: u64, cookie: u64) -> Walk {
+        let epoch = inode.epoch.load(Ordering::Relaxed);
+        let generation = inode.generation.load(Ordering::Relaxed);
+        let known = self
+            .walks
+            .lock()
+            .ok()
+            .and_then(|walks| walks.get(&(ino, cookie)).copied());
+        match known {
+            Some(walk) if walk.epoch == epoch && walk.generation == generation => walk,
+            _ => Walk {
+                cookie,
+                position: LogPosition::NONE,
+                pages_before: 0,
+                epoch,
+                generation,
+            },
+        }
+    }
+
+    pub(crate) fn remember_walk(&self, ino: u64, names: &Names) {
+        if let Some(walk) = names.walk
+            && let Ok(mut walks) = self.walks.lock()
+            && !walk.position.is_none()
+        {
+            if walks.len() >= MAX_WALKS {
+                walks.clear();
+            }
+            walks.insert((ino, walk.cookie), walk);
+        }
+    }
+}
+
+/// Names with cookies in between are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CookieRange {
+    pub(crate) after: u64,
+    pub(crate) end: u64,
+}
+
+impl CookieRange {
+    pub(crate) fn holds(self, cookie: u64) -> bool {
+        cookie > self.after && cookie < self.end
+    }
+}
+
+/// A few entries of a directory, in the order of their cookies.
+#[derive(Default)]
+pub(crate) struct Names {
+    pub(crate) list: Vec<Name>,
+    bytes: Vec<u8>,
+    /// There are others behind them.
+    pub(crate) more: bool,
+    walk: Option<Walk>,
+}
+
+pub(crate) struct Name {
+    ino: u64,
+    kind: FileKind,
+    pub(crate) cookie: u64,
+    from: usize,
+    to: usize,
+}
+
+impl Names {
+    /// Entries looked at in one go: the fewer, the rarer something changes meanwhile.
+    const MAX: usize = 128;
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.list.len() >= Names::MAX
+    }
+
+    pub(crate) fn add(&mut self, ino: u64, kind: FileKind, cookie: u64, name: &[u8]) {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(name);
+        let to = self.bytes.len();
+        self.list.push(Name {
+            ino,
+            kind,
+            cookie,
+            from,
+            to,
+        });
+    }
+
+    pub(crate) fn add_dots(&mut self, ino: u64, parent: u64, range: CookieRange) {
+        for (cookie, ino, name) in [(1, ino, b".".as_slice()), (2, parent, b"..")] {
+            if cookie > range.after {
+                self.add(ino, FileKind::Directory, cookie, name);
+            }
+        }
+    }
+
+    fn entry(&self, name: &Name) -> DirectoryEntry<'_> {
+        DirectoryEntry {
+            ino: InodeNumber(name.ino),
+            kind: name.kind,
+            cookie: name.cookie,
+            name: &self.bytes[name.from..name.to],
+        }
+    }
+}
+
+fn add(word: &AtomicU64, by: u64) {
+    word.store(
+        word.load(Ordering::Relaxed).wrapping_add(by),
+        Ordering::Relaxed,
+    );
+}
+
+pub(crate) fn kind_of(kind: u8) -> Option<FileKind> {
+    use FileKind::*;
+    [
+        Regular,
+        Directory,
+        Symlink,
+        Fifo,
+        Socket,
+        CharacterDevice,
+        BlockDevice,
+    ]
+    .into_iter()
+    .find(|known| *known as u8 == kind)
+}
+
+/// Words in the order a hash probes them, each once.
+fn probe(table: &[AtomicU64], hash: u64) -> impl Iterator<Item = &AtomicU64> {
+    let mask = table.len() - 1;
+    (0..table.len()).map(move |step| &table[(hash as usize + step) & mask])
+}
+
+/// Insert; true when a word never used was taken.
+fn insert(table: &[AtomicU64], hash: u64, position: u64) -> bool {
+    for word in probe(table, hash) {
+        let old = word.load(Ordering::Relaxed);
+        if old <= TOMBSTONE {
+            word.store(
+                (hash >> TAG_SHIFT << TAG_SHIFT) | position,
+                Ordering::Release,
+            );
+            return old == 0;
+        }
+    }
+    false
+}

@@ -1,0 +1,128 @@
+//! Lookup references: the inode numbers that kernels hold (FUSE's `nlookup`). A kernel names inodes by number, and may do so after the inode is gone
+//! another way; given to a new inode, the number would mean that one to a request sent before. So each
+//! mount notes in the session the numbers it told its kernel, and none of them is given out anew until
+//! the kernel forgets it (`space::inode_alloc`).
+//!
+//! A map belongs to the process whose slot `owner` names: it alone sets and clears bits. When it dies
+//! its kernel's memory is gone with the mount, and whoever reaps it clears `owner`; the bits it leaves
+//! mean nothing until the next owner has cleared them, and until then only make numbers rest.
+
+use crate::format::inode_place;
+use crate::session::layout::MAX_LOOKUP_MOUNTS;
+use crate::types::{InodeNumber, Outcome};
+use crate::volume::Volume;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Where a mount notes what its kernel remembers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LookupReferences(usize);
+
+/// Of each mount, where there is one.
+pub(crate) type LookupReferenceMaps<'a> = [Option<&'a [AtomicU64]>; MAX_LOOKUP_MOUNTS];
+
+impl Volume {
+    /// Begin to note numbers for a kernel; `None` when the session has no room for one more mount, whose
+    /// numbers then rest as long as others can be had and no longer.
+    pub fn track_lookups(&self) -> Option<LookupReferences> {
+        let process = self.process_slot().ok()? as u64 + 1;
+        let owners = &self.session.header().lookup_mounts;
+        let mount = owners.iter().position(|owner| {
+            owner
+                .compare_exchange(0, process, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        })?;
+        if self.session.back_lookup_references(mount).is_err() {
+            owners[mount].store(0, Ordering::Release);
+            return None;
+        }
+        for pool in 0..self.geometry.len() {
+            for word in self.lookup_reference_map(mount, pool) {
+                word.store(0, Ordering::Relaxed);
+            }
+        }
+        // Others look at the bits once these are the owner's.
+        fence(Ordering::SeqCst);
+        self.session.header().lookup_references[mount].store(1, Ordering::Release);
+        Some(LookupReferences(mount))
+    }
+
+    /// The kernel is about to be told of this life of a number, which rests from now on when it ends.
+    /// `ESTALE` when it ended before.
+    pub fn add_lookup_reference(
+        &self,
+        memory: LookupReferences,
+        ino: InodeNumber,
+        generation: u32,
+    ) -> Outcome<()> {
+        if let Some((word, bit)) = self.lookup_reference_bit(memory, ino) {
+            word.fetch_or(bit, Ordering::SeqCst);
+        }
+        // The bit before the look, as who gives the number out looks for the bit after this life's end:
+        // one of the two sees the other.
+        fence(Ordering::SeqCst);
+        let alive = self.open(ino, Some(generation));
+        match alive {
+            Ok(_) => self.close(ino),
+            Err(_) => self.drop_lookup_reference(memory, ino),
+        }
+        alive.map(drop)
+    }
+
+    /// The kernel forgot the number.
+    pub fn drop_lookup_reference(&self, memory: LookupReferences, ino: InodeNumber) {
+        if let Some((word, bit)) = self.lookup_reference_bit(memory, ino) {
+            word.fetch_and(!bit, Ordering::Release);
+        }
+    }
+
+    /// The mount ended, and its kernel's memory with it.
+    pub fn drop_lookup_references(&self, memory: LookupReferences) {
+        self.release_references(memory.0);
+    }
+
+    /// Give back what a dead process noted numbers in.
+    pub(crate) fn reap_lookup_references(&self, process: usize) {
+        let owners = &self.session.header().lookup_mounts;
+        for (mount, owner) in owners.iter().enumerate() {
+            if owner.load(Ordering::Acquire) == process as u64 + 1 {
+                self.release_references(mount);
+            }
+        }
+    }
+
+    fn release_references(&self, mount: usize) {
+        let header = self.session.header();
+        // Nobody looks at the bits any more; only then may another own them.
+        header.lookup_references[mount].store(0, Ordering::Release);
+        header.lookup_mounts[mount].store(0, Ordering::Release);
+    }
+
+    fn lookup_reference_map(&self, mount: usize, pool: usize) -> &[AtomicU64] {
+        let inodes = self.inodes_of(pool);
+        self.session.lookup_reference_map(mount, pool, inodes)
+    }
+
+    fn lookup_reference_bit(
+        &self,
+        memory: LookupReferences,
+        ino: InodeNumber,
+    ) -> Option<(&AtomicU64, u64)> {
+        let (pool, index) = inode_place(ino.0)?;
+        let pool = pool.0 as usize;
+        (pool < self.geometry.len() && index < self.inodes_of(pool)).then(|| {
+            let map = self.lookup_reference_map(memory.0, pool);
+            (&map[(index / 64) as usize], 1 << (index % 64))
+        })
+    }
+
+    /// The maps of a pool's numbers that kernels remember. Taken after the end of the lives of the numbers
+    /// looked for.
+    pub(crate) fn lookup_reference_maps(&self, pool: usize) -> LookupReferenceMaps<'_> {
+        fence(Ordering::SeqCst);
+        let used = &self.session.header().lookup_references;
+        std::array::from_fn(|mount| {
+            let used = used[mount].load(Ordering::Acquire) != 0;
+            used.then(|| self.lookup_reference_map(mount, pool))
+        })
+    }
+}

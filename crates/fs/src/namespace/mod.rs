@@ -1,0 +1,9 @@
+//! Names and attributes: directories, what their names mean, and what kernels were given.
+
+pub(crate) mod attributes;
+pub(crate) mod directory;
+pub(crate) mod lookup_references;
+pub(crate) mod named;
+pub(crate) mod names;
+pub(crate) mod rename;
+pub(crate) mod unlocked;

@@ -1,0 +1,92 @@
+//! Locking directories and what their names mean. Locks go from the directory to what it names, and on forged
+//! media a name may lead anywhere.
+
+use crate::namespace::directory::FoundName;
+use crate::session::inode::Locked;
+use crate::session::layout::LOADED;
+use crate::space::operation::Operation;
+use crate::types::*;
+use crate::volume::Volume;
+use std::sync::atomic::Ordering;
+
+/// How often a name is looked at again whose directory had to be let go meanwhile. Others may rename it each
+/// time, so more than once or twice.
+pub(crate) const BELOW_TRIES: usize = 16;
+
+impl Volume {
+    /// Lock a directory that is still there.
+    pub(crate) fn lock_directory(&self, ino: InodeNumber) -> Outcome<Locked<'_>> {
+        let locked = self.lock(ino.0)?.directory()?;
+        if locked.inode.nlink.load(Ordering::Relaxed) == 0 {
+            return Err(Errno(libc::ENOENT));
+        }
+        Ok(locked)
+    }
+
+    /// Lock a directory whose names will change. Compaction moves entries, so it comes before any look.
+    pub(crate) fn lock_for_change(&self, ino: InodeNumber) -> Outcome<Locked<'_>> {
+        let locked = self.lock_directory(ino)?;
+        self.compact_if_due(&locked, &mut Operation::new(self, locked.me));
+        Ok(locked)
+    }
+
+    /// Lock a directory, and in it what a name means, when its kind is wanted.
+    pub(crate) fn lock_named<'a>(
+        &'a self,
+        lock: impl Fn() -> Outcome<Locked<'a>>,
+        name: &[u8],
+        wanted: impl Fn(FileKind) -> Outcome<()>,
+    ) -> Outcome<(Locked<'a>, FoundName, Locked<'a>)> {
+        let mut parent = 0;
+        for _ in 0..BELOW_TRIES {
+            let directory = lock()?;
+            let found = self
+                .find_name(&directory, name)?
+                .ok_or(Errno(libc::ENOENT))?;
+            wanted(found.kind)?;
+            if self.is_below(&directory, &found)? {
+                let child = self.lock(found.ino)?;
+                return Ok((directory, found, child));
+            }
+            parent = directory.ino;
+            drop(directory);
+            drop(self.lock(found.ino)?);
+        }
+        Err(self.damaged(parent, "a directory in it with another parent"))
+    }
+
+    /// Whether what a name means may be locked while its directory is. On forged media a name can lead
+    /// back to its own directory or above it, where waiting for the lock would never end. `false`: of a
+    /// directory it is not known; locked alone and looked at again, it is.
+    pub(crate) fn is_below(&self, directory: &Locked<'_>, found: &FoundName) -> Outcome<bool> {
+        if found.ino == directory.ino || found.ino == InodeNumber::ROOT.0 {
+            return Err(self.damaged(directory.ino, "a name that leads back"));
+        }
+        let inode = self.inode(found.ino)?;
+        let loaded = inode.state.load(Ordering::Acquire) == LOADED;
+        // The kind is the same as long as the name is there.
+        let mode = match loaded {
+            true => inode.mode.load(Ordering::Relaxed),
+            false => self.read_record(found.ino)?.certificate.mode,
+        };
+        if FileKind::from_mode(mode) != Some(found.kind) {
+            return Err(self.damaged(directory.ino, "kind of a name"));
+        }
+        Ok(found.kind != FileKind::Directory
+            || loaded && inode.parent.load(Ordering::Relaxed) == directory.ino)
+    }
+
+    /// Lock what is not a directory. The kind never changes while a number lives, so it is looked at
+    /// first: a directory must not be locked out of tree order.
+    pub(crate) fn lock_leaf(&self, ino: u64) -> Outcome<Locked<'_>> {
+        let record = self.read_record(ino)?;
+        if FileKind::from_mode(record.certificate.mode) == Some(FileKind::Directory) {
+            return Err(Errno(libc::EPERM));
+        }
+        let locked = self.lock(ino)?;
+        if locked.kind() == FileKind::Directory {
+            return Err(Errno(libc::EPERM));
+        }
+        Ok(locked)
+    }
+}

@@ -1,0 +1,525 @@
+//! Names: create, link, unlink. Locks go from the directory to what it names.
+
+use crate::data::checksums::NewSums;
+use crate::format::*;
+use crate::log::apply::Mapping;
+use crate::log::staging::Staged;
+use crate::session::inode::Locked;
+use crate::space::free_space::Need;
+use crate::space::operation::Operation;
+use crate::types::*;
+use crate::volume::Volume;
+use std::sync::atomic::Ordering;
+
+/// Whether a name may be made; `.`, `..` and the empty one may not.
+fn check_new_name(name: &[u8]) -> Outcome<()> {
+    match name {
+        _ if name.len() > MAX_NAME_BYTES => Err(Errno(libc::ENAMETOOLONG)),
+        b"" => Err(Errno(libc::ENOENT)),
+        b"." | b".." => Err(Errno(libc::EEXIST)),
+        _ if !is_name(name) => Err(Errno(libc::EINVAL)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a name may be removed.
+pub(crate) fn check_old_name(name: &[u8]) -> Outcome<()> {
+    match name {
+        b"." => Err(Errno(libc::EINVAL)),
+        b".." => Err(Errno(libc::ENOTEMPTY)),
+        _ if name.len() > MAX_NAME_BYTES => Err(Errno(libc::ENAMETOOLONG)),
+        _ => Ok(()),
+    }
+}
+
+/// How `create_inode` leaves the new inode.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Birth<'a> {
+    Closed,
+    Open,
+    Symlink(&'a [u8]),
+}
+
+impl Volume {
+    /// Refuse changes on a read-only attachment.
+    pub(crate) fn writable(&self) -> Outcome<()> {
+        if self.is_read_only() {
+            Err(Errno(libc::EROFS))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Make a file, directory, pipe, socket or device. `EEXIST` when the name is there. In a setgid
+    /// directory the group, and for directories the bit, is the directory's.
+    pub fn create(&self, parent: InodeNumber, name: &[u8], new: &NewInode) -> Outcome<Attributes> {
+        self.create_named(parent, name, new, Birth::Closed)
+    }
+
+    /// As `create`, but the inode is also opened (see `open`), in one step, so that it cannot vanish between.
+    pub fn create_open(
+        &self,
+        parent: InodeNumber,
+        name: &[u8],
+        new: &NewInode,
+    ) -> Outcome<Attributes> {
+        self.create_named(parent, name, new, Birth::Open)
+    }
+
+    /// Make a symbolic link.
+    pub fn symlink(
+        &self,
+        parent: InodeNumber,
+        name: &[u8],
+        target: &[u8],
+        uid: u32,
+        gid: u32,
+    ) -> Outcome<Attributes> {
+        if target.is_empty() {
+            return Err(Errno(libc::ENOENT));
+        }
+        if target.len() > MAX_TARGET_BYTES {
+            return Err(Errno(libc::ENAMETOOLONG));
+        }
+        let new = NewInode {
+            mode: libc::S_IFLNK | 0o777,
+            uid,
+            gid,
+            rdev: 0,
+        };
+        self.create_named(parent, name, &new, Birth::Symlink(target))
+    }
+
+    fn create_named(
+        &self,
+        parent: InodeNumber,
+        name: &[u8],
+        new: &NewInode,
+        birth: Birth<'_>,
+    ) -> Outcome<Attributes> {
+        self.writable()?;
+        check_new_name(name)?;
+        let kind = FileKind::from_mode(new.mode).ok_or(Errno(libc::EINVAL))?;
+        let directory = self.lock_for_change(parent)?;
+        if self.find_name(&directory, name)?.is_some() {
+            return Err(Errno(libc::EEXIST));
+        }
+        if kind == FileKind::Directory {
+            directory.check_subdirectory_fits()?;
+        }
+        self.reserve_names(&directory, 1)?;
+        let mut operation = Operation::new(self, directory.me);
+        let certificate = self.certify(&mut operation, &directory, new)?;
+        let result =
+            self.create_certified(&directory, &mut operation, name, kind, &certificate, birth);
+        // Committed, the number is the inode's, whatever failed then.
+        if result.is_err() && operation.commits() == 0 {
+            self.free_inode(directory.me.slot, certificate.ino);
+        }
+        result
+    }
+
+    fn certify(
+        &self,
+        operation: &mut Operation<'_>,
+        directory: &Locked<'_>,
+        new: &NewInode,
+    ) -> Outcome<Certificate> {
+        let ino = self.take_inode(operation, self.pool_for_data(directory.me))?;
+        let inherits = directory.inode.mode.load(Ordering::Relaxed) & libc::S_ISGID != 0;
+        let is_directory = new.mode & libc::S_IFMT == libc::S_IFDIR;
+        Ok(Certificate {
+            ino,
+            generation: self.next_generation(ino)?,
+            mode: new.mode
+                | if inherits && is_directory {
+                    libc::S_ISGID
+                } else {
+                    0
+                },
+            uid: new.uid,
+            gid: if inherits {
+                directory.inode.gid.load(Ordering::Relaxed)
+            } else {
+                new.gid
+            },
+            rdev: new.rdev,
+            nlink: 1,
+            birth_ns: self.now_ns(),
+            parent: directory.ino,
+            checksums: directory.inode.checksums.load(Ordering::Relaxed) != 0
+                && keeps_checksums(new.mode),
+        })
+    }
+
+    fn create_certified(
+        &self,
+        directory: &Locked<'_>,
+        operation: &mut Operation<'_>,
+        name: &[u8],
+        kind: FileKind,
+        certificate: &Certificate,
+        birth: Birth<'_>,
+    ) -> Outcome<Attributes> {
+        self.write_certificate(certificate)?;
+        let ino = certificate.ino;
+        let commit = CommitWord {
+            tail: LogPosition::NONE,
+            head_index: 0,
+            orphan: false,
+        };
+        let mut child = Staged::fresh(self, ino, certificate.generation, commit)?;
+        if let Birth::Symlink(target) = birth {
+            let sums = NewSums::new(certificate.checksums);
+            self.stage_target(operation, &mut child, target, sums, certificate.birth_ns)?;
+        }
+        let mut staged = Staged::begin(directory, Need::Ordinary)?;
+        let entry = Entry::NameAdd {
+            ino,
+            kind: kind as u8,
+            cookie: directory.next_cookie(),
+            name,
+        };
+        let position = staged.add(operation, &entry, certificate.birth_ns)?;
+        if birth == Birth::Open {
+            self.note_open(ino)?;
+        }
+        if let Err(errno) = operation.commit(&[&staged, &child]) {
+            if birth == Birth::Open {
+                self.note_close(ino);
+            }
+            return Err(errno);
+        }
+        self.inode_settled(directory.me);
+        self.apply_commit(directory, &staged, || {
+            self.apply_entry(
+                directory,
+                operation,
+                position,
+                &entry,
+                certificate.birth_ns,
+                false,
+            )
+        })?;
+        operation.finish();
+        let size_bytes = match birth {
+            Birth::Symlink(target) => target.len() as u64,
+            _ => {
+                if kind == FileKind::Directory {
+                    BLOCK as u64
+                } else {
+                    0
+                }
+            }
+        };
+        Ok(newborn(certificate, size_bytes))
+    }
+
+    fn stage_target(
+        &self,
+        operation: &mut Operation<'_>,
+        child: &mut Staged,
+        target: &[u8],
+        mut sums: NewSums,
+        time_ns: i64,
+    ) -> Outcome<()> {
+        let block = operation.take(
+            child.ino,
+            0,
+            1,
+            self.pool_for_data(operation.me),
+            Need::Ordinary,
+        )?;
+        let mut bytes = [0u8; BLOCK];
+        bytes[..target.len()].copy_from_slice(target);
+        sums.store_block(self, (block.pool, block.block), &bytes)?;
+        let mapping = Mapping {
+            file_block: 0,
+            count: 1,
+            pool: block.pool,
+            block: block.block,
+            unwritten: false,
+            sums_at: 0,
+        };
+        let size_bytes = target.len() as u64;
+        child.add_mapping(operation, &mapping, sums.of(&mapping), size_bytes, time_ns)
+    }
+
+    /// Make a regular file without a name, opened (`O_TMPFILE`).
+    pub fn create_unnamed(&self, parent: InodeNumber, new: &NewInode) -> Outcome<Attributes> {
+        self.writable()?;
+        let directory = self.lock_directory(parent)?;
+        let mut operation = Operation::new(self, directory.me);
+        let born = self.certify(&mut operation, &directory, new)?;
+        let certificate = Certificate { nlink: 0, ..born };
+        let commit = CommitWord {
+            tail: LogPosition::NONE,
+            head_index: 0,
+            orphan: true,
+        };
+        let done = self
+            .write_certificate(&certificate)
+            .and_then(|()| self.note_open(certificate.ino))
+            .and_then(|()| {
+                let staged = Staged::fresh(self, certificate.ino, certificate.generation, commit)?;
+                self.commit_one(&staged)
+            });
+        match done {
+            Ok(()) => {
+                self.inode_settled(directory.me);
+                operation.finish();
+                Ok(newborn(&certificate, 0))
+            }
+            Err(errno) => {
+                self.note_close(certificate.ino);
+                self.free_inode(directory.me.slot, certificate.ino);
+                Err(errno)
+            }
+        }
+    }
+
+    /// Target of a symbolic link, under its lock.
+    pub(crate) fn read_link_locked(&self, ino: InodeNumber) -> Outcome<Vec<u8>> {
+        let locked = self.lock(ino.0)?;
+        if locked.kind() != FileKind::Symlink {
+            return Err(Errno(libc::EINVAL));
+        }
+        let bytes = (locked.size_bytes() as usize).min(MAX_TARGET_BYTES);
+        let word = locked.index().load(0);
+        if !word.has_data() || bytes == 0 {
+            return Err(self.damaged(ino.0, "target of a symbolic link"));
+        }
+        let mut target = [0u8; BLOCK];
+        self.old_block(&locked, 0, word, &mut target)?;
+        Ok(target[..bytes].to_vec())
+    }
+
+    /// Make another name.
+    pub fn link(&self, ino: InodeNumber, parent: InodeNumber, name: &[u8]) -> Outcome<Attributes> {
+        self.writable()?;
+        check_new_name(name)?;
+        self.holding_up_nobody(|| self.link_once(ino, parent, name))
+    }
+
+    fn link_once(&self, ino: InodeNumber, parent: InodeNumber, name: &[u8]) -> Outcome<Attributes> {
+        let directory = self.lock_for_change(parent)?;
+        if self.find_name(&directory, name)?.is_some() {
+            return Err(Errno(libc::EEXIST));
+        }
+        if ino == parent {
+            return Err(Errno(libc::EPERM));
+        }
+        let child = self.lock_leaf(ino.0)?;
+        let nlink = child.inode.nlink.load(Ordering::Relaxed);
+        if nlink >= MAX_LINKS {
+            return Err(Errno(libc::EMLINK));
+        }
+        self.reserve_names(&directory, 1)?;
+        let mut operation = Operation::new(self, directory.me);
+        let time_ns = self.now_ns();
+        let mut staged = Staged::begin(&directory, Need::Ordinary)?;
+        let entry = Entry::NameAdd {
+            ino: ino.0,
+            kind: child.kind() as u8,
+            cookie: directory.next_cookie(),
+            name,
+        };
+        let position = staged.add(&mut operation, &entry, time_ns)?;
+        let mut staged_child = Staged::begin(&child, Need::Ordinary)?;
+        staged_child.commit.orphan = false;
+        let state = AttributeState {
+            nlink: nlink + 1,
+            ..child.attribute_state()
+        };
+        let attributes = Entry::Attributes(state);
+        let at = staged_child.add(&mut operation, &attributes, time_ns)?;
+        operation.commit(&[&staged, &staged_child])?;
+        let applied = self
+            .apply_commit(&directory, &staged, || {
+                self.apply_entry(&directory, &mut operation, position, &entry, time_ns, false)
+            })
+            .and_then(|()| {
+                self.apply_commit(&child, &staged_child, || {
+                    self.apply_entry(&child, &mut operation, at, &attributes, time_ns, false)
+                })
+            });
+        self.or_forget(&[&directory, &child], applied)?;
+        operation.finish();
+        Ok(child.attributes())
+    }
+
+    /// Remove a name that is not a directory.
+    pub fn unlink(&self, parent: InodeNumber, name: &[u8]) -> Outcome<()> {
+        self.writable()?;
+        check_old_name(name).map_err(|errno| {
+            if name == b"." || name == b".." {
+                Errno(libc::EISDIR)
+            } else {
+                errno
+            }
+        })?;
+        self.holding_up_nobody(|| {
+            let lock = || self.lock_for_change(parent);
+            let (directory, found, child) = self.lock_named(lock, name, |kind| match kind {
+                FileKind::Directory => Err(Errno(libc::EISDIR)),
+                _ => Ok(()),
+            })?;
+            self.remove_name(&directory, &child, found.position)
+        })
+    }
+
+    /// Remove an empty directory.
+    pub fn remove_directory(&self, parent: InodeNumber, name: &[u8]) -> Outcome<()> {
+        self.writable()?;
+        check_old_name(name)?;
+        self.holding_up_nobody(|| {
+            let lock = || self.lock_for_change(parent);
+            let (directory, found, child) = self.lock_named(lock, name, |kind| match kind {
+                FileKind::Directory => Ok(()),
+                _ => Err(Errno(libc::ENOTDIR)),
+            })?;
+            if child.name_count() > 0 {
+                return Err(Errno(libc::ENOTEMPTY));
+            }
+            self.remove_name(&directory, &child, found.position)
+        })
+    }
+
+    fn remove_name(
+        &self,
+        directory: &Locked<'_>,
+        child: &Locked<'_>,
+        position: LogPosition,
+    ) -> Outcome<()> {
+        let outcome = self.remove_name_noted(directory, child, position);
+        // Deleted, or open somewhere and not ours to delete.
+        self.inode_settled(directory.me);
+        outcome
+    }
+
+    fn remove_name_noted(
+        &self,
+        directory: &Locked<'_>,
+        child: &Locked<'_>,
+        position: LogPosition,
+    ) -> Outcome<()> {
+        let mut operation = Operation::new(self, directory.me);
+        let time_ns = self.now_ns();
+        let mut staged = Staged::begin(directory, Need::Freeing)?;
+        let entry = Entry::NameRemove { added: position };
+        let at = staged.add(&mut operation, &entry, time_ns)?;
+        let dropped = self.stage_drop(&mut operation, child, time_ns)?;
+        operation.commit(&[&staged, &dropped.staged])?;
+        let applied = self
+            .apply_commit(directory, &staged, || {
+                self.apply_entry(directory, &mut operation, at, &entry, time_ns, false)
+            })
+            .and_then(|()| self.apply_drop(&mut operation, child, &dropped, time_ns));
+        self.or_forget(&[directory, child], applied)?;
+        operation.finish();
+        drop(operation);
+        self.delete_if_unused(child)
+    }
+
+    /// Delete an inode that has neither names nor opens.
+    pub(crate) fn delete_if_unused(&self, locked: &Locked<'_>) -> Outcome<()> {
+        if locked.inode.nlink.load(Ordering::Relaxed) == 0
+            && !self.is_open_anywhere(locked.ino, locked.inode)
+        {
+            // The name is gone whatever happens here; recovery would finish it.
+            if self.delete_inode(locked).is_err() {
+                self.inode_settled(locked.me);
+            }
+        }
+        Ok(())
+    }
+
+    /// Stage the loss of one name: the last one needs no log entry, only the orphan mark, so that it
+    /// works on a full volume.
+    pub(crate) fn stage_drop(
+        &self,
+        operation: &mut Operation<'_>,
+        child: &Locked<'_>,
+        time_ns: i64,
+    ) -> Outcome<Dropped> {
+        let mut staged = Staged::begin(child, Need::Freeing)?;
+        let nlink = child.inode.nlink.load(Ordering::Relaxed);
+        let position = if nlink <= 1 || child.kind() == FileKind::Directory {
+            staged.commit.orphan = true;
+            // Whoever reaps this thread finishes the deletion.
+            self.inode_losing(operation.me, child.ino);
+            None
+        } else {
+            let state = AttributeState {
+                nlink: nlink - 1,
+                ..child.attribute_state()
+            };
+            Some((
+                staged.add(operation, &Entry::Attributes(state), time_ns)?,
+                state,
+            ))
+        };
+        Ok(Dropped { staged, position })
+    }
+
+    pub(crate) fn apply_drop(
+        &self,
+        operation: &mut Operation<'_>,
+        child: &Locked<'_>,
+        dropped: &Dropped,
+        time_ns: i64,
+    ) -> Outcome<()> {
+        self.apply_commit(child, &dropped.staged, || match dropped.position {
+            Some((at, state)) => self.apply_entry(
+                child,
+                operation,
+                at,
+                &Entry::Attributes(state),
+                time_ns,
+                false,
+            ),
+            None => {
+                child.inode.nlink.store(0, Ordering::Relaxed);
+                child
+                    .inode
+                    .ctime_ns
+                    .store(time_ns as u64, Ordering::Relaxed);
+                Ok(())
+            }
+        })
+    }
+}
+
+/// A staged loss of a name.
+pub(crate) struct Dropped {
+    pub(crate) staged: Staged,
+    position: Option<(LogPosition, AttributeState)>,
+}
+
+/// Whether what is made with this mode has data to check, or passes on that it is checked.
+fn keeps_checksums(mode: u32) -> bool {
+    let kinds = [libc::S_IFREG, libc::S_IFLNK, libc::S_IFDIR];
+    kinds.contains(&(mode & libc::S_IFMT))
+}
+
+/// Attributes of an inode just made.
+fn newborn(certificate: &Certificate, size_bytes: u64) -> Attributes {
+    let directory = certificate.mode & libc::S_IFMT == libc::S_IFDIR;
+    Attributes {
+        ino: InodeNumber(certificate.ino),
+        generation: certificate.generation,
+        mode: certificate.mode,
+        nlink: if directory { 2 } else { certificate.nlink },
+        uid: certificate.uid,
+        gid: certificate.gid,
+        rdev: certificate.rdev,
+        size_bytes,
+        blocks: u64::from(matches!(
+            certificate.mode & libc::S_IFMT,
+            libc::S_IFLNK | libc::S_IFDIR
+        )),
+        atime_ns: certificate.birth_ns,
+        mtime_ns: certificate.birth_ns,
+        ctime_ns: certificate.birth_ns,
+    }
+}

@@ -1,0 +1,514 @@
+//! Rename. Moves between directories take the volume's rename lock, which keeps the tree's shape still
+//! while ancestry is looked at; directories are then locked ancestors first, what they name after them.
+
+use crate::format::*;
+use crate::log::staging::Staged;
+use crate::namespace::directory::FoundName;
+use crate::namespace::named::BELOW_TRIES;
+use crate::namespace::names::{Dropped, check_old_name};
+use crate::session::inode::Locked;
+use crate::session::lock::{Acquired, RobustMutex};
+use crate::space::free_space::Need;
+use crate::space::operation::Operation;
+use crate::types::*;
+use crate::volume::Volume;
+use std::sync::atomic::Ordering;
+
+/// Deepest tree whose ancestry is followed; media with a longer chain is damaged.
+const MAX_DEPTH: usize = 1 << 16;
+
+struct Held<'a>(&'a RobustMutex);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.unlock();
+    }
+}
+
+/// The two ends of a rename, locked.
+struct Ends<'a> {
+    old: Locked<'a>,
+    /// `None`: the same directory.
+    new: Option<Locked<'a>>,
+}
+
+impl<'a> Ends<'a> {
+    fn target(&self) -> &Locked<'a> {
+        self.new.as_ref().unwrap_or(&self.old)
+    }
+
+    /// All that a rename changes.
+    fn and<'l>(
+        &'l self,
+        moved: &'l Locked<'a>,
+        other: Option<&'l Locked<'a>>,
+    ) -> Vec<&'l Locked<'a>> {
+        let all = [Some(&self.old), self.new.as_ref(), Some(moved), other];
+        all.into_iter().flatten().collect()
+    }
+}
+
+/// What a rename is asked to do.
+struct Request<'n> {
+    name: &'n [u8],
+    new_name: &'n [u8],
+    mode: RenameMode,
+}
+
+impl Volume {
+    /// Rename.
+    pub fn rename(
+        &self,
+        parent: InodeNumber,
+        name: &[u8],
+        new_parent: InodeNumber,
+        new_name: &[u8],
+        mode: RenameMode,
+    ) -> Outcome<()> {
+        self.writable()?;
+        for name in [name, new_name] {
+            check_old_name(name).map_err(|errno| {
+                if errno.0 == libc::ENAMETOOLONG {
+                    errno
+                } else {
+                    Errno(libc::EBUSY)
+                }
+            })?;
+            if !is_name(name) {
+                return Err(Errno(if name.is_empty() {
+                    libc::ENOENT
+                } else {
+                    libc::EINVAL
+                }));
+            }
+        }
+        let request = Request {
+            name,
+            new_name,
+            mode,
+        };
+        for _ in 0..BELOW_TRIES {
+            if self.holding_up_nobody(|| self.rename_once(parent, new_parent, &request))? {
+                return Ok(());
+            }
+            // What is named must be known before it can be locked; see `is_below`.
+            let _ = self.lookup(parent, name);
+            let _ = self.lookup(new_parent, new_name);
+        }
+        Err(self.damaged(parent.0, "a directory in it with another parent"))
+    }
+
+    /// `false`: what is named is not known well enough.
+    fn rename_once(
+        &self,
+        parent: InodeNumber,
+        new_parent: InodeNumber,
+        request: &Request<'_>,
+    ) -> Outcome<bool> {
+        if parent == new_parent {
+            let ends = Ends {
+                old: self.lock_for_change(parent)?,
+                new: None,
+            };
+            return self.rename_locked(&ends, request, &[]);
+        }
+        let mutex = &self.session.header().rename;
+        match mutex.lock() {
+            Some(Acquired::Clean) => {}
+            // It protects no state of its own.
+            Some(Acquired::OwnerDied) => mutex.make_consistent(),
+            None => return Err(Errno(libc::EIO)),
+        }
+        let _held = Held(mutex);
+        // What is no directory is told before what is gone.
+        for end in [parent, new_parent] {
+            drop(self.lock(end.0)?.directory()?);
+        }
+        let old_line = self.ancestry(parent)?;
+        let new_line = self.ancestry(new_parent)?;
+        let ends = if new_line.contains(&parent.0)
+            || (!old_line.contains(&new_parent.0) && parent < new_parent)
+        {
+            let old = self.lock_for_change(parent)?;
+            Ends {
+                old,
+                new: Some(self.lock_for_change(new_parent)?),
+            }
+        } else {
+            let new = self.lock_for_change(new_parent)?;
+            Ends {
+                old: self.lock_for_change(parent)?,
+                new: Some(new),
+            }
+        };
+        self.rename_locked(&ends, request, &[old_line, new_line])
+    }
+
+    /// A directory and all directories above it.
+    fn ancestry(&self, directory: InodeNumber) -> Outcome<Vec<u64>> {
+        // What is above a living directory lives.
+        drop(self.lock_directory(directory)?);
+        let mut line = vec![directory.0];
+        let mut at = directory.0;
+        while at != InodeNumber::ROOT.0 {
+            // Under the lock: whoever died moving it may have left the parent of before.
+            let locked = self.lock(at)?.directory()?;
+            at = locked.inode.parent.load(Ordering::Relaxed);
+            line.push(at);
+            if line.len() > MAX_DEPTH {
+                return Err(self.damaged(directory.0, "line of parents"));
+            }
+        }
+        Ok(line)
+    }
+
+    fn rename_locked(
+        &self,
+        ends: &Ends<'_>,
+        request: &Request<'_>,
+        lines: &[Vec<u64>],
+    ) -> Outcome<bool> {
+        let source = self
+            .find_name(&ends.old, request.name)?
+            .ok_or(Errno(libc::ENOENT))?;
+        let target = self.find_name(ends.target(), request.new_name)?;
+        match (request.mode, target) {
+            (RenameMode::NoReplace, Some(_)) => return Err(Errno(libc::EEXIST)),
+            (RenameMode::Exchange, None) => return Err(Errno(libc::ENOENT)),
+            (_, Some(target)) if target.ino == source.ino => return Ok(true),
+            _ => {}
+        }
+        if let [old_line, new_line] = lines {
+            if new_line.contains(&source.ino) {
+                return Err(Errno(libc::EINVAL));
+            }
+            if target.is_some_and(|target| old_line.contains(&target.ino)) {
+                return Err(Errno(if request.mode == RenameMode::Exchange {
+                    libc::EINVAL
+                } else {
+                    libc::ENOTEMPTY
+                }));
+            }
+        }
+        if request.mode != RenameMode::Exchange {
+            match target.map(|target| target.kind == FileKind::Directory) {
+                Some(true) if source.kind != FileKind::Directory => {
+                    return Err(Errno(libc::EISDIR));
+                }
+                Some(false) if source.kind == FileKind::Directory => {
+                    return Err(Errno(libc::ENOTDIR));
+                }
+                _ => {}
+            }
+        }
+        let mut known = self.is_below(&ends.old, &source)?;
+        if let Some(target) = &target {
+            known &= self.is_below(ends.target(), target)?;
+        }
+        if !known {
+            return Ok(false);
+        }
+        let (moved, other) = self.lock_children(source, target)?;
+        if request.mode == RenameMode::Exchange {
+            check_room(ends, source, target)?;
+            let other = other.ok_or(Errno(libc::ENOENT))?;
+            let target = target.ok_or(Errno(libc::ENOENT))?;
+            let exchanged = self.exchange(ends, request, (&moved, source), (&other, target));
+            return exchanged.map(|()| true);
+        }
+        if other
+            .as_ref()
+            .is_some_and(|other| other.kind() == FileKind::Directory && other.name_count() > 0)
+        {
+            return Err(Errno(libc::ENOTEMPTY));
+        }
+        check_room(ends, source, target)?;
+        let outcome = self.replace(ends, request, (&moved, source), other.as_ref().zip(target));
+        // What was replaced is deleted, or open somewhere and not ours to delete.
+        self.inode_settled(ends.old.me);
+        outcome.map(|()| true)
+    }
+
+    fn lock_children(
+        &self,
+        source: FoundName,
+        target: Option<FoundName>,
+    ) -> Outcome<(Locked<'_>, Option<Locked<'_>>)> {
+        match target {
+            None => Ok((self.lock(source.ino)?, None)),
+            Some(target) if target.ino < source.ino => {
+                let other = self.lock(target.ino)?;
+                Ok((self.lock(source.ino)?, Some(other)))
+            }
+            Some(target) => {
+                let moved = self.lock(source.ino)?;
+                Ok((moved, Some(self.lock(target.ino)?)))
+            }
+        }
+    }
+
+    fn replace(
+        &self,
+        ends: &Ends<'_>,
+        request: &Request<'_>,
+        (moved, source): (&Locked<'_>, FoundName),
+        replaced: Option<(&Locked<'_>, FoundName)>,
+    ) -> Outcome<()> {
+        let time_ns = self.now_ns();
+        let mut operation = Operation::new(self, ends.old.me);
+        self.reserve_names(ends.target(), 1)?;
+        let mut changes = Changes::begin(ends, time_ns)?;
+        if let Some((_, target)) = replaced {
+            changes.stage(
+                &mut operation,
+                true,
+                Entry::NameRemove {
+                    added: target.position,
+                },
+            )?;
+        }
+        changes.stage(
+            &mut operation,
+            false,
+            Entry::NameRemove {
+                added: source.position,
+            },
+        )?;
+        let cookie = ends.target().next_cookie();
+        let add = Entry::NameAdd {
+            ino: source.ino,
+            kind: source.kind as u8,
+            cookie,
+            name: request.new_name,
+        };
+        changes.stage(&mut operation, true, add)?;
+        let child = self.stage_move(&mut operation, moved, ends.target().ino, time_ns)?;
+        let dropped = match replaced {
+            Some((other, _)) => Some(self.stage_drop(&mut operation, other, time_ns)?),
+            None => None,
+        };
+        changes.commit(
+            &mut operation,
+            &[
+                Some(&child.staged),
+                dropped.as_ref().map(|dropped: &Dropped| &dropped.staged),
+            ],
+        )?;
+        let applied = changes
+            .apply(self, &mut operation)
+            .and_then(|()| self.apply_move(&mut operation, moved, &child, time_ns))
+            .and_then(|()| match (replaced, &dropped) {
+                (Some((other, _)), Some(dropped)) => {
+                    self.apply_drop(&mut operation, other, dropped, time_ns)
+                }
+                _ => Ok(()),
+            });
+        let other = replaced.map(|(other, _)| other);
+        self.or_forget(&ends.and(moved, other), applied)?;
+        operation.finish();
+        drop(operation);
+        match replaced {
+            Some((other, _)) => self.delete_if_unused(other),
+            None => Ok(()),
+        }
+    }
+
+    fn exchange(
+        &self,
+        ends: &Ends<'_>,
+        request: &Request<'_>,
+        (moved, source): (&Locked<'_>, FoundName),
+        (other, target): (&Locked<'_>, FoundName),
+    ) -> Outcome<()> {
+        let time_ns = self.now_ns();
+        let mut operation = Operation::new(self, ends.old.me);
+        self.reserve_names(&ends.old, 2)?;
+        self.reserve_names(ends.target(), 2)?;
+        let mut changes = Changes::begin(ends, time_ns)?;
+        changes.stage(
+            &mut operation,
+            false,
+            Entry::NameRemove {
+                added: source.position,
+            },
+        )?;
+        changes.stage(
+            &mut operation,
+            true,
+            Entry::NameRemove {
+                added: target.position,
+            },
+        )?;
+        let cookie = ends.old.next_cookie();
+        changes.stage(
+            &mut operation,
+            false,
+            Entry::NameAdd {
+                ino: target.ino,
+                kind: target.kind as u8,
+                cookie,
+                name: request.name,
+            },
+        )?;
+        let cookie = ends.target().next_cookie() + u64::from(ends.new.is_none());
+        changes.stage(
+            &mut operation,
+            true,
+            Entry::NameAdd {
+                ino: source.ino,
+                kind: source.kind as u8,
+                cookie,
+                name: request.new_name,
+            },
+        )?;
+        let child = self.stage_move(&mut operation, moved, ends.target().ino, time_ns)?;
+        let back = self.stage_move(&mut operation, other, ends.old.ino, time_ns)?;
+        changes.commit(&mut operation, &[Some(&child.staged), Some(&back.staged)])?;
+        let applied = changes
+            .apply(self, &mut operation)
+            .and_then(|()| self.apply_move(&mut operation, moved, &child, time_ns))
+            .and_then(|()| self.apply_move(&mut operation, other, &back, time_ns));
+        self.or_forget(&ends.and(moved, Some(other)), applied)?;
+        operation.finish();
+        Ok(())
+    }
+
+    /// A moved inode's change time, and a directory's new parent.
+    fn stage_move(
+        &self,
+        operation: &mut Operation<'_>,
+        moved: &Locked<'_>,
+        parent: u64,
+        time_ns: i64,
+    ) -> Outcome<Moved> {
+        let mut staged = Staged::begin(moved, Need::Ordinary)?;
+        let state = moved.attribute_state();
+        let state = AttributeState {
+            parent: if moved.kind() == FileKind::Directory {
+                parent
+            } else {
+                0
+            },
+            ..state
+        };
+        let position = staged.add(operation, &Entry::Attributes(state), time_ns)?;
+        Ok(Moved {
+            staged,
+            position,
+            state,
+        })
+    }
+
+    fn apply_move(
+        &self,
+        operation: &mut Operation<'_>,
+        moved: &Locked<'_>,
+        child: &Moved,
+        time_ns: i64,
+    ) -> Outcome<()> {
+        self.apply_commit(moved, &child.staged, || {
+            self.apply_entry(
+                moved,
+                operation,
+                child.position,
+                &Entry::Attributes(child.state),
+                time_ns,
+                false,
+            )
+        })
+    }
+}
+
+/// A directory that comes into another, and takes no other's place there, needs room for its link. What
+/// goes the other way comes with an exchange only; a replace onto a directory that is not one was refused.
+fn check_room(ends: &Ends<'_>, source: FoundName, target: Option<FoundName>) -> Outcome<()> {
+    let Some(new) = &ends.new else { return Ok(()) };
+    let is_directory = |found: FoundName| found.kind == FileKind::Directory;
+    match (is_directory(source), target.is_some_and(is_directory)) {
+        (true, false) => new.check_subdirectory_fits(),
+        (false, true) => ends.old.check_subdirectory_fits(),
+        _ => Ok(()),
+    }
+}
+
+struct Moved {
+    staged: Staged,
+    position: LogPosition,
+    state: AttributeState,
+}
+
+/// Entries staged in one or two directories.
+struct Changes<'a, 'e, 'n> {
+    ends: &'e Ends<'a>,
+    old: Staged,
+    new: Option<Staged>,
+    time_ns: i64,
+    entries: Vec<(bool, LogPosition, Entry<'n>)>,
+}
+
+impl<'a, 'e, 'n> Changes<'a, 'e, 'n> {
+    fn begin(ends: &'e Ends<'a>, time_ns: i64) -> Outcome<Changes<'a, 'e, 'n>> {
+        let old = Staged::begin(&ends.old, Need::Ordinary)?;
+        let new = ends
+            .new
+            .as_ref()
+            .map(|new| Staged::begin(new, Need::Ordinary))
+            .transpose()?;
+        Ok(Changes {
+            ends,
+            old,
+            new,
+            time_ns,
+            entries: Vec::new(),
+        })
+    }
+
+    fn stage(
+        &mut self,
+        operation: &mut Operation<'_>,
+        in_new: bool,
+        entry: Entry<'n>,
+    ) -> Outcome<()> {
+        let in_new = in_new && self.new.is_some();
+        let staged = if in_new {
+            self.new.as_mut().unwrap_or(&mut self.old)
+        } else {
+            &mut self.old
+        };
+        let position = staged.add(operation, &entry, self.time_ns)?;
+        self.entries.push((in_new, position, entry));
+        Ok(())
+    }
+
+    fn commit(&self, operation: &mut Operation<'_>, children: &[Option<&Staged>]) -> Outcome<()> {
+        let mut all = vec![&self.old];
+        all.extend(self.new.as_ref());
+        all.extend(children.iter().copied().flatten());
+        operation.commit(&all)
+    }
+
+    fn apply(&self, volume: &Volume, operation: &mut Operation<'_>) -> Outcome<()> {
+        self.apply_to(volume, operation, false, &self.ends.old, &self.old)?;
+        match (&self.ends.new, &self.new) {
+            (Some(locked), Some(staged)) => self.apply_to(volume, operation, true, locked, staged),
+            _ => Ok(()),
+        }
+    }
+
+    fn apply_to(
+        &self,
+        volume: &Volume,
+        operation: &mut Operation<'_>,
+        in_new: bool,
+        locked: &Locked<'_>,
+        staged: &Staged,
+    ) -> Outcome<()> {
+        volume.apply_commit(locked, staged, || {
+            for (_, position, entry) in self.entries.iter().filter(|(of_new, ..)| *of_new == in_new)
+            {
+                volume.apply_entry(locked, operation, *position, entry, self.time_ns, false)?;
+            }
+            Ok(())
+        })
+    }
+}

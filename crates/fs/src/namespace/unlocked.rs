@@ -1,0 +1,483 @@
+//! Attributes, names and listings without locks: read under the inode's sequence, as data is. Nobody who is
+//! stopped in the middle of a change is waited for: what takes longer is read from the log (`committed`).
+
+use crate::data::read::{OPTIMISTIC_TRIES, Traffic, errno_of};
+use crate::format::*;
+use crate::log::committed::CommittedBlocks;
+use crate::log::staging::LogPlace;
+use crate::namespace::directory::{CookieRange, FoundName, Names};
+use crate::session::layout::{LOADED, SessionInode};
+use crate::session::patience;
+use crate::session::seqlock::Snapshot;
+use crate::session::slots::Me;
+use crate::types::*;
+use crate::volume::{FileReference, Volume};
+use egeria_media::emulation::AccessKind;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long who only looks waits for a lock before the log is read.
+const LOOKING_PATIENCE: Duration = Duration::from_millis(5);
+
+/// Changes that were waited for in vain, by inode and sequence: a hint, kept by each process.
+#[derive(Default)]
+pub(crate) struct Stuck([AtomicU64; 32]);
+
+impl Stuck {
+    fn place(&self, ino: u64, inode: &SessionInode) -> (&AtomicU64, u64) {
+        let sequence = inode.sequence.load(Ordering::Acquire);
+        let hash = ino.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let place = &self.0[(hash >> 59) as usize];
+        // Odd sequences are of changes under way; never 0.
+        (place, hash ^ sequence | 1)
+    }
+
+    fn is(&self, ino: u64, inode: &SessionInode) -> bool {
+        let (place, key) = self.place(ino, inode);
+        place.load(Ordering::Relaxed) == key
+    }
+
+    fn note(&self, ino: u64, inode: &SessionInode) {
+        let (place, key) = self.place(ino, inode);
+        place.store(key, Ordering::Relaxed);
+    }
+}
+
+impl Volume {
+    /// Look at an inode: without its lock, else under it when that is to be had soon, else at its log.
+    fn read_unlocked<T>(
+        &self,
+        ino: u64,
+        unlocked: impl Fn(&SessionInode, LogPlace) -> Outcome<T>,
+        committed: impl Fn() -> Outcome<T>,
+    ) -> Outcome<T> {
+        let inode = self.inode(ino)?;
+        loop {
+            for _ in 0..OPTIMISTIC_TRIES {
+                if let Some(seen) = read_unlocked_once(inode, ino, &unlocked) {
+                    return seen;
+                }
+            }
+            // A change that did not go on when it was waited for before is not waited for again.
+            let limit = match self.stuck.is(ino, inode) {
+                true => Duration::ZERO,
+                false => LOOKING_PATIENCE,
+            };
+            let locked = patience::within(limit, || {
+                let locked = self.lock(ino)?;
+                unlocked(locked.inode, locked.log_place())
+            });
+            if let Ok(outcome) = locked {
+                return outcome;
+            }
+            self.stuck.note(ino, inode);
+            match committed() {
+                // It changes all the time, so nobody is stopped.
+                Err(Errno(libc::EAGAIN)) => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Attributes, fresh. Waits for nobody.
+    ///
+    /// # Errors
+    /// `ESTALE` when there is no such inode; `EIO` for damage.
+    pub fn attributes(&self, ino: InodeNumber) -> Outcome<Attributes> {
+        self.read_unlocked(
+            ino.0,
+            |inode, _| Ok(inode.attributes(ino.0)),
+            || self.committed_attributes(ino.0),
+        )
+    }
+
+    /// Find a name. `.` and `..` work. Waits for nobody.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`; `ESTALE` when there is no such directory; `EIO` for damage.
+    pub fn lookup(&self, parent: InodeNumber, name: &[u8]) -> Outcome<Attributes> {
+        if name.len() > MAX_NAME_BYTES {
+            return Err(Errno(libc::ENAMETOOLONG));
+        }
+        if name == b"." || name == b".." {
+            let up = self.read_unlocked(
+                parent.0,
+                |inode, _| living_directory(inode).map(|()| inode.parent.load(Ordering::Relaxed)),
+                || self.committed_parent(parent.0),
+            )?;
+            return self.attributes(if name == b"." {
+                parent
+            } else {
+                InodeNumber(up)
+            });
+        }
+        loop {
+            let found = self.name_of(parent.0, name)?.ok_or(Errno(libc::ENOENT))?;
+            let named = self.attributes(InodeNumber(found.ino));
+            // The name still means the same, so this was no later life of the number.
+            if self.name_of(parent.0, name)? != Some(found) {
+                continue;
+            }
+            if let Ok(named) = &named
+                && self.is_plausible(parent.0, &found, named)
+            {
+                return Ok(*named);
+            }
+            // Half renamed, half made, or damaged: known for sure under the locks.
+            let surely = patience::within(LOOKING_PATIENCE, || self.lookup_locked(parent, name));
+            return match (surely, named) {
+                (Ok(outcome), _) => outcome,
+                (Err(_), Err(Errno(libc::ESTALE))) => Err(Errno(libc::ENOENT)),
+                (Err(_), named) => named,
+            };
+        }
+    }
+
+    /// Whether a name may mean this; on forged media it can lead anywhere.
+    fn is_plausible(&self, directory: u64, found: &FoundName, named: &Attributes) -> bool {
+        let leads_back = found.ino == directory || found.ino == InodeNumber::ROOT.0;
+        let parent = || {
+            let inode = self.inode(found.ino);
+            inode.is_ok_and(|inode| inode.parent.load(Ordering::Relaxed) == directory)
+        };
+        !leads_back
+            && FileKind::from_mode(named.mode) == Some(found.kind)
+            && (found.kind != FileKind::Directory || parent())
+    }
+
+    fn lookup_locked(&self, parent: InodeNumber, name: &[u8]) -> Outcome<Attributes> {
+        // The child is locked while its directory still is, so that it cannot go in between.
+        let lock = || self.lock_directory(parent);
+        let (directory, _, child) = self.lock_named(lock, name, |_| Ok(()))?;
+        drop(directory);
+        Ok(child.attributes())
+    }
+
+    fn name_of(&self, directory: u64, name: &[u8]) -> Outcome<Option<FoundName>> {
+        self.read_unlocked(
+            directory,
+            |inode, place| {
+                living_directory(inode)?;
+                self.find_in_table(inode, place, name)
+            },
+            || {
+                self.committed_parent(directory)?;
+                self.committed_name(directory, name)
+            },
+        )
+    }
+
+    /// What is above a living directory, by its log.
+    fn committed_parent(&self, directory: u64) -> Outcome<u64> {
+        let attributes = self.committed_attributes(directory)?;
+        match (attributes.kind(), attributes.nlink) {
+            (FileKind::Directory, 1..) => {}
+            (FileKind::Directory, _) => return Err(Errno(libc::ENOENT)),
+            _ => return Err(Errno(libc::ENOTDIR)),
+        }
+        // The session's word changes in one store, with the log.
+        Ok(self.inode(directory)?.parent.load(Ordering::Relaxed))
+    }
+
+    /// Some of the names of a directory; none when it was removed.
+    pub(crate) fn names_of(&self, directory: u64, range: CookieRange) -> Outcome<Names> {
+        let names = self.read_unlocked(
+            directory,
+            |inode, place| {
+                match living_directory(inode) {
+                    Err(Errno(libc::ENOENT)) => return Ok(Names::default()),
+                    outcome => outcome?,
+                }
+                self.names_in_table(inode, place, range)
+            },
+            || match self.committed_parent(directory) {
+                Err(Errno(libc::ENOENT)) => Ok(Names::default()),
+                outcome => {
+                    outcome?;
+                    self.committed_names(directory, range)
+                }
+            },
+        )?;
+        self.remember_walk(directory, &names);
+        Ok(names)
+    }
+
+    /// The cookie behind all names that a directory has now.
+    ///
+    /// # Errors
+    /// `ENOTDIR`; `ESTALE` when there is no such inode; `EIO` for damage.
+    pub fn directory_end(&self, ino: InodeNumber) -> Outcome<u64> {
+        let end = |inode: &SessionInode| match living_directory(inode) {
+            Ok(()) | Err(Errno(libc::ENOENT)) => Ok(inode.next_cookie()),
+            Err(errno) => Err(errno),
+        };
+        // Of a directory that is being changed, the session's word is as good: it moves in one store.
+        let known = || self.inode(ino.0).and_then(end);
+        self.read_unlocked(ino.0, |inode, _| end(inode), known)
+    }
+
+    /// Target of a symbolic link. Waits for nobody: it never changes.
+    ///
+    /// # Errors
+    /// `EINVAL` for other kinds; `ESTALE` when there is no such inode; `EIO` for damage.
+    pub fn read_link(&self, ino: InodeNumber) -> Outcome<Vec<u8>> {
+        let inode = self.inode(ino.0)?;
+        for _ in 0..OPTIMISTIC_TRIES {
+            let seen = read_unlocked_once(inode, ino.0, &|inode, _| self.plain_target(inode));
+            if let Some(Ok(Some(target))) = seen {
+                return Ok(target);
+            }
+        }
+        self.read_link_locked(ino)
+    }
+
+    /// The target of a link without checksums; `None` for everything else.
+    fn plain_target(&self, inode: &SessionInode) -> Outcome<Option<Vec<u8>>> {
+        let mode = inode.mode.load(Ordering::Relaxed);
+        let bytes = inode.size_bytes.load(Ordering::Acquire) as usize;
+        let word = BlockWord(inode.inline_words[0].load(Ordering::Acquire));
+        let plain = FileKind::from_mode(mode) == Some(FileKind::Symlink)
+            && inode.root.load(Ordering::Acquire) == 0
+            && inode.checksums.load(Ordering::Relaxed) == 0
+            && word.has_data()
+            && (1..=MAX_TARGET_BYTES).contains(&bytes);
+        if !plain {
+            return Ok(None);
+        }
+        let mut target = vec![0; bytes];
+        self.read_media(word.pool(), word.block().offset(), &mut target)?;
+        Ok(Some(target))
+    }
+
+    /// Read under the lock, or, when that is not to be had soon, what the log says.
+    ///
+    /// # Safety
+    /// As `read_raw`.
+    #[cold]
+    pub(crate) unsafe fn read_patiently(
+        &self,
+        me: Me<'_>,
+        file: FileReference,
+        offset: u64,
+        buffer: *mut u8,
+        bytes: usize,
+    ) -> Outcome<usize> {
+        loop {
+            let locked = patience::within(LOOKING_PATIENCE, || {
+                // SAFETY: the caller's memory, by contract.
+                unsafe { self.read_locked(file, offset, buffer, bytes) }
+            });
+            if let Ok(outcome) = locked {
+                return outcome;
+            }
+            if self.has_sums(file)? {
+                // The log's way does not verify.
+                // SAFETY: the caller's memory, by contract.
+                return unsafe { self.read_with_sums(file, offset, buffer, bytes) };
+            }
+            let copied = self.with_committed_blocks(file.ino.0, |blocks| {
+                // SAFETY: the caller's memory, by contract.
+                unsafe { self.copy_committed(blocks, offset, buffer, bytes) }
+            });
+            match copied {
+                Err(Errno(libc::EAGAIN)) => {}
+                copied => {
+                    let (bytes, traffic) = copied?;
+                    self.count_traffic(me, &traffic, AccessKind::Read);
+                    return Ok(bytes);
+                }
+            }
+        }
+    }
+
+    /// Copy a range as a log says it.
+    ///
+    /// # Safety
+    /// As `read_raw`.
+    unsafe fn copy_committed(
+        &self,
+        blocks: &CommittedBlocks,
+        offset: u64,
+        buffer: *mut u8,
+        bytes: usize,
+    ) -> Outcome<(usize, Traffic)> {
+        let left = blocks.size_bytes.saturating_sub(offset);
+        let bytes = bytes.min(usize::try_from(left).unwrap_or(usize::MAX));
+        let (mut done, mut traffic) = (0, Traffic::default());
+        while done < bytes {
+            let at = offset + done as u64;
+            let within = at % BLOCK as u64;
+            let (word, count) = blocks.run_at(at / BLOCK as u64);
+            let there = count.saturating_mul(BLOCK as u64) - within;
+            let run = (bytes - done).min(usize::try_from(there).unwrap_or(usize::MAX));
+            let to = buffer.wrapping_add(done);
+            if word.has_data() {
+                let place = word.block().offset() + within;
+                // SAFETY: the caller's memory, by contract; the pool checks its own bounds.
+                unsafe { self.pool(word.pool())?.copy_out(place, to, run) }.map_err(errno_of)?;
+                traffic.add(word.pool().0, run as u64);
+            } else {
+                // SAFETY: the caller's memory, by contract.
+                unsafe { egeria_media::zero_caller(to, run) }.map_err(errno_of)?;
+            }
+            done += run;
+        }
+        Ok((bytes, traffic))
+    }
+}
+
+/// One look at a loaded inode; `None`: it changed meanwhile, or somebody is changing it.
+fn read_unlocked_once<T>(
+    inode: &SessionInode,
+    ino: u64,
+    unlocked: &impl Fn(&SessionInode, LogPlace) -> Outcome<T>,
+) -> Option<Outcome<T>> {
+    let look = Snapshot::begin(inode);
+    if look.write_in_progress() {
+        std::hint::spin_loop();
+        return None;
+    }
+    // What a dead owner committed is in the log, and not here yet.
+    if inode.state.load(Ordering::Acquire) != LOADED || inode.mutex.is_owner_dead() {
+        return None;
+    }
+    let place = LogPlace {
+        ino,
+        generation: inode.generation.load(Ordering::Relaxed),
+        pages_before: 0,
+        unlocked: true,
+    };
+    let seen = unlocked(inode, place);
+    let damaged = matches!(seen, Err(Errno(libc::EIO)));
+    // Damage is believed, and told, only under the lock.
+    (look.is_unchanged_after_copy(inode) && !damaged).then_some(seen)
+}
+
+/// `ENOTDIR`, or `ENOENT` when it was removed.
+fn living_directory(inode: &SessionInode) -> Outcome<()> {
+    if FileKind::from_mode(inode.mode.load(Ordering::Relaxed)) != Some(FileKind::Directory) {
+        return Err(Errno(libc::ENOTDIR));
+    }
+    match inode.nlink.load(Ordering::Relaxed) {
+        0 => Err(Errno(libc::ENOENT)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::session::seqlock::WriteSection;
+    use crate::*;
+    use std::sync::Arc;
+
+    const FILE: NewInode = NewInode {
+        mode: libc::S_IFREG | 0o640,
+        uid: 3,
+        gid: 4,
+        rdev: 0,
+    };
+    const DIRECTORY: NewInode = NewInode {
+        mode: libc::S_IFDIR | 0o755,
+        ..FILE
+    };
+    const ROOT: InodeNumber = InodeNumber::ROOT;
+
+    fn volume(directory: &tempfile::TempDir) -> Arc<Volume> {
+        let path = directory.path().join("pool");
+        let pool = PoolRequest {
+            node: 0,
+            path: path.clone(),
+            bytes: Some(16 << 20),
+        };
+        create_volume(&[pool], &CreateOptions::default()).expect("mkfs");
+        let options = AttachOptions::default();
+        Volume::attach(&path, AttachMode::CreateOrJoin, &options).expect("attach")
+    }
+
+    /// A file and a directory with a history.
+    fn fill(volume: &Volume) -> (FileReference, InodeNumber) {
+        let directory = volume.create(ROOT, b"d", &DIRECTORY).expect("mkdir").ino;
+        for name in 0..200 {
+            let name = format!("n{name}");
+            volume
+                .create(directory, name.as_bytes(), &FILE)
+                .expect("create");
+        }
+        for name in (0..200).step_by(3) {
+            let name = format!("n{name}");
+            volume.unlink(directory, name.as_bytes()).expect("unlink");
+        }
+        volume.create(directory, b"s", &DIRECTORY).expect("mkdir");
+        let (from, to) = (b"n1", b"n200");
+        let mode = RenameMode::Replace;
+        volume
+            .rename(directory, from, directory, to, mode)
+            .expect("rename");
+        let ino = volume.create(ROOT, b"f", &FILE).expect("create").ino;
+        let file = volume.open(ino, None).expect("open");
+        let bytes: Vec<u8> = (0..100_000u32).map(|at| at as u8).collect();
+        volume.write(file, 0, &bytes).expect("write");
+        volume.write(file, 9_000, b"over blocks").expect("write");
+        volume.write(file, 300_000, b"far").expect("write");
+        let hole = AllocateMode::PunchHole;
+        volume.allocate(file, 20_000, 30_000, hole).expect("punch");
+        let cut = AttributeChange {
+            size_bytes: Some(280_001),
+            permissions: Some(0o600),
+            ..AttributeChange::default()
+        };
+        volume.set_attributes(ino, &cut, false).expect("truncate");
+        (file, directory)
+    }
+
+    type Seen = (
+        Attributes,
+        Attributes,
+        Vec<(u64, Vec<u8>)>,
+        Vec<Outcome<InodeNumber>>,
+        Vec<u8>,
+    );
+
+    /// All that can be seen of the two without changing them.
+    fn look(volume: &Volume, file: FileReference, directory: InodeNumber) -> Seen {
+        let mut names = Vec::new();
+        volume
+            .read_directory(directory, 0, &mut |entry| {
+                names.push((entry.cookie, entry.name.to_vec()));
+                true
+            })
+            .expect("list");
+        let looked_up = [b"n2".as_slice(), b"n3", b"n1", b"n200", b"s", b"..", b"."];
+        let looked_up = looked_up.map(|name| volume.lookup(directory, name).map(|found| found.ino));
+        let mut data = vec![7; 400_000];
+        let read = volume.read(file, 0, &mut data).expect("read");
+        data.truncate(read);
+        (
+            volume.attributes(file.ino()).expect("attributes"),
+            volume.attributes(directory).expect("attributes"),
+            names,
+            looked_up.to_vec(),
+            data,
+        )
+    }
+
+    /// As when whoever changes them is stopped between any two stores.
+    #[test]
+    fn lookers_see_the_same_beside_a_change_that_stands_still() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let volume = volume(&directory);
+        let (file, names) = fill(&volume);
+        let before = look(&volume, file, names);
+        let held = [file.ino(), names].map(|ino| volume.lock(ino.0).expect("a lock"));
+        let locked_only =
+            std::thread::scope(|scope| scope.spawn(|| look(&volume, file, names)).join());
+        assert_eq!(locked_only.expect("a thread"), before);
+        let changing = held.each_ref().map(|held| WriteSection::begin(held.inode));
+        let amid_change =
+            std::thread::scope(|scope| scope.spawn(|| look(&volume, file, names)).join());
+        assert_eq!(amid_change.expect("a thread"), before);
+        changing.into_iter().for_each(WriteSection::end);
+        drop(held);
+        assert_eq!(look(&volume, file, names), before);
+    }
+}

@@ -1,0 +1,209 @@
+//! What threads do with files, for who watches a session (the steward's windows).
+//!
+//! While somebody watches, each thread notes in its own slot what it reads and writes of which file,
+//! and each inode names the thread that used it last in the window. A second thread that finds another's
+//! name there marks the inode and both threads as sharing (NThread §III-D: a file used by more than one
+//! thread in the window). After that the word stays, so the usual call loads shared lines and stores
+//! only to its own.
+//!
+//! Watching loses nothing when it is killed: the notes go on under the last number, and the next one
+//! who watches takes a new number.
+
+use crate::format::MAX_POOLS;
+pub use crate::observe::notes::FileReport;
+use crate::observe::notes::{touch, used_by};
+use crate::session::layout::*;
+use crate::session::slot_ownership::SlotOwner;
+use crate::session::slots::Me;
+use crate::volume::{FileReference, Volume};
+use egeria_media::emulation::AccessKind;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One thread that uses the volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadReport {
+    /// Its place in the session, and how often that was taken before: together they name the thread.
+    pub slot: u32,
+    /// See `slot`.
+    pub incarnation: u64,
+    /// The kernel's process id, in the namespace of who wrote it.
+    pub process_id: u32,
+    /// The kernel's thread id.
+    pub thread_id: u32,
+    /// Inode of the process's pid namespace; ids of another one mean nothing here.
+    pub pid_namespace: u64,
+    /// Bytes read from each pool since the thread came.
+    pub read_bytes: [u64; MAX_POOLS],
+    /// Bytes written to each pool since the thread came.
+    pub written_bytes: [u64; MAX_POOLS],
+    /// It works for others, as the threads of a mount do.
+    pub on_behalf: bool,
+    /// The CPU it ran on when it last used a file while watched.
+    pub cpu: Option<u16>,
+    /// On an emulated machine: the position of the node it was placed on.
+    pub emulated_node: Option<usize>,
+    /// On an emulated machine: ns of machine time it was busy since it came, waits included.
+    pub emulated_busy_ns: u64,
+    /// Whether it used a file in the window that another thread used in it.
+    pub is_shared: bool,
+    /// What it did with files in the window, in no order.
+    pub files: Vec<FileReport>,
+}
+
+impl ThreadNotes {
+    pub(crate) fn clear(&self) {
+        self.shared_window.store(0, Ordering::Relaxed);
+        self.cpu.store(0, Ordering::Relaxed);
+        for note in &self.files {
+            note.window.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Volume {
+    /// Begin a new window: what is noted from now on belongs to it. Answers its number, never 0.
+    pub fn begin_window(&self) -> u64 {
+        let next = |number: u64| (number & !PAUSED) + 1;
+        let window = &self.session.header().window;
+        let before = window.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |number| {
+            Some(next(number))
+        });
+        next(before.unwrap_or_else(|number| number))
+    }
+
+    /// Nobody watches any more: threads stop noting. A new watcher's numbers go on where these end.
+    pub fn end_windows(&self) {
+        // The number must never come again while inodes remember it.
+        let window = &self.session.header().window;
+        let _ = window.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |number| {
+            (number & PAUSED == 0).then_some(number | PAUSED)
+        });
+    }
+
+    /// Calls of this process are made for others (a mount's requests): its threads use no files.
+    pub fn works_on_behalf(&self) {
+        self.on_behalf.store(true, Ordering::Relaxed);
+        if let Some(process) = (self.process.load(Ordering::Acquire) as usize)
+            .checked_sub(1)
+            .and_then(|index| self.session.processes().get(index))
+        {
+            process.on_behalf.store(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Position in the machine of the node a pool lies on.
+    pub fn node_position(&self, pool: usize) -> usize {
+        self.node_index(pool as u8)
+    }
+
+    /// All threads that use the volume now, and their notes of `window`.
+    pub fn threads(&self, window: u64) -> Vec<ThreadReport> {
+        let high = self.session.header().thread_high.load(Ordering::Relaxed) as usize;
+        let slots = self.session.threads()[..high.min(THREAD_SLOTS)].iter();
+        slots
+            .enumerate()
+            .filter_map(|(index, slot)| self.report_thread(index, slot, window))
+            .collect()
+    }
+
+    fn report_thread(&self, index: usize, slot: &ThreadSlot, window: u64) -> Option<ThreadReport> {
+        let report = |owner: SlotOwner| {
+            let process = self.session.processes().get(owner.process)?;
+            let load = |counters: &[AtomicU64; MAX_POOLS]| {
+                std::array::from_fn(|pool| counters[pool].load(Ordering::Relaxed))
+            };
+            let emulation = self.session.emulation();
+            Some(ThreadReport {
+                slot: index as u32,
+                incarnation: owner.incarnation,
+                process_id: process.pid.load(Ordering::Acquire) as u32,
+                thread_id: owner.thread_id as u32,
+                pid_namespace: process.pid_namespace.load(Ordering::Relaxed),
+                read_bytes: load(&slot.counters.read_bytes),
+                written_bytes: load(&slot.counters.written_bytes),
+                on_behalf: process.on_behalf.load(Ordering::Relaxed) != 0,
+                cpu: (slot.notes.cpu.load(Ordering::Relaxed).checked_sub(1))
+                    .and_then(|cpu| u16::try_from(cpu).ok()),
+                emulated_node: (self.emulated)
+                    .then(|| emulation.placed_node(&slot.emulated))
+                    .flatten(),
+                emulated_busy_ns: slot.emulated.busy_ns(),
+                is_shared: slot.notes.shared_window.load(Ordering::Relaxed) == window,
+                files: report_files(&slot.notes, window),
+            })
+        };
+        let report = slot.ownership().while_held(report).flatten();
+        report.filter(|report| report.process_id != 0)
+    }
+
+    /// Note that the thread used a file.
+    #[inline(always)]
+    pub(crate) fn note_use(&self, me: Me<'_>, file: FileReference, bytes: u64, kind: AccessKind) {
+        let window = self.session.header().window.load(Ordering::Relaxed);
+        if window.wrapping_sub(1) < PAUSED - 1 {
+            self.note_use_in(window, me, file, bytes, kind);
+        }
+    }
+
+    #[inline]
+    fn note_use_in(
+        &self,
+        window: u64,
+        me: Me<'_>,
+        file: FileReference,
+        bytes: u64,
+        kind: AccessKind,
+    ) {
+        let touched = file.inode().touched.load(Ordering::Relaxed);
+        if touched != used_by(window, me.index) {
+            self.touch(window, me, &file.inode().touched);
+        }
+        if !self.emulated {
+            // SAFETY: no arguments; a failure is -1.
+            let cpu = unsafe { libc::sched_getcpu() } as i64 + 1;
+            me.slot.notes.cpu.store(cpu as u64, Ordering::Relaxed);
+        }
+        let ino = file.ino.0;
+        let place = (ino.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 60) as usize % FILES_NOTED;
+        let note = &me.slot.notes.files[place];
+        let same = note.ino.load(Ordering::Relaxed) == ino
+            && note.window.load(Ordering::Relaxed) == window;
+        if !same {
+            note.begin(window, ino, &me.slot.notes.displaced);
+        }
+        let counter = match kind {
+            AccessKind::Read => &note.read_bytes,
+            AccessKind::Write => &note.written_bytes,
+        };
+        FileNote::add(counter, bytes);
+    }
+
+    /// The inode does not name this thread alone in this window.
+    #[inline(never)]
+    fn touch(&self, window: u64, me: Me<'_>, word: &AtomicU64) {
+        let mark = |slot: &ThreadSlot| {
+            let shared = &slot.notes.shared_window;
+            if shared.load(Ordering::Relaxed) != window {
+                shared.store(window, Ordering::Relaxed);
+            }
+        };
+        if self.on_behalf.load(Ordering::Relaxed) {
+            return;
+        }
+        touch(word, window, me.index, |index| {
+            if let Some(slot) = self.session.threads().get(index) {
+                mark(slot);
+            }
+        });
+    }
+}
+
+/// In the window's word: nobody watches.
+const PAUSED: u64 = 1 << 49;
+
+fn report_files(notes: &ThreadNotes, window: u64) -> Vec<FileReport> {
+    let files = notes.files.iter();
+    files
+        .filter_map(|note| note.report(window, &notes.displaced))
+        .collect()
+}

@@ -1,0 +1,485 @@
+//! Checking a volume wholly: superblocks, every log, the tree, link counts, and that no block has two
+//! owners. It recovers as any attach does, with a session and a copy of the pools of its own.
+
+use crate::data::verified::BadBlocks;
+use crate::format::*;
+use crate::log::staging::Staged;
+use crate::requests::*;
+use crate::space::free_space::Need;
+use crate::space::operation::Operation;
+use crate::types::*;
+use crate::volume::attach::{create_session, lock_for_check};
+use crate::volume::pools::{Found, failure, find_pools, open_pool, read_superblock, superblock_of};
+use crate::volume::{Origin, Volume};
+use egeria_media::{BlockNumber, Pool};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Directory that unreachable inodes are linked into.
+const LOST_AND_FOUND: &[u8] = b"lost+found";
+
+/// Verify a volume that nobody has attached, wholly; `progress(done, total)` is called now and then.
+///
+/// The check works on a private copy of the pools (copied on write), where it recovers as any attach does.
+/// The pools themselves change only when a repair is wanted and something was repaired.
+pub fn check_volume<'a>(
+    pool: &Path,
+    repair: impl Into<Repair<'a>>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<CheckReport, VolumeError> {
+    let repair = repair.into();
+    let found = find_pools(pool)?;
+    let _locks = lock_for_check(&found)?;
+    let mut report = CheckReport::default();
+    let damaged = damaged_superblocks(&found, &mut report)?;
+    let volume = create_session(found, &AttachOptions::default(), false, Origin::Private)?;
+    let wanted = repair != Repair::No;
+    let report = check_contents(&volume, wanted, report, &damaged, progress)?;
+    if let Repair::Yes { undo } = repair
+        && report.repaired > 0
+    {
+        volume.keep_changes(undo)?;
+    }
+    Ok(report)
+}
+
+/// Verify what an attached volume that collects its findings holds; with `repair`, repair it in place.
+pub(crate) fn check_contents(
+    volume: &Arc<Volume>,
+    repair: bool,
+    report: CheckReport,
+    damaged: &[DamagedCopy],
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<CheckReport, VolumeError> {
+    let mut check = Check {
+        volume,
+        repair,
+        report,
+        links: HashMap::new(),
+        told: HashSet::new(),
+    };
+    check.mend_superblocks(damaged)?;
+    check.collect_damage();
+    check.walk_tree(progress);
+    check.match_records();
+    check.verify_data(progress);
+    check.collect_damage();
+    let space = volume.space(None);
+    check.report.used_blocks = space.blocks - space.free_blocks;
+    Ok(check.report)
+}
+
+/// A damaged copy of a pool's superblock, and what it should be.
+pub(crate) struct DamagedCopy {
+    pool: usize,
+    copy: usize,
+    good: Superblock,
+}
+
+fn damaged_superblocks(
+    found: &Found,
+    report: &mut CheckReport,
+) -> Result<Vec<DamagedCopy>, VolumeError> {
+    let mut all = Vec::new();
+    for (pool, (file, path)) in found.files.iter().zip(&found.paths).enumerate() {
+        let (good, damaged) = read_superblock(file, path)?;
+        let Some(copy) = damaged else { continue };
+        report.findings.push(superblock_finding(copy, path));
+        all.push(DamagedCopy { pool, copy, good });
+    }
+    Ok(all)
+}
+
+/// As `damaged_superblocks`, of pools that are mapped.
+pub(crate) fn damaged_copies(
+    pools: &[Arc<Pool>],
+    report: &mut CheckReport,
+) -> Result<Vec<DamagedCopy>, VolumeError> {
+    let mut all = Vec::new();
+    for (pool, media) in pools.iter().enumerate() {
+        let (good, damaged) = superblock_of(media)?;
+        let Some(copy) = damaged else { continue };
+        let finding = superblock_finding(copy, media.path());
+        report.findings.push(finding);
+        all.push(DamagedCopy { pool, copy, good });
+    }
+    Ok(all)
+}
+
+fn superblock_finding(copy: usize, path: &Path) -> Finding {
+    Finding {
+        what: format!("superblock copy {copy} of {} is damaged", path.display()),
+        affects: "nothing while the other copy is whole".into(),
+        repairable: true,
+    }
+}
+
+/// Damaged copies of superblocks.
+pub(crate) fn superblock_findings(paths: &[PathBuf]) -> Result<Vec<Finding>, VolumeError> {
+    let mut all = Vec::new();
+    for path in paths {
+        let (_, damaged) = read_superblock(&open_pool(path)?.1, path)?;
+        all.extend(damaged.map(|copy| superblock_finding(copy, path)));
+    }
+    Ok(all)
+}
+
+/// A name in a line for people: what would end the line or steer a terminal is escaped.
+pub(crate) fn printable(name: &[u8]) -> String {
+    let text = String::from_utf8_lossy(name);
+    let escaped = |letter: char| match letter.is_control() {
+        true => letter.escape_default().to_string(),
+        false => letter.to_string(),
+    };
+    text.chars().map(escaped).collect()
+}
+
+/// What names an inode has.
+#[derive(Default)]
+struct Links {
+    names: u32,
+    path: String,
+}
+
+struct Check<'a> {
+    volume: &'a Arc<Volume>,
+    repair: bool,
+    report: CheckReport,
+    links: HashMap<u64, Links>,
+    /// Lines of damage that are findings.
+    told: HashSet<String>,
+}
+
+/// A name as a directory gives it.
+struct Name {
+    ino: u64,
+    kind: FileKind,
+    name: Vec<u8>,
+}
+
+impl Check<'_> {
+    fn mend_superblocks(&mut self, damaged: &[DamagedCopy]) -> Result<(), VolumeError> {
+        for each in damaged.iter().filter(|_| self.repair) {
+            let at = BlockNumber(SUPERBLOCK_COPIES[each.copy]).offset();
+            let media = &self.volume.media[each.pool];
+            media
+                .write_bytes(at, &each.good.encode())
+                .map_err(|error| failure(libc::EIO, error.to_string()))?;
+            // Device DAX is repaired in place.
+            media.flush(at, SUPERBLOCK_BYTES as u64);
+            media.fence();
+            self.report.repaired += 1;
+        }
+        Ok(())
+    }
+
+    fn find(&mut self, what: String, affects: &str, repairable: bool) {
+        self.report.findings.push(Finding {
+            what,
+            affects: affects.to_owned(),
+            repairable,
+        });
+    }
+
+    /// A finding that can be repaired; when that is wanted, it is, or the finding says why not.
+    fn find_and_repair(
+        &mut self,
+        what: String,
+        affects: &str,
+        repair: impl FnOnce(&Self) -> Outcome<()>,
+    ) {
+        if !self.repair {
+            return self.find(what, affects, true);
+        }
+        match repair(self) {
+            Ok(()) => {
+                self.report.repaired += 1;
+                self.find(what, affects, true);
+            }
+            Err(errno) => self.find(format!("{what}; no repair: {errno}"), affects, false),
+        }
+    }
+
+    /// Take over damage that loading met.
+    fn collect_damage(&mut self) {
+        let lines = self
+            .volume
+            .findings
+            .lock()
+            .ok()
+            .and_then(|mut lines| lines.replace(Vec::new()))
+            .unwrap_or_default();
+        for line in lines {
+            if self.told.insert(line.clone()) {
+                self.find(line, "see the path it is named with", false);
+            }
+        }
+    }
+
+    fn walk_tree(&mut self, progress: &mut dyn FnMut(u64, u64)) {
+        let space = self.volume.space(None);
+        let total = space.inodes - space.free_inodes;
+        let root = InodeNumber::ROOT.0;
+        self.links.insert(
+            root,
+            Links {
+                names: 1,
+                path: "/".into(),
+            },
+        );
+        let mut queue = VecDeque::from([(root, root)]);
+        while let Some((directory, parent)) = queue.pop_front() {
+            self.report.directories += 1;
+            self.check_directory(directory, parent, &mut queue);
+            progress(self.links.len() as u64, total);
+        }
+        self.report.inodes = self.links.len() as u64;
+    }
+
+    fn path_of(&self, ino: u64) -> String {
+        self.links
+            .get(&ino)
+            .map_or_else(|| format!("inode {ino}"), |links| links.path.clone())
+    }
+
+    fn check_directory(&mut self, directory: u64, parent: u64, queue: &mut VecDeque<(u64, u64)>) {
+        let path = self.path_of(directory);
+        let mut names = Vec::new();
+        let walked = self
+            .volume
+            .read_directory(InodeNumber(directory), 0, &mut |entry| {
+                match entry.name {
+                    b"." => {}
+                    b".." if entry.ino.0 == parent => {}
+                    name => names.push(Name {
+                        ino: entry.ino.0,
+                        kind: entry.kind,
+                        name: name.to_vec(),
+                    }),
+                }
+                true
+            });
+        if let Err(errno) = walked {
+            self.find(
+                format!("directory {path} cannot be read: {errno}"),
+                &path,
+                false,
+            );
+            return;
+        }
+        for name in names {
+            self.check_name(directory, &path, name, queue);
+        }
+    }
+
+    fn check_name(
+        &mut self,
+        directory: u64,
+        path: &str,
+        name: Name,
+        queue: &mut VecDeque<(u64, u64)>,
+    ) {
+        let text = printable(&name.name);
+        let full = format!("{}/{text}", path.trim_end_matches('/'));
+        if name.name == b".." {
+            self.find(
+                format!("{path} names inode {} as its parent", name.ino),
+                path,
+                false,
+            );
+            return;
+        }
+        match self.volume.attributes(InodeNumber(name.ino)) {
+            Ok(attributes) if attributes.kind() == name.kind => {
+                let links = self.links.entry(name.ino).or_default();
+                links.names += 1;
+                if links.path.is_empty() {
+                    links.path.clone_from(&full);
+                }
+                let is_known = links.names > 1;
+                if !is_known {
+                    self.check_target(name.ino, name.kind, &full);
+                }
+                if name.kind == FileKind::Directory {
+                    if is_known {
+                        self.find(
+                            format!("directory inode {} has two names, {full} is one", name.ino),
+                            &full,
+                            false,
+                        );
+                    } else {
+                        queue.push_back((name.ino, directory));
+                    }
+                }
+            }
+            Ok(attributes) => self.find(
+                format!(
+                    "{full} says it is {:?}, its inode is {:?}",
+                    name.kind,
+                    attributes.kind()
+                ),
+                &full,
+                false,
+            ),
+            Err(Errno(libc::ESTALE)) => {
+                let what = format!("{full} names inode {}, which does not exist", name.ino);
+                self.find_and_repair(what, &full, |check| {
+                    check.remove_dangling(directory, &name.name)
+                });
+            }
+            Err(errno) => self.find(format!("{full} cannot be used: {errno}"), &full, false),
+        }
+    }
+
+    /// A symbolic link leads somewhere. Data that does not match its checksum is told by `verify_data`.
+    fn check_target(&mut self, ino: u64, kind: FileKind, path: &str) {
+        if kind == FileKind::Symlink
+            && self.bad_blocks(ino).unwrap_or_default().is_empty()
+            && let Err(errno) = self.volume.read_link(InodeNumber(ino))
+        {
+            self.find(format!("{path} cannot be read: {errno}"), path, false);
+        }
+    }
+
+    fn remove_dangling(&self, directory: u64, name: &[u8]) -> Outcome<()> {
+        let volume = self.volume;
+        let locked = volume.lock_for_change(InodeNumber(directory))?;
+        let found = volume
+            .find_name(&locked, name)?
+            .ok_or(Errno(libc::ENOENT))?;
+        let mut operation = Operation::new(volume, locked.me);
+        let mut staged = Staged::begin(&locked, Need::Freeing)?;
+        let time_ns = volume.now_ns();
+        let entry = Entry::NameRemove {
+            added: found.position,
+        };
+        let at = staged.add(&mut operation, &entry, time_ns)?;
+        operation.commit(&[&staged])?;
+        volume.apply_commit(&locked, &staged, || {
+            volume.apply_entry(&locked, &mut operation, at, &entry, time_ns, false)
+        })?;
+        operation.finish();
+        Ok(())
+    }
+
+    /// Compare the records in use with what the tree reached.
+    fn match_records(&mut self) {
+        let mut records = Vec::new();
+        self.volume.for_each_record(&mut |ino, _| records.push(ino));
+        for ino in records {
+            let Ok(attributes) = self.volume.attributes(InodeNumber(ino)) else {
+                continue;
+            };
+            match self.links.get(&ino) {
+                None => self.unreachable(ino, &attributes),
+                Some(links)
+                    if attributes.kind() != FileKind::Directory
+                        && links.names != attributes.nlink =>
+                {
+                    let (names, path) = (links.names, links.path.clone());
+                    let what = format!(
+                        "inode {ino} has {names} names but counts {}",
+                        attributes.nlink
+                    );
+                    self.find_and_repair(what, &path, |check| check.set_links(ino, names));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Read the files that have checksums.
+    fn verify_data(&mut self, progress: &mut dyn FnMut(u64, u64)) {
+        let mut records = Vec::new();
+        self.volume.for_each_record(&mut |ino, _| records.push(ino));
+        for (done, ino) in records.iter().enumerate() {
+            progress(done as u64, records.len() as u64);
+            let path = self.path_of(*ino);
+            let bad_blocks = match self.bad_blocks(*ino) {
+                Ok(bad_blocks) => bad_blocks,
+                // What is wrong with its record and its log was found before.
+                Err(Errno(libc::EIO | libc::ESTALE)) => continue,
+                Err(errno) => {
+                    let what = format!("the data of inode {ino} was not verified: {errno}");
+                    self.find(what, &path, false);
+                    continue;
+                }
+            };
+            for bad in bad_blocks {
+                let what = format!(
+                    "{}, reading them answers EIO; the rest of the file is whole",
+                    bad.text()
+                );
+                self.find(what, &path, false);
+            }
+        }
+    }
+
+    fn bad_blocks(&self, ino: u64) -> Outcome<Vec<BadBlocks>> {
+        let mut all = Vec::new();
+        if self.volume.read_record(ino)?.certificate.checksums {
+            let locked = self.volume.lock(ino)?;
+            if locked.has_sums() {
+                self.volume
+                    .verify_blocks(&locked, 0, usize::MAX, &mut |bad| all.push(bad));
+            }
+        }
+        Ok(all)
+    }
+
+    fn unreachable(&mut self, ino: u64, attributes: &Attributes) {
+        let kind = attributes.kind();
+        let what = format!(
+            "inode {ino} ({kind:?}, {} bytes) has no name",
+            attributes.size_bytes
+        );
+        let affects = "a file lost its name";
+        self.check_target(ino, kind, &format!("inode {ino}"));
+        match kind {
+            FileKind::Directory => self.find(what, affects, false),
+            _ => self.find_and_repair(what, affects, |check| check.rescue(ino, attributes.nlink)),
+        }
+    }
+
+    /// Give an inode a name. What does not fit leaves it as it was.
+    fn rescue(&self, ino: u64, nlink: u32) -> Outcome<()> {
+        let new = NewInode {
+            mode: libc::S_IFDIR | 0o700,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+        };
+        let directory = match self.volume.create(InodeNumber::ROOT, LOST_AND_FOUND, &new) {
+            Ok(made) => made.ino,
+            Err(Errno(libc::EEXIST)) => self.volume.lookup(InodeNumber::ROOT, LOST_AND_FOUND)?.ino,
+            Err(errno) => return Err(errno),
+        };
+        if nlink >= MAX_LINKS {
+            self.set_links(ino, 0)?;
+        }
+        let name = format!("#{ino}");
+        self.volume
+            .link(InodeNumber(ino), directory, name.as_bytes())?;
+        self.set_links(ino, 1)
+    }
+
+    fn set_links(&self, ino: u64, names: u32) -> Outcome<()> {
+        let volume = self.volume;
+        let locked = volume.lock(ino)?;
+        let mut operation = Operation::new(volume, locked.me);
+        let mut staged = Staged::begin(&locked, Need::Ordinary)?;
+        let time_ns = volume.now_ns();
+        let entry = Entry::Attributes(AttributeState {
+            nlink: names,
+            ..locked.attribute_state()
+        });
+        let at = staged.add(&mut operation, &entry, time_ns)?;
+        operation.commit(&[&staged])?;
+        volume.apply_commit(&locked, &staged, || {
+            volume.apply_entry(&locked, &mut operation, at, &entry, time_ns, false)
+        })?;
+        operation.finish();
+        Ok(())
+    }
+}

@@ -1,0 +1,270 @@
+//! Making a session's picture from the pools: finish journals, drop orphans, claim what is in use.
+//! The order matters: journals first, because they move tails; nothing is allocated before all is claimed.
+
+use crate::data::index::MAX_FILE_BLOCKS;
+use crate::format::*;
+use crate::log::staging::LogPlace;
+use crate::requests::*;
+use crate::session::inode::{Locked, is_extent_valid};
+use crate::types::{Errno, FileKind, InodeNumber, Outcome};
+use crate::volume::Volume;
+use egeria_media::{PoolIndex, PoolOffset};
+
+impl Volume {
+    /// Recover the volume into its fresh session.
+    pub(crate) fn recover(&self, options: &AttachOptions) -> Result<(), VolumeError> {
+        let failed = |errno: Errno| {
+            let mend = match errno.0 {
+                libc::ENOMEM => "free space in /dev/shm or mount it larger",
+                _ => "run `egeria check`",
+            };
+            crate::volume::pools::failure(
+                errno.0,
+                format!(
+                    "cannot recover {}: {errno}; {mend}",
+                    self.paths[0].display()
+                ),
+            )
+        };
+        self.initialise_space();
+        for slot in 0..JOURNAL_SLOTS as usize {
+            self.complete_journal(slot);
+        }
+        let mut orphans = Vec::new();
+        for pool in 0..self.geometry.len() {
+            self.claim_inode_blocks(pool);
+        }
+        let mut recovered = Ok(());
+        self.for_each_record(&mut |ino, at| {
+            if recovered.is_ok() {
+                recovered = self.recover_inode(ino, at, &mut orphans);
+            }
+        });
+        recovered.map_err(failed)?;
+        self.count_free_space();
+        for (pool, at) in orphans {
+            // Recovery may be cut off anywhere: an orphan not dropped now is dropped next time.
+            self.pool(pool)
+                .and_then(|pool| pool.commit_u64(at, 0).map_err(|_| Errno(libc::EIO)))
+                .map_err(failed)?;
+        }
+        self.allocation_from(options);
+        self.thread_exit();
+        self.lock(InodeNumber::ROOT.0).map(drop).map_err(|errno| {
+            if errno.0 == libc::ENOMEM {
+                return failed(errno);
+            }
+            crate::volume::pools::failure(
+                libc::EIO,
+                format!(
+                    "the root directory of {} is damaged; run `egeria check --repair`",
+                    self.paths[0].display()
+                ),
+            )
+        })?;
+        Ok(())
+    }
+
+    fn claim_inode_blocks(&self, pool: usize) {
+        let index = PoolIndex(pool as u8);
+        for chunk in 0..self.geometry[pool].inode_blocks {
+            match self.inode_block(index, chunk) {
+                Ok(Some(block)) => {
+                    if !self.claim_blocks(pool, block.0, 1) {
+                        self.note_shared_blocks();
+                        self.report(&format!(
+                            "pool {pool}: inode block {chunk} shares block {block}"
+                        ));
+                    }
+                }
+                Ok(None) => {}
+                Err(_) => {
+                    // Its numbers must not be given out again.
+                    for slot in 0..INODES_PER_BLOCK {
+                        self.claim_inode(pool, chunk * INODES_PER_BLOCK + slot);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Block of a pool's inode records; `None` when there is none yet.
+    pub(crate) fn inode_block(
+        &self,
+        pool: PoolIndex,
+        chunk: u64,
+    ) -> Outcome<Option<egeria_media::BlockNumber>> {
+        let geometry = &self.geometry[pool.0 as usize];
+        let word = self.load_word(pool, inode_pointer(geometry, chunk))?;
+        let damaged = || {
+            self.damaged(
+                inode_number(pool, chunk * INODES_PER_BLOCK),
+                "inode block pointer",
+            )
+        };
+        let block = decode_inode_pointer(chunk, word).map_err(|()| damaged())?;
+        match block {
+            Some(block) if !geometry.holds(block, 1) => Err(damaged()),
+            block => Ok(block),
+        }
+    }
+
+    /// Every inode record in use: number and place.
+    pub(crate) fn for_each_record(&self, visit: &mut dyn FnMut(u64, (PoolIndex, PoolOffset))) {
+        for pool in 0..self.geometry.len() {
+            let index = PoolIndex(pool as u8);
+            for chunk in 0..self.geometry[pool].inode_blocks {
+                let Ok(Some(block)) = self.inode_block(index, chunk) else {
+                    continue;
+                };
+                for slot in 0..INODES_PER_BLOCK {
+                    let at = block.offset() + slot * INODE_BYTES;
+                    if self.load_word(index, at).is_ok_and(|word| word != 0) {
+                        visit(
+                            inode_number(index, chunk * INODES_PER_BLOCK + slot),
+                            (index, at),
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    fn recover_inode(
+        &self,
+        ino: u64,
+        place: (PoolIndex, PoolOffset),
+        orphans: &mut Vec<(PoolIndex, PoolOffset)>,
+    ) -> Outcome<()> {
+        let Some((pool, index)) = inode_place(ino) else {
+            return Ok(());
+        };
+        // Without memory for it nothing of it could be claimed, and others would be given its blocks.
+        self.inode(ino)?;
+        let me = self.me()?;
+        match self.read_record(ino) {
+            Ok(record) if record.commit.orphan => orphans.push(place),
+            Ok(_) => {
+                self.claim_inode(pool.0 as usize, index);
+                // Damage was told; what can be claimed is, the rest answers EIO when used.
+                if let Ok(locked) = self.lock_unloaded(me, ino)
+                    && self.claim_object(&locked).is_err()
+                {
+                    self.claim_up_to_damage(&locked);
+                }
+            }
+            Err(_) => self.claim_inode(pool.0 as usize, index),
+        }
+        Ok(())
+    }
+
+    /// Claim an inode's log pages and blocks.
+    fn claim_object(&self, locked: &Locked<'_>) -> Outcome<()> {
+        for page in self.log_pages(locked)? {
+            if !self.claim_blocks(page.pool().0 as usize, page.block().0, 1) {
+                self.note_shared_blocks();
+                self.report(&format!(
+                    "inode {}: a log page shares block {} of pool {}",
+                    locked.ino,
+                    page.block(),
+                    page.pool()
+                ));
+            }
+        }
+        let record = self.read_record(locked.ino)?;
+        let kind = FileKind::from_mode(record.certificate.mode);
+        if matches!(kind, Some(FileKind::Regular | FileKind::Symlink)) {
+            self.load(locked)?;
+            self.claim_file_blocks(locked);
+            self.unload(locked);
+        }
+        Ok(())
+    }
+
+    /// Of a log that ends in damage, keep all that its readable part names, also what it replaced: what
+    /// may still be rescued must not be given to others.
+    fn claim_up_to_damage(&self, locked: &Locked<'_>) {
+        let Ok(record) = self.read_record(locked.ino) else {
+            return;
+        };
+        let place = LogPlace {
+            generation: record.certificate.generation,
+            ..locked.log_place()
+        };
+        let _ = self.walk_log(
+            place,
+            record.commit,
+            LogPosition::NONE,
+            &mut |page| {
+                self.claim_blocks(page.pool().0 as usize, page.block().0, 1);
+                Ok(())
+            },
+            &mut |_, entry, _| {
+                if let Entry::Write {
+                    pool, block, count, ..
+                } = *entry
+                    && is_extent_valid(self, pool, block, count)
+                {
+                    self.claim_blocks(pool.0 as usize, block.0, count);
+                }
+                Ok(())
+            },
+        );
+    }
+
+    fn claim_file_blocks(&self, locked: &Locked<'_>) {
+        let index = locked.index();
+        let mut block = 0;
+        let mut shared: Option<Shared> = None;
+        while let Some(found) = index.next_mapped(block, MAX_FILE_BLOCKS) {
+            let word = index.load(found);
+            if !self.claim_blocks(word.pool().0 as usize, word.block().0, 1) {
+                self.note_shared_blocks();
+                let longer = shared.and_then(|shared| shared.with(found, word));
+                if longer.is_none() {
+                    self.report_shared(locked.ino, shared);
+                }
+                shared = longer.or(Some(Shared {
+                    file_block: found,
+                    first: word,
+                    count: 1,
+                }));
+            }
+            block = found + 1;
+        }
+        self.report_shared(locked.ino, shared);
+    }
+
+    fn report_shared(&self, ino: u64, shared: Option<Shared>) {
+        let Some(shared) = shared else { return };
+        let (file_block, count) = (shared.file_block, shared.count);
+        let (pool, block) = (shared.first.pool(), shared.first.block());
+        self.report(&match count {
+            1 => format!("inode {ino}: file block {file_block} shares block {block} of pool {pool}"),
+            _ => format!(
+                "inode {ino}: {count} file blocks from {file_block} on share blocks from {block} on of pool {pool}"
+            ),
+        });
+    }
+}
+
+/// A run of a file's blocks that belong to somebody else, too: told as one, for there may be millions.
+#[derive(Clone, Copy)]
+struct Shared {
+    file_block: u64,
+    first: BlockWord,
+    count: u64,
+}
+
+impl Shared {
+    /// With this block behind it, if it is the next.
+    fn with(self, file_block: u64, word: BlockWord) -> Option<Shared> {
+        let next = file_block == self.file_block + self.count
+            && word.pool() == self.first.pool()
+            && word.block().0 == self.first.block().0 + self.count;
+        next.then_some(Shared {
+            count: self.count + 1,
+            ..self
+        })
+    }
+}

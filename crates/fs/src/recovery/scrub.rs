@@ -1,0 +1,330 @@
+//! Reading all of a volume in use, to meet damage before a program does.
+//!
+//! Logs and records are read from the media again, whatever the session knows of them. An inode's lock is
+//! held for one piece at a time, so that nobody waits for long, and never while the caller pauses.
+
+use crate::format::*;
+use crate::log::staging::LogPlace;
+use crate::recovery::check::{printable, superblock_findings};
+use crate::requests::*;
+use crate::session::inode::Locked;
+use crate::session::layout::LOADED;
+use crate::types::*;
+use crate::volume::Volume;
+use std::cell::Cell;
+use std::collections::{HashMap, VecDeque};
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+
+/// Log pages read under one lock: tens of microseconds.
+const PAGES_AT_ONCE: u32 = 16;
+/// A log that is replaced so often meanwhile is read under one lock.
+const MAX_BEGINNINGS: u32 = 4;
+/// File blocks read under one lock.
+const BLOCKS_AT_ONCE: usize = 64;
+
+/// How far a scrub is, for whoever paces it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScrubProgress {
+    /// Inodes done.
+    pub inodes: u64,
+    /// Inodes there were when it began.
+    pub all_inodes: u64,
+    /// Read so far, bytes.
+    pub read_bytes: u64,
+}
+
+/// What a scrub read and found.
+#[derive(Clone, Debug, Default)]
+pub struct ScrubReport {
+    /// Everything wrong.
+    pub findings: Vec<Finding>,
+    /// Inodes looked at.
+    pub inodes: u64,
+    /// Of logs and records, bytes.
+    pub metadata_bytes: u64,
+    /// Of files, bytes.
+    pub data_bytes: u64,
+    /// Inodes that were not read wholly, for want of memory or a place in the session.
+    pub unread: u64,
+    /// It came to its end.
+    pub complete: bool,
+}
+
+/// Called between two pieces, without any lock: may sleep, and may end the scrub.
+pub type Pause<'a> = &'a mut dyn FnMut(ScrubProgress) -> ControlFlow<()>;
+
+/// A scrub was ended by its caller.
+struct Stopped;
+
+struct Scrub<'a, 'p> {
+    volume: &'a Volume,
+    pause: Pause<'p>,
+    progress: ScrubProgress,
+    report: ScrubReport,
+    /// Inodes with findings, for their paths.
+    damaged: Vec<(u64, String)>,
+}
+
+/// Whether there is nothing to read any more.
+fn is_gone(errno: Errno) -> bool {
+    matches!(errno, Errno(libc::ESTALE | libc::ENOENT))
+}
+
+/// Where the next piece of a log begins, and what must still be so for it to count.
+#[derive(Clone, Copy)]
+struct Resume {
+    at: LogPosition,
+    pages_before: u32,
+    generation: u32,
+    head: (u8, u64),
+}
+
+impl Volume {
+    /// Verify the checksums of all metadata, and (with `data`) that every written block can be read and
+    /// matches its checksum, if it has one, while others use the volume. Findings name paths. Only looks: it
+    /// repairs nothing.
+    pub fn scrub(&self, data: bool, pause: Pause<'_>) -> Result<ScrubReport, VolumeError> {
+        let space = self.space(None);
+        let mut scrub = Scrub {
+            volume: self,
+            pause,
+            progress: ScrubProgress {
+                all_inodes: space.inodes - space.free_inodes,
+                ..ScrubProgress::default()
+            },
+            report: ScrubReport::default(),
+            damaged: Vec::new(),
+        };
+        scrub.report.findings = superblock_findings(&self.paths)?;
+        self.collect_findings(true);
+        scrub.report.complete = scrub.all_inodes(data).is_ok();
+        self.collect_findings(false);
+        scrub.name_findings();
+        Ok(scrub.report)
+    }
+
+    /// Keep damage that is met from now on; answers what was met before.
+    fn collect_findings(&self, on: bool) -> Vec<String> {
+        match self.findings.lock() {
+            Ok(mut findings) => std::mem::replace(&mut *findings, on.then(Vec::new)),
+            Err(_) => None,
+        }
+        .unwrap_or_default()
+    }
+}
+
+impl Scrub<'_, '_> {
+    fn all_inodes(&mut self, data: bool) -> Result<(), Stopped> {
+        let mut records = Vec::new();
+        self.volume.for_each_record(&mut |ino, _| records.push(ino));
+        for ino in records {
+            let mut is_read = self.log(ino)?;
+            if data {
+                is_read &= self.data(ino)?;
+            }
+            self.report.unread += u64::from(!is_read);
+            self.progress.inodes += 1;
+            self.report.inodes += 1;
+        }
+        Ok(())
+    }
+
+    fn rest(&mut self) -> Result<(), Stopped> {
+        match (self.pause)(self.progress) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Stopped),
+        }
+    }
+
+    fn read(&mut self, metadata_bytes: u64, data_bytes: u64) {
+        self.report.metadata_bytes += metadata_bytes;
+        self.report.data_bytes += data_bytes;
+        self.progress.read_bytes += metadata_bytes + data_bytes;
+    }
+
+    /// The record and the log, piece by piece; whether they could be read. Damage is believed only when the
+    /// whole log, read under one lock, shows it: between two pieces a log can be replaced by another.
+    fn log(&mut self, ino: u64) -> Result<bool, Stopped> {
+        let mut resume: Option<Resume> = None;
+        let mut beginnings = 0;
+        while beginnings < MAX_BEGINNINGS {
+            let walked = self.log_piece(ino, resume, PAGES_AT_ONCE);
+            self.volume.collect_findings(true);
+            match walked {
+                Ok(Some(next)) => {
+                    beginnings += u32::from(resume.is_none_or(|last| last.head != next.head));
+                    resume = Some(next);
+                }
+                Ok(None) => return self.rest().map(|()| true),
+                Err(Errno(libc::EIO)) => break,
+                Err(errno) => return self.rest().map(|()| is_gone(errno)),
+            }
+            self.rest()?;
+        }
+        let walked = self.log_piece(ino, None, u32::MAX);
+        let said = self.volume.collect_findings(true);
+        self.rest()?;
+        Ok(match walked {
+            Ok(_) => true,
+            Err(Errno(libc::EIO)) => {
+                self.found(ino, said, "its log cannot be read");
+                true
+            }
+            Err(errno) => is_gone(errno),
+        })
+    }
+
+    fn found(&mut self, ino: u64, said: Vec<String>, otherwise: &str) {
+        let said = match said.is_empty() {
+            true => vec![format!("inode {ino}: {otherwise}")],
+            false => said,
+        };
+        let known = &mut self.damaged;
+        for line in said {
+            if !known.iter().any(|(_, known)| *known == line) {
+                known.push((ino, line));
+            }
+        }
+    }
+
+    /// Walk so many pages of a log; where to go on, `None` at its end.
+    fn log_piece(
+        &mut self,
+        ino: u64,
+        resume: Option<Resume>,
+        most_pages: u32,
+    ) -> Outcome<Option<Resume>> {
+        let volume = self.volume;
+        let locked = volume.lock_unloaded(volume.me()?, ino)?;
+        let record = volume.read_record(ino)?;
+        let (pool, at) = volume.record_place(ino)?;
+        let head_index = record.commit.head_index;
+        let word = volume.load_word(pool, at + HEADS_AT + 8 * u64::from(head_index))?;
+        let (generation, head) = (record.certificate.generation, (head_index, word));
+        let same = |resume: &Resume| resume.generation == generation && resume.head == head;
+        let resume = resume.filter(same);
+        let place = LogPlace {
+            generation,
+            pages_before: resume.map_or(0, |resume| resume.pages_before),
+            ..locked.log_place()
+        };
+        let from = resume.map_or(LogPosition::NONE, |resume| resume.at);
+        let (entered, next) = (Cell::new(0), Cell::new(None));
+        let full = Errno(libc::ECANCELED);
+        let walked = volume.walk_log(
+            place,
+            record.commit,
+            from,
+            &mut |page| {
+                entered.set(entered.get() + 1);
+                if entered.get() <= most_pages {
+                    return Ok(());
+                }
+                next.set(Some(Resume {
+                    at: page.at_line(1),
+                    pages_before: place.pages_before + entered.get(),
+                    generation,
+                    head,
+                }));
+                Err(full)
+            },
+            &mut |_, _, _| Ok(()),
+        );
+        drop(locked);
+        self.read(u64::from(entered.get()) * BLOCK as u64 + INODE_BYTES, 0);
+        match walked {
+            Err(errno) if errno == full => Ok(next.get()),
+            walked => walked.map(|()| None),
+        }
+    }
+
+    /// Written blocks of a file; whether they could be looked at.
+    fn data(&mut self, ino: u64) -> Result<bool, Stopped> {
+        let (mut block, mut loaded_here) = (0, false);
+        loop {
+            let piece = self.data_piece(ino, block, &mut loaded_here);
+            self.volume.collect_findings(true);
+            self.rest()?;
+            match piece {
+                Ok(Some(next)) => block = next,
+                Ok(None) => return Ok(true),
+                // What is wrong with its log was found before.
+                Err(errno) => return Ok(is_gone(errno) || errno == Errno(libc::EIO)),
+            }
+        }
+    }
+
+    /// Read some blocks; the next one, `None` at the end.
+    fn data_piece(&mut self, ino: u64, from: u64, loaded_here: &mut bool) -> Outcome<Option<u64>> {
+        let volume = self.volume;
+        let locked = volume.lock_unloaded(volume.me()?, ino)?;
+        let kind = FileKind::from_mode(volume.read_record(ino)?.certificate.mode);
+        if !matches!(kind, Some(FileKind::Regular | FileKind::Symlink)) {
+            return Ok(None);
+        }
+        if locked.inode.state.load(Ordering::Acquire) != LOADED {
+            volume.load(&locked)?;
+            *loaded_here = true;
+        }
+        let next = self.read_blocks(&locked, from);
+        // What nobody has open is not left in the session's memory.
+        if next.is_none() && *loaded_here && !volume.is_open_anywhere(ino, locked.inode) {
+            volume.unload(&locked);
+        }
+        Ok(next)
+    }
+
+    fn read_blocks(&mut self, locked: &Locked<'_>, from: u64) -> Option<u64> {
+        let mut bad = Vec::new();
+        let volume = self.volume;
+        let (next, read) =
+            volume.verify_blocks(locked, from, BLOCKS_AT_ONCE, &mut |found| bad.push(found));
+        self.read(0, read * BLOCK as u64);
+        for bad in bad {
+            self.found(locked.ino, Vec::new(), &bad.text());
+        }
+        next
+    }
+
+    /// Give findings the paths they mean.
+    fn name_findings(&mut self) {
+        let paths = match self.damaged.is_empty() {
+            true => HashMap::new(),
+            false => self.paths(),
+        };
+        for (ino, what) in std::mem::take(&mut self.damaged) {
+            let affects = paths.get(&ino).cloned();
+            self.report.findings.push(Finding {
+                what,
+                affects: affects
+                    .unwrap_or_else(|| format!("inode {ino}, which no directory names")),
+                repairable: false,
+            });
+        }
+    }
+
+    /// Paths of the damaged inodes, as far as directories can be read.
+    fn paths(&self) -> HashMap<u64, String> {
+        let wanted = |ino: u64| self.damaged.iter().any(|(damaged, _)| *damaged == ino);
+        let root = InodeNumber::ROOT;
+        let mut paths = HashMap::from([(root.0, "/".to_owned())]);
+        let mut queue = VecDeque::from([(root, String::new())]);
+        while let Some((directory, path)) = queue.pop_front() {
+            let _ = self.volume.read_directory(directory, 0, &mut |entry| {
+                if entry.name == b"." || entry.name == b".." {
+                    return true;
+                }
+                let full = format!("{path}/{}", printable(entry.name));
+                if wanted(entry.ino.0) {
+                    paths.entry(entry.ino.0).or_insert_with(|| full.clone());
+                }
+                if entry.kind == FileKind::Directory {
+                    queue.push_back((entry.ino, full));
+                }
+                true
+            });
+        }
+        paths
+    }
+}

@@ -1,0 +1,277 @@
+//! What a repair changes, kept so that it can be taken back: repairs are made on a private copy of the
+//! pools; before a block goes to a pool, what the pool held lies durable in an undo file.
+//!
+//! | at | bytes | what |
+//! | --- | --- | --- |
+//! | 0 | 8 | `EGERUNDO` |
+//! | 8 | 4 | version, 1 |
+//! | 12 | 4 | CRC of the header with this field 0 |
+//! | 16 | 16 | UUID of the volume |
+//! | 32 | 8 | number of blocks |
+//! | 64 | 64 | session line of pool 0: says whether the volume was used since |
+//! | 128 | | blocks |
+//!
+//! A block: pool (8 bytes), block (8), CRC of what the repair wrote (4), CRC of the 20 bytes before and the old
+//! content (4), old content (4096).
+
+use crate::format::checksum::{crc32c, crc32c_append};
+use crate::format::*;
+use crate::requests::*;
+use crate::volume::Volume;
+use crate::volume::attach::lock_for_check;
+use crate::volume::pools::{Found, failure, find_pools, io_failure};
+use egeria_media::{BlockNumber, Pool};
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+const MAGIC: [u8; 8] = *b"EGERUNDO";
+const VERSION: u32 = 1;
+const HEADER: usize = 128;
+const CRC_AT: usize = 12;
+const PREFIX: usize = 24;
+
+/// A block to bring back.
+struct Old {
+    pool: usize,
+    block: BlockNumber,
+    new_crc: u32,
+    content: [u8; BLOCK],
+}
+
+impl Volume {
+    /// Bring what a private session changed to the pools, behind an undo file if one is wanted.
+    pub(crate) fn keep_changes(&self, undo: Option<&Path>) -> Result<(), VolumeError> {
+        let failed = |error: egeria_media::MediaError| failure(libc::EIO, error.to_string());
+        let mut changed = Vec::new();
+        for pool in &self.media {
+            changed.push(pool.changed_blocks().map_err(failed)?);
+        }
+        // What is on device DAX was changed in place: there is nothing to take back.
+        let all_private = self.media.iter().all(|pool| pool.is_private());
+        if let Some(path) = undo.filter(|_| all_private) {
+            write_undo(path, &self.superblock.volume, &self.media, &changed)?;
+        }
+        // From here on a crash leaves a part of the repair, which the undo file takes back.
+        for (pool, blocks) in self.media.iter().zip(&changed) {
+            pool.write_back(blocks).map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+fn header(volume: &[u8; 16], count: u64, session_line: &[u8]) -> [u8; HEADER] {
+    let mut bytes = [0; HEADER];
+    bytes[..8].copy_from_slice(&MAGIC);
+    put_u32(&mut bytes, 8, VERSION);
+    bytes[16..32].copy_from_slice(volume);
+    put_u64(&mut bytes, 32, count);
+    bytes[64..].copy_from_slice(session_line);
+    let crc = crc32c(&bytes);
+    put_u32(&mut bytes, CRC_AT, crc);
+    bytes
+}
+
+fn block_prefix(pool: usize, block: BlockNumber, new_crc: u32, old: &[u8; BLOCK]) -> [u8; PREFIX] {
+    let mut bytes = [0; PREFIX];
+    put_u64(&mut bytes, 0, pool as u64);
+    put_u64(&mut bytes, 8, block.0);
+    put_u32(&mut bytes, 16, new_crc);
+    let crc = crc32c_append(crc32c(&bytes[..20]), old);
+    put_u32(&mut bytes, 20, crc);
+    bytes
+}
+
+/// Durable when this returns; when it fails, no part of the file is left.
+fn write_undo(
+    path: &Path,
+    volume: &[u8; 16],
+    pools: &[Arc<Pool>],
+    changed: &[Vec<BlockNumber>],
+) -> Result<(), VolumeError> {
+    let file = File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(|error| undo_failure(path, &error))?;
+    let written = fill_undo(file, path, volume, pools, changed);
+    if written.is_err() {
+        let _ = std::fs::remove_file(path);
+    }
+    written
+}
+
+fn undo_failure(path: &Path, error: &std::io::Error) -> VolumeError {
+    let mend = "nothing was changed; name another undo file (--undo-file), or free space there";
+    io_failure("write the undo file", path, error, mend)
+}
+
+fn fill_undo(
+    file: File,
+    path: &Path,
+    volume: &[u8; 16],
+    pools: &[Arc<Pool>],
+    changed: &[Vec<BlockNumber>],
+) -> Result<(), VolumeError> {
+    let failed = |error: std::io::Error| undo_failure(path, &error);
+    let media = |error: egeria_media::MediaError| failure(libc::EIO, error.to_string());
+    let mut writer = BufWriter::new(file);
+    let line = pools[0].file_block(SESSION_LINE_BLOCK).map_err(media)?;
+    let count = changed.iter().map(|blocks| blocks.len() as u64).sum();
+    writer
+        .write_all(&header(volume, count, &line[..LINE]))
+        .map_err(failed)?;
+    for (index, blocks) in changed.iter().enumerate() {
+        for &block in blocks {
+            let old = pools[index].file_block(block).map_err(media)?;
+            let new_crc = crc32c(&pools[index].block(block).map_err(media)?);
+            let prefix = block_prefix(index, block, new_crc, &old);
+            writer.write_all(&prefix).map_err(failed)?;
+            writer.write_all(&old).map_err(failed)?;
+        }
+    }
+    let file = writer
+        .into_inner()
+        .map_err(|error| failed(error.into_error()))?;
+    file.sync_all().map_err(failed)?;
+    // The name too.
+    let directory = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let directory = File::open(directory.unwrap_or(Path::new(".")));
+    directory
+        .and_then(|directory| directory.sync_all())
+        .map_err(failed)
+}
+
+/// Take a repair back: the blocks it changed get the content of before. Refused when the volume was
+/// used or changed since. Answers the number of blocks. Can be repeated when it was cut off.
+pub fn undo_repair(pool: &Path, undo: &Path) -> Result<u64, VolumeError> {
+    let found = find_pools(pool)?;
+    let _locks = lock_for_check(&found)?;
+    let old = read_undo(undo, &found)?;
+    for each in &old {
+        check_current(&found, each)?;
+    }
+    for each in &old {
+        let written = found.files[each.pool].write_all_at(&each.content, each.block.offset().0);
+        written.map_err(|error| write_failure(&found.paths[each.pool], &error))?;
+    }
+    for (file, path) in found.files.iter().zip(&found.paths) {
+        file.sync_all()
+            .map_err(|error| write_failure(path, &error))?;
+    }
+    Ok(old.len() as u64)
+}
+
+fn read_failure(path: &Path, error: &std::io::Error) -> VolumeError {
+    io_failure("read pool", path, error, "check the device")
+}
+
+fn write_failure(path: &Path, error: &std::io::Error) -> VolumeError {
+    io_failure(
+        "write pool",
+        path,
+        error,
+        "check the device, then undo again",
+    )
+}
+
+/// What is there must be what the repair wrote, or (where an undo was cut off) what was before.
+fn check_current(found: &Found, old: &Old) -> Result<(), VolumeError> {
+    let path = &found.paths[old.pool];
+    let mut now = [0; BLOCK];
+    found.files[old.pool]
+        .read_exact_at(&mut now, old.block.offset().0)
+        .map_err(|error| read_failure(path, &error))?;
+    match crc32c(&now) == old.new_crc || now == old.content {
+        true => Ok(()),
+        false => Err(used_since(path)),
+    }
+}
+
+fn used_since(path: &Path) -> VolumeError {
+    failure(
+        libc::EBUSY,
+        format!(
+            "the volume of {} was changed after that repair: taking it back would damage what is new; nothing was changed",
+            path.display()
+        ),
+    )
+}
+
+/// Nothing in the file is trusted.
+fn read_undo(path: &Path, found: &Found) -> Result<Vec<Old>, VolumeError> {
+    let unreadable = |error: std::io::Error| {
+        io_failure(
+            "read the undo file",
+            path,
+            &error,
+            "name the file that the repair named",
+        )
+    };
+    let bad = |what: &str| {
+        failure(
+            libc::EINVAL,
+            format!(
+                "{} {what}; name the file that the repair of this volume named",
+                path.display()
+            ),
+        )
+    };
+    let file = File::open(path).map_err(unreadable)?;
+    let bytes = file.metadata().map_err(unreadable)?.len();
+    let mut reader = BufReader::new(file);
+    let mut head = [0; HEADER];
+    reader
+        .read_exact(&mut head)
+        .map_err(|_| bad("is no undo file"))?;
+    let mut line = [0; LINE];
+    found.files[0]
+        .read_exact_at(&mut line, SESSION_LINE_BLOCK.offset().0)
+        .map_err(|error| read_failure(&found.paths[0], &error))?;
+    let count = get_u64(&head, 32);
+    if head[..8] != MAGIC {
+        return Err(bad("is no undo file"));
+    }
+    if get_u32(&head, 8) != VERSION {
+        return Err(bad("is of another Egeria release"));
+    }
+    if head[16..32] != found.superblock.volume {
+        return Err(bad("is of another volume"));
+    }
+    if head != header(&found.superblock.volume, count, &head[64..])
+        || Some(bytes)
+            != count
+                .checked_mul((PREFIX + BLOCK) as u64)
+                .and_then(|all| all.checked_add(HEADER as u64))
+    {
+        return Err(bad("is damaged or cut off"));
+    }
+    if head[64..] != line {
+        return Err(used_since(&found.paths[0]));
+    }
+    let read = |_| read_block(&mut reader, found).ok_or_else(|| bad("is damaged or cut off"));
+    (0..count).map(read).collect()
+}
+
+fn read_block(reader: &mut impl Read, found: &Found) -> Option<Old> {
+    let mut prefix = [0; PREFIX];
+    let mut content = [0; BLOCK];
+    reader.read_exact(&mut prefix).ok()?;
+    reader.read_exact(&mut content).ok()?;
+    let pool = get_u64(&prefix, 0) as usize;
+    let block = BlockNumber(get_u64(&prefix, 8));
+    let new_crc = get_u32(&prefix, 16);
+    let whole = prefix == block_prefix(pool, block, new_crc, &content);
+    let inside = found.superblock.pools.get(pool)?.blocks > block.0;
+    (whole && inside).then_some(Old {
+        pool,
+        block,
+        new_crc,
+        content,
+    })
+}

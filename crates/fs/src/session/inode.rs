@@ -1,0 +1,586 @@
+//! Inodes in the session: where they lie, their lock, and loading one from its log.
+
+use crate::data::index::{Index, MAX_FILE_BLOCKS};
+use crate::format::*;
+use crate::log::staging::LogPlace;
+use crate::session::direct::DirectCommit;
+use crate::session::layout::*;
+use crate::session::lock::{Acquired, LockFailure};
+use crate::session::patience;
+use crate::session::seqlock::WriteSection;
+use crate::session::slots::Me;
+use crate::types::*;
+use crate::volume::Volume;
+use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long an inode is waited for before somebody is told for whom.
+const WAIT_UNREPORTED: Duration = Duration::from_secs(1);
+/// How long a lock is waited for while others are held.
+const HOLDING_PATIENCE: Duration = Duration::from_millis(1);
+
+/// The certificate and words of an inode as they are on media.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    pub(crate) certificate: Certificate,
+    pub(crate) commit: CommitWord,
+}
+
+/// An inode whose lock this thread holds.
+pub(crate) struct Locked<'a> {
+    pub(crate) volume: &'a Volume,
+    pub(crate) ino: u64,
+    pub(crate) inode: &'a SessionInode,
+    pub(crate) me: Me<'a>,
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.forget_half_done();
+        }
+        self.inode.owner.store(0, Ordering::Release);
+        self.inode.mutex.unlock();
+    }
+}
+
+impl Locked<'_> {
+    /// A panic passes, which the host may swallow: the next user of the inode reads its log.
+    #[cold]
+    fn forget_half_done(&self) {
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            let changing = WriteSection::begin(self.inode);
+            self.volume.unload(self);
+            self.inode.epoch.fetch_add(1, Ordering::AcqRel);
+            changing.end();
+        }));
+    }
+
+    /// Unlock without having put right what a dead owner left: the lock cannot be used any more.
+    fn leave_to_the_next(self) {
+        self.inode.mutex.unlock();
+        std::mem::forget(self);
+    }
+}
+
+impl Volume {
+    /// State of an inode; `ESTALE` for a number outside the volume.
+    #[inline]
+    pub(crate) fn inode(&self, ino: u64) -> Outcome<&SessionInode> {
+        let (pool, index) = inode_place(ino).ok_or(Errno(libc::ESTALE))?;
+        match self.geometry.get(pool.0 as usize) {
+            Some(geometry) if index < geometry.inode_blocks * INODES_PER_BLOCK => {
+                let inode = self.session.inode(pool.0 as usize, index);
+                self.session.back(inode)?;
+                Ok(inode)
+            }
+            _ => Err(Errno(libc::ESTALE)),
+        }
+    }
+
+    /// Offset of an inode's record; `ESTALE` when its block does not exist.
+    pub(crate) fn record_place(&self, ino: u64) -> Outcome<(PoolIndex, PoolOffset)> {
+        let (pool, index) = inode_place(ino).ok_or(Errno(libc::ESTALE))?;
+        let geometry = self
+            .geometry
+            .get(pool.0 as usize)
+            .ok_or(Errno(libc::ESTALE))?;
+        let chunk = index / INODES_PER_BLOCK;
+        if chunk >= geometry.inode_blocks {
+            return Err(Errno(libc::ESTALE));
+        }
+        let word = self.load_word(pool, inode_pointer(geometry, chunk))?;
+        let block = decode_inode_pointer(chunk, word)
+            .map_err(|()| self.damaged(ino, "inode block pointer"))?;
+        let block = block.ok_or(Errno(libc::ESTALE))?;
+        if !geometry.holds(block, 1) {
+            return Err(self.damaged(ino, "inode block out of bounds"));
+        }
+        Ok((
+            pool,
+            block.offset() + (index % INODES_PER_BLOCK) * INODE_BYTES,
+        ))
+    }
+
+    /// Read an inode's record; `ESTALE` when the inode is free.
+    pub(crate) fn read_record(&self, ino: u64) -> Outcome<Record> {
+        let (pool, at) = self.record_place(ino)?;
+        let word = self.load_word(pool, at + COMMIT_WORD_AT)?;
+        let commit = CommitWord::decode(word, ino)
+            .map_err(|()| self.damaged(ino, "commit word"))?
+            .ok_or(Errno(libc::ESTALE))?;
+        let mut bytes = [0u8; LINE];
+        self.read_media(pool, at + CERTIFICATE_AT, &mut bytes)?;
+        let certificate =
+            Certificate::decode(&bytes, ino).ok_or_else(|| self.damaged(ino, "certificate"))?;
+        Ok(Record {
+            certificate,
+            commit,
+        })
+    }
+
+    pub(crate) fn load_word(&self, pool: PoolIndex, at: PoolOffset) -> Outcome<u64> {
+        self.pool(pool)?.load_u64(at).map_err(|_| Errno(libc::EIO))
+    }
+
+    pub(crate) fn read_media(
+        &self,
+        pool: PoolIndex,
+        at: PoolOffset,
+        into: &mut [u8],
+    ) -> Outcome<()> {
+        self.pool(pool)?
+            .read_bytes(at, into)
+            .map_err(|_| Errno(libc::EIO))
+    }
+
+    /// Report damage once per process and place; the operation fails with `EIO`.
+    pub(crate) fn damaged(&self, ino: u64, what: &str) -> Errno {
+        self.report(&format!(
+            "inode {ino}: {what} is damaged; run `egeria check` on the volume"
+        ));
+        Errno(libc::EIO)
+    }
+
+    /// As `damaged`, of what was read in a log, which may be without the lock: then nothing is said yet.
+    pub(crate) fn damaged_in(&self, place: LogPlace, what: &str) -> Errno {
+        match place.unlocked {
+            true => Errno(libc::EIO),
+            false => self.damaged(place.ino, what),
+        }
+    }
+
+    /// Lock an inode and load it. `ESTALE` when there is no such inode.
+    #[inline]
+    pub(crate) fn lock(&self, ino: u64) -> Outcome<Locked<'_>> {
+        let me = self.me()?;
+        let locked = self.lock_unloaded(me, ino)?;
+        if locked.inode.state.load(Ordering::Acquire) != LOADED {
+            self.load(&locked)?;
+        }
+        Ok(locked)
+    }
+
+    /// Lock an inode as it is in the session.
+    #[inline]
+    pub(crate) fn lock_unloaded<'a>(&'a self, me: Me<'a>, ino: u64) -> Outcome<Locked<'a>> {
+        let inode = self.inode(ino)?;
+        let acquired = match inode.mutex.try_lock() {
+            Ok(acquired) => acquired,
+            Err(LockFailure::Busy) => self.wait_for(ino, inode)?,
+            Err(LockFailure::Unusable) => return Err(Errno(libc::EIO)),
+        };
+        if acquired == Acquired::OwnerDied {
+            return self.lock_after_owner_died(me, ino, inode);
+        }
+        inode.owner.store(me.owner_word(), Ordering::Release);
+        Ok(Locked {
+            volume: self,
+            ino,
+            inode,
+            me,
+        })
+    }
+
+    /// Wait for an inode's lock, as long as this thread may.
+    #[cold]
+    fn wait_for(&self, ino: u64, inode: &SessionInode) -> Outcome<Acquired> {
+        let limit = patience::limit();
+        match inode.mutex.lock_within(limit.unwrap_or(WAIT_UNREPORTED)) {
+            Ok(acquired) => return Ok(acquired),
+            Err(LockFailure::Busy) if limit.is_some() => return Err(patience::expired(ino)),
+            Err(LockFailure::Busy) => self.report_wait(ino, inode),
+            Err(LockFailure::Unusable) => return Err(Errno(libc::EIO)),
+        }
+        inode.mutex.lock().ok_or(Errno(libc::EIO))
+    }
+
+    /// Say for whom an inode is waited for.
+    fn report_wait(&self, ino: u64, inode: &SessionInode) {
+        let holder = self.slot_of_owner(inode.owner.load(Ordering::Acquire));
+        let Some(slot) = holder.map(|index| &self.session.threads()[index]) else {
+            return;
+        };
+        let process = (slot.owner.load(Ordering::Acquire) as usize)
+            .checked_sub(1)
+            .and_then(|process| self.session.processes().get(process));
+        let pid = process.map_or(0, |process| process.pid.load(Ordering::Acquire));
+        let thread = slot.thread_id.load(Ordering::Acquire);
+        self.report(&format!(
+            "inode {ino} is waited for: thread {thread} of process {pid} is changing it and has not gone on for {} s; if it is stopped, continue or end it",
+            WAIT_UNREPORTED.as_secs()
+        ));
+    }
+
+    /// Begin an operation on several inodes again, with nothing held, whenever one of them is busy: a directory
+    /// must not be held while its child, or another one, is waited for.
+    pub(crate) fn holding_up_nobody<T>(&self, operation: impl Fn() -> Outcome<T>) -> Outcome<T> {
+        loop {
+            match patience::within(HOLDING_PATIENCE, &operation) {
+                Ok(outcome) => return outcome,
+                Err(busy) => drop(self.lock_unloaded(self.me()?, busy)?),
+            }
+        }
+    }
+
+    #[cold]
+    fn lock_after_owner_died<'a>(
+        &'a self,
+        me: Me<'a>,
+        ino: u64,
+        inode: &'a SessionInode,
+    ) -> Outcome<Locked<'a>> {
+        // Until the owner word changes below, our own death leaves this same work to the next one.
+        let dead = inode.owner.load(Ordering::Acquire);
+        let locked = Locked {
+            volume: self,
+            ino,
+            inode,
+            me,
+        };
+        if dead != 0 {
+            let recovery = &self.session.header().recovery;
+            // Held while the dead one's slot is looked at, so that it is not retired meanwhile.
+            let looked = recovery.with(
+                || (),
+                || {
+                    let slot = self.slot_of_owner(dead);
+                    if let Some(slot) = slot {
+                        self.complete_journal(slot);
+                        if inode.state.load(Ordering::Acquire) == LOADED
+                            && locked.kind() != FileKind::Directory
+                        {
+                            self.reclaim_replaced_blocks(&locked, slot);
+                        }
+                    }
+                    slot
+                },
+            );
+            let Ok(slot) = looked else {
+                // Left as it was found, for whoever can do this.
+                locked.leave_to_the_next();
+                return Err(Errno(libc::EIO));
+            };
+            match inode.state.load(Ordering::Acquire) {
+                LOADED => self.recover_loaded(&locked),
+                CHANGING => self.unload(&locked),
+                _ => {}
+            }
+            // What the log names must be known before the rest is given away; the reaper gives away
+            // what belongs to an inode that cannot be loaded.
+            let known =
+                || inode.state.load(Ordering::Acquire) == LOADED || self.load(&locked).is_ok();
+            if let Some(slot) = slot.filter(|_| known()) {
+                // Else what it took is lost until the next session, and nothing worse.
+                let _ = recovery.with(
+                    || (),
+                    || {
+                        if self.slot_of_owner(dead) == Some(slot) {
+                            self.reclaim_new_blocks(&locked, slot);
+                        }
+                    },
+                );
+            }
+        }
+        DirectCommit::end_of_dead(inode);
+        inode.owner.store(me.owner_word(), Ordering::Release);
+        inode.mutex.make_consistent();
+        Ok(locked)
+    }
+
+    /// The slot an owner word names, while it still is that owner's.
+    fn slot_of_owner(&self, owner: u32) -> Option<usize> {
+        let index = ((owner & 0x1fff) as usize).checked_sub(1)?;
+        let slot = self.session.threads().get(index)?;
+        (slot.incarnation.load(Ordering::Acquire) as u32 & 0x7ffff == owner >> 13).then_some(index)
+    }
+
+    /// Bring a loaded inode to its committed state after its lock's owner died.
+    fn recover_loaded(&self, locked: &Locked<'_>) {
+        let inode = locked.inode;
+        // Readers without the lock must notice all that changes here.
+        let changing = WriteSection::begin(inode);
+        // A table half changed is not worth mending: read a directory's log again.
+        let directory = locked.kind() == FileKind::Directory;
+        if directory || self.reapply(locked).is_err() {
+            self.unload(locked);
+        }
+        // The dead one may have shrunk the file and told no reader yet.
+        inode.epoch.fetch_add(1, Ordering::AcqRel);
+        changing.end();
+    }
+
+    /// Apply what a dead owner left unapplied. Its counts may be of before or after: count again.
+    fn reapply(&self, locked: &Locked<'_>) -> Outcome<()> {
+        let applied = locked.commit()?.tail.at_line(0);
+        let pages = self.log_pages(locked)?;
+        let before = pages.iter().position(|page| page.at_line(0) == applied);
+        let inode = locked.inode;
+        inode
+            .log_pages
+            .store(before.map_or(0, |at| at as u32 + 1), Ordering::Relaxed);
+        self.apply_from_log(locked)?;
+        let index = locked.index();
+        let (mut blocks, mut block) = (0, 0);
+        while let Some(found) = index.next_mapped(block, MAX_FILE_BLOCKS) {
+            blocks += 1;
+            block = found + 1;
+        }
+        inode.blocks.store(blocks, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Forget what the session knows of an inode; the next user reads its log.
+    pub(crate) fn unload(&self, locked: &Locked<'_>) {
+        if locked.inode.state.load(Ordering::Acquire) != UNLOADED {
+            locked.index().unload(|| {
+                if locked.kind() == FileKind::Directory {
+                    self.drop_table(locked.inode);
+                }
+            });
+        }
+    }
+
+    /// Load an inode from its record and log.
+    pub(crate) fn load(&self, locked: &Locked<'_>) -> Outcome<()> {
+        let record = self.read_record(locked.ino)?;
+        let inode = locked.inode;
+        inode
+            .record_at
+            .store(self.record_place(locked.ino)?.1.0, Ordering::Relaxed);
+        locked.index().clear();
+        inode.set_birth(&record.certificate);
+        inode.applied.store(
+            CommitWord {
+                tail: LogPosition::NONE,
+                ..record.commit
+            }
+            .encode(locked.ino),
+            Ordering::Relaxed,
+        );
+        inode.state.store(CHANGING, Ordering::Release);
+        if let Err(errno) = self.apply_from_log(locked) {
+            self.unload(locked);
+            return Err(errno);
+        }
+        locked.index().tell_loaded();
+        Ok(())
+    }
+}
+
+impl SessionInode {
+    /// Attributes as `stat` shows them, of a loaded inode.
+    pub(crate) fn attributes(&self, ino: u64) -> Attributes {
+        let mode = self.mode.load(Ordering::Relaxed);
+        let directory = FileKind::from_mode(mode) == Some(FileKind::Directory);
+        let time = |word: &AtomicU64| word.load(Ordering::Relaxed) as i64;
+        let nlink = self.nlink.load(Ordering::Relaxed);
+        let pages = self.log_pages.load(Ordering::Relaxed).max(1) as u64;
+        Attributes {
+            ino: InodeNumber(ino),
+            generation: self.generation.load(Ordering::Relaxed),
+            mode,
+            nlink: match directory && nlink > 0 {
+                true => 2 + self.subdirectories(),
+                false => nlink,
+            },
+            uid: self.uid.load(Ordering::Relaxed),
+            gid: self.gid.load(Ordering::Relaxed),
+            rdev: self.rdev.load(Ordering::Relaxed),
+            size_bytes: match directory {
+                true => pages * BLOCK as u64,
+                false => self.size_bytes.load(Ordering::Relaxed),
+            },
+            blocks: match directory {
+                true => pages,
+                false => self.blocks.load(Ordering::Relaxed),
+            },
+            atime_ns: time(&self.atime_ns),
+            mtime_ns: time(&self.mtime_ns),
+            ctime_ns: time(&self.ctime_ns),
+        }
+    }
+
+    fn set_birth(&self, certificate: &Certificate) {
+        self.mode.store(certificate.mode, Ordering::Relaxed);
+        self.generation
+            .store(certificate.generation, Ordering::Relaxed);
+        self.uid.store(certificate.uid, Ordering::Relaxed);
+        self.gid.store(certificate.gid, Ordering::Relaxed);
+        self.rdev.store(certificate.rdev, Ordering::Relaxed);
+        self.nlink.store(certificate.nlink, Ordering::Relaxed);
+        self.size_bytes.store(0, Ordering::Relaxed);
+        self.blocks.store(0, Ordering::Relaxed);
+        self.log_pages.store(0, Ordering::Relaxed);
+        let directory = certificate.mode & libc::S_IFMT == libc::S_IFDIR;
+        self.has_xattr.store(
+            (directory && certificate.checksums).into(),
+            Ordering::Relaxed,
+        );
+        self.parent.store(certificate.parent, Ordering::Relaxed);
+        self.checksums
+            .store(certificate.checksums.into(), Ordering::Relaxed);
+        for time in [&self.atime_ns, &self.mtime_ns, &self.ctime_ns] {
+            time.store(certificate.birth_ns as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<'a> Locked<'a> {
+    /// What the inode is.
+    pub(crate) fn kind(&self) -> FileKind {
+        FileKind::from_mode(self.inode.mode.load(Ordering::Relaxed)).unwrap_or(FileKind::Regular)
+    }
+
+    /// Whether the blocks of this file have checksums.
+    #[inline]
+    pub(crate) fn has_sums(&self) -> bool {
+        self.inode.checksums.load(Ordering::Relaxed) != 0 && self.kind() != FileKind::Directory
+    }
+
+    /// The file's index.
+    pub(crate) fn index(&self) -> Index<'a> {
+        Index {
+            inode: self.inode,
+            arena: self.volume.session.arena(),
+        }
+    }
+
+    /// Where the record of the loaded inode lies.
+    pub(crate) fn record(&self) -> Outcome<(PoolIndex, PoolOffset)> {
+        let (pool, _) = inode_place(self.ino).ok_or(Errno(libc::ESTALE))?;
+        Ok((
+            pool,
+            PoolOffset(self.inode.record_at.load(Ordering::Relaxed)),
+        ))
+    }
+
+    /// Commit word in force.
+    pub(crate) fn commit(&self) -> Outcome<CommitWord> {
+        CommitWord::decode(self.inode.applied.load(Ordering::Relaxed), self.ino)
+            .ok()
+            .flatten()
+            .ok_or(Errno(libc::EIO))
+    }
+
+    /// Size in bytes.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.inode.size_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Must be a directory.
+    pub(crate) fn directory(self) -> Outcome<Locked<'a>> {
+        if self.kind() == FileKind::Directory {
+            Ok(self)
+        } else {
+            Err(Errno(libc::ENOTDIR))
+        }
+    }
+
+    /// Must be a regular file.
+    pub(crate) fn regular(self) -> Outcome<Locked<'a>> {
+        match self.kind() {
+            FileKind::Regular => Ok(self),
+            FileKind::Directory => Err(Errno(libc::EISDIR)),
+            _ => Err(Errno(libc::EINVAL)),
+        }
+    }
+
+    /// Attributes as `stat` shows them.
+    pub(crate) fn attributes(&self) -> Attributes {
+        self.inode.attributes(self.ino)
+    }
+
+    /// The state an `Attributes` entry would record now.
+    pub(crate) fn attribute_state(&self) -> AttributeState {
+        let inode = self.inode;
+        AttributeState {
+            mode: inode.mode.load(Ordering::Relaxed),
+            uid: inode.uid.load(Ordering::Relaxed),
+            gid: inode.gid.load(Ordering::Relaxed),
+            nlink: inode.nlink.load(Ordering::Relaxed),
+            size_bytes: self.size_bytes(),
+            atime_ns: inode.atime_ns.load(Ordering::Relaxed) as i64,
+            mtime_ns: inode.mtime_ns.load(Ordering::Relaxed) as i64,
+            parent: if self.kind() == FileKind::Directory {
+                inode.parent.load(Ordering::Relaxed)
+            } else {
+                0
+            },
+        }
+    }
+}
+
+/// A run of blocks as an `Entry::Write` speaks of it, checked against the pool.
+pub(crate) fn is_extent_valid(
+    volume: &Volume,
+    pool: PoolIndex,
+    block: BlockNumber,
+    count: u64,
+) -> bool {
+    volume
+        .geometry
+        .get(pool.0 as usize)
+        .is_some_and(|geometry| geometry.holds(block, count))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::*;
+    use std::sync::Mutex;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    #[test]
+    fn waiting_for_an_inode_reports_its_holder() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let path = directory.path().join("pool");
+        let pool = PoolRequest {
+            node: 0,
+            path: path.clone(),
+            bytes: Some(16 << 20),
+        };
+        create_volume(&[pool], &CreateOptions::default()).expect("mkfs");
+        let options = AttachOptions::default();
+        let volume = Volume::attach(&path, AttachMode::CreateOrJoin, &options).expect("attach");
+        let (sender, said) = channel();
+        let sender = Mutex::new(sender);
+        volume.set_reporter(Box::new(move |line| {
+            let sender = sender.lock().expect("one at a time");
+            let _ = sender.send(line.to_owned());
+        }));
+        let root = InodeNumber::ROOT;
+        let held = volume.lock(root.0).expect("a lock");
+        // SAFETY: no arguments, cannot fail.
+        let holder = unsafe { libc::gettid() };
+        let nothing = AttributeChange::default();
+        std::thread::scope(|scope| {
+            let looking = scope.spawn(|| {
+                let found = volume.lookup(root, b"none").map(drop);
+                (volume.attributes(root).map(drop), found)
+            });
+            assert_eq!(
+                looking.join().expect("a thread"),
+                (Ok(()), Err(Errno(libc::ENOENT)))
+            );
+            let changing = scope.spawn(|| {
+                let soon = within_patience(Duration::from_millis(1), || {
+                    volume.set_attributes(root, &nothing, false)
+                });
+                assert!(soon.is_none(), "it would have to wait");
+                volume.set_attributes(root, &nothing, false).map(drop)
+            });
+            let line = said
+                .recv_timeout(Duration::from_secs(600))
+                .expect("a report");
+            assert!(
+                line.contains(&format!("thread {holder} of process")),
+                "{line}"
+            );
+            drop(held);
+            assert_eq!(changing.join().expect("a thread"), Ok(()));
+        });
+    }
+}

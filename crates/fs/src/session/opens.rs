@@ -1,0 +1,417 @@
+//! Which process holds which inode open. Each process has a table of its own in the session; an inode's
+//! `open_hint` counts opens begun and is never too low, so that the common unlink looks at no table.
+
+use crate::format::BLOCK;
+use crate::session::direct;
+use crate::session::inode::Locked;
+use crate::session::layout::{LOADED, SessionInode};
+use crate::session::patience;
+use crate::types::*;
+use crate::volume::{FileReference, Volume};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+const GONE: u64 = u64::MAX;
+/// In an entry's count word: handles through which this process (a mount) caches pages, above the opens.
+const CACHED_UNIT: u64 = 1 << 32;
+/// Looks at a direct writer's commit before its lock is waited for; it takes less than a microsecond.
+const COMMIT_SPINS: usize = 2000;
+
+/// What is left to do when a lock can be had.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Late {
+    /// An open to give back.
+    Close(InodeNumber),
+    /// A mark to take off.
+    Unmark(InodeNumber),
+    /// An inode to delete, if nobody uses it.
+    Delete(InodeNumber),
+    /// A run of blocks ([`crate::format::Extent`]) that is free.
+    Run(u64),
+    /// An inode number that is free.
+    Number(u64),
+}
+
+/// How long locks are waited for on behalf of uses that are late anyway.
+const LATE_PATIENCE: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// Lock and fill level of this process's table; private to the process.
+#[derive(Default)]
+pub(crate) struct Opens {
+    lock: AtomicU32,
+    used: AtomicU64,
+}
+
+impl Opens {
+    fn locked<T>(&self, body: impl FnOnce() -> T) -> T {
+        while self
+            .lock
+            .compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            std::thread::yield_now();
+        }
+        let result = body();
+        self.lock.store(0, Ordering::Release);
+        result
+    }
+
+    /// The child has no table yet.
+    pub(crate) fn reset_after_fork(&self) {
+        self.lock.store(0, Ordering::Relaxed);
+        self.used.store(0, Ordering::Relaxed);
+    }
+}
+
+fn hash(ino: u64) -> usize {
+    (ino.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20) as usize
+}
+
+fn decode_table(word: u64) -> Option<(u64, u32)> {
+    (word != 0).then(|| ((word & ((1 << 56) - 1)) - 1, (word >> 56) as u32))
+}
+
+/// The count word of an inode's entry.
+fn find(table: &[AtomicU64], ino: u64) -> Option<&[AtomicU64]> {
+    let slots = table.len() / 2;
+    (0..slots)
+        .map(|step| &table[(hash(ino) + step) % slots * 2..][..2])
+        .take_while(|entry| entry[0].load(Ordering::Acquire) != 0)
+        .find(|entry| entry[0].load(Ordering::Acquire) == ino)
+}
+
+impl Volume {
+    fn open_table(&self, process: usize) -> Option<&[AtomicU64]> {
+        let (page, class) = decode_table(
+            self.session.processes()[process]
+                .open_table
+                .load(Ordering::Acquire),
+        )?;
+        self.session.arena().run(page, class)
+    }
+
+    /// Note an open of this process.
+    pub(crate) fn note_open(&self, ino: u64) -> Outcome<()> {
+        self.change_entry(ino, 1, true)
+    }
+
+    /// Take one open of this process back.
+    pub(crate) fn note_close(&self, ino: u64) {
+        let _ = self.change_entry(ino, 1, false);
+    }
+
+    fn change_entry(&self, ino: u64, unit: u64, add: bool) -> Outcome<()> {
+        let process = self.process_slot()?;
+        let inode = self.inode(ino)?;
+        self.opens.locked(|| {
+            if add {
+                // Hint first: to die between leaves it too high, which costs a look at the tables.
+                let entry = self.entry_for(process, ino)?;
+                inode.open_hint.fetch_add(1, Ordering::AcqRel);
+                entry[1].fetch_add(unit, Ordering::AcqRel);
+                return Ok(());
+            }
+            let table = self.open_table(process).ok_or(Errno(libc::EBADF))?;
+            let entry = find(table, ino).ok_or(Errno(libc::EBADF))?;
+            if entry[1].fetch_sub(unit, Ordering::AcqRel) == unit {
+                entry[0].store(GONE, Ordering::Release);
+            }
+            inode.open_hint.fetch_sub(1, Ordering::AcqRel);
+            Ok(())
+        })
+    }
+
+    /// The entry of an inode, made when missing. The old table of a growing one stays until the process
+    /// is reaped: others may be looking at it.
+    fn entry_for(&self, process: usize, ino: u64) -> Outcome<&[AtomicU64]> {
+        if let Some(entry) = self.open_table(process).and_then(|table| find(table, ino)) {
+            return Ok(entry);
+        }
+        let slots = self
+            .open_table(process)
+            .map_or(0, |table| table.len() as u64 / 2);
+        if (self.opens.used.load(Ordering::Relaxed) + 1) * 4 > slots * 3 {
+            self.grow_opens(process)?;
+        }
+        let table = self.open_table(process).ok_or(Errno(libc::ENOMEM))?;
+        self.opens.used.fetch_add(1, Ordering::Relaxed);
+        insert(table, ino, 0).ok_or(Errno(libc::ENOMEM))
+    }
+
+    fn grow_opens(&self, process: usize) -> Outcome<()> {
+        let old = self.open_table(process).unwrap_or(&[]);
+        let living = old
+            .chunks_exact(2)
+            .filter(|entry| !matches!(entry[0].load(Ordering::Relaxed), 0 | GONE));
+        let count = living.clone().count();
+        let bytes = ((count + 64) * 4 * 8).next_power_of_two().max(BLOCK);
+        let class = (bytes / BLOCK).trailing_zeros();
+        let page = self.session.arena().allocate(class)?;
+        let new = self
+            .session
+            .arena()
+            .run(page, class)
+            .ok_or(Errno(libc::ENOMEM))?;
+        for entry in living {
+            insert(
+                new,
+                entry[0].load(Ordering::Relaxed),
+                entry[1].load(Ordering::Relaxed),
+            );
+        }
+        self.opens.used.store(count as u64, Ordering::Relaxed);
+        self.session.processes()[process]
+            .open_table
+            .store((page + 1) | ((class as u64) << 56), Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether any living process holds the inode open, which has no name any more. Under the inode's lock.
+    pub(crate) fn is_open_anywhere(&self, ino: u64, inode: &SessionInode) -> bool {
+        // Behind the loss of the name; see `open`.
+        fence(Ordering::SeqCst);
+        if inode.open_hint.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        let processes = self.session.processes();
+        let high = (self.session.header().process_high.load(Ordering::Acquire) as usize)
+            .min(processes.len());
+        (0..high)
+            .filter(|process| processes[*process].pid.load(Ordering::Acquire) != 0)
+            .any(|process| {
+                self.open_table(process)
+                    .is_some_and(|table| find(table, ino).is_some())
+            })
+    }
+
+    /// Hold an inode open in this process: it lives on when its last name goes. Counted: call `close`
+    /// as often. Waits for nobody, unless the inode has no name.
+    ///
+    /// # Errors
+    /// `ESTALE` when there is no such inode, or `generation` is given and another one lives there now.
+    pub fn open(&self, ino: InodeNumber, generation: Option<u32>) -> Outcome<FileReference> {
+        let inode = self.inode(ino.0)?;
+        self.note_open(ino.0)?;
+        // The note before the look; whoever takes the last name does both the other way round.
+        fence(Ordering::SeqCst);
+        let same = |found: u32| generation.is_none_or(|wanted| wanted == found);
+        match self.attributes(ino) {
+            Ok(found) if found.nlink > 0 && same(found.generation) => {
+                Ok(FileReference::new(ino, inode))
+            }
+            _ => self.open_noted(ino, same),
+        }
+    }
+
+    /// The same under the lock; the open is noted.
+    fn open_noted(&self, ino: InodeNumber, same: impl Fn(u32) -> bool) -> Outcome<FileReference> {
+        let locked = self.lock(ino.0).inspect_err(|errno| {
+            let busy = patience::is_expiry(*errno);
+            self.note_close(ino.0);
+            if busy {
+                // Whoever took the last use meanwhile may have left it to us.
+                self.later(Late::Delete(ino));
+            }
+        })?;
+        if !same(locked.inode.generation.load(Ordering::Relaxed)) {
+            self.losing_use(&locked, || self.note_close(ino.0));
+            return Err(Errno(libc::ESTALE));
+        }
+        Ok(FileReference::new(ino, locked.inode))
+    }
+
+    /// Give back one `open`.
+    pub fn close(&self, ino: InodeNumber) {
+        if !self.lose_named_use(ino, || self.note_close(ino.0)) {
+            self.close_nameless(ino);
+        }
+    }
+
+    fn close_nameless(&self, ino: InodeNumber) {
+        match self.lock(ino.0) {
+            Ok(locked) => self.losing_use(&locked, || self.note_close(ino.0)),
+            Err(errno) if patience::is_expiry(errno) => self.later(Late::Close(ino)),
+            Err(_) => self.note_close(ino.0),
+        }
+    }
+
+    /// Leave to `reap` what would have to wait for a lock that this thread may not wait for.
+    pub(crate) fn later(&self, what: Late) {
+        // Never waited for: a fork may have come while another thread held it.
+        if let Ok(mut late) = self.late.try_lock() {
+            late.push((self.era.load(Ordering::Relaxed), what));
+        }
+    }
+
+    /// Do what was left to later, as far as locks can be had now.
+    pub(crate) fn do_late(&self) {
+        let late = self
+            .late
+            .try_lock()
+            .map(|mut late| std::mem::take(&mut *late));
+        let era = self.era.load(Ordering::Relaxed);
+        // What was left before a fork is the parent's to do.
+        let own = late.unwrap_or_default().into_iter();
+        for (_, what) in own.filter(|(of, _)| *of == era) {
+            let _ = patience::within(LATE_PATIENCE, || self.do_one_late(what));
+        }
+    }
+
+    fn do_one_late(&self, what: Late) -> Outcome<()> {
+        match what {
+            Late::Close(ino) => self.close(ino),
+            Late::Unmark(ino) => self.unmark_kernel_cached(ino),
+            Late::Delete(ino) => self.delete_nameless(ino),
+            Late::Run(extent) => {
+                let me = self.me()?;
+                me.slot.outgoing.store(extent, Ordering::Release);
+                self.give_back(me.index, me.slot);
+            }
+            Late::Number(ino) => {
+                let me = self.me()?;
+                me.slot.pending_inode.store(ino, Ordering::Release);
+                self.free_inode(me.slot, ino);
+            }
+        }
+        Ok(())
+    }
+
+    fn delete_nameless(&self, ino: InodeNumber) {
+        match self.lock(ino.0) {
+            Ok(locked) => drop(self.delete_if_unused(&locked)),
+            Err(errno) if patience::is_expiry(errno) => self.later(Late::Delete(ino)),
+            Err(_) => {}
+        }
+    }
+
+    /// Take a use away from an inode that has a name, without its lock. `false`: it has none, or is not known.
+    fn lose_named_use(&self, ino: InodeNumber, take: impl FnOnce()) -> bool {
+        let (Ok(inode), Ok(me)) = (self.inode(ino.0), self.me()) else {
+            return false;
+        };
+        let named = || {
+            inode.state.load(Ordering::Acquire) == LOADED && inode.nlink.load(Ordering::Acquire) > 0
+        };
+        if !named() {
+            return false;
+        }
+        self.inode_losing(me, ino.0);
+        take();
+        // As in `open`: either we see that the last name went, or who took it saw the use gone.
+        fence(Ordering::SeqCst);
+        if !named() {
+            self.delete_nameless(ino);
+        }
+        self.inode_settled(me);
+        true
+    }
+
+    /// Take a use of a locked inode away, and the inode with it when it was the last.
+    fn losing_use(&self, locked: &Locked<'_>, take: impl FnOnce()) {
+        let nameless = locked.inode.nlink.load(Ordering::Relaxed) == 0;
+        if nameless {
+            self.inode_losing(locked.me, locked.ino);
+        }
+        take();
+        if nameless {
+            let _ = self.delete_if_unused(locked);
+            self.inode_settled(locked.me);
+        }
+    }
+
+    /// Mark an open inode kernel-cached; from when this returns, `*_direct` calls of every process fail with `EAGAIN`
+    /// until `unmark_kernel_cached`. Counted in the session, not per process. Takes the inode's lock only when a
+    /// direct writer is in its commit.
+    ///
+    /// # Errors
+    /// `ENOMEM`, and `EAGAIN` when all places of processes are taken.
+    pub fn mark_kernel_cached(&self, ino: InodeNumber) -> Outcome<()> {
+        let inode = self.inode(ino.0)?;
+        self.change_entry(ino.0, CACHED_UNIT, true)?;
+        direct::mark(inode);
+        for _ in 0..COMMIT_SPINS {
+            if direct::is_settled(inode) {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        // Preempted, stopped or dead in there.
+        let waited = self.lock(ino.0).map(drop);
+        waited.inspect_err(|_| self.take_mark(ino, inode))
+    }
+
+    fn take_mark(&self, ino: InodeNumber, inode: &SessionInode) {
+        if self.change_entry(ino.0, CACHED_UNIT, false).is_ok() {
+            inode.kernel_cached.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Take the mark off (after the kernel's pages were dropped).
+    pub fn unmark_kernel_cached(&self, ino: InodeNumber) {
+        let Ok(inode) = self.inode(ino.0) else { return };
+        if self.lose_named_use(ino, || self.take_mark(ino, inode)) {
+            return;
+        }
+        match self.lock(ino.0) {
+            Ok(locked) => self.losing_use(&locked, || self.take_mark(ino, inode)),
+            Err(errno) if patience::is_expiry(errno) => self.later(Late::Unmark(ino)),
+            Err(_) => {}
+        }
+    }
+
+    /// One relaxed load: does the kernel hold pages of it?
+    #[inline]
+    pub fn is_kernel_cached(&self, file: FileReference) -> bool {
+        file.inode().kernel_cached.load(Ordering::Relaxed) != 0
+    }
+
+    /// Take a dead process's opens and marks off; delete what only it kept alive. Under `reaper`.
+    pub(crate) fn reap_opens(&self, process: usize) {
+        for entry in self.open_table(process).unwrap_or(&[]).chunks_exact(2) {
+            let ino = entry[0].load(Ordering::Acquire);
+            if matches!(ino, 0 | GONE) {
+                continue;
+            }
+            let counts = entry[1].load(Ordering::Acquire);
+            let (Ok(inode), Ok(me)) = (self.inode(ino), self.me()) else {
+                entry[0].store(GONE, Ordering::Release);
+                continue;
+            };
+            self.inode_losing(me, ino);
+            // Gone from the table first: to die between leaves the hint too high, never too low.
+            entry[0].store(GONE, Ordering::Release);
+            let locked = self.lock(ino);
+            let (opens, marks) = (counts % CACHED_UNIT, counts / CACHED_UNIT);
+            saturating_sub(&inode.open_hint, (opens + marks) as u32);
+            saturating_sub(&inode.kernel_cached, marks as u32);
+            if let Ok(locked) = locked
+                && locked.inode.state.load(Ordering::Relaxed) == LOADED
+            {
+                let _ = self.delete_if_unused(&locked);
+            }
+            self.inode_settled(me);
+        }
+        if let Some((page, class)) = decode_table(
+            self.session.processes()[process]
+                .open_table
+                .swap(0, Ordering::AcqRel),
+        ) {
+            self.session.arena().free(page, class);
+        }
+    }
+}
+
+fn saturating_sub(word: &AtomicU32, by: u32) {
+    let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |value| {
+        Some(value.saturating_sub(by))
+    });
+}
+
+fn insert(table: &[AtomicU64], ino: u64, counts: u64) -> Option<&[AtomicU64]> {
+    let slots = table.len() / 2;
+    let entry = (0..slots)
+        .map(|step| &table[(hash(ino) + step) % slots * 2..][..2])
+        .find(|entry| matches!(entry[0].load(Ordering::Relaxed), 0 | GONE))?;
+    entry[1].store(counts, Ordering::Relaxed);
+    entry[0].store(ino, Ordering::Release);
+    Some(entry)
+}

@@ -1,0 +1,219 @@
+//! Looking at an inode without its lock, and telling afterwards whether what was seen was of one
+//! instant. Who changes an inode, under its lock, tells so with [`WriteSection`].
+//!
+//! ```text
+//! reader: look at the words, copy the bytes they name, look whether all still stands
+//! writer: new bytes in new blocks, fence, words; and what words no longer name is used anew
+//!         only after a locked instruction (the lock's own)
+//! ```
+
+use crate::data::index::Index;
+use crate::format::BlockWord;
+use crate::session::layout::{CHANGING, LOADED, SessionInode, UNLOADED};
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// What a reader saw of an inode before all else.
+#[derive(Clone, Copy)]
+pub(crate) struct Snapshot {
+    sequence: u64,
+    epoch: u64,
+}
+
+impl Snapshot {
+    #[inline(always)]
+    pub(crate) fn begin(inode: &SessionInode) -> Snapshot {
+        Snapshot {
+            sequence: inode.sequence.load(Ordering::Acquire),
+            epoch: inode.epoch.load(Ordering::Acquire),
+        }
+    }
+
+    /// Somebody is changing the inode.
+    #[inline(always)]
+    pub(crate) fn write_in_progress(self) -> bool {
+        self.sequence & 1 == 1
+    }
+
+    /// Whether a loaded inode is the same as then, and was whole then. What was read in between must be
+    /// behind a fence already, or words.
+    #[inline(always)]
+    pub(crate) fn is_unchanged(self, inode: &SessionInode) -> bool {
+        !self.write_in_progress()
+            && inode.sequence.load(Ordering::Acquire) == self.sequence
+            && self.has_same_tree(inode)
+    }
+
+    /// [`Snapshot::is_unchanged`] after a copy.
+    #[inline(always)]
+    pub(crate) fn is_unchanged_after_copy(self, inode: &SessionInode) -> bool {
+        fence(Ordering::Acquire);
+        self.is_unchanged(inode)
+    }
+
+    /// No page of the index went back, and no end of file was moved to before bytes that were read.
+    #[inline(always)]
+    fn has_same_tree(self, inode: &SessionInode) -> bool {
+        // The state first: `tell_loaded` moves the epoch before it.
+        inode.state.load(Ordering::Acquire) == LOADED
+            && inode.epoch.load(Ordering::Acquire) == self.epoch
+    }
+}
+
+/// One block as a reader saw it.
+#[derive(Clone, Copy)]
+pub(crate) struct BlockSnapshot<'a> {
+    index: Index<'a>,
+    look: Snapshot,
+    file_block: u64,
+    slot: Option<&'a AtomicU64>,
+    /// What names the block's place.
+    pub(crate) word: BlockWord,
+}
+
+impl<'a> BlockSnapshot<'a> {
+    /// `look` came first, and the size after that.
+    #[inline(always)]
+    pub(crate) fn begin(index: Index<'a>, look: Snapshot, file_block: u64) -> BlockSnapshot<'a> {
+        let slot = index.slot(file_block);
+        BlockSnapshot {
+            index,
+            look,
+            file_block,
+            slot,
+            word: slot.map_or(BlockWord::HOLE, |slot| {
+                BlockWord(slot.load(Ordering::Acquire))
+            }),
+        }
+    }
+
+    /// After the copy: whether it is of one instant. `end_bytes`: where in the file it ends; `None` when
+    /// the end of file cut it off, and then nothing at all may have changed.
+    #[inline(always)]
+    pub(crate) fn stands(&self, end_bytes: Option<u64>) -> bool {
+        let inode = self.index.inode;
+        // The copy must be over before the word is looked at again.
+        fence(Ordering::Acquire);
+        let same_word = match self.slot {
+            Some(slot) => slot.load(Ordering::Acquire) == self.word.0,
+            None => self.index.slot(self.file_block).is_none(),
+        };
+        // A root that came since makes the inline words old.
+        let same_root = !self.is_inline() || inode.root.load(Ordering::Acquire) == 0;
+        let whole = match end_bytes {
+            Some(end) => inode.size_bytes.load(Ordering::Acquire) >= end,
+            None => self.look.is_unchanged(inode),
+        };
+        same_word && same_root && whole && self.look.has_same_tree(inode)
+    }
+
+    fn is_inline(&self) -> bool {
+        let inline = &self.index.inode.inline_words;
+        self.slot
+            .is_some_and(|slot| inline.as_ptr_range().contains(&std::ptr::from_ref(slot)))
+    }
+}
+
+/// One block of a tree of at most two levels, as a reader in a hurry saw it, all of it before the end of
+/// file.
+#[derive(Clone, Copy)]
+pub(crate) struct QuickSnapshot<'a> {
+    inode: &'a SessionInode,
+    epoch: u64,
+    root: u64,
+    end_bytes: u64,
+    slot: &'a AtomicU64,
+    /// What names the block's place.
+    pub(crate) word: BlockWord,
+}
+
+impl<'a> QuickSnapshot<'a> {
+    /// `None`: not such a block. The inode was seen to be loaded.
+    #[inline(always)]
+    pub(crate) fn begin(
+        index: Index<'a>,
+        file_block: u64,
+        end_bytes: u64,
+    ) -> Option<QuickSnapshot<'a>> {
+        let inode = index.inode;
+        let epoch = inode.epoch.load(Ordering::Acquire);
+        let root = inode.root.load(Ordering::Acquire);
+        // Asked before the copy too: what lies behind the end is nobody's to see.
+        if inode.size_bytes.load(Ordering::Acquire) < end_bytes {
+            return None;
+        }
+        let slot = index.slot_in_low_tree(root, file_block)?;
+        Some(QuickSnapshot {
+            inode,
+            epoch,
+            root,
+            end_bytes,
+            slot,
+            word: BlockWord(slot.load(Ordering::Acquire)),
+        })
+    }
+
+    /// After the copy: whether it is of one instant.
+    #[inline(always)]
+    pub(crate) fn stands(&self) -> bool {
+        // The copy must be over before the words are looked at again.
+        fence(Ordering::Acquire);
+        self.slot.load(Ordering::Acquire) == self.word.0
+            && self.inode.size_bytes.load(Ordering::Acquire) >= self.end_bytes
+            && self.inode.root.load(Ordering::Acquire) == self.root
+            // The state first: `tell_loaded` moves the epoch before it.
+            && self.inode.state.load(Ordering::Acquire) == LOADED
+            && self.inode.epoch.load(Ordering::Acquire) == self.epoch
+    }
+}
+
+/// A change of what readers without the lock see, under the lock. Not ended by a drop: who dies within
+/// leaves the sequence odd, until the next owner has put things right.
+pub(crate) struct WriteSection<'a> {
+    inode: &'a SessionInode,
+    sequence: u64,
+}
+
+impl<'a> WriteSection<'a> {
+    /// Also after an owner that died within.
+    #[inline(always)]
+    pub(crate) fn begin(inode: &'a SessionInode) -> WriteSection<'a> {
+        let sequence = inode.sequence.load(Ordering::Relaxed) | 1;
+        inode.sequence.store(sequence, Ordering::Release);
+        fence(Ordering::Release);
+        WriteSection { inode, sequence }
+    }
+
+    /// All is changed.
+    #[inline(always)]
+    pub(crate) fn end(self) {
+        self.inode
+            .sequence
+            .store(self.sequence.wrapping_add(1), Ordering::Release);
+    }
+}
+
+impl Index<'_> {
+    /// The file was made shorter. Bytes behind the new end may be zeroed in place from now on: a reader
+    /// that knows the old size must begin again.
+    pub(crate) fn tell_shorter(self, size_bytes: u64) {
+        self.inode.size_bytes.store(size_bytes, Ordering::Release);
+        // After the size, so that none can see the new epoch and the old size.
+        self.inode.epoch.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Forget what the session knows of the inode; `drop_more` of what is not in the index.
+    pub(crate) fn unload(self, drop_more: impl FnOnce()) {
+        // First, so that no reader takes an index half gone for a file of holes.
+        self.inode.state.store(CHANGING, Ordering::Release);
+        drop_more();
+        self.clear();
+        self.inode.state.store(UNLOADED, Ordering::Release);
+    }
+
+    /// All is known again.
+    pub(crate) fn tell_loaded(self) {
+        // A reader that began while this was half done must begin again.
+        self.inode.epoch.fetch_add(1, Ordering::AcqRel);
+        self.inode.state.store(LOADED, Ordering::Release);
+    }
+}

@@ -1,0 +1,67 @@
+//! Whose a thread slot is: taken in one step, given back in an order by which nobody is taken for his
+//! successor.
+
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// The words of a thread slot that say so.
+#[derive(Clone, Copy)]
+pub(crate) struct SlotOwnership<'a> {
+    /// 0: nobody's; else process slot + 1.
+    pub(crate) owner: &'a AtomicU64,
+    pub(crate) thread_id: &'a AtomicU64,
+    /// How often the slot was given back.
+    pub(crate) incarnation: &'a AtomicU64,
+}
+
+/// Who has a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SlotOwner {
+    /// The process slot.
+    pub(crate) process: usize,
+    pub(crate) thread_id: u64,
+    pub(crate) incarnation: u64,
+}
+
+impl SlotOwnership<'_> {
+    /// Take the slot if it is free. Who dies before his thread id is there has the slot and is nobody yet.
+    pub(crate) fn take(self, process: usize, thread_id: u64) -> bool {
+        let word = process as u64 + 1;
+        let taken = self.owner.load(Ordering::Relaxed) == 0
+            && (self.owner)
+                .compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok();
+        if taken {
+            // Who sees the id sees the owner too.
+            self.thread_id.store(thread_id, Ordering::Release);
+        }
+        taken
+    }
+
+    /// Give the slot back; what the owner left there was cleared before.
+    pub(crate) fn give_back(self) {
+        self.thread_id.store(0, Ordering::Relaxed);
+        self.incarnation.fetch_add(1, Ordering::Release);
+        self.owner.store(0, Ordering::Release);
+    }
+
+    /// What `look` finds out of the owner, who had the slot all the while. `None`: nobody, or it changed
+    /// hands meanwhile.
+    pub(crate) fn while_held<T>(self, look: impl FnOnce(SlotOwner) -> T) -> Option<T> {
+        let incarnation = self.incarnation.load(Ordering::Acquire);
+        let owner = self.owner.load(Ordering::Acquire);
+        // Before anything else of the owner: a successor's id shows where he is.
+        let thread_id = self.thread_id.load(Ordering::Acquire);
+        if owner == 0 || thread_id == 0 {
+            return None;
+        }
+        let found = look(SlotOwner {
+            process: owner as usize - 1,
+            thread_id,
+            incarnation,
+        });
+        fence(Ordering::Acquire);
+        let same = self.owner.load(Ordering::Relaxed) == owner
+            && self.incarnation.load(Ordering::Relaxed) == incarnation;
+        same.then_some(found)
+    }
+}

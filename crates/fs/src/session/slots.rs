@@ -1,0 +1,308 @@
+//! Which process and thread is who in the session. A thread slot is written by its thread alone; when
+//! its process dies, whoever reaps it (`recovery::reap`) finds there all that was in flight.
+
+use crate::session::current;
+use crate::session::layout::*;
+use crate::session::slot_ownership::SlotOwnership;
+use crate::types::{Errno, Outcome};
+use crate::volume::{Origin, Volume};
+use std::cell::RefCell;
+use std::sync::Weak;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The calling thread's slot.
+#[derive(Clone, Copy)]
+pub(crate) struct Me<'a> {
+    pub(crate) slot: &'a ThreadSlot,
+    pub(crate) index: usize,
+}
+
+impl Me<'_> {
+    /// What an inode's owner word says while this thread holds its lock.
+    #[inline]
+    pub(crate) fn owner_word(self) -> u32 {
+        (self.index as u32 + 1) | ((self.slot.incarnation.load(Ordering::Relaxed) as u32) << 13)
+    }
+}
+
+struct Held {
+    volume: Weak<Volume>,
+    era: u64,
+    index: usize,
+}
+
+/// Slots this thread holds, given back when it ends.
+struct HeldSlots(RefCell<Vec<Held>>);
+
+impl Drop for HeldSlots {
+    fn drop(&mut self) {
+        for held in self.0.borrow_mut().drain(..) {
+            if let Some(volume) = held.volume.upgrade()
+                && volume.era.load(Ordering::Relaxed) == held.era
+            {
+                volume.release_thread_slot(held.index);
+            }
+        }
+        current::forget();
+    }
+}
+
+thread_local! {
+    static HELD: HeldSlots = const { HeldSlots(RefCell::new(Vec::new())) };
+}
+
+/// Eras of a volume's attachments: which attachment of this process (never 0), and the forks since.
+static ERAS: AtomicU64 = AtomicU64::new(1);
+const FORK_BITS: u32 = 24;
+
+/// The era a new attachment begins with.
+pub(crate) fn new_era() -> u64 {
+    ERAS.fetch_add(1, Ordering::Relaxed) << FORK_BITS
+}
+
+/// Whether a fork came since the attachment began.
+pub(crate) fn has_forked(era: u64) -> bool {
+    era & ((1 << FORK_BITS) - 1) != 0
+}
+
+fn same_instance(one: u64, other: u64) -> bool {
+    one >> FORK_BITS == other >> FORK_BITS
+}
+
+/// What can be told of a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Life {
+    /// Start time, clock ticks since boot.
+    Running(u64),
+    /// It is gone, or nothing of it runs any more.
+    Over,
+    /// /proc does not tell (no descriptor to be had, another mount of it): not a sign of death.
+    Unknown,
+}
+
+/// Whether a process lives, and since when.
+pub(crate) fn process_life(pid: u64) -> Life {
+    // SAFETY: signal 0 only asks.
+    let asked = unsafe { libc::kill(pid as i32, 0) };
+    if asked != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH) {
+        return Life::Over;
+    }
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .ok()
+        .and_then(|text| life_of_stat(&text))
+        .unwrap_or(Life::Unknown)
+}
+
+/// The line of /proc/PID/stat, read. A first thread that ended is a zombie while others run on.
+fn life_of_stat(text: &str) -> Option<Life> {
+    let (_, fields) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
+    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    match *fields.first()? {
+        "X" => Some(Life::Over),
+        "Z" if number(17)? <= 1 => Some(Life::Over),
+        _ => Some(Life::Running(number(19)?)),
+    }
+}
+
+/// Inode of this process's pid namespace; 0 when /proc does not tell.
+pub(crate) fn pid_namespace() -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self/ns/pid")
+        .map(|metadata| metadata.ino())
+        .unwrap_or(0)
+}
+
+impl Volume {
+    /// The calling thread's slot, taken at first use.
+    #[inline]
+    pub(crate) fn me(&self) -> Outcome<Me<'_>> {
+        match self.known_me() {
+            Some(me) => Ok(me),
+            None => self.find_me(),
+        }
+    }
+
+    /// The calling thread's slot, if it is the one it used last.
+    #[inline(always)]
+    pub(crate) fn known_me(&self) -> Option<Me<'_>> {
+        let (slot, index) = current::get(self.era.load(Ordering::Relaxed))?;
+        // SAFETY: noted in this era, so it lies in this volume's session, which is mapped.
+        let slot = unsafe { &*slot };
+        Some(Me { slot, index })
+    }
+
+    #[cold]
+    fn find_me(&self) -> Outcome<Me<'_>> {
+        let era = self.era.load(Ordering::Relaxed);
+        let known = HELD
+            .try_with(|held| {
+                let mut held = held.0.borrow_mut();
+                held.retain(|held| !same_instance(held.era, era) || held.era == era);
+                held.iter()
+                    .find(|held| held.era == era)
+                    .map(|held| held.index)
+            })
+            .map_err(|_| Errno(libc::EAGAIN))?;
+        let index = match known {
+            Some(index) => index,
+            None => {
+                let index = self.take_thread_slot()?;
+                let volume = self.weak.clone();
+                let _ = HELD.try_with(|held| {
+                    held.0.borrow_mut().push(Held { volume, era, index });
+                });
+                index
+            }
+        };
+        let slot = &self.session.threads()[index];
+        current::set(era, slot, index);
+        Ok(Me { slot, index })
+    }
+
+    fn take_thread_slot(&self) -> Outcome<usize> {
+        let process = self.process_slot()?;
+        let threads = self.session.threads();
+        // SAFETY: no arguments, cannot fail.
+        let thread_id = unsafe { libc::syscall(libc::SYS_gettid) } as usize;
+        // Threads begin their search at different places, so that they rarely meet; the low slots
+        // come first while there are few, which keeps scans over all slots short.
+        let high = self.session.header().thread_high.load(Ordering::Relaxed) as usize;
+        let start = if high == 0 { 0 } else { thread_id % high };
+        for index in (start..THREAD_SLOTS).chain(0..start) {
+            self.session.back(&threads[index])?;
+            if threads[index].ownership().take(process, thread_id as u64) {
+                self.session
+                    .header()
+                    .thread_high
+                    .fetch_max(index as u64 + 1, Ordering::Relaxed);
+                return Ok(index);
+            }
+        }
+        Err(Errno(libc::EAGAIN))
+    }
+
+    /// Give a thread slot back in order: its pockets to the free-space maps, its counts to the sum.
+    pub(crate) fn release_thread_slot(&self, index: usize) {
+        let slot = &self.session.threads()[index];
+        self.empty_pockets(slot);
+        self.retire_thread_slot(slot);
+    }
+
+    /// Last step of giving a slot back, also of a dead one.
+    pub(crate) fn retire_thread_slot(&self, slot: &ThreadSlot) {
+        self.session.emulation().release_thread(&slot.emulated);
+        let ended = &self.session.header().ended;
+        for (sum, counter) in ended.all().zip(slot.counters.all()) {
+            sum.fetch_add(counter.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        }
+        slot.notes.clear();
+        slot.ownership().give_back();
+    }
+
+    /// This process's slot, taken at first use.
+    pub(crate) fn process_slot(&self) -> Outcome<usize> {
+        match self.process.load(Ordering::Acquire) {
+            0 => self.take_process_slot(),
+            slot => Ok(slot as usize - 1),
+        }
+    }
+
+    fn take_process_slot(&self) -> Outcome<usize> {
+        let pid = std::process::id() as u64;
+        // Nobody else sees a private session, so nobody will ask who its process was.
+        let private = self.origin == Origin::Private;
+        let start_ticks = match private {
+            true => 0,
+            false => match process_life(pid) {
+                Life::Running(start_ticks) => start_ticks,
+                _ => 0,
+            },
+        };
+        let header = self.session.header();
+        // A slot is free until its pid is stored, last; so an owner that dies inside leaves it free.
+        let taken = header.recovery.with(
+            || (),
+            || {
+                if self.process.load(Ordering::Acquire) != 0 {
+                    return Some(self.process.load(Ordering::Acquire) as usize - 1);
+                }
+                if !private {
+                    self.disown_slots_before_exec(pid, start_ticks);
+                }
+                let processes = self.session.processes();
+                let index = processes
+                    .iter()
+                    .position(|slot| slot.pid.load(Ordering::Relaxed) == 0)?;
+                let slot = &processes[index];
+                slot.start_ticks.store(start_ticks, Ordering::Relaxed);
+                let namespace = if private { 0 } else { pid_namespace() };
+                slot.pid_namespace.store(namespace, Ordering::Relaxed);
+                slot.open_table.store(0, Ordering::Relaxed);
+                let on_behalf = self.on_behalf.load(Ordering::Relaxed);
+                slot.on_behalf.store(on_behalf.into(), Ordering::Relaxed);
+                slot.pid.store(pid, Ordering::Release);
+                header
+                    .process_high
+                    .fetch_max(index as u64 + 1, Ordering::Relaxed);
+                self.process.store(index as u32 + 1, Ordering::Release);
+                Some(index)
+            },
+        );
+        taken?.ok_or(Errno(libc::EAGAIN))
+    }
+
+    /// This thread ends: give its slot back.
+    pub fn thread_exit(&self) {
+        let _ = HELD.try_with(|held| {
+            let mut held = held.0.borrow_mut();
+            let era = self.era.load(Ordering::Relaxed);
+            if let Some(at) = held.iter().position(|held| same_instance(held.era, era)) {
+                let gone = held.swap_remove(at);
+                if gone.era == era {
+                    self.release_thread_slot(gone.index);
+                }
+            }
+        });
+        current::forget();
+    }
+
+    /// Call in the child after fork: forget the parent's slots. Only stores, so async-signal-safe.
+    pub fn after_fork_in_child(&self) {
+        self.era.fetch_add(1, Ordering::Relaxed);
+        self.process.store(0, Ordering::Release);
+        self.opens.reset_after_fork();
+    }
+}
+
+impl ThreadSlot {
+    pub(crate) fn ownership(&self) -> SlotOwnership<'_> {
+        SlotOwnership {
+            owner: &self.owner,
+            thread_id: &self.thread_id,
+            incarnation: &self.incarnation,
+        }
+    }
+}
+
+impl ThreadCounters {
+    /// All counters, in one fixed order.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &AtomicU64> {
+        self.read_bytes.iter().chain(&self.written_bytes).chain([
+            &self.remote_bytes,
+            &self.direct_calls,
+            &self.passed_calls,
+            &self.mount_requests,
+            &self.checksum_failures,
+        ])
+    }
+}
+
+/// Add to a counter that this thread alone writes: no locked instruction.
+#[inline]
+pub(crate) fn count(counter: &AtomicU64, by: u64) {
+    counter.store(
+        counter.load(Ordering::Relaxed).wrapping_add(by),
+        Ordering::Relaxed,
+    );
+}

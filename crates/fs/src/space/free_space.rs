@@ -1,0 +1,566 @@
+//! Free space. Each pool's map is cut into groups with a lock each; threads keep a few runs in their
+//! *pocket*, so that the common write touches no shared line. Every block is at any instant owned by
+//! the map, by one thread slot (pocket, incoming, outgoing, pending), or by a committed log; a transfer
+//! is recorded before it begins, so that a dead owner's share is found and finished.
+
+use crate::failpoint::{Resource, should_fail};
+use crate::format::*;
+use crate::session::layout::*;
+use crate::session::lock::{Acquired, LockFailure};
+use crate::session::opens::Late;
+use crate::session::slots::Me;
+use crate::space::runs::{change_bits, find_run};
+use crate::types::{Errno, Outcome, SpaceReport};
+use crate::volume::Volume;
+use egeria_media::{BlockNumber, PoolIndex};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Blocks per pool that only operations which free space may take, so that a full volume can be emptied.
+pub(crate) const RESERVE_BLOCKS: u64 = 64;
+/// Blocks left for the logs of what is written, when telling what is available.
+const LOG_BLOCKS: u64 = 8;
+/// Most blocks a thread takes at once for its pocket.
+const POCKET_REFILL_BLOCKS: u64 = 64;
+/// Longest run that goes back into a pocket instead of the map.
+const POCKET_RUN_BLOCKS: u64 = 64;
+/// In a `mover` word: the move is towards the map.
+pub(crate) const GIVING_BACK: u64 = 1 << 63;
+/// How long a lock is waited for to give something back, before that is left to later.
+pub(crate) const GIVING_BACK_PATIENCE: Duration = Duration::from_millis(20);
+/// Blocks of a huge page: long runs begin at a multiple of it.
+const HUGE_BLOCKS: u64 = 512;
+
+/// What an allocation is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Need {
+    /// New data or names.
+    Ordinary,
+    /// A record that something is going away: may take the reserve.
+    Freeing,
+}
+
+impl Volume {
+    fn map_of(&self, pool: usize) -> &[AtomicU64] {
+        self.session.block_map(pool, self.geometry[pool].blocks)
+    }
+
+    /// Make the groups of a fresh session: everything before the data region is used.
+    pub(crate) fn initialise_space(&self) {
+        for (pool, geometry) in self.geometry.iter().enumerate() {
+            let header = self.session.pool(pool);
+            let groups = (geometry.blocks / 8192).clamp(1, MAX_GROUPS as u64);
+            let group_blocks = geometry
+                .blocks
+                .div_ceil(groups)
+                .next_multiple_of(HUGE_BLOCKS);
+            header.group_blocks.store(group_blocks, Ordering::Relaxed);
+            header
+                .group_count
+                .store(geometry.blocks.div_ceil(group_blocks), Ordering::Relaxed);
+            change_bits(self.map_of(pool), 0, geometry.data_block.0, true);
+        }
+    }
+
+    /// While a session is made (by one thread): claim a run; false when part of it was claimed before.
+    pub(crate) fn claim_blocks(&self, pool: usize, block: u64, count: u64) -> bool {
+        change_bits(self.map_of(pool), block, count, true) == count
+    }
+
+    /// Whether a block is in use, as far as the map knows.
+    #[allow(dead_code)]
+    pub(crate) fn is_block_used(&self, pool: usize, block: u64) -> bool {
+        self.map_of(pool)[(block / 64) as usize].load(Ordering::Relaxed) >> (block % 64) & 1 == 1
+    }
+
+    /// Count the free blocks of every group: once, after all claims are made.
+    pub(crate) fn count_free_space(&self) {
+        for pool in 0..self.geometry.len() {
+            for group in 0..self.session.pool(pool).group_count.load(Ordering::Relaxed) as usize {
+                self.recount_group(pool, group);
+            }
+        }
+    }
+
+    fn group_range(&self, pool: usize, group: usize) -> (u64, u64) {
+        let size = self.session.pool(pool).group_blocks.load(Ordering::Relaxed);
+        let start = group as u64 * size;
+        (start, (start + size).min(self.geometry[pool].blocks))
+    }
+
+    fn recount_group(&self, pool: usize, group: usize) {
+        let (start, end) = self.group_range(pool, group);
+        let map = self.map_of(pool);
+        let mut free = 0;
+        let mut bit = start;
+        while bit < end {
+            let run = (end - bit).min(64);
+            let word = map[(bit / 64) as usize].load(Ordering::Relaxed);
+            free += run
+                - (word & if run == 64 { u64::MAX } else { (1 << run) - 1 }).count_ones() as u64;
+            bit += run;
+        }
+        self.session.pool(pool).groups[group]
+            .free
+            .store(free, Ordering::Release);
+    }
+
+    /// Lock a group; finish what its dead owner began.
+    fn lock_group(&self, pool: usize, group: usize) -> Outcome<&Group> {
+        let acquired = self.session.pool(pool).groups[group].mutex.lock();
+        self.locked_group(pool, group, acquired.ok_or(LockFailure::Unusable))
+    }
+
+    /// The same of a group that nobody holds; `EBUSY` otherwise.
+    fn try_lock_group(&self, pool: usize, group: usize) -> Outcome<&Group> {
+        let acquired = self.session.pool(pool).groups[group].mutex.try_lock();
+        self.locked_group(pool, group, acquired)
+    }
+
+    /// The same, waiting for no longer than whoever holds it may be stopped.
+    fn lock_group_soon(&self, pool: usize, group: usize) -> Outcome<&Group> {
+        let mutex = &self.session.pool(pool).groups[group].mutex;
+        let acquired = mutex.try_lock().or_else(|failure| match failure {
+            LockFailure::Busy => mutex.lock_within(GIVING_BACK_PATIENCE),
+            LockFailure::Unusable => Err(failure),
+        });
+        self.locked_group(pool, group, acquired)
+    }
+
+    fn locked_group(
+        &self,
+        pool: usize,
+        group: usize,
+        acquired: Result<Acquired, LockFailure>,
+    ) -> Outcome<&Group> {
+        let entry = &self.session.pool(pool).groups[group];
+        match acquired {
+            Ok(Acquired::Clean) => Ok(entry),
+            Ok(Acquired::OwnerDied) => {
+                self.finish_move(pool, entry);
+                self.recount_group(pool, group);
+                entry.mutex.make_consistent();
+                Ok(entry)
+            }
+            Err(LockFailure::Busy) => Err(Errno(libc::EBUSY)),
+            Err(LockFailure::Unusable) => Err(Errno(libc::EIO)),
+        }
+    }
+
+    /// Finish a move that died in the group this run lies in.
+    pub(crate) fn settle_group_of(&self, extent: Extent) {
+        let pool = extent.pool.0 as usize;
+        if pool < self.geometry.len() {
+            let size = self.session.pool(pool).group_blocks.load(Ordering::Relaxed);
+            let group = (extent.block.0 / size.max(1)) as usize;
+            if group < MAX_GROUPS
+                && let Ok(entry) = self.lock_group(pool, group)
+            {
+                entry.mutex.unlock();
+            }
+        }
+    }
+
+    fn finish_move(&self, pool: usize, group: &Group) {
+        let word = group.moving.load(Ordering::Acquire);
+        let mover = group.mover.load(Ordering::Acquire);
+        let slot = (mover & !GIVING_BACK)
+            .checked_sub(1)
+            .and_then(|index| self.session.threads().get(index as usize));
+        if let (Some(slot), true) = (slot, word != 0) {
+            let extent = Extent::decode(word);
+            if mover & GIVING_BACK != 0 {
+                change_bits(self.map_of(pool), extent.block.0, extent.count, false);
+                let left = Extent::decode(slot.outgoing.load(Ordering::Acquire));
+                if left.pool == extent.pool && left.block == extent.block {
+                    let rest = left.without_first(extent.count);
+                    slot.outgoing.store(rest.encode(), Ordering::Release);
+                }
+            } else if slot.incoming.load(Ordering::Acquire) != word {
+                change_bits(self.map_of(pool), extent.block.0, extent.count, false);
+            }
+        }
+        group.moving.store(0, Ordering::Release);
+    }
+
+    /// Move up to `want` blocks of one group into the thread's `incoming`.
+    fn take_from_group(
+        &self,
+        me: Me<'_>,
+        pool: usize,
+        group: usize,
+        want: u64,
+        (exact, wait): (bool, bool),
+    ) -> Outcome<Option<Extent>> {
+        let entry = match wait {
+            true => self.lock_group(pool, group)?,
+            false => match self.try_lock_group(pool, group) {
+                Err(Errno(libc::EBUSY)) => return Ok(None),
+                entry => entry?,
+            },
+        };
+        let (start, end) = self.group_range(pool, group);
+        let hint = entry.hint.load(Ordering::Relaxed).clamp(start, end);
+        let align = if want >= HUGE_BLOCKS { HUGE_BLOCKS } else { 1 };
+        let map = self.map_of(pool);
+        let tries = 64 + want / 2;
+        let ahead = find_run(map, hint, end, want, align, tries);
+        let found = match ahead {
+            Some((_, count)) if count == want => ahead,
+            _ => {
+                let behind = find_run(map, start, end, want, align, tries);
+                ahead
+                    .into_iter()
+                    .chain(behind)
+                    .max_by_key(|(_, count)| *count)
+            }
+        };
+        let found = found.filter(|(_, count)| *count == want || !exact);
+        if let Some((first, count)) = found {
+            let extent = Extent {
+                pool: PoolIndex(pool as u8),
+                block: BlockNumber(first),
+                count,
+            };
+            entry.mover.store(me.index as u64 + 1, Ordering::Release);
+            entry.moving.store(extent.encode(), Ordering::Release);
+            change_bits(map, first, count, true);
+            entry.free.store(
+                entry.free.load(Ordering::Relaxed) - count,
+                Ordering::Relaxed,
+            );
+            entry.hint.store(first + count, Ordering::Relaxed);
+            me.slot.incoming.store(extent.encode(), Ordering::Release);
+            entry.moving.store(0, Ordering::Release);
+        }
+        entry.mutex.unlock();
+        Ok(found.map(|(first, count)| Extent {
+            pool: PoolIndex(pool as u8),
+            block: BlockNumber(first),
+            count,
+        }))
+    }
+
+    /// Give `slot.outgoing` back to the map. The caller has taken the run out of where it was.
+    pub(crate) fn give_back(&self, slot_index: usize, slot: &ThreadSlot) {
+        let whole = Extent::decode(slot.outgoing.load(Ordering::Acquire));
+        let pool = whole.pool.0 as usize;
+        if whole.count == 0 || pool >= self.geometry.len() || self.has_shared_blocks() {
+            slot.outgoing.store(0, Ordering::Release);
+            return;
+        }
+        let group_blocks = self
+            .session
+            .pool(pool)
+            .group_blocks
+            .load(Ordering::Relaxed)
+            .max(1);
+        let mut block = whole.block.0;
+        while block < whole.end() {
+            let group = (block / group_blocks) as usize;
+            let count = (whole.end() - block).min(group_blocks - block % group_blocks);
+            let part = Extent {
+                pool: whole.pool,
+                block: BlockNumber(block),
+                count,
+            };
+            let left = Extent {
+                pool: whole.pool,
+                block: BlockNumber(block),
+                count: whole.end() - block,
+            };
+            let entry = match self.lock_group_soon(pool, group) {
+                Ok(entry) => entry,
+                Err(Errno(libc::EBUSY)) => {
+                    // This thread goes on; should its process die first, the run is lost until the next session.
+                    self.later(Late::Run(left.encode()));
+                    break;
+                }
+                Err(_) => break,
+            };
+            let rest = left.without_first(count);
+            if slot.outgoing.load(Ordering::Acquire) != left.encode() {
+                // Locking the group finished this very move for its dead owner.
+                entry.mutex.unlock();
+                block += count;
+                continue;
+            }
+            // Recorded: a death is finished by the group's next owner, who shortens `outgoing` too.
+            entry
+                .mover
+                .store((slot_index as u64 + 1) | GIVING_BACK, Ordering::Release);
+            entry.moving.store(part.encode(), Ordering::Release);
+            let freed = change_bits(self.map_of(pool), block, count, false);
+            entry.free.store(
+                entry.free.load(Ordering::Relaxed) + freed,
+                Ordering::Relaxed,
+            );
+            slot.outgoing.store(rest.encode(), Ordering::Release);
+            entry.moving.store(0, Ordering::Release);
+            entry.mutex.unlock();
+            block += count;
+        }
+        slot.outgoing.store(0, Ordering::Release);
+    }
+
+    /// Recovery met a block with two owners. What one of them gives up may be the other's: while the session
+    /// lasts nothing that is freed is given to a third.
+    pub(crate) fn note_shared_blocks(&self) {
+        let shared = &self.session.header().shared_blocks;
+        shared.store(1, Ordering::Release);
+    }
+
+    fn has_shared_blocks(&self) -> bool {
+        let shared = &self.session.header().shared_blocks;
+        shared.load(Ordering::Relaxed) != 0
+    }
+
+    /// Free blocks of a pool's map, pockets not counted.
+    pub(crate) fn free_in_maps(&self, pool: usize) -> u64 {
+        let header = self.session.pool(pool);
+        let count = header.group_count.load(Ordering::Relaxed) as usize;
+        header.groups[..count.min(MAX_GROUPS)]
+            .iter()
+            .map(|group| group.free.load(Ordering::Relaxed))
+            .sum()
+    }
+
+    /// Fetch a run of up to `want` blocks of this pool into the pocket; returns the pocket entry.
+    fn refill(&self, me: Me<'_>, pool: usize, want: u64, need: Need) -> Outcome<usize> {
+        let free = self.free_in_maps(pool);
+        let floor = if need == Need::Ordinary {
+            RESERVE_BLOCKS
+        } else {
+            0
+        };
+        let tight = free < 2048 || free < self.geometry[pool].blocks / 32;
+        self.tight[pool].store(tight, Ordering::Relaxed);
+        if free <= floor {
+            return Err(Errno(libc::ENOSPC));
+        }
+        let ahead = (free / 2048).clamp(1, POCKET_REFILL_BLOCKS);
+        let want = want.max(ahead).min(free - floor).min(MAX_EXTENT_BLOCKS);
+        let entry = self.empty_pocket_entry(me, pool);
+        let extent = self
+            .search_groups(me, pool, want)?
+            .ok_or(Errno(libc::ENOSPC))?;
+        // Named twice for a moment (incoming and pocket): reaping drops the copy.
+        me.slot.pocket[pool][entry].store(extent.encode(), Ordering::Release);
+        me.slot.incoming.store(0, Ordering::Release);
+        Ok(entry)
+    }
+
+    /// Look where this thread last found room, then further on; threads begin in different groups.
+    fn search_groups(&self, me: Me<'_>, pool: usize, want: u64) -> Outcome<Option<Extent>> {
+        let header = self.session.pool(pool);
+        let groups = (header.group_count.load(Ordering::Relaxed) as usize).max(1);
+        let last = &me.slot.last_group[pool];
+        let first = match last.load(Ordering::Relaxed) as usize {
+            0 => me.index % groups,
+            group => (group - 1) % groups,
+        };
+        let free = |group: &usize| header.groups[*group].free.load(Ordering::Relaxed);
+        let order = (first..groups).chain(0..first);
+        let whole = order
+            .clone()
+            .filter(|group| free(group) >= want)
+            .take(4)
+            .map(|group| (group, (true, false)));
+        // A group that somebody holds, who may be stopped, is waited for only when no other has room.
+        let any = [false, true].into_iter().flat_map(|wait| {
+            let some = order.clone().filter(|group| free(group) > 0);
+            some.map(move |group| (group, (false, wait)))
+        });
+        for (group, manner) in whole.chain(any) {
+            if let Some(extent) = self.take_from_group(me, pool, group, want, manner)? {
+                last.store(group as u32 + 1, Ordering::Relaxed);
+                return Ok(Some(extent));
+            }
+        }
+        Ok(None)
+    }
+
+    fn empty_pocket_entry(&self, me: Me<'_>, pool: usize) -> usize {
+        let pocket = &me.slot.pocket[pool];
+        if let Some(entry) = pocket
+            .iter()
+            .position(|word| word.load(Ordering::Relaxed) == 0)
+        {
+            return entry;
+        }
+        for word in pocket {
+            self.give_back_pocket_entry(me.index, me.slot, word);
+        }
+        0
+    }
+
+    fn give_back_pocket_entry(&self, index: usize, slot: &ThreadSlot, word: &AtomicU64) {
+        let extent = word.load(Ordering::Relaxed);
+        if extent != 0 {
+            slot.outgoing.store(extent, Ordering::Release);
+            word.store(0, Ordering::Release);
+            self.give_back(index, slot);
+        }
+    }
+
+    /// Give all pockets of a slot back to the maps.
+    pub(crate) fn empty_pockets(&self, slot: &ThreadSlot) {
+        let index = self.index_of_slot(slot);
+        for word in slot.pocket.iter().flatten() {
+            self.give_back_pocket_entry(index, slot, word);
+        }
+    }
+
+    pub(crate) fn index_of_slot(&self, slot: &ThreadSlot) -> usize {
+        let base = self.session.threads().as_ptr() as usize;
+        (slot as *const ThreadSlot as usize - base) / size_of::<ThreadSlot>()
+    }
+
+    /// Take up to `want` blocks, first from the preferred pool, then from any that has room. `record`
+    /// stores the run as pending before it leaves the pocket.
+    pub(crate) fn take_blocks(
+        &self,
+        me: Me<'_>,
+        prefer: usize,
+        want: u64,
+        need: Need,
+        record: impl Fn(Extent),
+    ) -> Outcome<Extent> {
+        if should_fail(Resource::Blocks) {
+            return Err(Errno(libc::ENOSPC));
+        }
+        let pools = self.geometry.len();
+        for step in 0..pools {
+            let pool = (prefer + step) % pools;
+            let Some(entry) = self.pocket_entry(me, pool, want, need)? else {
+                continue;
+            };
+            let word = &me.slot.pocket[pool][entry];
+            let held = Extent::decode(word.load(Ordering::Relaxed));
+            let count = held.count.min(want);
+            let taken = Extent { count, ..held };
+            record(taken);
+            let rest = Extent {
+                block: BlockNumber(held.block.0 + count),
+                count: held.count - count,
+                ..held
+            };
+            word.store(rest.encode(), Ordering::Release);
+            return Ok(taken);
+        }
+        Err(Errno(libc::ENOSPC))
+    }
+
+    fn pocket_entry(
+        &self,
+        me: Me<'_>,
+        pool: usize,
+        want: u64,
+        need: Need,
+    ) -> Outcome<Option<usize>> {
+        let counts = || {
+            me.slot.pocket[pool]
+                .iter()
+                .map(|word| Extent::decode(word.load(Ordering::Relaxed)).count)
+        };
+        // The shortest that is long enough: runs just freed are used again first, so that overwriting
+        // needs no group and touches no new memory.
+        let mut fitting: Option<(usize, u64)> = None;
+        for (entry, count) in counts().enumerate() {
+            if count == want {
+                return Ok(Some(entry));
+            }
+            if count > want && fitting.is_none_or(|(_, shortest)| count < shortest) {
+                fitting = Some((entry, count));
+            }
+        }
+        if let Some((entry, _)) = fitting {
+            return Ok(Some(entry));
+        }
+        match self.refill(me, pool, want, need) {
+            Ok(entry) => Ok(Some(entry)),
+            Err(Errno(libc::ENOSPC)) => Ok(counts()
+                .enumerate()
+                .filter(|(_, count)| *count > 0)
+                .max_by_key(|(_, count)| *count)
+                .map(|(entry, _)| entry)),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Take ownership of a freed run named by `source` (a pending word): into the pocket when it is
+    /// short and space is plentiful, else back to the map.
+    pub(crate) fn put_blocks(&self, me: Me<'_>, source: &AtomicU64) {
+        let extent = Extent::decode(source.load(Ordering::Relaxed));
+        if extent.count == 0 {
+            return;
+        }
+        let pool = extent.pool.0 as usize;
+        if extent.count <= POCKET_RUN_BLOCKS && !self.is_tight(pool) && !self.has_shared_blocks() {
+            for word in &me.slot.pocket[pool] {
+                if let Some(merged) = merge(Extent::decode(word.load(Ordering::Relaxed)), extent) {
+                    word.store(merged.encode(), Ordering::Release);
+                    source.store(0, Ordering::Release);
+                    return;
+                }
+            }
+        }
+        me.slot.outgoing.store(extent.encode(), Ordering::Release);
+        source.store(0, Ordering::Release);
+        self.give_back(me.index, me.slot);
+    }
+
+    /// Whether a pool is so full that threads should not keep free runs.
+    fn is_tight(&self, pool: usize) -> bool {
+        self.tight[pool].load(Ordering::Relaxed)
+    }
+
+    /// Space of the volume or of one pool.
+    pub fn space(&self, pool: Option<u8>) -> SpaceReport {
+        let mut report = SpaceReport::default();
+        for index in 0..self.geometry.len() {
+            if pool.is_some_and(|pool| pool as usize != index) {
+                continue;
+            }
+            let geometry = &self.geometry[index];
+            let free = self.free_in_maps(index) + self.blocks_in_pockets(index);
+            report.blocks += geometry.blocks - geometry.data_block.0;
+            report.free_blocks += free.saturating_sub(RESERVE_BLOCKS);
+            // What other threads keep is free, and nobody else's to take; logs and indexes grow with data.
+            let in_maps = self.free_in_maps(index);
+            let kept = RESERVE_BLOCKS + LOG_BLOCKS + in_maps / 4096;
+            report.available_blocks += in_maps.saturating_sub(kept);
+            let inodes = geometry.inode_blocks * INODES_PER_BLOCK;
+            report.inodes += inodes;
+            report.free_inodes += inodes.saturating_sub(self.inodes_used(index));
+        }
+        report
+    }
+
+    fn blocks_in_pockets(&self, pool: usize) -> u64 {
+        let high = self.session.header().thread_high.load(Ordering::Relaxed) as usize;
+        self.session.threads()[..high.min(THREAD_SLOTS)]
+            .iter()
+            .filter(|slot| slot.owner.load(Ordering::Relaxed) != 0)
+            .flat_map(|slot| &slot.pocket[pool])
+            .map(|word| Extent::decode(word.load(Ordering::Relaxed)).count)
+            .sum()
+    }
+}
+
+/// Put a run into a pocket entry when it is empty or a neighbour.
+fn merge(held: Extent, freed: Extent) -> Option<Extent> {
+    if held.count == 0 {
+        return Some(freed);
+    }
+    let count = held.count + freed.count;
+    if count > POCKET_RUN_BLOCKS {
+        None
+    } else if held.end() == freed.block.0 {
+        Some(Extent { count, ..held })
+    } else if freed.end() == held.block.0 {
+        Some(Extent { count, ..freed })
+    } else {
+        None
+    }
+}

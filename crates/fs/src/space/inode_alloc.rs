@@ -1,0 +1,364 @@
+//! Inode numbers: which are in use (the session's bit maps), and the blocks that hold their records.
+
+use crate::failpoint::{Resource, should_fail};
+use crate::format::*;
+use crate::log::staging::LogPlace;
+use crate::session::inode::Locked;
+use crate::session::layout::{LOSING_USE, NUMBER_PARTS, Numbers, ThreadSlot};
+use crate::session::lock::LockFailure;
+use crate::session::opens::Late;
+use crate::session::slots::Me;
+use crate::space::free_space::{GIVING_BACK, GIVING_BACK_PATIENCE, Need};
+use crate::space::operation::{Operation, note_pages};
+use crate::types::{Errno, Outcome};
+use crate::volume::Volume;
+use egeria_media::PoolIndex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How long the lock of a part is waited for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    No,
+    Soon,
+    Long,
+}
+
+impl Volume {
+    pub(crate) fn inodes_of(&self, pool: usize) -> u64 {
+        self.geometry[pool].inode_blocks * INODES_PER_BLOCK
+    }
+
+    fn inode_map(&self, pool: usize) -> &[AtomicU64] {
+        self.session.inode_map(pool, self.inodes_of(pool))
+    }
+
+    /// Which part of a pool's numbers an index belongs to, and the indexes of a part.
+    fn part_of(&self, pool: usize, index: u64) -> usize {
+        (index / self.part_size(pool)) as usize % NUMBER_PARTS
+    }
+
+    fn part_size(&self, pool: usize) -> u64 {
+        // Parts share no word of the map.
+        let size = self.inodes_of(pool).div_ceil(NUMBER_PARTS as u64);
+        size.next_multiple_of(64)
+    }
+
+    fn part_range(&self, pool: usize, part: usize) -> (u64, u64) {
+        let (size, end) = (self.part_size(pool), self.inodes_of(pool));
+        let start = (part as u64 * size).min(end);
+        (start, (start + size).min(end))
+    }
+
+    fn numbers(&self, pool: usize, part: usize) -> &Numbers {
+        &self.session.pool(pool).numbers[part]
+    }
+
+    /// Inodes of a pool that are in use.
+    pub(crate) fn inodes_used(&self, pool: usize) -> u64 {
+        let parts = self.session.pool(pool).numbers.iter();
+        parts.map(|part| part.used.load(Ordering::Relaxed)).sum()
+    }
+
+    /// While a session is made: note a number as used.
+    pub(crate) fn claim_inode(&self, pool: usize, index: u64) {
+        let word = &self.inode_map(pool)[(index / 64) as usize];
+        if word.fetch_or(1 << (index % 64), Ordering::Relaxed) >> (index % 64) & 1 == 0 {
+            let part = self.part_of(pool, index);
+            self.numbers(pool, part)
+                .used
+                .fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Take a free number, on the preferred pool if it has one, with a block for its record. The
+    /// thread's slot names it until `inode_settled`. Parts that somebody holds are left out as long as there are
+    /// others.
+    pub(crate) fn take_inode(&self, operation: &mut Operation<'_>, prefer: usize) -> Outcome<u64> {
+        let pools = self.geometry.len();
+        if should_fail(Resource::InodeNumber) {
+            return Err(Errno(libc::ENOSPC));
+        }
+        let mut failure = Errno(libc::ENOSPC);
+        // Numbers that a kernel remembers come last.
+        let manners = [Wait::No, Wait::Long].map(|wait| [(false, wait), (true, wait)]);
+        for (remembered, wait) in manners.into_iter().flatten() {
+            for step in 0..pools * NUMBER_PARTS {
+                let pool = (prefer + step / NUMBER_PARTS) % pools;
+                let place = (pool, step % NUMBER_PARTS);
+                let take = || self.take_inode_in(operation, place, remembered);
+                match self.with_numbers(place, wait, take).and_then(|taken| taken) {
+                    Ok(ino) => return Ok(ino),
+                    Err(Errno(libc::EBUSY)) => {}
+                    Err(errno) => failure = errno,
+                }
+            }
+        }
+        Err(failure)
+    }
+
+    fn take_inode_in(
+        &self,
+        operation: &mut Operation<'_>,
+        (pool, part): (usize, usize),
+        remembered: bool,
+    ) -> Outcome<u64> {
+        let numbers = self.numbers(pool, part);
+        let map = self.inode_map(pool);
+        let index = self.free_number((pool, part), remembered)?;
+        self.make_inode_block(operation, pool, index / INODES_PER_BLOCK)?;
+        numbers.next.store(index + 1, Ordering::Relaxed);
+        let ino = inode_number(PoolIndex(pool as u8), index);
+        let me = operation.me;
+        numbers.mover.store(me.index as u64 + 1, Ordering::Release);
+        numbers.moving.store(ino, Ordering::Release);
+        map[(index / 64) as usize].fetch_or(1 << (index % 64), Ordering::Release);
+        numbers.used.fetch_add(1, Ordering::Relaxed);
+        me.slot.pending_inode.store(ino, Ordering::Release);
+        numbers.moving.store(0, Ordering::Release);
+        Ok(ino)
+    }
+
+    /// The next free number of a part that has a record, else one that needs a new block of records: one that no
+    /// kernel remembers, unless `remembered`.
+    fn free_number(&self, (pool, part): (usize, usize), remembered: bool) -> Outcome<u64> {
+        let map = self.inode_map(pool);
+        let (start, end) = self.part_range(pool, part);
+        let next = self.numbers(pool, part).next.load(Ordering::Relaxed);
+        let next = next.clamp(start, end);
+        let memories = self.lookup_reference_maps(pool);
+        let taken = |word: usize| {
+            let taken = map[word].load(Ordering::Acquire);
+            match remembered {
+                true => taken,
+                false => memories
+                    .iter()
+                    .flatten()
+                    .fold(taken, |taken, map| taken | map[word].load(Ordering::SeqCst)),
+            }
+        };
+        let ahead = first_free(taken, next, end);
+        if let Some(index) = ahead {
+            let at = inode_pointer(&self.geometry[pool], index / INODES_PER_BLOCK);
+            if self.load_word(PoolIndex(pool as u8), at)? != 0 {
+                return Ok(index);
+            }
+        }
+        first_free(taken, start, next)
+            .or(ahead)
+            .ok_or(Errno(libc::ENOSPC))
+    }
+
+    /// Run under the lock of a part of a pool's numbers; finish what its dead owner began. `EBUSY` when somebody
+    /// holds it for longer than `wait` says.
+    fn with_numbers<T>(
+        &self,
+        place: (usize, usize),
+        wait: Wait,
+        body: impl FnOnce() -> T,
+    ) -> Outcome<T> {
+        let mutex = &self.numbers(place.0, place.1).mutex;
+        let repair = || self.finish_number(place);
+        let acquired = match (mutex.try_lock(), wait) {
+            (Err(LockFailure::Busy), Wait::Soon) => mutex.lock_within(GIVING_BACK_PATIENCE),
+            (Err(LockFailure::Busy), Wait::Long) => return mutex.with(repair, body),
+            (acquired, _) => acquired,
+        };
+        match acquired {
+            Ok(acquired) => Ok(mutex.run_locked(acquired, repair, body)),
+            Err(LockFailure::Busy) => Err(Errno(libc::EBUSY)),
+            Err(LockFailure::Unusable) => Err(Errno(libc::EIO)),
+        }
+    }
+
+    fn finish_number(&self, (pool, part): (usize, usize)) {
+        let numbers = self.numbers(pool, part);
+        let map = self.inode_map(pool);
+        let ino = numbers.moving.load(Ordering::Acquire);
+        let mover = numbers.mover.load(Ordering::Acquire);
+        let slot = (mover & !GIVING_BACK)
+            .checked_sub(1)
+            .and_then(|index| self.session.threads().get(index as usize));
+        if let (Some(slot), Some((_, index))) = (slot, inode_place(ino)) {
+            let held = slot.pending_inode.load(Ordering::Acquire) == ino;
+            let gives_back = mover & GIVING_BACK != 0;
+            if gives_back || !held {
+                map[(index / 64) as usize].fetch_and(!(1 << (index % 64)), Ordering::Release);
+            }
+            if gives_back && held {
+                slot.pending_inode.store(0, Ordering::Release);
+            }
+        }
+        let (start, end) = self.part_range(pool, part);
+        let words = map[(start / 64) as usize..end.div_ceil(64) as usize].iter();
+        let used = words.map(|word| word.load(Ordering::Relaxed).count_ones() as u64);
+        numbers.used.store(used.sum(), Ordering::Relaxed);
+        numbers.moving.store(0, Ordering::Release);
+    }
+
+    fn make_inode_block(
+        &self,
+        operation: &mut Operation<'_>,
+        pool: usize,
+        chunk: u64,
+    ) -> Outcome<()> {
+        let index = PoolIndex(pool as u8);
+        let at = inode_pointer(&self.geometry[pool], chunk);
+        if self.load_word(index, at)? != 0 {
+            return Ok(());
+        }
+        let mark = operation.taken();
+        // Noted for inode 0, so that whoever reaps looks whether the pointer names it.
+        let taken = operation.take(0, chunk, 1, pool, Need::Ordinary)?;
+        if taken.pool != index {
+            // A pointer reaches blocks of its own pool only.
+            operation.abandon_from(mark);
+            return Err(Errno(libc::ENOSPC));
+        }
+        let media = self.pool(index)?;
+        media
+            .zero(taken.block.offset(), BLOCK)
+            .map_err(|_| Errno(libc::EIO))?;
+        // Free records first, then the pointer that makes them be.
+        media.fence();
+        media
+            .commit_u64(at, encode_inode_pointer(chunk, taken.block))
+            .map_err(|_| Errno(libc::EIO))?;
+        operation.keep_from(mark);
+        Ok(())
+    }
+
+    /// An inode is about to lose its last name or open: should this thread die, whoever reaps it
+    /// deletes the inode if it is unused then. Until `inode_settled`.
+    pub(crate) fn inode_losing(&self, me: Me<'_>, ino: u64) {
+        me.slot
+            .pending_inode
+            .store(ino | LOSING_USE, Ordering::Release);
+    }
+
+    /// The number taken is committed, the inode deleted or in use: no longer this thread's to settle.
+    pub(crate) fn inode_settled(&self, me: Me<'_>) {
+        me.slot.pending_inode.store(0, Ordering::Release);
+    }
+
+    /// Give the number back that a slot names as pending; its record is free.
+    pub(crate) fn free_inode(&self, slot: &ThreadSlot, ino: u64) {
+        let Some((pool, index)) = inode_place(ino) else {
+            return;
+        };
+        let pool = pool.0 as usize;
+        let place = (pool, self.part_of(pool, index));
+        let numbers = self.numbers(place.0, place.1);
+        let freed = self.with_numbers(place, Wait::Soon, || {
+            if slot.pending_inode.load(Ordering::Acquire) != ino {
+                // Given back for a dead owner by whoever locked the numbers first.
+                return;
+            }
+            let mover = (self.index_of_slot(slot) as u64 + 1) | GIVING_BACK;
+            numbers.mover.store(mover, Ordering::Release);
+            numbers.moving.store(ino, Ordering::Release);
+            let word = &self.inode_map(pool)[(index / 64) as usize];
+            if word.fetch_and(!(1 << (index % 64)), Ordering::Release) >> (index % 64) & 1 == 1 {
+                numbers.used.fetch_sub(1, Ordering::Relaxed);
+            }
+            slot.pending_inode.store(0, Ordering::Release);
+            numbers.moving.store(0, Ordering::Release);
+        });
+        // One that cannot be given back for another reason is lost until the next session.
+        if freed == Err(Errno(libc::EBUSY)) {
+            slot.pending_inode.store(0, Ordering::Release);
+            self.later(Late::Number(ino));
+        }
+    }
+
+    /// Delete an inode without names and opens: its data, its log, its record.
+    pub(crate) fn delete_inode(&self, locked: &Locked<'_>) -> Outcome<()> {
+        let me = locked.me;
+        me.slot.pending_inode.store(locked.ino, Ordering::Release);
+        let mut operation = Operation::new(self, me);
+        // The orphan mark is durable: recovery would delete it too, so its blocks may go one by one.
+        if locked.kind() == crate::FileKind::Directory {
+            self.drop_table(locked.inode);
+        } else {
+            self.apply_hole(
+                locked,
+                &mut operation,
+                0,
+                crate::data::index::MAX_FILE_BLOCKS,
+                false,
+            );
+            operation.settle_replaced();
+        }
+        let pages = self.log_pages(locked).unwrap_or_default();
+        let (pool, at) = self.record_place(locked.ino)?;
+        let media = self.pool(pool)?;
+        let free_record = || {
+            media
+                .commit_u64(at + COMMIT_WORD_AT, 0)
+                .map_err(|_| Errno(libc::EIO))
+        };
+        // Pages are noted while the record still names them, so that none is lost with their owner;
+        // more of them than can be noted are freed behind the record.
+        let noted = operation.can_note(pages.len());
+        if !noted {
+            free_record()?;
+        }
+        note_pages(locked.ino, &mut operation, &pages);
+        if noted && let Err(errno) = free_record() {
+            operation.forget_replaced();
+            return Err(errno);
+        }
+        operation.settle_replaced();
+        locked.inode.nlink.store(0, Ordering::Relaxed);
+        self.unload(locked);
+        self.free_inode(me.slot, locked.ino);
+        Ok(())
+    }
+
+    /// All pages of an inode's log.
+    pub(crate) fn log_pages(&self, locked: &Locked<'_>) -> Outcome<Vec<LogPosition>> {
+        let record = self.read_record(locked.ino)?;
+        let place = LogPlace {
+            generation: record.certificate.generation,
+            ..locked.log_place()
+        };
+        let mut pages = Vec::new();
+        self.walk_pages(place, record.commit, &mut |page| {
+            pages.push(page);
+            Ok(())
+        })?;
+        Ok(pages)
+    }
+
+    /// Store a new inode's certificate; its commit word stays zero until the commit.
+    pub(crate) fn write_certificate(&self, certificate: &Certificate) -> Outcome<()> {
+        let (pool, at) = self.record_place(certificate.ino)?;
+        let media = self.pool(pool)?;
+        media
+            .write_bytes(at + CERTIFICATE_AT, &certificate.encode())
+            .map_err(|_| Errno(libc::EIO))?;
+        media.flush(at + CERTIFICATE_AT, LINE as u64);
+        Ok(())
+    }
+
+    /// Generation for the next life of a number.
+    pub(crate) fn next_generation(&self, ino: u64) -> Outcome<u32> {
+        let (pool, at) = self.record_place(ino)?;
+        let mut bytes = [0u8; LINE];
+        self.read_media(pool, at + CERTIFICATE_AT, &mut bytes)?;
+        Ok(Certificate::decode(&bytes, ino).map_or(1, |old| old.generation.wrapping_add(1).max(1)))
+    }
+}
+
+/// The first clear bit from `start` on, below `end`.
+fn first_free(words: impl Fn(usize) -> u64, start: u64, end: u64) -> Option<u64> {
+    let mut index = start;
+    while index < end {
+        let word = words((index / 64) as usize) | ((1 << (index % 64)) - 1);
+        if word != u64::MAX {
+            let free = index / 64 * 64 + u64::from(word.trailing_ones());
+            return (free < end).then_some(free);
+        }
+        index = (index / 64 + 1) * 64;
+    }
+    None
+}

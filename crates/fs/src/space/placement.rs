@@ -1,0 +1,163 @@
+//! Which pool is whose: of CPUs, of declared nodes, of the thread that writes.
+
+use crate::format::{BLOCK, MAX_POOLS, Superblock};
+use crate::requests::{AttachOptions, VolumeError};
+use crate::session::map::Session;
+use crate::session::slots::Me;
+use crate::volume::Volume;
+use crate::volume::pools::failure;
+use egeria_machine::Machine;
+use std::sync::atomic::Ordering;
+
+/// Note which pool is whose: of declared nodes by position, of CPUs by the machine found.
+pub(crate) fn place_nodes(
+    session: &Session,
+    superblock: &Superblock,
+    options: &AttachOptions,
+) -> Result<(), VolumeError> {
+    let header = session.header();
+    let machine = match &options.machine {
+        Some(machine) => machine.clone(),
+        // A machine that cannot be read is treated as one node: slower, not wrong.
+        None => match Machine::detect() {
+            Ok(machine) => machine,
+            Err(_) => return Ok(()),
+        },
+    };
+    let pool_of = |node: u16| superblock.pools.iter().position(|pool| pool.node == node);
+    for (position, node) in machine.nodes.iter().enumerate() {
+        let near = |other: &usize| {
+            machine
+                .distances
+                .get(position)
+                .and_then(|line| line.get(*other))
+                .copied()
+                .unwrap_or(u32::MAX)
+        };
+        let nearest = || {
+            (0..machine.nodes.len())
+                .filter(|other| pool_of(machine.nodes[*other].id.0).is_some())
+                .min_by_key(near)
+        };
+        let pool = pool_of(node.id.0)
+            .or_else(|| nearest().and_then(|other| pool_of(machine.nodes[other].id.0)))
+            .unwrap_or(0);
+        if let Some(word) = header.pool_of_node.get(position) {
+            word.store(pool as u32, Ordering::Relaxed);
+        }
+        for cpu in &node.cpus {
+            if let Some(word) = header.pool_of_cpu.get(cpu.0 as usize) {
+                word.store(pool as u8, Ordering::Relaxed);
+            }
+        }
+        for (index, pool) in superblock.pools.iter().enumerate() {
+            if pool.node == node.id.0 {
+                header.node_of_pool[index].store(position as u32, Ordering::Relaxed);
+            }
+        }
+    }
+    if machine.is_emulated() {
+        session
+            .emulation()
+            .configure(&machine)
+            .map_err(|error| failure(libc::EINVAL, error.to_string()))?;
+        keep_machine(session, &machine);
+        header.declared_nodes.store(1, Ordering::Release);
+    }
+    Ok(())
+}
+
+/// Largest description kept, bytes: 64 nodes take about 40 KiB.
+const MAX_MACHINE_BYTES: usize = 1 << 20;
+
+/// Keep the declared machine for who joins: a steward cannot plan without it. Without room it has to be
+/// told again.
+fn keep_machine(session: &Session, machine: &Machine) {
+    let Ok(text) = serde_json::to_vec(machine) else {
+        return;
+    };
+    let pages = text.len().div_ceil(BLOCK).next_power_of_two();
+    if text.len() > MAX_MACHINE_BYTES {
+        return;
+    }
+    let Ok(page) = session.arena().allocate(pages.trailing_zeros()) else {
+        return;
+    };
+    for (number, bytes) in text.chunks(BLOCK).enumerate() {
+        let words = session.arena().page(page + number as u64);
+        for (word, bytes) in words.into_iter().flatten().zip(bytes.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_le_bytes(whole), Ordering::Relaxed);
+        }
+    }
+    let header = session.header();
+    header
+        .machine_bytes
+        .store(text.len() as u64, Ordering::Relaxed);
+    header.machine_page.store(page + 1, Ordering::Release);
+}
+
+impl Volume {
+    /// The machine that whoever made the session declared; `None`: it is this one, or unreadable.
+    pub fn declared_machine(&self) -> Option<Machine> {
+        let header = self.session.header();
+        let page = header.machine_page.load(Ordering::Acquire).checked_sub(1)?;
+        let bytes = header.machine_bytes.load(Ordering::Relaxed) as usize;
+        if bytes > MAX_MACHINE_BYTES {
+            return None;
+        }
+        let mut text = Vec::with_capacity(bytes.next_multiple_of(BLOCK));
+        for number in 0..bytes.div_ceil(BLOCK) as u64 {
+            for word in self.session.arena().page(page + number)? {
+                text.extend(word.load(Ordering::Relaxed).to_le_bytes());
+            }
+        }
+        text.truncate(bytes);
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// Index of the pool of the node the thread runs on.
+    #[inline]
+    pub(crate) fn pool_here(&self, me: Me<'_>) -> usize {
+        let header = self.session.header();
+        if self.media.len() == 1 {
+            return 0;
+        }
+        let pool = if self.emulated {
+            let node = self.session.emulation().node_of_thread(&me.slot.emulated);
+            header.pool_of_node[node % header.pool_of_node.len()].load(Ordering::Relaxed)
+        } else {
+            // SAFETY: no arguments; a failure is -1.
+            let cpu = unsafe { libc::sched_getcpu() }.max(0) as usize;
+            header.pool_of_cpu[cpu % header.pool_of_cpu.len()].load(Ordering::Relaxed) as u32
+        };
+        (pool as usize).min(self.media.len() - 1)
+    }
+
+    /// Index of the pool for new data (spec: write placement, baselines).
+    pub(crate) fn pool_for_data(&self, me: Me<'_>) -> usize {
+        match self.session.header().allocation.load(Ordering::Relaxed) {
+            0 => self.pool_here(me),
+            1 => self.random_pool(me),
+            pool => (pool.saturating_sub(16) as usize).min(self.media.len() - 1),
+        }
+    }
+
+    fn random_pool(&self, me: Me<'_>) -> usize {
+        // A Weyl sequence per thread: cheap, and even over the pools.
+        let random = &me.slot.random;
+        let next = random
+            .load(Ordering::Relaxed)
+            .wrapping_add(0x9E37_79B9_7F4A_7C15);
+        random.store(next, Ordering::Relaxed);
+        let mixed = (next ^ (next >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        ((mixed >> 40) as usize) % self.media.len()
+    }
+
+    /// Index of a pool's node in the emulated machine.
+    pub(crate) fn node_index(&self, pool: u8) -> usize {
+        self.session.header().node_of_pool[pool as usize & (MAX_POOLS - 1)].load(Ordering::Relaxed)
+            as usize
+    }
+}

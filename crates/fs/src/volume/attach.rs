@@ -1,0 +1,535 @@
+//! Attaching: finding the pools of a volume, agreeing on its one session, joining or making it.
+//!
+//! Who is attached, or makes a session, is known by locks on the pools (`pool_locks`), and which session it is by a
+//! line on pool 0 (`session_line`).
+
+use crate::format::*;
+use crate::requests::*;
+use crate::session::layout::*;
+use crate::session::lock;
+use crate::session::map::{Session, remove_segment, segment_name};
+use crate::space::placement::place_nodes;
+use crate::types::AllocationPolicy;
+use crate::volume::pool_locks::*;
+use crate::volume::pools::{Found, failure, find_pools, io_failure, open_pool};
+use crate::volume::segments::{self, FileIdentity, Leftover};
+use crate::volume::session_line::{SessionLine, read_session_line, write_session_line};
+use crate::volume::trust::Owner;
+use crate::volume::{Origin, Volume};
+use egeria_media::{Access, Pool};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+/// How often, and how far apart, a session that is not there is looked for.
+const JOIN_TRIES: usize = 20;
+
+/// Volumes this process has attached.
+static ATTACHED_HERE: Mutex<Vec<Weak<Volume>>> = Mutex::new(Vec::new());
+
+impl Volume {
+    /// Attach by any pool's path. A second attach in one process gives the same `Volume`, unless one of
+    /// them is [`AttachMode::ReadOnly`] and the other is not.
+    ///
+    /// Call `egeria_media::guard::install()` first, once per process: a pool whose medium fails is `EIO` then,
+    /// and SIGBUS otherwise.
+    pub fn attach(
+        pool: &Path,
+        mode: AttachMode,
+        options: &AttachOptions,
+    ) -> Result<Arc<Volume>, VolumeError> {
+        lock::prepare();
+        let found = find_pools(pool)?;
+        let mut here = ATTACHED_HERE.lock().map_err(|_| {
+            failure(
+                libc::EIO,
+                "a thread died while attaching; restart the program",
+            )
+        })?;
+        here.retain(|volume| volume.strong_count() > 0);
+        let same = here.iter().filter_map(Weak::upgrade).find(|volume| {
+            volume.superblock.volume == found.superblock.volume
+                && volume.identity == found.identity
+                && volume.read_only == (mode == AttachMode::ReadOnly)
+                && volume.origin != Origin::Private
+        });
+        if let Some(volume) = same {
+            return Ok(volume);
+        }
+        let volume = attach_patiently(pool, found, mode, options)?;
+        here.push(Arc::downgrade(&volume));
+        Ok(volume)
+    }
+
+    /// Detach cleanly: the last one of the session saves and removes it. Drop does the same.
+    pub fn detach(self: Arc<Self>) {
+        self.thread_exit();
+    }
+}
+
+/// Attach; again when those who seemed to be attached, here or to a copy, were about to leave or only
+/// looked.
+fn attach_patiently(
+    pool: &Path,
+    mut found: Found,
+    mode: AttachMode,
+    options: &AttachOptions,
+) -> Result<Arc<Volume>, VolumeError> {
+    for _ in 0..JOIN_TRIES {
+        match attach_found(found, mode, options) {
+            Err(error)
+                if mode != AttachMode::Join
+                    && matches!(error.errno, libc::ENOENT | libc::EPROTO | libc::EBUSY) =>
+            {
+                std::thread::sleep(PAUSE);
+                found = find_pools(pool)?;
+            }
+            outcome => return outcome,
+        }
+    }
+    attach_found(found, mode, options)
+}
+
+fn attach_found(
+    found: Found,
+    mode: AttachMode,
+    options: &AttachOptions,
+) -> Result<Arc<Volume>, VolumeError> {
+    let path = found.paths[0].clone();
+    let locks = found.files[0]
+        .try_clone()
+        .map_err(|error| io_failure("lock pool", &path, &error, "close some files"))?;
+    let lock =
+        |byte, kind| lock_byte(&locks, byte, kind).map_err(|error| unlockable(&path, &error));
+    let lock_soon = |byte, kind| lock_soon(&locks, &path, byte, kind);
+    if mode == AttachMode::Join {
+        if !lock(ATTACHED, libc::F_RDLCK)? {
+            return Err(failure(
+                libc::EAGAIN,
+                format!(
+                    "the volume of {} is being recovered; try again",
+                    path.display()
+                ),
+            ));
+        }
+        // Whoever leaves from here on finds us attached, and leaves the session to us.
+        if !is_attached_elsewhere(&locks) {
+            return Err(nobody_attached(&path.display().to_string()));
+        }
+        lock_siblings(&found, libc::F_RDLCK)?;
+        return join(found, false, &locks);
+    }
+    lock_soon(CREATING, libc::F_WRLCK)?;
+    let alone = lock(ATTACHED, libc::F_WRLCK)?;
+    let read_only = mode == AttachMode::ReadOnly;
+    let siblings: Vec<File> = found.files[1..]
+        .iter()
+        .filter_map(|file| file.try_clone().ok())
+        .collect();
+    let result = match alone {
+        true => lock_siblings(&found, libc::F_WRLCK)
+            .and_then(|()| create_session(found, options, read_only, Origin::Made)),
+        false => {
+            lock_soon(ATTACHED, libc::F_RDLCK)?;
+            lock_siblings(&found, libc::F_RDLCK)?;
+            join(found, read_only, &locks)
+        }
+    };
+    if result.is_ok() {
+        // Pool 0 last: who gets in there gets the others too.
+        for file in &siblings {
+            let _ = lock_byte(file, ATTACHED, libc::F_RDLCK);
+        }
+        lock(ATTACHED, libc::F_RDLCK)?;
+    }
+    lock(CREATING, libc::F_UNLCK)?;
+    result
+}
+
+/// Map the pools; private ones keep for themselves what is stored to them (but for device DAX, which the
+/// kernel maps shared or not at all).
+fn map_pools(found: &mut Found, private: bool) -> Result<Vec<Arc<Pool>>, VolumeError> {
+    let files = std::mem::take(&mut found.files);
+    let mut pools = Vec::new();
+    for (file, path) in files.into_iter().zip(&found.paths) {
+        let is_device = file
+            .metadata()
+            .is_ok_and(|metadata| metadata.file_type().is_char_device());
+        let pool = match private && !is_device {
+            true => Pool::open_private_with_file(file, path),
+            false => Pool::open_with_file(file, path, Access::ReadWrite),
+        };
+        let pool = pool.map_err(|error| failure(libc::EIO, error.to_string()))?;
+        pools.push(Arc::new(pool));
+    }
+    for (index, (pool, sibling)) in pools.iter().zip(&found.superblock.pools).enumerate() {
+        if pool.blocks() < sibling.blocks {
+            return Err(failure(
+                libc::EIO,
+                format!(
+                    "pool {index} has {} of {} blocks; restore it",
+                    pool.blocks(),
+                    sibling.blocks
+                ),
+            ));
+        }
+    }
+    Ok(pools)
+}
+
+pub(crate) fn geometry_of(superblock: &Superblock) -> Vec<Geometry> {
+    superblock
+        .pools
+        .iter()
+        .enumerate()
+        .map(|(index, pool)| Geometry::new(index as u8, pool.blocks))
+        .collect()
+}
+
+pub(crate) fn layout_of(geometry: &[Geometry]) -> SessionLayout {
+    let sizes: Vec<(u64, u64)> = geometry
+        .iter()
+        .map(|geometry| (geometry.blocks, geometry.inode_blocks * INODES_PER_BLOCK))
+        .collect();
+    SessionLayout::new(&sizes)
+}
+
+fn join(mut found: Found, read_only: bool, locks: &File) -> Result<Arc<Volume>, VolumeError> {
+    let media = map_pools(&mut found, false)?;
+    let path = found.paths[0].display().to_string();
+    let session = read_session_line(&media[0]).ok_or_else(|| nobody_attached(&path))?;
+    let geometry = geometry_of(&found.superblock);
+    let name = segment_name(&found.superblock.volume, &session);
+    let gone = || std::io::Error::from_raw_os_error(libc::ENOENT);
+    let session = found
+        .owner
+        .and_then(|owner| Some((owner, segments::find_segment(owner, &name)?)))
+        .ok_or_else(gone)
+        .and_then(|(owner, segment)| Session::join(segment, layout_of(&geometry), owner))
+        .map_err(|error| join_failure(&path, &error, locks))?;
+    let origin = Origin::Joined;
+    Ok(assemble(found, media, geometry, session, read_only, origin))
+}
+
+fn nobody_attached(path: &str) -> VolumeError {
+    failure(
+        libc::ENOENT,
+        format!("nobody has the volume of {path} attached now; mount it first with `egeria mount`"),
+    )
+}
+
+fn join_failure(path: &str, error: &std::io::Error, locks: &File) -> VolumeError {
+    let mend = match error.raw_os_error() {
+        Some(libc::ENOENT) if !is_attached_elsewhere(locks) => return nobody_attached(path),
+        Some(libc::ENOENT) => {
+            "it is attached where /dev/shm is another one (a container?): share /dev/shm, or detach it there"
+        }
+        Some(libc::EPROTO) => {
+            "it was attached by another Egeria release: detach it everywhere first"
+        }
+        Some(libc::EACCES | libc::EPERM) => {
+            "its session is another user's; run as that user, or use the mount"
+        }
+        _ => "check /dev/shm",
+    };
+    failure(
+        error.raw_os_error().unwrap_or(libc::EIO),
+        format!("cannot join the session of {path}: {error}; {mend}"),
+    )
+}
+
+pub(crate) fn assemble(
+    found: Found,
+    media: Vec<Arc<Pool>>,
+    geometry: Vec<Geometry>,
+    session: Session,
+    read_only: bool,
+    origin: Origin,
+) -> Arc<Volume> {
+    let header = session.header();
+    let hash_seed = header.hash_seed.load(Ordering::Acquire);
+    let emulated = header.declared_nodes.load(Ordering::Acquire) != 0;
+    Arc::new_cyclic(|weak| Volume {
+        media,
+        geometry,
+        superblock: found.superblock,
+        paths: found.paths,
+        session,
+        weak: weak.clone(),
+        era: AtomicU64::new(crate::session::slots::new_era()),
+        process: AtomicU32::new(0),
+        opens: Default::default(),
+        late: Default::default(),
+        stuck: Default::default(),
+        guesses: crate::data::guess::Guesses::new(),
+        walks: Mutex::new(HashMap::new()),
+        hash_seed,
+        emulated,
+        tight: Default::default(),
+        description_hint: AtomicU32::new(0),
+        read_only,
+        reporter: OnceLock::new(),
+        on_behalf: Default::default(),
+        findings: Mutex::new((origin == Origin::Private).then(Vec::new)),
+        origin,
+        identity: found.identity,
+        leftover: Default::default(),
+        clock_ns: AtomicI64::new(0),
+    })
+}
+
+/// Random bytes for ids and seeds.
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    if File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .is_err()
+    {
+        bytes[..N.min(16)].copy_from_slice(&uuid::Uuid::new_v4().as_bytes()[..N.min(16)]);
+    }
+    bytes
+}
+
+/// Make the session: nobody else is attached. A private one is seen by no other process, and what it
+/// changes stays with it (`keep_changes`).
+pub(crate) fn create_session(
+    mut found: Found,
+    options: &AttachOptions,
+    read_only: bool,
+    origin: Origin,
+) -> Result<Arc<Volume>, VolumeError> {
+    let private = origin == Origin::Private;
+    let media = map_pools(&mut found, private)?;
+    // A private one leaves the line alone: checking a copy must not end the original's session.
+    if !private {
+        remove_stale_segment(&found, &media[0])?;
+    }
+    let geometry = geometry_of(&found.superblock);
+    let id: [u8; 16] = random();
+    let owner = found.owner.filter(|_| !private);
+    let segment = match owner {
+        Some(owner) => owner
+            .session_directory()
+            .map_err(|error| no_session(&error))?
+            .join(segment_name(&found.superblock.volume, &id)),
+        None => PathBuf::new(),
+    };
+    if !private {
+        // Named on pool 0 before it exists, so that whoever comes after a death in here removes it.
+        // Nobody joins meanwhile: `ATTACHED` is held exclusively.
+        write_session_line(&media[0], SessionLine::Current, &id)?;
+    }
+    let session = make_segment(&segment, layout_of(&geometry), owner)?;
+    fill_header(
+        &session,
+        &found.superblock,
+        &id,
+        u64::from_le_bytes(random()),
+    );
+    let made = place_nodes(&session, &found.superblock, options).and_then(|()| {
+        let volume = assemble(found, media, geometry, session, read_only, origin);
+        volume.recover(options).map(|()| volume)
+    });
+    let volume = made.inspect_err(|_| remove_segment(&segment))?;
+    // Joiners look at the magic: everything before it is there when they see it.
+    volume
+        .session
+        .header()
+        .magic
+        .store(SESSION_MAGIC, Ordering::Release);
+    Ok(volume)
+}
+
+fn make_segment(
+    path: &Path,
+    layout: SessionLayout,
+    owner: Option<Owner>,
+) -> Result<Session, VolumeError> {
+    let made = Session::create(path.to_owned(), layout, owner).and_then(|session| {
+        let full = |_| std::io::Error::from_raw_os_error(libc::ENOSPC);
+        let backed = session.back_fixed().map_err(full);
+        backed
+            .map(|()| session)
+            .inspect_err(|_| remove_segment(path))
+    });
+    made.map_err(|error| no_session(&error))
+}
+
+fn no_session(error: &std::io::Error) -> VolumeError {
+    let errno = error.raw_os_error().unwrap_or(libc::EIO);
+    let mend = match errno {
+        libc::EACCES | libc::EPERM | libc::EROFS => "make it writable for this user",
+        _ => "free space there or mount it larger",
+    };
+    failure(
+        errno,
+        format!("cannot make a session in /dev/shm: {error}; {mend}"),
+    )
+}
+
+/// Remove what a session of these pools left whose users all died. None of these pools is attached: who
+/// uses a session of their UUID all the same has other pools of that UUID, and would lose its session.
+fn remove_stale_segment(found: &Found, pool: &Pool) -> Result<(), VolumeError> {
+    let volume = &found.superblock.volume;
+    let Some(owner) = found.owner else {
+        return Ok(());
+    };
+    if segments::is_any_mapped(owner, volume) {
+        return Err(failure(
+            libc::EBUSY,
+            format!(
+                "{} is a copy: other pools with its UUID {} are attached now; unmount those first, only one of the copies can be used at a time",
+                found.paths[0].display(),
+                uuid::Uuid::from_bytes(*volume)
+            ),
+        ));
+    }
+    if let Some(stale) = read_session_line(pool) {
+        segments::find_segment(owner, &segment_name(volume, &stale))
+            .iter()
+            .for_each(|path| remove_segment(path));
+    }
+    Ok(())
+}
+
+pub(crate) fn fill_header(
+    session: &Session,
+    superblock: &Superblock,
+    id: &[u8; 16],
+    hash_seed: u64,
+) {
+    let header = session.header();
+    header.version.store(SESSION_VERSION, Ordering::Relaxed);
+    header
+        .pool_count
+        .store(superblock.pools.len() as u32, Ordering::Relaxed);
+    for (half, bytes) in superblock.volume.chunks_exact(8).enumerate() {
+        header.volume[half].store(get_u64(bytes, 0), Ordering::Relaxed);
+    }
+    for (half, bytes) in id.chunks_exact(8).enumerate() {
+        header.session[half].store(get_u64(bytes, 0), Ordering::Relaxed);
+    }
+    header.hash_seed.store(hash_seed, Ordering::Relaxed);
+    let layout = layout_of(&geometry_of(superblock));
+    header
+        .arena
+        .pages
+        .store(layout.arena_pages as u64, Ordering::Relaxed);
+}
+
+impl Drop for Volume {
+    /// The last one of a session removes it: what it knew is in the pools.
+    fn drop(&mut self) {
+        let process = self.process.load(Ordering::Acquire);
+        let forked =
+            crate::session::slots::has_forked(self.era.load(Ordering::Relaxed)) && process == 0;
+        if forked {
+            return;
+        }
+        if process != 0 {
+            self.leave(process as usize - 1);
+        }
+        if self.origin == Origin::Private {
+            return;
+        }
+        let Some(file) = self.reopen() else {
+            // The pool is not where it was, so its locks tell nothing.
+            self.leftover = Leftover(Some(self.session.path().to_owned()));
+            return;
+        };
+        // Let go of our own share first: the lock goes with the mapping of pool 0.
+        self.media.clear();
+        let creating = lock_byte(&file, CREATING, libc::F_WRLCK);
+        if matches!(creating, Ok(true))
+            && matches!(lock_byte(&file, ATTACHED, libc::F_WRLCK), Ok(true))
+        {
+            // The name last: should we die before, the next one finds it there, and removes what is left.
+            remove_segment(self.session.path());
+            self.end_session_line(&file);
+        }
+    }
+}
+
+impl Volume {
+    /// Note on pool 0 that the session has ended. By the last one, who holds the lock on `file`.
+    fn end_session_line(&self, file: &File) {
+        let opened = file
+            .try_clone()
+            .ok()
+            .and_then(|file| Pool::open_with_file(file, &self.paths[0], Access::ReadWrite).ok());
+        if let Some(pool) = opened
+            && let Some(session) = read_session_line(&pool)
+        {
+            // Of a session left as it is, the segment is missing, which says the same.
+            let _ = write_session_line(&pool, SessionLine::Ended, &session);
+        }
+    }
+
+    /// Pool 0 anew, if it still lies where it was.
+    fn reopen(&self) -> Option<File> {
+        let opened = crate::volume::trust::open_carefully(&self.paths[0], 0);
+        opened
+            .ok()
+            .filter(|file| FileIdentity::of(file).is_ok_and(|now| now == self.identity))
+    }
+
+    /// Give back everything this process holds in the session.
+    fn leave(&self, process: usize) {
+        self.do_late();
+        // Deletions of what only this process kept open still need a thread slot: slots go last.
+        self.reap_opens(process);
+        self.reap_descriptions(process);
+        self.reap_lookup_references(process);
+        self.thread_exit();
+        let high =
+            (self.session.header().thread_high.load(Ordering::Acquire) as usize).min(THREAD_SLOTS);
+        for index in 0..high {
+            if self.session.threads()[index].owner.load(Ordering::Acquire) == process as u64 + 1 {
+                self.release_thread_slot(index);
+            }
+        }
+        self.session.processes()[process]
+            .pid
+            .store(0, Ordering::Release);
+    }
+
+    pub(crate) fn allocation_from(&self, options: &AttachOptions) {
+        self.set_allocation(options.allocation.unwrap_or(AllocationPolicy::Local));
+    }
+}
+
+/// Whether any process has the volume of this pool attached (told by pool 0 alone).
+pub(crate) fn is_attached(path: &Path) -> bool {
+    let Ok(file) = crate::volume::trust::open_carefully(path, 0) else {
+        return false;
+    };
+    matches!(lock_when_left(&file), Ok(false))
+}
+
+/// Keep everybody out while a volume is checked; the locks go with the returned file.
+pub(crate) fn lock_for_check(found: &Found) -> Result<File, VolumeError> {
+    let path = &found.paths[0];
+    let (_, file) = open_pool(path)?;
+    let locked = lock_when_left(&file).map_err(|error| {
+        io_failure(
+            "lock pool",
+            path,
+            &error,
+            "pools must lie on a file system with locks",
+        )
+    })?;
+    match locked {
+        true => Ok(file),
+        false => Err(failure(
+            libc::EBUSY,
+            format!(
+                "the volume of {} is attached; unmount it and end the programs that use it, then check",
+                path.display()
+            ),
+        )),
+    }
+}

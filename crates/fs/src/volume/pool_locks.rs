@@ -1,0 +1,106 @@
+//! Locks on pools: who has a volume attached, and who makes its session.
+//!
+//! Two bytes far behind the end of a pool are locked through open descriptions that the mapping keeps
+//! alive, so that no descriptor stays open: `ATTACHED`, of every pool, is held shared by whoever is attached and
+//! exclusively while a session is made; `CREATING`, of pool 0, serialises makers. A process that dies lets go.
+
+use crate::requests::VolumeError;
+use crate::volume::pools::{Found, failure, io_failure};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::time::Duration;
+
+pub(crate) const CREATING: i64 = 0x4000_0000_0000_0000;
+pub(crate) const ATTACHED: i64 = CREATING + 1;
+/// How often those who still have the volume attached are waited for before they are asked to leave.
+const LEAVE_TRIES: usize = 100;
+/// How often somebody who makes a session, or checks the volume, is waited for: 10 s in all.
+const LOCK_TRIES: usize = 1000;
+/// Between tries.
+pub(crate) const PAUSE: Duration = Duration::from_millis(10);
+
+fn lock_of(byte: i64, kind: i32) -> libc::flock {
+    // SAFETY: zeroed flock is valid.
+    let mut range: libc::flock = unsafe { std::mem::zeroed() };
+    range.l_type = kind as i16;
+    range.l_whence = libc::SEEK_SET as i16;
+    range.l_start = byte;
+    range.l_len = 1;
+    range
+}
+
+pub(crate) fn lock_byte(file: &File, byte: i64, kind: i32) -> std::io::Result<bool> {
+    let range = lock_of(byte, kind);
+    // SAFETY: an open descriptor and a lock that outlives the call.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range) } {
+        0 => Ok(true),
+        _ => match std::io::Error::last_os_error() {
+            error if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+            error => Err(error),
+        },
+    }
+}
+
+/// Whether anybody but this open file has the volume attached, or makes its session.
+pub(crate) fn is_attached_elsewhere(file: &File) -> bool {
+    let mut range = lock_of(ATTACHED, libc::F_WRLCK);
+    // SAFETY: an open descriptor and a lock that outlives the call, which says in it who is in the way.
+    let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut range) };
+    asked == 0 && range.l_type != libc::F_UNLCK as i16
+}
+
+/// Lock a byte of pool 0, waiting for whoever makes a session; not for ever, for he may be stopped.
+pub(crate) fn lock_soon(file: &File, path: &Path, byte: i64, kind: i32) -> Result<(), VolumeError> {
+    for _ in 0..LOCK_TRIES {
+        if lock_byte(file, byte, kind).map_err(|error| unlockable(path, &error))? {
+            return Ok(());
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Err(failure(
+        libc::EAGAIN,
+        format!(
+            "the volume of {} is still being attached or checked by another process; try again, or end that one",
+            path.display()
+        ),
+    ))
+}
+
+pub(crate) fn unlockable(path: &Path, error: &std::io::Error) -> VolumeError {
+    io_failure(
+        "lock pool",
+        path,
+        error,
+        "pools must lie on a file system with locks",
+    )
+}
+
+/// Lock the pools behind the first too: none is used by two volumes.
+pub(crate) fn lock_siblings(found: &Found, kind: i32) -> Result<(), VolumeError> {
+    for (file, path) in found.files.iter().zip(&found.paths).skip(1) {
+        let locked = lock_byte(file, ATTACHED, kind);
+        if !locked.map_err(|error| unlockable(path, &error))? {
+            return Err(failure(
+                libc::EBUSY,
+                format!(
+                    "{} is attached with other pools; unmount those first",
+                    path.display()
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Lock out whoever attaches. Those who have let go may leave a moment later: a thread that ends keeps
+/// the volume until its slot is given back, a child on its way to `exec` keeps the mapping.
+pub(crate) fn lock_when_left(file: &File) -> std::io::Result<bool> {
+    for _ in 0..LEAVE_TRIES {
+        match lock_byte(file, ATTACHED, libc::F_WRLCK) {
+            Ok(false) => std::thread::sleep(PAUSE),
+            outcome => return outcome,
+        }
+    }
+    lock_byte(file, ATTACHED, libc::F_WRLCK)
+}

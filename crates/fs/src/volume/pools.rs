@@ -1,0 +1,271 @@
+//! Finding the pools of a volume: superblocks read and believed only when they agree.
+
+use crate::format::*;
+use crate::requests::VolumeError;
+use crate::volume::segments::FileIdentity;
+use crate::volume::trust::Owner;
+use egeria_media::{Access, BlockNumber, Pool, PoolOffset};
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::path::{Path, PathBuf};
+
+pub(crate) fn failure(errno: i32, message: impl Into<String>) -> VolumeError {
+    VolumeError {
+        message: message.into(),
+        errno,
+    }
+}
+
+pub(crate) fn io_failure(
+    doing: &str,
+    path: &Path,
+    error: &std::io::Error,
+    mend: &str,
+) -> VolumeError {
+    failure(
+        error.raw_os_error().unwrap_or(libc::EIO),
+        format!("cannot {doing} {}: {error}; {mend}", path.display()),
+    )
+}
+
+/// The pools of a volume, found and opened but not yet mapped.
+pub(crate) struct Found {
+    pub(crate) superblock: Superblock,
+    pub(crate) paths: Vec<PathBuf>,
+    pub(crate) files: Vec<File>,
+    /// Whose they are; `None` for memory behind which there is no file.
+    pub(crate) owner: Option<Owner>,
+    /// Of pool 0.
+    pub(crate) identity: FileIdentity,
+}
+
+/// Bytes from an offset on; device DAX can only be mapped.
+fn read_at(file: &File, path: &Path, at: PoolOffset, into: &mut [u8]) -> std::io::Result<()> {
+    if !file.metadata()?.file_type().is_char_device() {
+        return file.read_exact_at(into, at.0);
+    }
+    let pool = Pool::open_with_file(file.try_clone()?, path, Access::ReadOnly);
+    let read = pool.and_then(|pool| pool.read_bytes(at, into));
+    read.map_err(std::io::Error::other)
+}
+
+/// Read the better copy of a pool's superblock; the index of the damaged copy, if one is.
+pub(crate) fn read_superblock(
+    file: &File,
+    path: &Path,
+) -> Result<(Superblock, Option<usize>), VolumeError> {
+    better_superblock(path, |at, bytes| read_at(file, path, at, bytes).is_ok())
+}
+
+/// As `read_superblock`, of a pool that is mapped.
+pub(crate) fn superblock_of(pool: &Pool) -> Result<(Superblock, Option<usize>), VolumeError> {
+    better_superblock(pool.path(), |at, bytes| pool.read_bytes(at, bytes).is_ok())
+}
+
+fn better_superblock(
+    path: &Path,
+    read: impl Fn(PoolOffset, &mut [u8]) -> bool,
+) -> Result<(Superblock, Option<usize>), VolumeError> {
+    let decoded = SUPERBLOCK_COPIES.map(|first| {
+        let mut bytes = vec![0; SUPERBLOCK_BYTES];
+        match read(BlockNumber(first).offset(), &mut bytes) {
+            true => Superblock::decode(&bytes),
+            false => Err(SuperblockFault::NotAPool),
+        }
+    });
+    match decoded {
+        [Ok(first), Ok(_)] => Ok((first, None)),
+        [Ok(first), Err(_)] => Ok((first, Some(1))),
+        [Err(_), Ok(second)] => Ok((second, Some(0))),
+        [Err(SuperblockFault::NotAPool), Err(fault)] | [Err(fault), Err(_)] => {
+            Err(superblock_failure(path, fault))
+        }
+    }
+}
+
+fn superblock_failure(path: &Path, fault: SuperblockFault) -> VolumeError {
+    let path = path.display();
+    match fault {
+        SuperblockFault::NotAPool => failure(
+            libc::EINVAL,
+            format!(
+                "{path} is not an Egeria pool; name a pool of the volume, or make one with `egeria mkfs`"
+            ),
+        ),
+        SuperblockFault::Version(version) => failure(
+            libc::EPROTO,
+            format!(
+                "{path} has format version {version}, this program knows {FORMAT_VERSION}; use the Egeria release that wrote it"
+            ),
+        ),
+        SuperblockFault::Damaged => failure(
+            libc::EIO,
+            format!("both superblock copies of {path} are damaged; restore the pool from a backup"),
+        ),
+    }
+}
+
+/// Open a pool that this process may believe; whose it is.
+pub(crate) fn open_pool(path: &Path) -> Result<(Owner, File), VolumeError> {
+    let file = crate::volume::trust::open_carefully(path, 0).map_err(|error| {
+        let mend = match error.raw_os_error() {
+            Some(libc::ENOENT) => "check the path; all pools of a volume must be there",
+            Some(libc::EACCES | libc::EPERM) => {
+                "run as the pools' owner or root, or use the volume through its mount"
+            }
+            Some(libc::EROFS) => "the pool's file system is read-only; remount it read-write",
+            Some(libc::EISDIR) => "name a pool file, not a directory",
+            Some(libc::EINVAL) => "it is neither a file nor a device; name a pool",
+            _ => "check that the file system with the pool is there",
+        };
+        io_failure("open pool", path, &error, mend)
+    })?;
+    match owner_of(&file, path) {
+        Ok(owner) => Ok((owner, file)),
+        // Whoever named the wrong file should not be told to change its mode.
+        Err(untrusted) => match read_superblock(&file, path) {
+            Err(error) if error.errno == libc::EINVAL => Err(error),
+            _ => Err(untrusted),
+        },
+    }
+}
+
+fn owner_of(file: &File, path: &Path) -> Result<Owner, VolumeError> {
+    let metadata = file.metadata();
+    let metadata =
+        metadata.map_err(|error| io_failure("look at pool", path, &error, "check it"))?;
+    Owner::of_pool(&metadata, path)
+}
+
+/// Size of a pool's file or device, bytes.
+pub(crate) fn media_bytes(file: &File, path: &Path) -> Result<u64, VolumeError> {
+    let metadata = file
+        .metadata()
+        .map_err(|error| io_failure("look at pool", path, &error, "check the device"))?;
+    let kind = metadata.file_type();
+    if kind.is_file() {
+        return Ok(metadata.len());
+    }
+    if kind.is_block_device() || kind.is_char_device() {
+        // Devices are sized by the media layer when mapped.
+        return Ok(u64::MAX);
+    }
+    Err(failure(
+        libc::EINVAL,
+        format!(
+            "{} is neither a file nor a device; name a pool",
+            path.display()
+        ),
+    ))
+}
+
+/// Find and open all pools of the volume that the pool at `given` belongs to.
+pub(crate) fn find_pools(given: &Path) -> Result<Found, VolumeError> {
+    let (owner, file) = open_pool(given)?;
+    let (superblock, _) = read_superblock(&file, given)?;
+    let mut paths = Vec::new();
+    let mut files = Vec::new();
+    let mut given_file = Some(file);
+    for (index, sibling) in superblock.pools.iter().enumerate() {
+        let path = match index == superblock.pool_index as usize {
+            true => given.to_path_buf(),
+            false => sibling_path(given, &sibling.path),
+        };
+        let file = match (index == superblock.pool_index as usize)
+            .then(|| given_file.take())
+            .flatten()
+        {
+            Some(file) => file,
+            None => {
+                let (theirs, file) = open_pool(&path)?;
+                check_owner(owner, theirs, &path)?;
+                file
+            }
+        };
+        check_sibling(&superblock, index, &file, &path)?;
+        paths.push(std::fs::canonicalize(&path).unwrap_or(path));
+        files.push(file);
+    }
+    let superblock = Superblock {
+        pool_index: 0,
+        ..superblock
+    };
+    let identity = FileIdentity::of(&files[0])
+        .map_err(|error| io_failure("look at pool", &paths[0], &error, "check the device"))?;
+    Ok(Found {
+        superblock,
+        paths,
+        files,
+        owner: Some(owner),
+        identity,
+    })
+}
+
+fn check_owner(ours: Owner, theirs: Owner, path: &Path) -> Result<(), VolumeError> {
+    match ours == theirs {
+        true => Ok(()),
+        false => Err(failure(
+            libc::EPERM,
+            format!(
+                "{} is not shared with the same users as the other pools of its volume; give all pools one owner, group and mode",
+                path.display()
+            ),
+        )),
+    }
+}
+
+/// Where a sibling is: where it was, else beside the given pool.
+fn sibling_path(given: &Path, recorded: &[u8]) -> PathBuf {
+    let recorded = PathBuf::from(std::ffi::OsStr::from_bytes(recorded));
+    let beside = given
+        .parent()
+        .zip(recorded.file_name())
+        .map(|(directory, name)| directory.join(name));
+    match beside {
+        Some(beside) if !recorded.exists() && beside.exists() => beside,
+        _ => recorded,
+    }
+}
+
+fn check_sibling(
+    ours: &Superblock,
+    index: usize,
+    file: &File,
+    path: &Path,
+) -> Result<(), VolumeError> {
+    let (theirs, _) = read_superblock(file, path)?;
+    if theirs.volume != ours.volume || theirs.pool_index as usize != index {
+        return Err(failure(
+            libc::EINVAL,
+            format!(
+                "{} is pool {} of another volume ({}); give the pools of one volume",
+                path.display(),
+                theirs.pool_index,
+                uuid::Uuid::from_bytes(theirs.volume)
+            ),
+        ));
+    }
+    // The UUID is public; this was read from a pool by whoever made this one.
+    if theirs.secret != ours.secret || theirs.pools != ours.pools {
+        return Err(failure(
+            libc::EPERM,
+            format!(
+                "{} has the UUID of the volume but was not made with it; do not use pools that others handed over",
+                path.display()
+            ),
+        ));
+    }
+    let needed = ours.pools[index].blocks * BLOCK as u64;
+    let there = media_bytes(file, path)?;
+    if there < needed {
+        return Err(failure(
+            libc::EIO,
+            format!(
+                "{} is truncated: {there} of {needed} bytes are there; restore the file (`truncate -s {needed}` brings the rest back as zeros) and run `egeria check`",
+                path.display()
+            ),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! Volumes over pools that are mapped already, in sessions that no other process sees: for programs that
+//! make, crash, recover and compare thousands of volumes a second. No file, lock or segment is touched, and
+//! nothing depends on chance: same pools, same calls, same bytes.
+
+use crate::format::{BLOCK, Sibling, Superblock};
+use crate::recovery::check::{check_contents, damaged_copies};
+use crate::requests::*;
+use crate::session::lock;
+use crate::session::map::{Session, SessionMemory};
+use crate::space::placement::place_nodes;
+use crate::volume::attach::{assemble, fill_header, geometry_of, layout_of};
+use crate::volume::create::write_volume;
+use crate::volume::pools::{Found, failure, superblock_of};
+use crate::volume::segments::FileIdentity;
+use crate::volume::{Origin, Volume};
+use egeria_media::Pool;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Seed of directories' hashes, the same in every such session.
+const HASH_SEED: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Memory for one private session after the other.
+#[derive(Default)]
+pub struct PrivateMemory(Option<Arc<SessionMemory>>);
+
+impl PrivateMemory {
+    /// Zeroed memory of this size: what the last session left, when its volume is gone.
+    fn take(&mut self, bytes: usize) -> std::io::Result<Arc<SessionMemory>> {
+        let unused = self
+            .0
+            .take()
+            .and_then(|memory| Arc::try_unwrap(memory).ok());
+        let memory = match unused.filter(|memory| memory.bytes() >= bytes) {
+            Some(mut memory) => {
+                memory.clear()?;
+                memory
+            }
+            None => SessionMemory::private(bytes)?,
+        };
+        let memory = Arc::new(memory);
+        self.0 = Some(Arc::clone(&memory));
+        Ok(memory)
+    }
+}
+
+/// Make a volume of these pools, on nodes 0, 1, …, whose identity and times follow from `seed`.
+///
+/// # Errors
+/// When a pool cannot be written.
+pub fn create_private(
+    pools: &[Arc<Pool>],
+    seed: u64,
+    options: &CreateOptions,
+) -> Result<(), VolumeError> {
+    let siblings = pools.iter().enumerate().map(|(index, pool)| Sibling {
+        node: index as u16,
+        blocks: pool.bytes() / BLOCK as u64,
+        path: format!("pool{index}").into_bytes(),
+    });
+    let base = Superblock {
+        volume: uuid::Uuid::from_u64_pair(HASH_SEED, seed).into_bytes(),
+        pool_index: 0,
+        created_ns: seed as i64,
+        secret: uuid::Uuid::from_u64_pair(seed, HASH_SEED).into_bytes(),
+        pools: siblings.collect(),
+    };
+    let pools: Vec<&Pool> = pools.iter().map(Arc::as_ref).collect();
+    write_volume(&pools, &base, options)
+}
+
+/// Recover the volume on these pools and check it; with `repair`, repair in place what can be repaired, as is
+/// done on device DAX.
+///
+/// # Errors
+/// When these are no pools of one volume, or it cannot be recovered.
+pub fn check_private(
+    pools: &[Arc<Pool>],
+    memory: &mut PrivateMemory,
+    clock_ns: i64,
+    repair: bool,
+) -> Result<CheckReport, VolumeError> {
+    let mut report = CheckReport::default();
+    let damaged = damaged_copies(pools, &mut report)?;
+    let volume = Volume::attach_private(pools, memory, &AttachOptions::default())?;
+    volume.set_clock(clock_ns);
+    check_contents(&volume, repair, report, &damaged, &mut |_, _| {})
+}
+
+impl Volume {
+    /// Recover and attach the volume on these pools, given in order. Unless a machine is declared, all CPUs
+    /// belong to the node of pool 0.
+    ///
+    /// # Errors
+    /// When these are no pools of one volume, or it cannot be recovered.
+    pub fn attach_private(
+        pools: &[Arc<Pool>],
+        memory: &mut PrivateMemory,
+        options: &AttachOptions,
+    ) -> Result<Arc<Volume>, VolumeError> {
+        lock::prepare();
+        let superblock = agreed_superblock(pools)?;
+        let geometry = geometry_of(&superblock);
+        let layout = layout_of(&geometry);
+        let memory = memory.take(layout.bytes).map_err(|error| {
+            let message = format!("no memory for a session: {error}; free some");
+            failure(libc::ENOMEM, message)
+        })?;
+        let session = Session::over(PathBuf::new(), layout, memory);
+        fill_header(&session, &superblock, &[0; 16], HASH_SEED);
+        if options.machine.is_some() {
+            place_nodes(&session, &superblock, options)?;
+        }
+        let found = found_of(superblock, pools);
+        let volume = assemble(
+            found,
+            pools.to_vec(),
+            geometry,
+            session,
+            false,
+            Origin::Private,
+        );
+        volume.recover(options)?;
+        Ok(volume)
+    }
+
+    /// One more attachment of a private session, as another process would have it.
+    pub fn join_private(&self) -> Arc<Volume> {
+        let found = found_of(self.superblock.clone(), &self.media);
+        let (media, geometry) = (self.media.clone(), self.geometry.clone());
+        let session = self.session.share();
+        assemble(found, media, geometry, session, false, Origin::Private)
+    }
+
+    /// From now on the clock shows this and then one nanosecond more each time it is read.
+    pub fn set_clock(&self, clock_ns: i64) {
+        self.clock_ns.store(clock_ns, Ordering::Relaxed);
+    }
+
+    /// From now on every CPU belongs to the node of this pool, in the whole session.
+    pub fn set_home_pool(&self, pool: u8) {
+        for word in &self.session.header().pool_of_cpu {
+            word.store(pool, Ordering::Relaxed);
+        }
+    }
+
+    /// Verify what this private volume holds, as [`crate::check_volume`] does.
+    ///
+    /// # Errors
+    /// When a pool cannot be read.
+    pub fn check_contents(self: &Arc<Volume>) -> Result<CheckReport, VolumeError> {
+        check_contents(self, false, CheckReport::default(), &[], &mut |_, _| {})
+    }
+}
+
+/// Whether the superblocks of these pools name one volume.
+pub fn is_volume_private(pools: &[Arc<Pool>]) -> bool {
+    agreed_superblock(pools).is_ok()
+}
+
+fn agreed_superblock(pools: &[Arc<Pool>]) -> Result<Superblock, VolumeError> {
+    let mut all = Vec::new();
+    for pool in pools {
+        all.push(superblock_of(pool)?.0);
+    }
+    let first = all.first().cloned();
+    let agree = |(index, other): (usize, &Superblock)| {
+        first.as_ref().is_some_and(|first| {
+            other.volume == first.volume
+                && other.secret == first.secret
+                && other.pool_index as usize == index
+                && other.pools == first.pools
+                && pools[index].blocks() >= other.pools[index].blocks
+        })
+    };
+    let whole = first
+        .as_ref()
+        .is_some_and(|first| first.pools.len() == pools.len());
+    let agreed = all.iter().enumerate().all(agree) && whole;
+    first.filter(|_| agreed).ok_or_else(|| {
+        failure(
+            libc::EINVAL,
+            "these are not the pools of one volume; give all of them in order",
+        )
+    })
+}
+
+fn found_of(superblock: Superblock, pools: &[Arc<Pool>]) -> Found {
+    Found {
+        superblock,
+        paths: pools.iter().map(|pool| pool.path().to_owned()).collect(),
+        files: Vec::new(),
+        owner: None,
+        identity: FileIdentity::NONE,
+    }
+}

@@ -1,0 +1,154 @@
+//! Segments of sessions as files of /dev/shm: whether anybody still uses one.
+//!
+//! Locks on pools tell this for the session of those pools. They do not for the pools of a copy: same
+//! UUID, other file. Only the directories of the pools' owner are looked at: nobody else can put anything there.
+
+use crate::volume::trust::Owner;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// `fcntl` command of Linux: the signal that tells a lease's holder that somebody wants in.
+const F_SETSIG: i32 = 10;
+
+/// Whether any process maps a segment; `None` when the kernel does not tell.
+///
+/// A read lease is granted only on a file that nobody holds open for writing, and a shared, writable
+/// mapping holds it so, in whatever namespace its process is.
+pub(crate) fn is_mapped(path: &Path) -> Option<bool> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) => return (error.kind() == io::ErrorKind::NotFound).then_some(false),
+    };
+    // Whoever opens it in the moment until the lease goes with the file waits, and we are told by a signal
+    // that does nothing; the one sent if nothing is said would end this process.
+    // SAFETY: an open descriptor of ours and plain integers.
+    let leased = unsafe {
+        libc::fcntl(file.as_raw_fd(), F_SETSIG, libc::SIGURG) == 0
+            && libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) == 0
+    };
+    let error = io::Error::last_os_error();
+    drop(file);
+    match leased {
+        true => Some(false),
+        // Another member of a group may not ask: taken for mapped, lest a living session is removed.
+        false => matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)).then_some(true),
+    }
+}
+
+/// Segments of a volume, in the directories of its owner.
+fn segments_of(owner: Owner, volume: &[u8; 16]) -> Vec<PathBuf> {
+    let prefix = format!("{}-", uuid::Uuid::from_bytes(*volume).simple());
+    let directories = owner.session_directories().into_iter();
+    let entries = directories.flat_map(|directory| {
+        let entries = std::fs::read_dir(directory).into_iter();
+        entries.flatten().flatten()
+    });
+    entries
+        .filter(|entry| entry.file_name().as_bytes().starts_with(prefix.as_bytes()))
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// Whether any process uses any session of a volume with this UUID, as far as the kernel tells.
+pub(crate) fn is_any_mapped(owner: Owner, volume: &[u8; 16]) -> bool {
+    let segments = segments_of(owner, volume);
+    segments.iter().any(|path| is_mapped(path) == Some(true))
+}
+
+/// Where the segment of this name is, or the first place where it could be.
+pub(crate) fn find_segment(owner: Owner, name: &str) -> Option<PathBuf> {
+    let places: Vec<PathBuf> = owner
+        .session_directories()
+        .into_iter()
+        .map(|directory| directory.join(name))
+        .collect();
+    let there = |path: &&PathBuf| path.symlink_metadata().is_ok();
+    places.iter().find(there).or(places.first()).cloned()
+}
+
+/// How often this process maps a segment; `None` when /proc does not tell.
+pub(crate) fn mappings_here(segment: &Path) -> Option<usize> {
+    let list = std::fs::read("/proc/self/maps").ok()?;
+    let begins_at = |line: &&[u8]| line.split(|byte| *byte == b' ').nth(2) == Some(b"00000000");
+    let path = segment.as_os_str().as_bytes();
+    let names = |line: &&[u8]| line.windows(path.len()).any(|part| part == path);
+    let lines = list.split(|byte| *byte == b'\n');
+    Some(lines.filter(begins_at).filter(names).count())
+}
+
+/// What tells a file or device from every other of this machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FileIdentity {
+    device: u64,
+    /// 0 for a device file: it is the device that counts, whatever its node.
+    inode: u64,
+}
+
+impl FileIdentity {
+    /// Of memory behind which there is no file.
+    pub(crate) const NONE: FileIdentity = FileIdentity {
+        device: 0,
+        inode: 0,
+    };
+
+    pub(crate) fn of(file: &File) -> io::Result<FileIdentity> {
+        use std::os::unix::fs::{FileTypeExt, MetadataExt};
+        let metadata = file.metadata()?;
+        let kind = metadata.file_type();
+        Ok(match kind.is_block_device() || kind.is_char_device() {
+            true => FileIdentity {
+                device: metadata.rdev(),
+                inode: 0,
+            },
+            false => FileIdentity {
+                device: metadata.dev(),
+                inode: metadata.ino(),
+            },
+        })
+    }
+}
+
+/// A segment to remove once this process has let go of it, unless another still uses it.
+#[derive(Default)]
+pub(crate) struct Leftover(pub(crate) Option<PathBuf>);
+
+impl Drop for Leftover {
+    fn drop(&mut self) {
+        if let Some(path) = self.0.take()
+            && is_mapped(&path) != Some(true)
+        {
+            crate::session::map::remove_segment(&path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::volume::trust::open_carefully;
+
+    #[test]
+    fn a_segment_is_mapped_until_the_last_mapping_goes() {
+        let path = Path::new("/dev/shm").join(format!("egeria-test-{}", std::process::id()));
+        assert_eq!(is_mapped(&path), Some(false), "there is none");
+        std::fs::write(&path, [0; 4096]).expect("a file");
+        let file = open_carefully(&path, 0).expect("open");
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let (flags, fd) = (libc::MAP_SHARED, file.as_raw_fd());
+        // SAFETY: a fresh mapping, this test's alone.
+        let mapping = unsafe { libc::mmap(std::ptr::null_mut(), 4096, access, flags, fd, 0) };
+        assert_ne!(mapping, libc::MAP_FAILED);
+        drop(file);
+        assert_eq!(is_mapped(&path), Some(true));
+        assert_eq!(mappings_here(&path), Some(1));
+        // SAFETY: mapped above, and used by nobody.
+        unsafe { libc::munmap(mapping, 4096) };
+        assert_eq!(mappings_here(&path), Some(0));
+        assert_eq!(is_mapped(&path), Some(false));
+        crate::session::map::remove_segment(&path);
+    }
+}

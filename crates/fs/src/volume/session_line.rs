@@ -1,0 +1,61 @@
+//! The line on pool 0 that names the session of those who have the volume attached now.
+
+use crate::format::*;
+use crate::requests::VolumeError;
+use crate::volume::pools::failure;
+use egeria_media::Pool;
+
+/// What the line says of the session it names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SessionLine {
+    /// Somebody may be attached.
+    Current,
+    /// The last one has left. It names nobody any more, but is no other session's line.
+    Ended,
+}
+
+impl SessionLine {
+    fn magic(self) -> u64 {
+        u64::from_le_bytes(match self {
+            SessionLine::Current => *b"EGLINE01",
+            SessionLine::Ended => *b"EGLINE00",
+        })
+    }
+}
+
+fn boot_id() -> [u8; 16] {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    uuid::Uuid::parse_str(text.trim())
+        .map(|id| *id.as_bytes())
+        .unwrap_or_default()
+}
+
+fn encode(line: SessionLine, session: &[u8; 16]) -> [u8; LINE] {
+    let mut bytes = [0; LINE];
+    put_u64(&mut bytes, 0, line.magic());
+    bytes[8..24].copy_from_slice(&boot_id());
+    bytes[24..40].copy_from_slice(session);
+    let crc = crate::format::checksum::crc32c(&bytes[..60]);
+    put_u32(&mut bytes, 60, crc);
+    bytes
+}
+
+/// Session named on pool 0, if it is of this boot and has not ended.
+pub(crate) fn read_session_line(pool: &Pool) -> Option<[u8; 16]> {
+    let mut bytes = [0; LINE];
+    pool.read_bytes(SESSION_LINE_BLOCK.offset(), &mut bytes)
+        .ok()?;
+    let session: [u8; 16] = bytes[24..40].try_into().ok()?;
+    (bytes == encode(SessionLine::Current, &session)).then_some(session)
+}
+
+pub(crate) fn write_session_line(
+    pool: &Pool,
+    line: SessionLine,
+    id: &[u8; 16],
+) -> Result<(), VolumeError> {
+    // Neither flushed nor fenced: after a power loss it is of another boot and means nothing, torn or not.
+    let line = encode(line, id);
+    let written = pool.write_bytes(SESSION_LINE_BLOCK.offset(), &line);
+    written.map_err(|error| failure(libc::EIO, error.to_string()))
+}

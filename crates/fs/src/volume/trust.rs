@@ -1,0 +1,358 @@
+//! Whose pools and sessions this process believes: those of its own effective user, which nobody else may open. What
+//! is in them is checked, but a session holds locks and a peer can scribble over it; so it is for those only who
+//! could as well debug each other.
+//!
+//! Root can let members of a group share volumes directly, in `/etc/egeria/egeria.toml`:
+//!
+//! ```toml
+//! [direct]
+//! groups = ["databases", 2001]
+//! ```
+
+use crate::requests::VolumeError;
+use crate::volume::pools::failure;
+use std::ffi::CString;
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Where root says who may share volumes.
+const SETTINGS: &str = "/etc/egeria/egeria.toml";
+/// Where sessions are.
+const MEMORY: &str = "/dev/shm";
+/// Permission bits of the owner's group, and of everybody else.
+const GROUP: u32 = 0o070;
+const OTHERS: u32 = 0o007;
+
+/// Who has a volume to himself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owner {
+    /// A user: the effective one of this process.
+    User(u32),
+    /// Members of a group, by a setting of root's.
+    Group(u32),
+}
+
+fn own_user() -> u32 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+impl Owner {
+    /// The owner of a pool that was just opened.
+    ///
+    /// # Errors
+    /// `EPERM` when it is another's, or open to others; `EINVAL` when it can be no pool.
+    pub(crate) fn of_pool(metadata: &Metadata, path: &Path) -> Result<Owner, VolumeError> {
+        let kind = metadata.file_type();
+        let is_device = kind.is_block_device() || kind.is_char_device();
+        if !kind.is_file() && !is_device {
+            return Err(failure(
+                libc::EINVAL,
+                format!(
+                    "{} is neither a file nor a device; name a pool",
+                    path.display()
+                ),
+            ));
+        }
+        if kind.is_file() && metadata.nlink() > 1 {
+            return Err(failure(
+                libc::EPERM,
+                format!(
+                    "{} has {} names, so somebody may have put it here who may not read it; remove the other names",
+                    path.display(),
+                    metadata.nlink()
+                ),
+            ));
+        }
+        if let Some(owner) = Owner::by_setting(metadata) {
+            return Ok(owner);
+        }
+        if metadata.uid() != own_user() {
+            return Err(failure(
+                libc::EPERM,
+                format!(
+                    "{} belongs to user {}, and this is user {}; run as its owner (`setpriv --reuid`, `sudo -u`), or use the volume through its mount",
+                    path.display(),
+                    metadata.uid(),
+                    own_user()
+                ),
+            ));
+        }
+        // The group of a device (`disk`) can open every disk, and so is as root already.
+        let open_to = metadata.mode() & if is_device { OTHERS } else { GROUP | OTHERS };
+        match open_to {
+            0 => Ok(Owner::User(metadata.uid())),
+            _ => Err(failure(
+                libc::EPERM,
+                format!(
+                    "{} is open to other users (mode {:03o}), who could change it under this program; `chmod go= {}`",
+                    path.display(),
+                    metadata.mode() & 0o777,
+                    path.display()
+                ),
+            )),
+        }
+    }
+
+    /// By a group that root lets share volumes.
+    fn by_setting(metadata: &Metadata) -> Option<Owner> {
+        let shared = metadata.mode() & GROUP != 0 && metadata.mode() & OTHERS == 0;
+        (shared && groups().contains(&metadata.gid())).then_some(Owner::Group(metadata.gid()))
+    }
+
+    fn holds(self, metadata: &Metadata) -> bool {
+        match self {
+            Owner::User(user) => metadata.uid() == user && metadata.mode() & (GROUP | OTHERS) == 0,
+            Owner::Group(group) => metadata.gid() == group && metadata.mode() & OTHERS == 0,
+        }
+    }
+
+    fn prefix(self) -> String {
+        match self {
+            Owner::User(user) => format!("egeria-{user}"),
+            Owner::Group(group) => format!("egeria-group-{group}"),
+        }
+    }
+
+    fn directory_mode(self) -> u32 {
+        match self {
+            Owner::User(_) => 0o700,
+            Owner::Group(_) => 0o770,
+        }
+    }
+
+    fn is_own_directory(self, path: &Path) -> bool {
+        let opened = File::options()
+            .read(true)
+            .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(path);
+        opened
+            .and_then(|directory| directory.metadata())
+            .is_ok_and(|metadata| self.holds(&metadata))
+    }
+
+    /// Directories of this owner that hold sessions: one, unless somebody else was first to use its name.
+    pub(crate) fn session_directories(self) -> Vec<PathBuf> {
+        let usual = Path::new(MEMORY).join(self.prefix());
+        if self.is_own_directory(&usual) {
+            return vec![usual];
+        }
+        let prefix = format!("{}-", self.prefix());
+        let entries = std::fs::read_dir(MEMORY).into_iter().flatten().flatten();
+        entries
+            .filter(|entry| entry.file_name().as_bytes().starts_with(prefix.as_bytes()))
+            .map(|entry| entry.path())
+            .filter(|path| self.is_own_directory(path))
+            .collect()
+    }
+
+    /// The directory for a new session, made when there is none.
+    pub(crate) fn session_directory(self) -> io::Result<PathBuf> {
+        if let Some(known) = self.session_directories().into_iter().next() {
+            return Ok(known);
+        }
+        let usual = Path::new(MEMORY).join(self.prefix());
+        let other = || usual.with_file_name(format!("{}-{:016x}", self.prefix(), random_word()));
+        match self.make_directory(&usual) {
+            Ok(()) => Ok(usual),
+            // Somebody else has it, who must not keep this user from working.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if self.is_own_directory(&usual) {
+                    return Ok(usual);
+                }
+                let other = other();
+                self.make_directory(&other).map(|()| other)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn make_directory(self, path: &Path) -> io::Result<()> {
+        std::fs::DirBuilder::new().mode(0o700).create(path)?;
+        if let Owner::Group(group) = self {
+            std::os::unix::fs::chown(path, None, Some(group))?;
+        }
+        let mode = std::fs::Permissions::from_mode(self.directory_mode());
+        std::fs::set_permissions(path, mode)
+    }
+
+    /// Make the file of a session.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn create_session(self, path: &Path) -> io::Result<File> {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(path)?;
+        let mode = self.directory_mode() & 0o660;
+        let given = match self {
+            Owner::User(_) => Ok(()),
+            Owner::Group(group) => std::os::unix::fs::fchown(&file, None, Some(group)),
+        };
+        given
+            .and_then(|()| file.set_permissions(std::fs::Permissions::from_mode(mode)))
+            .map(|()| file)
+            .inspect_err(|_| drop(std::fs::remove_file(path)))
+    }
+
+    /// Open the file of a session.
+    ///
+    /// # Errors
+    /// `EPERM` when it is not this owner's; what the system says.
+    pub(crate) fn open_session(self, path: &Path) -> io::Result<File> {
+        let file = open_carefully(path, libc::O_NOFOLLOW)?;
+        let metadata = file.metadata()?;
+        let own = metadata.is_file() && metadata.nlink() == 1 && self.holds(&metadata);
+        match own {
+            true => Ok(file),
+            false => Err(io::Error::from_raw_os_error(libc::EPERM)),
+        }
+    }
+}
+
+/// Open a file or device for reading and writing without waiting for anybody (a fifo) or becoming anybody's (a
+/// terminal), so that it can be looked at.
+pub(crate) fn open_carefully(path: &Path, flags: i32) -> io::Result<File> {
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    let look = libc::O_PATH | libc::O_CLOEXEC | (flags & libc::O_NOFOLLOW);
+    let open = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY | flags;
+    // Opening some devices does something, so it is known before what they are.
+    let found = own(open_raw(&name, look))?;
+    let metadata = found.metadata()?;
+    let kind = metadata.file_type();
+    let is_dax = || kind.is_char_device() && is_device_dax(&metadata);
+    if !kind.is_file() && !kind.is_block_device() && !is_dax() {
+        let errno = if kind.is_dir() {
+            libc::EISDIR
+        } else {
+            libc::EINVAL
+        };
+        return Err(io::Error::from_raw_os_error(errno));
+    }
+    // Exactly what was looked at, whatever the name means by now. Without /proc, by name, and looked at again.
+    let same = CString::new(format!("/proc/self/fd/{}", found.as_raw_fd()))?;
+    let file =
+        own(open_raw(&same, open & !libc::O_NOFOLLOW)).or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => own(open_raw(&name, open)),
+            _ => Err(error),
+        })?;
+    let opened = file.metadata()?;
+    let same = (opened.dev(), opened.ino()) == (metadata.dev(), metadata.ino());
+    match same {
+        true => Ok(file),
+        false => Err(io::Error::from_raw_os_error(libc::ESTALE)),
+    }
+}
+
+/// Whether a character device is a device DAX, and not, say, a terminal.
+fn is_device_dax(metadata: &Metadata) -> bool {
+    let (major, minor) = (libc::major(metadata.rdev()), libc::minor(metadata.rdev()));
+    let subsystem = std::fs::read_link(format!("/sys/dev/char/{major}:{minor}/subsystem"));
+    subsystem.is_ok_and(|path| path.file_name().is_some_and(|name| name == "dax"))
+}
+
+fn open_raw(name: &CString, flags: i32) -> i32 {
+    // SAFETY: a valid C string and flags without O_CREAT.
+    unsafe { libc::open(name.as_ptr(), flags) }
+}
+
+fn own(descriptor: i32) -> io::Result<File> {
+    match descriptor {
+        ..0 => Err(io::Error::last_os_error()),
+        // SAFETY: just opened, owned by nobody else.
+        _ => Ok(unsafe { File::from_raw_fd(descriptor) }),
+    }
+}
+
+fn random_word() -> u64 {
+    let mut word = [0u8; 8];
+    // SAFETY: a valid buffer of this length.
+    unsafe { libc::getrandom(word.as_mut_ptr().cast(), word.len(), 0) };
+    u64::from_ne_bytes(word)
+}
+
+/// Groups whose members may share volumes directly: what root says, and nobody else can change.
+fn groups() -> Vec<u32> {
+    let file = File::options()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(SETTINGS);
+    let Ok(file) = file else { return Vec::new() };
+    let by_root = |metadata: Metadata| metadata.uid() == 0 && metadata.mode() & 0o022 == 0;
+    match file.metadata().is_ok_and(by_root) {
+        true => io::read_to_string(file).map_or(Vec::new(), |text| groups_of(&text)),
+        false => Vec::new(),
+    }
+}
+
+fn groups_of(text: &str) -> Vec<u32> {
+    let table: toml::Table = text.parse().unwrap_or_default();
+    let list = table
+        .get("direct")
+        .and_then(|direct| direct.get("groups"))
+        .and_then(|groups| groups.as_array());
+    let known = std::cell::OnceCell::new();
+    let number = |group: &toml::Value| match group {
+        toml::Value::Integer(number) => u32::try_from(*number).ok(),
+        toml::Value::String(name) => {
+            let known = known.get_or_init(|| std::fs::read_to_string("/etc/group").ok());
+            number_of_group(known.as_deref()?, name)
+        }
+        _ => None,
+    };
+    list.into_iter().flatten().filter_map(number).collect()
+}
+
+fn number_of_group(known: &str, name: &str) -> Option<u32> {
+    let mut lines = known.lines().map(|line| line.split(':'));
+    lines.find_map(|mut fields| {
+        let found = fields.next() == Some(name);
+        found.then(|| fields.nth(1)?.parse().ok()).flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_read_by_name_and_number() {
+        let known = "root:x:0:\ndatabases:x:2000:ann,bob\n";
+        assert_eq!(number_of_group(known, "databases"), Some(2000));
+        assert_eq!(number_of_group(known, "data"), None);
+        assert_eq!(
+            groups_of("[direct]\ngroups = [7, \"root\", -1, 2.5]"),
+            [7, 0]
+        );
+        assert_eq!(groups_of("direct = 3"), [] as [u32; 0]);
+        assert_eq!(groups_of("[direct"), [] as [u32; 0]);
+    }
+
+    #[test]
+    fn only_private_files_of_one_name_are_believed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("pool");
+        std::fs::write(&path, b"").expect("a file");
+        let mode = |mode| {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("chmod");
+        };
+        let owner = || Owner::of_pool(&std::fs::metadata(&path).expect("stat"), &path);
+        mode(0o600);
+        assert_eq!(owner().ok(), Some(Owner::User(own_user())));
+        for open in [0o604, 0o640, 0o660, 0o666] {
+            mode(open);
+            assert_eq!(owner().err().map(|error| error.errno), Some(libc::EPERM));
+        }
+        mode(0o600);
+        std::fs::hard_link(&path, directory.path().join("other")).expect("link");
+        assert_eq!(owner().err().map(|error| error.errno), Some(libc::EPERM));
+    }
+}

@@ -1,0 +1,103 @@
+//! Inode numbers rest while the kernel of a mount may mean their earlier lives.
+
+mod common;
+use common::*;
+use egeria_fs::*;
+use std::collections::HashSet;
+
+const ROOT: InodeNumber = InodeNumber::ROOT;
+
+/// Make a file, let `memory` know of it, and remove it.
+fn remembered(volume: &Volume, memory: LookupReferences) -> InodeNumber {
+    let made = volume.create(ROOT, b"known", &FILE).unwrap();
+    volume
+        .add_lookup_reference(memory, made.ino, made.generation)
+        .unwrap();
+    volume.unlink(ROOT, b"known").unwrap();
+    made.ino
+}
+
+/// The numbers that this many new files get, one after the other.
+fn next_numbers(volume: &Volume, count: usize) -> HashSet<InodeNumber> {
+    let next = (0..count).map(|_| {
+        let made = volume.create(ROOT, b"next", &FILE).unwrap();
+        volume.unlink(ROOT, b"next").unwrap();
+        made.ino
+    });
+    next.collect()
+}
+
+#[test]
+fn a_number_that_a_kernel_remembers_rests_until_it_is_forgotten() {
+    let scratch = Scratch::new(1, 8 << 20);
+    let volume = scratch.attach();
+    let memory = volume.track_lookups().unwrap();
+    let number = remembered(&volume, memory);
+    assert!(!next_numbers(&volume, 200).contains(&number));
+    volume.drop_lookup_reference(memory, number);
+    assert!(next_numbers(&volume, 200).contains(&number));
+}
+
+#[test]
+fn a_life_that_is_over_is_not_remembered() {
+    let scratch = Scratch::new(1, 8 << 20);
+    let volume = scratch.attach();
+    let memory = volume.track_lookups().unwrap();
+    let made = volume.create(ROOT, b"gone", &FILE).unwrap();
+    volume.unlink(ROOT, b"gone").unwrap();
+    let told = volume.add_lookup_reference(memory, made.ino, made.generation);
+    assert_eq!(told, Err(Errno(libc::ESTALE)));
+    assert!(next_numbers(&volume, 200).contains(&made.ino));
+}
+
+#[test]
+fn when_kernels_remember_all_numbers_new_files_get_one_of_them() {
+    let scratch = Scratch::new(1, 8 << 20);
+    let volume = scratch.attach();
+    let memory = volume.track_lookups().unwrap();
+    let mut numbers = HashSet::new();
+    while numbers.insert(remembered(&volume, memory)) {}
+    assert!(numbers.len() > 100, "{}", numbers.len());
+    assert!(numbers.is_superset(&next_numbers(&volume, 10)));
+}
+
+#[test]
+fn what_a_killed_mount_remembered_is_forgotten_with_it() {
+    let scratch = Scratch::new(1, 8 << 20);
+    let volume = scratch.attach();
+    let made = volume.create(ROOT, b"known", &FILE).unwrap();
+    for _ in 0..10 {
+        // SAFETY: the child calls the volume as after any fork, and ends without unwinding.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            volume.after_fork_in_child();
+            let known = volume
+                .track_lookups()
+                .map(|memory| volume.add_lookup_reference(memory, made.ino, made.generation));
+            // SAFETY: ends this process.
+            unsafe { libc::_exit(i32::from(known != Some(Ok(())))) };
+        }
+        let mut status = 0;
+        // SAFETY: a child of ours and a valid place.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0, "no room was left by those who died");
+        volume.reap();
+    }
+    volume.unlink(ROOT, b"known").unwrap();
+    assert!(next_numbers(&volume, 200).contains(&made.ino));
+}
+
+#[test]
+fn mounts_beyond_those_there_is_room_for_are_told_so() {
+    let scratch = Scratch::new(2, 8 << 20);
+    let volume = scratch.attach();
+    let memories: Vec<_> = std::iter::from_fn(|| volume.track_lookups()).collect();
+    assert_eq!(memories.len(), 4);
+    let number = remembered(&volume, memories[3]);
+    assert!(!next_numbers(&volume, 400).contains(&number));
+    volume.drop_lookup_references(memories[3]);
+    assert!(next_numbers(&volume, 400).contains(&number));
+    // Clear again for who comes next.
+    assert_eq!(volume.track_lookups(), Some(memories[3]));
+    assert!(next_numbers(&volume, 400).contains(&number));
+}

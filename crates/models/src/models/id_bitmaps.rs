@@ -1,0 +1,48 @@
+//! `media::emulation::id_bitmap`.
+
+use crate::check::check;
+use crate::id_bitmap::{give_back, take};
+use crate::sync::atomic::AtomicU64;
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+/// All numbers but one are taken for good.
+struct Numbers {
+    used: [AtomicU64; 1],
+    owned: UnsafeCell<u32>,
+}
+
+fn use_one(numbers: &Numbers) {
+    if let Some(number) = take(&numbers.used) {
+        assert_eq!(number, 4);
+        // SAFETY: whoever has the number owns this; loom says when two have it.
+        numbers.owned.with_mut(|owned| unsafe { *owned += 1 });
+        give_back(&numbers.used, number);
+    }
+}
+
+#[test]
+fn a_number_is_one_threads_and_its_next_owner_sees_all_that_was_done_with_it() {
+    let name = "models::id_bitmaps::a_number_is_one_threads_and_its_next_owner_sees_all_that_was_done_with_it";
+    check(
+        name,
+        &[
+            "match word.compare_exchange(bits, bits | 1 << bit, Acquire, Relaxed) {",
+            "used[index / 64].fetch_and(!(1 << (index % 64)), Release);",
+            "without used[index / 64].fetch_and(!(1 << (index % 64)), Release);",
+        ],
+        || {
+            let numbers = Arc::new(Numbers {
+                used: [AtomicU64::new(!(1 << 3))],
+                owned: UnsafeCell::new(0),
+            });
+            let other = numbers.clone();
+            let thread = thread::spawn(move || use_one(&other));
+            use_one(&numbers);
+            thread.join().expect("a thread");
+            assert_eq!(take(&numbers.used), Some(4), "given back");
+            assert_eq!(take(&numbers.used), None, "all are taken");
+        },
+    );
+}
