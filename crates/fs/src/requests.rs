@@ -1,7 +1,7 @@
 //! What front ends ask of the engine as a whole, and what they get back.
 
 use crate::types::AllocationPolicy;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a volume cannot be made, attached or checked: one line with cause and mend.
 #[derive(Debug, thiserror::Error)]
@@ -125,4 +125,25 @@ pub struct CheckReport {
     pub used_blocks: u64,
     /// Repairs made.
     pub repaired: u64,
+}
+
+/// A `VolumeError`.
+pub(crate) fn failure(errno: i32, message: impl Into<String>) -> VolumeError {
+    VolumeError {
+        message: message.into(),
+        errno,
+    }
+}
+
+/// A `VolumeError` that names what was done to which file.
+pub(crate) fn io_failure(
+    doing: &str,
+    path: &Path,
+    error: &std::io::Error,
+    mend: &str,
+) -> VolumeError {
+    failure(
+        error.raw_os_error().unwrap_or(libc::EIO),
+        format!("cannot {doing} {}: {error}; {mend}", path.display()),
+    )
 }

@@ -1,5 +1,6 @@
 //! The words every front end speaks: inode numbers, attributes, requests and errors.
 
+use egeria_media::AccessFault;
 use std::fmt;
 
 /// Number of an inode, unique in a volume; the root directory is [`InodeNumber::ROOT`].
@@ -33,6 +34,15 @@ impl fmt::Display for Errno {
 }
 
 impl std::error::Error for Errno {}
+
+impl From<AccessFault> for Errno {
+    fn from(fault: AccessFault) -> Errno {
+        match fault {
+            AccessFault::Pool => Errno(libc::EIO),
+            AccessFault::Caller => Errno(libc::EFAULT),
+        }
+    }
+}
 
 /// Result of one file system operation.
 pub type Outcome<T> = Result<T, Errno>;

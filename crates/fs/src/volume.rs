@@ -11,16 +11,16 @@ pub(crate) mod trust;
 
 use crate::data::guess::Guesses;
 use crate::format::{Geometry, MAX_POOLS, Superblock};
-use crate::namespace::directory::Walk;
-use crate::namespace::unlocked::Stuck;
+use crate::namespace::walks::Walks;
+use crate::session::late::Late;
 use crate::session::layout::{LOADED, SessionInode};
 use crate::session::map::Session;
-use crate::session::opens::{Late, Opens};
+use crate::session::open_table::Opens;
+use crate::session::stuck::Stuck;
 use crate::types::*;
 use crate::volume::segments::{FileIdentity, Leftover};
 use egeria_media::emulation::EmulationState;
 use egeria_media::{Pool, PoolIndex};
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -77,7 +77,7 @@ pub struct Volume {
     /// What is left to do when locks can be had, with the era it was left in.
     pub(crate) late: Mutex<Vec<(u64, Late)>>,
     pub(crate) guesses: Guesses,
-    pub(crate) walks: Mutex<HashMap<(u64, u64), Walk>>,
+    pub(crate) walks: Walks,
     pub(crate) hash_seed: u64,
     /// Nodes are declared, not found: the session places threads.
     pub(crate) emulated: bool,

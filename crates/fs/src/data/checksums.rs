@@ -9,10 +9,9 @@
 //! 4. Who reads copies a whole block to memory of its own, sums that, and gives from there. Without the lock a
 //!    sum that does not match may be of a block that was just replaced; with it, it is damage. See `verified`.
 
-use crate::data::read::errno_of;
+use crate::data::mapping::Mapping;
 use crate::format::checksum::crc32c;
 use crate::format::*;
-use crate::log::apply::Mapping;
 use crate::session::inode::Locked;
 use crate::types::*;
 use crate::volume::Volume;
@@ -71,7 +70,7 @@ impl NewSums {
         }
         let pool = volume.pool(pool)?;
         // SAFETY: a valid buffer of this length.
-        unsafe { pool.copy_in(block.offset(), bytes.as_ptr(), BLOCK) }.map_err(errno_of)
+        unsafe { pool.copy_in(block.offset(), bytes.as_ptr(), BLOCK) }.map_err(Errno::from)
     }
 
     /// Store blocks from the caller's memory, which may be bad and may change meanwhile.
@@ -89,40 +88,11 @@ impl NewSums {
         for at in 0..count {
             let from = source.wrapping_add(at as usize * BLOCK);
             // SAFETY: the caller's promise.
-            unsafe { egeria_media::copy_from_caller(from, &mut bytes) }.map_err(errno_of)?;
+            unsafe { egeria_media::copy_from_caller(from, &mut bytes) }.map_err(Errno::from)?;
             self.store_block(volume, (pool, BlockNumber(block.0 + at)), &bytes)?;
         }
         Ok(())
     }
-}
-
-/// The entries that bring a mapping: one, or as many as its checksums take.
-pub(crate) fn entries_of<'s>(
-    mapping: Mapping,
-    sums: &'s [u8],
-    size_bytes: u64,
-    touches_mtime: bool,
-) -> impl Iterator<Item = Entry<'s>> {
-    let most = match sums {
-        [] => u64::MAX,
-        _ => MAX_SUMS,
-    };
-    let pieces = mapping.count.div_ceil(most).max(1);
-    (0..pieces).map(move |piece| {
-        let first = piece * most;
-        let count = (mapping.count - first).min(most);
-        let end = sums.len().min(4 * (first + count) as usize);
-        Entry::Write {
-            file_block: mapping.file_block + first,
-            count,
-            pool: mapping.pool,
-            block: BlockNumber(mapping.block.0 + first),
-            size_bytes,
-            unwritten: mapping.unwritten,
-            touches_mtime,
-            sums: &sums[end.min(4 * first as usize)..end],
-        }
-    })
 }
 
 impl Volume {

@@ -1,9 +1,10 @@
 //! Reserving, punching and zeroing ranges; finding data and holes; telling where data lies.
 
-use crate::data::checksums::{NewSums, entries_of};
+use crate::data::checksums::NewSums;
+use crate::data::mapping::Mapping;
+use crate::data::mapping::entries_of;
 use crate::data::write::MAX_FILE_BYTES;
 use crate::format::*;
-use crate::log::apply::Mapping;
 use crate::log::staging::Staged;
 use crate::session::inode::Locked;
 use crate::session::layout::PENDING_EXTENTS;

@@ -2,8 +2,8 @@
 //! the log page. The same steps in the same order as in `write`, without what longer writes need.
 
 use crate::data::index::has_pairs;
-use crate::data::read::errno_of;
-use crate::data::write::WriteRules;
+use crate::data::prefetch::prefetch;
+use crate::data::write_rules::WriteRules;
 use crate::format::*;
 use crate::log::staging::Staged;
 use crate::session::inode::Locked;
@@ -14,7 +14,7 @@ use crate::space::operation::Operation;
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
 use egeria_media::emulation::AccessKind;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 impl Volume {
     /// Overwrite one whole block below the end of file. `None`: nothing happened, go the ordinary way, which also
@@ -85,7 +85,7 @@ impl Volume {
         let pool = self.pool(taken.pool).ok()?;
         // SAFETY: the caller's promise.
         if let Err(fault) = unsafe { pool.copy_in(taken.block.offset(), source, BLOCK) } {
-            return Some(Err(errno_of(fault)));
+            return Some(Err(Errno::from(fault)));
         }
         let time_ns = self.now_ns();
         let entry = Entry::Write {
@@ -131,16 +131,5 @@ impl Volume {
             count(&me.slot.counters.remote_bytes, BLOCK as u64);
         }
         Some(Ok(BLOCK))
-    }
-}
-
-/// Bring a word of the index near.
-#[inline(always)]
-pub(crate) fn prefetch(slot: &AtomicU64) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch never faults; the address is of a live word anyway.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(slot).cast()) };
     }
 }

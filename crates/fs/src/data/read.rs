@@ -1,41 +1,16 @@
 //! Reading file data without a lock: load the words, copy, look whether they still say the same.
 
+use crate::data::traffic::Traffic;
 use crate::format::*;
 use crate::session::inode::Locked;
 use crate::session::layout::{LOADED, SessionInode};
-use crate::session::seqlock::{BlockSnapshot, QuickSnapshot, Snapshot};
+use crate::session::seqlock::{BlockSnapshot, OPTIMISTIC_TRIES, QuickSnapshot, Snapshot};
 use crate::session::slots::{Me, count};
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
 use egeria_media::emulation::AccessKind;
-use egeria_media::{AccessFault, PoolIndex, PoolOffset};
+use egeria_media::{PoolIndex, PoolOffset};
 use std::sync::atomic::Ordering;
-
-/// Tries without the lock before a reader takes it.
-pub(crate) const OPTIMISTIC_TRIES: usize = 8;
-
-/// Bytes that came from each pool, of one read or write.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Traffic {
-    bytes: [u64; MAX_POOLS],
-    /// Bit per pool with bytes.
-    pools: u16,
-}
-
-impl Traffic {
-    pub(crate) fn add(&mut self, pool: u8, bytes: u64) {
-        let pool = pool as usize & (MAX_POOLS - 1);
-        self.bytes[pool] += bytes;
-        self.pools |= 1 << pool;
-    }
-}
-
-pub(crate) fn errno_of(fault: AccessFault) -> Errno {
-    match fault {
-        AccessFault::Pool => Errno(libc::EIO),
-        AccessFault::Caller => Errno(libc::EFAULT),
-    }
-}
 
 impl Volume {
     /// Read into caller's memory (a bad address gives `EFAULT`); fewer bytes at end of file.
@@ -370,11 +345,11 @@ impl Volume {
     ) -> Outcome<()> {
         if !word.has_data() {
             // SAFETY: the caller's promise.
-            return unsafe { egeria_media::zero_caller(buffer, bytes) }.map_err(errno_of);
+            return unsafe { egeria_media::zero_caller(buffer, bytes) }.map_err(Errno::from);
         }
         let pool = self.pool(word.pool())?;
         // SAFETY: the caller's promise; the pool checks its own bounds.
-        unsafe { pool.copy_out(word.block().offset() + within, buffer, bytes) }.map_err(errno_of)
+        unsafe { pool.copy_out(word.block().offset() + within, buffer, bytes) }.map_err(Errno::from)
     }
 
     /// On an emulated machine: what follows is the access, not the thread's own computing.

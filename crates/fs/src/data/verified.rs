@@ -1,11 +1,12 @@
 //! Reading data that has checksums: no byte leaves here that is not what was written (see `checksums`).
 
 use crate::data::index::{Index, MAX_FILE_BLOCKS};
-use crate::data::read::{OPTIMISTIC_TRIES, Traffic, errno_of};
+use crate::data::traffic::Traffic;
 use crate::format::checksum::crc32c;
 use crate::format::*;
 use crate::session::inode::Locked;
 use crate::session::layout::{LOADED, SessionInode};
+use crate::session::seqlock::OPTIMISTIC_TRIES;
 use crate::session::seqlock::Snapshot;
 use crate::session::slots::{Me, count};
 use crate::types::*;
@@ -250,7 +251,7 @@ impl Volume {
             done += run;
             if !word.has_data() {
                 // SAFETY: the caller's promise.
-                unsafe { egeria_media::zero_caller(to, run) }.map_err(errno_of)?;
+                unsafe { egeria_media::zero_caller(to, run) }.map_err(Errno::from)?;
                 continue;
             }
             if !self.read_block(index, file_block, word, &mut block)? {
@@ -258,7 +259,7 @@ impl Volume {
             }
             // SAFETY: the caller's promise.
             unsafe { egeria_media::copy_to_caller(&block[within..within + run], to) }
-                .map_err(errno_of)?;
+                .map_err(Errno::from)?;
             traffic.add(word.pool().0, run as u64);
             let place = (word.pool(), word.block().offset() + within as u64);
             self.tell_caches(me, place, run as u64, AccessKind::Read);

@@ -5,13 +5,14 @@ mod edges;
 
 use crate::data::checksums::NewSums;
 use crate::data::index::{Index, MAX_FILE_BLOCKS};
-use crate::data::read::{Traffic, errno_of};
+use crate::data::mapping::Mapping;
+use crate::data::prefetch::prefetch;
+use crate::data::traffic::Traffic;
+use crate::data::write_rules::WriteRules;
 use crate::format::*;
-use crate::log::apply::Mapping;
 use crate::log::staging::Staged;
-use crate::session::direct::DirectCommit;
 use crate::session::inode::Locked;
-use crate::session::layout::{PENDING_EXTENTS, SessionInode};
+use crate::session::layout::PENDING_EXTENTS;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
@@ -37,29 +38,6 @@ enum Target {
     End,
     /// The rest of an append: only while it is the end that its beginning made.
     Rest(u64),
-}
-
-/// Who writes, as far as it matters.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct WriteRules {
-    /// Fail with `EAGAIN` when the kernel holds pages of the inode.
-    pub(crate) direct: bool,
-    /// Take setuid and setgid bits off.
-    pub(crate) clear_setid: bool,
-}
-
-impl WriteRules {
-    /// The last look at whether the kernel holds pages, of direct writers.
-    #[inline(always)]
-    pub(crate) fn begin_commit(self, inode: &SessionInode) -> Outcome<Option<DirectCommit<'_>>> {
-        match self.direct {
-            true => match DirectCommit::begin(inode) {
-                None => Err(Errno(libc::EAGAIN)),
-                commit => Ok(commit),
-            },
-            false => Ok(None),
-        }
-    }
 }
 
 /// A write under way: what was copied and where it shall be mapped.
@@ -298,7 +276,7 @@ impl<'a> Write<'a, '_> {
             arena: self.volume.session.arena(),
         };
         if let Some(slot) = index.slot(self.offset / BLOCK as u64) {
-            crate::data::overwrite::prefetch(slot);
+            prefetch(slot);
         }
     }
 
@@ -375,7 +353,7 @@ impl<'a> Write<'a, '_> {
         let pool = self.volume.pool(run.pool)?;
         // SAFETY: by contract.
         unsafe { pool.copy_in(run.block.offset(), from, run.count as usize * BLOCK) }
-            .map_err(errno_of)
+            .map_err(Errno::from)
     }
 
     /// Edges, entries, commit, index: under the lock.
@@ -482,7 +460,7 @@ impl<'a> Write<'a, '_> {
 fn zero(pool: &egeria_media::Pool, block: PoolOffset, from: u64, to: u64) -> Outcome<()> {
     if from < to {
         pool.zero(block + from, (to - from) as usize)
-            .map_err(errno_of)?;
+            .map_err(Errno::from)?;
     }
     Ok(())
 }

@@ -2,8 +2,9 @@
 //! commit, and repeats what a dead owner left half done; so every step may be taken twice.
 
 use crate::data::index::MAX_FILE_BLOCKS;
+use crate::data::mapping::Mapping;
 use crate::format::*;
-use crate::log::staging::LogPlace;
+use crate::log::place::LogPlace;
 use crate::session::inode::{Locked, is_extent_valid};
 use crate::session::layout::{SessionInode, ThreadSlot};
 use crate::session::seqlock::WriteSection;
@@ -15,35 +16,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Log pages below which a log is never compacted.
 pub(crate) const COMPACT_MIN_PAGES: u32 = 16;
-
-/// A run of a file's blocks, as an entry maps it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Mapping {
-    pub(crate) file_block: u64,
-    pub(crate) count: u64,
-    pub(crate) pool: PoolIndex,
-    pub(crate) block: BlockNumber,
-    pub(crate) unwritten: bool,
-    /// Number of its first checksum among those of the operation, if the file has some.
-    pub(crate) sums_at: usize,
-}
-
-impl Mapping {
-    /// The entry that brings it, to a file without checksums.
-    #[inline]
-    pub(crate) fn entry(&self, size_bytes: u64, touches_mtime: bool) -> Entry<'static> {
-        Entry::Write {
-            file_block: self.file_block,
-            count: self.count,
-            pool: self.pool,
-            block: self.block,
-            size_bytes,
-            unwritten: self.unwritten,
-            touches_mtime,
-            sums: &[],
-        }
-    }
-}
 
 impl Volume {
     /// Apply what lies between the applied position and the committed tail on media.

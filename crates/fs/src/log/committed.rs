@@ -3,7 +3,7 @@
 //! commit on. Slow, and rarely needed.
 
 use crate::format::*;
-use crate::log::staging::LogPlace;
+use crate::log::place::LogPlace;
 use crate::namespace::directory::{CookieRange, FoundName, Names, kind_of};
 use crate::session::inode::Record;
 use crate::session::layout::SessionInode;

@@ -1,13 +1,12 @@
-//! Object logs: staging entries behind the tail, committing, walking, journals.
+//! Staging entries behind the tail of a log.
 //!
 //! Order of one operation: data and entries are stored and flushed; one fence; the tail's 8-byte store,
 //! flush, fence. What lies behind the tail means nothing, so a crash before the tail's store leaves the
 //! operation undone and one after it leaves it done.
 
-use crate::data::checksums::entries_of;
-use crate::data::read::errno_of;
+use crate::data::mapping::Mapping;
+use crate::data::mapping::entries_of;
 use crate::format::*;
-use crate::log::apply::Mapping;
 use crate::session::inode::Locked;
 use crate::session::layout::PENDING_LOG;
 use crate::space::free_space::Need;
@@ -224,7 +223,7 @@ impl Staged {
         // Whole lines that nobody reads soon: past the cache, durable with the commit's first fence.
         // SAFETY: a local buffer of this length.
         unsafe { pool.copy_in(self.commit.tail.offset(), bytes.as_ptr(), bytes.len()) }
-            .map_err(errno_of)
+            .map_err(Errno::from)
     }
 
     /// Fill the rest of the page; see `store`.
@@ -236,7 +235,7 @@ impl Staged {
     }
 
     /// The word that commits, and its place.
-    fn pair(&self) -> JournalPair {
+    pub(crate) fn pair(&self) -> JournalPair {
         let value = self.commit.encode(self.ino);
         self.sealed.set(value);
         JournalPair {
@@ -252,212 +251,6 @@ impl Staged {
         match self.sealed.get() {
             0 => self.commit.encode(self.ino),
             word => word,
-        }
-    }
-}
-
-impl Volume {
-    /// Commit one log: everything stored and flushed before becomes durable and visible together.
-    #[inline]
-    pub(crate) fn commit_one(&self, staged: &Staged) -> Outcome<()> {
-        let pair = staged.pair();
-        let pool = self.pool(pair.pool)?;
-        // Data, entries and links first; only then the tail that makes them count.
-        pool.fence();
-        pool.commit_u64(pair.at, pair.value)
-            .map_err(|_| Errno(libc::EIO))
-    }
-
-    /// Commit several logs at once through this thread's journal slot.
-    pub(crate) fn commit_all(&self, slot: usize, staged: &[&Staged]) -> Outcome<()> {
-        if let [one] = staged {
-            return self.commit_one(one);
-        }
-        let pairs: Vec<JournalPair> = staged.iter().map(|staged| staged.pair()).collect();
-        let bytes = encode_journal_pairs(&pairs);
-        let at = journal_slot(slot as u64);
-        let pool = self.pool(PoolIndex(0))?;
-        pool.write_bytes(at + 16, &bytes)
-            .map_err(|_| Errno(libc::EIO))?;
-        pool.flush(at + 16, bytes.len() as u64);
-        // Pairs and everything they point to, before the word that makes them count.
-        pool.fence();
-        pool.commit_u64(at, journal_commit_word(slot as u64, &bytes))
-            .map_err(|_| Errno(libc::EIO))?;
-        self.apply_journal(slot, &pairs)
-    }
-
-    fn apply_journal(&self, slot: usize, pairs: &[JournalPair]) -> Outcome<()> {
-        for pair in pairs {
-            let pool = self.pool(pair.pool)?;
-            pool.store_u64(pair.at, pair.value)
-                .map_err(|_| Errno(libc::EIO))?;
-            pool.flush(pair.at, 8);
-        }
-        let pool = self.pool(PoolIndex(0))?;
-        // The words must be durable before the journal forgets them.
-        pool.fence();
-        pool.commit_u64(journal_slot(slot as u64), 0)
-            .map_err(|_| Errno(libc::EIO))
-    }
-
-    /// Finish what a slot's journal holds: of a dead owner (under `recovery`), or when a session is
-    /// made. Places outside of records are refused.
-    pub(crate) fn complete_journal(&self, slot: usize) -> bool {
-        let Some(pairs) = self.read_journal(slot) else {
-            return false;
-        };
-        self.apply_journal(slot, &pairs).is_ok()
-    }
-
-    fn read_journal(&self, slot: usize) -> Option<Vec<JournalPair>> {
-        let at = journal_slot(slot as u64);
-        let word = self.load_word(PoolIndex(0), at).ok()?;
-        let count = journal_pair_count(word)?;
-        let mut bytes = vec![0; count * 16];
-        self.read_media(PoolIndex(0), at + 16, &mut bytes).ok()?;
-        let pairs = decode_journal_pairs(slot as u64, word, &bytes)?;
-        let plausible = pairs.iter().all(|pair| {
-            let geometry = self.geometry.get(pair.pool.0 as usize);
-            geometry.is_some_and(|geometry| geometry.holds(pair.at.block(), 1))
-                && pair.at.0 % INODE_BYTES == COMMIT_WORD_AT
-        });
-        plausible.then_some(pairs)
-    }
-
-    /// Walk an inode's log from a position (`NONE`: its head) to `commit.tail`. `entry` gets every
-    /// entry, `page` every page entered. Damage is `EIO`.
-    pub(crate) fn walk_log(
-        &self,
-        place: LogPlace,
-        commit: CommitWord,
-        from: LogPosition,
-        page: &mut dyn FnMut(LogPosition) -> Outcome<()>,
-        entry: &mut dyn FnMut(LogPosition, &Entry<'_>, i64) -> Outcome<()>,
-    ) -> Outcome<()> {
-        if commit.tail == from {
-            return Ok(());
-        }
-        let mut sequence = place.pages_before;
-        let mut position = match from.is_none() {
-            false => from,
-            true => {
-                let (pool, at) = self.record_place(place.ino)?;
-                let head = self.load_word(pool, at + HEADS_AT + 8 * commit.head_index as u64)?;
-                self.enter_page(place, head, &mut sequence, page)?
-            }
-        };
-        let mut bytes = [0u8; BLOCK];
-        while position != commit.tail {
-            if position.line() >= PAGE_LINES {
-                let next =
-                    self.load_word(position.pool(), position.at_line(0).offset() + NEXT_PAGE_AT)?;
-                position = self.enter_page(place, next, &mut sequence, page)?;
-                continue;
-            }
-            let (lines, decoded, time_ns) = self.read_entry(place, position, &mut bytes)?;
-            entry(position, &decoded, time_ns)?;
-            position = position.at_line(position.line() + lines);
-        }
-        Ok(())
-    }
-
-    /// Walk the pages of a log up to the one its tail is in, without looking at entries.
-    pub(crate) fn walk_pages(
-        &self,
-        place: LogPlace,
-        commit: CommitWord,
-        page: &mut dyn FnMut(LogPosition) -> Outcome<()>,
-    ) -> Outcome<()> {
-        if commit.tail.is_none() {
-            return Ok(());
-        }
-        let (pool, at) = self.record_place(place.ino)?;
-        let mut link = self.load_word(pool, at + HEADS_AT + 8 * commit.head_index as u64)?;
-        let mut sequence = 0;
-        loop {
-            let position = self.enter_page(place, link, &mut sequence, page)?;
-            if position.at_line(0) == commit.tail.at_line(0) {
-                return Ok(());
-            }
-            link = self.load_word(position.pool(), position.at_line(0).offset() + NEXT_PAGE_AT)?;
-        }
-    }
-
-    fn enter_page(
-        &self,
-        place: LogPlace,
-        link: u64,
-        sequence: &mut u32,
-        page: &mut dyn FnMut(LogPosition) -> Outcome<()>,
-    ) -> Outcome<LogPosition> {
-        let damaged = |what| self.damaged_in(place, what);
-        let next = decode_link(place.ino, link).map_err(|()| damaged("link between log pages"))?;
-        let valid = self
-            .geometry
-            .get(next.pool().0 as usize)
-            .is_some_and(|geometry| geometry.holds(next.block(), 1));
-        if next.is_none() || !valid {
-            return Err(damaged("link between log pages"));
-        }
-        let mut header = [0u8; LINE];
-        self.read_media(next.pool(), next.offset(), &mut header)?;
-        if !is_page_header(&header, place.ino, place.generation, next, *sequence) {
-            return Err(damaged("header of a log page"));
-        }
-        *sequence = sequence.wrapping_add(1);
-        page(next)?;
-        Ok(next.at_line(1))
-    }
-
-    /// Read and check one entry into `bytes` (a page); its lines, itself, its time.
-    pub(crate) fn read_entry<'b>(
-        &self,
-        place: LogPlace,
-        position: LogPosition,
-        bytes: &'b mut [u8; BLOCK],
-    ) -> Outcome<(u8, Entry<'b>, i64)> {
-        let damaged = || self.damaged_in(place, "a log entry");
-        self.read_media(position.pool(), position.offset(), &mut bytes[..LINE])?;
-        let first: &[u8; LINE] = bytes[..LINE].try_into().expect("one line");
-        let lines = claimed_lines(first, position).ok_or_else(damaged)?;
-        if lines > 1 {
-            self.read_media(
-                position.pool(),
-                position.offset() + LINE as u64,
-                &mut bytes[LINE..lines as usize * LINE],
-            )?;
-        }
-        let seal = EntrySeal {
-            ino: place.ino,
-            generation: place.generation,
-            position,
-        };
-        let (entry, time_ns) =
-            decode_entry(&bytes[..lines as usize * LINE], seal).ok_or_else(damaged)?;
-        Ok((lines, entry, time_ns))
-    }
-}
-
-/// Whose log is walked.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LogPlace {
-    pub(crate) ino: u64,
-    pub(crate) generation: u32,
-    /// Pages of the chain up to and with the one the walk begins in; 0 from the head.
-    pub(crate) pages_before: u32,
-    /// Whoever walks has no lock: what looks damaged may have changed meanwhile.
-    pub(crate) unlocked: bool,
-}
-
-impl Locked<'_> {
-    /// Whose log this is; `pages_before` as for a walk from the head.
-    pub(crate) fn log_place(&self) -> LogPlace {
-        LogPlace {
-            ino: self.ino,
-            generation: self.inode.generation.load(Ordering::Relaxed),
-            pages_before: 0,
-            unlocked: false,
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Attributes, truncation, extended attributes.
 
 use crate::data::checksums::{ATTRIBUTE, NewSums};
+use crate::data::mapping::Mapping;
 use crate::data::write::{MAX_FILE_BYTES, without_setid};
 use crate::format::*;
-use crate::log::apply::Mapping;
 use crate::log::staging::Staged;
 use crate::session::inode::Locked;
 use crate::session::layout::LOADED;

@@ -2,7 +2,8 @@
 //! The names themselves stay on media and are read, checked, from there.
 
 use crate::format::*;
-use crate::log::staging::LogPlace;
+use crate::log::place::LogPlace;
+use crate::namespace::walks::Walk;
 use crate::session::inode::Locked;
 use crate::session::layout::SessionInode;
 use crate::session::seqlock::WriteSection;
@@ -31,19 +32,6 @@ pub(crate) struct FoundName {
     pub(crate) kind: FileKind,
     pub(crate) position: LogPosition,
 }
-
-/// Where a walk over a directory stopped; a hint, kept per process.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Walk {
-    cookie: u64,
-    position: LogPosition,
-    pages_before: u32,
-    epoch: u64,
-    generation: u32,
-}
-
-/// Walks remembered at once.
-const MAX_WALKS: usize = 4096;
 
 fn hash_name(seed: u64, name: &[u8]) -> u64 {
     let mut hash = seed ^ (name.len() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -419,12 +407,7 @@ impl Volume {
     fn resume_walk(&self, inode: &SessionInode, ino: u64, cookie: u64) -> Walk {
         let epoch = inode.epoch.load(Ordering::Relaxed);
         let generation = inode.generation.load(Ordering::Relaxed);
-        let known = self
-            .walks
-            .lock()
-            .ok()
-            .and_then(|walks| walks.get(&(ino, cookie)).copied());
-        match known {
+        match self.walks.at(ino, cookie) {
             Some(walk) if walk.epoch == epoch && walk.generation == generation => walk,
             _ => Walk {
                 cookie,
@@ -438,13 +421,9 @@ impl Volume {
 
     pub(crate) fn remember_walk(&self, ino: u64, names: &Names) {
         if let Some(walk) = names.walk
-            && let Ok(mut walks) = self.walks.lock()
             && !walk.position.is_none()
         {
-            if walks.len() >= MAX_WALKS {
-                walks.clear();
-            }
-            walks.insert((ino, walk.cookie), walk);
+            self.walks.keep(ino, walk);
         }
     }
 }

@@ -7,3 +7,4 @@ pub(crate) mod named;
 pub(crate) mod names;
 pub(crate) mod rename;
 pub(crate) mod unlocked;
+pub(crate) mod walks;

@@ -1,8 +1,8 @@
 //! Names: create, link, unlink. Locks go from the directory to what it names.
 
 use crate::data::checksums::NewSums;
+use crate::data::mapping::Mapping;
 use crate::format::*;
-use crate::log::apply::Mapping;
 use crate::log::staging::Staged;
 use crate::session::inode::Locked;
 use crate::space::free_space::Need;

@@ -1,47 +1,24 @@
 //! Attributes, names and listings without locks: read under the inode's sequence, as data is. Nobody who is
 //! stopped in the middle of a change is waited for: what takes longer is read from the log (`committed`).
 
-use crate::data::read::{OPTIMISTIC_TRIES, Traffic, errno_of};
+use crate::data::traffic::Traffic;
 use crate::format::*;
 use crate::log::committed::CommittedBlocks;
-use crate::log::staging::LogPlace;
+use crate::log::place::LogPlace;
 use crate::namespace::directory::{CookieRange, FoundName, Names};
 use crate::session::layout::{LOADED, SessionInode};
 use crate::session::patience;
+use crate::session::seqlock::OPTIMISTIC_TRIES;
 use crate::session::seqlock::Snapshot;
 use crate::session::slots::Me;
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
 use egeria_media::emulation::AccessKind;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long who only looks waits for a lock before the log is read.
 const LOOKING_PATIENCE: Duration = Duration::from_millis(5);
-
-/// Changes that were waited for in vain, by inode and sequence: a hint, kept by each process.
-#[derive(Default)]
-pub(crate) struct Stuck([AtomicU64; 32]);
-
-impl Stuck {
-    fn place(&self, ino: u64, inode: &SessionInode) -> (&AtomicU64, u64) {
-        let sequence = inode.sequence.load(Ordering::Acquire);
-        let hash = ino.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let place = &self.0[(hash >> 59) as usize];
-        // Odd sequences are of changes under way; never 0.
-        (place, hash ^ sequence | 1)
-    }
-
-    fn is(&self, ino: u64, inode: &SessionInode) -> bool {
-        let (place, key) = self.place(ino, inode);
-        place.load(Ordering::Relaxed) == key
-    }
-
-    fn note(&self, ino: u64, inode: &SessionInode) {
-        let (place, key) = self.place(ino, inode);
-        place.store(key, Ordering::Relaxed);
-    }
-}
 
 impl Volume {
     /// Look at an inode: without its lock, else under it when that is to be had soon, else at its log.
@@ -314,11 +291,11 @@ impl Volume {
             if word.has_data() {
                 let place = word.block().offset() + within;
                 // SAFETY: the caller's memory, by contract; the pool checks its own bounds.
-                unsafe { self.pool(word.pool())?.copy_out(place, to, run) }.map_err(errno_of)?;
+                unsafe { self.pool(word.pool())?.copy_out(place, to, run) }.map_err(Errno::from)?;
                 traffic.add(word.pool().0, run as u64);
             } else {
                 // SAFETY: the caller's memory, by contract.
-                unsafe { egeria_media::zero_caller(to, run) }.map_err(errno_of)?;
+                unsafe { egeria_media::zero_caller(to, run) }.map_err(Errno::from)?;
             }
             done += run;
         }

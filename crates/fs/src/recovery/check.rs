@@ -9,7 +9,7 @@ use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
 use crate::volume::attach::{create_session, lock_for_check};
-use crate::volume::pools::{Found, failure, find_pools, open_pool, read_superblock, superblock_of};
+use crate::volume::pools::{Found, find_pools, open_pool, read_superblock, superblock_of};
 use crate::volume::{Origin, Volume};
 use egeria_media::{BlockNumber, Pool};
 use std::collections::{HashMap, HashSet, VecDeque};

@@ -3,7 +3,7 @@
 
 use crate::data::index::MAX_FILE_BLOCKS;
 use crate::format::*;
-use crate::log::staging::LogPlace;
+use crate::log::place::LogPlace;
 use crate::requests::*;
 use crate::session::inode::{Locked, is_extent_valid};
 use crate::types::{Errno, FileKind, InodeNumber, Outcome};
@@ -18,7 +18,7 @@ impl Volume {
                 libc::ENOMEM => "free space in /dev/shm or mount it larger",
                 _ => "run `egeria check`",
             };
-            crate::volume::pools::failure(
+            crate::requests::failure(
                 errno.0,
                 format!(
                     "cannot recover {}: {errno}; {mend}",
@@ -54,7 +54,7 @@ impl Volume {
             if errno.0 == libc::ENOMEM {
                 return failed(errno);
             }
-            crate::volume::pools::failure(
+            crate::requests::failure(
                 libc::EIO,
                 format!(
                     "the root directory of {} is damaged; run `egeria check --repair`",

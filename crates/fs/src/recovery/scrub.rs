@@ -4,7 +4,7 @@
 //! held for one piece at a time, so that nobody waits for long, and never while the caller pauses.
 
 use crate::format::*;
-use crate::log::staging::LogPlace;
+use crate::log::place::LogPlace;
 use crate::recovery::check::{printable, superblock_findings};
 use crate::requests::*;
 use crate::session::inode::Locked;

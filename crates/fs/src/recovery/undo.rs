@@ -19,7 +19,7 @@ use crate::format::*;
 use crate::requests::*;
 use crate::volume::Volume;
 use crate::volume::attach::lock_for_check;
-use crate::volume::pools::{Found, failure, find_pools, io_failure};
+use crate::volume::pools::{Found, find_pools};
 use egeria_media::{BlockNumber, Pool};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};

@@ -3,7 +3,7 @@
 
 use super::free_list;
 use super::layout::{ARENA_CLASSES, ArenaHeader};
-use super::map::populate;
+use super::memory::populate;
 use crate::failpoint::{Resource, should_fail};
 use crate::format::BLOCK;
 use crate::types::{Errno, Outcome};

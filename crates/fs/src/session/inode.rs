@@ -2,7 +2,7 @@
 
 use crate::data::index::{Index, MAX_FILE_BLOCKS};
 use crate::format::*;
-use crate::log::staging::LogPlace;
+use crate::log::place::LogPlace;
 use crate::session::direct::DirectCommit;
 use crate::session::layout::*;
 use crate::session::lock::{Acquired, LockFailure};

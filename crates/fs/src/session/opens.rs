@@ -4,6 +4,7 @@
 use crate::format::BLOCK;
 use crate::session::direct;
 use crate::session::inode::Locked;
+use crate::session::late::Late;
 use crate::session::layout::{LOADED, SessionInode};
 use crate::session::patience;
 use crate::types::*;
@@ -16,51 +17,8 @@ const CACHED_UNIT: u64 = 1 << 32;
 /// Looks at a direct writer's commit before its lock is waited for; it takes less than a microsecond.
 const COMMIT_SPINS: usize = 2000;
 
-/// What is left to do when a lock can be had.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Late {
-    /// An open to give back.
-    Close(InodeNumber),
-    /// A mark to take off.
-    Unmark(InodeNumber),
-    /// An inode to delete, if nobody uses it.
-    Delete(InodeNumber),
-    /// A run of blocks ([`crate::format::Extent`]) that is free.
-    Run(u64),
-    /// An inode number that is free.
-    Number(u64),
-}
-
 /// How long locks are waited for on behalf of uses that are late anyway.
 const LATE_PATIENCE: std::time::Duration = std::time::Duration::from_millis(1);
-
-/// Lock and fill level of this process's table; private to the process.
-#[derive(Default)]
-pub(crate) struct Opens {
-    lock: AtomicU32,
-    used: AtomicU64,
-}
-
-impl Opens {
-    fn locked<T>(&self, body: impl FnOnce() -> T) -> T {
-        while self
-            .lock
-            .compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed)
-            .is_err()
-        {
-            std::thread::yield_now();
-        }
-        let result = body();
-        self.lock.store(0, Ordering::Release);
-        result
-    }
-
-    /// The child has no table yet.
-    pub(crate) fn reset_after_fork(&self) {
-        self.lock.store(0, Ordering::Relaxed);
-        self.used.store(0, Ordering::Relaxed);
-    }
-}
 
 fn hash(ino: u64) -> usize {
     (ino.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20) as usize

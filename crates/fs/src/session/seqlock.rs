@@ -12,6 +12,9 @@ use crate::format::BlockWord;
 use crate::session::layout::{CHANGING, LOADED, SessionInode, UNLOADED};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 
+/// Tries without the lock before a reader takes it.
+pub(crate) const OPTIMISTIC_TRIES: usize = 8;
+
 /// What a reader saw of an inode before all else.
 #[derive(Clone, Copy)]
 pub(crate) struct Snapshot {

@@ -5,9 +5,9 @@
 
 use crate::failpoint::{Resource, should_fail};
 use crate::format::*;
+use crate::session::late::Late;
 use crate::session::layout::*;
 use crate::session::lock::{Acquired, LockFailure};
-use crate::session::opens::Late;
 use crate::session::slots::Me;
 use crate::space::runs::{change_bits, find_run};
 use crate::types::{Errno, Outcome, SpaceReport};

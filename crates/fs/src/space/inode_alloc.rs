@@ -2,11 +2,11 @@
 
 use crate::failpoint::{Resource, should_fail};
 use crate::format::*;
-use crate::log::staging::LogPlace;
+use crate::log::place::LogPlace;
 use crate::session::inode::Locked;
+use crate::session::late::Late;
 use crate::session::layout::{LOSING_USE, NUMBER_PARTS, Numbers, ThreadSlot};
 use crate::session::lock::LockFailure;
-use crate::session::opens::Late;
 use crate::session::slots::Me;
 use crate::space::free_space::{GIVING_BACK, GIVING_BACK_PATIENCE, Need};
 use crate::space::operation::{Operation, note_pages};

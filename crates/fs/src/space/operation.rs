@@ -2,7 +2,6 @@
 //! slot before anything depends on them, so that they are found when the thread dies.
 
 use crate::format::{Extent, LogPosition};
-use crate::log::staging::Staged;
 use crate::session::layout::{PENDING_EXTENTS, PENDING_LOG, PendingExtent};
 use crate::session::slots::Me;
 use crate::space::free_space::Need;
@@ -141,13 +140,9 @@ impl<'a> Operation<'a> {
         self.new = from;
     }
 
-    /// Make logs count that this operation staged. From then on the new runs are theirs, whatever fails;
-    /// also after an error, for the word may be on media: lost until the next session, not given out twice.
-    pub(crate) fn commit(&mut self, logs: &[&Staged]) -> Outcome<()> {
-        let outcome = self.volume.commit_all(self.me.index, logs);
-        self.keep_from(0);
+    /// A commit was made, or tried.
+    pub(crate) fn count_commit(&mut self) {
         self.commits += 1;
-        outcome
     }
 
     /// How many commits it made, or tried to.
@@ -188,54 +183,4 @@ fn note(entry: &PendingExtent, ino: u64, file_block: u64, extent: Extent) {
     entry.ino.store(ino, Ordering::Relaxed);
     entry.file_block.store(file_block, Ordering::Relaxed);
     entry.extent.store(extent.encode(), Ordering::Release);
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::format::Entry;
-    use crate::log::staging::Staged;
-    use crate::space::free_space::Need;
-    use crate::space::operation::Operation;
-    use crate::*;
-
-    #[test]
-    fn a_commit_that_cannot_be_applied_keeps_its_pages_and_its_news() {
-        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
-        let path = directory.path().join("pool");
-        let pool = PoolRequest {
-            node: 0,
-            path: path.clone(),
-            bytes: Some(16 << 20),
-        };
-        create_volume(&[pool], &CreateOptions::default()).expect("mkfs");
-        let options = AttachOptions::default();
-        let volume = Volume::attach(&path, AttachMode::CreateOrJoin, &options).expect("attach");
-        let new = NewInode {
-            mode: libc::S_IFREG | 0o644,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-        };
-        let file = volume.create(InodeNumber::ROOT, b"file", &new);
-        let ino = file.expect("create").ino;
-        let before = volume.space(None).free_blocks;
-        {
-            let locked = volume.lock(ino.0).expect("lock");
-            let mut operation = Operation::new(&volume, locked.me);
-            let mut staged = Staged::begin(&locked, Need::Ordinary).expect("begin");
-            let entry = Entry::XattrSet {
-                name: b"user.a",
-                value: &[7; 3000],
-            };
-            staged.add(&mut operation, &entry, 0).expect("stage");
-            operation.commit(&[&staged]).expect("commit");
-            let applied = volume.apply_commit(&locked, &staged, || Err(Errno(libc::EIO)));
-            assert_eq!(applied, Err(Errno(libc::EIO)));
-        }
-        assert_eq!(volume.get_xattr(ino, b"user.a"), Ok(vec![7; 3000]));
-        assert!(volume.space(None).free_blocks < before, "its page is taken");
-        drop(volume);
-        let report = check_volume(&path, false, &mut |_, _| {}).expect("check");
-        assert!(report.findings.is_empty(), "{:?}", report.findings);
-    }
 }

@@ -1,11 +1,11 @@
 //! Which pool is whose: of CPUs, of declared nodes, of the thread that writes.
 
 use crate::format::{BLOCK, MAX_POOLS, Superblock};
+use crate::requests::failure;
 use crate::requests::{AttachOptions, VolumeError};
 use crate::session::map::Session;
 use crate::session::slots::Me;
 use crate::volume::Volume;
-use crate::volume::pools::failure;
 use egeria_machine::Machine;
 use std::sync::atomic::Ordering;
 

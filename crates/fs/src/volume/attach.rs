@@ -4,6 +4,7 @@
 //! line on pool 0 (`session_line`).
 
 use crate::format::*;
+use crate::namespace::walks::Walks;
 use crate::requests::*;
 use crate::session::layout::*;
 use crate::session::lock;
@@ -11,13 +12,12 @@ use crate::session::map::{Session, remove_segment, segment_name};
 use crate::space::placement::place_nodes;
 use crate::types::AllocationPolicy;
 use crate::volume::pool_locks::*;
-use crate::volume::pools::{Found, failure, find_pools, io_failure, open_pool};
+use crate::volume::pools::{Found, find_pools, open_pool};
 use crate::volume::segments::{self, FileIdentity, Leftover};
 use crate::volume::session_line::{SessionLine, read_session_line, write_session_line};
 use crate::volume::trust::Owner;
 use crate::volume::{Origin, Volume};
 use egeria_media::{Access, Pool};
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
@@ -266,7 +266,7 @@ pub(crate) fn assemble(
         late: Default::default(),
         stuck: Default::default(),
         guesses: crate::data::guess::Guesses::new(),
-        walks: Mutex::new(HashMap::new()),
+        walks: Walks::default(),
         hash_seed,
         emulated,
         tight: Default::default(),

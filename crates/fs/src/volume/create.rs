@@ -3,7 +3,6 @@
 use crate::format::*;
 use crate::requests::*;
 use crate::types::InodeNumber;
-use crate::volume::pools::{failure, io_failure};
 use crate::volume::trust::Owner;
 use egeria_media::{Access, BlockNumber, Pool};
 use std::os::unix::ffi::OsStrExt;

@@ -5,7 +5,8 @@
 //! exclusively while a session is made; `CREATING`, of pool 0, serialises makers. A process that dies lets go.
 
 use crate::requests::VolumeError;
-use crate::volume::pools::{Found, failure, io_failure};
+use crate::requests::{failure, io_failure};
+use crate::volume::pools::Found;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Finding the pools of a volume: superblocks read and believed only when they agree.
 
 use crate::format::*;
-use crate::requests::VolumeError;
+use crate::requests::{VolumeError, failure, io_failure};
 use crate::volume::segments::FileIdentity;
 use crate::volume::trust::Owner;
 use egeria_media::{Access, BlockNumber, Pool, PoolOffset};
@@ -9,25 +9,6 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
-
-pub(crate) fn failure(errno: i32, message: impl Into<String>) -> VolumeError {
-    VolumeError {
-        message: message.into(),
-        errno,
-    }
-}
-
-pub(crate) fn io_failure(
-    doing: &str,
-    path: &Path,
-    error: &std::io::Error,
-    mend: &str,
-) -> VolumeError {
-    failure(
-        error.raw_os_error().unwrap_or(libc::EIO),
-        format!("cannot {doing} {}: {error}; {mend}", path.display()),
-    )
-}
 
 /// The pools of a volume, found and opened but not yet mapped.
 pub(crate) struct Found {

@@ -2,7 +2,7 @@
 
 use crate::format::*;
 use crate::requests::VolumeError;
-use crate::volume::pools::failure;
+use crate::requests::failure;
 use egeria_media::Pool;
 
 /// What the line says of the session it names.

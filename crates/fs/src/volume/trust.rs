@@ -10,7 +10,7 @@
 //! ```
 
 use crate::requests::VolumeError;
-use crate::volume::pools::failure;
+use crate::requests::failure;
 use std::ffi::CString;
 use std::fs::{File, Metadata};
 use std::io;

@@ -1,9 +1,8 @@
 //! The blocks at the ends of a write, of which it covers a part.
 
 use super::{Write, zero};
-use crate::data::read::errno_of;
+use crate::data::mapping::Mapping;
 use crate::format::*;
-use crate::log::apply::Mapping;
 use crate::session::inode::Locked;
 use crate::space::free_space::Need;
 use crate::types::*;
@@ -34,7 +33,7 @@ impl Write<'_, '_> {
             let pool = self.volume.pool(word.pool())?;
             // SAFETY: the caller of the write promised its memory.
             unsafe { pool.copy_in(word.block().offset() + within, source, bytes) }
-                .map_err(errno_of)?;
+                .map_err(Errno::from)?;
             self.wrote(word.pool(), word.block().offset() + within, bytes);
             return Ok(());
         }
@@ -52,7 +51,7 @@ impl Write<'_, '_> {
         self.keep_old(word, new, pool, 0, within.min(kept))?;
         zero(pool, new, within.min(kept), within)?;
         // SAFETY: the caller of the write promised its memory.
-        unsafe { pool.copy_in(new + within, source, bytes) }.map_err(errno_of)?;
+        unsafe { pool.copy_in(new + within, source, bytes) }.map_err(Errno::from)?;
         let after = within + bytes as u64;
         self.keep_old(word, new, pool, after, kept)?;
         zero(pool, new, after.max(kept), BLOCK as u64)?;
@@ -87,7 +86,7 @@ impl Write<'_, '_> {
         }
         // SAFETY: the caller of the write promised its memory.
         unsafe { egeria_media::copy_from_caller(source, &mut block[within.clone()]) }
-            .map_err(errno_of)?;
+            .map_err(Errno::from)?;
         let taken = self
             .operation
             .take(self.ino, file_block, 1, self.prefer, Need::Ordinary)?;
@@ -124,6 +123,6 @@ impl Write<'_, '_> {
         self.volume
             .read_media(word.pool(), word.block().offset() + from, bytes)?;
         // SAFETY: a local buffer of this length.
-        unsafe { pool.copy_in(new + from, bytes.as_ptr(), bytes.len()) }.map_err(errno_of)
+        unsafe { pool.copy_in(new + from, bytes.as_ptr(), bytes.len()) }.map_err(Errno::from)
     }
 }

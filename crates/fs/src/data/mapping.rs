@@ -1,0 +1,62 @@
+//! Runs of a file's blocks, and the log entries that bring them.
+
+use crate::format::{Entry, MAX_SUMS};
+use egeria_media::{BlockNumber, PoolIndex};
+
+/// A run of a file's blocks, as an entry maps it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mapping {
+    pub(crate) file_block: u64,
+    pub(crate) count: u64,
+    pub(crate) pool: PoolIndex,
+    pub(crate) block: BlockNumber,
+    pub(crate) unwritten: bool,
+    /// Number of its first checksum among those of the operation, if the file has some.
+    pub(crate) sums_at: usize,
+}
+
+impl Mapping {
+    /// The entry that brings it, to a file without checksums.
+    #[inline]
+    pub(crate) fn entry(&self, size_bytes: u64, touches_mtime: bool) -> Entry<'static> {
+        Entry::Write {
+            file_block: self.file_block,
+            count: self.count,
+            pool: self.pool,
+            block: self.block,
+            size_bytes,
+            unwritten: self.unwritten,
+            touches_mtime,
+            sums: &[],
+        }
+    }
+}
+
+/// The entries that bring a mapping: one, or as many as its checksums take.
+pub(crate) fn entries_of<'s>(
+    mapping: Mapping,
+    sums: &'s [u8],
+    size_bytes: u64,
+    touches_mtime: bool,
+) -> impl Iterator<Item = Entry<'s>> {
+    let most = match sums {
+        [] => u64::MAX,
+        _ => MAX_SUMS,
+    };
+    let pieces = mapping.count.div_ceil(most).max(1);
+    (0..pieces).map(move |piece| {
+        let first = piece * most;
+        let count = (mapping.count - first).min(most);
+        let end = sums.len().min(4 * (first + count) as usize);
+        Entry::Write {
+            file_block: mapping.file_block + first,
+            count,
+            pool: mapping.pool,
+            block: BlockNumber(mapping.block.0 + first),
+            size_bytes,
+            unwritten: mapping.unwritten,
+            touches_mtime,
+            sums: &sums[end.min(4 * first as usize)..end],
+        }
+    })
+}

@@ -1,0 +1,28 @@
+//! What a write must heed that depends on who writes.
+
+use crate::session::direct::DirectCommit;
+use crate::session::layout::SessionInode;
+use crate::types::{Errno, Outcome};
+
+/// Who writes, as far as it matters.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct WriteRules {
+    /// Fail with `EAGAIN` when the kernel holds pages of the inode.
+    pub(crate) direct: bool,
+    /// Take setuid and setgid bits off.
+    pub(crate) clear_setid: bool,
+}
+
+impl WriteRules {
+    /// The last look at whether the kernel holds pages, of direct writers.
+    #[inline(always)]
+    pub(crate) fn begin_commit(self, inode: &SessionInode) -> Outcome<Option<DirectCommit<'_>>> {
+        match self.direct {
+            true => match DirectCommit::begin(inode) {
+                None => Err(Errno(libc::EAGAIN)),
+                commit => Ok(commit),
+            },
+            false => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Making staged entries count: one log by its commit word, several through a journal.
+
+use crate::format::*;
+use crate::log::staging::Staged;
+use crate::space::operation::Operation;
+use crate::types::{Errno, Outcome};
+use crate::volume::Volume;
+use egeria_media::PoolIndex;
+
+impl Volume {
+    /// Commit one log: everything stored and flushed before becomes durable and visible together.
+    #[inline]
+    pub(crate) fn commit_one(&self, staged: &Staged) -> Outcome<()> {
+        let pair = staged.pair();
+        let pool = self.pool(pair.pool)?;
+        // Data, entries and links first; only then the tail that makes them count.
+        pool.fence();
+        pool.commit_u64(pair.at, pair.value)
+            .map_err(|_| Errno(libc::EIO))
+    }
+
+    /// Commit several logs at once through this thread's journal slot.
+    pub(crate) fn commit_all(&self, slot: usize, staged: &[&Staged]) -> Outcome<()> {
+        if let [one] = staged {
+            return self.commit_one(one);
+        }
+        let pairs: Vec<JournalPair> = staged.iter().map(|staged| staged.pair()).collect();
+        let bytes = encode_journal_pairs(&pairs);
+        let at = journal_slot(slot as u64);
+        let pool = self.pool(PoolIndex(0))?;
+        pool.write_bytes(at + 16, &bytes)
+            .map_err(|_| Errno(libc::EIO))?;
+        pool.flush(at + 16, bytes.len() as u64);
+        // Pairs and everything they point to, before the word that makes them count.
+        pool.fence();
+        pool.commit_u64(at, journal_commit_word(slot as u64, &bytes))
+            .map_err(|_| Errno(libc::EIO))?;
+        self.apply_journal(slot, &pairs)
+    }
+
+    fn apply_journal(&self, slot: usize, pairs: &[JournalPair]) -> Outcome<()> {
+        for pair in pairs {
+            let pool = self.pool(pair.pool)?;
+            pool.store_u64(pair.at, pair.value)
+                .map_err(|_| Errno(libc::EIO))?;
+            pool.flush(pair.at, 8);
+        }
+        let pool = self.pool(PoolIndex(0))?;
+        // The words must be durable before the journal forgets them.
+        pool.fence();
+        pool.commit_u64(journal_slot(slot as u64), 0)
+            .map_err(|_| Errno(libc::EIO))
+    }
+
+    /// Finish what a slot's journal holds: of a dead owner (under `recovery`), or when a session is
+    /// made. Places outside of records are refused.
+    pub(crate) fn complete_journal(&self, slot: usize) -> bool {
+        let Some(pairs) = self.read_journal(slot) else {
+            return false;
+        };
+        self.apply_journal(slot, &pairs).is_ok()
+    }
+
+    fn read_journal(&self, slot: usize) -> Option<Vec<JournalPair>> {
+        let at = journal_slot(slot as u64);
+        let word = self.load_word(PoolIndex(0), at).ok()?;
+        let count = journal_pair_count(word)?;
+        let mut bytes = vec![0; count * 16];
+        self.read_media(PoolIndex(0), at + 16, &mut bytes).ok()?;
+        let pairs = decode_journal_pairs(slot as u64, word, &bytes)?;
+        let plausible = pairs.iter().all(|pair| {
+            let geometry = self.geometry.get(pair.pool.0 as usize);
+            geometry.is_some_and(|geometry| geometry.holds(pair.at.block(), 1))
+                && pair.at.0 % INODE_BYTES == COMMIT_WORD_AT
+        });
+        plausible.then_some(pairs)
+    }
+}
+
+impl Operation<'_> {
+    /// Make logs count that this operation staged. From then on the new runs are theirs, whatever fails;
+    /// also after an error, for the word may be on media: lost until the next session, not given out twice.
+    pub(crate) fn commit(&mut self, logs: &[&Staged]) -> Outcome<()> {
+        let outcome = self.volume.commit_all(self.me.index, logs);
+        self.keep_from(0);
+        self.count_commit();
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::format::Entry;
+    use crate::log::staging::Staged;
+    use crate::space::free_space::Need;
+    use crate::space::operation::Operation;
+    use crate::*;
+
+    #[test]
+    fn a_commit_that_cannot_be_applied_keeps_its_pages_and_its_news() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let path = directory.path().join("pool");
+        let pool = PoolRequest {
+            node: 0,
+            path: path.clone(),
+            bytes: Some(16 << 20),
+        };
+        create_volume(&[pool], &CreateOptions::default()).expect("mkfs");
+        let options = AttachOptions::default();
+        let volume = Volume::attach(&path, AttachMode::CreateOrJoin, &options).expect("attach");
+        let new = NewInode {
+            mode: libc::S_IFREG | 0o644,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+        };
+        let file = volume.create(InodeNumber::ROOT, b"file", &new);
+        let ino = file.expect("create").ino;
+        let before = volume.space(None).free_blocks;
+        {
+            let locked = volume.lock(ino.0).expect("lock");
+            let mut operation = Operation::new(&volume, locked.me);
+            let mut staged = Staged::begin(&locked, Need::Ordinary).expect("begin");
+            let entry = Entry::XattrSet {
+                name: b"user.a",
+                value: &[7; 3000],
+            };
+            staged.add(&mut operation, &entry, 0).expect("stage");
+            operation.commit(&[&staged]).expect("commit");
+            let applied = volume.apply_commit(&locked, &staged, || Err(Errno(libc::EIO)));
+            assert_eq!(applied, Err(Errno(libc::EIO)));
+        }
+        assert_eq!(volume.get_xattr(ino, b"user.a"), Ok(vec![7; 3000]));
+        assert!(volume.space(None).free_blocks < before, "its page is taken");
+        drop(volume);
+        let report = check_volume(&path, false, &mut |_, _| {}).expect("check");
+        assert!(report.findings.is_empty(), "{:?}", report.findings);
+    }
+}

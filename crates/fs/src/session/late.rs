@@ -1,0 +1,18 @@
+//! Work left for when a lock can be had.
+
+use crate::types::InodeNumber;
+
+/// What is left to do when a lock can be had.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Late {
+    /// An open to give back.
+    Close(InodeNumber),
+    /// A mark to take off.
+    Unmark(InodeNumber),
+    /// An inode to delete, if nobody uses it.
+    Delete(InodeNumber),
+    /// A run of blocks ([`crate::format::Extent`]) that is free.
+    Run(u64),
+    /// An inode number that is free.
+    Number(u64),
+}

@@ -1,0 +1,87 @@
+//! The memory of a session: mapped between guard pages, and given pages before they are touched.
+
+use crate::format::BLOCK;
+use crate::types::{Errno, Outcome};
+use std::io;
+
+/// Bytes before and behind a session that nobody else gets.
+const GUARD_BYTES: usize = BLOCK;
+
+/// Memory of a session, between guard pages; unmapped when the last one who uses it goes.
+pub struct SessionMemory {
+    pub(super) base: *mut u8,
+    pub(super) bytes: usize,
+}
+
+// SAFETY: only an address; what lies there is atomics and robust locks.
+unsafe impl Send for SessionMemory {}
+// SAFETY: as above.
+unsafe impl Sync for SessionMemory {}
+
+impl SessionMemory {
+    /// Zeroed memory that no other process sees.
+    pub fn private(bytes: usize) -> io::Result<SessionMemory> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        SessionMemory::map(bytes, flags, -1)
+    }
+
+    pub(super) fn map(bytes: usize, flags: i32, descriptor: i32) -> io::Result<SessionMemory> {
+        let reserve = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let all = bytes + 2 * GUARD_BYTES;
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let guarded =
+            unsafe { libc::mmap(std::ptr::null_mut(), all, libc::PROT_NONE, reserve, -1, 0) };
+        if guarded == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = guarded.wrapping_byte_add(GUARD_BYTES);
+        let memory = SessionMemory {
+            base: base.cast(),
+            bytes,
+        };
+        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, flags | libc::MAP_FIXED);
+        // SAFETY: MAP_FIXED replaces a part of the range just reserved, by anonymous memory or a segment of at
+        // least this size.
+        let mapped = unsafe { libc::mmap(base, bytes, access, flags, descriptor, 0) };
+        if mapped == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the mapping just made; a refusal only costs core dump size.
+        unsafe { libc::madvise(base, bytes, libc::MADV_DONTDUMP) };
+        Ok(memory)
+    }
+
+    /// Bytes of it.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Zero private memory that nobody uses any more.
+    pub fn clear(&mut self) -> io::Result<()> {
+        // SAFETY: our own anonymous mapping; `&mut` says that nobody else has it.
+        match unsafe { libc::madvise(self.base.cast(), self.bytes, libc::MADV_DONTNEED) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl Drop for SessionMemory {
+    fn drop(&mut self) {
+        let guarded = self.base.wrapping_sub(GUARD_BYTES);
+        // SAFETY: mapped in `map`; nobody holds references, they borrow from who shares this.
+        unsafe { libc::munmap(guarded.cast(), self.bytes + 2 * GUARD_BYTES) };
+    }
+}
+
+/// Give pages of the segment memory; `ENOMEM` where there is none. A kernel that does not know how (before
+/// Linux 5.14) does so when they are touched.
+pub(super) fn populate(at: *mut u8, bytes: usize) -> Outcome<()> {
+    // SAFETY: whole pages of the caller's mapping; changes no byte.
+    let done = unsafe { libc::madvise(at.cast(), bytes, libc::MADV_POPULATE_WRITE) } == 0;
+    let errno = || io::Error::last_os_error().raw_os_error();
+    match done || errno() == Some(libc::EINVAL) {
+        true => Ok(()),
+        false => Err(Errno(libc::ENOMEM)),
+    }
+}
