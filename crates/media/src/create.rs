@@ -15,8 +15,20 @@ use crate::pool::Pool;
 /// Bytes at the beginning of a device that must be zero unless it may be overwritten.
 const PROBE_BYTES: usize = 64 << 10;
 
-/// See [`Pool::create`].
-pub(crate) fn create(path: &Path, bytes: u64, overwrite: bool) -> Result<()> {
+impl Pool {
+    /// Makes a pool file of `bytes` (a multiple of [`BLOCK_BYTES`]), mode 0600, or
+    /// checks that a device can hold one. What holds data already is refused.
+    pub fn create(path: &Path, bytes: u64) -> Result<()> {
+        create(path, bytes, false)
+    }
+
+    /// As [`Pool::create`], but what is there may be overwritten.
+    pub fn create_forced(path: &Path, bytes: u64) -> Result<()> {
+        create(path, bytes, true)
+    }
+}
+
+fn create(path: &Path, bytes: u64, overwrite: bool) -> Result<()> {
     if bytes == 0 || !bytes.is_multiple_of(BLOCK_BYTES) || bytes > i64::MAX as u64 {
         let mend = "give a multiple of 4096 bytes";
         return Err(MediaError::BadSize {

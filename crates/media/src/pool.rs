@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::address::{BLOCK_BYTES, CACHE_LINE_BYTES, PoolOffset};
-use crate::create;
 use crate::error::{AccessFault, MediaError, Result};
 use crate::guard::routines::{self, Routines};
 use crate::map::{self, Access, Mapping, Persistence};
@@ -48,17 +47,6 @@ unsafe impl Send for Pool {}
 unsafe impl Sync for Pool {}
 
 impl Pool {
-    /// Makes a pool file of `bytes` (a multiple of [`BLOCK_BYTES`]), mode 0600, or
-    /// checks that a device can hold one. What holds data already is refused.
-    pub fn create(path: &Path, bytes: u64) -> Result<()> {
-        create::create(path, bytes, false)
-    }
-
-    /// As [`Pool::create`], but what is there may be overwritten.
-    pub fn create_forced(path: &Path, bytes: u64) -> Result<()> {
-        create::create(path, bytes, true)
-    }
-
     /// Opens and maps a pool; no file descriptor stays open.
     pub fn open(path: &Path, access: Access) -> Result<Pool> {
         Pool::open_with_file(map::open_file(path, access)?, path, access)

@@ -1,10 +1,10 @@
 //! `stat`, and changing what it shows.
 
+use crate::adapter::Adapter;
 use crate::coherence::Range;
 use crate::convert;
 use crate::known::Held;
 use crate::privilege::{self, Caller};
-use crate::requests::Adapter;
 use egeria_fs::{AttributeChange, FileReference, InodeNumber, Outcome};
 use fuser::FileAttr;
 

@@ -1,10 +1,10 @@
 //! Reading and writing.
 
+use crate::adapter::Adapter;
 use crate::coherence::{Range, Writing};
 use crate::merge::{Keeping, Merge};
-use crate::open::OpenFile;
+use crate::open_files::OpenFile;
 use crate::privilege::Caller;
-use crate::requests::Adapter;
 use egeria_fs::{AllocateMode, Errno, Outcome};
 use fuser::WriteFlags;
 use std::cell::RefCell;

@@ -2,8 +2,8 @@
 //!
 //! READDIRPLUS is not offered: attributes that are stale at once would only be asked for again.
 
+use crate::adapter::Adapter;
 use crate::convert;
-use crate::requests::Adapter;
 use egeria_fs::{DirectoryEntry, Outcome};
 use fuser::{INodeNo, ReplyDirectory};
 use std::ffi::OsStr;

@@ -4,6 +4,7 @@
 //! of them: FLUSH and FSYNC (what returned is durable; the kernel still writes its own dirty
 //! pages back), ACCESS (the kernel checks), locks (the kernel keeps them), BMAP, POLL.
 
+use crate::adapter::Adapter;
 use crate::coherence::Range;
 use crate::convert::{self, Entry, NO_TIME, errno, inode};
 use crate::data::{Copy, REQUEST_BYTES, WriteManner, Written};

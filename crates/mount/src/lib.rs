@@ -14,6 +14,7 @@
 //! One small file per family of requests: `names`, `open`, `data`, `attributes`,
 //! `directory`, `xattr`. Module `filesystem` only hands requests to them.
 
+mod adapter;
 mod attributes;
 mod coherence;
 mod control;
@@ -25,11 +26,13 @@ mod error;
 mod filesystem;
 mod helper;
 mod holders;
+mod identity;
 mod known;
 mod merge;
 mod mountinfo;
 mod names;
 mod open;
+mod open_files;
 mod privilege;
 mod requests;
 mod session;

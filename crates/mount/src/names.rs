@@ -1,9 +1,9 @@
 //! Names: finding, making, linking, renaming and removing them.
 
+use crate::adapter::Adapter;
 use crate::convert::{self, Entry};
 use crate::known::Held;
 use crate::privilege::Caller;
-use crate::requests::Adapter;
 use egeria_fs::{Attributes, Errno, FileKind, InodeNumber, NewInode, Outcome, RenameMode};
 use fuser::RenameFlags;
 use std::ffi::OsStr;

@@ -1,81 +1,14 @@
 //! Open files and directories.
 
+use crate::adapter::Adapter;
 use crate::coherence::{Mark, Range};
 use crate::convert::{self, Entry};
 use crate::known::Held;
+use crate::open_files::OpenFile;
 use crate::privilege::Caller;
-use crate::requests::Adapter;
-use egeria_fs::{
-    AttributeChange, DescriptionSlot, Errno, FileReference, InodeNumber, NewInode, Outcome,
-};
-use std::collections::HashMap;
+use egeria_fs::{AttributeChange, DescriptionSlot, Errno, InodeNumber, NewInode, Outcome};
 use std::ffi::OsStr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
-
-const SHARDS: usize = 16;
-
-/// One open file description of the kernel.
-pub(crate) struct OpenFile {
-    pub ino: InodeNumber,
-    pub file: FileReference,
-    /// Where programs that go past the kernel agree on the file position. Directories, and
-    /// files when there are too many, have none.
-    pub slot: Option<DescriptionSlot>,
-    pub mark: Mark,
-    /// Names of a directory are listed up to here.
-    pub end_cookie: AtomicU64,
-}
-
-/// All open descriptions, by the number the kernel hands back.
-#[derive(Default)]
-pub(crate) struct OpenFiles {
-    next: AtomicU64,
-    shards: [RwLock<HashMap<u64, Arc<OpenFile>>>; SHARDS],
-}
-
-impl OpenFiles {
-    fn shard(&self, handle: u64) -> &RwLock<HashMap<u64, Arc<OpenFile>>> {
-        &self.shards[handle as usize % SHARDS]
-    }
-
-    fn insert(&self, file: OpenFile) -> u64 {
-        let handle = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut shard = self
-            .shard(handle)
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        shard.insert(handle, Arc::new(file));
-        handle
-    }
-
-    /// The open description; `EBADF` for a number never given or given back.
-    pub(crate) fn get(&self, handle: u64) -> Outcome<Arc<OpenFile>> {
-        let shard = self
-            .shard(handle)
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        shard.get(&handle).cloned().ok_or(Errno(libc::EBADF))
-    }
-
-    fn remove(&self, handle: u64) -> Option<Arc<OpenFile>> {
-        let mut shard = self
-            .shard(handle)
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        shard.remove(&handle)
-    }
-
-    fn drain(&self) -> Vec<Arc<OpenFile>> {
-        let take = |shard: &RwLock<HashMap<u64, Arc<OpenFile>>>| {
-            std::mem::take(&mut *shard.write().unwrap_or_else(PoisonError::into_inner))
-        };
-        self.shards
-            .iter()
-            .flat_map(|shard| take(shard).into_values())
-            .collect()
-    }
-}
+use std::sync::atomic::AtomicU64;
 
 impl Adapter {
     /// Open a regular file. Permission is checked already.

@@ -1,40 +1,12 @@
 //! Requests on their way: served at once, or on a thread that may wait, and answered.
 
-use crate::coherence::Coherence;
-use crate::control::Identity;
+use crate::adapter::Adapter;
 use crate::convert::{Entry, NO_TIME, errno};
-use crate::known::KnownInodes;
-use crate::open::OpenFiles;
 use crate::waiting;
-use egeria_fs::{Outcome, Volume};
+use egeria_fs::Outcome;
 use fuser::{FileHandle, FopenFlags, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyOpen};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-
-/// What requests are answered from.
-pub(crate) struct Adapter {
-    pub volume: Arc<Volume>,
-    pub coherence: Arc<Coherence>,
-    pub identity: Identity,
-    pub known: KnownInodes,
-    pub files: OpenFiles,
-    pub waiting: waiting::Count,
-}
-
-impl Adapter {
-    pub(crate) fn new(volume: Arc<Volume>, coherence: Arc<Coherence>, read_only: bool) -> Self {
-        let identity = Identity::new(&volume, read_only);
-        let (known, files) = (KnownInodes::new(&volume), OpenFiles::default());
-        Adapter {
-            volume,
-            coherence,
-            identity,
-            known,
-            files,
-            waiting: waiting::Count::default(),
-        }
-    }
-}
 
 /// The engine as fuser wants it.
 pub(crate) struct Requests(pub(crate) Arc<Adapter>);

@@ -1,9 +1,10 @@
 //! A mount from its making to its end.
 
+use crate::adapter::Adapter;
 use crate::coherence::{Coherence, Invalidations, Range, send_invalidations};
 use crate::endpoint::{self, Endpoint};
 use crate::error::MountError;
-use crate::requests::{Adapter, Requests};
+use crate::requests::Requests;
 use crate::{MountOptions, helper, unmount};
 use egeria_fs::{FileReference, InodeNumber, Volume};
 use fuser::{Config, Notifier, Session, SessionACL};

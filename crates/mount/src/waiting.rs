@@ -1,11 +1,11 @@
 //! Requests that must wait for somebody who holds an inode, who may be stopped: each waits on a thread of its own,
 //! so that the few that serve requests never all wait.
 
-use crate::requests::Adapter;
+use crate::adapter::Adapter;
 use egeria_fs::{Errno, Outcome, within_patience};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long a serving thread waits itself.
@@ -29,9 +29,6 @@ impl Drop for Waiting {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
-
-/// How many wait.
-pub(crate) type Count = AtomicUsize;
 
 /// Try to do `work` now. `None`: it would have to wait.
 pub(crate) fn soon<T>(work: impl FnOnce() -> Outcome<T>) -> Option<Outcome<T>> {

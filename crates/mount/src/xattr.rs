@@ -1,8 +1,8 @@
 //! Extended attributes.
 
+use crate::adapter::Adapter;
 use crate::convert;
 use crate::privilege::{self, Caller};
-use crate::requests::Adapter;
 use egeria_fs::{Errno, InodeNumber, Outcome, XattrMode};
 use fuser::ReplyXattr;
 use std::ffi::OsStr;

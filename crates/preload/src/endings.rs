@@ -1,16 +1,9 @@
 //! What the engine does when a thread ends (it gives the thread's slot back), without memory from the
 //! host's allocator: a thread's first call may come from a handler that interrupted `malloc`.
 
-use crate::thread;
+use crate::thread::{self, Ending};
 use libc::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
-
-/// One thing to do.
-pub struct Ending {
-    run: *mut c_void,
-    object: *mut c_void,
-    next: *mut Ending,
-}
 
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 

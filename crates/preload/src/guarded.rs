@@ -1,44 +1,11 @@
 //! Copies between the caller's scattered buffers and one of ours: a bad address is an answer, not a
 //! death. (The engine's own copies are guarded in `egeria_media::guard`.)
 
+use crate::guarded_copy::copy;
 use crate::{errno, serve, signals, thread};
-use libc::{c_int, ucontext_t};
-use std::arch::global_asm;
+use libc::c_int;
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
-
-global_asm!(
-    ".pushsection .text.egeria_preload_copy,\"ax\",@progbits",
-    ".globl egeria_preload_copy",
-    ".hidden egeria_preload_copy",
-    ".type egeria_preload_copy,@function",
-    "egeria_preload_copy:",
-    "mov rcx, rdx",
-    "rep movsb",
-    "xor eax, eax",
-    "ret",
-    ".globl egeria_preload_copy_fault",
-    ".hidden egeria_preload_copy_fault",
-    "egeria_preload_copy_fault:",
-    "mov eax, 1",
-    "ret",
-    ".size egeria_preload_copy, . - egeria_preload_copy",
-    ".popsection",
-);
-
-unsafe extern "C" {
-    fn egeria_preload_copy(to: *mut u8, from: *const u8, bytes: usize) -> usize;
-    fn egeria_preload_copy_fault();
-}
-
-/// Copy; false when an address was bad. For use inside, after `signals::take_over`.
-///
-/// # Safety
-/// The part of `to..+bytes` that can be written is the caller's to write.
-pub unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) -> bool {
-    // SAFETY: by the contract; faults end at the fix-up.
-    unsafe { egeria_preload_copy(to, from, bytes) == 0 }
-}
 
 /// What a caller of ours points to; `None` for a bad address, or when the descriptor is not (known to be)
 /// ours.
@@ -87,21 +54,4 @@ pub fn look<T: Copy>(from: *const T) -> Option<T> {
     unsafe {
         copy(value.as_mut_ptr().cast(), from.cast(), size_of::<T>()).then(|| value.assume_init())
     }
-}
-
-/// Whether a fault was in the copy; then it goes on at the fix-up.
-///
-/// # Safety
-/// In a handler, with its context.
-pub unsafe fn handle(context: *mut ucontext_t) -> bool {
-    // SAFETY: the kernel's context.
-    let registers = unsafe { &mut (*context).uc_mcontext.gregs };
-    let at = registers[libc::REG_RIP as usize] as usize;
-    let first = egeria_preload_copy as *const () as usize;
-    let fix_up = egeria_preload_copy_fault as *const () as usize;
-    if !(first..fix_up).contains(&at) {
-        return false;
-    }
-    registers[libc::REG_RIP as usize] = fix_up as i64;
-    true
 }

@@ -4,18 +4,29 @@ use crate::record::{Found, Record};
 use crate::table::{self, Tag, Word};
 use crate::thread::{self, Thread};
 use crate::trust::Place;
-use crate::{devices, errno, offset, process, raw, registry, settings, withdraw};
+use crate::{admission, devices, errno, pins, process, raw, registry, settings};
 use egeria_fs::control::{CONTROL_REQUEST, ControlReply, NO_DESCRIPTION_SLOT};
 use egeria_fs::{DescriptionSlot, FileKind, InodeNumber};
 use libc::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{Ordering, fence};
 
-/// Find out what the number is, and store it. False: not now, pass this call; else look again.
-pub fn identify(thread: &Thread, fd: c_int, word: Word) -> bool {
-    if fd < 0 || (thread.handler_depth.load(Ordering::Relaxed) > 0 && !registry::any()) {
+/// What was found out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Identified {
+    /// Nothing now: pass this call.
+    NotNow,
+    /// It is in the table: look again.
+    LookAgain,
+    /// The same, and the descriptor is to be shared: a fork came between.
+    Shared,
+}
+
+/// Find out what the number is, and store it.
+pub fn identify(thread: &Thread, fd: c_int, word: Word) -> Identified {
+    if fd < 0 || (thread.handler_depth.load(Ordering::Relaxed) > 0 && !admission::any()) {
         // Attaching is not for a signal handler: it may have interrupted malloc.
-        return false;
+        return Identified::NotNow;
     }
     let error = errno::get();
     let found = if settings::is_off() {
@@ -26,21 +37,21 @@ pub fn identify(thread: &Thread, fd: c_int, word: Word) -> bool {
     errno::set(error);
     let Some(found) = found else {
         table::replace(fd, word, word.learned(Tag::NotOurs, std::ptr::null_mut()));
-        return true;
+        return Identified::LookAgain;
     };
     let private = found.private_offset_bytes.is_some();
     let record = Record::make(found);
     if !table::replace(fd, word, word.learned(Tag::Ours, record)) {
         // Another thread was first, or the number means something else by now.
-        crate::pins::retire(record);
-        return true;
+        pins::retire(record);
+        return Identified::LookAgain;
     }
     fence(Ordering::SeqCst);
-    if private && word.opened_at() != process::shares() {
-        // A fork came between: whoever shared all descriptors did not see this one.
-        offset::share(fd);
+    match private && word.opened_at() != process::shares() {
+        // Whoever shared all descriptors did not see this one.
+        true => Identified::Shared,
+        false => Identified::LookAgain,
     }
-    true
 }
 
 fn look(fd: c_int, word: Word) -> Option<Found> {
@@ -55,7 +66,7 @@ fn look(fd: c_int, word: Word) -> Option<Found> {
     let reply = ask_mount(fd, place)?;
     let own = word.tag() == Tag::Fresh && word.opened_at() == process::shares() && fd > 2;
     let opened = || catch_unwind(AssertUnwindSafe(|| open(fd, &reply, status, own)));
-    thread::inside(|| withdraw::admitted(opened))?.unwrap_or(None)
+    thread::inside(|| admission::admitted(opened))?.unwrap_or(None)
 }
 
 fn open(fd: c_int, reply: &ControlReply, status: c_int, own: bool) -> Option<Found> {

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!  hooks/*   the C functions, by family
-//!    │ serve      into the engine and back: errno, panics, handlers, counters
-//!    │ offset     where read, write and lseek are: the kernel's position or a private offset
-//!    │ table      what each descriptor number is        record  one open description of ours
-//!    │ identify   found out at the first data call      registry  attached volumes
-//!    │ process    whose memory this is (fork, vfork)    pins    who uses which record
-//!    ├ signals    handlers wait while their thread is in the engine
-//!    └ withdraw   volumes are left before rights change
+//!    │ serve        into the engine and back: errno, panics, handlers, counters
+//!    │ offset       where read, write and lseek are: the kernel's position or a private offset
+//!    │ table        what each descriptor number is      descriptors  numbers handed out and closed
+//!    │ record       one open description of ours        registry     attached volumes
+//!    │ identify     found out at the first data call    pins         who uses which record
+//!    │ process      whose memory this is (fork, vfork)  ownership    taking the tables over in a child
+//!    ├ forks        what a child must not find half done, and what it shares
+//!    ├ signals      handlers wait while their thread is in the engine
+//!    └ withdraw     volumes are left before rights change
 //! ```
 //!
 //! What it cannot do it passes to the kernel, and the mount does it right; it counts that. Limits,
@@ -19,15 +21,21 @@
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
 compile_error!("egeria-preload is for x86-64 Linux with glibc: use the mount alone elsewhere");
 
+mod admission;
 mod allocator;
+mod descriptors;
 mod devices;
 mod endings;
 mod errno;
+mod forks;
 mod guarded;
+mod guarded_copy;
 mod hooks;
 mod identify;
+mod libc_threads;
 mod lock;
 mod offset;
+mod ownership;
 mod pin;
 mod pins;
 mod process;
@@ -35,6 +43,7 @@ mod raw;
 mod real;
 mod record;
 mod registry;
+mod reply;
 mod serve;
 mod settings;
 mod signals;
@@ -43,6 +52,7 @@ mod table;
 mod thread;
 mod trust;
 mod withdraw;
+mod writing;
 
 use libc::{c_char, c_int};
 use std::ffi::CStr;

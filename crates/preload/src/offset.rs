@@ -9,10 +9,9 @@
 //! Only a description that this process opened and that nobody else can hold keeps its offset here;
 //! it is published to the kernel when that ends, and stays there.
 
+use crate::raw;
 use crate::record::{MAX_BYTES, PASS, Record, is_beyond};
-use crate::serve::{self, Reply};
-use crate::table::{self, Tag};
-use crate::{process, raw, settings};
+use crate::reply::Reply;
 use egeria_fs::Outcome;
 use libc::c_int;
 use std::sync::atomic::Ordering;
@@ -146,32 +145,4 @@ pub fn publish_record(record: &Record, fd: c_int) {
             }
         });
     }
-}
-
-/// The number's offset goes to the kernel, which is about to use it; it also gets none later.
-pub fn publish(fd: c_int) {
-    if settings::is_off() {
-        return;
-    }
-    let word = table::load(fd);
-    if word.is_ours() {
-        return serve::quietly(fd, |record| publish_record(record, fd));
-    }
-    let unknown = word.learned(Tag::Unknown, std::ptr::null_mut());
-    if word.tag() == Tag::Fresh && process::owns_tables() && !table::replace(fd, word, unknown) {
-        publish(fd);
-    }
-}
-
-/// As [`publish`], and other processes may get the description.
-pub fn share(fd: c_int) {
-    publish(fd);
-    if table::load(fd).is_ours() {
-        serve::quietly(fd, Record::mark_shared);
-    }
-}
-
-/// All descriptors of this process become shared.
-pub fn publish_all() {
-    table::for_each_ours(|fd, _| share(fd));
 }

@@ -7,9 +7,9 @@
 use crate::lock::Lock;
 use crate::pin::{self, Pin};
 use crate::process::{self, PINS};
-use crate::raw;
 use crate::record::Record;
 use crate::thread::{self, Thread};
+use crate::{libc_threads, raw};
 use libc::c_int;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -96,14 +96,14 @@ pub fn retire(record: *mut Record) {
 /// Wait until no call is under way that found the number before it was marked as closing: such a call
 /// moves the position by the number, which will soon mean something else.
 pub fn drain(fd: c_int) {
-    if let Some(wiped) = process::wiped().filter(|_| !thread::alone()) {
+    if let Some(wiped) = process::wiped().filter(|_| !libc_threads::alone()) {
         pin::drain(fd, &wiped.pins);
     }
 }
 
 /// Wait until no call is under way at all. The table names no record any more.
 pub fn drain_all() {
-    if let Some(wiped) = process::wiped().filter(|_| !thread::alone()) {
+    if let Some(wiped) = process::wiped().filter(|_| !libc_threads::alone()) {
         pin::drain_all(&wiped.pins);
     }
 }

@@ -4,11 +4,9 @@
 //! One page that the kernel wipes in a fork child holds the owner's pid and the pins. A wiped page
 //! says "new process, own memory"; a foreign pid says "vfork child, hands off the parent's tables".
 
-use crate::lock::Lock;
 use crate::pin::Pin;
-use crate::pins;
+use crate::raw;
 use crate::thread::{self, Thread};
-use crate::{allocator, raw, registry, settings, table};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// Threads that can be inside at once; more pass to the kernel.
@@ -25,7 +23,6 @@ pub struct Wiped {
 
 static WIPED: AtomicPtr<Wiped> = AtomicPtr::new(std::ptr::null_mut());
 static SHARES: AtomicU64 = AtomicU64::new(1);
-static FORK_LOCK: Lock = Lock::new();
 
 /// The wiped memory; `None` until something first needed it, or when it cannot be had.
 #[inline(always)]
@@ -40,30 +37,9 @@ pub fn shares() -> u64 {
     SHARES.load(Ordering::Relaxed)
 }
 
-/// Whether the caller may change the tables. Takes them over when it is a fork child nobody announced.
-pub fn owns_tables() -> bool {
-    let Some(wiped) = wiped().or_else(prepare) else {
-        return false;
-    };
-    let process = raw::getpid() as u32;
-    match wiped.owner.load(Ordering::Relaxed) {
-        owner if owner == process => {
-            thread::current().clear(thread::VFORK);
-            true
-        }
-        0 => {
-            begin_in_child(thread::current());
-            true
-        }
-        _ => {
-            thread::current().set(thread::VFORK);
-            false
-        }
-    }
-}
-
+/// Make the wiped memory; `None` when the kernel refuses.
 #[cold]
-fn prepare() -> Option<&'static Wiped> {
+pub fn prepare() -> Option<&'static Wiped> {
     let bytes = size_of::<Wiped>().next_multiple_of(4096);
     let page = raw::map(bytes)?;
     if raw::advise(page, bytes, libc::MADV_WIPEONFORK) < 0 {
@@ -87,30 +63,9 @@ fn prepare() -> Option<&'static Wiped> {
     wiped()
 }
 
-/// The child's tables begin anew: descriptors of ours are found again at their next use, with the
-/// kernel's position, and the engine takes slots of the child's own. Only stores: no allocation.
-#[cold]
-fn begin_in_child(thread: &Thread) {
-    let Some(wiped) = wiped() else { return };
-    let interrupted = registry::was_attaching();
-    thread.pin.store(std::ptr::null_mut(), Ordering::Relaxed);
-    SHARES.fetch_add(1, Ordering::Relaxed);
-    FORK_LOCK.reset();
-    allocator::reset_in_child();
-    pins::reset_in_child();
-    table::forget_records();
-    registry::after_fork_in_child();
-    if interrupted && !thread.has(thread::FORKING) {
-        // Another thread was attaching at a fork that was not announced: its locks stay taken.
-        settings::switch_off();
-    }
-    wiped.owner.store(raw::getpid() as u32, Ordering::Release);
-}
-
-/// Descriptors become shared: private offsets go to the kernel, and no older descriptor gets one.
-pub fn share_descriptors() {
+/// Descriptors of this process become shared, or may have.
+pub fn count_share() {
     SHARES.fetch_add(1, Ordering::SeqCst);
-    crate::offset::publish_all();
 }
 
 /// Whether the caller runs as a vfork child. Notices when the parent goes on.
@@ -122,63 +77,4 @@ pub fn in_vfork_child(thread: &Thread) -> bool {
     }
     thread.clear(thread::VFORK);
     false
-}
-
-/// Run a call that makes a process with memory of its own.
-pub fn around_fork(fork: impl FnOnce() -> isize) -> isize {
-    let thread = thread::current();
-    let nested = thread.has(thread::INSIDE | thread::FORKING);
-    let vforked = thread.has(thread::VFORK) && in_vfork_child(thread);
-    if nested || vforked || wiped().is_none() || settings::is_off() {
-        return fork();
-    }
-    share_descriptors();
-    hold_all(thread);
-    let child = fork();
-    if child == 0 {
-        if wiped().is_some_and(|wiped| wiped.owner.load(Ordering::Relaxed) == 0) {
-            begin_in_child(thread);
-        }
-        thread.clear(thread::FORKING);
-    } else {
-        let error = crate::errno::get();
-        release_all(thread);
-        crate::errno::set(error);
-    }
-    child
-}
-
-/// Run `body` while nobody forks. The caller is inside.
-pub fn without_forks(body: impl FnOnce()) {
-    FORK_LOCK.with(body);
-}
-
-/// No other thread is in the middle of anything that the child would find half done.
-fn hold_all(thread: &Thread) {
-    thread.set(thread::INSIDE);
-    FORK_LOCK.take();
-    registry::hold();
-    pins::hold();
-    allocator::hold();
-    thread.set(thread::FORKING);
-    thread.leave();
-}
-
-fn release_all(thread: &Thread) {
-    thread.set(thread::INSIDE);
-    allocator::release();
-    pins::release();
-    registry::release();
-    FORK_LOCK.give();
-    thread.clear(thread::FORKING);
-    thread.leave();
-}
-
-/// Before `vfork`, from its thunk: what the child does next is checked against the pid.
-pub extern "C" fn before_vfork() {
-    let thread = thread::current();
-    if wiped().is_some() && !settings::is_off() {
-        share_descriptors();
-        thread.set(thread::VFORK);
-    }
 }

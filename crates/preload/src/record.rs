@@ -2,7 +2,7 @@
 //! process (`dup`) share one record.
 
 use crate::lock::Lock;
-use crate::{errno, raw, settings, signals};
+use crate::{errno, raw, settings};
 use egeria_fs::{DescriptionSlot, Errno, FileReference, InodeNumber, Outcome, Volume};
 use libc::c_int;
 use std::cell::UnsafeCell;
@@ -195,32 +195,10 @@ impl Record {
         }
     }
 
-    /// Write at an offset.
+    /// The file, for the engine.
     #[inline(always)]
-    pub fn write_at(&self, offset_bytes: u64, buffer: *const u8, bytes: usize) -> Outcome<usize> {
-        if settings::file_size_limited() || is_beyond(offset_bytes, bytes) {
-            return Err(PASS);
-        }
-        let bytes = bytes.min(MAX_BYTES);
-        signals::before_write(bytes);
-        // SAFETY: as in `read_at`.
-        unsafe {
-            self.volume
-                .write_direct(self.file, offset_bytes, buffer, bytes)
-        }
-    }
-
-    /// Write at the end of the file; where it landed, and how much.
-    pub fn append(&self, buffer: *const u8, bytes: usize) -> Outcome<(u64, usize)> {
-        if settings::file_size_limited() {
-            return Err(PASS);
-        }
-        signals::before_write(bytes);
-        // SAFETY: as in `read_at`.
-        unsafe {
-            self.volume
-                .append_direct(self.file, buffer, bytes.min(MAX_BYTES))
-        }
+    pub fn file(&self) -> FileReference {
+        self.file
     }
 
     /// Count a call that was served here.

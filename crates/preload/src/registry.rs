@@ -1,7 +1,7 @@
 //! The volumes this process attached, or tried to: once per volume and mount, never again.
 
 use crate::lock::Lock;
-use crate::{endings, pins, settings, signals};
+use crate::{admission, endings, pins, settings, signals};
 use egeria_fs::control::ControlReply;
 use egeria_fs::{AttachMode, AttachOptions, Volume};
 use std::ffi::OsStr;
@@ -29,11 +29,6 @@ fn known() -> impl Iterator<Item = &'static Known> {
     KNOWN
         .iter()
         .map_while(|entry| unsafe { entry.load(Ordering::Acquire).as_ref() })
-}
-
-/// Whether an attach was ever tried.
-pub fn any() -> bool {
-    known().next().is_some()
 }
 
 fn find(reply: &ControlReply) -> Option<&'static Known> {
@@ -74,6 +69,7 @@ fn attach(reply: &ControlReply) -> Option<&'static Known> {
         attached: AtomicPtr::new(attached.map_or(null_mut(), |it| Arc::into_raw(it).cast_mut())),
     };
     let entry: &'static Known = Box::leak(Box::new(entry));
+    admission::note_attach();
     free.store(std::ptr::from_ref(entry).cast_mut(), Ordering::Release);
     Some(entry)
 }
@@ -92,7 +88,7 @@ fn is_passing(error: i32) -> bool {
 
 /// What the process needs before the first attach; false when it cannot be had.
 fn prepare_process() -> bool {
-    if any() {
+    if admission::any() {
         return true;
     }
     std::panic::set_hook(Box::new(|_| {}));

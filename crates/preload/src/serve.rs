@@ -3,25 +3,17 @@
 //! Inside, the thread's hooks go straight to the kernel and the program's handlers wait; `errno` is
 //! kept on success; a panic of the engine ends here and the call passes to the kernel.
 
+use crate::identify::{Identified, identify};
+use crate::offset::publish_record;
 use crate::pin::Pin;
-use crate::pins;
 use crate::record::Record;
+use crate::reply::Reply;
 use crate::table::{self, Tag, Word};
 use crate::thread::{self, Thread};
-use crate::{errno, identify, process, settings};
+use crate::{errno, libc_threads, ownership, pins, process, settings};
 use libc::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{Ordering, compiler_fence};
-
-/// How a call ended.
-pub enum Reply {
-    /// Served here: a value, or minus an errno.
-    Direct(isize),
-    /// The kernel was asked on the way: its value, or minus an errno.
-    Kernel(isize),
-    /// Ask the kernel now.
-    Pass,
-}
 
 /// Run `body` on the record of a descriptor. `None`: not ours, or not for us: call the real function.
 #[inline(always)]
@@ -47,7 +39,7 @@ pub fn serve_quickly(fd: c_int, body: impl FnOnce(&Record) -> Option<usize>) -> 
     if !usual {
         return None;
     }
-    thread::end_if_cancelled();
+    libc_threads::end_if_cancelled();
     // No other bit is set.
     thread.gate.store(thread::INSIDE, Ordering::Relaxed);
     compiler_fence(Ordering::SeqCst);
@@ -70,7 +62,7 @@ pub fn serve_cancellable(fd: c_int, body: impl FnOnce(&Record) -> Reply) -> Opti
     let word = table::load(fd);
     let (word, pin) = ready(thread, fd, word)?;
     // Nothing is held yet.
-    thread::end_if_cancelled();
+    libc_threads::end_if_cancelled();
     run(thread, pin, fd, word, body)
 }
 
@@ -125,7 +117,7 @@ fn make_ready(thread: &Thread, fd: c_int) -> Option<(Word, &'static Pin)> {
     // SAFETY: as in `ready`.
     let pin = unsafe { thread.pin.load(Ordering::Relaxed).as_ref() };
     let known = pin.filter(|pin| pin.thread.load(Ordering::Relaxed) != 0);
-    if known.is_none() && !process::owns_tables() {
+    if known.is_none() && !ownership::owns_tables() {
         return None;
     }
     let word = loop {
@@ -136,8 +128,10 @@ fn make_ready(thread: &Thread, fd: c_int) -> Option<(Word, &'static Pin)> {
         if word.tag() == Tag::NotOurs || word.tag() == Tag::Closing {
             return None;
         }
-        if !identify::identify(thread, fd, word) {
-            return None;
+        match identify(thread, fd, word) {
+            Identified::NotNow => return None,
+            Identified::LookAgain => {}
+            Identified::Shared => share(fd),
         }
     };
     let pin = match known {
@@ -230,4 +224,32 @@ fn counted(record: &Record, reply: Reply) -> Option<isize> {
             None
         }
     }
+}
+
+/// The number's offset goes to the kernel, which is about to use it; it also gets none later.
+pub fn publish(fd: c_int) {
+    if settings::is_off() {
+        return;
+    }
+    let word = table::load(fd);
+    if word.is_ours() {
+        return quietly(fd, |record| publish_record(record, fd));
+    }
+    let unknown = word.learned(Tag::Unknown, std::ptr::null_mut());
+    if word.tag() == Tag::Fresh && ownership::owns_tables() && !table::replace(fd, word, unknown) {
+        publish(fd);
+    }
+}
+
+/// As [`publish`], and other processes may get the description.
+pub fn share(fd: c_int) {
+    publish(fd);
+    if table::load(fd).is_ours() {
+        quietly(fd, Record::mark_shared);
+    }
+}
+
+/// All descriptors of this process become shared.
+pub fn publish_all() {
+    table::for_each_ours(|fd, _| share(fd));
 }

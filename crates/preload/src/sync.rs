@@ -1,7 +1,7 @@
 //! Where the modules that `crates/models` checks take their atomics and waiting from: there, it is
 //! loom's.
 
-use crate::raw;
+use crate::{libc_threads, raw};
 pub use std::sync::atomic;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
@@ -30,7 +30,7 @@ pub fn light_barrier() {
 
 /// Every running thread of this process passes a full barrier; false when the kernel refused.
 pub fn heavy_barrier() -> bool {
-    crate::thread::alone() || raw::membarrier(MEMBARRIER_PRIVATE_EXPEDITED, 0) >= 0
+    libc_threads::alone() || raw::membarrier(MEMBARRIER_PRIVATE_EXPEDITED, 0) >= 0
 }
 
 /// Wait a little, and longer with each round.

@@ -4,7 +4,7 @@
 //! generation, so that whoever found something out about the old meaning cannot store it.
 
 use crate::record::Record;
-use crate::{process, settings, thread, withdraw};
+use crate::{admission, settings, thread};
 use libc::c_int;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
@@ -33,7 +33,7 @@ pub enum Tag {
 
 /// A table word.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Word(u64);
+pub struct Word(pub(crate) u64);
 
 impl Word {
     /// A number beyond the table.
@@ -170,117 +170,7 @@ pub fn replace(fd: c_int, old: Word, new: Word) -> bool {
         return exchange();
     }
     HIGHEST.fetch_max(fd as usize, Ordering::Relaxed);
-    thread::inside(|| withdraw::admitted(exchange)).unwrap_or(false)
-}
-
-/// A number was just handed out by the kernel: whatever was known of it is over.
-pub fn renew(fd: c_int, tag: Tag, payload: u64) {
-    if fd < 0 || settings::is_off() {
-        return;
-    }
-    let before = load(fd);
-    let idle = before.tag() == Tag::Unknown && tag == Tag::Unknown;
-    if (idle && thread::alone()) || !process::owns_tables() {
-        return;
-    }
-    loop {
-        let before = load(fd);
-        if replace(fd, before, before.renewed(tag, payload)) {
-            drop_reference(before);
-            return;
-        }
-        if place(fd).is_none() {
-            return;
-        }
-    }
-}
-
-/// A number opened by this process through a hook.
-pub fn opened(fd: c_int) {
-    renew(fd, Tag::Fresh, process::shares() << 3);
-}
-
-/// A number that came in some other way.
-pub fn arrived(fd: c_int) {
-    renew(fd, Tag::Unknown, 0);
-}
-
-/// Give back what a word that was taken out of the table held.
-pub fn drop_reference(word: Word) {
-    if word.is_ours() && !word.record().is_null() {
-        // SAFETY: the word's reference keeps it alive until here.
-        if unsafe { (*word.record()).drop_reference() } {
-            crate::pins::retire(word.record());
-        }
-    }
-}
-
-/// A close under way.
-pub struct Closing {
-    fd: c_int,
-    before: Word,
-    marked: Option<Word>,
-}
-
-/// Call before the kernel closes a number.
-pub fn begin_close(fd: c_int) -> Closing {
-    let mut closing = Closing {
-        fd,
-        before: load(fd),
-        marked: None,
-    };
-    let idle = closing.before.tag() == Tag::Unknown && thread::alone();
-    let known = closing.before.tag() == Tag::Closing;
-    if fd < 0 || idle || known || settings::is_off() || !process::owns_tables() {
-        return closing;
-    }
-    if !thread::alone() {
-        // The closing thread's own calls (in a handler) pass to the kernel from now on, as do those
-        // that waited too long: let them find the right position there.
-        crate::offset::publish(fd);
-        closing.before = load(fd);
-    }
-    let marked = closing
-        .before
-        .renewed(Tag::Closing, (crate::raw::gettid() as u64) << 3);
-    if closing.before.tag() != Tag::Closing && replace(fd, closing.before, marked) {
-        closing.marked = Some(marked);
-        if closing.before.is_ours() {
-            crate::pins::drain(fd);
-        }
-    }
-    closing
-}
-
-impl Closing {
-    /// Whether the number is marked, and so is to be settled by one of the following.
-    pub fn is_marked(&self) -> bool {
-        self.marked.is_some()
-    }
-
-    /// The kernel closed it.
-    pub fn done(self) {
-        self.become_tag(Tag::Unknown, std::ptr::null_mut());
-    }
-
-    /// The kernel closed it and gave the number a new meaning.
-    pub fn become_tag(self, tag: Tag, record: *mut Record) -> bool {
-        let Some(marked) = self.marked else {
-            return false;
-        };
-        let stored = replace(self.fd, marked, marked.renewed(tag, record as u64));
-        drop_reference(self.before);
-        stored
-    }
-
-    /// The kernel refused: the number means what it meant.
-    pub fn undo(self) {
-        let Some(marked) = self.marked else { return };
-        let before = marked.renewed(self.before.tag(), self.before.0);
-        if !replace(self.fd, marked, before) {
-            drop_reference(self.before);
-        }
-    }
+    thread::inside(|| admission::admitted(exchange)).unwrap_or(false)
 }
 
 /// Every number whose word is a file of ours.
@@ -314,16 +204,6 @@ pub fn for_each_known(first: u32, last: u32, mut body: impl FnMut(c_int)) {
         }
         fd += 1;
     }
-}
-
-/// The library gives up: the kernel gets all positions, and no file is ours any more. Nothing becomes ours
-/// meanwhile, and no record is freed. The caller is inside.
-pub fn hand_over_records() {
-    for_each_ours(|fd, word| {
-        // SAFETY: named by the table when looked at, and not freed since.
-        crate::offset::publish_record(unsafe { &*word.record() }, fd);
-    });
-    forget_records();
 }
 
 /// In a fork child, or when the library gives up: all files of ours are unknown again.

@@ -4,9 +4,10 @@
 //! one add, needs no initialisation and no destructor, and may be touched in a signal handler. A
 //! library loaded at start always gets its initial-exec words; `dlopen` of this one is not meant.
 
-use crate::endings::Ending;
 use crate::pin::Pin;
+use libc::c_void;
 use std::arch::{asm, global_asm};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 /// The thread is inside the engine: its hooks go straight to the kernel, its handlers wait.
@@ -15,6 +16,16 @@ pub const INSIDE: u32 = 1;
 pub const VFORK: u32 = 2;
 /// The thread is in `fork`: data goes to the kernel, descriptors are still followed.
 pub const FORKING: u32 = 4;
+
+/// One thing to do when the thread ends.
+pub struct Ending {
+    /// What to call.
+    pub run: *mut c_void,
+    /// With what.
+    pub object: *mut c_void,
+    /// The one added before.
+    pub next: *mut Ending,
+}
 
 /// One thread's words. All zero at first.
 #[repr(C, align(64))]
@@ -99,29 +110,24 @@ impl Thread {
     #[inline(always)]
     pub fn deliver(&self) {
         if self.pending.load(Ordering::Relaxed) != 0 {
-            crate::signals::deliver_pending(self);
+            deliver_pending(self);
         }
     }
 }
 
-/// Whether this process has only one thread (libc's own word).
-#[inline(always)]
-pub fn alone() -> bool {
-    unsafe extern "C" {
-        static __libc_single_threaded: u8;
-    }
-    // SAFETY: libc keeps this byte for programs to read.
-    unsafe { std::ptr::read_volatile(&raw const __libc_single_threaded) != 0 }
+/// What delivers the signals that came while a thread was inside.
+static DELIVERY: OnceLock<fn(&Thread)> = OnceLock::new();
+
+/// Before the first signal can come while a thread is inside: what delivers it.
+pub fn set_delivery(deliver: fn(&Thread)) {
+    let _ = DELIVERY.set(deliver);
 }
 
-/// Unwinds from here when the thread was cancelled.
-#[inline(always)]
-pub fn end_if_cancelled() {
-    unsafe extern "C-unwind" {
-        safe fn pthread_testcancel();
-    }
-    if !alone() {
-        pthread_testcancel();
+#[cold]
+#[inline(never)]
+fn deliver_pending(thread: &Thread) {
+    if let Some(deliver) = DELIVERY.get() {
+        deliver(thread);
     }
 }
 

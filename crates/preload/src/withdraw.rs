@@ -11,27 +11,13 @@
 //! `munmap` waits for the faults of others: none of them waits for the caller. They hold no lock of the program,
 //! and its handlers wait for their end.
 
+use crate::offset::publish_record;
 use crate::sync::pause;
 use crate::thread::{self, Thread};
-use crate::{errno, pins, process, registry, settings, signals, table};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::{admission, errno, ownership, pins, process, registry, settings, signals, table};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-static ADMITTED: AtomicUsize = AtomicUsize::new(0);
 static IS_DONE: AtomicBool = AtomicBool::new(false);
-
-/// Run what makes the table or a volume ours; `None` when that is over. The caller is inside, so that no
-/// handler of the program jumps out of it.
-pub fn admitted<T>(body: impl FnOnce() -> T) -> Option<T> {
-    struct Admission;
-    impl Drop for Admission {
-        fn drop(&mut self) {
-            ADMITTED.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
-    ADMITTED.fetch_add(1, Ordering::SeqCst);
-    let _admission = Admission;
-    (!settings::is_off()).then(body)
-}
 
 /// Run a call that changes the rights of the process, or where its paths lead.
 pub fn around<T>(call: impl FnOnce() -> T) -> T {
@@ -51,7 +37,7 @@ pub fn around<T>(call: impl FnOnce() -> T) -> T {
 /// Whether there is anything to leave. Waits for a thread that is attaching.
 pub fn is_attached() -> bool {
     !thread::current().has(thread::INSIDE | thread::FORKING)
-        && registry::any()
+        && admission::any()
         && thread::inside(registry::is_attached)
 }
 
@@ -59,13 +45,13 @@ pub fn is_attached() -> bool {
 pub fn for_good() {
     let thread = thread::current();
     if thread.has(thread::INSIDE | thread::FORKING)
-        || process::wiped().is_some() && !process::owns_tables()
+        || process::wiped().is_some() && !ownership::owns_tables()
     {
         return;
     }
     let error = errno::get();
     thread::inside(|| {
-        process::without_forks(|| {
+        ownership::without_forks(|| {
             if !IS_DONE.swap(true, Ordering::Relaxed) {
                 leave(thread);
             }
@@ -78,12 +64,22 @@ pub fn for_good() {
 fn leave(thread: &Thread) {
     settings::switch_off();
     let mut round = 0;
-    while ADMITTED.load(Ordering::SeqCst) != 0 {
+    while admission::is_anybody_admitted() {
         pause(&mut round);
     }
     // Records are freed under limbo's lock alone: those that the table names stay meanwhile.
-    pins::while_none_is_freed(table::hand_over_records);
+    pins::while_none_is_freed(hand_over_records);
     pins::drain_all();
     registry::detach_all();
     signals::give_back(thread);
+}
+
+/// The library gives up: the kernel gets all positions, and no file is ours any more. Nothing becomes ours
+/// meanwhile, and no record is freed. The caller is inside.
+fn hand_over_records() {
+    table::for_each_ours(|fd, word| {
+        // SAFETY: named by the table when looked at, and not freed since.
+        publish_record(unsafe { &*word.record() }, fd);
+    });
+    table::forget_records();
 }

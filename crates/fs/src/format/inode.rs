@@ -1,7 +1,7 @@
 //! The inode record: three mutable words and an immutable, checksummed birth certificate.
 
 use super::*;
-use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
+use egeria_media::{BlockNumber, PoolIndex};
 
 /// Bytes of a record: two cache lines, the words apart from the certificate.
 pub const INODE_BYTES: u64 = 128;
@@ -102,11 +102,6 @@ pub fn inode_place(ino: u64) -> Option<(PoolIndex, u64)> {
         PoolIndex((number % MAX_POOLS as u64) as u8),
         number / MAX_POOLS as u64,
     ))
-}
-
-/// Offset of the pointer to inode block `index` in a pool of this geometry.
-pub fn inode_pointer(geometry: &Geometry, index: u64) -> PoolOffset {
-    geometry.pointer_block.offset() + index * 8
 }
 
 const POINTER_OWNER: u64 = u64::MAX;

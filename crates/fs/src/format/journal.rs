@@ -2,8 +2,10 @@
 //! over two objects). A slot is one sealed word, then pairs of (place, value) words.
 
 use super::*;
-use egeria_media::{PoolIndex, PoolOffset};
+use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
 
+/// First block of the journal (pool 0).
+pub const JOURNAL_BLOCK: BlockNumber = BlockNumber(5);
 /// Slots of a volume; a thread's slot in the session has the same index.
 pub const JOURNAL_SLOTS: u64 = 4096;
 /// Bytes of a slot.

@@ -11,12 +11,14 @@
 
 pub mod checksum;
 pub mod entry;
+pub mod geometry;
 pub mod inode;
 pub mod journal;
 pub mod superblock;
 pub mod words;
 
 pub use entry::*;
+pub use geometry::*;
 pub use inode::*;
 pub use journal::*;
 pub use superblock::*;

@@ -22,8 +22,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use egeria_machine::EmulatedNode;
 use egeria_machine::emulated::{LLC_GRAIN_BYTES, MAX_LLC_BYTES};
 
-use super::AccessKind;
-use super::state::{EmulatedThread, EmulationState};
 use crate::{BLOCK_BYTES, PoolIndex, PoolOffset};
 
 const WAYS: usize = 8;
@@ -55,59 +53,13 @@ pub(super) struct Cache {
 
 /// Bytes of a block, as sectors.
 #[derive(Clone, Copy)]
-struct Piece {
+pub(super) struct Piece {
     /// Pool + 1 and block: the tag without sectors, never 0.
     name: u64,
     /// Bytes from, within the block.
     from: u64,
     /// Bytes to, within the block.
     to: u64,
-}
-
-impl EmulationState {
-    /// Tells that the thread reads or writes bytes of a pool that lies on `memory_node`; before
-    /// [`EmulationState::access`] charges them. Reads that find bytes in the LLC of the
-    /// thread's node make that access cheaper and bring in the rest; writes go past caches, and throw
-    /// what they replace out of every node's.
-    #[inline]
-    pub fn touch(
-        &self,
-        thread: &EmulatedThread,
-        memory_node: usize,
-        place: (PoolIndex, PoolOffset),
-        bytes: u64,
-        kind: AccessKind,
-    ) {
-        if self.is_on() {
-            self.touch_on(thread, memory_node, place, bytes, kind);
-        }
-    }
-
-    #[cold]
-    fn touch_on(
-        &self,
-        thread: &EmulatedThread,
-        memory_node: usize,
-        place: (PoolIndex, PoolOffset),
-        bytes: u64,
-        kind: AccessKind,
-    ) {
-        match kind {
-            AccessKind::Read => {
-                let home = self.node_of_thread(thread);
-                let Some(cache) = self.caches().get(home) else {
-                    return;
-                };
-                let found: u64 = pieces(place, bytes).map(|piece| cache.read(piece)).sum();
-                thread.note_cached(memory_node, found);
-            }
-            AccessKind::Write => {
-                for cache in self.caches().iter().filter(|cache| cache.exists()) {
-                    pieces(place, bytes).for_each(|piece| cache.evict(piece));
-                }
-            }
-        }
-    }
 }
 
 impl Cache {
@@ -121,7 +73,7 @@ impl Cache {
         self.sets.store(sets, Relaxed);
     }
 
-    fn exists(&self) -> bool {
+    pub(super) fn exists(&self) -> bool {
         self.sets.load(Relaxed) != 0
     }
 
@@ -152,7 +104,7 @@ impl Cache {
     }
 
     /// Bytes of the piece that are there; then all of them are.
-    fn read(&self, piece: Piece) -> u64 {
+    pub(super) fn read(&self, piece: Piece) -> u64 {
         let Some(set) = self.set(piece.name) else {
             return 0;
         };
@@ -172,7 +124,7 @@ impl Cache {
     }
 
     /// The whole block: what is written to part of it may also move the rest (copy-on-write).
-    fn evict(&self, piece: Piece) {
+    pub(super) fn evict(&self, piece: Piece) {
         for tag in self.set(piece.name).into_iter().flatten() {
             let before = tag.load(Relaxed);
             if before >> SECTOR_BITS == piece.name {
@@ -207,7 +159,10 @@ impl Piece {
 }
 
 /// A range of a pool, block by block, as far as tags and [`MAX_BLOCKS`] go.
-fn pieces((pool, offset): (PoolIndex, PoolOffset), bytes: u64) -> impl Iterator<Item = Piece> {
+pub(super) fn pieces(
+    (pool, offset): (PoolIndex, PoolOffset),
+    bytes: u64,
+) -> impl Iterator<Item = Piece> {
     let from = offset.0;
     let end = from.saturating_add(bytes).min(BLOCK_BYTES << BLOCK_BITS);
     let first = from / BLOCK_BYTES;

@@ -45,6 +45,7 @@ mod tests;
 mod tests_of_caches;
 #[cfg(test)]
 mod tests_of_cores;
+mod touch;
 
 pub use egeria_machine::AccessKind;
 pub use self_test::{Row, SelfTest, self_test};

@@ -3,7 +3,8 @@
 
 use crate::real;
 use crate::record::Record;
-use crate::serve::{Reply, serve};
+use crate::reply::Reply;
+use crate::serve::serve;
 use libc::{c_int, off_t, size_t, ssize_t};
 
 fn readahead(fd: c_int, offset: off_t, bytes: size_t) -> ssize_t {

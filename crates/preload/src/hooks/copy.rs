@@ -4,8 +4,9 @@
 use super::map::hand_over;
 use super::write;
 use crate::record::{MAX_BYTES, PASS, Record, is_beyond};
-use crate::serve::{Reply, serve};
-use crate::{errno, guarded, offset, raw, real, settings, table, thread};
+use crate::reply::Reply;
+use crate::serve::serve;
+use crate::{errno, guarded, raw, real, serve, settings, table, thread, writing};
 use egeria_fs::Outcome;
 use libc::{c_int, c_uint, c_void, off_t, size_t, ssize_t};
 
@@ -30,7 +31,7 @@ fn offset_of(fd: c_int, given: *mut off_t, bytes: usize) -> Option<u64> {
     let at = match given.is_null() {
         false => guarded::fetch(fd, given).filter(|&at| guarded::store(fd, given, at))?,
         true => {
-            offset::publish(fd);
+            serve::publish(fd);
             raw::lseek(fd, 0, libc::SEEK_CUR) as off_t
         }
     };
@@ -136,7 +137,7 @@ fn copy(
         let step = match read {
             Some(Ok(0)) => break,
             Some(Ok(got)) => one(to, |record| {
-                record.write_at(target + done as u64, buffer.0, got)
+                writing::write_at(record, target + done as u64, buffer.0, got)
             }),
             other => other,
         };

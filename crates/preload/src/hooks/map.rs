@@ -2,8 +2,9 @@
 //! size (pages beyond the one it knows are SIGBUS), and from then on nobody may write past it: pages that nobody
 //! has touched yet are filled from what it knows, and grow with what it writes.
 
-use crate::serve::{self, Reply};
-use crate::{errno, offset, raw, real, table};
+use crate::reply::Reply;
+use crate::serve;
+use crate::{errno, raw, real, table};
 use egeria_fs::control::MARK_REQUEST;
 use libc::{c_int, c_void, off_t, size_t};
 
@@ -30,7 +31,7 @@ fn mmap(
 
 /// The kernel is about to use the position, and pages up to the size it knows.
 pub(super) fn hand_over(fd: c_int) {
-    offset::publish(fd);
+    serve::publish(fd);
     if table::load(fd).is_ours() {
         kernel_size(fd);
     }

@@ -5,7 +5,7 @@
 
 use super::opened::arrived;
 use crate::guarded::{can_look, look};
-use crate::{offset, process, real, settings};
+use crate::{forks, real, serve, settings};
 use libc::{c_int, c_uint, cmsghdr, mmsghdr, msghdr, ssize_t, timespec};
 
 /// Most messages that the kernel takes in one call (`UIO_MAXIOV`).
@@ -38,11 +38,11 @@ fn for_each_fd(message: &msghdr, mut body: impl FnMut(c_int)) {
 fn share_all(mut messages: impl Iterator<Item = Option<msghdr>>) {
     if can_look() {
         while let Some(Some(message)) = messages.next() {
-            for_each_fd(&message, offset::share);
+            for_each_fd(&message, serve::share);
         }
     } else {
         // No file of ours was met yet; any descriptor may be one.
-        process::share_descriptors();
+        forks::share_descriptors();
     }
 }
 

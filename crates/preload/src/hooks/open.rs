@@ -1,6 +1,6 @@
 //! `open` and its kin: numbers this process opens itself.
 
-use crate::{real, table};
+use crate::{descriptors, real};
 use libc::{c_char, c_int, c_void, mode_t};
 
 /// A number from an open with these flags; `-1` is left alone.
@@ -10,9 +10,9 @@ pub(super) fn opened(fd: c_int, flags: c_int) -> c_int {
     }
     let error = crate::errno::get();
     if flags & (libc::O_PATH | libc::O_DIRECTORY) == 0 {
-        table::opened(fd);
+        descriptors::opened(fd);
     } else {
-        table::arrived(fd);
+        descriptors::arrived(fd);
     }
     crate::errno::set(error);
     fd

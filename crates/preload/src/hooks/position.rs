@@ -3,9 +3,9 @@
 use super::map::hand_over;
 use crate::offset::{self, Taking};
 use crate::record::Record;
-use crate::serve::{Reply, serve};
-use crate::table;
-use crate::{guarded, raw, real};
+use crate::reply::Reply;
+use crate::serve::serve;
+use crate::{guarded, raw, real, serve, table};
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
 
 fn lseek(fd: c_int, to: off_t, whence: c_int) -> off_t {
@@ -97,7 +97,7 @@ fn splice(
 
 /// Locks a range from the position on.
 fn lockf(fd: c_int, command: c_int, bytes: off_t) -> c_int {
-    offset::publish(fd);
+    serve::publish(fd);
     real::lockf(fd, command, bytes)
 }
 

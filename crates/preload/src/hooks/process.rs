@@ -1,16 +1,16 @@
 //! Calls that make processes, or become another program: descriptors become shared.
 
 use super::table::{closing, closing_range};
-use crate::{process, real, table};
+use crate::{descriptors, forks, real};
 use libc::{c_char, c_int, c_void, pid_t};
 
 /// `fork`.
 pub(super) fn fork() -> pid_t {
-    process::around_fork(|| real::fork() as isize) as pid_t
+    forks::around_fork(|| real::fork() as isize) as pid_t
 }
 
 fn fork_bare() -> pid_t {
-    process::around_fork(|| real::_Fork() as isize) as pid_t
+    forks::around_fork(|| real::_Fork() as isize) as pid_t
 }
 
 fn clone(
@@ -23,7 +23,7 @@ fn clone(
     child: *mut c_void,
 ) -> c_int {
     if flags & libc::CLONE_THREAD == 0 {
-        process::share_descriptors();
+        forks::share_descriptors();
     }
     real::clone(run, stack, flags, argument, parent, tls, child)
 }
@@ -34,12 +34,12 @@ fn forkpty(
     settings: *const c_void,
     size: *const c_void,
 ) -> pid_t {
-    let child = process::around_fork(|| real::forkpty(one, name, settings, size) as isize) as pid_t;
+    let child = forks::around_fork(|| real::forkpty(one, name, settings, size) as isize) as pid_t;
     if child == 0 {
-        (0..3).for_each(table::arrived);
+        (0..3).for_each(descriptors::arrived);
     } else if child > 0 {
         // SAFETY: libc filled it in.
-        table::arrived(unsafe { *one });
+        descriptors::arrived(unsafe { *one });
     }
     child
 }
@@ -56,9 +56,9 @@ fn login_tty(fd: c_int) -> c_int {
 /// Forks inside libc, ends the parent there, and replaces the standard streams.
 fn daemon(keep_directory: c_int, keep_streams: c_int) -> c_int {
     let answer =
-        process::around_fork(|| real::daemon(keep_directory, keep_streams) as isize) as c_int;
+        forks::around_fork(|| real::daemon(keep_directory, keep_streams) as isize) as c_int;
     if answer == 0 && keep_streams == 0 {
-        (0..3).for_each(table::arrived);
+        (0..3).for_each(descriptors::arrived);
     }
     answer
 }
@@ -67,7 +67,7 @@ fn daemon(keep_directory: c_int, keep_streams: c_int) -> c_int {
 macro_rules! starting {
     ($($name:ident($($argument:ident: $type:ty),*);)+) => {
         $(fn $name($($argument: $type),*) -> c_int {
-            process::share_descriptors();
+            forks::share_descriptors();
             real::$name($($argument),*)
         })+
     };

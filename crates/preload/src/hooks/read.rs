@@ -3,7 +3,8 @@
 use crate::offset::{self, Taking};
 use crate::real;
 use crate::record::{PASS, Record};
-use crate::serve::{Reply, serve_cancellable, serve_quickly};
+use crate::reply::Reply;
+use crate::serve::{serve_cancellable, serve_quickly};
 use egeria_fs::Outcome;
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
 

@@ -4,7 +4,7 @@
 
 use super::opened::arrived;
 use super::table::{closing, closing_range};
-use crate::{errno, offset, process, real, table};
+use crate::{descriptors, errno, forks, real, serve};
 use libc::{DIR, FILE, c_char, c_int, c_void};
 
 /// The number under a stream; -1 when there is none.
@@ -34,7 +34,7 @@ fn tmpfile() -> *mut FILE {
 
 fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
     // "a" sets O_APPEND past our fcntl: as if another process had.
-    offset::share(fd);
+    serve::share(fd);
     real::fdopen(fd, mode)
 }
 
@@ -55,7 +55,7 @@ fn fcloseall() -> c_int {
 }
 
 fn popen(command: *const c_char, kind: *const c_char) -> *mut FILE {
-    process::share_descriptors();
+    forks::share_descriptors();
     opened(real::popen(command, kind))
 }
 
@@ -78,7 +78,7 @@ fn opendir(path: *const c_char) -> *mut DIR {
 }
 
 fn fdopendir(fd: c_int) -> *mut DIR {
-    table::arrived(fd);
+    descriptors::arrived(fd);
     real::fdopendir(fd)
 }
 
@@ -87,7 +87,7 @@ fn closedir(directory: *mut DIR) -> c_int {
 }
 
 fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int {
-    offset::publish(fd);
+    serve::publish(fd);
     real::vdprintf(fd, format, arguments)
 }
 
@@ -97,12 +97,12 @@ fn vdprintf_checked(
     format: *const c_char,
     arguments: *mut c_void,
 ) -> c_int {
-    offset::publish(fd);
+    serve::publish(fd);
     real::__vdprintf_chk(fd, flag, format, arguments)
 }
 
 fn backtrace_symbols_fd(frames: *const *mut c_void, count: c_int, fd: c_int) {
-    offset::publish(fd);
+    serve::publish(fd);
     real::backtrace_symbols_fd(frames, count, fd);
 }
 

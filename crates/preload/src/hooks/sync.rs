@@ -1,7 +1,8 @@
 //! `fsync` and its kin: invariant 1 leaves them nothing to do, unless the kernel holds pages.
 
 use crate::record::Record;
-use crate::serve::{Reply, serve_cancellable};
+use crate::reply::Reply;
+use crate::serve::serve_cancellable;
 use crate::{real, table};
 use libc::{c_int, off_t};
 

@@ -61,7 +61,7 @@ fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: 
         | libc::SYS_sendmsg
         | libc::SYS_sendmmsg
         | libc::SYS_io_uring_setup => {
-            crate::process::share_descriptors();
+            crate::forks::share_descriptors();
             real()
         }
         libc::SYS_clone | libc::SYS_clone3 => around_clone(number, a, real),
@@ -78,7 +78,7 @@ fn around_clone(number: c_long, flags: usize, clone: impl FnOnce() -> c_long) ->
         // A thread, or a child in this memory that returns on a stack of its own.
         return clone();
     }
-    crate::process::around_fork(|| clone() as isize) as c_long
+    crate::forks::around_fork(|| clone() as isize) as c_long
 }
 
 export! {

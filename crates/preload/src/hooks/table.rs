@@ -2,7 +2,10 @@
 
 use crate::record::Record;
 use crate::table::{self, Tag};
-use crate::{guarded, offset, process, real, serve, settings, thread, withdraw};
+use crate::{
+    descriptors, forks, guarded, libc_threads, offset, ownership, real, serve, settings, thread,
+    withdraw,
+};
 use libc::{c_int, c_uint};
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -29,12 +32,12 @@ impl Copied {
             },
             // Two descriptors, each unknown: both must use the kernel's position.
             Tag::Fresh => {
-                offset::publish(fd);
+                serve::publish(fd);
                 Copied::UNKNOWN
             }
-            Tag::Ours if process::owns_tables() => {
+            Tag::Ours if ownership::owns_tables() => {
                 if standard {
-                    offset::publish(fd);
+                    serve::publish(fd);
                 }
                 Copied::of_record(fd)
             }
@@ -54,7 +57,7 @@ impl Copied {
         });
         if copied.tag != Tag::Ours {
             // Somebody else's description by now, or no way in: the copy finds out for itself.
-            offset::publish(fd);
+            serve::publish(fd);
         }
         copied
     }
@@ -81,12 +84,12 @@ impl Copied {
         loop {
             let before = table::load(fd);
             let none = settings::is_off() || table::place(fd).is_none();
-            if none || !process::owns_tables() {
+            if none || !ownership::owns_tables() {
                 return self.give_back();
             }
             let after = before.renewed(self.tag, self.record as u64);
             if table::replace(fd, before, after) {
-                return table::drop_reference(before);
+                return descriptors::drop_reference(before);
             }
         }
     }
@@ -126,7 +129,7 @@ fn copy_over(fd: c_int, to: c_int, copy: impl FnOnce() -> c_int) -> c_int {
         return copy();
     }
     let copied = Copied::of(fd, to <= 2);
-    let closing = table::begin_close(to);
+    let closing = descriptors::begin_close(to);
     let made = copy();
     if made < 0 {
         closing.undo();
@@ -151,7 +154,7 @@ pub(super) fn close(fd: c_int) -> c_int {
         return closing(fd, || real::close(fd));
     }
     // Once marked, the close must come to its end: cancelled before it, not within.
-    thread::end_if_cancelled();
+    libc_threads::end_if_cancelled();
     closing(fd, || {
         crate::errno::from_kernel(crate::raw::close(fd)) as c_int
     })
@@ -159,7 +162,7 @@ pub(super) fn close(fd: c_int) -> c_int {
 
 /// Close `fd` with `close`, which closes it in any case.
 pub(super) fn closing<T>(fd: c_int, close: impl FnOnce() -> T) -> T {
-    let closing = table::begin_close(fd);
+    let closing = descriptors::begin_close(fd);
     let outcome = close();
     let error = crate::errno::get();
     closing.done();
@@ -172,13 +175,13 @@ pub(super) fn closing_range<T>(first: u32, last: u32, close: impl FnOnce() -> (T
     const BATCH: usize = 64;
     // Numbers are marked a batch at a time, so that nothing is allocated: what is beyond the first
     // batch becomes unknown before the call, and again after it.
-    let mut marked: [Option<table::Closing>; BATCH] = [const { None }; BATCH];
+    let mut marked: [Option<descriptors::Closing>; BATCH] = [const { None }; BATCH];
     let mut free = marked.iter_mut();
     table::for_each_known(first, last, |fd| match free.next() {
-        Some(place) => *place = Some(table::begin_close(fd)),
+        Some(place) => *place = Some(descriptors::begin_close(fd)),
         None => {
-            offset::publish(fd);
-            table::arrived(fd);
+            serve::publish(fd);
+            descriptors::arrived(fd);
         }
     });
     let (outcome, closed) = close();
@@ -236,8 +239,8 @@ pub(super) fn unshare(flags: c_int) -> c_int {
 
 /// Threads are about to have different descriptor tables: ours cannot be all of them.
 fn leave_shared_table() {
-    if !settings::is_off() && !thread::alone() && process::owns_tables() {
-        process::share_descriptors();
+    if !settings::is_off() && !libc_threads::alone() && ownership::owns_tables() {
+        forks::share_descriptors();
         settings::switch_off();
         table::forget_records();
     }
@@ -264,9 +267,9 @@ pub(super) fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
         | libc::F_OFD_SETLKW => {
             // What is not ours has nothing to hide, but may be ours unknown to us.
             match guarded::fetch(fd, argument as *const libc::flock) {
-                None => offset::publish(fd),
+                None => serve::publish(fd),
                 Some(lock) => match lock.l_whence.into() {
-                    libc::SEEK_CUR => offset::publish(fd),
+                    libc::SEEK_CUR => serve::publish(fd),
                     libc::SEEK_END => tell_size(fd),
                     _ => {}
                 },

@@ -2,33 +2,33 @@
 //! that let the library prepare, then go on into the real function with the caller's registers and
 //! stack as they were.
 
-use crate::{errno, offset, process, real, thread};
+use crate::{errno, forks, real, serve, thread};
 use libc::{c_int, c_void};
 use std::arch::naked_asm;
 use std::sync::atomic::Ordering;
 
 extern "C" fn before_dprintf(fd: c_int) -> *mut c_void {
-    offset::publish(fd);
+    serve::publish(fd);
     real::address::dprintf.address()
 }
 
 extern "C" fn before_dprintf_checked(fd: c_int) -> *mut c_void {
-    offset::publish(fd);
+    serve::publish(fd);
     real::address::__dprintf_chk.address()
 }
 
 extern "C" fn before_execl() -> *mut c_void {
-    process::share_descriptors();
+    forks::share_descriptors();
     real::address::execl.address()
 }
 
 extern "C" fn before_execlp() -> *mut c_void {
-    process::share_descriptors();
+    forks::share_descriptors();
     real::address::execlp.address()
 }
 
 extern "C" fn before_execle() -> *mut c_void {
-    process::share_descriptors();
+    forks::share_descriptors();
     real::address::execle.address()
 }
 
@@ -141,7 +141,7 @@ macro_rules! vfork {
                     "2:",
                     "mov rdi, rax",
                     "jmp {failed}",
-                    before = sym process::before_vfork,
+                    before = sym forks::before_vfork,
                     failed = sym vfork_failed,
                     number = const libc::SYS_vfork,
                 );

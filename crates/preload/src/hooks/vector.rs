@@ -7,8 +7,9 @@ use super::read::reply;
 use super::write::write_moving;
 use crate::offset::{self, Taking};
 use crate::record::{PASS, Record};
-use crate::serve::{Reply, serve_cancellable};
-use crate::{guarded, raw, real};
+use crate::reply::Reply;
+use crate::serve::serve_cancellable;
+use crate::{guarded_copy, raw, real};
 use egeria_fs::{Errno, Outcome};
 use libc::{c_int, iovec, off_t, ssize_t};
 use std::ptr;
@@ -76,7 +77,7 @@ fn fetch(call: &Call) -> Outcome<Parts> {
     // SAFETY: room for `count`; the copy answers for bad addresses, else all of them are there.
     unsafe {
         let bytes = count * size_of::<iovec>();
-        if !guarded::copy(parts.as_mut_ptr().cast(), call.parts.cast(), bytes) {
+        if !guarded_copy::copy(parts.as_mut_ptr().cast(), call.parts.cast(), bytes) {
             return Err(Errno(libc::EFAULT));
         }
         parts.set_len(count);
@@ -110,7 +111,7 @@ fn transfer<T>(
     if way == Way::Write
         && !walk(list, total, |part, at, bytes| {
             // SAFETY: `at + bytes` is at most `total`, the room of the buffer.
-            unsafe { guarded::copy(buffer.add(at), part, bytes) }
+            unsafe { guarded_copy::copy(buffer.add(at), part, bytes) }
         })
     {
         return Err(Errno(libc::EFAULT));
@@ -119,7 +120,7 @@ fn transfer<T>(
     if way == Way::Read
         && !walk(list, moved(&outcome), |part, at, bytes| {
             // SAFETY: as above; the parts are the caller's to be written.
-            unsafe { guarded::copy(part, buffer.add(at), bytes) }
+            unsafe { guarded_copy::copy(part, buffer.add(at), bytes) }
         })
     {
         return Err(Errno(libc::EFAULT));

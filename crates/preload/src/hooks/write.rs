@@ -2,9 +2,10 @@
 
 use super::read::{is_excessive, reply};
 use crate::offset::{self, Taking};
-use crate::real;
 use crate::record::Record;
-use crate::serve::{Reply, serve, serve_cancellable};
+use crate::reply::Reply;
+use crate::serve::{serve, serve_cancellable};
+use crate::{real, writing};
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
 
 /// Write at the position, or at the end when the description appends.
@@ -53,9 +54,9 @@ pub(super) fn write_moving(
     bytes: usize,
 ) -> offset::Moved {
     let (start, done) = if appends {
-        record.append(buffer, bytes)?
+        writing::append(record, buffer, bytes)?
     } else {
-        (at, record.write_at(at, buffer, bytes)?)
+        (at, writing::write_at(record, at, buffer, bytes)?)
     };
     Ok((start + done as u64, done))
 }
@@ -70,9 +71,9 @@ pub(super) fn pwrite(fd: c_int, buffer: *const c_void, bytes: size_t, offset: of
             return Reply::Direct(0);
         }
         reply(if record.appends(fd) {
-            record.append(buffer.cast(), bytes).map(|(_, done)| done)
+            writing::append(record, buffer.cast(), bytes).map(|(_, done)| done)
         } else {
-            record.write_at(offset as u64, buffer.cast(), bytes)
+            writing::write_at(record, offset as u64, buffer.cast(), bytes)
         })
     };
     serve_cancellable(fd, body).unwrap_or_else(|| real::pwrite(fd, buffer, bytes, offset))

@@ -1,10 +1,8 @@
 //! What the program asked to be done with each signal, and the doing.
 
-use super::{OF_LIBC, SET_BYTES, bit, stops, trampoline};
+use super::sets::{OF_LIBC, bit, is_over};
 use crate::lock::Lock;
-use crate::process;
-use crate::thread::{self, Thread};
-use crate::{raw, real};
+use crate::{process, real, thread};
 use libc::{c_int, c_void, sigaction, siginfo_t};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -27,6 +25,12 @@ static HANDLERS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNAL
 static ONCE: AtomicU64 = AtomicU64::new(0);
 static INTERRUPTING: AtomicU64 = AtomicU64::new(0);
 static TAKEN_OVER: AtomicBool = AtomicBool::new(false);
+/// The trampoline's address, from before it is first used.
+static TRAMPOLINE: AtomicUsize = AtomicUsize::new(0);
+
+fn trampoline() -> usize {
+    TRAMPOLINE.load(Ordering::Relaxed)
+}
 
 /// Whether a signal is one whose handler goes through the trampoline.
 fn is_wrapped(signal: c_int) -> bool {
@@ -40,12 +44,16 @@ fn is_fault(signal: c_int) -> bool {
     egeria_media::guard::SIGNALS.contains(&signal)
 }
 
+/// The handler that the kernel is given in place of the program's.
+pub type Trampoline = unsafe extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void);
+
 /// Put the trampoline between the kernel and every handler that is there. Once; false on refusal.
-pub fn take_over() -> bool {
+pub fn take_over(trampoline: Trampoline) -> bool {
     LOCK.with(|| {
         if TAKEN_OVER.load(Ordering::Relaxed) {
             return true;
         }
+        TRAMPOLINE.store(trampoline as *const () as usize, Ordering::Relaxed);
         for signal in (1..SIGNALS as c_int).filter(|&signal| is_wrapped(signal)) {
             // SAFETY: all-zero is valid, and the kernel fills it.
             let mut action: sigaction = unsafe { std::mem::zeroed() };
@@ -68,19 +76,15 @@ fn is_plain(action: &sigaction) -> bool {
     [libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction)
 }
 
-/// The library leaves: the kernel knows the program's handlers again, and the caller's mask is what the
-/// program made it.
-pub fn give_back(thread: &Thread) {
-    let was_ours = LOCK.with(|| {
+/// The kernel knows the program's handlers again; `forget` runs under the lock. Whether ours were there.
+pub fn give_back(forget: impl FnOnce()) -> bool {
+    LOCK.with(|| {
         let was_ours = TAKEN_OVER.swap(false, Ordering::AcqRel);
-        stops::forget();
+        forget();
         let wrapped = (1..SIGNALS as c_int).filter(|&signal| was_ours && is_wrapped(signal));
         wrapped.for_each(give_back_one);
         was_ours
-    });
-    if was_ours {
-        super::masks::close_faults(thread);
-    }
+    })
 }
 
 /// Under the lock.
@@ -88,7 +92,7 @@ fn give_back_one(signal: c_int) {
     // SAFETY: all-zero is valid, and the kernel fills it.
     let mut action: sigaction = unsafe { std::mem::zeroed() };
     let known = real::sigaction(signal, std::ptr::null(), &raw mut action) == 0;
-    if known && action.sa_sigaction == trampoline as *const () as usize {
+    if known && action.sa_sigaction == trampoline() {
         // SAFETY: under the lock.
         let asked = unsafe { &(*ASKED.0.get())[signal as usize] };
         real::sigaction(signal, asked, std::ptr::null_mut());
@@ -110,7 +114,7 @@ fn install(signal: c_int, wanted: &sigaction) -> bool {
     }
     let mut action = *wanted;
     if !is_plain(wanted) || is_fault(signal) {
-        action.sa_sigaction = trampoline as *const () as usize;
+        action.sa_sigaction = trampoline();
         action.sa_flags = (wanted.sa_flags & !libc::SA_RESETHAND) | libc::SA_SIGINFO;
     }
     if is_plain(wanted) && is_fault(signal) {
@@ -136,7 +140,7 @@ fn remember(signal: c_int, wanted: &sigaction) {
 
 /// Whether the program wants the default action.
 pub fn is_left_to_the_kernel(signal: c_int) -> bool {
-    HANDLERS[signal as usize].load(Ordering::Acquire) == libc::SIG_DFL
+    handler(signal) == libc::SIG_DFL
 }
 
 /// Have those of these signals that the program left to the kernel come to the trampoline, or not any more.
@@ -145,13 +149,13 @@ pub fn catch(signals: &[c_int], wanted: bool) {
     // SAFETY: all-zero is SIG_DFL.
     let mut action: sigaction = unsafe { std::mem::zeroed() };
     if wanted {
-        action.sa_sigaction = trampoline as *const () as usize;
+        action.sa_sigaction = trampoline();
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
         // SAFETY: a set of ours. A SIGCONT that comes while the handler runs must be seen.
         unsafe { libc::sigfillset(&raw mut action.sa_mask) };
     }
     // To leave SIGCONT to the kernel loses one that the program blocked, and may wait for.
-    let is_kept = |signal| !wanted && signal == libc::SIGCONT && stops::is_over();
+    let is_kept = |signal| !wanted && signal == libc::SIGCONT && is_over();
     LOCK.with(|| {
         for &signal in signals {
             if is_left_to_the_kernel(signal) && has_taken_over() && !is_kept(signal) {
@@ -205,7 +209,7 @@ fn in_vfork_child(signal: c_int, new: *const sigaction, old: *mut sigaction) -> 
     unsafe {
         if answer == 0
             && let Some(old) = old.as_mut()
-            && old.sa_sigaction == trampoline as *const () as usize
+            && old.sa_sigaction == trampoline()
         {
             *old = (*ASKED.0.get())[signal as usize];
         }
@@ -226,42 +230,18 @@ pub fn interrupting(signal: c_int, change: Option<bool>) -> bool {
     INTERRUPTING.load(Ordering::Relaxed) & bit(signal) != 0
 }
 
-/// Do what the program asked for.
-pub fn deliver(
-    thread: &Thread,
-    signal: c_int,
-    information: *mut siginfo_t,
-    context: *mut c_void,
-    raised: bool,
-) {
-    let handler = HANDLERS[signal as usize].load(Ordering::Acquire);
-    if handler == libc::SIG_IGN && !raised {
-        return;
-    }
-    if stops::is_stop(signal) {
-        return stops::stop(signal);
-    }
-    if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
-        return die(signal, raised);
-    }
-    if raised && thread.believed_mask.load(Ordering::Relaxed) & bit(signal) != 0 {
-        // The program blocked it: the kernel would have killed the process.
-        return die(signal, raised);
-    }
-    if ONCE.fetch_and(!bit(signal), Ordering::Relaxed) & bit(signal) != 0 {
-        reset(signal);
-    }
-    // SAFETY: the program's handler; one that takes one argument ignores the others.
-    let handler: unsafe extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void) =
-        unsafe { std::mem::transmute(handler) };
-    thread.handler_depth.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: as above, with the kernel's arguments.
-    unsafe { handler(signal, information, context) };
-    thread.handler_depth.fetch_sub(1, Ordering::Relaxed);
+/// What the program wants for a signal: the address of its handler, or `SIG_DFL` or `SIG_IGN`.
+pub fn handler(signal: c_int) -> usize {
+    HANDLERS[signal as usize].load(Ordering::Acquire)
+}
+
+/// Whether the handler was good for one signal only, and this is it.
+pub fn is_used_up(signal: c_int) -> bool {
+    ONCE.fetch_and(!bit(signal), Ordering::Relaxed) & bit(signal) != 0
 }
 
 /// A handler for one signal was used up.
-fn reset(signal: c_int) {
+pub fn reset(signal: c_int) {
     thread::inside(|| {
         LOCK.with(|| {
             // SAFETY: all-zero is SIG_DFL.
@@ -272,17 +252,4 @@ fn reset(signal: c_int) {
             }
         });
     });
-}
-
-/// The default action. A raised fault comes again when the handler returns; a sent signal is sent
-/// again, and delivered when it does.
-fn die(signal: c_int, raised: bool) {
-    // SAFETY: all-zero is SIG_DFL.
-    let default: sigaction = unsafe { std::mem::zeroed() };
-    real::sigaction(signal, &raw const default, std::ptr::null_mut());
-    if !raised {
-        raw::tgkill(raw::getpid(), raw::gettid(), signal);
-        let set = bit(signal);
-        raw::signal_mask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut(), SET_BYTES);
-    }
 }

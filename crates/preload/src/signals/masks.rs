@@ -2,9 +2,9 @@
 //! buffer must reach the handler to become `EFAULT`, and one that is blocked kills. The program is
 //! told what it set.
 
-use super::{SET_BYTES, bit};
+use super::sets::{SET_BYTES, bit};
 use crate::thread::{self, Thread};
-use crate::{raw, registry, settings};
+use crate::{admission, raw, settings};
 use libc::{c_int, sigset_t};
 use std::sync::atomic::Ordering;
 
@@ -35,7 +35,7 @@ pub fn hook_mask(
     mask: impl FnOnce(c_int, *const sigset_t, *mut sigset_t) -> c_int,
 ) -> c_int {
     let thread = thread::current();
-    if !registry::any()
+    if !admission::any()
         || settings::is_off()
         || thread.has(thread::INSIDE)
         || thread.handler_depth.load(Ordering::Relaxed) > 0

@@ -6,51 +6,23 @@
 //! the kernel delivers it as if it had come just then. So nothing is paid where no signal arrives.
 
 mod actions;
+mod delivery;
 mod masks;
+mod sets;
 mod stops;
 
-pub use actions::{give_back, has_taken_over, hook_action, interrupting, take_over};
+pub use actions::{has_taken_over, hook_action, interrupting};
 pub use masks::{hook_mask, open_faults};
 pub use stops::{before_sleep, before_write};
 
 use crate::thread::{self, Thread};
-use crate::{guarded, raw};
+use crate::{guarded_copy, raw};
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
+use sets::{DEFERRED, OF_INSTRUCTIONS, SET_BYTES};
 use std::sync::atomic::{Ordering, compiler_fence};
 
-/// Bytes of the kernel's signal set.
-const SET_BYTES: usize = 8;
-/// libc's own signals (thread cancellation, `setuid` in all threads): never touched.
-const OF_LIBC: [c_int; 2] = [32, 33];
-/// Signals that instructions raise: they cannot wait, and blocked ones kill.
-const OF_INSTRUCTIONS: [c_int; 6] = [
-    libc::SIGSEGV,
-    libc::SIGBUS,
-    libc::SIGFPE,
-    libc::SIGILL,
-    libc::SIGTRAP,
-    libc::SIGSYS,
-];
 /// Bit of `pending`: the mask is to be restored. The others are bits of signals to raise again, or to stop by.
 const MASKED: u32 = 1;
-
-/// A signal's bit in a set.
-const fn bit(signal: c_int) -> u64 {
-    1 << (signal - 1)
-}
-
-const fn deferred_set() -> u64 {
-    let mut set = u64::MAX;
-    let mut at = 0;
-    while at < OF_INSTRUCTIONS.len() {
-        set &= !bit(OF_INSTRUCTIONS[at]);
-        at += 1;
-    }
-    set & !bit(OF_LIBC[0]) & !bit(OF_LIBC[1])
-}
-
-/// What is blocked while a signal waits for its thread to leave the engine.
-const DEFERRED: u64 = deferred_set();
 
 /// The one handler that the kernel knows.
 ///
@@ -68,7 +40,7 @@ unsafe extern "C-unwind" fn trampoline(
         // SAFETY: as above.
         let ours = unsafe {
             egeria_media::guard::handle(signal, information, context)
-                || guarded::handle(context.cast())
+                || guarded_copy::handle(context.cast())
         };
         if ours {
             return;
@@ -80,7 +52,7 @@ unsafe extern "C-unwind" fn trampoline(
         unsafe { defer(thread, signal, information, context.cast()) };
         return;
     }
-    actions::deliver(thread, signal, information, context, raised);
+    delivery::deliver(thread, signal, information, context, raised);
 }
 
 /// # Safety
@@ -120,10 +92,22 @@ unsafe fn defer(
     }
 }
 
+/// Put the trampoline between the kernel and every handler that is there. Once; false on refusal.
+pub fn take_over() -> bool {
+    thread::set_delivery(deliver_pending);
+    actions::take_over(trampoline)
+}
+
+/// The library leaves: the kernel knows the program's handlers again, and the caller's mask is what the
+/// program made it.
+pub fn give_back(thread: &Thread) {
+    if actions::give_back(stops::forget) {
+        masks::close_faults(thread);
+    }
+}
+
 /// The thread left the engine: what waited is delivered now.
-#[cold]
-#[inline(never)]
-pub fn deliver_pending(thread: &Thread) {
+fn deliver_pending(thread: &Thread) {
     let pending = thread.pending.swap(0, Ordering::Relaxed);
     compiler_fence(Ordering::SeqCst);
     for signal in OF_INSTRUCTIONS {

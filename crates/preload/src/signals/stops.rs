@@ -16,8 +16,8 @@
 //! fraction of a microsecond, comes too early, as in every program that handles Ctrl-Z.
 
 use super::actions::{self, is_left_to_the_kernel};
-use super::{SET_BYTES, bit};
-use crate::{raw, thread};
+use super::sets::{SET_BYTES, bit, is_over};
+use crate::{libc_threads, raw, thread};
 use libc::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -39,7 +39,7 @@ pub fn before_write(bytes: usize) {
 
 #[inline(never)]
 fn count(bytes: usize) {
-    if !thread::alone() {
+    if !libc_threads::alone() {
         return;
     }
     let pages = PAGES.load(Ordering::Relaxed) + 1 + (bytes >> PAGE_BITS);
@@ -80,13 +80,6 @@ pub fn is_stop(signal: c_int) -> bool {
 /// Whether it has done all it does when it arrives.
 pub fn is_continue(signal: c_int) -> bool {
     signal == libc::SIGCONT && is_left_to_the_kernel(signal)
-}
-
-/// Whether the process was told to go on after it was told to stop. All is blocked since, and what came before
-/// the stop signal went when that was sent.
-pub fn is_over() -> bool {
-    let mut pending = 0;
-    raw::pending(&raw mut pending, SET_BYTES) >= 0 && pending & bit(libc::SIGCONT) != 0
 }
 
 /// Stop now, outside of the engine, with all blocked since the signal came.

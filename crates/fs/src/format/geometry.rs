@@ -1,0 +1,46 @@
+//! Where the regions of a pool lie.
+
+use super::*;
+use egeria_media::{BlockNumber, PoolOffset};
+
+/// Where the regions of a pool lie; follows from its size and index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Size in blocks.
+    pub blocks: u64,
+    /// Journal slots (pool 0 only).
+    pub journal_slots: u64,
+    /// First block of the inode block pointers.
+    pub pointer_block: BlockNumber,
+    /// Inode blocks the pool can have; each holds [`INODES_PER_BLOCK`].
+    pub inode_blocks: u64,
+    /// First block that is allocated.
+    pub data_block: BlockNumber,
+}
+
+impl Geometry {
+    /// Geometry of pool `index` of this many blocks.
+    pub fn new(index: u8, blocks: u64) -> Geometry {
+        let journal_slots = if index == 0 { JOURNAL_SLOTS } else { 0 };
+        let pointer_block =
+            JOURNAL_BLOCK.0 + (journal_slots * JOURNAL_SLOT_BYTES).div_ceil(BLOCK as u64);
+        let inode_blocks = (blocks / INODES_PER_BLOCK).max(1);
+        let data_block = pointer_block + (inode_blocks * 8).div_ceil(BLOCK as u64);
+        Geometry {
+            blocks,
+            journal_slots,
+            pointer_block: BlockNumber(pointer_block),
+            inode_blocks,
+            data_block: BlockNumber(data_block),
+        }
+    }
+    /// Whether a run of blocks lies in the allocated part of the pool.
+    pub fn holds(&self, block: BlockNumber, count: u64) -> bool {
+        block.0 >= self.data_block.0 && count <= self.blocks && block.0 <= self.blocks - count
+    }
+}
+
+/// Offset of the pointer to inode block `index` in a pool of this geometry.
+pub fn inode_pointer(geometry: &Geometry, index: u64) -> PoolOffset {
+    geometry.pointer_block.offset() + index * 8
+}

@@ -1,0 +1,116 @@
+//! Numbers that the kernel hands out and closes.
+
+use crate::record::Record;
+use crate::table::{Tag, Word, load, place, replace};
+use crate::{libc_threads, ownership, pins, process, raw, serve, settings};
+use libc::c_int;
+
+/// A number was just handed out by the kernel: whatever was known of it is over.
+pub fn renew(fd: c_int, tag: Tag, payload: u64) {
+    if fd < 0 || settings::is_off() {
+        return;
+    }
+    let before = load(fd);
+    let idle = before.tag() == Tag::Unknown && tag == Tag::Unknown;
+    if (idle && libc_threads::alone()) || !ownership::owns_tables() {
+        return;
+    }
+    loop {
+        let before = load(fd);
+        if replace(fd, before, before.renewed(tag, payload)) {
+            drop_reference(before);
+            return;
+        }
+        if place(fd).is_none() {
+            return;
+        }
+    }
+}
+
+/// A number opened by this process through a hook.
+pub fn opened(fd: c_int) {
+    renew(fd, Tag::Fresh, process::shares() << 3);
+}
+
+/// A number that came in some other way.
+pub fn arrived(fd: c_int) {
+    renew(fd, Tag::Unknown, 0);
+}
+
+/// Give back what a word that was taken out of the table held.
+pub fn drop_reference(word: Word) {
+    if word.is_ours() && !word.record().is_null() {
+        // SAFETY: the word's reference keeps it alive until here.
+        if unsafe { (*word.record()).drop_reference() } {
+            pins::retire(word.record());
+        }
+    }
+}
+
+/// A close under way.
+pub struct Closing {
+    fd: c_int,
+    before: Word,
+    marked: Option<Word>,
+}
+
+/// Call before the kernel closes a number.
+pub fn begin_close(fd: c_int) -> Closing {
+    let mut closing = Closing {
+        fd,
+        before: load(fd),
+        marked: None,
+    };
+    let idle = closing.before.tag() == Tag::Unknown && libc_threads::alone();
+    let known = closing.before.tag() == Tag::Closing;
+    if fd < 0 || idle || known || settings::is_off() || !ownership::owns_tables() {
+        return closing;
+    }
+    if !libc_threads::alone() {
+        // The closing thread's own calls (in a handler) pass to the kernel from now on, as do those
+        // that waited too long: let them find the right position there.
+        serve::publish(fd);
+        closing.before = load(fd);
+    }
+    let marked = closing
+        .before
+        .renewed(Tag::Closing, (raw::gettid() as u64) << 3);
+    if closing.before.tag() != Tag::Closing && replace(fd, closing.before, marked) {
+        closing.marked = Some(marked);
+        if closing.before.is_ours() {
+            pins::drain(fd);
+        }
+    }
+    closing
+}
+
+impl Closing {
+    /// Whether the number is marked, and so is to be settled by one of the following.
+    pub fn is_marked(&self) -> bool {
+        self.marked.is_some()
+    }
+
+    /// The kernel closed it.
+    pub fn done(self) {
+        self.become_tag(Tag::Unknown, std::ptr::null_mut());
+    }
+
+    /// The kernel closed it and gave the number a new meaning.
+    pub fn become_tag(self, tag: Tag, record: *mut Record) -> bool {
+        let Some(marked) = self.marked else {
+            return false;
+        };
+        let stored = replace(self.fd, marked, marked.renewed(tag, record as u64));
+        drop_reference(self.before);
+        stored
+    }
+
+    /// The kernel refused: the number means what it meant.
+    pub fn undo(self) {
+        let Some(marked) = self.marked else { return };
+        let before = marked.renewed(self.before.tag(), self.before.0);
+        if !replace(self.fd, marked, before) {
+            drop_reference(self.before);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Doing with a signal what the program asked for.
+
+use super::sets::{SET_BYTES, bit};
+use super::{actions, stops};
+use crate::thread::Thread;
+use crate::{raw, real};
+use libc::{c_int, c_void, sigaction, siginfo_t};
+use std::sync::atomic::Ordering;
+
+/// Do what the program asked for.
+pub fn deliver(
+    thread: &Thread,
+    signal: c_int,
+    information: *mut siginfo_t,
+    context: *mut c_void,
+    raised: bool,
+) {
+    let handler = actions::handler(signal);
+    if handler == libc::SIG_IGN && !raised {
+        return;
+    }
+    if stops::is_stop(signal) {
+        return stops::stop(signal);
+    }
+    if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
+        return die(signal, raised);
+    }
+    if raised && thread.believed_mask.load(Ordering::Relaxed) & bit(signal) != 0 {
+        // The program blocked it: the kernel would have killed the process.
+        return die(signal, raised);
+    }
+    if actions::is_used_up(signal) {
+        actions::reset(signal);
+    }
+    // SAFETY: the program's handler; one that takes one argument ignores the others.
+    let handler: unsafe extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void) =
+        unsafe { std::mem::transmute(handler) };
+    thread.handler_depth.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: as above, with the kernel's arguments.
+    unsafe { handler(signal, information, context) };
+    thread.handler_depth.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// The default action. A raised fault comes again when the handler returns; a sent signal is sent
+/// again, and delivered when it does.
+fn die(signal: c_int, raised: bool) {
+    // SAFETY: all-zero is SIG_DFL.
+    let default: sigaction = unsafe { std::mem::zeroed() };
+    real::sigaction(signal, &raw const default, std::ptr::null_mut());
+    if !raised {
+        raw::tgkill(raw::getpid(), raw::gettid(), signal);
+        let set = bit(signal);
+        raw::signal_mask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut(), SET_BYTES);
+    }
+}
