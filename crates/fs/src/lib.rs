@@ -20,6 +20,7 @@ mod sync;
 mod types;
 mod volume;
 
+pub use egeria_media::{CallerDestination, CallerSource};
 pub use namespace::lookup_references::LookupReferences;
 pub use observe::reports::{FileReport, ThreadReport};
 pub use recovery::check::check_volume;

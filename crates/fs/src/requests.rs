@@ -1,5 +1,6 @@
 //! What front ends ask of the engine as a whole, and what they get back.
 
+use crate::format::MAX_POOLS;
 use crate::types::AllocationPolicy;
 use std::path::{Path, PathBuf};
 
@@ -58,9 +59,9 @@ pub struct AttachOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Bytes read from each pool.
-    pub read_bytes: [u64; 16],
+    pub read_bytes: [u64; MAX_POOLS],
     /// Bytes written to each pool.
-    pub written_bytes: [u64; 16],
+    pub written_bytes: [u64; MAX_POOLS],
     /// Bytes read or written on the pool of the node where the thread ran.
     pub local_bytes: u64,
     /// Bytes on other nodes.

@@ -16,11 +16,12 @@ use crate::session::late::Late;
 use crate::session::layout::{LOADED, SessionInode};
 use crate::session::map::Session;
 use crate::session::open_table::Opens;
+use crate::session::path_mode::PathMode;
 use crate::session::stuck::Stuck;
 use crate::types::*;
 use crate::volume::segments::{FileIdentity, Leftover};
 use egeria_media::emulation::EmulationState;
-use egeria_media::{Pool, PoolIndex};
+use egeria_media::{CallerDestination, Pool, PoolIndex};
 use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -79,8 +80,6 @@ pub struct Volume {
     pub(crate) guesses: Guesses,
     pub(crate) walks: Walks,
     pub(crate) hash_seed: u64,
-    /// Nodes are declared, not found: the session places threads.
-    pub(crate) emulated: bool,
     pub(crate) tight: [AtomicBool; MAX_POOLS],
     pub(crate) description_hint: AtomicU32,
     pub(crate) read_only: bool,
@@ -163,7 +162,7 @@ impl Volume {
     /// Emulated timing on or off (off while data is prepared); false when no machine is emulated.
     pub fn set_timing(&self, on: bool) -> bool {
         self.session.emulation().set_timing(on);
-        self.emulated
+        self.path_mode().is_emulated()
     }
 
     /// The emulated machine's state in the session.
@@ -225,44 +224,55 @@ impl Volume {
         Ok(file.inode().size_bytes.load(Ordering::Acquire))
     }
 
-    /// Safe form of `read_raw`.
+    /// What lies between data paths and the pools, in this session.
+    #[inline(always)]
+    pub(crate) fn path_mode(&self) -> PathMode {
+        PathMode(self.session.header().path_mode.load(Ordering::Relaxed))
+    }
+
+    /// Read into a buffer.
+    ///
+    /// # Errors
+    /// As `read_to`.
     pub fn read(
         &self,
         file: FileReference,
         offset_bytes: u64,
         buffer: &mut [u8],
     ) -> Outcome<usize> {
-        // SAFETY: a valid, unique buffer of this length.
-        unsafe { self.read_raw(file, offset_bytes, buffer.as_mut_ptr(), buffer.len()) }
+        self.read_to(file, offset_bytes, buffer.into())
     }
 
-    /// Safe form of `write_raw`.
+    /// Write a buffer.
+    ///
+    /// # Errors
+    /// As `write_from`.
     pub fn write(&self, file: FileReference, offset_bytes: u64, buffer: &[u8]) -> Outcome<usize> {
-        // SAFETY: a valid buffer of this length.
-        unsafe { self.write_raw(file, offset_bytes, buffer.as_ptr(), buffer.len()) }
+        self.write_from(file, offset_bytes, buffer.into())
     }
 
-    /// Safe form of `append_raw`.
+    /// Write a buffer at the end of file; see `append_from`.
+    ///
+    /// # Errors
+    /// As `append_from`.
     pub fn append(&self, file: FileReference, buffer: &[u8]) -> Outcome<(u64, usize)> {
-        // SAFETY: a valid buffer of this length.
-        unsafe { self.append_raw(file, buffer.as_ptr(), buffer.len()) }
+        self.append_from(file, buffer.into())
     }
 
-    /// As `read_raw`, for preload: `Errno(EAGAIN)` when the inode is kernel-cached (pass the call to the kernel).
-    /// # Safety
-    /// As `read_raw`.
+    /// As `read_to`, for preload.
+    ///
+    /// # Errors
+    /// As `read_to`; `EAGAIN` when the inode is kernel-cached: pass the call to the kernel.
     #[inline]
-    pub unsafe fn read_direct(
+    pub fn read_direct(
         &self,
         file: FileReference,
         offset_bytes: u64,
-        buffer: *mut u8,
-        bytes: usize,
+        to: CallerDestination<'_>,
     ) -> Outcome<usize> {
         if self.is_kernel_cached(file) {
             return Err(Errno(libc::EAGAIN));
         }
-        // SAFETY: the caller's promise.
-        unsafe { self.read_raw(file, offset_bytes, buffer, bytes) }
+        self.read_to(file, offset_bytes, to)
     }
 }

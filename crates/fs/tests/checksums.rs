@@ -380,7 +380,8 @@ fn memory_that_changes_during_a_write_is_no_damage() {
         for at in 0..600u64 {
             let from: *const u8 = memory.as_ptr().cast();
             // SAFETY: 64 KiB of live atomics, which the engine copies without asking what they are.
-            let wrote = unsafe { volume.write_raw(file, at * 37, from.wrapping_add(3), 60_000) };
+            let source = unsafe { CallerSource::new(from.wrapping_add(3), 60_000) };
+            let wrote = volume.write_from(file, at * 37, source);
             assert_eq!(wrote, Ok(60_000));
             assert!(read(&volume, file, 0, 1 << 20).is_ok());
         }

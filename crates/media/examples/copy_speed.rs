@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use egeria_media::{Access, BLOCK_BYTES, Pool, PoolOffset, guard};
+use egeria_media::{Access, BLOCK_BYTES, CallerDestination, CallerSource, Pool, PoolOffset, guard};
 
 const POOL_BYTES: u64 = 1 << 30;
 const ROUNDS: usize = 7;
@@ -73,7 +73,8 @@ fn measure(pool: &Pool, bytes: u64) {
     };
     let mut copy_out = |at: PoolOffset| {
         // SAFETY: as above.
-        let _ = black_box(unsafe { pool.copy_out(at, address, length) });
+        let to = unsafe { CallerDestination::new(address, length) };
+        let _ = black_box(pool.copy_out(at, to));
     };
     compare(
         "read",
@@ -92,13 +93,15 @@ fn measure(pool: &Pool, bytes: u64) {
     };
     let mut copy_in = |at: PoolOffset| {
         // SAFETY: as above.
-        let _ = black_box(unsafe { pool.copy_in(at, address, length) });
+        let from = unsafe { CallerSource::new(address, length) };
+        let _ = black_box(pool.copy_in(at, from));
         pool.fence();
     };
     let mut entry_at = 0;
     let mut committed = |at: PoolOffset| {
         // SAFETY: as above.
-        let _ = black_box(unsafe { pool.copy_in(at, address, length) });
+        let from = unsafe { CallerSource::new(address, length) };
+        let _ = black_box(pool.copy_in(at, from));
         entry_at = (entry_at + 64) % (1 << 20);
         let entry = PoolOffset(entry_at);
         let _ = pool.write_bytes(entry, &[7; 64]);

@@ -1,54 +1,185 @@
-//! Callers' memory, read and written apart from any pool.
+//! Callers' memory: of unknown quality, read and written by guarded routines only.
+//!
+//! Whoever has an address makes one of the two types here, which is the one promise about it; all that takes
+//! them is safe. A bad address answers [`AccessFault::Caller`].
 
 use crate::error::AccessFault;
 use crate::guard::routines;
+use std::marker::PhantomData;
 
-/// Zeroes memory of unknown quality, as a hole of a file reads.
-///
-/// # Errors
-/// [`AccessFault::Caller`] when the memory cannot be written; part of it may be zeroed.
-///
-/// # Safety
-/// `destination` may be invalid, but if it is mapped, those bytes must be the caller's to overwrite.
-#[inline]
-pub unsafe fn zero_caller(destination: *mut u8, bytes: usize) -> Result<(), AccessFault> {
-    // SAFETY: the routine is guarded; the bytes are the caller's by contract.
-    match unsafe { routines::egeria_media_guard_zero(destination, bytes) } {
-        0 => Ok(()),
-        _ => Err(AccessFault::Caller),
+/// Memory that a caller wants to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct CallerDestination<'a> {
+    start: *mut u8,
+    bytes: usize,
+    memory: PhantomData<&'a mut [u8]>,
+}
+
+/// Memory that a caller wants to be read.
+#[derive(Clone, Copy, Debug)]
+pub struct CallerSource<'a> {
+    start: *const u8,
+    bytes: usize,
+    memory: PhantomData<&'a [u8]>,
+}
+
+impl<'a> CallerDestination<'a> {
+    /// Memory at an address that a program gave.
+    ///
+    /// # Safety
+    /// The memory may be invalid when the guard is installed ([`crate::guard::install`]). But as far as it is
+    /// mapped, the caller lets these bytes be overwritten for `'a`, by whoever has a copy of this.
+    #[inline(always)]
+    pub unsafe fn new(start: *mut u8, bytes: usize) -> CallerDestination<'a> {
+        CallerDestination {
+            start,
+            bytes,
+            memory: PhantomData,
+        }
+    }
+
+    /// Bytes of it.
+    #[inline(always)]
+    pub fn bytes(self) -> usize {
+        self.bytes
+    }
+
+    /// Where it begins.
+    #[inline(always)]
+    pub(crate) fn start(self) -> *mut u8 {
+        self.start
+    }
+
+    /// The first so many bytes, or all there are.
+    #[inline(always)]
+    pub fn first(self, bytes: usize) -> CallerDestination<'a> {
+        CallerDestination {
+            bytes: bytes.min(self.bytes),
+            ..self
+        }
+    }
+
+    /// All but the first so many bytes.
+    #[inline(always)]
+    pub fn after(self, bytes: usize) -> CallerDestination<'a> {
+        let skipped = bytes.min(self.bytes);
+        CallerDestination {
+            start: self.start.wrapping_add(skipped),
+            bytes: self.bytes - skipped,
+            ..self
+        }
+    }
+
+    /// Zeroes it, as a hole of a file reads.
+    ///
+    /// # Errors
+    /// [`AccessFault::Caller`] when the memory cannot be written; part of it may be zeroed.
+    #[inline]
+    pub fn zero(self) -> Result<(), AccessFault> {
+        // SAFETY: the routine is guarded; the bytes may be overwritten, as `new` was promised.
+        match unsafe { routines::egeria_media_guard_zero(self.start, self.bytes) } {
+            0 => Ok(()),
+            _ => Err(AccessFault::Caller),
+        }
+    }
+
+    /// Fills it with the first of these bytes, or its beginning with all of them.
+    ///
+    /// # Errors
+    /// [`AccessFault::Caller`] when the memory cannot be written; part of it may be.
+    #[inline]
+    pub fn fill(self, from: &[u8]) -> Result<(), AccessFault> {
+        let bytes = from.len().min(self.bytes);
+        // SAFETY: `bytes` lie in both; the slice is valid, and the rest may be overwritten, as `new` was promised.
+        unsafe { guarded_copy(self.start, from.as_ptr(), bytes) }
     }
 }
 
-/// Copies memory of unknown quality into a buffer.
-///
-/// # Errors
-/// [`AccessFault::Caller`] when the memory cannot be read.
-///
-/// # Safety
-/// `source` may be invalid, but if it is mapped, those bytes must be the caller's to read.
-#[inline]
-pub unsafe fn copy_from_caller(source: *const u8, into: &mut [u8]) -> Result<(), AccessFault> {
-    // SAFETY: the slice is valid; the source is the caller's by contract.
-    unsafe { guarded_copy(into.as_mut_ptr(), source, into.len()) }
+impl<'a> From<&'a mut [u8]> for CallerDestination<'a> {
+    #[inline(always)]
+    fn from(slice: &'a mut [u8]) -> CallerDestination<'a> {
+        CallerDestination {
+            start: slice.as_mut_ptr(),
+            bytes: slice.len(),
+            memory: PhantomData,
+        }
+    }
 }
 
-/// Copies bytes to memory of unknown quality.
-///
-/// # Errors
-/// [`AccessFault::Caller`] when the memory cannot be written; part of it may be.
-///
-/// # Safety
-/// As [`zero_caller`].
-#[inline]
-pub unsafe fn copy_to_caller(from: &[u8], destination: *mut u8) -> Result<(), AccessFault> {
-    // SAFETY: the slice is valid; the destination is the caller's by contract.
-    unsafe { guarded_copy(destination, from.as_ptr(), from.len()) }
+impl<'a> CallerSource<'a> {
+    /// Memory at an address that a program gave.
+    ///
+    /// # Safety
+    /// The memory may be invalid when the guard is installed ([`crate::guard::install`]), and may change at any
+    /// time. But as far as it is mapped, the caller lets these bytes be read for `'a`.
+    #[inline(always)]
+    pub unsafe fn new(start: *const u8, bytes: usize) -> CallerSource<'a> {
+        CallerSource {
+            start,
+            bytes,
+            memory: PhantomData,
+        }
+    }
+
+    /// Bytes of it.
+    #[inline(always)]
+    pub fn bytes(self) -> usize {
+        self.bytes
+    }
+
+    /// Where it begins.
+    #[inline(always)]
+    pub(crate) fn start(self) -> *const u8 {
+        self.start
+    }
+
+    /// The first so many bytes, or all there are.
+    #[inline(always)]
+    pub fn first(self, bytes: usize) -> CallerSource<'a> {
+        CallerSource {
+            bytes: bytes.min(self.bytes),
+            ..self
+        }
+    }
+
+    /// All but the first so many bytes.
+    #[inline(always)]
+    pub fn after(self, bytes: usize) -> CallerSource<'a> {
+        let skipped = bytes.min(self.bytes);
+        CallerSource {
+            start: self.start.wrapping_add(skipped),
+            bytes: self.bytes - skipped,
+            ..self
+        }
+    }
+
+    /// Copies its first bytes, as many as there is room for.
+    ///
+    /// # Errors
+    /// [`AccessFault::Caller`] when the memory cannot be read.
+    #[inline]
+    pub fn read(self, into: &mut [u8]) -> Result<(), AccessFault> {
+        let bytes = into.len().min(self.bytes);
+        // SAFETY: `bytes` lie in both; the slice is valid, and the rest may be read, as `new` was promised.
+        unsafe { guarded_copy(into.as_mut_ptr(), self.start, bytes) }
+    }
+}
+
+impl<'a> From<&'a [u8]> for CallerSource<'a> {
+    #[inline(always)]
+    fn from(slice: &'a [u8]) -> CallerSource<'a> {
+        CallerSource {
+            start: slice.as_ptr(),
+            bytes: slice.len(),
+            memory: PhantomData,
+        }
+    }
 }
 
 /// # Safety
-/// At most one side is invalid memory.
+/// As far as they are mapped, `from` may be read and `to` be overwritten.
 unsafe fn guarded_copy(to: *mut u8, from: *const u8, bytes: usize) -> Result<(), AccessFault> {
-    // SAFETY: by contract; invalid memory becomes an answer.
+    // SAFETY: a guarded routine; mapped memory is as this function's contract says.
     match unsafe { routines::call_copy(routines::routines().copy, to, from, bytes) } {
         0 => Ok(()),
         _ => Err(AccessFault::Caller),

@@ -22,7 +22,7 @@ mod sync;
 pub use address::{
     BLOCK_BYTES, BlockNumber, CACHE_LINE_BYTES, HUGE_PAGE_BYTES, PoolIndex, PoolOffset,
 };
-pub use caller::{copy_from_caller, copy_to_caller, zero_caller};
+pub use caller::{CallerDestination, CallerSource};
 pub use error::{AccessFault, MediaError, Result};
 pub use map::{Access, Persistence};
 pub use pool::Pool;

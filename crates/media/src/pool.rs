@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::address::{BLOCK_BYTES, CACHE_LINE_BYTES, PoolOffset};
+use crate::caller::{CallerDestination, CallerSource};
 use crate::error::{AccessFault, MediaError, Result};
 use crate::guard::routines::{self, Routines};
 use crate::map::{self, Access, Mapping, Persistence};
@@ -43,7 +44,7 @@ pub struct Pool {
 // SAFETY: the mapping is shared memory that is only touched through raw pointers
 // by routines that tolerate concurrent change.
 unsafe impl Send for Pool {}
-// SAFETY: as above.
+// SAFETY: its methods go through the same routines from any thread; `attachment` has a lock of its own.
 unsafe impl Sync for Pool {}
 
 impl Pool {
@@ -181,54 +182,48 @@ impl Pool {
         }
     }
 
-    /// Copies bytes out of the pool to memory of unknown quality. On a fault,
-    /// part of the bytes may have been copied.
+    /// Copies bytes out of the pool, as many as the destination has. On a fault, part of them may
+    /// have been copied.
     ///
-    /// # Safety
-    /// `destination` may be invalid (that answers [`AccessFault::Caller`]), but if it
-    /// is mapped, those bytes must be the caller's to overwrite.
+    /// # Errors
+    /// [`AccessFault::Pool`] when the range is not in the pool or its medium fails,
+    /// [`AccessFault::Caller`] when the destination cannot be written.
     #[inline(always)]
-    pub unsafe fn copy_out(
+    pub fn copy_out(
         &self,
         at: PoolOffset,
-        destination: *mut u8,
-        bytes: usize,
+        destination: CallerDestination<'_>,
     ) -> Result<(), AccessFault> {
+        let bytes = destination.bytes();
         if !self.contains(at, bytes as u64) {
             return Err(AccessFault::Pool);
         }
-        // SAFETY: inside the mapping; the destination by contract.
-        match unsafe { self.copy(destination, self.address(at), bytes) } {
+        // SAFETY: inside the mapping; the destination may be overwritten, as its maker promised.
+        match unsafe { self.copy(destination.start(), self.address(at), bytes) } {
             0 => Ok(()),
             address => Err(self.whose(address)),
         }
     }
 
-    /// Copies bytes of unknown quality into the pool; durable after the next
+    /// Copies bytes into the pool, as many as the source has; durable after the next
     /// [`Pool::fence`] of this thread. On a fault, part of the bytes may have been stored.
     ///
-    /// # Safety
-    /// `source` may be invalid (that answers [`AccessFault::Caller`]), but if it is
-    /// mapped, those bytes must be the caller's to read.
+    /// # Errors
+    /// [`AccessFault::Pool`] when the range is not in the pool, stores are refused or its medium fails,
+    /// [`AccessFault::Caller`] when the source cannot be read.
     #[inline]
     #[track_caller]
-    pub unsafe fn copy_in(
-        &self,
-        at: PoolOffset,
-        source: *const u8,
-        bytes: usize,
-    ) -> Result<(), AccessFault> {
+    pub fn copy_in(&self, at: PoolOffset, source: CallerSource<'_>) -> Result<(), AccessFault> {
+        let bytes = source.bytes();
         if !self.contains(at, bytes as u64) || !self.takes_stores() {
             return Err(AccessFault::Pool);
         }
         if self.is_hooked() {
-            // SAFETY: the source by contract.
-            return self.recorded(at, bytes, Some(Location::caller()), || unsafe {
-                self.stream_in(at, source, bytes)
+            return self.recorded(at, bytes, Some(Location::caller()), || {
+                self.stream_in(at, source)
             });
         }
-        // SAFETY: the source by contract.
-        unsafe { self.stream_in(at, source, bytes) }
+        self.stream_in(at, source)
     }
 
     /// Stores zeros; durable after the next [`Pool::fence`] of this thread.
@@ -356,7 +351,7 @@ impl Pool {
         } else {
             self.routines.copy
         };
-        // SAFETY: by contract; invalid memory becomes an answer.
+        // SAFETY: a guarded routine, which answers for invalid memory; the other side was checked.
         unsafe { routines::call_copy(copy, to, from, bytes) }
     }
 
@@ -386,29 +381,27 @@ impl Pool {
     }
 
     /// Whole lines past the cache; the unaligned head and tail through it, flushed.
-    ///
-    /// # Safety
-    /// As [`Pool::copy_in`]; the bounds were checked.
+    /// The bounds were checked.
     #[inline]
-    unsafe fn stream_in(
-        &self,
-        at: PoolOffset,
-        source: *const u8,
-        bytes: usize,
-    ) -> Result<(), AccessFault> {
-        let (head, lines, tail) = split(at, bytes);
-        let to = self.address(at);
-        // SAFETY: by contract; the parts make up the whole.
+    fn stream_in(&self, at: PoolOffset, source: CallerSource<'_>) -> Result<(), AccessFault> {
+        let (head, lines, tail) = split(at, source.bytes());
+        let (to, source) = (self.address(at), source.start());
+        // SAFETY: the parts make up the range, which is inside the mapping, and the source, which may be read, as
+        // its maker promised.
         let fault = unsafe {
             let mut fault = 0;
             if head > 0 {
                 fault = self.edge_in(to, source, head);
             }
             if lines > 0 && fault == 0 {
-                fault = (self.routines.stream)(to.add(head), source.add(head), lines);
+                fault = (self.routines.stream)(to.add(head), source.wrapping_add(head), lines);
             }
             if tail > 0 && fault == 0 {
-                fault = self.edge_in(to.add(head + lines), source.add(head + lines), tail);
+                fault = self.edge_in(
+                    to.add(head + lines),
+                    source.wrapping_add(head + lines),
+                    tail,
+                );
             }
             fault
         };
@@ -422,9 +415,9 @@ impl Pool {
     /// Part of a line, at the beginning or end of a range.
     ///
     /// # Safety
-    /// As [`Pool::copy_in`]; the bounds were checked.
+    /// `to` lies in the pool; `from` may be read, as far as it is mapped.
     unsafe fn edge_in(&self, to: *mut u8, from: *const u8, bytes: usize) -> usize {
-        // SAFETY: by contract.
+        // SAFETY: a guarded routine; both sides are as this function's contract says.
         let fault = unsafe { (self.routines.copy)(to, from, bytes) };
         self.flush_lines(PoolOffset(to as u64 - self.base as u64), bytes as u64);
         fault

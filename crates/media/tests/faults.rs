@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::ptr;
 
-use egeria_media::{Access, AccessFault, MediaError, Pool, PoolOffset, guard};
+use egeria_media::{
+    Access, AccessFault, CallerDestination, CallerSource, MediaError, Pool, PoolOffset, guard,
+};
 
 const PAGE: usize = 4096;
 
@@ -43,19 +45,24 @@ fn a_bad_destination_is_the_callers_fault_at_every_size() {
     for bytes in [
         1usize, 2, 4, 8, 16, 40, 64, 100, 300, 4000, 4096, 20_000, 65_536,
     ] {
-        // SAFETY: the bytes that are mapped are ours.
-        unsafe {
-            // The last byte that can be written is followed by one that cannot.
-            let start = cliff.0.add(PAGE - (bytes - 1).min(PAGE));
-            let fault = pool.copy_out(PoolOffset(0), start, bytes);
-            assert_eq!(fault, Err(AccessFault::Caller), "{bytes}");
-            let fault = pool.copy_in(PoolOffset(37), start, bytes);
-            assert_eq!(fault, Err(AccessFault::Caller), "{bytes}");
-            if bytes <= PAGE {
-                let start = cliff.0.add(PAGE - bytes);
-                assert_eq!(pool.copy_out(PoolOffset(0), start, bytes), Ok(()));
-                assert_eq!(pool.copy_in(PoolOffset(37), start, bytes), Ok(()));
+        let parts = |start: *mut u8| {
+            // SAFETY: the bytes that are mapped are this test's.
+            unsafe {
+                (
+                    CallerDestination::new(start, bytes),
+                    CallerSource::new(start, bytes),
+                )
             }
+        };
+        // The last byte that can be written is followed by one that cannot.
+        let (to, from) = parts(cliff.0.wrapping_add(PAGE - (bytes - 1).min(PAGE)));
+        let fault = Err(AccessFault::Caller);
+        assert_eq!(pool.copy_out(PoolOffset(0), to), fault, "{bytes}");
+        assert_eq!(pool.copy_in(PoolOffset(37), from), fault, "{bytes}");
+        if bytes <= PAGE {
+            let (to, from) = parts(cliff.0.wrapping_add(PAGE - bytes));
+            assert_eq!(pool.copy_out(PoolOffset(0), to), Ok(()));
+            assert_eq!(pool.copy_in(PoolOffset(37), from), Ok(()));
         }
     }
 }
@@ -75,16 +82,15 @@ fn wild_pointers_are_the_callers_fault() {
         let wild = ptr::without_provenance_mut::<u8>(address);
         for bytes in [1, 64, 4096, 65_536] {
             // SAFETY: nothing is mapped at those addresses.
-            unsafe {
-                assert_eq!(
-                    pool.copy_out(PoolOffset(0), wild, bytes),
-                    Err(AccessFault::Caller)
-                );
-                assert_eq!(
-                    pool.copy_in(PoolOffset(0), wild, bytes),
-                    Err(AccessFault::Caller)
-                );
-            }
+            let (to, from) = unsafe {
+                (
+                    CallerDestination::new(wild, bytes),
+                    CallerSource::new(wild, bytes),
+                )
+            };
+            let fault = Err(AccessFault::Caller);
+            assert_eq!(pool.copy_out(PoolOffset(0), to), fault);
+            assert_eq!(pool.copy_in(PoolOffset(0), from), fault);
         }
     }
 }
@@ -126,13 +132,10 @@ fn a_pool_truncated_under_its_mapping_is_an_error_not_death() {
     ));
     assert_eq!(pool.zero(gone + 3, 5000), Err(AccessFault::Pool));
     for bytes in [1, 60, 64, 4096, 16 << 10] {
-        // SAFETY: the buffer is valid.
-        unsafe {
-            let out = pool.copy_out(gone + 1, buffer.as_mut_ptr(), bytes);
-            assert_eq!(out, Err(AccessFault::Pool), "{bytes}");
-            let back = pool.copy_in(gone + 1, buffer.as_ptr(), bytes);
-            assert_eq!(back, Err(AccessFault::Pool), "{bytes}");
-        }
+        let out = pool.copy_out(gone + 1, buffer[..bytes].as_mut().into());
+        assert_eq!(out, Err(AccessFault::Pool), "{bytes}");
+        let back = pool.copy_in(gone + 1, buffer[..bytes].into());
+        assert_eq!(back, Err(AccessFault::Pool), "{bytes}");
     }
     pool.flush(gone, 4096);
     pool.fence();

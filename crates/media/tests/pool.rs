@@ -43,8 +43,8 @@ fn what_is_stored_is_there_after_reopening() {
         .unwrap();
     pool.write_bytes(PoolOffset(5000), b"metadata").unwrap();
     let data: Vec<u8> = (0..10_000u32).map(|i| i as u8).collect();
-    // SAFETY: the vector is valid.
-    unsafe { pool.copy_in(PoolOffset(1_000_001), data.as_ptr(), data.len()) }.unwrap();
+    pool.copy_in(PoolOffset(1_000_001), data[..].into())
+        .unwrap();
     drop(pool);
     let pool = Pool::open(&folder.0.join("pool"), Access::ReadOnly).unwrap();
     assert_eq!(
@@ -55,8 +55,8 @@ fn what_is_stored_is_there_after_reopening() {
     pool.read_bytes(PoolOffset(5000), &mut metadata).unwrap();
     assert_eq!(&metadata, b"metadata");
     let mut read = vec![0u8; data.len()];
-    // SAFETY: the vector is valid.
-    unsafe { pool.copy_out(PoolOffset(1_000_001), read.as_mut_ptr(), read.len()) }.unwrap();
+    pool.copy_out(PoolOffset(1_000_001), read[..].as_mut().into())
+        .unwrap();
     assert_eq!(read, data);
 }
 
@@ -97,17 +97,9 @@ fn accesses_beyond_the_end_are_errors_not_faults() {
             Err(MediaError::OutOfBounds { .. })
         ));
         assert_eq!(pool.zero(at, 16), Err(AccessFault::Pool));
-        // SAFETY: the buffer is valid.
-        unsafe {
-            assert_eq!(
-                pool.copy_out(at, buffer.as_mut_ptr(), 16),
-                Err(AccessFault::Pool)
-            );
-            assert_eq!(
-                pool.copy_in(at, buffer.as_ptr(), 16),
-                Err(AccessFault::Pool)
-            );
-        }
+        let fault = Err(AccessFault::Pool);
+        assert_eq!(pool.copy_out(at, buffer[..].as_mut().into()), fault);
+        assert_eq!(pool.copy_in(at, buffer[..].into()), fault);
         pool.flush(at, u64::MAX);
     }
     assert!(matches!(
@@ -131,8 +123,7 @@ fn a_read_only_pool_refuses_every_store() {
         Err(MediaError::ReadOnly { .. })
     ));
     assert_eq!(pool.zero(PoolOffset(0), 8), Err(AccessFault::Pool));
-    // SAFETY: the source is valid.
-    let refused = unsafe { pool.copy_in(PoolOffset(0), b"x".as_ptr(), 1) };
+    let refused = pool.copy_in(PoolOffset(0), b"x"[..].into());
     assert_eq!(refused, Err(AccessFault::Pool));
     assert_eq!(pool.load_u64(PoolOffset(0)).unwrap(), 0);
 }

@@ -126,8 +126,7 @@ fn a_store_wider_than_a_word_can_be_cut_between_words_only() {
 fn copies_in_are_durable_after_one_fence_with_unaligned_ends() {
     let (recorder, pool) = recorded(8);
     let data = vec![0x5A; 5000];
-    // SAFETY: the vector is valid.
-    unsafe { pool.copy_in(PoolOffset(37), data.as_ptr(), data.len()) }.unwrap();
+    pool.copy_in(PoolOffset(37), data[..].into()).unwrap();
     pool.zero(PoolOffset(100), 200).unwrap();
     pool.fence();
     let mut images = CrashImages::new(recorder.take()).unwrap();

@@ -54,12 +54,8 @@ impl Shared {
 
     /// A write as the preload library makes it: past the kernel, unless told to go through it.
     fn write_like_preload(&self, offset: u64, data: &[u8]) -> bool {
-        // SAFETY: a slice that lives.
-        let direct = unsafe {
-            self.mount
-                .volume
-                .write_direct(self.engine, offset, data.as_ptr(), data.len())
-        };
+        let volume = &self.mount.volume;
+        let direct = volume.write_direct(self.engine, offset, data.into());
         match direct {
             Ok(written) => assert_eq!(written, data.len()),
             Err(error) => {
@@ -125,13 +121,8 @@ fn a_mapping_marks_the_inode_before_it_is_answered() {
     assert_eq!(mapping.get(5), pattern(1, 6)[5]);
     assert!(shared.cached());
     let mut byte = [0];
-    // SAFETY: one byte that lives.
-    let read = unsafe {
-        shared
-            .mount
-            .volume
-            .read_direct(shared.engine, 0, byte.as_mut_ptr(), 1)
-    };
+    let to = byte[..].as_mut().into();
+    let read = shared.mount.volume.read_direct(shared.engine, 0, to);
     assert_eq!(read, Err(Errno(libc::EAGAIN)));
 }
 

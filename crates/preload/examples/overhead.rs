@@ -3,7 +3,8 @@
 //! `cargo build --release -p egeria-preload && cargo run --release -p egeria-preload --example overhead`
 
 use egeria_fs::{
-    AttachMode, AttachOptions, CreateOptions, InodeNumber, PoolRequest, Volume, create_volume,
+    AttachMode, AttachOptions, CallerDestination, CallerSource, CreateOptions, InodeNumber,
+    PoolRequest, Volume, create_volume,
 };
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -81,13 +82,15 @@ fn measure_engine(volume: &Volume, path: &Path) {
     for bytes in SIZES_BYTES {
         let read = || {
             // SAFETY: the buffer is 4096 bytes long.
-            let done = unsafe { volume.read_direct(file, 0, pointer, bytes) };
+            let to = unsafe { CallerDestination::new(pointer, bytes) };
+            let done = volume.read_direct(file, 0, to);
             assert_eq!(done, Ok(bytes));
         };
         println!("  read_direct  {bytes:5}: {:8.1} ns", per_call_ns(read));
         let write = || {
-            // SAFETY: as above.
-            let done = unsafe { volume.write_direct(file, 0, pointer, bytes) };
+            // SAFETY: the buffer is 4096 bytes long.
+            let from = unsafe { CallerSource::new(pointer, bytes) };
+            let done = volume.write_direct(file, 0, from);
             assert_eq!(done, Ok(bytes));
         };
         println!("  write_direct {bytes:5}: {:8.1} ns", per_call_ns(write));

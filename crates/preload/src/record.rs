@@ -3,7 +3,9 @@
 
 use crate::lock::Lock;
 use crate::{errno, raw, settings};
-use egeria_fs::{DescriptionSlot, Errno, FileReference, InodeNumber, Outcome, Volume};
+use egeria_fs::{
+    CallerDestination, DescriptionSlot, Errno, FileReference, InodeNumber, Outcome, Volume,
+};
 use libc::c_int;
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -175,11 +177,9 @@ impl Record {
     /// Read at an offset, if it goes the quick way.
     #[inline(always)]
     pub fn read_quickly(&self, offset_bytes: u64, buffer: *mut u8, bytes: usize) -> Option<usize> {
-        // SAFETY: as in `read_at`.
-        unsafe {
-            self.volume
-                .read_quickly(self.file, offset_bytes, buffer, bytes)
-        }
+        // SAFETY: the program gave the address to be written; a bad one is met by the handler installed at attach.
+        let to = unsafe { CallerDestination::new(buffer, bytes) };
+        self.volume.read_quickly(self.file, offset_bytes, to)
     }
 
     /// Read at an offset.
@@ -188,11 +188,9 @@ impl Record {
         if is_beyond(offset_bytes, bytes) {
             return Err(PASS);
         }
-        // SAFETY: faults in the engine's copies become EFAULT, by the handler installed at attach.
-        unsafe {
-            self.volume
-                .read_direct(self.file, offset_bytes, buffer, bytes.min(MAX_BYTES))
-        }
+        // SAFETY: the program gave the address to be written; a bad one is met by the handler installed at attach.
+        let to = unsafe { CallerDestination::new(buffer, bytes.min(MAX_BYTES)) };
+        self.volume.read_direct(self.file, offset_bytes, to)
     }
 
     /// The file, for the engine.

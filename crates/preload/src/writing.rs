@@ -2,7 +2,7 @@
 
 use crate::record::{MAX_BYTES, PASS, Record, is_beyond};
 use crate::{settings, signals};
-use egeria_fs::Outcome;
+use egeria_fs::{CallerSource, Outcome};
 
 /// Write at an offset.
 #[inline(always)]
@@ -17,12 +17,11 @@ pub fn write_at(
     }
     let bytes = bytes.min(MAX_BYTES);
     signals::before_write(bytes);
-    // SAFETY: faults in the engine's copies become EFAULT, by the handler installed at attach.
-    unsafe {
-        record
-            .volume()
-            .write_direct(record.file(), offset_bytes, buffer, bytes)
-    }
+    // SAFETY: the program gave the address to be read; a bad one is met by the handler installed at attach.
+    let from = unsafe { CallerSource::new(buffer, bytes) };
+    record
+        .volume()
+        .write_direct(record.file(), offset_bytes, from)
 }
 
 /// Write at the end of the file; where it landed, and how much.
@@ -31,10 +30,7 @@ pub fn append(record: &Record, buffer: *const u8, bytes: usize) -> Outcome<(u64,
         return Err(PASS);
     }
     signals::before_write(bytes);
-    // SAFETY: faults in the engine's copies become EFAULT, by the handler installed at attach.
-    unsafe {
-        record
-            .volume()
-            .append_direct(record.file(), buffer, bytes.min(MAX_BYTES))
-    }
+    // SAFETY: the program gave the address to be read; a bad one is met by the handler installed at attach.
+    let from = unsafe { CallerSource::new(buffer, bytes.min(MAX_BYTES)) };
+    record.volume().append_direct(record.file(), from)
 }

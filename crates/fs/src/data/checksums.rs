@@ -9,13 +9,14 @@
 //! 4. Who reads copies a whole block to memory of its own, sums that, and gives from there. Without the lock a
 //!    sum that does not match may be of a block that was just replaced; with it, it is damage. See `verified`.
 
+use crate::data::access::{Access, Run};
 use crate::data::mapping::Mapping;
 use crate::format::checksum::crc32c;
 use crate::format::*;
 use crate::session::inode::Locked;
 use crate::types::*;
 use crate::volume::Volume;
-use egeria_media::{BlockNumber, PoolIndex};
+use egeria_media::{BlockNumber, CallerSource, PoolIndex};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
@@ -68,27 +69,28 @@ impl NewSums {
         if self.wanted {
             self.bytes.extend(crc32c(bytes).to_le_bytes());
         }
-        let pool = volume.pool(pool)?;
-        // SAFETY: a valid buffer of this length.
-        unsafe { pool.copy_in(block.offset(), bytes.as_ptr(), BLOCK) }.map_err(Errno::from)
+        let run = Run {
+            pool,
+            at: block.offset(),
+            bytes: BLOCK,
+        };
+        Access::upkeep(volume, run, |pool| {
+            pool.copy_in(run.at, bytes[..].into()).map_err(Errno::from)
+        })
     }
 
-    /// Store blocks from the caller's memory, which may be bad and may change meanwhile.
-    ///
-    /// # Safety
-    /// As `Volume::write_raw`, of `count` blocks.
-    pub(crate) unsafe fn store_blocks_of_caller(
+    /// Store blocks from a caller's memory, which may be bad and may change meanwhile.
+    pub(crate) fn store_blocks_of_caller(
         &mut self,
         volume: &Volume,
         (pool, block): (PoolIndex, BlockNumber),
         count: u64,
-        source: *const u8,
+        source: CallerSource<'_>,
     ) -> Outcome<()> {
         let mut bytes = [0u8; BLOCK];
         for at in 0..count {
-            let from = source.wrapping_add(at as usize * BLOCK);
-            // SAFETY: the caller's promise.
-            unsafe { egeria_media::copy_from_caller(from, &mut bytes) }.map_err(Errno::from)?;
+            let from = source.after(at as usize * BLOCK);
+            from.read(&mut bytes).map_err(Errno::from)?;
             self.store_block(volume, (pool, BlockNumber(block.0 + at)), &bytes)?;
         }
         Ok(())

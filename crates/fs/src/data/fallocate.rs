@@ -89,7 +89,7 @@ impl Volume {
                 .find(|block| !index.load(*block).is_mapped())
                 .unwrap_or(end));
         }
-        let prefer = self.pool_for_data(operation.me);
+        let prefer = self.placement(operation.me).pool_for(locked.ino, block);
         let taken = operation.take(locked.ino, block, hole_end - block, prefer, Need::Ordinary)?;
         mappings.push(Mapping {
             file_block: block,
@@ -160,7 +160,8 @@ impl Volume {
             locked.ino,
             file_block,
             1,
-            self.pool_for_data(operation.me),
+            self.placement(operation.me)
+                .pool_for(locked.ino, file_block),
             Need::Freeing,
         )?;
         let sums_at = sums.count();

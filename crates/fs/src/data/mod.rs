@@ -1,5 +1,6 @@
 //! File data: where it lies, reading and writing it, its checksums.
 
+pub(crate) mod access;
 pub(crate) mod checksums;
 pub(crate) mod fallocate;
 pub(crate) mod guess;

@@ -8,29 +8,28 @@ use crate::format::*;
 use crate::log::staging::Staged;
 use crate::session::inode::Locked;
 use crate::session::layout::LOADED;
+use crate::session::path_mode::PathMode;
 use crate::session::slots::count;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
+use egeria_media::CallerSource;
 use egeria_media::emulation::AccessKind;
 use std::sync::atomic::Ordering;
 
 impl Volume {
     /// Overwrite one whole block below the end of file. `None`: nothing happened, go the ordinary way, which also
     /// finds out what is wrong.
-    ///
-    /// # Safety
-    /// As `write_raw`, of [`BLOCK`] bytes.
-    pub(crate) unsafe fn overwrite_block(
+    pub(crate) fn overwrite_block(
         &self,
         file: FileReference,
         offset: u64,
-        source: *const u8,
+        source: CallerSource<'_>,
         rules: WriteRules,
     ) -> Option<Outcome<usize>> {
         let usual = offset.is_multiple_of(BLOCK as u64)
-            && !self.emulated
+            && self.path_mode() == PathMode::NORMAL
             && !self.is_read_only()
             && !rules.clear_setid
             && !has_pairs(file.inode().root.load(Ordering::Relaxed))
@@ -40,8 +39,7 @@ impl Volume {
         }
         let locked = self.lock(file.ino.0).ok()?;
         let me = locked.me;
-        // SAFETY: the caller's promise.
-        let outcome = unsafe { self.overwrite_locked(&locked, offset, source, rules) };
+        let outcome = self.overwrite_locked(&locked, offset, source, rules);
         drop(locked);
         if let Some(Ok(bytes)) = outcome {
             self.note_use(me, file, bytes as u64, AccessKind::Write);
@@ -50,11 +48,11 @@ impl Volume {
     }
 
     #[inline(always)]
-    unsafe fn overwrite_locked(
+    fn overwrite_locked(
         &self,
         locked: &Locked<'_>,
         offset: u64,
-        source: *const u8,
+        source: CallerSource<'_>,
         rules: WriteRules,
     ) -> Option<Outcome<usize>> {
         let inode = locked.inode;
@@ -78,13 +76,12 @@ impl Volume {
         }
         let me = locked.me;
         let mut operation = Operation::new(self, me);
-        let prefer = self.pool_for_data(me);
+        let prefer = self.placement(me).pool_for(locked.ino, file_block);
         let taken = operation
             .take(locked.ino, file_block, 1, prefer, Need::Ordinary)
             .ok()?;
         let pool = self.pool(taken.pool).ok()?;
-        // SAFETY: the caller's promise.
-        if let Err(fault) = unsafe { pool.copy_in(taken.block.offset(), source, BLOCK) } {
+        if let Err(fault) = pool.copy_in(taken.block.offset(), source) {
             return Some(Err(Errno::from(fault)));
         }
         let time_ns = self.now_ns();
@@ -104,8 +101,7 @@ impl Volume {
             operation.commit(&[&staged])?;
             self.apply_commit(locked, &staged, || {
                 // As `apply_mapping`; a word that is there stays there while we hold the lock.
-                let generation = inode.parent.load(Ordering::Relaxed).wrapping_add(1);
-                inode.parent.store(generation, Ordering::Relaxed);
+                let generation = inode.next_word_generation();
                 let new = BlockWord::new(taken.pool, taken.block, false, generation);
                 let old = BlockWord(slot.load(Ordering::Relaxed));
                 if old.is_mapped() {

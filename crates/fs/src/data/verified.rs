@@ -1,16 +1,16 @@
 //! Reading data that has checksums: no byte leaves here that is not what was written (see `checksums`).
 
+use crate::data::access::{Access, Run};
 use crate::data::index::{Index, MAX_FILE_BLOCKS};
-use crate::data::traffic::Traffic;
 use crate::format::checksum::crc32c;
 use crate::format::*;
 use crate::session::inode::Locked;
 use crate::session::layout::{LOADED, SessionInode};
-use crate::session::seqlock::OPTIMISTIC_TRIES;
-use crate::session::seqlock::Snapshot;
+use crate::session::seqlock::{OPTIMISTIC_TRIES, Snapshot};
 use crate::session::slots::{Me, count};
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
+use egeria_media::CallerDestination;
 use egeria_media::emulation::AccessKind;
 use std::sync::atomic::Ordering;
 
@@ -72,7 +72,14 @@ impl Volume {
     ) -> Outcome<bool> {
         let sum = index.pair(file_block);
         let sum = sum.map(|[_, sum]| sum.load(Ordering::Acquire) as u32);
-        self.read_media(word.pool(), word.block().offset(), bytes)?;
+        let run = Run {
+            pool: word.pool(),
+            at: word.block().offset(),
+            bytes: BLOCK,
+        };
+        Access::upkeep(self, run, |pool| {
+            pool.read_bytes(run.at, bytes).map_err(|_| Errno(libc::EIO))
+        })?;
         Ok(sum.is_none_or(|sum| sum == crc32c(bytes)))
     }
 
@@ -153,66 +160,54 @@ impl Volume {
         (Some(block), read)
     }
 
-    /// As `read_raw`, of a file with checksums.
-    ///
-    /// # Safety
-    /// As `read_raw`.
+    /// As `read_to`, of a file with checksums.
     // Out of line, lest the way of other files is longer for it.
     #[cold]
     #[inline(never)]
-    pub(crate) unsafe fn read_with_sums(
+    pub(crate) fn read_with_sums(
         &self,
         file: FileReference,
         offset: u64,
-        buffer: *mut u8,
-        bytes: usize,
+        to: CallerDestination<'_>,
     ) -> Outcome<usize> {
         let me = self.me()?;
         for _ in 0..OPTIMISTIC_TRIES {
-            // SAFETY: the caller's promise.
-            let tried = unsafe { self.try_read_with_sums(me, file.inode(), offset, buffer, bytes) };
-            if let Some(outcome) = tried {
+            if let Some(outcome) = self.try_read_with_sums(me, file.inode(), offset, to) {
                 return outcome
                     .inspect(|bytes| self.note_use(me, file, *bytes as u64, AccessKind::Read));
             }
         }
         let locked = self.lock(file.ino.0)?;
-        let mut traffic = Traffic::default();
-        let bytes = available(locked.size_bytes(), offset, bytes);
-        // SAFETY: the caller's promise.
-        let copied =
-            unsafe { self.copy_verified(me, locked.inode, offset, buffer, bytes, &mut traffic) };
-        match copied {
+        let mut access = Access::again(self, me, AccessKind::Read);
+        let to = available(locked.size_bytes(), offset, to);
+        match self.copy_verified(&mut access, locked.inode, offset, to) {
             Ok(()) => {}
             Err(Trouble::Errno(errno)) => return Err(errno),
             Err(Trouble::Mismatch(block, word)) => return Err(self.mismatch(&locked, block, word)),
         }
         drop(locked);
-        self.count_traffic(me, &traffic, AccessKind::Read);
-        self.note_use(me, file, bytes as u64, AccessKind::Read);
-        Ok(bytes)
+        access.end();
+        self.note_use(me, file, to.bytes() as u64, AccessKind::Read);
+        Ok(to.bytes())
     }
 
     /// Without the lock; `None`: try again.
-    unsafe fn try_read_with_sums(
+    fn try_read_with_sums(
         &self,
         me: Me<'_>,
         inode: &SessionInode,
         offset: u64,
-        buffer: *mut u8,
-        bytes: usize,
+        to: CallerDestination<'_>,
     ) -> Option<Outcome<usize>> {
-        let look = Snapshot::begin(inode);
-        if look.write_in_progress() {
+        let snapshot = Snapshot::begin(inode);
+        if snapshot.write_in_progress() {
             std::hint::spin_loop();
             return None;
         }
-        let bytes = available(inode.size_bytes.load(Ordering::Acquire), offset, bytes);
-        let mut traffic = Traffic::default();
-        self.begin_access(me);
-        // SAFETY: the caller's promise.
-        let copied = unsafe { self.copy_verified(me, inode, offset, buffer, bytes, &mut traffic) };
-        if !look.is_unchanged_after_copy(inode) {
+        let to = available(inode.size_bytes.load(Ordering::Acquire), offset, to);
+        let mut access = Access::begin(self, me, AccessKind::Read);
+        let copied = self.copy_verified(&mut access, inode, offset, to);
+        if !snapshot.is_unchanged_after_copy(inode) {
             return None;
         }
         match copied {
@@ -221,19 +216,17 @@ impl Volume {
             // Damage is believed only under the lock.
             Err(Trouble::Mismatch(..)) => return None,
         }
-        self.count_traffic(me, &traffic, AccessKind::Read);
-        Some(Ok(bytes))
+        access.end();
+        Some(Ok(to.bytes()))
     }
 
     /// Copy a range as the index says now, block by block, each only when it is what was written.
-    unsafe fn copy_verified(
+    fn copy_verified(
         &self,
-        me: Me<'_>,
+        access: &mut Access<'_>,
         inode: &SessionInode,
         offset: u64,
-        buffer: *mut u8,
-        bytes: usize,
-        traffic: &mut Traffic,
+        to: CallerDestination<'_>,
     ) -> Result<(), Trouble> {
         let index = Index {
             inode,
@@ -241,35 +234,36 @@ impl Volume {
         };
         let mut block = [0u8; BLOCK];
         let mut done = 0;
-        while done < bytes {
+        while done < to.bytes() {
             let at = offset + done as u64;
             let within = (at % BLOCK as u64) as usize;
             let file_block = at / BLOCK as u64;
-            let run = (BLOCK - within).min(bytes - done);
-            let to = buffer.wrapping_add(done);
+            let to = to.after(done).first(BLOCK - within);
+            let bytes = to.bytes();
             let word = index.load(file_block);
-            done += run;
+            done += bytes;
             if !word.has_data() {
-                // SAFETY: the caller's promise.
-                unsafe { egeria_media::zero_caller(to, run) }.map_err(Errno::from)?;
+                to.zero().map_err(Errno::from)?;
                 continue;
             }
             if !self.read_block(index, file_block, word, &mut block)? {
                 return Err(Trouble::Mismatch(file_block, word));
             }
-            // SAFETY: the caller's promise.
-            unsafe { egeria_media::copy_to_caller(&block[within..within + run], to) }
-                .map_err(Errno::from)?;
-            traffic.add(word.pool().0, run as u64);
-            let place = (word.pool(), word.block().offset() + within as u64);
-            self.tell_caches(me, place, run as u64, AccessKind::Read);
+            let run = Run {
+                pool: word.pool(),
+                at: word.block().offset() + within as u64,
+                bytes,
+            };
+            access.run(run, |_| {
+                to.fill(&block[within..within + bytes]).map_err(Errno::from)
+            })?;
         }
         Ok(())
     }
 }
 
-/// How many of the bytes asked for are before the end of file.
-fn available(size_bytes: u64, offset: u64, bytes: usize) -> usize {
+/// The part of a destination for bytes that are before the end of file.
+fn available(size_bytes: u64, offset: u64, to: CallerDestination<'_>) -> CallerDestination<'_> {
     let left = size_bytes.saturating_sub(offset);
-    bytes.min(usize::try_from(left).unwrap_or(usize::MAX))
+    to.first(usize::try_from(left).unwrap_or(usize::MAX))
 }

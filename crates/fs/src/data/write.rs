@@ -3,11 +3,11 @@
 
 mod edges;
 
+use crate::data::access::{Access, Run};
 use crate::data::checksums::NewSums;
 use crate::data::index::{Index, MAX_FILE_BLOCKS};
 use crate::data::mapping::Mapping;
 use crate::data::prefetch::prefetch;
-use crate::data::traffic::Traffic;
 use crate::data::write_rules::WriteRules;
 use crate::format::*;
 use crate::log::staging::Staged;
@@ -15,11 +15,12 @@ use crate::session::inode::Locked;
 use crate::session::layout::PENDING_EXTENTS;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
+use crate::space::placement::Placement;
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
 use arrayvec::ArrayVec;
 use egeria_media::emulation::AccessKind;
-use egeria_media::{PoolIndex, PoolOffset};
+use egeria_media::{CallerSource, PoolIndex, PoolOffset};
 use std::sync::atomic::Ordering;
 
 /// Largest file: what `off_t` holds.
@@ -46,81 +47,70 @@ struct Write<'a, 'o> {
     operation: &'o mut Operation<'a>,
     ino: u64,
     offset: u64,
-    source: *const u8,
+    source: CallerSource<'a>,
     bytes: usize,
-    prefer: usize,
+    placement: Placement,
     /// Runs in file order.
     mappings: ArrayVec<Mapping, PENDING_EXTENTS>,
     sums: NewSums,
-    traffic: Traffic,
+    access: Access<'a>,
 }
 
 impl Volume {
-    /// Write from caller's memory; durable when it returns.
-    /// # Safety
-    /// As `read_raw`, readable.
-    pub unsafe fn write_raw(
+    /// Write from a caller's memory; durable when it returns.
+    ///
+    /// # Errors
+    /// `EFAULT` for a bad address; `ENOSPC`; `EFBIG` beyond the largest file; `EROFS`; `EISDIR` and `EINVAL` for
+    /// other kinds of inodes; `ESTALE` when there is no such inode; `ENOMEM` and `EAGAIN` when the session has no
+    /// room; `EIO` for damage.
+    pub fn write_from(
         &self,
         file: FileReference,
         offset_bytes: u64,
-        buffer: *const u8,
-        bytes: usize,
+        from: CallerSource<'_>,
     ) -> Outcome<usize> {
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.write_by(
-                file,
-                Target::At(offset_bytes),
-                buffer,
-                bytes,
-                WriteRules::default(),
-            )
-        }
-        .map(|(_, bytes)| bytes)
-    }
-
-    /// Write at the end of file, atomically; returns the offset it landed at and the bytes written.
-    /// # Safety
-    /// As `write_raw`.
-    pub unsafe fn append_raw(
-        &self,
-        file: FileReference,
-        buffer: *const u8,
-        bytes: usize,
-    ) -> Outcome<(u64, usize)> {
-        // SAFETY: the caller's promise.
-        unsafe { self.write_by(file, Target::End, buffer, bytes, WriteRules::default()) }
-    }
-
-    /// As `write_raw`, for preload: `EAGAIN` when kernel-cached (decided under the inode's lock), and setuid/setgid
-    /// bits are cleared when the caller is not privileged.
-    /// # Safety
-    /// As `write_raw`.
-    pub unsafe fn write_direct(
-        &self,
-        file: FileReference,
-        offset_bytes: u64,
-        buffer: *const u8,
-        bytes: usize,
-    ) -> Outcome<usize> {
-        let rules = self.direct_rules(file);
-        // SAFETY: the caller's promise.
-        unsafe { self.write_by(file, Target::At(offset_bytes), buffer, bytes, rules) }
+        self.write_by(file, Target::At(offset_bytes), from, WriteRules::default())
             .map(|(_, bytes)| bytes)
     }
 
-    /// As `append_raw`, for preload, like `write_direct`.
-    /// # Safety
-    /// As `append_raw`.
-    pub unsafe fn append_direct(
+    /// Write at the end of file, atomically; returns the offset it landed at and the bytes written.
+    ///
+    /// # Errors
+    /// As `write_from`.
+    pub fn append_from(
         &self,
         file: FileReference,
-        buffer: *const u8,
-        bytes: usize,
+        from: CallerSource<'_>,
+    ) -> Outcome<(u64, usize)> {
+        self.write_by(file, Target::End, from, WriteRules::default())
+    }
+
+    /// As `write_from`, for preload: setuid/setgid bits are cleared when the caller is not privileged.
+    ///
+    /// # Errors
+    /// As `write_from`; `EAGAIN` when kernel-cached (decided under the inode's lock): pass the call to the kernel.
+    pub fn write_direct(
+        &self,
+        file: FileReference,
+        offset_bytes: u64,
+        from: CallerSource<'_>,
+    ) -> Outcome<usize> {
+        let rules = self.direct_rules(file);
+        self.write_by(file, Target::At(offset_bytes), from, rules)
+            .map(|(_, bytes)| bytes)
+    }
+
+    /// As `append_from`, for preload, like `write_direct`.
+    ///
+    /// # Errors
+    /// As `write_direct`.
+    pub fn append_direct(
+        &self,
+        file: FileReference,
+        from: CallerSource<'_>,
     ) -> Outcome<(u64, usize)> {
         let rules = self.direct_rules(file);
-        // SAFETY: the caller's promise.
-        unsafe { self.write_by(file, Target::End, buffer, bytes, rules) }
+        self.write_by(file, Target::End, from, rules)
     }
 
     fn direct_rules(&self, file: FileReference) -> WriteRules {
@@ -134,20 +124,18 @@ impl Volume {
         }
     }
 
-    unsafe fn write_by(
+    fn write_by(
         &self,
         file: FileReference,
         target: Target,
-        source: *const u8,
-        bytes: usize,
+        from: CallerSource<'_>,
         rules: WriteRules,
     ) -> Outcome<(u64, usize)> {
         if self.is_read_only() {
             return Err(Errno(libc::EROFS));
         }
-        if let (Target::At(offset), BLOCK) = (target, bytes)
-            // SAFETY: the caller's promise.
-            && let Some(outcome) = unsafe { self.overwrite_block(file, offset, source, rules) }
+        if let (Target::At(offset), BLOCK) = (target, from.bytes())
+            && let Some(outcome) = self.overwrite_block(file, offset, from, rules)
         {
             return outcome.map(|bytes| (offset, bytes));
         }
@@ -160,21 +148,20 @@ impl Volume {
                 (_, None) => Target::End,
                 (_, Some(start)) => Target::Rest(start + done as u64),
             };
-            let some = (bytes - done).min(at_once);
-            // SAFETY: the caller's promise; done + some <= bytes.
-            match unsafe { self.write_some(file, target, source.wrapping_add(done), some, rules) } {
+            let some = from.after(done).first(at_once);
+            match self.write_some(file, target, some, rules) {
                 Ok((offset, written)) => {
                     landed.get_or_insert(offset);
                     done += written;
                 }
                 // The data took the last block, or run of blocks, and left none for the log: less data then.
-                Err(Errno(libc::ENOSPC | libc::ENOBUFS)) if some > BLOCK => {
-                    at_once = (some / 2).next_multiple_of(BLOCK);
+                Err(Errno(libc::ENOSPC | libc::ENOBUFS)) if some.bytes() > BLOCK => {
+                    at_once = (some.bytes() / 2).next_multiple_of(BLOCK);
                 }
                 Err(errno) if done == 0 => return Err(errno),
                 Err(_) => break,
             }
-            if done >= bytes {
+            if done >= from.bytes() {
                 break;
             }
         }
@@ -182,14 +169,14 @@ impl Volume {
     }
 
     /// One commit: all of it, or as much as a fragmented pool lets one commit hold.
-    unsafe fn write_some(
+    fn write_some(
         &self,
         file: FileReference,
         target: Target,
-        source: *const u8,
-        bytes: usize,
+        source: CallerSource<'_>,
         rules: WriteRules,
     ) -> Outcome<(u64, usize)> {
+        let bytes = source.bytes();
         let early = match bytes <= COPY_UNDER_LOCK_BYTES {
             true => Some(self.lock(file.ino.0)?.regular()?),
             false => None,
@@ -208,7 +195,7 @@ impl Volume {
         };
         let me = self.me()?;
         let mut operation = Operation::new(self, me);
-        let prefer = self.pool_for_data(me);
+        let placement = self.placement(me);
         let mut write = Write {
             volume: self,
             operation: &mut operation,
@@ -216,12 +203,11 @@ impl Volume {
             offset: guess,
             source,
             bytes,
-            prefer,
+            placement,
             mappings: ArrayVec::new(),
             sums: NewSums::new(has_sums),
-            traffic: Traffic::default(),
+            access: Access::begin(self, me, AccessKind::Write),
         };
-        self.begin_access(me);
         write.prefetch_words(file);
         write.copy_whole_blocks()?;
         let locked = match early {
@@ -245,10 +231,10 @@ impl Volume {
             return Err(Errno(libc::ESTALE));
         }
         write.commit(&locked, rules)?;
-        let (offset, bytes, traffic) = (write.offset, write.bytes, write.traffic);
+        let (offset, bytes, access) = (write.offset, write.bytes, write.access);
         drop(locked);
         drop(operation);
-        self.count_traffic(me, &traffic, AccessKind::Write);
+        access.end();
         self.note_use(me, file, bytes as u64, AccessKind::Write);
         Ok((offset, bytes))
     }
@@ -257,15 +243,6 @@ impl Volume {
 impl<'a> Write<'a, '_> {
     fn end(&self) -> u64 {
         self.offset + self.bytes as u64
-    }
-
-    /// Note data written to a pool.
-    #[inline]
-    fn wrote(&mut self, pool: PoolIndex, offset: PoolOffset, bytes: usize) {
-        self.traffic.add(pool.0, bytes as u64);
-        let me = self.operation.me;
-        self.volume
-            .tell_caches(me, (pool, offset), bytes as u64, AccessKind::Write);
     }
 
     /// Bring the first word of the index near while the copy is made: it is the one load that misses.
@@ -284,7 +261,7 @@ impl<'a> Write<'a, '_> {
         self.operation.abandon_from(0);
         self.mappings.clear();
         self.sums.clear();
-        self.traffic = Traffic::default();
+        self.access.start_over();
         self.offset = offset;
         self.bytes = self
             .bytes
@@ -301,10 +278,11 @@ impl<'a> Write<'a, '_> {
                 self.bytes = (block * BLOCK as u64 - self.offset) as usize;
                 break;
             }
+            let prefer = self.placement.pool_for(self.ino, block);
             let taken =
                 match self
                     .operation
-                    .take(self.ino, block, end - block, self.prefer, Need::Ordinary)
+                    .take(self.ino, block, end - block, prefer, Need::Ordinary)
                 {
                     Ok(taken) => taken,
                     // Part of a write is better than none, as other file systems do it.
@@ -318,12 +296,9 @@ impl<'a> Write<'a, '_> {
                 };
             let from = self
                 .source
-                .wrapping_add((block * BLOCK as u64 - self.offset) as usize);
-            let bytes = taken.count as usize * BLOCK;
+                .after((block * BLOCK as u64 - self.offset) as usize);
             let sums_at = self.sums.count();
-            // SAFETY: the caller of the write promised its memory (or the guard catches the fault).
-            unsafe { self.copy_run(taken, from) }?;
-            self.wrote(taken.pool, taken.block.offset(), bytes);
+            self.copy_run(taken, from.first(taken.count as usize * BLOCK))?;
             self.mappings.push(Mapping {
                 file_block: block,
                 count: taken.count,
@@ -338,22 +313,20 @@ impl<'a> Write<'a, '_> {
     }
 
     /// Copy the caller's bytes to a whole run.
-    ///
-    /// # Safety
-    /// As `write_raw`.
-    unsafe fn copy_run(&mut self, run: Extent, from: *const u8) -> Outcome<()> {
-        if self.sums.wanted {
-            let place = (run.pool, run.block);
-            // SAFETY: by contract.
-            return unsafe {
-                self.sums
-                    .store_blocks_of_caller(self.volume, place, run.count, from)
-            };
-        }
-        let pool = self.volume.pool(run.pool)?;
-        // SAFETY: by contract.
-        unsafe { pool.copy_in(run.block.offset(), from, run.count as usize * BLOCK) }
-            .map_err(Errno::from)
+    fn copy_run(&mut self, taken: Extent, from: CallerSource<'_>) -> Outcome<()> {
+        let run = Run {
+            pool: taken.pool,
+            at: taken.block.offset(),
+            bytes: from.bytes(),
+        };
+        let (volume, sums) = (self.volume, &mut self.sums);
+        self.access.run(run, |pool| match sums.wanted {
+            true => {
+                let place = (taken.pool, taken.block);
+                sums.store_blocks_of_caller(volume, place, taken.count, from)
+            }
+            false => pool.copy_in(run.at, from).map_err(Errno::from),
+        })
     }
 
     /// Edges, entries, commit, index: under the lock.
@@ -457,12 +430,24 @@ impl<'a> Write<'a, '_> {
     }
 }
 
-fn zero(pool: &egeria_media::Pool, block: PoolOffset, from: u64, to: u64) -> Outcome<()> {
-    if from < to {
-        pool.zero(block + from, (to - from) as usize)
-            .map_err(Errno::from)?;
+/// Zero bytes `from..to` of a block.
+fn zero(
+    volume: &Volume,
+    (pool, block): (PoolIndex, PoolOffset),
+    from: u64,
+    to: u64,
+) -> Outcome<()> {
+    if from >= to {
+        return Ok(());
     }
-    Ok(())
+    let run = Run {
+        pool,
+        at: block + from,
+        bytes: (to - from) as usize,
+    };
+    Access::upkeep(volume, run, |pool| {
+        pool.zero(run.at, run.bytes).map_err(Errno::from)
+    })
 }
 
 /// The mode after a write by somebody unprivileged: no setuid; no setgid where it means execution.
@@ -485,12 +470,8 @@ impl Volume {
             return Ok(());
         }
         let end = (size - within + BLOCK as u64).min(to);
-        zero(
-            self.pool(word.pool())?,
-            word.block().offset(),
-            within,
-            within + (end - size),
-        )
+        let block = (word.pool(), word.block().offset());
+        zero(self, block, within, within + (end - size))
     }
 
     /// Blocks of the largest file must be indexable.

@@ -170,9 +170,7 @@ impl Volume {
     ) {
         let inode = locked.inode;
         let index = locked.index();
-        // No locked instruction: it would wait here for the flush of the commit (and we hold the lock).
-        let generation = inode.parent.load(Ordering::Relaxed).wrapping_add(1);
-        inode.parent.store(generation, Ordering::Relaxed);
+        let generation = inode.next_word_generation();
         for at in 0..mapping.count {
             let Some(slot) = index.slot(mapping.file_block + at) else {
                 continue;

@@ -221,8 +221,7 @@ impl Staged {
         entry.encode(bytes, (bytes.len() / LINE) as u8, time_ns, seal);
         let pool = volume.pool(self.commit.tail.pool())?;
         // Whole lines that nobody reads soon: past the cache, durable with the commit's first fence.
-        // SAFETY: a local buffer of this length.
-        unsafe { pool.copy_in(self.commit.tail.offset(), bytes.as_ptr(), bytes.len()) }
+        pool.copy_in(self.commit.tail.offset(), (&*bytes).into())
             .map_err(Errno::from)
     }
 

@@ -93,7 +93,9 @@ impl Volume {
         let mut bytes = [0u8; BLOCK];
         self.old_block(locked, file_block, word, &mut bytes)?;
         bytes[within as usize..].fill(0);
-        let prefer = self.pool_for_data(operation.me);
+        let prefer = self
+            .placement(operation.me)
+            .pool_for(locked.ino, file_block);
         let taken = operation.take(locked.ino, file_block, 1, prefer, Need::Freeing)?;
         sums.store_block(self, (taken.pool, taken.block), &bytes)?;
         Ok(Some(Mapping {

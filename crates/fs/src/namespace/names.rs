@@ -125,7 +125,7 @@ impl Volume {
         directory: &Locked<'_>,
         new: &NewInode,
     ) -> Outcome<Certificate> {
-        let ino = self.take_inode(operation, self.pool_for_data(directory.me))?;
+        let ino = self.take_inode(operation, self.placement(directory.me).pool_for_new_inode())?;
         let inherits = directory.inode.mode.load(Ordering::Relaxed) & libc::S_ISGID != 0;
         let is_directory = new.mode & libc::S_IFMT == libc::S_IFDIR;
         Ok(Certificate {
@@ -227,7 +227,7 @@ impl Volume {
             child.ino,
             0,
             1,
-            self.pool_for_data(operation.me),
+            self.placement(operation.me).pool_for(child.ino, 0),
             Need::Ordinary,
         )?;
         let mut bytes = [0u8; BLOCK];

@@ -1,7 +1,8 @@
 //! Attributes, names and listings without locks: read under the inode's sequence, as data is. Nobody who is
 //! stopped in the middle of a change is waited for: what takes longer is read from the log (`committed`).
 
-use crate::data::traffic::Traffic;
+use crate::data::access::Access;
+use crate::data::read::copy_run;
 use crate::format::*;
 use crate::log::committed::CommittedBlocks;
 use crate::log::place::LogPlace;
@@ -13,6 +14,7 @@ use crate::session::seqlock::Snapshot;
 use crate::session::slots::Me;
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
+use egeria_media::CallerDestination;
 use egeria_media::emulation::AccessKind;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -227,80 +229,62 @@ impl Volume {
     }
 
     /// Read under the lock, or, when that is not to be had soon, what the log says.
-    ///
-    /// # Safety
-    /// As `read_raw`.
     #[cold]
-    pub(crate) unsafe fn read_patiently(
+    pub(crate) fn read_patiently(
         &self,
         me: Me<'_>,
         file: FileReference,
         offset: u64,
-        buffer: *mut u8,
-        bytes: usize,
+        to: CallerDestination<'_>,
     ) -> Outcome<usize> {
         loop {
-            let locked = patience::within(LOOKING_PATIENCE, || {
-                // SAFETY: the caller's memory, by contract.
-                unsafe { self.read_locked(file, offset, buffer, bytes) }
-            });
+            let locked = patience::within(LOOKING_PATIENCE, || self.read_locked(file, offset, to));
             if let Ok(outcome) = locked {
                 return outcome;
             }
             if self.has_sums(file)? {
                 // The log's way does not verify.
-                // SAFETY: the caller's memory, by contract.
-                return unsafe { self.read_with_sums(file, offset, buffer, bytes) };
+                return self.read_with_sums(file, offset, to);
             }
             let copied = self.with_committed_blocks(file.ino.0, |blocks| {
-                // SAFETY: the caller's memory, by contract.
-                unsafe { self.copy_committed(blocks, offset, buffer, bytes) }
+                let mut access = Access::again(self, me, AccessKind::Read);
+                let bytes = copy_committed(&mut access, blocks, offset, to)?;
+                Ok((bytes, access))
             });
             match copied {
                 Err(Errno(libc::EAGAIN)) => {}
                 copied => {
-                    let (bytes, traffic) = copied?;
-                    self.count_traffic(me, &traffic, AccessKind::Read);
+                    let (bytes, access) = copied?;
+                    access.end();
                     return Ok(bytes);
                 }
             }
         }
     }
+}
 
-    /// Copy a range as a log says it.
-    ///
-    /// # Safety
-    /// As `read_raw`.
-    unsafe fn copy_committed(
-        &self,
-        blocks: &CommittedBlocks,
-        offset: u64,
-        buffer: *mut u8,
-        bytes: usize,
-    ) -> Outcome<(usize, Traffic)> {
-        let left = blocks.size_bytes.saturating_sub(offset);
-        let bytes = bytes.min(usize::try_from(left).unwrap_or(usize::MAX));
-        let (mut done, mut traffic) = (0, Traffic::default());
-        while done < bytes {
-            let at = offset + done as u64;
-            let within = at % BLOCK as u64;
-            let (word, count) = blocks.run_at(at / BLOCK as u64);
-            let there = count.saturating_mul(BLOCK as u64) - within;
-            let run = (bytes - done).min(usize::try_from(there).unwrap_or(usize::MAX));
-            let to = buffer.wrapping_add(done);
-            if word.has_data() {
-                let place = word.block().offset() + within;
-                // SAFETY: the caller's memory, by contract; the pool checks its own bounds.
-                unsafe { self.pool(word.pool())?.copy_out(place, to, run) }.map_err(Errno::from)?;
-                traffic.add(word.pool().0, run as u64);
-            } else {
-                // SAFETY: the caller's memory, by contract.
-                unsafe { egeria_media::zero_caller(to, run) }.map_err(Errno::from)?;
-            }
-            done += run;
-        }
-        Ok((bytes, traffic))
+/// Copy a range as a log says it.
+fn copy_committed(
+    access: &mut Access<'_>,
+    blocks: &CommittedBlocks,
+    offset: u64,
+    to: CallerDestination<'_>,
+) -> Outcome<usize> {
+    let left = blocks.size_bytes.saturating_sub(offset);
+    let to = to.first(usize::try_from(left).unwrap_or(usize::MAX));
+    let mut done = 0;
+    while done < to.bytes() {
+        let at = offset + done as u64;
+        let within = at % BLOCK as u64;
+        let (word, count) = blocks.run_at(at / BLOCK as u64);
+        let there = count.saturating_mul(BLOCK as u64) - within;
+        let run = to
+            .after(done)
+            .first(usize::try_from(there).unwrap_or(usize::MAX));
+        copy_run(access, word, within, run)?;
+        done += run.bytes();
     }
+    Ok(to.bytes())
 }
 
 /// One look at a loaded inode; `None`: it changed meanwhile, or somebody is changing it.

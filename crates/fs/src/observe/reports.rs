@@ -124,7 +124,7 @@ impl Volume {
                 on_behalf: process.on_behalf.load(Ordering::Relaxed) != 0,
                 cpu: (slot.notes.cpu.load(Ordering::Relaxed).checked_sub(1))
                     .and_then(|cpu| u16::try_from(cpu).ok()),
-                emulated_node: (self.emulated)
+                emulated_node: (self.path_mode().is_emulated())
                     .then(|| emulation.placed_node(&slot.emulated))
                     .flatten(),
                 emulated_busy_ns: slot.emulated.busy_ns(),
@@ -158,7 +158,7 @@ impl Volume {
         if touched != used_by(window, me.index) {
             self.touch(window, me, &file.inode().touched);
         }
-        if !self.emulated {
+        if !self.path_mode().is_emulated() {
             // SAFETY: no arguments; a failure is -1.
             let cpu = unsafe { libc::sched_getcpu() } as i64 + 1;
             me.slot.notes.cpu.store(cpu as u64, Ordering::Relaxed);

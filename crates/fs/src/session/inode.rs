@@ -6,6 +6,7 @@ use crate::log::place::LogPlace;
 use crate::session::direct::DirectCommit;
 use crate::session::layout::*;
 use crate::session::lock::{Acquired, LockFailure};
+use crate::session::owner_word::OwnerWord;
 use crate::session::patience;
 use crate::session::seqlock::WriteSection;
 use crate::session::slots::Me;
@@ -175,7 +176,7 @@ impl Volume {
         if acquired == Acquired::OwnerDied {
             return self.lock_after_owner_died(me, ino, inode);
         }
-        inode.owner.store(me.owner_word(), Ordering::Release);
+        inode.owner.store(me.owner_word().0, Ordering::Release);
         Ok(Locked {
             volume: self,
             ino,
@@ -199,7 +200,7 @@ impl Volume {
 
     /// Say for whom an inode is waited for.
     fn report_wait(&self, ino: u64, inode: &SessionInode) {
-        let holder = self.slot_of_owner(inode.owner.load(Ordering::Acquire));
+        let holder = self.slot_of_owner(OwnerWord(inode.owner.load(Ordering::Acquire)));
         let Some(slot) = holder.map(|index| &self.session.threads()[index]) else {
             return;
         };
@@ -233,14 +234,14 @@ impl Volume {
         inode: &'a SessionInode,
     ) -> Outcome<Locked<'a>> {
         // Until the owner word changes below, our own death leaves this same work to the next one.
-        let dead = inode.owner.load(Ordering::Acquire);
+        let dead = OwnerWord(inode.owner.load(Ordering::Acquire));
         let locked = Locked {
             volume: self,
             ino,
             inode,
             me,
         };
-        if dead != 0 {
+        if dead != OwnerWord(0) {
             let recovery = &self.session.header().recovery;
             // Held while the dead one's slot is looked at, so that it is not retired meanwhile.
             let looked = recovery.with(
@@ -285,16 +286,17 @@ impl Volume {
             }
         }
         DirectCommit::end_of_dead(inode);
-        inode.owner.store(me.owner_word(), Ordering::Release);
+        inode.owner.store(me.owner_word().0, Ordering::Release);
         inode.mutex.make_consistent();
         Ok(locked)
     }
 
     /// The slot an owner word names, while it still is that owner's.
-    fn slot_of_owner(&self, owner: u32) -> Option<usize> {
-        let index = ((owner & 0x1fff) as usize).checked_sub(1)?;
+    fn slot_of_owner(&self, owner: OwnerWord) -> Option<usize> {
+        let index = owner.slot()?;
         let slot = self.session.threads().get(index)?;
-        (slot.incarnation.load(Ordering::Acquire) as u32 & 0x7ffff == owner >> 13).then_some(index)
+        let incarnation = slot.incarnation.load(Ordering::Acquire);
+        owner.is_of(incarnation).then_some(index)
     }
 
     /// Bring a loaded inode to its committed state after its lock's owner died.

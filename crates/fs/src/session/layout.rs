@@ -5,7 +5,7 @@
 use super::lock::RobustMutex;
 use crate::format::{BLOCK, MAX_POOLS};
 use egeria_media::emulation::{EmulatedThread, EmulationState};
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 /// First word of a session segment.
 pub const SESSION_MAGIC: u64 = u64::from_le_bytes(*b"EGSESS01");
@@ -57,18 +57,18 @@ pub struct SessionHeader {
     pub volume: [AtomicU64; 2],
     /// See `volume`.
     pub session: [AtomicU64; 2],
-    /// Seed of the directories' hash.
-    pub hash_seed: AtomicU64,
     /// Number of the window that somebody watches; 0 when nobody does.
     pub window: AtomicU64,
+    /// What lies between data paths and the pools (see `path_mode`).
+    pub path_mode: AtomicU32,
+    /// Seed of the directories' hash.
+    pub hash_seed: AtomicU64,
     /// Allocation policy: 0 local, 1 random, 16 + n: pool n.
     pub allocation: AtomicU64,
     /// The machine as JSON: arena page + 1 and bytes; 0 when none was declared.
     pub machine_page: AtomicU64,
     /// See `machine_page`.
     pub machine_bytes: AtomicU64,
-    /// 1 when the session's nodes are declared, not found.
-    pub declared_nodes: AtomicU64,
     /// 1 when recovery found blocks with two owners: freed ones stay taken.
     pub shared_blocks: AtomicU64,
     /// Taken to complete a dead owner's journal and to take or retire slots. After inode locks.
@@ -277,7 +277,7 @@ pub struct ThreadSlot {
 pub struct SessionInode {
     /// The inode's lock.
     pub mutex: RobustMutex,
-    /// Holder (thread slot + 1, and its incarnation above bit 13); 0 when nothing is under way.
+    /// Holder (see `owner_word`); 0 when nothing is under way.
     pub owner: AtomicU32,
     /// [`UNLOADED`] or [`LOADED`].
     pub state: AtomicU32,
@@ -311,14 +311,16 @@ pub struct SessionInode {
     pub ctime_ns: AtomicU64,
     /// Mapped blocks of a file; live names of a directory.
     pub blocks: AtomicU64,
-    /// Parent of a directory; generation counter of a file's block words.
+    /// Parent of a directory.
     pub parent: AtomicU64,
     /// Log pages in the chain.
     pub log_pages: AtomicU32,
     /// 1 when an extended attribute was ever set.
     pub has_xattr: AtomicU16,
     /// 1 while a direct writer, who holds the lock, is past its look at `kernel_cached`.
-    pub committing: AtomicU16,
+    pub committing: AtomicU8,
+    /// 1: a file's blocks have checksums, which its index holds too; what is made in a directory gets them.
+    pub checksums: AtomicU8,
     /// Log pages from which on the log is compacted.
     pub compact_at_pages: AtomicU32,
     /// Handles through which the kernel holds pages.
@@ -327,12 +329,23 @@ pub struct SessionInode {
     pub touched: AtomicU64,
     /// Opens begun minus opens ended, never too low (see `opens`).
     pub open_hint: AtomicU32,
-    /// 1: a file's blocks have checksums, which its index holds too; what is made in a directory gets them.
-    pub checksums: AtomicU32,
+    /// Counts changes of a file's block words, for their generation.
+    pub word_generation: AtomicU32,
     /// Offset of the record in its pool, when loaded.
     pub record_at: AtomicU64,
     /// Words of a small file; of a directory: used slots, subdirectories, next cookie.
     pub inline_words: [AtomicU64; INLINE_BLOCKS],
+}
+
+impl SessionInode {
+    /// Generation of block words that are about to be stored. Under the inode's lock.
+    #[inline(always)]
+    pub fn next_word_generation(&self) -> u64 {
+        // No locked instruction: it would wait for the flush of the commit, and the lock is held.
+        let generation = self.word_generation.load(Ordering::Relaxed).wrapping_add(1);
+        self.word_generation.store(generation, Ordering::Relaxed);
+        generation.into()
+    }
 }
 
 /// `SessionInode::state`: ask the log.

@@ -13,6 +13,8 @@ pub mod map;
 pub(crate) mod memory;
 pub(crate) mod open_table;
 pub(crate) mod opens;
+pub(crate) mod owner_word;
+pub(crate) mod path_mode;
 pub(crate) mod patience;
 pub(crate) mod seqlock;
 pub(crate) mod slot_ownership;

@@ -3,6 +3,7 @@
 
 use crate::session::current;
 use crate::session::layout::*;
+use crate::session::owner_word::{Era, OwnerWord};
 use crate::session::slot_ownership::SlotOwnership;
 use crate::types::{Errno, Outcome};
 use crate::volume::{Origin, Volume};
@@ -20,8 +21,8 @@ pub(crate) struct Me<'a> {
 impl Me<'_> {
     /// What an inode's owner word says while this thread holds its lock.
     #[inline]
-    pub(crate) fn owner_word(self) -> u32 {
-        (self.index as u32 + 1) | ((self.slot.incarnation.load(Ordering::Relaxed) as u32) << 13)
+    pub(crate) fn owner_word(self) -> OwnerWord {
+        OwnerWord::new(self.index, self.slot.incarnation.load(Ordering::Relaxed))
     }
 }
 
@@ -51,22 +52,11 @@ thread_local! {
     static HELD: HeldSlots = const { HeldSlots(RefCell::new(Vec::new())) };
 }
 
-/// Eras of a volume's attachments: which attachment of this process (never 0), and the forks since.
-static ERAS: AtomicU64 = AtomicU64::new(1);
-const FORK_BITS: u32 = 24;
+static ATTACHMENTS: AtomicU64 = AtomicU64::new(1);
 
 /// The era a new attachment begins with.
-pub(crate) fn new_era() -> u64 {
-    ERAS.fetch_add(1, Ordering::Relaxed) << FORK_BITS
-}
-
-/// Whether a fork came since the attachment began.
-pub(crate) fn has_forked(era: u64) -> bool {
-    era & ((1 << FORK_BITS) - 1) != 0
-}
-
-fn same_instance(one: u64, other: u64) -> bool {
-    one >> FORK_BITS == other >> FORK_BITS
+pub(crate) fn new_era() -> Era {
+    Era::of_attachment(ATTACHMENTS.fetch_add(1, Ordering::Relaxed))
 }
 
 /// What can be told of a process.
@@ -138,7 +128,7 @@ impl Volume {
         let known = HELD
             .try_with(|held| {
                 let mut held = held.0.borrow_mut();
-                held.retain(|held| !same_instance(held.era, era) || held.era == era);
+                held.retain(|held| !Era(held.era).is_same_attachment(Era(era)) || held.era == era);
                 held.iter()
                     .find(|held| held.era == era)
                     .map(|held| held.index)
@@ -257,7 +247,10 @@ impl Volume {
         let _ = HELD.try_with(|held| {
             let mut held = held.0.borrow_mut();
             let era = self.era.load(Ordering::Relaxed);
-            if let Some(at) = held.iter().position(|held| same_instance(held.era, era)) {
+            if let Some(at) = held
+                .iter()
+                .position(|held| Era(held.era).is_same_attachment(Era(era)))
+            {
                 let gone = held.swap_remove(at);
                 if gone.era == era {
                     self.release_thread_slot(gone.index);

@@ -4,6 +4,7 @@ use crate::format::{BLOCK, MAX_POOLS, Superblock};
 use crate::requests::failure;
 use crate::requests::{AttachOptions, VolumeError};
 use crate::session::map::Session;
+use crate::session::path_mode::PathMode;
 use crate::session::slots::Me;
 use crate::volume::Volume;
 use egeria_machine::Machine;
@@ -62,7 +63,8 @@ pub(crate) fn place_nodes(
             .configure(&machine)
             .map_err(|error| failure(libc::EINVAL, error.to_string()))?;
         keep_machine(session, &machine);
-        header.declared_nodes.store(1, Ordering::Release);
+        let mode = PathMode::EMULATED.0;
+        header.path_mode.store(mode, Ordering::Release);
     }
     Ok(())
 }
@@ -98,6 +100,25 @@ fn keep_machine(session: &Session, machine: &Machine) {
     header.machine_page.store(page + 1, Ordering::Release);
 }
 
+/// Where new data of one operation goes.
+#[derive(Clone, Copy)]
+pub(crate) struct Placement {
+    pool: usize,
+}
+
+impl Placement {
+    /// Index of the pool for a block of a file. All blocks that one operation brings go to the same one.
+    #[inline(always)]
+    pub(crate) fn pool_for(self, _ino: u64, _file_block: u64) -> usize {
+        self.pool
+    }
+
+    /// Index of the pool for an inode that is made.
+    pub(crate) fn pool_for_new_inode(self) -> usize {
+        self.pool
+    }
+}
+
 impl Volume {
     /// The machine that whoever made the session declared; `None`: it is this one, or unreadable.
     pub fn declared_machine(&self) -> Option<Machine> {
@@ -124,7 +145,7 @@ impl Volume {
         if self.media.len() == 1 {
             return 0;
         }
-        let pool = if self.emulated {
+        let pool = if self.path_mode().is_emulated() {
             let node = self.session.emulation().node_of_thread(&me.slot.emulated);
             header.pool_of_node[node % header.pool_of_node.len()].load(Ordering::Relaxed)
         } else {
@@ -135,13 +156,14 @@ impl Volume {
         (pool as usize).min(self.media.len() - 1)
     }
 
-    /// Index of the pool for new data (spec: write placement, baselines).
-    pub(crate) fn pool_for_data(&self, me: Me<'_>) -> usize {
-        match self.session.header().allocation.load(Ordering::Relaxed) {
+    /// Where new data of one operation goes (spec: write placement, baselines).
+    pub(crate) fn placement(&self, me: Me<'_>) -> Placement {
+        let pool = match self.session.header().allocation.load(Ordering::Relaxed) {
             0 => self.pool_here(me),
             1 => self.random_pool(me),
             pool => (pool.saturating_sub(16) as usize).min(self.media.len() - 1),
-        }
+        };
+        Placement { pool }
     }
 
     fn random_pool(&self, me: Me<'_>) -> usize {

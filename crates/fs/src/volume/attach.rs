@@ -9,6 +9,7 @@ use crate::requests::*;
 use crate::session::layout::*;
 use crate::session::lock;
 use crate::session::map::{Session, remove_segment, segment_name};
+use crate::session::owner_word::Era;
 use crate::space::placement::place_nodes;
 use crate::types::AllocationPolicy;
 use crate::volume::pool_locks::*;
@@ -252,7 +253,6 @@ pub(crate) fn assemble(
 ) -> Arc<Volume> {
     let header = session.header();
     let hash_seed = header.hash_seed.load(Ordering::Acquire);
-    let emulated = header.declared_nodes.load(Ordering::Acquire) != 0;
     Arc::new_cyclic(|weak| Volume {
         media,
         geometry,
@@ -260,7 +260,7 @@ pub(crate) fn assemble(
         paths: found.paths,
         session,
         weak: weak.clone(),
-        era: AtomicU64::new(crate::session::slots::new_era()),
+        era: AtomicU64::new(crate::session::slots::new_era().0),
         process: AtomicU32::new(0),
         opens: Default::default(),
         late: Default::default(),
@@ -268,7 +268,6 @@ pub(crate) fn assemble(
         guesses: crate::data::guess::Guesses::new(),
         walks: Walks::default(),
         hash_seed,
-        emulated,
         tight: Default::default(),
         description_hint: AtomicU32::new(0),
         read_only,
@@ -425,8 +424,7 @@ impl Drop for Volume {
     /// The last one of a session removes it: what it knew is in the pools.
     fn drop(&mut self) {
         let process = self.process.load(Ordering::Acquire);
-        let forked =
-            crate::session::slots::has_forked(self.era.load(Ordering::Relaxed)) && process == 0;
+        let forked = Era(self.era.load(Ordering::Relaxed)).has_forked() && process == 0;
         if forked {
             return;
         }

@@ -1,12 +1,13 @@
 //! The blocks at the ends of a write, of which it covers a part.
 
 use super::{Write, zero};
+use crate::data::access::{Access, Run};
 use crate::data::mapping::Mapping;
 use crate::format::*;
 use crate::session::inode::Locked;
 use crate::space::free_space::Need;
 use crate::types::*;
-use egeria_media::PoolOffset;
+use egeria_media::{CallerSource, PoolIndex, PoolOffset};
 use std::ops::Range;
 
 impl Write<'_, '_> {
@@ -21,8 +22,11 @@ impl Write<'_, '_> {
         let from = self.offset.max(block_start);
         let to = self.end().min(block_start + BLOCK as u64);
         let word = locked.index().load(file_block);
-        let source = self.source.wrapping_add((from - self.offset) as usize);
         let bytes = (to - from) as usize;
+        let source = self
+            .source
+            .after((from - self.offset) as usize)
+            .first(bytes);
         let within = from - block_start;
         if self.sums.wanted {
             let within = within as usize..within as usize + bytes;
@@ -30,32 +34,22 @@ impl Write<'_, '_> {
         }
         if word.has_data() && from >= size {
             // Nobody can see these bytes before the commit moves the size.
-            let pool = self.volume.pool(word.pool())?;
-            // SAFETY: the caller of the write promised its memory.
-            unsafe { pool.copy_in(word.block().offset() + within, source, bytes) }
-                .map_err(Errno::from)?;
-            self.wrote(word.pool(), word.block().offset() + within, bytes);
-            return Ok(());
+            return self.copy_part(word.pool(), word.block().offset() + within, source);
         }
-        let taken = self
-            .operation
-            .take(self.ino, file_block, 1, self.prefer, Need::Ordinary)?;
-        let pool = self.volume.pool(taken.pool)?;
-        let new = taken.block.offset();
+        let taken = self.take_block(file_block)?;
+        let new = (taken.pool, taken.block.offset());
         // Old bytes behind the end of file are not the file's: only those before it are kept.
         let kept = if word.has_data() {
             size.saturating_sub(block_start).min(BLOCK as u64)
         } else {
             0
         };
-        self.keep_old(word, new, pool, 0, within.min(kept))?;
-        zero(pool, new, within.min(kept), within)?;
-        // SAFETY: the caller of the write promised its memory.
-        unsafe { pool.copy_in(new + within, source, bytes) }.map_err(Errno::from)?;
+        self.keep_old(word, new, 0, within.min(kept))?;
+        zero(self.volume, new, within.min(kept), within)?;
+        self.copy_part(new.0, new.1 + within, source)?;
         let after = within + bytes as u64;
-        self.keep_old(word, new, pool, after, kept)?;
-        zero(pool, new, after.max(kept), BLOCK as u64)?;
-        self.wrote(taken.pool, new + within, bytes);
+        self.keep_old(word, new, after, kept)?;
+        zero(self.volume, new, after.max(kept), BLOCK as u64)?;
         self.mappings.push(Mapping {
             file_block,
             count: 1,
@@ -67,13 +61,36 @@ impl Write<'_, '_> {
         Ok(())
     }
 
+    /// A new block for an edge.
+    fn take_block(&mut self, file_block: u64) -> Outcome<Extent> {
+        let prefer = self.placement.pool_for(self.ino, file_block);
+        self.operation
+            .take(self.ino, file_block, 1, prefer, Need::Ordinary)
+    }
+
+    /// Copy the caller's bytes to a part of a block.
+    fn copy_part(
+        &mut self,
+        pool: PoolIndex,
+        at: PoolOffset,
+        from: CallerSource<'_>,
+    ) -> Outcome<()> {
+        let run = Run {
+            pool,
+            at,
+            bytes: from.bytes(),
+        };
+        self.access
+            .run(run, |pool| pool.copy_in(at, from).map_err(Errno::from))
+    }
+
     /// As `copy_edge` where blocks have checksums: the whole block anew, also behind the end of file.
     fn copy_edge_with_sum(
         &mut self,
         locked: &Locked<'_>,
         size: u64,
         file_block: u64,
-        source: *const u8,
+        source: CallerSource<'_>,
         within: Range<usize>,
     ) -> Outcome<()> {
         let word = locked.index().load(file_block);
@@ -84,17 +101,20 @@ impl Write<'_, '_> {
             self.volume
                 .old_block(locked, file_block, word, &mut block)?;
         }
-        // SAFETY: the caller of the write promised its memory.
-        unsafe { egeria_media::copy_from_caller(source, &mut block[within.clone()]) }
+        source
+            .read(&mut block[within.clone()])
             .map_err(Errno::from)?;
-        let taken = self
-            .operation
-            .take(self.ino, file_block, 1, self.prefer, Need::Ordinary)?;
+        let taken = self.take_block(file_block)?;
         let sums_at = self.sums.count();
-        self.sums
-            .store_block(self.volume, (taken.pool, taken.block), &block)?;
-        let at = taken.block.offset() + within.start as u64;
-        self.wrote(taken.pool, at, within.len());
+        let run = Run {
+            pool: taken.pool,
+            at: taken.block.offset() + within.start as u64,
+            bytes: within.len(),
+        };
+        let (volume, sums) = (self.volume, &mut self.sums);
+        self.access.run(run, |_| {
+            sums.store_block(volume, (taken.pool, taken.block), &block)
+        })?;
         self.mappings.push(Mapping {
             file_block,
             count: 1,
@@ -110,8 +130,7 @@ impl Write<'_, '_> {
     fn keep_old(
         &self,
         word: BlockWord,
-        new: PoolOffset,
-        pool: &egeria_media::Pool,
+        (pool, new): (PoolIndex, PoolOffset),
         from: u64,
         to: u64,
     ) -> Outcome<()> {
@@ -120,9 +139,18 @@ impl Write<'_, '_> {
         }
         let mut bytes = [0u8; BLOCK];
         let bytes = &mut bytes[..(to - from) as usize];
-        self.volume
-            .read_media(word.pool(), word.block().offset() + from, bytes)?;
-        // SAFETY: a local buffer of this length.
-        unsafe { pool.copy_in(new + from, bytes.as_ptr(), bytes.len()) }.map_err(Errno::from)
+        let run = |pool, block: PoolOffset| Run {
+            pool,
+            at: block + from,
+            bytes: (to - from) as usize,
+        };
+        let old = run(word.pool(), word.block().offset());
+        Access::upkeep(self.volume, old, |pool| {
+            pool.read_bytes(old.at, bytes).map_err(|_| Errno(libc::EIO))
+        })?;
+        let new = run(pool, new);
+        Access::upkeep(self.volume, new, |pool| {
+            pool.copy_in(new.at, (&*bytes).into()).map_err(Errno::from)
+        })
     }
 }

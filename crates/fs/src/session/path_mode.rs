@@ -1,0 +1,19 @@
+//! Which ways data takes in a session.
+
+/// A word of the session that says what lies between a data path and the pools. Paths for usual calls go
+/// only when it is [`PathMode::NORMAL`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PathMode(pub(crate) u32);
+
+impl PathMode {
+    /// Nothing.
+    pub(crate) const NORMAL: PathMode = PathMode(0);
+    /// The nodes are declared, not found: accesses take as long as on the declared machine.
+    pub(crate) const EMULATED: PathMode = PathMode(1);
+
+    /// Whether the machine is an emulated one.
+    #[inline(always)]
+    pub(crate) fn is_emulated(self) -> bool {
+        self.0 & PathMode::EMULATED.0 != 0
+    }
+}
