@@ -1,5 +1,7 @@
 //! The program that `egeria-torture fuzz` starts to try cases; see `egeria_torture::fuzz`.
 
+#![forbid(unsafe_code)]
+
 use std::process::ExitCode;
 
 /// What an input makes the code under test allocate has an end.
