@@ -8,7 +8,9 @@ use crate::failure::Outcome;
 use crate::output::Format;
 
 /// Arguments of the subcommand.
+// Programs flatten it into arguments of the same name, and names of groups are unique.
 #[derive(Args, Debug)]
+#[group(skip)]
 pub struct Arguments {
     /// Shell to complete in
     shell: Shell,

@@ -9,7 +9,9 @@ use crate::failure::{Failure, Outcome};
 use crate::output::Format;
 
 /// Arguments of the subcommand.
+// Programs flatten it into arguments of the same name, and names of groups are unique.
 #[derive(Args, Debug)]
+#[group(skip)]
 pub struct Arguments {
     /// Write the pages of all commands into this directory
     #[arg(long, value_name = "DIR")]
