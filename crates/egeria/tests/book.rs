@@ -60,3 +60,18 @@ fn the_sizing_page_shows_what_the_commands_print() {
     }
     assert_eq!(compared, 12);
 }
+
+#[test]
+fn settings_page_names_every_setting() {
+    let page = include_str!("../../../docs/reference/settings.md");
+    let help = run(["replay", "--help"]).ok().stdout;
+    let (_, settings) = help.split_once("Settings with their ranges").unwrap();
+    let names = settings
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().next());
+    let absent: Vec<&str> = names
+        .filter(|name| !page.contains(&format!("`{name}`")))
+        .collect();
+    assert!(absent.is_empty(), "{absent:?}");
+}
