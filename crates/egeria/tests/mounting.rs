@@ -309,3 +309,68 @@ fn who_may_not_mount_is_told_in_one_line() {
             .all(|mount| !mount.starts_with(&sandbox.root))
     );
 }
+
+/// Changes one byte of a pool where these bytes are.
+fn damage(pool: &Path, bytes: &[u8]) -> bool {
+    let mut content = fs::read(pool).unwrap();
+    let found = content.windows(bytes.len()).position(|part| part == bytes);
+    if let Some(at) = found {
+        content[at] ^= 1;
+        fs::write(pool, content).unwrap();
+    }
+    found.is_some()
+}
+
+#[test]
+fn mount_logs_damage_and_its_own_start_and_end() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "16M"), sandbox.directory("mnt"));
+    mount(&pool, &directory);
+    let attribute = "user.egeria.checksum";
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(&directory, attribute, b"crc32c", flags).unwrap();
+    let bytes = b"bytes that are nowhere else".repeat(10);
+    fs::write(directory.join("file"), &bytes).unwrap();
+    run(["umount", text(&directory)]).ok();
+    assert!(damage(&sandbox.path("v.0"), &bytes) || damage(&sandbox.path("v.1"), &bytes));
+
+    let log = sandbox.path("log");
+    run(["mount", "--log", text(&log), text(&pool), text(&directory)]).ok();
+    let error = fs::read(directory.join("file")).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(5), "{error}");
+    run(["umount", text(&directory)]).ok();
+    let logged = fs::read_to_string(&log).unwrap();
+    for part in [
+        "INFO",
+        "mounted on",
+        "checksum",
+        "ERROR",
+        "EIO",
+        "unmounted and closed",
+    ] {
+        assert!(logged.contains(part), "{part}: {logged}");
+    }
+}
+
+#[test]
+fn log_levels_are_chosen_by_name() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "16M"), sandbox.directory("mnt"));
+    let log = sandbox.path("log");
+    let with = |levels: &str| {
+        let arguments = ["mount", "--log", text(&log), text(&pool), text(&directory)];
+        let mut command = egeria(arguments);
+        command.env("EGERIA_LOG", levels);
+        finish(command)
+    };
+    with("loud").refused(1, &["EGERIA_LOG", "loud"]);
+    with("error").ok();
+    run(["umount", text(&directory)]).ok();
+    assert_eq!(fs::read_to_string(&log).unwrap(), "");
+}

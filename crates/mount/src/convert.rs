@@ -29,7 +29,12 @@ pub(crate) fn inode(number: INodeNo) -> InodeNumber {
     InodeNumber(number.0)
 }
 
+/// Every reply with an error comes by here. `EIO` is logged: a program gets no more than the number, and the operator
+/// should know of damage that no program reports.
 pub(crate) fn errno(error: Errno) -> fuser::Errno {
+    if error.0 == libc::EIO {
+        tracing::error!("a request was answered with EIO; `egeria scrub` names damaged files");
+    }
     fuser::Errno::from_i32(error.0)
 }
 

@@ -18,7 +18,7 @@ use crate::machine_choice::{Allocation, MachineArguments, MachineLabel, attach_o
 use crate::output::{self, Format};
 use crate::session::{self, PoolLabel};
 use crate::signals::Signals;
-use crate::{mount_log, paths, scratch};
+use crate::{daemon_log, paths, scratch};
 
 /// Arguments of `egeria mount`.
 #[derive(Args, Debug)]
@@ -144,6 +144,7 @@ fn serve(arguments: &Arguments, format: Format) -> Outcome {
         // It fails only for a group leader, which a spawned child is not.
         let _ = rustix::process::setsid();
     }
+    daemon_log::begin(!arguments.ready, arguments.log.as_deref())?;
     let signals = Signals::install()?;
     let machine = arguments.machine.declared()?;
     let mode = if arguments.read_only {
@@ -152,7 +153,7 @@ fn serve(arguments: &Arguments, format: Format) -> Outcome {
         AttachMode::CreateOrJoin
     };
     let volume = session::attach(&arguments.pool, mode, &attach_options(machine.clone()))?;
-    mount_log::begin(&volume, !arguments.ready, arguments.log.as_deref())?;
+    daemon_log::follow(&volume);
     arguments.machine.check_made(&volume)?;
     let label = MachineLabel::of_session(&volume, machine.as_ref());
     if let Some(allocation) = arguments.alloc {
@@ -167,29 +168,35 @@ fn serve(arguments: &Arguments, format: Format) -> Outcome {
     let document = document_of(arguments, &volume, label);
     unmount_on_signal(&signals, arguments.directory.clone());
     let mut said = Ok(());
-    egeria_mount::serve(volume, &arguments.directory, &options, || {
+    let served = egeria_mount::serve(volume, &arguments.directory, &options, || {
         // A signal before this found nothing to unmount.
         said = signals
             .check()
             .and_then(|()| announce(arguments, &document, format));
+        tracing::info!("{}", human(&document));
         if said.is_err() {
             scratch::detach(&arguments.directory);
         }
-    })?;
+    });
+    match &served {
+        Ok(()) => tracing::info!("volume {} unmounted and closed", document.volume),
+        // In the foreground it is the command's own error.
+        Err(error) if arguments.ready => tracing::error!("volume {}: {error}", document.volume),
+        Err(_) => {}
+    }
+    served?;
     said
 }
 
-/// A signal unmounts; a mount that is busy is taken away all the same, for its process was told to go.
+/// A signal unmounts; a mount that is busy is detached all the same, because its process was asked to end.
 fn unmount_on_signal(signals: &Signals, directory: PathBuf) {
     signals.call(move |_| match egeria_mount::unmount(&directory) {
         Err(busy @ MountError::Busy { .. }) => {
-            output::complain(&format!(
-                "{busy}; it is taken away now because this process was told to end"
-            ));
+            tracing::warn!("{busy}; it is detached now because this process was asked to end");
             scratch::detach(&directory);
         }
         Err(MountError::NotMounted(_)) | Ok(()) => {}
-        Err(other) => output::complain(&other.to_string()),
+        Err(other) => tracing::error!("{other}"),
     });
 }
 

@@ -1,0 +1,86 @@
+//! What a long-running command reports while it works: on stderr in the foreground, in the journal otherwise, and in a
+//! file if one was named. Commands that end by themselves print errors and nothing else.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Mutex;
+
+use egeria_fs::Volume;
+use egeria_watch::own;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, fmt};
+
+use crate::failure::{Failure, Outcome, reason};
+
+/// Levels that are reported: `warn`, `debug`, or by module, as `info,egeria_mount=debug`.
+const VARIABLE: &str = "EGERIA_LOG";
+
+/// Report what happens from now on, in the whole process.
+///
+/// # Errors
+/// A level that is none, a file that cannot be opened or is not this user's own.
+pub fn begin(foreground: bool, file: Option<&Path>) -> Outcome {
+    let levels = levels()?;
+    let file = file.map(open).transpose()?;
+    let file = file.map(|file| fmt::layer().with_ansi(false).with_writer(Mutex::new(file)));
+    let stderr = foreground.then(|| fmt::layer().with_ansi(false).with_writer(std::io::stderr));
+    // Without a journal there is the file, if any: nobody reads the stderr of a process that left its terminal.
+    let journal = if foreground { None } else { journal() };
+    let registry = tracing_subscriber::registry().with(levels);
+    // It fails only when it was done before.
+    let _ = registry.with(file).with(stderr).with(journal).try_init();
+    Ok(())
+}
+
+/// Report what a volume finds: damage, recovery, and for which stopped process a change waits.
+pub fn follow(volume: &Volume) {
+    volume.set_reporter(Box::new(|line| tracing::warn!("{line}")));
+}
+
+fn levels() -> Outcome<Targets> {
+    let usual = Targets::new().with_default(LevelFilter::INFO);
+    let Some(text) = std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) else {
+        return Ok(usual);
+    };
+    text.to_str().and_then(parsed).ok_or_else(|| {
+        Failure::new(format!(
+            "{VARIABLE} is {}, which names no levels; try error, warn, info, debug or info,egeria_mount=debug",
+            text.display()
+        ))
+    })
+}
+
+/// `Targets` takes a lone word that is no level for the name of a module, so that a misspelt level would say nothing.
+fn parsed(text: &str) -> Option<Targets> {
+    let levels = text
+        .split(',')
+        .map(|part| part.split_once('=').map_or(part, |(_, level)| level));
+    let is_valid = levels
+        .into_iter()
+        .all(|level| level.parse::<LevelFilter>().is_ok());
+    is_valid.then(|| text.parse().ok()).flatten()
+}
+
+fn journal<S: tracing::Subscriber + for<'a> LookupSpan<'a>>() -> Option<impl Layer<S>> {
+    let layer = tracing_journald::layer().ok()?;
+    Some(layer.with_syslog_identifier("egeria".to_owned()))
+}
+
+fn open(path: &Path) -> Outcome<File> {
+    let opened = own::open(path).and_then(|mut file| {
+        own::close_to_others(&file)?;
+        file.seek(SeekFrom::End(0))?;
+        Ok(file)
+    });
+    opened.map_err(|error| {
+        Failure::new(format!(
+            "cannot write the log {}: {}; name a file of your own",
+            path.display(),
+            reason(&error)
+        ))
+    })
+}
