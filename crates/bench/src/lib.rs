@@ -8,7 +8,7 @@
 //! Nothing of Egeria is measured from inside: the measured programs are children that the
 //! preload library is loaded into, as any user's program would be.
 
-mod chart;
+mod colors;
 pub mod datapath;
 pub mod demo;
 pub mod nthread;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use egeria_bench::datapath::plan::{
-    Case, LARGEST_BLOCK_BYTES, MOST_THREADS, Offsets, Operation, cases, measuring_order,
+    Case, LARGEST_BLOCK_BYTES, MAX_THREADS, Offsets, Operation, cases, measuring_order,
 };
 use egeria_bench::datapath::worker::{Reply, Request};
 use tempfile::TempDir;
@@ -96,7 +96,7 @@ impl Worker {
             .prefix("egeria-bench-test-")
             .tempdir_in("/dev/shm")
             .unwrap();
-        let paths: Vec<PathBuf> = (0..MOST_THREADS)
+        let paths: Vec<PathBuf> = (0..MAX_THREADS)
             .map(|n| directory.path().join(format!("data{n}")))
             .collect();
         let child = Command::new(env!("CARGO_BIN_EXE_egeria-datapath-worker"))

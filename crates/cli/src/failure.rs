@@ -5,6 +5,8 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::stderr;
+
 /// Exit status of a wrong command line, as other tools have it.
 const USAGE_STATUS: u8 = 2;
 
@@ -77,7 +79,7 @@ fn without_error_numbers(line: &str) -> String {
 fn said(line: &str, status: u8) -> ExitCode {
     let line: Vec<&str> = line.split_whitespace().collect();
     let line = without_error_numbers(&line.join(" "));
-    crate::output::complain(&crate::output::printable(&line));
+    stderr::complain(&stderr::printable(&line));
     ExitCode::from(status)
 }
 

@@ -7,4 +7,5 @@ pub mod output;
 pub mod preload;
 pub mod progress;
 pub mod signals;
+mod stderr;
 pub mod usage;

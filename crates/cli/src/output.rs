@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::OnceLock;
 
 use comfy_table::{CellAlignment, Table, TableComponent, presets};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
+pub use crate::stderr::{complain, printable, remark, set_program};
 
 /// Whether `--json` was given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,30 +67,6 @@ pub fn print(text: &[u8]) -> Outcome {
 pub fn write_page(path: &Path, page: &str) -> Outcome {
     const HINT: &str = "name a file in a directory that can be written";
     std::fs::write(path, page).map_err(|error| Failure::io("write", path, &error, HINT))
-}
-
-static PROGRAM: OnceLock<&'static str> = OnceLock::new();
-
-/// What the lines of [`complain`] begin with; without it `egeria`.
-pub fn set_program(name: &'static str) {
-    let _ = PROGRAM.set(name);
-}
-
-/// A remark on stderr, `PROGRAM: …`. Nobody may be there to read it.
-pub fn complain(line: &str) {
-    let program = PROGRAM.get().copied().unwrap_or("egeria");
-    let _ = writeln!(io::stderr().lock(), "{program}: {line}");
-}
-
-/// Text on stderr as it is. Nobody may be there to read it.
-pub fn remark(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{}", text.trim_end());
-}
-
-/// Text from elsewhere as it may be shown: who made a name is not who looks, and terminals obey bytes.
-pub fn printable(text: &str) -> String {
-    let shown = |letter: char| if letter.is_control() { '?' } else { letter };
-    text.chars().map(shown).collect()
 }
 
 /// A table with these headers; columns whose header begins with `>` are right-aligned.

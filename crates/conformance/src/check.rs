@@ -137,16 +137,3 @@ pub fn names_here() -> Vec<CString> {
         .map(|entry| name_of(entry.expect("an entry")))
         .collect()
 }
-
-/// Numbers that look random and are the same every time.
-pub struct Numbers(pub u64);
-
-impl Numbers {
-    /// The next one, below a limit.
-    pub fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 8) as usize % limit
-    }
-}

@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
 use common::{Sandbox, as_nobody, finish, is_root, run};
+use egeria_harness::rng::Rng;
 
 /// Bytes of a superblock copy, and where the two copies begin (docs/reference/format.md).
 const SUPERBLOCK_BYTES: usize = 8192;
@@ -211,13 +212,8 @@ fn a_pool_corrupted_at_random_is_never_more_than_an_error() {
         fs::read(&pool).unwrap(),
         fs::read(sandbox.path("v.1")).unwrap(),
     ];
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let mut random = |below: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % below as u64) as usize
-    };
+    let mut rng = Rng::new(1);
+    let mut random = |below: usize| rng.index(below);
     for round in 0..24 {
         // Most of a fresh pool is empty: hit the head of it, where everything is.
         for (index, bytes) in pristine.iter().enumerate() {

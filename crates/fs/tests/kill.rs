@@ -16,6 +16,7 @@ mod stepping;
 
 use cases::{CASES, Case};
 use common::Scratch;
+use egeria_harness::rng::Rng;
 use scene::Scene;
 use std::process::{Command, ExitStatus};
 use stepping::{Death, End, kill_after};
@@ -35,7 +36,7 @@ fn play(role: &str) -> ExitStatus {
 /// Not a test by itself: what `play` starts.
 #[test]
 fn part() {
-    let mut random = Random(setting("EGERIA_TEST_SEED", 0x5EED));
+    let mut random = Rng::new(setting("EGERIA_TEST_SEED", 0x5EED));
     match std::env::var(ROLE).as_deref() {
         Ok("steps") => steps(&mut random),
         Ok("sealed") => sealed(),
@@ -46,20 +47,8 @@ fn part() {
     }
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound.max(1)
-    }
-}
-
 /// No more numbers than this are used up in a volume.
-const MOST_FILLERS: u64 = 12_000;
+const MAX_FILLERS: u64 = 12_000;
 
 /// How often each kind of operation dies.
 struct Plan {
@@ -70,7 +59,7 @@ struct Plan {
 }
 
 /// Kill one kind of operation again and again; panics when anything is lost, mixed or leaked.
-fn kill_case(case: &Case, checksums: bool, plan: &Plan, random: &mut Random) {
+fn kill_case(case: &Case, checksums: bool, plan: &Plan, random: &mut Rng) {
     let scratch = Scratch::new(1, 64 << 20);
     let mut scene = Scene::new(scratch.attach());
     if checksums {
@@ -92,7 +81,7 @@ fn kill_case(case: &Case, checksums: bool, plan: &Plan, random: &mut Random) {
     };
     let (mut happened, mut killed) = (0, 0);
     for round in 0..plan.moments + plan.instructions {
-        if scene.fillers > MOST_FILLERS {
+        if scene.fillers > MAX_FILLERS {
             break;
         }
         let death = match round < plan.moments {
@@ -137,7 +126,7 @@ fn measure(case: &Case, scene: &mut Scene) -> u64 {
     }
 }
 
-fn die_once(case: &Case, scene: &mut Scene, death: Death, random: &mut Random) -> (End, bool) {
+fn die_once(case: &Case, scene: &mut Scene, death: Death, random: &mut Rng) -> (End, bool) {
     clear(scene);
     let (act, verify) = (case.prepare)(scene);
     let end = kill_after(&scene.volume, death, &act);
@@ -177,7 +166,7 @@ fn setting(name: &str, default: u64) -> u64 {
         .unwrap_or(default)
 }
 
-fn steps(random: &mut Random) {
+fn steps(random: &mut Rng) {
     let only = std::env::var("EGERIA_TEST_ONLY").unwrap_or_default();
     let plan = Plan {
         moments: setting("EGERIA_TEST_CASES", 25),

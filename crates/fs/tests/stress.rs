@@ -46,7 +46,7 @@ fn part() {
     .expect("attach");
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
-            let id = ledger.hire().expect("a worker's number");
+            let id = ledger.add_worker().expect("a worker's number");
             let (volume, ledger) = (&volume, &ledger);
             scope.spawn(move || {
                 worker::work(&Engine(volume), ledger, id, 0..steps());

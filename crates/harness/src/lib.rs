@@ -2,6 +2,7 @@
 //!
 //! - [`process`]: child processes in groups of their own, with time limits.
 //! - [`program`]: where programs and libraries of this build are.
+//! - [`rng`]: random numbers that follow from a printed seed.
 //! - [`scratch`]: volumes, pools and mount points that are gone when they are dropped.
 //! - [`statistics`]: figures of repeated measurements; [`text`]: numbers for people.
 //! - [`testing`]: what tests of whole programs need.
@@ -10,10 +11,15 @@ mod error;
 pub mod process;
 pub mod program;
 mod progress;
+pub mod rng;
+#[cfg(feature = "volumes")]
 pub mod scratch;
 pub mod statistics;
 pub mod testing;
 pub mod text;
+
+/// Names of scratch directories and mount points begin with this; the process id follows.
+pub const SCRATCH_PREFIX: &str = "egeria-scratch-";
 
 pub use error::{Error, Result};
 pub use progress::{Progress, silent};

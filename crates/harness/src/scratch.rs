@@ -17,11 +17,8 @@ use tempfile::TempDir;
 
 use crate::error::{Error, Result};
 
-/// Names of everything made here begin with this; the process id follows.
-pub const PREFIX: &str = "egeria-scratch-";
-
 fn prefix() -> String {
-    format!("{PREFIX}{}-", std::process::id())
+    format!("{}{}-", crate::SCRATCH_PREFIX, std::process::id())
 }
 
 /// A directory in memory that is removed when dropped.

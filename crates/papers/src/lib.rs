@@ -22,6 +22,6 @@ pub use claim::{Claim, Paper, claims, parse};
 pub use distance::{FAR, distance, distances};
 pub use error::{PapersError, Result};
 pub use experiment::Extent;
-pub use page::{WhatIf, page, what_if};
+pub use page::page;
 pub use report::{Listed, OrderingRow, Report, Row, run};
 pub use results::Results;

@@ -1,9 +1,6 @@
 //! The page: well-formed, whole, and in need of nothing else.
 
-use egeria_machine::Machine;
-use egeria_papers::{Extent, Report, WhatIf, page, what_if};
-use egeria_policy::planner::System;
-use egeria_sim::{Options, Workload};
+use egeria_papers::{Extent, Report, page};
 
 fn brief() -> Report {
     egeria_papers::run(Extent::Brief, |_, _, _| ()).unwrap()
@@ -84,52 +81,3 @@ fn unclosed_and_crossed_elements_are_found() {
     assert!(unclosed("<p><b></p></b>").is_err());
     assert_eq!(unclosed("<p><line x=\"1\"/><meta a></p>"), Ok(vec![]));
 }
-
-#[test]
-fn a_what_if_shows_nodes_links_threads_and_decisions_of_every_system() {
-    let workload = Workload::from_toml(FIO, "fio.toml").unwrap();
-    let machine = Machine::profile("optane-2s").unwrap();
-    let run = |system| egeria_sim::run(&machine, &workload, &Options::of(system)).unwrap();
-    let (off, rl) = (run(System::Off), run(System::Rl));
-    assert!(rl.moves > 0);
-    let page = what_if(&WhatIf {
-        machine: &machine.name,
-        workload: &workload,
-        allocation: "local",
-        systems: &[("off", &off), ("rl", &rl)],
-    });
-    assert_eq!(unclosed(&page), Ok(Vec::new()));
-    assert!(page.contains("Predicted by a model") && page.contains("&lt;fio&gt;"));
-    assert!(!page.contains("<fio>") && !page.contains("NaN"));
-    for id in [
-        "compared",
-        "off-nodes",
-        "off-threads",
-        "rl-nodes",
-        "rl-threads",
-    ] {
-        assert!(page.contains(&format!("<figure id=\"{id}\">")), "{id}");
-    }
-    assert!(page.contains("Nothing was decided") && page.contains("from node 1 to node 0"));
-}
-
-#[test]
-fn a_what_if_draws_links_where_there_are_some() {
-    let workload = Workload::from_toml(FAR, "far.toml").unwrap();
-    let machine = Machine::profile("bulldozer-8n").unwrap();
-    let off = egeria_sim::run(&machine, &workload, &Options::of(System::Off)).unwrap();
-    let page = what_if(&WhatIf {
-        machine: &machine.name,
-        workload: &workload,
-        allocation: "local",
-        systems: &[("off", &off)],
-    });
-    assert!(page.contains("<figure id=\"off-links\">") && page.contains("0 to 1"));
-}
-
-const FIO: &str = "name = \"<fio>\"\nseconds = 6.0\n[[files]]\nname = \"private\"\ncount = 4\nbytes = 4000000000\nnode = 0\n\
-                   [[threads]]\nname = \"fio\"\ncount = 4\nfiles = \"private\"\n[[threads.phases]]\nread_share = 0.8\n\
-                   request_bytes = 4096\nthink_ns = 1000.0\n";
-const FAR: &str = "name = \"far\"\nseconds = 2.0\n[[files]]\nname = \"data\"\nbytes = 1000000000\nnode = 0\nmedium = \"memory\"\n\
-                   [[threads]]\nname = \"reader\"\nfiles = \"data\"\nstart_node = 1\npinned = true\n[[threads.phases]]\n\
-                   read_share = 1.0\nrequest_bytes = 4096\n";

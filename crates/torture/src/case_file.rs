@@ -28,7 +28,7 @@ pub struct Replayed {
     /// The story, in lines.
     pub text: String,
     /// Whether something is still wrong.
-    pub is_wrong: bool,
+    pub reproduces: bool,
 }
 
 impl CaseFile {

@@ -1,6 +1,6 @@
 //! The explorer of crashes: what it explores in seconds, what it saves and shows again, and that it sees.
 
-use egeria_torture::crash::{self, CrashOptions, Operation, Trip};
+use egeria_torture::crash::{self, CrashOptions, InjectedFault, Operation};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -50,7 +50,7 @@ fn every_flush_and_fence_is_missed_when_it_is_left_out() {
 /// A violation, made by leaving out what makes commits durable.
 fn a_case(directory: &Path) -> std::path::PathBuf {
     let options = CrashOptions {
-        without: Some("crates/fs/src/log.rs".to_owned()),
+        omitted: Some("crates/fs/src/log/".to_owned()),
         output_directory: Some(directory.to_owned()),
         workers: 1,
         ..quick()
@@ -63,11 +63,11 @@ fn a_case(directory: &Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_saved_case_shows_what_is_wrong_until_it_is_mended() {
+fn a_saved_case_shows_what_reproduces_until_it_is_mended() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = a_case(directory.path());
     let replayed = crash::replay(&file).expect("replay");
-    assert!(replayed.is_wrong, "{}", replayed.text);
+    assert!(replayed.reproduces, "{}", replayed.text);
     assert!(
         replayed.text.contains("crash: after event"),
         "{}",
@@ -82,26 +82,26 @@ fn a_saved_case_shows_what_is_wrong_until_it_is_mended() {
     let text = std::fs::read_to_string(&file).expect("read");
     let mut case: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let fields = case.as_object_mut().expect("an object");
-    assert!(fields.remove("without").is_some());
+    assert!(fields.remove("omitted").is_some());
     fields.insert(
         "crash".into(),
-        serde_json::json!({"point": 0, "arrived": []}),
+        serde_json::json!({"point": 0, "persisted_words": []}),
     );
     fields.remove("crash_in_recovery");
     std::fs::write(&file, case.to_string()).expect("write");
     match crash::replay(&file) {
-        Ok(replayed) => assert!(!replayed.is_wrong, "{}", replayed.text),
+        Ok(replayed) => assert!(!replayed.reproduces, "{}", replayed.text),
         Err(error) => assert!(error.to_string().contains("explore anew"), "{error}"),
     }
 }
 
 /// What is found when something goes wrong that is none of the engine: one thing, saved, and not there when
 /// it is looked at again.
-fn tripped(trip: Trip, patience: Duration) -> String {
+fn tripped(fault: InjectedFault, recovery_timeout: Duration) -> String {
     let directory = tempfile::tempdir().expect("a directory");
     let options = CrashOptions {
-        trip: Some(trip),
-        patience,
+        injected_fault: Some(fault),
+        recovery_timeout,
         output_directory: Some(directory.path().to_owned()),
         states: Some(500),
         workers: 1,
@@ -113,19 +113,19 @@ fn tripped(trip: Trip, patience: Duration) -> String {
         panic!("{}", report.text());
     };
     let replayed = crash::replay(case.file.as_ref().expect("a file")).expect("replay");
-    assert!(!replayed.is_wrong, "{}", replayed.text);
-    case.why.clone()
+    assert!(!replayed.reproduces, "{}", replayed.text);
+    case.reason.clone()
 }
 
 #[test]
 fn a_recovery_that_does_not_end_is_something_wrong_and_can_be_replayed() {
-    let why = tripped(Trip::Hang(40), Duration::from_millis(1500));
+    let why = tripped(InjectedFault::Hang(40), Duration::from_millis(1500));
     assert!(why.contains("did not end in 1.5 s of CPU time"), "{why}");
 }
 
 #[test]
 fn a_panic_while_a_workload_runs_is_something_wrong_and_can_be_replayed() {
-    let why = tripped(Trip::Panic(3), crash::PATIENCE);
+    let why = tripped(InjectedFault::Panic(3), crash::RECOVERY_TIMEOUT);
     assert!(why.contains("panicked while it ran: tripped"), "{why}");
 }
 
@@ -140,10 +140,13 @@ fn what_is_no_case_is_refused_in_one_line() {
         "{}",
         "[1, 2]",
         &whole[..whole.len() / 2],
-        &whole.replace("\"egeria_crash_case\": 1", "\"egeria_crash_case\": 2"),
+        &whole.replace("\"egeria_crash_case\": 2", "\"egeria_crash_case\": 1"),
         &whole.replace("\"pools\": 1", "\"pools\": 4000"),
         &whole.replace("\"point\":", "\"points\":"),
-        &whole.replace("\"arrived\": [", "\"arrived\": [9, 9, 9, 4000000000,"),
+        &whole.replace(
+            "\"persisted_words\": [",
+            "\"persisted_words\": [9, 9, 9, 4000000000,",
+        ),
     ];
     for text in texts {
         std::fs::write(&file, text).expect("write");

@@ -2,11 +2,11 @@
 //! known by. Each explores the crash images of the sequence that triggered it. The other faults known have
 //! tests of their names elsewhere.
 
-use egeria_torture::crash::{self, CrashOptions, Scene, Workload};
+use egeria_torture::crash::{self, CrashOptions, InitialState, Workload};
 
 /// Crash everywhere in a sequence, on one pool and on two. Each operation must change something there,
 /// else it would show nothing.
-fn explore_on(scene: Scene, images: usize, texts: &[&str]) {
+fn explore_on(state: InitialState, images: usize, texts: &[&str]) {
     let operations: Vec<_> = texts
         .iter()
         .map(|text| text.parse().expect("an operation"))
@@ -16,7 +16,7 @@ fn explore_on(scene: Scene, images: usize, texts: &[&str]) {
             let operations = operations[..until].to_vec();
             let workload = Workload::Sequence { operations, loaded };
             let (states, wrong) =
-                crash::explore_one(scene, pools, &workload, images).expect("explore");
+                crash::explore_one(state, pools, &workload, images).expect("explore");
             assert_eq!(wrong, None, "{workload} on {pools} pools");
             assert!(states > 1, "{workload} changes nothing on {pools} pools");
         }
@@ -24,7 +24,7 @@ fn explore_on(scene: Scene, images: usize, texts: &[&str]) {
 }
 
 fn explore(texts: &[&str]) {
-    explore_on(Scene::Tree, 8, texts);
+    explore_on(InitialState::Tree, 8, texts);
 }
 
 #[test]
@@ -55,8 +55,8 @@ fn link_count_pairs() {
 
 #[test]
 fn tail_before_entry() {
-    explore_on(Scene::Tree, 32, &["chmod big 600"]);
-    explore_on(Scene::Tree, 32, &["setxattr big user.long 900"]);
+    explore_on(InitialState::Tree, 32, &["chmod big 600"]);
+    explore_on(InitialState::Tree, 32, &["setxattr big user.long 900"]);
 }
 
 #[test]
@@ -70,9 +70,9 @@ fn replica_out_of_step() {
     use crash::Damage::{FirstSuperblocks, SecondSuperblocks};
     for damage in [FirstSuperblocks, SecondSuperblocks] {
         for pools in [1, 2] {
-            let scene = Scene::Damaged(damage);
+            let state = InitialState::Damaged(damage);
             let (states, wrong) =
-                crash::explore_one(scene, pools, &Workload::Repair, 64).expect("explore");
+                crash::explore_one(state, pools, &Workload::Repair, 64).expect("explore");
             assert_eq!(wrong, None, "{damage:?} on {pools} pools");
             assert!(states > 50, "{states}");
         }
@@ -82,9 +82,13 @@ fn replica_out_of_step() {
 #[test]
 fn unaligned_copy_tail() {
     for count in [1, 7, 9, 63, 65, 127, 1001, 4095] {
-        explore_on(Scene::Tree, 2, &[&format!("write d/sub/deep 3 {count}")]);
-        explore_on(Scene::Tree, 2, &[&format!("append big {count}")]);
-        explore_on(Scene::Tree, 2, &[&format!("symlink s {count}")]);
+        explore_on(
+            InitialState::Tree,
+            2,
+            &[&format!("write d/sub/deep 3 {count}")],
+        );
+        explore_on(InitialState::Tree, 2, &[&format!("append big {count}")]);
+        explore_on(InitialState::Tree, 2, &[&format!("symlink s {count}")]);
     }
 }
 
@@ -98,15 +102,15 @@ fn fast_path_no_fence() {
 
 #[test]
 fn wide_atomic() {
-    explore_on(Scene::Tree, 32, &["attributes big"]);
+    explore_on(InitialState::Tree, 32, &["attributes big"]);
     explore(&["write small 50 20000"]);
 }
 
 #[test]
 fn in_place_visible_early() {
-    explore_on(Scene::Tree, 24, &["write big 8200 300"]);
-    explore_on(Scene::Tree, 24, &["write big 8100 300"]);
-    explore_on(Scene::Tree, 24, &["punch big 8200 300"]);
+    explore_on(InitialState::Tree, 24, &["write big 8200 300"]);
+    explore_on(InitialState::Tree, 24, &["write big 8100 300"]);
+    explore_on(InitialState::Tree, 24, &["punch big 8200 300"]);
 }
 
 #[test]
@@ -164,7 +168,7 @@ fn different_machine_on_recovery() {
             loaded: false,
         };
         let elsewhere = Some(machine.clone());
-        let explored = crash::explore_elsewhere(Scene::Tree, 2, &workload, 4, elsewhere);
+        let explored = crash::explore_elsewhere(InitialState::Tree, 2, &workload, 4, elsewhere);
         let (states, wrong) = explored.expect("explore");
         assert_eq!(wrong, None, "{text}");
         assert!(states > 1, "{text} changes nothing");
@@ -193,12 +197,16 @@ fn full_volume_crash() {
             operations: vec!["write big 0 9000".parse().expect("an operation")],
             loaded: false,
         };
-        let explored = crash::explore_one(Scene::Full, pools, &workload, 8);
+        let explored = crash::explore_one(InitialState::Full, pools, &workload, 8);
         assert_eq!(explored.expect("explore"), (0, None));
     }
-    explore_on(Scene::Full, 8, &["append small 8"]);
-    explore_on(Scene::Full, 8, &["truncate filler 5000", "create new"]);
-    explore_on(Scene::Full, 8, &["unlink filler", "mkdir new"]);
+    explore_on(InitialState::Full, 8, &["append small 8"]);
+    explore_on(
+        InitialState::Full,
+        8,
+        &["truncate filler 5000", "create new"],
+    );
+    explore_on(InitialState::Full, 8, &["unlink filler", "mkdir new"]);
 }
 
 /// Faults of crashes, of interception, and of mounts, by the names they are known by.

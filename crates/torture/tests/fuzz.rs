@@ -2,7 +2,6 @@
 
 use egeria_torture::fuzz::{self, FuzzOptions, FuzzReport, Target};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 fn worker() -> PathBuf {
@@ -32,13 +31,13 @@ fn forged_volumes_give_answers_or_errors() {
     let report = fuzz(Target::Image, 5000);
     let row = &report.details.by_target[0];
     // Changes that the first check refuses would show a handful of kinds.
-    assert!(row.kept > 200, "{}", report.text());
+    assert!(row.corpus > 200, "{}", report.text());
 }
 
 #[test]
 fn forged_requests_are_answered_and_leave_the_volume_whole() {
     let report = fuzz(Target::Request, 600);
-    assert!(report.details.by_target[0].kept > 50, "{}", report.text());
+    assert!(report.details.by_target[0].corpus > 50, "{}", report.text());
 }
 
 #[test]
@@ -50,33 +49,20 @@ fn forged_recordings_machines_settings_and_workloads_give_answers_or_errors() {
         (Target::Workload, 1000),
     ] {
         let report = fuzz(target, runs);
-        assert!(report.details.by_target[0].kept > 50, "{}", report.text());
+        assert!(report.details.by_target[0].corpus > 50, "{}", report.text());
     }
 }
 
 /// The program of this build, whose commands meet what another user left.
 fn egeria() -> PathBuf {
-    let directory = worker().parent().expect("a directory").to_owned();
-    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    build
-        .args(["build", "--quiet", "--package", "egeria", "--target-dir"])
-        .arg(directory.parent().expect("a directory"))
-        .args([
-            "--manifest-path",
-            concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"),
-        ]);
-    if directory.ends_with("release") {
-        build.arg("--release");
-    }
-    assert!(build.status().expect("cargo").success());
-    directory.join("egeria")
+    egeria_harness::testing::built("egeria", "egeria")
 }
 
 #[test]
 fn what_another_user_leaves_harms_nobody_and_changes_nothing() {
     let directory = tempfile::tempdir().expect("a directory").keep();
     let options = FuzzOptions {
-        targets: vec![Target::Stranger],
+        targets: vec![Target::OtherUser],
         runs: Some(60),
         worker: Some(worker()),
         egeria: Some(egeria()),
@@ -85,7 +71,7 @@ fn what_another_user_leaves_harms_nobody_and_changes_nothing() {
     };
     let report = fuzz::run(&options).expect("fuzz");
     assert_eq!(report.findings, 0, "{}", report.text());
-    match Target::Stranger.missing() {
+    match Target::OtherUser.missing() {
         Some(why) => {
             assert!(report.text().contains(why), "{}", report.text());
             eprintln!("SKIPPED: what another user leaves cannot be tried: {why}");
@@ -124,14 +110,14 @@ fn every_way_to_go_wrong_is_a_finding_that_can_be_shown_again() {
         let report = broken(fault, directory.path());
         assert!(report.findings > 0, "{fault}: {}", report.text());
         let case = &report.details.cases[0];
-        assert!(case.why.contains(words), "{fault}: {}", case.why);
+        assert!(case.reason.contains(words), "{fault}: {}", case.reason);
         // The others went on to the end.
         assert_eq!(report.runs, 60, "{fault}");
         let replayed = fuzz::replay(case.file.as_deref().expect("a file"), Some(&worker()));
         // The fault was made by order; without it, nothing is wrong.
         let replayed = replayed.expect("replay");
-        assert!(!replayed.is_wrong, "{}", replayed.text);
-        assert!(replayed.text.contains(&case.why), "{}", replayed.text);
+        assert!(!replayed.reproduces, "{}", replayed.text);
+        assert!(replayed.text.contains(&case.reason), "{}", replayed.text);
     }
 }
 
@@ -151,7 +137,7 @@ fn the_same_seed_tries_the_same_inputs() {
             .details
             .by_target
             .remove(0)
-            .kept
+            .corpus
     });
     assert_eq!(rows[0], rows[1]);
     assert_ne!(rows[0], rows[2]);

@@ -6,7 +6,7 @@ use egeria_fs::Counters;
 use tempfile::TempDir;
 
 use super::DatapathOptions;
-use super::plan::{self, Case, LARGEST_BLOCK_BYTES, MOST_THREADS, Operation};
+use super::plan::{self, Case, LARGEST_BLOCK_BYTES, MAX_THREADS, Operation};
 use super::report::{DatapathReport, Row};
 use super::setup::{Worker, find_worker};
 use super::worker::{Reply, Request};
@@ -18,9 +18,9 @@ use egeria_harness::statistics::rotated_order;
 use egeria_harness::{Error, Result};
 
 /// Least room in the pool beyond the files: logs, blocks on their way, what was freed elsewhere.
-const LEAST_SPARE_BYTES: u64 = 128 << 20;
+const MIN_SPARE_BYTES: u64 = 128 << 20;
 /// Most bytes of a file anybody can mean.
-const MOST_FILE_BYTES: u64 = 1 << 40;
+const MAX_FILE_BYTES: u64 = 1 << 40;
 /// Turns each subject has in a round: short ones meet the same disturbances from outside.
 const TURNS: usize = 4;
 /// Place of Egeria among the subjects.
@@ -75,15 +75,15 @@ fn check(options: &DatapathOptions<'_>) -> Result<()> {
             "nothing to measure; ask for at least 1 round and 1 ms",
         ));
     }
-    let sensible = (LARGEST_BLOCK_BYTES..=MOST_FILE_BYTES).contains(&options.file_bytes);
+    let sensible = (LARGEST_BLOCK_BYTES..=MAX_FILE_BYTES).contains(&options.file_bytes);
     if !sensible || !options.file_bytes.is_multiple_of(LARGEST_BLOCK_BYTES) {
         return Err(Error::failed(
             "files must be a multiple of 64 KiB, at most 1 TiB; choose another size",
         ));
     }
     // The pool, the files on tmpfs and what is appended there, the mapped files.
-    let files = options.file_bytes * MOST_THREADS as u64;
-    let need = pool_bytes(options) + 2 * files + append_bytes(options) * MOST_THREADS as u64;
+    let files = options.file_bytes * MAX_THREADS as u64;
+    let need = pool_bytes(options) + 2 * files + append_bytes(options) * MAX_THREADS as u64;
     check_room(
         &options.memory_directory,
         need,
@@ -97,8 +97,8 @@ fn append_bytes(options: &DatapathOptions<'_>) -> u64 {
 }
 
 fn pool_bytes(options: &DatapathOptions<'_>) -> u64 {
-    let files = (options.file_bytes + append_bytes(options)) * MOST_THREADS as u64;
-    files + options.file_bytes.max(LEAST_SPARE_BYTES)
+    let files = (options.file_bytes + append_bytes(options)) * MAX_THREADS as u64;
+    files + options.file_bytes.max(MIN_SPARE_BYTES)
 }
 
 /// The three subjects, ready; the workers end before what they use goes.
@@ -116,7 +116,7 @@ impl<'a> Bench<'a> {
         let scratch =
             ScratchVolume::make(&options.memory_directory, &[0], pool_bytes(options), None)?;
         let paths = |directory: &std::path::Path, name: &str| -> Vec<PathBuf> {
-            (0..MOST_THREADS)
+            (0..MAX_THREADS)
                 .map(|thread| directory.join(format!("{name}{thread}")))
                 .collect()
         };

@@ -47,7 +47,7 @@ pub struct Case {
 }
 
 /// Most threads of a case.
-pub const MOST_THREADS: usize = 2;
+pub const MAX_THREADS: usize = 2;
 /// Largest block of a case, bytes; every file is a multiple of it.
 pub const LARGEST_BLOCK_BYTES: u64 = 64 << 10;
 
@@ -70,7 +70,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 fn push(cases: &mut Vec<Case>, operation: Operation, block_bytes: u64) {
-    cases.extend((1..=MOST_THREADS).map(|threads| Case {
+    cases.extend((1..=MAX_THREADS).map(|threads| Case {
         operation,
         block_bytes,
         threads,

@@ -12,7 +12,7 @@ use egeria_harness::{Error, Result};
 /// Where the files lie at each place.
 pub(super) const DIRECTORY: &str = "fio";
 /// Most jobs of a workload.
-const MOST_JOBS: u32 = 8;
+const MAX_JOBS: u32 = 8;
 /// Bytes of each job's file in a measured run: together well beyond the last-level cache.
 const FILE_MIB: u32 = 16;
 /// Bytes of each job's file when writes are verified.
@@ -132,12 +132,12 @@ pub(super) fn run(stage: &Stage<'_>, workload: &Workload) -> Result<DemoRow> {
 fn lay_out_once(stage: &Stage<'_>, place: Place) -> Result<()> {
     let most = Workload {
         pattern: PATTERNS[0],
-        jobs: MOST_JOBS,
+        jobs: MAX_JOBS,
         threads: false,
     };
     let last = stage
         .directory(place, DIRECTORY)?
-        .join(format!("file.{}.0", MOST_JOBS - 1));
+        .join(format!("file.{}.0", MAX_JOBS - 1));
     match last.exists() {
         true => Ok(()),
         false => lay_out(stage, place.untimed(), &most),

@@ -10,13 +10,13 @@
 mod everyday;
 pub(crate) mod facts;
 pub(crate) mod fio;
-pub(crate) mod html;
+mod page;
 mod report;
 pub(crate) mod rocksdb;
 mod stage;
 mod tree;
 
-pub use html::page;
+pub use page::page;
 pub use report::{DemoReport, DemoRow, Family, MachineSummary, Throughput};
 
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ pub fn run(options: &DemoOptions<'_>) -> Result<DemoReport> {
         html: directory.join("report.html"),
         json: directory.join("report.json"),
     };
-    write(&report.html, page(&report)?.as_bytes())?;
+    write(&report.html, page(&report).as_bytes())?;
     let json = serde_json::to_vec_pretty(&report).map_err(Error::failed)?;
     write(&report.json, &json)?;
     Ok(report)

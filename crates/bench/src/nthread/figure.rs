@@ -1,5 +1,8 @@
 //! The figures of the paper that are reproduced.
 
+/// Name of the mean over the workloads of a figure.
+pub(super) const MEAN: &str = "mean";
+
 /// A figure of the paper.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Figure {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use egeria_fs::{Errno, InodeNumber, NewInode, Volume};
 
 use super::plan::Pace;
+use super::prepare::{aside, text};
 use super::program::Yield;
 use super::script::Call;
-use super::stage::{aside, text};
 use crate::demo::fio as demo_fio;
 use egeria_harness::{Error, Result};
 

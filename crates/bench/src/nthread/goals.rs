@@ -1,8 +1,9 @@
 //! What is to be reached, and whether it was.
 
 use super::figure::Figure;
+use super::figure::MEAN;
 use super::paper;
-use super::rows::{Bar, MEAN, NthreadRow};
+use super::rows::{Bar, NthreadRow};
 
 /// The bars that `full` must not fall behind.
 const OTHERS: [&str; 5] = ["nova", "nova_n", "rl", "cpu", "nm"];

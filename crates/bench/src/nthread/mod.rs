@@ -11,9 +11,11 @@ mod filebench;
 mod fio;
 mod goals;
 mod mover;
+mod options;
 mod page;
 mod paper;
 mod plan;
+mod prepare;
 mod program;
 mod quiet;
 mod report;
@@ -26,6 +28,7 @@ mod stage;
 
 pub use figure::Figure;
 pub use goals::{Disagreement, Goal};
+pub use options::NthreadOptions;
 pub use plan::{Extent, FULL_BUDGET, Group, Pace, groups};
 pub use program::{Benchmark, Program, Unit};
 pub use report::NthreadReport;
@@ -33,17 +36,14 @@ pub use rows::{Bar, NthreadRow};
 pub use sample::Moment;
 pub use setup::{Allocation, Pinning, Setup};
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::path::Path;
 use std::time::Instant;
 
-use egeria_machine::Machine;
-
 use crate::demo::facts;
+use egeria_harness::Progress;
 use egeria_harness::process;
 use egeria_harness::program::find_in_path;
 use egeria_harness::scratch::check_room;
-use egeria_harness::{self as harness, Progress};
 use egeria_harness::{Error, Result};
 use plan::in_turn;
 use quiet::HostUse;
@@ -58,52 +58,6 @@ const PROGRAMS: [(&str, &str); 3] = [
     ("db_bench", "rocksdb-tools"),
     ("taskset", "util-linux"),
 ];
-
-/// What to run, and on what.
-pub struct NthreadOptions<'a> {
-    /// The emulated machine; each figure has its own dilation of it.
-    pub machine: Machine,
-    /// `libegeria_preload.so`.
-    pub preload_library: PathBuf,
-    /// `egeria-filebench`.
-    pub filebench_program: PathBuf,
-    /// Where `nthread.html` goes; made when missing. `None`: no page.
-    pub output_directory: Option<PathBuf>,
-    /// The tmpfs where pools are made.
-    pub memory_directory: PathBuf,
-    /// Everything, or what there is time for.
-    pub extent: Extent,
-    /// Only these figures, whole; all when empty.
-    pub figures: Vec<Figure>,
-    /// How often everything is run; figures are medians.
-    pub repetitions: usize,
-    /// Set it (as from a signal handler) to stop and clean up.
-    pub cancel: Option<&'a AtomicBool>,
-    /// Called before each step.
-    pub progress: &'a dyn Fn(&Progress<'_>),
-}
-
-impl NthreadOptions<'_> {
-    /// The subset, once.
-    pub fn new(
-        machine: Machine,
-        preload_library: PathBuf,
-        filebench_program: PathBuf,
-    ) -> NthreadOptions<'static> {
-        NthreadOptions {
-            machine,
-            preload_library,
-            filebench_program,
-            output_directory: None,
-            memory_directory: PathBuf::from("/dev/shm"),
-            extent: Extent::Subset,
-            figures: Vec::new(),
-            repetitions: 1,
-            cancel: None,
-            progress: &harness::silent,
-        }
-    }
-}
 
 /// Runs the figures and writes the page. A run that fails does not stop the others: see
 /// [`NthreadReport::failures`].
@@ -149,7 +103,7 @@ pub fn run_groups(options: &NthreadOptions<'_>, groups: &[Group]) -> Result<Nthr
             .map(|directory| directory.join("nthread.html")),
     };
     if let Some(html) = &report.html {
-        write(html, page::page(&report)?.as_bytes())?;
+        write(html, page::page(&report).as_bytes())?;
     }
     Ok(report)
 }

@@ -1,41 +1,34 @@
-//! The report as one page that needs nothing but itself.
+//! The report as one page.
 
-use super::figure::Figure;
+use egeria_report::chart::{self, BarGroup, Bars, Color, sparkline};
+use egeria_report::page::{facts, figure as framed, folded, key};
+use egeria_report::table::{
+    Cell, heading, number, picture as small_picture, table, text, verdict as judged,
+};
+use maud::{Markup, html};
+
+use super::figure::{Figure, MEAN};
 use super::report::{NthreadReport, dash, percent, throughput, times, verdict};
-use super::rows::{Bar, MEAN};
-use crate::chart::{self, Group, Ink};
-use crate::demo::html::{STYLE, escape, inks};
-use egeria_harness::Result;
+use super::rows::Bar;
+use crate::colors;
 
 /// What this page adds to the style of the other report.
 const MORE_STYLE: &str = include_str!("page.css");
 
 /// The whole page.
-///
-/// # Errors
-/// When a picture cannot be drawn.
-pub fn page(report: &NthreadReport) -> Result<String> {
-    let figures: Result<String> = Figure::ALL
-        .into_iter()
-        .map(|figure| section(report, figure))
-        .collect();
-    Ok(format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>Egeria: threads go where their data is</title>\n\
-         <style>\n{STYLE}{MORE_STYLE}{inks}</style>\n</head>\n<body>\n<main>\n\
-         {head}{goals}{disagreements}{figures}{method}</main>\n</body>\n</html>\n",
-        inks = inks(),
-        head = head(report),
-        goals = goals(report),
-        disagreements = disagreements(report),
-        figures = figures?,
-        method = method(report),
-    ))
+pub fn page(report: &NthreadReport) -> String {
+    let body = html! {
+        (head(report))
+        section { h2 { "To reach" } (goals(report)) }
+        (disagreements(report))
+        @for figure in Figure::ALL { (section(report, figure)) }
+        (method(report))
+    };
+    let style = [colors::STYLE, MORE_STYLE].concat();
+    egeria_report::page::page("Egeria: threads go where their data is", &style, &body)
 }
 
-fn head(report: &NthreadReport) -> String {
+fn head(report: &NthreadReport) -> Markup {
     let machine = &report.machine;
     let goals = report.goals();
     let run = goals.iter().filter(|goal| goal.reached().is_some()).count();
@@ -43,32 +36,20 @@ fn head(report: &NthreadReport) -> String {
         .iter()
         .filter(|goal| goal.reached() == Some(true))
         .count();
+    let failures = report.failures.len();
     let (class, aims) = match (run, reached) {
-        (0, _) if report.failures.is_empty() => ("quiet", "These rows have no aim.".to_owned()),
-        (run, reached) if run == reached && report.failures.is_empty() => {
+        (0, _) if failures == 0 => ("quiet", "These rows have no aim.".to_owned()),
+        (run, reached) if run == reached && failures == 0 => {
             ("good", format!("All {run} aims reached."))
         }
         _ => ("bad", format!("{reached} of {run} aims reached.")),
     };
-    let failed = match report.failures.len() {
-        0 => String::new(),
-        count => format!(" {count} runs failed."),
-    };
-    let extent = match report.complete {
-        true => "All figures",
-        false => "A part of the figures",
-    };
-    let disturbed = report.disturbance().map_or(String::new(), |line| {
-        format!("<p class=\"bad\">{}</p>\n", escape(&line))
-    });
-    let facts = [
-        (
-            "emulated machine",
-            format!(
-                "{}: {} nodes, each {}",
-                machine.name, machine.nodes, machine.node
-            ),
-        ),
+    let nodes = format!(
+        "{}: {} nodes, each {}",
+        machine.name, machine.nodes, machine.node
+    );
+    let about = [
+        ("emulated machine", nodes),
         ("host", report.host.clone()),
         ("programs", report.versions.join(", ")),
         (
@@ -76,96 +57,90 @@ fn head(report: &NthreadReport) -> String {
             format!("{:.0} s of wall time in all", report.seconds),
         ),
     ];
-    let facts: String = facts
-        .iter()
-        .map(|(name, fact)| format!("<dt>{name}</dt><dd>{}</dd>\n", escape(fact)))
-        .collect();
-    format!(
-        "<header>\n<h1>Threads go where their data is: NThread on unmodified programs</h1>\n\
-         <p class=\"verdict {class}\">{aims}{failed}</p>\n\
-         <p>{extent}. {}</p>\n{disturbed}<dl>\n{facts}</dl>\n</header>\n",
-        escape(&report.note()),
-    )
+    html! {
+        header {
+            h1 { "Threads go where their data is: NThread on unmodified programs" }
+            p.verdict.(class) { (aims) @if failures > 0 { " " (failures) " runs failed." } }
+            p {
+                @if report.complete { "All figures. " } @else { "A part of the figures. " }
+                (report.note())
+            }
+            @if let Some(disturbance) = report.disturbance() { p.bad { (disturbance) } }
+            (facts(&about))
+        }
+    }
 }
 
-fn goals(report: &NthreadReport) -> String {
-    let line = |goal: &super::Goal| {
+fn goals(report: &NthreadReport) -> Markup {
+    let row = |goal: &super::Goal| {
         let (value, row) = goal.worst.clone().unzip();
-        let class = match goal.reached() {
-            Some(true) => "good",
-            Some(false) => "bad",
-            None => "quiet",
-        };
-        format!(
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td class=\"{class}\">{}</td></tr>\n",
-            escape(&goal.what),
-            value.map_or(dash(), |value| format!("{value:.2}")),
-            escape(&row.unwrap_or_default()),
-            verdict(goal),
-        )
+        let verdict = verdict(goal).to_string();
+        vec![
+            heading(goal.what.clone()),
+            number(value.map_or(dash(), |value| format!("{value:.2}"))),
+            text(row.unwrap_or_default()),
+            match goal.reached() {
+                Some(reached) => judged(reached, &verdict, &verdict),
+                None => text(verdict),
+            },
+        ]
     };
-    let lines: String = report.goals().iter().map(line).collect();
-    format!(
-        "<section>\n<h2>To reach</h2>\n<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">figure</th>\
-         <th scope=\"col\">worst value</th><th scope=\"col\">of</th><th scope=\"col\">reached</th></tr></thead>\n\
-         <tbody>\n{lines}</tbody>\n</table></div>\n</section>\n"
-    )
+    let rows: Vec<Vec<Cell>> = report.goals().iter().map(row).collect();
+    table(&["figure", "worst value", "of", "reached"], &rows)
 }
 
-fn disagreements(report: &NthreadReport) -> String {
+fn disagreements(report: &NthreadReport) -> Markup {
     let all = report.disagreements();
-    let failures = report.failures.iter().map(|failure| {
-        format!(
-            "<li><b>failed</b> <span class=\"bad\">{}</span></li>\n",
-            escape(failure)
-        )
-    });
-    let lines = all.iter().map(|each| {
-        let (row, cause) = (escape(&each.row), escape(each.cause));
-        let (ours, paper) = (each.ours, each.paper);
-        format!("<li><b>{row}</b>: {ours:.2}x here, {paper:.2}x in the paper: {cause}</li>\n")
-    });
-    let lines: String = failures.chain(lines).collect();
-    match lines.is_empty() {
-        true => String::new(),
-        false => format!(
-            "<section>\n<h2>Where it differs from the paper by more than a third, and the likely cause</h2>\n<ul class=\"one\">\n{lines}</ul>\n</section>\n"
-        ),
+    if all.is_empty() && report.failures.is_empty() {
+        return html! {};
+    }
+    html! {
+        section {
+            h2 { "Where it differs from the paper by more than a third, and the likely cause" }
+            ul.list {
+                @for failure in &report.failures { li { b { "failed" } " " span.bad { (failure) } } }
+                @for each in &all {
+                    li {
+                        b { (each.row) }
+                        (format!(": {:.2}x here, {:.2}x in the paper: {}", each.ours, each.paper, each.cause))
+                    }
+                }
+            }
+        }
     }
 }
 
 /// Colour of a bar.
-fn ink(config: &str) -> Ink {
+fn color(config: &str) -> Color {
     match config {
-        "nova" | "crowded" | "limit_100" => Ink::Nova,
-        "nova_n" | "weight_1/2" => Ink::NovaN,
-        "rl" | "nova_best" | "limit_80" => Ink::Rl,
-        "cpu" | "nova_worst" | "limit_130" => Ink::Cpu,
-        "nm" | "limit_110" => Ink::Nm,
-        "full" | "spread" | "limit_90" | "weight_1/3" => Ink::Full,
-        "weight_1" => Ink::Rl,
-        "weight_1/4" => Ink::Nm,
-        _ => Ink::Remote,
+        "nova" | "crowded" | "limit_100" => colors::NOVA,
+        "nova_n" | "weight_1/2" => colors::NOVA_N,
+        "rl" | "nova_best" | "limit_80" => colors::RL,
+        "cpu" | "nova_worst" | "limit_130" => colors::CPU,
+        "nm" | "limit_110" => colors::NM,
+        "full" | "spread" | "limit_90" | "weight_1/3" => colors::FULL,
+        "weight_1" => colors::RL,
+        "weight_1/4" => colors::NM,
+        _ => colors::REMOTE,
     }
 }
 
-fn section(report: &NthreadReport, figure: Figure) -> Result<String> {
-    let bars: Vec<&Bar> = report
-        .bars
-        .iter()
-        .filter(|bar| bar.figure == figure)
-        .collect();
+fn section(report: &NthreadReport, figure: Figure) -> Markup {
+    let bars = report.bars.iter();
+    let bars: Vec<&Bar> = bars.filter(|bar| bar.figure == figure).collect();
     if bars.is_empty() {
-        return Ok(String::new());
+        return html! {};
     }
-    let (name, title) = (figure.name(), escape(figure.title()));
-    let (picture, table) = (picture(figure, &bars)?, table(&bars)?);
-    Ok(format!(
-        "<section>\n<h2>Figure {name}: {title}</h2>\n{picture}\n<details open><summary>All rows, with bandwidth over time</summary>\n{table}</details>\n</section>\n"
-    ))
+    html! {
+        section {
+            h2 { "Figure " (figure.name()) ": " (figure.title()) }
+            (picture(figure, &bars))
+            (folded("All rows, with bandwidth over time", true, &rows(&bars)))
+        }
+    }
 }
 
-fn picture(figure: Figure, bars: &[&Bar]) -> Result<String> {
+fn picture(figure: Figure, bars: &[&Bar]) -> Markup {
     let mut configs: Vec<&str> = Vec::new();
     for bar in bars {
         if !configs.contains(&bar.row.config.as_str()) {
@@ -175,17 +150,10 @@ fn picture(figure: Figure, bars: &[&Bar]) -> Result<String> {
     let same = |one: &&Bar, other: &&Bar| {
         one.row.workload == other.row.workload && one.row.threads == other.row.threads
     };
-    let groups: Vec<Group> = bars
+    let groups = bars
         .chunk_by(same)
         .map(|chunk| group(figure, chunk))
         .collect();
-    let key = |config: &&str| {
-        format!(
-            "<span><i class=\"key {}\"></i>{config}</span>",
-            ink(config).name()
-        )
-    };
-    let keys: String = configs.iter().map(key).collect();
     let caption = match figure {
         Figure::Nine => "bandwidth with different weights of a byte read".to_owned(),
         _ => format!(
@@ -197,13 +165,12 @@ fn picture(figure: Figure, bars: &[&Bar]) -> Result<String> {
         "Bar chart of figure {}: {caption}. The figures are in the table below.",
         figure.name()
     );
-    let svg = chart::draw(&groups, &description)?;
-    Ok(format!(
-        "<figure>\n<figcaption><b>{caption}</b><span class=\"keys\">{keys}</span></figcaption>\n{svg}</figure>\n"
-    ))
+    let keys = html! { @for config in configs { (key(color(config), config)) } };
+    let picture = Bars { groups }.draw(&description);
+    framed(None, &caption, &keys, &picture, &html! {})
 }
 
-fn group(figure: Figure, chunk: &[&Bar]) -> Group {
+fn group(figure: Figure, chunk: &[&Bar]) -> BarGroup {
     let first = &chunk[0].row;
     let name = match (figure, first.instances) {
         (Figure::Four, _) => format!("{}, {} threads", first.workload, first.threads),
@@ -227,30 +194,29 @@ fn group(figure: Figure, chunk: &[&Bar]) -> Group {
             _ => format!("{}{paper}, {absolute}", times(value)),
         };
         chart::Bar {
-            ink: ink(&row.config),
+            color: color(&row.config),
             value: value.unwrap_or(0.0),
             label,
             mark: row.paper_vs_nova,
         }
     };
-    Group {
+    BarGroup {
         name,
         bars: chunk.iter().map(bar).collect(),
         stacked: false,
     }
 }
 
-fn table(bars: &[&Bar]) -> Result<String> {
-    let most = |bar: &Bar| {
-        let rates = bar
-            .series
-            .iter()
-            .flat_map(|moment| moment.read_bytes_s.iter().chain(&moment.written_bytes_s));
+fn rows(bars: &[&Bar]) -> Markup {
+    let most = |bar: &&Bar| {
+        let moments = bar.series.iter();
+        let rates =
+            moments.flat_map(|moment| moment.read_bytes_s.iter().chain(&moment.written_bytes_s));
         rates.copied().fold(0.0, f64::max)
     };
-    let fastest = bars.iter().map(|bar| most(bar)).fold(0.0, f64::max);
-    let rows: Result<String> = bars.iter().map(|bar| table_row(bar, fastest)).collect();
-    let heading = [
+    let fastest = bars.iter().map(most).fold(0.0, f64::max);
+    let rows: Vec<Vec<Cell>> = bars.iter().map(|bar| table_row(bar, fastest)).collect();
+    let headers = [
         "workload",
         "config",
         "throughput",
@@ -263,21 +229,17 @@ fn table(bars: &[&Bar]) -> Result<String> {
         "node 0 over time",
         "node 1 over time",
     ];
-    let heading: String = heading
-        .iter()
-        .map(|cell| format!("<th scope=\"col\">{cell}</th>"))
-        .collect();
-    Ok(format!(
-        "<div class=\"wide\"><table class=\"rows\">\n<thead><tr>{heading}</tr></thead>\n<tbody>\n{}</tbody>\n</table></div>\n\
-         <p class=\"quiet\"><span class=\"keys\"><span><i class=\"key local\"></i>read</span>\
-         <span><i class=\"key remote\"></i>written</span></span> Charts over time end at {:.1} GB/s; \
-         they show the last repetition from its first access on.</p>\n",
-        rows?,
-        fastest / 1e9,
-    ))
+    html! {
+        (table(&headers, &rows))
+        p.quiet {
+            span.keys { (key(colors::LOCAL, "read")) (key(colors::REMOTE, "written")) }
+            (format!(" Charts over time end at {:.1} GB/s; ", fastest / 1e9))
+            "they show the last repetition from its first access on."
+        }
+    }
 }
 
-fn table_row(bar: &Bar, fastest: f64) -> Result<String> {
+fn table_row(bar: &Bar, fastest: f64) -> Vec<Cell> {
     let row = &bar.row;
     let workload = match row.instances {
         1 => format!("{}, {} threads", row.workload, row.threads),
@@ -287,8 +249,7 @@ fn table_row(bar: &Bar, fastest: f64) -> Result<String> {
         let of = |value: f64| row.throughput.map_or(0.0, |median| value / median * 100.0);
         format!("{:.0} to {:.0} %", of(least), of(largest))
     });
-    let cells = [
-        row.config.clone(),
+    let figures = [
         throughput(row.throughput, bar.unit),
         range,
         times(row.vs_nova),
@@ -297,63 +258,48 @@ fn table_row(bar: &Bar, fastest: f64) -> Result<String> {
         percent(row.local_share),
         row.moves.map_or(dash(), |moves| moves.to_string()),
     ];
-    let cells: String = cells
-        .iter()
-        .map(|cell| format!("<td>{}</td>", escape(cell)))
-        .collect();
-    let lines: Result<String> = (0..2)
-        .map(|node| {
-            Ok(format!(
-                "<td class=\"line\">{}</td>",
-                over_time(bar, node, fastest)?
-            ))
-        })
-        .collect();
-    Ok(format!(
-        "<tr><th scope=\"row\">{}</th>{cells}{}</tr>\n",
-        escape(&workload),
-        lines?
-    ))
+    let mut cells = vec![heading(workload), text(row.config.clone())];
+    cells.extend(figures.map(number));
+    cells.extend([0, 1].map(|node| small_picture(over_time(bar, node, fastest))));
+    cells
 }
 
-fn over_time(bar: &Bar, node: usize, fastest: f64) -> Result<String> {
+fn over_time(bar: &Bar, node: usize, fastest: f64) -> Markup {
     let Some(last) = bar.series.last() else {
-        return Ok(String::new());
+        return html! {};
     };
     let points = |side: fn(&super::Moment) -> &Vec<f64>| {
         let point = |moment: &super::Moment| {
-            (
-                moment.at_ms,
-                side(moment).get(node).copied().unwrap_or_default(),
-            )
+            let rate = side(moment).get(node).copied().unwrap_or_default();
+            (moment.at_ms, rate)
         };
         bar.series.iter().map(point).collect::<Vec<_>>()
     };
     let lines = [
-        (Ink::Local, points(|moment| &moment.read_bytes_s)),
-        (Ink::Remote, points(|moment| &moment.written_bytes_s)),
+        (colors::LOCAL, points(|moment| &moment.read_bytes_s)),
+        (colors::REMOTE, points(|moment| &moment.written_bytes_s)),
     ];
     let (row, length_ms) = (&bar.row, last.at_ms);
     let description = format!(
         "Bandwidth of node {node} over {length_ms:.0} ms of machine time, {} {}",
         row.workload, row.config
     );
-    chart::draw_lines(&lines, (length_ms, fastest), &description)
+    sparkline(&lines, (length_ms, fastest), &description)
 }
 
-fn method(report: &NthreadReport) -> String {
-    let paces: String = report
-        .paces
-        .iter()
-        .map(|pace| format!("<li>{}</li>\n", escape(pace)))
-        .collect();
-    format!(
-        "<footer>\n<h2>How it was measured</h2>\n<ul class=\"one\">\n{paces}</ul>\n<p>Everything here is emulated: the machine \
-         {} is a file of bandwidths, latencies and cores, and accesses wait as long as it says. Programs are real and \
-         unmodified; each run had a fresh volume in memory, filled with emulated timing off. Throughput is what the \
-         programs report, on the emulated machine's clock. fio is told in bytes/s with reads weighted by a third \
-         (NThread Eq. 1). With two instances, <i>nova</i> is one single-node file system for each, whose machine has half \
-         of the cores. The bars of a chart were run in turn within each repetition.</p>\n</footer>\n",
-        escape(&report.machine.name)
-    )
+fn method(report: &NthreadReport) -> Markup {
+    html! {
+        footer {
+            h2 { "How it was measured" }
+            ul.list { @for pace in &report.paces { li { (pace) } } }
+            p {
+                "Everything here is emulated: the machine " (report.machine.name) " is a file of bandwidths, latencies and \
+                 cores, and accesses wait as long as it says. Programs are real and unmodified; each run had a fresh volume \
+                 in memory, filled with emulated timing off. Throughput is what the programs report, on the emulated \
+                 machine's clock. fio is shown in bytes/s with reads weighted by a third (NThread Eq. 1). With two \
+                 instances, " i { "nova" } " is one single-node file system for each, whose machine has half of the cores. \
+                 The bars of a chart were run in turn within each repetition."
+            }
+        }
+    }
 }

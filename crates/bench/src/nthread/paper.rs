@@ -1,7 +1,7 @@
 //! What the paper says of each bar, and why ours may differ.
 
 use super::figure::Figure;
-use super::rows::MEAN;
+use super::figure::MEAN;
 
 /// `vs_nova` in the paper; `None` where it gives no figure. Where it gives a bar against another than
 /// NOVA, the quotient of the two is taken; *similar* bars get the other's figure.

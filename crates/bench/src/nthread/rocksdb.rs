@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::plan::Pace;
+use super::prepare::text;
 use super::program::{Benchmark, Yield};
 use super::script::Call;
-use super::stage::text;
 use crate::demo::rocksdb as demo_rocksdb;
 use egeria_harness::{Error, Result};
 

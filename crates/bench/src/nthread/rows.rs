@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::figure::Figure;
+use super::figure::{Figure, MEAN};
 use super::paper;
 use super::plan::Group;
 use super::program::{Program, Unit};
@@ -19,8 +19,6 @@ const WEIGHTS: [(&str, f64); 4] = [
     ("weight_1/3", 1.0 / 3.0),
     ("weight_1/4", 0.25),
 ];
-/// Name of the mean over the workloads of a figure.
-pub(super) const MEAN: &str = "mean";
 
 /// One row, as `--json` prints it. Throughput is in machine time.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -1,15 +1,14 @@
 //! One fresh volume (or one per instance) on the emulated machine, and programs on it.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use egeria_fs::{AllocationPolicy, Volume};
+use egeria_fs::AllocationPolicy;
 use egeria_machine::Machine;
 use tempfile::TempDir;
 
-use super::NthreadOptions;
 use super::mover::{Mover, Moves};
+use super::options::NthreadOptions;
 use super::plan::{Group, Pace};
 use super::program::{Program, Yield};
 use super::sample::{self, Moment, Sampler};
@@ -266,27 +265,4 @@ fn given(program: Program, text: &str, pace: &Pace) -> Result<Yield> {
         Program::Filebench(_) => filebench::given(text),
     };
     Ok(given?.times(pace.dilation))
-}
-
-/// Path as an argument.
-pub(super) fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
-}
-
-/// On a thread of its own, which is gone from the session afterwards: else it would count as one of
-/// those that a scheduler spreads over the nodes.
-pub(super) fn aside(
-    volume: &Arc<Volume>,
-    work: impl FnOnce(&Volume) -> Result<()> + Send,
-) -> Result<()> {
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            let done = work(volume);
-            volume.thread_exit();
-            done
-        });
-        thread
-            .join()
-            .unwrap_or_else(|_| Err(Error::failed("preparing files panicked")))
-    })
 }

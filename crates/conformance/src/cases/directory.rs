@@ -1,6 +1,7 @@
 //! Reading directories: `readdir`, `seekdir`, `telldir`, also while they change.
 
 use super::words::*;
+use egeria_harness::rng::Rng;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 
@@ -171,9 +172,9 @@ fn places_can_be_gone_back_to() {
         }
         places.push((stream.place(), None));
     }
-    let mut numbers = Numbers(5);
+    let mut rng = Rng::new(5);
     for _ in 0..200 {
-        let (place, next) = &places[numbers.below(places.len())];
+        let (place, next) = &places[rng.index(places.len())];
         stream.go_to(*place);
         assert_eq!(stream.next().map(|(name, ..)| name), *next);
     }

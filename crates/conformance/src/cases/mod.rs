@@ -24,8 +24,8 @@ mod words {
         utimensat, vector_raw, with_fd, write, writev,
     };
     pub use crate::check::{
-        Numbers, assert_same, changes, content, content_of, fails, file, holds, make, mode, name,
-        pattern, put, tick, times,
+        assert_same, changes, content, content_of, fails, file, holds, make, mode, name, pattern,
+        put, tick, times,
     };
     pub use crate::process::{ALICE, BOB, Child, TEAM, apart, as_user, needs_root, skip};
     pub use libc::*;

@@ -1,6 +1,7 @@
 //! `rename` and `renameat2`.
 
 use super::words::*;
+use egeria_harness::rng::Rng;
 
 cases!("rename":
     files_replace_files, directories_replace_empty_ones, kinds_do_not_mix, across_directories,
@@ -280,9 +281,9 @@ fn racing_renames_lose_nothing() {
     let children: Vec<Child> = (0..3)
         .map(|racer| {
             Child::begin(move || {
-                let mut numbers = Numbers(77 + racer);
+                let mut rng = Rng::new(77 + racer);
                 for _ in 0..150 {
-                    let [from, to] = [0; 2].map(|_| name(numbers.below(4).to_string()));
+                    let [from, to] = [0; 2].map(|_| name(rng.index(4).to_string()));
                     match rename(&from, &to) {
                         Ok(()) | Err(Errno(ENOENT)) => {}
                         answer => panic!("{answer:?}"),

@@ -1,6 +1,7 @@
 //! `read`, `write` and their forms with offsets, vectors and flags.
 
 use super::words::*;
+use egeria_harness::rng::Rng;
 use std::ptr;
 
 cases!("transfer":
@@ -286,11 +287,11 @@ fn forked_writers_share_the_position() {
 /// Writes, truncations, holes and reads at odd places do what they do to bytes in memory.
 fn random_operations_match_a_model() {
     let (f, other) = (make(c"f"), open(c"f", O_RDWR, 0).unwrap());
-    let (mut model, mut numbers) = (Vec::new(), Numbers(0x9e37_79b9));
+    let (mut model, mut rng) = (Vec::new(), Rng::new(0x9e37_79b9));
     for step in 0..600 {
-        let (at, bytes) = (numbers.below(60_000), 1 + numbers.below(9_000));
-        let fd = [f.0, other.0][numbers.below(2)];
-        match numbers.below(10) {
+        let (at, bytes) = (rng.index(60_000), 1 + rng.index(9_000));
+        let fd = [f.0, other.0][rng.index(2)];
+        match rng.index(10) {
             0..4 => {
                 let data = pattern(step as u8, bytes);
                 assert_eq!(pwrite(fd, &data, at as i64), Ok(bytes));

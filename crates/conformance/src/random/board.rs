@@ -1,7 +1,7 @@
 //! Memory that the processes of a program have in common: whose turn it is, and what each step answered.
 
 use super::outcome::Outcome;
-use super::program::MOST_STEPS;
+use super::program::MAX_STEPS;
 use crate::call::errno;
 use libc::{MAP_ANONYMOUS, MAP_FAILED, MAP_SHARED, PROT_READ, PROT_WRITE};
 use std::ptr;
@@ -16,10 +16,10 @@ pub const WORDS: usize = 1 << 10;
 #[repr(C)]
 struct Shared {
     turn: AtomicU32,
-    limits: [AtomicU64; MOST_STEPS],
-    values: [AtomicU64; MOST_STEPS],
-    errors: [AtomicI32; MOST_STEPS],
-    hashes: [AtomicU64; MOST_STEPS],
+    limits: [AtomicU64; MAX_STEPS],
+    values: [AtomicU64; MAX_STEPS],
+    errors: [AtomicI32; MAX_STEPS],
+    hashes: [AtomicU64; MAX_STEPS],
     words: [AtomicU64; WORDS],
 }
 

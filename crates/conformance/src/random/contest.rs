@@ -6,14 +6,19 @@
 use super::actor::Mistake;
 use super::board::{Board, WORDS};
 use crate::call::{self, Fd};
-use crate::check::{self, Numbers, name};
+use crate::check::{self, name};
 use crate::mapping::Map;
 use crate::process::Child;
+use egeria_harness::rng::Rng;
 use libc::{MAP_PRIVATE, O_APPEND, O_CREAT, O_RDWR, O_WRONLY, PROT_READ};
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Tells the numbers of contests from those of other programs of the same seed.
+const CONTESTS: u64 = 1 << 32;
+/// The same of the division of cells, which all owners draw alike.
+const WHO_OWNS: u64 = CONTESTS + 1;
 const PAGE: usize = 4096;
 /// Cells of the file; their values are on the board.
 const CELLS: usize = 256;
@@ -41,13 +46,12 @@ pub struct Contest {
 impl Contest {
     /// The same for the same number.
     pub fn from_seed(seed: u64) -> Contest {
-        let mut numbers = Numbers(seed.wrapping_mul(0xd130_2e56_4ac5_a9e5) | 1);
-        (0..5).for_each(|_| _ = numbers.below(2));
+        let mut rng = Rng::of(&[seed, CONTESTS]);
         Contest {
             seed,
-            processes: numbers.below(2) == 0,
-            stride: [8, 64, 520, 2_048][numbers.below(4)],
-            operations: 100 + numbers.below(300),
+            processes: rng.index(2) == 0,
+            stride: [8, 64, 520, 2_048][rng.index(4)],
+            operations: 100 + rng.index(300),
         }
     }
 
@@ -127,7 +131,7 @@ fn listed(owner: usize) -> Vec<CString> {
 struct Player<'c> {
     contest: &'c Contest,
     words: &'c [AtomicU64; WORDS],
-    numbers: Numbers,
+    rng: Rng,
     owner: usize,
     cells: Vec<usize>,
     file: Fd,
@@ -144,12 +148,12 @@ impl<'c> Player<'c> {
         owner: usize,
         mistake: Option<Mistake>,
     ) -> Player<'c> {
-        let mut owners = Numbers(contest.seed | 1);
-        let cells = (0..CELLS).filter(|_| owners.below(2) == owner).collect();
+        let mut owners = Rng::of(&[contest.seed, WHO_OWNS]);
+        let cells = (0..CELLS).filter(|_| owners.index(2) == owner).collect();
         let file = open_cells();
         Player {
             words: board.words(),
-            numbers: Numbers((contest.seed + 77 * owner as u64) << 1 | 1),
+            rng: Rng::of(&[contest.seed, owner as u64]),
             owner,
             cells,
             log: call::open(c"log", O_WRONLY | O_APPEND, 0).expect("the log"),
@@ -176,7 +180,7 @@ impl<'c> Player<'c> {
     }
 
     fn cell(&mut self) -> usize {
-        self.cells[self.numbers.below(self.cells.len())]
+        self.cells[self.rng.index(self.cells.len())]
     }
 
     fn at(&self, cell: usize) -> usize {
@@ -199,7 +203,7 @@ impl<'c> Player<'c> {
     fn operation(&mut self) {
         let cell = self.cell();
         self.count += 1;
-        match self.numbers.below(40) {
+        match self.rng.index(40) {
             0..12 => self.write(cell),
             12..20 => self.store(cell),
             20..23 => assert_eq!(self.read(cell), self.last(cell), "read of cell {cell}"),
@@ -219,7 +223,7 @@ impl<'c> Player<'c> {
     fn write(&mut self, cell: usize) {
         let (value, at) = (self.count, self.at(cell) as i64);
         let data = value.to_ne_bytes();
-        let written = match self.numbers.below(3) {
+        let written = match self.rng.index(3) {
             _ if self.mistake == Some(Mistake::LostWrites) && self.count.is_multiple_of(50) => {
                 Ok(8)
             }
@@ -260,17 +264,17 @@ impl<'c> Player<'c> {
 
     /// Behind all cells.
     fn resize(&mut self) {
-        let size = self.contest.bytes() + self.numbers.below(5 * PAGE);
+        let size = self.contest.bytes() + self.rng.index(5 * PAGE);
         call::ftruncate(self.file.0, size as i64).expect("another size");
     }
 
     fn change_names(&mut self) {
-        let (one, other) = (self.numbers.below(OWN_NAMES), self.numbers.below(OWN_NAMES));
+        let (one, other) = (self.rng.index(OWN_NAMES), self.rng.index(OWN_NAMES));
         let word = &self.words[NAMES + self.owner];
         let names = word.load(Ordering::SeqCst);
         let [path, to] = [one, other].map(|number| own_name(self.owner, number));
         let is_there = names >> one & 1 == 1;
-        let changed = match (is_there, self.numbers.below(3)) {
+        let changed = match (is_there, self.rng.index(3)) {
             (false, _) => {
                 drop(call::open(&path, O_CREAT | O_WRONLY, 0o644).expect("a new file"));
                 names | 1 << one

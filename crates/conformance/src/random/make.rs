@@ -3,15 +3,20 @@
 use super::program::{
     Access, Action, Actors, FILES, Flags, MAPS, Memory, PAGE, Program, SLOTS, Step,
 };
-use crate::check::Numbers;
+use egeria_harness::rng::Rng;
 use libc::{
     FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, O_APPEND, O_CREAT, O_EXCL, O_RDONLY, O_RDWR,
     O_TRUNC, O_WRONLY, PROT_READ, PROT_WRITE, SEEK_CUR, SEEK_END, SEEK_SET,
 };
 
+/// The same program for the same number.
+pub fn from_seed(seed: u64) -> Program {
+    Maker::new(seed).program()
+}
+
 /// A program in the making.
-pub(super) struct Maker {
-    numbers: Numbers,
+struct Maker {
+    rng: Rng,
     steps: Vec<Step>,
     actors: Actors,
 }
@@ -29,28 +34,27 @@ const OPENINGS: [i32; 8] = [
 
 impl Maker {
     /// Nothing yet; everything follows from the number.
-    pub fn new(seed: u64) -> Maker {
-        let mut numbers = Numbers(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        (0..5).for_each(|_| _ = numbers.below(2));
-        let actors = match numbers.below(4) {
+    fn new(seed: u64) -> Maker {
+        let mut rng = Rng::of(&[seed]);
+        let actors = match rng.index(4) {
             0 | 1 => Actors::Threads,
             2 => Actors::ProcessesFrom(0),
-            _ => Actors::ProcessesFrom(1 + numbers.below(8)),
+            _ => Actors::ProcessesFrom(1 + rng.index(8)),
         };
         Maker {
-            numbers,
+            rng,
             steps: Vec::new(),
             actors,
         }
     }
 
     /// All of it.
-    pub fn program(mut self) -> Program {
-        let seed_of_data = self.numbers.0;
-        let count = 6 + self.numbers.below(30);
+    fn program(mut self) -> Program {
+        let seed_of_data = self.rng.next_u64();
+        let count = 6 + self.rng.index(30);
         self.begin();
         while self.steps.len() < count {
-            match self.numbers.below(6) {
+            match self.rng.index(6) {
                 0 => self.write_from_a_mapping(),
                 1 => self.grow_behind_a_mapping(),
                 _ => self.single(),
@@ -67,7 +71,7 @@ impl Maker {
     fn actor(&mut self) -> usize {
         match self.actors {
             Actors::ProcessesFrom(step) if self.steps.len() < step => 0,
-            _ => self.numbers.below(2),
+            _ => self.rng.index(2),
         }
     }
 
@@ -76,46 +80,46 @@ impl Maker {
     }
 
     fn slot(&mut self) -> usize {
-        self.numbers.below(SLOTS)
+        self.rng.index(SLOTS)
     }
 
     fn map(&mut self) -> usize {
-        self.numbers.below(MAPS)
+        self.rng.index(MAPS)
     }
 
     fn file(&mut self) -> usize {
         // One of them is everybody's favourite.
-        self.numbers.below(FILES + 2).saturating_sub(2)
+        self.rng.index(FILES + 2).saturating_sub(2)
     }
 
     /// An offset: near the edge of a page, as often as not.
     fn place(&mut self) -> usize {
-        let page = self.numbers.below(20);
-        match self.numbers.below(8) {
+        let page = self.rng.index(20);
+        match self.rng.index(8) {
             0..4 => page * PAGE,
             4 => (page * PAGE).saturating_sub(1),
             5 => page * PAGE + 1,
             6 => page * PAGE + PAGE / 2,
-            _ => self.numbers.below(20 * PAGE),
+            _ => self.rng.index(20 * PAGE),
         }
     }
 
     fn bytes(&mut self) -> usize {
-        match self.numbers.below(12) {
+        match self.rng.index(12) {
             0 => 1,
             1 => 8,
-            2 => 100 + self.numbers.below(1_000),
+            2 => 100 + self.rng.index(1_000),
             3..7 => PAGE,
             7 => 2 * PAGE + 1,
-            8 => self.numbers.below(3 * PAGE),
+            8 => self.rng.index(3 * PAGE),
             9 => 5 * PAGE,
-            10 => self.numbers.below(12 * PAGE),
+            10 => self.rng.index(12 * PAGE),
             _ => 0,
         }
     }
 
     fn memory(&mut self) -> Memory {
-        match self.numbers.below(3) {
+        match self.rng.index(3) {
             0 => Memory::Mapped(self.map(), self.place() / 2),
             _ => Memory::Own,
         }
@@ -123,7 +127,7 @@ impl Maker {
 
     fn access(&mut self) -> Access {
         let all = [PROT_READ, PROT_WRITE, PROT_READ | PROT_WRITE];
-        Access(all[self.numbers.below(3)])
+        Access(all[self.rng.index(3)])
     }
 
     /// Two files with something in them, and some descriptors.
@@ -135,7 +139,7 @@ impl Maker {
             self.push(actor, Action::Open { slot, file, flags });
             let from = Memory::Own;
             self.push(actor, Action::Write { slot, bytes, from });
-            if self.numbers.below(3) > 0 {
+            if self.rng.index(3) > 0 {
                 self.push(actor, Action::Close { slot });
             }
         }
@@ -145,7 +149,7 @@ impl Maker {
         Action::Open {
             slot: self.slot(),
             file: self.file(),
-            flags: Flags(OPENINGS[self.numbers.below(OPENINGS.len())]),
+            flags: Flags(OPENINGS[self.rng.index(OPENINGS.len())]),
         }
     }
 
@@ -153,22 +157,22 @@ impl Maker {
         Action::Map {
             map: self.map(),
             slot,
-            page: self.numbers.below(4) * self.numbers.below(4),
-            pages: 1 + self.numbers.below(16),
+            page: self.rng.index(4) * self.rng.index(4),
+            pages: 1 + self.rng.index(16),
             access: self.access(),
-            shared: self.numbers.below(3) > 0,
+            shared: self.rng.index(3) > 0,
         }
     }
 
     /// Open and map a file, and write to it from the mapping before anything else.
     fn write_from_a_mapping(&mut self) {
         let (actor, slot, map) = (self.actor(), self.slot(), self.map());
-        let append = self.numbers.below(3) == 0;
+        let append = self.rng.index(3) == 0;
         let flags = Flags(O_RDWR | if append { O_APPEND } else { 0 });
         let file = self.file();
         self.push(actor, Action::Open { slot, file, flags });
-        let pages = 1 + self.numbers.below(16);
-        let (access, shared) = (self.access(), self.numbers.below(3) > 0);
+        let pages = 1 + self.rng.index(16);
+        let (access, shared) = (self.access(), self.rng.index(3) > 0);
         self.push(
             actor,
             Action::Map {
@@ -182,7 +186,7 @@ impl Maker {
         );
         let from = Memory::Mapped(map, self.place());
         let (at, bytes) = (self.place(), self.bytes());
-        let write = match self.numbers.below(3) {
+        let write = match self.rng.index(3) {
             0 => Action::Write { slot, bytes, from },
             1 => Action::WriteAt {
                 slot,
@@ -200,7 +204,7 @@ impl Maker {
         let (actor, slot, map) = (self.actor(), self.slot(), self.map());
         let (file, flags) = (self.file(), Flags(O_RDWR | O_CREAT));
         self.push(actor, Action::Open { slot, file, flags });
-        let (access, shared) = (self.access(), self.numbers.below(3) > 0);
+        let (access, shared) = (self.access(), self.rng.index(3) > 0);
         self.push(
             actor,
             Action::Map {
@@ -240,7 +244,7 @@ impl Maker {
     fn single(&mut self) {
         let (actor, slot, map) = (self.actor(), self.slot(), self.map());
         let (at, bytes) = (self.place(), self.bytes());
-        let action = match self.numbers.below(40) {
+        let action = match self.rng.index(40) {
             0..4 => self.open(),
             4 => Action::Close { slot },
             5..9 => self.new_map(slot),
@@ -257,7 +261,7 @@ impl Maker {
 
     fn transfer(&mut self, slot: usize, at: usize, bytes: usize) -> Action {
         let (memory, other, to_at) = (self.memory(), self.slot(), self.place());
-        match self.numbers.below(13) {
+        match self.rng.index(13) {
             0 | 1 => Action::Write {
                 slot,
                 bytes,
@@ -299,7 +303,7 @@ impl Maker {
                 bytes,
             },
             11 => {
-                let whence = [SEEK_SET, SEEK_CUR, SEEK_END][self.numbers.below(3)];
+                let whence = [SEEK_SET, SEEK_CUR, SEEK_END][self.rng.index(3)];
                 Action::Seek { slot, at, whence }
             }
             _ => Action::Content { file: self.file() },
@@ -307,7 +311,7 @@ impl Maker {
     }
 
     fn resize(&mut self, slot: usize, at: usize, bytes: usize) -> Action {
-        match self.numbers.below(5) {
+        match self.rng.index(5) {
             0 => Action::Truncate {
                 file: self.file(),
                 size: at,
@@ -315,7 +319,7 @@ impl Maker {
             1 | 2 => Action::TruncateOpen { slot, size: at },
             3 => {
                 let punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-                let mode = [0, FALLOC_FL_KEEP_SIZE, punch][self.numbers.below(3)];
+                let mode = [0, FALLOC_FL_KEEP_SIZE, punch][self.rng.index(3)];
                 Action::Allocate {
                     slot,
                     mode,
@@ -331,8 +335,8 @@ impl Maker {
     }
 
     fn names(&mut self) -> Action {
-        let (from, to) = (self.numbers.below(FILES), self.numbers.below(FILES));
-        match self.numbers.below(7) {
+        let (from, to) = (self.rng.index(FILES), self.rng.index(FILES));
+        match self.rng.index(7) {
             0 | 1 => Action::Rename { from, to },
             2 => Action::Link { from, to },
             3 => Action::Unlink { file: from },

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use std::{fmt, fs, io};
 
 /// After so many differences nobody reads on.
-const MOST_DIFFERENCES: usize = 3;
+const MAX_DIFFERENCES: usize = 3;
 
 /// What to run.
 pub struct Options {
@@ -216,7 +216,7 @@ pub fn search(
     let is_over = |report: &Report| {
         options.programs.is_some_and(|most| report.programs >= most)
             || options.time.is_some_and(|time| begin.elapsed() >= time)
-            || report.differences.len() >= MOST_DIFFERENCES
+            || report.differences.len() >= MAX_DIFFERENCES
             || !goes_on()
     };
     for seed in (0..).map(|count| options.seed.wrapping_add(count)) {
@@ -251,7 +251,7 @@ fn one(stages: &Stages, seed: u64, options: &Options, report: &mut Report) -> Op
     if Kind::of(seed) == Kind::Contests {
         return compete(stages, seed);
     }
-    let program = Program::from_seed(seed);
+    let program = make::from_seed(seed);
     let steps_at_first = program.steps.len();
     let pair = stages.compare(&program);
     let is_idle = |outcome: &&Outcome| outcome.error == NOTHING_THERE;

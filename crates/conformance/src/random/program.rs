@@ -1,6 +1,5 @@
 //! What random programs do, step by step.
 
-use super::make::Maker;
 use libc::{O_APPEND, O_CREAT, O_EXCL, O_TRUNC, PROT_READ, PROT_WRITE};
 
 /// Names that files can have.
@@ -10,7 +9,7 @@ pub const SLOTS: usize = 4;
 /// Mappings that an actor can have.
 pub const MAPS: usize = 3;
 /// Most steps of a program, those that look at everything in the end included.
-pub const MOST_STEPS: usize = 64;
+pub const MAX_STEPS: usize = 64;
 /// Of the system.
 pub const PAGE: usize = 4096;
 
@@ -213,11 +212,4 @@ pub struct Program {
     pub actors: Actors,
     /// What they do, in this order.
     pub steps: Vec<Step>,
-}
-
-impl Program {
-    /// The same program for the same number.
-    pub fn from_seed(seed: u64) -> Program {
-        Maker::new(seed).program()
-    }
 }

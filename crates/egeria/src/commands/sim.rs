@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use egeria_machine::{Machine, NodeId, format_bandwidth};
-use egeria_papers::WhatIf;
 use egeria_policy::planner::System;
+use egeria_report::what_if::{self, WhatIf};
 use egeria_sim::{Options, Outcome as Predicted, WindowOutcome, Workload};
 use egeria_window::Window;
 use serde::Serialize;
@@ -172,7 +172,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
 
 fn page(machine: &Machine, workload: &Workload, allocation: &str, runs: &[Run]) -> String {
     let systems = runs.iter().map(|run| (run.configuration, &run.outcome));
-    egeria_papers::what_if(&WhatIf {
+    what_if::what_if(&WhatIf {
         machine: &machine.name,
         workload,
         allocation,

@@ -1,8 +1,8 @@
 //! Crowds of workers of which now and then one process dies.
 
-use crate::Random;
 use crate::common::Scratch;
 use egeria_fs::*;
+use egeria_harness::rng::Rng;
 use egeria_torture::kill::engine::Engine;
 use egeria_torture::kill::ledger::Ledger;
 use egeria_torture::kill::verify::{self, Commons, Ended, Verdict};
@@ -57,7 +57,7 @@ impl Crew {
             self.0
         );
         let own = |id: &u64| ledger.page(*id).process.load(Ordering::Acquire) == self.0 as u64;
-        (0..ledger.hired())
+        (0..ledger.worker_count())
             .filter(own)
             .map(|id| Ended::of(ledger, id))
             .filter(|worker| worker.killed)
@@ -75,12 +75,12 @@ fn guarded<T>(body: impl FnOnce() -> T) -> T {
     result
 }
 
-fn pause(random: &mut Random, most_us: u64) {
+fn pause(random: &mut Rng, most_us: u64) {
     std::thread::sleep(Duration::from_micros(1000 + random.below(most_us)));
 }
 
 /// Kill processes of workers while others go on. One process stays attached and reaps.
-pub fn kill_workers(deaths: u64, random: &mut Random) {
+pub fn kill_workers(deaths: u64, random: &mut Rng) {
     // Nothing is removed before the end.
     let scratch = Scratch::new(2, (256 + 2 * deaths) << 20);
     let path = scratch.directory.path().join("ledger");
@@ -120,7 +120,7 @@ fn attached_crew(volume: &Arc<Volume>, ledger: &Ledger, most: u64) {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 // A volume holds so many workers' files; the last ones wait for their end.
-                while let Some(id) = ledger.hire().filter(|id| *id < most) {
+                while let Some(id) = ledger.add_worker().filter(|id| *id < most) {
                     work(&Engine(volume), ledger, id, 0..CREW_STEPS);
                     volume.thread_exit();
                 }
@@ -139,7 +139,7 @@ fn verify_all(
     ledger: &Ledger,
     mut ended: BTreeMap<u64, Ended>,
 ) {
-    for id in 0..ledger.hired() {
+    for id in 0..ledger.worker_count() {
         // Who was hired and killed at once is in no process.
         ended.entry(id).or_insert(Ended::of(ledger, id));
     }
@@ -176,7 +176,7 @@ fn verify_all(
 
 /// Kill processes that attach and leave all the time, so that sessions are made, joined and ended;
 /// nobody stays attached.
-pub fn kill_visitors(deaths: u64, random: &mut Random) {
+pub fn kill_visitors(deaths: u64, random: &mut Rng) {
     let scratch = Scratch::new(1, 64 << 20);
     let path = scratch.directory.path().join("ledger");
     let ledger = Ledger::open(&path).expect("ledger");
@@ -206,7 +206,7 @@ pub fn kill_visitors(deaths: u64, random: &mut Random) {
 }
 
 fn visit(pool: &Path, ledger: &Ledger) {
-    let id = ledger.hire().expect("a worker's number");
+    let id = ledger.add_worker().expect("a worker's number");
     for visit in 0.. {
         let volume = Volume::attach(pool, AttachMode::CreateOrJoin, &AttachOptions::default())
             .expect("attach");

@@ -1,7 +1,9 @@
 //! A figure of a paper: the model's columns or lines, the paper's points, the claims it is about.
 
-use super::html;
-use super::svg::{Columns, Lines};
+use egeria_report::chart::{Color, Columns, Lines};
+use egeria_report::page::{figure, key};
+use maud::{Markup, html};
+
 use crate::answer::Reading;
 use crate::claim::{Claim, Paper};
 use crate::results::Results;
@@ -40,39 +42,35 @@ impl Figure {
     }
 
     /// The picture with its caption, and what stands `below`.
-    pub(crate) fn draw(&self, below: &str) -> String {
+    pub(crate) fn draw(&self, below: &Markup) -> Markup {
         let title = format!("{}: {}", self.name, self.title);
-        let keys = self.series.iter().enumerate();
-        let mut keys: String = keys.map(|(index, name)| html::key(index, name)).collect();
-        let has_points = match &self.chart {
-            Chart::Columns(columns) => {
-                let columns = columns.groups.iter().flat_map(|group| &group.columns);
-                columns.filter(|column| column.point.is_some()).count() > 0
-            }
-            Chart::Lines(lines) => lines.lines.iter().any(|line| !line.points.is_empty()),
+        let keys = html! {
+            @for (index, name) in self.series.iter().enumerate() { (key(Color::Series(index), name)) }
+            @if self.has_points() { span { i.key.point {} "the paper" } }
         };
-        if has_points {
-            keys.push_str("<span><i class=\"key point\"></i>the paper</span>");
-        }
         let description = format!(
             "{} {title}, predicted, beside the paper's points; the table below has the numbers.",
             self.paper.name()
         );
-        let svg = match &self.chart {
+        let picture = match &self.chart {
             Chart::Columns(columns) => columns.draw(&description),
             Chart::Lines(lines) => lines.draw(&description),
         };
-        let note = match self.note {
-            "" => String::new(),
-            note => format!("<p class=\"note\">{}</p>\n", html::escape(note)),
+        let below = html! {
+            @if !self.note.is_empty() { p.note { (self.note) } }
+            (below)
         };
-        html::figure(
-            &self.anchor(),
-            &title,
-            &keys,
-            &svg,
-            &format!("{note}{below}"),
-        )
+        figure(Some(&self.anchor()), &title, &keys, &picture, &below)
+    }
+
+    fn has_points(&self) -> bool {
+        match &self.chart {
+            Chart::Columns(columns) => {
+                let mut columns = columns.groups.iter().flat_map(|group| &group.columns);
+                columns.any(|column| column.point.is_some())
+            }
+            Chart::Lines(lines) => lines.lines.iter().any(|line| !line.points.is_empty()),
+        }
     }
 }
 

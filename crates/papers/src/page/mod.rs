@@ -1,18 +1,13 @@
 //! The report as one page: the summary, each figure redrawn beside the paper's points, and all tables.
 
-mod bands;
 mod figure;
 mod figures;
-pub(crate) mod html;
-pub(crate) mod svg;
-mod what_if;
 
-use std::fmt::Write;
-
-pub use what_if::{WhatIf, what_if};
+use egeria_report::page::{figure as framed, folded};
+use egeria_report::table::{number, table, text, verdict};
+use maud::{Markup, html};
 
 use self::figure::{Facts, Figure};
-use self::html::{escape, number, table, text, verdict};
 use crate::beyond::Beyond;
 use crate::claim::{Claim, Paper, claims};
 use crate::distance::distances;
@@ -32,57 +27,61 @@ pub fn page(report: &Report) -> Result<String> {
         results: &report.results,
     };
     let figures = figures::all(&facts);
-    let mut body = head(report, &claims, &figures);
-    for paper in Paper::ALL {
-        let of_paper: Vec<&Figure> = figures.iter().filter(|each| each.paper == paper).collect();
-        if of_paper.is_empty() {
-            continue;
+    let body = html! {
+        (head(report, &claims, &figures))
+        @for paper in Paper::ALL {
+            @let of_paper: Vec<&Figure> = figures.iter().filter(|each| each.paper == paper).collect();
+            @if !of_paper.is_empty() {
+                section {
+                    h2 { (paper.name()) }
+                    @for each in of_paper { (each.draw(&about(report, each.ids))) }
+                }
+            }
         }
-        let _ = writeln!(body, "<section>\n<h2>{}</h2>", paper.name());
-        for each in of_paper {
-            body.push_str(&each.draw(&about(report, each.ids)));
-        }
-        body.push_str("</section>\n");
-    }
-    body.push_str(&beyond(&report.beyond));
-    body.push_str(&tables(report));
-    Ok(html::page(TITLE, &body))
+        (beyond(&report.beyond))
+        (tables(report))
+    };
+    Ok(egeria_report::page::page(TITLE, "", &body))
 }
 
-fn head(report: &Report, claims: &[Claim], figures: &[Figure]) -> String {
-    let tile = |value: String, words: &str| format!("<li><b>{value}</b>{words}</li>\n");
+fn head(report: &Report, claims: &[Claim], figures: &[Figure]) -> Markup {
     let tiles = [
-        tile(
+        (
             format!("{} of {}", report.orderings_held, report.orderings),
             "orderings hold",
         ),
-        tile(
+        (
             format!("{:.1} %", report.median_error * 100.0),
             "median error",
         ),
-        tile(
+        (
             format!("{:.0} %", report.p90_error * 100.0),
             "90th percentile",
         ),
-        tile(report.rows.len().to_string(), "numbers predicted"),
-        tile(claims.len().to_string(), "claims in the table"),
+        (report.rows.len().to_string(), "numbers predicted"),
+        (claims.len().to_string(), "claims in the table"),
     ];
-    let link = |each: &Figure| {
-        let words = format!("{} {}", each.paper.name(), each.name);
-        format!("<a href=\"#{}\">{}</a>\n", each.anchor(), escape(&words))
-    };
-    let links: String = figures.iter().map(link).collect();
-    format!(
-        "<header>\n<h1>{TITLE}</h1>\n<p class=\"verdict\">Predicted by a model, not measured.</p>\n\
-         <p>Columns and lines are what the model of <code>egeria sim</code> predicts for the papers' machines and workloads, with the \
-         policies' own code; diamonds are what the papers print. The model is calibrated on single facts about hardware, \
-         listed at the end, and on none of these results.</p>\n<ul class=\"numbers\">\n{}</ul>\n<nav>{links}</nav>\n</header>\n",
-        tiles.concat()
-    )
+    html! {
+        header {
+            h1 { (TITLE) }
+            p.verdict { "Predicted by a model, not measured." }
+            p {
+                "Columns and lines are what the model of " code { "egeria sim" } " predicts for the papers' machines and \
+                 workloads, with the policies' own code; diamonds are what the papers print. The model is calibrated on \
+                 single facts about hardware, listed at the end, and on none of these results."
+            }
+            ul.numbers { @for (value, words) in tiles { li { b { (value) } (words) } } }
+            nav {
+                @for each in figures {
+                    a href=(format!("#{}", each.anchor())) { (each.paper.name()) " " (each.name) } "\n"
+                }
+            }
+        }
+    }
 }
 
 /// The claims a figure is about.
-fn about(report: &Report, ids: &[&str]) -> String {
+fn about(report: &Report, ids: &[&str]) -> Markup {
     let is_about = |id: &str| ids.contains(&id);
     let rows: Vec<&Row> = report.rows.iter().filter(|row| is_about(&row.id)).collect();
     let bounds: Vec<&Row> = report
@@ -96,68 +95,58 @@ fn about(report: &Report, ids: &[&str]) -> String {
         .iter()
         .filter(|row| is_about(&row.id) && !predicted(&row.id))
         .collect();
-    let mut below = String::new();
-    if !rows.is_empty() {
-        below.push_str(&numbers(&rows));
+    html! {
+        @if !rows.is_empty() { (numbers(&rows)) }
+        @if !bounds.is_empty() { (kept(&bounds)) }
+        @if !orderings.is_empty() { (held(&orderings)) }
+        (far(report, ids))
     }
-    if !bounds.is_empty() {
-        below.push_str(&kept(&bounds));
-    }
-    if !orderings.is_empty() {
-        below.push_str(&held(&orderings));
-    }
-    below.push_str(&far(report, ids));
-    below
 }
 
 /// Why the model is far from some of these.
-fn far(report: &Report, ids: &[&str]) -> String {
+fn far(report: &Report, ids: &[&str]) -> Markup {
     let far = report.far();
-    let mut told = String::new();
-    for (about, why) in distances() {
-        let about: Vec<&str> = about
-            .into_iter()
-            .filter(|id| ids.contains(id) && far.contains(id))
-            .collect();
-        if !about.is_empty() {
-            let _ = writeln!(
-                told,
-                "<p class=\"note\"><b>{}</b>: {}.</p>",
-                about.join(", "),
-                escape(why)
-            );
+    let of_these = |about: Vec<&'static str>| {
+        let about = about.into_iter();
+        let about = about.filter(|id| ids.contains(id) && far.contains(id));
+        about.collect::<Vec<_>>().join(", ")
+    };
+    let reasons = distances();
+    let reasons = reasons.map(|(about, why)| (of_these(about), why));
+    html! {
+        @for (about, why) in reasons.filter(|(about, _)| !about.is_empty()) {
+            p.note { b { (about) } ": " (why) "." }
         }
     }
-    told
 }
 
 /// What none of the papers has.
-fn beyond(rows: &[Beyond]) -> String {
-    let mut section = String::from("<section>\n<h2>Beyond the papers</h2>\n");
-    for of_one in rows.chunk_by(|one, other| one.what == other.what) {
-        let Some(first) = of_one.first() else {
-            continue;
-        };
-        let systems = first.figures.iter().map(|(system, _)| *system);
-        let headers: Vec<&str> = ["where"].into_iter().chain(systems).collect();
-        let row = |row: &Beyond| {
-            let figures = row.figures.iter();
-            let figures = figures.map(|(_, figure)| number(figures_of(figure / 1e6)));
-            [text(row.group.clone())]
-                .into_iter()
-                .chain(figures)
-                .collect()
-        };
-        let rows: Vec<_> = of_one.iter().map(row).collect();
-        let _ = writeln!(
-            section,
-            "<figure>\n<figcaption><h3>{} (millions)</h3></figcaption>\n{}</figure>",
-            escape(first.what),
-            table(&headers, &rows)
-        );
+fn beyond(rows: &[Beyond]) -> Markup {
+    html! {
+        section {
+            h2 { "Beyond the papers" }
+            @for of_one in rows.chunk_by(|one, other| one.what == other.what) { (beyond_one(of_one)) }
+        }
     }
-    section.push_str("</section>\n");
-    section
+}
+
+fn beyond_one(of_one: &[Beyond]) -> Markup {
+    let Some(first) = of_one.first() else {
+        return html! {};
+    };
+    let systems = first.figures.iter().map(|(system, _)| *system);
+    let headers: Vec<&str> = ["where"].into_iter().chain(systems).collect();
+    let row = |row: &Beyond| {
+        let figures = row.figures.iter();
+        let figures = figures.map(|(_, figure)| number(figures_of(figure / 1e6)));
+        [text(row.group.clone())]
+            .into_iter()
+            .chain(figures)
+            .collect()
+    };
+    let rows: Vec<_> = of_one.iter().map(row).collect();
+    let (title, table) = (format!("{} (millions)", first.what), table(&headers, &rows));
+    framed(None, &title, &html! {}, &table, &html! {})
 }
 
 /// A number with three figures that count.
@@ -170,7 +159,7 @@ fn figures_of(value: f64) -> String {
     }
 }
 
-fn numbers(rows: &[&Row]) -> String {
+fn numbers(rows: &[&Row]) -> Markup {
     let row = |row: &&Row| {
         vec![
             text(row.id.clone()),
@@ -184,7 +173,7 @@ fn numbers(rows: &[&Row]) -> String {
     table(&["id", "number", "paper", "model", "model / paper"], &rows)
 }
 
-fn kept(rows: &[&Row]) -> String {
+fn kept(rows: &[&Row]) -> Markup {
     let row = |row: &&Row| {
         vec![
             text(row.id.clone()),
@@ -198,7 +187,7 @@ fn kept(rows: &[&Row]) -> String {
     table(&["id", "bound", "paper", "model", ""], &rows)
 }
 
-fn held(rows: &[&OrderingRow]) -> String {
+fn held(rows: &[&OrderingRow]) -> Markup {
     let row = |row: &&OrderingRow| {
         vec![
             text(row.id.clone()),
@@ -211,7 +200,7 @@ fn held(rows: &[&OrderingRow]) -> String {
     table(&["id", "ordering", "model, least ratio", ""], &rows)
 }
 
-fn listed(rows: &[Listed]) -> String {
+fn listed(rows: &[Listed]) -> Markup {
     let row = |row: &Listed| {
         vec![
             text(row.id.clone()),
@@ -225,42 +214,38 @@ fn listed(rows: &[Listed]) -> String {
     table(&["id", "source", "claim", "paper", "why"], &rows)
 }
 
-fn tables(report: &Report) -> String {
-    let section = |title: &str, open: bool, inside: String| {
-        let open = if open { " open" } else { "" };
-        format!(
-            "<details{open}>\n<summary>{}</summary>\n{inside}</details>\n",
-            escape(title)
-        )
-    };
+fn tables(report: &Report) -> Markup {
     let rows: Vec<&Row> = report.rows.iter().collect();
     let orderings: Vec<&OrderingRow> = report.ordering_rows.iter().collect();
     let bounds: Vec<&Row> = report.bound_rows.iter().collect();
     let settings: Vec<&Row> = report.settings.iter().collect();
-    let title = |words: &str, count: usize| format!("{words} ({count})");
-    [
-        "<section>\n<h2>All claims</h2>\n".to_owned(),
-        section(&title("Numbers", rows.len()), false, numbers(&rows)),
-        section(&title("Orderings", orderings.len()), false, held(&orderings)),
-        section(&title("Bounds", bounds.len()), false, kept(&bounds)),
-        section(
-            &title("Settings and worked values, by the policies' own code", settings.len()),
-            false,
+    let (inputs, unanswered) = (&report.inputs, &report.unanswered);
+    let all = [
+        ("Numbers", rows.len(), numbers(&rows)),
+        ("Orderings", orderings.len(), held(&orderings)),
+        ("Bounds", bounds.len(), kept(&bounds)),
+        (
+            "Settings and worked values, by the policies' own code",
+            settings.len(),
             numbers(&settings),
         ),
-        section(
-            &title("What the model is calibrated on, not counted", report.inputs.len()),
-            false,
-            listed(&report.inputs),
+        (
+            "What the model is calibrated on, not counted",
+            inputs.len(),
+            listed(inputs),
         ),
-        section(
-            &title("What the model cannot say", report.unanswered.len()),
-            true,
-            listed(&report.unanswered),
-        ),
-        "</section>\n<footer><p>+40.5 % in a paper is 1.405 here, a drop by 90 % is 0.1. An ordering holds when the least \
-         of its ratios is above 1; what is similar, when all are within 10 %.</p></footer>\n"
-            .to_owned(),
-    ]
-    .concat()
+    ];
+    html! {
+        section {
+            h2 { "All claims" }
+            @for (words, count, inside) in &all { (folded(&format!("{words} ({count})"), false, inside)) }
+            (folded(&format!("What the model cannot say ({})", unanswered.len()), true, &listed(unanswered)))
+        }
+        footer {
+            p {
+                "+40.5 % in a paper is 1.405 here, a drop by 90 % is 0.1. An ordering holds when the least of its ratios is \
+                 above 1; what is similar, when all are within 10 %."
+            }
+        }
+    }
 }

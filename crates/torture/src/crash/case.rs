@@ -1,11 +1,10 @@
 //! Cases: a crash state in which something is wrong, saved to be looked at again.
 
-use super::explore::{Crash, Wrong};
 use super::judge::{Kind, has_stores};
-use super::stage::Stage;
-use super::watch::{PATIENCE, Watched, does_not_end};
-use super::worker::Found;
-use super::workload::{Ground, Workload};
+use super::violation::{BadState, Crash, Violation};
+use super::worker_status::{RECOVERY_TIMEOUT, WorkerStatus, does_not_end};
+use super::workload::{Setup, Workload};
+use super::workspace::Workspace;
 use crate::case_file::{CaseFile, Replayed};
 use egeria_harness::text::message_of;
 use egeria_harness::{Error, Result};
@@ -19,7 +18,7 @@ use std::time::Duration;
 const FILE: CaseFile = CaseFile {
     word: "crash",
     version_key: "egeria_crash_case",
-    version: 1,
+    version: 2,
     most_bytes: 1 << 20,
     mend: "name one that `egeria-torture crash` saved",
 };
@@ -29,19 +28,19 @@ const FILE: CaseFile = CaseFile {
 #[serde(deny_unknown_fields)]
 struct Case {
     egeria_crash_case: u32,
-    ground: Ground,
+    setup: Setup,
     /// Flushes and fences that were left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    without: Option<String>,
+    omitted: Option<String>,
     workload: Workload,
     crash: Place,
     /// The crash in the recovery from the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     crash_in_recovery: Option<Place>,
     /// Of the image, to notice that the engine stores something else now.
-    image: String,
+    image_hash: String,
     /// What was wrong.
-    why: String,
+    reason: String,
 }
 
 /// After which event the machine stopped, and how many words of each line that was not yet durable arrived.
@@ -49,32 +48,32 @@ struct Case {
 #[serde(deny_unknown_fields)]
 struct Place {
     point: usize,
-    arrived: Vec<u32>,
+    persisted_words: Vec<u32>,
 }
 
 impl Place {
     fn of(crash: &Crash) -> Place {
         Place {
             point: crash.point,
-            arrived: crash.choice.0.clone(),
+            persisted_words: crash.choice.0.clone(),
         }
     }
 
     /// The choice, if this state has such a one.
     fn choice(&self, state: &CrashState<'_>) -> Option<Choice> {
         let pending = state.pending();
-        let fits = pending.len() == self.arrived.len()
+        let fits = pending.len() == self.persisted_words.len()
             && pending
                 .iter()
-                .zip(&self.arrived)
+                .zip(&self.persisted_words)
                 .all(|(line, arrived)| *arrived <= line.steps);
-        (fits && state.point() == self.point).then(|| Choice(self.arrived.clone()))
+        (fits && state.point() == self.point).then(|| Choice(self.persisted_words.clone()))
     }
 }
 
 /// Save what was found; the file.
-pub(super) fn save(directory: &Path, found: &Found) -> Result<PathBuf> {
-    let Wrong {
+pub(super) fn save(directory: &Path, found: &Violation) -> Result<PathBuf> {
+    let BadState {
         crash,
         second,
         hash,
@@ -82,20 +81,20 @@ pub(super) fn save(directory: &Path, found: &Found) -> Result<PathBuf> {
     } = &*found.wrong;
     let case = Case {
         egeria_crash_case: FILE.version,
-        ground: found.ground,
-        without: found.without.clone(),
+        setup: found.setup,
+        omitted: found.omitted.clone(),
         workload: found.workload.clone(),
         crash: Place::of(crash),
         crash_in_recovery: second.as_ref().map(Place::of),
-        image: format!("{hash:016x}"),
-        why: why.clone(),
+        image_hash: format!("{hash:016x}"),
+        reason: why.clone(),
     };
     FILE.save(directory, "crash", &case)
 }
 
 fn load(path: &Path) -> Result<Case> {
     let case: Case = FILE.load(path)?;
-    match case.ground.pools {
+    match case.setup.pools {
         1..=16 => Ok(case),
         pools => Err(FILE.no_case(path, format!("it has {pools} pools"))),
     }
@@ -106,34 +105,34 @@ fn load(path: &Path) -> Result<Case> {
 /// # Errors
 /// When the file is no case, or its workload cannot be run.
 pub fn replay(path: &Path) -> Result<Replayed> {
-    replay_within(path, PATIENCE)
+    replay_within(path, RECOVERY_TIMEOUT)
 }
 
-/// As [`replay`], with as much patience for recovery.
+/// As [`replay`], with this time limit for a recovery.
 ///
 /// # Errors
 /// As for [`replay`].
-pub fn replay_within(path: &Path, patience: Duration) -> Result<Replayed> {
+pub fn replay_within(path: &Path, recovery_timeout: Duration) -> Result<Replayed> {
     let case = load(path)?;
-    let (path, watched) = (path.to_owned(), Arc::new(Watched::default()));
+    let (path, status) = (path.to_owned(), Arc::new(WorkerStatus::default()));
     let workload = case.workload.to_string();
-    let own = watched.clone();
+    let own = status.clone();
     let thread = std::thread::spawn(move || {
         own.is_me();
         replay_here(&path, case)
     });
-    let mut before = watched.progress();
+    let mut before = status.progress();
     while !thread.is_finished() {
         std::thread::sleep(Duration::from_millis(20));
-        if watched.hangs(&mut before, patience) {
-            let text = format!("{workload}\n{}", does_not_end(patience));
-            let is_wrong = true;
-            return Ok(Replayed { text, is_wrong });
+        if status.hangs(&mut before, recovery_timeout) {
+            let text = format!("{workload}\n{}", does_not_end(recovery_timeout));
+            let reproduces = true;
+            return Ok(Replayed { text, reproduces });
         }
     }
     let panicked = |panic: Box<dyn std::any::Any + Send>| Replayed {
         text: format!("panicked: {}", message_of(&*panic)),
-        is_wrong: true,
+        reproduces: true,
     };
     thread.join().unwrap_or_else(|panic| Ok(panicked(panic)))
 }
@@ -145,26 +144,29 @@ fn replay_here(path: &Path, case: Case) -> Result<Replayed> {
             "{path}: this engine runs the workload otherwise, there is no such crash; explore anew"
         ))
     };
-    let Ground { scene, pools } = case.ground;
-    let mut stage = Stage::new(scene, pools).map_err(Error::failed)?;
-    let recorded = case.workload.record(&mut stage).map_err(Error::failed)?;
+    let Setup {
+        initial_state,
+        pools,
+    } = case.setup;
+    let mut workspace = Workspace::new(initial_state, pools).map_err(Error::failed)?;
+    let recorded = workspace.record(&case.workload).map_err(Error::failed)?;
     let recorded = recorded
         .ok_or_else(unlike)?
-        .without(case.without.as_deref());
+        .without(case.omitted.as_deref());
     let (kind, legal) = (recorded.kind, recorded.legal);
-    let mut text = format!("{scene:?} on {pools} pools: {}\n", case.workload);
-    if let Some(without) = &case.without {
+    let mut text = format!("{initial_state:?} on {pools} pools: {}\n", case.workload);
+    if let Some(without) = &case.omitted {
         let _ = writeln!(
             text,
             "had the engine no flush or fence with \"{without}\" in its place:"
         );
     }
-    let Stage {
+    let Workspace {
         images,
         second,
         judge,
         ..
-    } = &mut stage;
+    } = &mut workspace;
     images.restart(recorded.recording);
     let marks: u64 = images.recording().marks_before(case.crash.point).sum();
     let legal = legal.get(marks as usize).ok_or_else(unlike)?;
@@ -191,15 +193,15 @@ fn replay_here(path: &Path, case: Case) -> Result<Replayed> {
         (hash, verdict) =
             look_again(&mut text, second, judge, kind, &found, place).ok_or_else(unlike)?;
     }
-    if format!("{hash:016x}") != case.image {
+    if format!("{hash:016x}") != case.image_hash {
         text += "the image is another one than was saved: the engine stores otherwise now\n";
     }
-    let is_wrong = verdict.is_err();
+    let reproduces = verdict.is_err();
     match verdict {
         Ok(_) => text += "recovery: nothing is wrong",
         Err(why) => _ = write!(text, "recovery: {why}"),
     }
-    Ok(Replayed { text, is_wrong })
+    Ok(Replayed { text, reproduces })
 }
 
 fn look_again(
@@ -207,7 +209,7 @@ fn look_again(
     images: &mut CrashImages,
     judge: &mut super::judge::Judge,
     kind: Kind,
-    legal: &[super::judge::Legal],
+    legal: &[super::judge::LegalState],
     place: &Place,
 ) -> Option<(u64, Result<super::judge::Recovered, String>)> {
     let mut state = images.state_at(place.point);

@@ -5,9 +5,10 @@
 //! be found before it. Of a store to one line only images with a part of it are formed, for the others were
 //! formed before it.
 
-use super::judge::{Judge, Kind, Legal, has_stores};
-use super::stage::{Recorded, Stage};
-use egeria_media::recorder::{Choice, CrashImages, Event, Recording};
+use super::judge::{Judge, Kind, LegalState, has_stores};
+use super::violation::{BadState, Crash};
+use super::workspace::{Recorded, Workspace};
+use egeria_media::recorder::{CrashImages, Event, Recording};
 use std::collections::HashSet;
 
 /// How many images to look at.
@@ -40,51 +41,19 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
-/// A crash: after so many events, so much of each pending line arrived.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Crash {
-    pub(super) point: usize,
-    pub(super) choice: Choice,
-}
-
-/// A crash state that recovery makes something wrong of.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Wrong {
-    pub(super) crash: Crash,
-    /// The crash inside recovery, if it needs one.
-    pub(super) second: Option<Crash>,
-    /// The image's hash.
-    pub(super) hash: u64,
-    /// What is wrong.
-    pub(super) why: String,
-}
-
-impl Wrong {
-    /// The run itself went wrong, without a crash.
-    pub(super) fn running(why: String) -> Wrong {
-        let choice = Choice(Vec::new());
-        Wrong {
-            crash: Crash { point: 0, choice },
-            second: None,
-            hash: 0,
-            why,
-        }
-    }
-}
-
 /// Look at a run. The first wrong state ends it.
 pub(super) fn explore(
-    stage: &mut Stage,
+    workspace: &mut Workspace,
     recorded: Recorded,
     limits: Limits,
     tally: &mut Tally,
-) -> Result<(), Box<Wrong>> {
-    let Stage {
+) -> Result<(), Box<BadState>> {
+    let Workspace {
         images,
         second,
         judge,
         ..
-    } = stage;
+    } = workspace;
     let Recorded {
         kind,
         recording,
@@ -111,11 +80,11 @@ pub(super) fn explore(
             }
             let image = state.image(&choice);
             let crash = Crash { point, choice };
-            judge.watched.looks_at(&crash, hash);
+            judge.status.looks_at(&crash, hash);
             let recovered = match judge.look(&image, kind, legal) {
                 Ok(recovered) => recovered,
                 Err(why) => {
-                    return Err(Box::new(Wrong {
+                    return Err(Box::new(BadState {
                         crash,
                         second: None,
                         hash,
@@ -128,10 +97,10 @@ pub(super) fn explore(
                 let found = legal
                     .iter()
                     .filter(|legal| legal.digest == recovered.digest);
-                let found: Vec<Legal> = found.take(1).cloned().collect();
+                let found: Vec<LegalState> = found.take(1).cloned().collect();
                 let again = explore_recovery(second, judge, kind, &found, limits, tally);
                 again.map_err(|wrong| {
-                    Box::new(Wrong {
+                    Box::new(BadState {
                         second: Some(wrong.crash.clone()),
                         crash,
                         ..*wrong
@@ -148,10 +117,10 @@ fn explore_recovery(
     images: &mut CrashImages,
     judge: &mut Judge,
     kind: Kind,
-    legal: &[Legal],
+    legal: &[LegalState],
     limits: Limits,
     tally: &mut Tally,
-) -> Result<(), Box<Wrong>> {
+) -> Result<(), Box<BadState>> {
     let mut seen = HashSet::new();
     for point in telling_points(images.recording(), 1) {
         let mut state = images.state_at(point);
@@ -167,9 +136,9 @@ fn explore_recovery(
             }
             let image = state.image(&choice);
             let crash = Crash { point, choice };
-            judge.watched.looks_again(&crash, hash);
+            judge.status.looks_again(&crash, hash);
             if let Err(why) = judge.look(&image, kind, legal) {
-                return Err(Box::new(Wrong {
+                return Err(Box::new(BadState {
                     crash,
                     second: None,
                     hash,

@@ -1,4 +1,4 @@
-//! Which operations sequences are made of: every call of the file API on the tree of the scenes, in the
+//! Which operations sequences are made of: every call of the file API on the tree of the initial states, in the
 //! classes of arguments that take different ways through the engine.
 
 use super::operation::Operation;

@@ -1,7 +1,7 @@
 //! The judge: recover a crash image, compare it with what may be found, write to it, check it.
 
 use super::snapshot::Snapshot;
-use super::watch::Watched;
+use super::worker_status::WorkerStatus;
 use egeria_fs::*;
 use egeria_harness::text::message_of;
 use egeria_media::Pool;
@@ -12,20 +12,20 @@ use std::sync::Arc;
 
 /// What may be found after a crash.
 #[derive(Clone)]
-pub(super) struct Legal {
+pub(super) struct LegalState {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) digest: u64,
 }
 
-impl Legal {
+impl LegalState {
     /// What a volume holds, as this kind of run compares it.
-    pub(super) fn of(volume: &Volume, kind: Kind) -> Result<Legal, String> {
-        Snapshot::of(volume).map(|snapshot| Legal::from(kind.shown(snapshot)))
+    pub(super) fn of(volume: &Volume, kind: Kind) -> Result<LegalState, String> {
+        Snapshot::of(volume).map(|snapshot| LegalState::from(kind.shown(snapshot)))
     }
 
     /// No volume at all: attaching is refused.
-    pub(super) fn refused() -> Legal {
-        Legal::from(Snapshot::empty())
+    pub(super) fn refused() -> LegalState {
+        LegalState::from(Snapshot::empty())
     }
 
     fn is_refused(&self) -> bool {
@@ -33,11 +33,11 @@ impl Legal {
     }
 }
 
-impl From<Snapshot> for Legal {
-    fn from(snapshot: Snapshot) -> Legal {
+impl From<Snapshot> for LegalState {
+    fn from(snapshot: Snapshot) -> LegalState {
         let digest = snapshot.digest();
         let snapshot = Arc::new(snapshot);
-        Legal { snapshot, digest }
+        LegalState { snapshot, digest }
     }
 }
 
@@ -98,7 +98,7 @@ pub(super) const CLOCK_NS: i64 = 1_000_000_000;
 #[derive(Default)]
 pub(super) struct Judge {
     /// Told of each look.
-    pub(super) watched: Arc<Watched>,
+    pub(super) status: Arc<WorkerStatus>,
     memory: PrivateMemory,
     /// By an image's hash: what recovery found.
     known: HashMap<(Kind, u64), u64>,
@@ -110,7 +110,7 @@ pub(super) struct Judge {
 
 impl Judge {
     /// Whether an image was looked at before and holds what it may here.
-    pub(super) fn is_known(&self, kind: Kind, hash: u64, legal: &[Legal]) -> bool {
+    pub(super) fn is_known(&self, kind: Kind, hash: u64, legal: &[LegalState]) -> bool {
         let found = self.known.get(&(kind, hash));
         found.is_some_and(|found| legal.iter().any(|legal| legal.digest == *found))
     }
@@ -125,7 +125,7 @@ impl Judge {
         &mut self,
         image: &CrashImage<'_>,
         kind: Kind,
-        legal: &[Legal],
+        legal: &[LegalState],
     ) -> Result<Recovered, String> {
         let looked = catch_unwind(AssertUnwindSafe(|| self.recover(image, kind, legal)));
         image.take_back();
@@ -141,7 +141,7 @@ impl Judge {
         &mut self,
         image: &CrashImage<'_>,
         kind: Kind,
-        legal: &[Legal],
+        legal: &[LegalState],
     ) -> Result<Recovered, String> {
         let pools: Vec<Arc<Pool>> = image.pools().iter().cloned().collect();
         if kind == Kind::Repair {
@@ -180,7 +180,12 @@ impl Judge {
         checked.map_err(|error| format!("cannot be checked: {error}"))
     }
 
-    fn compare(&self, volume: &Arc<Volume>, kind: Kind, legal: &[Legal]) -> Result<u64, String> {
+    fn compare(
+        &self,
+        volume: &Arc<Volume>,
+        kind: Kind,
+        legal: &[LegalState],
+    ) -> Result<u64, String> {
         let found = Snapshot::of(volume)?;
         let shown = kind.shown(found.clone());
         let Some(same) = legal.iter().find(|legal| *legal.snapshot == shown) else {

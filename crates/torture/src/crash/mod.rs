@@ -2,7 +2,7 @@
 //! the machine at every telling instant, recover, and compare with what may be found (invariants 1 and 2).
 //!
 //! ```text
-//!  plan ── tasks ──▶ worker ── workload ──▶ stage: a scene in memory, recorded ── events ──┐
+//!  plan ── tasks ──▶ worker ── workload ──▶ workspace: an initial state in memory, recorded ── events ──┐
 //!                      ▲                                                                   ▼
 //!                   report ◀── wrong? ── judge: recover, compare, write, check ◀── explore: crash images
 //! ```
@@ -10,31 +10,34 @@
 //! docs/explanation/crash.md tells what is explored and how to read what it finds.
 
 mod case;
+mod damage;
 mod explore;
 mod grammar;
+mod initial_state;
 mod judge;
 mod make;
 mod operation;
 mod pair;
 mod plan;
 mod proof;
+mod record;
 mod report;
-mod scene;
 mod snapshot;
-mod stage;
-mod watch;
-mod worker;
+mod task_runner;
+mod violation;
+mod worker_status;
 mod workload;
+mod workspace;
 
 pub use case::{replay, replay_within};
-pub(crate) use make::DAMAGES;
-pub use make::Damage;
+pub(crate) use damage::DAMAGES;
+pub use damage::Damage;
+pub use initial_state::InitialState;
 pub(crate) use operation::Actor;
 pub use operation::Operation;
 pub use proof::{PlaceProof, prove};
 pub use report::{CaseRow, CrashReport, Details, KindRow};
-pub use scene::Scene;
-pub use watch::{PATIENCE, Trip};
+pub use worker_status::{InjectedFault, RECOVERY_TIMEOUT};
 pub use workload::Workload;
 
 use egeria_harness::text::message_of;
@@ -42,16 +45,17 @@ use egeria_harness::{Error, Result};
 use egeria_harness::{Progress, silent};
 use egeria_machine::Machine;
 use explore::{Limits, Tally};
-use plan::{Extent, Task, Unit};
+use plan::{Extent, Task, TaskKind};
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use watch::Watched;
-use worker::{Found, Listener, Worker};
-use workload::Ground;
+use task_runner::{Listener, TaskRunner};
+use violation::Violation;
+use worker_status::WorkerStatus;
+use workload::Setup;
 
 /// After so many violations an exploration ends.
 const MAX_VIOLATIONS: u64 = 20;
@@ -72,11 +76,11 @@ pub struct CrashOptions<'a> {
     pub output_directory: Option<PathBuf>,
     /// For tests of the explorer: look at what the media would hold if the engine had none of the flushes
     /// and fences whose place contains this.
-    pub without: Option<String>,
+    pub omitted: Option<String>,
     /// CPU time that the recovery from one crash may take; what takes longer is something wrong.
-    pub patience: Duration,
+    pub recovery_timeout: Duration,
     /// For tests of the explorer.
-    pub trip: Option<Trip>,
+    pub injected_fault: Option<InjectedFault>,
     /// Threads that explore; 0: one per CPU.
     pub workers: usize,
     /// Set when somebody asks to stop: the report is then of what was done.
@@ -93,9 +97,9 @@ impl Default for CrashOptions<'_> {
             states: None,
             seed: 1,
             output_directory: None,
-            without: None,
-            patience: PATIENCE,
-            trip: None,
+            omitted: None,
+            recovery_timeout: RECOVERY_TIMEOUT,
+            injected_fault: None,
             workers: 0,
             cancel: None,
             progress: &silent,
@@ -110,14 +114,14 @@ struct Shared {
     states_wanted: Option<u64>,
     seed: u64,
     output_directory: Option<PathBuf>,
-    without: Option<String>,
+    omitted: Option<String>,
     is_cancelled: AtomicBool,
     tasks: Vec<Task>,
     next: AtomicUsize,
     states: AtomicU64,
     stop: AtomicBool,
     report: Mutex<CrashReport>,
-    images: Mutex<HashSet<(Ground, u64)>>,
+    images: Mutex<HashSet<(Setup, u64)>>,
     failure: Mutex<Option<Error>>,
 }
 
@@ -134,7 +138,7 @@ pub fn run(options: &CrashOptions<'_>) -> Result<CrashReport> {
         options.workers
     };
     let mut workers: Vec<_> = (0..workers)
-        .map(|_| Hired::new(&shared, options.trip))
+        .map(|_| WorkerThread::new(&shared, options.injected_fault))
         .collect();
     while !workers.is_empty() {
         let cancelled = options.cancel.map(|cancel| cancel.load(Ordering::Relaxed));
@@ -142,42 +146,42 @@ pub fn run(options: &CrashOptions<'_>) -> Result<CrashReport> {
         std::thread::park_timeout(TICK);
         shared.tell(options.progress);
         // A thread that hangs cannot be ended: it is left behind.
-        workers.retain_mut(|worker| !worker.is_done(&shared, options.patience));
+        workers.retain_mut(|worker| !worker.is_done(&shared, options.recovery_timeout));
     }
     shared.finish()
 }
 
 /// A worker's thread, from outside.
-struct Hired {
+struct WorkerThread {
     thread: std::thread::JoinHandle<()>,
-    watched: Arc<Watched>,
-    before: watch::Progress,
+    status: Arc<WorkerStatus>,
+    before: worker_status::Progress,
 }
 
-impl Hired {
-    fn new(shared: &Arc<Shared>, trip: Option<Trip>) -> Hired {
-        let (shared, watched) = (shared.clone(), Arc::new(Watched::new(trip)));
-        let own = watched.clone();
-        Hired {
+impl WorkerThread {
+    fn new(shared: &Arc<Shared>, injected_fault: Option<InjectedFault>) -> WorkerThread {
+        let (shared, status) = (shared.clone(), Arc::new(WorkerStatus::new(injected_fault)));
+        let own = status.clone();
+        WorkerThread {
             thread: std::thread::spawn(move || shared.work(&own)),
-            before: watched.progress(),
-            watched,
+            before: status.progress(),
+            status,
         }
     }
 
     /// Whether it ended, or does not any more.
-    fn is_done(&mut self, shared: &Shared, patience: Duration) -> bool {
+    fn is_done(&mut self, shared: &Shared, recovery_timeout: Duration) -> bool {
         if self.thread.is_finished() {
             return true;
         }
-        if !self.watched.hangs(&mut self.before, patience) {
+        if !self.status.hangs(&mut self.before, recovery_timeout) {
             return false;
         }
-        match self.watched.give_up(patience) {
+        match self.status.give_up(recovery_timeout) {
             Some(found) => shared.found(&found),
             None => shared.fail(Error::failed(format!(
                 "a workload did not end in {} s of CPU time",
-                patience.as_secs_f64()
+                recovery_timeout.as_secs_f64()
             ))),
         }
         shared.stop.store(true, Ordering::Relaxed);
@@ -202,7 +206,7 @@ impl Shared {
             states_wanted: options.states,
             seed: options.seed,
             output_directory: options.output_directory.clone(),
-            without: options.without.clone(),
+            omitted: options.omitted.clone(),
             is_cancelled: AtomicBool::new(false),
             tasks: plan::tasks(extent, options.seed),
             next: AtomicUsize::new(0),
@@ -214,14 +218,14 @@ impl Shared {
         }
     }
 
-    fn work(&self, watched: &Arc<Watched>) {
-        watched.is_me();
-        let mut worker = Worker::watched(self.seed, self.without.clone(), watched.clone());
+    fn work(&self, status: &Arc<WorkerStatus>) {
+        status.is_me();
+        let mut worker = TaskRunner::with_status(self.seed, self.omitted.clone(), status.clone());
         while !self.stop.load(Ordering::Relaxed)
             && let Some(task) = self.tasks.get(self.next.fetch_add(1, Ordering::Relaxed))
         {
             let kind = kind_of(task);
-            let mut listener = Ear { shared: self, kind };
+            let mut listener = ReportListener { shared: self, kind };
             let ran = catch_unwind(AssertUnwindSafe(|| worker.run(task, &mut listener)));
             match ran {
                 Ok(Ok(_)) => {}
@@ -263,7 +267,7 @@ impl Shared {
     }
 
     /// Something is wrong: note and save it.
-    fn found(&self, found: &Found) {
+    fn found(&self, found: &Violation) {
         let mut report = locked(&self.report);
         report.violations += 1;
         let directory = self.output_directory.as_deref();
@@ -275,7 +279,7 @@ impl Shared {
             .flatten();
         report.details.cases.push(CaseRow {
             workload: found.workload.to_string(),
-            why: found.wrong.why.clone(),
+            reason: found.wrong.why.clone(),
             file,
         });
         if report.violations >= MAX_VIOLATIONS {
@@ -298,13 +302,13 @@ impl Shared {
 }
 
 /// A worker's way to the shared report.
-struct Ear<'a> {
+struct ReportListener<'a> {
     shared: &'a Shared,
     kind: &'static str,
 }
 
-impl Listener for Ear<'_> {
-    fn looked(&mut self, tally: Tally, found: Option<Found>) -> bool {
+impl Listener for ReportListener<'_> {
+    fn looked(&mut self, tally: Tally, found: Option<Violation>) -> bool {
         let shared = self.shared;
         shared.states.fetch_add(tally.states, Ordering::Relaxed);
         locked(&shared.report).add(self.kind, tally);
@@ -318,14 +322,14 @@ impl Listener for Ear<'_> {
 }
 
 fn kind_of(task: &Task) -> &'static str {
-    let two = task.ground.pools > 1;
-    match (task.unit, two) {
-        (Unit::Sequences { .. }, false) => "sequences, one pool",
-        (Unit::Sequences { .. }, true) => "sequences, two pools",
-        (Unit::Random { .. }, _) => "long random sequences of two attachments",
-        (Unit::Pairs { .. }, _) => "two attachments at once",
-        (Unit::Making, _) => "making a volume",
-        (Unit::Repair, _) => "repairing a volume",
+    let two = task.setup.pools > 1;
+    match (task.kind, two) {
+        (TaskKind::Sequences { .. }, false) => "sequences, one pool",
+        (TaskKind::Sequences { .. }, true) => "sequences, two pools",
+        (TaskKind::Random { .. }, _) => "long random sequences of two attachments",
+        (TaskKind::Pairs { .. }, _) => "two attachments at once",
+        (TaskKind::Making, _) => "making a volume",
+        (TaskKind::Repair, _) => "repairing a volume",
     }
 }
 
@@ -334,12 +338,12 @@ fn kind_of(task: &Task) -> &'static str {
 /// # Errors
 /// When the workload cannot be run.
 pub fn explore_one(
-    scene: Scene,
+    initial_state: InitialState,
     pools: usize,
     workload: &Workload,
     images: usize,
 ) -> Result<(u64, Option<String>)> {
-    explore_elsewhere(scene, pools, workload, images, None)
+    explore_elsewhere(initial_state, pools, workload, images, None)
 }
 
 /// As [`explore_one`], but what recovers is another machine than what crashed.
@@ -347,15 +351,15 @@ pub fn explore_one(
 /// # Errors
 /// When the workload cannot be run.
 pub fn explore_elsewhere(
-    scene: Scene,
+    initial_state: InitialState,
     pools: usize,
     workload: &Workload,
     images: usize,
     machine: Option<Machine>,
 ) -> Result<(u64, Option<String>)> {
-    let mut stage = stage::Stage::new(scene, pools).map_err(Error::failed)?;
-    stage.judge.options.machine = machine;
-    let recorded = workload.record(&mut stage).map_err(Error::failed)?;
+    let mut workspace = workspace::Workspace::new(initial_state, pools).map_err(Error::failed)?;
+    workspace.judge.options.machine = machine;
+    let recorded = workspace.record(workload).map_err(Error::failed)?;
     let Some(recorded) = recorded else {
         return Ok((0, None));
     };
@@ -365,6 +369,6 @@ pub fn explore_elsewhere(
         seed: 1,
     };
     let mut tally = Tally::default();
-    let explored = explore::explore(&mut stage, recorded, limits, &mut tally);
+    let explored = explore::explore(&mut workspace, recorded, limits, &mut tally);
     Ok((tally.states, explored.err().map(|wrong| wrong.why)))
 }

@@ -6,9 +6,9 @@
 //!  second                         ╎──store──fence── … ends, or waits for a lock of the first
 //! ```
 
-use super::judge::{Kind, Legal};
+use super::judge::{Kind, LegalState};
 use super::operation::{Actor, Operation, as_looked_up, look_up};
-use super::stage::{Recorded, Stage};
+use super::workspace::{Recorded, Workspace};
 use egeria_fs::Volume;
 use egeria_media::recorder::Gate;
 use std::cell::Cell;
@@ -66,7 +66,7 @@ fn gate(turn: Arc<Turn>, switch: usize) -> Gate {
     })
 }
 
-impl Stage {
+impl Workspace {
     /// Run `first`, and `second` after so many events of it (none: before its first; more than it has:
     /// after its end). `None` when the run ended before the switch.
     pub(super) fn record_pair(
@@ -100,7 +100,7 @@ impl Stage {
     fn legal_of_pair(
         &mut self,
         [first, second]: &[Operation; 2],
-    ) -> Result<Vec<Vec<Legal>>, String> {
+    ) -> Result<Vec<Vec<LegalState>>, String> {
         let mut in_order = |steps: &[usize], looks_first: bool| {
             let volume = self.attach()?;
             let other = volume.join_private();
@@ -117,7 +117,7 @@ impl Stage {
                 };
                 let _ = as_looked_up(known, || actors[step].run([first, second][step], step));
             }
-            Legal::of(&volume, Kind::Pair)
+            LegalState::of(&volume, Kind::Pair)
         };
         let mut plain = |steps: &[usize]| in_order(steps, false);
         let (none, one, two) = (plain(&[])?, plain(&[0])?, plain(&[1])?);
@@ -131,7 +131,7 @@ impl Stage {
             vec![],
             vec![],
         ];
-        let with = |more: &[Legal]| [more, &both].concat();
+        let with = |more: &[LegalState]| [more, &both].concat();
         let together = vec![
             with(&[none, one.clone(), two.clone()]),
             with(&[one]),

@@ -1,17 +1,17 @@
 //! Which workloads there are, cut into units that workers take one by one.
 
+use super::damage::DAMAGES;
 use super::grammar;
-use super::make::DAMAGES;
+use super::initial_state::InitialState;
 use super::operation::Operation;
-use super::scene::Scene;
-use super::workload::Ground;
+use super::workload::Setup;
 
 /// Scenes that take long to set up.
-const RARE: [Scene; 4] = [
-    Scene::LongLog,
-    Scene::LongDirectory,
-    Scene::Full,
-    Scene::Orphan,
+const RARE: [InitialState; 4] = [
+    InitialState::LongLog,
+    InitialState::LongDirectory,
+    InitialState::Full,
+    InitialState::Orphan,
 ];
 
 /// Which operations sequences are made of.
@@ -34,7 +34,7 @@ impl Alphabet {
 
 /// A part of the plan that one worker does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Unit {
+pub(super) enum TaskKind {
     /// All sequences of so many operations that begin with this one, the shorter ones looked at first or not.
     Sequences {
         alphabet: Alphabet,
@@ -56,11 +56,11 @@ pub(super) enum Unit {
     Repair,
 }
 
-/// A unit, where it is done, and how many images are looked at.
+/// A kind, where it is done, and how many images are looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Task {
-    pub(super) ground: Ground,
-    pub(super) unit: Unit,
+    pub(super) setup: Setup,
+    pub(super) kind: TaskKind,
     pub(super) images: usize,
 }
 
@@ -86,11 +86,14 @@ struct Plan {
 }
 
 impl Plan {
-    fn add(&mut self, scene: Scene, pools: usize, images: usize, unit: Unit) {
-        let ground = Ground { scene, pools };
+    fn add(&mut self, initial_state: InitialState, pools: usize, images: usize, kind: TaskKind) {
+        let setup = Setup {
+            initial_state,
+            pools,
+        };
         self.tasks.push(Task {
-            ground,
-            unit,
+            setup,
+            kind,
             images,
         });
     }
@@ -98,7 +101,7 @@ impl Plan {
     /// All sequences of these lengths.
     fn sequences(
         &mut self,
-        scene: Scene,
+        initial_state: InitialState,
         pools: usize,
         images: usize,
         alphabet: Alphabet,
@@ -106,52 +109,66 @@ impl Plan {
     ) {
         for first in 0..alphabet.operations().len() {
             let loaded = false;
-            let unit = Unit::Sequences {
+            let kind = TaskKind::Sequences {
                 alphabet,
                 first,
                 lengths,
                 loaded,
             };
-            self.add(scene, pools, images, unit);
+            self.add(initial_state, pools, images, kind);
         }
     }
 
     fn making_and_repair(&mut self, images: usize) {
         for pools in [1, 2] {
-            for scene in [Scene::Blank, Scene::Tree] {
-                self.add(scene, pools, images, Unit::Making);
+            for initial_state in [InitialState::Blank, InitialState::Tree] {
+                self.add(initial_state, pools, images, TaskKind::Making);
             }
             for damage in DAMAGES {
-                self.add(Scene::Damaged(damage), pools, images, Unit::Repair);
+                self.add(
+                    InitialState::Damaged(damage),
+                    pools,
+                    images,
+                    TaskKind::Repair,
+                );
             }
         }
     }
 
     fn pairs(&mut self, pools: usize, images: usize, every: usize) {
         for first in 0..grammar::few().len() {
-            self.add(Scene::Tree, pools, images, Unit::Pairs { first, every });
+            self.add(
+                InitialState::Tree,
+                pools,
+                images,
+                TaskKind::Pairs { first, every },
+            );
         }
     }
 
     fn quick(&mut self, seed: u64) {
         use Alphabet::{All, Few};
         self.making_and_repair(8);
-        self.sequences(Scene::Tree, 1, 12, All, (1, 1));
-        self.sequences(Scene::Tree, 2, 6, All, (1, 1));
-        for scene in [Scene::PageEnd(0), Scene::PageEnd(1), Scene::InodesFull] {
-            self.sequences(scene, 1, 6, All, (1, 1));
+        self.sequences(InitialState::Tree, 1, 12, All, (1, 1));
+        self.sequences(InitialState::Tree, 2, 6, All, (1, 1));
+        for initial_state in [
+            InitialState::PageEnd(0),
+            InitialState::PageEnd(1),
+            InitialState::InodesFull,
+        ] {
+            self.sequences(initial_state, 1, 6, All, (1, 1));
         }
-        for scene in RARE {
-            self.sequences(scene, 1, 4, Few, (1, 1));
+        for initial_state in RARE {
+            self.sequences(initial_state, 1, 4, Few, (1, 1));
         }
-        self.sequences(Scene::Tree, 1, 4, Few, (2, 2));
+        self.sequences(InitialState::Tree, 1, 4, Few, (2, 2));
         self.pairs(1, 2, 16);
         for number in 0..4 {
-            let unit = Unit::Random {
+            let kind = TaskKind::Random {
                 seed: seed ^ number,
                 length: 30,
             };
-            self.add(Scene::Tree, 1 + number as usize % 2, 4, unit);
+            self.add(InitialState::Tree, 1 + number as usize % 2, 4, kind);
         }
     }
 
@@ -161,39 +178,39 @@ impl Plan {
         for pools in [1, 2] {
             for first in 0..All.operations().len() {
                 let lengths = (1, 1);
-                let unit = Unit::Sequences {
+                let kind = TaskKind::Sequences {
                     alphabet: All,
                     first,
                     lengths,
                     loaded: true,
                 };
-                self.add(Scene::Tree, pools, 64, unit);
+                self.add(InitialState::Tree, pools, 64, kind);
             }
-            self.sequences(Scene::Tree, pools, 64, All, (1, 1));
-            self.sequences(Scene::Tree, pools, 16, All, (2, 2));
+            self.sequences(InitialState::Tree, pools, 64, All, (1, 1));
+            self.sequences(InitialState::Tree, pools, 16, All, (2, 2));
             self.pairs(pools, 8, 1);
         }
-        for scene in [
-            Scene::PageEnd(0),
-            Scene::PageEnd(1),
-            Scene::PageEnd(2),
-            Scene::InodesFull,
+        for initial_state in [
+            InitialState::PageEnd(0),
+            InitialState::PageEnd(1),
+            InitialState::PageEnd(2),
+            InitialState::InodesFull,
         ] {
-            self.sequences(scene, 1, 12, All, (1, 2));
-            self.sequences(scene, 2, 8, Few, (1, 2));
+            self.sequences(initial_state, 1, 12, All, (1, 2));
+            self.sequences(initial_state, 2, 8, Few, (1, 2));
         }
-        for scene in RARE {
-            self.sequences(scene, 1, 12, All, (1, 1));
-            self.sequences(scene, 1, 6, Few, (2, 2));
+        for initial_state in RARE {
+            self.sequences(initial_state, 1, 12, All, (1, 1));
+            self.sequences(initial_state, 1, 6, Few, (2, 2));
         }
-        self.sequences(Scene::Tree, 1, 8, Few, (3, 3));
-        self.sequences(Scene::Tree, 2, 5, Few, (3, 3));
+        self.sequences(InitialState::Tree, 1, 8, Few, (3, 3));
+        self.sequences(InitialState::Tree, 2, 5, Few, (3, 3));
         for number in 0..200 {
-            let unit = Unit::Random {
+            let kind = TaskKind::Random {
                 seed: seed ^ number,
                 length: 60,
             };
-            self.add(Scene::Tree, 1 + number as usize % 2, 8, unit);
+            self.add(InitialState::Tree, 1 + number as usize % 2, 8, kind);
         }
     }
 }

@@ -4,14 +4,14 @@
 //! Leaving one out changes nothing in how a program runs, so each workload is run once, and its recording
 //! looked at once more for each place, without it.
 
+use super::damage::DAMAGES;
 use super::explore::{Limits, Tally, explore};
 use super::grammar;
-use super::make::DAMAGES;
+use super::initial_state::InitialState;
 use super::operation::Operation;
-use super::scene::Scene;
-use super::stage::Recorded;
-use super::worker::Worker;
-use super::workload::{Ground, Workload};
+use super::task_runner::TaskRunner;
+use super::workload::{Setup, Workload};
+use super::workspace::Recorded;
 use egeria_harness::{Error, Result};
 use egeria_media::recorder::Place;
 use std::collections::BTreeMap;
@@ -30,16 +30,16 @@ pub struct PlaceProof {
 /// # Errors
 /// When a workload cannot be run.
 pub fn prove(images: usize) -> Result<Vec<PlaceProof>> {
-    let mut worker = Worker::new(1, None);
+    let mut worker = TaskRunner::new(1, None);
     let mut places: BTreeMap<Place, Option<(String, String)>> = BTreeMap::new();
     let limits = Limits {
         images,
         images_in_recovery: 2,
         seed: 1,
     };
-    for (ground, workload) in workloads() {
-        let stage = worker.stage(ground).map_err(Error::failed)?;
-        let Some(recorded) = workload.record(stage).map_err(Error::failed)? else {
+    for (setup, workload) in workloads() {
+        let workspace = worker.workspace(setup).map_err(Error::failed)?;
+        let Some(recorded) = workspace.record(&workload).map_err(Error::failed)? else {
             continue;
         };
         for place in recorded.recording.places() {
@@ -59,7 +59,7 @@ pub fn prove(images: usize) -> Result<Vec<PlaceProof>> {
                 from: 0,
                 legal: legal.clone(),
             };
-            let found = explore(stage, sabotaged, limits, &mut Tally::default());
+            let found = explore(workspace, sabotaged, limits, &mut Tally::default());
             *noticed = found.err().map(|wrong| (workload.to_string(), wrong.why));
         }
     }
@@ -71,29 +71,36 @@ pub fn prove(images: usize) -> Result<Vec<PlaceProof>> {
 }
 
 /// Workloads that pass every place, the telling ones first.
-fn workloads() -> impl Iterator<Item = (Ground, Workload)> {
-    let ground = |scene, pools| Ground { scene, pools };
+fn workloads() -> impl Iterator<Item = (Setup, Workload)> {
+    let setup = |initial_state, pools| Setup {
+        initial_state,
+        pools,
+    };
     let single = |operation: Operation| Workload::Sequence {
         operations: vec![operation],
         loaded: false,
     };
     let tree = grammar::all()
         .into_iter()
-        .map(move |one| (ground(Scene::Tree, 1), single(one)));
-    let scenes = [
-        Scene::Orphan,
-        Scene::PageEnd(0),
-        Scene::LongLog,
-        Scene::LongDirectory,
-        Scene::InodesFull,
+        .map(move |one| (setup(InitialState::Tree, 1), single(one)));
+    let initial_states = [
+        InitialState::Orphan,
+        InitialState::PageEnd(0),
+        InitialState::LongLog,
+        InitialState::LongDirectory,
+        InitialState::InodesFull,
     ];
-    let others = scenes.into_iter().flat_map(move |scene| {
+    let others = initial_states.into_iter().flat_map(move |initial_state| {
         let all = grammar::few().into_iter();
-        all.map(move |one| (ground(scene, 1), single(one)))
+        all.map(move |one| (setup(initial_state, 1), single(one)))
     });
-    let making = [(Scene::Blank, 1), (Scene::Tree, 1), (Scene::Tree, 2)]
-        .map(|(scene, pools)| (ground(scene, pools), Workload::Making));
-    let repair = DAMAGES.map(|damage| (ground(Scene::Damaged(damage), 1), Workload::Repair));
+    let making = [
+        (InitialState::Blank, 1),
+        (InitialState::Tree, 1),
+        (InitialState::Tree, 2),
+    ]
+    .map(|(initial_state, pools)| (setup(initial_state, pools), Workload::Making));
+    let repair = DAMAGES.map(|damage| (setup(InitialState::Damaged(damage), 1), Workload::Repair));
     tree.chain(others)
         .chain(making)
         .chain(repair)
@@ -102,9 +109,9 @@ fn workloads() -> impl Iterator<Item = (Ground, Workload)> {
 }
 
 /// Two files are made at once where a block of inodes is missing: one makes it, the other relies on it.
-fn two_in_new_block() -> impl Iterator<Item = (Ground, Workload)> {
-    let ground = Ground {
-        scene: Scene::InodesFull,
+fn two_in_new_block() -> impl Iterator<Item = (Setup, Workload)> {
+    let setup = Setup {
+        initial_state: InitialState::InodesFull,
         pools: 1,
     };
     let created = |path: &str| Operation::Create {
@@ -113,20 +120,20 @@ fn two_in_new_block() -> impl Iterator<Item = (Ground, Workload)> {
     let operations = ["d/one", "e/two"].map(created);
     (0..24).map(Some).map(move |switch| {
         let operations = operations.clone();
-        (ground, Workload::Pair { operations, switch })
+        (setup, Workload::Pair { operations, switch })
     })
 }
 
 /// Two operations, one after the other and by two attachments: what the first forgot hurts the second.
-fn two_by_two() -> impl Iterator<Item = (Ground, Workload)> {
+fn two_by_two() -> impl Iterator<Item = (Setup, Workload)> {
     let few = grammar::few();
     let pairs = few.clone().into_iter().flat_map(move |first| {
         let seconds = few.clone().into_iter();
         seconds.map(move |second| [first.clone(), second])
     });
     pairs.flat_map(|operations| {
-        let ground = Ground {
-            scene: Scene::Tree,
+        let setup = Setup {
+            initial_state: InitialState::Tree,
             pools: 1,
         };
         let after = Workload::Sequence {
@@ -137,6 +144,6 @@ fn two_by_two() -> impl Iterator<Item = (Ground, Workload)> {
             operations,
             switch: None,
         };
-        [(ground, after), (ground, elsewhere)]
+        [(setup, after), (setup, elsewhere)]
     })
 }

@@ -54,7 +54,7 @@ pub struct CaseRow {
     /// What was run.
     pub workload: String,
     /// What is wrong.
-    pub why: String,
+    pub reason: String,
     /// Shows it again: `egeria-torture crash --replay FILE`.
     pub file: Option<PathBuf>,
 }
@@ -83,7 +83,7 @@ impl CrashReport {
     pub fn text(&self) -> String {
         let mut text = String::new();
         for case in &self.details.cases {
-            let _ = writeln!(text, "WRONG: {}\n{}", case.workload, case.why);
+            let _ = writeln!(text, "WRONG: {}\n{}", case.workload, case.reason);
             if let Some(file) = &case.file {
                 let _ = writeln!(text, "  egeria-torture crash --replay {}", file.display());
             }

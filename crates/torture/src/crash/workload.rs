@@ -1,8 +1,7 @@
 //! Workloads: what is run and cut off, in a form that can be saved and run again.
 
+use super::initial_state::InitialState;
 use super::operation::Operation;
-use super::scene::Scene;
-use super::stage::{Recorded, Stage};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -29,31 +28,10 @@ pub enum Workload {
         /// After so many events of the first the second begins; `None`: after its end.
         switch: Option<usize>,
     },
-    /// A volume is made over what the scene left.
+    /// A volume is made over what the initial state left.
     Making,
-    /// The scene is repaired.
+    /// The initial state is repaired.
     Repair,
-}
-
-impl Workload {
-    /// Run it; `None` when it changes nothing on media.
-    pub(super) fn record(&self, stage: &mut Stage) -> Result<Option<Recorded>, String> {
-        match self {
-            Workload::Sequence { operations, loaded } => {
-                let (_, prefix) = operations
-                    .split_last()
-                    .ok_or("a sequence of no operation")?;
-                let before = stage.after(prefix)?;
-                stage.record_last(operations, &before, *loaded)
-            }
-            Workload::Long { operations } => stage.record_long(operations).map(Some),
-            Workload::Pair { operations, switch } => {
-                stage.record_pair(operations, switch.unwrap_or(usize::MAX))
-            }
-            Workload::Making => stage.record_making().map(Some),
-            Workload::Repair => stage.record_repair().map(Some),
-        }
-    }
 }
 
 impl fmt::Display for Workload {
@@ -92,7 +70,7 @@ impl fmt::Display for Workload {
 /// On what a workload is run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Ground {
-    pub(super) scene: Scene,
+pub(super) struct Setup {
+    pub(super) initial_state: InitialState,
     pub(super) pools: usize,
 }

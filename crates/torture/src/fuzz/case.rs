@@ -1,7 +1,8 @@
 //! Cases on disk: an input in which something was wrong, to be looked at again.
 
-use super::board::MOST_STEPS;
-use super::target::{Case, Target};
+use super::status_page::MAX_STEPS;
+use super::subject::Case;
+use super::target::Target;
 use crate::case_file::CaseFile;
 use egeria_harness::Result;
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 const FILE: CaseFile = CaseFile {
     word: "fuzz",
     version_key: "egeria_fuzz_case",
-    version: 1,
+    version: 2,
     most_bytes: 1 << 16,
     mend: "name one that `egeria-torture fuzz` saved",
 };
@@ -23,7 +24,7 @@ pub(super) struct Saved {
     pub(super) target: Target,
     pub(super) case: Case,
     /// What was wrong.
-    pub(super) why: String,
+    pub(super) reason: String,
 }
 
 /// Save it; the file.
@@ -32,7 +33,7 @@ pub(super) fn save(directory: &Path, target: Target, case: &Case, why: &str) -> 
         egeria_fuzz_case: FILE.version,
         target,
         case: case.clone(),
-        why: why.to_owned(),
+        reason: why.to_owned(),
     };
     FILE.save(directory, &format!("fuzz-{target}"), &saved)
 }
@@ -40,8 +41,8 @@ pub(super) fn save(directory: &Path, target: Target, case: &Case, why: &str) -> 
 /// Read a saved case.
 pub(super) fn load(path: &Path) -> Result<Saved> {
     let saved: Saved = FILE.load(path)?;
-    match saved.case.steps.len() {
-        0..=MOST_STEPS => Ok(saved),
+    match saved.case.mutation_seeds.len() {
+        0..=MAX_STEPS => Ok(saved),
         steps => Err(FILE.no_case(path, format!("it has {steps} changes"))),
     }
 }

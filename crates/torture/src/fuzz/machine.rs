@@ -1,9 +1,9 @@
 //! Machine files and sysfs trees.
 
-use super::dice::Dice;
-use super::scribble::scribble;
-use super::target::{Case, Subject, Told, one_line};
+use super::subject::{Case, Observations, Subject, one_line};
+use super::text_mutator::mutate;
 use super::workload::predict;
+use egeria_harness::rng::Rng;
 use egeria_machine::{CpuId, Machine, MachineError};
 use egeria_policy::planner::System;
 use egeria_sim::Workload;
@@ -71,22 +71,25 @@ impl Machines {
         })
     }
 
-    fn file(&self, sample: usize, case: &Case, told: &mut Told) -> Result<(), String> {
+    fn file(&self, sample: usize, case: &Case, observed: &mut Observations) -> Result<(), String> {
         let mut text = self.texts[sample].clone().into_bytes();
-        for step in &case.steps {
-            scribble(&mut Dice::new(*step), &mut text, &WORDS);
+        for step in &case.mutation_seeds {
+            mutate(&mut Rng::new(*step), &mut text, &WORDS);
         }
         let text = String::from_utf8_lossy(&text);
-        told.line(|| text.to_string());
-        look_at(Machine::from_toml(&text, Path::new("machine.toml")), told)
+        observed.line(|| text.to_string());
+        look_at(
+            Machine::from_toml(&text, Path::new("machine.toml")),
+            observed,
+        )
     }
 
-    fn tree(&self, tree: &str, case: &Case, told: &mut Told) -> Result<(), String> {
+    fn tree(&self, tree: &str, case: &Case, observed: &mut Observations) -> Result<(), String> {
         let failed = |error: std::io::Error| format!("cannot grow a tree: {error}");
         let root = self.directory.path().join("sys");
         let mut files: Vec<(String, Vec<u8>)> = tree.lines().filter_map(leaf).collect();
-        for step in &case.steps {
-            change_tree(&mut Dice::new(*step), &mut files);
+        for step in &case.mutation_seeds {
+            change_tree(&mut Rng::new(*step), &mut files);
         }
         if root.exists() {
             fs::remove_dir_all(&root).map_err(failed)?;
@@ -95,10 +98,10 @@ impl Machines {
             let place = root.join(path);
             let above = place.parent().ok_or("a file without directory")?;
             fs::create_dir_all(above).map_err(failed)?;
-            told.line(|| format!("{path}: {}", String::from_utf8_lossy(content)));
+            observed.line(|| format!("{path}: {}", String::from_utf8_lossy(content)));
             fs::write(&place, content).map_err(failed)?;
         }
-        look_at(Machine::from_sysfs(&root), told)
+        look_at(Machine::from_sysfs(&root), observed)
     }
 }
 
@@ -108,12 +111,12 @@ fn leaf(line: &str) -> Option<(String, Vec<u8>)> {
     Some((path.to_owned(), content.into_bytes()))
 }
 
-fn change_tree(dice: &mut Dice, files: &mut Vec<(String, Vec<u8>)>) {
+fn change_tree(rng: &mut Rng, files: &mut Vec<(String, Vec<u8>)>) {
     if files.is_empty() {
         return;
     }
-    let place = dice.place(files.len());
-    match dice.below(6) {
+    let place = rng.index(files.len());
+    match rng.below(6) {
         0 => drop(files.remove(place)),
         1 => {
             // Another node or CPU.
@@ -121,28 +124,31 @@ fn change_tree(dice: &mut Dice, files: &mut Vec<(String, Vec<u8>)>) {
             let digits: Vec<usize> = (0..path.len())
                 .filter(|at| path[*at].is_ascii_digit())
                 .collect();
-            let Some(&at) = dice.one_of(&digits) else {
+            let Some(&at) = rng.choose(&digits) else {
                 return;
             };
-            let number = dice.below(3000).to_string();
+            let number = rng.below(3000).to_string();
             path.splice(at..=at, number.into_bytes());
             let content = files[place].1.clone();
             files.push((String::from_utf8_lossy(&path).into_owned(), content));
         }
-        _ => scribble(dice, &mut files[place].1, &WORDS),
+        _ => mutate(rng, &mut files[place].1, &WORDS),
     }
 }
 
 /// Whatever a machine is asked.
-fn look_at(machine: Result<Machine, MachineError>, told: &mut Told) -> Result<(), String> {
+fn look_at(
+    machine: Result<Machine, MachineError>,
+    observed: &mut Observations,
+) -> Result<(), String> {
     let machine = match machine {
         Ok(machine) => machine,
         Err(error) => {
-            told.happened(&error.to_string());
+            observed.record(&error.to_string());
             return one_line(&error.to_string());
         }
     };
-    told.happened("a machine");
+    observed.record("a machine");
     let (picture, table) = (machine.picture(), machine.table());
     std::hint::black_box((picture, table));
     let paths = machine
@@ -167,7 +173,7 @@ fn look_at(machine: Result<Machine, MachineError>, told: &mut Told) -> Result<()
     std::hint::black_box(machine.clone().stand_on_cpus(&cpus));
     let workload = Workload::from_toml(WORKLOAD, "workload.toml");
     let workload = workload.map_err(|error| error.to_string())?;
-    predict(&machine, workload, System::All, told)
+    predict(&machine, workload, System::All, observed)
 }
 
 impl Subject for Machines {
@@ -175,11 +181,11 @@ impl Subject for Machines {
         self.texts.len() + TREES.len()
     }
 
-    fn attempt(&mut self, case: &Case, told: &mut Told) -> Result<(), String> {
+    fn attempt(&mut self, case: &Case, observed: &mut Observations) -> Result<(), String> {
         let sample = case.sample as usize % self.samples();
         match sample.checked_sub(self.texts.len()) {
-            None => self.file(sample, case, told),
-            Some(tree) => self.tree(TREES[tree], case, told),
+            None => self.file(sample, case, observed),
+            Some(tree) => self.tree(TREES[tree], case, observed),
         }
     }
 }

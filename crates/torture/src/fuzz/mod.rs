@@ -4,44 +4,47 @@
 //! ```text
 //!  watcher ── starts, looks at ──▶ worker process ── choice: fresh, or more of what was new ──┐
 //!     │                               │    ▲                                                  ▼
-//!   report ◀── case, message ── board ┘    └──────── what happened ──────── subject: sample, changes, use
+//!   report ◀── case, message ── page ┘    └──────── what happened ──────── subject: sample, changes, use
 //! ```
 //!
 //! A case is a handful of numbers from which everything about it follows, so a worker that dies leaves
-//! enough on its board. docs/explanation/fuzz.md tells what is fuzzed and how to read what it finds.
+//! enough on its status page. docs/explanation/fuzz.md tells what is fuzzed and how to read what it finds.
 
-mod board;
 mod case;
-mod crew;
-mod dice;
 mod heap;
 mod image;
 mod machine;
+mod options;
+mod other_user;
 mod report;
 mod request;
-mod scribble;
 mod settings;
-mod stranger;
+mod status_page;
+mod subject;
 mod target;
+mod text_mutator;
 mod trace;
+mod values;
 mod worker;
+mod worker_process;
 mod workload;
 
 pub use heap::BoundedHeap;
+pub use options::FuzzOptions;
 pub use report::{CaseRow, Details, FuzzReport, TargetRow};
 pub use target::Target;
 pub use worker::main;
 
 use crate::case_file::Replayed;
-use crew::{End, Worker};
+use egeria_harness::Progress;
 use egeria_harness::Result;
 use egeria_harness::process;
 use egeria_harness::program;
-use egeria_harness::{Progress, silent};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use worker_process::{End, Worker};
 
 /// Name of the program that tries cases.
 const WORKER: &str = "egeria-fuzz-worker";
@@ -54,50 +57,6 @@ const REPLAY_LIMIT: Duration = Duration::from_secs(120);
 /// How often workers are looked at.
 const TICK: Duration = Duration::from_millis(20);
 
-/// What to fuzz, and for how long.
-pub struct FuzzOptions<'a> {
-    /// One after the other.
-    pub targets: Vec<Target>,
-    /// Inputs of each target; `None`: as many as its whole run has.
-    pub runs: Option<u64>,
-    /// End of each target after this time.
-    pub limit: Option<Duration>,
-    /// Decides everything random.
-    pub seed: u64,
-    /// Where cases are saved; `None`: nowhere.
-    pub output_directory: Option<PathBuf>,
-    /// Processes at a time; 0: one per CPU.
-    pub workers: usize,
-    /// The workers' program; else from the environment, or beside this one.
-    pub worker: Option<PathBuf>,
-    /// The `egeria` program, for what other users leave for its commands; else from the environment, or beside this one.
-    pub egeria: Option<PathBuf>,
-    /// For tests of the fuzzer: how every worker goes wrong in its twentieth case.
-    pub fault: Option<String>,
-    /// Set when somebody asks to stop: the report is then of what was done.
-    pub cancel: Option<&'a AtomicBool>,
-    /// Told how far it is.
-    pub progress: &'a dyn Fn(&Progress<'_>),
-}
-
-impl Default for FuzzOptions<'_> {
-    fn default() -> Self {
-        FuzzOptions {
-            targets: Target::ALL.to_vec(),
-            runs: None,
-            limit: None,
-            seed: 1,
-            output_directory: None,
-            workers: 0,
-            worker: None,
-            egeria: None,
-            fault: None,
-            cancel: None,
-            progress: &silent,
-        }
-    }
-}
-
 /// Inputs of a whole run.
 fn whole(target: Target) -> u64 {
     match target {
@@ -105,7 +64,7 @@ fn whole(target: Target) -> u64 {
         Target::Request => 200_000,
         Target::Trace | Target::Machine | Target::Settings => 500_000,
         Target::Workload => 200_000,
-        Target::Stranger => 2000,
+        Target::OtherUser => 2000,
     }
 }
 
@@ -126,7 +85,7 @@ pub fn run(options: &FuzzOptions<'_>) -> Result<FuzzReport> {
             report.details.skipped.push(format!("{target}: {why}"));
             continue;
         }
-        let mut watch = Watch {
+        let mut run_of_target = TargetRun {
             options,
             program: &program,
             target,
@@ -134,9 +93,9 @@ pub fn run(options: &FuzzOptions<'_>) -> Result<FuzzReport> {
             row: TargetRow::new(target),
             report: &mut report,
         };
-        watch.run()?;
-        let mut row = watch.row;
-        row.seconds = watch.started.elapsed().as_secs_f64();
+        run_of_target.run()?;
+        let mut row = run_of_target.row;
+        row.seconds = run_of_target.started.elapsed().as_secs_f64();
         report.runs += row.runs;
         report.findings += row.findings;
         report.details.by_target.push(row);
@@ -146,7 +105,7 @@ pub fn run(options: &FuzzOptions<'_>) -> Result<FuzzReport> {
 }
 
 /// The run of one target.
-struct Watch<'a, 'b> {
+struct TargetRun<'a, 'b> {
     options: &'a FuzzOptions<'b>,
     program: &'a Path,
     target: Target,
@@ -156,15 +115,15 @@ struct Watch<'a, 'b> {
 }
 
 /// A worker's place: who is there now, and what is left to do.
-struct Post {
+struct WorkerSlot {
     number: u64,
     /// How many were there.
-    shifts: u64,
+    restarts: u64,
     left: u64,
     worker: Option<Worker>,
 }
 
-impl Watch<'_, '_> {
+impl TargetRun<'_, '_> {
     fn run(&mut self) -> Result<()> {
         let total = self.options.runs.unwrap_or(whole(self.target));
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
@@ -172,20 +131,20 @@ impl Watch<'_, '_> {
             0 => cpus,
             workers => workers,
         } as u64;
-        let mut posts: Vec<Post> = (0..count)
-            .map(|number| Post {
+        let mut slots: Vec<WorkerSlot> = (0..count)
+            .map(|number| WorkerSlot {
                 number,
-                shifts: 0,
+                restarts: 0,
                 left: total / count + u64::from(number < total % count),
                 worker: None,
             })
             .collect();
         loop {
             let mut busy = false;
-            for post in &mut posts {
-                busy |= self.look(post)?;
+            for slot in &mut slots {
+                busy |= self.look(slot)?;
             }
-            self.tell(total, &posts);
+            self.tell(total, &slots);
             if !busy {
                 return Ok(());
             }
@@ -194,16 +153,17 @@ impl Watch<'_, '_> {
     }
 
     /// Look after one place; whether anybody works there.
-    fn look(&mut self, post: &mut Post) -> Result<bool> {
+    fn look(&mut self, slot: &mut WorkerSlot) -> Result<bool> {
         let ends = self.has_to_stop();
-        let Some(worker) = &mut post.worker else {
-            if post.left == 0 || ends {
+        let Some(worker) = &mut slot.worker else {
+            if slot.left == 0 || ends {
                 return Ok(false);
             }
-            let seed = dice::mix_all(&[self.options.seed, post.number, post.shifts]);
-            let worker = Worker::start(self.program, self.target, (seed, post.left), self.options)?;
-            post.worker = Some(worker);
-            post.shifts += 1;
+            let seed =
+                egeria_harness::rng::mix_all(&[self.options.seed, slot.number, slot.restarts]);
+            let worker = Worker::start(self.program, self.target, (seed, slot.left), self.options)?;
+            slot.worker = Some(worker);
+            slot.restarts += 1;
             return Ok(true);
         };
         if ends {
@@ -212,34 +172,34 @@ impl Watch<'_, '_> {
         let Some(end) = worker.look()? else {
             return Ok(true);
         };
-        let done = worker.board.done();
+        let done = worker.page.done();
         self.count(worker, done);
-        post.left = match end {
+        slot.left = match end {
             End::Done => 0,
             End::Wrong(why) => {
-                let case = worker.board.case();
+                let case = worker.page.case();
                 self.row.runs += 1;
                 self.found(&case, &why)?;
-                post.left.saturating_sub(done + 1)
+                slot.left.saturating_sub(done + 1)
             }
         };
-        post.worker = None;
-        Ok(post.left > 0)
+        slot.worker = None;
+        Ok(slot.left > 0)
     }
 
     fn count(&mut self, worker: &Worker, done: u64) {
-        let words = worker.board.words();
+        let words = worker.page.words();
         let row = &mut self.row;
         row.runs += done;
-        row.kept += words.kept.load(Ordering::Relaxed);
+        row.corpus += words.corpus.load(Ordering::Relaxed);
         row.slowest_ns = row.slowest_ns.max(words.slowest_ns.load(Ordering::Relaxed));
         row.heap_bytes = row.heap_bytes.max(words.heap_bytes.load(Ordering::Relaxed));
     }
 
-    fn found(&mut self, case: &target::Case, why: &str) -> Result<()> {
+    fn found(&mut self, case: &subject::Case, why: &str) -> Result<()> {
         self.row.findings += 1;
         let alike =
-            |row: &CaseRow| row.target == self.target && words_of(&row.why) == words_of(why);
+            |row: &CaseRow| row.target == self.target && words_of(&row.reason) == words_of(why);
         if self.report.details.cases.iter().any(alike) {
             return Ok(());
         }
@@ -247,7 +207,7 @@ impl Watch<'_, '_> {
         let saved = directory.map(|directory| case::save(directory, self.target, case, why));
         self.report.details.cases.push(CaseRow {
             target: self.target,
-            why: why.to_owned(),
+            reason: why.to_owned(),
             file: saved.transpose()?,
         });
         Ok(())
@@ -266,9 +226,9 @@ impl Watch<'_, '_> {
         stopped || over
     }
 
-    fn tell(&self, total: u64, posts: &[Post]) {
-        let working = posts.iter().filter_map(|post| post.worker.as_ref());
-        let done = self.row.runs + working.map(|worker| worker.board.done()).sum::<u64>();
+    fn tell(&self, total: u64, slots: &[WorkerSlot]) {
+        let working = slots.iter().filter_map(|slot| slot.worker.as_ref());
+        let done = self.row.runs + working.map(|worker| worker.page.done()).sum::<u64>();
         let what = format!("{}, {} findings", self.target, self.row.findings);
         (self.options.progress)(&Progress {
             done: done.min(total),
@@ -294,11 +254,11 @@ pub fn replay(file: &Path, worker: Option<&Path>) -> Result<Replayed> {
     let program = program::find_beside(worker, WORKER, "EGERIA_FUZZ_WORKER")?;
     let mut command = Command::new(&program);
     command.arg("show").arg(file);
-    if let Some(egeria) = stranger::egeria_program() {
-        command.env(stranger::PROGRAM, egeria);
+    if let Some(egeria) = other_user::egeria_program() {
+        command.env(other_user::PROGRAM, egeria);
     }
     let ended = process::run(&mut command, REPLAY_LIMIT, None)?;
-    let (sample, why) = (saved.case.sample, saved.why);
+    let (sample, why) = (saved.case.sample, saved.reason);
     let mut text = format!("{}, sample {sample}, found: {why}\n", saved.target);
     text += &ended.stdout;
     text += &ended.stderr;
@@ -307,6 +267,6 @@ pub fn replay(file: &Path, worker: Option<&Path>) -> Result<Replayed> {
     }
     Ok(Replayed {
         text: text.trim_end().to_owned(),
-        is_wrong: !ended.status.success(),
+        reproduces: !ended.status.success(),
     })
 }

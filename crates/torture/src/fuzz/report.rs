@@ -45,7 +45,7 @@ pub struct TargetRow {
     /// As in [`FuzzReport`].
     pub seconds: f64,
     /// Inputs in which something happened that no earlier one of the same worker showed.
-    pub kept: u64,
+    pub corpus: u64,
     /// The most CPU time that one input took, ns.
     pub slowest_ns: u64,
     /// The most heap that was in use, bytes.
@@ -59,7 +59,7 @@ impl TargetRow {
             runs: 0,
             findings: 0,
             seconds: 0.0,
-            kept: 0,
+            corpus: 0,
             slowest_ns: 0,
             heap_bytes: 0,
         }
@@ -72,7 +72,7 @@ pub struct CaseRow {
     /// What was fuzzed.
     pub target: Target,
     /// What is wrong.
-    pub why: String,
+    pub reason: String,
     /// Shows it again: `egeria-torture fuzz --replay FILE`.
     pub file: Option<PathBuf>,
 }
@@ -82,7 +82,7 @@ impl FuzzReport {
     pub fn text(&self) -> String {
         let mut text = String::new();
         for case in &self.details.cases {
-            let _ = writeln!(text, "WRONG: {}: {}", case.target, case.why);
+            let _ = writeln!(text, "WRONG: {}: {}", case.target, case.reason);
             if let Some(file) = &case.file {
                 let _ = writeln!(text, "  egeria-torture fuzz --replay {}", file.display());
             }
@@ -90,11 +90,11 @@ impl FuzzReport {
         for row in &self.details.by_target {
             let _ = writeln!(
                 text,
-                "{:<9} {:>9} inputs, {:>6.0}/s, {:>5} kept, slowest {:>4} ms, heap {:>4} MiB, {} findings",
+                "{:<9} {:>9} inputs, {:>6.0}/s, {:>5} corpus, slowest {:>4} ms, heap {:>4} MiB, {} findings",
                 row.target.name(),
                 row.runs,
                 row.runs as f64 / row.seconds.max(1e-9),
-                row.kept,
+                row.corpus,
                 row.slowest_ns / 1_000_000,
                 row.heap_bytes >> 20,
                 row.findings

@@ -1,9 +1,9 @@
 //! Short texts: settings of policies, lists of CPUs, lines of decision logs.
 
-use super::dice::Dice;
-use super::scribble::scribble;
-use super::target::{Case, Subject, Told, one_line};
+use super::subject::{Case, Observations, Subject, one_line};
+use super::text_mutator::mutate;
 use super::trace::Scratch;
+use egeria_harness::rng::Rng;
 use egeria_machine::{format_cpu_list, parse_cpu_list};
 use egeria_policy::nthread::{Configuration, Settings};
 use egeria_steward::LogReader;
@@ -47,7 +47,7 @@ impl Texts {
         Ok(Texts { scratch })
     }
 
-    fn log(&self, text: &[u8], told: &mut Told) -> Result<(), String> {
+    fn log(&self, text: &[u8], observed: &mut Observations) -> Result<(), String> {
         let path = self.scratch.hold(text)?;
         let mut reader = LogReader::open(&path).map_err(|error| error.to_string())?;
         let mut records = 0;
@@ -56,9 +56,9 @@ impl Texts {
                 Ok(None) => return Ok(()),
                 Ok(Some(record)) => {
                     std::hint::black_box(format!("{record:?}"));
-                    told.happened("a record");
+                    observed.record("a record");
                 }
-                Err(error) => told.happened(&error.to_string()),
+                Err(error) => observed.record(&error.to_string()),
             }
             records += 1;
             if records > text.len() {
@@ -68,9 +68,9 @@ impl Texts {
     }
 }
 
-fn setting(text: &str, told: &mut Told) -> Result<(), String> {
+fn setting(text: &str, observed: &mut Observations) -> Result<(), String> {
     let named: Result<Configuration, _> = text.parse();
-    told.happened(if named.is_ok() {
+    observed.record(if named.is_ok() {
         "a policy"
     } else {
         "no policy"
@@ -79,9 +79,9 @@ fn setting(text: &str, told: &mut Told) -> Result<(), String> {
         for configuration in Configuration::ALL {
             let mut settings = Settings::of(configuration);
             match settings.set_pair(pair) {
-                Ok(()) => told.happened(&format!("set {settings:?}")),
+                Ok(()) => observed.record(&format!("set {settings:?}")),
                 Err(error) => {
-                    told.happened(&error.to_string());
+                    observed.record(&error.to_string());
                     one_line(&error.to_string())?;
                 }
             }
@@ -90,12 +90,12 @@ fn setting(text: &str, told: &mut Told) -> Result<(), String> {
     Ok(())
 }
 
-fn list(text: &str, told: &mut Told) -> Result<(), String> {
+fn list(text: &str, observed: &mut Observations) -> Result<(), String> {
     let set: Result<CpuSet, _> = text.parse();
-    told.happened(if set.is_ok() { "a set" } else { "no set" });
+    observed.record(if set.is_ok() { "a set" } else { "no set" });
     match parse_cpu_list(text) {
         Ok(cpus) => {
-            told.happened("a list");
+            observed.record("a list");
             let again = parse_cpu_list(&format_cpu_list(&cpus));
             match again == Ok(cpus) {
                 true => Ok(()),
@@ -105,7 +105,7 @@ fn list(text: &str, told: &mut Told) -> Result<(), String> {
             }
         }
         Err(error) => {
-            told.happened(&error);
+            observed.record(&error);
             one_line(&error)
         }
     }
@@ -116,19 +116,19 @@ impl Subject for Texts {
         SETTINGS.len() + LISTS.len() + 1
     }
 
-    fn attempt(&mut self, case: &Case, told: &mut Told) -> Result<(), String> {
+    fn attempt(&mut self, case: &Case, observed: &mut Observations) -> Result<(), String> {
         let sample = case.sample as usize % self.samples();
         let all: Vec<&str> = SETTINGS.into_iter().chain(LISTS).chain([LOG]).collect();
         let mut text = all[sample].as_bytes().to_vec();
-        for step in &case.steps {
-            scribble(&mut Dice::new(*step), &mut text, &WORDS);
+        for step in &case.mutation_seeds {
+            mutate(&mut Rng::new(*step), &mut text, &WORDS);
         }
-        told.line(|| String::from_utf8_lossy(&text).into_owned());
+        observed.line(|| String::from_utf8_lossy(&text).into_owned());
         let words = String::from_utf8_lossy(&text);
         match sample {
-            0..4 => setting(&words, told),
-            4..7 => list(words.trim_end_matches('\n'), told),
-            _ => self.log(&text, told),
+            0..4 => setting(&words, observed),
+            4..7 => list(words.trim_end_matches('\n'), observed),
+            _ => self.log(&text, observed),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Recordings of windows: frames forged under right checksums, and damage by chance. What can still be read
 //! is given to every policy.
 
-use super::dice::Dice;
-use super::scribble::scribble;
-use super::target::{Case, Subject, Told, one_line};
+use super::subject::{Case, Observations, Subject, one_line};
+use super::text_mutator::mutate;
+use super::values::HostileValues;
 use egeria_fs::format::checksum::{crc32c, crc32c_append};
+use egeria_harness::rng::Rng;
 use egeria_machine::Machine;
 use egeria_policy::Plan;
 use egeria_policy::nthread::{self, Configuration, Settings};
@@ -177,51 +178,51 @@ fn seal(frames: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// Change frames behind their checksums.
-fn change(dice: &mut Dice, frames: &mut Vec<Vec<u8>>) {
+fn change(rng: &mut Rng, frames: &mut Vec<Vec<u8>>) {
     if frames.is_empty() {
         return;
     }
-    let (place, other) = (dice.place(frames.len()), dice.place(frames.len()));
-    match dice.below(12) {
+    let (place, other) = (rng.index(frames.len()), rng.index(frames.len()));
+    match rng.below(12) {
         0 => frames.swap(place, other),
         1 => drop(frames.remove(place)),
         2 => {
             let again = frames[place].clone();
             frames.insert(other, again);
         }
-        3 => scribble(dice, &mut frames[0], &WORDS),
+        3 => mutate(rng, &mut frames[0], &WORDS),
         4 => {
-            let end = dice.place(frames[place].len() + 1);
+            let end = rng.index(frames[place].len() + 1);
             frames[place].truncate(end);
         }
         5 => {
-            let more = dice.place(64);
-            let byte = dice.nasty() as u8;
+            let more = rng.index(64);
+            let byte = rng.boundary_value() as u8;
             let length = frames[place].len() + more;
             frames[place].resize(length, byte);
         }
-        _ => change_bytes(dice, &mut frames[place]),
+        _ => change_bytes(rng, &mut frames[place]),
     }
 }
 
 /// Numbers are of many lengths: bytes, and runs of them.
-fn change_bytes(dice: &mut Dice, payload: &mut Vec<u8>) {
+fn change_bytes(rng: &mut Rng, payload: &mut Vec<u8>) {
     if payload.is_empty() {
         return;
     }
-    let place = match dice.one_in(2) {
-        true => dice.place(payload.len().min(40)),
-        false => dice.place(payload.len()),
+    let place = match rng.one_in(2) {
+        true => rng.index(payload.len().min(40)),
+        false => rng.index(payload.len()),
     };
-    match dice.below(4) {
-        0 => payload[place] ^= 1 << dice.below(8),
-        1 => payload[place] = dice.nasty() as u8,
+    match rng.below(4) {
+        0 => payload[place] ^= 1 << rng.below(8),
+        1 => payload[place] = rng.boundary_value() as u8,
         2 => {
-            let word = dice.nasty().to_le_bytes();
-            let end = ((place + 1) << dice.below(4)).min(payload.len()).max(place);
+            let word = rng.boundary_value().to_le_bytes();
+            let end = ((place + 1) << rng.below(4)).min(payload.len()).max(place);
             payload.splice(place..end, word);
         }
-        _ => drop(payload.splice(place..place, vec![0xff; 1 + dice.place(10)])),
+        _ => drop(payload.splice(place..place, vec![0xff; 1 + rng.index(10)])),
     }
 }
 
@@ -230,28 +231,28 @@ impl Subject for Traces {
         self.samples.len()
     }
 
-    fn attempt(&mut self, case: &Case, told: &mut Told) -> Result<(), String> {
+    fn attempt(&mut self, case: &Case, observed: &mut Observations) -> Result<(), String> {
         let mut frames = self.samples[case.sample as usize % self.samples.len()].clone();
-        let mut dice = Dice::new(case.how);
-        let raw = dice.one_in(4);
-        for step in case.steps.iter().skip(usize::from(raw)) {
-            change(&mut Dice::new(*step), &mut frames);
+        let mut rng = Rng::new(case.use_seed);
+        let raw = rng.one_in(4);
+        for step in case.mutation_seeds.iter().skip(usize::from(raw)) {
+            change(&mut Rng::new(*step), &mut frames);
         }
         let mut bytes = seal(&frames);
-        if let Some(step) = case.steps.first().filter(|_| raw) {
-            change_bytes(&mut Dice::new(*step), &mut bytes);
+        if let Some(step) = case.mutation_seeds.first().filter(|_| raw) {
+            change_bytes(&mut Rng::new(*step), &mut bytes);
         }
-        told.line(|| format!("{} frames, {} bytes", frames.len(), bytes.len()));
+        observed.line(|| format!("{} frames, {} bytes", frames.len(), bytes.len()));
         let path = self.scratch.hold(&bytes)?;
-        read(&path, told)
+        read(&path, observed)
     }
 }
 
-fn read(path: &Path, told: &mut Told) -> Result<(), String> {
+fn read(path: &Path, observed: &mut Observations) -> Result<(), String> {
     let mut reader = match Reader::open(path) {
         Ok(reader) => reader,
         Err(error) => {
-            told.happened(&format!("not opened: {error}"));
+            observed.record(&format!("not opened: {error}"));
             return one_line(&error.to_string());
         }
     };
@@ -261,11 +262,11 @@ fn read(path: &Path, told: &mut Told) -> Result<(), String> {
         let window = match window {
             Ok(window) => window,
             Err(error) => {
-                told.happened(&error.to_string());
+                observed.record(&error.to_string());
                 return one_line(&error.to_string());
             }
         };
-        told.happened("a window");
+        observed.record("a window");
         for (configuration, last) in Configuration::ALL.into_iter().zip(&mut plans) {
             let mut window = window.clone();
             last.carry_to(&mut window);
@@ -273,6 +274,6 @@ fn read(path: &Path, told: &mut Told) -> Result<(), String> {
         }
     }
     let warning = reader.warning().unwrap_or_else(|| "finished".to_owned());
-    told.happened(&warning);
+    observed.record(&warning);
     one_line(&warning)
 }

@@ -1,9 +1,10 @@
 //! The worker: tries case after case, and dies of the first in which something is wrong.
 
-use super::board::{Board, MOST_STEPS};
-use super::dice::{Dice, mix_all};
-use super::target::{Case, Subject, Target, Told};
+use super::status_page::{MAX_STEPS, StatusPage};
+use super::subject::{Case, Observations, Subject};
+use super::target::Target;
 use super::{case, heap};
+use egeria_harness::rng::{Rng, mix_all};
 use egeria_harness::text::message_of;
 use std::collections::HashSet;
 use std::fs::File;
@@ -14,16 +15,16 @@ use std::sync::{Arc, OnceLock};
 
 /// How a worker ends that found something.
 pub(super) const FOUND: u8 = 101;
-/// Names a [`Fault`] in the environment.
+/// Names a [`InjectedFault`] in the environment.
 pub(super) const FAULT: &str = "EGERIA_FUZZ_FAULT";
 /// The case in which it happens, by number.
 const FAULT_AT: u64 = 20;
 const USAGE: &str =
     "usage: egeria-fuzz-worker TARGET SEED RUNS | show FILE; `egeria-torture fuzz` starts it";
-/// Most cases kept to go on from.
-const MOST_KEPT: usize = 2048;
+/// Most cases in a corpus.
+const MAX_CORPUS: usize = 2048;
 
-static BOARD: OnceLock<Arc<Board>> = OnceLock::new();
+static STATUS_PAGE: OnceLock<Arc<StatusPage>> = OnceLock::new();
 
 /// The program `egeria-fuzz-worker`.
 pub fn main() -> ExitCode {
@@ -43,14 +44,14 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// A panic, wherever it is caught, is something wrong: it is left on the board and ends the process.
+/// A panic, wherever it is caught, is something wrong: it is left on the status page and ends the process.
 fn die_of_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let message = message_of(panic.payload());
         let place = panic.location().map(ToString::to_string);
         let text = format!("panicked at {}: {message}", place.unwrap_or_default());
-        match BOARD.get() {
-            Some(board) => board.leave(&text),
+        match STATUS_PAGE.get() {
+            Some(page) => page.leave(&text),
             None => eprintln!("{text}"),
         }
         // SAFETY: ends the process, whatever the other threads do.
@@ -63,23 +64,23 @@ fn work(target: &str, seed: &str, runs: &str) -> Result<ExitCode, String> {
     let (Some(target), Ok(seed), Ok(runs)) = (target, seed.parse(), runs.parse()) else {
         return Err(USAGE.to_owned());
     };
-    let board = std::io::stdin().as_fd().try_clone_to_owned();
-    let board = board.and_then(|board| Board::over(File::from(board)));
-    let board = Arc::new(board.map_err(|error| format!("no board at stdin ({error}); {USAGE}"))?);
-    let board = Arc::clone(BOARD.get_or_init(|| board));
+    let page = std::io::stdin().as_fd().try_clone_to_owned();
+    let page = page.and_then(|page| StatusPage::over(File::from(page)));
+    let page = Arc::new(page.map_err(|error| format!("no page at stdin ({error}); {USAGE}"))?);
+    let page = Arc::clone(STATUS_PAGE.get_or_init(|| page));
     die_of_panics();
     let mut subject = target.subject()?;
-    let mut choice = Choice::new(seed, subject.samples());
+    let mut choice = Corpus::new(seed, subject.samples());
     heap::limit(target.heap_bytes());
-    let fault = Fault::asked_for();
+    let fault = InjectedFault::asked_for();
     for number in 1..=runs {
-        if board.words().stop.load(Ordering::Relaxed) != 0 {
+        if page.words().stop.load(Ordering::Relaxed) != 0 {
             break;
         }
         let case = choice.next();
         let fault = fault.filter(|_| number == FAULT_AT);
-        if let Err(wrong) = attempt(&board, subject.as_mut(), &case, fault, &mut choice) {
-            board.leave(&wrong);
+        if let Err(wrong) = attempt(&page, subject.as_mut(), &case, fault, &mut choice) {
+            page.leave(&wrong);
             return Ok(ExitCode::from(FOUND));
         }
     }
@@ -87,29 +88,29 @@ fn work(target: &str, seed: &str, runs: &str) -> Result<ExitCode, String> {
 }
 
 fn attempt(
-    board: &Board,
+    page: &StatusPage,
     subject: &mut dyn Subject,
     case: &Case,
-    fault: Option<Fault>,
-    choice: &mut Choice,
+    fault: Option<InjectedFault>,
+    choice: &mut Corpus,
 ) -> Result<(), String> {
-    let mut told = Told::default();
-    board.begin(case, cpu_ns());
+    let mut observed = Observations::default();
+    page.begin(case, cpu_ns());
     if let Some(fault) = fault {
         fault.happen();
     }
-    subject.attempt(case, &mut told)?;
-    board.end(cpu_ns());
-    choice.learn(case, &mut told);
-    let words = board.words();
+    subject.attempt(case, &mut observed)?;
+    page.end(cpu_ns());
+    choice.learn(case, &mut observed);
+    let words = page.words();
     words.heap_bytes.store(heap::most(), Ordering::Relaxed);
-    words.kept.store(choice.learnt, Ordering::Relaxed);
+    words.corpus.store(choice.corpus_total, Ordering::Relaxed);
     Ok(())
 }
 
 /// A way to go wrong, for tests of who watches.
 #[derive(Clone, Copy)]
-enum Fault {
+enum InjectedFault {
     Panic,
     Segfault,
     Abort,
@@ -118,30 +119,33 @@ enum Fault {
     Exit,
 }
 
-impl Fault {
-    fn asked_for() -> Option<Fault> {
+impl InjectedFault {
+    fn asked_for() -> Option<InjectedFault> {
         Some(match std::env::var(FAULT).ok()?.as_str() {
-            "panic" => Fault::Panic,
-            "segfault" => Fault::Segfault,
-            "abort" => Fault::Abort,
-            "memory" => Fault::Memory,
-            "hang" => Fault::Hang,
-            "exit" => Fault::Exit,
+            "panic" => InjectedFault::Panic,
+            "segfault" => InjectedFault::Segfault,
+            "abort" => InjectedFault::Abort,
+            "memory" => InjectedFault::Memory,
+            "hang" => InjectedFault::Hang,
+            "exit" => InjectedFault::Exit,
             _ => return None,
         })
     }
 
     fn happen(self) {
         match self {
-            Fault::Panic => panic!("by order"),
-            // SAFETY: a plain call. The first is caught by who looks for full stacks.
-            Fault::Segfault => (0..2).for_each(|_| _ = unsafe { libc::raise(libc::SIGSEGV) }),
-            Fault::Abort => std::process::abort(),
-            Fault::Memory => drop(std::hint::black_box(vec![1u8; 1 << 40])),
-            Fault::Hang => loop {
+            InjectedFault::Panic => panic!("by order"),
+            // Twice: the first is caught by who looks for full stacks.
+            InjectedFault::Segfault => (0..2).for_each(|_| {
+                // SAFETY: raises a signal in this thread; no memory is passed.
+                unsafe { libc::raise(libc::SIGSEGV) };
+            }),
+            InjectedFault::Abort => std::process::abort(),
+            InjectedFault::Memory => drop(std::hint::black_box(vec![1u8; 1 << 40])),
+            InjectedFault::Hang => loop {
                 std::hint::spin_loop();
             },
-            Fault::Exit => std::process::exit(0),
+            InjectedFault::Exit => std::process::exit(0),
         }
     }
 }
@@ -158,65 +162,65 @@ fn cpu_ns() -> u64 {
 }
 
 /// Which case is next: a fresh one, or more of one in which something new happened.
-struct Choice {
-    dice: Dice,
+struct Corpus {
+    rng: Rng,
     samples: usize,
     seen: HashSet<u64>,
-    kept: Vec<Case>,
-    learnt: u64,
+    corpus: Vec<Case>,
+    corpus_total: u64,
 }
 
-impl Choice {
-    fn new(seed: u64, samples: usize) -> Choice {
-        Choice {
-            dice: Dice::new(mix_all(&[seed, 0xF0_22])),
+impl Corpus {
+    fn new(seed: u64, samples: usize) -> Corpus {
+        Corpus {
+            rng: Rng::new(mix_all(&[seed, 0xF0_22])),
             samples,
             seen: HashSet::new(),
-            kept: Vec::new(),
-            learnt: 0,
+            corpus: Vec::new(),
+            corpus_total: 0,
         }
     }
 
     fn next(&mut self) -> Case {
-        let dice = &mut self.dice;
-        let known = match dice.one_in(2) {
-            true => dice.one_of(&self.kept).cloned(),
+        let rng = &mut self.rng;
+        let known = match rng.one_in(2) {
+            true => rng.choose(&self.corpus).cloned(),
             false => None,
         };
         let mut case = known.unwrap_or_else(|| Case {
-            sample: dice.below(self.samples as u64),
+            sample: rng.below(self.samples as u64),
             ..Case::default()
         });
-        if case.steps.is_empty() || dice.one_in(2) {
-            case.how = dice.word();
+        if case.mutation_seeds.is_empty() || rng.one_in(2) {
+            case.use_seed = rng.next_u64();
         }
-        if !case.steps.is_empty() && dice.one_in(3) {
-            let place = dice.place(case.steps.len());
-            case.steps.remove(place);
+        if !case.mutation_seeds.is_empty() && rng.one_in(3) {
+            let place = rng.index(case.mutation_seeds.len());
+            case.mutation_seeds.remove(place);
         }
         // Mostly few: each change should be looked at, not hide behind another.
-        for _ in 0..=dice.below(3) * dice.below(3) {
-            let place = dice.place(case.steps.len() + 1);
-            case.steps.insert(place, dice.word());
+        for _ in 0..=rng.below(3) * rng.below(3) {
+            let place = rng.index(case.mutation_seeds.len() + 1);
+            case.mutation_seeds.insert(place, rng.next_u64());
         }
-        case.steps.truncate(MOST_STEPS);
+        case.mutation_seeds.truncate(MAX_STEPS);
         case
     }
 
-    fn learn(&mut self, case: &Case, told: &mut Told) {
+    fn learn(&mut self, case: &Case, observed: &mut Observations) {
         let mut is_new = false;
-        for kind in told.take_kinds() {
+        for kind in observed.take_kinds() {
             is_new |= self.seen.insert(kind);
         }
         if !is_new {
             return;
         }
-        self.learnt += 1;
-        if self.kept.len() < MOST_KEPT {
-            self.kept.push(case.clone());
+        self.corpus_total += 1;
+        if self.corpus.len() < MAX_CORPUS {
+            self.corpus.push(case.clone());
         } else {
-            let place = self.dice.place(MOST_KEPT);
-            self.kept[place] = case.clone();
+            let place = self.rng.index(MAX_CORPUS);
+            self.corpus[place] = case.clone();
         }
     }
 }
@@ -238,14 +242,14 @@ fn show(file: &str) -> Result<ExitCode, String> {
     end_after_cpu_seconds();
     let mut subject = saved.target.subject()?;
     heap::limit(saved.target.heap_bytes());
-    let mut told = Told::default();
-    told.aloud = true;
+    let mut observed = Observations::default();
+    observed.verbose = true;
     std::panic::set_hook(Box::new(|panic| {
         println!("{panic}");
         // SAFETY: ends the process, whatever the other threads do.
         unsafe { libc::_exit(i32::from(FOUND)) };
     }));
-    match subject.attempt(&saved.case, &mut told) {
+    match subject.attempt(&saved.case, &mut observed) {
         Ok(()) => {
             println!("nothing is wrong");
             Ok(ExitCode::SUCCESS)

@@ -1,8 +1,8 @@
 //! Workloads of the model, and machines that it is asked about.
 
-use super::dice::Dice;
-use super::scribble::scribble;
-use super::target::{Case, Subject, Told, one_line};
+use super::subject::{Case, Observations, Subject, one_line};
+use super::text_mutator::mutate;
+use egeria_harness::rng::Rng;
 use egeria_machine::Machine;
 use egeria_policy::planner::System;
 use egeria_sim::{Options, Workload};
@@ -40,7 +40,7 @@ const WORDS: [&str; 16] = [
     "0",
 ];
 /// More threads than these take longer than a case may.
-const MOST_THREADS: u64 = 300;
+const MAX_THREADS: u64 = 300;
 /// Of the machine's time, s; decided upon four times.
 const SECONDS: f64 = 0.25;
 const WINDOW_NS: u64 = 60_000_000;
@@ -63,27 +63,27 @@ impl Subject for Workloads {
         TEXTS.len()
     }
 
-    fn attempt(&mut self, case: &Case, told: &mut Told) -> Result<(), String> {
+    fn attempt(&mut self, case: &Case, observed: &mut Observations) -> Result<(), String> {
         let mut text = TEXTS[case.sample as usize % TEXTS.len()]
             .as_bytes()
             .to_vec();
-        for step in &case.steps {
-            scribble(&mut Dice::new(*step), &mut text, &WORDS);
+        for step in &case.mutation_seeds {
+            mutate(&mut Rng::new(*step), &mut text, &WORDS);
         }
         let text = String::from_utf8_lossy(&text);
-        told.line(|| text.to_string());
+        observed.line(|| text.to_string());
         let workload = match Workload::from_toml(&text, "workload.toml") {
             Ok(workload) => workload,
             Err(error) => {
-                told.happened(&error.to_string());
+                observed.record(&error.to_string());
                 return one_line(&error.to_string());
             }
         };
-        told.happened("a workload");
-        let mut dice = Dice::new(case.how);
-        let machine = &self.machines[dice.place(self.machines.len())];
-        let system = System::ALL[dice.place(System::ALL.len())];
-        predict(machine, workload, system, told)
+        observed.record("a workload");
+        let mut rng = Rng::new(case.use_seed);
+        let machine = &self.machines[rng.index(self.machines.len())];
+        let system = System::ALL[rng.index(System::ALL.len())];
+        predict(machine, workload, system, observed)
     }
 }
 
@@ -92,10 +92,10 @@ pub(super) fn predict(
     machine: &Machine,
     mut workload: Workload,
     system: System,
-    told: &mut Told,
+    observed: &mut Observations,
 ) -> Result<(), String> {
-    if workload.thread_count() > MOST_THREADS {
-        told.happened("too many threads to wait for");
+    if workload.thread_count() > MAX_THREADS {
+        observed.record("too many threads to wait for");
         return Ok(());
     }
     workload.seconds = workload.seconds.min(SECONDS);
@@ -108,12 +108,12 @@ pub(super) fn predict(
         Ok(outcome) => outcome,
         Err(error) => {
             // Names in it would make every refusal a new kind.
-            told.happened("refused by the model");
-            told.line(|| error.to_string());
+            observed.record("refused by the model");
+            observed.line(|| error.to_string());
             return one_line(&error.to_string());
         }
     };
-    told.happened("a prediction");
+    observed.record("a prediction");
     let nodes = outcome.windows.iter().flat_map(|window| &window.nodes);
     let figures = nodes.flat_map(|node| [node.read_bytes_s, node.written_bytes_s, node.busy_share]);
     let figures = figures.chain([outcome.operations_s, outcome.bytes_s, outcome.local_share]);

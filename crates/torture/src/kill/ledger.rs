@@ -39,7 +39,7 @@ pub struct Header {
     /// Mounts that were ready.
     pub mounts: AtomicU64,
     /// The process that is to die in the middle of a step; 0: none.
-    doomed: AtomicU64,
+    to_die: AtomicU64,
 }
 
 #[repr(C)]
@@ -89,7 +89,7 @@ impl Ledger {
     }
 
     /// A new worker in this process; `None` when there were enough.
-    pub fn hire(&self) -> Option<u64> {
+    pub fn add_worker(&self) -> Option<u64> {
         let id = self.0.header.workers.fetch_add(1, Ordering::AcqRel);
         let page = self.0.pages.get(id as usize)?;
         let process = u64::from(std::process::id());
@@ -98,7 +98,7 @@ impl Ledger {
     }
 
     /// Workers hired so far.
-    pub fn hired(&self) -> u64 {
+    pub fn worker_count(&self) -> u64 {
         let hired = self.0.header.workers.load(Ordering::Acquire);
         hired.min(WORKERS as u64)
     }
@@ -130,14 +130,14 @@ impl Ledger {
     }
 
     /// This process, or with 0 none, is to die in the middle of its next steps.
-    pub fn doom(&self, process: u32) {
+    pub fn mark_to_die(&self, process: u32) {
         let word = u64::from(process);
-        self.0.header.doomed.store(word, Ordering::Release);
+        self.0.header.to_die.store(word, Ordering::Release);
     }
 
     /// Whether this process is to die in the middle of a step.
-    pub fn is_doomed(&self) -> bool {
-        match self.0.header.doomed.load(Ordering::Acquire) {
+    pub fn is_to_die(&self) -> bool {
+        match self.0.header.to_die.load(Ordering::Acquire) {
             0 => false,
             process => process == u64::from(std::process::id()),
         }
@@ -145,7 +145,12 @@ impl Ledger {
 
     /// Longest step of anybody, ns, and its worker and number.
     pub fn longest(&self) -> (u64, usize, u64) {
-        let pages = self.0.pages.iter().take(self.hired() as usize).enumerate();
+        let pages = self
+            .0
+            .pages
+            .iter()
+            .take(self.worker_count() as usize)
+            .enumerate();
         pages
             .map(|(worker, page)| {
                 let longest = page.longest_ns.load(Ordering::Relaxed);
@@ -157,13 +162,13 @@ impl Ledger {
 
     /// Steps of all that returned.
     pub fn steps(&self) -> u64 {
-        let pages = self.0.pages.iter().take(self.hired() as usize);
+        let pages = self.0.pages.iter().take(self.worker_count() as usize);
         pages.map(|page| page.steps.load(Ordering::Relaxed)).sum()
     }
 
     /// Steps of all that went wrong.
     pub fn faults(&self) -> u64 {
-        let pages = self.0.pages.iter().take(self.hired() as usize);
+        let pages = self.0.pages.iter().take(self.worker_count() as usize);
         pages.map(|page| page.faults.load(Ordering::Relaxed)).sum()
     }
 }

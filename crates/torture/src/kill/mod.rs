@@ -1,4 +1,4 @@
-//! Death of processes: crews of threads work on the same files through the preload library, the mount
+//! Death of processes: worker processes of several threads work on the same files through the preload library, the mount
 //! and the engine at once, they and the mount are killed at random moments, and nothing that returned
 //! may be missing.
 //!
@@ -9,33 +9,33 @@
 //!
 //! Then workers are stopped in the middle of calls, and nobody else may wait for them (`stop`).
 
-mod crew;
 pub mod engine;
 mod files;
 pub mod ledger;
 mod oracle;
-mod part;
 mod plan;
 mod posix;
+mod processes;
 mod report;
+mod roles;
 mod round;
 mod stop;
 pub mod verify;
 pub mod worker;
 
-pub use part::main;
 pub use report::KillReport;
-pub use stop::{CallRow, ObserverRow, PlaceRow, StopReport};
+pub use roles::main;
+pub use stop::{CallRow, ObserverRow, StackRow, StopReport};
 
-use crew::{Mount, Place};
 use egeria_fs::{AttachMode, AttachOptions, CreateOptions, PoolRequest, Volume};
 use egeria_harness::program;
 use egeria_harness::program::loadable;
+use egeria_harness::rng::Rng;
 use egeria_harness::scratch::{check_room, memory_directory, mount_directory};
 use egeria_harness::{self as harness, Progress};
 use egeria_harness::{Error, Result};
 use ledger::Ledger;
-use plan::Dice;
+use processes::{Mount, Paths};
 use round::Round;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -106,7 +106,7 @@ pub fn run(options: &KillOptions<'_>) -> Result<KillReport> {
     let memory = memory_directory(&options.memory_directory)?;
     let mount_point = mount_directory()?;
     let mounted = options.mounted.clone();
-    let place = Place {
+    let paths = Paths {
         worker: program::find_beside(options.worker.as_deref(), WORKER, "EGERIA_KILL_WORKER")?,
         preload_library: loadable(&options.preload_library, memory.path())?,
         ledger: memory.path().join("ledger"),
@@ -116,14 +116,14 @@ pub fn run(options: &KillOptions<'_>) -> Result<KillReport> {
         },
         mount_point: mounted.unwrap_or_else(|| mount_point.path().to_owned()),
     };
-    let ledger = Ledger::open(&place.ledger)
+    let ledger = Ledger::open(&paths.ledger)
         .map_err(|error| Error::io("cannot make a ledger", error, "name a writable tmpfs"))?;
     let mut report = KillReport::default();
-    if let Some(pool) = &place.pool {
-        kill(options, &place, pool, &ledger, &mut report)?;
+    if let Some(pool) = &paths.pool {
+        kill(options, &paths, pool, &ledger, &mut report)?;
     }
     if options.stops > 0 {
-        report.stopped = Some(stop(options, &place, &ledger, &mut report)?);
+        report.stopped = Some(stop(options, &paths, &ledger, &mut report)?);
     }
     report.sum(&ledger, started.elapsed());
     Ok(report)
@@ -136,19 +136,19 @@ fn tell(options: &KillOptions<'_>, done: u64, total: u64, what: &str) {
 /// Rounds of deaths.
 fn kill(
     options: &KillOptions<'_>,
-    place: &Place,
+    paths: &Paths,
     pool: &Path,
     ledger: &Ledger,
     report: &mut KillReport,
 ) -> Result<()> {
     let deadline = options.limit.map(|limit| Instant::now() + limit);
-    let mut dice = Dice(options.seed, 0);
+    let mut rng = Rng::new(options.seed);
     while report.kills < options.kills && deadline.is_none_or(|end| Instant::now() < end) {
         let done = report.kills;
         let kills = ROUND_KILLS.min(options.kills - done);
-        let mut round = Round::start(place, pool, ledger, options.cancel)?;
+        let mut round = Round::start(paths, pool, ledger, options.cancel)?;
         let tell = |kills| tell(options, done + kills, options.kills, "killing");
-        round.kill(kills, deadline, &mut dice, &tell)?;
+        round.kill(kills, deadline, &mut rng, &tell)?;
         report.add(round.end()?);
     }
     Ok(())
@@ -157,11 +157,11 @@ fn kill(
 /// Stops, and what is left on the volume afterwards.
 fn stop(
     options: &KillOptions<'_>,
-    place: &Place,
+    paths: &Paths,
     ledger: &Ledger,
     report: &mut KillReport,
 ) -> Result<StopReport> {
-    let mut stops = stop::Stops {
+    let mut stops = stop::StopOptions {
         stops: options.stops,
         hold_ms: options.hold_ms.clone(),
         stacks: options.stacks,
@@ -171,16 +171,16 @@ fn stop(
         cancel: options.cancel,
     };
     let tell = |stopped| tell(options, stopped, options.stops, "stopping");
-    let Some(pool) = &place.pool else {
-        return stop::run(&stops, place, &tell);
+    let Some(pool) = &paths.pool else {
+        return stop::run(&stops, paths, &tell);
     };
     // The session is this process's, as in a round.
     let attached = Volume::attach(pool, AttachMode::CreateOrJoin, &AttachOptions::default());
     let volume = attached.map_err(Error::failed)?;
     volume.set_reporter(Box::new(|line| eprintln!("{line}")));
-    let mut mount = Mount::start(place, pool, ledger, options.cancel)?;
+    let mut mount = Mount::start(paths, pool, ledger, options.cancel)?;
     stops.mount = mount.id();
-    let stopped = stop::run(&stops, place, &tell)?;
+    let stopped = stop::run(&stops, paths, &tell)?;
     mount.end()?;
     report.look(stop::look_afterwards(volume, pool)?);
     Ok(stopped)

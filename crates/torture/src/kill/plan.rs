@@ -1,9 +1,11 @@
 //! What a worker does: step `n` of worker `w` follows from the two numbers alone, so that whoever
 //! knows how many steps returned knows what must be there.
 
+use egeria_harness::rng::{Rng, mix_all};
+
 /// Files of a worker's own directory.
 pub const NAMES: u64 = 5;
-/// Fields of the board.
+/// Fields of the table.
 pub const FIELDS: u64 = 8;
 /// Tokens that wander between the shared directories.
 pub const TOKENS: u64 = 6;
@@ -21,9 +23,9 @@ pub enum Step {
     Name,
     /// The name before the last goes from the common directory.
     Forget,
-    /// A field of the board is written whole.
+    /// A field of the table is written whole.
     Paint { field: u64 },
-    /// A field of the board is read.
+    /// A field of the table is read.
     Look { field: u64 },
     /// A token goes from wherever it is to this room.
     Carry { token: u64, room: u64 },
@@ -34,7 +36,7 @@ pub enum Step {
     /// Part of the elastic file is read.
     Check { offset: u64, bytes: usize },
     /// A name that everybody makes, replaces and removes.
-    Fight { way: u64 },
+    Fight { access_path: u64 },
     /// The names of the common directory are read.
     List,
 }
@@ -83,88 +85,68 @@ pub enum Own {
     },
 }
 
-/// A well mixed number from two.
-pub fn mix(worker: u64, number: u64) -> u64 {
-    let mut word = worker
-        .wrapping_mul(0x9E37_79B9_7F4A_7C15)
-        .wrapping_add(number.wrapping_mul(0xD1B5_4A32_D192_ED03));
-    for _ in 0..2 {
-        word = (word ^ (word >> 31)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word ^= word >> 29;
-    }
-    word
-}
-
-/// Numbers that follow from a seed and how many were drawn.
-pub struct Dice(pub u64, pub u64);
-
-impl Dice {
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.1 += 1;
-        mix(self.0, self.1) % bound
-    }
-}
-
 /// Step `number` of a worker.
 pub fn step(worker: u64, number: u64) -> Step {
-    let mut dice = Dice(mix(worker, number), 0);
-    match dice.below(41) {
-        0..16 => Step::Own(own(&mut dice)),
+    let mut rng = Rng::of(&[worker, number]);
+    match rng.below(41) {
+        0..16 => Step::Own(own(&mut rng)),
         16..20 => Step::Append {
-            bytes: 1 + dice.below(if number.is_multiple_of(8) { 9000 } else { 300 }) as usize,
+            bytes: 1 + rng.below(if number.is_multiple_of(8) { 9000 } else { 300 }) as usize,
         },
         20..22 => Step::Name,
         22..24 => Step::Forget,
         24..28 => Step::Paint {
-            field: dice.below(FIELDS),
+            field: rng.below(FIELDS),
         },
         28..30 => Step::Look {
-            field: dice.below(FIELDS),
+            field: rng.below(FIELDS),
         },
         30..32 => Step::Carry {
-            token: dice.below(TOKENS),
-            room: dice.below(ROOMS),
+            token: rng.below(TOKENS),
+            room: rng.below(ROOMS),
         },
         32..34 => Step::Stretch {
-            bytes: dice.below(20_000),
+            bytes: rng.below(20_000),
         },
         34..36 => Step::Fill {
-            offset: dice.below(20_000),
-            bytes: 1 + dice.below(5000) as usize,
+            offset: rng.below(20_000),
+            bytes: 1 + rng.below(5000) as usize,
         },
         36..38 => Step::Check {
-            offset: dice.below(20_000),
-            bytes: 1 + dice.below(9000) as usize,
+            offset: rng.below(20_000),
+            bytes: 1 + rng.below(9000) as usize,
         },
-        38..40 => Step::Fight { way: dice.below(5) },
+        38..40 => Step::Fight {
+            access_path: rng.below(5),
+        },
         _ => Step::List,
     }
 }
 
-fn own(dice: &mut Dice) -> Own {
-    let name = dice.below(NAMES);
-    match dice.below(20) {
+fn own(rng: &mut Rng) -> Own {
+    let name = rng.below(NAMES);
+    match rng.below(20) {
         0..5 => Own::Write {
             name,
-            offset: dice.below(40_000),
-            bytes: 1 + dice.below(9000) as usize,
+            offset: rng.below(40_000),
+            bytes: 1 + rng.below(9000) as usize,
         },
         5..9 => Own::Append {
             name,
-            bytes: 1 + dice.below(3000) as usize,
+            bytes: 1 + rng.below(3000) as usize,
         },
         9..11 => Own::Truncate {
             name,
-            bytes: dice.below(40_000),
+            bytes: rng.below(40_000),
         },
         11 => Own::Punch {
             name,
-            offset: dice.below(30_000),
-            bytes: 1 + dice.below(12_000),
+            offset: rng.below(30_000),
+            bytes: 1 + rng.below(12_000),
         },
         12 => Own::Link {
             name,
-            other: dice.below(NAMES),
+            other: rng.below(NAMES),
         },
         13..15 => Own::Unlink { name },
         15..17 => Own::Read { name },
@@ -172,7 +154,7 @@ fn own(dice: &mut Dice) -> Own {
         18 => Own::Directory { name },
         _ => Own::Rename {
             name,
-            other: dice.below(NAMES),
+            other: rng.below(NAMES),
         },
     }
 }
@@ -192,7 +174,7 @@ pub fn names_after(worker: u64, steps: u64) -> (u64, u64) {
 
 /// Byte `at` of what a worker writes at a step.
 pub fn byte(worker: u64, number: u64, at: usize) -> u8 {
-    (mix(worker, number) as u8).wrapping_add((at % 253) as u8)
+    (mix_all(&[worker, number]) as u8).wrapping_add((at % 253) as u8)
 }
 
 /// What a worker writes at a step.

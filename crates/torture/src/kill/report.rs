@@ -66,7 +66,7 @@ impl KillReport {
     }
 
     pub(super) fn sum(&mut self, ledger: &Ledger, elapsed: Duration) {
-        self.workers = ledger.hired();
+        self.workers = ledger.worker_count();
         self.operations = ledger.steps();
         let (longest_ns, _, _) = ledger.longest();
         self.longest_wait_ms = longest_ns as f64 / 1e6;

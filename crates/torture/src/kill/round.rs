@@ -1,11 +1,11 @@
-//! A round: crews work, some die, and what is left is compared with what returned.
+//! A round: processes work, some die, and what is left is compared with what returned.
 
-use super::crew::{Crew, Mount, Place, WAYS};
 use super::ledger::{DONE, Ledger};
-use super::plan::Dice;
+use super::processes::{ACCESS_PATHS, Mount, Paths, WorkerProcess};
 use super::verify::{self, Commons, Ended, Leaked, Verdict};
 use egeria_fs::*;
 use egeria_harness::process::{Cancel, check_cancel, within};
+use egeria_harness::rng::Rng;
 use egeria_harness::{Error, Result};
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Crews of each way.
-const CREWS: usize = 2;
+/// Worker processes of each access path.
+const PROCESSES_PER_PATH: usize = 2;
 /// Of so many deaths one is the mount's.
 const MOUNT_DEATHS: u64 = 8;
 /// Longest pause between two deaths, us.
@@ -41,14 +41,14 @@ pub struct Tally {
 
 /// A round under way.
 pub struct Round<'a> {
-    place: &'a Place,
+    paths: &'a Paths,
     pool: &'a Path,
     ledger: &'a Ledger,
     cancel: Cancel<'a>,
     volume: Arc<Volume>,
     commons: Commons,
     mount: Option<Mount>,
-    crews: Vec<Crew>,
+    processes: Vec<WorkerProcess>,
     /// The first worker of this round.
     first: u64,
     /// Workers of this round that were looked at.
@@ -59,30 +59,30 @@ pub struct Round<'a> {
 impl<'a> Round<'a> {
     /// Everybody at work.
     pub fn start(
-        place: &'a Place,
+        paths: &'a Paths,
         pool: &'a Path,
         ledger: &'a Ledger,
         cancel: Cancel<'a>,
     ) -> Result<Round<'a>> {
         ledger.stop(false);
-        let first = ledger.hired();
+        let first = ledger.worker_count();
         let options = AttachOptions::default();
         let volume =
             Volume::attach(pool, AttachMode::CreateOrJoin, &options).map_err(Error::failed)?;
         volume.set_reporter(Box::new(|line| eprintln!("{line}")));
         let commons = Commons::make(&volume).map_err(Error::failed)?;
-        let mount = Mount::start(place, pool, ledger, cancel)?;
-        let crews =
-            (0..CREWS * WAYS.len()).map(|at| Crew::start(WAYS[at % WAYS.len()], place, pool));
+        let mount = Mount::start(paths, pool, ledger, cancel)?;
+        let processes = (0..PROCESSES_PER_PATH * ACCESS_PATHS.len())
+            .map(|at| WorkerProcess::start(ACCESS_PATHS[at % ACCESS_PATHS.len()], paths, pool));
         Ok(Round {
-            place,
+            paths,
             pool,
             ledger,
             cancel,
             volume,
             commons,
             mount: Some(mount),
-            crews: crews.collect::<Result<_>>()?,
+            processes: processes.collect::<Result<_>>()?,
             first,
             settled: BTreeSet::new(),
             tally: Tally::default(),
@@ -94,7 +94,7 @@ impl<'a> Round<'a> {
         &mut self,
         kills: u64,
         deadline: Option<Instant>,
-        dice: &mut Dice,
+        rng: &mut Rng,
         tell: &dyn Fn(u64),
     ) -> Result<()> {
         while self.tally.kills < kills && deadline.is_none_or(|end| Instant::now() < end) {
@@ -103,15 +103,15 @@ impl<'a> Round<'a> {
                 let why = "there were more workers than can be noted; ask for fewer --kills";
                 return Err(Error::failed(why));
             }
-            std::thread::sleep(Duration::from_micros(dice.below(PAUSE_US)));
+            std::thread::sleep(Duration::from_micros(rng.below(PAUSE_US)));
             self.note_waits();
             // The first death is the mount's, so that each round has one.
-            let mount = self.tally.kills == 0 || dice.below(MOUNT_DEATHS) == 0;
+            let mount = self.tally.kills == 0 || rng.below(MOUNT_DEATHS) == 0;
             match mount {
                 true => self.kill_mount()?,
                 false => {
-                    let at = dice.below(self.crews.len() as u64) as usize;
-                    self.kill_crew(at, dice.below(2) == 0)?;
+                    let at = rng.below(self.processes.len() as u64) as usize;
+                    self.kill_crew(at, rng.below(2) == 0)?;
                 }
             }
             self.replace_ended()?;
@@ -124,7 +124,7 @@ impl<'a> Round<'a> {
     /// Who waits and dies of it waited too.
     fn note_waits(&mut self) {
         let living = self.living();
-        for id in (self.first..self.ledger.hired()).filter(|id| !self.settled.contains(id)) {
+        for id in (self.first..self.ledger.worker_count()).filter(|id| !self.settled.contains(id)) {
             let process = self.ledger.page(id).process.load(Ordering::Acquire);
             if living.contains(&process) {
                 self.ledger.note_wait(id);
@@ -134,7 +134,10 @@ impl<'a> Round<'a> {
 
     /// Processes of workers.
     fn living(&mut self) -> Vec<u64> {
-        self.crews.iter_mut().map(|crew| crew.id().into()).collect()
+        self.processes
+            .iter_mut()
+            .map(|process| process.id().into())
+            .collect()
     }
 
     fn kill_mount(&mut self) -> Result<()> {
@@ -144,7 +147,7 @@ impl<'a> Round<'a> {
         self.tally.kills += 1;
         self.tally.mount_kills += 1;
         self.mount = Some(Mount::start(
-            self.place,
+            self.paths,
             self.pool,
             self.ledger,
             self.cancel,
@@ -154,12 +157,12 @@ impl<'a> Round<'a> {
 
     /// Every second one dies in the middle of a step, by its own timer; where the others are is chance.
     fn kill_crew(&mut self, at: usize, in_step: bool) -> Result<()> {
-        let crew = &mut self.crews[at];
-        let ended = match (crew.ended(Duration::ZERO)?, in_step) {
+        let process = &mut self.processes[at];
+        let ended = match (process.ended(Duration::ZERO)?, in_step) {
             (None, true) => {
-                self.ledger.doom(crew.id());
-                let status = crew.ended(DOOM)?;
-                self.ledger.doom(0);
+                self.ledger.mark_to_die(process.id());
+                let status = process.ended(DOOM)?;
+                self.ledger.mark_to_die(0);
                 status.filter(|status| status.signal() != Some(libc::SIGKILL))
             }
             (ended, _) => ended,
@@ -167,18 +170,19 @@ impl<'a> Round<'a> {
         self.tally.kills += u64::from(ended.is_none());
         self.tally
             .faults
-            .extend(ended.and_then(|status| crew.fault(status)));
+            .extend(ended.and_then(|status| process.fault(status)));
         // Dropped, the old one is killed and waited for.
-        self.crews[at] = Crew::start(self.crews[at].way, self.place, self.pool)?;
+        self.processes[at] =
+            WorkerProcess::start(self.processes[at].access_path, self.paths, self.pool)?;
         Ok(())
     }
 
-    /// New crews for those whose mount died.
+    /// New processes for those whose mount died.
     fn replace_ended(&mut self) -> Result<()> {
-        for crew in &mut self.crews {
-            if let Some(status) = crew.ended(Duration::ZERO)? {
-                self.tally.faults.extend(crew.fault(status));
-                *crew = Crew::start(crew.way, self.place, self.pool)?;
+        for process in &mut self.processes {
+            if let Some(status) = process.ended(Duration::ZERO)? {
+                self.tally.faults.extend(process.fault(status));
+                *process = WorkerProcess::start(process.access_path, self.paths, self.pool)?;
             }
         }
         Ok(())
@@ -187,7 +191,7 @@ impl<'a> Round<'a> {
     /// Looks at the homes of workers that are no more, and removes them.
     fn settle(&mut self) -> Result<()> {
         let living = self.living();
-        let ended: Vec<Ended> = (self.first..self.ledger.hired())
+        let ended: Vec<Ended> = (self.first..self.ledger.worker_count())
             .filter(|id| !self.settled.contains(id))
             .filter(|id| {
                 let page = self.ledger.page(*id);
@@ -212,16 +216,16 @@ impl<'a> Round<'a> {
     /// Everybody stops; what is there is judged, and the volume emptied and checked.
     pub fn end(mut self) -> Result<Tally> {
         self.ledger.stop(true);
-        for crew in &mut self.crews {
-            match crew.ended(PATIENCE)? {
-                Some(status) => self.tally.faults.extend(crew.fault(status)),
+        for process in &mut self.processes {
+            match process.ended(PATIENCE)? {
+                Some(status) => self.tally.faults.extend(process.fault(status)),
                 None => self.tally.faults.push(format!(
                     "a process of workers ({:?}) waits for somebody who never comes",
-                    crew.way
+                    process.access_path
                 )),
             }
         }
-        self.crews.clear();
+        self.processes.clear();
         if let Some(mount) = self.mount.take() {
             mount.end()?;
         }
@@ -247,7 +251,7 @@ impl<'a> Round<'a> {
     }
 
     fn judge(&mut self) -> Result<()> {
-        let all = self.first..self.ledger.hired();
+        let all = self.first..self.ledger.worker_count();
         let ended: Vec<Ended> = all.map(|id| Ended::of(self.ledger, id)).collect();
         let (volume, commons) = (self.volume.clone(), self.commons);
         let judge = move || {
@@ -256,7 +260,7 @@ impl<'a> Round<'a> {
                 verify::verify_names(&volume, &commons, &ended),
                 verify::verify_log(&volume, &commons, &ended),
                 verify::verify_commons(&volume, &commons),
-                verify::verify_board(&volume, &commons, &ended),
+                verify::verify_table(&volume, &commons, &ended),
                 verify::empty(&volume, InodeNumber::ROOT),
             ];
             volume.reap();

@@ -17,7 +17,7 @@ pub type Verdict<T = ()> = Result<T, String>;
 #[derive(Clone, Copy)]
 pub struct Commons {
     log: InodeNumber,
-    board: InodeNumber,
+    table: InodeNumber,
     elastic: InodeNumber,
     names: InodeNumber,
     rooms: [InodeNumber; ROOMS as usize],
@@ -44,11 +44,11 @@ impl Commons {
         // Of the others' data some has checksums, like that of every second worker.
         let (name, value) = (CHECKSUMS.0.to_bytes(), CHECKSUMS.1);
         volume.set_xattr(root, name, value, XattrMode::Any)?;
-        let (board, elastic) = (new("board", &FILE)?, new("elastic", &FILE)?);
+        let (table, elastic) = (new("table", &FILE)?, new("elastic", &FILE)?);
         volume.remove_xattr(root, name)?;
         Ok(Commons {
             log,
-            board,
+            table,
             elastic,
             names: new("names", &DIRECTORY)?,
             rooms,
@@ -253,12 +253,12 @@ pub fn verify_log(volume: &Volume, commons: &Commons, ended: &[Ended]) -> Verdic
     }
 }
 
-/// Each field of the board is what the last paint of somebody left there: none that returned is lost.
-pub fn verify_board(volume: &Volume, commons: &Commons, ended: &[Ended]) -> Verdict {
-    let board = read_all(volume, commons.board)?;
+/// Each field of the table is what the last paint of somebody left there: none that returned is lost.
+pub fn verify_table(volume: &Volume, commons: &Commons, ended: &[Ended]) -> Verdict {
+    let table = read_all(volume, commons.table)?;
     for field in 0..FIELDS {
-        let from = board.len().min(field as usize * FIELD_BYTES);
-        let found = &board[from..board.len().min(from + FIELD_BYTES)];
+        let from = table.len().min(field as usize * FIELD_BYTES);
+        let found = &table[from..table.len().min(from + FIELD_BYTES)];
         check_field(found)?;
         let paints = |worker: &Ended, from: u64| {
             (from..worker.steps).find(|number| step(worker.id, *number) == Step::Paint { field })

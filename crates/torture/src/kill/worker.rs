@@ -5,6 +5,7 @@ use super::ledger::{DONE, Ledger, monotonic_ns};
 use super::oracle::Oracle;
 use super::plan::*;
 use egeria_fs::{Errno, Outcome};
+use egeria_harness::rng::mix_all;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -65,7 +66,7 @@ struct Held<F> {
 struct Worker<'a, F: Files> {
     files: &'a F,
     id: u64,
-    board: F::File,
+    table: F::File,
     log: F::File,
     elastic: F::File,
     /// What the own directory holds.
@@ -97,8 +98,8 @@ pub fn work<F: Files>(files: &F, ledger: &Ledger, id: u64, steps: Range<u64>) ->
             break;
         }
         page.begun.store(number + 1, Ordering::Release);
-        if ledger.is_doomed() {
-            die_after(mix(id, number) % DEATH_NS);
+        if ledger.is_to_die() {
+            die_after(mix_all(&[id, number]) % DEATH_NS);
         }
         let begun_ns = monotonic_ns();
         page.begun_ns.store(begun_ns, Ordering::Release);
@@ -181,7 +182,7 @@ impl<'a, F: Files> Worker<'a, F> {
         Ok(Worker {
             files,
             id,
-            board: open("board", false)?,
+            table: open("table", false)?,
             log: open("log", true)?,
             elastic: open("elastic", false)?,
             oracle: Oracle::after(id, done),
@@ -195,7 +196,7 @@ impl<'a, F: Files> Worker<'a, F> {
     fn end(mut self) {
         self.let_go();
         self.forget_nameless();
-        for file in [self.board, self.log, self.elastic] {
+        for file in [self.table, self.log, self.elastic] {
             self.files.close(file);
         }
     }
@@ -223,7 +224,7 @@ impl<'a, F: Files> Worker<'a, F> {
             }
             Step::Fill { offset, bytes } => self.fill(offset, bytes),
             Step::Check { offset, bytes } => self.check(offset, bytes),
-            Step::Fight { way } => self.fight(way),
+            Step::Fight { access_path } => self.fight(access_path),
             Step::List => self.list(),
         }
     }
@@ -391,7 +392,7 @@ impl<'a, F: Files> Worker<'a, F> {
         data.extend(number.to_le_bytes());
         data.extend(bytes(self.id, number, FIELD_BYTES - 16));
         let offset = field * FIELD_BYTES as u64;
-        let written = self.files.write_at(&self.board, offset, &data);
+        let written = self.files.write_at(&self.table, offset, &data);
         let written = expect("write", written, &[])?.unwrap_or_default();
         whole("write", written, FIELD_BYTES)
     }
@@ -399,7 +400,7 @@ impl<'a, F: Files> Worker<'a, F> {
     fn look(&self, field: u64) -> Result<(), Trouble> {
         let mut data = vec![0xEE; FIELD_BYTES];
         let offset = field * FIELD_BYTES as u64;
-        let read = self.files.read_at(&self.board, offset, &mut data);
+        let read = self.files.read_at(&self.table, offset, &mut data);
         let read = expect("read", read, &[])?.unwrap_or_default();
         check_field(&data[..read]).map_err(Wrong)
     }
@@ -442,10 +443,10 @@ impl<'a, F: Files> Worker<'a, F> {
         }
     }
 
-    fn fight(&self, way: u64) -> Result<(), Trouble> {
+    fn fight(&self, access_path: u64) -> Result<(), Trouble> {
         let gone = &[libc::ENOENT, libc::EEXIST, libc::ESTALE];
         let (one, other) = ("room1/hot", "room2/hot");
-        let outcome = match way {
+        let outcome = match access_path {
             0 => self.files.create(one),
             1 => self.files.unlink(one),
             2 => self.files.rename(one, other),

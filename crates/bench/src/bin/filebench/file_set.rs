@@ -5,8 +5,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use crate::gamma::gamma;
 use crate::options::Options;
-use crate::random::Random;
+use egeria_harness::rng::Rng;
 
 /// Stream of random numbers for sizes, apart from those of threads.
 const SIZES: u64 = 1 << 40;
@@ -40,7 +41,7 @@ impl FileSet {
                 set.states[file].store(PRESENT, Ordering::Relaxed);
             }
         }
-        match set.any(&mut Random::new(0, 0), PRESENT) {
+        match set.any(&mut Rng::of(&[0, 0]), PRESENT) {
             Some(_) => Ok(set),
             None => Err(format!(
                 "no files in {}; run with --prepare-only first",
@@ -71,23 +72,23 @@ impl FileSet {
     /// What a file holds when written whole, bytes.
     pub fn size_bytes(&self, file: usize) -> u64 {
         let mean = self.mean_bytes as f64;
-        let drawn = Random::new(self.seed, SIZES + file as u64).gamma(mean);
+        let drawn = gamma(&mut Rng::of(&[self.seed, SIZES + file as u64]), mean);
         (drawn.min(mean * LARGEST) as u64).max(1)
     }
 
     /// A file that exists, to open or stat; it may be gone by then.
-    pub fn present(&self, random: &mut Random) -> Option<usize> {
-        self.any(random, PRESENT)
+    pub fn present(&self, rng: &mut Rng) -> Option<usize> {
+        self.any(rng, PRESENT)
     }
 
     /// A file that exists, to delete: nobody else gets it.
-    pub fn take_present(&self, random: &mut Random) -> Option<usize> {
-        self.take(random, PRESENT)
+    pub fn take_present(&self, rng: &mut Rng) -> Option<usize> {
+        self.take(rng, PRESENT)
     }
 
     /// A file that does not exist, to create: nobody else gets it.
-    pub fn take_absent(&self, random: &mut Random) -> Option<usize> {
-        self.take(random, ABSENT)
+    pub fn take_absent(&self, rng: &mut Rng) -> Option<usize> {
+        self.take(rng, ABSENT)
     }
 
     /// The file taken exists from now on, or not.
@@ -96,9 +97,9 @@ impl FileSet {
         self.states[file].store(state, Ordering::Release);
     }
 
-    fn take(&self, random: &mut Random, wanted: u8) -> Option<usize> {
+    fn take(&self, rng: &mut Rng, wanted: u8) -> Option<usize> {
         loop {
-            let file = self.any(random, wanted)?;
+            let file = self.any(rng, wanted)?;
             let state = &self.states[file];
             let taken = state.compare_exchange(wanted, TAKEN, Ordering::Acquire, Ordering::Relaxed);
             if taken.is_ok() {
@@ -108,9 +109,9 @@ impl FileSet {
     }
 
     /// One in that state: the first from a random place.
-    fn any(&self, random: &mut Random, wanted: u8) -> Option<usize> {
+    fn any(&self, rng: &mut Rng, wanted: u8) -> Option<usize> {
         let count = self.states.len();
-        let start = random.below(count as u64) as usize;
+        let start = rng.below(count as u64) as usize;
         let places = (0..count).map(|step| (start + step) % count);
         let mut right = places.filter(|&file| self.states[file].load(Ordering::Relaxed) == wanted);
         right.next()
@@ -125,7 +126,7 @@ impl FileSet {
 /// Makes the set anew: what an earlier run left of it is replaced or removed.
 pub fn prepare(options: &Options) -> Result<(), String> {
     let set = FileSet::new(options);
-    let mut presence = Random::new(options.seed, PRESENCE);
+    let mut presence = Rng::of(&[options.seed, PRESENCE]);
     let data = vec![FILL; options.file_bytes as usize * LARGEST as usize];
     make_directory(&options.directory)?;
     for file in 0..options.files {

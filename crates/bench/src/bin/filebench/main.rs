@@ -7,9 +7,9 @@
 #![forbid(unsafe_code)]
 
 mod file_set;
+mod gamma;
 mod options;
 mod personality;
-mod random;
 mod run;
 
 use std::process::ExitCode;

@@ -50,7 +50,7 @@ pub struct Options {
 }
 
 /// Longest run, s.
-const MOST_SECONDS: f64 = 86_400.0;
+const MAX_SECONDS: f64 = 86_400.0;
 
 impl Options {
     /// Reads `--name value` pairs.
@@ -85,8 +85,8 @@ impl Options {
             )?,
             io_bytes: number(value_of, "--io-bytes", personality.io_bytes, 1..=1 << 30)?,
             append_bytes: number(value_of, "--append-bytes", 16 << 10, 1..=1 << 30)?,
-            seconds: number(value_of, "--seconds", 1.0, 0.0..=MOST_SECONDS)?,
-            warmup_s: number(value_of, "--warmup", 0.0, 0.0..=MOST_SECONDS)?,
+            seconds: number(value_of, "--seconds", 1.0, 0.0..=MAX_SECONDS)?,
+            warmup_s: number(value_of, "--warmup", 0.0, 0.0..=MAX_SECONDS)?,
             operations: match value_of("--operations")? {
                 Some(_) => Some(number(value_of, "--operations", 0, 1..=u64::MAX)?),
                 None => None,

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::file_set::{FileSet, failed};
 use crate::options::Options;
 use crate::personality::Step;
-use crate::random::Random;
+use egeria_harness::rng::Rng;
 
 /// How often a file that somebody deletes just then is looked for again.
 const TRIES: usize = 1000;
@@ -118,7 +118,7 @@ impl Shared<'_> {
 struct Worker<'a> {
     shared: &'a Shared<'a>,
     counts: &'a Counts,
-    random: Random,
+    rng: Rng,
     buffer: Vec<u8>,
     log: Option<File>,
     open: Option<Open>,
@@ -140,7 +140,7 @@ impl<'a> Worker<'a> {
         let worker = log.transpose().map(|log| Worker {
             shared,
             counts: &shared.counts[thread],
-            random: Random::new(options.seed, thread as u64),
+            rng: Rng::of(&[options.seed, thread as u64]),
             buffer: vec![0xE6; options.io_bytes.max(options.append_bytes) as usize],
             log,
             open: None,
@@ -178,7 +178,7 @@ impl<'a> Worker<'a> {
 
     fn delete(&mut self) -> Result<(), String> {
         // Without a file to delete the step is empty, as where all were deleted by others.
-        if let Some(file) = self.shared.set.take_present(&mut self.random) {
+        if let Some(file) = self.shared.set.take_present(&mut self.rng) {
             let path = self.shared.set.path(file);
             fs::remove_file(&path).map_err(|error| failed("delete", &path, &error))?;
             self.shared.set.put(file, false);
@@ -188,7 +188,7 @@ impl<'a> Worker<'a> {
 
     fn create(&mut self) -> Result<(), String> {
         let set = &self.shared.set;
-        let Some(number) = set.take_absent(&mut self.random) else {
+        let Some(number) = set.take_absent(&mut self.rng) else {
             // All exist already: rewrite one, so that the loop goes on.
             return self.open();
         };
@@ -217,7 +217,7 @@ impl<'a> Worker<'a> {
 
     fn stat(&mut self) -> Result<(), String> {
         for _ in 0..TRIES {
-            let Some(number) = self.shared.set.present(&mut self.random) else {
+            let Some(number) = self.shared.set.present(&mut self.rng) else {
                 return Ok(());
             };
             let path = self.shared.set.path(number);
@@ -233,7 +233,7 @@ impl<'a> Worker<'a> {
     /// A file that exists, opened; others may delete it meanwhile.
     fn find(&mut self, open: impl Fn(&PathBuf) -> std::io::Result<File>) -> Result<Open, String> {
         for _ in 0..TRIES {
-            let Some(number) = self.shared.set.present(&mut self.random) else {
+            let Some(number) = self.shared.set.present(&mut self.rng) else {
                 std::thread::yield_now();
                 continue;
             };
@@ -271,7 +271,7 @@ impl<'a> Worker<'a> {
                 })
             }
             Step::Append => {
-                let bytes = 1 + self.random.below(self.shared.options.append_bytes);
+                let bytes = 1 + self.rng.below(self.shared.options.append_bytes);
                 append(&mut open.file, &self.buffer[..bytes as usize]).map(|()| {
                     self.counts
                         .written_bytes
@@ -286,7 +286,7 @@ impl<'a> Worker<'a> {
     }
 
     fn append_log(&mut self) -> Result<(), String> {
-        let bytes = 1 + self.random.below(self.shared.options.append_bytes);
+        let bytes = 1 + self.rng.below(self.shared.options.append_bytes);
         let Some(log) = self.log.as_mut() else {
             return Ok(());
         };

@@ -1,10 +1,10 @@
 //! NThread's figures.
 
 use super::super::figure::{Chart, Facts, Figure};
-use super::super::svg::{Column, ColumnGroup, Columns, Line, Lines};
 use crate::answer::Reading;
 use crate::claim::Paper;
 use crate::experiment::{MIXES, PERSONALITIES, WEIGHTS};
+use egeria_report::chart::{Column, ColumnGroup, Columns, Line, Lines};
 
 const SYSTEMS: [&str; 6] = ["nova", "nova_n", "rl", "cpu", "nm", "full"];
 const MEAN: &str = "mean";

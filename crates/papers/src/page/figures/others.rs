@@ -1,11 +1,11 @@
 //! Figures of OdinFS and AsymSched.
 
 use super::super::figure::{Chart, Facts, Figure};
-use super::super::svg::{Column, ColumnGroup, Columns, Line, Lines};
 use crate::answer::Reading;
 use crate::claim::Paper;
 use crate::experiment::migration::MOVED_GB;
 use crate::experiment::odin::CASES;
+use egeria_report::chart::{Column, ColumnGroup, Columns, Line, Lines};
 
 const BYTES_PER_GB: f64 = 1e9;
 

@@ -1,10 +1,10 @@
 //! PATS's figures.
 
 use super::super::figure::{Chart, Facts, Figure};
-use super::super::svg::{Line, Lines};
 use crate::answer::Reading;
 use crate::claim::Paper;
 use crate::experiment::pats::{DEFAULT, LESS, MORE, MOST_THREADS, Series, Who};
+use egeria_report::chart::{Line, Lines};
 
 const BYTES_PER_GB: f64 = 1e9;
 const COPY: &str = "copy";

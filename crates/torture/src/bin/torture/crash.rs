@@ -49,7 +49,9 @@ pub struct Arguments {
 /// Explores, or looks at a case again.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     match &arguments.replay {
-        Some(file) => super::show_replay(&crash::replay(file).map_err(Failure::new)?, format),
+        Some(file) => {
+            crate::result::show_replay(&crash::replay(file).map_err(Failure::new)?, format)
+        }
         None => explore(arguments, format),
     }
 }
@@ -74,5 +76,5 @@ fn explore(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     format.print(&report, CrashReport::text)?;
     // What was found before a signal came is told; the status still says that it came.
     signals.check()?;
-    Ok(super::status(report.violations > 0))
+    Ok(crate::result::status(report.violations > 0))
 }

@@ -26,7 +26,7 @@ do not, and does with them whatever can be done, in processes that are watched.
 Wrong are panics, deaths, more than a second of CPU time or far more memory
 than the input can need, what check calls clean or repaired and is not. Inputs
 in which something is wrong are saved. A whole run has 1,000,000 volumes. The
-target stranger runs root's commands beside another user's files: as root only.
+target other-user runs root's commands beside another user's files: as root only.
 JSON: runs, findings, seconds, details.
 Exit status: 1 when something is wrong.")]
 pub struct Arguments {
@@ -60,7 +60,9 @@ fn targets() -> impl TypedValueParser<Value = Target> {
 /// Fuzzes, or looks at a case again.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     match &arguments.replay {
-        Some(file) => super::show_replay(&fuzz::replay(file, None).map_err(Failure::new)?, format),
+        Some(file) => {
+            crate::result::show_replay(&fuzz::replay(file, None).map_err(Failure::new)?, format)
+        }
         None => fuzz(arguments, format),
     }
 }
@@ -89,5 +91,5 @@ fn fuzz(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     format.print(&report, FuzzReport::text)?;
     // What was found before a signal came is told; the status still says that it came.
     signals.check()?;
-    Ok(super::status(report.findings > 0))
+    Ok(crate::result::status(report.findings > 0))
 }

@@ -1,8 +1,11 @@
 //! The `egeria-torture` command: what Egeria must survive.
 
+#![forbid(unsafe_code)]
+
 mod crash;
 mod fuzz;
 mod kill;
+mod result;
 
 use std::process::ExitCode;
 
@@ -10,7 +13,6 @@ use clap::{CommandFactory, Parser, Subcommand};
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::{self, Format};
 use egeria_cli::{completions, manual, usage};
-use egeria_torture::Replayed;
 
 /// Test what Egeria must survive: crashes, killed processes, forged input.
 #[derive(Parser, Debug)]
@@ -77,17 +79,4 @@ fn run(arguments: &Arguments) -> Outcome<ExitCode> {
         Command::Man(pages) => manual::run(pages, Arguments::command(), format),
     }?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// What a saved case shows now, and whether something is still wrong.
-fn show_replay(replayed: &Replayed, format: Format) -> Outcome<ExitCode> {
-    format.print(replayed, |replayed| replayed.text.clone())?;
-    Ok(status(replayed.is_wrong))
-}
-
-fn status(is_wrong: bool) -> ExitCode {
-    match is_wrong {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
-    }
 }

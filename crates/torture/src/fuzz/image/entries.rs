@@ -1,12 +1,13 @@
 //! Forging log entries: fields, bytes behind a good checksum, whole new histories.
 
+use super::super::values::HostileValues;
 use super::forge::Forge;
 use super::layout::{Page, entry_lines};
 use egeria_fs::format::*;
 use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
 
 /// Most entries appended to a log at once; a flood has more.
-const MOST_APPENDED: u64 = 6;
+const MAX_APPENDED: u64 = 6;
 
 impl Forge<'_> {
     /// Exchange an entry for one that differs in a field, or wholly.
@@ -15,18 +16,18 @@ impl Forge<'_> {
             return;
         };
         let old = decode_entry(&bytes, page.seal(line));
-        let time_ns = match self.dice.one_in(4) {
-            true => self.dice.nasty() as i64,
+        let time_ns = match self.rng.one_in(4) {
+            true => self.rng.boundary_value() as i64,
             false => old.map_or(0, |(_, time_ns)| time_ns),
         };
         let room = PAGE_LINES - line;
         let fresh = Fresh::draw(self);
         let entry = match old {
-            Some((old, _)) if !self.dice.one_in(3) => self.vary(old, &fresh),
+            Some((old, _)) if !self.rng.one_in(3) => self.vary(old, &fresh),
             _ => self.invent(&fresh),
         };
-        let lines = match self.dice.one_in(16) {
-            true => 1 + self.dice.below(u64::from(room)) as u8,
+        let lines = match self.rng.one_in(16) {
+            true => 1 + self.rng.below(u64::from(room)) as u8,
             false if matches!(entry, Entry::Pad) => bytes[1].clamp(1, room),
             false => entry.lines(),
         };
@@ -46,16 +47,16 @@ impl Forge<'_> {
         let Some((page, line, mut bytes)) = self.any_entry() else {
             return;
         };
-        for _ in 0..=self.dice.below(3) {
-            let at = match self.dice.one_in(2) {
+        for _ in 0..=self.rng.below(3) {
+            let at = match self.rng.one_in(2) {
                 // The fixed fields.
-                true => self.dice.place(64),
-                false => self.dice.place(bytes.len()),
+                true => self.rng.index(64),
+                false => self.rng.index(bytes.len()),
             };
-            bytes[at] = match self.dice.below(3) {
-                0 => bytes[at] ^ (1 << self.dice.below(8)),
-                1 => self.dice.nasty() as u8,
-                _ => [0, 1, 0x7f, 0x80, 0xff, b'/'][self.dice.place(6)],
+            bytes[at] = match self.rng.below(3) {
+                0 => bytes[at] ^ (1 << self.rng.below(8)),
+                1 => self.rng.boundary_value() as u8,
+                _ => [0, 1, 0x7f, 0x80, 0xff, b'/'][self.rng.index(6)],
             };
         }
         // Its claim of lines decides how much the checksum covers.
@@ -81,10 +82,10 @@ impl Forge<'_> {
         let Some(record) = self.any_record() else {
             return;
         };
-        for _ in 0..=self.dice.below(MOST_APPENDED) {
+        for _ in 0..=self.rng.below(MAX_APPENDED) {
             let fresh = Fresh::draw(self);
             let entry = self.invent(&fresh);
-            let time_ns = self.dice.nasty() as i64;
+            let time_ns = self.rng.boundary_value() as i64;
             if !self.append(record.ino, &entry, time_ns) {
                 return;
             }
@@ -97,7 +98,7 @@ impl Forge<'_> {
             return;
         };
         let mut fresh = Fresh::draw(self);
-        let kind = self.dice.below(4);
+        let kind = self.rng.below(4);
         let geometry = self.sample.layout.geometry[record.pool];
         for round in 0..u64::from(PAGE_LINES) {
             let size_bytes = fresh.numbers[1];
@@ -177,7 +178,7 @@ impl Forge<'_> {
         let at: PoolOffset = page.position(0).offset();
         let bytes: [u8; BLOCK] = self.read(page.pool, at);
         let lines = entry_lines(&bytes);
-        let line = self.dice.one_of(&lines).copied()?;
+        let line = self.rng.choose(&lines).copied()?;
         let count = bytes[usize::from(line) * LINE + 1].clamp(1, PAGE_LINES - line);
         let start = usize::from(line) * LINE;
         let end = start + usize::from(count) * LINE;
@@ -186,9 +187,9 @@ impl Forge<'_> {
 
     /// The same with one field different.
     fn vary<'e>(&mut self, old: Entry<'e>, fresh: &'e Fresh) -> Entry<'e> {
-        let which = self.dice.below(7);
+        let which = self.rng.below(7);
         let mut near = |number: u64, value: u64| match which == number {
-            true => self.dice.near(value),
+            true => self.rng.near_value(value),
             false => value,
         };
         match old {
@@ -255,14 +256,14 @@ impl Forge<'_> {
 
     fn vary_attributes(&mut self, state: AttributeState, fresh: &Fresh) -> AttributeState {
         let mut state = state;
-        let dice = &mut self.dice;
-        match dice.below(8) {
-            0 => state.mode = dice.near(u64::from(state.mode)) as u32,
-            1 => state.nlink = dice.near(u64::from(state.nlink)) as u32,
-            2 => state.size_bytes = dice.near(state.size_bytes),
-            3 => state.atime_ns = dice.nasty() as i64,
-            4 => state.mtime_ns = dice.nasty() as i64,
-            5 => state.uid = dice.nasty() as u32,
+        let rng = &mut self.rng;
+        match rng.below(8) {
+            0 => state.mode = rng.near_value(u64::from(state.mode)) as u32,
+            1 => state.nlink = rng.near_value(u64::from(state.nlink)) as u32,
+            2 => state.size_bytes = rng.near_value(state.size_bytes),
+            3 => state.atime_ns = rng.boundary_value() as i64,
+            4 => state.mtime_ns = rng.boundary_value() as i64,
+            5 => state.uid = rng.boundary_value() as u32,
             _ => state.parent = fresh.ino,
         }
         state
@@ -271,7 +272,7 @@ impl Forge<'_> {
     /// An entry of any kind whose fields may even make sense.
     fn invent<'e>(&mut self, fresh: &'e Fresh) -> Entry<'e> {
         let [first, second, third, fourth] = fresh.numbers;
-        match self.dice.below(9) {
+        match self.rng.below(9) {
             0 | 1 => Entry::Write {
                 file_block: first,
                 count: second,
@@ -320,7 +321,7 @@ struct Fresh {
     ino: u64,
     block: u64,
     position: LogPosition,
-    /// Two small or nasty, one length, one of anything.
+    /// Two small or a boundary value, one length, one of anything.
     numbers: [u64; 4],
     mode: u32,
     name: Vec<u8>,
@@ -347,13 +348,13 @@ impl Fresh {
             libc::S_IFIFO,
             0,
         ];
-        let few = |forge: &mut Forge<'_>| match forge.dice.one_in(3) {
-            true => forge.dice.nasty(),
-            false => forge.dice.below(12),
+        let few = |forge: &mut Forge<'_>| match forge.rng.one_in(3) {
+            true => forge.rng.boundary_value(),
+            false => forge.rng.below(12),
         };
-        let value_bytes = match forge.dice.one_in(4) {
-            true => forge.dice.place(MAX_XATTR_VALUE_BYTES + 1),
-            false => forge.dice.place(80),
+        let value_bytes = match forge.rng.one_in(4) {
+            true => forge.rng.index(MAX_XATTR_VALUE_BYTES + 1),
+            false => forge.rng.index(80),
         };
         Fresh {
             ino: forge.any_ino(),
@@ -363,9 +364,9 @@ impl Fresh {
                 few(forge),
                 few(forge),
                 forge.any_length(),
-                forge.dice.word(),
+                forge.rng.next_u64(),
             ],
-            mode: KINDS[forge.dice.place(5)] | forge.dice.below(0o10000) as u32,
+            mode: KINDS[forge.rng.index(5)] | forge.rng.below(0o10000) as u32,
             name: forge.any_name(),
             value: vec![b'v'; value_bytes],
         }

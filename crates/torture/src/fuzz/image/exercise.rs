@@ -2,9 +2,10 @@
 //! with these exceptions: what `check` finds nothing in must work and stay so, what it says it can repair must
 //! be repaired, and listings have an end.
 
-use super::super::dice::Dice;
-use super::super::target::{Told, one_line};
+use super::super::subject::{Observations, one_line};
+use super::super::values::HostileValues;
 use egeria_fs::*;
+use egeria_harness::rng::Rng;
 use egeria_media::Pool;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 /// More names than any sample has: a listing that gives more runs in a circle.
 const MANY: usize = 100_000;
 /// Most inodes that are changed.
-const MOST_CHANGED: u64 = 12;
+const MAX_CHANGED: u64 = 12;
 const CLOCK_NS: i64 = 1_000_000_000;
 const FILE: NewInode = NewInode {
     mode: libc::S_IFREG | 0o644,
@@ -29,8 +30,8 @@ const DIRECTORY: NewInode = NewInode {
 pub(super) struct Exercise<'a> {
     pools: Vec<Arc<Pool>>,
     memory: &'a mut PrivateMemory,
-    dice: Dice,
-    told: &'a mut Told,
+    rng: Rng,
+    observed: &'a mut Observations,
     /// What was first answered as damaged media.
     damaged: Option<String>,
 }
@@ -39,14 +40,14 @@ impl<'a> Exercise<'a> {
     pub(super) fn new(
         pools: Vec<Arc<Pool>>,
         memory: &'a mut PrivateMemory,
-        dice: Dice,
-        told: &'a mut Told,
+        rng: Rng,
+        observed: &'a mut Observations,
     ) -> Exercise<'a> {
         Exercise {
             pools,
             memory,
-            dice,
-            told,
+            rng,
+            observed,
             damaged: None,
         }
     }
@@ -95,14 +96,15 @@ impl<'a> Exercise<'a> {
         let left = self.check(false)?;
         let left = left.ok_or("repaired, and now it cannot be checked")?;
         let left = left.findings;
-        let told = |finding: &&Finding| {
-            let mut told = repaired.findings.iter();
-            told.any(|told| !told.repairable && told.what.starts_with(&finding.what))
+        let observed = |finding: &&Finding| {
+            let mut observed = repaired.findings.iter();
+            observed
+                .any(|observed| !observed.repairable && observed.what.starts_with(&finding.what))
         };
         // What could not be repaired was called so.
         if let Some(finding) = left
             .iter()
-            .find(|finding| finding.repairable && !told(finding))
+            .find(|finding| finding.repairable && !observed(finding))
         {
             return Err(format!("not repaired: {}", finding.what));
         }
@@ -126,12 +128,12 @@ impl<'a> Exercise<'a> {
             Ok(report) => {
                 let verb = if repair { "repair" } else { "check" };
                 for finding in &report.findings {
-                    self.told.happened(&format!("{verb}: {}", finding.what));
+                    self.observed.record(&format!("{verb}: {}", finding.what));
                     one_line(&finding.what)?;
                     one_line(&finding.affects)?;
                 }
                 if report.findings.is_empty() {
-                    self.told.happened(&format!("{verb}: nothing"));
+                    self.observed.record(&format!("{verb}: nothing"));
                 }
                 Ok(Some(report))
             }
@@ -140,7 +142,7 @@ impl<'a> Exercise<'a> {
     }
 
     fn refused(&mut self, verb: &str, error: &VolumeError) -> Result<(), String> {
-        self.told.happened(&format!("{verb} refused: {error}"));
+        self.observed.record(&format!("{verb} refused: {error}"));
         one_line(&error.to_string())?;
         match error.errno > 0 {
             true => Ok(()),
@@ -159,9 +161,9 @@ impl<'a> Exercise<'a> {
         let other = twice.then(|| volume.join_private());
         let second = other.as_ref().unwrap_or(&volume);
         let reached = self.walk(&volume)?;
-        for _ in 0..MOST_CHANGED.min(reached.len() as u64) {
-            let ino = reached[self.dice.place(reached.len())];
-            let volume = if self.dice.one_in(2) { &volume } else { second };
+        for _ in 0..MAX_CHANGED.min(reached.len() as u64) {
+            let ino = reached[self.rng.index(reached.len())];
+            let volume = if self.rng.one_in(2) { &volume } else { second };
             self.change(volume, ino);
         }
         self.remove_some(second);
@@ -182,7 +184,7 @@ impl<'a> Exercise<'a> {
                 if errno.0 == libc::EIO && self.damaged.is_none() {
                     self.damaged = Some(answer.clone());
                 }
-                self.told.happened(&answer);
+                self.observed.record(&answer);
                 None
             }
         }
@@ -221,7 +223,7 @@ impl<'a> Exercise<'a> {
     ) -> Result<(), String> {
         let mut names = Vec::new();
         // In parts, as the kernel asks.
-        let part = 1 + self.dice.place(40);
+        let part = 1 + self.rng.index(40);
         let mut cookie = 0;
         loop {
             let before = names.len();
@@ -242,7 +244,7 @@ impl<'a> Exercise<'a> {
             let dots = name == b"." || name == b"..";
             let found = self.note("lookup", volume.lookup(ino, &name));
             if !dots && found.is_some_and(|found| found.ino != child) {
-                self.told.happened("a name listed twice");
+                self.observed.record("a name listed twice");
             }
             if !dots {
                 queue.push(child);
@@ -273,7 +275,7 @@ impl<'a> Exercise<'a> {
     }
 
     fn change(&mut self, volume: &Volume, ino: InodeNumber) {
-        match self.dice.below(3) {
+        match self.rng.below(3) {
             0 => self.change_names(volume, ino),
             1 => self.change_data(volume, ino),
             _ => self.change_attributes(volume, ino),
@@ -282,9 +284,9 @@ impl<'a> Exercise<'a> {
 
     fn change_names(&mut self, volume: &Volume, ino: InodeNumber) {
         let root = InodeNumber::ROOT;
-        let name = |dice: &mut Dice| format!("made-{}", dice.below(6)).into_bytes();
-        let (made, moved) = (name(&mut self.dice), name(&mut self.dice));
-        let mode = match self.dice.below(3) {
+        let name = |rng: &mut Rng| format!("made-{}", rng.below(6)).into_bytes();
+        let (made, moved) = (name(&mut self.rng), name(&mut self.rng));
+        let mode = match self.rng.below(3) {
             0 => RenameMode::Exchange,
             1 => RenameMode::NoReplace,
             _ => RenameMode::Replace,
@@ -315,16 +317,16 @@ impl<'a> Exercise<'a> {
         let Some(file) = self.note("open", volume.open(ino, None)) else {
             return;
         };
-        let at = match self.dice.one_in(6) {
-            true => self.dice.nasty(),
-            false => self.dice.below(60_000),
+        let at = match self.rng.one_in(6) {
+            true => self.rng.boundary_value(),
+            false => self.rng.below(60_000),
         };
         self.note("write", volume.write(file, at, &[1; 9000]));
         self.note("append", volume.append(file, &[2; 5000]));
-        let mode = MODES[self.dice.place(5)];
-        let bytes = 1 + self.dice.below(30_000);
+        let mode = MODES[self.rng.index(5)];
+        let bytes = 1 + self.rng.below(30_000);
         self.note("allocate", volume.allocate(file, at, bytes, mode));
-        if self.dice.one_in(3) {
+        if self.rng.one_in(3) {
             // Used while it has no name.
             self.remove_some(volume);
             self.note("write", volume.write(file, 100, &[3; 5000]));
@@ -333,26 +335,26 @@ impl<'a> Exercise<'a> {
     }
 
     fn change_attributes(&mut self, volume: &Volume, ino: InodeNumber) {
-        let size_bytes = match self.dice.below(4) {
-            0 => Some(self.dice.nasty()),
+        let size_bytes = match self.rng.below(4) {
+            0 => Some(self.rng.boundary_value()),
             1 => Some(0),
-            2 => Some(self.dice.below(50_000)),
+            2 => Some(self.rng.below(50_000)),
             _ => None,
         };
         let change = AttributeChange {
             size_bytes,
-            permissions: Some(self.dice.below(0o10000) as u32),
-            mtime: Some(TimeChange::At(self.dice.nasty() as i64)),
+            permissions: Some(self.rng.below(0o10000) as u32),
+            mtime: Some(TimeChange::At(self.rng.boundary_value() as i64)),
             ..AttributeChange::default()
         };
         self.note("setattr", volume.set_attributes(ino, &change, true));
-        let value = vec![7; self.dice.place(3000)];
+        let value = vec![7; self.rng.index(3000)];
         let set = volume.set_xattr(ino, b"user.new", &value, XattrMode::Any);
         self.note("setxattr", set);
         self.note("removexattr", volume.remove_xattr(ino, b"user.old"));
-        for _ in 0..self.dice.below(3) * 20 {
+        for _ in 0..self.rng.below(3) * 20 {
             // Towards a compaction.
-            let permissions = Some(self.dice.below(0o1000) as u32);
+            let permissions = Some(self.rng.below(0o1000) as u32);
             let change = AttributeChange {
                 permissions,
                 ..AttributeChange::default()
@@ -371,7 +373,7 @@ impl<'a> Exercise<'a> {
         });
         self.note("readdir", listed);
         for name in names {
-            if self.dice.one_in(3) {
+            if self.rng.one_in(3) {
                 self.note("unlink", volume.unlink(root, &name));
                 self.note("rmdir", volume.remove_directory(root, &name));
             }

@@ -1,28 +1,33 @@
 //! One change of a volume: mostly a structure that is wrong in one way and sealed as if it were right.
 
-use super::super::dice::Dice;
-use super::super::target::Told;
+use super::super::subject::Observations;
+use super::super::values::HostileValues;
 use super::layout::{Page, Record};
 use super::samples::Sample;
 use egeria_fs::format::*;
+use egeria_harness::rng::Rng;
 use egeria_media::{BlockNumber, Pool, PoolIndex, PoolOffset};
 use std::sync::Arc;
 
 /// Chance, and where it strikes.
 pub(super) struct Forge<'a> {
-    pub(super) dice: Dice,
+    pub(super) rng: Rng,
     pub(super) sample: &'a Sample,
-    told: &'a mut Told,
+    observed: &'a mut Observations,
 }
 
 impl<'a> Forge<'a> {
-    pub(super) fn new(dice: Dice, sample: &'a Sample, told: &'a mut Told) -> Forge<'a> {
-        Forge { dice, sample, told }
+    pub(super) fn new(rng: Rng, sample: &'a Sample, observed: &'a mut Observations) -> Forge<'a> {
+        Forge {
+            rng,
+            sample,
+            observed,
+        }
     }
 
     /// Change something.
     pub(super) fn change(mut self) {
-        match self.dice.below(20) {
+        match self.rng.below(20) {
             0..=3 => self.change_entry(),
             4 | 5 => self.change_sealed_bytes(),
             6..=8 => self.append_entries(),
@@ -40,7 +45,7 @@ impl<'a> Forge<'a> {
     }
 
     pub(super) fn line(&mut self, line: impl FnOnce() -> String) {
-        self.told.line(line);
+        self.observed.line(line);
     }
 
     pub(super) fn pool(&self, index: usize) -> Option<&'a Arc<Pool>> {
@@ -68,15 +73,15 @@ impl<'a> Forge<'a> {
     }
 
     pub(super) fn any_pool(&mut self) -> usize {
-        self.dice.place(self.sample.layout.geometry.len())
+        self.rng.index(self.sample.layout.geometry.len())
     }
 
     pub(super) fn any_page(&mut self) -> Option<Page> {
-        self.dice.one_of(&self.sample.layout.pages).copied()
+        self.rng.choose(&self.sample.layout.pages).copied()
     }
 
     pub(super) fn any_record(&mut self) -> Option<Record> {
-        self.dice.one_of(&self.sample.layout.records).copied()
+        self.rng.choose(&self.sample.layout.records).copied()
     }
 
     /// A block that means something to the volume, or none at all.
@@ -84,59 +89,57 @@ impl<'a> Forge<'a> {
         let pool = self.any_pool();
         let geometry = self.sample.layout.geometry[pool];
         let (data, blocks) = (geometry.data_block.0, geometry.blocks);
-        match self.dice.below(10) {
-            0 => self.dice.nasty(),
-            1 => data.wrapping_add(self.dice.below(3)).wrapping_sub(1),
-            2 => blocks.wrapping_add(self.dice.below(3)).wrapping_sub(1),
-            3 => self.dice.below(data + 1),
+        match self.rng.below(10) {
+            0 => self.rng.boundary_value(),
+            1 => data.wrapping_add(self.rng.below(3)).wrapping_sub(1),
+            2 => blocks.wrapping_add(self.rng.below(3)).wrapping_sub(1),
+            3 => self.rng.below(data + 1),
             4 | 5 => self.any_page().map_or(data, |page| page.block),
             6 => self.any_record().map_or(data, |record| record.at.block().0),
-            _ => data + self.dice.below(blocks - data),
+            _ => data + self.rng.below(blocks - data),
         }
     }
 
     /// An inode that is there, one that is not, or none that can be.
     pub(super) fn any_ino(&mut self) -> u64 {
-        match self.dice.below(8) {
-            0 => self.dice.nasty(),
-            1 => self.dice.below(600),
+        match self.rng.below(8) {
+            0 => self.rng.boundary_value(),
+            1 => self.rng.below(600),
             _ => self.any_record().map_or(1, |record| record.ino),
         }
     }
 
     pub(super) fn any_position(&mut self) -> LogPosition {
-        let line = match self.dice.below(4) {
-            0 => self.dice.below(128) as u8,
-            _ => 1 + self.dice.below(64) as u8,
+        let line = match self.rng.below(4) {
+            0 => self.rng.below(128) as u8,
+            _ => 1 + self.rng.below(64) as u8,
         };
-        if self.dice.one_in(2)
+        if self.rng.one_in(2)
             && let Some(page) = self.any_page()
         {
             return page.position(line);
         }
-        let pool = self
-            .dice
-            .below(self.sample.layout.geometry.len() as u64 + 1);
+        let pool = self.rng.below(self.sample.layout.geometry.len() as u64 + 1);
         let block = BlockNumber(self.any_block());
         LogPosition::new(PoolIndex(pool as u8), block, line)
     }
 
     /// A size or a place in a file.
     pub(super) fn any_length(&mut self) -> u64 {
-        match self.dice.below(4) {
-            0 => self.dice.nasty(),
-            1 => self.dice.below(12) * BLOCK as u64,
-            _ => self.dice.below(60_000),
+        match self.rng.below(4) {
+            0 => self.rng.boundary_value(),
+            1 => self.rng.below(12) * BLOCK as u64,
+            _ => self.rng.below(60_000),
         }
     }
 
     pub(super) fn any_name(&mut self) -> Vec<u8> {
-        let known = self.dice.one_of(&self.sample.layout.names).cloned();
-        match self.dice.below(8) {
-            0 => vec![b'n'; self.dice.below(256) as usize],
-            1 => vec![self.dice.below(256) as u8; 1 + self.dice.below(3) as usize],
-            2 => [".", "..", "", "a/b", "lost+found"][self.dice.place(5)].into(),
-            3 => format!("new-{}", self.dice.below(64)).into_bytes(),
+        let known = self.rng.choose(&self.sample.layout.names).cloned();
+        match self.rng.below(8) {
+            0 => vec![b'n'; self.rng.below(256) as usize],
+            1 => vec![self.rng.below(256) as u8; 1 + self.rng.below(3) as usize],
+            2 => [".", "..", "", "a/b", "lost+found"][self.rng.index(5)].into(),
+            3 => format!("new-{}", self.rng.below(64)).into_bytes(),
             _ => known.unwrap_or_else(|| b"d".to_vec()),
         }
     }

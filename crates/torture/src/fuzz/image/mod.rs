@@ -8,9 +8,9 @@ mod raw;
 mod samples;
 mod words;
 
-use super::dice::{Dice, mix_all};
-use super::target::{Case, Subject, Told};
+use super::subject::{Case, Observations, Subject};
 use egeria_fs::*;
+use egeria_harness::rng::{Rng, mix_all};
 use exercise::Exercise;
 use forge::Forge;
 use samples::{Recipe, Sample};
@@ -39,26 +39,26 @@ impl Subject for Images {
         self.recipes.len()
     }
 
-    fn attempt(&mut self, case: &Case, told: &mut Told) -> Result<(), String> {
-        let sample = self.sample(case.sample as usize % self.recipes.len(), told)?;
-        for step in &case.steps {
-            Forge::new(Dice::new(*step), sample, told).change();
+    fn attempt(&mut self, case: &Case, observed: &mut Observations) -> Result<(), String> {
+        let sample = self.sample(case.sample as usize % self.recipes.len(), observed)?;
+        for step in &case.mutation_seeds {
+            Forge::new(Rng::new(*step), sample, observed).change();
         }
         let sample = self.samples[case.sample as usize % self.recipes.len()]
             .as_ref()
             .ok_or("no sample")?;
-        let dice = Dice::new(mix_all(&[case.how]));
-        let mut exercise = Exercise::new(sample.pools(), &mut self.memory, dice, told);
-        let outcome = exercise.run(case.how);
+        let rng = Rng::new(mix_all(&[case.use_seed]));
+        let mut exercise = Exercise::new(sample.pools(), &mut self.memory, rng, observed);
+        let outcome = exercise.run(case.use_seed);
         sample.restore();
         outcome
     }
 }
 
 impl Images {
-    fn sample(&mut self, number: usize, told: &mut Told) -> Result<&Sample, String> {
+    fn sample(&mut self, number: usize, observed: &mut Observations) -> Result<&Sample, String> {
         let recipe = &self.recipes[number];
-        told.line(|| format!("volume: {recipe}"));
+        observed.line(|| format!("volume: {recipe}"));
         let place = &mut self.samples[number];
         if place.is_none() {
             *place = Some(recipe.make()?);
@@ -81,9 +81,9 @@ pub(super) fn sound_samples() -> Vec<usize> {
 pub(super) fn attach_sample(
     images: &mut Images,
     number: usize,
-    told: &mut Told,
+    observed: &mut Observations,
 ) -> Result<Arc<Volume>, String> {
-    let sample = images.sample(number, told)?;
+    let sample = images.sample(number, observed)?;
     sample.restore();
     let pools = sample.pools();
     let attached = Volume::attach_private(&pools, &mut images.memory, &AttachOptions::default());
@@ -94,9 +94,9 @@ pub(super) fn attach_sample(
 pub(super) fn check_sample(
     images: &mut Images,
     number: usize,
-    told: &mut Told,
+    observed: &mut Observations,
 ) -> Result<(), String> {
-    let pools = images.sample(number, told)?.pools();
+    let pools = images.sample(number, observed)?.pools();
     let report = check_private(&pools, &mut images.memory, 1, false);
     let report = report.map_err(|error| format!("cannot be checked afterwards: {error}"))?;
     match report.findings.first() {

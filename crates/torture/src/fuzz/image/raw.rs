@@ -1,5 +1,6 @@
 //! Forging superblocks, and damage by chance: bytes, words, lines and blocks in the wrong place.
 
+use super::super::values::HostileValues;
 use super::forge::Forge;
 use egeria_fs::format::*;
 use egeria_media::{BlockNumber, PoolOffset};
@@ -8,7 +9,7 @@ impl Forge<'_> {
     /// Let a pool be another one than it is: in one copy or in both.
     pub(super) fn change_superblock(&mut self) {
         let pool = self.any_pool();
-        let copies = match self.dice.below(3) {
+        let copies = match self.rng.below(3) {
             0 => &SUPERBLOCK_COPIES[..1],
             1 => &SUPERBLOCK_COPIES[1..],
             _ => &SUPERBLOCK_COPIES[..],
@@ -16,18 +17,18 @@ impl Forge<'_> {
         let first = BlockNumber(SUPERBLOCK_COPIES[0]).offset();
         let mut bytes: [u8; SUPERBLOCK_BYTES] = self.read(pool, first);
         match Superblock::decode(&bytes) {
-            Ok(superblock) if self.dice.one_in(2) => {
+            Ok(superblock) if self.rng.one_in(2) => {
                 let forged = self.vary_superblock(superblock);
                 self.line(|| format!("superblock of pool {pool}: {forged:?}"));
                 bytes.copy_from_slice(&forged.encode());
             }
             _ => {
-                for _ in 0..=self.dice.below(3) {
-                    let at = match self.dice.one_in(2) {
-                        true => self.dice.place(40),
-                        false => 256 + self.dice.place(480 * 2),
+                for _ in 0..=self.rng.below(3) {
+                    let at = match self.rng.one_in(2) {
+                        true => self.rng.index(40),
+                        false => 256 + self.rng.index(480 * 2),
                     };
-                    bytes[at] = self.dice.nasty() as u8;
+                    bytes[at] = self.rng.boundary_value() as u8;
                 }
                 let sum = checksum::crc32c(&bytes[..SUPERBLOCK_BYTES - 4]);
                 bytes[SUPERBLOCK_BYTES - 4..].copy_from_slice(&sum.to_le_bytes());
@@ -41,22 +42,22 @@ impl Forge<'_> {
 
     fn vary_superblock(&mut self, superblock: Superblock) -> Superblock {
         let mut superblock = superblock;
-        let which = self.dice.place(superblock.pools.len());
-        let dice = &mut self.dice;
-        match dice.below(8) {
-            0 => superblock.pool_index = dice.below(17) as u8 % superblock.pools.len() as u8,
-            1 => superblock.created_ns = dice.nasty() as i64,
-            2 => superblock.volume[dice.place(16)] ^= 1,
-            3 => superblock.pools[which].node = dice.nasty() as u16,
-            4 => superblock.pools[which].path = vec![b'/'; dice.place(MAX_PATH_BYTES + 1)],
+        let which = self.rng.index(superblock.pools.len());
+        let rng = &mut self.rng;
+        match rng.below(8) {
+            0 => superblock.pool_index = rng.below(17) as u8 % superblock.pools.len() as u8,
+            1 => superblock.created_ns = rng.boundary_value() as i64,
+            2 => superblock.volume[rng.index(16)] ^= 1,
+            3 => superblock.pools[which].node = rng.boundary_value() as u16,
+            4 => superblock.pools[which].path = vec![b'/'; rng.index(MAX_PATH_BYTES + 1)],
             5 | 6 => {
                 let blocks = superblock.pools[which].blocks;
-                superblock.pools[which].blocks = match dice.one_in(3) {
-                    true => dice.near(blocks),
-                    false => blocks - dice.below(64),
+                superblock.pools[which].blocks = match rng.one_in(3) {
+                    true => rng.near_value(blocks),
+                    false => blocks - rng.below(64),
                 };
             }
-            _ if superblock.pools.len() < MAX_POOLS && dice.one_in(2) => {
+            _ if superblock.pools.len() < MAX_POOLS && rng.one_in(2) => {
                 let again = superblock.pools[which].clone();
                 superblock.pools.push(again);
             }
@@ -69,17 +70,17 @@ impl Forge<'_> {
     pub(super) fn change_bytes(&mut self) {
         let (pool, at) = self.any_place();
         self.line(|| format!("bytes at {at} of pool {pool}"));
-        match self.dice.below(4) {
+        match self.rng.below(4) {
             0 => {
-                let byte = self.read::<1>(pool, at)[0] ^ (1 << self.dice.below(8));
+                let byte = self.read::<1>(pool, at)[0] ^ (1 << self.rng.below(8));
                 self.write(pool, at, &[byte]);
             }
             1 => {
-                let word = self.dice.nasty();
+                let word = self.rng.boundary_value();
                 self.store(pool, PoolOffset(at.0 / 8 * 8), word);
             }
             2 => {
-                let bytes = vec![self.dice.nasty() as u8; self.dice.place(200)];
+                let bytes = vec![self.rng.boundary_value() as u8; self.rng.index(200)];
                 self.write(pool, at, &bytes);
             }
             _ => {
@@ -92,8 +93,8 @@ impl Forge<'_> {
 
     /// A byte of a structure, or of anything.
     fn any_place(&mut self) -> (usize, PoolOffset) {
-        let within = self.dice.below(BLOCK as u64);
-        match self.dice.below(6) {
+        let within = self.rng.below(BLOCK as u64);
+        match self.rng.below(6) {
             0 | 1 => {
                 if let Some(page) = self.any_page() {
                     return (page.pool, page.position(0).offset() + within % 1024);
@@ -109,12 +110,12 @@ impl Forge<'_> {
                 let pointers = self.sample.layout.geometry[pool].pointer_block.offset();
                 return (pool, pointers + within % 64);
             }
-            4 => return (0, PoolOffset(self.dice.below(6) * BLOCK as u64 + within)),
+            4 => return (0, PoolOffset(self.rng.below(6) * BLOCK as u64 + within)),
             _ => {}
         }
         let pool = self.any_pool();
         let blocks = self.sample.layout.geometry[pool].blocks;
-        (pool, BlockNumber(self.dice.below(blocks)).offset() + within)
+        (pool, BlockNumber(self.rng.below(blocks)).offset() + within)
     }
 
     /// A block in the place of another, as a controller that mixes up addresses would have it.
@@ -122,11 +123,11 @@ impl Forge<'_> {
         let ((from_pool, from), (to_pool, to)) = (self.any_place(), self.any_place());
         let (from, to) = (from.block(), to.block());
         self.line(|| format!("block {to} of pool {to_pool} is block {from} of pool {from_pool}"));
-        let bytes: [u8; BLOCK] = match self.dice.one_in(4) {
+        let bytes: [u8; BLOCK] = match self.rng.one_in(4) {
             true => [0; BLOCK],
             false => self.read(from_pool, from.offset()),
         };
-        if self.dice.one_in(3) {
+        if self.rng.one_in(3) {
             let swapped: [u8; BLOCK] = self.read(to_pool, to.offset());
             self.write(from_pool, from.offset(), &swapped);
         }

@@ -2,7 +2,7 @@
 //! in the middle of an operation.
 
 use super::layout::Layout;
-use crate::crash::{Actor, DAMAGES, Operation, Scene};
+use crate::crash::{Actor, DAMAGES, InitialState, Operation};
 use egeria_fs::format::*;
 use egeria_fs::*;
 use egeria_media::recorder::{Event, PoolSet, Recorder};
@@ -44,8 +44,8 @@ const CORPUS: [(&str, &str); 9] = [
 
 /// How a sample is made.
 pub(super) enum Recipe {
-    /// A scene on so many pools.
-    Scene(Scene, usize),
+    /// A state on so many pools.
+    InitialState(InitialState, usize),
     /// One of the corpus.
     Corpus(&'static str, &'static str),
 }
@@ -53,20 +53,23 @@ pub(super) enum Recipe {
 /// All there are.
 pub(super) fn recipes() -> Vec<Recipe> {
     let scenes = [
-        Scene::Tree,
-        Scene::PageEnd(0),
-        Scene::PageEnd(1),
-        Scene::PageEnd(3),
-        Scene::LongLog,
-        Scene::LongDirectory,
-        Scene::InodesFull,
-        Scene::Full,
-        Scene::Orphan,
+        InitialState::Tree,
+        InitialState::PageEnd(0),
+        InitialState::PageEnd(1),
+        InitialState::PageEnd(3),
+        InitialState::LongLog,
+        InitialState::LongDirectory,
+        InitialState::InodesFull,
+        InitialState::Full,
+        InitialState::Orphan,
     ];
-    let damaged = DAMAGES.map(Scene::Damaged);
-    let all = scenes.into_iter().chain(damaged).chain([Scene::Blank]);
+    let damaged = DAMAGES.map(InitialState::Damaged);
+    let all = scenes
+        .into_iter()
+        .chain(damaged)
+        .chain([InitialState::Blank]);
     let mut recipes: Vec<Recipe> = all
-        .flat_map(|scene| [1, 2].map(|pools| Recipe::Scene(scene, pools)))
+        .flat_map(|state| [1, 2].map(|pools| Recipe::InitialState(state, pools)))
         .collect();
     recipes.extend(CORPUS.map(|(name, text)| Recipe::Corpus(name, text)));
     recipes
@@ -75,7 +78,7 @@ pub(super) fn recipes() -> Vec<Recipe> {
 impl fmt::Display for Recipe {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Recipe::Scene(scene, pools) => write!(out, "{scene:?} on {pools} pools"),
+            Recipe::InitialState(state, pools) => write!(out, "{state:?} on {pools} pools"),
             Recipe::Corpus(name, _) => write!(out, "{name}"),
         }
     }
@@ -84,12 +87,15 @@ impl fmt::Display for Recipe {
 impl Recipe {
     /// Whether nothing is wrong with it.
     pub(super) fn is_sound(&self) -> bool {
-        !matches!(self, Recipe::Scene(Scene::Damaged(_) | Scene::Blank, _))
+        !matches!(
+            self,
+            Recipe::InitialState(InitialState::Damaged(_) | InitialState::Blank, _)
+        )
     }
 
     pub(super) fn make(&self) -> Result<Sample, String> {
         let pools = match self {
-            Recipe::Scene(scene, pools) => scene.build(*pools)?,
+            Recipe::InitialState(state, pools) => state.build(*pools)?,
             Recipe::Corpus(name, text) => {
                 build(text).map_err(|fault| format!("corpus {name}: {fault}"))?
             }

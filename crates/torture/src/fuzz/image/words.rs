@@ -1,5 +1,6 @@
 //! Forging what leads to logs: commit words, links, page headers, certificates, pointers, journals.
 
+use super::super::values::HostileValues;
 use super::forge::Forge;
 use super::layout::Page;
 use egeria_fs::format::*;
@@ -19,9 +20,9 @@ impl Forge<'_> {
             head_index: 0,
             orphan: false,
         });
-        match self.dice.below(6) {
+        match self.rng.below(6) {
             0 => commit.tail = LogPosition::NONE,
-            1 => commit.tail = commit.tail.at_line(self.dice.below(128) as u8),
+            1 => commit.tail = commit.tail.at_line(self.rng.below(128) as u8),
             2 => commit.tail = self.any_position(),
             3 => commit.head_index ^= 1,
             4 => commit.orphan = !commit.orphan,
@@ -34,10 +35,10 @@ impl Forge<'_> {
     /// Let a head or a page lead elsewhere.
     pub(super) fn change_link(&mut self) {
         let target = self.any_position();
-        if self.dice.one_in(2)
+        if self.rng.one_in(2)
             && let Some(record) = self.any_record()
         {
-            let head = self.dice.below(2);
+            let head = self.rng.below(2);
             self.line(|| format!("head {head} of inode {}: {target:?}", record.ino));
             let word = encode_link(record.ino, target);
             return self.store(record.pool, record.at + HEADS_AT + 8 * head, word);
@@ -59,7 +60,7 @@ impl Forge<'_> {
         let (Some(from), Some(to)) = (self.any_page(), self.any_page()) else {
             return;
         };
-        let block = match self.dice.one_in(3) {
+        let block = match self.rng.one_in(3) {
             true => self.any_block(),
             false => to.block,
         };
@@ -84,9 +85,9 @@ impl Forge<'_> {
         );
         let link = encode_link(from.ino, to.position(0));
         self.store(from.pool, from.position(0).offset() + NEXT_PAGE_AT, link);
-        let line = 1 + self.dice.below(64) as u8;
+        let line = 1 + self.rng.below(64) as u8;
         if let Some(record) = self.sample.layout.record(from.ino).copied()
-            && self.dice.one_in(2)
+            && self.rng.one_in(2)
         {
             let at = record.at + COMMIT_WORD_AT;
             let word = self.load(record.pool, at);
@@ -118,13 +119,13 @@ impl Forge<'_> {
         let Some(mut certificate) = Certificate::decode(&bytes, record.ino) else {
             return;
         };
-        let nasty = self.dice.nasty();
-        match self.dice.below(8) {
-            0 | 1 => certificate.mode = KINDS[self.dice.place(8)] | nasty as u32 & 0o7777,
-            2 => certificate.nlink = nasty as u32,
+        let hostile = self.rng.boundary_value();
+        match self.rng.below(8) {
+            0 | 1 => certificate.mode = KINDS[self.rng.index(8)] | hostile as u32 & 0o7777,
+            2 => certificate.nlink = hostile as u32,
             3 => certificate.parent = self.any_ino(),
-            4 => certificate.generation = nasty as u32,
-            5 => certificate.birth_ns = nasty as i64,
+            4 => certificate.generation = hostile as u32,
+            5 => certificate.birth_ns = hostile as i64,
             6 => certificate.checksums = !certificate.checksums,
             _ => certificate.ino = self.any_ino(),
         }
@@ -136,9 +137,9 @@ impl Forge<'_> {
     pub(super) fn change_pointer(&mut self) {
         let pool = self.any_pool();
         let geometry = self.sample.layout.geometry[pool];
-        let chunk = match self.dice.one_in(4) {
-            true => self.dice.below(geometry.inode_blocks),
-            false => self.dice.below(4),
+        let chunk = match self.rng.one_in(4) {
+            true => self.rng.below(geometry.inode_blocks),
+            false => self.rng.below(4),
         };
         let block = self.any_block() & ((1 << 40) - 1);
         self.line(|| format!("records {chunk} of pool {pool}: block {block}"));
@@ -148,11 +149,11 @@ impl Forge<'_> {
 
     /// Leave an operation in a journal slot.
     pub(super) fn change_journal(&mut self) {
-        let slot = match self.dice.one_in(2) {
-            true => self.dice.below(4),
-            false => self.dice.below(JOURNAL_SLOTS),
+        let slot = match self.rng.one_in(2) {
+            true => self.rng.below(4),
+            false => self.rng.below(JOURNAL_SLOTS),
         };
-        let pairs: Vec<JournalPair> = (0..=self.dice.below(MAX_JOURNAL_PAIRS as u64))
+        let pairs: Vec<JournalPair> = (0..=self.rng.below(MAX_JOURNAL_PAIRS as u64))
             .map(|_| self.any_pair())
             .collect();
         let pairs = &pairs[..pairs.len().min(MAX_JOURNAL_PAIRS)];
@@ -164,20 +165,20 @@ impl Forge<'_> {
 
     fn any_pair(&mut self) -> JournalPair {
         let position = self.any_position();
-        let known = self.any_record().filter(|_| !self.dice.one_in(6));
+        let known = self.any_record().filter(|_| !self.rng.one_in(6));
         let Some(record) = known else {
             return JournalPair {
-                pool: PoolIndex(self.dice.below(3) as u8),
-                at: PoolOffset(self.dice.nasty() & ((1 << 56) - 1)),
-                value: self.dice.nasty(),
+                pool: PoolIndex(self.rng.below(3) as u8),
+                at: PoolOffset(self.rng.boundary_value() & ((1 << 56) - 1)),
+                value: self.rng.boundary_value(),
             };
         };
         let commit = CommitWord {
             tail: position,
-            head_index: self.dice.below(2) as u8,
-            orphan: self.dice.one_in(3),
+            head_index: self.rng.below(2) as u8,
+            orphan: self.rng.one_in(3),
         };
-        let value = match self.dice.below(4) {
+        let value = match self.rng.below(4) {
             0 => 0,
             1 => self.load(record.pool, record.at + COMMIT_WORD_AT),
             _ => commit.encode(record.ino),

@@ -1,11 +1,12 @@
 //! Drawing a request: its kind, fields that may make sense to this mount, and damage.
 
-use super::super::dice::Dice;
+use super::super::values::HostileValues;
 use super::kernel::{BATCH_FORGET, FORGET, Kernel, Request};
+use egeria_harness::rng::Rng;
 
 /// Chance, and what the kernel knows.
 pub(super) struct Draw<'a> {
-    dice: &'a mut Dice,
+    rng: &'a mut Rng,
     kernel: &'a Kernel,
     body: Vec<u8>,
 }
@@ -17,16 +18,16 @@ const INIT: u32 = 26;
 /// READDIR, IOCTL, BATCH_FORGET, READDIRPLUS.
 const VOUCHED: [u32; 8] = [FORGET, 15, 16, 21, 28, 39, BATCH_FORGET, 44];
 /// Most bytes the kernel asks for at once here.
-const MOST_READ: u64 = 128 << 10;
+const MAX_READ: u64 = 128 << 10;
 /// As `time_t`.
 const FIRST_SECOND: u64 = 1 << 63;
 /// `ioctl` of the control call.
 const CONTROL: u32 = egeria_fs::control::CONTROL_REQUEST;
 
 impl<'a> Draw<'a> {
-    pub(super) fn new(dice: &'a mut Dice, kernel: &'a Kernel) -> Draw<'a> {
+    pub(super) fn new(rng: &'a mut Rng, kernel: &'a Kernel) -> Draw<'a> {
         Draw {
-            dice,
+            rng,
             kernel,
             body: Vec::new(),
         }
@@ -37,20 +38,23 @@ impl<'a> Draw<'a> {
             1, 1, 1, 3, 4, 9, 10, 11, 12, 13, 14, 15, 16, 16, 18, 21, 22, 27, 28, 35, 35, 43, 45,
             47,
         ];
-        let opcode = match self.dice.below(8) {
-            0 => self.dice.below(56) as u32,
-            1 if self.dice.one_in(20) => self.dice.nasty() as u32,
-            _ => COMMON[self.dice.place(COMMON.len())],
+        let opcode = match self.rng.below(8) {
+            0 => self.rng.below(56) as u32,
+            1 if self.rng.one_in(20) => self.rng.boundary_value() as u32,
+            _ => COMMON[self.rng.index(COMMON.len())],
         };
         let opcode = if opcode == DESTROY { INIT } else { opcode };
         self.fill(opcode);
         let node = self.node();
-        let owner = match self.dice.below(3) {
+        let owner = match self.rng.below(3) {
             0 => (0, 0),
             1 => (1000, 1000),
-            _ => (self.dice.nasty() as u32, self.dice.nasty() as u32),
+            _ => (
+                self.rng.boundary_value() as u32,
+                self.rng.boundary_value() as u32,
+            ),
         };
-        if self.dice.one_in(6) && !VOUCHED.contains(&opcode) {
+        if self.rng.one_in(6) && !VOUCHED.contains(&opcode) {
             self.damage();
         }
         Request {
@@ -91,7 +95,7 @@ impl<'a> Draw<'a> {
             46 => self.seek(),
             47 => self.copy(),
             _ => {
-                let count = 1 + self.dice.below(6);
+                let count = 1 + self.rng.below(6);
                 self.long(count)
             }
         };
@@ -100,38 +104,38 @@ impl<'a> Draw<'a> {
     /// Flip, cut or lengthen.
     fn damage(&mut self) {
         let length = self.body.len();
-        match self.dice.below(4) {
+        match self.rng.below(4) {
             0 if length > 0 => {
-                let place = self.dice.place(length);
-                self.body[place] = self.dice.nasty() as u8;
+                let place = self.rng.index(length);
+                self.body[place] = self.rng.boundary_value() as u8;
             }
             1 if length > 0 => {
-                let place = self.dice.place(length);
-                self.body[place] ^= 1 << self.dice.below(8);
+                let place = self.rng.index(length);
+                self.body[place] ^= 1 << self.rng.below(8);
             }
-            2 => self.body.truncate(self.dice.place(length + 1)),
+            2 => self.body.truncate(self.rng.index(length + 1)),
             _ => {
-                let more = self.dice.place(300);
-                let byte = self.dice.nasty() as u8;
+                let more = self.rng.index(300);
+                let byte = self.rng.boundary_value() as u8;
                 self.body.resize(length + more, byte);
             }
         }
     }
 
     fn node(&mut self) -> u64 {
-        match self.dice.below(10) {
-            0 => self.dice.nasty(),
-            1 => self.dice.below(400),
+        match self.rng.below(10) {
+            0 => self.rng.boundary_value(),
+            1 => self.rng.below(400),
             2..=4 => 1,
-            _ => self.dice.one_of(&self.kernel.nodes).copied().unwrap_or(1),
+            _ => self.rng.choose(&self.kernel.nodes).copied().unwrap_or(1),
         }
     }
 
     fn offset(&mut self) -> u64 {
-        match self.dice.below(4) {
-            0 => self.dice.nasty(),
-            1 => self.dice.below(16) * 4096,
-            _ => self.dice.below(50_000),
+        match self.rng.below(4) {
+            0 => self.rng.boundary_value(),
+            1 => self.rng.below(16) * 4096,
+            _ => self.rng.below(50_000),
         }
     }
 
@@ -156,32 +160,32 @@ impl<'a> Draw<'a> {
     /// So many words of 64 bits, of anything.
     fn long(&mut self, count: u64) -> &mut Self {
         for _ in 0..count {
-            self.put(|draw| draw.dice.nasty());
+            self.put(|draw| draw.rng.boundary_value());
         }
         self
     }
 
     fn count(&mut self) -> &mut Self {
-        self.put(|draw| match draw.dice.one_in(3) {
-            true => draw.dice.nasty(),
+        self.put(|draw| match draw.rng.one_in(3) {
+            true => draw.rng.boundary_value(),
             false => 1,
         })
     }
 
     fn handle(&mut self) -> &mut Self {
-        self.put(|draw| match draw.dice.one_in(8) {
-            true => draw.dice.nasty(),
-            false => draw.dice.one_of(&draw.kernel.handles).copied().unwrap_or(0),
+        self.put(|draw| match draw.rng.one_in(8) {
+            true => draw.rng.boundary_value(),
+            false => draw.rng.choose(&draw.kernel.handles).copied().unwrap_or(0),
         });
         self
     }
 
     /// A size in 32 bits.
     fn small(&mut self) -> &mut Self {
-        let value = match self.dice.below(4) {
-            0 => self.dice.nasty() as u32,
+        let value = match self.rng.below(4) {
+            0 => self.rng.boundary_value() as u32,
             1 => 0,
-            _ => self.dice.below(9000) as u32,
+            _ => self.rng.below(9000) as u32,
         };
         self.word(value)
     }
@@ -196,9 +200,9 @@ impl<'a> Draw<'a> {
             libc::O_DIRECT,
             libc::O_DIRECTORY,
         ];
-        let flags = match self.dice.one_in(8) {
-            true => self.dice.nasty() as u32,
-            false => FLAGS[self.dice.place(7)] as u32,
+        let flags = match self.rng.one_in(8) {
+            true => self.rng.boundary_value() as u32,
+            false => FLAGS[self.rng.index(7)] as u32,
         };
         self.word(flags)
     }
@@ -213,9 +217,9 @@ impl<'a> Draw<'a> {
             0,
         ];
         for _ in 0..count {
-            let mode = match self.dice.one_in(8) {
-                true => self.dice.nasty() as u32,
-                false => KINDS[self.dice.place(6)] | self.dice.below(0o10000) as u32,
+            let mode = match self.rng.one_in(8) {
+                true => self.rng.boundary_value() as u32,
+                false => KINDS[self.rng.index(6)] | self.rng.below(0o10000) as u32,
             };
             self.word(mode);
         }
@@ -227,11 +231,11 @@ impl<'a> Draw<'a> {
             "d", "e", "small", "big", "twin", "symlink", "empty", "sub", "x", "y", "f", "a", "b",
             ".", "..", "a/b",
         ];
-        let name = match self.dice.below(6) {
-            0 => vec![b'n'; self.dice.place(300)],
-            1 => format!("new-{}", self.dice.below(20)).into_bytes(),
-            2 => vec![self.dice.nasty() as u8 | 1; self.dice.place(5)],
-            _ => KNOWN[self.dice.place(KNOWN.len())].into(),
+        let name = match self.rng.below(6) {
+            0 => vec![b'n'; self.rng.index(300)],
+            1 => format!("new-{}", self.rng.below(20)).into_bytes(),
+            2 => vec![self.rng.boundary_value() as u8 | 1; self.rng.index(5)],
+            _ => KNOWN[self.rng.index(KNOWN.len())].into(),
         };
         self.body.extend(name);
         self.body.push(0);
@@ -255,10 +259,10 @@ impl<'a> Draw<'a> {
             "",
             "nonsense",
         ];
-        let name = NAMES[self.dice.place(NAMES.len())];
+        let name = NAMES[self.rng.index(NAMES.len())];
         self.body.extend_from_slice(name.as_bytes());
-        if self.dice.one_in(6) {
-            let length = self.body.len() + self.dice.place(300);
+        if self.rng.one_in(6) {
+            let length = self.body.len() + self.rng.index(300);
             self.body.resize(length, b'x');
         }
         self.body.push(0);
@@ -266,18 +270,18 @@ impl<'a> Draw<'a> {
     }
 
     fn read(&mut self) -> &mut Self {
-        let bytes = self.dice.below(MOST_READ + 1) as u32;
+        let bytes = self.rng.below(MAX_READ + 1) as u32;
         self.handle().put(Self::offset).word(bytes).word(0);
         self.long(1).flags().word(0);
         self
     }
 
     fn write(&mut self) -> &mut Self {
-        let data = self.dice.place(9000);
+        let data = self.rng.index(9000);
         self.handle().put(Self::offset);
-        let flags = match self.dice.one_in(8) {
-            true => self.dice.nasty() as u32,
-            false => self.dice.below(8) as u32,
+        let flags = match self.rng.one_in(8) {
+            true => self.rng.boundary_value() as u32,
+            false => self.rng.below(8) as u32,
         };
         self.words(&[data as u32, flags]).long(1).flags().word(0);
         let length = self.body.len() + data;
@@ -286,13 +290,13 @@ impl<'a> Draw<'a> {
     }
 
     fn set_attributes(&mut self) -> &mut Self {
-        let valid = self.dice.nasty() as u32 & self.dice.word() as u32;
+        let valid = self.rng.boundary_value() as u32 & self.rng.next_u64() as u32;
         self.words(&[valid, 0]).handle();
         self.put(Self::offset).long(1);
         for _ in 0..3 {
             // The first second there is has no nanoseconds behind it: the kernel sees to that.
             self.put(
-                |draw| match draw.dice.nasty() ^ (draw.dice.below(2) << 63) {
+                |draw| match draw.rng.boundary_value() ^ (draw.rng.below(2) << 63) {
                     FIRST_SECOND => FIRST_SECOND + 1,
                     seconds => seconds,
                 },
@@ -300,18 +304,21 @@ impl<'a> Draw<'a> {
         }
         // The kernel vouches for nanoseconds.
         for _ in 0..3 {
-            let nanoseconds = self.dice.below(1_000_000_000) as u32;
+            let nanoseconds = self.rng.below(1_000_000_000) as u32;
             self.word(nanoseconds);
         }
         self.modes(1).word(0);
-        let owners = [self.dice.nasty() as u32, self.dice.nasty() as u32];
+        let owners = [
+            self.rng.boundary_value() as u32,
+            self.rng.boundary_value() as u32,
+        ];
         self.words(&owners).word(0);
         self
     }
 
     fn set_xattr(&mut self) -> &mut Self {
-        let value = self.dice.place(4000);
-        let flags = self.dice.below(4) as u32;
+        let value = self.rng.index(4000);
+        let flags = self.rng.below(4) as u32;
         self.words(&[value as u32, flags]).xattr_name();
         let length = self.body.len() + value;
         self.body.resize(length, 0xa7);
@@ -319,13 +326,13 @@ impl<'a> Draw<'a> {
     }
 
     fn control(&mut self) -> &mut Self {
-        let command = match self.dice.one_in(2) {
+        let command = match self.rng.one_in(2) {
             true => CONTROL,
-            false => self.dice.nasty() as u32,
+            false => self.rng.boundary_value() as u32,
         };
-        let flags = self.dice.below(8) as u32;
+        let flags = self.rng.below(8) as u32;
         self.handle().words(&[flags, command]).long(1);
-        let given = self.dice.place(64);
+        let given = self.rng.index(64);
         self.word(given as u32).small();
         let length = self.body.len() + given;
         self.body.resize(length, 0);
@@ -333,7 +340,7 @@ impl<'a> Draw<'a> {
     }
 
     fn forgets(&mut self) -> &mut Self {
-        let count = self.dice.below(6);
+        let count = self.rng.below(6);
         self.words(&[count as u32, 0]);
         for _ in 0..count {
             self.put(Self::node).count();
@@ -344,22 +351,22 @@ impl<'a> Draw<'a> {
     fn allocate(&mut self) -> &mut Self {
         const MODES: [u32; 7] = [0, 1, 3, 16, 17, 8, 32];
         self.handle().put(Self::offset).put(Self::offset);
-        let mode = match self.dice.one_in(8) {
-            true => self.dice.nasty() as u32,
-            false => MODES[self.dice.place(7)],
+        let mode = match self.rng.one_in(8) {
+            true => self.rng.boundary_value() as u32,
+            false => MODES[self.rng.index(7)],
         };
         self.words(&[mode, 0]);
         self
     }
 
     fn exchange(&mut self) -> &mut Self {
-        let flags = self.dice.below(8) as u32;
+        let flags = self.rng.below(8) as u32;
         self.put(Self::node).words(&[flags, 0]).names();
         self
     }
 
     fn seek(&mut self) -> &mut Self {
-        let whence = self.dice.below(8) as u32;
+        let whence = self.rng.below(8) as u32;
         self.handle().put(Self::offset).words(&[whence, 0]);
         self
     }
@@ -367,7 +374,7 @@ impl<'a> Draw<'a> {
     fn copy(&mut self) -> &mut Self {
         self.handle().put(Self::offset).put(Self::node);
         self.handle().put(Self::offset).put(Self::offset);
-        self.put(|draw| draw.dice.below(2));
+        self.put(|draw| draw.rng.below(2));
         self
     }
 }

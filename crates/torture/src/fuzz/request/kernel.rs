@@ -1,6 +1,6 @@
 //! Playing the kernel: requests go down a socket, replies are awaited and what they name is remembered.
 
-use super::super::target::Told;
+use super::super::subject::Observations;
 use egeria_fs::Volume;
 use std::collections::HashMap;
 use std::fmt;
@@ -92,12 +92,16 @@ impl Kernel {
         let serve = move || _ = egeria_mount::serve_socket(volume, theirs, read_only);
         let server = std::thread::Builder::new().spawn(serve).map_err(failed)?;
         kernel.server = Some(server);
-        kernel.settle(&mut Told::default())?;
+        kernel.settle(&mut Observations::default())?;
         Ok(kernel)
     }
 
     /// Ask, and take the replies that are there.
-    pub(super) fn ask(&mut self, request: Request, told: &mut Told) -> Result<(), String> {
+    pub(super) fn ask(
+        &mut self,
+        request: Request,
+        observed: &mut Observations,
+    ) -> Result<(), String> {
         let failed = |error: io::Error| format!("the mount ended: {error}");
         match self.send(&request) {
             Ok(()) => {}
@@ -105,11 +109,11 @@ impl Kernel {
             Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {}
             Err(error) => return Err(failed(error)),
         }
-        self.settle(told)
+        self.settle(observed)
     }
 
     /// Wait until everything is answered.
-    pub(super) fn settle(&mut self, told: &mut Told) -> Result<(), String> {
+    pub(super) fn settle(&mut self, observed: &mut Observations) -> Result<(), String> {
         let deadline = Instant::now() + PATIENCE;
         while !self.waiting.is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -117,7 +121,7 @@ impl Kernel {
                 let opcodes: Vec<u32> = self.waiting.values().copied().collect();
                 return Err(format!("no reply to requests of opcodes {opcodes:?}"));
             }
-            self.take_reply(left, told)?;
+            self.take_reply(left, observed)?;
         }
         Ok(())
     }
@@ -165,7 +169,11 @@ impl Kernel {
         Ok(())
     }
 
-    fn take_reply(&mut self, patience: Duration, told: &mut Told) -> Result<(), String> {
+    fn take_reply(
+        &mut self,
+        patience: Duration,
+        observed: &mut Observations,
+    ) -> Result<(), String> {
         let socket = self.socket.as_ref().ok_or("unmounted")?.as_raw_fd();
         let mut entry = libc::pollfd {
             fd: socket,
@@ -193,13 +201,13 @@ impl Kernel {
         }
         let (error, number) = (word32(bytes, 4) as i32, word64(bytes, 8));
         if number == 0 {
-            told.happened("a notice");
+            observed.record("a notice");
             return Ok(());
         }
         let opcode = self.waiting.remove(&number);
         let opcode = opcode.ok_or_else(|| format!("a reply to {number}, which nobody asked"))?;
-        told.line(|| format!("reply to opcode {opcode}: {error}, {} bytes", bytes.len()));
-        told.happened(&format!(
+        observed.line(|| format!("reply to opcode {opcode}: {error}, {} bytes", bytes.len()));
+        observed.record(&format!(
             "{} {}",
             letters(opcode),
             letters(error.unsigned_abs())

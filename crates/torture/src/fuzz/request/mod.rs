@@ -4,10 +4,10 @@
 mod draw;
 mod kernel;
 
-use super::dice::{Dice, mix_all};
 use super::image::{self, Images};
-use super::target::{Case, Subject, Told};
+use super::subject::{Case, Observations, Subject};
 use draw::Draw;
+use egeria_harness::rng::{Rng, mix_all};
 use kernel::Kernel;
 
 /// Requests of one step.
@@ -24,24 +24,24 @@ impl Subject for Requests {
         image::sound_samples().len()
     }
 
-    fn attempt(&mut self, case: &Case, told: &mut Told) -> Result<(), String> {
+    fn attempt(&mut self, case: &Case, observed: &mut Observations) -> Result<(), String> {
         let samples = image::sound_samples();
         let sample = samples[case.sample as usize % samples.len()];
-        let volume = image::attach_sample(&mut self.images, sample, told)?;
-        let read_only = mix_all(&[case.how]).is_multiple_of(16);
+        let volume = image::attach_sample(&mut self.images, sample, observed)?;
+        let read_only = mix_all(&[case.use_seed]).is_multiple_of(16);
         let mut kernel = Kernel::mount(volume, read_only)?;
         let mut wrong = Ok(());
-        for step in &case.steps {
-            let mut dice = Dice::new(*step);
-            for _ in 0..=dice.below(BURST) {
-                let request = Draw::new(&mut dice, &kernel).request();
-                told.line(|| request.to_string());
-                wrong = wrong.and_then(|()| kernel.ask(request, told));
+        for step in &case.mutation_seeds {
+            let mut rng = Rng::new(*step);
+            for _ in 0..=rng.below(BURST) {
+                let request = Draw::new(&mut rng, &kernel).request();
+                observed.line(|| request.to_string());
+                wrong = wrong.and_then(|()| kernel.ask(request, observed));
             }
         }
-        wrong = wrong.and_then(|()| kernel.settle(told));
+        wrong = wrong.and_then(|()| kernel.settle(observed));
         kernel.unmount()?;
         wrong?;
-        image::check_sample(&mut self.images, sample, told)
+        image::check_sample(&mut self.images, sample, observed)
     }
 }

@@ -1,10 +1,10 @@
 //! What is done to the shared files: calls in the middle of which workers are stopped, and looks at the same files
 //! meanwhile, each with what it changes.
 
-use crate::kill::crew::Way;
 use crate::kill::files::Files;
-use crate::kill::plan::Dice;
+use crate::kill::processes::AccessPath;
 use egeria_fs::{Errno, Outcome};
+use egeria_harness::rng::Rng;
 use serde::Serialize;
 
 /// The directory that holds everything, and what everybody uses in it.
@@ -49,14 +49,14 @@ impl Call {
     ];
 
     /// Any that changes something in this process: the kernel stops nobody in the middle of the others.
-    pub fn drawn(way: Way, dice: &mut Dice) -> Call {
-        let all: &[Call] = match way {
-            Way::Engine => &Call::ALL,
-            Way::Preload | Way::Mount => &Call::DIRECT,
+    pub fn drawn(access_path: AccessPath, rng: &mut Rng) -> Call {
+        let all: &[Call] = match access_path {
+            AccessPath::Engine => &Call::ALL,
+            AccessPath::Preload | AccessPath::Mount => &Call::DIRECT,
         };
-        match dice.below(4) {
+        match rng.below(4) {
             0 => Call::Overwrite,
-            _ => all[dice.below(all.len() as u64) as usize],
+            _ => all[rng.below(all.len() as u64) as usize],
         }
     }
 
@@ -95,7 +95,7 @@ impl Call {
 /// What somebody else does meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Look {
+pub enum Observation {
     StatFile,
     StatNeighbour,
     ListDirectory,
@@ -108,27 +108,29 @@ pub enum Look {
     WriteFile,
 }
 
-impl Look {
-    pub const ALL: [Look; 10] = [
-        Look::StatFile,
-        Look::StatNeighbour,
-        Look::ListDirectory,
-        Look::OpenFile,
-        Look::ReadFile,
-        Look::StatFileSystem,
-        Look::WriteOther,
-        Look::MakeOther,
-        Look::MakeNeighbour,
-        Look::WriteFile,
+impl Observation {
+    pub const ALL: [Observation; 10] = [
+        Observation::StatFile,
+        Observation::StatNeighbour,
+        Observation::ListDirectory,
+        Observation::OpenFile,
+        Observation::ReadFile,
+        Observation::StatFileSystem,
+        Observation::WriteOther,
+        Observation::MakeOther,
+        Observation::MakeNeighbour,
+        Observation::WriteFile,
     ];
 
     /// Whether it may wait for a call: both change the same inode. Through the mount a listing may wait too: the kernel
     /// keeps a directory locked for everybody while whoever makes a name in it waits.
-    pub fn may_wait_for(self, way: Way, call: Call) -> bool {
-        let changes = match (self, way) {
-            (Look::WriteFile, _) => CHANGES_FILE,
-            (Look::MakeNeighbour, _) => CHANGES_DIRECTORY,
-            (Look::ListDirectory, Way::Mount | Way::Preload) => CHANGES_DIRECTORY,
+    pub fn may_wait_for(self, access_path: AccessPath, call: Call) -> bool {
+        let changes = match (self, access_path) {
+            (Observation::WriteFile, _) => CHANGES_FILE,
+            (Observation::MakeNeighbour, _) => CHANGES_DIRECTORY,
+            (Observation::ListDirectory, AccessPath::Mount | AccessPath::Preload) => {
+                CHANGES_DIRECTORY
+            }
             _ => 0,
         };
         changes & call.changes() != 0
@@ -136,16 +138,16 @@ impl Look {
 
     pub fn name(self) -> &'static str {
         match self {
-            Look::StatFile => "stat of the file",
-            Look::StatNeighbour => "stat of another name",
-            Look::ListDirectory => "list of the directory",
-            Look::OpenFile => "open and close of the file",
-            Look::ReadFile => "read of the file",
-            Look::StatFileSystem => "statfs",
-            Look::WriteOther => "write of another file",
-            Look::MakeOther => "create and unlink elsewhere",
-            Look::MakeNeighbour => "create and unlink beside it",
-            Look::WriteFile => "write of the file",
+            Observation::StatFile => "stat of the file",
+            Observation::StatNeighbour => "stat of another name",
+            Observation::ListDirectory => "list of the directory",
+            Observation::OpenFile => "open and close of the file",
+            Observation::ReadFile => "read of the file",
+            Observation::StatFileSystem => "statfs",
+            Observation::WriteOther => "write of another file",
+            Observation::MakeOther => "create and unlink elsewhere",
+            Observation::MakeNeighbour => "create and unlink beside it",
+            Observation::WriteFile => "write of the file",
         }
     }
 }
@@ -163,7 +165,7 @@ pub fn furnish<F: Files>(files: &F) -> Outcome<()> {
 }
 
 /// A worker's files.
-pub struct Hands<'a, F: Files> {
+pub struct CallRunner<'a, F: Files> {
     files: &'a F,
     file: F::File,
     log: F::File,
@@ -175,12 +177,12 @@ pub struct Hands<'a, F: Files> {
     turn: u64,
 }
 
-impl<'a, F: Files> Hands<'a, F> {
-    pub fn new(files: &'a F, number: usize) -> Outcome<Hands<'a, F>> {
+impl<'a, F: Files> CallRunner<'a, F> {
+    pub fn new(files: &'a F, number: usize) -> Outcome<CallRunner<'a, F>> {
         let prefix = format!("{DIRECTORY}/worker{number}-{}", std::process::id());
         let own = format!("own{number}-{}", std::process::id());
         files.create(&own)?;
-        Ok(Hands {
+        Ok(CallRunner {
             files,
             file: files.open(FILE, false)?,
             log: files.open(FILE, true)?,
@@ -201,9 +203,9 @@ impl<'a, F: Files> Hands<'a, F> {
         }
     }
 
-    pub fn take(&mut self, call: Call, dice: &mut Dice) -> Outcome<()> {
-        let at = dice.below(FILE_BYTES / BLOCK as u64) * BLOCK as u64;
-        let some = dice.below(2 * BLOCK as u64) as usize + 1;
+    pub fn take(&mut self, call: Call, rng: &mut Rng) -> Outcome<()> {
+        let at = rng.below(FILE_BYTES / BLOCK as u64) * BLOCK as u64;
+        let some = rng.below(2 * BLOCK as u64) as usize + 1;
         let (files, data) = (self.files, &self.data);
         let (name, renamed) = (
             format!("{}-new", self.prefix),
@@ -228,7 +230,7 @@ impl<'a, F: Files> Hands<'a, F> {
 }
 
 /// An observer's files.
-pub struct Eyes<'a, F: Files> {
+pub struct ObservationRunner<'a, F: Files> {
     files: &'a F,
     file: F::File,
     other: F::File,
@@ -237,13 +239,13 @@ pub struct Eyes<'a, F: Files> {
     data: Vec<u8>,
 }
 
-impl<'a, F: Files> Eyes<'a, F> {
-    pub fn new(files: &'a F, number: usize) -> Outcome<Eyes<'a, F>> {
+impl<'a, F: Files> ObservationRunner<'a, F> {
+    pub fn new(files: &'a F, number: usize) -> Outcome<ObservationRunner<'a, F>> {
         let elsewhere = format!("elsewhere{number}");
         files.make_directory(&elsewhere)?;
         let other = format!("{elsewhere}/other");
         files.create(&other)?;
-        Ok(Eyes {
+        Ok(ObservationRunner {
             files,
             file: files.open(FILE, false)?,
             other: files.open(&other, false)?,
@@ -253,22 +255,22 @@ impl<'a, F: Files> Eyes<'a, F> {
         })
     }
 
-    pub fn take(&mut self, look: Look) -> Outcome<()> {
+    pub fn take(&mut self, look: Observation) -> Outcome<()> {
         let files = self.files;
         match look {
-            Look::StatFile => files.stat(FILE),
-            Look::StatNeighbour => files.stat(NEIGHBOUR),
-            Look::ListDirectory => files.list(DIRECTORY).map(drop),
-            Look::OpenFile => files.open(FILE, false).map(|file| files.close(file)),
-            Look::ReadFile => {
+            Observation::StatFile => files.stat(FILE),
+            Observation::StatNeighbour => files.stat(NEIGHBOUR),
+            Observation::ListDirectory => files.list(DIRECTORY).map(drop),
+            Observation::OpenFile => files.open(FILE, false).map(|file| files.close(file)),
+            Observation::ReadFile => {
                 let read = files.read_at(&self.file, BLOCK as u64 + 100, &mut self.data);
                 read.map(drop)
             }
-            Look::StatFileSystem => files.stat_file_system(),
-            Look::WriteOther => files.write_at(&self.other, 0, &self.data).map(drop),
-            Look::MakeOther => make_and_remove(files, &self.other_name),
-            Look::MakeNeighbour => make_and_remove(files, &self.neighbour),
-            Look::WriteFile => files.write_at(&self.file, 0, &self.data).map(drop),
+            Observation::StatFileSystem => files.stat_file_system(),
+            Observation::WriteOther => files.write_at(&self.other, 0, &self.data).map(drop),
+            Observation::MakeOther => make_and_remove(files, &self.other_name),
+            Observation::MakeNeighbour => make_and_remove(files, &self.neighbour),
+            Observation::WriteFile => files.write_at(&self.file, 0, &self.data).map(drop),
         }
     }
 }

@@ -1,69 +1,54 @@
 //! Stopped processes: workers are stopped in the middle of calls, and whoever does not change the same inode must
-//! go on meanwhile. Threads look on in every way, through the mount more than it has threads to serve them.
+//! go on meanwhile. Threads look on on every access path, through the mount more than it has threads to serve them.
 
-mod board;
 mod calls;
-mod part;
+mod options;
 mod report;
+mod roles;
+mod run;
 mod stack;
-mod watch;
+mod status_page;
 
-pub use report::{CallRow, ObserverRow, PlaceRow, StopReport};
+pub use report::{CallRow, ObserverRow, StackRow, StopReport};
 
-pub(super) use board::Board;
-pub(super) use part::{look_on, set_up, work};
+pub(super) use options::StopOptions;
+pub(super) use roles::{look_on, set_up, work};
+pub(super) use status_page::StatusPage;
 
-use super::crew::{Crew, Place, Way};
+use super::processes::{AccessPath, Paths, WorkerProcess};
 use super::verify::{self, Leaked};
 use egeria_fs::{InodeNumber, Volume};
-use egeria_harness::process::{Cancel, within};
+use egeria_harness::process::within;
 use egeria_harness::{Error, Result};
 use report::Notes;
-use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use run::StopRun;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use watch::Watch;
 
 /// What is not done in this time waits for somebody who never comes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How workers are stopped.
-pub struct Stops<'a> {
-    /// In the middle of calls.
-    pub stops: u64,
-    /// How long each stays so, ms.
-    pub hold_ms: RangeInclusive<u64>,
-    /// Ask `gdb` where a stopped one is that others wait for.
-    pub stacks: bool,
-    /// The process that serves the mount, where it is ours.
-    pub mount: Option<u32>,
-    /// Nobody is stopped after it.
-    pub deadline: Option<Instant>,
-    pub seed: u64,
-    pub cancel: Cancel<'a>,
-}
-
-/// Stops workers on the mount of a place; with its engine too where the pool is known.
-pub fn run(stops: &Stops<'_>, place: &Place, tell: &dyn Fn(u64)) -> Result<StopReport> {
+/// Stop workers on a mount; with the engine too where the pool is known.
+pub fn run(stops: &StopOptions<'_>, paths: &Paths, tell: &dyn Fn(u64)) -> Result<StopReport> {
     let started = Instant::now();
-    let path = place.ledger.with_file_name("board");
-    let board = Board::open(&path)
-        .map_err(|error| Error::io("cannot make a board", error, "name a writable tmpfs"))?;
-    let ways: &[Way] = match place.pool {
-        None => &[Way::Preload, Way::Mount],
-        Some(_) => &[Way::Preload, Way::Mount, Way::Engine],
+    let path = paths.ledger.with_file_name("status-page");
+    let page = StatusPage::open(&path)
+        .map_err(|error| Error::io("cannot make a status page", error, "name a writable tmpfs"))?;
+    let ways: &[AccessPath] = match paths.pool {
+        None => &[AccessPath::Preload, AccessPath::Mount],
+        Some(_) => &[AccessPath::Preload, AccessPath::Mount, AccessPath::Engine],
     };
-    let mut set_up = Crew::play(Way::Mount, &["stop-set-up"], place)?;
+    let mut set_up = WorkerProcess::play(AccessPath::Mount, &["stop-set-up"], paths)?;
     match set_up.ended(Duration::from_secs(30))? {
         Some(status) if status.success() => {}
         _ => {
             return Err(Error::failed("cannot make files on the mount; see above"));
         }
     }
-    let mut watch = Watch::start(stops, place, &board, &path, ways)?;
+    let mut watch = StopRun::start(stops, paths, &page, &path, ways)?;
     let ended = watch.run(tell);
-    board.end();
+    page.end();
     let notes: Notes = watch.end()?;
     ended?;
     let _ = std::fs::remove_file(&path);
@@ -91,11 +76,4 @@ pub fn look_afterwards(volume: Arc<Volume>, pool: &Path) -> Result<Afterwards> {
         leaked,
         findings: findings.collect(),
     })
-}
-
-/// Command line of a part: its name, the board, a number, and the pool for who has it attached.
-fn arguments(part: &str, way: Way, board: &Path, number: usize, place: &Place) -> Vec<PathBuf> {
-    let first = [part.into(), board.to_owned(), number.to_string().into()];
-    let pool = place.pool.clone().filter(|_| way == Way::Engine);
-    first.into_iter().chain(pool).collect()
 }

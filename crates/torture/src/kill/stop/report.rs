@@ -1,8 +1,8 @@
 //! What the stops came to.
 
-use super::calls::{Call, Look};
-use super::stack::Place;
-use crate::kill::crew::Way;
+use super::calls::{Call, Observation};
+use super::stack::Stack;
+use crate::kill::processes::AccessPath;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -33,8 +33,8 @@ pub struct StopReport {
     pub by_call: Vec<CallRow>,
     /// Who looked on.
     pub by_observer: Vec<ObserverRow>,
-    /// Stops that others waited for, by where they were; places are known where `gdb` is installed and asked for.
-    pub places: Vec<PlaceRow>,
+    /// Stops that others waited for, by where they were; stacks are known where `gdb` is installed and asked for.
+    pub stacks: Vec<StackRow>,
     /// A line for each failure.
     pub faults: Vec<String>,
 }
@@ -43,7 +43,7 @@ pub struct StopReport {
 #[derive(Serialize, Debug)]
 pub struct CallRow {
     /// How the worker reaches the files.
-    pub way: Way,
+    pub access_path: AccessPath,
     /// What it was doing.
     pub call: Call,
     /// How often.
@@ -56,9 +56,9 @@ pub struct CallRow {
 #[derive(Serialize, Debug)]
 pub struct ObserverRow {
     /// How it reaches the files.
-    pub way: Way,
+    pub access_path: AccessPath,
     /// What it does.
-    pub what: Look,
+    pub what: Observation,
     /// How often it did it.
     pub calls: u64,
     /// As in [`StopReport`].
@@ -73,20 +73,20 @@ pub struct ObserverRow {
 
 /// Where stopped ones were that others waited for.
 #[derive(Serialize, Default, Debug)]
-pub struct PlaceRow {
+pub struct StackRow {
     /// How often.
     pub stops: u64,
     /// Innermost function first; empty where it is not known.
-    pub stack: Place,
+    pub stack: Stack,
     /// Who waited.
-    pub waited: Vec<String>,
+    pub waiting_calls: Vec<String>,
     /// What threads of the mount were waiting in meanwhile.
-    pub serving: Vec<Place>,
+    pub server_stacks: Vec<Stack>,
 }
 
 /// What an observer saw.
 #[derive(Clone, Copy, Default)]
-pub struct Seen {
+pub struct ObserverTotals {
     pub wait_ns: u64,
     pub allowed_ns: Option<u64>,
     pub undisturbed_ns: u64,
@@ -97,10 +97,10 @@ pub struct Seen {
 /// What is noted while it runs.
 #[derive(Default)]
 pub struct Notes {
-    pub stops: BTreeMap<(Way, Call), (u64, u64)>,
+    pub stops: BTreeMap<(AccessPath, Call), (u64, u64)>,
     pub elsewhere: u64,
-    pub seen: BTreeMap<(Way, Look), Seen>,
-    pub places: BTreeMap<Place, PlaceRow>,
+    pub seen: BTreeMap<(AccessPath, Observation), ObserverTotals>,
+    pub stacks: BTreeMap<Stack, StackRow>,
     pub faults: Vec<String>,
 }
 
@@ -111,22 +111,28 @@ fn ms(ns: u64) -> f64 {
 impl StopReport {
     pub(super) fn of(notes: Notes, seconds: f64) -> StopReport {
         let seen = || notes.seen.values();
-        let longest = |of: &dyn Fn(&Seen) -> u64| ms(seen().map(of).max().unwrap_or(0));
-        let by_call = notes.stops.iter().map(|((way, call), counts)| CallRow {
-            way: *way,
-            call: *call,
-            stops: counts.0,
-            waited_for: counts.1,
-        });
-        let by_observer = notes.seen.iter().map(|((way, what), seen)| ObserverRow {
-            way: *way,
-            what: *what,
-            calls: seen.calls,
-            longest_wait_ms: ms(seen.wait_ns),
-            longest_allowed_wait_ms: seen.allowed_ns.map(ms),
-            longest_undisturbed_ms: ms(seen.undisturbed_ns),
-            waits: seen.waits,
-        });
+        let longest = |of: &dyn Fn(&ObserverTotals) -> u64| ms(seen().map(of).max().unwrap_or(0));
+        let by_call = notes
+            .stops
+            .iter()
+            .map(|((access_path, call), counts)| CallRow {
+                access_path: *access_path,
+                call: *call,
+                stops: counts.0,
+                waited_for: counts.1,
+            });
+        let by_observer = notes
+            .seen
+            .iter()
+            .map(|((access_path, what), seen)| ObserverRow {
+                access_path: *access_path,
+                what: *what,
+                calls: seen.calls,
+                longest_wait_ms: ms(seen.wait_ns),
+                longest_allowed_wait_ms: seen.allowed_ns.map(ms),
+                longest_undisturbed_ms: ms(seen.undisturbed_ns),
+                waits: seen.waits,
+            });
         StopReport {
             stops: notes.stops.values().map(|counts| counts.0).sum(),
             stops_elsewhere: notes.elsewhere,
@@ -138,7 +144,7 @@ impl StopReport {
             seconds,
             by_call: by_call.collect(),
             by_observer: by_observer.collect(),
-            places: places(notes.places),
+            stacks: stacks(notes.stacks),
             faults: notes.faults,
         }
     }
@@ -173,7 +179,7 @@ impl StopReport {
         ];
         let mut text = lined(rows.map(|(what, value)| vec![what.to_owned(), value]), &[]);
         let head = [
-            "way",
+            "access path",
             "while somebody is stopped",
             "longest wait",
             "may wait",
@@ -182,7 +188,7 @@ impl StopReport {
         ];
         let observers = self.by_observer.iter().map(|row| {
             vec![
-                format!("{:?}", row.way).to_lowercase(),
+                format!("{:?}", row.access_path).to_lowercase(),
                 row.what.name().to_owned(),
                 told(row.longest_wait_ms),
                 row.longest_allowed_wait_ms.map_or(String::new(), told),
@@ -191,17 +197,17 @@ impl StopReport {
             ]
         });
         text += &format!("\n{}", lined(observers, &head));
-        let head = ["way", "stopped in", "stops", "waited for"];
+        let head = ["access path", "stopped in", "stops", "waited for"];
         let calls = self.by_call.iter().map(|row| {
-            let way = format!("{:?}", row.way).to_lowercase();
+            let access_path = format!("{:?}", row.access_path).to_lowercase();
             let (stops, waited) = (row.stops.to_string(), row.waited_for.to_string());
-            vec![way, row.call.name().to_owned(), stops, waited]
+            vec![access_path, row.call.name().to_owned(), stops, waited]
         });
         text += &format!("\n{}", lined(calls, &head));
-        for place in &self.places {
+        for place in &self.stacks {
             text += &format!("\n{} stops in {}", place.stops, place.stack.join(" < "));
-            text += &format!("\n  waited: {}", place.waited.join(", "));
-            for thread in &place.serving {
+            text += &format!("\n  waiting_calls: {}", place.waiting_calls.join(", "));
+            for thread in &place.server_stacks {
                 text += &format!("\n  the mount in: {}", thread.join(" < "));
             }
         }
@@ -216,8 +222,8 @@ fn told(ms: f64) -> String {
     format!("{ms:.0} ms")
 }
 
-fn places(notes: BTreeMap<Place, PlaceRow>) -> Vec<PlaceRow> {
-    let mut rows: Vec<PlaceRow> = notes.into_values().collect();
+fn stacks(notes: BTreeMap<Stack, StackRow>) -> Vec<StackRow> {
+    let mut rows: Vec<StackRow> = notes.into_values().collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.stops));
     rows
 }

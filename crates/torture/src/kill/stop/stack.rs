@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Names of functions, innermost first.
-pub type Place = Vec<String>;
+pub type Stack = Vec<String>;
 
 /// How long `gdb` may take to read what it needs.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 const DEPTH: usize = 14;
 
 /// Where each thread of a process is, the main one last; nothing where that cannot be told.
-pub fn of_process(process: u32) -> Vec<Place> {
+pub fn of_process(process: u32) -> Vec<Stack> {
     let mut command = Command::new("gdb");
     command
         .args(["-nx", "-batch", "-ex", "set debuginfod enabled off"])
@@ -26,7 +26,7 @@ pub fn of_process(process: u32) -> Vec<Place> {
 }
 
 /// Functions of ours in what `gdb` prints, and which of the C library called from there.
-fn functions(text: &str) -> Place {
+fn functions(text: &str) -> Stack {
     let names = text.lines().filter_map(|line| {
         let frame = line.strip_prefix('#')?;
         let frame = frame.split_once(char::is_whitespace)?.1.trim_start();

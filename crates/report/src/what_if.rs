@@ -1,0 +1,307 @@
+//! The report of `egeria sim`: systems side by side, what went where over time, who moved and why.
+
+use egeria_sim::{Outcome, WindowOutcome, Workload};
+use maud::{Markup, html};
+
+use crate::chart::{Bands, Color, Column, ColumnGroup, Columns, Line, Lines};
+use crate::page::{figure, folded, key, page};
+use crate::table::{number, table, text};
+
+const BYTES_PER_GB: f64 = 1e9;
+/// Lanes drawn: those that were used most at some moment.
+const DRAWN_LANES: usize = 8;
+/// Moves and steps shown per system.
+const MAX_DECISIONS: usize = 200;
+/// Moments drawn: more windows are thinned out.
+const MOMENTS: usize = 600;
+const SECONDS: &str = "s of the machine's time";
+
+/// What was predicted: a workload on a machine under several systems.
+#[derive(Clone, Copy, Debug)]
+pub struct WhatIf<'a> {
+    /// The machine's name.
+    pub machine: &'a str,
+    /// What ran.
+    pub workload: &'a Workload,
+    /// Where written data went.
+    pub allocation: &'a str,
+    /// Name and outcome of each system; the first is what the others are compared with.
+    pub systems: &'a [(&'a str, &'a Outcome)],
+}
+
+/// The page: one file that needs nothing but itself.
+pub fn what_if(what: &WhatIf<'_>) -> String {
+    let title = format!("{} on {}", what.workload.name, what.machine);
+    let body = html! {
+        header {
+            h1 { (title) }
+            p.verdict { "Predicted by a model, not measured." }
+            p {
+                (what.workload.seconds) " s of the machine's time, the first " (what.workload.warm_up_seconds)
+                " s not counted; written data goes " (describe_allocation(what.allocation)) "."
+            }
+        }
+        (compared(what))
+        @for (name, outcome) in what.systems { (system(what, name, outcome)) }
+    };
+    page(&title, "", &body)
+}
+
+fn describe_allocation(allocation: &str) -> String {
+    match allocation {
+        "local" => "to the writer's node".to_owned(),
+        "random" => "to all nodes alike".to_owned(),
+        "striped" => "in stripes over all nodes".to_owned(),
+        other => format!("to {}", other.replace('=', " ")),
+    }
+}
+
+/// All systems beside each other.
+fn compared(what: &WhatIf<'_>) -> Markup {
+    let Some((_, first)) = what.systems.first() else {
+        return html! {};
+    };
+    let ratio =
+        |outcome: &Outcome| outcome.operations_s / first.operations_s.max(f64::MIN_POSITIVE);
+    let row = |(name, outcome): &(&str, &Outcome)| {
+        vec![
+            text(*name),
+            number(format!("{:.0}", outcome.operations_s)),
+            number(format!("{:.2}x", ratio(outcome))),
+            number(format!("{:.2}", outcome.bytes_s / BYTES_PER_GB)),
+            number(format!("{:.0} %", outcome.local_share * 100.0)),
+            number(outcome.moves.to_string()),
+        ]
+    };
+    let rows: Vec<_> = what.systems.iter().map(row).collect();
+    let headers = [
+        "system",
+        "operations/s",
+        "beside the first",
+        "GB/s",
+        "local",
+        "moves",
+    ];
+    let group = |(name, outcome): &(&str, &Outcome)| ColumnGroup {
+        name: (*name).to_owned(),
+        columns: vec![Column {
+            series: 2,
+            name: (*name).to_owned(),
+            value: ratio(outcome),
+            point: None,
+        }],
+    };
+    let columns = Columns {
+        unit: "beside the first".to_owned(),
+        groups: what.systems.iter().map(group).collect(),
+    };
+    let svg = columns.draw(
+        "Operations per second of each system beside the first; the table below has the numbers.",
+    );
+    let rows = table(&headers, &rows);
+    figure(Some("compared"), "Operations/s", &html! {}, &svg, &rows)
+}
+
+/// One system over time.
+fn system(what: &WhatIf<'_>, name: &str, outcome: &Outcome) -> Markup {
+    let windows = thinned(&outcome.windows);
+    html! {
+        section {
+            h2 { (name) }
+            (nodes(name, &windows))
+            (lanes(name, &windows))
+            (threads(what, name, &windows))
+            (decisions(outcome))
+        }
+    }
+}
+
+/// At most so many windows, the first and the last among them.
+fn thinned(windows: &[WindowOutcome]) -> Vec<&WindowOutcome> {
+    let every = windows.len().div_ceil(MOMENTS).max(1);
+    let mut kept: Vec<&WindowOutcome> = windows.iter().step_by(every).collect();
+    if let Some(last) = windows.last()
+        && !(windows.len() - 1).is_multiple_of(every)
+    {
+        kept.push(last);
+    }
+    kept
+}
+
+/// A line over time for each of some series.
+fn lines(
+    names: &[String],
+    windows: &[&WindowOutcome],
+    y_unit: &str,
+    value: impl Fn(usize, &WindowOutcome) -> f64,
+) -> Lines {
+    let line = |(series, name): (usize, &String)| Line {
+        series,
+        name: name.clone(),
+        values: windows
+            .iter()
+            .map(|window| (window.end_s, value(series, window)))
+            .collect(),
+        points: Vec::new(),
+    };
+    Lines {
+        x_unit: SECONDS.to_owned(),
+        y_unit: y_unit.to_owned(),
+        lines: names.iter().enumerate().map(line).collect(),
+        low: true,
+    }
+}
+
+fn keys(names: &[String]) -> Markup {
+    html! { @for (series, name) in names.iter().enumerate() { (key(Color::Series(series), name)) } }
+}
+
+/// What each node's memories gave and took.
+fn nodes(system: &str, windows: &[&WindowOutcome]) -> Markup {
+    let Some(first) = windows.first() else {
+        return html! {};
+    };
+    let names: Vec<String> = first
+        .nodes
+        .iter()
+        .map(|node| format!("node {}", node.node.0))
+        .collect();
+    let read = lines(&names, windows, "read, GB/s", |node, window| {
+        window.nodes[node].read_bytes_s / BYTES_PER_GB
+    });
+    let written = lines(&names, windows, "written, GB/s", |node, window| {
+        window.nodes[node].written_bytes_s / BYTES_PER_GB
+    });
+    let busy = lines(&names, windows, "cores in use, %", |node, window| {
+        window.nodes[node].busy_share * 100.0
+    });
+    let of = |lines: &Lines, words: &str| {
+        lines.draw(&format!("{words} of each node over time, {system}"))
+    };
+    let pictures = [
+        of(&read, "What was read from memory"),
+        of(&written, "What was written to memory"),
+        of(&busy, "Cores in use"),
+    ];
+    let id = format!("{system}-nodes");
+    figure(
+        Some(&id),
+        "Nodes: memory and cores",
+        &keys(&names),
+        &html! { @for picture in pictures { (picture) } },
+        &html! {},
+    )
+}
+
+/// The links that were used most.
+fn lanes(system: &str, windows: &[&WindowOutcome]) -> Markup {
+    let Some(first) = windows.first().filter(|first| !first.lanes.is_empty()) else {
+        return html! {};
+    };
+    let peak = |lane: usize| {
+        let shares = windows.iter().map(|window| window.lanes[lane].share);
+        shares.fold(0.0, f64::max)
+    };
+    let mut used: Vec<(usize, f64)> = (0..first.lanes.len())
+        .map(|lane| (lane, peak(lane)))
+        .filter(|(_, peak)| *peak > 0.0)
+        .collect();
+    used.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+    let more = used.len().saturating_sub(DRAWN_LANES);
+    used.truncate(DRAWN_LANES);
+    if used.is_empty() {
+        return html! {};
+    }
+    let name = |(lane, _): &(usize, f64)| {
+        let lane = &first.lanes[*lane];
+        format!("{} to {}", lane.from.0, lane.to.0)
+    };
+    let names: Vec<String> = used.iter().map(name).collect();
+    let drawn = lines(
+        &names,
+        windows,
+        "of what it carries, %",
+        |series, window| window.lanes[used[series].0].share * 100.0,
+    );
+    let svg = drawn.draw(&format!("Use of each link over time, {system}"));
+    let below = html! { @if more > 0 { p.note { (more) " more carried less." } } };
+    figure(
+        Some(&format!("{system}-links")),
+        "Links, each way",
+        &keys(&names),
+        &svg,
+        &below,
+    )
+}
+
+/// Where the threads of each group sat.
+fn threads(what: &WhatIf<'_>, system: &str, windows: &[&WindowOutcome]) -> Markup {
+    let Some(first) = windows.first() else {
+        return html! {};
+    };
+    let names: Vec<String> = first
+        .nodes
+        .iter()
+        .map(|node| format!("node {}", node.node.0))
+        .collect();
+    let picture = |group: usize, program: &str| {
+        let parts = |window: &&WindowOutcome| {
+            let threads = window.groups.get(group);
+            let threads = threads.map_or(&[][..], |group| &group.threads);
+            let counts = threads.iter().map(|count| f64::from(*count)).collect();
+            (window.end_s, counts)
+        };
+        let bands = Bands {
+            x_unit: SECONDS.to_owned(),
+            y_unit: "threads".to_owned(),
+            names: names.clone(),
+            stretches: windows.iter().map(parts).collect(),
+        };
+        bands.draw(&format!(
+            "Threads of {program} on each node over time, {system}"
+        ))
+    };
+    let pictures = html! {
+        @for (group, program) in what.workload.threads.iter().enumerate() {
+            p.note { (program.name) }
+            (picture(group, &program.name))
+        }
+    };
+    figure(
+        Some(&format!("{system}-threads")),
+        "Where threads sat",
+        &keys(&names),
+        &pictures,
+        &html! {},
+    )
+}
+
+/// Who moved when and why, and what else was decided.
+fn decisions(outcome: &Outcome) -> Markup {
+    let shown = |window: &WindowOutcome| {
+        let at = format!("{:.1}", window.end_s);
+        let moves = window.moves.iter().map(|each| {
+            let words = format!(
+                "{} from node {} to node {}",
+                each.thread, each.from.0, each.to.0
+            );
+            vec![number(at.clone()), text(words), text(each.why.clone())]
+        });
+        let steps = window.steps.iter().map(|step| {
+            let (what, why) = step.split_once(": ").unwrap_or((step, ""));
+            vec![number(at.clone()), text(what), text(why)]
+        });
+        moves.chain(steps).collect::<Vec<_>>()
+    };
+    let mut rows: Vec<_> = outcome.windows.iter().flat_map(shown).collect();
+    if rows.is_empty() {
+        return html! { p { "Nothing was decided." } };
+    }
+    let more = rows.len().saturating_sub(MAX_DECISIONS);
+    rows.truncate(MAX_DECISIONS);
+    let inside = html! {
+        (table(&["s", "what", "why"], &rows))
+        @if more > 0 { p.note { "and " (more) " more (" code { "--json" } " has all)" } }
+    };
+    folded("What was decided, when and why", true, &inside)
+}

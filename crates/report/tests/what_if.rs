@@ -1,0 +1,83 @@
+//! The page of `egeria sim`: well-formed, and with everything of every system.
+
+use egeria_machine::Machine;
+use egeria_policy::planner::System;
+use egeria_report::what_if::{WhatIf, what_if};
+use egeria_sim::{Options, Workload};
+
+/// Elements that HTML never closes.
+const VOID: [&str; 2] = ["meta", "br"];
+
+/// The open elements at the end, or the first that does not fit.
+fn unclosed(page: &str) -> Result<Vec<String>, String> {
+    let mut open: Vec<String> = Vec::new();
+    for tag in page.split('<').skip(1) {
+        let (inside, _) = tag.split_once('>').ok_or("a tag without end")?;
+        let name: String = inside
+            .trim_start_matches('/')
+            .chars()
+            .take_while(char::is_ascii_alphanumeric)
+            .collect();
+        if inside.starts_with('!') || inside.ends_with('/') || VOID.contains(&name.as_str()) {
+            continue;
+        }
+        if inside.starts_with('/') {
+            match open.pop() {
+                Some(last) if last == name => {}
+                last => return Err(format!("</{name}> after {last:?}")),
+            }
+        } else {
+            open.push(name);
+        }
+    }
+    Ok(open)
+}
+
+#[test]
+fn a_what_if_shows_nodes_links_threads_and_decisions_of_every_system() {
+    let workload = Workload::from_toml(FIO, "fio.toml").unwrap();
+    let machine = Machine::profile("optane-2s").unwrap();
+    let run = |system| egeria_sim::run(&machine, &workload, &Options::of(system)).unwrap();
+    let (off, rl) = (run(System::Off), run(System::Rl));
+    assert!(rl.moves > 0);
+    let page = what_if(&WhatIf {
+        machine: &machine.name,
+        workload: &workload,
+        allocation: "local",
+        systems: &[("off", &off), ("rl", &rl)],
+    });
+    assert_eq!(unclosed(&page), Ok(Vec::new()));
+    assert!(page.contains("Predicted by a model") && page.contains("&lt;fio&gt;"));
+    assert!(!page.contains("<fio>") && !page.contains("NaN"));
+    for id in [
+        "compared",
+        "off-nodes",
+        "off-threads",
+        "rl-nodes",
+        "rl-threads",
+    ] {
+        assert!(page.contains(&format!("<figure id=\"{id}\">")), "{id}");
+    }
+    assert!(page.contains("Nothing was decided") && page.contains("from node 1 to node 0"));
+}
+
+#[test]
+fn a_what_if_draws_links_where_there_are_some() {
+    let workload = Workload::from_toml(FAR, "far.toml").unwrap();
+    let machine = Machine::profile("bulldozer-8n").unwrap();
+    let off = egeria_sim::run(&machine, &workload, &Options::of(System::Off)).unwrap();
+    let page = what_if(&WhatIf {
+        machine: &machine.name,
+        workload: &workload,
+        allocation: "local",
+        systems: &[("off", &off)],
+    });
+    assert!(page.contains("<figure id=\"off-links\">") && page.contains("0 to 1"));
+}
+
+const FIO: &str = "name = \"<fio>\"\nseconds = 6.0\n[[files]]\nname = \"private\"\ncount = 4\nbytes = 4000000000\nnode = 0\n\
+                   [[threads]]\nname = \"fio\"\ncount = 4\nfiles = \"private\"\n[[threads.phases]]\nread_share = 0.8\n\
+                   request_bytes = 4096\nthink_ns = 1000.0\n";
+const FAR: &str = "name = \"far\"\nseconds = 2.0\n[[files]]\nname = \"data\"\nbytes = 1000000000\nnode = 0\nmedium = \"memory\"\n\
+                   [[threads]]\nname = \"reader\"\nfiles = \"data\"\nstart_node = 1\npinned = true\n[[threads.phases]]\n\
+                   read_share = 1.0\nrequest_bytes = 4096\n";

@@ -1,0 +1,205 @@
+//! The processes that are killed: those of workers, and the mount.
+
+use super::ledger::Ledger;
+use egeria_harness::process::{Group, check_cancel};
+use egeria_harness::{Error, Result};
+use serde::Serialize;
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How a process reaches the files.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccessPath {
+    /// Past the mount, by the preload library.
+    Preload,
+    /// Through the mount.
+    Mount,
+    /// By the engine it has attached itself.
+    Engine,
+}
+
+/// All of them, in the order processes take them.
+pub const ACCESS_PATHS: [AccessPath; 3] =
+    [AccessPath::Preload, AccessPath::Mount, AccessPath::Engine];
+/// Threads of a process.
+const THREADS: u64 = 2;
+/// How long a mount may take to be ready, or to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where everything lies.
+pub struct Paths {
+    pub worker: PathBuf,
+    pub preload_library: PathBuf,
+    pub ledger: PathBuf,
+    /// The first pool; nothing where somebody else has mounted the volume.
+    pub pool: Option<PathBuf>,
+    pub mount_point: PathBuf,
+}
+
+/// A process of workers; killed when dropped.
+pub struct WorkerProcess {
+    pub access_path: AccessPath,
+    group: Group,
+}
+
+impl WorkerProcess {
+    pub fn start(access_path: AccessPath, paths: &Paths, pool: &Path) -> Result<WorkerProcess> {
+        let arguments = arguments(access_path, &paths.ledger, THREADS, pool);
+        WorkerProcess::play(access_path, &arguments, paths)
+    }
+
+    /// Starts it with the command line of any part.
+    pub fn play<S: AsRef<OsStr>>(
+        access_path: AccessPath,
+        arguments: &[S],
+        paths: &Paths,
+    ) -> Result<WorkerProcess> {
+        let mut command = Command::new(&paths.worker);
+        command
+            .args(arguments)
+            .current_dir(&paths.mount_point)
+            .env_remove("LD_PRELOAD")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        if access_path == AccessPath::Preload {
+            command.env("LD_PRELOAD", &paths.preload_library);
+        }
+        let group = start(&mut command, paths)?;
+        Ok(WorkerProcess { access_path, group })
+    }
+
+    pub fn id(&mut self) -> u32 {
+        self.group.child().id()
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
+        self.group.wait(limit, None)
+    }
+
+    /// What is wrong with an end that nobody asked for.
+    pub fn fault(&self, status: ExitStatus) -> Option<String> {
+        let access_path = self.access_path;
+        let fault = || format!("a process of workers ({access_path:?}) ended: {status}");
+        (!status.success()).then(fault)
+    }
+}
+
+fn start(command: &mut Command, paths: &Paths) -> Result<Group> {
+    Group::start(command).map_err(|error| {
+        let doing = format!("cannot start {}", paths.worker.display());
+        Error::io(doing, error, "build it again")
+    })
+}
+
+/// Command line of a process of workers.
+fn arguments(access_path: AccessPath, ledger: &Path, threads: u64, pool: &Path) -> Vec<OsString> {
+    let threads = threads.to_string();
+    match access_path {
+        AccessPath::Engine => vec!["engine".into(), ledger.into(), threads.into(), pool.into()],
+        AccessPath::Preload | AccessPath::Mount => {
+            vec!["files".into(), ledger.into(), threads.into()]
+        }
+    }
+}
+
+/// The process that serves the mount point.
+pub struct Mount {
+    group: Option<Group>,
+    directory: PathBuf,
+}
+
+impl Mount {
+    /// Returns when requests are answered.
+    pub fn start(
+        paths: &Paths,
+        pool: &Path,
+        ledger: &Ledger,
+        cancel: Option<&AtomicBool>,
+    ) -> Result<Mount> {
+        let mounts = &ledger.header().mounts;
+        let before = mounts.load(Ordering::Acquire);
+        let mut command = Command::new(&paths.worker);
+        command
+            .arg("mount")
+            .args([paths.ledger.as_path(), pool, &paths.mount_point])
+            .env_remove("LD_PRELOAD")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        let mut mount = Mount {
+            group: Some(start(&mut command, paths)?),
+            directory: paths.mount_point.clone(),
+        };
+        let deadline = Instant::now() + PATIENCE;
+        while mounts.load(Ordering::Acquire) == before {
+            check_cancel(cancel)?;
+            let ended = match &mut mount.group {
+                Some(group) => group.wait(Duration::from_millis(1), None)?,
+                None => None,
+            };
+            if ended.is_some() || Instant::now() > deadline {
+                return Err(Error::failed(
+                    "the mount did not come up; see its message above",
+                ));
+            }
+        }
+        Ok(mount)
+    }
+
+    /// Its process.
+    pub fn id(&mut self) -> Option<u32> {
+        self.group.as_mut().map(|group| group.child().id())
+    }
+
+    /// Kills it and takes the mount point away.
+    pub fn kill(self) {}
+
+    /// Unmounts and waits for its end.
+    pub fn end(mut self) -> Result<()> {
+        egeria_mount::unmount(&self.directory).map_err(Error::failed)?;
+        let Some(mut group) = self.group.take() else {
+            return Ok(());
+        };
+        match group.wait(PATIENCE, None)? {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(Error::failed(format!(
+                "the mount ended with {status}; see its message above"
+            ))),
+            None => Err(Error::failed(format!(
+                "the mount did not end within {} s of its unmount; it was killed",
+                PATIENCE.as_secs()
+            ))),
+        }
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if self.group.take().is_some() {
+            take_away(&self.directory);
+        }
+    }
+}
+
+/// Take a dead mount away from under those who still sit in it.
+fn take_away(directory: &Path) {
+    let Ok(path) = CString::new(directory.as_os_str().as_bytes()) else {
+        return;
+    };
+    // SAFETY: a terminated string; a plain system call.
+    if unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) } == 0 {
+        return;
+    }
+    // Who is not root asks the helper.
+    let _ = Command::new("fusermount3")
+        .args(["-u", "-z", "--"])
+        .arg(directory)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+}

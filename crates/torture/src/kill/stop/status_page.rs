@@ -1,0 +1,170 @@
+//! What workers that are stopped, and those who look on, tell whoever stops them: memory that all share.
+
+use super::calls::{Call, Observation};
+use crate::kill::ledger::monotonic_ns;
+use crate::kill::processes::AccessPath;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Most workers that can be stopped.
+const WORKERS: usize = 16;
+/// Most threads that look on.
+pub const OBSERVERS: usize = 256;
+
+/// A worker that is stopped now and then.
+#[repr(C)]
+pub struct Worker {
+    /// When the call under way began, ns; 0 between calls.
+    pub begun_ns: AtomicU64,
+    /// The call under way, or the last one.
+    call: AtomicU64,
+    /// Not 0: it is about to be stopped, and pauses no more.
+    ordered: AtomicU64,
+    pub calls: AtomicU64,
+    pub faults: AtomicU64,
+}
+
+/// A thread that looks on.
+#[repr(C)]
+pub struct Observer {
+    /// When the call under way began, ns; 0 between calls.
+    begun_ns: AtomicU64,
+    /// Longest call since somebody set it to 0.
+    longest_ns: AtomicU64,
+    pub calls: AtomicU64,
+    pub faults: AtomicU64,
+}
+
+#[repr(C)]
+struct Words {
+    ended: AtomicU64,
+    workers: [Worker; WORKERS],
+    observers: [Observer; OBSERVERS],
+}
+
+/// The whole page.
+pub struct StatusPage(&'static Words);
+
+impl StatusPage {
+    /// Make or open one.
+    pub fn open(path: &Path) -> io::Result<StatusPage> {
+        let mut options = File::options();
+        let file = options.read(true).write(true).create(true).truncate(false);
+        let file = file.open(path)?;
+        file.set_len(size_of::<Words>() as u64)?;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a fresh shared mapping of that length, never unmapped; all of it is atomics.
+        unsafe {
+            let (none, bytes) = (std::ptr::null_mut(), size_of::<Words>());
+            match libc::mmap(none, bytes, access, libc::MAP_SHARED, file.as_raw_fd(), 0) {
+                libc::MAP_FAILED => Err(io::Error::last_os_error()),
+                at => Ok(StatusPage(&*at.cast::<Words>())),
+            }
+        }
+    }
+
+    pub fn worker(&self, index: usize) -> &'static Worker {
+        &self.0.workers[index]
+    }
+
+    pub fn observer(&self, index: usize) -> &'static Observer {
+        &self.0.observers[index]
+    }
+
+    /// Everybody ends after the call under way.
+    pub fn end(&self) {
+        self.0.ended.store(1, Ordering::Release);
+    }
+
+    pub fn is_ended(&self) -> bool {
+        self.0.ended.load(Ordering::Acquire) != 0
+    }
+}
+
+impl Worker {
+    /// A call begins.
+    pub fn begin(&self, call: Call) {
+        self.call.store(call as u64, Ordering::Release);
+        self.begun_ns.store(monotonic_ns(), Ordering::Release);
+    }
+
+    /// It is over.
+    pub fn end(&self) {
+        self.begun_ns.store(0, Ordering::Release);
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Have it make calls without a pause, or not any more.
+    pub fn order(&self, ordered: bool) {
+        self.ordered.store(u64::from(ordered), Ordering::Release);
+    }
+
+    pub fn is_ordered(&self) -> bool {
+        self.ordered.load(Ordering::Acquire) != 0
+    }
+
+    /// The call in the middle of which it is.
+    pub fn call(&self) -> Option<Call> {
+        let begun_ns = self.begun_ns.load(Ordering::Acquire);
+        let call = self.call.load(Ordering::Acquire) as usize;
+        Call::ALL.get(call).copied().filter(|_| begun_ns != 0)
+    }
+}
+
+impl Observer {
+    pub fn begin(&self) {
+        self.begun_ns.store(monotonic_ns(), Ordering::Release);
+    }
+
+    pub fn end(&self) {
+        let took_ns = self.waits_ns();
+        self.longest_ns.fetch_max(took_ns, Ordering::AcqRel);
+        self.begun_ns.store(0, Ordering::Release);
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How long the call under way takes already, ns.
+    pub fn waits_ns(&self) -> u64 {
+        match self.begun_ns.load(Ordering::Acquire) {
+            0 => 0,
+            begun_ns => monotonic_ns().saturating_sub(begun_ns),
+        }
+    }
+
+    /// Forget what was before.
+    pub fn reset(&self) {
+        self.longest_ns.store(0, Ordering::Release);
+    }
+
+    /// Longest call since then, ns, also one that has not ended.
+    pub fn longest_ns(&self) -> u64 {
+        let waits_ns = self.waits_ns();
+        self.longest_ns.load(Ordering::Acquire).max(waits_ns)
+    }
+
+    /// Tells one call from the next; 0 between calls.
+    pub fn begun_ns(&self) -> u64 {
+        self.begun_ns.load(Ordering::Acquire)
+    }
+}
+
+/// Who looks on in which way at what, by the number of the thread: each way has `copies` of each look.
+pub fn look_of(copies: usize, index: usize) -> Observation {
+    Observation::ALL[index / copies]
+}
+
+/// Threads of an access path.
+pub fn threads_of(access_path: AccessPath) -> usize {
+    Observation::ALL.len() * copies_of(access_path)
+}
+
+/// More of them look through the mount than it has threads to serve them.
+pub fn copies_of(access_path: AccessPath) -> usize {
+    match access_path {
+        AccessPath::Mount => 4,
+        AccessPath::Preload | AccessPath::Engine => 1,
+    }
+}
