@@ -3,7 +3,7 @@
 //! From the outside in: [`Volume`] and its operations (`namespace`, `data`), object logs (`log`), space
 //! (`space`), the session that processes share (`session`), what puts things right (`recovery`), and what
 //! others may see of it (`observe`). Pools are found, made and attached in `volume`. The format is in
-//! [`format`]; DESIGN.md has the reasons.
+//! [`mod@format`]; DESIGN.md has the reasons.
 
 pub mod control;
 mod data;

@@ -13,6 +13,11 @@ impl InodeNumber {
 }
 
 /// An errno value: what a system call of the same meaning would set.
+///
+/// Every operation on an inode can fail with `ESTALE` (there is no such inode), `EIO` (damage, which is reported, or
+/// a medium that fails), `ENOMEM` (the session cannot have more memory) and `EAGAIN` (all slots of threads or processes
+/// are taken, or a lock is not to be had within the limit that [`crate::within_patience`] sets); every change also with
+/// `EROFS` and `ENOSPC`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Errno(pub i32);
 

@@ -217,6 +217,9 @@ impl Volume {
     }
 
     /// Size now.
+    ///
+    /// # Errors
+    /// What [every operation](crate::Errno) can fail with, when the inode is not loaded.
     pub fn size_bytes(&self, file: FileReference) -> Outcome<u64> {
         if file.inode().state.load(Ordering::Acquire) != LOADED {
             return Ok(self.lock(file.ino.0)?.size_bytes());

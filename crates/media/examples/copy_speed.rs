@@ -60,9 +60,8 @@ fn measure(pool: &Pool, bytes: u64) {
     let mut buffer = vec![1u8; bytes as usize];
     let address = buffer.as_mut_ptr();
     let length = bytes as usize;
-    // SAFETY (of all blocks here): offsets are inside the pool, the buffer is `bytes` long.
     let mut memcpy_out = |at: PoolOffset| {
-        // SAFETY: as above.
+        // SAFETY: `at` and what follows lie inside the pool, and the buffer is so long.
         unsafe {
             libc::memcpy(
                 address.cast(),
@@ -72,7 +71,7 @@ fn measure(pool: &Pool, bytes: u64) {
         };
     };
     let mut copy_out = |at: PoolOffset| {
-        // SAFETY: as above.
+        // SAFETY: the buffer is so long, and outlives the copy.
         let to = unsafe { CallerDestination::new(address, length) };
         let _ = black_box(pool.copy_out(at, to));
     };
@@ -82,7 +81,7 @@ fn measure(pool: &Pool, bytes: u64) {
         &mut [("memcpy", &mut memcpy_out), ("copy_out", &mut copy_out)],
     );
     let mut memcpy_in = |at: PoolOffset| {
-        // SAFETY: as above.
+        // SAFETY: `at` and what follows lie inside the pool, and the buffer is so long.
         unsafe {
             libc::memcpy(
                 pool.base().add(at.0 as usize).cast(),
@@ -92,14 +91,14 @@ fn measure(pool: &Pool, bytes: u64) {
         };
     };
     let mut copy_in = |at: PoolOffset| {
-        // SAFETY: as above.
+        // SAFETY: the buffer is so long, and outlives the copy.
         let from = unsafe { CallerSource::new(address, length) };
         let _ = black_box(pool.copy_in(at, from));
         pool.fence();
     };
     let mut entry_at = 0;
     let mut committed = |at: PoolOffset| {
-        // SAFETY: as above.
+        // SAFETY: the buffer is so long, and outlives the copy.
         let from = unsafe { CallerSource::new(address, length) };
         let _ = black_box(pool.copy_in(at, from));
         entry_at = (entry_at + 64) % (1 << 20);

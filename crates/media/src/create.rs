@@ -18,11 +18,18 @@ const PROBE_BYTES: usize = 64 << 10;
 impl Pool {
     /// Makes a pool file of `bytes` (a multiple of [`BLOCK_BYTES`]), mode 0600, or
     /// checks that a device can hold one. What holds data already is refused.
+    ///
+    /// # Errors
+    /// [`MediaError::Exists`] when it holds data; [`MediaError::BadSize`]; [`MediaError::NotAPool`]; what the
+    /// system says.
     pub fn create(path: &Path, bytes: u64) -> Result<()> {
         create(path, bytes, false)
     }
 
     /// As [`Pool::create`], but what is there may be overwritten.
+    ///
+    /// # Errors
+    /// As [`Pool::create`], but [`MediaError::Exists`].
     pub fn create_forced(path: &Path, bytes: u64) -> Result<()> {
         create(path, bytes, true)
     }

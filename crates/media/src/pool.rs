@@ -49,12 +49,19 @@ unsafe impl Sync for Pool {}
 
 impl Pool {
     /// Opens and maps a pool; no file descriptor stays open.
+    ///
+    /// # Errors
+    /// [`MediaError::NotAPool`]; [`MediaError::BadSize`] when it is no whole number of blocks; what the system
+    /// says.
     pub fn open(path: &Path, access: Access) -> Result<Pool> {
         Pool::open_with_file(map::open_file(path, access)?, path, access)
     }
 
     /// Maps a file that is open already and closes it. The mapping keeps the open
     /// file description alive, and with it every OFD lock the caller took on it.
+    ///
+    /// # Errors
+    /// As [`Pool::open`].
     pub fn open_with_file(file: File, path: &Path, access: Access) -> Result<Pool> {
         let mapping = map::map_file(&file, path)?;
         let stores = match access {
@@ -159,6 +166,9 @@ impl Pool {
     }
 
     /// Loads an aligned word; what was stored before it in program order is visible too.
+    ///
+    /// # Errors
+    /// [`MediaError::OutOfBounds`]; [`MediaError::Misaligned`]; [`MediaError::Fault`] when the medium fails.
     #[inline]
     pub fn load_u64(&self, at: PoolOffset) -> Result<u64> {
         self.check_word(at)?;
@@ -172,6 +182,9 @@ impl Pool {
     }
 
     /// Copies bytes out of the pool.
+    ///
+    /// # Errors
+    /// [`MediaError::OutOfBounds`]; [`MediaError::Fault`] when the medium fails.
     #[inline]
     pub fn read_bytes(&self, at: PoolOffset, into: &mut [u8]) -> Result<()> {
         self.check(at, into.len() as u64)?;
@@ -227,6 +240,9 @@ impl Pool {
     }
 
     /// Stores zeros; durable after the next [`Pool::fence`] of this thread.
+    ///
+    /// # Errors
+    /// [`AccessFault::Pool`] when the range is not in the pool, stores are refused or the medium fails.
     #[track_caller]
     pub fn zero(&self, at: PoolOffset, bytes: usize) -> Result<(), AccessFault> {
         if !self.contains(at, bytes as u64) || !self.takes_stores() {
@@ -240,6 +256,10 @@ impl Pool {
     }
 
     /// Stores an aligned word, visible after all earlier stores; durable only after flush + fence.
+    ///
+    /// # Errors
+    /// [`MediaError::OutOfBounds`]; [`MediaError::Misaligned`]; [`MediaError::ReadOnly`]; [`MediaError::Fault`]
+    /// when the medium fails.
     #[inline]
     pub fn store_u64(&self, at: PoolOffset, value: u64) -> Result<()> {
         self.check_word(at)?;
@@ -251,6 +271,9 @@ impl Pool {
     }
 
     /// Stores bytes; durable only after flush + fence.
+    ///
+    /// # Errors
+    /// [`MediaError::OutOfBounds`]; [`MediaError::ReadOnly`]; [`MediaError::Fault`] when the medium fails.
     #[inline]
     pub fn write_bytes(&self, at: PoolOffset, from: &[u8]) -> Result<()> {
         self.check(at, from.len() as u64)?;
@@ -288,6 +311,9 @@ impl Pool {
 
     /// Stores an aligned word and makes it durable: the commit. One non-temporal 8-byte store: it
     /// needs no flush, and the fence waits for it alone.
+    ///
+    /// # Errors
+    /// As [`Pool::store_u64`].
     #[inline]
     #[track_caller]
     pub fn commit_u64(&self, at: PoolOffset, value: u64) -> Result<()> {

@@ -21,6 +21,9 @@ const LOOK_AROUND: Duration = Duration::from_millis(500);
 
 /// Serve the volume at the directory until it is unmounted. `ready` is called once, when
 /// requests are answered from then on.
+///
+/// # Errors
+/// Why the directory cannot be mounted on, or the connection to the kernel broke.
 pub fn serve(
     volume: Arc<Volume>,
     directory: &Path,
@@ -55,6 +58,9 @@ pub fn serve_socket(
 ///
 /// This process may use the mount, but must not touch mappings of its files: a page fault may
 /// hold the lock of the address space that the serving threads need to answer it.
+///
+/// # Errors
+/// Why the directory cannot be mounted on.
 pub fn spawn(
     volume: Arc<Volume>,
     directory: &Path,
@@ -87,6 +93,9 @@ impl MountHandle {
 
     /// Unmount, unless somebody has, and wait until everything is given back. When somebody
     /// uses the mount, the error says who, and the mount point is taken away all the same.
+    ///
+    /// # Errors
+    /// As [`crate::unmount`]; what serving failed with.
     pub fn unmount(mut self) -> Result<(), MountError> {
         match unmount::unmount(&self.directory) {
             Ok(()) | Err(MountError::NotMounted(_)) => self.wait(),
@@ -95,6 +104,9 @@ impl MountHandle {
     }
 
     /// Wait until somebody unmounts.
+    ///
+    /// # Errors
+    /// What serving failed with.
     pub fn join(mut self) -> Result<(), MountError> {
         self.wait()
     }

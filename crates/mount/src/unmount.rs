@@ -15,6 +15,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Unmount. A mount somebody uses stays, and the error says who; one whose process died is
 /// taken away whoever stands in it.
+///
+/// # Errors
+/// [`MountError::NotMounted`]; [`MountError::Busy`] when somebody uses it; what the system or `fusermount3` says.
 pub fn unmount(directory: &Path) -> Result<(), MountError> {
     let directory = ours(directory)?;
     let dead = is_dead(&directory);

@@ -16,6 +16,10 @@ use arrayvec::ArrayVec;
 
 impl Volume {
     /// Reserve, punch or zero a range.
+    ///
+    /// # Errors
+    /// `EINVAL` for an empty range; `EFBIG` beyond the largest file; `EISDIR` and `EINVAL` for other kinds of
+    /// inodes; what [every change](crate::Errno) can fail with.
     pub fn allocate(
         &self,
         file: FileReference,
@@ -223,6 +227,10 @@ impl Volume {
     }
 
     /// Next data at or after the offset (`ENXIO` past the end).
+    ///
+    /// # Errors
+    /// `ENXIO` when there is none; `EISDIR` and `EINVAL` for other kinds of inodes; what [every
+    /// operation](crate::Errno) can fail with.
     pub fn seek_data(&self, file: FileReference, offset_bytes: u64) -> Outcome<u64> {
         let locked = self.lock(file.ino.0)?.regular()?;
         let size = locked.size_bytes();
@@ -241,6 +249,10 @@ impl Volume {
     }
 
     /// Next hole at or after the offset (`ENXIO` past the end).
+    ///
+    /// # Errors
+    /// `ENXIO` past the end; `EISDIR` and `EINVAL` for other kinds of inodes; what [every operation](crate::Errno)
+    /// can fail with.
     pub fn seek_hole(&self, file: FileReference, offset_bytes: u64) -> Outcome<u64> {
         let locked = self.lock(file.ino.0)?.regular()?;
         let size = locked.size_bytes();
@@ -255,6 +267,9 @@ impl Volume {
     }
 
     /// Where the data of a file lies.
+    ///
+    /// # Errors
+    /// What [every operation](crate::Errno) can fail with.
     pub fn extents(&self, ino: InodeNumber) -> Outcome<Vec<ExtentReport>> {
         let locked = self.lock(ino.0)?;
         if locked.kind() == FileKind::Directory {

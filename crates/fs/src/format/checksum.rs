@@ -30,7 +30,7 @@ fn append_short(crc: u32, bytes: &[u8]) -> u32 {
     let (words, rest) = bytes.as_chunks::<8>();
     for word in words {
         let word = u64::from_le_bytes(*word);
-        // SAFETY: the caller asked whether the CPU has the instruction; it touches no memory.
+        // SAFETY: the CPU was asked whether it has the instruction; it touches no memory.
         unsafe {
             asm!("crc32 {0:r}, {1:r}", inout(reg) state, in(reg) word, options(pure, nomem, nostack, preserves_flags))
         };

@@ -115,6 +115,9 @@ pub fn encode_inode_pointer(index: u64, block: BlockNumber) -> u64 {
 }
 
 /// Block of an inode pointer: `Ok(None)` when there is none yet, `Err(())` when damaged.
+///
+/// # Errors
+/// `()` when the word is damaged.
 #[allow(clippy::result_unit_err)]
 pub fn decode_inode_pointer(index: u64, word: u64) -> Result<Option<BlockNumber>, ()> {
     let link = decode_link(POINTER_OWNER - index, word)?;

@@ -89,6 +89,9 @@ impl Superblock {
     }
 
     /// Decode one copy; everything is checked, nothing trusted.
+    ///
+    /// # Errors
+    /// What is wrong with the copy: no superblock, another version, or damage.
     pub fn decode(bytes: &[u8]) -> Result<Superblock, SuperblockFault> {
         if bytes.len() < SUPERBLOCK_BYTES || get_u64(bytes, 0) != SUPERBLOCK_MAGIC {
             return Err(SuperblockFault::NotAPool);

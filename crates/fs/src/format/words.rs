@@ -100,6 +100,9 @@ impl CommitWord {
         seal(ino, COMMIT_SALT, low)
     }
     /// `Ok(None)`: free inode; `Err(())`: not a word of this inode.
+    ///
+    /// # Errors
+    /// `()` when it is no commit word of this inode.
     #[allow(clippy::result_unit_err)]
     pub fn decode(word: u64, ino: u64) -> Result<Option<CommitWord>, ()> {
         if word == 0 {
@@ -123,6 +126,9 @@ pub fn encode_link(ino: u64, page: LogPosition) -> u64 {
 }
 
 /// The page a link names; `Ok(NONE)` for an empty link, `Err(())` when damaged.
+///
+/// # Errors
+/// `()` when the word is damaged.
 #[allow(clippy::result_unit_err)]
 pub fn decode_link(ino: u64, word: u64) -> Result<LogPosition, ()> {
     if word == 0 {

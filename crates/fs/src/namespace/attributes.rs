@@ -23,8 +23,12 @@ const XATTRS_UNKNOWN: u16 = 1;
 const NO_CAPABILITY: u16 = 2;
 
 impl Volume {
-    /// Change attributes in one commit. WriteSection owner, or the size by someone not privileged, is
+    /// Change attributes in one commit. Changing owner, or the size by someone not privileged, is
     /// told by the caller through `clear_setid`.
+    ///
+    /// # Errors
+    /// For a size: `EFBIG` beyond the largest file, `EISDIR` and `EINVAL` for other kinds of inodes; what [every
+    /// change](crate::Errno) can fail with.
     pub fn set_attributes(
         &self,
         ino: InodeNumber,
@@ -109,6 +113,9 @@ impl Volume {
     }
 
     /// Extended attribute (`user.*`, also `trusted.*` and `security.*` as opaque bytes). `ENODATA` when absent.
+    ///
+    /// # Errors
+    /// `ENODATA` when it is absent; what [every operation](crate::Errno) can fail with.
     pub fn get_xattr(&self, ino: InodeNumber, name: &[u8]) -> Outcome<Vec<u8>> {
         let locked = self.lock(ino.0)?;
         if name == ATTRIBUTE && locked.kind() != FileKind::Directory {
@@ -120,12 +127,20 @@ impl Volume {
     }
 
     /// Names of all extended attributes.
+    ///
+    /// # Errors
+    /// What [every operation](crate::Errno) can fail with.
     pub fn list_xattr(&self, ino: InodeNumber) -> Outcome<Vec<Vec<u8>>> {
         let locked = self.lock(ino.0)?;
         Ok(self.xattrs(&locked)?.into_keys().collect())
     }
 
     /// Set an extended attribute.
+    ///
+    /// # Errors
+    /// `EEXIST` and `ENODATA` by the mode; `ERANGE` for the length of the name, `EOPNOTSUPP` for its namespace;
+    /// `E2BIG` and `ENOSPC` for a long value; `EINVAL` for a value of the checksum attribute that is none; what
+    /// [every change](crate::Errno) can fail with.
     pub fn set_xattr(
         &self,
         ino: InodeNumber,
@@ -161,6 +176,10 @@ impl Volume {
     }
 
     /// Remove an extended attribute.
+    ///
+    /// # Errors
+    /// `ENODATA` when it is absent; `ERANGE`, `EOPNOTSUPP` for the name; what [every change](crate::Errno) can fail
+    /// with.
     pub fn remove_xattr(&self, ino: InodeNumber, name: &[u8]) -> Outcome<()> {
         self.writable()?;
         check_xattr_name(name)?;
@@ -176,6 +195,9 @@ impl Volume {
 
     /// Remove a file's capabilities (`security.capability`), as local file systems do when its content or
     /// owner changes, whoever changes it. Nearly free for inodes without.
+    ///
+    /// # Errors
+    /// What [every change](crate::Errno) can fail with.
     pub fn drop_capability(&self, file: FileReference) -> Outcome<()> {
         let inode = file.inode();
         if inode.state.load(Ordering::Acquire) == LOADED

@@ -48,6 +48,9 @@ impl Volume {
 
     /// The kernel is about to be told of this life of a number, which rests from now on when it ends.
     /// `ESTALE` when it ended before.
+    ///
+    /// # Errors
+    /// `ESTALE` when the life of the number ended before; what [every operation](crate::Errno) can fail with.
     pub fn add_lookup_reference(
         &self,
         memory: LookupReferences,

@@ -52,11 +52,18 @@ impl Volume {
 
     /// Make a file, directory, pipe, socket or device. `EEXIST` when the name is there. In a setgid
     /// directory the group, and for directories the bit, is the directory's.
+    ///
+    /// # Errors
+    /// `EEXIST`; `ENOTDIR`; `ENOENT` when the directory was removed; `ENAMETOOLONG`; `EINVAL` for a bad name or
+    /// kind; `EMLINK`; what [every change](crate::Errno) can fail with.
     pub fn create(&self, parent: InodeNumber, name: &[u8], new: &NewInode) -> Outcome<Attributes> {
         self.create_named(parent, name, new, Birth::Closed)
     }
 
     /// As `create`, but the inode is also opened (see `open`), in one step, so that it cannot vanish between.
+    ///
+    /// # Errors
+    /// As `create`.
     pub fn create_open(
         &self,
         parent: InodeNumber,
@@ -67,6 +74,9 @@ impl Volume {
     }
 
     /// Make a symbolic link.
+    ///
+    /// # Errors
+    /// As `create`; `ENOENT` and `ENAMETOOLONG` for the target.
     pub fn symlink(
         &self,
         parent: InodeNumber,
@@ -246,6 +256,10 @@ impl Volume {
     }
 
     /// Make a regular file without a name, opened (`O_TMPFILE`).
+    ///
+    /// # Errors
+    /// `ENOTDIR`; `ENOENT` when the directory was removed; `EINVAL` for another kind of inode; what [every
+    /// change](crate::Errno) can fail with.
     pub fn create_unnamed(&self, parent: InodeNumber, new: &NewInode) -> Outcome<Attributes> {
         self.writable()?;
         let directory = self.lock_directory(parent)?;
@@ -295,6 +309,10 @@ impl Volume {
     }
 
     /// Make another name.
+    ///
+    /// # Errors
+    /// `EEXIST`; `ENOTDIR`; `ENOENT` when the directory or the last name was removed; `ENAMETOOLONG`; `EINVAL` for
+    /// a bad name; `EPERM` for directories; `EMLINK`; what [every change](crate::Errno) can fail with.
     pub fn link(&self, ino: InodeNumber, parent: InodeNumber, name: &[u8]) -> Outcome<Attributes> {
         self.writable()?;
         check_new_name(name)?;
@@ -349,6 +367,9 @@ impl Volume {
     }
 
     /// Remove a name that is not a directory.
+    ///
+    /// # Errors
+    /// `ENOENT`; `ENOTDIR`; `EISDIR`; `ENAMETOOLONG`; what [every change](crate::Errno) can fail with.
     pub fn unlink(&self, parent: InodeNumber, name: &[u8]) -> Outcome<()> {
         self.writable()?;
         check_old_name(name).map_err(|errno| {
@@ -369,6 +390,10 @@ impl Volume {
     }
 
     /// Remove an empty directory.
+    ///
+    /// # Errors
+    /// `ENOENT`; `ENOTDIR`; `ENOTEMPTY`; `EINVAL` for `.`; `ENAMETOOLONG`; what [every change](crate::Errno) can
+    /// fail with.
     pub fn remove_directory(&self, parent: InodeNumber, name: &[u8]) -> Outcome<()> {
         self.writable()?;
         check_old_name(name)?;

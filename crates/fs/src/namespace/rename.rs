@@ -57,6 +57,11 @@ struct Request<'n> {
 
 impl Volume {
     /// Rename.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG` for names; `EEXIST` with [`RenameMode::NoReplace`]; `EISDIR`, `ENOTDIR`
+    /// and `ENOTEMPTY` for a target that cannot be replaced; `EINVAL` for a directory below itself; `EBUSY` for `.`
+    /// and `..`; `EMLINK`; what [every change](crate::Errno) can fail with.
     pub fn rename(
         &self,
         parent: InodeNumber,

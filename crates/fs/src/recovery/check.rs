@@ -23,6 +23,9 @@ const LOST_AND_FOUND: &[u8] = b"lost+found";
 ///
 /// The check works on a private copy of the pools (copied on write), where it recovers as any attach does.
 /// The pools themselves change only when a repair is wanted and something was repaired.
+///
+/// # Errors
+/// As [`Volume::attach`]; `EBUSY` when somebody has it attached. Damage is no error but a finding.
 pub fn check_volume<'a>(
     pool: &Path,
     repair: impl Into<Repair<'a>>,

@@ -84,6 +84,9 @@ impl Volume {
     /// Verify the checksums of all metadata, and (with `data`) that every written block can be read and
     /// matches its checksum, if it has one, while others use the volume. Findings name paths. Only looks: it
     /// repairs nothing.
+    ///
+    /// # Errors
+    /// `ENOMEM` and `EAGAIN` when the session has no room. Damage is no error but a finding.
     pub fn scrub(&self, data: bool, pause: Pause<'_>) -> Result<ScrubReport, VolumeError> {
         let space = self.space(None);
         let mut scrub = Scrub {

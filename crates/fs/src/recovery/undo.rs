@@ -149,6 +149,10 @@ fn fill_undo(
 
 /// Take a repair back: the blocks it changed get the content of before. Refused when the volume was
 /// used or changed since. Answers the number of blocks. Can be repeated when it was cut off.
+///
+/// # Errors
+/// `EINVAL` when the file is no undo file of this volume; `EBUSY` when the volume is attached, or was used or
+/// changed since; `EIO` and what else the system says of a file.
 pub fn undo_repair(pool: &Path, undo: &Path) -> Result<u64, VolumeError> {
     let found = find_pools(pool)?;
     let _locks = lock_for_check(&found)?;

@@ -132,6 +132,9 @@ impl Session {
 
     /// Make sure that what everybody looks at has memory: all but slots, inodes and the arena, which get
     /// it when they are taken.
+    ///
+    /// # Errors
+    /// `ENOMEM` when /dev/shm has no room.
     pub fn back_fixed(&self) -> Outcome<()> {
         self.back_range(0, self.layout.emulation + BLOCK)?;
         self.back_range(self.layout.processes, self.layout.threads)?;
@@ -142,6 +145,9 @@ impl Session {
     }
 
     /// Make sure that what a mount's kernel remembers has memory.
+    ///
+    /// # Errors
+    /// `ENOMEM` when /dev/shm has no room.
     pub fn back_lookup_references(&self, mount: usize) -> Outcome<()> {
         let maps = &self.layout.lookup_reference_maps;
         let next = maps.get(mount + 1).unwrap_or(&self.layout.block_maps);
@@ -153,6 +159,9 @@ impl Session {
 
     /// Make sure that a part of the segment has memory before it is touched: /dev/shm may be full, and to
     /// touch a page it cannot give is a SIGBUS. `ENOMEM` then.
+    ///
+    /// # Errors
+    /// `ENOMEM` when /dev/shm has no room.
     #[inline]
     pub fn back<T>(&self, part: &T) -> Outcome<()> {
         let start = part as *const T as usize - self.base as usize;

@@ -20,6 +20,9 @@ unsafe impl Sync for SessionMemory {}
 
 impl SessionMemory {
     /// Zeroed memory that no other process sees.
+    ///
+    /// # Errors
+    /// What `mmap` fails with.
     pub fn private(bytes: usize) -> io::Result<SessionMemory> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         SessionMemory::map(bytes, flags, -1)
@@ -57,6 +60,9 @@ impl SessionMemory {
     }
 
     /// Zero private memory that nobody uses any more.
+    ///
+    /// # Errors
+    /// What `madvise` fails with.
     pub fn clear(&mut self) -> io::Result<()> {
         // SAFETY: our own anonymous mapping; `&mut` says that nobody else has it.
         match unsafe { libc::madvise(self.base.cast(), self.bytes, libc::MADV_DONTNEED) } {

@@ -69,6 +69,9 @@ pub(crate) fn within<T>(
 
 /// For who must not wait long, as one of few who serve many: run `body`, which fails before it changed anything
 /// when the lock of an inode is not to be had within `limit`. `None` then: run it again where waiting is all right.
+///
+/// # Errors
+/// What `body` fails with.
 pub fn within_patience<T>(
     limit: Duration,
     body: impl FnOnce() -> Outcome<T>,

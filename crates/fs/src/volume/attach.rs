@@ -38,6 +38,12 @@ impl Volume {
     ///
     /// Call `egeria_media::guard::install()` first, once per process: a pool whose medium fails is `EIO` then,
     /// and SIGBUS otherwise.
+    ///
+    /// # Errors
+    /// `ENOENT` when nobody has it attached ([`AttachMode::Join`]) or there is no pool; `EAGAIN` while it is being
+    /// recovered; `EBUSY` while others or a copy use it; `EPERM` when pools or session are not the user's alone;
+    /// `EPROTO` for a session of another build; `ENOMEM`; `ENOSPC`; `EINVAL` for what is no volume or a machine
+    /// that cannot be emulated; `EIO` for damage; what the system says of a pool.
     pub fn attach(
         pool: &Path,
         mode: AttachMode,

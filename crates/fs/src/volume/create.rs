@@ -10,6 +10,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 /// Make a volume of these pools.
+///
+/// # Errors
+/// `EINVAL` for a bad list of pools, or one that is too small; `ENAMETOOLONG` for a path; `EEXIST` when one holds a
+/// volume and nothing is forced; `EBUSY` when it is attached; `EPERM` when it is not the user's own; `EIO` and what
+/// else the system says of a pool.
 pub fn create_volume(
     pools: &[PoolRequest],
     options: &CreateOptions,

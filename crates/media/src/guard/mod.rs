@@ -31,7 +31,7 @@ pub unsafe fn handle(signal: c_int, information: *mut siginfo_t, context: *mut c
     if !SIGNALS.contains(&signal) || information.is_null() || context.is_null() {
         return false;
     }
-    // SAFETY: the caller passes what the kernel passed to the handler.
+    // SAFETY: not null, and what the kernel passed to a handler with `SA_SIGINFO`.
     let (code, address, registers) = unsafe {
         let context = context.cast::<ucontext_t>();
         (

@@ -440,10 +440,10 @@ pub enum FlushInstruction {
 pub(crate) unsafe fn call_copy(copy: Copy, to: *mut u8, from: *const u8, bytes: usize) -> usize {
     // Code compiled for wider vectors may keep values where the routines work.
     #[cfg(target_feature = "avx")]
-    // SAFETY: by contract.
+    // SAFETY: one of our routines; a fault on one side becomes its answer.
     return unsafe { copy(to, from, bytes) };
     #[cfg(not(target_feature = "avx"))]
-    // SAFETY: by contract.
+    // SAFETY: one of our routines, on memory that this function's contract allows.
     unsafe {
         call_copy_lightly(copy, to, from, bytes)
     }
@@ -455,7 +455,7 @@ pub(crate) unsafe fn call_copy(copy: Copy, to: *mut u8, from: *const u8, bytes: 
 #[inline(always)]
 unsafe fn call_copy_lightly(copy: Copy, to: *mut u8, from: *const u8, bytes: usize) -> usize {
     let fault: usize;
-    // SAFETY: by contract; the routines use no stack and no registers but these.
+    // SAFETY: a fault on one side becomes the answer; the routines use no stack and no registers but these.
     unsafe {
         asm!(
             "call {copy}",

@@ -44,7 +44,7 @@ fn a_lock_is_one_threads_at_a_time_and_wakes_who_waits() {
             for thread in threads {
                 thread.join().expect("a thread");
             }
-            // SAFETY: as above.
+            // SAFETY: under the lock; the other threads are over.
             guarded
                 .lock
                 .with(|| guarded.count.with(|count| assert_eq!(unsafe { *count }, 3)));
