@@ -59,7 +59,7 @@ fn measure_calls(path: &Path) {
         // SAFETY: the buffer is 4096 bytes long.
         let pread = || done(unsafe { libc::pread(fd, pointer.cast(), bytes, 0) }, bytes);
         println!("  pread      {bytes:5}: {:8.1} ns", per_call_ns(pread));
-        // SAFETY: as above.
+        // SAFETY: the buffer is 4096 bytes long.
         let pwrite = || done(unsafe { libc::pwrite(fd, pointer.cast(), bytes, 0) }, bytes);
         println!("  pwrite     {bytes:5}: {:8.1} ns", per_call_ns(pwrite));
         // SAFETY: no memory is passed.
@@ -67,7 +67,7 @@ fn measure_calls(path: &Path) {
         println!("  lseek           : {:8.1} ns", per_call_ns(seek));
         let read = || {
             seek();
-            // SAFETY: as above.
+            // SAFETY: the buffer is 4096 bytes long.
             done(unsafe { libc::read(fd, pointer.cast(), bytes) }, bytes);
         };
         println!("  lseek+read {bytes:5}: {:8.1} ns", per_call_ns(read));

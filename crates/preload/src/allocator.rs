@@ -5,10 +5,9 @@
 //! object allocates here: size classes of powers of two, carved from mapped chunks, under one lock
 //! that only threads inside the engine take. Nothing is allocated on the data path.
 
-use crate::lock::Lock;
+use crate::locked::Locked;
 use crate::{raw, thread};
 use std::alloc::{GlobalAlloc, Layout};
-use std::cell::UnsafeCell;
 use std::ptr;
 
 const SMALLEST_BYTES: usize = 16;
@@ -24,24 +23,18 @@ struct Pieces {
     chunk_left_bytes: usize,
 }
 
-/// The global allocator of this shared object.
-pub struct PrivateMemory {
-    lock: Lock,
-    pieces: UnsafeCell<Pieces>,
-}
+// SAFETY: the pieces are nobody's, in no thread.
+unsafe impl Send for Pieces {}
 
-// SAFETY: `pieces` is touched only under `lock`.
-unsafe impl Sync for PrivateMemory {}
+/// The global allocator of this shared object.
+pub struct PrivateMemory(Locked<Pieces>);
 
 #[global_allocator]
-static MEMORY: PrivateMemory = PrivateMemory {
-    lock: Lock::new(),
-    pieces: UnsafeCell::new(Pieces {
-        free: [ptr::null_mut(); CLASSES],
-        chunk: ptr::null_mut(),
-        chunk_left_bytes: 0,
-    }),
-};
+static MEMORY: PrivateMemory = PrivateMemory(Locked::new(Pieces {
+    free: [ptr::null_mut(); CLASSES],
+    chunk: ptr::null_mut(),
+    chunk_left_bytes: 0,
+}));
 
 /// Size class of a layout; `None`: mapped on its own.
 fn class(layout: Layout) -> Option<usize> {
@@ -106,8 +99,7 @@ unsafe impl GlobalAlloc for PrivateMemory {
 
 impl PrivateMemory {
     fn with_pieces<T>(&self, body: impl FnOnce(&mut Pieces) -> T) -> T {
-        // SAFETY: under the lock nobody else has a reference.
-        thread::inside(|| self.lock.with(|| body(unsafe { &mut *self.pieces.get() })))
+        thread::inside(|| self.0.with(body))
     }
 }
 
@@ -138,19 +130,19 @@ fn map_aligned(layout: Layout) -> *mut u8 {
 
 /// Hold the allocator still across a fork.
 pub fn hold() {
-    MEMORY.lock.take();
+    MEMORY.0.take();
 }
 
 /// Let it go again in the parent.
 pub fn release() {
-    MEMORY.lock.give();
+    MEMORY.0.give();
 }
 
 /// In a fork child: forget the lists, which another thread may have been changing, and begin anew.
 pub fn reset_in_child() {
-    // SAFETY: the child has one thread.
-    let pieces = unsafe { &mut *MEMORY.pieces.get() };
-    pieces.free = [ptr::null_mut(); CLASSES];
-    pieces.chunk_left_bytes = 0;
-    MEMORY.lock.reset();
+    MEMORY.0.reset();
+    MEMORY.0.with(|pieces| {
+        pieces.free = [ptr::null_mut(); CLASSES];
+        pieces.chunk_left_bytes = 0;
+    });
 }

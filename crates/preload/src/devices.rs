@@ -17,11 +17,9 @@ fn word(major: u32, minor: u32) -> u64 {
 
 /// Note the device of a descriptor's file. When all places are taken, the first gives way.
 pub fn note(fd: c_int) {
-    // SAFETY: all-zero is a valid stat.
-    let mut facts: libc::stat = unsafe { std::mem::zeroed() };
-    if raw::fstat(fd, &raw mut facts) != 0 {
+    let Some(facts) = raw::facts_of(fd) else {
         return;
-    }
+    };
     let device = word(libc::major(facts.st_dev), libc::minor(facts.st_dev));
     let free_or_same = |place: &&AtomicU64| {
         let seen = place.compare_exchange(0, device, Ordering::Relaxed, Ordering::Relaxed);

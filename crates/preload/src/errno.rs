@@ -12,7 +12,7 @@ pub fn get() -> c_int {
 /// Set `errno`.
 #[inline(always)]
 pub fn set(value: c_int) {
-    // SAFETY: as above.
+    // SAFETY: libc keeps the calling thread's errno at this address.
     unsafe { *libc::__errno_location() = value }
 }
 

@@ -27,7 +27,7 @@ pub fn store<T: Copy>(fd: c_int, to: *mut T, value: T) -> bool {
     let mut there = false;
     let error = errno::get();
     serve::quietly(fd, |_| {
-        // SAFETY: the caller's to write.
+        // SAFETY: the program gave the address to be written; a bad one answers false.
         there = unsafe { copy(to.cast(), (&raw const value).cast(), size_of::<T>()) };
     });
     errno::set(error);

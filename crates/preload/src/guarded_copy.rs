@@ -32,7 +32,7 @@ unsafe extern "C" {
 /// # Safety
 /// The part of `to..+bytes` that can be written is the caller's to write.
 pub unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) -> bool {
-    // SAFETY: by the contract; faults end at the fix-up.
+    // SAFETY: what is mapped may be read and written, as the contract says; faults end at the fix-up.
     unsafe { egeria_preload_copy(to, from, bytes) == 0 }
 }
 

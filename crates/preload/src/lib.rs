@@ -34,6 +34,7 @@ mod hooks;
 mod identify;
 mod libc_threads;
 mod lock;
+mod locked;
 mod offset;
 mod ownership;
 mod pin;

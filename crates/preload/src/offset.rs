@@ -66,19 +66,17 @@ fn moving_private(
     fd: c_int,
     direct: &mut impl FnMut(u64, usize) -> Moved,
 ) -> Option<Reply> {
-    record.offset_lock.with(|| {
+    record.offset_bytes.with(|offset_bytes| {
         if !record.offset_is_private.load(Ordering::Relaxed) {
             return None;
         }
-        // SAFETY: under the offset's lock.
-        let offset_bytes = unsafe { &mut *record.offset_bytes.get() };
         match direct(*offset_bytes, usize::MAX) {
             Ok((after, value)) => {
                 *offset_bytes = after;
                 Some(Reply::Direct(value as isize))
             }
             Err(PASS) => {
-                publish_locked(record, fd);
+                publish_locked(record, *offset_bytes, fd);
                 None
             }
             Err(error) => Some(Reply::Direct(-error.0 as isize)),
@@ -129,9 +127,7 @@ fn moving_in_kernel(
     reply
 }
 
-fn publish_locked(record: &Record, fd: c_int) {
-    // SAFETY: under the offset's lock.
-    let offset_bytes = unsafe { *record.offset_bytes.get() };
+fn publish_locked(record: &Record, offset_bytes: u64, fd: c_int) {
     raw::lseek(fd, offset_bytes as i64, libc::SEEK_SET);
     record.offset_is_private.store(false, Ordering::Release);
 }
@@ -139,9 +135,9 @@ fn publish_locked(record: &Record, fd: c_int) {
 /// The record's offset goes to the kernel, for good.
 pub fn publish_record(record: &Record, fd: c_int) {
     if record.offset_is_private.load(Ordering::Acquire) {
-        record.offset_lock.with(|| {
+        record.offset_bytes.with(|offset_bytes| {
             if record.offset_is_private.load(Ordering::Relaxed) {
-                publish_locked(record, fd);
+                publish_locked(record, *offset_bytes, fd);
             }
         });
     }

@@ -47,12 +47,9 @@ pub fn prepare() -> Option<&'static Wiped> {
         return None;
     }
     let fresh = page.cast::<Wiped>();
-    // SAFETY: zeroed memory of the right size and alignment, nobody else has it yet.
-    unsafe {
-        (*fresh)
-            .owner
-            .store(raw::getpid() as u32, Ordering::Relaxed)
-    };
+    // SAFETY: zeroed memory of the right size and alignment, of atomics.
+    let owner = unsafe { &(*fresh).owner };
+    owner.store(raw::getpid() as u32, Ordering::Relaxed);
     let null = std::ptr::null_mut();
     if WIPED
         .compare_exchange(null, fresh, Ordering::AcqRel, Ordering::Acquire)

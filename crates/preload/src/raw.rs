@@ -98,3 +98,10 @@ pub fn advise(address: *mut u8, bytes: usize, advice: c_int) -> isize {
         )
     }
 }
+
+/// What the kernel knows of an open file.
+pub fn facts_of(fd: c_int) -> Option<libc::stat> {
+    // SAFETY: all-zero is a valid stat.
+    let mut facts: libc::stat = unsafe { std::mem::zeroed() };
+    (fstat(fd, &raw mut facts) == 0).then_some(facts)
+}

@@ -1,13 +1,12 @@
 //! An open description of ours, as this process knows it. Descriptors made from each other in this
 //! process (`dup`) share one record.
 
-use crate::lock::Lock;
+use crate::locked::Locked;
 use crate::{errno, raw, settings};
 use egeria_fs::{
     CallerDestination, DescriptionSlot, Errno, FileReference, InodeNumber, Outcome, Volume,
 };
 use libc::c_int;
-use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
@@ -30,18 +29,14 @@ pub struct Record {
     /// Other processes may hold the description, and may change its flags.
     shared: AtomicBool,
     references: AtomicU32,
-    /// Guards `offset_bytes` while it is private.
-    pub(crate) offset_lock: Lock,
-    pub(crate) offset_bytes: UnsafeCell<u64>,
+    /// The offset, while it is private.
+    pub(crate) offset_bytes: Locked<u64>,
     /// Slot of the description in the session.
     pub(crate) slot: Option<DescriptionSlot>,
     ino: InodeNumber,
     /// Next in limbo.
     pub(crate) next: AtomicPtr<Record>,
 }
-
-// SAFETY: `offset_bytes` is touched only under `offset_lock`; the rest is atomic or never changes.
-unsafe impl Sync for Record {}
 
 /// Whether a range ends behind the largest offset: an error, which the kernel knows best.
 #[inline(always)]
@@ -83,8 +78,7 @@ impl Record {
             appends: AtomicBool::new(found.status & libc::O_APPEND != 0),
             shared: AtomicBool::new(found.shared),
             references: AtomicU32::new(1),
-            offset_lock: Lock::new(),
-            offset_bytes: UnsafeCell::new(found.private_offset_bytes.unwrap_or(0)),
+            offset_bytes: Locked::new(found.private_offset_bytes.unwrap_or(0)),
             slot: found.slot,
             ino: found.ino,
             next: AtomicPtr::new(std::ptr::null_mut()),

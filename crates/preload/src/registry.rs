@@ -31,6 +31,13 @@ fn known() -> impl Iterator<Item = &'static Known> {
         .map_while(|entry| unsafe { entry.load(Ordering::Acquire).as_ref() })
 }
 
+impl Known {
+    fn volume(&self) -> Option<&'static Volume> {
+        // SAFETY: detached only when nobody uses it, and nobody will; in a fork child nobody else is there.
+        unsafe { self.attached.load(Ordering::Acquire).as_ref() }
+    }
+}
+
 fn find(reply: &ControlReply) -> Option<&'static Known> {
     known().find(|known| known.volume == reply.volume && known.mount_process == reply.mount_pid)
 }
@@ -45,8 +52,7 @@ pub fn attached(reply: &ControlReply) -> Option<&'static Volume> {
             None => attach(reply),
         })?,
     };
-    // SAFETY: detached only when nobody uses it, and nobody will.
-    unsafe { known.attached.load(Ordering::Acquire).as_ref() }
+    known.volume()
 }
 
 fn attach(reply: &ControlReply) -> Option<&'static Known> {
@@ -115,8 +121,7 @@ pub fn release() {
 pub fn after_fork_in_child() {
     ATTACHING.reset();
     for known in known() {
-        // SAFETY: as in `attached`; the child has one thread.
-        if let Some(volume) = unsafe { known.attached.load(Ordering::Acquire).as_ref() } {
+        if let Some(volume) = known.volume() {
             let _ = catch_unwind(AssertUnwindSafe(|| volume.after_fork_in_child()));
         }
     }

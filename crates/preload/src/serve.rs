@@ -31,8 +31,7 @@ pub fn serve_quickly(fd: c_int, body: impl FnOnce(&Record) -> Option<usize>) -> 
     let thread = thread::current();
     let place = table::first_place(fd)?;
     let word = Word::at(place);
-    // SAFETY: a thread's pin lies in memory that is mapped for ever.
-    let pin = unsafe { thread.pin.load(Ordering::Relaxed).as_ref() }?;
+    let pin = thread.pin()?;
     let usual = word.is_ours()
         && thread.gate.load(Ordering::Relaxed) == 0
         && pin.thread.load(Ordering::Relaxed) != 0;
@@ -90,8 +89,7 @@ pub fn quietly(fd: c_int, body: impl FnOnce(&Record)) {
 /// The descriptor's word, ours for sure, and the thread's pin.
 #[inline(always)]
 fn ready(thread: &Thread, fd: c_int, word: Word) -> Option<(Word, &'static Pin)> {
-    // SAFETY: a thread's pin lies in memory that is mapped for ever.
-    let pin = unsafe { thread.pin.load(Ordering::Relaxed).as_ref() };
+    let pin = thread.pin();
     if word.is_ours()
         && thread.gate.load(Ordering::Relaxed) == 0
         && let Some(pin) = pin
@@ -114,8 +112,7 @@ fn make_ready(thread: &Thread, fd: c_int) -> Option<(Word, &'static Pin)> {
     if thread.has(thread::VFORK) && process::in_vfork_child(thread) {
         return None;
     }
-    // SAFETY: as in `ready`.
-    let pin = unsafe { thread.pin.load(Ordering::Relaxed).as_ref() };
+    let pin = thread.pin();
     let known = pin.filter(|pin| pin.thread.load(Ordering::Relaxed) != 0);
     if known.is_none() && !ownership::owns_tables() {
         return None;

@@ -82,6 +82,13 @@ impl Thread {
         self.gate.load(Ordering::Relaxed) & bits != 0
     }
 
+    /// The thread's pin; `None` until its first call on a file of ours.
+    #[inline(always)]
+    pub fn pin(&self) -> Option<&'static Pin> {
+        // SAFETY: a thread's pin lies in memory that is mapped for ever.
+        unsafe { self.pin.load(Ordering::Relaxed).as_ref() }
+    }
+
     /// Set gate bits. Only the thread itself changes its gate; a handler leaves it as it found it.
     #[inline(always)]
     pub fn set(&self, bits: u32) {

@@ -39,9 +39,7 @@ pub(super) fn hand_over(fd: c_int) {
 
 /// Have the kernel ask the mount for the size, which it keeps.
 fn kernel_size(fd: c_int) {
-    // SAFETY: all-zero is a valid stat.
-    let mut facts: libc::stat = unsafe { std::mem::zeroed() };
-    raw::fstat(fd, &raw mut facts);
+    let _ = raw::facts_of(fd);
 }
 
 export! {

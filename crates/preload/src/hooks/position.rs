@@ -25,12 +25,10 @@ fn seek_private(record: &Record, fd: c_int, to: off_t, whence: c_int) -> Option<
     if !record.offset_is_private.load(Acquire) {
         return None;
     }
-    record.offset_lock.with(|| {
+    record.offset_bytes.with(|offset_bytes| {
         if !record.offset_is_private.load(Relaxed) {
             return None;
         }
-        // SAFETY: under the offset's lock.
-        let offset_bytes = unsafe { &mut *record.offset_bytes.get() };
         let target = match whence {
             libc::SEEK_SET => Some(to),
             libc::SEEK_CUR => (*offset_bytes as i64).checked_add(to),

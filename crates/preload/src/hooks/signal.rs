@@ -11,8 +11,7 @@ fn sigaction_hook(signal: c_int, new: *const sigaction, old: *mut sigaction) -> 
 
 /// Set a handler with flags; the old handler. `None`: let libc do it.
 fn set_handler(signal: c_int, handler: usize, flags: c_int, mask_self: bool) -> Option<usize> {
-    // SAFETY: all-zero is valid.
-    let (mut new, mut old): (sigaction, sigaction) = unsafe { std::mem::zeroed() };
+    let (mut new, mut old) = (signals::default_action(), signals::default_action());
     new.sa_sigaction = handler;
     new.sa_flags = flags;
     if mask_self {
@@ -86,8 +85,7 @@ fn sigignore(signal: c_int) -> c_int {
 }
 
 fn siginterrupt(signal: c_int, flag: c_int) -> c_int {
-    // SAFETY: all-zero is valid.
-    let mut action: sigaction = unsafe { std::mem::zeroed() };
+    let mut action = signals::default_action();
     signals::interrupting(signal, Some(flag != 0));
     let Some(answer) = signals::hook_action(signal, std::ptr::null(), &raw mut action) else {
         return real::siginterrupt(signal, flag);

@@ -13,7 +13,7 @@ fn number(file: *mut FILE) -> c_int {
         return -1;
     }
     let error = errno::get();
-    // SAFETY: the caller's stream.
+    // SAFETY: an open stream, as the hooked function of libc demands of its caller.
     let fd = unsafe { libc::fileno(file) };
     errno::set(error);
     fd
@@ -67,7 +67,7 @@ fn directory_number(directory: *mut DIR) -> c_int {
     if directory.is_null() {
         return -1;
     }
-    // SAFETY: the caller's stream.
+    // SAFETY: an open directory, as the hooked function of libc demands of its caller.
     unsafe { libc::dirfd(directory) }
 }
 

@@ -119,7 +119,7 @@ fn transfer<T>(
     let outcome = one(buffer, total)?;
     if way == Way::Read
         && !walk(list, moved(&outcome), |part, at, bytes| {
-            // SAFETY: as above; the parts are the caller's to be written.
+            // SAFETY: the program gave its parts to be written; a bad address answers false.
             unsafe { guarded_copy::copy(part, buffer.add(at), bytes) }
         })
     {

@@ -1,25 +1,19 @@
 //! What the program asked to be done with each signal, and the doing.
 
-use super::sets::{OF_LIBC, bit, is_over};
-use crate::lock::Lock;
+use super::sets::{self, OF_LIBC, bit, is_over};
+use crate::locked::Locked;
 use crate::{process, real, thread};
 use libc::{c_int, c_void, sigaction, siginfo_t};
-use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 const SIGNALS: usize = 65;
 /// What libc adds to the flags it tells.
 const SA_RESTORER: c_int = 0x0400_0000;
 
-/// The program's view, for its queries; guarded by `LOCK`.
-struct Asked(UnsafeCell<[sigaction; SIGNALS]>);
+/// The program's view, for its queries.
+type Asked = [sigaction; SIGNALS];
 
-// SAFETY: touched only under `LOCK`.
-unsafe impl Sync for Asked {}
-
-// SAFETY: all-zero is a valid sigaction: SIG_DFL, nothing masked.
-static ASKED: Asked = Asked(UnsafeCell::new(unsafe { std::mem::zeroed() }));
-static LOCK: Lock = Lock::new();
+static ASKED: Locked<Asked> = Locked::new([sets::default_action(); SIGNALS]);
 /// The same, for the trampoline: handler, and whether it is good for one signal only.
 static HANDLERS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
 static ONCE: AtomicU64 = AtomicU64::new(0);
@@ -49,20 +43,19 @@ pub type Trampoline = unsafe extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_
 
 /// Put the trampoline between the kernel and every handler that is there. Once; false on refusal.
 pub fn take_over(trampoline: Trampoline) -> bool {
-    LOCK.with(|| {
+    ASKED.with(|asked| {
         if TAKEN_OVER.load(Ordering::Relaxed) {
             return true;
         }
         TRAMPOLINE.store(trampoline as *const () as usize, Ordering::Relaxed);
         for signal in (1..SIGNALS as c_int).filter(|&signal| is_wrapped(signal)) {
-            // SAFETY: all-zero is valid, and the kernel fills it.
-            let mut action: sigaction = unsafe { std::mem::zeroed() };
+            let mut action = sets::default_action();
             if real::sigaction(signal, std::ptr::null(), &raw mut action) < 0 {
                 return false;
             }
             if is_plain(&action) && !is_fault(signal) {
-                remember(signal, &action);
-            } else if !install(signal, &action) {
+                remember(asked, signal, &action);
+            } else if !install(asked, signal, &action) {
                 return false;
             }
         }
@@ -78,23 +71,21 @@ fn is_plain(action: &sigaction) -> bool {
 
 /// The kernel knows the program's handlers again; `forget` runs under the lock. Whether ours were there.
 pub fn give_back(forget: impl FnOnce()) -> bool {
-    LOCK.with(|| {
+    ASKED.with(|asked| {
         let was_ours = TAKEN_OVER.swap(false, Ordering::AcqRel);
         forget();
         let wrapped = (1..SIGNALS as c_int).filter(|&signal| was_ours && is_wrapped(signal));
-        wrapped.for_each(give_back_one);
+        wrapped.for_each(|signal| give_back_one(asked, signal));
         was_ours
     })
 }
 
 /// Under the lock.
-fn give_back_one(signal: c_int) {
-    // SAFETY: all-zero is valid, and the kernel fills it.
-    let mut action: sigaction = unsafe { std::mem::zeroed() };
+fn give_back_one(asked: &Asked, signal: c_int) {
+    let mut action = sets::default_action();
     let known = real::sigaction(signal, std::ptr::null(), &raw mut action) == 0;
     if known && action.sa_sigaction == trampoline() {
-        // SAFETY: under the lock.
-        let asked = unsafe { &(*ASKED.0.get())[signal as usize] };
+        let asked = &raw const asked[signal as usize];
         real::sigaction(signal, asked, std::ptr::null_mut());
     }
 }
@@ -105,7 +96,7 @@ pub fn has_taken_over() -> bool {
 }
 
 /// Under the lock: remember what the program wants, tell the kernel what we want.
-fn install(signal: c_int, wanted: &sigaction) -> bool {
+fn install(asked: &mut Asked, signal: c_int, wanted: &sigaction) -> bool {
     HANDLERS[signal as usize].store(wanted.sa_sigaction, Ordering::Release);
     if wanted.sa_flags & libc::SA_RESETHAND != 0 {
         ONCE.fetch_or(bit(signal), Ordering::Relaxed);
@@ -123,19 +114,16 @@ fn install(signal: c_int, wanted: &sigaction) -> bool {
     if real::sigaction(signal, &raw const action, std::ptr::null_mut()) < 0 {
         return false;
     }
-    remember(signal, wanted);
+    remember(asked, signal, wanted);
     true
 }
 
 /// Under the lock: what the program's queries are answered with.
-fn remember(signal: c_int, wanted: &sigaction) {
+fn remember(asked: &mut Asked, signal: c_int, wanted: &sigaction) {
     HANDLERS[signal as usize].store(wanted.sa_sigaction, Ordering::Release);
-    // SAFETY: under the lock.
-    unsafe {
-        let asked = &mut (*ASKED.0.get())[signal as usize];
-        *asked = *wanted;
-        asked.sa_flags |= SA_RESTORER;
-    }
+    let asked = &mut asked[signal as usize];
+    *asked = *wanted;
+    asked.sa_flags |= SA_RESTORER;
 }
 
 /// Whether the program wants the default action.
@@ -146,8 +134,7 @@ pub fn is_left_to_the_kernel(signal: c_int) -> bool {
 /// Have those of these signals that the program left to the kernel come to the trampoline, or not any more.
 /// The caller is inside.
 pub fn catch(signals: &[c_int], wanted: bool) {
-    // SAFETY: all-zero is SIG_DFL.
-    let mut action: sigaction = unsafe { std::mem::zeroed() };
+    let mut action = sets::default_action();
     if wanted {
         action.sa_sigaction = trampoline();
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
@@ -156,7 +143,7 @@ pub fn catch(signals: &[c_int], wanted: bool) {
     }
     // To leave SIGCONT to the kernel loses one that the program blocked, and may wait for.
     let is_kept = |signal| !wanted && signal == libc::SIGCONT && is_over();
-    LOCK.with(|| {
+    ASKED.with(|_| {
         for &signal in signals {
             if is_left_to_the_kernel(signal) && has_taken_over() && !is_kept(signal) {
                 real::sigaction(signal, &raw const action, std::ptr::null_mut());
@@ -174,28 +161,27 @@ pub fn hook_action(signal: c_int, new: *const sigaction, old: *mut sigaction) ->
     if current.has(thread::INSIDE) {
         // The engine, which wants to hear of faults: it does, through the trampoline.
         if !old.is_null() {
-            // SAFETY: the caller's pointer, as libc would use it; all-zero is SIG_DFL.
-            unsafe { old.write(std::mem::zeroed()) };
+            // SAFETY: not null, and given to be written, as to libc.
+            unsafe { old.write(sets::default_action()) };
         }
         return is_fault(signal).then_some(0);
     }
     if current.has(thread::VFORK) && process::in_vfork_child(current) {
         return Some(in_vfork_child(signal, new, old));
     }
-    // SAFETY: the caller's pointers, as libc would use them.
+    // SAFETY: null or given to be read, as to libc.
     let wanted = unsafe { new.as_ref() }.copied();
     let (before, done) = thread::inside(|| {
-        LOCK.with(|| {
-            // SAFETY: under the lock.
-            let before = unsafe { (*ASKED.0.get())[signal as usize] };
-            let install = || wanted.is_none_or(|wanted| install(signal, &wanted));
+        ASKED.with(|asked| {
+            let before = asked[signal as usize];
+            let mut install = || wanted.is_none_or(|wanted| install(asked, signal, &wanted));
             has_taken_over().then(|| (before, install()))
         })
     })?;
     if !done {
         return Some(-1);
     }
-    // SAFETY: as above.
+    // SAFETY: null or given to be written, as to libc.
     if let Some(old) = unsafe { old.as_mut() } {
         *old = before;
     }
@@ -205,13 +191,13 @@ pub fn hook_action(signal: c_int, new: *const sigaction, old: *mut sigaction) ->
 /// The child has dispositions of its own, but the parent's tables: those stay as they are.
 fn in_vfork_child(signal: c_int, new: *const sigaction, old: *mut sigaction) -> c_int {
     let answer = real::sigaction(signal, new, old);
-    // SAFETY: the caller's pointer, as libc used it; the parent, which owns the table, is stopped.
+    // SAFETY: null or given to be written, as libc just did; the parent, which owns the table, is stopped.
     unsafe {
         if answer == 0
             && let Some(old) = old.as_mut()
             && old.sa_sigaction == trampoline()
         {
-            *old = (*ASKED.0.get())[signal as usize];
+            *old = ASKED.peek()[signal as usize];
         }
     }
     answer
@@ -243,11 +229,10 @@ pub fn is_used_up(signal: c_int) -> bool {
 /// A handler for one signal was used up.
 pub fn reset(signal: c_int) {
     thread::inside(|| {
-        LOCK.with(|| {
-            // SAFETY: all-zero is SIG_DFL.
-            let default: sigaction = unsafe { std::mem::zeroed() };
+        ASKED.with(|asked| {
+            let default = sets::default_action();
             match has_taken_over() {
-                true => _ = install(signal, &default),
+                true => _ = install(asked, signal, &default),
                 false => _ = real::sigaction(signal, &raw const default, std::ptr::null_mut()),
             }
         });

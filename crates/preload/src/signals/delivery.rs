@@ -1,10 +1,10 @@
 //! Doing with a signal what the program asked for.
 
-use super::sets::{SET_BYTES, bit};
+use super::sets::{SET_BYTES, bit, default_action};
 use super::{actions, stops};
 use crate::thread::Thread;
 use crate::{raw, real};
-use libc::{c_int, c_void, sigaction, siginfo_t};
+use libc::{c_int, c_void, siginfo_t};
 use std::sync::atomic::Ordering;
 
 /// Do what the program asked for.
@@ -36,7 +36,7 @@ pub fn deliver(
     let handler: unsafe extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void) =
         unsafe { std::mem::transmute(handler) };
     thread.handler_depth.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: as above, with the kernel's arguments.
+    // SAFETY: the program's handler, with the arguments that the kernel gave for it.
     unsafe { handler(signal, information, context) };
     thread.handler_depth.fetch_sub(1, Ordering::Relaxed);
 }
@@ -44,8 +44,7 @@ pub fn deliver(
 /// The default action. A raised fault comes again when the handler returns; a sent signal is sent
 /// again, and delivered when it does.
 fn die(signal: c_int, raised: bool) {
-    // SAFETY: all-zero is SIG_DFL.
-    let default: sigaction = unsafe { std::mem::zeroed() };
+    let default = default_action();
     real::sigaction(signal, &raw const default, std::ptr::null_mut());
     if !raised {
         raw::tgkill(raw::getpid(), raw::gettid(), signal);

@@ -43,16 +43,15 @@ pub fn hook_mask(
         return mask(how, new, old);
     }
     let believed = thread.believed_mask.load(Ordering::Relaxed);
-    // SAFETY: the caller's pointer, as libc would use it.
+    // SAFETY: null or given to be read, as to libc.
     let Some(mut changed) = (unsafe { new.as_ref() }).copied() else {
         return told(mask(how, new, old), old, believed);
     };
-    let word = (&raw mut changed).cast::<u64>();
-    // SAFETY: the kernel's set begins libc's larger one.
-    let wanted = unsafe { *word } & FAULTS;
+    // SAFETY: the kernel's set begins libc's larger one, which is a local value.
+    let word = unsafe { &mut *(&raw mut changed).cast::<u64>() };
+    let wanted = *word & FAULTS;
     if how != libc::SIG_UNBLOCK {
-        // SAFETY: as above.
-        unsafe { *word &= !FAULTS };
+        *word &= !FAULTS;
     }
     let answer = mask(how, &raw const changed, old);
     if answer == 0 {
@@ -67,7 +66,7 @@ pub fn hook_mask(
 }
 
 fn told(answer: c_int, old: *mut sigset_t, believed: u64) -> c_int {
-    // SAFETY: the caller's pointer, as libc used it.
+    // SAFETY: null or given to be written, as libc just did; the kernel's set begins libc's.
     if let Some(old) = unsafe { old.cast::<u64>().as_mut() } {
         *old |= believed;
     }

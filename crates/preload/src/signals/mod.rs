@@ -13,6 +13,7 @@ mod stops;
 
 pub use actions::{has_taken_over, hook_action, interrupting};
 pub use masks::{hook_mask, open_faults};
+pub use sets::default_action;
 pub use stops::{before_sleep, before_write};
 
 use crate::thread::{self, Thread};
@@ -37,7 +38,7 @@ unsafe extern "C-unwind" fn trampoline(
     // SAFETY: the kernel's arguments.
     let raised = OF_INSTRUCTIONS.contains(&signal) && unsafe { (*information).si_code } > 0;
     if raised {
-        // SAFETY: as above.
+        // SAFETY: in a handler, with the arguments that the kernel gave.
         let ours = unsafe {
             egeria_media::guard::handle(signal, information, context)
                 || guarded_copy::handle(context.cast())
@@ -48,7 +49,7 @@ unsafe extern "C-unwind" fn trampoline(
     } else if stops::is_continue(signal) {
         return;
     } else if thread.has(thread::INSIDE) {
-        // SAFETY: as above.
+        // SAFETY: in a handler, with the arguments that the kernel gave.
         unsafe { defer(thread, signal, information, context.cast()) };
         return;
     }

@@ -1,7 +1,7 @@
 //! Sets of signals, as the kernel takes them.
 
 use crate::raw;
-use libc::c_int;
+use libc::{c_int, sigaction};
 
 /// Bytes of the kernel's signal set.
 pub const SET_BYTES: usize = 8;
@@ -39,4 +39,10 @@ pub const DEFERRED: u64 = deferred_set();
 pub fn is_over() -> bool {
     let mut pending = 0;
     raw::pending(&raw mut pending, SET_BYTES) >= 0 && pending & bit(libc::SIGCONT) != 0
+}
+
+/// The default action, with no flags and nothing masked.
+pub const fn default_action() -> sigaction {
+    // SAFETY: all-zero is a sigaction: SIG_DFL, an empty set.
+    unsafe { std::mem::zeroed() }
 }
