@@ -4,11 +4,11 @@ use crate::format::MAX_POOLS;
 use crate::types::AllocationPolicy;
 use std::path::{Path, PathBuf};
 
-/// Why a volume cannot be made, attached or checked: one line with cause and mend.
+/// Why a volume cannot be made, attached or checked: one line with cause and hint.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct VolumeError {
-    /// Cause and mend.
+    /// Cause and hint.
     pub message: String,
     /// The errno that fits best.
     pub errno: i32,
@@ -141,10 +141,10 @@ pub(crate) fn io_failure(
     doing: &str,
     path: &Path,
     error: &std::io::Error,
-    mend: &str,
+    hint: &str,
 ) -> VolumeError {
     failure(
         error.raw_os_error().unwrap_or(libc::EIO),
-        format!("cannot {doing} {}: {error}; {mend}", path.display()),
+        format!("cannot {doing} {}: {error}; {hint}", path.display()),
     )
 }

@@ -196,7 +196,7 @@ fn a_copy_is_refused_while_the_original_is_attached_and_takes_nothing_from_it() 
 }
 
 #[test]
-fn who_leaves_while_another_file_lies_at_the_pools_path_ends_no_session() {
+fn detach_ignores_another_file_at_the_pool_path() {
     let scratch = Scratch::new(1, 16 << 20);
     let volume = scratch.attach();
     let options = AttachOptions::default();

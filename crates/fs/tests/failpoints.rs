@@ -149,16 +149,16 @@ fn refuse_all(resource: Resource) -> u64 {
 }
 
 #[test]
-fn enospc_at_every_taking_of_blocks_changes_and_leaks_nothing() {
+fn enospc_at_any_block_allocation_leaks_nothing() {
     assert!(refuse_all(Resource::Blocks) > 100);
 }
 
 #[test]
-fn enospc_at_every_taking_of_an_inode_number_changes_and_leaks_nothing() {
+fn enospc_at_any_inode_allocation_leaks_nothing() {
     assert!(refuse_all(Resource::InodeNumber) > 10);
 }
 
 #[test]
-fn enomem_at_every_taking_of_session_pages_changes_and_leaks_nothing() {
+fn enomem_at_any_page_allocation_leaks_nothing() {
     assert!(refuse_all(Resource::SessionPages) > 50);
 }

@@ -39,7 +39,7 @@ fn a_number_that_a_kernel_remembers_rests_until_it_is_forgotten() {
 }
 
 #[test]
-fn a_life_that_is_over_is_not_remembered() {
+fn deleted_inode_gets_no_reference() {
     let scratch = Scratch::new(1, 8 << 20);
     let volume = scratch.attach();
     let memory = volume.track_lookups().unwrap();
@@ -51,7 +51,7 @@ fn a_life_that_is_over_is_not_remembered() {
 }
 
 #[test]
-fn when_kernels_remember_all_numbers_new_files_get_one_of_them() {
+fn files_are_created_when_all_numbers_are_referenced() {
     let scratch = Scratch::new(1, 8 << 20);
     let volume = scratch.attach();
     let memory = volume.track_lookups().unwrap();
@@ -62,7 +62,7 @@ fn when_kernels_remember_all_numbers_new_files_get_one_of_them() {
 }
 
 #[test]
-fn what_a_killed_mount_remembered_is_forgotten_with_it() {
+fn killed_mount_drops_its_references() {
     let scratch = Scratch::new(1, 8 << 20);
     let volume = scratch.attach();
     let made = volume.create(ROOT, b"known", &FILE).unwrap();

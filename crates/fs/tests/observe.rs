@@ -126,7 +126,7 @@ fn threads_share_when_they_use_one_file_in_one_window() {
 }
 
 #[test]
-fn nothing_is_noted_when_nobody_watches_and_numbers_go_on_after_that() {
+fn unwatched_session_notes_no_file_use() {
     let fixture = Fixture::new("nobody");
     let file = fixture.file("file");
     let mut buffer = [0; 4096];

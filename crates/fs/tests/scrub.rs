@@ -82,7 +82,7 @@ fn everything_is_read_and_nothing_is_wrong() {
 }
 
 #[test]
-fn damage_on_media_is_found_though_the_session_knows_better_and_named_by_path() {
+fn scrub_reads_media_and_names_damage_by_path() {
     let (scratch, volume, small) = filled();
     let ino = volume.lookup(small, b"file").expect("lookup").ino;
     damage_log(&scratch, ino);

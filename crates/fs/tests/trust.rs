@@ -262,7 +262,7 @@ fn no_pool_is_attached_twice_not_even_with_a_copy_of_its_siblings() {
 }
 
 #[test]
-fn a_lock_that_somebody_holds_for_ever_is_not_waited_for_for_ever() {
+fn lock_wait_ends_at_its_limit() {
     let scratch = Scratch::new(1, 16 << 20);
     let pool = std::fs::File::options()
         .read(true)

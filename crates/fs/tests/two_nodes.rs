@@ -219,7 +219,7 @@ fn fill(volume: &Volume, file: FileReference) -> u64 {
 }
 
 #[test]
-fn a_full_pool_sends_data_to_the_other_and_only_two_full_ones_refuse_it() {
+fn full_pool_spills_to_the_other() {
     let Some(machines) = two_nodes(16 << 20, None) else {
         return;
     };

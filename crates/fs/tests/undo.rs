@@ -152,7 +152,7 @@ fn a_repair_is_not_taken_back_from_a_volume_used_since() {
 }
 
 #[test]
-fn an_undo_file_that_is_there_is_not_overwritten_and_nothing_is_repaired_then() {
+fn existing_undo_file_prevents_repair() {
     let scratch = with_dangling_names();
     let before = content(&scratch);
     let undo = scratch.directory.path().join("undo");

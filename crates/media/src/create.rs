@@ -37,11 +37,11 @@ impl Pool {
 
 fn create(path: &Path, bytes: u64, overwrite: bool) -> Result<()> {
     if bytes == 0 || !bytes.is_multiple_of(BLOCK_BYTES) || bytes > i64::MAX as u64 {
-        let mend = "give a multiple of 4096 bytes";
+        let hint = "give a multiple of 4096 bytes";
         return Err(MediaError::BadSize {
             path: path.to_owned(),
             bytes,
-            mend,
+            hint,
         });
     }
     match std::fs::metadata(path) {
@@ -95,11 +95,11 @@ fn give_size(file: &File, path: &Path, bytes: u64) -> Result<()> {
     let failed = |error| MediaError::io(path, "cannot give the pool its size", error);
     match map::file_system(file) {
         FileSystem::HugePages(page_bytes) if !bytes.is_multiple_of(page_bytes) => {
-            let mend = "on hugetlbfs give a multiple of its page size";
+            let hint = "on hugetlbfs give a multiple of its page size";
             return Err(MediaError::BadSize {
                 path: path.to_owned(),
                 bytes,
-                mend,
+                hint,
             });
         }
         FileSystem::HugePages(_) => file.set_len(bytes).map_err(failed)?,
@@ -149,11 +149,11 @@ fn device(path: &Path, bytes: u64, overwrite: bool, block_device: bool) -> Resul
         Kind::DeviceDax
     };
     if map::size_of(path, &file, &metadata, kind)? < bytes {
-        let mend = "the device is smaller; ask for less";
+        let hint = "the device is smaller; ask for less";
         return Err(MediaError::BadSize {
             path: path.to_owned(),
             bytes,
-            mend,
+            hint,
         });
     }
     let pool = Pool::open_with_file(file, path, Access::ReadWrite)?;

@@ -1,4 +1,4 @@
-//! What can go wrong with a pool, each in one line with its cause and its mend.
+//! What can go wrong with a pool, each in one line with its cause and its hint.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -50,14 +50,14 @@ pub enum MediaError {
         path: PathBuf,
     },
     /// The asked or found size cannot be a pool's.
-    #[error("{}: {bytes} bytes cannot be a pool: {mend}", path.display())]
+    #[error("{}: {bytes} bytes cannot be a pool: {hint}", path.display())]
     BadSize {
         /// The pool's path.
         path: PathBuf,
         /// The asked or found size.
         bytes: u64,
         /// What to do.
-        mend: &'static str,
+        hint: &'static str,
     },
     /// Not a regular file, block device or device-DAX device.
     #[error("{} is a {kind}, not a file or a DAX device: name a file instead", path.display())]
@@ -68,7 +68,7 @@ pub enum MediaError {
         kind: &'static str,
     },
     /// The operating system refused.
-    #[error("{}: {action}: {source}: {mend}", path.display())]
+    #[error("{}: {action}: {source}: {hint}", path.display())]
     Io {
         /// The pool's path.
         path: PathBuf,
@@ -77,14 +77,14 @@ pub enum MediaError {
         /// What the system answered.
         source: io::Error,
         /// What to do.
-        mend: &'static str,
+        hint: &'static str,
     },
 }
 
 impl MediaError {
-    /// An [`MediaError::Io`] with the mend that fits the system's answer.
+    /// An [`MediaError::Io`] with the hint that fits the system's answer.
     pub(crate) fn io(path: &Path, action: &'static str, source: io::Error) -> MediaError {
-        let mend = match source.raw_os_error() {
+        let hint = match source.raw_os_error() {
             Some(libc::ENOENT) => "check the path",
             Some(libc::EACCES | libc::EPERM) => {
                 "use an account that may open the pool, or go through the mount"
@@ -101,7 +101,7 @@ impl MediaError {
             path: path.to_owned(),
             action,
             source,
-            mend,
+            hint,
         }
     }
 }

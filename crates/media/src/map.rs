@@ -150,11 +150,11 @@ pub(crate) fn map_file(file: &File, path: &Path) -> Result<Mapping> {
     let kind = kind_of(path, &metadata)?;
     let bytes = size_of(path, file, &metadata, kind)? / BLOCK_BYTES * BLOCK_BYTES;
     if bytes == 0 || bytes > isize::MAX as u64 - 2 * HUGE_PAGE_BYTES {
-        let mend = "it needs at least one block of 4096 bytes; is it truncated?";
+        let hint = "it needs at least one block of 4096 bytes; is it truncated?";
         return Err(MediaError::BadSize {
             path: path.to_owned(),
             bytes: metadata.len(),
-            mend,
+            hint,
         });
     }
     let failed = |error| MediaError::io(path, "cannot map the pool", error);

@@ -36,7 +36,7 @@ impl Pool {
             return Err(MediaError::BadSize {
                 path: path.to_owned(),
                 bytes: metadata.len(),
-                mend: "it needs at least one block of 4096 bytes; is it truncated?",
+                hint: "it needs at least one block of 4096 bytes; is it truncated?",
             });
         }
         let mapping = map::map_private(&file, bytes)

@@ -90,7 +90,7 @@ fn refused(directory: PathBuf, error: io::Error) -> MountError {
         },
         _ => MountError::System {
             what: format!("cannot mount at {}", directory.display()),
-            mend: "see the kernel's log, or name another directory",
+            hint: "see the kernel's log, or name another directory",
             source: error,
         },
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with a mount point: one line each, with cause and mend.
+//! What can go wrong with a mount point: one line each, with cause and hint.
 
 use std::fmt;
 use std::io;
@@ -101,12 +101,12 @@ pub enum MountError {
         mounts: Vec<PathBuf>,
     },
     /// Something the system said that has no better name.
-    #[error("{what}: {source}; {mend}")]
+    #[error("{what}: {source}; {hint}")]
     System {
         /// What was tried.
         what: String,
         /// What to do about it.
-        mend: &'static str,
+        hint: &'static str,
         /// What the system said.
         source: io::Error,
     },

@@ -40,7 +40,7 @@ pub(crate) fn mount(
 ) -> Result<(OwnedFd, Option<Guardian>), MountError> {
     let trouble = |source| MountError::System {
         what: format!("cannot speak with {PROGRAM}"),
-        mend: "try again",
+        hint: "try again",
         source,
     };
     let (ours, theirs) = UnixStream::pair().map_err(trouble)?;
@@ -175,7 +175,7 @@ fn absent(error: io::Error) -> MountError {
         io::ErrorKind::NotFound => MountError::NoHelper,
         _ => MountError::System {
             what: format!("cannot start {PROGRAM}"),
-            mend: "see whether it may be executed",
+            hint: "see whether it may be executed",
             source: error,
         },
     }

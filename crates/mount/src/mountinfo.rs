@@ -37,7 +37,7 @@ pub fn mounts() -> Result<Vec<Mounted>, MountError> {
 pub(crate) fn unreadable(source: io::Error) -> MountError {
     MountError::System {
         what: "cannot read /proc/self/mountinfo".to_owned(),
-        mend: "mount /proc",
+        hint: "mount /proc",
         source,
     }
 }

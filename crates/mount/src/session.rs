@@ -170,7 +170,7 @@ impl Server {
         volume.works_on_behalf();
         egeria_media::guard::install().map_err(|source| MountError::System {
             what: "cannot catch faults of pool memory".to_owned(),
-            mend: "see whether sigaction is forbidden here",
+            hint: "see whether sigaction is forbidden here",
             source,
         })?;
         let read_only = options.read_only || volume.is_read_only();
@@ -217,7 +217,7 @@ impl Server {
             Session::from_fd(requests, device, SessionACL::All, config).map_err(|source| {
                 MountError::System {
                     what: "the kernel and the mount do not understand each other".to_owned(),
-                    mend: "use Linux 5.4 or newer",
+                    hint: "use Linux 5.4 or newer",
                     source,
                 }
             })?;
@@ -259,7 +259,7 @@ fn is_unmounted(directory: &Path) -> bool {
 fn ended(source: io::Error) -> MountError {
     MountError::System {
         what: "the mount ended early".to_owned(),
-        mend: "mount again, nothing that returned is lost",
+        hint: "mount again, nothing that returned is lost",
         source,
     }
 }
@@ -289,7 +289,7 @@ fn thread<T: Send + 'static>(
     let builder = std::thread::Builder::new().name(name.to_owned());
     builder.spawn(body).map_err(|source| MountError::System {
         what: "cannot start a thread".to_owned(),
-        mend: "raise the limit of processes (ulimit -u)",
+        hint: "raise the limit of processes (ulimit -u)",
         source,
     })
 }

@@ -73,7 +73,7 @@ fn detach(directory: &Path, lazily: bool) -> Result<(), MountError> {
         },
         _ => Err(MountError::System {
             what: format!("cannot unmount {}", directory.display()),
-            mend: "see the kernel's log",
+            hint: "see the kernel's log",
             source: error,
         }),
     }

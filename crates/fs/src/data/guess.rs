@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_before_its_neighbourhood_s_beginning_is_no_overflow() {
+    fn guess_before_its_neighbourhood_does_not_overflow() {
         let guesses = Guesses::new();
         let word = BlockWord::new(PoolIndex(0), BlockNumber(2), false, 1);
         guesses.learn(1, 15, word);

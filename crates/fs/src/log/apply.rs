@@ -254,7 +254,7 @@ impl Volume {
         inode.gid.store(state.gid, Ordering::Relaxed);
         inode.nlink.store(state.nlink, Ordering::Relaxed);
         match shrinks {
-            true => locked.index().tell_shorter(state.size_bytes),
+            true => locked.index().shrink(state.size_bytes),
             false => inode.size_bytes.store(state.size_bytes, Ordering::Release),
         }
         inode

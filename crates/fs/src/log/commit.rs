@@ -97,7 +97,7 @@ mod tests {
     use crate::*;
 
     #[test]
-    fn a_commit_that_cannot_be_applied_keeps_its_pages_and_its_news() {
+    fn commit_that_is_not_applied_keeps_its_pages() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let path = directory.path().join("pool");
         let pool = PoolRequest {

@@ -424,7 +424,7 @@ mod tests {
 
     /// As when whoever changes them is stopped between any two stores.
     #[test]
-    fn lookers_see_the_same_beside_a_change_that_stands_still() {
+    fn unlocked_reads_ignore_a_stopped_writer() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let volume = volume(&directory);
         let (file, names) = fill(&volume);

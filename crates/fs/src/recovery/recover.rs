@@ -14,14 +14,14 @@ impl Volume {
     /// Recover the volume into its fresh session.
     pub(crate) fn recover(&self, options: &AttachOptions) -> Result<(), VolumeError> {
         let failed = |errno: Errno| {
-            let mend = match errno.0 {
+            let hint = match errno.0 {
                 libc::ENOMEM => "free space in /dev/shm or mount it larger",
                 _ => "run `egeria check`",
             };
             crate::requests::failure(
                 errno.0,
                 format!(
-                    "cannot recover {}: {errno}; {mend}",
+                    "cannot recover {}: {errno}; {hint}",
                     self.paths[0].display()
                 ),
             )

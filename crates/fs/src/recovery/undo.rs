@@ -105,8 +105,8 @@ fn write_undo(
 }
 
 fn undo_failure(path: &Path, error: &std::io::Error) -> VolumeError {
-    let mend = "nothing was changed; name another undo file (--undo-file), or free space there";
-    io_failure("write the undo file", path, error, mend)
+    let hint = "nothing was changed; name another undo file (--undo-file), or free space there";
+    io_failure("write the undo file", path, error, hint)
 }
 
 fn fill_undo(

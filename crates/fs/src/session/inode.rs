@@ -367,7 +367,7 @@ impl Volume {
             self.unload(locked);
             return Err(errno);
         }
-        locked.index().tell_loaded();
+        locked.index().mark_loaded();
         Ok(())
     }
 }

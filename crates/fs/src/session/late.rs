@@ -1,4 +1,4 @@
-//! Work left for when a lock can be had.
+//! Work that is deferred until a lock can be taken.
 
 use crate::types::InodeNumber;
 

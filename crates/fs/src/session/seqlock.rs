@@ -1,5 +1,5 @@
-//! Looking at an inode without its lock, and telling afterwards whether what was seen was of one
-//! instant. Who changes an inode, under its lock, tells so with [`WriteSection`].
+//! The seqlock of an inode: it is read without its lock, and checked afterwards whether what was read is of
+//! one instant. Writers, under the lock, mark their changes with [`WriteSection`].
 //!
 //! ```text
 //! reader: look at the words, copy the bytes they name, look whether all still stands
@@ -56,7 +56,7 @@ impl Snapshot {
     /// No page of the index went back, and no end of file was moved to before bytes that were read.
     #[inline(always)]
     fn has_same_tree(self, inode: &SessionInode) -> bool {
-        // The state first: `tell_loaded` moves the epoch before it.
+        // The state first: `mark_loaded` moves the epoch before it.
         inode.state.load(Ordering::Acquire) == LOADED
             && inode.epoch.load(Ordering::Acquire) == self.epoch
     }
@@ -163,7 +163,7 @@ impl<'a> QuickSnapshot<'a> {
         self.slot.load(Ordering::Acquire) == self.word.0
             && self.inode.size_bytes.load(Ordering::Acquire) >= self.end_bytes
             && self.inode.root.load(Ordering::Acquire) == self.root
-            // The state first: `tell_loaded` moves the epoch before it.
+            // The state first: `mark_loaded` moves the epoch before it.
             && self.inode.state.load(Ordering::Acquire) == LOADED
             && self.inode.epoch.load(Ordering::Acquire) == self.epoch
     }
@@ -198,7 +198,7 @@ impl<'a> WriteSection<'a> {
 impl Index<'_> {
     /// The file was made shorter. Bytes behind the new end may be zeroed in place from now on: a reader
     /// that knows the old size must begin again.
-    pub(crate) fn tell_shorter(self, size_bytes: u64) {
+    pub(crate) fn shrink(self, size_bytes: u64) {
         self.inode.size_bytes.store(size_bytes, Ordering::Release);
         // After the size, so that none can see the new epoch and the old size.
         self.inode.epoch.fetch_add(1, Ordering::AcqRel);
@@ -214,7 +214,7 @@ impl Index<'_> {
     }
 
     /// All is known again.
-    pub(crate) fn tell_loaded(self) {
+    pub(crate) fn mark_loaded(self) {
         // A reader that began while this was half done must begin again.
         self.inode.epoch.fetch_add(1, Ordering::AcqRel);
         self.inode.state.store(LOADED, Ordering::Release);

@@ -1,5 +1,5 @@
-//! Whose a thread slot is: taken in one step, given back in an order by which nobody is taken for his
-//! successor.
+//! Ownership of a thread slot: acquired in one step, released in an order in which no owner is mistaken for
+//! its successor.
 
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -44,8 +44,8 @@ impl SlotOwnership<'_> {
         self.owner.store(0, Ordering::Release);
     }
 
-    /// What `look` finds out of the owner, who had the slot all the while. `None`: nobody, or it changed
-    /// hands meanwhile.
+    /// What `look` finds out about the owner, which had the slot all the while. `None`: the slot was free, or
+    /// changed owners meanwhile.
     pub(crate) fn while_held<T>(self, look: impl FnOnce(SlotOwner) -> T) -> Option<T> {
         let incarnation = self.incarnation.load(Ordering::Acquire);
         let owner = self.owner.load(Ordering::Acquire);

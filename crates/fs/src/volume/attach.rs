@@ -230,7 +230,7 @@ fn nobody_attached(path: &str) -> VolumeError {
 }
 
 fn join_failure(path: &str, error: &std::io::Error, locks: &File) -> VolumeError {
-    let mend = match error.raw_os_error() {
+    let hint = match error.raw_os_error() {
         Some(libc::ENOENT) if !is_attached_elsewhere(locks) => return nobody_attached(path),
         Some(libc::ENOENT) => {
             "it is attached where /dev/shm is another one (a container?): share /dev/shm, or detach it there"
@@ -245,7 +245,7 @@ fn join_failure(path: &str, error: &std::io::Error, locks: &File) -> VolumeError
     };
     failure(
         error.raw_os_error().unwrap_or(libc::EIO),
-        format!("cannot join the session of {path}: {error}; {mend}"),
+        format!("cannot join the session of {path}: {error}; {hint}"),
     )
 }
 
@@ -366,13 +366,13 @@ fn make_segment(
 
 fn no_session(error: &std::io::Error) -> VolumeError {
     let errno = error.raw_os_error().unwrap_or(libc::EIO);
-    let mend = match errno {
+    let hint = match errno {
         libc::EACCES | libc::EPERM | libc::EROFS => "make it writable for this user",
         _ => "free space there or mount it larger",
     };
     failure(
         errno,
-        format!("cannot make a session in /dev/shm: {error}; {mend}"),
+        format!("cannot make a session in /dev/shm: {error}; {hint}"),
     )
 }
 

@@ -90,7 +90,7 @@ fn superblock_failure(path: &Path, fault: SuperblockFault) -> VolumeError {
 /// Open a pool that this process may believe; whose it is.
 pub(crate) fn open_pool(path: &Path) -> Result<(Owner, File), VolumeError> {
     let file = crate::volume::trust::open_carefully(path, 0).map_err(|error| {
-        let mend = match error.raw_os_error() {
+        let hint = match error.raw_os_error() {
             Some(libc::ENOENT) => "check the path; all pools of a volume must be there",
             Some(libc::EACCES | libc::EPERM) => {
                 "run as the pools' owner or root, or use the volume through its mount"
@@ -100,7 +100,7 @@ pub(crate) fn open_pool(path: &Path) -> Result<(Owner, File), VolumeError> {
             Some(libc::EINVAL) => "it is neither a file nor a device; name a pool",
             _ => "check that the file system with the pool is there",
         };
-        io_failure("open pool", path, &error, mend)
+        io_failure("open pool", path, &error, hint)
     })?;
     match owner_of(&file, path) {
         Ok(owner) => Ok((owner, file)),

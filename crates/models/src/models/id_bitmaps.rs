@@ -23,8 +23,8 @@ fn use_one(numbers: &Numbers) {
 }
 
 #[test]
-fn a_number_is_one_threads_and_its_next_owner_sees_all_that_was_done_with_it() {
-    let name = "models::id_bitmaps::a_number_is_one_threads_and_its_next_owner_sees_all_that_was_done_with_it";
+fn id_has_one_owner_who_sees_its_last_use() {
+    let name = "models::id_bitmaps::id_has_one_owner_who_sees_its_last_use";
     check(
         name,
         &[

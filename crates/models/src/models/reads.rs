@@ -199,8 +199,8 @@ fn overwrite_both_after_a_death(scene: &Scene) {
 }
 
 #[test]
-fn two_blocks_are_read_whole_beside_an_owner_who_dies_and_the_next_one() {
-    let name = "models::reads::two_blocks_are_read_whole_beside_an_owner_who_dies_and_the_next_one";
+fn two_block_read_is_atomic_across_owner_death() {
+    let name = "models::reads::two_block_read_is_atomic_across_owner_death";
     check(name, DEATH, || {
         beside(
             2,
@@ -244,7 +244,7 @@ fn reload(scene: &Scene) {
     scene.index().reserve(0, 2).expect("room");
     scene.map(0, 0, 2);
     scene.map(1, 1, 2);
-    scene.index().tell_loaded();
+    scene.index().mark_loaded();
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn a_block_is_not_read_quickly_through_a_page_that_another_file_has() {
 
 /// The file is cut off before the block's bytes; they are zeroed in place, and it grows again.
 fn shorten_and_grow(scene: &Scene) {
-    scene.index().tell_shorter(0);
+    scene.index().shrink(0);
     unlock_and_lock();
     scene.fill(0, 0);
     scene.inode.size_bytes.store(BLOCK, Ordering::Release);

@@ -36,8 +36,8 @@ impl Slot {
 }
 
 #[test]
-fn a_slot_is_one_threads_and_its_next_owner_sees_all_that_was_done_there() {
-    let name = "models::slot_ownership::a_slot_is_one_threads_and_its_next_owner_sees_all_that_was_done_there";
+fn slot_has_one_owner_who_sees_its_last_use() {
+    let name = "models::slot_ownership::slot_has_one_owner_who_sees_its_last_use";
     check(name, TAKING, || {
         let slot = Arc::new((Slot::new(), UnsafeCell::new(0)));
         let use_it = |(slot, inside): &(Slot, UnsafeCell<u64>), process: usize| {

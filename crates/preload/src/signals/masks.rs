@@ -45,7 +45,7 @@ pub fn hook_mask(
     let believed = thread.believed_mask.load(Ordering::Relaxed);
     // SAFETY: null or given to be read, as to libc.
     let Some(mut changed) = (unsafe { new.as_ref() }).copied() else {
-        return told(mask(how, new, old), old, believed);
+        return report_believed(mask(how, new, old), old, believed);
     };
     // SAFETY: the kernel's set begins libc's larger one, which is a local value.
     let word = unsafe { &mut *(&raw mut changed).cast::<u64>() };
@@ -62,10 +62,10 @@ pub fn hook_mask(
         };
         thread.believed_mask.store(now, Ordering::Relaxed);
     }
-    told(answer, old, believed)
+    report_believed(answer, old, believed)
 }
 
-fn told(answer: c_int, old: *mut sigset_t, believed: u64) -> c_int {
+fn report_believed(answer: c_int, old: *mut sigset_t, believed: u64) -> c_int {
     // SAFETY: null or given to be written, as libc just did; the kernel's set begins libc's.
     if let Some(old) = unsafe { old.cast::<u64>().as_mut() } {
         *old |= believed;
