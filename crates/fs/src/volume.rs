@@ -37,7 +37,7 @@ pub struct FileReference {
 
 // SAFETY: names shared memory of atomics and locks that stays mapped while the volume is attached.
 unsafe impl Send for FileReference {}
-// SAFETY: as above.
+// SAFETY: all that can be done with it is done to atomics and locks.
 unsafe impl Sync for FileReference {}
 
 impl FileReference {

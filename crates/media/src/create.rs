@@ -122,14 +122,7 @@ fn give_size(file: &File, path: &Path, bytes: u64) -> Result<()> {
 
 /// tmpfs keeps the pool sparse, but one that could never be filled is refused now.
 fn memory_has_room(file: &File, bytes: u64) -> io::Result<()> {
-    // SAFETY: all-zero bytes are a valid statvfs, and the call fills it.
-    let facts = unsafe {
-        let mut facts: libc::statvfs = std::mem::zeroed();
-        if libc::fstatvfs(file.as_raw_fd(), &mut facts) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        facts
-    };
+    let facts = rustix::fs::fstatvfs(file)?;
     // No block count: the file system has no limit.
     if facts.f_blocks > 0 && facts.f_bavail.saturating_mul(facts.f_frsize) < bytes {
         return Err(io::Error::from_raw_os_error(libc::ENOSPC));

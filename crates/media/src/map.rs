@@ -216,14 +216,9 @@ pub(crate) fn file_system(file: &File) -> FileSystem {
     const TMPFS: i64 = 0x0102_1994;
     const RAMFS: i64 = 0x8584_58f6;
     const HUGETLBFS: i64 = 0x9584_58f6;
-    // SAFETY: all-zero bytes are a valid statfs, and the call fills it.
-    let (answer, facts) = unsafe {
-        let mut facts: libc::statfs = std::mem::zeroed();
-        (libc::fstatfs(file.as_raw_fd(), &mut facts), facts)
-    };
-    match (answer, facts.f_type) {
-        (0, TMPFS | RAMFS) => FileSystem::Memory,
-        (0, HUGETLBFS) => FileSystem::HugePages(facts.f_bsize as u64),
+    match rustix::fs::fstatfs(file) {
+        Ok(facts) if matches!(facts.f_type, TMPFS | RAMFS) => FileSystem::Memory,
+        Ok(facts) if facts.f_type == HUGETLBFS => FileSystem::HugePages(facts.f_bsize as u64),
         _ => FileSystem::Device,
     }
 }

@@ -139,13 +139,12 @@ fn file_block(file: &File, block: BlockNumber) -> io::Result<[u8; BLOCK]> {
 mod tests {
     use super::*;
     use crate::address::PoolOffset;
-    use std::os::fd::FromRawFd;
+    use rustix::fs::{MemfdFlags, memfd_create};
 
     #[test]
     fn a_private_pool_leaves_its_file_alone_until_it_is_written_back() {
         let path = Path::new("(memory)");
-        // SAFETY: a name that ends, and a new descriptor that nobody else owns.
-        let file = unsafe { File::from_raw_fd(libc::memfd_create(c"pool".as_ptr(), 0)) };
+        let file = File::from(memfd_create("pool", MemfdFlags::empty()).unwrap());
         file.write_all_at(&[7; 64 * BLOCK], 0).unwrap();
         let content = || {
             let mut bytes = vec![0; 64 * BLOCK];

@@ -6,11 +6,11 @@
 
 use crate::error::MountError;
 use crate::{MountOptions, helper, mountinfo, unmount};
+use rustix::mount::MountFlags;
 use std::ffi::{CString, OsStr};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// A mount that nobody serves yet.
@@ -30,8 +30,7 @@ pub(crate) fn make(
     options: &MountOptions,
 ) -> Result<Endpoint, MountError> {
     let directory = usable(directory)?;
-    // SAFETY: no arguments, no failure.
-    let root = unsafe { libc::geteuid() } == 0;
+    let root = rustix::process::geteuid().is_root();
     if options.trust_privileged_files && !root {
         return Err(MountError::NotRoot);
     }
@@ -103,8 +102,7 @@ fn mount_directly(
     source: &OsStr,
     options: &MountOptions,
 ) -> io::Result<()> {
-    // SAFETY: no arguments, no failure.
-    let (user, group) = unsafe { (libc::getuid(), libc::getgid()) };
+    let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
     let data = format!(
         "fd={},rootmode=40000,user_id={user},group_id={group},default_permissions{}",
         device.as_raw_fd(),
@@ -114,37 +112,20 @@ fn mount_directly(
             ""
         },
     );
-    let source = CString::new(source.as_bytes())?;
-    let directory = CString::new(directory.as_os_str().as_bytes())?;
-    let kind = CString::new(mountinfo::OUR_KIND)?;
     let data = CString::new(data)?;
-    let flags = flags(options);
-    // SAFETY: terminated strings that outlive the call.
-    let outcome = unsafe {
-        let data = data.as_ptr().cast();
-        libc::mount(
-            source.as_ptr(),
-            directory.as_ptr(),
-            kind.as_ptr(),
-            flags,
-            data,
-        )
-    };
-    if outcome == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    let kind = mountinfo::OUR_KIND;
+    rustix::mount::mount(source, directory, kind, flags(options), data.as_c_str())?;
+    Ok(())
 }
 
 /// The volume keeps access times only on request, and the mount says so.
-fn flags(options: &MountOptions) -> libc::c_ulong {
-    let mut flags = libc::MS_NOATIME;
+fn flags(options: &MountOptions) -> MountFlags {
+    let mut flags = MountFlags::NOATIME;
     if options.read_only {
-        flags |= libc::MS_RDONLY;
+        flags |= MountFlags::RDONLY;
     }
     if !options.trust_privileged_files {
-        flags |= libc::MS_NOSUID | libc::MS_NODEV;
+        flags |= MountFlags::NOSUID | MountFlags::NODEV;
     }
     flags
 }

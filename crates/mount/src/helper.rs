@@ -2,6 +2,7 @@
 
 use crate::MountOptions;
 use crate::error::MountError;
+use rustix::io::FdFlags;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -122,11 +123,8 @@ fn words(source: &OsStr, options: &MountOptions) -> OsString {
 }
 
 fn keep_over_exec(socket: &UnixStream) -> io::Result<()> {
-    // SAFETY: plain integers on a descriptor we own.
-    match unsafe { libc::fcntl(socket.as_raw_fd(), libc::F_SETFD, 0) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    rustix::io::fcntl_setfd(socket, FdFlags::empty())?;
+    Ok(())
 }
 
 /// The descriptor the helper sends with one byte; `None` when it hangs up instead.

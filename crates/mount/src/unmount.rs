@@ -2,9 +2,8 @@
 
 use crate::error::MountError;
 use crate::{helper, holders, mountinfo};
-use std::ffi::CString;
+use rustix::mount::UnmountFlags;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -56,14 +55,12 @@ fn ours(directory: &Path) -> Result<PathBuf, MountError> {
 }
 
 fn detach(directory: &Path, lazily: bool) -> Result<(), MountError> {
-    let flags = libc::UMOUNT_NOFOLLOW | if lazily { libc::MNT_DETACH } else { 0 };
-    let path = CString::new(directory.as_os_str().as_bytes())
-        .map_err(|_| MountError::NotMounted(directory.to_path_buf()))?;
-    // SAFETY: a terminated path, and flags the kernel knows.
-    if unsafe { libc::umount2(path.as_ptr(), flags) } == 0 {
+    let mut flags = UnmountFlags::NOFOLLOW;
+    flags.set(UnmountFlags::DETACH, lazily);
+    let Err(error) = rustix::mount::unmount(directory, flags) else {
         return Ok(());
-    }
-    let error = io::Error::last_os_error();
+    };
+    let error = io::Error::from(error);
     match error.raw_os_error() {
         Some(libc::EBUSY) => Err(busy(directory)),
         Some(libc::EINVAL) => Err(MountError::NotMounted(directory.to_path_buf())),

@@ -115,9 +115,8 @@ impl Volume {
 
     fn direct_rules(&self, file: FileReference) -> WriteRules {
         let setid = libc::S_ISUID | libc::S_ISGID;
-        // SAFETY: geteuid cannot fail.
         let clear = file.inode().mode.load(Ordering::Relaxed) & setid != 0
-            && unsafe { libc::geteuid() } != 0;
+            && !rustix::process::geteuid().is_root();
         WriteRules {
             direct: true,
             clear_setid: clear,

@@ -12,71 +12,62 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The session's page allocator, as one process sees it.
 #[derive(Clone, Copy)]
 pub struct Arena {
-    header: *const ArenaHeader,
-    links: *const AtomicU64,
-    base: *mut u8,
-    pages: u64,
+    header: &'static ArenaHeader,
+    links: &'static [AtomicU64],
+    pages: &'static [Page],
 }
+
+type Page = [AtomicU64; BLOCK / 8];
 
 /// Links on one page.
 const LINKS: u64 = (BLOCK / 8) as u64;
 /// Bytes of free runs of one class that keep their memory for who comes next.
 const KEPT_BYTES: u64 = 4 << 20;
 
-// SAFETY: points into the session segment, which lives as long as the volume and is all atomics.
-unsafe impl Send for Arena {}
-// SAFETY: as above.
-unsafe impl Sync for Arena {}
-
 impl Arena {
     /// # Safety
-    /// `header`, `links..+pages` and `base..+pages*4096` stay mapped and zero-initialised shared memory.
+    /// `header`, `links..+pages` and `base..+pages*4096` are zero-initialised shared memory, and stay mapped as long as
+    /// this, its copies and what they give are used.
     pub unsafe fn new(
         header: *const ArenaHeader,
         links: *const AtomicU64,
         base: *mut u8,
         pages: u64,
     ) -> Arena {
-        Arena {
-            header,
-            links,
-            base,
-            pages,
+        let pages = pages as usize;
+        // SAFETY: mapped, as the contract says; all of it is atomics, for which zero is valid.
+        unsafe {
+            Arena {
+                header: &*header,
+                links: std::slice::from_raw_parts(links, pages),
+                pages: std::slice::from_raw_parts(base.cast(), pages),
+            }
         }
     }
 
     fn at(&self, page: u64) -> *mut u8 {
-        self.base.wrapping_add(page as usize * BLOCK)
+        let base = self.pages.as_ptr().cast::<u8>().cast_mut();
+        base.wrapping_add(page as usize * BLOCK)
     }
 
     fn header(&self) -> &ArenaHeader {
-        // SAFETY: see `new`.
-        unsafe { &*self.header }
+        self.header
     }
 
     /// The words of a page; `None` when the number is not one of a page (a reader's stale word).
     #[inline]
-    pub fn page(&self, page: u64) -> Option<&[AtomicU64; BLOCK / 8]> {
-        if page >= self.pages {
-            return None;
-        }
-        // SAFETY: in bounds of the arena; all access is atomic.
-        Some(unsafe { &*self.base.add(page as usize * BLOCK).cast() })
+    pub fn page(&self, page: u64) -> Option<&Page> {
+        self.pages.get(page as usize)
     }
 
     /// The words of a run of `1 << class` pages.
     pub fn run(&self, page: u64, class: u32) -> Option<&[AtomicU64]> {
-        let pages = 1u64.checked_shl(class)?;
-        if class as usize >= ARENA_CLASSES || page.checked_add(pages)? > self.pages {
+        if class as usize >= ARENA_CLASSES {
             return None;
         }
-        // SAFETY: in bounds of the arena; all access is atomic.
-        Some(unsafe {
-            std::slice::from_raw_parts(
-                self.base.add(page as usize * BLOCK).cast(),
-                pages as usize * BLOCK / 8,
-            )
-        })
+        let end = page.checked_add(1 << class)?;
+        let run = self.pages.get(page as usize..end as usize)?;
+        Some(run.as_flattened())
     }
 
     /// Take a zeroed run of `1 << class` pages. Waits for nobody.
@@ -111,8 +102,7 @@ impl Arena {
 
     /// The link of a free page.
     fn link(&self, page: u64) -> Option<&AtomicU64> {
-        // SAFETY: in bounds of the links, which are atomics.
-        (page < self.pages).then(|| unsafe { &*self.links.add(page as usize) })
+        self.links.get(page as usize)
     }
 
     fn put(&self, head: &AtomicU64, page: u64) {
@@ -152,7 +142,9 @@ impl Arena {
         let bump = &self.header().bump;
         let mut first = bump.load(Ordering::Relaxed);
         loop {
-            let end = first.checked_add(pages).filter(|end| *end <= self.pages);
+            let end = first
+                .checked_add(pages)
+                .filter(|end| *end <= self.pages.len() as u64);
             let end = end.ok_or(Errno(libc::ENOMEM))?;
             // They have memory before they are anybody's, and so have their links.
             populate(self.at(first), pages as usize * BLOCK)?;
@@ -160,7 +152,11 @@ impl Arena {
                 let links = first / LINKS * LINKS;
                 let bytes = ((end - links) as usize * 8).next_multiple_of(BLOCK);
                 populate(
-                    self.links.wrapping_add(links as usize).cast_mut().cast(),
+                    self.links
+                        .as_ptr()
+                        .wrapping_add(links as usize)
+                        .cast_mut()
+                        .cast(),
                     bytes,
                 )?;
             }

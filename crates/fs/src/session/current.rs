@@ -31,9 +31,10 @@ global_asm!(
 
 /// The calling thread's words, valid while it lives.
 #[inline(always)]
-fn words() -> *const Current {
+fn words() -> &'static Current {
     let address: *const Current;
-    // SAFETY: the address is a constant of the thread.
+    // SAFETY: the address is a constant of the thread, of words that are zeroed before it runs. No other thread gets a
+    // reference: they are `Cell`s.
     unsafe {
         asm!(
             "mov {0}, qword ptr [rip + egeria_fs_current@GOTTPOFF]",
@@ -41,22 +42,20 @@ fn words() -> *const Current {
             out(reg) address,
             options(pure, nomem, nostack)
         );
+        &*address
     }
-    address
 }
 
 /// The slot the thread holds in this era of a volume, if it is the one used last.
 #[inline(always)]
 pub(crate) fn get(era: u64) -> Option<(*const ThreadSlot, usize)> {
-    // SAFETY: the thread's own zero-initialised words; nobody else has a reference.
-    let current = unsafe { &*words() };
+    let current = words();
     (current.era.get() == era).then(|| (current.slot.get(), current.index.get()))
 }
 
 /// Note the slot for this era.
 pub(crate) fn set(era: u64, slot: &ThreadSlot, index: usize) {
-    // SAFETY: as in `get`.
-    let current = unsafe { &*words() };
+    let current = words();
     // A signal handler between the stores finds no era rather than a wrong slot.
     current.era.set(0);
     std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
@@ -68,6 +67,5 @@ pub(crate) fn set(era: u64, slot: &ThreadSlot, index: usize) {
 
 /// The thread holds no slot any more.
 pub(crate) fn forget() {
-    // SAFETY: as in `get`.
-    unsafe { &*words() }.era.set(0);
+    words().era.set(0);
 }

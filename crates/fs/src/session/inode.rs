@@ -555,8 +555,7 @@ mod tests {
         }));
         let root = InodeNumber::ROOT;
         let held = volume.lock(root.0).expect("a lock");
-        // SAFETY: no arguments, cannot fail.
-        let holder = unsafe { libc::gettid() };
+        let holder = rustix::thread::gettid();
         let nothing = AttributeChange::default();
         std::thread::scope(|scope| {
             let looking = scope.spawn(|| {

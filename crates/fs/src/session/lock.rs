@@ -44,8 +44,15 @@ pub struct RobustMutex(UnsafeCell<libc::pthread_mutex_t>);
 
 // SAFETY: pthread mutexes are made for use from many threads; process-shared ones from many processes.
 unsafe impl Sync for RobustMutex {}
-// SAFETY: as above; the memory never moves while mapped.
+// SAFETY: it is not bound to the thread that made it, and never moves while it is mapped.
 unsafe impl Send for RobustMutex {}
+
+#[cfg(test)]
+impl RobustMutex {
+    fn new() -> RobustMutex {
+        RobustMutex(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER))
+    }
+}
 
 /// Bit of glibc's `__lock` word, its first, that the kernel sets when the owner dies (`FUTEX_OWNER_DIED`).
 const OWNER_DIED: u32 = 1 << 30;
@@ -165,7 +172,7 @@ impl RobustMutex {
     /// Unlock; only the holder may.
     #[inline]
     pub fn unlock(&self) {
-        // SAFETY: the caller holds it.
+        // SAFETY: an initialised mutex; glibc refuses (robust mutexes know their owner) when it is not held.
         unsafe { libc::pthread_mutex_unlock(self.0.get()) };
     }
 
@@ -219,8 +226,7 @@ mod tests {
 
     #[test]
     fn a_swallowed_panic_repairs_and_unlocks() {
-        // SAFETY: zeroed memory is an unlocked mutex.
-        let mutex: RobustMutex = unsafe { std::mem::zeroed() };
+        let mutex = RobustMutex::new();
         let repairs = Cell::new(0);
         let repair = || repairs.set(repairs.get() + 1);
         let panicked = catch_unwind(AssertUnwindSafe(|| mutex.with(repair, || panic!("inside"))));
@@ -232,8 +238,7 @@ mod tests {
 
     #[test]
     fn nothing_runs_without_the_lock() {
-        // SAFETY: zeroed memory is an unlocked mutex.
-        let mutex: RobustMutex = unsafe { std::mem::zeroed() };
+        let mutex = RobustMutex::new();
         std::thread::scope(|scope| {
             // A thread that ends holding it; its successor unlocks without repairing.
             scope.spawn(|| mutex.lock()).join().expect("thread");
@@ -250,9 +255,8 @@ mod tests {
     const WAITERS: u32 = 1 << 31;
 
     #[test]
-    fn a_waiter_whose_wake_up_died_with_another_gets_the_lock() {
-        // SAFETY: zeroed memory is an unlocked mutex.
-        let mutex: RobustMutex = unsafe { std::mem::zeroed() };
+    fn waiter_gets_the_lock_after_a_lost_wakeup() {
+        let mutex = RobustMutex::new();
         assert_eq!(mutex.lock(), Some(Acquired::Clean));
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| {

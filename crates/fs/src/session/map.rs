@@ -2,7 +2,7 @@
 
 use super::arena::Arena;
 use super::layout::*;
-use super::memory::{SessionMemory, populate};
+use super::memory::{Address, SessionMemory, populate};
 use crate::format::{BLOCK, MAX_POOLS};
 use crate::types::Outcome;
 use crate::volume::trust::Owner;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A mapped session segment.
 pub struct Session {
     memory: Arc<SessionMemory>,
-    base: *mut u8,
+    base: Address,
     bytes: usize,
     layout: SessionLayout,
     arena: Arena,
@@ -25,11 +25,6 @@ pub struct Session {
     /// Pages before the arena that are known to have memory, a bit each.
     backed: Vec<AtomicU64>,
 }
-
-// SAFETY: the segment is atomics and robust locks only.
-unsafe impl Send for Session {}
-// SAFETY: as above.
-unsafe impl Sync for Session {}
 
 /// Name of a session's segment in its directory.
 pub fn segment_name(volume: &[u8; 16], session: &[u8; 16]) -> String {
@@ -100,7 +95,8 @@ impl Session {
             layout.bytes <= memory.bytes,
             "memory as large as the layout"
         );
-        let base = memory.base;
+        let memory_base = memory.base;
+        let base = memory_base.0;
         // SAFETY: header and arena lie inside the mapping by construction of the layout.
         let arena = unsafe {
             let header: *const SessionHeader = base.cast();
@@ -115,7 +111,7 @@ impl Session {
         let backed = vec![0u64; pages.div_ceil(64)];
         Session {
             memory,
-            base,
+            base: memory_base,
             bytes: layout.bytes,
             layout,
             arena,
@@ -164,7 +160,7 @@ impl Session {
     /// `ENOMEM` when /dev/shm has no room.
     #[inline]
     pub fn back<T>(&self, part: &T) -> Outcome<()> {
-        let start = part as *const T as usize - self.base as usize;
+        let start = part as *const T as usize - self.base.0 as usize;
         let page = start / BLOCK;
         let inside = (start + size_of::<T>() - 1) / BLOCK == page;
         match self.backed.get(page / 64) {
@@ -177,7 +173,7 @@ impl Session {
     fn back_range(&self, start: usize, end: usize) -> Outcome<()> {
         let (first, last) = (start / BLOCK, end.min(self.bytes).div_ceil(BLOCK));
         // SAFETY: in bounds of the segment, on page boundaries.
-        let at = unsafe { self.base.add(first * BLOCK) };
+        let at = unsafe { self.base.0.add(first * BLOCK) };
         populate(at, (last - first) * BLOCK)?;
         for page in first..last {
             if let Some(word) = self.backed.get(page / 64) {
@@ -191,13 +187,13 @@ impl Session {
         debug_assert!(offset + size_of::<T>() <= self.bytes);
         // SAFETY: offsets come from the layout, which keeps them inside the segment and aligned; the
         // types are all atomics, for which zeroed and concurrently changed memory is valid.
-        unsafe { &*self.base.add(offset).cast() }
+        unsafe { &*self.base.0.add(offset).cast() }
     }
 
     fn slice<T>(&self, offset: usize, count: usize) -> &[T] {
         debug_assert!(offset + count * size_of::<T>() <= self.bytes);
-        // SAFETY: as in `at`.
-        unsafe { std::slice::from_raw_parts(self.base.add(offset).cast(), count) }
+        // SAFETY: offsets come from the layout, which keeps whole arrays of these types of atomics inside the segment.
+        unsafe { std::slice::from_raw_parts(self.base.0.add(offset).cast(), count) }
     }
 
     /// Head of the segment.

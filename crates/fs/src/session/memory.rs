@@ -9,14 +9,18 @@ const GUARD_BYTES: usize = BLOCK;
 
 /// Memory of a session, between guard pages; unmapped when the last one who uses it goes.
 pub struct SessionMemory {
-    pub(super) base: *mut u8,
+    pub(super) base: Address,
     pub(super) bytes: usize,
 }
 
-// SAFETY: only an address; what lies there is atomics and robust locks.
-unsafe impl Send for SessionMemory {}
-// SAFETY: as above.
-unsafe impl Sync for SessionMemory {}
+/// Where a session lies.
+#[derive(Clone, Copy)]
+pub(super) struct Address(pub(super) *mut u8);
+
+// SAFETY: an address alone; what lies there is atomics and robust locks.
+unsafe impl Send for Address {}
+// SAFETY: the address never changes, and what lies there is made for all threads.
+unsafe impl Sync for Address {}
 
 impl SessionMemory {
     /// Zeroed memory that no other process sees.
@@ -39,7 +43,7 @@ impl SessionMemory {
         }
         let base = guarded.wrapping_byte_add(GUARD_BYTES);
         let memory = SessionMemory {
-            base: base.cast(),
+            base: Address(base.cast()),
             bytes,
         };
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, flags | libc::MAP_FIXED);
@@ -65,7 +69,7 @@ impl SessionMemory {
     /// What `madvise` fails with.
     pub fn clear(&mut self) -> io::Result<()> {
         // SAFETY: our own anonymous mapping; `&mut` says that nobody else has it.
-        match unsafe { libc::madvise(self.base.cast(), self.bytes, libc::MADV_DONTNEED) } {
+        match unsafe { libc::madvise(self.base.0.cast(), self.bytes, libc::MADV_DONTNEED) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
@@ -74,7 +78,7 @@ impl SessionMemory {
 
 impl Drop for SessionMemory {
     fn drop(&mut self) {
-        let guarded = self.base.wrapping_sub(GUARD_BYTES);
+        let guarded = self.base.0.wrapping_sub(GUARD_BYTES);
         // SAFETY: mapped in `map`; nobody holds references, they borrow from who shares this.
         unsafe { libc::munmap(guarded.cast(), self.bytes + 2 * GUARD_BYTES) };
     }

@@ -7,6 +7,7 @@ use crate::session::owner_word::{Era, OwnerWord};
 use crate::session::slot_ownership::SlotOwnership;
 use crate::types::{Errno, Outcome};
 use crate::volume::{Origin, Volume};
+use rustix::process::{Pid, test_kill_process};
 use std::cell::RefCell;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,9 +73,8 @@ pub(crate) enum Life {
 
 /// Whether a process lives, and since when.
 pub(crate) fn process_life(pid: u64) -> Life {
-    // SAFETY: signal 0 only asks.
-    let asked = unsafe { libc::kill(pid as i32, 0) };
-    if asked != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH) {
+    let asked = Pid::from_raw(pid as i32).map(test_kill_process);
+    if asked == Some(Err(rustix::io::Errno::SRCH)) {
         return Life::Over;
     }
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
@@ -153,8 +153,7 @@ impl Volume {
     fn take_thread_slot(&self) -> Outcome<usize> {
         let process = self.process_slot()?;
         let threads = self.session.threads();
-        // SAFETY: no arguments, cannot fail.
-        let thread_id = unsafe { libc::syscall(libc::SYS_gettid) } as usize;
+        let thread_id = rustix::thread::gettid().as_raw_nonzero().get() as usize;
         // Threads begin their search at different places, so that they rarely meet; the low slots
         // come first while there are few, which keeps scans over all slots short.
         let high = self.session.header().thread_high.load(Ordering::Relaxed) as usize;

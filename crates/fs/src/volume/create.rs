@@ -142,8 +142,7 @@ fn prepare_file(request: &PoolRequest, force: bool) -> Result<(), VolumeError> {
 fn make_private(file: &std::fs::File, path: &Path) -> Result<(), VolumeError> {
     let metadata = file.metadata();
     let metadata = metadata.map_err(|error| io_failure("look at", path, &error, "check it"))?;
-    // SAFETY: a plain getter that cannot fail.
-    let own = metadata.uid() == unsafe { libc::geteuid() };
+    let own = metadata.uid() == rustix::process::geteuid().as_raw();
     if metadata.is_file() && own && metadata.mode() & 0o077 != 0 {
         let private = std::fs::Permissions::from_mode(0o600);
         let made = file.set_permissions(private);
@@ -220,10 +219,9 @@ fn write_root(
     created_ns: i64,
     options: &CreateOptions,
 ) -> egeria_media::Result<()> {
-    // SAFETY: plain getters that cannot fail.
-    let (uid, gid, mode) = options
-        .root
-        .unwrap_or(unsafe { (libc::geteuid(), libc::getegid(), 0o755) });
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    let own = (user.as_raw(), group.as_raw(), 0o755);
+    let (uid, gid, mode) = options.root.unwrap_or(own);
     let root = InodeNumber::ROOT.0;
     let certificate = Certificate {
         ino: root,

@@ -11,10 +11,10 @@
 
 use crate::requests::VolumeError;
 use crate::requests::failure;
-use std::ffi::CString;
+use rustix::fs::{Mode, OFlags};
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -37,8 +37,7 @@ pub(crate) enum Owner {
 }
 
 fn own_user() -> u32 {
-    // SAFETY: no arguments, cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 impl Owner {
@@ -221,11 +220,10 @@ impl Owner {
 /// Open a file or device for reading and writing without waiting for anybody (a fifo) or becoming anybody's (a
 /// terminal), so that it can be looked at.
 pub(crate) fn open_carefully(path: &Path, flags: i32) -> io::Result<File> {
-    let name = CString::new(path.as_os_str().as_bytes())?;
     let look = libc::O_PATH | libc::O_CLOEXEC | (flags & libc::O_NOFOLLOW);
     let open = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY | flags;
     // Opening some devices does something, so it is known before what they are.
-    let found = own(open_raw(&name, look))?;
+    let found = open_raw(path, look)?;
     let metadata = found.metadata()?;
     let kind = metadata.file_type();
     let is_dax = || kind.is_char_device() && is_device_dax(&metadata);
@@ -238,10 +236,10 @@ pub(crate) fn open_carefully(path: &Path, flags: i32) -> io::Result<File> {
         return Err(io::Error::from_raw_os_error(errno));
     }
     // Exactly what was looked at, whatever the name means by now. Without /proc, by name, and looked at again.
-    let same = CString::new(format!("/proc/self/fd/{}", found.as_raw_fd()))?;
+    let same = format!("/proc/self/fd/{}", found.as_raw_fd());
     let file =
-        own(open_raw(&same, open & !libc::O_NOFOLLOW)).or_else(|error| match error.kind() {
-            io::ErrorKind::NotFound => own(open_raw(&name, open)),
+        open_raw(same.as_ref(), open & !libc::O_NOFOLLOW).or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => open_raw(path, open),
             _ => Err(error),
         })?;
     let opened = file.metadata()?;
@@ -259,17 +257,9 @@ fn is_device_dax(metadata: &Metadata) -> bool {
     subsystem.is_ok_and(|path| path.file_name().is_some_and(|name| name == "dax"))
 }
 
-fn open_raw(name: &CString, flags: i32) -> i32 {
-    // SAFETY: a valid C string and flags without O_CREAT.
-    unsafe { libc::open(name.as_ptr(), flags) }
-}
-
-fn own(descriptor: i32) -> io::Result<File> {
-    match descriptor {
-        ..0 => Err(io::Error::last_os_error()),
-        // SAFETY: just opened, owned by nobody else.
-        _ => Ok(unsafe { File::from_raw_fd(descriptor) }),
-    }
+fn open_raw(name: &Path, flags: i32) -> io::Result<File> {
+    let flags = OFlags::from_bits_retain(flags as u32);
+    Ok(rustix::fs::open(name, flags, Mode::empty())?.into())
 }
 
 fn random_word() -> u64 {

@@ -365,8 +365,7 @@ impl From<Vec<Event>> for Recording {
 }
 
 fn thread_id() -> u32 {
-    // SAFETY: the call has no arguments and cannot fail.
-    unsafe { libc::gettid() as u32 }
+    rustix::thread::gettid().as_raw_nonzero().get() as u32
 }
 
 /// A pool in memory with the same content; what is all zeros takes no memory.
