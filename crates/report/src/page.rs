@@ -22,7 +22,7 @@ pub fn page(title: &str, style: &str, body: &Markup) -> String {
             body { main { (body) } }
         }
     };
-    without_control_characters(&page.into_string())
+    without_control_characters(&page.into_string()) + "\n"
 }
 
 /// What no page may hold, wherever it comes from: programs and files name things.

@@ -37,9 +37,9 @@ and delegates, asymsched places processes and their memory; all is the planner
 with everything, as one decision.
 
 A prediction by a model, not a measurement: threads share cores, memory and
-links fairly, and the policies' own code decides (docs/explanation/model.md). The machine
-must say how fast its memory is, as `egeria machine --machine optane-2s --toml`
-shows.
+links fairly, and the policies' own code decides (docs/explanation/model.md).
+The machine must say how fast its memory is, as
+`egeria machine --machine optane-2s --toml` shows.
 
 A workload is TOML: `name`, `seconds`, perhaps `warm_up_seconds`; [[files]]
 with `name`, `count`, `bytes`, `node` or `nodes`, `medium`, `layout`;
