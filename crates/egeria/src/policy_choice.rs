@@ -1,28 +1,31 @@
 //! The `--policy`, `--set`, `--window`, `--record` and `--decisions` arguments, shared by `run` and `steward`.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::Args;
-use egeria_fs::Volume;
 use egeria_machine::Machine;
-use egeria_policy::nthread::{Configuration, Settings};
-use egeria_steward::{Scope, Steward, StewardOptions};
+use egeria_policy::planner::{Settings, System};
+use egeria_steward::{Scope, Steward, StewardOptions, Target};
 
 use crate::failure::{Failure, Outcome};
 
 /// Default window, ns of machine time (NThread §III).
-const WINDOW_MS: &str = "1000";
+const WINDOW_NS: u64 = 1_000_000_000;
+
+/// On an emulated machine the default window takes at most so long on the host, ns: long enough to count, short enough
+/// that a run of some seconds sees decisions.
+const MAX_DEFAULT_HOST_NS: f64 = 400e6;
 
 /// How threads are looked after.
 #[derive(Args, Clone, Debug)]
 pub struct StewardArguments {
-    /// One setting of the policy, as read_margin_bytes_s=300e6; again for more
+    /// One setting of the policy, as read_margin_bytes_s=300e6 or budget.share=0.02; again for more
     #[arg(long = "set", value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// Time between two looks, ms (of the machine's own time when it is emulated)
-    #[arg(long, value_name = "MS", default_value = WINDOW_MS, value_parser = window_ns)]
-    window: u64,
+    /// Time between two looks, ms (of the machine's own time when it is emulated) [default: 1000, less on an emulated
+    /// machine that would need long for that]
+    #[arg(long, value_name = "MS", value_parser = window_ns)]
+    window: Option<u64>,
     /// Record what is seen into this file, for `egeria replay`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -38,34 +41,48 @@ impl StewardArguments {
     }
 
     /// The policy's settings as asked for.
-    pub fn settings(&self, configuration: Configuration) -> Outcome<Settings> {
-        settings(configuration, &self.set)
+    pub fn settings(&self, policy: System) -> Outcome<Settings> {
+        settings(policy, &self.set)
     }
 
     /// Starts a steward for the threads in scope.
     pub fn start(
         &self,
-        volume: &Arc<Volume>,
+        target: Target,
         machine: &Machine,
-        configuration: Configuration,
+        policy: System,
         scope: Scope,
     ) -> Outcome<Steward> {
         let options = StewardOptions {
-            configuration,
-            settings: self.settings(configuration)?,
-            window_ns: self.window,
+            policy: policy.to_string(),
+            settings: self.settings(policy)?,
+            window_ns: self.window.unwrap_or_else(|| default_window_ns(&target)),
             machine: machine.clone(),
             scope,
             record: self.record.clone(),
             decision_log: self.decisions.clone(),
         };
-        Steward::start(volume.clone(), options).map_err(|error| Failure::new(error.to_string()))
+        Steward::start(target, options).map_err(|error| Failure::new(error.to_string()))
     }
 }
 
-/// The defaults of a configuration with what `--set` says.
-pub fn settings(configuration: Configuration, pairs: &[String]) -> Outcome<Settings> {
-    let mut settings = Settings::of(configuration);
+fn default_window_ns(target: &Target) -> u64 {
+    let dilation = match target {
+        Target::Volume(volume) if volume.emulation().is_configured() => {
+            volume.emulation().dilation()
+        }
+        _ => 1.0,
+    };
+    let emulated_ns = MAX_DEFAULT_HOST_NS / dilation.max(1e-9);
+    match dilation > 1.0 {
+        true => WINDOW_NS.min((emulated_ns as u64).max(1_000_000)),
+        false => WINDOW_NS,
+    }
+}
+
+/// The settings of a policy with what `--set` says.
+pub fn settings(policy: System, pairs: &[String]) -> Outcome<Settings> {
+    let mut settings = policy.settings();
     for pair in pairs {
         let set = settings.set_pair(pair);
         set.map_err(|error| Failure::Usage(format!("--set {pair}: {error}")))?;
@@ -73,8 +90,11 @@ pub fn settings(configuration: Configuration, pairs: &[String]) -> Outcome<Setti
     Ok(settings)
 }
 
-/// Reads `off`, `rl`, `cpu`, `nm` or `full`.
-pub fn configuration(text: &str) -> Result<Configuration, String> {
+/// The values of `--policy`.
+pub const NAMES: &str = "off|rl|cpu|nm|full|pats|odin|asymsched|all";
+
+/// Reads one of [`NAMES`].
+pub fn policy(text: &str) -> Result<System, String> {
     text.parse().map_err(|error| format!("{error}"))
 }
 

@@ -171,6 +171,19 @@ fn steward_line(policy: &str, steward: &egeria_steward::Summary) -> String {
     if !steward.reasons.is_empty() {
         line.push(')');
     }
+    if steward.missed > 0 {
+        line.push_str(&format!(
+            "; {} brought less than half of what was expected",
+            steward.missed
+        ));
+    }
     line.push('\n');
+    let off = policy == "off";
+    if let Some(because) = steward.no_moves_because.as_ref().filter(|_| !off) {
+        line.push_str(&format!("egeria: nothing was moved: {because}\n"));
+    }
+    for each in &steward.unavailable {
+        line.push_str(&format!("egeria: {each}\n"));
+    }
     line
 }

@@ -65,7 +65,7 @@ fn the_sizing_page_shows_what_the_commands_print() {
 fn settings_page_names_every_setting() {
     let page = include_str!("../../../docs/reference/settings.md");
     let help = run(["replay", "--help"]).ok().stdout;
-    let (_, settings) = help.split_once("Settings with their ranges").unwrap();
+    let (_, settings) = help.split_once("docs/reference/settings.md):").unwrap();
     let names = settings
         .lines()
         .skip(1)

@@ -8,7 +8,9 @@ use std::path::Path;
 
 use common::{Ended, Sandbox, egeria, finish, run};
 use decisions::*;
-use egeria_steward::{Outcome, Record};
+use egeria_machine::NodeId;
+use egeria_policy::{Action, ActionOutcome, ActionRecord};
+use egeria_steward::{ActionLine, Record};
 
 #[track_caller]
 fn explain(log: &Path, more: &[&str]) -> Ended {
@@ -32,7 +34,7 @@ fn a_move_is_told_with_its_reason_and_what_came_of_it() {
     let told = explain(&log, &[]).ok().stdout;
     let sentence = "thread 4711 (fio) of process 4700 went from node 1 to node 0 at 12.300 s: \
         it reads 1.20 GB/s from node 0 and at most 0 B/s from any other; 200 MB/s more is enough. \
-        Expected: 100 % local. In the next window: 98 % local (0 % before), 1.68 GB/s \
+        Expected: 100 % of its bytes local instead of 0 %. In the next window: 98 % local (0 % before), 1.68 GB/s \
         (1.20 GB/s before, now 1.4 times that).\n";
     assert!(told.contains(sentence), "{told}");
     assert!(told.contains("Figures are emulated (optane-2s)"), "{told}");
@@ -68,11 +70,14 @@ fn json_is_one_document_with_raw_numbers() {
     let log = write(&sandbox.path("log"), &story(dead_process()));
     let document = explain(&log, &["--json"]).ok().json();
     let event = &document["events"][0];
-    assert_eq!(event["event"], "move");
-    assert_eq!(event["thread"]["thread_id"], 4711);
+    assert_eq!(event["event"], "action");
+    assert_eq!(event["action"]["kind"], "migrate_thread");
+    assert_eq!(event["action"]["thread"]["thread_id"], 4711);
     assert_eq!(event["at_ns"], 12_300_000_000_u64);
-    assert_eq!(event["reason"]["kind"], "remote_reads");
-    assert_eq!(event["result"]["local_share_after"], 0.98);
+    assert_eq!(event["action"]["reason"]["kind"], "remote_reads");
+    assert_eq!(event["result"]["thread"]["local_share_after"], 0.98);
+    assert_eq!(event["expected"]["expected"], 1.0);
+    assert_eq!(event["result"]["missed"], false);
     assert_eq!(document["summary"]["moves"], 1);
     assert_eq!(
         document["summary"]["displaced"][0]["thread"]["thread_id"],
@@ -122,12 +127,12 @@ fn a_thread_sent_away_is_displaced_until_it_is_back() {
     let sandbox = Sandbox::new();
     let mut away = window(1);
     away.threads = vec![reads(7, 0, [1e9, 0.0])];
-    away.moves = vec![sent_away(7)];
+    away.actions = vec![sent_away(7)];
     let mut there = window(2);
     there.threads = vec![reads(7, 1, [1e9, 0.0])];
     let mut back = window(3);
     back.threads = vec![reads(7, 1, [1e9, 0.0])];
-    back.moves = vec![moved(7, Outcome::Done)];
+    back.actions = vec![moved(7, ActionOutcome::Done)];
     let records = [start(1), record(away), record(there), record(back)];
     let displaced = |records: &[Record]| {
         let log = write(&sandbox.path("log"), records);
@@ -148,7 +153,12 @@ fn a_move_refused_again_and_again_is_one_event() {
     let windows = (0..3).map(|number| {
         let mut window = window(number);
         window.threads = vec![reads(7, 1, [1e9, 0.0])];
-        window.moves = vec![moved(7, Outcome::Refused { why: why.clone() })];
+        window.actions = vec![moved(
+            7,
+            ActionOutcome::Refused {
+                reason: why.clone(),
+            },
+        )];
         record(window)
     });
     let records: Vec<Record> = [start(1)].into_iter().chain(windows).collect();
@@ -167,10 +177,57 @@ fn a_move_refused_again_and_again_is_one_event() {
 }
 
 #[test]
+fn an_action_that_brought_too_little_is_marked() {
+    let sandbox = Sandbox::new();
+    let mut records = story(dead_process());
+    let Record::Window(second) = &mut records[2] else {
+        panic!("a window");
+    };
+    second.results[0].result.measured = Some(0.4);
+    second.results[0].result.missed = true;
+    let log = write(&sandbox.path("log"), &records);
+    let text = explain(&log, &[]).ok().stdout;
+    assert!(
+        text.contains("That is less than half of what was expected."),
+        "{text}"
+    );
+    assert!(
+        text.contains("1 brought less than half of what was expected"),
+        "{text}"
+    );
+}
+
+#[test]
+fn actions_about_no_thread_are_events_too() {
+    let sandbox = Sandbox::new();
+    let mut records = story(dead_process());
+    let Record::Window(first) = &mut records[1] else {
+        panic!("a window");
+    };
+    let action = Action::LiftLimit { node: NodeId(0) };
+    first.actions = vec![ActionLine {
+        sentence: action.to_string(),
+        name: String::new(),
+        record: ActionRecord {
+            action,
+            expected: None,
+            outcome: ActionOutcome::NoActuator,
+        },
+    }];
+    let log = write(&sandbox.path("log"), &records);
+    let text = explain(&log, &[]).ok().stdout;
+    let line =
+        "At 12.300 s: persistent memory of node 0: no limit any more. Nothing here can do that.";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
 fn last_leaves_out_what_was_earlier() {
     let sandbox = Sandbox::new();
     let mut first = window(0);
-    first.moves = (1..=5).map(|thread| moved(thread, Outcome::Done)).collect();
+    first.actions = (1..=5)
+        .map(|thread| moved(thread, ActionOutcome::Done))
+        .collect();
     let log = write(&sandbox.path("log"), &[start(1), record(first)]);
     let told = explain(&log, &["--last", "2"]).ok().stdout;
     assert_eq!(told.matches(" went from ").count(), 2, "{told}");
@@ -218,21 +275,27 @@ fn text_of_a_log_cannot_command_the_terminal() {
     let sandbox = Sandbox::new();
     let bad = "\u{1b}[2J\u{7}".to_owned();
     let mut window = window(0);
-    let mut refused = moved(7, Outcome::Refused { why: bad.clone() });
+    let mut refused = moved(
+        7,
+        ActionOutcome::Refused {
+            reason: bad.clone(),
+        },
+    );
     refused.name.clone_from(&bad);
-    refused.because.clone_from(&bad);
+    refused.sentence.clone_from(&bad);
     let mut reads = reads(7, 1, [1e9, 0.0]);
     reads.name.clone_from(&bad);
-    (window.moves, window.threads, window.kept) = (vec![refused], vec![reads], vec![kept(7)]);
+    (window.actions, window.threads, window.kept) = (vec![refused], vec![reads], vec![kept(7)]);
     let mut start = start(1);
     if let Record::Start {
         volume,
         machine,
-        configuration,
+        policy,
         ..
     } = &mut start
     {
-        for text in [volume, machine, configuration] {
+        *volume = Some(bad.clone());
+        for text in [machine, policy] {
             text.clone_from(&bad);
         }
     }
@@ -287,7 +350,7 @@ fn a_log_elsewhere_is_found_through_its_steward() {
     let here = std::process::id();
     let log = write(&sandbox.path("elsewhere"), &[start(here)]);
     let head = serde_json::json!({ "steward": here, "log": log });
-    std::fs::write(directory.join("v.grants.jsonl"), format!("{head}\n")).unwrap();
+    std::fs::write(directory.join("v.journal.jsonl"), format!("{head}\n")).unwrap();
     let document = explain_in(&directory, &["--json"]).ok().json();
     assert_eq!(document["log"], log.to_str().unwrap());
 }

@@ -68,10 +68,7 @@ fn every_system_has_its_column() {
         .iter()
         .map(|run| run["configuration"].as_str().unwrap())
         .collect();
-    assert_eq!(
-        names,
-        ["off", "nthread", "pats", "odin", "asymsched", "all"]
-    );
+    assert_eq!(names, ["off", "full", "pats", "odin", "asymsched", "all"]);
     for run in runs {
         assert!(run["operations_s"].as_f64().unwrap() > 0.0, "{run}");
         let group = &run["groups"][0];
@@ -137,7 +134,7 @@ fn a_recording_is_a_workload() {
     let path = record(&sandbox, "off", &steady(10, &readers));
     let trace = path.to_str().unwrap();
     let fixed = ["sim", "--machine", "optane-2s", "--trace", trace, "--json"];
-    let document: Value = run(fixed.iter().chain(&["--compare", "off,nthread"]))
+    let document: Value = run(fixed.iter().chain(&["--compare", "off,full"]))
         .ok()
         .json();
     let runs = document["runs"].as_array().unwrap();

@@ -133,14 +133,94 @@ fn a_steward_works_until_it_is_asked_to_stop_and_there_is_only_one() {
             .any(|name| name.ends_with("decisions.jsonl"))
     };
     eventually("a decision log", running);
-    finish(steward(&[])).refused(
-        1,
-        &["works on this volume already", &first.id().to_string()],
-    );
+    finish(steward(&[])).refused(1, &["at work here already", &first.id().to_string()]);
     kill(first.id(), Signal::INT);
     let stdout = first.0.stdout.take().unwrap();
     let document: Value = serde_json::from_reader(stdout).unwrap();
-    assert_eq!(document["policy"], "full");
+    assert_eq!(document["policy"], "all");
     assert_eq!(document["steward"]["restored"], 0);
+    let off = document["steward"]["unavailable"].as_array().unwrap();
+    assert!(
+        off.iter()
+            .any(|line| line == "delegation (OdinFS) is off: there is no actuator for delegation"),
+        "{off:?}"
+    );
     run(["umount", point]).ok();
+}
+
+/// The records of a decision log.
+fn log_lines(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect()
+}
+
+#[test]
+fn a_steward_works_without_a_volume() {
+    let sandbox = Sandbox::new();
+    let mut busy = Command::new("sh");
+    let busy = Background(busy.args(["-c", "while :; do :; done"]).spawn().unwrap());
+    let (log, trace) = (sandbox.path("log"), sandbox.path("trace"));
+    let mut steward = egeria(["steward", "--json", "--window", "20", "--policy", "all"]);
+    steward
+        .args(["--pid", &busy.id().to_string()])
+        .args(["--decisions".as_ref(), log.as_os_str()])
+        .args(["--record".as_ref(), trace.as_os_str()])
+        .env("EGERIA_RUNTIME_DIR", sandbox.path("runtime"));
+    let mut steward = Background(steward.stdout(Stdio::piped()).spawn().unwrap());
+    eventually("a decision log", || !log_lines(&log).is_empty());
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    kill(steward.id(), Signal::INT);
+    let stdout = steward.0.stdout.take().unwrap();
+    let document: Value = serde_json::from_reader(stdout).unwrap();
+    assert_eq!(document["volume"], Value::Null);
+    assert_eq!(log_lines(&log)[0]["policy"], "all");
+    let shown = run([
+        "trace",
+        "show",
+        "--json",
+        "--threads",
+        trace.to_str().unwrap(),
+    ])
+    .ok();
+    let windows = shown.json()["windows"].as_array().unwrap().clone();
+    let ran = |window: &Value| {
+        let threads = window["facts"].as_array().unwrap();
+        threads.iter().any(|thread| {
+            thread["key"]["process_id"] == busy.id() && thread["busy_ns"].as_u64() > Some(0)
+        })
+    };
+    assert!(windows.iter().any(ran), "{windows:?}");
+    run(["steward", "--pid", "4194303"]).refused(1, &["no process 4194303", "leave --pid out"]);
+}
+
+#[test]
+fn a_run_without_moves_says_why() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let ended = |policy: &str, window: &str, script: &str| {
+        let mut command = egeria(["run", "--scratch", "64M", "--machine", "optane-2s"]);
+        command
+            .args([
+                "--window", window, "--policy", policy, "--", "sh", "-c", script,
+            ])
+            .env("EGERIA_PRELOAD_LIB", preload_library())
+            .env("EGERIA_RUNTIME_DIR", sandbox.path("runtime"));
+        finish(command).ok().stderr
+    };
+    let text = ended("full", "60000", "true");
+    assert!(text.contains("choose a shorter --window"), "{text}");
+    let text = ended("full", "2", "sleep 0.5");
+    assert!(
+        text.contains("no thread of the volume read or wrote"),
+        "{text}"
+    );
+    let text = ended("pats", "2", "sleep 0.1");
+    assert!(
+        text.contains("admission limits (PATS) is off: there is no actuator"),
+        "{text}"
+    );
 }

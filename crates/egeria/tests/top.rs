@@ -69,7 +69,10 @@ fn json_is_one_document_and_needs_no_once() {
     assert_eq!(document["threads"][0]["thread"]["thread_id"], 4712);
     assert_eq!(document["threads"][0]["local_share"], 0.25);
     assert_eq!(document["threads"][1]["moves"], 1);
-    assert_eq!(document["last_moves"][0]["reason"]["kind"], "remote_reads");
+    assert_eq!(
+        document["last_actions"][0]["action"]["reason"]["kind"],
+        "remote_reads"
+    );
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub(crate) fn beyond(results: &Results) -> Vec<Beyond> {
     let copies = groups().map(|group| row(COPY, "beyond: copy", group, &LIMITED));
     let moved = groups().map(|group| row(PERSISTENT, "beyond: persistent memory", group, &LIMITED));
     let hot = NODES.map(|(_, words)| {
-        let systems = ["off", "nthread", "all"];
+        let systems = ["off", "full", "all"];
         row(HOT, "beyond: hot data", words.to_owned(), &systems)
     });
     copies.chain(moved).chain(hot).flatten().collect()

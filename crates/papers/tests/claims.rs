@@ -149,6 +149,6 @@ fn beyond_the_papers_data_moves_where_threads_cannot_help() {
         figures.find(|(name, _)| *name == system).unwrap().1
     };
     // Four nodes have four times what one has, and only data that moves gets there.
-    assert!(of("nthread") < of("off") * 1.5);
-    assert!(of("all") > of("nthread") * 2.0);
+    assert!(of("full") < of("off") * 1.5);
+    assert!(of("all") > of("full") * 2.0);
 }

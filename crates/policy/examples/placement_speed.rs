@@ -6,10 +6,9 @@
 
 use std::time::Instant;
 
+use egeria_facts::{AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
 use egeria_machine::Machine;
-use egeria_policy::asymsched::{
-    AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey, Settings, plan,
-};
+use egeria_policy::asymsched::{Settings, plan};
 
 const RUNS: usize = 1001;
 

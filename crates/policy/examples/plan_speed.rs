@@ -6,9 +6,9 @@
 
 use std::time::Instant;
 
+use egeria_facts::{CpuSet, ThreadFacts, ThreadKey, Window};
 use egeria_machine::{CpuId, Machine, NodeId};
 use egeria_policy::nthread::{Configuration, Settings, plan};
-use egeria_window::{CpuSet, ThreadFacts, ThreadKey, Window};
 
 const NODES: usize = 8;
 const CORES: usize = 48;

@@ -6,10 +6,11 @@
 
 use std::time::Instant;
 
+use egeria_facts::{AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
+use egeria_facts::{CpuSet, FileKey, FileUse, ThreadFacts, ThreadKey, Window};
+use egeria_facts::{Facts, FileFacts, MediumFacts};
 use egeria_machine::{Machine, Node};
-use egeria_policy::asymsched::{AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
-use egeria_policy::planner::{Facts, FileFacts, MediumFacts, Planner, System};
-use egeria_window::{CpuSet, FileKey, FileUse, ThreadFacts, ThreadKey, Window};
+use egeria_policy::planner::{Planner, System};
 
 const RUNS: usize = 101;
 
@@ -31,7 +32,7 @@ fn main() {
         for _ in 0..RUNS {
             let mut planner = Planner::new(&machine, System::All.settings());
             let begin = Instant::now();
-            let decision = planner.next(&machine, &facts);
+            let decision = planner.decide(&machine, &facts);
             times_ns.push(begin.elapsed().as_nanos());
             told = format!(
                 "{} threads, {} nodes of processes and {} files move",

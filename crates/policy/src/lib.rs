@@ -14,17 +14,16 @@
 //! although something speaks for another node ([`Kept`]), and what is expected of the nodes
 //! ([`NodeLoad`]).
 //!
-//! # The loop that uses a plan
-//!
-//! ```text
-//!   window  ->  plan  ->  act on plan.moves  ->  next window
-//!                 \                                 ^
-//!                  `---- plan.carry_to(&mut next) --'     who was displaced by contention
-//! ```
+//! A [`planner::Planner`] decides window after window; its [`planner::Decision`] is a list of [`Action`]s, each with its
+//! reason and, where something can be said, what it should bring ([`Expectation`]). The crate `egeria-control` runs the
+//! loop.
 
 #![forbid(unsafe_code)]
 
+mod action;
+mod action_kind;
 pub mod asymsched;
+mod expectation;
 mod media;
 pub mod nthread;
 pub mod pats;
@@ -33,6 +32,9 @@ pub mod planner;
 mod reason;
 mod setting;
 
+pub use action::{Action, ActionOutcome, ActionRecord, ActionResult};
+pub use action_kind::ActionKind;
+pub use expectation::{Expectation, Measure};
 pub use plan::{Displaced, Kept, Move, NodeLoad, Note, Plan, Target};
 pub use reason::{Contention, KeptBecause, Reason};
 pub use setting::SettingError;

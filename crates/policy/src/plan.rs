@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use egeria_facts::ThreadKey;
 use egeria_machine::NodeId;
-use egeria_window::{ThreadKey, Window};
 use serde::{Deserialize, Serialize};
 
 use crate::{Contention, KeptBecause, Reason};
@@ -42,14 +42,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Tells the next window which threads this plan displaced, so that they are not sent back
-    /// only to be displaced again. Marks of threads not displaced any more are removed.
-    pub fn carry_to(&self, next: &mut Window) {
+    /// The threads that this plan leaves away from their data, and the node that is on.
+    pub(crate) fn displaced_homes(&self) -> HashMap<ThreadKey, NodeId> {
         let homes = self.displaced.iter().map(|each| (each.thread, each.home));
-        let homes: HashMap<ThreadKey, NodeId> = homes.collect();
-        for thread in &mut next.threads {
-            thread.displaced_from = homes.get(&thread.key).copied();
-        }
+        homes.collect()
     }
 
     /// The move of one thread.

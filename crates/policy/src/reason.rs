@@ -5,6 +5,8 @@ use std::fmt;
 use egeria_machine::{NodeId, format_bandwidth};
 use serde::{Deserialize, Serialize};
 
+use crate::Expectation;
+
 /// What threads contend for on a node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -247,6 +249,15 @@ pub enum KeptBecause {
         /// What it may spend in all, ns.
         allowed_ns: u64,
     },
+    /// It was sent there before and gained less than half of what was expected (the planner's feedback).
+    BroughtTooLittle {
+        /// What was expected then.
+        expected: Expectation,
+        /// What it came to.
+        measured: f64,
+        /// Windows until it may be tried again.
+        windows: u32,
+    },
 }
 
 impl fmt::Display for KeptBecause {
@@ -292,6 +303,12 @@ impl fmt::Display for KeptBecause {
                 *spent_ns as f64 / 1e6,
                 *cost_ns as f64 / 1e6,
                 *allowed_ns as f64 / 1e6
+            ),
+            KeptBecause::BroughtTooLittle {
+                expected, windows, ..
+            } => write!(
+                formatter,
+                "its last migration there brought less than half of {expected}; not again for {windows} windows"
             ),
         }
     }

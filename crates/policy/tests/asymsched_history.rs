@@ -6,8 +6,9 @@ mod clusters;
 mod memory;
 
 use clusters::{GB, linked, process, window};
+use egeria_facts::AccessWindow;
 use egeria_machine::Machine;
-use egeria_policy::asymsched::{AccessWindow, MemoryAction, Settings, plan};
+use egeria_policy::asymsched::{MemoryAction, PlacementPlan, Settings, plan_after};
 use memory::obey;
 use proptest::prelude::*;
 
@@ -70,9 +71,10 @@ proptest! {
             facts
         };
         let mut window = window(starts.into_iter().enumerate().map(make).collect());
+        let mut last = PlacementPlan::off(0);
         for weather in &sky {
             window.validate(&machine).unwrap();
-            let plan = plan(&machine, &window, &settings);
+            let plan = plan_after(&machine, &window, &settings, &last);
             for (facts, (_, followed, _)) in window.processes.iter_mut().zip(weather) {
                 obey(facts, &plan, followed * part, &settings);
                 let allowed_ns = facts.running_ns as f64 * settings.budget;
@@ -80,7 +82,7 @@ proptest! {
                 let rounding_ns = 1000.0;
                 prop_assert!(facts.migrating_ns as f64 <= allowed_ns + rounding_ns, "{facts:?}");
             }
-            plan.carry_to(&mut window);
+            last = plan;
             pass(&machine, &mut window, weather);
         }
     }
@@ -100,8 +102,9 @@ fn histories_have_moves_copies_and_refusals() {
         let mut facts = process(&machine, 1, &[0, 1], 1e8);
         facts.running_ns = start_s * GB;
         let mut window = window(vec![facts]);
+        let mut last = PlacementPlan::off(0);
         for _ in 0..30 {
-            let plan = plan(&machine, &window, &settings);
+            let plan = plan_after(&machine, &window, &settings, &last);
             seen[0] += plan.moves.len();
             let refused = matches!(
                 plan.decision,
@@ -114,7 +117,7 @@ fn histories_have_moves_copies_and_refusals() {
             }
             let part = if start_s == 40 { 0.6 } else { 0.01 };
             obey(&mut window.processes[0], &plan, part, &settings);
-            plan.carry_to(&mut window);
+            last = plan;
             pass(&machine, &mut window, &[(8.0, 0.0, 0); 3]);
         }
     }

@@ -4,10 +4,10 @@
 mod clusters;
 
 use clusters::{GB, linked, obeyed, process, window};
+use egeria_facts::{AccessError, AccessWindow, NodeAccesses, ProcessAccesses};
 use egeria_machine::{CpuId, Machine, NodeId};
 use egeria_policy::asymsched::{
-    AccessError, AccessWindow, Decision, MemoryAction, MemoryStep, NodeAccesses, PlacementPlan,
-    ProcessAccesses, Settings, plan,
+    Decision, MemoryAction, MemoryStep, PlacementPlan, Settings, plan, plan_after,
 };
 
 /// Nodes 0-1 joined by 1 GB/s each way, 2-3 by 10; a slow ring around.
@@ -341,8 +341,12 @@ fn afterwards(machine: &Machine, ms: u64, old_share: f64) -> (AccessWindow, Plac
     (next, plan)
 }
 
-fn action(machine: &Machine, window: &AccessWindow, settings: &Settings) -> Option<MemoryAction> {
-    let steps: Vec<MemoryStep> = plan(machine, window, settings).memory;
+fn action(
+    machine: &Machine,
+    (window, first): &(AccessWindow, PlacementPlan),
+    settings: &Settings,
+) -> Option<MemoryAction> {
+    let steps: Vec<MemoryStep> = plan_after(machine, window, settings, first).memory;
     assert!(steps.len() < 2);
     steps.into_iter().next().map(|step| step.action)
 }
@@ -352,7 +356,8 @@ fn action(machine: &Machine, window: &AccessWindow, settings: &Settings) -> Opti
 fn all_memory_follows_after_two_seconds_if_most_accesses_go_to_the_old_nodes() {
     let machine = uneven();
     let settings = Settings::default();
-    let (next, first) = afterwards(&machine, 1999, 0.95);
+    let next = afterwards(&machine, 1999, 0.95);
+    let first = next.1.clone();
     assert_eq!(first.memory.len(), 1);
     assert_eq!(first.memory[0].action, MemoryAction::Dynamic);
     assert_eq!(
@@ -360,10 +365,10 @@ fn all_memory_follows_after_two_seconds_if_most_accesses_go_to_the_old_nodes() {
         None,
         "too early to tell"
     );
-    let early = plan(&machine, &next, &settings);
+    let early = plan_after(&machine, &next.0, &settings, &first);
     assert_eq!(early.following, first.following, "it goes on");
-    let (next, _) = afterwards(&machine, 2000, 0.95);
-    let full = plan(&machine, &next, &settings);
+    let next = afterwards(&machine, 2000, 0.95);
+    let full = plan_after(&machine, &next.0, &settings, &next.1);
     let MemoryAction::Full {
         old_share,
         copies,
@@ -383,7 +388,7 @@ fn all_memory_follows_after_two_seconds_if_most_accesses_go_to_the_old_nodes() {
     );
     assert_eq!((*cost_ns, *chunk_pages), (2_100_000_000, 30_000));
     assert_eq!(full.following, [], "that ends it");
-    let (next, _) = afterwards(&machine, 2000, 0.9);
+    let next = afterwards(&machine, 2000, 0.9);
     assert!(matches!(
         action(&machine, &next, &settings),
         Some(MemoryAction::Settled { .. })
@@ -392,7 +397,7 @@ fn all_memory_follows_after_two_seconds_if_most_accesses_go_to_the_old_nodes() {
         full_after_ms: 3000,
         ..settings.clone()
     };
-    let (next, _) = afterwards(&machine, 2000, 0.95);
+    let next = afterwards(&machine, 2000, 0.95);
     assert_eq!(action(&machine, &next, &patient), None);
     let never = Settings {
         full_memory: false,
@@ -409,7 +414,7 @@ fn a_full_migration_that_the_budget_does_not_have_waits_for_it() {
     let machine = uneven();
     let (mut next, first) = afterwards(&machine, 2000, 0.95);
     next.processes[0].running_ns = 42 * GB - 1000;
-    let found = plan(&machine, &next, &Settings::default());
+    let found = plan_after(&machine, &next, &Settings::default(), &first);
     let MemoryAction::Short {
         cost_ns,
         allowed_ns,
@@ -422,7 +427,7 @@ fn a_full_migration_that_the_budget_does_not_have_waits_for_it() {
     assert_eq!(found.following, first.following);
     next.processes[0].running_ns = 42 * GB;
     next.end_ns += GB;
-    let found = action(&machine, &next, &Settings::default());
+    let found = action(&machine, &(next, found), &Settings::default());
     assert!(matches!(found, Some(MemoryAction::Full { .. })));
 }
 
@@ -432,18 +437,16 @@ fn a_process_whose_memory_follows_is_not_moved_again() {
     let facts = process(&machine, 1, &[0, 1], 1e8);
     let mut again = window(vec![facts]);
     let first = plan(&machine, &again, &Settings::default());
-    first.carry_to(&mut again);
     again.end_ns += GB;
-    let second = plan(&machine, &again, &Settings::default());
+    let second = plan_after(&machine, &again, &Settings::default(), &first);
     let process = first.moves[0].process;
     assert_eq!(second.decision, Decision::StillFollowing { process });
     assert_eq!(second.moves, []);
     assert_eq!(second.following, first.following);
-    second.carry_to(&mut again);
     again.end_ns += GB;
     // Its accesses are not to nodes it has left: it never went.
     assert_eq!(
-        ways(&plan(&machine, &again, &Settings::default())),
+        ways(&plan_after(&machine, &again, &Settings::default(), &second)),
         ways(&first)
     );
 }

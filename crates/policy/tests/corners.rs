@@ -3,10 +3,10 @@
 mod common;
 
 use common::{key, machine, thread, window};
+use egeria_facts::ThreadFacts;
 use egeria_machine::{Machine, NodeId};
-use egeria_policy::nthread::{Settings, plan};
-use egeria_policy::{Contention, KeptBecause, Plan, Reason};
-use egeria_window::ThreadFacts;
+use egeria_policy::nthread::{Settings, plan, plan_after};
+use egeria_policy::{Contention, Displaced, KeptBecause, Plan, Reason};
 
 const MB: u64 = 1_000_000;
 
@@ -14,17 +14,30 @@ fn full(machine: &Machine, threads: Vec<ThreadFacts>) -> Plan {
     plan(machine, &window(machine, threads), &Settings::default())
 }
 
-/// A thread on `node` that reads 300 MB/s from node 0 and was displaced from there.
-fn displaced(
+/// The same after a plan that displaced thread 9 from node 0.
+fn full_after(machine: &Machine, threads: Vec<ThreadFacts>) -> Plan {
+    let displaced = Displaced {
+        thread: key(9),
+        home: NodeId(0),
+        contention: None,
+    };
+    let before = Plan {
+        displaced: vec![displaced],
+        ..Plan::default()
+    };
+    let window = window(machine, threads);
+    plan_after(machine, &window, &Settings::default(), &before)
+}
+
+/// A thread on `node` that reads 300 MB/s from node 0.
+fn reader_of_0(
     machine: &Machine,
     number: u32,
     node: usize,
     written_mb: u64,
     busy: f64,
 ) -> ThreadFacts {
-    let mut facts = thread(machine, number, node, &[300 * MB], written_mb * MB, busy);
-    facts.displaced_from = Some(NodeId(0));
-    facts
+    thread(machine, number, node, &[300 * MB], written_mb * MB, busy)
 }
 
 fn contention_that_keeps(plan: &Plan, number: u32) -> Contention {
@@ -79,8 +92,8 @@ fn a_displaced_thread_returns_to_a_free_core() {
     let machine = machine(2);
     let home = |number| thread(&machine, number, 0, &[300 * MB], 0, 1.0);
     let mut threads: Vec<_> = (1..=3).map(home).collect();
-    threads.push(displaced(&machine, 9, 1, 0, 1.0));
-    let plan = full(&machine, threads.clone());
+    threads.push(reader_of_0(&machine, 9, 1, 0, 1.0));
+    let plan = full_after(&machine, threads.clone());
     assert_eq!(plan.moves.len(), 1, "three of four cores are taken");
     assert!(matches!(
         plan.moves[0].reason,
@@ -88,7 +101,7 @@ fn a_displaced_thread_returns_to_a_free_core() {
     ));
     threads.push(home(4));
     assert_eq!(
-        contention_that_keeps(&full(&machine, threads), 9),
+        contention_that_keeps(&full_after(&machine, threads), 9),
         Contention::Cpu
     );
 }
@@ -99,12 +112,12 @@ fn a_thread_short_of_cpus_counts_as_a_whole_core_where_it_returns() {
     let mut threads: Vec<_> = (1..=4)
         .map(|number| thread(&machine, number, 0, &[300 * MB], 0, 0.65))
         .collect();
-    threads.push(displaced(&machine, 9, 1, 0, 0.3));
+    threads.push(reader_of_0(&machine, 9, 1, 0, 0.3));
     // 0.65 + 0.075 is below 0.75, 0.65 + 0.25 is not.
-    assert_eq!(full(&machine, threads.clone()).moves.len(), 1);
+    assert_eq!(full_after(&machine, threads.clone()).moves.len(), 1);
     threads.extend((10..=14).map(|number| thread(&machine, number, 1, &[], 0, 0.7)));
     assert_eq!(
-        contention_that_keeps(&full(&machine, threads), 9),
+        contention_that_keeps(&full_after(&machine, threads), 9),
         Contention::Cpu
     );
 }
@@ -114,7 +127,7 @@ fn a_displaced_writer_stays_away_until_its_home_is_half_empty() {
     let machine = machine(2);
     let with = |written_mb: u64| {
         let busy = thread(&machine, 1, 0, &[], written_mb * MB, 0.2);
-        full(&machine, vec![busy, displaced(&machine, 9, 1, 100, 0.2)])
+        full_after(&machine, vec![busy, reader_of_0(&machine, 9, 1, 100, 0.2)])
     };
     // 0.5 * 2267 = 1133 = 933 + 100 + 300/3.
     assert_eq!(with(933).moves.len(), 1);
@@ -128,10 +141,10 @@ fn contention_sends_nobody_back_to_where_it_was_displaced_from() {
         thread(&machine, 1, 0, &[], 1100 * MB, 0.2),
         thread(&machine, 3, 1, &[0, 6000 * MB], 300 * MB, 0.2),
         thread(&machine, 4, 2, &[], 1250 * MB, 0.2),
-        displaced(&machine, 9, 1, 300, 0.2),
+        reader_of_0(&machine, 9, 1, 300, 0.2),
     ];
     // BW = 1200, 2600, 1250: node 1 is contended, node 0 has room by Eq. 4 but is over half.
-    let plan = full(&machine, threads);
+    let plan = full_after(&machine, threads);
     assert_eq!(plan.pm_contended, Some(NodeId(1)));
     let step = plan
         .move_of(key(9))
@@ -232,9 +245,9 @@ fn a_thread_never_counts_for_more_than_one_core() {
 fn sharers_that_were_displaced_before_they_shared_go_home() {
     let machine = machine(2);
     let busy = thread(&machine, 1, 0, &[], 1200 * MB, 0.2);
-    let mut facts = displaced(&machine, 9, 1, 100, 0.2);
+    let mut facts = reader_of_0(&machine, 9, 1, 100, 0.2);
     facts.is_shared = true;
-    let plan = full(&machine, vec![busy, facts]);
+    let plan = full_after(&machine, vec![busy, facts]);
     assert_eq!(plan.move_of(key(9)).map(|step| step.to), Some(NodeId(0)));
 }
 
@@ -251,9 +264,9 @@ fn a_thread_too_slow_for_a_target_is_not_fetched_back_when_it_is_faster() {
         "no targets, 4 of 8 leave"
     );
     let faster = |number: u32| facts(number, usize::from(number <= 4), 250, 1.0);
-    let mut next = window(&machine, (1..=8).map(faster).collect());
-    first.carry_to(&mut next);
-    assert!(plan(&machine, &next, &Settings::default()).moves.is_empty());
+    let next = window(&machine, (1..=8).map(faster).collect());
+    let after = plan_after(&machine, &next, &Settings::default(), &first);
+    assert!(after.moves.is_empty());
 }
 
 #[test]

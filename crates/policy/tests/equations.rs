@@ -3,10 +3,10 @@
 mod common;
 
 use common::{SECOND_NS, key, machine, thread, window};
+use egeria_facts::{ThreadFacts, Window};
 use egeria_machine::NodeId;
 use egeria_policy::nthread::{Configuration, Settings, plan};
 use egeria_policy::{Plan, Reason};
-use egeria_window::{ThreadFacts, Window};
 
 const MB: u64 = 1_000_000;
 

@@ -9,10 +9,10 @@ mod common;
 use common::fluid::{Fluid, Worker};
 use common::workloads::fluid;
 use common::{key, machine};
+use egeria_facts::Window;
 use egeria_machine::Machine;
-use egeria_policy::nthread::{Configuration, Settings, plan};
+use egeria_policy::nthread::{Configuration, Settings, plan_after};
 use egeria_policy::{Plan, Reason};
-use egeria_window::Window;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::RngSeed;
@@ -40,9 +40,8 @@ fn plans(
     let mut plans: Vec<Plan> = Vec::new();
     let mut last = Plan::default();
     for _ in 0..windows {
-        let mut window = next(&last);
-        last.carry_to(&mut window);
-        last = plan(machine, &window, settings);
+        let window = next(&last);
+        last = plan_after(machine, &window, settings, &last);
         plans.push(last.clone());
     }
     plans
@@ -206,9 +205,8 @@ fn a_displaced_thread_returns_when_the_contention_is_gone() {
     };
     fluid.workers.retain(stays);
     fluid.workers.truncate(1);
-    let mut window = fluid.window();
-    first[3].carry_to(&mut window);
-    let next = plan(&fluid.machine, &window, &settings);
+    let window = fluid.window();
+    let next = plan_after(&fluid.machine, &window, &settings, &first[3]);
     assert_eq!(next.moves.len(), 1);
     assert!(
         matches!(next.moves[0].reason, Reason::ContentionOver { .. }),
@@ -227,12 +225,11 @@ fn a_displaced_thread_that_pauses_is_not_forgotten() {
         fluid.window()
     });
     let mut paused = fluid.window();
-    first[3].carry_to(&mut paused);
     for thread in &mut paused.threads {
         thread.read_bytes.fill(0);
         thread.written_bytes.fill(0);
     }
-    let pause = plan(&machine, &paused, &settings);
+    let pause = plan_after(&machine, &paused, &settings, &first[3]);
     let names = |plan: &Plan| {
         plan.displaced
             .iter()
@@ -240,9 +237,9 @@ fn a_displaced_thread_that_pauses_is_not_forgotten() {
             .collect::<Vec<_>>()
     };
     assert_eq!(names(&pause), names(&first[3]));
-    let mut again = fluid.window();
-    pause.carry_to(&mut again);
-    assert!(plan(&machine, &again, &settings).moves.is_empty());
+    let again = fluid.window();
+    let plan = plan_after(&machine, &again, &settings, &pause);
+    assert!(plan.moves.is_empty());
 }
 
 #[test]
@@ -253,8 +250,8 @@ fn rl_brings_displaced_threads_home_at_once() {
         fluid.act(last);
         fluid.window()
     });
-    let mut window = fluid.window();
-    first[3].carry_to(&mut window);
-    let next = plan(&machine, &window, &Settings::of(Configuration::Rl));
+    let window = fluid.window();
+    let settings = Settings::of(Configuration::Rl);
+    let next = plan_after(&machine, &window, &settings, &first[3]);
     assert_eq!(next.moves.len(), first[3].displaced.len());
 }

@@ -7,7 +7,7 @@ mod common;
 use common::fluid::{Fluid, Worker};
 use common::{key, machine, thread, window};
 use egeria_machine::NodeId;
-use egeria_policy::nthread::{Configuration, Settings, plan};
+use egeria_policy::nthread::{Configuration, Settings, plan, plan_after};
 use egeria_policy::{KeptBecause, Plan};
 
 const READ_SHARES: [f64; 6] = [1.0, 0.8, 0.6, 0.4, 0.2, 0.0];
@@ -25,9 +25,8 @@ fn run(fluid: &mut Fluid, configuration: Configuration) -> Vec<usize> {
     let mut last = Plan::default();
     let mut moves = Vec::new();
     for _ in 0..10 {
-        let mut window = fluid.window();
-        last.carry_to(&mut window);
-        last = plan(&machine, &window, &Settings::of(configuration));
+        let window = fluid.window();
+        last = plan_after(&machine, &window, &Settings::of(configuration), &last);
         fluid.act(&last);
         moves.push(last.moves.len());
     }

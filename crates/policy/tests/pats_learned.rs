@@ -6,7 +6,8 @@ mod common;
 use common::knee::{
     Curve, Noise, any_curve, is_good, learned, most_frequent, rests, run, run_told,
 };
-use egeria_policy::pats::{Because, Controller, Decision, Limiter, Measured, Mix, Settings};
+use egeria_facts::{Measured, Mix};
+use egeria_policy::pats::{Because, Controller, Decision, Limiter, Settings};
 
 /// Windows after which it has settled, without noise and with 5 % of it.
 const QUIET_WINDOWS: usize = 40;

@@ -11,11 +11,12 @@ mod whole;
 use std::collections::BTreeMap;
 
 use clusters::GB;
+use egeria_facts::Facts;
+use egeria_facts::FileKey;
 use egeria_machine::Machine;
 use egeria_policy::KeptBecause;
 use egeria_policy::asymsched;
-use egeria_policy::planner::{Decision, Facts, Planner, RelocationReason, RelocationStep, System};
-use egeria_window::FileKey;
+use egeria_policy::planner::{Decision, Planner, RelocationReason, RelocationStep, System};
 use proptest::prelude::*;
 use whole::{rigid_act_all, whole};
 
@@ -70,7 +71,7 @@ fn payers(facts: &Facts, step: &RelocationStep) -> Vec<u32> {
         RelocationReason::MakesRoom { wanted, .. } => wanted,
         _ => step.file,
     };
-    let of = |is: &dyn Fn(&egeria_window::ThreadFacts) -> bool| {
+    let of = |is: &dyn Fn(&egeria_facts::ThreadFacts) -> bool| {
         let users = facts.window.threads.iter().filter(|thread| is(thread));
         let mut all: Vec<u32> = users.map(|thread| thread.key.process_id).collect();
         all.sort_unstable();
@@ -133,7 +134,7 @@ fn history(
     let mut planner = Planner::new(machine, settings);
     let mut till = Till::default();
     for weather in sky {
-        let decision = planner.next(machine, &facts);
+        let decision = planner.decide(machine, &facts);
         till.charge(&facts, &decision, thread_move_ns as f64);
         let before = facts.clone();
         pass(machine, &mut facts, &decision, *weather);

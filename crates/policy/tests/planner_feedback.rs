@@ -56,7 +56,7 @@ fn run(world: &mut World, settings: &Settings, windows: usize) -> Vec<Decision> 
     let mut planner = Planner::new(&machine, settings.clone());
     let mut all = Vec::new();
     for _ in 0..windows {
-        let decision = planner.next(&machine, &world.facts());
+        let decision = planner.decide(&machine, &world.facts());
         world.act(&decision);
         all.push(decision);
     }

@@ -8,11 +8,10 @@ mod whole;
 
 use std::collections::BTreeSet;
 
+use egeria_facts::Facts;
+use egeria_facts::{FileKey, ThreadFacts};
 use egeria_machine::{Machine, NodeId};
-use egeria_policy::planner::{
-    Decision, DelegationPlan, Facts, Planner, Relocate, Settings, System,
-};
-use egeria_window::{FileKey, ThreadFacts};
+use egeria_policy::planner::{Decision, DelegationPlan, Planner, Relocate, Settings, System};
 use proptest::prelude::*;
 use whole::{is_of, obeyed_all, whole};
 
@@ -36,7 +35,7 @@ fn long_history(
     let mut planner = Planner::new(machine, settings.clone());
     let (mut facts, mut all) = (facts.clone(), Vec::new());
     for _ in 0..windows {
-        let decision = planner.next(machine, &facts);
+        let decision = planner.decide(machine, &facts);
         let next = obeyed_all(machine, &facts, &decision);
         all.push((std::mem::replace(&mut facts, next), decision));
     }
@@ -187,7 +186,7 @@ proptest! {
             Planner::new(&machine, settings),
         );
         for _ in 0..3 {
-            prop_assert_eq!(one.next(&machine, &facts), other.next(&machine, &turned));
+            prop_assert_eq!(one.decide(&machine, &facts), other.decide(&machine, &turned));
         }
     }
 
@@ -269,7 +268,7 @@ proptest! {
         facts.media.extend(facts.media.clone());
         let mut planner = Planner::new(&machine, settings);
         for _ in 0..3 {
-            let decision = planner.next(&machine, &facts);
+            let decision = planner.decide(&machine, &facts);
             for step in &decision.threads.moves {
                 prop_assert!(machine.index_of(step.to).is_some());
             }

@@ -7,10 +7,10 @@ mod data;
 use common::fluid::{Fluid, Worker};
 use common::machine;
 use data::{World, file_on, key};
+use egeria_facts::{Facts, MediumFacts};
 use egeria_machine::{Machine, NodeId};
 use egeria_policy::planner::{
-    Decision, Facts, MediumFacts, Planner, Relocate, RelocationReason, RelocationStep, Settings,
-    System,
+    Decision, Planner, Relocate, RelocationReason, RelocationStep, Settings, System,
 };
 
 const GB: f64 = 1e9;
@@ -42,7 +42,7 @@ fn run(world: &mut World, settings: Settings, windows: usize) -> Vec<Decision> {
     let mut all = Vec::new();
     for _ in 0..windows {
         let facts = world.facts();
-        let decision = planner.next(&machine, &facts);
+        let decision = planner.decide(&machine, &facts);
         world.act(&decision);
         all.push(decision);
     }
@@ -105,7 +105,7 @@ fn what_is_written_much_or_read_little_stays() {
         let machine = &world.fluid.machine;
         let mut planner = Planner::new(machine, System::All.settings());
         (0..3)
-            .map(|_| planner.next(machine, &facts).relocations.len())
+            .map(|_| planner.decide(machine, &facts).relocations.len())
             .sum::<usize>()
     };
     assert!(decide(&|_| ()) > 0);
@@ -158,10 +158,10 @@ fn readers_that_cannot_come_get_copies_until_somebody_writes() {
     let mut facts = world.facts();
     let holders = facts.files[0].replicas.iter().filter(|held| **held).count();
     let is_drop = |step: &RelocationStep| matches!(step.action, Relocate::Drop { .. });
-    let kept = planner.next(&machine, &facts).relocations;
+    let kept = planner.decide(&machine, &facts).relocations;
     assert!(holders > 0 && !kept.iter().any(is_drop));
     facts.files[0].written_bytes = 1;
-    let dropped = planner.next(&machine, &facts).relocations;
+    let dropped = planner.decide(&machine, &facts).relocations;
     assert_eq!(dropped.len(), holders);
     for step in &dropped {
         assert!(is_drop(step), "{step}");
@@ -182,7 +182,7 @@ fn what_was_written_lately_is_not_copied() {
     for window in 0..40 {
         let mut facts = world.facts();
         facts.files[0].written_bytes = u64::from(window % 2 == 0);
-        let decision = planner.next(&machine, &facts);
+        let decision = planner.decide(&machine, &facts);
         let copies = decision.relocations.iter();
         copied += copies
             .filter(|step| matches!(step.action, Relocate::Replicate { .. }))
@@ -296,7 +296,7 @@ fn crowd_above_a_cellar(free_bytes: Option<u64>) -> (Machine, Facts) {
 
 fn ways(machine: &Machine, facts: &Facts) -> Vec<(u64, Relocate)> {
     let mut planner = Planner::new(machine, System::All.settings());
-    let all = planner.next(machine, facts).relocations;
+    let all = planner.decide(machine, facts).relocations;
     all.iter()
         .map(|step| (step.file.inode, step.action))
         .collect()

@@ -6,16 +6,17 @@ mod common;
 
 use clusters::{GB, process};
 use common::{SECOND_NS, key, thread, window};
+use egeria_facts::ProcessAccesses;
+use egeria_facts::{Facts, FileFacts, MediumFacts};
+use egeria_facts::{FileKey, FileUse, ThreadFacts};
+use egeria_facts::{Measured, Mix};
 use egeria_machine::{Link, Machine, NodeId};
-use egeria_policy::asymsched::{self, ProcessAccesses};
+use egeria_policy::asymsched::{self};
 use egeria_policy::nthread::{self, Configuration};
-use egeria_policy::pats::{Measured, Mix};
 use egeria_policy::planner::{
-    Decision, DelegatedBecause, DelegationPlan, DirectBecause, Facts, FileFacts, MediumFacts,
-    Planner, Settings, System,
+    Decision, DelegatedBecause, DelegationPlan, DirectBecause, Planner, Settings, System,
 };
 use egeria_policy::{KeptBecause, Reason};
-use egeria_window::{FileKey, FileUse, ThreadFacts};
 
 const MB: u64 = 1_000_000;
 
@@ -35,7 +36,7 @@ fn ring(widths: &[f64]) -> Machine {
 }
 
 fn decide(machine: &Machine, facts: &Facts, system: System) -> Decision {
-    Planner::new(machine, system.settings()).next(machine, facts)
+    Planner::new(machine, system.settings()).decide(machine, facts)
 }
 
 /// Thread `number` of process `number`, so that processes are told apart.
@@ -85,7 +86,7 @@ fn a_process_stays_what_it_is_until_the_other_is_twice_as_much() {
     let machine = ring(&[1e9, 1e8, 10e9, 1e8]);
     let mut planner = Planner::new(&machine, System::All.settings());
     let mut is_memory = |read_mb: u64| {
-        let decision = planner.next(&machine, &both(&machine, read_mb));
+        let decision = planner.decide(&machine, &both(&machine, read_mb));
         decision.threads.moves.is_empty()
     };
     // Twice 2.56 GB/s on two threads.
@@ -175,7 +176,7 @@ fn displaced_threads_go_where_the_way_from_their_data_is_widest() {
     );
     let mut settings = System::All.settings();
     settings.stages.bandwidth = false;
-    let off = Planner::new(&machine, settings).next(&machine, &facts);
+    let off = Planner::new(&machine, settings).decide(&machine, &facts);
     assert_eq!(off.threads.moves[0].to, NodeId(1));
 }
 
@@ -205,7 +206,7 @@ fn moves_beyond_the_budget_are_not_made_and_say_so() {
         let mut settings = System::All.settings();
         settings.budget.thread_move_ns = thread_move_ns;
         Planner::new(&machine, settings)
-            .next(&machine, &facts)
+            .decide(&machine, &facts)
             .threads
     };
     // All four of four threads for 50 ms are 5 % of the second they have run.
@@ -261,10 +262,10 @@ fn what_memory_on_its_way_will_take_is_not_spent_on_files() {
         settings.stages.clusters = clusters;
         let mut planner = Planner::new(&machine, settings);
         let mut facts = mover_and_reader(&machine, running_ns);
-        let first = planner.next(&machine, &facts);
+        let first = planner.decide(&machine, &facts);
         // Half of it has come, the rest is owed.
         facts.accesses.processes[0].migrating_ns = 300_000_000;
-        let second = planner.next(&machine, &facts);
+        let second = planner.decide(&machine, &facts);
         let files = [first.relocations.len(), second.relocations.len()];
         (first.placement.moves.len(), files)
     };
@@ -303,7 +304,7 @@ fn delegation_begins_with_a_crowd_or_with_much_that_is_remote_and_rests_before_i
     let machine = common::machine(2);
     let mut planner = Planner::new(&machine, System::All.settings());
     let idle = || Facts::of(window(&machine, Vec::new()));
-    let mut plan = |facts: Facts| planner.next(&machine, &facts).delegation;
+    let mut plan = |facts: Facts| planner.decide(&machine, &facts).delegation;
     let off = |plan: &DelegationPlan| matches!(plan, DelegationPlan::Off { .. });
     let none = plan(idle());
     assert_eq!(
@@ -355,7 +356,7 @@ fn a_limit_is_raised_to_the_delegates() {
         ..Facts::of(window(&machine, Vec::new()))
     };
     let limits = Planner::new(&machine, settings)
-        .next(&machine, &facts)
+        .decide(&machine, &facts)
         .limits;
     let told: Vec<_> = limits
         .iter()
@@ -379,14 +380,14 @@ fn a_node_has_a_limit_while_it_is_reached_and_for_some_time_after() {
         ..Facts::of(window(&machine, Vec::new()))
     };
     let mut planner = Planner::new(&machine, System::All.settings());
-    let mut limits = |demand: u32| planner.next(&machine, &with(demand)).limits.len();
+    let mut limits = |demand: u32| planner.decide(&machine, &with(demand)).limits.len();
     assert_eq!(limits(2), 0, "Eq. 1 gives 2 for writes");
     assert_eq!(limits(3), 1);
     for _ in 1..10 {
         assert_eq!(limits(2), 1);
     }
     assert_eq!(limits(2), 0);
-    let pats = Planner::new(&machine, System::Pats.settings()).next(&machine, &with(2));
+    let pats = Planner::new(&machine, System::Pats.settings()).decide(&machine, &with(2));
     assert_eq!(pats.limits.len(), 1, "the paper's own system always asks");
 }
 
@@ -402,7 +403,7 @@ fn beside_idle_dram_the_limit_is_what_the_medium_bears() {
             media: vec![medium],
             ..Facts::of(window(&machine, Vec::new()))
         };
-        planner.next(&machine, &facts).limits[0]
+        planner.decide(&machine, &facts).limits[0]
     };
     // Persistent memory moves 1 GB/s.
     let idle = limit(1e6);
@@ -429,7 +430,7 @@ fn limits_heed_the_machines_dimms() {
         ..Facts::of(window(&machine, Vec::new()))
     };
     let limits = |settings: Settings| -> Vec<u32> {
-        let decision = Planner::new(&machine, settings).next(&machine, &facts);
+        let decision = Planner::new(&machine, settings).decide(&machine, &facts);
         decision.limits.iter().map(|limit| limit.threads).collect()
     };
     let pats = System::Pats.settings();
@@ -480,7 +481,7 @@ fn a_node_without_cpus_does_not_lower_what_others_may_take() {
 fn without_facts_nothing_is_decided() {
     let machine = ring(&[1e9, 1e9, 1e9]);
     let facts = Facts::of(window(&machine, Vec::new()));
-    let decision = Planner::new(&machine, Settings::default()).next(&machine, &facts);
+    let decision = Planner::new(&machine, Settings::default()).decide(&machine, &facts);
     assert!(decision.threads.moves.is_empty() && decision.limits.is_empty());
     assert_eq!(
         decision.placement.decision,

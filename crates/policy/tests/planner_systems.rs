@@ -6,11 +6,12 @@ mod common;
 #[path = "common/whole.rs"]
 mod whole;
 
+use egeria_facts::Facts;
 use egeria_machine::Machine;
 use egeria_policy::nthread::{self, Configuration};
 use egeria_policy::pats::Limiter;
 use egeria_policy::planner::{
-    Decision, DelegatedBecause, DelegationPlan, DirectBecause, Facts, Planner, Settings, System,
+    Decision, DelegatedBecause, DelegationPlan, DirectBecause, Planner, Settings, System,
 };
 use egeria_policy::{Plan, asymsched};
 use proptest::prelude::*;
@@ -27,7 +28,7 @@ fn history(
     let mut facts = facts.clone();
     let mut all = Vec::with_capacity(windows);
     for _ in 0..windows {
-        let decision = planner.next(machine, &facts);
+        let decision = planner.decide(machine, &facts);
         let next = obeyed_all(machine, &facts, &decision);
         all.push((facts, decision));
         facts = next;
@@ -38,7 +39,7 @@ fn history(
 fn config() -> ProptestConfig {
     ProptestConfig {
         failure_persistence: None,
-        ..ProptestConfig::with_cases(150)
+        ..ProptestConfig::with_cases(640)
     }
 }
 
@@ -56,13 +57,7 @@ fn decides_nothing_else(decision: &Decision, system: System) {
     assert!(system == System::Odin || decision.delegation == direct);
     let is_off = placement.decision == asymsched::Decision::Off;
     assert!(system == System::Asymsched || is_off && placement.moves.is_empty());
-    let threads = [
-        System::Rl,
-        System::Cpu,
-        System::Nm,
-        System::Full,
-        System::Nthread,
-    ];
+    let threads = [System::Rl, System::Cpu, System::Nm, System::Full];
     assert!(threads.contains(&system) || decision.threads.moves.is_empty());
 }
 
@@ -71,7 +66,7 @@ proptest! {
 
     #[test]
     fn off_decides_nothing((machine, facts) in whole()) {
-        for (_, decision) in history(&machine, &facts, System::Off.settings(), 3) {
+        for (_, decision) in history(&machine, &facts, System::Off.published(), 3) {
             decides_nothing_else(&decision, System::Off);
             prop_assert!(decision.threads.displaced.is_empty());
         }
@@ -84,16 +79,12 @@ proptest! {
             (System::Cpu, Configuration::Cpu),
             (System::Nm, Configuration::Nm),
             (System::Full, Configuration::Full),
-            (System::Nthread, Configuration::Full),
         ] {
             let settings = nthread::Settings::of(configuration);
             let mut last: Option<Plan> = None;
-            for (facts, decision) in history(&machine, &facts, system.settings(), 4) {
-                let mut window = facts.window;
-                if let Some(last) = last {
-                    last.carry_to(&mut window);
-                }
-                let plan = nthread::plan(&machine, &window, &settings);
+            for (facts, decision) in history(&machine, &facts, system.published(), 4) {
+                let last_plan = last.unwrap_or_default();
+                let plan = nthread::plan_after(&machine, &facts.window, &settings, &last_plan);
                 prop_assert_eq!(&decision.threads, &plan);
                 decides_nothing_else(&decision, system);
                 last = Some(plan);
@@ -107,12 +98,10 @@ proptest! {
         facts.window.threads.iter_mut().for_each(|thread| thread.key.process_id += 100);
         let settings = asymsched::Settings::default();
         let mut last: Option<asymsched::PlacementPlan> = None;
-        for (facts, decision) in history(&machine, &facts, System::Asymsched.settings(), 4) {
-            let mut window = facts.accesses;
-            if let Some(last) = last {
-                last.carry_to(&mut window);
-            }
-            let plan = asymsched::plan(&machine, &window, &settings);
+        for (facts, decision) in history(&machine, &facts, System::Asymsched.published(), 4) {
+            let window = facts.accesses;
+            let last_plan = last.unwrap_or_else(|| asymsched::PlacementPlan::off(0));
+            let plan = asymsched::plan_after(&machine, &window, &settings, &last_plan);
             prop_assert_eq!(&decision.placement, &plan);
             decides_nothing_else(&decision, System::Asymsched);
             last = Some(plan);
@@ -121,7 +110,7 @@ proptest! {
 
     #[test]
     fn pats_is_its_own_limiter_on_every_node((machine, facts) in whole(), learned: bool) {
-        let mut settings = System::Pats.settings();
+        let mut settings = System::Pats.published();
         if learned {
             settings.set("pats.controller", "learned").expect("a setting");
         }
@@ -168,7 +157,7 @@ fn generated_scenes_make_every_system_decide_something() {
             .new_tree(&mut runner)
             .expect("nothing is rejected")
             .current();
-        let of = |system: System| history(&machine, &facts, system.settings(), 2);
+        let of = |system: System| history(&machine, &facts, system.published(), 2);
         moves += of(System::Full)[0].1.threads.moves.len();
         node_moves += of(System::Asymsched)[0].1.placement.moves.len();
         limits += of(System::Pats)[1].1.limits.len();
@@ -183,9 +172,9 @@ fn generated_scenes_make_every_system_decide_something() {
 fn systems_and_settings_are_known_by_name() {
     for system in System::ALL {
         assert_eq!(system.name().parse::<System>().expect("its name"), system);
-        let settings = system.settings();
+        let settings = system.published();
         settings.validate().expect("in their ranges");
-        let mut again = System::Off.settings();
+        let mut again = System::Off.published();
         for (name, value) in settings.values() {
             again.set(&name, &value).expect("what was told");
         }

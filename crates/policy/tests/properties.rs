@@ -3,18 +3,23 @@
 mod common;
 
 use common::SECOND_NS;
-use common::scenes::scene;
+use common::scenes::{plan_before, scene};
+use egeria_facts::{ThreadFacts, Window};
 use egeria_machine::{Machine, NodeId};
-use egeria_policy::nthread::{Configuration, Settings, plan};
+use egeria_policy::nthread::{Configuration, Settings, plan_after};
 use egeria_policy::{Contention, KeptBecause, Plan, Reason};
-use egeria_window::{ThreadFacts, Window};
 use proptest::prelude::*;
 
 fn configuration() -> impl Strategy<Value = Configuration> {
     prop::sample::select(Configuration::ALL.to_vec())
 }
 
-fn facts_of(window: &Window, thread: egeria_window::ThreadKey) -> &ThreadFacts {
+/// With threads that the plan before displaced.
+fn plan(machine: &Machine, window: &Window, settings: &Settings) -> Plan {
+    plan_after(machine, window, settings, &plan_before(machine, window))
+}
+
+fn facts_of(window: &Window, thread: egeria_facts::ThreadKey) -> &ThreadFacts {
     window.thread(thread).expect("a thread of the window")
 }
 
@@ -207,7 +212,6 @@ proptest! {
             facts.written_bytes.resize(length, u64::MAX);
             facts.busy_ns = u64::MAX;
             facts.node = NodeId(stray);
-            facts.displaced_from = Some(NodeId(stray));
         }
         let plan = plan(&machine, &window, &Settings::default());
         for step in &plan.moves {

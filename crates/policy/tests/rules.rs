@@ -3,10 +3,10 @@
 mod common;
 
 use common::{all_cpus, key, machine, thread, window};
+use egeria_facts::{ThreadFacts, Window};
 use egeria_machine::{AccessClass, Machine, NodeId, PersistentRegion, RegionKind};
 use egeria_policy::nthread::{Configuration, Settings, plan};
 use egeria_policy::{KeptBecause, Note, Plan};
-use egeria_window::{ThreadFacts, Window};
 
 const MB: u64 = 1_000_000;
 

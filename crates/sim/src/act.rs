@@ -1,16 +1,19 @@
 //! What becomes of decisions: threads move, memory and files follow, limits and delegation hold.
 
+use egeria_control::Actuator;
+use egeria_facts::Facts;
 use egeria_machine::{AccessKind, NodeId};
-use egeria_policy::asymsched::{MemoryAction, PlacementPlan};
+use egeria_policy::asymsched::{MemoryAction, MemoryStep};
 use egeria_policy::pats::Request;
-use egeria_policy::planner::{Decision, DelegationPlan, Relocate, RelocationStep};
+use egeria_policy::planner::{DelegationPlan, Relocate, RelocationStep};
+use egeria_policy::{Action, ActionKind, ActionOutcome};
 
 use crate::demand::{Control, Demand};
 use crate::facts::{file_index, group_index};
 use crate::file::at_one;
 use crate::model::{Model, NS_PER_S};
 use crate::outcome::{MoveOutcome, Options};
-use crate::state::{State, Thresholds};
+use crate::state::{State, Thread, Thresholds};
 use crate::workload::{MediumKind, Pattern};
 
 /// Pieces in which files are copied, bytes.
@@ -25,8 +28,8 @@ pub(crate) struct Acts {
     copies: Vec<Copy>,
     /// Time that the memory of each group was migrated, s.
     pub(crate) migrating_s: Vec<f64>,
-    /// What was said last, so that it is not said again.
-    said: Vec<String>,
+    /// Steps that were reported and are not reported again.
+    reported: Vec<String>,
 }
 
 /// A file, or what of it lies in one memory, on its way to another.
@@ -41,10 +44,94 @@ struct Copy {
     bytes_s: f64,
 }
 
-/// What was done at the end of a window, in words.
-pub(crate) struct Told {
+/// Does actions in the model: at once, and they always succeed.
+pub(crate) struct ModelActuator<'a> {
+    pub(crate) acts: &'a mut Acts,
+    pub(crate) model: &'a Model,
+    pub(crate) state: &'a mut State,
+    pub(crate) options: &'a Options,
+    /// Threads that moved.
     pub(crate) moves: Vec<MoveOutcome>,
+    /// What else was done, one line each.
     pub(crate) steps: Vec<String>,
+}
+
+impl Actuator for ModelActuator<'_> {
+    fn kinds(&self) -> &[ActionKind] {
+        &ActionKind::ALL
+    }
+
+    fn apply(&mut self, action: &Action, facts: &Facts) -> ActionOutcome {
+        match action {
+            Action::MigrateThread(step) => {
+                let why = step.reason.to_string();
+                self.move_threads(step.to, &why, |_, thread| thread.key == step.thread);
+            }
+            Action::MigrateProcess { step, because } => {
+                let why = because.to_string();
+                let on_node = |thread: &Thread| {
+                    let before = facts.window.thread(thread.key);
+                    before.is_some_and(|before| before.node == step.from)
+                };
+                let group = group_index(step.process);
+                self.move_threads(step.to, &why, |_, thread| {
+                    group == Some(thread.group) && on_node(thread)
+                });
+            }
+            Action::MigrateMemory(step) => {
+                let line = self.acts.memory(self.model, self.state, step);
+                self.steps.extend(line);
+            }
+            Action::SetLimit(limit) => {
+                self.acts.limit(self.model, limit.node, Some(limit.threads));
+                let key = format!("node {}: {} at once", limit.node.0, limit.threads);
+                self.report_once(key, limit.to_string());
+            }
+            Action::LiftLimit { node } => self.acts.limit(self.model, *node, None),
+            Action::SetDelegation { plan } => {
+                self.acts.delegate(plan);
+                if matches!(plan, DelegationPlan::On { .. }) {
+                    self.report_once("delegation".to_owned(), plan.to_string());
+                }
+            }
+            Action::Relocate(step) => {
+                self.acts.relocate(self.model, self.state, step);
+                self.steps.push(step.to_string());
+            }
+        }
+        ActionOutcome::Done
+    }
+}
+
+impl ModelActuator<'_> {
+    fn move_threads(&mut self, to: NodeId, why: &str, is_meant: impl Fn(usize, &Thread) -> bool) {
+        let Some(node) = self.model.machine.index_of(to) else {
+            return;
+        };
+        let pause_s = self.options.move_pause_ns / NS_PER_S;
+        for (index, thread) in self.state.threads.iter_mut().enumerate() {
+            if thread.pinned || !is_meant(index, thread) {
+                continue;
+            }
+            let from = self.model.machine.nodes[thread.node].id;
+            thread.node = node;
+            thread.moves += 1;
+            thread.pause_left_s = thread.pause_left_s.max(pause_s);
+            self.moves.push(MoveOutcome {
+                thread: format!("{} {index}", thread.name),
+                from,
+                to,
+                why: why.to_owned(),
+            });
+        }
+    }
+
+    fn report_once(&mut self, key: String, line: String) {
+        if !self.acts.reported.contains(&key) {
+            self.acts.reported.push(key);
+            self.steps.push(line);
+        }
+    }
 }
 
 impl Acts {
@@ -75,86 +162,47 @@ impl Acts {
             dynamic: vec![false; groups],
             copies: Vec::new(),
             migrating_s: vec![0.0; groups],
-            said: Vec::new(),
+            reported: Vec::new(),
         }
     }
 
-    /// Does what was decided.
-    pub(crate) fn act(
-        &mut self,
-        model: &Model,
-        state: &mut State,
-        options: &Options,
-        decision: &Decision,
-    ) -> Told {
-        let mut told = Told {
-            moves: Vec::new(),
-            steps: Vec::new(),
-        };
-        move_threads(model, state, options, decision, &mut told);
-        self.place(model, state, &decision.placement, &mut told);
-        self.limit(model, decision, &mut told);
-        self.delegate(&decision.delegation, &mut told);
-        for step in &decision.relocations {
-            self.relocate(model, state, step);
-            told.steps.push(step.to_string());
-        }
-        told
-    }
-
-    /// Memory goes after its threads.
-    fn place(&mut self, model: &Model, state: &mut State, plan: &PlacementPlan, told: &mut Told) {
-        for step in &plan.memory {
-            let Some(group) = group_index(step.process).filter(|g| *g < self.dynamic.len()) else {
-                continue;
-            };
-            match &step.action {
-                MemoryAction::Dynamic => {
-                    if !std::mem::replace(&mut self.dynamic[group], true) {
-                        told.steps.push(step.to_string());
-                    }
-                    continue;
+    fn memory(&mut self, model: &Model, state: &mut State, step: &MemoryStep) -> Option<String> {
+        let group = group_index(step.process).filter(|group| *group < self.dynamic.len())?;
+        let was_dynamic = self.dynamic[group];
+        self.dynamic[group] = step.action == MemoryAction::Dynamic;
+        match &step.action {
+            MemoryAction::Dynamic if was_dynamic => return None,
+            MemoryAction::Full {
+                copies, cost_ns, ..
+            } => {
+                let pause_s = *cost_ns as f64 / NS_PER_S;
+                self.migrating_s[group] += pause_s;
+                let threads = state.threads.iter_mut();
+                for thread in threads.filter(|thread| thread.group == group) {
+                    thread.pause_left_s += pause_s;
                 }
-                MemoryAction::Full {
-                    copies, cost_ns, ..
-                } => {
-                    let pause_s = *cost_ns as f64 / NS_PER_S;
-                    self.migrating_s[group] += pause_s;
-                    let threads = state.threads.iter_mut();
-                    for thread in threads.filter(|thread| thread.group == group) {
-                        thread.pause_left_s += pause_s;
-                    }
-                    let index = |id: &NodeId| model.machine.index_of(*id);
-                    let pairs = copies.iter();
-                    let pairs: Vec<(usize, usize)> = pairs
-                        .filter_map(|(from, to, _)| Some((index(from)?, index(to)?)))
-                        .collect();
-                    follow(model, state, group, &pairs);
-                    self.dynamic[group] = false;
-                }
-                MemoryAction::Short { .. } | MemoryAction::Settled { .. } => {
-                    self.dynamic[group] = false;
-                }
+                let index = |id: &NodeId| model.machine.index_of(*id);
+                let pairs = copies.iter();
+                let pairs: Vec<(usize, usize)> = pairs
+                    .filter_map(|(from, to, _)| Some((index(from)?, index(to)?)))
+                    .collect();
+                follow(model, state, group, &pairs);
             }
-            told.steps.push(step.to_string());
+            MemoryAction::Dynamic | MemoryAction::Short { .. } | MemoryAction::Settled { .. } => {}
+        }
+        Some(step.to_string())
+    }
+
+    /// Limits a node's persistent memory, or lifts its limit.
+    fn limit(&mut self, model: &Model, node: NodeId, threads: Option<u32>) {
+        let node = model.machine.index_of(node);
+        let place = node.and_then(|node| model.place_of(node, MediumKind::Storage));
+        if let Some(place) = place {
+            self.control.turns[place] = threads.map(f64::from);
         }
     }
 
-    fn limit(&mut self, model: &Model, decision: &Decision, told: &mut Told) {
-        self.control.turns.fill(None);
-        for limit in &decision.limits {
-            let node = model.machine.index_of(limit.node);
-            let place = node.and_then(|node| model.place_of(node, MediumKind::Storage));
-            if let Some(place) = place {
-                self.control.turns[place] = Some(f64::from(limit.threads));
-                let number = limit.threads;
-                let key = format!("node {}: {number} at once", limit.node.0);
-                self.say_once(key, limit.to_string(), told);
-            }
-        }
-    }
-
-    fn delegate(&mut self, plan: &DelegationPlan, told: &mut Told) {
+    fn delegate(&mut self, plan: &DelegationPlan) {
         match plan {
             DelegationPlan::Off { .. } => {
                 self.control.delegates = 0;
@@ -172,15 +220,7 @@ impl Acts {
                 self.control.stripe_bytes = (*stripe_bytes).max(1);
                 self.thresholds.least_read_bytes = *least_read_bytes;
                 self.thresholds.least_write_bytes = *least_write_bytes;
-                self.say_once("delegation".to_owned(), plan.to_string(), told);
             }
-        }
-    }
-
-    fn say_once(&mut self, key: String, line: String, told: &mut Told) {
-        if !self.said.contains(&key) {
-            self.said.push(key);
-            told.steps.push(line);
         }
     }
 
@@ -279,45 +319,6 @@ impl Acts {
             let cost_s = options.planner.asymsched.cost_s_per_gb * moved / 1e9;
             self.migrating_s[group] += cost_s;
         }
-    }
-}
-
-/// Single threads, and all of a process on a node.
-fn move_threads(
-    model: &Model,
-    state: &mut State,
-    options: &Options,
-    decision: &Decision,
-    told: &mut Told,
-) {
-    let pause_s = options.move_pause_ns / NS_PER_S;
-    let before: Vec<usize> = state.threads.iter().map(|thread| thread.node).collect();
-    for (index, thread) in state.threads.iter_mut().enumerate() {
-        let id = model.machine.nodes[before[index]].id;
-        let own = decision.threads.move_of(thread.key);
-        let own = own.map(|step| (step.to, step.reason.to_string()));
-        let with_others = decision
-            .placement
-            .moves
-            .iter()
-            .find(|step| group_index(step.process) == Some(thread.group) && step.from == id);
-        let with_others =
-            with_others.map(|step| (step.to, decision.placement.decision.to_string()));
-        let Some((to, why)) = own.or(with_others) else {
-            continue;
-        };
-        let Some(node) = model.machine.index_of(to).filter(|_| !thread.pinned) else {
-            continue;
-        };
-        thread.node = node;
-        thread.moves += 1;
-        thread.pause_left_s = thread.pause_left_s.max(pause_s);
-        told.moves.push(MoveOutcome {
-            thread: format!("{} {index}", thread.name),
-            from: id,
-            to,
-            why,
-        });
     }
 }
 

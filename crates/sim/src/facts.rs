@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use egeria_facts::Measured;
+use egeria_facts::{AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
+use egeria_facts::{Facts, FileFacts, MediumFacts};
+use egeria_facts::{FileKey, FileUse, NodeFacts, ThreadFacts, Window};
 use egeria_machine::{AccessKind, LINE_BYTES, MemoryKind};
-use egeria_policy::asymsched::{AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
-use egeria_policy::pats::{Measured, Request, Tally};
-use egeria_policy::planner::{Facts, FileFacts, MediumFacts};
-use egeria_window::{FileKey, FileUse, NodeFacts, ThreadFacts, Window};
+use egeria_policy::pats::{Request, Tally};
 
 use crate::file::File;
 use crate::model::Model;
@@ -182,7 +183,6 @@ fn accesses(model: &Model, state: &State, span: &Span, migrating_s: &[f64]) -> A
             nodes,
             running_ns: (span.end_s * 1e9) as u64,
             migrating_ns: (migrating_s[group] * 1e9) as u64,
-            following: None,
         }
     };
     AccessWindow {

@@ -44,10 +44,18 @@ const TWO_LINES_NS: f64 = 200.0;
 const DYNAMIC_BYTES_S: f64 = 10e9 / 51.0;
 
 impl Options {
-    /// A system as its paper has it, deciding every second.
+    /// A system, deciding every second.
     pub fn of(system: System) -> Options {
         Options {
             planner: system.settings(),
+            ..Options::published(system)
+        }
+    }
+
+    /// A system as its paper has it, deciding every second.
+    pub fn published(system: System) -> Options {
+        Options {
+            planner: system.published(),
             allocation: match system {
                 System::Odin => Allocation::Striped,
                 _ => Allocation::Local,

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use egeria_facts::{FileKey, ThreadFacts, ThreadKey, Window};
 use egeria_machine::{AccessKind, Machine, NodeId};
-use egeria_window::{FileKey, ThreadFacts, ThreadKey, Window};
 
 use crate::error::SimError;
 use crate::model::{Access, Model};

@@ -1,9 +1,10 @@
 //! A run: time passes, windows are cut, the planner is asked, threads and data move.
 
+use egeria_control::ControlLoop;
 use egeria_machine::Machine;
-use egeria_policy::planner::Planner;
+use egeria_policy::ActionKind;
 
-use crate::act::Acts;
+use crate::act::{Acts, ModelActuator};
 use crate::demand::Demand;
 use crate::effort;
 use crate::error::SimError;
@@ -34,7 +35,7 @@ pub fn run(machine: &Machine, workload: &Workload, options: &Options) -> Result<
     let mut run = Run {
         state: State::new(&model, workload, options.allocation),
         acts: Acts::new(&model, options, groups),
-        planner: Planner::new(&model.machine, options.planner.clone()),
+        control: ControlLoop::new(&model.machine, options.planner.clone(), &ActionKind::ALL),
         counted: Counted::new(&model, groups),
         model,
         workload,
@@ -76,7 +77,7 @@ struct Run<'a> {
     model: Model,
     state: State,
     acts: Acts,
-    planner: Planner,
+    control: ControlLoop,
     workload: &'a Workload,
     options: &'a Options,
     now_s: f64,
@@ -243,14 +244,20 @@ impl Run<'_> {
     fn decide(&mut self, span: &Span, sum: &Passed) {
         let model = &self.model;
         let facts = facts(model, &self.state, sum, span, &self.acts.migrating_s);
-        let decision = self.planner.next(&model.machine, &facts);
-        let told = self
-            .acts
-            .act(model, &mut self.state, self.options, &decision);
+        let mut actuator = ModelActuator {
+            acts: &mut self.acts,
+            model,
+            state: &mut self.state,
+            options: self.options,
+            moves: Vec::new(),
+            steps: Vec::new(),
+        };
+        self.control.turn(&facts, &mut [&mut actuator]);
+        let ModelActuator { moves, steps, .. } = actuator;
         // Limits, delegation and places may all be others now.
         self.known = None;
         if let Some(window) = self.windows.last_mut() {
-            (window.moves, window.steps) = (told.moves, told.steps);
+            (window.moves, window.steps) = (moves, steps);
         }
     }
 

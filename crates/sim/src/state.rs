@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use egeria_facts::{CpuSet, ThreadKey};
 use egeria_machine::{AccessKind, Node, NodeId};
-use egeria_window::{CpuSet, ThreadKey};
 
 use crate::demand::Demand;
 use crate::file::{File, at_one, new_file, over};

@@ -2,10 +2,10 @@
 
 mod common;
 use common::*;
+use egeria_facts::{FileKey, FileUse, ThreadFacts, ThreadKey, Window};
 use egeria_machine::{AccessKind, NodeId};
 use egeria_policy::planner::System;
 use egeria_sim::{SimError, Workload};
-use egeria_window::{FileKey, FileUse, ThreadFacts, ThreadKey, Window};
 use proptest::prelude::*;
 
 const LENGTH_NS: u64 = 1_000_000_000;

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use egeria_fs::*;
 use egeria_machine::Machine;
-use egeria_policy::nthread::{Configuration, Settings};
-use egeria_steward::{Scope, Steward, StewardOptions};
+use egeria_policy::planner::System;
+use egeria_steward::{Scope, Steward, StewardOptions, Target};
 use egeria_watch::task;
 
 const POOL: &str = "EGERIA_STEWARD_COST_POOL";
@@ -94,11 +94,11 @@ fn measure(threads: u64, seconds: u64) {
     let mut line = String::new();
     let mut said = BufReader::new(child.stdout.take().expect("stdout"));
     said.read_line(&mut line).expect("ready");
-    let mut settings = Settings::of(Configuration::Full);
+    let mut settings = System::Full.settings();
     // All threads are looked at, however little they do.
     settings.set("least_io_bytes_s", "1").expect("setting");
     let options = StewardOptions {
-        configuration: Configuration::Full,
+        policy: "full".to_owned(),
         settings,
         window_ns: 1_000_000_000,
         machine: Machine::detect().expect("machine"),
@@ -106,7 +106,7 @@ fn measure(threads: u64, seconds: u64) {
         record: None,
         decision_log: Some(folder.join("decisions.jsonl")),
     };
-    let steward = Steward::start(volume.clone(), options).expect("steward");
+    let steward = Steward::start(Target::Volume(volume.clone()), options).expect("steward");
     std::thread::sleep(Duration::from_secs(2));
     let (before_ns, begun) = (steward_cpu_ns(), Instant::now());
     std::thread::sleep(Duration::from_secs(seconds));

@@ -3,12 +3,12 @@
 use std::io;
 use std::path::PathBuf;
 
-/// One line with cause and mend.
+/// One line with cause and remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum StewardError {
     /// One is enough.
     #[error(
-        "a steward works on this volume already (process {process_id}); stop it, or use its log: {log}"
+        "a steward is at work here already (process {process_id}); stop it, or use its log: {log}"
     )]
     Running {
         /// Whose.
@@ -17,7 +17,7 @@ pub enum StewardError {
         log: PathBuf,
     },
     /// A file of its own cannot be used.
-    #[error("cannot {what} {path}: {error}; {mend}")]
+    #[error("cannot {what} {path}: {error}; {hint}")]
     File {
         /// What was tried.
         what: &'static str,
@@ -26,7 +26,7 @@ pub enum StewardError {
         /// The kernel's answer.
         error: io::Error,
         /// What to do.
-        mend: &'static str,
+        hint: &'static str,
     },
     /// The session's nodes are not those of the machine given.
     #[error(
@@ -38,6 +38,11 @@ pub enum StewardError {
         /// Given.
         given: usize,
     },
+    /// Processes run on the real machine.
+    #[error(
+        "processes without a volume run on this machine, not on an emulated one; leave --machine out, or name a pool"
+    )]
+    NotReal,
     /// The window is too short or too long.
     #[error("a window of {0} ns makes no sense; use 1 ms to 1 h")]
     Window(u64),

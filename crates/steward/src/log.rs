@@ -8,17 +8,17 @@ use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use egeria_facts::ThreadKey;
 use egeria_machine::NodeId;
-use egeria_policy::nthread::Settings;
-use egeria_policy::{Kept, Reason};
+use egeria_policy::planner::{Settings, Unavailable};
+use egeria_policy::{ActionOutcome, ActionRecord, ActionResult, Kept, Move};
 use egeria_watch::own;
-use egeria_window::ThreadKey;
 use serde::{Deserialize, Serialize};
 
 /// A log longer than this begins anew, keeping one older file beside it.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 /// Longest line read.
-const MOST_LINE_BYTES: u64 = 64 << 20;
+const MAX_LINE_BYTES: u64 = 64 << 20;
 
 /// One line.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -28,37 +28,40 @@ pub enum Record {
     Start {
         /// Its process.
         steward: u32,
-        /// The volume.
-        volume: String,
+        /// The volume; `None` where processes are watched without one.
+        volume: Option<String>,
         /// The machine's name.
         machine: String,
         /// Figures are of an emulated machine.
         emulated: bool,
-        /// Features that are on.
-        configuration: String,
+        /// The policy, as `--policy` takes it.
+        policy: String,
+        /// Stages of the policy that are off because there is no actuator for what they order.
+        #[serde(default)]
+        unavailable: Vec<Unavailable>,
         /// All settings.
-        settings: Settings,
+        settings: Box<Settings>,
         /// ns of machine time.
         window_ns: u64,
         /// When, ns since the epoch.
         time_unix_ns: u64,
     },
     /// A window and what was decided on it.
-    Window(Box<Decision>),
+    Window(Box<WindowRecord>),
     /// The steward stopped in order.
     Stop {
         /// Threads that got their CPUs back.
         restored: u64,
         /// Windows looked at.
         windows: u64,
-        /// Moves done.
-        moves: u64,
+        /// Actions done.
+        actions: u64,
     },
 }
 
 /// One window: what was seen, what was done, what came of the moves before.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Decision {
+pub struct WindowRecord {
     /// Counts from 0.
     pub number: u64,
     /// When it began, ns of machine time since the steward did.
@@ -80,12 +83,12 @@ pub struct Decision {
     pub pm_contended: Option<NodeId>,
     /// Node contended for CPUs.
     pub cpu_contended: Option<NodeId>,
-    /// What was done.
-    pub moves: Vec<MoveRecord>,
-    /// Who stays although something speaks for another node.
+    /// What was tried, in order.
+    pub actions: Vec<ActionLine>,
+    /// Threads that stay although something speaks for another node.
     pub kept: Vec<Kept>,
-    /// What came of the moves of the window before.
-    pub results: Vec<ResultRecord>,
+    /// What came of the actions of the window before.
+    pub results: Vec<ResultLine>,
 }
 
 /// One node in one window.
@@ -133,49 +136,45 @@ impl ThreadRecord {
     }
 }
 
-/// One move.
+/// One action, as tried.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct MoveRecord {
-    /// Which thread.
-    pub thread: ThreadKey,
-    /// Its name.
+pub struct ActionLine {
+    /// What, why, and what became of it.
+    #[serde(flatten)]
+    pub record: ActionRecord,
+    /// The name of the thread it is about; empty where it is about none.
+    #[serde(default)]
     pub name: String,
-    /// From where.
-    pub from: NodeId,
-    /// Where to.
-    pub to: NodeId,
-    /// Why, with the numbers.
-    pub reason: Reason,
-    /// The same as a sentence.
-    pub because: String,
-    /// Share of its bytes that should be local from now on, at the rates seen.
-    pub expected_local_share: Option<f64>,
+    /// The same in one line.
+    pub sentence: String,
+}
+
+impl ActionLine {
+    /// The migration of a single thread, if it is one.
+    pub fn as_thread_move(&self) -> Option<&Move> {
+        self.record.action.as_thread_move()
+    }
+
     /// Whether it was done.
-    pub outcome: Outcome,
+    pub fn is_done(&self) -> bool {
+        self.record.outcome == ActionOutcome::Done
+    }
 }
 
-/// What became of a move when it was tried.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Outcome {
-    /// The kernel did it.
-    Done,
-    /// The thread was gone.
-    Vanished,
-    /// The kernel refused.
-    Refused {
-        /// Why.
-        why: String,
-    },
-}
-
-/// What one moved thread did before and after.
+/// What came of one action.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct ResultRecord {
-    /// Which thread.
-    pub thread: ThreadKey,
-    /// Where it was sent.
-    pub to: NodeId,
+pub struct ResultLine {
+    /// What was expected, what was measured, and whether that was too little.
+    #[serde(flatten)]
+    pub result: ActionResult,
+    /// What the thread did before and after, where the action is about one.
+    #[serde(default)]
+    pub thread: Option<ThreadResult>,
+}
+
+/// What one thread did before and after it was migrated.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ThreadResult {
     /// Where it is; `None` when it is gone.
     pub node: Option<NodeId>,
     /// Bytes/s before.
@@ -186,8 +185,6 @@ pub struct ResultRecord {
     pub local_share_before: Option<f64>,
     /// Local share now.
     pub local_share_after: Option<f64>,
-    /// What the plan expected.
-    pub expected_local_share: Option<f64>,
 }
 
 /// Writes a log.
@@ -217,7 +214,7 @@ impl LogWriter {
         if matches!(record, Record::Start { .. }) {
             self.start.clone_from(&text);
         }
-        if self.bytes + text.len() as u64 > MOST_BYTES {
+        if self.bytes + text.len() as u64 > MAX_BYTES {
             self.begin_anew()?;
         }
         self.bytes += text.len() as u64;
@@ -277,12 +274,12 @@ impl LogReader {
     /// When the file cannot be read, and `InvalidData` for a line that is no record.
     pub fn next_record(&mut self) -> io::Result<Option<Record>> {
         use std::io::Read;
-        let room = MOST_LINE_BYTES.saturating_sub(self.partial.len() as u64);
+        let room = MAX_LINE_BYTES.saturating_sub(self.partial.len() as u64);
         (&mut self.lines)
             .take(room)
             .read_until(b'\n', &mut self.partial)?;
         if self.partial.last() != Some(&b'\n') {
-            return match self.partial.len() as u64 >= MOST_LINE_BYTES {
+            return match self.partial.len() as u64 >= MAX_LINE_BYTES {
                 true => Err(io::Error::new(ErrorKind::InvalidData, "a line without end")),
                 false => Ok(None),
             };
@@ -301,18 +298,19 @@ mod tests {
     fn start() -> Record {
         Record::Start {
             steward: 1,
-            volume: "v".to_owned(),
+            volume: Some("v".to_owned()),
             machine: "m".to_owned(),
             emulated: false,
-            configuration: "full".to_owned(),
-            settings: Settings::default(),
+            policy: "full".to_owned(),
+            unavailable: Vec::new(),
+            settings: Box::default(),
             window_ns: 1,
             time_unix_ns: 1,
         }
     }
 
     fn long_window(number: u64) -> Record {
-        Record::Window(Box::new(Decision {
+        Record::Window(Box::new(WindowRecord {
             number,
             start_ns: 0,
             duration_ns: 1,
@@ -322,7 +320,7 @@ mod tests {
             threads_omitted: 0,
             threads: vec![ThreadRecord {
                 thread: ThreadKey::default(),
-                name: "n".repeat(MOST_BYTES as usize / 3),
+                name: "n".repeat(MAX_BYTES as usize / 3),
                 node: NodeId(0),
                 read_bytes_s: Vec::new(),
                 written_bytes_s: Vec::new(),
@@ -331,7 +329,7 @@ mod tests {
             }],
             pm_contended: None,
             cpu_contended: None,
-            moves: Vec::new(),
+            actions: Vec::new(),
             kept: Vec::new(),
             results: Vec::new(),
         }))

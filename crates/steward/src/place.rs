@@ -48,7 +48,7 @@ fn make_directory(directory: &Path) -> Result<PathBuf> {
             what,
             path: directory.to_owned(),
             error,
-            mend: "set EGERIA_RUNTIME_DIR to a directory of your own",
+            hint: "set EGERIA_RUNTIME_DIR to a directory of your own",
         }
     };
     let mut builder = std::fs::DirBuilder::new();
@@ -57,13 +57,17 @@ fn make_directory(directory: &Path) -> Result<PathBuf> {
     own::directory(directory).map_err(failed("trust"))
 }
 
-/// The decision log of a volume's steward, unless it was told another.
-pub fn decision_log_path(volume: Uuid) -> PathBuf {
-    runtime_directory().join(format!("{volume}.decisions.jsonl"))
+/// The decision log of a volume's steward, or of the one that watches processes, unless another was given.
+pub fn decision_log_path(volume: Option<Uuid>) -> PathBuf {
+    runtime_directory().join(format!("{}.decisions.jsonl", stem(volume)))
 }
 
-pub(crate) fn grants_name(volume: Uuid) -> String {
-    format!("{volume}.grants.jsonl")
+pub(crate) fn journal_name(volume: Option<Uuid>) -> String {
+    format!("{}.journal.jsonl", stem(volume))
+}
+
+fn stem(volume: Option<Uuid>) -> String {
+    volume.map_or_else(|| "processes".to_owned(), |volume| volume.to_string())
 }
 
 #[cfg(test)]

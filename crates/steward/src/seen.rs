@@ -2,21 +2,21 @@
 
 use std::cmp::Reverse;
 
+use egeria_facts::{ThreadFacts, Window};
 use egeria_machine::Machine;
 use egeria_policy::Plan;
-use egeria_window::{ThreadFacts, Window};
 
-use crate::log::{Decision, NodeRecord, ThreadRecord};
+use crate::log::{NodeRecord, ThreadRecord, WindowRecord};
 
 /// Threads of a window that are logged: those with news, then the busiest.
-const MOST_THREADS: usize = 128;
+const MAX_THREADS: usize = 128;
 
-impl Decision {
-    /// What was seen and found: no moves yet, no results, and no time of day.
-    pub fn seen(machine: &Machine, window: &Window, plan: &Plan) -> Decision {
+impl WindowRecord {
+    /// What was seen and found: no actions yet, no results, and no time of day.
+    pub fn seen(machine: &Machine, window: &Window, plan: &Plan) -> WindowRecord {
         let threads = busiest(window, plan);
         let active = window.threads.iter().filter(|facts| is_active(facts));
-        Decision {
+        WindowRecord {
             number: window.number,
             start_ns: window.start_ns,
             duration_ns: window.duration_ns,
@@ -27,7 +27,7 @@ impl Decision {
             threads: threads.iter().map(|facts| thread(window, facts)).collect(),
             pm_contended: plan.pm_contended,
             cpu_contended: plan.cpu_contended,
-            moves: Vec::new(),
+            actions: Vec::new(),
             kept: plan.kept.clone(),
             results: Vec::new(),
         }
@@ -61,12 +61,12 @@ fn is_active(facts: &ThreadFacts) -> bool {
 fn busiest<'a>(window: &'a Window, plan: &Plan) -> Vec<&'a ThreadFacts> {
     let active = window.threads.iter().filter(|facts| is_active(facts));
     let mut threads: Vec<&ThreadFacts> = active.collect();
-    if threads.len() > MOST_THREADS {
+    if threads.len() > MAX_THREADS {
         let is_news = |facts: &ThreadFacts| {
             plan.move_of(facts.key).is_some() || plan.kept(facts.key).is_some()
         };
         threads.sort_by_key(|facts| Reverse((is_news(facts), facts.moved_total())));
-        threads.truncate(MOST_THREADS);
+        threads.truncate(MAX_THREADS);
     }
     threads
 }
@@ -90,7 +90,7 @@ fn thread(window: &Window, facts: &ThreadFacts) -> ThreadRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use egeria_window::{CpuSet, ThreadKey};
+    use egeria_facts::{CpuSet, ThreadKey};
 
     #[test]
     fn of_very_many_threads_those_with_news_and_the_busiest_are_logged() {
@@ -116,7 +116,7 @@ mod tests {
             }],
             ..Plan::default()
         };
-        let decision = Decision::seen(&machine, &window, &plan);
+        let decision = WindowRecord::seen(&machine, &window, &plan);
         assert_eq!((decision.threads.len(), decision.threads_omitted), (128, 2));
         let ids: Vec<u32> = (decision.threads.iter())
             .map(|each| each.thread.thread_id)

@@ -1,37 +1,41 @@
-//! The loop.
+//! The loop, in a thread of its own.
 
 use std::collections::HashMap;
+use std::mem::Discriminant;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use egeria_act::{Journal, JournalError, ThreadAffinity};
+use egeria_control::{Actuator, ControlLoop, Turn};
+use egeria_facts::{Facts, ThreadFacts, ThreadKey};
 use egeria_fs::Volume;
 use egeria_machine::Machine;
-use egeria_policy::nthread::{self, Configuration, Settings};
-use egeria_policy::{Move, Plan};
-use egeria_watch::live::{LiveWatch, Scope};
+use egeria_policy::planner::Settings;
+use egeria_policy::{Action, ActionResult, KeptBecause, Reason};
+use egeria_watch::processes::ProcessSource;
+use egeria_watch::session::SessionSource;
 use egeria_watch::trace::{TraceHeader, Writer};
-use egeria_window::{ThreadFacts, ThreadKey, Window};
+use egeria_watch::{LiveSource, Scope};
+use uuid::Uuid;
 
 use crate::error::{Result, StewardError};
-use crate::grants::Grants;
-use crate::hands::Hands;
 use crate::log::*;
 use crate::place;
 use crate::seen;
-use crate::summary::{MOST_WINDOWS, NodeRates, Summary, WindowSummary};
+use crate::summary::{MAX_WINDOWS, NodeRates, Summary, WindowSummary};
 
-const LEAST_WINDOW_NS: u64 = 1_000_000;
-const MOST_WINDOW_NS: u64 = 3_600_000_000_000;
+const MIN_WINDOW_NS: u64 = 1_000_000;
+const MAX_WINDOW_NS: u64 = 3_600_000_000_000;
 
 /// How a steward works.
 #[derive(Clone, Debug)]
 pub struct StewardOptions {
-    /// Which features are on.
-    pub configuration: Configuration,
-    /// The policy's settings.
+    /// The policy's name, as `--policy` takes it.
+    pub policy: String,
+    /// The planner's settings.
     pub settings: Settings,
     /// ns of machine time between two looks.
     pub window_ns: u64,
@@ -39,10 +43,54 @@ pub struct StewardOptions {
     pub machine: Machine,
     /// Whose threads.
     pub scope: Scope,
-    /// Record the windows into this file.
+    /// Record the facts into this file.
     pub record: Option<PathBuf>,
     /// Where decisions are written; `None`: where `explain` and `top` look.
     pub decision_log: Option<PathBuf>,
+}
+
+/// What a steward looks after.
+#[derive(Clone)]
+pub enum Target {
+    /// Threads that use a volume.
+    Volume(Arc<Volume>),
+    /// Processes of this user, whatever they use.
+    Processes,
+}
+
+impl Target {
+    fn volume(&self) -> Option<Uuid> {
+        match self {
+            Target::Volume(volume) => Some(volume.uuid()),
+            Target::Processes => None,
+        }
+    }
+
+    fn source(&self, options: &StewardOptions) -> Box<dyn LiveSource> {
+        let (machine, scope) = (options.machine.clone(), options.scope);
+        match self {
+            Target::Volume(volume) => {
+                Box::new(SessionSource::begin(Arc::clone(volume), machine, scope))
+            }
+            Target::Processes => Box::new(ProcessSource::begin(machine, scope)),
+        }
+    }
+
+    /// Whether it is in use on the machine given.
+    fn check(&self, machine: &Machine) -> Result<()> {
+        let given = machine.nodes.len();
+        let emulation = match self {
+            Target::Volume(volume) => volume.emulation(),
+            Target::Processes if machine.is_emulated() => return Err(StewardError::NotReal),
+            Target::Processes => return Ok(()),
+        };
+        let session = emulation.node_count();
+        let is_other = machine.is_emulated() != emulation.is_configured();
+        match is_other || (machine.is_emulated() && session != given) {
+            true => Err(StewardError::OtherMachine { session, given }),
+            false => Ok(()),
+        }
+    }
 }
 
 /// A steward at work in a thread of its own. Dropped, it stops as with [`Steward::stop`].
@@ -58,12 +106,12 @@ enum Order {
 }
 
 impl Steward {
-    /// Begin to look after a volume's threads. Puts back first what a steward that was killed had done.
+    /// Begins to look after threads. First undoes what a steward that was killed had done.
     ///
     /// # Errors
     /// When another one works on the volume, or a file cannot be written.
-    pub fn start(volume: Arc<Volume>, options: StewardOptions) -> Result<Steward> {
-        let work = Work::begin(volume, options)?;
+    pub fn start(target: Target, options: StewardOptions) -> Result<Steward> {
+        let work = Work::begin(&target, options)?;
         let summary = work.summary.clone();
         let (orders, inbox) = channel();
         let thread = std::thread::Builder::new()
@@ -82,7 +130,7 @@ impl Steward {
         lock(&self.summary).clone()
     }
 
-    /// Forget the windows so far and begin a new one now, as when a preparation is over. Threads stay
+    /// Forgets the windows so far and begins a new one now, as when a preparation is over. Threads stay
     /// where they are.
     pub fn start_over(&self) {
         let (done, wait) = channel();
@@ -91,7 +139,7 @@ impl Steward {
         }
     }
 
-    /// Stop, and give every thread the CPUs its owner gave it.
+    /// Stops, and gives every thread the CPUs its owner gave it.
     pub fn stop(mut self) -> Summary {
         self.end().unwrap_or_default()
     }
@@ -115,58 +163,82 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 struct Work {
-    watch: LiveWatch,
-    hands: Hands,
+    source: Box<dyn LiveSource>,
+    affinity: ThreadAffinity,
+    control: ControlLoop,
     options: StewardOptions,
     log: LogWriter,
     trace: Option<Writer>,
-    plan: Plan,
-    before: Option<(Window, Vec<MoveRecord>)>,
+    /// The facts of the window before.
+    before: Option<Facts>,
     moved: HashMap<ThreadKey, u64>,
+    /// Why threads stayed: how often, and the last time in words, by kind.
+    kept: HashMap<Discriminant<KeptBecause>, (u64, String)>,
     summary: Arc<Mutex<Summary>>,
 }
 
 impl Work {
-    fn begin(volume: Arc<Volume>, options: StewardOptions) -> Result<Work> {
-        if !(LEAST_WINDOW_NS..=MOST_WINDOW_NS).contains(&options.window_ns) {
+    fn begin(target: &Target, options: StewardOptions) -> Result<Work> {
+        if !(MIN_WINDOW_NS..=MAX_WINDOW_NS).contains(&options.window_ns) {
             return Err(StewardError::Window(options.window_ns));
         }
-        let session = volume.emulation().node_count();
-        let given = options.machine.nodes.len();
-        if options.machine.is_emulated() != volume.emulation().is_configured()
-            || (options.machine.is_emulated() && session != given)
-        {
-            return Err(StewardError::OtherMachine { session, given });
-        }
+        target.check(&options.machine)?;
+        let volume = target.volume();
         let path = options.decision_log.clone();
-        let path = path.unwrap_or_else(|| place::decision_log_path(volume.uuid()));
-        let (grants, restored) = Grants::take(volume.uuid(), &path)?;
-        let (log, trace) = match begin_files(&path, &volume, &options) {
+        let path = path.unwrap_or_else(|| place::decision_log_path(volume));
+        let journal = place::make_runtime_directory()?.join(place::journal_name(volume));
+        let (journal, restored) = Journal::open(&journal, &path).map_err(of_journal)?;
+        let trace = options.record.as_deref();
+        let trace = trace.map(|path| begin_trace(path, volume, &options));
+        // The recording first: what cannot be begun must not replace the log of the last steward.
+        let files = trace
+            .transpose()
+            .and_then(|trace| Ok((open_log(&path)?, trace)));
+        let (mut log, trace) = match files {
             Ok(files) => files,
             Err(error) => {
                 // It says that somebody works.
-                grants.remove();
+                journal.remove();
                 return Err(error);
             }
         };
+        let source = target.source(&options);
+        let machine = &options.machine;
+        let affinity = ThreadAffinity::new(machine, source.masks(), source.members(), journal);
+        let control = ControlLoop::new(machine, options.settings.clone(), affinity.kinds());
+        let unavailable = control.unavailable();
+        let summary = Summary {
+            restored_at_start: restored as u64,
+            unavailable: unavailable.iter().map(ToString::to_string).collect(),
+            ..Summary::default()
+        };
+        let _ = log.write(&Record::Start {
+            steward: std::process::id(),
+            volume: volume.map(|volume| volume.to_string()),
+            machine: machine.name.clone(),
+            emulated: machine.is_emulated(),
+            policy: options.policy.clone(),
+            unavailable: unavailable.to_vec(),
+            settings: Box::new(options.settings.clone()),
+            window_ns: options.window_ns,
+            time_unix_ns: unix_ns(),
+        });
         Ok(Work {
-            hands: Hands::new(grants),
+            affinity,
+            control,
             log,
             trace,
-            watch: LiveWatch::begin(volume, options.machine.clone(), options.scope),
+            source,
             options,
-            plan: Plan::default(),
             before: None,
             moved: HashMap::new(),
-            summary: Arc::new(Mutex::new(Summary {
-                restored_at_start: restored as u64,
-                ..Summary::default()
-            })),
+            kept: HashMap::new(),
+            summary: Arc::new(Mutex::new(summary)),
         })
     }
 
     fn run(mut self, inbox: &Receiver<Order>) -> Summary {
-        let host_ns = self.options.window_ns as f64 * self.watch.dilation();
+        let host_ns = self.options.window_ns as f64 * self.source.dilation();
         let length = Duration::from_nanos(host_ns as u64);
         let mut next = Instant::now() + length;
         loop {
@@ -187,152 +259,151 @@ impl Work {
         }
     }
 
+    fn facts(&mut self) -> Option<Facts> {
+        match self.source.next_facts() {
+            Ok(facts) => facts,
+            Err(never) => match never {},
+        }
+    }
+
     /// What happened since the last look: seen and recorded, but nothing is done about it.
     fn look_last(&mut self) {
-        let window = self.watch.take();
-        if window.duration_ns < LEAST_WINDOW_NS {
+        let Some(facts) = self.facts() else { return };
+        if facts.window.duration_ns < MIN_WINDOW_NS {
             return;
         }
+        self.record(&facts);
+        self.count(&facts, None);
+    }
+
+    /// A full disk costs windows of the recording, not the work; there may be room again.
+    fn record(&mut self, facts: &Facts) {
         if let Some(trace) = &mut self.trace {
-            let _ = trace.append(&window);
+            let _ = trace.append(facts);
         }
-        self.count(&window, &Plan::default(), &[]);
     }
 
     fn start_over(&mut self) {
-        self.watch.forget_time();
+        self.source.start_over();
         self.before = None;
-        self.plan = Plan::default();
+        self.control.start_over();
         self.moved.clear();
+        self.kept.clear();
         let mut summary = lock(&self.summary);
         *summary = Summary {
             restored_at_start: summary.restored_at_start,
+            unavailable: std::mem::take(&mut summary.unavailable),
             ..Summary::default()
         };
     }
 
-    /// One turn: window, plan, act, say.
+    /// One turn: facts, decision, actions, log.
     fn look(&mut self) {
-        let mut window = self.watch.take();
-        self.plan.carry_to(&mut window);
-        if let Some(trace) = &mut self.trace {
-            // A full disk costs windows of the recording, not the work; there may be room again.
-            let _ = trace.append(&window);
+        let Some(facts) = self.facts() else { return };
+        self.record(&facts);
+        let turn = self.control.turn(&facts, &mut [&mut self.affinity]);
+        self.count(&facts, Some(&turn));
+        let moved = facts.window.read_total() + facts.window.written_total();
+        let is_quiet = turn.actions.is_empty() && turn.results.is_empty() && moved == 0;
+        if !is_quiet {
+            let record = self.window_record(&facts, turn);
+            let _ = self.log.write(&Record::Window(Box::new(record)));
         }
-        let plan = match self.options.configuration {
-            Configuration::Off => Plan::default(),
-            _ => nthread::plan(self.watch.machine(), &window, &self.options.settings),
-        };
-        let moves = self.act(&window, &plan);
-        self.hands.forget_gone(&self.watch);
-        self.count(&window, &plan, &moves);
-        let results = self.results(&window);
-        let quiet = moves.is_empty()
-            && results.is_empty()
-            && window.read_total() + window.written_total() == 0;
-        if !quiet {
-            let decision = self.decision(&window, &plan, &moves, results);
-            let _ = self.log.write(&Record::Window(Box::new(decision)));
-        }
-        self.before = Some((window, moves));
-        self.plan = plan;
+        self.before = Some(facts);
     }
 
-    fn act(&mut self, window: &Window, plan: &Plan) -> Vec<MoveRecord> {
-        let moves = plan.moves.iter().map(|each| {
-            let outcome = self.hands.bring(&mut self.watch, each.thread, each.to);
-            let facts = window.thread(each.thread);
-            MoveRecord {
-                thread: each.thread,
-                name: facts.map_or_else(String::new, |facts| facts.name.clone()),
-                from: each.from,
-                to: each.to,
-                because: each.reason.to_string(),
-                reason: each.reason.clone(),
-                expected_local_share: facts
-                    .and_then(|facts| expected_local_share(&self.options.machine, facts, each)),
-                outcome,
-            }
-        });
-        moves.collect()
-    }
-
-    fn count(&mut self, window: &Window, plan: &Plan, moves: &[MoveRecord]) {
+    fn count(&mut self, facts: &Facts, turn: Option<&Turn>) {
+        let window = &facts.window;
         let mut summary = lock(&self.summary);
         summary.windows += 1;
-        let done = || moves.iter().filter(|each| each.outcome == Outcome::Done);
-        summary.moves += done().count() as u64;
-        summary.moves_failed += (moves.len() - done().count()) as u64;
-        for each in done() {
-            *self.moved.entry(each.thread).or_default() += 1;
-            let name = reason_name(&each.reason);
+        let mut moves = 0;
+        for record in turn.into_iter().flat_map(|turn| &turn.actions) {
+            let Some(step) = record.action.as_thread_move() else {
+                continue;
+            };
+            if record.outcome != egeria_policy::ActionOutcome::Done {
+                summary.moves_failed += 1;
+                continue;
+            }
+            moves += 1;
+            *self.moved.entry(step.thread).or_default() += 1;
+            let name = reason_name(&step.reason);
             match summary.reasons.iter_mut().find(|(known, _)| known == name) {
                 Some((_, count)) => *count += 1,
                 None => summary.reasons.push((name.to_owned(), 1)),
             }
         }
+        for kept in turn
+            .into_iter()
+            .flat_map(|turn| &turn.decision.threads.kept)
+        {
+            let kind = std::mem::discriminant(&kept.because);
+            let (count, words) = self.kept.entry(kind).or_default();
+            (*count, *words) = (*count + 1, kept.because.to_string());
+        }
+        let results = turn.into_iter().flat_map(|turn| &turn.results);
+        summary.missed += results.filter(|result| result.missed).count() as u64;
+        summary.moves += moves;
         summary.moved_threads = self.moved.len() as u64;
-        summary.moves_per_thread_most = self.moved.values().copied().max().unwrap_or(0);
-        if summary.series.len() >= MOST_WINDOWS {
+        summary.max_moves_per_thread = self.moved.values().copied().max().unwrap_or(0);
+        if summary.series.len() >= MAX_WINDOWS {
             summary.series.remove(0);
         }
-        let nodes = seen::nodes(&self.options.machine, window, plan);
+        let plan = turn.map(|turn| turn.decision.threads.clone());
+        let nodes = seen::nodes(&self.options.machine, window, &plan.unwrap_or_default());
+        let rates = nodes.iter().map(|node| NodeRates {
+            node: node.node,
+            read_bytes_s: node.read_bytes_s,
+            written_bytes_s: node.written_bytes_s,
+            cpu_share: node.cpu_share,
+        });
         summary.series.push(WindowSummary {
             start_ns: window.start_ns,
             duration_ns: window.duration_ns,
-            moves: done().count() as u32,
+            moves: u32::try_from(moves).unwrap_or(u32::MAX),
             local_share: window.local_share(&self.options.machine),
-            nodes: nodes
-                .iter()
-                .map(|node| NodeRates {
-                    node: node.node,
-                    read_bytes_s: node.read_bytes_s,
-                    written_bytes_s: node.written_bytes_s,
-                    cpu_share: node.cpu_share,
+            nodes: rates.collect(),
+        });
+    }
+
+    fn window_record(&self, facts: &Facts, turn: Turn) -> WindowRecord {
+        let results = turn.results.into_iter();
+        let actions = turn.actions.into_iter();
+        WindowRecord {
+            time_unix_ns: unix_ns(),
+            results: results
+                .map(|result| ResultLine {
+                    thread: self.thread_result(&result, facts),
+                    result,
                 })
                 .collect(),
-        });
-    }
-
-    fn results(&self, window: &Window) -> Vec<ResultRecord> {
-        let Some((before, moves)) = &self.before else {
-            return Vec::new();
-        };
-        let machine = &self.options.machine;
-        let done = moves.iter().filter(|each| each.outcome == Outcome::Done);
-        let results = done.map(|each| {
-            let then = before.thread(each.thread);
-            let now = window.thread(each.thread);
-            let bytes_s = |window: &Window, facts: Option<&ThreadFacts>| {
-                facts.map_or(0.0, |facts| window.rate_bytes_s(facts.moved_total()))
-            };
-            ResultRecord {
-                thread: each.thread,
-                to: each.to,
-                node: now.map(|facts| facts.node),
-                bytes_s_before: bytes_s(before, then),
-                bytes_s_after: bytes_s(window, now),
-                local_share_before: then.and_then(|facts| facts.local_share(machine)),
-                local_share_after: now.and_then(|facts| facts.local_share(machine)),
-                expected_local_share: each.expected_local_share,
-            }
-        });
-        results.collect()
-    }
-
-    fn decision(
-        &self,
-        window: &Window,
-        plan: &Plan,
-        moves: &[MoveRecord],
-        results: Vec<ResultRecord>,
-    ) -> Decision {
-        Decision {
-            time_unix_ns: unix_ns(),
-            moves: moves.to_vec(),
-            results,
-            ..Decision::seen(&self.options.machine, window, plan)
+            actions: actions
+                .map(|record| ActionLine {
+                    name: name_of(&record.action, facts),
+                    sentence: record.action.to_string(),
+                    record,
+                })
+                .collect(),
+            ..WindowRecord::seen(&self.options.machine, &facts.window, &turn.decision.threads)
         }
+    }
+
+    fn thread_result(&self, result: &ActionResult, facts: &Facts) -> Option<ThreadResult> {
+        let thread = result.action.as_thread_move()?.thread;
+        let (before, machine) = (self.before.as_ref()?, &self.options.machine);
+        let (then, now) = (before.window.thread(thread), facts.window.thread(thread));
+        let bytes_s = |facts: &Facts, thread: Option<&ThreadFacts>| {
+            thread.map_or(0.0, |thread| {
+                facts.window.rate_bytes_s(thread.moved_total())
+            })
+        };
+        Some(ThreadResult {
+            node: now.map(|facts| facts.node),
+            bytes_s_before: bytes_s(before, then),
+            bytes_s_after: bytes_s(facts, now),
+            local_share_before: then.and_then(|facts| facts.local_share(machine)),
+            local_share_after: now.and_then(|facts| facts.local_share(machine)),
+        })
     }
 
     fn finish(mut self) -> Summary {
@@ -340,32 +411,56 @@ impl Work {
         if let Some(trace) = self.trace.take() {
             let _ = trace.finish();
         }
-        let restored = self.hands.undo(&mut self.watch) as u64;
+        let restored = self.affinity.undo() as u64;
         let mut summary = lock(&self.summary).clone();
         summary.restored = restored;
+        summary.no_moves_because = self.no_moves_because(&summary);
         let _ = self.log.write(&Record::Stop {
             restored,
             windows: summary.windows,
-            moves: summary.moves,
+            actions: summary.moves,
         });
         summary
     }
 }
 
-/// The recording first: what cannot be begun must not replace the log of the last steward.
-fn begin_files(
-    log: &Path,
-    volume: &Volume,
-    options: &StewardOptions,
-) -> Result<(LogWriter, Option<Writer>)> {
-    let trace = options
-        .record
-        .as_deref()
-        .map(|path| begin_trace(path, volume, options))
-        .transpose()?;
-    let mut log = open_log(log)?;
-    let _ = log.write(&start_record(volume, options));
-    Ok((log, trace))
+impl Work {
+    /// Why nothing was done, for people who expected something.
+    fn no_moves_because(&self, summary: &Summary) -> Option<String> {
+        if summary.moves > 0 {
+            return None;
+        }
+        let window_ms = self.options.window_ns / 1_000_000;
+        let host_ms = (window_ms as f64 * self.source.dilation()).round();
+        let shares = || {
+            summary
+                .series
+                .iter()
+                .filter_map(|window| window.local_share)
+        };
+        let often = self.kept.values().max_by_key(|(count, _)| *count);
+        Some(if summary.windows < 2 {
+            format!(
+                "it ended before a second window was over ({window_ms} ms of the machine's time, {host_ms} ms here); choose a shorter --window"
+            )
+        } else if shares().next().is_none() {
+            "no thread of the volume read or wrote".to_owned()
+        } else if let Some((_, words)) = often {
+            format!("most often, of a thread that stayed: {words}")
+        } else {
+            let share = shares().sum::<f64>() / shares().count() as f64;
+            format!(
+                "{:.0} % of the bytes were local, and no node was contended",
+                share * 100.0
+            )
+        })
+    }
+}
+
+fn name_of(action: &Action, facts: &Facts) -> String {
+    let step = action.as_thread_move();
+    let thread = step.and_then(|step| facts.window.thread(step.thread));
+    thread.map_or_else(String::new, |thread| thread.name.clone())
 }
 
 fn open_log(path: &Path) -> Result<LogWriter> {
@@ -373,32 +468,31 @@ fn open_log(path: &Path) -> Result<LogWriter> {
         what: "write the decision log",
         path: path.to_owned(),
         error,
-        mend: "choose a file you may write to",
+        hint: "choose a file you may write to",
     })
 }
 
-fn begin_trace(path: &Path, volume: &Volume, options: &StewardOptions) -> Result<Writer> {
+fn of_journal(error: JournalError) -> StewardError {
+    match error {
+        JournalError::Running { process_id, log } => StewardError::Running { process_id, log },
+        JournalError::File { what, path, error } => StewardError::File {
+            what,
+            path,
+            error,
+            hint: "set EGERIA_RUNTIME_DIR to a directory you may write to",
+        },
+    }
+}
+
+fn begin_trace(path: &Path, volume: Option<Uuid>, options: &StewardOptions) -> Result<Writer> {
     let header = TraceHeader {
-        volume: Some(volume.uuid()),
+        volume,
         command: Vec::new(),
-        configuration: options.configuration.to_string(),
+        policy: options.policy.clone(),
         started_unix_ns: unix_ns(),
     };
     Writer::create(path, &options.machine, &header)
         .map_err(|error| StewardError::Record(error.to_string()))
-}
-
-fn start_record(volume: &Volume, options: &StewardOptions) -> Record {
-    Record::Start {
-        steward: std::process::id(),
-        volume: volume.uuid().to_string(),
-        machine: options.machine.name.clone(),
-        emulated: options.machine.is_emulated(),
-        configuration: options.configuration.to_string(),
-        settings: options.settings.clone(),
-        window_ns: options.window_ns,
-        time_unix_ns: unix_ns(),
-    }
 }
 
 fn unix_ns() -> u64 {
@@ -408,15 +502,8 @@ fn unix_ns() -> u64 {
     })
 }
 
-/// What of the thread's bytes is local on its new node: what it reads from there, and all it writes.
-fn expected_local_share(machine: &Machine, facts: &ThreadFacts, each: &Move) -> Option<f64> {
-    let read = *facts.read_bytes.get(machine.index_of(each.to)?)?;
-    let all = facts.moved_total();
-    (all > 0).then(|| (read as f64 + facts.written_total() as f64) / all as f64)
-}
-
-fn reason_name(reason: &egeria_policy::Reason) -> &'static str {
-    use egeria_policy::Reason;
+/// The reason without its numbers, as JSON has it.
+pub fn reason_name(reason: &Reason) -> &'static str {
     match reason {
         Reason::RemoteReads { .. } => "remote_reads",
         Reason::ContentionOver { .. } => "contention_over",

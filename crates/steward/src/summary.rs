@@ -23,7 +23,7 @@ pub struct WindowSummary {
     pub start_ns: u64,
     /// How long it was, ns of machine time.
     pub duration_ns: u64,
-    /// Threads that moved at its end.
+    /// Threads that were migrated at its end.
     pub moves: u32,
     /// Share of local bytes, `None` when none moved.
     pub local_share: Option<f64>,
@@ -36,23 +36,29 @@ pub struct WindowSummary {
 pub struct Summary {
     /// Windows looked at.
     pub windows: u64,
-    /// Threads moved, each time counted.
+    /// Threads migrated, each time counted.
     pub moves: u64,
-    /// Threads moved at least once.
+    /// Threads migrated at least once.
     pub moved_threads: u64,
-    /// Moves of the thread that moved most.
-    pub moves_per_thread_most: u64,
-    /// Moves that a vanished thread, its owner or the kernel prevented.
+    /// Migrations of the thread that was migrated most.
+    pub max_moves_per_thread: u64,
+    /// Migrations that a vanished thread, its owner or the kernel prevented.
     pub moves_failed: u64,
+    /// Actions that brought less than half of what was expected.
+    pub missed: u64,
+    /// Why no thread was migrated, where none was; at the end.
+    pub no_moves_because: Option<String>,
+    /// Stages of the policy that are off, and why.
+    pub unavailable: Vec<String>,
     /// Threads that got their CPUs back at the end.
     pub restored: u64,
     /// Threads that a steward killed before had narrowed, put back at the start.
     pub restored_at_start: u64,
     /// Reasons, with how often each moved a thread.
     pub reasons: Vec<(String, u64)>,
-    /// The windows; at most the last [`MOST_WINDOWS`].
+    /// The windows; at most the last [`MAX_WINDOWS`].
     pub series: Vec<WindowSummary>,
 }
 
 /// Windows kept in [`Summary::series`].
-pub const MOST_WINDOWS: usize = 10_000;
+pub const MAX_WINDOWS: usize = 10_000;

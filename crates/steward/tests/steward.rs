@@ -10,13 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
+use egeria_facts::CpuSet;
 use egeria_fs::*;
 use egeria_machine::{CpuId, Machine};
-use egeria_policy::nthread::{Configuration, Settings};
-use egeria_steward::{LogReader, Record, Scope, Steward, StewardError, StewardOptions};
-use egeria_watch::live::LiveWatch;
+use egeria_policy::planner::System;
+use egeria_steward::{LogReader, Record, Scope, Steward, StewardError, StewardOptions, Target};
+use egeria_watch::LiveSource;
+use egeria_watch::session::SessionSource;
 use egeria_watch::task;
-use egeria_window::CpuSet;
 
 const POOL: &str = "EGERIA_TEST_POOL";
 const ORDERS: &str = "EGERIA_TEST_ORDERS";
@@ -97,16 +98,20 @@ impl Fixture {
         self.volume.write(file, 0, &vec![1; 4 << 20]).unwrap();
     }
 
-    fn options(&self, configuration: Configuration) -> StewardOptions {
+    fn options(&self, policy: System) -> StewardOptions {
         StewardOptions {
-            configuration,
-            settings: Settings::of(configuration),
+            policy: policy.to_string(),
+            settings: policy.settings(),
             window_ns: WINDOW_NS,
             machine: emulated(),
             scope: Scope::All,
             record: None,
             decision_log: Some(self.folder.join("decisions.jsonl")),
         }
+    }
+
+    fn target(&self) -> Target {
+        Target::Volume(self.volume.clone())
     }
 
     fn worker(&self, orders: &str) -> Worker {
@@ -267,15 +272,15 @@ fn steward_process() {
     )
     .unwrap();
     let options = StewardOptions {
-        configuration: Configuration::Rl,
-        settings: Settings::of(Configuration::Rl),
+        policy: "rl".to_owned(),
+        settings: System::Rl.settings(),
         window_ns: WINDOW_NS,
         machine: volume.declared_machine().unwrap(),
         scope: Scope::All,
         record: None,
         decision_log: None,
     };
-    let steward = Steward::start(volume, options).unwrap();
+    let steward = Steward::start(Target::Volume(volume), options).unwrap();
     println!("=started");
     std::io::stdout().flush().unwrap();
     loop {
@@ -295,8 +300,7 @@ fn a_thread_far_from_its_data_is_brought_there_once_and_given_back() {
     let mut worker = fixture.worker("a b");
     let threads = worker.threads(2);
     let given = own_cpus();
-    let steward =
-        Steward::start(fixture.volume.clone(), fixture.options(Configuration::Rl)).unwrap();
+    let steward = Steward::start(fixture.target(), fixture.options(System::Rl)).unwrap();
     let home = cpus_of_node(0);
     let moved = || {
         let at_home = threads
@@ -310,7 +314,7 @@ fn a_thread_far_from_its_data_is_brought_there_once_and_given_back() {
         steward.summary().windows >= windows + 3
     });
     let summary = steward.stop();
-    assert_eq!((summary.moves, summary.moves_per_thread_most), (1, 1));
+    assert_eq!((summary.moves, summary.max_moves_per_thread), (1, 1));
     assert_eq!(summary.restored, 1);
     assert_eq!(summary.reasons, [("remote_reads".to_owned(), 1)]);
     for thread in threads {
@@ -328,8 +332,7 @@ fn the_log_says_what_was_expected_and_what_came() {
     let fixture = Fixture::new();
     let mut worker = fixture.worker("a b");
     let _threads = worker.threads(2);
-    let steward =
-        Steward::start(fixture.volume.clone(), fixture.options(Configuration::Full)).unwrap();
+    let steward = Steward::start(fixture.target(), fixture.options(System::Full)).unwrap();
     wait_for("a move", || steward.summary().moves > 0);
     let windows = steward.summary().windows;
     wait_for("its result", || steward.summary().windows >= windows + 2);
@@ -347,15 +350,21 @@ fn the_log_says_what_was_expected_and_what_came() {
     let decisions: Vec<_> = decisions.collect();
     let at = decisions
         .iter()
-        .position(|decision| !decision.moves.is_empty())
+        .position(|decision| !decision.actions.is_empty())
         .unwrap();
     let (decision, next) = (&decisions[at], &decisions[at + 1]);
-    let moved = &decision.moves[0];
-    assert_eq!(moved.expected_local_share, Some(1.0));
-    assert!(moved.because.contains("reads"), "{}", moved.because);
+    let line = &decision.actions[0];
+    let expected = line.record.expected.unwrap();
+    assert_eq!((expected.before, expected.expected), (0.0, 1.0));
+    assert!(line.sentence.contains("reads"), "{}", line.sentence);
     let result = &next.results[0];
-    assert_eq!((result.thread, result.to), (moved.thread, moved.to));
-    assert_eq!(result.local_share_before, Some(0.0));
+    assert_eq!(result.result.action, line.record.action);
+    assert_eq!(
+        (result.result.measured, result.result.missed),
+        (Some(1.0), false)
+    );
+    let thread = result.thread.as_ref().unwrap();
+    assert_eq!(thread.local_share_before, Some(0.0));
 }
 
 #[test]
@@ -366,8 +375,7 @@ fn a_thread_bound_by_its_owner_stays_and_the_log_says_why() {
     let fixture = Fixture::new();
     let mut worker = fixture.worker("a!1");
     let thread = worker.threads(1)[0];
-    let steward =
-        Steward::start(fixture.volume.clone(), fixture.options(Configuration::Full)).unwrap();
+    let steward = Steward::start(fixture.target(), fixture.options(System::Full)).unwrap();
     wait_for("three windows", || steward.summary().windows >= 3);
     let summary = steward.stop();
     assert_eq!(summary.moves, 0);
@@ -384,7 +392,7 @@ fn a_thread_bound_by_its_owner_stays_and_the_log_says_why() {
 #[test]
 fn a_second_steward_is_refused_and_told_who_the_first_is() {
     let fixture = Fixture::new();
-    let start = || Steward::start(fixture.volume.clone(), fixture.options(Configuration::Full));
+    let start = || Steward::start(fixture.target(), fixture.options(System::Full));
     let first = start().unwrap();
     let refused = start().err().unwrap();
     assert!(
@@ -415,7 +423,7 @@ fn what_a_killed_steward_narrowed_is_put_back_by_the_next() {
     wait_for("a move", narrowed);
     drop(killed);
     assert!(narrowed(), "nobody put it back yet");
-    let next = Steward::start(fixture.volume.clone(), fixture.options(Configuration::Off)).unwrap();
+    let next = Steward::start(fixture.target(), fixture.options(System::Off)).unwrap();
     assert_eq!(next.summary().restored_at_start, 1);
     for thread in &threads {
         assert_eq!(task::affinity(*thread).unwrap(), given);
@@ -433,8 +441,7 @@ fn threads_that_a_moved_thread_starts_get_all_cpus_back_too() {
     let mut worker = fixture.worker("a+ c+");
     let mut threads = worker.threads(2);
     let given = own_cpus();
-    let steward =
-        Steward::start(fixture.volume.clone(), fixture.options(Configuration::Rl)).unwrap();
+    let steward = Steward::start(fixture.target(), fixture.options(System::Rl)).unwrap();
     threads.extend(worker.threads(1));
     steward.stop();
     for thread in threads {
@@ -451,8 +458,7 @@ fn threads_whose_starter_was_moved_and_ended_get_all_cpus_back_too() {
     let mut worker = fixture.worker("a- c-");
     let threads = worker.threads(2);
     let given = own_cpus();
-    let steward =
-        Steward::start(fixture.volume.clone(), fixture.options(Configuration::Rl)).unwrap();
+    let steward = Steward::start(fixture.target(), fixture.options(System::Rl)).unwrap();
     let heir = worker.threads(1)[0];
     let ended = |thread: &u32| task::affinity(*thread).is_err();
     wait_for("the end of the moved one", || threads.iter().any(ended));
@@ -472,12 +478,13 @@ fn a_thread_started_by_a_narrowed_one_was_given_what_that_was() {
     }
     let fixture = Fixture::new();
     let mut worker = fixture.worker("a+");
-    let mut watch = LiveWatch::begin(fixture.volume.clone(), emulated(), Scope::All);
+    let mut watch = SessionSource::begin(fixture.volume.clone(), emulated(), Scope::All);
     let parent = worker.threads(1)[0];
     let given = own_cpus();
     let key = watch.take().threads[0].key;
     assert_eq!(key.thread_id, parent);
-    watch.note_narrowed(key, Some(cpus_of_node(0)));
+    let masks = watch.masks();
+    masks.lock().set_applied(key, Some(cpus_of_node(0)));
     task::set_affinity(parent, &cpus_of_node(0)).unwrap();
     let heir = worker.threads(1)[0];
     let window = watch.take();
@@ -489,7 +496,7 @@ fn a_thread_started_by_a_narrowed_one_was_given_what_that_was() {
 }
 
 #[test]
-fn a_steward_that_cannot_begin_leaves_the_last_one_s_log_and_no_trace_of_itself() {
+fn failed_start_keeps_previous_log() {
     let fixture = Fixture::new();
     let log = fixture.folder.join("decisions.jsonl");
     std::fs::write(&log, "the last one's").unwrap();
@@ -497,21 +504,20 @@ fn a_steward_that_cannot_begin_leaves_the_last_one_s_log_and_no_trace_of_itself(
     std::fs::write(&no_trace, "something else").unwrap();
     let options = StewardOptions {
         record: Some(no_trace),
-        ..fixture.options(Configuration::Full)
+        ..fixture.options(System::Full)
     };
-    let refused = Steward::start(fixture.volume.clone(), options).err();
+    let refused = Steward::start(fixture.target(), options).err();
     let refused = refused.unwrap().to_string();
     assert!(refused.contains("is no trace"), "{refused}");
     assert_eq!(std::fs::read_to_string(&log).unwrap(), "the last one's");
-    let grants = format!("{}.grants.jsonl", fixture.volume.uuid());
-    assert!(!runtime_directory().join(grants).exists());
+    let journal = format!("{}.journal.jsonl", fixture.volume.uuid());
+    assert!(!runtime_directory().join(journal).exists());
 }
 
 #[test]
 fn a_steward_survives_threads_that_come_and_go() {
     let fixture = Fixture::new();
-    let steward =
-        Steward::start(fixture.volume.clone(), fixture.options(Configuration::Full)).unwrap();
+    let steward = Steward::start(fixture.target(), fixture.options(System::Full)).unwrap();
     for round in 0..5 {
         let mut worker = fixture.worker("a b c d a b c d");
         worker.threads(8);
@@ -533,11 +539,9 @@ fn a_machine_that_is_not_the_session_s_is_refused() {
     let fixture = Fixture::new();
     let options = StewardOptions {
         machine: Machine::detect().unwrap(),
-        ..fixture.options(Configuration::Full)
+        ..fixture.options(System::Full)
     };
-    let refused = Steward::start(fixture.volume.clone(), options)
-        .err()
-        .unwrap();
+    let refused = Steward::start(fixture.target(), options).err().unwrap();
     assert!(
         matches!(refused, StewardError::OtherMachine { .. }),
         "{refused}"
@@ -611,8 +615,8 @@ fn a_process_that_a_forged_slot_names_is_not_moved() {
     let mut stranger = Command::new("sleep").arg("60").spawn().unwrap();
     forge(&fixture.volume, worker.child.id(), &threads, stranger.id());
     let before = task::affinity(stranger.id()).unwrap();
-    let options = fixture.options(Configuration::Rl);
-    let steward = Steward::start(fixture.volume.clone(), options).unwrap();
+    let options = fixture.options(System::Rl);
+    let steward = Steward::start(fixture.target(), options).unwrap();
     let windows = || steward.summary().windows;
     wait_for("windows", || windows() >= 4);
     let after = task::affinity(stranger.id()).unwrap();

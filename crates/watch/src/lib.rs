@@ -1,11 +1,20 @@
-//! The `watch` room: where windows of facts come from.
+//! Where live facts come from, and recordings of them.
 //!
-//! * [`live`]: windows of a session, from its threads' counters and the kernel's view of them.
-//! * [`trace`]: windows recorded to a file, and read back.
+//! * [`session`]: facts of a volume's session, from its threads' counters and the kernel's view of them.
+//! * [`processes`]: facts of processes, without a volume.
+//! * [`trace`]: facts recorded to a file, and read back.
+//! * [`masks`]: the CPUs of threads, as owners allowed them and as applied.
 //! * [`own`]: files and directories that no other user can read, redirect or replace.
 
-pub mod live;
+mod live;
+pub mod masks;
 mod members;
+mod nodes;
 pub mod own;
+pub mod processes;
+pub mod session;
 pub mod task;
 pub mod trace;
+
+pub use live::{LiveSource, Membership};
+pub use members::Scope;

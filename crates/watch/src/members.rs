@@ -7,6 +7,9 @@ use std::io::{BufRead, BufReader};
 
 use egeria_fs::Volume;
 
+use egeria_facts::ThreadKey;
+
+use crate::live::Membership;
 use crate::{own, task};
 
 /// Whose threads are watched.
@@ -82,6 +85,12 @@ impl Members {
 
     fn is_mapped_by(&self, process_id: u32) -> bool {
         mapped_files(process_id).any(|(file, _)| self.segment.contains(&file))
+    }
+}
+
+impl Membership for Members {
+    fn holds(&self, thread: ThreadKey) -> bool {
+        Members::holds(self, thread.process_id, thread.thread_id) && task::is_still(thread)
     }
 }
 

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use egeria_facts::{CpuSet, ThreadKey, printable_name};
 use egeria_machine::CpuId;
-use egeria_window::{CpuSet, ThreadKey, printable_name};
 
 const MASK_WORDS: usize = egeria_machine::MAX_CPUS / 64;
 
@@ -25,6 +25,11 @@ pub fn began(process_id: u32) -> Option<u64> {
 /// Whether a thread is still the one it was when its start was looked up: ids come again.
 pub fn is_still(key: ThreadKey) -> bool {
     start_ticks(key.process_id, key.thread_id) == Some(key.start_ticks)
+}
+
+/// Whether the process of a thread lives: one that began later has only its number.
+pub fn is_process_of(thread: ThreadKey) -> bool {
+    began(thread.process_id).is_some_and(|began| began <= thread.start_ticks)
 }
 
 /// A thread's user ids: real, effective, saved, of files; `None` when it is gone.
@@ -60,9 +65,24 @@ pub fn name(process_id: u32, thread_id: u32) -> String {
         .unwrap_or_default()
 }
 
+/// All processes.
+pub fn processes() -> Vec<u32> {
+    numbers_in("/proc")
+}
+
+/// The CPU that a thread runs on or ran on last; `None` when it is gone.
+pub fn last_cpu(process_id: u32, thread_id: u32) -> Option<CpuId> {
+    let text = std::fs::read_to_string(format!("/proc/{process_id}/task/{thread_id}/stat")).ok()?;
+    u16::try_from(field_after_name(&text, 39)?).ok().map(CpuId)
+}
+
 /// The threads of a process; none when it is gone.
 pub fn threads(process_id: u32) -> Vec<u32> {
-    let Ok(entries) = std::fs::read_dir(format!("/proc/{process_id}/task")) else {
+    numbers_in(&format!("/proc/{process_id}/task"))
+}
+
+fn numbers_in(directory: &str) -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir(directory) else {
         return Vec::new();
     };
     let names = entries.flatten().map(|entry| entry.file_name());

@@ -4,9 +4,9 @@ mod traces;
 
 use std::fs;
 
+use egeria_facts::ThreadFacts;
 use egeria_machine::NodeId;
 use egeria_watch::trace::{Ending, MAX_FRAME_BYTES, Reader};
-use egeria_window::ThreadFacts;
 use proptest::prelude::*;
 
 use traces::{
@@ -137,10 +137,10 @@ fn other_files_and_newer_traces_are_told_apart() {
     refused("/dev/null".as_ref(), &["is a device, not a trace"]);
     refused(&place.holding(b"#!/bin/sh\n"), &["is no trace", "--record"]);
     refused(&place.holding(&[0; 4096]), &["is no trace"]);
-    bytes[8] = 2;
+    bytes[8] = 3;
     refused(
         &place.holding(&bytes),
-        &["version 2", "newer than 1", "the egeria that recorded it"],
+        &["version 3", "newer than 2", "the egeria that recorded it"],
     );
 }
 

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use egeria_facts::ThreadFacts;
 use egeria_watch::trace::{Ending, Reader, Writer};
-use egeria_window::ThreadFacts;
 
 use traces::{Place, header, machine, read, thread, varied, window};
 
@@ -30,7 +30,7 @@ fn recorder() {
         let make = |index| thread(&machine, index, number << 12, 1);
         let mut threads: Vec<ThreadFacts> = (0..199).map(make).collect();
         threads.push(newcomer.clone());
-        if let Err(error) = writer.append(&window(&machine, number, threads)) {
+        if let Err(error) = writer.append(&window(&machine, number, threads).into()) {
             assert!(
                 error.to_string().contains("; choose a file with room"),
                 "{error}"
@@ -38,7 +38,7 @@ fn recorder() {
             println!("hindered after {}", writer.windows());
             // What is small still fits: nothing of the failed window is in the way.
             let small = window(&machine, number, vec![newcomer]);
-            writer.append(&small).unwrap();
+            writer.append(&small.clone().into()).unwrap();
             return;
         }
     }
@@ -115,10 +115,10 @@ fn a_window_that_cannot_be_is_not_recorded_and_harms_nothing() {
     let windows = varied(&machine);
     let path = place.path("trace");
     let mut writer = Writer::create(&path, &machine, &header()).unwrap();
-    writer.append(&windows[0]).unwrap();
+    writer.append(&windows[0].clone().into()).unwrap();
     let mut bad = windows[1].clone();
     bad.threads[0].name = "\x1b[2J".to_owned();
-    let error = writer.append(&bad).unwrap_err().to_string();
+    let error = writer.append(&bad.into()).unwrap_err().to_string();
     assert!(error.contains("not printable; "), "{error}");
     let many = |count: u32| {
         let each = |number| {
@@ -129,13 +129,13 @@ fn a_window_that_cannot_be_is_not_recorded_and_harms_nothing() {
         };
         window(&machine, 1, (0..count).map(each).collect())
     };
-    let error = writer.append(&many(5000)).unwrap_err().to_string();
+    let error = writer.append(&many(5000).into()).unwrap_err().to_string();
     assert!(
         error.contains("sets of allowed CPUs; watch fewer"),
         "{error}"
     );
-    writer.append(&many(4000)).unwrap();
-    writer.append(&windows[2]).unwrap();
+    writer.append(&many(4000).into()).unwrap();
+    writer.append(&windows[2].clone().into()).unwrap();
     writer.finish().unwrap();
     let (read, warning) = read(&path).unwrap();
     assert!(read == [windows[0].clone(), many(4000), windows[2].clone()]);

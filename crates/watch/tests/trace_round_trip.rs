@@ -2,11 +2,11 @@
 
 mod traces;
 
+use egeria_facts::{
+    CpuSet, Facts, FileKey, FileUse, MAX_COUNTER, MAX_DURATION_NS, NodeFacts, ThreadFacts, Window,
+};
 use egeria_machine::{Machine, NodeId};
 use egeria_watch::trace::{Ending, Reader};
-use egeria_window::{
-    CpuSet, FileKey, FileUse, MAX_COUNTER, MAX_DURATION_NS, NodeFacts, ThreadFacts, Window,
-};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
@@ -20,8 +20,9 @@ fn header_machine_and_windows_come_back() {
     assert_eq!(reader.header(), &header());
     assert_eq!(reader.machine(), &machine);
     assert_eq!(reader.ending(), None);
-    let read: Vec<Window> = reader.by_ref().map(Result::unwrap).collect();
-    assert_eq!(read, windows);
+    let read: Vec<Facts> = reader.by_ref().map(Result::unwrap).collect();
+    let recorded: Vec<Facts> = windows.into_iter().map(Facts::of).collect();
+    assert_eq!(read, recorded);
     assert_eq!(reader.ending(), Some(Ending::Finished));
     assert_eq!((reader.warning(), reader.windows()), (None, 4));
     assert!(reader.next().is_none());
@@ -45,7 +46,7 @@ fn every_profile_and_this_machine_come_back() {
 #[test]
 fn a_recording_without_windows_is_one() {
     let place = Place::new();
-    let (windows, warning) = read(&place.recorded(&machine(1), &[])).unwrap();
+    let (windows, warning) = read(&place.recorded(&machine(1), &Vec::<Window>::new())).unwrap();
     assert_eq!((windows.len(), warning), (0, None));
 }
 
@@ -125,12 +126,7 @@ fn any_facts(nodes: usize) -> impl Strategy<Value = ThreadFacts> {
     let node = || (0..nodes as u16).prop_map(NodeId);
     let counters = || vec(any_counter(), nodes);
     let name = prop_oneof![Just("worker".to_owned()), "[a-zé:/ ]{0,64}"];
-    let place = (
-        node(),
-        any_cpus(),
-        any::<bool>(),
-        proptest::option::of(node()),
-    );
+    let place = (node(), any_cpus(), any::<bool>());
     let done = (
         counters(),
         counters(),
@@ -144,7 +140,6 @@ fn any_facts(nodes: usize) -> impl Strategy<Value = ThreadFacts> {
         node: place.0,
         allowed_cpus: place.1,
         pinned: place.2,
-        displaced_from: place.3,
         read_bytes: done.0,
         written_bytes: done.1,
         busy_ns: done.2,

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use egeria_fs::Volume;
 use egeria_machine::Machine;
-use egeria_policy::nthread::Configuration;
-use egeria_steward::{Decision, LogReader, Outcome, Record, Scope, Steward, StewardOptions};
+use egeria_policy::planner::System;
+use egeria_steward::{LogReader, Record, Scope, Steward, StewardOptions, Target, WindowRecord};
 
 use super::plan::Pace;
 use super::setup::Setup;
@@ -45,11 +45,11 @@ impl Mover {
         pace: &Pace,
         log: &Path,
     ) -> Result<Mover> {
-        if setup.policy == Configuration::Off {
+        if setup.policy == System::Off {
             return Ok(Mover(None));
         }
         let options = StewardOptions {
-            configuration: setup.policy,
+            policy: setup.policy.to_string(),
             settings: setup.policy_settings()?,
             window_ns: pace.window_ns,
             machine: machine.clone(),
@@ -57,7 +57,8 @@ impl Mover {
             record: None,
             decision_log: Some(log.to_owned()),
         };
-        let steward = Steward::start(Arc::clone(volume), options).map_err(Error::failed)?;
+        let steward =
+            Steward::start(Target::Volume(Arc::clone(volume)), options).map_err(Error::failed)?;
         let warmup_ns = pace.warmup.as_nanos() as f64 / pace.dilation;
         Ok(Mover(Some(Working {
             steward,
@@ -96,14 +97,14 @@ fn most_moves_at_rest(log: &Path, rest_after_ns: u64) -> io::Result<u64> {
 }
 
 /// Moves of the thread that moved most in windows that began so long after the first with I/O.
-fn most_moves(decisions: &[Decision], rest_after_ns: u64) -> u64 {
+fn most_moves(decisions: &[WindowRecord], rest_after_ns: u64) -> u64 {
     let first_ns = decisions.first().map_or(0, |first| first.start_ns);
-    let at_rest = |decision: &&Decision| decision.start_ns >= first_ns + rest_after_ns;
+    let at_rest = |decision: &&WindowRecord| decision.start_ns >= first_ns + rest_after_ns;
     let mut moves: HashMap<_, u64> = HashMap::new();
     for decision in decisions.iter().filter(at_rest) {
-        let done = decision.moves.iter();
-        for each in done.filter(|each| each.outcome == Outcome::Done) {
-            *moves.entry(each.thread).or_default() += 1;
+        let done = decision.actions.iter().filter(|line| line.is_done());
+        for step in done.filter_map(|line| line.as_thread_move()) {
+            *moves.entry(step.thread).or_default() += 1;
         }
     }
     moves.into_values().max().unwrap_or(0)
@@ -112,33 +113,37 @@ fn most_moves(decisions: &[Decision], rest_after_ns: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use egeria_facts::ThreadKey;
     use egeria_machine::NodeId;
-    use egeria_policy::Reason;
-    use egeria_steward::MoveRecord;
-    use egeria_window::ThreadKey;
+    use egeria_policy::{Action, ActionOutcome, ActionRecord, Move, Reason};
+    use egeria_steward::ActionLine;
 
-    fn window(start_ns: u64, threads: &[u32], outcome: Outcome) -> Decision {
+    fn window(start_ns: u64, threads: &[u32], outcome: ActionOutcome) -> WindowRecord {
         let reason = Reason::RemoteReads {
             target: NodeId(0),
             target_bytes_s: 1e9,
             next_bytes_s: 0.0,
             margin_bytes_s: 200e6,
         };
-        let moved = |thread_id: &u32| MoveRecord {
-            thread: ThreadKey {
-                process_id: 9,
-                thread_id: *thread_id,
-                start_ticks: 1,
+        let line = |thread_id: &u32| ActionLine {
+            record: ActionRecord {
+                action: Action::MigrateThread(Move {
+                    thread: ThreadKey {
+                        process_id: 9,
+                        thread_id: *thread_id,
+                        start_ticks: 1,
+                    },
+                    from: NodeId(1),
+                    to: NodeId(0),
+                    reason: reason.clone(),
+                }),
+                expected: None,
+                outcome: outcome.clone(),
             },
             name: String::new(),
-            from: NodeId(1),
-            to: NodeId(0),
-            because: String::new(),
-            reason: reason.clone(),
-            expected_local_share: None,
-            outcome: outcome.clone(),
+            sentence: String::new(),
         };
-        Decision {
+        WindowRecord {
             number: 0,
             start_ns,
             duration_ns: 10,
@@ -149,7 +154,7 @@ mod tests {
             threads: Vec::new(),
             pm_contended: None,
             cpu_contended: None,
-            moves: threads.iter().map(moved).collect(),
+            actions: threads.iter().map(line).collect(),
             kept: Vec::new(),
             results: Vec::new(),
         }
@@ -157,13 +162,13 @@ mod tests {
 
     #[test]
     fn only_moves_done_after_everything_came_to_rest_count_against_ping_pong() {
-        let done = || Outcome::Done;
+        let done = || ActionOutcome::Done;
         let windows = [
             window(1000, &[1, 2], done()),
             window(1010, &[1, 2], done()),
             window(1030, &[1], done()),
             window(1040, &[1, 2], done()),
-            window(1050, &[1], Outcome::Vanished),
+            window(1050, &[1], ActionOutcome::Vanished),
         ];
         assert_eq!(most_moves(&windows, 30), 2);
         assert_eq!(most_moves(&windows, 40), 1);

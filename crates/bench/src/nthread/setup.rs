@@ -1,6 +1,6 @@
 //! What is compared: where data goes, who moves threads, where threads may run.
 
-use egeria_policy::nthread::{Configuration, Settings};
+use egeria_policy::planner::{Settings, System};
 
 use egeria_harness::{Error, Result};
 
@@ -36,14 +36,14 @@ pub struct Setup {
     /// Where new data goes.
     pub allocation: Allocation,
     /// Who moves threads.
-    pub policy: Configuration,
+    pub policy: System,
     /// Settings of the policy that differ from the paper's.
     pub settings: &'static [(&'static str, &'static str)],
     /// Where threads may run.
     pub pinning: Pinning,
 }
 
-const fn setup(name: &'static str, allocation: Allocation, policy: Configuration) -> Setup {
+const fn setup(name: &'static str, allocation: Allocation, policy: System) -> Setup {
     Setup {
         name,
         allocation,
@@ -54,36 +54,38 @@ const fn setup(name: &'static str, allocation: Allocation, policy: Configuration
 }
 
 /// A single-node file system (NThread §V-B).
-pub const NOVA: Setup = setup("nova", Allocation::OneNode, Configuration::Off);
+pub const NOVA: Setup = setup("nova", Allocation::OneNode, System::Off);
 /// One single-node file system per instance (NThread §V-B).
-pub const NOVA_EACH: Setup = setup("nova", Allocation::NodeOfInstance, Configuration::Off);
+pub const NOVA_EACH: Setup = setup("nova", Allocation::NodeOfInstance, System::Off);
 /// One file system over all nodes, blocks on random ones (NThread §II-C).
-pub const NOVA_N: Setup = setup("nova_n", Allocation::Random, Configuration::Off);
+pub const NOVA_N: Setup = setup("nova_n", Allocation::Random, System::Off);
 /// Threads go to their data.
-pub const RL: Setup = setup("rl", Allocation::Local, Configuration::Rl);
+pub const RL: Setup = setup("rl", Allocation::Local, System::Rl);
 /// And leave nodes short of CPUs.
-pub const CPU: Setup = setup("cpu", Allocation::Local, Configuration::Cpu);
+pub const CPU: Setup = setup("cpu", Allocation::Local, System::Cpu);
 /// And leave nodes short of bandwidth.
-pub const NM: Setup = setup("nm", Allocation::Local, Configuration::Nm);
+pub const NM: Setup = setup("nm", Allocation::Local, System::Nm);
 /// And sharers stay together: NThread.
-pub const FULL: Setup = setup("full", Allocation::Local, Configuration::Full);
+pub const FULL: Setup = setup("full", Allocation::Local, System::Full);
+/// All papers as one decision.
+pub const ALL: Setup = setup("all", Allocation::Local, System::All);
 /// Fig. 2: the best a single-node file system per instance can do.
 pub const NOVA_BEST: Setup = Setup {
     pinning: Pinning::WithData,
-    ..setup("nova_best", Allocation::NodeOfInstance, Configuration::Off)
+    ..setup("nova_best", Allocation::NodeOfInstance, System::Off)
 };
 /// Fig. 2: the worst.
 pub const NOVA_WORST: Setup = Setup {
     pinning: Pinning::AwayFromData,
-    ..setup("nova_worst", Allocation::NodeOfInstance, Configuration::Off)
+    ..setup("nova_worst", Allocation::NodeOfInstance, System::Off)
 };
 /// Fig. 4: all threads and data on node 0.
 pub const CROWDED: Setup = Setup {
     pinning: Pinning::WithData,
-    ..setup("crowded", Allocation::OneNode, Configuration::Off)
+    ..setup("crowded", Allocation::OneNode, System::Off)
 };
 /// Fig. 4: CPU contention is handled by running half of the threads on node 1; data stays.
-pub const SPREAD: Setup = setup("spread", Allocation::OneNode, Configuration::Off);
+pub const SPREAD: Setup = setup("spread", Allocation::OneNode, System::Off);
 
 /// Fig. 8: limits of Eq. 5; the last is none.
 pub const CPU_LIMITS: [Setup; 6] = [
@@ -98,14 +100,14 @@ pub const CPU_LIMITS: [Setup; 6] = [
 const fn limit(name: &'static str, settings: &'static [(&'static str, &'static str)]) -> Setup {
     Setup {
         settings,
-        ..setup(name, Allocation::Local, Configuration::Cpu)
+        ..setup(name, Allocation::Local, System::Cpu)
     }
 }
 
 impl Setup {
     /// The policy's settings.
     pub fn policy_settings(&self) -> Result<Settings> {
-        let mut settings = Settings::of(self.policy);
+        let mut settings = self.policy.settings();
         for (name, value) in self.settings {
             settings.set(name, value).map_err(Error::failed)?;
         }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use egeria_fs::{AttachMode, AttachOptions};
-use egeria_policy::nthread::Settings;
+use egeria_policy::planner::{Settings, Unavailable};
 use egeria_steward::{
     LogReader, Record, decision_log_path, runtime_directory, trusted_runtime_directory,
 };
@@ -21,24 +21,25 @@ use crate::failure::{Failure, Outcome};
 use crate::session;
 
 const LOG_SUFFIX: &str = ".decisions.jsonl";
-const GRANTS_SUFFIX: &str = ".grants.jsonl";
+const JOURNAL_SUFFIX: &str = ".journal.jsonl";
 /// More files than this are not looked at.
-const MOST_FILES: usize = 10_000;
-/// Longest first line of a grants file.
-const MOST_HEAD_BYTES: u64 = 64 << 10;
+const MAX_FILES: usize = 10_000;
+/// Longest first line of a journal.
+const MAX_HEAD_BYTES: u64 = 64 << 10;
 /// Longest text out of a log that is shown.
-const MOST_SHOWN_CHARS: usize = 200;
+const MAX_SHOWN_CHARS: usize = 200;
 
 /// What a log says of its steward before anything else.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Head {
     /// The steward's process.
     pub(super) process_id: u32,
-    pub(super) volume: String,
+    pub(super) volume: Option<String>,
     pub(super) machine: String,
     pub(super) emulated: bool,
-    pub(super) configuration: String,
-    pub(super) settings: Settings,
+    pub(super) policy: String,
+    pub(super) unavailable: Vec<Unavailable>,
+    pub(super) settings: Box<Settings>,
     pub(super) window_ns: u64,
     pub(super) time_unix_ns: u64,
 }
@@ -51,7 +52,8 @@ impl Head {
             volume,
             machine,
             emulated,
-            configuration,
+            policy,
+            unavailable,
             settings,
             window_ns,
             time_unix_ns,
@@ -61,10 +63,11 @@ impl Head {
         };
         Some(Head {
             process_id: steward,
-            volume: printable(&volume),
+            volume: volume.as_deref().map(printable),
             machine: printable(&machine),
             emulated,
-            configuration: printable(&configuration),
+            policy: printable(&policy),
+            unavailable,
             settings,
             window_ns,
             time_unix_ns,
@@ -88,8 +91,8 @@ pub(super) enum Fate {
         restored: u64,
         /// Windows looked at.
         windows: u64,
-        /// Moves done.
-        moves: u64,
+        /// Actions done.
+        actions: u64,
     },
     /// It did not stop in order and its process is gone.
     Killed,
@@ -114,11 +117,11 @@ impl Fate {
             Record::Stop {
                 restored,
                 windows,
-                moves,
+                actions,
             } => Some(Fate::Stopped {
                 restored,
                 windows,
-                moves,
+                actions,
             }),
             _ => None,
         }
@@ -144,8 +147,8 @@ impl DecisionLog {
     /// Opens a log.
     pub(super) fn open(path: &Path) -> Outcome<DecisionLog> {
         let failed = |error| {
-            let mend = "check the path; `egeria steward --help` says where decisions go";
-            Failure::io("read the decision log", path, &error, mend)
+            let hint = "check the path; `egeria steward --help` says where decisions go";
+            Failure::io("read the decision log", path, &error, hint)
         };
         let metadata = fs::metadata(path).map_err(failed)?;
         if !metadata.is_file() {
@@ -216,7 +219,7 @@ pub(super) fn choose(log: Option<&Path>, volume: Option<&Path>) -> Outcome<PathB
 
 fn of_volume(path: &Path) -> Outcome<PathBuf> {
     let (volume, _) = volume_of(path)?;
-    let log = working_log(volume).unwrap_or_else(|| decision_log_path(volume));
+    let log = working_log(volume).unwrap_or_else(|| decision_log_path(Some(volume)));
     if log.exists() {
         return Ok(log);
     }
@@ -241,24 +244,24 @@ pub(super) fn volume_of(path: &Path) -> Outcome<(Uuid, PathBuf)> {
 
 /// The log that the steward at work on a volume writes, wherever that is.
 pub(super) fn working_log(volume: Uuid) -> Option<PathBuf> {
-    log_of_grants(&trusted_runtime_directory()?.join(format!("{volume}{GRANTS_SUFFIX}")))
+    log_of_journal(&trusted_runtime_directory()?.join(format!("{volume}{JOURNAL_SUFFIX}")))
 }
 
-/// The first line of a grants file.
+/// The first line of a journal.
 #[derive(Deserialize)]
-struct GrantsHead {
+struct JournalHead {
     steward: u32,
     log: PathBuf,
 }
 
-fn log_of_grants(path: &Path) -> Option<PathBuf> {
+fn log_of_journal(path: &Path) -> Option<PathBuf> {
     let metadata = fs::metadata(path).ok().filter(Metadata::is_file)?;
     let mut line = Vec::new();
     let file = fs::File::open(path).ok()?;
-    BufReader::new(file.take(MOST_HEAD_BYTES))
+    BufReader::new(file.take(MAX_HEAD_BYTES))
         .read_until(b'\n', &mut line)
         .ok()?;
-    let head: GrantsHead = serde_json::from_slice(&line).ok()?;
+    let head: JournalHead = serde_json::from_slice(&line).ok()?;
     // The steward wrote the file after it began.
     if !lives(head.steward, unix_ns(metadata.modified().ok()?)) {
         return None;
@@ -280,13 +283,13 @@ struct Candidate {
 fn candidates() -> Vec<Candidate> {
     let entries = trusted_runtime_directory().and_then(|directory| fs::read_dir(directory).ok());
     let mut found: Vec<Candidate> = Vec::new();
-    for entry in entries.into_iter().flatten().flatten().take(MOST_FILES) {
+    for entry in entries.into_iter().flatten().flatten().take(MAX_FILES) {
         let path = entry.path();
         let name = entry.file_name();
         let name = name.to_string_lossy();
         let log = match name.ends_with(LOG_SUFFIX) {
             true => Some(path),
-            false if name.ends_with(GRANTS_SUFFIX) => log_of_grants(&path),
+            false if name.ends_with(JOURNAL_SUFFIX) => log_of_journal(&path),
             false => None,
         };
         let known = |log: &PathBuf| found.iter().any(|other| other.log == *log);
@@ -374,13 +377,13 @@ pub(super) fn older_part(path: &Path, head: Option<&Head>) -> Option<PathBuf> {
 
 /// Text out of a log as it may be shown: who writes there is not who looks, and terminals obey bytes.
 pub(super) fn printable(text: &str) -> String {
-    let cut: String = text.chars().take(MOST_SHOWN_CHARS).collect();
+    let cut: String = text.chars().take(MAX_SHOWN_CHARS).collect();
     crate::output::printable(&cut)
 }
 
 /// The failure of a log without a single whole line.
 pub(super) fn empty(path: &Path) -> Failure {
     let error = io::Error::other("there is no whole line in it yet");
-    let mend = "wait for its steward's first one, or give another with --log";
-    Failure::io("read the decision log", path, &error, mend)
+    let hint = "wait for its steward's first one, or give another with --log";
+    Failure::io("read the decision log", path, &error, hint)
 }

@@ -7,7 +7,7 @@ pub(super) mod totals;
 use std::path::PathBuf;
 
 use clap::Args;
-use egeria_window::ThreadKey;
+use egeria_facts::ThreadKey;
 use serde::Serialize;
 
 use super::decision_log::{self, DecisionLog, Fate, Head};

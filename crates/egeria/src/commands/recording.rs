@@ -5,9 +5,9 @@ use std::cell::RefCell;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use egeria_facts::Facts;
 use egeria_machine::Machine;
 use egeria_watch::trace::{Ending, Reader, TraceError, VERSION};
-use egeria_window::Window;
 use serde::{Serialize, Serializer};
 
 use crate::failure::{Failure, Outcome};
@@ -34,9 +34,9 @@ pub(super) fn again(path: &Path, machine: &Machine) -> Outcome<Reader> {
     )))
 }
 
-/// The windows of a recording.
-pub(super) fn windows(reader: &mut Reader) -> impl Iterator<Item = Outcome<Window>> + '_ {
-    reader.by_ref().map(|window| window.map_err(failed))
+/// The facts of a recording, window after window.
+pub(super) fn facts(reader: &mut Reader) -> impl Iterator<Item = Outcome<Facts>> + '_ {
+    reader.by_ref().map(|facts| facts.map_err(failed))
 }
 
 fn failed(error: TraceError) -> Failure {
@@ -51,7 +51,7 @@ pub(super) struct Label {
     volume: Option<String>,
     command: Vec<String>,
     /// The policy that moved threads while it was recorded.
-    pub(super) configuration: String,
+    pub(super) policy: String,
     started_unix_ns: u64,
     machine: MachineLabel,
     nodes: Vec<u16>,
@@ -68,7 +68,7 @@ impl Label {
             format_version: VERSION,
             volume: header.volume.map(|volume| volume.to_string()),
             command: header.command.clone(),
-            configuration: header.configuration.clone(),
+            policy: header.policy.clone(),
             started_unix_ns: header.started_unix_ns,
             machine: MachineLabel::of(machine),
             nodes: machine.nodes.iter().map(|node| node.id.0).collect(),
@@ -100,7 +100,7 @@ impl Label {
             emulated.unwrap_or_default()
         );
         lines.push(("machine", machine));
-        lines.push(("policy", self.configuration.clone()));
+        lines.push(("policy", self.policy.clone()));
         lines.push(("began", utc(self.started_unix_ns)));
         let line = |(name, value): (&str, String)| format!("{name:<8} {}\n", printable(&value));
         lines.into_iter().map(line).collect()

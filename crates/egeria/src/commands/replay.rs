@@ -8,11 +8,11 @@ mod text;
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use egeria_facts::Facts;
 use egeria_machine::Machine;
-use egeria_policy::nthread::{Configuration, Settings};
+use egeria_policy::nthread;
+use egeria_policy::planner::{Settings, System};
 use egeria_watch::trace::Reader;
-use egeria_window::Window;
 
 use super::recording::{self, Label};
 use crate::failure::Outcome;
@@ -33,20 +33,11 @@ pub struct Arguments {
     /// A recording, as `egeria run --record` makes
     trace: PathBuf,
     /// What may be done about a window
-    #[arg(long, value_parser = policies(), default_value = "full")]
-    policy: Configuration,
+    #[arg(long, value_name = policy_choice::NAMES, default_value = "full", value_parser = policy_choice::policy)]
+    policy: System,
     /// A setting of the policy, as cpu_limit=0.8; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE")]
     settings: Vec<String>,
-}
-
-fn policies() -> impl TypedValueParser<Value = Configuration> {
-    let names = Configuration::ALL.map(Configuration::name);
-    PossibleValuesParser::new(names).map(|name| {
-        let named = Configuration::ALL.into_iter();
-        let mut named = named.filter(|each| each.name() == name);
-        named.next().unwrap_or(Configuration::Off)
-    })
 }
 
 fn help() -> String {
@@ -54,20 +45,22 @@ fn help() -> String {
 Examples:
   egeria replay yesterday.trace
   egeria replay yesterday.trace --policy rl --set read_margin_bytes_s=50e6
-  egeria replay yesterday.trace --json | jq '.summary.configurations'
+  egeria replay yesterday.trace --json | jq '.summary.policies'
 
 What if: the same policy code as in the steward, over recorded windows. The
 windows stay as recorded: a thread that the replay moves is taken to be on its
 new node from the next window on, and to write there; it is neither faster nor
 slower, and what it reads stays where it was. Threads that the replay leaves
 alone are where they were recorded, so a trace recorded with the policy `off`
-tells most. A thread has not settled when it was moved at least twice and never
-stayed for three windows in a row in between or after.
+tells most. Limits, delegation and data that moves are shown and change nothing
+in the windows. A thread has not settled when it was moved at least twice and
+never stayed for three windows in a row in between or after.
 
-Settings with their ranges (meaning and defaults: docs/reference/settings.md):
+Settings with their ranges (those of NThread; all, with meaning and defaults:
+docs/reference/settings.md):
 "
     .to_owned();
-    for (name, range) in Settings::names() {
+    for (name, range) in nthread::Settings::names() {
         text.push_str(&format!("  {name:<21} {range}\n"));
     }
     text.truncate(text.trim_end().len());
@@ -79,17 +72,17 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let chosen = policy_choice::settings(arguments.policy, &arguments.settings)?;
     let mut reader = recording::open(&arguments.trace)?;
     let machine = reader.machine().clone();
-    // All of it under every configuration first: what is damaged is told, not half replayed.
+    // All of it under every policy first: a damaged recording is refused, not half replayed.
     let mut runs = Vec::new();
-    for configuration in Configuration::ALL {
-        let settings = policy_choice::settings(configuration, &arguments.settings)?;
-        runs.push((Replay::new(&machine, settings), Tally::new(configuration)));
+    for policy in System::ALL {
+        let settings = policy_choice::settings(policy, &arguments.settings)?;
+        runs.push((Replay::new(&machine, settings), Tally::new(policy)));
     }
-    for window in recording::windows(&mut reader) {
-        let window = window?;
+    for facts in recording::facts(&mut reader) {
+        let facts = facts?;
         for (replay, tally) in &mut runs {
-            let (placed, plan) = replay.step(&window);
-            tally.add(&machine, &placed, &plan);
+            let (placed, turn) = replay.step(&facts);
+            tally.add(&machine, &placed.window, &turn);
         }
     }
     let label = Label::of(&arguments.trace, &reader);
@@ -116,7 +109,7 @@ struct View<'a> {
     windows: u64,
     machine: Machine,
     label: Label,
-    /// One per configuration.
+    /// One per policy.
     tallies: Vec<Tally>,
 }
 
@@ -130,14 +123,14 @@ impl View<'_> {
     fn windows<'a>(
         &self,
         reader: &'a mut Reader,
-    ) -> impl Iterator<Item = Outcome<Window>> + use<'a> {
+    ) -> impl Iterator<Item = Outcome<Facts>> + use<'a> {
         let count = usize::try_from(self.windows).unwrap_or(usize::MAX);
-        recording::windows(reader).take(count)
+        recording::facts(reader).take(count)
     }
 
     /// The tally of the policy asked for.
     fn tally(&self) -> &Tally {
-        let chosen = |tally: &&Tally| tally.configuration == self.arguments.policy;
+        let chosen = |tally: &&Tally| tally.policy == self.arguments.policy;
         self.tallies
             .iter()
             .find(chosen)

@@ -12,8 +12,8 @@ use clap::Args;
 use egeria_fs::{AttachMode, Volume};
 use egeria_machine::Machine;
 use egeria_mount::{MountHandle, MountOptions};
-use egeria_policy::nthread::Configuration;
-use egeria_steward::{Scope, Steward};
+use egeria_policy::planner::System;
+use egeria_steward::{Scope, Steward, Target};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::failure::{Failure, Outcome, reason};
@@ -59,10 +59,10 @@ pub struct Arguments {
     /// Where new data goes: local (the writer's node), random, node=N
     #[arg(long, value_name = "local|random|node=N", value_parser = Allocation::parse)]
     alloc: Option<Allocation>,
-    /// What moves threads while CMD runs: off, rl (to the data they read), cpu (and off busy CPUs),
-    /// nm (and off busy memory), full (but never sharers apart)
-    #[arg(long, value_name = "off|rl|cpu|nm|full", default_value = "off", value_parser = policy_choice::configuration)]
-    policy: Configuration,
+    /// What decides while CMD runs: off, NThread's rl (threads to the data they read), cpu (and off busy CPUs),
+    /// nm (and off busy memory) and full (but never sharers apart), pats, odin, asymsched, or all as one
+    #[arg(long, value_name = policy_choice::NAMES, default_value = "off", value_parser = policy_choice::policy)]
+    policy: System,
     #[command(flatten)]
     steward: StewardArguments,
     /// Write the summary into this file, as JSON
@@ -223,7 +223,7 @@ impl Stage {
 impl Stage {
     /// A steward for the command and what it starts, when one is wanted.
     fn look_after(&self, arguments: &Arguments, machine: &Machine) -> Outcome<Option<Steward>> {
-        let wanted = arguments.policy != Configuration::Off || arguments.steward.watches();
+        let wanted = arguments.policy != System::Off || arguments.steward.watches();
         // Nobody but the command uses a scratch volume, however far its processes stray.
         let scope = match self.scratch {
             Some(_) => Scope::All,
@@ -233,7 +233,8 @@ impl Stage {
         let machine = declared.as_ref().unwrap_or(machine);
         let start = || {
             let steward = &arguments.steward;
-            steward.start(&self.volume, machine, arguments.policy, scope)
+            let target = Target::Volume(Arc::clone(&self.volume));
+            steward.start(target, machine, arguments.policy, scope)
         };
         wanted.then(start).transpose()
     }

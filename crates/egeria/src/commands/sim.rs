@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use egeria_facts::Window;
 use egeria_machine::{Machine, NodeId, format_bandwidth};
 use egeria_policy::planner::System;
 use egeria_report::what_if::{self, WhatIf};
 use egeria_sim::{Options, Outcome as Predicted, WindowOutcome, Workload};
-use egeria_window::Window;
 use serde::Serialize;
 
 use super::recording;
@@ -31,10 +31,10 @@ Examples:
   egeria sim --machine odin-8s --trace yesterday.trace
   egeria sim --machine optane-2s --workload fio.toml --report what-if.html
 
-Systems: off decides nothing; rl, cpu, nm and full are NThread's configurations
-(nthread is full), pats limits how many are at persistent memory, odin stripes
-and delegates, asymsched places processes and their memory; all is the planner
-with everything, as one decision.
+Systems: off decides nothing; rl, cpu, nm and full are NThread's configurations,
+pats limits how many are at persistent memory, odin stripes and delegates,
+asymsched places processes and their memory; all is the planner with everything,
+as one decision.
 
 A prediction by a model, not a measurement: threads share cores, memory and
 links fairly, and the policies' own code decides (docs/explanation/model.md).
@@ -60,9 +60,9 @@ pub struct Arguments {
     #[arg(long, value_name = "BYTES", default_value = "4096", requires = "trace",
           value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     request_bytes: u64,
-    /// Systems, side by side: off, rl, cpu, nm, full, nthread, pats, odin, asymsched, all
+    /// Systems, side by side: off, rl, cpu, nm, full, pats, odin, asymsched, all
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = system,
-          default_value = "off,nthread,pats,odin,asymsched,all")]
+          default_value = "off,full,pats,odin,asymsched,all")]
     compare: Vec<System>,
     /// Where written data goes: local, random, striped or node=N (odin always stripes)
     #[arg(long, value_name = "POLICY", value_parser = Placement::parse, default_value = "local")]
@@ -205,7 +205,8 @@ fn beside(rate: f64, first: f64) -> f64 {
 fn workload(arguments: &Arguments, machine: &Machine) -> Outcome<Workload> {
     if let Some(path) = &arguments.trace {
         let mut reader = recording::open(path)?;
-        let windows: Outcome<Vec<Window>> = recording::windows(&mut reader).collect();
+        let facts = recording::facts(&mut reader);
+        let windows: Outcome<Vec<Window>> = facts.map(|facts| Ok(facts?.window)).collect();
         let (windows, origin) = (windows?, path.display().to_string());
         let recorded =
             Workload::recorded(&origin, reader.machine(), &windows, arguments.request_bytes);

@@ -1,14 +1,16 @@
-//! `egeria steward`: look after all threads that use a volume.
+//! `egeria steward`: look after the threads that use a volume, or those of processes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use egeria_fs::AttachMode;
-use egeria_policy::nthread::Configuration;
-use egeria_steward::{Scope, Summary};
+use egeria_machine::Machine;
+use egeria_policy::planner::System;
+use egeria_steward::{Scope, Summary, Target};
+use egeria_watch::task;
 use serde::Serialize;
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::machine_choice::{MachineArguments, attach_options};
 use crate::output::{self, Format};
 use crate::owner;
@@ -23,17 +25,25 @@ Examples:
   egeria steward /mnt/pmem0/pool
   egeria steward /mnt/pmem0/pool --policy nm --set cpu_limit=0.8 --window 500
   egeria steward /mnt/pmem0/pool --policy off --record yesterday.trace
+  egeria steward --pid 4711 --policy all
 
 Works until SIGINT or SIGTERM, then gives all threads the CPUs their owners gave
-them. The volume must be in use (mounted). One steward works on a volume at a
-time. Killed, it leaves a list, and the next start puts everything back first.
+them. With POOL: the threads that use that volume, which must be in use.
+Without: those of your own processes, or of one and its descendants (--pid);
+what they read and write is then unknown. One steward works on a volume at a
+time. Killed, it leaves a journal, and the next start puts everything back
+first. Stages of a policy that nothing here can act on are named at the start
+and are off.
 `egeria top` and `egeria explain` show what it does and why.")]
 pub struct Arguments {
-    /// Path of any pool of the volume
-    pool: PathBuf,
-    /// What moves threads: off (only watch), rl, cpu, nm, full
-    #[arg(long, value_name = "off|rl|cpu|nm|full", default_value = "full", value_parser = policy_choice::configuration)]
-    policy: Configuration,
+    /// Path of any pool of the volume; without one, processes are watched
+    pool: Option<PathBuf>,
+    /// Only this process and its descendants
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// What decides: off (only watch), NThread's rl, cpu, nm and full, pats, odin, asymsched, or all as one
+    #[arg(long, value_name = policy_choice::NAMES, default_value = "all", value_parser = policy_choice::policy)]
+    policy: System,
     #[command(flatten)]
     steward: StewardArguments,
     #[command(flatten)]
@@ -42,7 +52,7 @@ pub struct Arguments {
 
 #[derive(Serialize)]
 struct Document {
-    volume: String,
+    volume: Option<String>,
     policy: String,
     steward: Summary,
 }
@@ -51,33 +61,58 @@ struct Document {
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let signals = Signals::install()?;
     arguments.steward.settings(arguments.policy)?;
-    owner::run_as_owner(&arguments.pool)?;
-    let volume = session::attach(&arguments.pool, AttachMode::Join, &attach_options(None))?;
-    volume.works_on_behalf();
-    let machine = match (volume.declared_machine(), &arguments.machine.machine) {
-        (Some(machine), None) => machine,
-        _ => arguments.machine.resolve()?,
+    let scope = match arguments.pid {
+        Some(process_id) if task::began(process_id).is_none() => {
+            return Err(Failure::new(format!(
+                "there is no process {process_id}; see `ps`, or leave --pid out"
+            )));
+        }
+        Some(process_id) => Scope::Tree(process_id),
+        None => Scope::All,
+    };
+    let (target, machine) = match &arguments.pool {
+        Some(pool) => of_volume(pool, arguments)?,
+        None => (Target::Processes, arguments.machine.resolve()?),
+    };
+    let volume = match &target {
+        Target::Volume(volume) => Some(volume.uuid().to_string()),
+        Target::Processes => None,
     };
     let steward = arguments
         .steward
-        .start(&volume, &machine, arguments.policy, Scope::All)?;
-    let restored = steward.summary().restored_at_start;
-    if restored > 0 {
+        .start(target, &machine, arguments.policy, scope)?;
+    let begun = steward.summary();
+    if begun.restored_at_start > 0 {
         output::remark(&format!(
-            "egeria: a steward was killed here; {restored} threads have their CPUs back\n"
+            "egeria: a steward was killed here; {} threads have their CPUs back\n",
+            begun.restored_at_start
         ));
+    }
+    for line in &begun.unavailable {
+        output::remark(&format!("egeria: {line}\n"));
     }
     signals.wait();
     let document = Document {
-        volume: volume.uuid().to_string(),
+        volume,
         policy: arguments.policy.to_string(),
         steward: steward.stop(),
     };
     format.print(&document, |document| {
         let done = &document.steward;
         format!(
-            "{} moves of {} threads in {} windows; {} threads have their CPUs back\n",
-            done.moves, done.moved_threads, done.windows, done.restored
+            "{} moves of {} threads in {} windows, {} brought too little; {} threads have their CPUs back\n",
+            done.moves, done.moved_threads, done.windows, done.missed, done.restored
         )
     })
+}
+
+fn of_volume(pool: &Path, arguments: &Arguments) -> Outcome<(Target, Machine)> {
+    owner::run_as_owner(pool)?;
+    let volume = session::attach(pool, AttachMode::Join, &attach_options(None))?;
+    volume.works_on_behalf();
+    let machine = match (volume.declared_machine(), &arguments.machine.machine) {
+        (Some(machine), None) => machine,
+        _ => arguments.machine.resolve()?,
+    };
+    Ok((Target::Volume(volume), machine))
 }

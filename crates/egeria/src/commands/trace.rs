@@ -7,11 +7,11 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use egeria_facts::{ThreadFacts, Window};
 use egeria_machine::Machine;
 use egeria_policy::NodeLoad;
 use egeria_policy::nthread::{self, Configuration, Settings};
 use egeria_watch::trace::Reader;
-use egeria_window::{ThreadFacts, Window};
 use serde::Serialize;
 
 use super::recording::{self, Label, Stream};
@@ -66,8 +66,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let mut reader = recording::open(&show.file)?;
     let machine = reader.machine().clone();
     let mut totals = Totals::default();
-    for window in recording::windows(&mut reader) {
-        totals.add(&machine, &window?);
+    for facts in recording::facts(&mut reader) {
+        totals.add(&machine, &facts?.window);
     }
     let label = Label::of(&show.file, &reader);
     label.warn();
@@ -133,8 +133,8 @@ impl View<'_> {
     /// The windows that were counted, once more: a recording may have grown since.
     fn windows<'a>(&'a self, reader: &'a mut Reader) -> impl Iterator<Item = Outcome<Shown>> + 'a {
         let count = usize::try_from(self.totals.windows).unwrap_or(usize::MAX);
-        let windows = recording::windows(reader).take(count);
-        windows.map(|window| Ok(self.shown(window?)))
+        let facts = recording::facts(reader).take(count);
+        facts.map(|facts| Ok(self.shown(facts?.window)))
     }
 
     fn shown(&self, window: Window) -> Shown {

@@ -4,13 +4,15 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use egeria_facts::ThreadKey;
 use egeria_machine::NodeId;
-use egeria_policy::nthread::Settings;
-use egeria_policy::{Contention, Kept, KeptBecause, Reason};
-use egeria_steward::{
-    Decision, MoveRecord, NodeRecord, Outcome, Record, ResultRecord, ThreadRecord,
+use egeria_policy::{
+    Action, ActionOutcome, ActionRecord, ActionResult, Contention, Expectation, Kept, KeptBecause,
+    Measure, Move, Reason,
 };
-use egeria_window::ThreadKey;
+use egeria_steward::{
+    ActionLine, NodeRecord, Record, ResultLine, ThreadRecord, ThreadResult, WindowRecord,
+};
 
 /// Window of these logs, ns.
 pub const WINDOW_NS: u64 = 100_000_000;
@@ -29,11 +31,12 @@ pub fn start(process_id: u32) -> Record {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     Record::Start {
         steward: process_id,
-        volume: "4f5e".to_owned(),
+        volume: Some("4f5e".to_owned()),
         machine: "optane-2s".to_owned(),
         emulated: true,
-        configuration: "full".to_owned(),
-        settings: Settings::default(),
+        policy: "full".to_owned(),
+        unavailable: Vec::new(),
+        settings: Box::default(),
         window_ns: WINDOW_NS,
         time_unix_ns: now.as_nanos() as u64,
     }
@@ -44,12 +47,12 @@ pub fn stop() -> Record {
     Record::Stop {
         restored: 2,
         windows: 5,
-        moves: 1,
+        actions: 1,
     }
 }
 
-/// A window of two nodes, the first with a memory bandwidth of 2 GB/s; threads, moves … may be added.
-pub fn window(number: u64) -> Decision {
+/// A window of two nodes, the first with a memory bandwidth of 2 GB/s; threads, actions … may be added.
+pub fn window(number: u64) -> WindowRecord {
     let node = |node, read_bytes_s, written_bytes_s| NodeRecord {
         node: NodeId(node),
         read_bytes_s,
@@ -59,7 +62,7 @@ pub fn window(number: u64) -> Decision {
         cpu_share: 0.5,
         threads: 1,
     };
-    Decision {
+    WindowRecord {
         number,
         start_ns: number * WINDOW_NS,
         duration_ns: WINDOW_NS,
@@ -70,7 +73,7 @@ pub fn window(number: u64) -> Decision {
         threads: Vec::new(),
         pm_contended: None,
         cpu_contended: None,
-        moves: Vec::new(),
+        actions: Vec::new(),
         kept: Vec::new(),
         results: Vec::new(),
     }
@@ -90,27 +93,41 @@ pub fn reads(thread_id: u32, node: u16, read_bytes_s: [f64; 2]) -> ThreadRecord 
 }
 
 /// A thread goes from node 1 to node 0, where its data is.
-pub fn moved(thread_id: u32, outcome: Outcome) -> MoveRecord {
+pub fn moved(thread_id: u32, outcome: ActionOutcome) -> ActionLine {
     let reason = Reason::RemoteReads {
         target: NodeId(0),
         target_bytes_s: 1.2e9,
         next_bytes_s: 0.0,
         margin_bytes_s: 200e6,
     };
-    MoveRecord {
+    let step = Move {
         thread: thread(thread_id),
-        name: "fio".to_owned(),
         from: NodeId(1),
         to: NodeId(0),
-        because: reason.to_string(),
         reason,
-        expected_local_share: Some(1.0),
-        outcome,
+    };
+    line(step, outcome, 0.0, 1.0)
+}
+
+/// A migration of a thread named `fio` that should change the share of its bytes that are local.
+fn line(step: Move, outcome: ActionOutcome, before: f64, expected: f64) -> ActionLine {
+    ActionLine {
+        sentence: step.to_string(),
+        name: "fio".to_owned(),
+        record: ActionRecord {
+            action: Action::MigrateThread(step),
+            expected: Some(Expectation {
+                measure: Measure::LocalShare,
+                before,
+                expected,
+            }),
+            outcome,
+        },
     }
 }
 
 /// A thread leaves node 0, whose CPUs are contended, for node 1.
-pub fn sent_away(thread_id: u32) -> MoveRecord {
+pub fn sent_away(thread_id: u32) -> ActionLine {
     let reason = Reason::CpuContention {
         way_bytes_s: None,
         contended: NodeId(0),
@@ -119,27 +136,32 @@ pub fn sent_away(thread_id: u32) -> MoveRecord {
         target_share: 0.0,
         limit: 0.9,
     };
-    MoveRecord {
+    let step = Move {
+        thread: thread(thread_id),
         from: NodeId(0),
         to: NodeId(1),
-        because: reason.to_string(),
         reason,
-        expected_local_share: Some(0.1),
-        ..moved(thread_id, Outcome::Done)
-    }
+    };
+    line(step, ActionOutcome::Done, 1.0, 0.1)
 }
 
 /// What came of such a move: 98 % local and 1.4 times the bytes.
-pub fn result(thread_id: u32) -> ResultRecord {
-    ResultRecord {
-        thread: thread(thread_id),
-        to: NodeId(0),
-        node: Some(NodeId(0)),
-        bytes_s_before: 1.2e9,
-        bytes_s_after: 1.68e9,
-        local_share_before: Some(0.0),
-        local_share_after: Some(0.98),
-        expected_local_share: Some(1.0),
+pub fn result(thread_id: u32) -> ResultLine {
+    let done = moved(thread_id, ActionOutcome::Done).record;
+    ResultLine {
+        result: ActionResult {
+            action: done.action,
+            expected: done.expected,
+            measured: Some(0.98),
+            missed: false,
+        },
+        thread: Some(ThreadResult {
+            node: Some(NodeId(0)),
+            bytes_s_before: 1.2e9,
+            bytes_s_after: 1.68e9,
+            local_share_before: Some(0.0),
+            local_share_after: Some(0.98),
+        }),
     }
 }
 
@@ -162,7 +184,7 @@ pub fn lines(records: &[Record]) -> String {
 }
 
 /// The window as a record.
-pub fn record(decision: Decision) -> Record {
+pub fn record(decision: WindowRecord) -> Record {
     Record::Window(Box::new(decision))
 }
 
@@ -170,7 +192,7 @@ pub fn record(decision: Decision) -> Record {
 pub fn story(process_id: u32) -> Vec<Record> {
     let mut first = window(122);
     first.threads = vec![reads(4711, 1, [1.2e9, 0.0]), reads(4712, 1, [3e8, 1e8])];
-    first.moves = vec![moved(4711, Outcome::Done)];
+    first.actions = vec![moved(4711, ActionOutcome::Done)];
     first.kept = vec![kept(4712)];
     first.cpu_contended = Some(NodeId(0));
     let mut second = window(123);

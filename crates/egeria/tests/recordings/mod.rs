@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
+use egeria_facts::{ThreadFacts, ThreadKey, Window};
 use egeria_machine::{CpuId, Machine, NodeId};
 use egeria_watch::trace::{TraceHeader, Writer};
-use egeria_window::{ThreadFacts, ThreadKey, Window};
 
 use crate::common::Sandbox;
 
@@ -24,11 +24,11 @@ pub fn machine() -> Machine {
     machine
 }
 
-pub fn header(configuration: &str) -> TraceHeader {
+pub fn header(policy: &str) -> TraceHeader {
     TraceHeader {
         volume: Some("6f2b7f3e-6d1c-4f8e-9a55-0c3f1d2e4b5a".parse().unwrap()),
         command: vec!["fio".to_owned(), "job.fio".to_owned()],
-        configuration: configuration.to_owned(),
+        policy: policy.to_owned(),
         started_unix_ns: 951_782_400 * SECOND_NS,
     }
 }
@@ -69,11 +69,11 @@ pub fn remote_readers() -> Vec<ThreadFacts> {
 }
 
 /// A finished recording of these windows.
-pub fn record(sandbox: &Sandbox, configuration: &str, windows: &[Window]) -> PathBuf {
+pub fn record(sandbox: &Sandbox, policy: &str, windows: &[Window]) -> PathBuf {
     let path = sandbox.path("trace");
-    let mut writer = Writer::create(&path, &machine(), &header(configuration)).unwrap();
+    let mut writer = Writer::create(&path, &machine(), &header(policy)).unwrap();
     for window in windows {
-        writer.append(window).unwrap();
+        writer.append(&window.clone().into()).unwrap();
     }
     writer.finish().unwrap();
     path

@@ -55,7 +55,7 @@ pub(super) fn program(
 /// Bytes/s of a program that stays on these nodes.
 pub(super) fn stays(stage: &Stage, machine: &Machine, nodes: &[usize], data: Data) -> Result<f64> {
     let workload = program(stage, nodes, data, true)?;
-    let outcome = stage.outcome(machine, &workload, &Options::of(System::Off))?;
+    let outcome = stage.outcome(machine, &workload, &Options::published(System::Off))?;
     Ok(outcome.bytes_s)
 }
 
@@ -117,7 +117,7 @@ fn managed(
     ranked: &[Vec<usize>],
     results: &mut Results,
 ) -> Result<()> {
-    let asymsched = Options::of(System::Asymsched);
+    let asymsched = Options::published(System::Asymsched);
     let mut memory_alone = asymsched.clone();
     memory_alone.planner.asymsched.threads = false;
     let run = |nodes: &[usize], options: &Options| {

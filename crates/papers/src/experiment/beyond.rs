@@ -59,7 +59,7 @@ pub(super) fn hot_data(stage: &Stage, results: &mut Results) -> Result<()> {
     for (name, words) in NODES {
         let machine: Machine = profile(name)?;
         let workload = stage.steady(HOT, "hot.toml")?;
-        for system in [System::Off, System::Nthread, System::All] {
+        for system in [System::Off, System::Full, System::All] {
             let outcome = egeria_sim::run(&machine, &workload, &Options::of(system))
                 .map_err(|error| shipped("hot.toml", error))?;
             results.set(

@@ -28,7 +28,7 @@ pub(super) fn streamcluster(stage: &Stage, results: &mut Results) -> Result<()> 
         }
     }
     let workload = settled(program(stage, &worst.1, Data::Master, false)?);
-    let managed = stage.outcome(&machine, &workload, &Options::of(System::Asymsched))?;
+    let managed = stage.outcome(&machine, &workload, &Options::published(System::Asymsched))?;
     let bars = [
         ("worst", worst.0),
         ("best", best),
@@ -98,7 +98,7 @@ fn together(stage: &Stage, ways: &[Vec<usize>], pinned: bool) -> Result<Workload
 
 /// The mean of the programs' speeds, bytes/s of a thread.
 fn run(stage: &Stage, machine: &Machine, workload: &Workload, system: System) -> Result<f64> {
-    let outcome = stage.outcome(machine, workload, &Options::of(system))?;
+    let outcome = stage.outcome(machine, workload, &Options::published(system))?;
     let speeds = outcome
         .groups
         .iter()

@@ -1,10 +1,9 @@
 //! AsymSched: how long moving memory takes, and how placements are looked for.
 
+use egeria_facts::{AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
 use egeria_machine::Machine;
 use egeria_machine::fair::{Flow, max_min_shares};
-use egeria_policy::asymsched::{
-    AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey, Settings, plan,
-};
+use egeria_policy::asymsched::{Settings, plan};
 
 use super::asymsched::sets;
 use super::stage::{Stage, profile};

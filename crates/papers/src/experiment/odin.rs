@@ -37,9 +37,9 @@ pub(super) fn performance(stage: &Stage, results: &mut Results) -> Result<()> {
         let workload = workload(stage, 224, read_share, bytes)?;
         let existing = Options {
             allocation: Allocation::Node(0),
-            ..Options::of(System::Off)
+            ..Options::published(System::Off)
         };
-        let mut odin = Options::of(System::Odin);
+        let mut odin = Options::published(System::Odin);
         odin.planner.delegation.delegates_per_node = DELEGATES;
         for (bar, options) in [("existing", existing), ("odin", odin)] {
             let outcome = stage.outcome(&machine, &workload, &options)?;
@@ -63,7 +63,8 @@ pub(super) fn performance(stage: &Stage, results: &mut Results) -> Result<()> {
 /// on one node.
 pub(super) fn nodes(stage: &Stage, results: &mut Results) -> Result<()> {
     let machine = profile("odin-8s")?;
-    let run = |workload: &Workload| stage.outcome(&machine, workload, &Options::of(System::Off));
+    let run =
+        |workload: &Workload| stage.outcome(&machine, workload, &Options::published(System::Off));
     for (group, medium) in [
         ("persistent", MediumKind::Storage),
         ("DRAM", MediumKind::Memory),
@@ -78,7 +79,7 @@ pub(super) fn nodes(stage: &Stage, results: &mut Results) -> Result<()> {
                     (MediumKind::Storage, false) => {
                         let options = Options {
                             allocation: Allocation::Node(0),
-                            ..Options::of(System::Off)
+                            ..Options::published(System::Off)
                         };
                         stage.outcome(&machine, &workload, &options)?
                     }

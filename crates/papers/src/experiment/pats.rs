@@ -127,9 +127,9 @@ pub(super) fn curves(stage: &Stage, results: &mut Results) -> Result<()> {
 
 fn options(series: &Series) -> Options {
     match series.who {
-        Who::Baseline => Options::of(System::Off),
+        Who::Baseline => Options::published(System::Off),
         Who::Pats(tolerated_loss) => {
-            let mut options = Options::of(System::Pats);
+            let mut options = Options::published(System::Pats);
             options.planner.pats.tolerated_loss = tolerated_loss;
             // Fig. 10a leaves requests of 256 bytes alone.
             options.planner.pats.paper_bypass = true;

@@ -146,7 +146,7 @@ impl Stage {
                 ..planner::System::Off.settings()
             },
             allocation: system.allocation,
-            ..Options::of(planner::System::Off)
+            ..Options::published(planner::System::Off)
         };
         self.outcome(machine, workload, &options)
     }

@@ -1,7 +1,7 @@
 //! What migration costs, and who may pay it (§4.2, Step 4).
 
 use super::settings::Settings;
-use super::window::ProcessAccesses;
+use egeria_facts::ProcessAccesses;
 
 /// Spent, needed and allowed, ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use egeria_machine::{Machine, NodeId};
 
+use super::following::Following;
 use super::settings::Settings;
-use super::window::{AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
+use egeria_facts::{AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
 
 /// A set of nodes by their positions in the machine.
 pub(super) type NodeSet = u64;
@@ -35,6 +36,8 @@ pub(super) struct Scene<'a> {
 /// One process, its entries by position.
 pub(super) struct Process<'a> {
     pub(super) facts: &'a ProcessAccesses,
+    /// Its last move, while its memory follows.
+    pub(super) following: Option<&'a Following>,
     pub(super) nodes: BTreeMap<usize, &'a NodeAccesses>,
 }
 
@@ -54,11 +57,12 @@ impl<'a> Scene<'a> {
         machine: &'a Machine,
         window: &'a AccessWindow,
         settings: &Settings,
+        following: &'a [(ProcessKey, Following)],
     ) -> Scene<'a> {
         let mut processes: Vec<Process<'a>> = window
             .processes
             .iter()
-            .map(|facts| Process::new(machine, facts))
+            .map(|facts| Process::new(machine, facts, following))
             .collect();
         processes.sort_by_key(|process| process.facts.process);
         let mut scene = Scene {
@@ -109,14 +113,24 @@ impl<'a> Scene<'a> {
 
 impl<'a> Process<'a> {
     /// What is on nodes that the machine does not have, and second entries, are left out.
-    fn new(machine: &Machine, facts: &'a ProcessAccesses) -> Process<'a> {
+    fn new(
+        machine: &Machine,
+        facts: &'a ProcessAccesses,
+        following: &'a [(ProcessKey, Following)],
+    ) -> Process<'a> {
         let mut nodes = BTreeMap::new();
         for each in &facts.nodes {
             if let Some(position) = machine.index_of(each.node) {
                 nodes.entry(position).or_insert(each);
             }
         }
-        Process { facts, nodes }
+        let mut following = following.iter();
+        let own = following.find(|(process, _)| *process == facts.process);
+        Process {
+            facts,
+            following: own.map(|(_, following)| following),
+            nodes,
+        }
     }
 
     pub(super) fn with_threads(&self) -> impl Iterator<Item = (usize, &'a NodeAccesses)> + '_ {
@@ -131,7 +145,7 @@ impl<'a> Process<'a> {
         let mut joined: Vec<(NodeSet, NodeSet)> = Vec::new();
         for (node, each) in self.with_threads() {
             let is_high = |memory: &usize| {
-                each.to(*memory) > 0.0 && each.to(*memory) >= settings.sharing_accesses_s
+                each.rate_to(*memory) > 0.0 && each.rate_to(*memory) >= settings.sharing_accesses_s
             };
             let reached = (0..count)
                 .filter(is_high)
@@ -153,7 +167,7 @@ impl<'a> Process<'a> {
         let remote = |node: usize| -> f64 {
             let each = self.nodes[&node];
             let others = (0..each.accesses_s.len()).filter(|memory| *memory != node);
-            others.map(|memory| each.to(memory)).sum()
+            others.map(|memory| each.rate_to(memory)).sum()
         };
         let remote_accesses_s: f64 = positions(nodes).map(remote).sum();
         Members {

@@ -4,9 +4,10 @@ use egeria_machine::NodeId;
 
 use super::budget::Account;
 use super::clusters::{Process, Scene};
+use super::following::Following;
 use super::plan::{MemoryAction, MemoryStep};
 use super::settings::Settings;
-use super::window::{Following, ProcessKey};
+use egeria_facts::ProcessKey;
 
 /// What becomes of memory that follows an earlier move, and whose goes on following.
 pub(super) fn follow(
@@ -16,7 +17,7 @@ pub(super) fn follow(
 ) -> (Vec<MemoryStep>, Vec<(ProcessKey, Following)>) {
     let (mut steps, mut going_on) = (Vec::new(), Vec::new());
     for process in &scene.processes {
-        let Some(following) = &process.facts.following else {
+        let Some(following) = process.following else {
             continue;
         };
         let key = process.facts.process;
@@ -104,7 +105,7 @@ fn share_to(scene: &Scene<'_>, process: &Process<'_>, left: &[(NodeId, NodeId)])
     let to = |memory: usize| -> f64 {
         process
             .with_threads()
-            .map(|(_, each)| each.to(memory))
+            .map(|(_, each)| each.rate_to(memory))
             .sum()
     };
     let all: f64 = (0..scene.machine.nodes.len()).map(to).sum();

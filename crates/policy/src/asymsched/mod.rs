@@ -30,19 +30,20 @@
 mod bound;
 mod budget;
 mod clusters;
+mod following;
 mod groups;
 mod memory;
 mod plan;
 mod search;
 mod settings;
 mod traffic;
-mod window;
 
+use egeria_facts::{AccessWindow, ProcessKey};
 use egeria_machine::{Machine, NodeId};
 
+pub use following::Following;
 pub use plan::{Cluster, Decision, MemoryAction, MemoryStep, NodeMove, PlacementPlan, Search};
 pub use settings::Settings;
-pub use window::{AccessError, AccessWindow, Following, NodeAccesses, ProcessAccesses, ProcessKey};
 
 use budget::Account;
 use clusters::{Scene, positions};
@@ -54,7 +55,17 @@ use search::{Chosen, Found};
 /// outside should be [validated](AccessWindow::validate) first; one that is not still gives a plan, in which what
 /// makes no sense is left alone.
 pub fn plan(machine: &Machine, window: &AccessWindow, settings: &Settings) -> PlacementPlan {
-    beside(machine, window, settings, &[])
+    beside(machine, window, settings, &[], &[])
+}
+
+/// The same when a window was planned before: memory that follows a move which `previous` ordered is looked after.
+pub fn plan_after(
+    machine: &Machine,
+    window: &AccessWindow,
+    settings: &Settings,
+    previous: &PlacementPlan,
+) -> PlacementPlan {
+    beside(machine, window, settings, &previous.following, &[])
 }
 
 /// The same as a part of a larger decision: nobody goes to or leaves the nodes that are taken.
@@ -62,9 +73,10 @@ pub(crate) fn beside(
     machine: &Machine,
     window: &AccessWindow,
     settings: &Settings,
+    following: &[(ProcessKey, Following)],
     taken: &[NodeId],
 ) -> PlacementPlan {
-    let mut scene = Scene::new(machine, window, settings);
+    let mut scene = Scene::new(machine, window, settings, following);
     scene.fix(taken);
     let (memory, following) = memory::follow(&scene, window.end_ns, settings);
     let mut plan = PlacementPlan {

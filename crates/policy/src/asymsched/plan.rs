@@ -5,7 +5,8 @@ use std::fmt;
 use egeria_machine::{NodeId, format_bandwidth, format_bytes};
 use serde::{Deserialize, Serialize};
 
-use super::window::{AccessWindow, Following, ProcessKey};
+use super::following::Following;
+use egeria_facts::ProcessKey;
 
 /// Where clusters should be, what their memory should do, and why.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -22,7 +23,7 @@ pub struct PlacementPlan {
     pub memory: Vec<MemoryStep>,
     /// How the placement was looked for.
     pub search: Search,
-    /// Whose memory is on its way after this plan; [`PlacementPlan::carry_to`] tells the next window.
+    /// Whose memory is on its way after this plan; [`super::plan_after`] looks after it.
     pub following: Vec<(ProcessKey, Following)>,
 }
 
@@ -181,18 +182,6 @@ impl PlacementPlan {
             memory: Vec::new(),
             search: Search::default(),
             following: Vec::new(),
-        }
-    }
-
-    /// Tells the next window whose memory is on its way.
-    pub fn carry_to(&self, next: &mut AccessWindow) {
-        for facts in &mut next.processes {
-            let find = |(process, _): &&(ProcessKey, Following)| *process == facts.process;
-            facts.following = self
-                .following
-                .iter()
-                .find(find)
-                .map(|(_, each)| each.clone());
         }
     }
 }

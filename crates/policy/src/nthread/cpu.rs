@@ -18,7 +18,7 @@ const SHORT_CORES: f64 = 0.5;
 ///
 /// Ours: and threads wait for each other. Four threads on four cores keep them busy and need not
 /// move: with as many cores as threads NThread §V-C finds little contention.
-pub(super) fn contended(loads: &Loads, settings: &Settings) -> Option<usize> {
+pub(super) fn contended(loads: &Loads<'_>, settings: &Settings) -> Option<usize> {
     let is_contended = |&node: &usize| {
         let share = loads.cpu_share(node);
         let mut others = loads.cpu_nodes().filter(|&other| other != node).peekable();

@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 
+use egeria_facts::ThreadKey;
 use egeria_machine::{NodeId, Paths};
-use egeria_window::ThreadKey;
 
 use super::whatif::Thread;
 
 /// What was decided before; nothing for NThread alone.
 #[derive(Default)]
 pub(crate) struct Guide<'a> {
+    /// Threads that the plan before left away from their data, and the node it is on.
+    pub(crate) displaced: HashMap<ThreadKey, NodeId>,
     /// Threads that others decide about, and where they will be. They count there, and this plan says nothing of them.
     pub(crate) held: HashMap<ThreadKey, NodeId>,
     /// What there is beside file I/O on the ways between nodes: who leaves a node then goes where the way from its data

@@ -3,29 +3,36 @@
 //! Sums are whole bytes and nanoseconds, so that nothing drifts and the order of the threads
 //! does not matter; rates are taken from them at the end.
 
-use egeria_machine::{Machine, NodeId};
-use egeria_window::{ThreadFacts, Window};
+use egeria_facts::{ThreadFacts, Window};
+use egeria_machine::{AccessKind, Machine, Medium, NodeId};
 
 use super::maximum;
-use super::settings::Settings;
+use super::settings::{PmRule, Settings};
 use super::whatif::Thread;
-use crate::NodeLoad;
+use crate::{NodeLoad, media};
 
 const NS_PER_S: f64 = 1e9;
 
 /// A thread that ran for less than this share of the window needs no core of its own.
 const RUNNER_SHARE: f64 = 0.01;
 
+/// One thread in sums of parts of threads. Whole numbers, so that taking off is exact.
+const WHOLE_THREAD: u64 = 1 << 20;
+
 /// The loads of all nodes; a node is its position in `Machine::nodes`.
-pub(super) struct Loads {
-    nodes: Vec<Sums>,
+pub(super) struct Loads<'a> {
+    nodes: Vec<Sums<'a>>,
     duration_ns: u64,
     read_weight: f64,
 }
 
 /// The sums of one node over the window.
-struct Sums {
+struct Sums<'a> {
     id: NodeId,
+    /// What the medium gives at the concurrency there is, if that is the rule.
+    medium: Option<Medium<'a>>,
+    /// Threads at the medium, each as far as its bytes are there.
+    accessing: u64,
     cores: f64,
     pm_maximum_bytes_s: Option<f64>,
     /// Bytes read. Reads stay where the data is, wherever the reader goes.
@@ -41,14 +48,14 @@ struct Sums {
     threads: u32,
 }
 
-impl Loads {
+impl<'a> Loads<'a> {
     /// Every thread where it is. What nodes counted beyond what their threads did stays there.
     pub(super) fn new(
-        machine: &Machine,
+        machine: &'a Machine,
         window: &Window,
         settings: &Settings,
         threads: &[Thread<'_>],
-    ) -> Loads {
+    ) -> Loads<'a> {
         let sums = |index: usize| Sums::empty(machine, window, settings, index);
         let mut loads = Loads {
             nodes: (0..machine.nodes.len()).map(sums).collect(),
@@ -57,6 +64,9 @@ impl Loads {
         };
         for thread in threads {
             loads.put_on(thread);
+            for (node, sums) in loads.nodes.iter_mut().enumerate() {
+                sums.accessing += part_of(thread, thread.read_from(node));
+            }
         }
         loads.add_background(window, threads);
         loads
@@ -67,6 +77,7 @@ impl Loads {
         let (busy_ns, runners) = (self.busy_ns(thread.facts), self.runners(thread));
         let sums = &mut self.nodes[thread.at];
         sums.written += u128::from(thread.written);
+        sums.accessing += part_of(thread, thread.written);
         sums.busy += u128::from(busy_ns);
         sums.runners += runners;
         sums.threads += 1;
@@ -77,15 +88,32 @@ impl Loads {
         let (busy_ns, runners) = (self.busy_ns(thread.facts), self.runners(thread));
         let sums = &mut self.nodes[thread.at];
         sums.written -= u128::from(thread.written);
+        sums.accessing -= part_of(thread, thread.written);
         sums.busy -= u128::from(busy_ns);
         sums.runners -= runners;
         sums.threads -= 1;
     }
 
-    /// `BW_N` (NThread Eq. 1), bytes/s: bytes written, and bytes read times their weight.
+    /// `BW_N` (NThread Eq. 1), bytes/s: bytes written, and bytes read times their weight. By the rule `curve` more, where
+    /// the medium is busier with them than that says.
     pub(super) fn pm_bytes_s(&self, node: usize) -> f64 {
         let sums = &self.nodes[node];
-        self.per_second(sums.read as f64 * self.read_weight + sums.written as f64)
+        let (read, written) = (sums.read as f64, sums.written as f64);
+        let bytes_s = self.per_second(read * self.read_weight + written);
+        let judged = sums.medium.as_ref().zip(sums.pm_maximum_bytes_s);
+        let Some((medium, maximum_bytes_s)) = judged else {
+            return bytes_s;
+        };
+        // The share of the time that these bytes take at this concurrency, as a load of the peak.
+        let threads = sums
+            .accessing
+            .div_ceil(WHOLE_THREAD)
+            .clamp(1, u64::from(u32::MAX));
+        let share = |bytes: f64, kind| {
+            self.per_second(bytes) / medium.capacity_bytes_s(kind, false, threads as u32)
+        };
+        let used = share(read, AccessKind::Read) + share(written, AccessKind::Write);
+        bytes_s.max(used * maximum_bytes_s)
     }
 
     /// The most that [`Loads::pm_bytes_s`] can be; `None` when unknown or without a pool.
@@ -219,12 +247,14 @@ impl Loads {
     }
 }
 
-impl Sums {
-    fn empty(machine: &Machine, window: &Window, settings: &Settings, index: usize) -> Sums {
+impl<'a> Sums<'a> {
+    fn empty(machine: &'a Machine, window: &Window, settings: &Settings, index: usize) -> Sums<'a> {
         let node = &machine.nodes[index];
         let maximum = maximum::pm_maximum_bytes_s(machine, index, settings);
         Sums {
             id: node.id,
+            medium: media::persistent(machine, index).filter(|_| settings.pm_rule == PmRule::Curve),
+            accessing: 0,
             cores: machine.core_count(node) as f64,
             // Nobody who writes can go to a node without CPUs: it takes no part in Eqs. 3 and 4.
             pm_maximum_bytes_s: maximum
@@ -237,4 +267,11 @@ impl Sums {
             threads: 0,
         }
     }
+}
+
+/// The part of a thread that so many of its bytes are, of [`WHOLE_THREAD`].
+fn part_of(thread: &Thread<'_>, bytes: u64) -> u64 {
+    let all = u128::from(thread.read) + u128::from(thread.written);
+    let part = u128::from(bytes) * u128::from(WHOLE_THREAD);
+    part.checked_div(all).map_or(0, |part| part as u64)
 }

@@ -1,7 +1,7 @@
 //! How much a node's persistent memory can do.
 
+use egeria_facts::Window;
 use egeria_machine::{Machine, Node, RegionKind};
-use egeria_window::Window;
 
 use super::settings::Settings;
 use crate::media;

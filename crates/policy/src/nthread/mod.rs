@@ -16,7 +16,7 @@
 //!
 //! A contended medium hides what its threads would do without contention, and one that lost its
 //! threads looks as if it could take them back. Steps 2, 4 and 5 alone would therefore move
-//! threads to and fro; step 3 is the memory against that, and [`crate::Plan::carry_to`] keeps it.
+//! threads to and fro; step 3 is the memory against that: [`plan_after`] is given the plan before.
 //!
 //! Known gaps, as in the paper: access through `mmap` is only seen if the window has it,
 //! contention among readers is not relieved, data never moves. "Cores" are all CPUs of a node,
@@ -34,11 +34,11 @@ mod settings;
 mod targets;
 mod whatif;
 
+use egeria_facts::Window;
 use egeria_machine::Machine;
-use egeria_window::Window;
 
 pub(crate) use guide::{Guide, Roads};
-pub use settings::{Configuration, Settings, Stages};
+pub use settings::{Configuration, PmRule, Settings, Stages};
 
 use crate::Plan;
 use whatif::WhatIf;
@@ -50,6 +50,21 @@ use whatif::WhatIf;
 /// gives a plan, in which what makes no sense is left alone.
 pub fn plan(machine: &Machine, window: &Window, settings: &Settings) -> Plan {
     guided(machine, window, settings, Guide::default())
+}
+
+/// The same when a window was planned before: threads that `previous` displaced because of contention are not
+/// sent back only to be displaced again.
+pub fn plan_after(
+    machine: &Machine,
+    window: &Window,
+    settings: &Settings,
+    previous: &Plan,
+) -> Plan {
+    let guide = Guide {
+        displaced: previous.displaced_homes(),
+        ..Guide::default()
+    };
+    guided(machine, window, settings, guide)
 }
 
 /// The same as a part of a larger decision.

@@ -14,12 +14,12 @@ const CLOSE: f64 = 1e-9;
 
 /// The contended node: above `pm_limit` of its maximum, and every other node below its
 /// `pm_ratio`th part. At most one node is both.
-pub(super) fn contended(loads: &Loads, settings: &Settings) -> Option<usize> {
+pub(super) fn contended(loads: &Loads<'_>, settings: &Settings) -> Option<usize> {
     let mut nodes = loads.pm_nodes();
     nodes.find(|&node| is_contended(loads, settings, node))
 }
 
-fn is_contended(loads: &Loads, settings: &Settings, node: usize) -> bool {
+fn is_contended(loads: &Loads<'_>, settings: &Settings, node: usize) -> bool {
     let bytes_s = |node| loads.pm_bytes_s(node);
     stands_out(loads, settings, node, settings.pm_limit, bytes_s)
 }
@@ -28,7 +28,7 @@ fn is_contended(loads: &Loads, settings: &Settings, node: usize) -> bool {
 /// and no longer where it comes from, the node would be contended, or come so close that faster
 /// threads would make it so.
 pub(super) fn is_crowded_with(
-    loads: &Loads,
+    loads: &Loads<'_>,
     settings: &Settings,
     thread: &Thread<'_>,
     node: usize,
@@ -45,7 +45,7 @@ pub(super) fn is_crowded_with(
 /// Whether a node is above this share of its maximum, and every other below its `pm_ratio`th
 /// part, when they carry so much.
 fn stands_out(
-    loads: &Loads,
+    loads: &Loads<'_>,
     settings: &Settings,
     node: usize,
     share: f64,

@@ -28,7 +28,7 @@ pub(super) fn finish(what_if: WhatIf<'_>, mut plan: Plan) -> Plan {
 
 /// Who was displaced before others decided about it, and is not at home now.
 fn still_displaced(what_if: &WhatIf<'_>, thread: &Thread<'_>) -> Option<Displaced> {
-    let home = thread.facts.displaced_from?;
+    let home = thread.displaced_from?;
     (home != what_if.loads.id(thread.at)).then_some(Displaced {
         thread: thread.facts.key,
         home,
@@ -75,7 +75,7 @@ fn displaced(what_if: &WhatIf<'_>, thread: &Thread<'_>) -> Option<Displaced> {
         Some(lead) => Some(id(lead.node)).filter(|_| lead.node == thread.home),
         None => {
             let left = thread.away.map(|_| id(thread.present));
-            thread.facts.displaced_from.or(left)
+            thread.displaced_from.or(left)
         }
     };
     Some(Displaced {

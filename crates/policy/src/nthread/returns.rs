@@ -33,7 +33,7 @@ fn is_displaced(what_if: &WhatIf<'_>, index: usize) -> bool {
     let stages = what_if.settings.stages;
     thread.home != thread.present
         && !thread.is_held
-        && thread.facts.displaced_from == Some(what_if.loads.id(thread.home))
+        && thread.displaced_from == Some(what_if.loads.id(thread.home))
         && (stages.pm || stages.cpu)
         && !(stages.sharing && thread.facts.is_shared)
 }

@@ -1,6 +1,6 @@
 //! Settings by name: `--set name=value`.
 
-use super::settings::Settings;
+use super::settings::{PmRule, Settings};
 use crate::setting::{Entry, SWITCH, by_name, entry, number, on_or_off, switch};
 
 const SHARE: &str = "a number above 0, up to 1000 (1 is all)";
@@ -8,15 +8,17 @@ const RATE: &str = "bytes per second, 0 to 1e15";
 const FACTOR: &str = "a number from 1 to 1000";
 const MAXIMUM: &str = "bytes per second, 1 to 1e15, or auto";
 const WEIGHT: &str = "a number from 0 to 1";
+const RULE: &str = "peak or curve";
 const DIMMS: &str = "a whole number from 1 to 64, or auto";
 
-const ENTRIES: [Entry<Settings>; 16] = [
+const ENTRIES: [Entry<Settings>; 17] = [
     entry!(stages.[remote], SWITCH, on_or_off, switch),
     entry!(stages.[cpu], SWITCH, on_or_off, switch),
     entry!(stages.[pm], SWITCH, on_or_off, switch),
     entry!(stages.[sharing], SWITCH, on_or_off, switch),
     entry!([read_margin_bytes_s], RATE, f64::to_string, rate),
     entry!([read_weight], WEIGHT, f64::to_string, weight),
+    entry!([pm_rule], RULE, rule_name, rule),
     entry!([pm_limit], SHARE, f64::to_string, share),
     entry!([pm_ratio], FACTOR, f64::to_string, factor),
     entry!([pm_return], SHARE, f64::to_string, share),
@@ -30,6 +32,15 @@ const ENTRIES: [Entry<Settings>; 16] = [
 ];
 
 by_name!(Settings, ENTRIES);
+
+fn rule(text: &str) -> Option<PmRule> {
+    let mut rules = [PmRule::Peak, PmRule::Curve].into_iter();
+    rules.find(|rule| rule.name() == text)
+}
+
+fn rule_name(rule: &PmRule) -> String {
+    rule.name().to_owned()
+}
 
 fn rate(text: &str) -> Option<f64> {
     number(text, 0.0, 1e15)

@@ -84,6 +84,28 @@ pub struct Stages {
     pub sharing: bool,
 }
 
+/// By what the load of persistent memory is judged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PmRule {
+    /// By the most that it gives at any concurrency (§III-C1: 80 % of the peak). Memory that collapsed under too many
+    /// threads looks idle then.
+    #[default]
+    Peak,
+    /// By what it gives at the concurrency there is, where the machine's curves say that; by the peak otherwise (ours).
+    Curve,
+}
+
+impl PmRule {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            PmRule::Peak => "peak",
+            PmRule::Curve => "curve",
+        }
+    }
+}
+
 /// Everything NThread leaves to be set.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -94,6 +116,8 @@ pub struct Settings {
     pub read_margin_bytes_s: f64,
     /// Weight of a byte read beside a byte written (Eq. 1: 1/3).
     pub read_weight: f64,
+    /// By what that share is judged (§III-C1: `peak`).
+    pub pm_rule: PmRule,
     /// Share of a node's maximum above which its persistent memory is contended (§III-C1: 0.8).
     pub pm_limit: f64,
     /// It must also have more than this many times the `BW` of every other node (§III-C1: 2).
@@ -128,6 +152,7 @@ impl Settings {
             stages: configuration.stages(),
             read_margin_bytes_s: 200e6,
             read_weight: 1.0 / 3.0,
+            pm_rule: PmRule::Peak,
             pm_limit: 0.8,
             pm_ratio: 2.0,
             pm_return: 0.5,

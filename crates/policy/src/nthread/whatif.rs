@@ -1,7 +1,7 @@
 //! What-if analysis (NThread §III): threads in a place other than the one they are in.
 
+use egeria_facts::{CpuSet, ThreadFacts, Window};
 use egeria_machine::{Machine, NodeId};
-use egeria_window::{CpuSet, ThreadFacts, Window};
 
 use super::guide::{Guide, Roads};
 use super::loads::Loads;
@@ -16,7 +16,7 @@ pub(super) struct WhatIf<'a> {
     sites: Vec<Site>,
     /// Ascending by key, so that the order they came in does not matter.
     pub(super) threads: Vec<Thread<'a>>,
-    pub(super) loads: Loads,
+    pub(super) loads: Loads<'a>,
     /// The traffic between nodes, if displaced threads are put by it.
     roads: Option<Roads<'a>>,
     strays: Vec<Note>,
@@ -50,6 +50,8 @@ pub(super) struct Thread<'a> {
     pub(super) has_io: bool,
     /// Others decide about it.
     pub(super) is_held: bool,
+    /// The node that the plan before made it leave, or not go to, because of contention.
+    pub(super) displaced_from: Option<NodeId>,
     /// For what it is away from home.
     pub(super) away: Option<Contention>,
     /// Why it is not where it is now.
@@ -95,6 +97,9 @@ impl<'a> WhatIf<'a> {
 
     /// Puts held threads where they will be, and all others' reads on the ways between nodes.
     pub(super) fn heed(&mut self, guide: Guide<'a>) {
+        for thread in &mut self.threads {
+            thread.displaced_from = guide.displaced.get(&thread.facts.key).copied();
+        }
         for index in 0..self.threads.len() {
             let Some(id) = guide.held.get(&self.threads[index].facts.key) else {
                 continue;
@@ -246,6 +251,7 @@ impl<'a> Thread<'a> {
             read: facts.read_total(),
             has_io: moved > 0 && window.rate_bytes_s(moved) >= settings.least_io_bytes_s,
             is_held: false,
+            displaced_from: None,
             away: None,
             reason: None,
             kept: None,

@@ -1,6 +1,7 @@
 //! What threads ask of persistent memory in a window of time: PATS's Collector (§IV, Algorithm
 //! 1, lines 6 to 10).
 
+use egeria_facts::Mix;
 use egeria_machine::AccessKind;
 use serde::{Deserialize, Serialize};
 
@@ -11,17 +12,6 @@ pub struct Request {
     pub kind: AccessKind,
     /// Its length, bytes.
     pub bytes: u64,
-}
-
-/// The mean of the requests of a window: `S` and `W_r` of Eq. 1.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Mix {
-    /// How many there were; with none, the other two mean nothing.
-    pub requests: u64,
-    /// `S`, bytes: their mean size.
-    pub mean_bytes: f64,
-    /// `W_r`, 0 to 1: the share of them that write.
-    pub write_share: f64,
 }
 
 /// Sums of requests. Whole numbers, so that their order does not matter and those of several

@@ -4,21 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::collector::Mix;
-
-/// What one window measured, all of it under the limit that the decision before it set.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Measured {
-    /// What was asked for.
-    pub mix: Mix,
-    /// The most threads that were admitted or waited at one time.
-    pub demand: u32,
-    /// What went to and from persistent memory, bytes/s.
-    pub pm_bytes_s: f64,
-    /// What went to and from DRAM behind the same memory controllers, bytes/s.
-    pub dram_bytes_s: f64,
-}
+use egeria_facts::Mix;
 
 /// A limit, and why.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]

@@ -1,6 +1,8 @@
 //! Window by window, how many threads may access persistent memory at once.
 
-use super::decision::{Because, Decision, Measured};
+use egeria_facts::Measured;
+
+use super::decision::{Because, Decision};
 use super::learned::Learner;
 use super::model;
 use super::settings::{Controller, Settings};

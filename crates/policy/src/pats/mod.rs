@@ -32,8 +32,8 @@ mod settings;
 mod slot;
 mod words;
 
-pub use collector::{Collector, Mix, Request, Tally};
-pub use decision::{Because, Decision, Measured, Tried};
+pub use collector::{Collector, Request, Tally};
+pub use decision::{Because, Decision, Tried};
 pub use limiter::Limiter;
 pub use selector::{Admission, Selector, StepError, ThreadId, words_for};
 pub use settings::{Controller, Settings};

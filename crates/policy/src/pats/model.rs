@@ -11,8 +11,8 @@
 //! every `T_mc` from 0 up to 0.25: at 512 B the paper's Fig. 14 shows different throughput for
 //! 0.1 and 0.2 where its own equation sets the same limit. That is the paper's, and stays.
 
-use super::collector::Mix;
 use super::settings::Settings;
+use egeria_facts::Mix;
 
 /// Where persistent memory's own buffer ends, bytes (§III-B2): requests of this size and more
 /// fill it, smaller ones leave room for others.

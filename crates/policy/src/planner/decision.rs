@@ -1,12 +1,13 @@
 //! What the planner answers.
 
+use egeria_facts::FileKey;
 use egeria_machine::NodeId;
-use egeria_window::FileKey;
 use serde::{Deserialize, Serialize};
 
+use super::availability::Unavailable;
 use crate::{Plan, asymsched, pats};
 
-/// All that should be done about one window, each step with its reason. Every step is told in one line.
+/// All that should be done about one window, each step with its reason; every step can be written as one line.
 ///
 /// A thread is ordered about at most once: by `threads` or by `placement`, never by both.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -22,6 +23,50 @@ pub struct Decision {
     pub delegation: DelegationPlan,
     /// Which files go where, the most worthwhile first; each file at most once.
     pub relocations: Vec<RelocationStep>,
+    /// Stages that are wanted, and off because nobody can do what they order.
+    #[serde(default)]
+    pub unavailable: Vec<Unavailable>,
+}
+
+impl Decision {
+    /// No decision: everything stays as it is.
+    pub fn none(window: u64) -> Decision {
+        Decision {
+            threads: Plan {
+                window,
+                ..Plan::default()
+            },
+            placement: asymsched::PlacementPlan::off(window),
+            limits: Vec::new(),
+            delegation: DelegationPlan::Off {
+                because: DirectBecause::Stage,
+            },
+            relocations: Vec::new(),
+            unavailable: Vec::new(),
+        }
+    }
+}
+
+impl DelegationPlan {
+    /// Whether the same accesses are delegated, for whatever reason.
+    pub(crate) fn is_like(&self, other: &DelegationPlan) -> bool {
+        let sizes = |plan: &DelegationPlan| match *plan {
+            DelegationPlan::Off { .. } => None,
+            DelegationPlan::On {
+                stripe_bytes,
+                least_read_bytes,
+                least_write_bytes,
+                delegates_per_node,
+                ..
+            } => Some((
+                stripe_bytes,
+                least_read_bytes,
+                least_write_bytes,
+                delegates_per_node,
+            )),
+        };
+        sizes(self) == sizes(other)
+    }
 }
 
 /// How many threads may be at a node's persistent memory at once.

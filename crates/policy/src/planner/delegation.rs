@@ -3,9 +3,9 @@
 use egeria_machine::Machine;
 
 use super::decision::{DelegatedBecause, DelegationPlan, DirectBecause, Limit};
-use super::facts::MediumFacts;
 use super::settings::Delegation;
 use crate::media::bears;
+use egeria_facts::MediumFacts;
 
 /// What is remembered between windows: how long ago delegation was last wanted.
 #[derive(Clone, Debug, Default)]

@@ -13,9 +13,10 @@
 
 use std::collections::BTreeMap;
 
-use super::facts::Facts;
+use egeria_facts::{AccessWindow, Facts, ProcessKey};
+
 use super::settings::Budget;
-use crate::asymsched::{AccessWindow, MemoryAction, PlacementPlan};
+use crate::asymsched::{Following, MemoryAction, PlacementPlan};
 
 /// What was ordered and does not appear in `A_tm` for so many windows will not any more.
 const FORGET_WINDOWS: u32 = 16;
@@ -118,12 +119,17 @@ impl Ledger {
 
     /// Tells AsymSched what else was spent: it then stays within what is left. A thread's pause more, for the moves that
     /// it may order now.
-    pub(super) fn tell(&self, window: &mut AccessWindow, settings: &Budget) {
+    pub(super) fn tell(
+        &self,
+        window: &mut AccessWindow,
+        following: &[(ProcessKey, Following)],
+        settings: &Budget,
+    ) {
         for process in &mut window.processes {
             let Some(account) = self.accounts.get(&process.process.process_id) else {
                 continue;
             };
-            let is_following = process.following.is_some();
+            let is_following = following.iter().any(|(other, _)| *other == process.process);
             let owed_ns = if is_following { 0 } else { account.owed_ns };
             process.migrating_ns = account
                 .migrating_ns

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use egeria_machine::{Machine, NodeId};
 
 use super::decision::{DelegationPlan, Limit};
-use super::facts::MediumFacts;
 use super::settings;
 use crate::media::{bears, modules};
 use crate::pats::{Controller, Limiter, Settings};
+use egeria_facts::MediumFacts;
 
 /// DRAM that moves less than this share of what persistent memory moves is idle: even where slow accesses hold it up to
 /// the utmost it keeps more (PATS Fig. 1: a twentieth of what it can).

@@ -11,39 +11,45 @@
 //!   7. admission limits            PATS                                                         limits.rs
 //!   8. delegation                  OdinFS; no limit is below the delegates                      delegation.rs
 //!   9. the budget                  what all of it costs, in one account per process             ledger.rs
+//!  10. feedback                    what brought too little is not done again (ours)             setbacks.rs
 //! ```
 //!
 //! DESIGN.md says why in this order. Each stage can be switched, so that each paper's own system is one setting:
 //! [`System`].
 
+mod availability;
 mod decision;
 mod delegation;
-mod facts;
+mod display;
 mod ledger;
 mod limits;
 mod owners;
 mod relocation;
 mod set;
+mod setbacks;
 mod settings;
 mod threads;
-mod told;
 
+use egeria_facts::{AccessWindow, Facts};
 use egeria_machine::{Machine, Paths};
 
+pub use availability::{Stage, Unavailable};
 pub use decision::{
     Decision, DelegatedBecause, DelegationPlan, DirectBecause, Limit, Relocate, RelocationReason,
     RelocationStep,
 };
-pub use facts::{Facts, FileFacts, MediumFacts};
-pub use settings::{Budget, Delegation, Limits, Relocation, Settings, Stages, System};
+pub use settings::{Budget, Delegation, Feedback, Limits, Relocation, Settings, Stages, System};
 
-use crate::Plan;
-use crate::asymsched::{self, AccessWindow, PlacementPlan};
+use crate::asymsched::{self, PlacementPlan};
+use availability::unavailable;
 use delegation::{Delegates, Scene};
 use ledger::{Costs, Ledger};
 use limits::{Limiters, admit_delegates};
 use owners::Owners;
 use relocation::Relocations;
+use setbacks::Setbacks;
+
+use crate::{ActionKind, ActionResult, Plan};
 
 /// Decides window after window, and remembers what it must: who was displaced, whose memory follows, limits, copies on
 /// their way, what was spent. No clock, no I/O: the same facts in the same order give the same decisions.
@@ -60,6 +66,9 @@ pub struct Planner {
     limits: Limiters,
     delegates: Delegates,
     relocations: Relocations,
+    setbacks: Setbacks,
+    /// Stages that are wanted and that nobody can act on.
+    unavailable: Vec<Unavailable>,
 }
 
 impl Planner {
@@ -75,7 +84,23 @@ impl Planner {
             limits: Limiters::default(),
             delegates: Delegates::default(),
             relocations: Relocations::default(),
+            setbacks: Setbacks::default(),
+            unavailable: Vec::new(),
         }
+    }
+
+    /// Plans only what can be done: stages without an actuator are off, and every decision says so.
+    pub fn with_actuators(mut self, kinds: &[ActionKind]) -> Planner {
+        self.unavailable = unavailable(&self.settings, kinds);
+        for each in &self.unavailable {
+            each.stage.switch_off(&mut self.settings);
+        }
+        self
+    }
+
+    /// Stages that are wanted, and off because nobody can do what they order.
+    pub fn unavailable(&self) -> &[Unavailable] {
+        &self.unavailable
     }
 
     /// How it is set.
@@ -83,12 +108,20 @@ impl Planner {
         &self.settings
     }
 
-    /// What should be done about one window; the next call is told the next window, in which that was done. The machine is
+    /// What came of the last decision: what brought too little is not ordered again for a while (stage `feedback`).
+    pub fn learn(&mut self, results: &[ActionResult]) {
+        if self.settings.stages.feedback {
+            self.setbacks.learn(results, &self.settings.feedback);
+        }
+    }
+
+    /// What should be done about one window. The next call gets the next window, in which that was done. The machine is
     /// always the one that the planner was made for.
-    pub fn next(&mut self, machine: &Machine, facts: &Facts) -> Decision {
-        let facts = &facts.in_order();
+    pub fn decide(&mut self, machine: &Machine, facts: &Facts) -> Decision {
+        let facts = &facts.sorted();
         self.owners.look(facts, &self.settings);
         self.ledger.pass(facts);
+        self.setbacks.pass();
         let placement = self.place(machine, facts);
         let threads = self.move_threads(machine, facts, &placement);
         let relocations = self.relocate(machine, facts, &placement, &threads);
@@ -107,6 +140,7 @@ impl Planner {
             limits,
             delegation,
             relocations,
+            unavailable: self.unavailable.clone(),
         }
     }
 
@@ -116,16 +150,16 @@ impl Planner {
             return PlacementPlan::off(facts.accesses.number);
         }
         let mut window: AccessWindow = self.owners.memory_window(machine, facts);
-        if let Some(last) = &self.placement {
-            last.carry_to(&mut window);
-        }
+        let following = self.placement.take().map(|last| last.following);
+        let following = following.unwrap_or_default();
         let mut settings = self.settings.asymsched.clone();
         if self.settings.stages.budget {
-            self.ledger.tell(&mut window, &self.settings.budget);
+            self.ledger
+                .tell(&mut window, &following, &self.settings.budget);
             settings.budget = self.settings.budget.share;
         }
         let taken = self.owners.taken_nodes(machine, facts);
-        let plan = asymsched::beside(machine, &window, &settings, &taken);
+        let plan = asymsched::beside(machine, &window, &settings, &following, &taken);
         let costs = Costs {
             thread_move_ns: self.settings.budget.thread_move_ns,
             memory_s_per_gb: settings.cost_s_per_gb,

@@ -13,12 +13,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use egeria_facts::{AccessWindow, Facts, ProcessAccesses, ThreadFacts, ThreadKey};
 use egeria_machine::{LINE_BYTES, Machine, NodeId};
-use egeria_window::{ThreadFacts, ThreadKey};
 
-use super::facts::Facts;
 use super::settings::Settings;
-use crate::asymsched::{AccessWindow, PlacementPlan, ProcessAccesses};
+use crate::asymsched::PlacementPlan;
 
 /// It stays what it is until the other is so many times as much.
 const STAYS: f64 = 2.0;

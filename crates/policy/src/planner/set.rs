@@ -1,7 +1,7 @@
 //! Settings of the planner by name: its own as `relocation.horizon_ms`, those of the policies as
 //! `pats.tolerated_loss`; a name without a dot is NThread's, as the steward takes it.
 
-use super::settings::{Budget, Delegation, Limits, Relocation, Settings, Stages};
+use super::settings::{Budget, Delegation, Feedback, Limits, Relocation, Settings, Stages};
 use crate::SettingError;
 use crate::setting::{Entry, SWITCH, by_name, entry, number, on_or_off, switch};
 
@@ -12,13 +12,14 @@ const PART: &str = "a number from 0.001 to 1";
 const RATE: &str = "bytes per second, 0 to 1e15";
 const WINDOWS: &str = "windows, a whole number from 1 to 100000";
 
-const STAGES: [Entry<Stages>; 6] = [
+const STAGES: [Entry<Stages>; 7] = [
     entry!([clusters], SWITCH, on_or_off, switch),
     entry!([bandwidth], SWITCH, on_or_off, switch),
     entry!([relocation], SWITCH, on_or_off, switch),
     entry!([limits], SWITCH, on_or_off, switch),
     entry!([delegation], SWITCH, on_or_off, switch),
     entry!([budget], SWITCH, on_or_off, switch),
+    entry!([feedback], SWITCH, on_or_off, switch),
 ];
 
 const LIMITS: [Entry<Limits>; 2] = [
@@ -77,6 +78,9 @@ const BUDGET: [Entry<Budget>; 2] = [
     ),
 ];
 
+const FEEDBACK: [Entry<Feedback>; 1] = [entry!([rest_windows], WINDOWS, u32::to_string, windows)];
+
+by_name!(Feedback, FEEDBACK);
 by_name!(Stages, STAGES);
 by_name!(Limits, LIMITS);
 by_name!(Delegation, DELEGATION);
@@ -84,7 +88,7 @@ by_name!(Relocation, RELOCATION);
 by_name!(Budget, BUDGET);
 
 /// What names begin with.
-const PARTS: [&str; 8] = [
+const PARTS: [&str; 9] = [
     "stages.…",
     "nthread.…",
     "pats.…",
@@ -93,6 +97,7 @@ const PARTS: [&str; 8] = [
     "delegation.…",
     "relocation.…",
     "budget.…",
+    "feedback.…",
 ];
 
 impl Settings {
@@ -111,6 +116,7 @@ impl Settings {
         add("delegation", &mut Delegation::names());
         add("relocation", &mut Relocation::names());
         add("budget", &mut Budget::names());
+        add("feedback", &mut Feedback::names());
         all
     }
 
@@ -128,6 +134,7 @@ impl Settings {
         add("delegation", &mut self.delegation.values());
         add("relocation", &mut self.relocation.values());
         add("budget", &mut self.budget.values());
+        add("feedback", &mut self.feedback.values());
         all
     }
 
@@ -147,6 +154,7 @@ impl Settings {
             "delegation" => self.delegation.set(own, value),
             "relocation" => self.relocation.set(own, value),
             "budget" => self.budget.set(own, value),
+            "feedback" => self.feedback.set(own, value),
             _ => Err(SettingError::unknown(name, &PARTS)),
         }
     }

@@ -25,6 +25,8 @@ pub struct Stages {
     pub delegation: bool,
     /// All that moves is paid from one budget (ours; off: AsymSched's own alone).
     pub budget: bool,
+    /// What brought less than half of what was expected is not done again for a while (ours).
+    pub feedback: bool,
 }
 
 /// Everything that can be set.
@@ -47,6 +49,8 @@ pub struct Settings {
     pub relocation: Relocation,
     /// What all of it may cost.
     pub budget: Budget,
+    /// What brought too little.
+    pub feedback: Feedback,
 }
 
 impl Settings {
@@ -119,6 +123,20 @@ pub struct Budget {
     pub thread_move_ns: u64,
 }
 
+/// Actions that brought less than half of what was expected (ours).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Feedback {
+    /// A thread is not sent where it gained too little for so many windows (10); twice as long after each further miss.
+    pub rest_windows: u32,
+}
+
+impl Default for Feedback {
+    fn default() -> Feedback {
+        Feedback { rest_windows: 10 }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
@@ -184,10 +202,8 @@ pub enum System {
     Cpu,
     /// NThread with contention for CPUs and persistent memory.
     Nm,
-    /// NThread with sharing as well: all of it.
+    /// NThread with sharing as well: all of NThread.
     Full,
-    /// NThread: the same as `full`.
-    Nthread,
     /// PATS: limits.
     Pats,
     /// OdinFS: delegation.
@@ -199,14 +215,13 @@ pub enum System {
 }
 
 impl System {
-    /// All of them, in the order of [`System`].
-    pub const ALL: [System; 10] = [
+    /// All of them, in the order of [`System`]. `off`, `rl`, `cpu`, `nm` and `full` are NThread's configurations (Table II).
+    pub const ALL: [System; 9] = [
         System::Off,
         System::Rl,
         System::Cpu,
         System::Nm,
         System::Full,
-        System::Nthread,
         System::Pats,
         System::Odin,
         System::Asymsched,
@@ -221,7 +236,6 @@ impl System {
             System::Cpu => "cpu",
             System::Nm => "nm",
             System::Full => "full",
-            System::Nthread => "nthread",
             System::Pats => "pats",
             System::Odin => "odin",
             System::Asymsched => "asymsched",
@@ -229,8 +243,16 @@ impl System {
         }
     }
 
-    /// The settings that make the planner this system, everything else as in its paper.
+    /// The settings that make the planner this system: as in its paper, but that NThread judges persistent memory by its
+    /// curve, as [`nthread::PmRule`] says.
     pub fn settings(self) -> Settings {
+        let mut settings = self.published();
+        settings.nthread.pm_rule = nthread::PmRule::Curve;
+        settings
+    }
+
+    /// The settings that make the planner this system as it was published.
+    pub fn published(self) -> Settings {
         let is_all = self == System::All;
         Settings {
             stages: Stages {
@@ -240,6 +262,7 @@ impl System {
                 limits: is_all || self == System::Pats,
                 delegation: is_all || self == System::Odin,
                 budget: is_all,
+                feedback: is_all,
             },
             nthread: nthread::Settings::of(self.configuration()),
             pats: pats::Settings::default(),
@@ -254,6 +277,7 @@ impl System {
             },
             relocation: Relocation::default(),
             budget: Budget::default(),
+            feedback: Feedback::default(),
         }
     }
 
@@ -262,7 +286,7 @@ impl System {
             System::Rl => Configuration::Rl,
             System::Cpu => Configuration::Cpu,
             System::Nm => Configuration::Nm,
-            System::Full | System::Nthread | System::All => Configuration::Full,
+            System::Full | System::All => Configuration::Full,
             System::Off | System::Pats | System::Odin | System::Asymsched => Configuration::Off,
         }
     }
@@ -280,7 +304,7 @@ impl FromStr for System {
     fn from_str(text: &str) -> Result<System, SettingError> {
         let mut all = System::ALL.into_iter();
         all.find(|each| each.name() == text).ok_or_else(|| {
-            let wanted = "off, rl, cpu, nm, full, nthread, pats, odin, asymsched or all";
+            let wanted = "off, rl, cpu, nm, full, pats, odin, asymsched or all";
             SettingError::value("policy", text, wanted)
         })
     }

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use egeria_facts::{Facts, ThreadKey, Window};
 use egeria_machine::{Machine, NodeId};
-use egeria_window::{ThreadKey, Window};
 
 use super::Planner;
-use super::facts::Facts;
 use super::ledger::{Balance, pause_ns};
 use super::owners::memory_flows;
 use crate::asymsched::PlacementPlan;
@@ -27,8 +26,6 @@ struct Stage<'a> {
     planner: &'a Planner,
     machine: &'a Machine,
     facts: &'a Facts,
-    /// The window's threads, with who is displaced.
-    window: Window,
     placement: &'a PlacementPlan,
     /// Threads of each process.
     counts: BTreeMap<u32, u32>,
@@ -42,26 +39,24 @@ impl Planner {
         facts: &Facts,
         placement: &PlacementPlan,
     ) -> Plan {
-        let mut window = facts.window.clone();
-        if let Some(last) = &self.threads {
-            last.carry_to(&mut window);
-        }
         let stage = Stage {
             planner: self,
             machine,
             facts,
-            counts: thread_counts(&window),
-            window,
+            counts: thread_counts(&facts.window),
             placement,
         };
         let held = match self.settings.moves_threads() {
             true => self.owners.held(facts, placement),
             false => HashMap::new(),
         };
-        if !self.settings.stages.budget {
+        if !self.settings.stages.budget && !self.settings.stages.feedback {
             return stage.plan(held);
         }
-        let plan = stage.within_budget(held);
+        let plan = stage.within_bounds(held);
+        if !self.settings.stages.budget {
+            return plan;
+        }
         let costs: Vec<(u32, u64)> = moved(&plan)
             .into_iter()
             .map(|(process, moved)| (process, stage.cost_ns(process, moved)))
@@ -81,22 +76,38 @@ impl Stage<'_> {
         let paths = paths.filter(|_| planner.settings.stages.bandwidth);
         let nodes = self.machine.nodes.len();
         let roads = paths.map(|paths| Roads::new(paths, nodes, flows.into_iter()));
-        let guide = Guide { held, roads };
-        nthread::guided(self.machine, &self.window, &planner.settings.nthread, guide)
+        let displaced = planner.threads.as_ref().map(Plan::displaced_homes);
+        let guide = Guide {
+            displaced: displaced.unwrap_or_default(),
+            held,
+            roads,
+        };
+        nthread::guided(
+            self.machine,
+            &self.facts.window,
+            &planner.settings.nthread,
+            guide,
+        )
     }
 
-    /// The plan, made again without the moves of those who may not pay, until all may.
-    fn within_budget(&self, mut held: HashMap<ThreadKey, NodeId>) -> Plan {
+    /// The plan, made again without what brought too little before and without the moves of those who may not pay,
+    /// until nothing is left to refuse.
+    fn within_bounds(&self, mut held: HashMap<ThreadKey, NodeId>) -> Plan {
         let mut plan = self.plan(held.clone());
         let mut kept: Vec<Kept> = Vec::new();
         for round in 0..=ROUNDS {
+            let useless: Vec<Kept> = self.useless(&plan);
             let unpaid = self.unpaid(&plan);
-            if unpaid.is_empty() {
+            if unpaid.is_empty() && useless.is_empty() {
                 break;
             }
+            for each in &useless {
+                held.entry(each.thread).or_insert(each.node);
+            }
+            kept.extend(useless);
             kept.extend(plan.moves.iter().filter_map(|step| refused(step, &unpaid)));
             let stays = |process: &u32| round == ROUNDS || unpaid.contains_key(process);
-            for thread in &self.window.threads {
+            for thread in &self.facts.window.threads {
                 if stays(&thread.key.process_id) {
                     held.entry(thread.key).or_insert(thread.node);
                 }
@@ -109,8 +120,22 @@ impl Stage<'_> {
         plan
     }
 
+    /// The moves that brought too little when they were made before.
+    fn useless(&self, plan: &Plan) -> Vec<Kept> {
+        if !self.planner.settings.stages.feedback {
+            return Vec::new();
+        }
+        let refused = plan.moves.iter();
+        refused
+            .filter_map(|step| self.planner.setbacks.refuses(step))
+            .collect()
+    }
+
     /// The processes that may not pay for their moves.
     fn unpaid(&self, plan: &Plan) -> BTreeMap<u32, Unpaid> {
+        if !self.planner.settings.stages.budget {
+            return BTreeMap::new();
+        }
         let unpaid = |(process, moved): (u32, u32)| {
             let cost_ns = self.cost_ns(process, moved);
             let budget = &self.planner.settings.budget;

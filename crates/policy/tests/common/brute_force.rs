@@ -1,8 +1,9 @@
 //! The best placement by trying all, with nothing left out of any.
 
+use egeria_facts::AccessWindow;
 use egeria_machine::fair::{Flow, max_min_shares};
 use egeria_machine::{Machine, NodeId, Paths};
-use egeria_policy::asymsched::{AccessWindow, PlacementPlan, Settings};
+use egeria_policy::asymsched::{PlacementPlan, Settings};
 
 /// `P_wbw` of the one there is, the highest, and of the one to take with its `P_mm`.
 #[derive(Debug)]

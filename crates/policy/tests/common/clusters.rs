@@ -4,10 +4,9 @@
     reason = "every test program uses its own part of the helpers"
 )]
 
+use egeria_facts::{AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
 use egeria_machine::{Link, Machine, NodeId};
-use egeria_policy::asymsched::{
-    AccessWindow, NodeAccesses, PlacementPlan, ProcessAccesses, ProcessKey,
-};
+use egeria_policy::asymsched::PlacementPlan;
 
 pub const GB: u64 = 1_000_000_000;
 
@@ -106,6 +105,5 @@ pub fn obeyed(machine: &Machine, window: &AccessWindow, plan: &PlacementPlan) ->
             .zip(homes)
             .for_each(|(each, home)| each.node = home);
     }
-    plan.carry_to(&mut next);
     next
 }

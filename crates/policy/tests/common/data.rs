@@ -4,9 +4,10 @@
     reason = "every test program uses its own part of the helpers"
 )]
 
+use egeria_facts::{Facts, FileFacts};
+use egeria_facts::{FileKey, FileUse, Window};
 use egeria_machine::Machine;
-use egeria_policy::planner::{Decision, Facts, FileFacts, Relocate, RelocationStep};
-use egeria_window::{FileKey, FileUse, Window};
+use egeria_policy::planner::{Decision, Relocate, RelocationStep};
 
 use crate::common::SECOND_NS;
 use crate::common::fluid::Fluid;

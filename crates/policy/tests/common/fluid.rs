@@ -6,9 +6,9 @@
 //! evenly, and all speeds rise together until a medium is full; who uses that stops there
 //! (max-min fair).
 
+use egeria_facts::{ThreadFacts, Window};
 use egeria_machine::{AccessKind, EmulatedNode, Machine};
 use egeria_policy::Plan;
-use egeria_window::{ThreadFacts, Window};
 
 use super::{SECOND_NS, all_cpus, key};
 

@@ -3,7 +3,8 @@
 //! The shape is that of the paper's Figs. 1 and 4: persistent memory rises to a peak and falls
 //! behind it; DRAM stays up to a knee, falls steeply, and lies on a floor from the ankle on.
 
-use egeria_policy::pats::{Because, Controller, Decision, Limiter, Measured, Mix, Settings};
+use egeria_facts::{Measured, Mix};
+use egeria_policy::pats::{Because, Controller, Decision, Limiter, Settings};
 
 /// What so many threads at once make of both memories, shares of what is possible.
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,8 @@
 //! Memory of processes that moves as AsymSched says, and the time that takes.
 
+use egeria_facts::{NodeAccesses, ProcessAccesses};
 use egeria_machine::NodeId;
-use egeria_policy::asymsched::{
-    MemoryAction, NodeAccesses, PlacementPlan, ProcessAccesses, Settings,
-};
+use egeria_policy::asymsched::{MemoryAction, PlacementPlan, Settings};
 
 fn cost_ns(bytes: u64, settings: &Settings) -> u64 {
     (bytes as f64 * settings.cost_s_per_gb).ceil() as u64

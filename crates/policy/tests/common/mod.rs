@@ -9,8 +9,8 @@ pub mod knee;
 pub mod scenes;
 pub mod workloads;
 
+use egeria_facts::{CpuSet, ThreadFacts, ThreadKey, Window};
 use egeria_machine::{CpuId, EmulatedMachine, EmulatedNode, Machine, NodeId};
-use egeria_window::{CpuSet, ThreadFacts, ThreadKey, Window};
 
 /// One second.
 pub const SECOND_NS: u64 = 1_000_000_000;

@@ -1,7 +1,8 @@
 //! Machines and windows of file I/O, as they come.
 
+use egeria_facts::{CpuSet, ThreadFacts, Window};
 use egeria_machine::{Machine, NodeId};
-use egeria_window::{CpuSet, ThreadFacts, Window};
+use egeria_policy::{Displaced, Plan};
 use proptest::prelude::*;
 
 use super::{SECOND_NS, key, machine, window};
@@ -27,17 +28,15 @@ fn facts(nodes: usize) -> impl Strategy<Value = ThreadFacts> {
     let node = 0..nodes;
     let reads = prop::collection::vec(bytes(), nodes);
     let flags = (prop::bool::weighted(0.1), prop::bool::weighted(0.2));
-    let displaced = prop::option::weighted(0.3, 0..nodes);
     let work = (reads, bytes(), 0..=SECOND_NS);
-    (node, work, flags, displaced, cpus(nodes)).prop_map(
-        move |(node, (reads, written, busy_ns), (pinned, is_shared), displaced, cpus)| {
+    (node, work, flags, cpus(nodes)).prop_map(
+        move |(node, (reads, written, busy_ns), (pinned, is_shared), cpus)| {
             let mut facts = ThreadFacts::idle(key(0), NodeId(node as u16), nodes, cpus);
             facts.read_bytes = reads;
             facts.written_bytes[node] = written;
             facts.busy_ns = busy_ns;
             facts.pinned = pinned;
             facts.is_shared = is_shared;
-            facts.displaced_from = displaced.map(|node| NodeId(node as u16));
             facts
         },
     )
@@ -75,4 +74,22 @@ fn real_with_memory_only_node(machine: &mut Machine) {
         });
     }
     machine.nodes.last_mut().expect("a node").cpus.clear();
+}
+
+/// A plan before the window that left every third thread away from some node.
+pub fn plan_before(machine: &Machine, window: &Window) -> Plan {
+    let nodes = machine.nodes.len();
+    let displaced = window.threads.iter().map(|facts| {
+        let number = facts.key.thread_id as usize;
+        let home = machine.nodes[(number / 3) % nodes].id;
+        number.is_multiple_of(3).then_some(Displaced {
+            thread: facts.key,
+            home,
+            contention: None,
+        })
+    });
+    Plan {
+        displaced: displaced.flatten().collect(),
+        ..Plan::default()
+    }
 }

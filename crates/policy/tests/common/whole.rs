@@ -4,14 +4,14 @@
     reason = "every test program uses its own part of the helpers"
 )]
 
+use egeria_facts::{AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
+use egeria_facts::{Facts, FileFacts, MediumFacts};
+use egeria_facts::{FileKey, FileUse, ThreadFacts, Window};
+use egeria_facts::{Measured, Mix};
 use egeria_machine::{Link, Machine, NodeId};
 use egeria_policy::Plan;
-use egeria_policy::asymsched::{
-    AccessWindow, NodeAccesses, NodeMove, PlacementPlan, ProcessAccesses, ProcessKey,
-};
-use egeria_policy::pats::{Measured, Mix};
-use egeria_policy::planner::{Decision, Facts, FileFacts, MediumFacts};
-use egeria_window::{FileKey, FileUse, ThreadFacts, Window};
+use egeria_policy::asymsched::{NodeMove, PlacementPlan};
+use egeria_policy::planner::Decision;
 use proptest::prelude::*;
 
 use crate::clusters::{GB, obeyed};
@@ -57,7 +57,6 @@ fn process(nodes: usize, number: u32) -> impl Strategy<Value = ProcessAccesses> 
             nodes: each.iter().take(on.len()).enumerate().map(entry).collect(),
             running_ns,
             migrating_ns: (running_ns as f64 * part) as u64,
-            following: None,
         }
     })
 }
@@ -218,7 +217,6 @@ pub fn obeyed_all(machine: &Machine, facts: &Facts, decision: &Decision) -> Fact
     next.accesses = obeyed(machine, &facts.accesses, &decision.placement);
     for process in &mut next.accesses.processes {
         process.running_ns += GB;
-        process.following = None;
     }
     next
 }

@@ -3,11 +3,11 @@
 use super::subject::{Case, Observations, Subject, one_line};
 use super::text_mutator::mutate;
 use super::trace::Scratch;
+use egeria_facts::CpuSet;
 use egeria_harness::rng::Rng;
 use egeria_machine::{format_cpu_list, parse_cpu_list};
 use egeria_policy::nthread::{Configuration, Settings};
 use egeria_steward::LogReader;
-use egeria_window::CpuSet;
 
 /// Settings as `--set` takes them.
 const SETTINGS: [&str; 4] = [

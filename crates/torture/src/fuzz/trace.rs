@@ -4,13 +4,15 @@
 use super::subject::{Case, Observations, Subject, one_line};
 use super::text_mutator::mutate;
 use super::values::HostileValues;
+use egeria_facts::{
+    Facts, FileFacts, FileKey, FileUse, Measured, MediumFacts, Mix, NodeAccesses, ProcessAccesses,
+    ProcessKey, ThreadFacts, ThreadKey, Window,
+};
 use egeria_fs::format::checksum::{crc32c, crc32c_append};
 use egeria_harness::rng::Rng;
 use egeria_machine::Machine;
-use egeria_policy::Plan;
-use egeria_policy::nthread::{self, Configuration, Settings};
+use egeria_policy::planner::{Planner, System};
 use egeria_watch::trace::{Reader, TraceHeader, Writer};
-use egeria_window::{FileKey, FileUse, ThreadFacts, ThreadKey, Window};
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
@@ -100,7 +102,7 @@ fn record(nodes: u32, threads: u32, windows: u64) -> Result<Vec<u8>, String> {
     let header = TraceHeader {
         volume: "6f2b7f3e-6d1c-4f8e-9a55-0c3f1d2e4b5a".parse().ok(),
         command: vec!["fio".to_owned(), "--name=x".to_owned()],
-        configuration: "full".to_owned(),
+        policy: "full".to_owned(),
         started_unix_ns: 1_790_000_000_123_456_789,
     };
     // Not the scratch file: recordings follow no links, as its path is one.
@@ -112,10 +114,61 @@ fn record(nodes: u32, threads: u32, windows: u64) -> Result<Vec<u8>, String> {
         window.threads = (0..threads)
             .map(|index| thread(&machine, number, index))
             .collect();
-        writer.append(&window).map_err(|error| error.to_string())?;
+        let facts = whole(&machine, window, number);
+        writer.append(&facts).map_err(|error| error.to_string())?;
     }
     writer.finish().map_err(|error| error.to_string())?;
     std::fs::read(&path).map_err(|error| error.to_string())
+}
+
+/// With facts beside file I/O in every second window.
+fn whole(machine: &Machine, window: Window, number: u64) -> Facts {
+    let mut facts = Facts::of(window);
+    if !number.is_multiple_of(2) {
+        return facts;
+    }
+    let nodes = machine.nodes.len();
+    facts.accesses.processes = vec![ProcessAccesses {
+        process: ProcessKey {
+            process_id: 100,
+            start_ticks: 1,
+        },
+        nodes: vec![NodeAccesses {
+            node: machine.nodes[0].id,
+            threads: 2,
+            pinned: false,
+            accesses_s: vec![1e7; nodes],
+            resident_bytes: 1 << 30,
+        }],
+        running_ns: SECOND_NS,
+        migrating_ns: 0,
+    }];
+    facts.media = vec![MediumFacts {
+        node: machine.nodes[0].id,
+        measured: Measured {
+            mix: Mix {
+                requests: 1000,
+                mean_bytes: 4096.0,
+                write_share: 0.5,
+            },
+            demand: 8,
+            pm_bytes_s: 2e9,
+            dram_bytes_s: 1e9,
+        },
+        free_bytes: Some(1 << 30),
+    }];
+    facts.files = vec![FileFacts {
+        file: FileKey {
+            volume: 0,
+            inode: 1,
+        },
+        bytes: 1 << 30,
+        bytes_on: vec![1 << 30],
+        read_bytes: vec![vec![1 << 32; nodes]; nodes],
+        written_bytes: 0,
+        replicas: Vec::new(),
+    }];
+    facts
 }
 
 fn thread(machine: &Machine, window: u64, index: u32) -> ThreadFacts {
@@ -136,7 +189,6 @@ fn thread(machine: &Machine, window: u64, index: u32) -> ThreadFacts {
     }
     facts.is_shared = index % 3 == 1;
     facts.pinned = index % 5 == 4;
-    facts.displaced_from = (index % 4 == 2).then(|| machine.nodes[0].id);
     facts.files = (0..u64::from(index % 4))
         .map(|inode| FileUse {
             file: FileKey { volume: 0, inode },
@@ -257,20 +309,19 @@ fn read(path: &Path, observed: &mut Observations) -> Result<(), String> {
         }
     };
     let machine = reader.machine().clone();
-    let mut plans: Vec<Plan> = Configuration::ALL.map(|_| Plan::default()).into();
-    for window in reader.by_ref() {
-        let window = match window {
-            Ok(window) => window,
+    let planner = |system: System| Planner::new(&machine, system.settings());
+    let mut planners = System::ALL.map(planner);
+    for facts in reader.by_ref() {
+        let facts = match facts {
+            Ok(facts) => facts,
             Err(error) => {
                 observed.record(&error.to_string());
                 return one_line(&error.to_string());
             }
         };
         observed.record("a window");
-        for (configuration, last) in Configuration::ALL.into_iter().zip(&mut plans) {
-            let mut window = window.clone();
-            last.carry_to(&mut window);
-            *last = nthread::plan(&machine, &window, &Settings::of(configuration));
+        for planner in &mut planners {
+            planner.decide(&machine, &facts);
         }
     }
     let warning = reader.warning().unwrap_or_else(|| "finished".to_owned());

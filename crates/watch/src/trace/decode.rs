@@ -1,10 +1,10 @@
 //! Bytes to a window. Every count is bounded before anything is made of it.
 
-use egeria_machine::{CpuId, MAX_CPUS, Machine, NodeId};
-use egeria_window::{
+use egeria_facts::{
     CpuSet, FileKey, FileUse, MAX_FILES, MAX_NAME_CHARS, MAX_THREADS, NodeFacts, ThreadFacts,
     ThreadKey, Window,
 };
+use egeria_machine::{CpuId, MAX_CPUS, Machine, NodeId};
 
 use super::code::{Cursor, Damage};
 use super::record::{
@@ -35,7 +35,12 @@ struct Person {
 }
 
 /// The window of a frame, without its kind; not yet validated.
-pub(super) fn window(bytes: &[u8], machine: &Machine, known: &mut Known) -> Result<Window, Damage> {
+pub(super) fn window(
+    bytes: &[u8],
+    machine: &Machine,
+    version: u32,
+    known: &mut Known,
+) -> Result<Window, Damage> {
     let mut cursor = Cursor::new(bytes);
     let head: WindowHead = cursor.take("a window")?;
     if head.fresh {
@@ -52,7 +57,7 @@ pub(super) fn window(bytes: &[u8], machine: &Machine, known: &mut Known) -> Resu
     let count = cursor.count("threads", most)?;
     let (mut threads, mut next) = (Vec::with_capacity(count), 0);
     for _ in 0..count {
-        threads.push(thread(&mut cursor, machine, known, &mut next)?);
+        threads.push(thread(&mut cursor, machine, version, known, &mut next)?);
     }
     cursor.finish()?;
     Ok(Window {
@@ -141,11 +146,13 @@ fn cpu_set(cursor: &mut Cursor<'_>) -> Result<CpuSet, Damage> {
 fn thread(
     cursor: &mut Cursor<'_>,
     machine: &Machine,
+    version: u32,
     known: &mut Known,
     next: &mut i64,
 ) -> Result<ThreadFacts, Damage> {
     let ThreadRecord { step, flags, node } = cursor.take("what a thread did")?;
-    if flags & UNKNOWN != 0 {
+    let is_unknown = flags & UNKNOWN != 0 || flags & DISPLACED != 0 && version > 1;
+    if is_unknown {
         return Err(Damage(format!("a thread with unknown flags {flags:#x}")));
     }
     let person = known.person(step, next)?;
@@ -172,7 +179,8 @@ fn thread(
         facts.files = files(cursor)?;
     }
     if flags & DISPLACED != 0 {
-        facts.displaced_from = Some(node_at(machine, cursor.take("a node")?)?);
+        // What a policy of then remembered: no fact.
+        node_at(machine, cursor.take("a node")?)?;
     }
     Ok(facts)
 }

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
+use egeria_facts::{CpuSet, NodeFacts, ThreadFacts, ThreadKey, Window};
 use egeria_machine::{Machine, NodeId};
-use egeria_window::{CpuSet, NodeFacts, ThreadFacts, ThreadKey, Window};
 
 use super::code::put;
 use super::record::{
-    BUSY, DISPLACED, FILES, FileRecord, NodeRecord, PersonRecord, READ, SHARED, ThreadRecord,
-    WRITTEN, WindowHead,
+    BUSY, FILES, FileRecord, NodeRecord, PersonRecord, READ, SHARED, ThreadRecord, WRITTEN,
+    WindowHead,
 };
 use super::{KIND_WINDOW, MAX_CELLS, MAX_CPU_SETS};
 
@@ -175,7 +175,6 @@ fn thread(facts: &ThreadFacts, machine: &Machine, step: i64, bytes: &mut Vec<u8>
         | flag(READ, facts.read_bytes.iter().any(|&bytes| bytes > 0))
         | flag(WRITTEN, facts.written_bytes.iter().any(|&bytes| bytes > 0))
         | flag(FILES, !facts.files.is_empty())
-        | flag(DISPLACED, facts.displaced_from.is_some())
         | flag(SHARED, facts.is_shared);
     let node = position(machine, facts.node);
     put(bytes, &ThreadRecord { step, flags, node });
@@ -190,9 +189,6 @@ fn thread(facts: &ThreadFacts, machine: &Machine, step: i64, bytes: &mut Vec<u8>
     }
     if flags & FILES != 0 {
         files(facts, bytes);
-    }
-    if let Some(home) = facts.displaced_from {
-        put(bytes, &position(machine, home));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use egeria_window::WindowError;
+use egeria_facts::FactsError;
 
 use super::VERSION;
 
@@ -72,7 +72,7 @@ pub enum TraceError {
         /// The path.
         path: PathBuf,
         /// What is wrong.
-        source: WindowError,
+        source: FactsError,
     },
     /// A window that cannot be recorded.
     #[error("window {window} cannot be recorded: {what}; {mend}")]

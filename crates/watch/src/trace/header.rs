@@ -21,7 +21,7 @@ pub struct TraceHeader {
     /// The command that was run, as text; empty when a volume was watched. Long ones are cut.
     pub command: Vec<String>,
     /// The policy that moved threads meanwhile, as `off` or `full`.
-    pub configuration: String,
+    pub policy: String,
     /// When the recording began, ns since 1970 on the wall clock.
     pub started_unix_ns: u64,
 }
@@ -31,7 +31,9 @@ struct Document {
     started_unix_ns: u64,
     volume: Option<String>,
     command: Vec<String>,
-    configuration: String,
+    /// Named `configuration` in version 1.
+    #[serde(alias = "configuration")]
+    policy: String,
     /// Where the machine's description came from.
     source: Source,
     /// A machine file (TOML): reading it checks it.
@@ -61,7 +63,7 @@ pub(super) fn write(header: &TraceHeader, machine: &Machine) -> Vec<u8> {
         started_unix_ns: header.started_unix_ns,
         volume: header.volume.as_ref().map(Uuid::to_string),
         command: header.command.iter().take(MAX_ARGUMENTS).map(cut).collect(),
-        configuration: cut(&header.configuration),
+        policy: cut(&header.policy),
         source: printable_source(&machine.source),
         machine: machine.to_toml(),
         shared_cpus: shared_cpus(machine),
@@ -87,7 +89,7 @@ pub(super) fn read(bytes: &[u8], path: &Path) -> Result<(TraceHeader, Machine), 
     let header = TraceHeader {
         volume,
         command: document.command,
-        configuration: document.configuration,
+        policy: document.policy,
         started_unix_ns: document.started_unix_ns,
     };
     Ok((header, machine))

@@ -1,9 +1,9 @@
 //! Windows recorded to a file, and read back: what `egeria run --record` writes and `egeria trace`
 //! and `egeria replay` read. The bytes are described in `docs/reference/trace.md`.
 //!
-//! * [`Writer`] appends one frame per window, each with one write: who kills the recorder loses
+//! * [`Writer`] appends the facts of one window after another, each with one write: who kills the recorder loses
 //!   the window under way and nothing else.
-//! * [`Reader`] gives the windows back one by one, each [validated](egeria_window::Window::validate)
+//! * [`Reader`] gives the windows back one by one, each [validated](egeria_facts::Facts::validate)
 //!   against the machine that the trace carries. It trusts nothing: memory stays bounded by the
 //!   limits below, and whatever is wrong is a [`TraceError`] of one line. A recording that ends in
 //!   the middle of a frame is no error but an [`Ending`] worth a [warning](Reader::warning).
@@ -16,6 +16,7 @@ mod encode;
 mod error;
 mod frame;
 mod header;
+mod other_facts;
 mod reader;
 mod record;
 mod writer;
@@ -26,13 +27,16 @@ pub use reader::{Ending, Reader};
 pub use writer::Writer;
 
 /// The version of the format that is written, and the newest that is read.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The first bytes of every trace.
 pub const MAGIC: [u8; 8] = *b"\x89EGERIA\n";
 
 /// Largest frame, bytes.
 pub const MAX_FRAME_BYTES: usize = 64 << 20;
+
+/// Largest frame of facts beside file I/O, bytes.
+pub const MAX_OTHER_FACTS_BYTES: usize = 16 << 20;
 
 /// Largest header, bytes.
 pub const MAX_HEADER_BYTES: usize = 4 << 20;
@@ -50,3 +54,5 @@ const MAX_PEOPLE: usize = 1 << 22;
 const KIND_HEADER: u8 = 1;
 const KIND_WINDOW: u8 = 2;
 const KIND_END: u8 = 3;
+/// What there is beside file I/O about the window in the next frame: JSON, so that later versions can add to it.
+const KIND_OTHER_FACTS: u8 = 4;

@@ -5,16 +5,17 @@ use std::io::{BufReader, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use egeria_facts::{FactSource, Facts};
 use egeria_machine::Machine;
-use egeria_window::Window;
 
 use super::code::{Cursor, Damage};
 use super::decode::{self, Known};
 use super::frame::{self, Next};
 use super::header::{self, TraceHeader};
+use super::other_facts::{self, OtherFacts};
 use super::{
-    KIND_END, KIND_HEADER, KIND_WINDOW, MAGIC, MAX_FRAME_BYTES, MAX_HEADER_BYTES, TraceError,
-    VERSION,
+    KIND_END, KIND_HEADER, KIND_OTHER_FACTS, KIND_WINDOW, MAGIC, MAX_FRAME_BYTES, MAX_HEADER_BYTES,
+    MAX_OTHER_FACTS_BYTES, TraceError, VERSION,
 };
 
 /// Opening must not wait for the other end of a pipe.
@@ -38,13 +39,15 @@ pub enum Ending {
 
 /// Reads a recording: its header at once, its windows one by one.
 ///
-/// An iterator over windows, each valid on [`Reader::machine`]; after an error there are no more.
+/// An iterator over the facts of windows, each valid on [`Reader::machine`]; after an error there are no more.
 pub struct Reader {
     path: PathBuf,
     file: BufReader<File>,
     header: TraceHeader,
     machine: Machine,
     known: Known,
+    version: u32,
+    others: Option<OtherFacts>,
     buffer: Vec<u8>,
     frames: u64,
     windows: u64,
@@ -65,7 +68,7 @@ impl Reader {
     /// or damaged.
     pub fn open(path: &Path) -> Result<Reader, TraceError> {
         let mut file = BufReader::new(open(path)?);
-        check_start(path, &mut file)?;
+        let version = check_start(path, &mut file)?;
         let mut buffer = Vec::new();
         let damaged = |what: String| TraceError::Damaged {
             path: path.to_owned(),
@@ -93,6 +96,8 @@ impl Reader {
             header,
             machine,
             known: Known::default(),
+            version,
+            others: None,
             buffer,
             frames: 1,
             windows: 0,
@@ -141,7 +146,7 @@ impl Reader {
         }
     }
 
-    fn next_window(&mut self) -> Result<Option<Window>, TraceError> {
+    fn next_window(&mut self) -> Result<Option<Facts>, TraceError> {
         let next = frame::read(
             &mut self.file,
             self.frames,
@@ -156,19 +161,32 @@ impl Reader {
         }
         match self.buffer.split_first() {
             Some((&KIND_WINDOW, bytes)) => {
-                let window = decode::window(bytes, &self.machine, &mut self.known);
+                let window = decode::window(bytes, &self.machine, self.version, &mut self.known);
                 let window = window.map_err(|Damage(what)| self.damaged(what))?;
-                self.check(&window)?;
+                let facts = match self.others.take() {
+                    Some(others) => others.of(window),
+                    None => Facts::of(window),
+                };
+                self.check(&facts)?;
                 self.windows += 1;
-                Ok(Some(window))
+                Ok(Some(facts))
+            }
+            Some((&KIND_OTHER_FACTS, bytes))
+                if self.version > 1
+                    && self.others.is_none()
+                    && bytes.len() <= MAX_OTHER_FACTS_BYTES =>
+            {
+                let others = other_facts::read(bytes);
+                self.others = Some(others.map_err(|Damage(what)| self.damaged(what))?);
+                self.next_window()
             }
             Some((&KIND_END, _)) => self.last_frame(),
             _ => Err(self.damaged("a frame of unknown kind".to_owned())),
         }
     }
 
-    fn check(&self, window: &Window) -> Result<(), TraceError> {
-        let checked = window.validate(&self.machine);
+    fn check(&self, facts: &Facts) -> Result<(), TraceError> {
+        let checked = facts.validate(&self.machine);
         checked.map_err(|source| TraceError::BadWindow {
             path: self.path.clone(),
             source,
@@ -176,7 +194,10 @@ impl Reader {
     }
 
     /// The last frame counts the windows, and nothing follows it.
-    fn last_frame(&mut self) -> Result<Option<Window>, TraceError> {
+    fn last_frame(&mut self) -> Result<Option<Facts>, TraceError> {
+        if self.others.is_some() {
+            return Err(self.damaged("facts without their window".to_owned()));
+        }
         let mut cursor = Cursor::new(&self.buffer[1..]);
         let counted = cursor.take("its end").and_then(|windows: u64| {
             cursor.finish()?;
@@ -193,7 +214,7 @@ impl Reader {
         }
     }
 
-    fn end(&mut self, ending: Ending) -> Option<Window> {
+    fn end(&mut self, ending: Ending) -> Option<Facts> {
         self.state = State::Ended(match ending {
             Ending::Finished => Ending::Finished,
             _ if is_recorded(self.file.get_ref()) => Ending::StillRecording,
@@ -212,9 +233,9 @@ impl Reader {
 }
 
 impl Iterator for Reader {
-    type Item = Result<Window, TraceError>;
+    type Item = Result<Facts, TraceError>;
 
-    fn next(&mut self) -> Option<Result<Window, TraceError>> {
+    fn next(&mut self) -> Option<Result<Facts, TraceError>> {
         if !matches!(self.state, State::Reading) {
             return None;
         }
@@ -223,6 +244,18 @@ impl Iterator for Reader {
             self.state = State::Failed;
         }
         next.transpose()
+    }
+}
+
+impl FactSource for Reader {
+    type Error = TraceError;
+
+    fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    fn next_facts(&mut self) -> Result<Option<Facts>, TraceError> {
+        self.next().transpose()
     }
 }
 
@@ -260,7 +293,7 @@ fn is_recorded(file: &File) -> bool {
 }
 
 /// Magic and version.
-fn check_start(path: &Path, file: &mut impl Read) -> Result<(), TraceError> {
+fn check_start(path: &Path, file: &mut impl Read) -> Result<u32, TraceError> {
     let path = || path.to_owned();
     let mut start = Vec::new();
     let length = MAGIC.len() + size_of::<u32>();
@@ -277,7 +310,7 @@ fn check_start(path: &Path, file: &mut impl Read) -> Result<(), TraceError> {
         return Err(TraceError::CutHeader { path: path() });
     };
     match version {
-        1..=VERSION => Ok(()),
+        1..=VERSION => Ok(version),
         0 => Err(TraceError::NoTrace { path: path() }),
         _ => Err(TraceError::Newer {
             path: path(),

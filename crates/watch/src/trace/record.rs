@@ -7,11 +7,11 @@
 //!   n, n x PersonRecord        (added to those known)
 //!   n, n x ThreadRecord        each followed by what its flags announce:
 //!     BUSY       u64 ns        FILES      n, n x FileRecord
-//!     READ       counters      DISPLACED  u8 node
+//!     READ       counters      DISPLACED  u8 node (version 1 only, of no use)
 //!     WRITTEN    counters      counters:  u64 mask of nodes, one u64 per node in it
 //! ```
 
-use egeria_window::ThreadKey;
+use egeria_facts::ThreadKey;
 use serde::{Deserialize, Serialize};
 
 pub(super) const BUSY: u8 = 1;

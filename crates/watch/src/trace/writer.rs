@@ -5,8 +5,8 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use egeria_facts::Facts;
 use egeria_machine::Machine;
-use egeria_window::Window;
 
 use crate::own;
 
@@ -14,7 +14,8 @@ use super::code::put;
 use super::encode::{self, Known};
 use super::header::{self, TraceHeader};
 use super::{
-    KIND_END, KIND_HEADER, MAGIC, MAX_FRAME_BYTES, MAX_HEADER_BYTES, TraceError, VERSION, frame,
+    KIND_END, KIND_HEADER, MAGIC, MAX_FRAME_BYTES, MAX_HEADER_BYTES, MAX_OTHER_FACTS_BYTES,
+    TraceError, VERSION, frame, other_facts,
 };
 
 /// Records windows to a file.
@@ -66,26 +67,27 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Records a window.
+    /// Records the facts of a window.
     ///
     /// # Errors
-    /// When the window is not [valid](Window::validate) on the recording's machine, too large, or
+    /// When the facts are not [valid](Facts::validate) on the recording's machine, too large, or
     /// the file cannot be written. What was recorded before stays whole, and later windows may be
     /// appended.
-    pub fn append(&mut self, window: &Window) -> Result<(), TraceError> {
-        window
+    pub fn append(&mut self, facts: &Facts) -> Result<(), TraceError> {
+        let window = &facts.window;
+        facts
             .validate(&self.machine)
             .map_err(|source| TraceError::BadWindow {
                 path: self.path.clone(),
                 source,
             })?;
         let payload = encode::window(window, &self.machine, &mut self.known);
-        let payload = payload.and_then(|payload| match payload.len() {
-            0..=MAX_FRAME_BYTES => Ok(payload),
-            bytes => Err(format!("it takes {bytes} of {MAX_FRAME_BYTES} bytes")),
-        });
-        let written = match payload {
-            Ok(payload) => self.append_frame(&payload),
+        let payload = payload.and_then(|payload| fits(payload, MAX_FRAME_BYTES));
+        let others = other_facts::frame(facts);
+        let others = others.map(|payload| fits(payload, MAX_OTHER_FACTS_BYTES));
+        let payloads = payload.and_then(|payload| Ok((others.transpose()?, payload)));
+        let written = match payloads {
+            Ok((others, payload)) => self.append_frames(others.iter().chain([&payload])),
             Err(what) => Err(TraceError::Unrecordable {
                 window: window.number,
                 what,
@@ -126,9 +128,22 @@ impl Writer {
         synced.map_err(|error| TraceError::write(&self.path, error))
     }
 
-    fn append_frame(&mut self, payload: &[u8]) -> Result<(), TraceError> {
-        self.write(&frame::seal(self.frames, payload))?;
-        self.frames += 1;
+    fn append_frame(&mut self, payload: &Vec<u8>) -> Result<(), TraceError> {
+        self.append_frames([payload])
+    }
+
+    /// With one write, so that a kill leaves all of them or none.
+    fn append_frames<'a>(
+        &mut self,
+        payloads: impl IntoIterator<Item = &'a Vec<u8>>,
+    ) -> Result<(), TraceError> {
+        let (mut bytes, mut frames) = (Vec::new(), self.frames);
+        for payload in payloads {
+            bytes.extend(frame::seal(frames, payload));
+            frames += 1;
+        }
+        self.write(&bytes)?;
+        self.frames = frames;
         Ok(())
     }
 
@@ -141,6 +156,13 @@ impl Writer {
         }
         self.end_bytes += bytes.len() as u64;
         Ok(())
+    }
+}
+
+fn fits(payload: Vec<u8>, max_bytes: usize) -> Result<Vec<u8>, String> {
+    match payload.len() {
+        bytes if bytes > max_bytes => Err(format!("it takes {bytes} of {max_bytes} bytes")),
+        _ => Ok(payload),
     }
 }
 

@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
+use egeria_facts::{CpuSet, Facts, FileKey, FileUse, ThreadFacts, ThreadKey, Window};
 use egeria_machine::{Machine, NodeId};
 use egeria_watch::trace::{Reader, TraceError, TraceHeader, Writer};
-use egeria_window::{CpuSet, FileKey, FileUse, ThreadFacts, ThreadKey, Window};
 use tempfile::TempDir;
 
 /// A window's length, ns.
@@ -27,7 +27,7 @@ pub fn header() -> TraceHeader {
     TraceHeader {
         volume: Some("6f2b7f3e-6d1c-4f8e-9a55-0c3f1d2e4b5a".parse().unwrap()),
         command: vec!["fio".to_owned(), "--name=ü x".to_owned()],
-        configuration: "full".to_owned(),
+        policy: "full".to_owned(),
         started_unix_ns: 1_790_000_000_123_456_789,
     }
 }
@@ -78,7 +78,6 @@ pub fn varied(machine: &Machine) -> Vec<Window> {
         let mut threads: Vec<ThreadFacts> = (number as u32..number as u32 + 5).map(make).collect();
         threads[1].files = vec![file_use(7), file_use(1 << 40)];
         threads[1].is_shared = true;
-        threads[2].displaced_from = Some(last);
         threads[2].node = last;
         threads[3].pinned = number.is_multiple_of(2);
         threads[3].allowed_cpus = cpus("1,3");
@@ -108,11 +107,11 @@ impl Place {
     }
 
     /// A finished recording of these windows.
-    pub fn recorded(&self, machine: &Machine, windows: &[Window]) -> PathBuf {
+    pub fn recorded(&self, machine: &Machine, windows: &[impl Clone + Into<Facts>]) -> PathBuf {
         let path = self.path("trace");
         let mut writer = Writer::create(&path, machine, &header()).unwrap();
         for window in windows {
-            writer.append(window).unwrap();
+            writer.append(&window.clone().into()).unwrap();
         }
         writer.finish().unwrap();
         path
@@ -131,6 +130,7 @@ pub fn read(path: &Path) -> Result<(Vec<Window>, Option<String>), TraceError> {
     let mut reader = Reader::open(path)?;
     let windows = reader
         .by_ref()
+        .map(|facts| facts.map(|facts| facts.window))
         .collect::<Result<Vec<Window>, TraceError>>()?;
     Ok((windows, reader.warning()))
 }
@@ -161,7 +161,13 @@ pub fn payloads(bytes: &[u8]) -> Vec<Vec<u8>> {
 
 /// A trace of these payloads, with right checksums whatever they hold.
 pub fn sealed(payloads: &[Vec<u8>]) -> Vec<u8> {
-    let mut bytes = b"\x89EGERIA\n\x01\0\0\0".to_vec();
+    sealed_as(2, payloads)
+}
+
+/// The same of a version.
+pub fn sealed_as(version: u8, payloads: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = b"\x89EGERIA\n".to_vec();
+    bytes.extend([version, 0, 0, 0]);
     for (number, payload) in payloads.iter().enumerate() {
         let (length, sum) = (payload.len() as u32, checksum(number, payload));
         let mut head = [length.to_le_bytes(), sum.to_le_bytes()].concat();

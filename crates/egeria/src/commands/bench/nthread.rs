@@ -27,7 +27,7 @@ Examples:
 
 Real fio and db_bench, and the op loops of filebench's personalities, on an
 emulated machine; baselines nova and nova_n, policies rl, cpu, nm and full.
-Everything takes under 40 minutes, the default under two. JSON rows: figure,
+Everything takes under 45 minutes, the default under two. JSON rows: figure,
 workload, threads, instances, config, throughput, vs_nova, vs_nova_n,
 paper_vs_nova, local_share, moves. Throughput is on the emulated machine's
 clock: fio in bytes/s with reads weighted by 1/3, others in operations/s.

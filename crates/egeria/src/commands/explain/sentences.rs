@@ -2,14 +2,15 @@
 
 use std::time::{Duration, SystemTime};
 
+use egeria_facts::ThreadKey;
 use egeria_machine::format_bandwidth;
 use egeria_policy::Contention;
-use egeria_steward::{Outcome, ResultRecord};
-use egeria_window::ThreadKey;
+use egeria_policy::{ActionOutcome, Move};
+use egeria_steward::ResultLine;
 
 use super::super::decision_log::{Fate, Head, unix_ns};
 use super::Document;
-use super::story::{Event, MoveEvent, StayEvent};
+use super::story::{ActionEvent, Event, StayEvent};
 use super::totals::{Contended, Displaced, SeenThread, Summary};
 
 /// More threads than this are counted, not named.
@@ -23,13 +24,13 @@ pub(super) fn all(document: &Document) -> String {
     }
     text.push('\n');
     match (document.left_out, document.events.as_slice()) {
-        (0, []) => text.push_str("Nobody was moved.\n"),
+        (0, []) => text.push_str("Nothing was done.\n"),
         (0, _) => {}
         (left_out, _) => text.push_str(&format!("… {left_out} earlier\n")),
     }
     for event in &document.events {
         text.push_str(match event {
-            Event::Move(event) => &event.sentence,
+            Event::Action(event) => &event.report,
             Event::Stay(event) => &event.sentence,
         });
         text.push('\n');
@@ -46,9 +47,12 @@ fn heading(document: &Document) -> String {
         return format!("{log} does not say whose it is: its first line is missing.\n");
     };
     let mut text = format!(
-        "Volume {}: policy {}, windows of {}, begun {} ago by process {} ({log})\n",
-        head.volume,
-        head.configuration,
+        "{}: policy {}, windows of {}, begun {} ago by process {} ({log})\n",
+        match &head.volume {
+            Some(volume) => format!("Volume {volume}"),
+            None => "Processes".to_owned(),
+        },
+        head.policy,
         milliseconds(head.window_ns),
         age(head),
         head.process_id
@@ -58,6 +62,9 @@ fn heading(document: &Document) -> String {
             "Figures are emulated ({}): times and rates are that machine's own.\n",
             head.machine
         ));
+    }
+    for each in &head.unavailable {
+        text.push_str(&format!("Note: {each}.\n"));
     }
     if let Some(older) = &document.older_part {
         text.push_str(&format!("What came before: {}\n", older.display()));
@@ -88,45 +95,70 @@ pub(super) fn seen(seen: &SeenThread) -> String {
     )
 }
 
-/// A move: who, when, why, what was expected, what came of it.
-pub(super) fn moved(event: &MoveEvent) -> String {
-    let moved = &event.moved;
-    let did = match moved.outcome {
-        Outcome::Done => "went",
-        Outcome::Vanished | Outcome::Refused { .. } => "should have gone",
+/// An action: what, when, why, what was expected, what came of it.
+pub(super) fn action(event: &ActionEvent) -> String {
+    let line = &event.line;
+    let mut text = match line.as_thread_move() {
+        Some(step) => migration(event, step),
+        None => format!(
+            "{}: {}.",
+            capital(&when(event.at_ns, event.until_ns, event.windows)),
+            line.record.action
+        ),
     };
-    let mut text = format!(
-        "{} {did} from node {} to node {} {}: {}.",
-        thread(moved.thread, &moved.name),
-        moved.from.0,
-        moved.to.0,
-        when(event.at_ns, event.until_ns, event.windows),
-        moved.reason
-    );
-    match &moved.outcome {
-        Outcome::Done => {
-            if moved.expected_local_share.is_some() {
-                let expected = percent(moved.expected_local_share);
-                text.push_str(&format!(" Expected: {expected} local."));
+    match &line.record.outcome {
+        ActionOutcome::Done => {
+            if let Some(expected) = &line.record.expected {
+                text.push_str(&format!(" Expected: {expected}."));
             }
             text.push_str(&match &event.result {
                 Some(result) => came_of_it(result),
+                None if line.record.expected.is_none() => String::new(),
                 None => " No window followed yet.".to_owned(),
             });
         }
-        Outcome::Vanished => text.push_str(" It had ended."),
-        Outcome::Refused { why } => text.push_str(&format!(" It could not: {why}.")),
+        ActionOutcome::Vanished => text.push_str(" It had ended."),
+        ActionOutcome::Refused { reason } => text.push_str(&format!(" It could not: {reason}.")),
+        ActionOutcome::NoActuator => text.push_str(" Nothing here can do that."),
     }
     text
 }
 
-fn came_of_it(result: &ResultRecord) -> String {
+fn migration(event: &ActionEvent, step: &Move) -> String {
+    let did = match event.line.is_done() {
+        true => "went",
+        false => "should have gone",
+    };
+    format!(
+        "{} {did} from node {} to node {} {}: {}.",
+        thread(step.thread, &event.line.name),
+        step.from.0,
+        step.to.0,
+        when(event.at_ns, event.until_ns, event.windows),
+        step.reason
+    )
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(letters).collect()
+}
+
+fn came_of_it(line: &ResultLine) -> String {
+    let missed = match line.result.missed {
+        true => " That is less than half of what was expected.",
+        false => "",
+    };
+    let (Some(result), Some(step)) = (&line.thread, line.result.action.as_thread_move()) else {
+        return missed.to_owned();
+    };
     let Some(node) = result.node else {
         return " In the next window it was gone.".to_owned();
     };
-    let elsewhere = match node == result.to {
+    let elsewhere = match node == step.to {
         true => String::new(),
-        false => format!("on node {}, not {}, ", node.0, result.to.0),
+        false => format!("on node {}, not {}, ", node.0, step.to.0),
     };
     if result.bytes_s_after <= 0.0 {
         return format!(" In the next window: {elsewhere}idle.");
@@ -144,7 +176,7 @@ fn came_of_it(result: &ResultRecord) -> String {
         None => String::new(),
     };
     format!(
-        " In the next window: {elsewhere}{} local{share_before}, {}{factor}.",
+        " In the next window: {elsewhere}{} local{share_before}, {}{factor}.{missed}",
         percent(result.local_share_after),
         format_bandwidth(result.bytes_s_after)
     )
@@ -203,7 +235,19 @@ fn moves(summary: &Summary) -> String {
             " of {} ({}), at most {} of one thread",
             count(summary.moved_threads as u64, "thread"),
             reasons.join(", "),
-            summary.moves_per_thread_most
+            summary.max_moves_per_thread
+        ));
+    }
+    if summary.other_actions > 0 {
+        text.push_str(&format!(
+            "; {} more",
+            count(summary.other_actions, "action")
+        ));
+    }
+    if summary.missed > 0 {
+        text.push_str(&format!(
+            "; {} brought less than half of what was expected",
+            summary.missed
         ));
     }
     if summary.moves_failed > 0 {

@@ -1,40 +1,41 @@
-//! From the lines of a log to events, each thread's moves beside what came of them.
+//! From the lines of a log to events, each action beside what came of it.
 
 use std::collections::HashMap;
 
+use egeria_facts::{ThreadKey, printable_name};
 use egeria_machine::NodeId;
-use egeria_policy::Kept;
-use egeria_steward::{Decision, MoveRecord, Outcome, Record, ResultRecord};
-use egeria_window::{ThreadKey, printable_name};
+use egeria_policy::{ActionKind, ActionOutcome, Kept};
+use egeria_steward::{ActionLine, Record, ResultLine, WindowRecord};
 use serde::Serialize;
 
 use super::super::decision_log::{Fate, Head, printable};
 use super::totals::{SeenThread, Totals};
 use super::{Selection, sentences};
 
-/// Something a log tells. What happens again and again to a thread is one event.
+/// Something that a log reports. What happens again and again to a thread is one event.
 #[derive(Serialize, Debug)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Event {
-    /// A thread went, or should have gone, to another node.
-    Move(MoveEvent),
+    /// Something was done, or should have been.
+    Action(Box<ActionEvent>),
     /// A thread stayed although something spoke for another node.
     Stay(StayEvent),
 }
 
 #[derive(Serialize, Clone, Debug)]
-pub(crate) struct MoveEvent {
+pub(crate) struct ActionEvent {
     /// ns of machine time since the steward began.
     pub(crate) at_ns: u64,
     /// The same when it happened last.
     pub(crate) until_ns: u64,
-    /// In how many windows: more than one only for moves that failed.
+    /// In how many windows: more than one only for actions that failed.
     pub(crate) windows: u64,
     #[serde(flatten)]
-    pub(crate) moved: MoveRecord,
+    pub(crate) line: ActionLine,
     /// What happened in the next window.
-    pub(crate) result: Option<ResultRecord>,
-    pub(crate) sentence: String,
+    pub(crate) result: Option<ResultLine>,
+    /// What happened and what came of it, in words.
+    pub(crate) report: String,
 }
 
 #[derive(Serialize, Debug)]
@@ -58,10 +59,12 @@ pub(crate) struct Story {
     pub(crate) events: Vec<Event>,
     pub(crate) totals: Totals,
     /// The last window, without what became events.
-    pub(crate) last: Option<Decision>,
+    pub(crate) last: Option<WindowRecord>,
     selection: Option<Selection>,
     /// The last event of each thread, by its place in `events`.
     latest: HashMap<ThreadKey, usize>,
+    /// The last event of each kind of action that is about no single thread.
+    latest_of_kind: HashMap<ActionKind, usize>,
     seen: HashMap<ThreadKey, SeenThread>,
 }
 
@@ -76,6 +79,7 @@ impl Story {
             last: None,
             selection,
             latest: HashMap::new(),
+            latest_of_kind: HashMap::new(),
             seen: HashMap::new(),
         }
     }
@@ -104,7 +108,7 @@ impl Story {
             .is_none_or(|selection| selection.holds(thread))
     }
 
-    fn add_window(&mut self, mut decision: Decision) {
+    fn add_window(&mut self, mut decision: WindowRecord) {
         make_printable(&mut decision);
         self.totals.add(&decision);
         if self.selection.is_some() {
@@ -124,14 +128,14 @@ impl Story {
                 self.add_stay(at_ns, name.unwrap_or_default(), kept);
             }
         }
-        for moved in std::mem::take(&mut decision.moves) {
-            self.add_move(at_ns, moved);
+        for line in std::mem::take(&mut decision.actions) {
+            self.add_action(at_ns, line);
         }
         self.last = Some(decision);
     }
 
     /// What the threads asked for did in the window.
-    fn look(&mut self, decision: &Decision) {
+    fn look(&mut self, decision: &WindowRecord) {
         let nodes: Vec<NodeId> = decision.nodes.iter().map(|node| node.node).collect();
         for record in &decision.threads {
             if self.is_told(record.thread) {
@@ -142,44 +146,70 @@ impl Story {
         }
     }
 
-    fn add_result(&mut self, result: ResultRecord) {
-        let index = self.latest.get(&result.thread);
-        let event = index.and_then(|&index| self.events.get_mut(index));
-        let Some(Event::Move(event)) = event else {
+    fn add_result(&mut self, result: ResultLine) {
+        let index = match result.result.action.as_thread_move() {
+            Some(step) => self.latest.get(&step.thread).copied(),
+            None => self
+                .latest_of_kind
+                .get(&result.result.action.kind())
+                .copied(),
+        };
+        let event = index.and_then(|index| self.events.get_mut(index));
+        let Some(Event::Action(event)) = event else {
             return;
         };
-        if event.moved.outcome == Outcome::Done && event.moved.to == result.to {
+        let both = (
+            event.line.as_thread_move(),
+            result.result.action.as_thread_move(),
+        );
+        let is_same = match both {
+            (Some(done), Some(result)) => done.to == result.to,
+            _ => event.line.record.action == result.result.action,
+        };
+        if event.line.is_done() && is_same {
             event.result = Some(result);
-            event.sentence = sentences::moved(event);
+            event.report = sentences::action(event);
         }
     }
 
-    fn add_move(&mut self, at_ns: u64, moved: MoveRecord) {
-        if !self.is_told(moved.thread) {
+    fn add_action(&mut self, at_ns: u64, line: ActionLine) {
+        let step = line.as_thread_move().cloned();
+        let is_wanted = match &step {
+            Some(step) => self.is_told(step.thread),
+            None => self.selection.is_none(),
+        };
+        if !is_wanted {
             return;
         }
-        let index = self.latest.get(&moved.thread);
-        if let Some(Event::Move(before)) = index.and_then(|&index| self.events.get_mut(index))
-            && moved.outcome != Outcome::Done
-            && (&before.moved.outcome, before.moved.to) == (&moved.outcome, moved.to)
+        let index = step.as_ref().and_then(|step| self.latest.get(&step.thread));
+        if let Some(Event::Action(before)) = index.and_then(|&index| self.events.get_mut(index))
+            && !line.is_done()
+            && before.line.record.outcome == line.record.outcome
+            && before.line.as_thread_move().map(|step| step.to) == step.as_ref().map(|step| step.to)
         {
             before.until_ns = at_ns;
             before.windows += 1;
-            before.moved = moved;
-            before.sentence = sentences::moved(before);
+            before.line = line;
+            before.report = sentences::action(before);
             return;
         }
-        let thread = moved.thread;
-        let mut event = MoveEvent {
+        let kind = line.record.action.kind();
+        let mut event = ActionEvent {
             at_ns,
             until_ns: at_ns,
             windows: 1,
-            moved,
+            line,
             result: None,
-            sentence: String::new(),
+            report: String::new(),
         };
-        event.sentence = sentences::moved(&event);
-        self.push(thread, Event::Move(event));
+        event.report = sentences::action(&event);
+        match step {
+            Some(step) => self.push(step.thread, Event::Action(Box::new(event))),
+            None => {
+                self.latest_of_kind.insert(kind, self.events.len());
+                self.events.push(Event::Action(Box::new(event)));
+            }
+        }
     }
 
     fn add_stay(&mut self, at_ns: u64, name: String, kept: Kept) {
@@ -221,16 +251,16 @@ fn is_same(before: &Kept, now: &Kept) -> bool {
     (before.node, before.wanted) == (now.node, now.wanted) && reason(before) == reason(now)
 }
 
-fn make_printable(decision: &mut Decision) {
+fn make_printable(decision: &mut WindowRecord) {
     for thread in &mut decision.threads {
         thread.name = printable_name(thread.name.as_bytes());
     }
-    for moved in &mut decision.moves {
-        moved.name = printable_name(moved.name.as_bytes());
-        // Told anew from the numbers: what a log says in words is its writer's.
-        moved.because = moved.reason.to_string();
-        if let Outcome::Refused { why } = &mut moved.outcome {
-            *why = printable(why);
+    for line in &mut decision.actions {
+        line.name = printable_name(line.name.as_bytes());
+        // Made anew from the numbers: the words in a log are its writer's.
+        line.sentence = line.record.action.to_string();
+        if let ActionOutcome::Refused { reason } = &mut line.record.outcome {
+            *reason = printable(reason);
         }
     }
 }

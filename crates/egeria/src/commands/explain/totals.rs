@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use egeria_facts::ThreadKey;
 use egeria_machine::NodeId;
 use egeria_policy::{Contention, KeptBecause, Reason};
-use egeria_steward::{Decision, MoveRecord, Outcome, ThreadRecord};
-use egeria_window::ThreadKey;
+use egeria_steward::{ActionLine, ThreadRecord, WindowRecord, reason_name};
 use serde::Serialize;
 
 /// The whole log in numbers.
@@ -28,7 +28,11 @@ pub(crate) struct Summary {
     pub(crate) moves_by_reason: BTreeMap<&'static str, u64>,
     pub(crate) moves_failed: u64,
     pub(crate) moved_threads: usize,
-    pub(crate) moves_per_thread_most: u64,
+    pub(crate) max_moves_per_thread: u64,
+    /// Actions that are no moves of single threads.
+    pub(crate) other_actions: u64,
+    /// Actions that brought less than half of what was expected.
+    pub(crate) missed: u64,
     /// Windows in which a node was contended, or would have been with all threads at their data.
     pub(crate) contended: Vec<Contended>,
     /// Threads of the last window that contention keeps away from their data.
@@ -116,7 +120,7 @@ impl SeenThread {
         }
     }
 
-    pub(crate) fn add(&mut self, decision: &Decision, nodes: &[NodeId], record: &ThreadRecord) {
+    pub(crate) fn add(&mut self, decision: &WindowRecord, nodes: &[NodeId], record: &ThreadRecord) {
         let rates = rates(nodes, record);
         let seconds = decision.duration_ns as f64 / 1e9;
         self.bytes.local += rates.local * seconds;
@@ -144,13 +148,15 @@ pub(crate) struct Totals {
     last_local_share: Option<f64>,
     reasons: BTreeMap<&'static str, u64>,
     failed: u64,
+    other_actions: u64,
+    missed: u64,
     moved: BTreeMap<ThreadKey, u64>,
     contended: BTreeMap<(NodeId, Contention), u64>,
     displaced: BTreeMap<ThreadKey, Displaced>,
 }
 
 impl Totals {
-    pub(crate) fn add(&mut self, decision: &Decision) {
+    pub(crate) fn add(&mut self, decision: &WindowRecord) {
         self.windows += 1;
         self.first_ns.get_or_insert(decision.start_ns);
         self.last_ns = decision.start_ns.saturating_add(decision.duration_ns);
@@ -177,22 +183,28 @@ impl Totals {
             *self.contended.entry(contended).or_default() += 1;
         }
         self.displace(decision);
-        for moved in &decision.moves {
-            self.count(moved);
+        for line in &decision.actions {
+            self.count(line);
         }
+        let results = decision.results.iter();
+        self.missed += results.filter(|line| line.result.missed).count() as u64;
     }
 
-    fn count(&mut self, moved: &MoveRecord) {
-        if moved.outcome != Outcome::Done {
+    fn count(&mut self, line: &ActionLine) {
+        let Some(step) = line.as_thread_move() else {
+            self.other_actions += u64::from(line.is_done());
+            return;
+        };
+        if !line.is_done() {
             self.failed += 1;
             return;
         }
-        *self.reasons.entry(reason_name(&moved.reason)).or_default() += 1;
-        *self.moved.entry(moved.thread).or_default() += 1;
+        *self.reasons.entry(reason_name(&step.reason)).or_default() += 1;
+        *self.moved.entry(step.thread).or_default() += 1;
     }
 
     /// Who is away from its data for contention after this window. A thread that paused stays what it was.
-    fn displace(&mut self, decision: &Decision) {
+    fn displace(&mut self, decision: &WindowRecord) {
         for record in &decision.threads {
             let home = self.displaced.get(&record.thread).map(|each| each.home);
             if home == Some(record.node) {
@@ -221,13 +233,14 @@ impl Totals {
                 self.displaced.insert(kept.thread, displaced);
             }
         }
-        let done = |moved: &&MoveRecord| moved.outcome == Outcome::Done;
-        for moved in decision.moves.iter().filter(done) {
+        let done = decision.actions.iter().filter(|line| line.is_done());
+        let steps = done.filter_map(|line| Some((line, line.as_thread_move()?)));
+        for (line, moved) in steps {
             match contention_left(&moved.reason) {
                 Some((home, contention)) => {
                     let displaced = Displaced {
                         thread: moved.thread,
-                        name: moved.name.clone(),
+                        name: line.name.clone(),
                         node: moved.to,
                         home,
                         contention,
@@ -263,7 +276,9 @@ impl Totals {
             moves_by_reason: self.reasons.clone(),
             moves_failed: self.failed,
             moved_threads: self.moved.len(),
-            moves_per_thread_most: self.moved.values().copied().max().unwrap_or(0),
+            other_actions: self.other_actions,
+            missed: self.missed,
+            max_moves_per_thread: self.moved.values().copied().max().unwrap_or(0),
             contended: (self.contended.iter())
                 .map(|(&(node, contention), &windows)| Contended {
                     node,
@@ -286,15 +301,5 @@ fn contention_left(reason: &Reason) -> Option<(NodeId, Contention)> {
         Reason::PmContention { contended, .. } => Some((*contended, Contention::Pm)),
         Reason::CpuContention { contended, .. } => Some((*contended, Contention::Cpu)),
         Reason::RemoteReads { .. } | Reason::ContentionOver { .. } => None,
-    }
-}
-
-/// The reason without its numbers, as JSON has it.
-pub(crate) fn reason_name(reason: &Reason) -> &'static str {
-    match reason {
-        Reason::RemoteReads { .. } => "remote_reads",
-        Reason::ContentionOver { .. } => "contention_over",
-        Reason::PmContention { .. } => "pm_contention",
-        Reason::CpuContention { .. } => "cpu_contention",
     }
 }

@@ -2,51 +2,68 @@
 
 use std::collections::HashMap;
 
+use egeria_control::{Actuator, ControlLoop, Turn};
+use egeria_facts::{Facts, NodeFacts, ThreadKey, Window};
 use egeria_machine::{Machine, NodeId};
-use egeria_policy::Plan;
-use egeria_policy::nthread::{self, Settings};
-use egeria_window::{NodeFacts, ThreadKey, Window};
+use egeria_policy::planner::Settings;
+use egeria_policy::{Action, ActionKind, ActionOutcome};
 
 /// One policy and what it did so far.
-pub(super) struct Replay<'a> {
-    machine: &'a Machine,
-    settings: Settings,
-    /// Where the replay put threads.
-    places: HashMap<ThreadKey, NodeId>,
-    last: Plan,
+pub(super) struct Replay {
+    control: ControlLoop,
+    places: Places,
 }
 
-impl<'a> Replay<'a> {
-    pub(super) fn new(machine: &'a Machine, settings: Settings) -> Replay<'a> {
+/// Where the replay put threads. All else that is ordered changes nothing in recorded windows.
+#[derive(Default)]
+struct Places(HashMap<ThreadKey, NodeId>);
+
+impl Actuator for Places {
+    fn kinds(&self) -> &[ActionKind] {
+        &ActionKind::ALL
+    }
+
+    fn apply(&mut self, action: &Action, facts: &Facts) -> ActionOutcome {
+        match action {
+            Action::MigrateThread(step) => _ = self.0.insert(step.thread, step.to),
+            Action::MigrateProcess { step, .. } => {
+                let there = facts.window.threads.iter().filter(|thread| {
+                    thread.key.process_id == step.process.process_id && thread.node == step.from
+                });
+                self.0.extend(there.map(|thread| (thread.key, step.to)));
+            }
+            _ => {}
+        }
+        ActionOutcome::Done
+    }
+}
+
+impl Replay {
+    pub(super) fn new(machine: &Machine, settings: Settings) -> Replay {
         Replay {
-            machine,
-            settings,
-            places: HashMap::new(),
-            last: Plan::default(),
+            control: ControlLoop::new(machine, settings, &ActionKind::ALL),
+            places: Places::default(),
         }
     }
 
-    /// The window with threads where the replay has put them, and what the policy does about it.
-    pub(super) fn step(&mut self, window: &Window) -> (Window, Plan) {
-        let mut window = window.clone();
-        for index in 0..window.threads.len() {
-            if let Some(&node) = self.places.get(&window.threads[index].key) {
-                relocate(self.machine, &mut window, index, node);
+    /// The facts with threads where the replay has put them, and what the policy does about them.
+    pub(super) fn step(&mut self, facts: &Facts) -> (Facts, Turn) {
+        let mut facts = facts.clone();
+        let machine = self.control.machine();
+        for index in 0..facts.window.threads.len() {
+            let thread = facts.window.threads[index].key;
+            if let Some(&node) = self.places.0.get(&thread) {
+                put(machine, &mut facts.window, index, node);
             }
         }
-        // Marks that were recorded are those of another policy: they go.
-        self.last.carry_to(&mut window);
-        let plan = nthread::plan(self.machine, &window, &self.settings);
-        let moves = plan.moves.iter().map(|each| (each.thread, each.to));
-        self.places.extend(moves);
-        self.last = plan.clone();
-        (window, plan)
+        let turn = self.control.turn(&facts, &mut [&mut self.places]);
+        (facts, turn)
     }
 }
 
 /// Puts a thread on a node, with its running time and, where there is a pool, its writes; what it
 /// reads stays where it is. What the nodes counted follows.
-fn relocate(machine: &Machine, window: &mut Window, index: usize, node: NodeId) {
+fn put(machine: &Machine, window: &mut Window, index: usize, node: NodeId) {
     let thread = &mut window.threads[index];
     let (from, to) = (machine.index_of(thread.node), machine.index_of(node));
     let (Some(from), Some(to)) = (from, to) else {
@@ -88,13 +105,13 @@ fn shift(
 mod tests {
     use std::path::Path;
 
-    use egeria_policy::nthread::Configuration;
-    use egeria_window::ThreadFacts;
+    use egeria_facts::ThreadFacts;
+    use egeria_policy::planner::System;
 
     use super::*;
 
     /// Two nodes of four CPUs, and a thread on node 0 that reads from node 1 and writes on node 0.
-    fn remote_reader() -> (Machine, Window) {
+    fn remote_reader() -> (Machine, Facts) {
         let text =
             "name = \"t\"\n[[nodes]]\nid = 0\ncpus = \"0-3\"\n[[nodes]]\nid = 4\ncpus = \"4-7\"\n";
         let machine = Machine::from_toml(text, Path::new("t")).unwrap();
@@ -107,45 +124,52 @@ mod tests {
         window.nodes[0].busy_ns = 1000;
         window.nodes[0].written_bytes = 5;
         window.threads.push(thread);
-        (machine, window)
+        (machine, Facts::of(window))
     }
 
     #[test]
     fn a_moved_thread_is_on_its_new_node_from_the_next_window_on() {
-        let (machine, window) = remote_reader();
-        let mut replay = Replay::new(&machine, Settings::of(Configuration::Rl));
-        let (first, plan) = replay.step(&window);
-        assert_eq!(first, window);
-        assert_eq!((plan.moves.len(), plan.moves[0].to), (1, NodeId(4)));
-        let (second, plan) = replay.step(&window);
-        assert_eq!(plan.moves, []);
-        let thread = &second.threads[0];
+        let (machine, facts) = remote_reader();
+        let mut replay = Replay::new(&machine, System::Rl.settings());
+        let (first, turn) = replay.step(&facts);
+        assert_eq!(first, facts);
+        let moves = turn.decision.threads.moves;
+        assert_eq!((moves.len(), moves[0].to), (1, NodeId(4)));
+        let (second, turn) = replay.step(&facts);
+        assert!(turn.actions.is_empty());
+        let thread = &second.window.threads[0];
         assert_eq!(
             (thread.node, &thread.read_bytes),
-            (NodeId(4), &window.threads[0].read_bytes)
+            (NodeId(4), &facts.window.threads[0].read_bytes)
         );
         assert_eq!(thread.written_bytes, [0, 7]);
         // What a node did not count cannot leave it.
-        let nodes =
-            |field: fn(&NodeFacts) -> u64| second.nodes.iter().map(field).collect::<Vec<_>>();
+        let nodes = |field: fn(&NodeFacts) -> u64| {
+            second.window.nodes.iter().map(field).collect::<Vec<_>>()
+        };
         assert_eq!(nodes(|facts| facts.busy_ns), [700, 300]);
         assert_eq!(nodes(|facts| facts.written_bytes), [0, 5]);
     }
 
     #[test]
-    fn writes_stay_where_they_were_when_the_new_node_has_no_pool() {
-        let (machine, mut window) = remote_reader();
-        window.nodes[1].has_pool = false;
-        relocate(&machine, &mut window, 0, NodeId(4));
-        assert_eq!(window.threads[0].written_bytes, [7, 0]);
-        assert_eq!(window.nodes[0].written_bytes, 5);
+    fn the_result_of_a_move_is_measured_in_the_next_window() {
+        let (machine, facts) = remote_reader();
+        let mut replay = Replay::new(&machine, System::Full.settings());
+        let (_, first) = replay.step(&facts);
+        assert!(first.results.is_empty());
+        let (_, second) = replay.step(&facts);
+        assert_eq!(second.results.len(), 1);
+        let result = &second.results[0];
+        assert_eq!((result.measured, result.missed), (Some(1.0), false));
     }
 
     #[test]
-    fn recorded_marks_of_another_policy_are_dropped() {
-        let (machine, mut window) = remote_reader();
-        window.threads[0].displaced_from = Some(NodeId(4));
-        let mut replay = Replay::new(&machine, Settings::of(Configuration::Full));
-        assert_eq!(replay.step(&window).0.threads[0].displaced_from, None);
+    fn writes_stay_where_they_were_when_the_new_node_has_no_pool() {
+        let (machine, mut facts) = remote_reader();
+        let window = &mut facts.window;
+        window.nodes[1].has_pool = false;
+        put(&machine, window, 0, NodeId(4));
+        assert_eq!(window.threads[0].written_bytes, [7, 0]);
+        assert_eq!(window.nodes[0].written_bytes, 5);
     }
 }

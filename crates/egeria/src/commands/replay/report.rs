@@ -2,14 +2,15 @@
 
 use std::cell::RefCell;
 
+use egeria_control::Turn;
+use egeria_facts::Window;
 use egeria_machine::NodeId;
-use egeria_policy::nthread::{Configuration, Settings};
-use egeria_policy::{Displaced, Kept, Move, NodeLoad, Note, Plan};
-use egeria_window::Window;
+use egeria_policy::planner::{Settings, System};
+use egeria_policy::{ActionRecord, ActionResult, Displaced, Kept, NodeLoad, Note};
 use serde::Serialize;
 
 use super::engine::Replay;
-use super::tally::{ConfigurationRow, Unsettled};
+use super::tally::{PolicyRow, Unsettled};
 use super::{CAVEAT, View};
 use crate::commands::recording::{self, Label, Stream};
 use crate::failure::Outcome;
@@ -18,7 +19,7 @@ use crate::failure::Outcome;
 struct Document<'a, W: Serialize> {
     #[serde(flatten)]
     recording: &'a Label,
-    policy: Configuration,
+    policy: System,
     settings: &'a Settings,
     caveat: &'static str,
     summary: Summary,
@@ -28,11 +29,11 @@ struct Document<'a, W: Serialize> {
 #[derive(Serialize)]
 struct Summary {
     windows: u64,
-    /// Every configuration with the same `--set`.
-    configurations: Vec<ConfigurationRow>,
+    /// Every policy with the same `--set`.
+    policies: Vec<PolicyRow>,
     /// Under the policy asked for.
     unsettled: Vec<Unsettled>,
-    notes: Vec<Told<Note>>,
+    notes: Vec<Sentence<Note>>,
 }
 
 /// One window and what the policy does about it.
@@ -44,8 +45,11 @@ struct Planned {
     threads: usize,
     quiet_threads: usize,
     local_share: Option<f64>,
-    moves: Vec<Told<Move>>,
-    kept: Vec<Told<Kept>>,
+    /// What the policy orders.
+    actions: Vec<Sentence<ActionRecord>>,
+    /// What came of the actions of the window before.
+    results: Vec<ActionResult>,
+    kept: Vec<Sentence<Kept>>,
     displaced: Vec<Displaced>,
     pm_contended: Option<NodeId>,
     cpu_contended: Option<NodeId>,
@@ -56,7 +60,7 @@ struct Planned {
 
 /// Something with its numbers and as a sentence.
 #[derive(Serialize)]
-struct Told<T> {
+struct Sentence<T> {
     #[serde(flatten)]
     what: T,
     sentence: String,
@@ -68,8 +72,8 @@ pub(super) fn print(view: &View<'_>) -> Outcome {
     let mut reader = view.again()?;
     let mut replay = Replay::new(&view.machine, view.settings.clone());
     let windows = view.windows(&mut reader).map(|window| {
-        let (window, plan) = replay.step(&window?);
-        Ok(planned(view, &window, plan))
+        let (facts, turn) = replay.step(&window?);
+        Ok(planned(view, &facts.window, turn))
     });
     let document = Document {
         recording: &view.label,
@@ -85,13 +89,18 @@ pub(super) fn print(view: &View<'_>) -> Outcome {
 fn summary(view: &View<'_>) -> Summary {
     Summary {
         windows: view.windows,
-        configurations: view.tallies.iter().map(super::Tally::row).collect(),
+        policies: view.tallies.iter().map(super::Tally::row).collect(),
         unsettled: view.tally().unsettled(),
-        notes: told(view.tally().notes.clone()),
+        notes: sentences(view.tally().notes.clone()),
     }
 }
 
-fn planned(view: &View<'_>, window: &Window, plan: Plan) -> Planned {
+fn planned(view: &View<'_>, window: &Window, turn: Turn) -> Planned {
+    let plan = turn.decision.threads;
+    let actions = turn.actions.into_iter().map(|record| Sentence {
+        sentence: record.action.to_string(),
+        what: record,
+    });
     Planned {
         window: window.number,
         start_ns: window.start_ns,
@@ -99,8 +108,9 @@ fn planned(view: &View<'_>, window: &Window, plan: Plan) -> Planned {
         threads: window.threads.len(),
         quiet_threads: plan.quiet_threads,
         local_share: window.local_share(&view.machine),
-        moves: told(plan.moves),
-        kept: told(plan.kept),
+        actions: actions.collect(),
+        results: turn.results,
+        kept: sentences(plan.kept),
         displaced: plan.displaced,
         pm_contended: plan.pm_contended,
         cpu_contended: plan.cpu_contended,
@@ -110,10 +120,10 @@ fn planned(view: &View<'_>, window: &Window, plan: Plan) -> Planned {
     }
 }
 
-fn told<T: ToString>(all: Vec<T>) -> Vec<Told<T>> {
-    let told = |what: T| Told {
+fn sentences<T: ToString>(all: Vec<T>) -> Vec<Sentence<T>> {
+    let sentence = |what: T| Sentence {
         sentence: what.to_string(),
         what,
     };
-    all.into_iter().map(told).collect()
+    all.into_iter().map(sentence).collect()
 }

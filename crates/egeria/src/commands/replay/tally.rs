@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
+use egeria_control::Turn;
+use egeria_facts::{ThreadKey, Window};
 use egeria_machine::Machine;
-use egeria_policy::nthread::Configuration;
-use egeria_policy::{Note, Plan};
-use egeria_window::{ThreadKey, Window};
+use egeria_policy::Note;
+use egeria_policy::planner::System;
 use serde::Serialize;
 
 /// Windows in a row without a move after which a thread has settled.
@@ -14,10 +15,14 @@ const SETTLED_WINDOWS: u64 = 3;
 /// Most different notes kept.
 const MAX_NOTES: usize = 100;
 
-/// What one configuration did.
+/// What one policy did.
 pub(super) struct Tally {
-    pub(super) configuration: Configuration,
+    pub(super) policy: System,
     moves: u64,
+    /// Actions that are no moves of single threads.
+    other_actions: u64,
+    /// Actions that brought less than half of what was expected.
+    missed: u64,
     local_bytes: u128,
     all_bytes: u128,
     /// Threads that were moved.
@@ -34,14 +39,18 @@ struct Moved {
     longest_stay: u64,
 }
 
-/// One configuration in a report.
+/// One policy in a report.
 #[derive(Serialize)]
-pub(super) struct ConfigurationRow {
-    pub(super) configuration: Configuration,
+pub(super) struct PolicyRow {
+    pub(super) policy: System,
     pub(super) moves: u64,
     pub(super) moved_threads: usize,
     /// Of one thread.
-    pub(super) most_moves: u64,
+    pub(super) max_moves: u64,
+    /// Actions that are no moves of single threads.
+    pub(super) other_actions: u64,
+    /// Actions that brought less than half of what was expected.
+    pub(super) missed: u64,
     pub(super) unsettled_threads: usize,
     /// Of the bytes read and written, with threads where the replay has put them.
     pub(super) local_share: Option<f64>,
@@ -57,9 +66,11 @@ pub(super) struct Unsettled {
 }
 
 impl Tally {
-    pub(super) fn new(configuration: Configuration) -> Tally {
+    pub(super) fn new(policy: System) -> Tally {
         Tally {
-            configuration,
+            policy,
+            other_actions: 0,
+            missed: 0,
             moves: 0,
             local_bytes: 0,
             all_bytes: 0,
@@ -69,8 +80,11 @@ impl Tally {
     }
 
     /// Adds a window, with threads where they were then, and its plan.
-    pub(super) fn add(&mut self, machine: &Machine, window: &Window, plan: &Plan) {
+    pub(super) fn add(&mut self, machine: &Machine, window: &Window, turn: &Turn) {
+        let plan = &turn.decision.threads;
         self.moves += plan.moves.len() as u64;
+        self.other_actions += (turn.actions.len() - plan.moves.len()) as u64;
+        self.missed += turn.results.iter().filter(|result| result.missed).count() as u64;
         for thread in &window.threads {
             let index = machine.index_of(thread.node);
             self.local_bytes += u128::from(index.map_or(0, |index| thread.moved_at(index)));
@@ -91,14 +105,16 @@ impl Tally {
         }
     }
 
-    pub(super) fn row(&self) -> ConfigurationRow {
+    pub(super) fn row(&self) -> PolicyRow {
         let moved = self.moved.values();
         let local = || self.local_bytes as f64 / self.all_bytes as f64;
-        ConfigurationRow {
-            configuration: self.configuration,
+        PolicyRow {
+            policy: self.policy,
             moves: self.moves,
             moved_threads: self.moved.len(),
-            most_moves: moved.map(|each| each.moves).max().unwrap_or_default(),
+            other_actions: self.other_actions,
+            missed: self.missed,
+            max_moves: moved.map(|each| each.moves).max().unwrap_or_default(),
             unsettled_threads: self.unsettled().len(),
             local_share: (self.all_bytes > 0).then(local),
         }

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::mem::Discriminant;
 
+use egeria_control::Turn;
+use egeria_facts::{ThreadKey, Window};
 use egeria_machine::format_bandwidth;
 use egeria_policy::{Kept, KeptBecause, NodeLoad, Plan};
-use egeria_window::{ThreadKey, Window};
 
 use super::engine::Replay;
-use super::tally::ConfigurationRow;
+use super::tally::PolicyRow;
 use super::{CAVEAT, View};
 use crate::failure::Outcome;
 use crate::output;
@@ -28,8 +29,8 @@ pub(super) fn print(view: &View<'_>) -> Outcome {
     let mut replay = Replay::new(&view.machine, view.settings.clone());
     let mut story = Story::default();
     for window in view.windows(&mut reader) {
-        let (window, plan) = replay.step(&window?);
-        let text = story.tell(view, &window, &plan);
+        let (facts, turn) = replay.step(&window?);
+        let text = story.tell(view, &facts.window, &turn);
         output::print(text.as_bytes())?;
     }
     output::print(story.quiet_windows().as_bytes())?;
@@ -43,7 +44,7 @@ fn head(view: &View<'_>) -> String {
         view.arguments.policy,
         set_values(view)
     ));
-    if view.label.configuration != "off" {
+    if view.label.policy != "off" {
         text.push_str(
             "Threads were moved while this was recorded; those the replay leaves alone are where \
              they were then.\n",
@@ -72,10 +73,13 @@ struct Story {
 }
 
 impl Story {
-    fn tell(&mut self, view: &View<'_>, window: &Window, plan: &Plan) -> String {
+    fn tell(&mut self, view: &View<'_>, window: &Window, turn: &Turn) -> String {
+        let plan = &turn.decision.threads;
         let start_ns = *self.start_ns.get_or_insert(window.start_ns);
         let news = self.news(plan);
-        if plan.moves.is_empty() && news.is_empty() {
+        let missed = turn.results.iter().filter(|result| result.missed);
+        let missed: Vec<_> = missed.collect();
+        if turn.actions.is_empty() && news.is_empty() && missed.is_empty() {
             let first = self.quiet.map_or(window.number, |(first, _)| first);
             self.quiet = Some((first, window.number));
             return String::new();
@@ -86,11 +90,23 @@ impl Story {
         text.push_str(&format!(
             "window {} at {from_s:.3} s: {}, local share {}\n",
             window.number,
-            counted(plan.moves.len(), "move"),
+            counted(turn.actions.len(), "action"),
             percent(window.local_share(&view.machine))
         ));
-        for each in &plan.moves {
-            text.push_str(&sentence(&names, each.thread, &each.to_string()));
+        for result in missed {
+            let expected = result.expected.map(|expected| expected.to_string());
+            text.push_str(&format!(
+                "  brought less than half of what was expected ({}): {}\n",
+                expected.unwrap_or_default(),
+                result.action
+            ));
+        }
+        for record in &turn.actions {
+            let line = record.action.to_string();
+            text.push_str(&match record.action.as_thread_move() {
+                Some(step) => sentence(&names, step.thread, &line),
+                None => format!("  {line}\n"),
+            });
         }
         for each in news.iter().take(SHOWN_KEPT) {
             text.push_str(&sentence(&names, each.thread, &each.to_string()));
@@ -168,6 +184,8 @@ fn summary(view: &View<'_>) -> String {
         ">moves",
         ">threads moved",
         ">most moves of one",
+        ">other actions",
+        ">missed",
         ">never settled",
         ">local",
     ];
@@ -188,14 +206,16 @@ fn summary(view: &View<'_>) -> String {
     text
 }
 
-fn row(view: &View<'_>, row: &ConfigurationRow) -> Vec<String> {
-    let is_chosen = row.configuration == view.arguments.policy;
+fn row(view: &View<'_>, row: &PolicyRow) -> Vec<String> {
+    let is_chosen = row.policy == view.arguments.policy;
     let mark = if is_chosen { " *" } else { "" };
     vec![
-        format!("{}{mark}", row.configuration),
+        format!("{}{mark}", row.policy),
         row.moves.to_string(),
         row.moved_threads.to_string(),
-        row.most_moves.to_string(),
+        row.max_moves.to_string(),
+        row.other_actions.to_string(),
+        row.missed.to_string(),
         row.unsettled_threads.to_string(),
         percent(row.local_share),
     ]

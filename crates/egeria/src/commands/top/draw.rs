@@ -8,14 +8,14 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 
 use super::super::explain::sentences::{percent, seconds};
-use super::super::explain::story::MoveEvent;
+use super::super::explain::story::ActionEvent;
 use super::rows::{NodeRow, Sort};
 use super::text;
 use super::view::Frame;
-use egeria_steward::Outcome;
+use egeria_policy::ActionOutcome;
 
 const MOST_NODE_LINES: usize = 8;
-const MOVE_LINES: u16 = 5;
+const ACTION_LINES: u16 = 5;
 const MEMORY_CELLS: usize = 22;
 const CPU_CELLS: usize = 10;
 const THREAD_WIDTHS: [u16; 10] = [7, 7, 14, 4, 5, 9, 9, 5, 6, 5];
@@ -41,14 +41,14 @@ pub(super) fn draw(terminal: &mut Terminal<'_>, frame: &Frame, keys: &mut Keys) 
         Constraint::Length(1 + nodes),
         Constraint::Length(1),
         Constraint::Min(2),
-        Constraint::Length(1 + MOVE_LINES),
+        Constraint::Length(1 + ACTION_LINES),
         Constraint::Length(1),
     ])
     .areas(terminal.area());
     terminal.render_widget(heading(frame, keys), head);
     terminal.render_widget(node_lines(&frame.nodes), node_area);
     draw_threads(terminal, thread_area, frame, keys);
-    terminal.render_widget(move_lines(&frame.last_moves), move_area);
+    terminal.render_widget(action_lines(&frame.last_actions), move_area);
     terminal.render_widget(footer(keys), foot);
 }
 
@@ -146,32 +146,40 @@ fn columns_in(width: u16) -> usize {
     THREAD_WIDTHS.iter().take_while(fits).count().max(1)
 }
 
-fn move_lines(moves: &[MoveEvent]) -> Paragraph<'static> {
-    let title = "last moves (`egeria explain` tells them in full, and why a thread stays)";
+fn action_lines(actions: &[ActionEvent]) -> Paragraph<'static> {
+    let title = "last actions (`egeria explain` reports them in full, and why a thread stays)";
     let mut lines = vec![Line::styled(format!("{title:<80}"), HEADER)];
-    lines.extend(moves.iter().take(usize::from(MOVE_LINES)).map(move_line));
-    if moves.is_empty() {
+    lines.extend(
+        actions
+            .iter()
+            .take(usize::from(ACTION_LINES))
+            .map(action_line),
+    );
+    if actions.is_empty() {
         lines.push(Line::styled("none", DIM));
     }
     Paragraph::new(lines)
 }
 
-fn move_line(event: &MoveEvent) -> Line<'static> {
-    let moved = &event.moved;
-    let (style, failed) = match &moved.outcome {
-        Outcome::Done => (Style::new(), String::new()),
-        Outcome::Vanished => (DIM, "had ended; ".to_owned()),
-        Outcome::Refused { why } => (DIM, format!("refused, {why}; ")),
+fn action_line(event: &ActionEvent) -> Line<'static> {
+    let line = &event.line;
+    let (style, failed) = match &line.record.outcome {
+        ActionOutcome::Done if event.result.as_ref().is_some_and(|line| line.result.missed) => {
+            (Style::new(), "brought too little; ".to_owned())
+        }
+        ActionOutcome::Done => (Style::new(), String::new()),
+        ActionOutcome::Vanished => (DIM, "had ended; ".to_owned()),
+        ActionOutcome::Refused { reason } => (DIM, format!("refused, {reason}; ")),
+        ActionOutcome::NoActuator => (DIM, "nothing can do that; ".to_owned()),
     };
-    let text = format!(
-        "{:>9} {} {} {}→{} {failed}{}",
-        seconds(event.until_ns),
-        moved.thread.thread_id,
-        moved.name,
-        moved.from.0,
-        moved.to.0,
-        moved.reason
-    );
+    let at = seconds(event.until_ns);
+    let text = match line.as_thread_move() {
+        Some(step) => format!(
+            "{at:>9} {} {} {}→{} {failed}{}",
+            step.thread.thread_id, line.name, step.from.0, step.to.0, step.reason
+        ),
+        None => format!("{at:>9} {failed}{}", line.record.action),
+    };
     Line::styled(text, style)
 }
 

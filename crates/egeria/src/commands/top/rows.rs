@@ -1,9 +1,9 @@
 //! Nodes and threads as rows, and bars.
 
 use clap::ValueEnum;
+use egeria_facts::ThreadKey;
 use egeria_machine::NodeId;
 use egeria_steward::{NodeRecord, ThreadRecord};
-use egeria_window::ThreadKey;
 use serde::Serialize;
 
 use super::super::explain::totals::local_share;

@@ -1,9 +1,9 @@
 //! Frames drawn on ratatui's test back end.
 
+use egeria_facts::ThreadKey;
 use egeria_machine::NodeId;
-use egeria_policy::Reason;
-use egeria_steward::{Decision, MoveRecord, NodeRecord, Outcome, ThreadRecord};
-use egeria_window::ThreadKey;
+use egeria_policy::{Action, ActionOutcome, ActionRecord, Move, Reason};
+use egeria_steward::{ActionLine, NodeRecord, ThreadRecord, WindowRecord};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::widgets::TableState;
@@ -44,14 +44,14 @@ fn thread(thread_id: u32, node: u16, read_bytes_s: [f64; 2]) -> ThreadRecord {
     }
 }
 
-fn window() -> Decision {
+fn window() -> WindowRecord {
     let reason = Reason::RemoteReads {
         target: NodeId(0),
         target_bytes_s: 1.2e9,
         next_bytes_s: 0.0,
         margin_bytes_s: 2e8,
     };
-    Decision {
+    WindowRecord {
         number: 3,
         start_ns: 12_200_000_000,
         duration_ns: 100_000_000,
@@ -66,22 +66,26 @@ fn window() -> Decision {
         ],
         pm_contended: None,
         cpu_contended: None,
-        moves: vec![MoveRecord {
-            thread: key(4711),
+        actions: vec![ActionLine {
+            record: ActionRecord {
+                action: Action::MigrateThread(Move {
+                    thread: key(4711),
+                    from: NodeId(1),
+                    to: NodeId(0),
+                    reason,
+                }),
+                expected: None,
+                outcome: ActionOutcome::Done,
+            },
             name: "fio".to_owned(),
-            from: NodeId(1),
-            to: NodeId(0),
-            because: String::new(),
-            reason,
-            expected_local_share: Some(1.0),
-            outcome: Outcome::Done,
+            sentence: String::new(),
         }],
         kept: Vec::new(),
         results: Vec::new(),
     }
 }
 
-fn view(window: Decision) -> View {
+fn view(window: WindowRecord) -> View {
     let mut view = View::of_window(Label {
         machine: Some("optane-2s".to_owned()),
         emulated: true,
@@ -135,7 +139,7 @@ node      read   written  memory in use                 CPUs             threads
 
 
 
-last moves (`egeria explain` tells them in full, and why a thread stays)
+last actions (`egeria explain` reports them in full, and why a thread stays)
  12.300 s 4711 fio 1→0 it reads 1.20 GB/s from node 0 and at most 0 B/s from any
 
 

@@ -10,7 +10,7 @@ use crate::output;
 
 /// Cells of a bar.
 const BAR_CELLS: usize = 20;
-const SHOWN_MOVES: usize = 5;
+const SHOWN_ACTIONS: usize = 5;
 
 /// The frame for people who redirect it.
 pub(super) fn human(frame: &Frame) -> String {
@@ -28,11 +28,11 @@ pub(super) fn human(frame: &Frame) -> String {
     if frame.threads_omitted > 0 {
         text.push_str(&format!("\n… and {} more", frame.threads_omitted));
     }
-    if !frame.last_moves.is_empty() {
-        text.push_str("\n\nLast moves, newest first:\n");
+    if !frame.last_actions.is_empty() {
+        text.push_str("\n\nLast actions, newest first:\n");
     }
-    for moved in frame.last_moves.iter().take(SHOWN_MOVES) {
-        text.push_str(&moved.sentence);
+    for event in frame.last_actions.iter().take(SHOWN_ACTIONS) {
+        text.push_str(&event.report);
         text.push('\n');
     }
     text

@@ -5,16 +5,16 @@ use std::time::{Duration, SystemTime};
 
 use egeria_machine::NodeId;
 use egeria_policy::nthread::Settings;
-use egeria_steward::Decision;
+use egeria_steward::WindowRecord;
 use serde::Serialize;
 
 use super::super::decision_log::{DecisionLog, Fate, Head, unix_ns};
-use super::super::explain::story::{Event, MoveEvent, Story};
+use super::super::explain::story::{ActionEvent, Event, Story};
 use super::rows::{NodeRow, Sort, ThreadRow};
 use crate::failure::Outcome;
 
-/// Moves shown.
-const SHOWN_MOVES: usize = 20;
+/// Actions shown.
+const SHOWN_ACTIONS: usize = 20;
 
 /// Everything known of one log, or of one window without a log.
 pub(super) struct View {
@@ -54,7 +54,7 @@ pub(super) struct Frame {
     /// Threads that read or wrote and are too many to be named.
     pub(super) threads_omitted: u64,
     /// Newest first.
-    pub(super) last_moves: Vec<MoveEvent>,
+    pub(super) last_actions: Vec<ActionEvent>,
 }
 
 /// Which window.
@@ -108,13 +108,13 @@ impl View {
             self.note_peak();
         }
         if let Some(head) = &self.story.head {
-            self.read_weight = head.settings.read_weight;
+            self.read_weight = head.settings.nthread.read_weight;
             self.label = Label::of(head);
         }
         Ok(lines)
     }
 
-    pub(super) fn add(&mut self, decision: Decision) {
+    pub(super) fn add(&mut self, decision: WindowRecord) {
         let record = egeria_steward::Record::Window(Box::new(decision));
         self.story.add(record);
         self.note_peak();
@@ -145,17 +145,17 @@ impl View {
             nodes: last.map_or_else(Vec::new, |last| self.nodes(last)),
             threads: last.map_or_else(Vec::new, |last| self.threads(last, sort)),
             threads_omitted: last.map_or(0, |last| last.threads_omitted),
-            last_moves: self.last_moves(),
+            last_actions: self.last_actions(),
         }
     }
 
-    fn nodes(&self, last: &Decision) -> Vec<NodeRow> {
+    fn nodes(&self, last: &WindowRecord) -> Vec<NodeRow> {
         let rows = last.nodes.iter();
         rows.map(|node| NodeRow::new(node, self.read_weight, self.peak_bytes_s))
             .collect()
     }
 
-    fn threads(&self, last: &Decision, sort: Sort) -> Vec<ThreadRow> {
+    fn threads(&self, last: &WindowRecord, sort: Sort) -> Vec<ThreadRow> {
         let nodes: Vec<NodeId> = last.nodes.iter().map(|node| node.node).collect();
         let rows = last.threads.iter();
         let mut rows: Vec<ThreadRow> = rows
@@ -168,27 +168,27 @@ impl View {
         rows
     }
 
-    fn last_moves(&self) -> Vec<MoveEvent> {
-        let moves = self
+    fn last_actions(&self) -> Vec<ActionEvent> {
+        let actions = self
             .story
             .events
             .iter()
             .rev()
             .filter_map(|event| match event {
-                Event::Move(event) => Some(event.clone()),
+                Event::Action(event) => Some((**event).clone()),
                 Event::Stay(_) => None,
             });
-        moves.take(SHOWN_MOVES).collect()
+        actions.take(SHOWN_ACTIONS).collect()
     }
 }
 
 impl Label {
     fn of(head: &Head) -> Label {
         Label {
-            volume: Some(head.volume.clone()),
+            volume: head.volume.clone(),
             machine: Some(head.machine.clone()),
             emulated: head.emulated,
-            policy: Some(head.configuration.clone()),
+            policy: Some(head.policy.clone()),
             window_ns: Some(head.window_ns),
             process_id: Some(head.process_id),
         }

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use egeria_facts::Window;
 use egeria_fs::{AttachMode, Volume};
 use egeria_machine::Machine;
 use egeria_policy::Plan;
 use egeria_policy::nthread::{self, Configuration, Settings};
-use egeria_steward::{Decision, Scope};
-use egeria_watch::live::LiveWatch;
-use egeria_window::Window;
+use egeria_steward::{Scope, WindowRecord};
+use egeria_watch::session::SessionSource;
 
 use super::super::decision_log::unix_ns;
 use super::view::{Label, View};
@@ -31,10 +31,11 @@ pub(super) fn one_window(pool: &Path, window_ns: u64, signals: &Signals) -> Outc
         window_ns: Some(window_ns),
         ..Label::default()
     });
-    let mut watch = LiveWatch::begin(volume, machine, Scope::All);
+    let mut watch = SessionSource::begin(volume, machine, Scope::All);
     wait(window_ns as f64 * watch.dilation(), signals)?;
     let window = watch.take();
-    view.add(decision(watch.machine(), &window));
+    let machine = watch.machine();
+    view.add(record(machine, &window));
     Ok(view)
 }
 
@@ -66,15 +67,15 @@ fn wait(host_ns: f64, signals: &Signals) -> Outcome {
 }
 
 /// The window as a steward would log it: only looked at, so nothing of the plan but the loads.
-fn decision(machine: &Machine, window: &Window) -> Decision {
+fn record(machine: &Machine, window: &Window) -> WindowRecord {
     let settings = Settings::of(Configuration::Full);
     let looked_at = Plan {
         measured: nthread::plan(machine, window, &settings).measured,
         ..Plan::default()
     };
-    Decision {
+    WindowRecord {
         time_unix_ns: unix_ns(std::time::SystemTime::now()),
-        ..Decision::seen(machine, window, &looked_at)
+        ..WindowRecord::seen(machine, window, &looked_at)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use egeria_facts::{CpuSet, ThreadFacts, ThreadKey, Window};
 use egeria_machine::{Machine, NodeId};
-use egeria_window::{CpuSet, ThreadFacts, ThreadKey, Window};
 use serde::Serialize;
 
 /// Sums over windows.

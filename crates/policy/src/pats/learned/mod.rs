@@ -38,7 +38,9 @@ mod samples;
 mod search;
 mod verdict;
 
-use super::decision::{Because, Decision, Measured, Tried};
+use egeria_facts::Measured;
+
+use super::decision::{Because, Decision, Tried};
 use super::settings::Settings;
 use rest::Rest;
 use samples::{MOST_WINDOWS, Noise, Rates, Samples};

@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use egeria_facts::{FileFacts, FileKey, ThreadFacts, ThreadKey};
 use egeria_machine::Machine;
-use egeria_window::{FileKey, ThreadFacts, ThreadKey};
 
 use super::Scene;
 use super::options::GATHERED;
-use crate::planner::facts::FileFacts;
 
 /// A thread follows a file that is at least this part of what it reads.
 const MAIN_PART: f64 = 0.5;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use egeria_window::FileKey;
+use egeria_facts::FileKey;
 
 use super::candidates::Candidate;
 use crate::planner::decision::Relocate;

@@ -35,10 +35,10 @@ mod speeds;
 mod steps;
 mod traffic;
 
+use egeria_facts::Facts;
 use egeria_machine::{Machine, Paths};
 
 use super::decision::{Relocate, RelocationReason, RelocationStep};
-use super::facts::Facts;
 use super::ledger::Ledger;
 use super::settings::Settings;
 use crate::Plan;

@@ -1,7 +1,7 @@
 //! What a round of relocation asks about the machine and the window.
 
+use egeria_facts::FileKey;
 use egeria_machine::NodeId;
-use egeria_window::FileKey;
 
 use super::candidates::Candidate;
 use super::options::Choice;
@@ -45,7 +45,7 @@ pub(super) fn traffic<'a>(
 ) -> Traffic<'a> {
     let window = &scene.facts.window;
     let threads = window.threads.iter().zip(places);
-    let reader = |(thread, place): (&egeria_window::ThreadFacts, &Option<usize>)| {
+    let reader = |(thread, place): (&egeria_facts::ThreadFacts, &Option<usize>)| {
         let rates = thread.read_bytes.iter().take(speeds.nodes);
         Some(Reader {
             node: (*place)?,

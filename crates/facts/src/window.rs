@@ -3,7 +3,7 @@
 use egeria_machine::Machine;
 use serde::{Deserialize, Serialize};
 
-use crate::{NodeFacts, ThreadFacts, ThreadKey, WindowError, validate};
+use crate::{NodeFacts, ThreadFacts, ThreadKey};
 
 const NS_PER_S: f64 = 1e9;
 
@@ -33,14 +33,6 @@ impl Window {
             threads: Vec::new(),
             nodes: nodes.collect(),
         }
-    }
-
-    /// Checks everything a reader relies on: use it on every window that came from outside.
-    ///
-    /// # Errors
-    /// The first thing that is wrong, in one line.
-    pub fn validate(&self, machine: &Machine) -> Result<(), WindowError> {
-        validate::window(self, machine)
     }
 
     /// Its length, s.

@@ -1,4 +1,4 @@
-//! What the placement of clusters is decided on: who accesses which memory, from where.
+//! Accesses to memory, per process and node.
 
 use std::fmt;
 
@@ -45,9 +45,6 @@ pub struct ProcessAccesses {
     pub running_ns: u64,
     /// How long its memory has been migrated in all, ns (`A_tm`).
     pub migrating_ns: u64,
-    /// Its last move, while its memory follows: [`super::PlacementPlan::carry_to`] puts it here.
-    #[serde(default)]
-    pub following: Option<Following>,
 }
 
 /// One node of a process.
@@ -64,15 +61,6 @@ pub struct NodeAccesses {
     pub accesses_s: Vec<f64>,
     /// Memory of the process that lies there, bytes (`A_mm`).
     pub resident_bytes: u64,
-}
-
-/// Memory on its way behind threads that moved.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Following {
-    /// The end of the window in which they moved, ns.
-    pub since_ns: u64,
-    /// The nodes they left, and where each node's went; ascending.
-    pub pairs: Vec<(NodeId, NodeId)>,
 }
 
 /// Why a window is none.
@@ -111,8 +99,7 @@ pub enum AccessError {
 }
 
 impl AccessWindow {
-    /// Whether the window makes sense on this machine. [`super::plan`] lives with one that does not: it leaves out
-    /// what it cannot use.
+    /// Whether the window makes sense on this machine.
     ///
     /// # Errors
     /// The first thing that makes none.
@@ -147,7 +134,7 @@ fn is_rate(rate: f64) -> bool {
 
 impl NodeAccesses {
     /// Accesses to the memory at this position per second; 0 for what is no rate.
-    pub(super) fn to(&self, memory: usize) -> f64 {
+    pub fn rate_to(&self, memory: usize) -> f64 {
         let rate = self.accesses_s.get(memory).copied().unwrap_or_default();
         if is_rate(rate) { rate } else { 0.0 }
     }

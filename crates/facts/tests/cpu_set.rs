@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use egeria_facts::CpuSet;
 use egeria_machine::{CpuId, MAX_CPUS};
-use egeria_window::CpuSet;
 use proptest::prelude::*;
 
 fn numbers() -> impl Strategy<Value = BTreeSet<u16>> {

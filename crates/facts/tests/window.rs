@@ -1,10 +1,10 @@
 //! What windows say about themselves, and what is refused in one that came from outside.
 
-use egeria_machine::{Machine, NodeId};
-use egeria_window::{
+use egeria_facts::{
     FileUse, MAX_COUNTER, MAX_DURATION_NS, MAX_FILES, ThreadFacts, ThreadKey, Window, WindowError,
     printable_name,
 };
+use egeria_machine::{Machine, NodeId};
 
 fn machine() -> Machine {
     Machine::profile("dram-2s").expect("it ships with Egeria")
@@ -81,21 +81,12 @@ fn nodes_must_be_the_machines() {
     ] {
         assert!(matches!(error, WindowError::OtherMachine { .. }), "{error}");
     }
-    for error in [
-        refused(|window| window.threads[0].node = NodeId(2)),
-        refused(|window| window.threads[0].displaced_from = Some(NodeId(2))),
-    ] {
-        assert!(
-            matches!(
-                error,
-                WindowError::NoSuchNode {
-                    node: NodeId(2),
-                    ..
-                }
-            ),
-            "{error}"
-        );
-    }
+    let error = refused(|window| window.threads[0].node = NodeId(2));
+    let node = NodeId(2);
+    assert!(
+        matches!(error, WindowError::NoSuchNode { node: named, .. } if named == node),
+        "{error}"
+    );
 }
 
 #[test]
@@ -186,11 +177,9 @@ fn names_of_threads_are_made_printable() {
 }
 
 #[test]
-fn json_reads_back_and_leaves_out_what_is_not_there() {
-    let mut window = window();
-    window.threads[1].displaced_from = Some(NodeId(0));
+fn windows_survive_json() {
+    let window = window();
     let json = serde_json::to_string(&window).expect("plain data");
-    assert_eq!(json.matches("displaced_from").count(), 1);
     let back: Window = serde_json::from_str(&json).expect("what was written");
     assert_eq!(back, window);
 }

@@ -1,10 +1,10 @@
-//! Why a window cannot be used.
+//! Why facts cannot be used.
 
 use egeria_machine::NodeId;
 
-use crate::ThreadKey;
+use crate::{AccessError, FileKey, ThreadKey};
 
-/// What is wrong with a window: one line with cause and mend.
+/// What is wrong with a window: one line with cause and remedy.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WindowError {
     /// The window has no length, or an absurd one.
@@ -91,5 +91,69 @@ pub enum WindowError {
         window: u64,
         /// Which thread.
         thread: ThreadKey,
+    },
+}
+
+/// What is wrong with the facts of a window: one line with cause and remedy.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum FactsError {
+    /// The threads or nodes.
+    #[error(transparent)]
+    Window(#[from] WindowError),
+    /// The accesses to memory.
+    #[error(transparent)]
+    Accesses(#[from] AccessError),
+    /// Persistent memory of a node that the machine does not have.
+    #[error("there is persistent memory on node {}, which the machine does not have; use the machine it was recorded on", node.0)]
+    MediumNowhere {
+        /// Which node.
+        node: NodeId,
+    },
+    /// One node's persistent memory twice.
+    #[error("the persistent memory of node {} is there twice; the record is damaged, drop this window", node.0)]
+    MediumTwice {
+        /// Which node.
+        node: NodeId,
+    },
+    /// Figures that cannot be.
+    #[error("the persistent memory of node {} has figures that are no rates or shares; the record is damaged, drop this window", node.0)]
+    Medium {
+        /// Which node.
+        node: NodeId,
+    },
+    /// More files than accepted.
+    #[error("{count} files are described; have at most {most}")]
+    TooManyFiles {
+        /// How many.
+        count: usize,
+        /// The most accepted.
+        most: usize,
+    },
+    /// One file twice.
+    #[error("{file} is there twice; the record is damaged, drop this window")]
+    FileTwice {
+        /// Which file.
+        file: FileKey,
+    },
+    /// A list per node that is longer than the machine has nodes.
+    #[error("{file} is described for more than {nodes} nodes; use the machine it was recorded on")]
+    FileNodes {
+        /// Which file.
+        file: FileKey,
+        /// Nodes of the machine.
+        nodes: usize,
+    },
+    /// A counter so large that sums would overflow.
+    #[error(
+        "{file} has a counter of {value}, beyond {}; the record is damaged, drop this window",
+        crate::MAX_COUNTER
+    )]
+    FileCounter {
+        /// Which file.
+        file: FileKey,
+        /// Its counter.
+        value: u64,
+        /// The largest accepted.
+        most: u64,
     },
 }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use egeria_facts::FileKey;
 use egeria_machine::{format_bandwidth, format_bytes};
-use egeria_window::FileKey;
 
 use super::decision::{
     DelegatedBecause, DelegationPlan, DirectBecause, Limit, Relocate, RelocationReason,

@@ -1,11 +1,11 @@
-//! What is known about one thread and one node.
+//! What is known about one thread.
 
 use std::fmt;
 
 use egeria_machine::NodeId;
 use serde::{Deserialize, Serialize};
 
-use crate::CpuSet;
+use crate::{CpuSet, FileUse};
 
 /// Longest thread name kept (the kernel's own have 15 bytes).
 pub const MAX_NAME_CHARS: usize = 64;
@@ -29,28 +29,6 @@ impl fmt::Display for ThreadKey {
         let (thread, process) = (self.thread_id, self.process_id);
         write!(formatter, "thread {thread} of process {process}")
     }
-}
-
-/// A file, by volume and inode.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default, Serialize, Deserialize,
-)]
-pub struct FileKey {
-    /// Which of the volumes (or other file systems) watched, in the order they were found.
-    pub volume: u32,
-    /// The inode number there.
-    pub inode: u64,
-}
-
-/// What one thread did with one file in the window.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct FileUse {
-    /// The file.
-    pub file: FileKey,
-    /// Bytes read from it.
-    pub read_bytes: u64,
-    /// Bytes written to it.
-    pub written_bytes: u64,
 }
 
 /// What one thread did in the window, and where it may run.
@@ -80,11 +58,6 @@ pub struct ThreadFacts {
     /// The files it used most, busiest first; at most [`crate::MAX_FILES`].
     #[serde(default)]
     pub files: Vec<FileUse>,
-    /// The node its data is on and which an earlier plan made it leave (or not go to) because of
-    /// contention. The loop copies it from the plan before; without it a plan is still valid, but
-    /// a workload at the edge of contention may be moved to and fro.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub displaced_from: Option<NodeId>,
 }
 
 impl ThreadFacts {
@@ -107,7 +80,6 @@ impl ThreadFacts {
             busy_ns: 0,
             is_shared: false,
             files: Vec::new(),
-            displaced_from: None,
         }
     }
 
@@ -130,37 +102,6 @@ impl ThreadFacts {
     pub fn moved_at(&self, index: usize) -> u64 {
         let at = |bytes: &[u64]| bytes.get(index).copied().unwrap_or_default();
         at(&self.read_bytes).saturating_add(at(&self.written_bytes))
-    }
-}
-
-/// What went through one node in the window, whoever did it.
-///
-/// Where the hardware does not count it, whoever fills the window sums its threads or leaves 0:
-/// a policy takes the larger of this and the threads' sum.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct NodeFacts {
-    /// Which node.
-    pub node: NodeId,
-    /// Whether new data can be written there (the volume has a pool on the node).
-    pub has_pool: bool,
-    /// Bytes read from its pool or device.
-    pub read_bytes: u64,
-    /// Bytes written to its pool or device.
-    pub written_bytes: u64,
-    /// Time its CPUs were busy, summed over them, ns.
-    pub busy_ns: u64,
-}
-
-impl NodeFacts {
-    /// A node with a pool where nothing happened.
-    pub fn idle(node: NodeId) -> NodeFacts {
-        NodeFacts {
-            node,
-            has_pool: true,
-            read_bytes: 0,
-            written_bytes: 0,
-            busy_ns: 0,
-        }
     }
 }
 

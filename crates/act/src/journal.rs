@@ -1,0 +1,174 @@
+//! Which threads were narrowed, and what to give them back: a file, so that it survives its writer.
+//!
+//! A line is written before the thread is narrowed, so whoever finds the file knows at least every thread that was.
+//! The file is locked while its writer lives; the lock goes with the process, and so an unlocked file with lines
+//! belongs to a steward that was killed: its threads get their CPUs back first.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, BufRead, BufReader, Seek, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use egeria_watch::masks::NarrowedThread;
+use egeria_watch::own;
+use serde::{Deserialize, Serialize};
+
+use crate::restore;
+
+/// More lines than this are not a journal.
+const MAX_LINES: usize = 1 << 20;
+
+/// Why a journal cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// Its writer lives.
+    #[error("process {process_id} writes it")]
+    Running {
+        /// Which process.
+        process_id: u32,
+        /// Its decision log.
+        log: PathBuf,
+    },
+    /// The file cannot be opened, locked or written.
+    #[error("cannot {what} {}: {error}", path.display())]
+    File {
+        /// What failed.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    steward: u32,
+    log: PathBuf,
+}
+
+/// The file, locked.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+}
+
+impl Journal {
+    /// Takes the file; what a killed steward left in it is undone first. Says how many threads got their CPUs back.
+    /// `log` is where this process writes its decisions, for whoever finds the journal in use.
+    ///
+    /// # Errors
+    /// When its writer lives, or the file cannot be opened, locked or written.
+    pub fn open(path: &Path, log: &Path) -> Result<(Journal, usize), JournalError> {
+        let failed = |what| {
+            let path = path.to_owned();
+            move |error| JournalError::File { what, path, error }
+        };
+        let mut file = open(path).map_err(failed("open"))?;
+        let mut locked = try_lock(&file).map_err(failed("lock"))?;
+        // Whoever just stopped may have removed it between our opening and our lock.
+        while locked && !is_at(&file, path) {
+            file = open(path).map_err(failed("open"))?;
+            locked = try_lock(&file).map_err(failed("lock"))?;
+        }
+        if !locked {
+            let head = read(&file).0;
+            return Err(JournalError::Running {
+                process_id: head.as_ref().map_or(0, |head| head.steward),
+                log: head.map_or_else(PathBuf::new, |head| head.log),
+            });
+        }
+        let left = read(&file).1;
+        let restored = restore::restore(&left, &left);
+        let head = Head {
+            steward: std::process::id(),
+            log: log.to_owned(),
+        };
+        let path = path.to_owned();
+        let mut journal = Journal { file, path };
+        let begun = journal.begin(&head);
+        begun.map_err(|error| JournalError::File {
+            what: "write",
+            path: journal.path.clone(),
+            error,
+        })?;
+        Ok((journal, restored))
+    }
+
+    /// Notes a thread that is about to be narrowed.
+    pub(crate) fn add(&mut self, narrowed: &NarrowedThread) -> io::Result<()> {
+        write_line(&mut self.file, narrowed)
+    }
+
+    /// Nothing is narrowed.
+    fn begin(&mut self, head: &Head) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        write_line(&mut self.file, head)
+    }
+
+    /// Removes the file: nothing is left to undo.
+    pub fn remove(self) {
+        // Under the lock: whoever locks it later sees that it has lost its name.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let file = own::open(path)?;
+    own::close_to_others(&file)?;
+    Ok(file)
+}
+
+/// Whether the path still names this file.
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), std::fs::symlink_metadata(path)) {
+        (Ok(own), Ok(named)) => (own.dev(), own.ino()) == (named.dev(), named.ino()),
+        _ => false,
+    }
+}
+
+/// One write per line: a kill leaves whole lines, or none of the last.
+fn write_line(file: &mut File, line: &impl Serialize) -> io::Result<()> {
+    let mut text = serde_json::to_string(line)?;
+    text.push('\n');
+    file.write_all(text.as_bytes())
+}
+
+fn read(file: &File) -> (Option<Head>, Vec<NarrowedThread>) {
+    let mut lines = BufReader::new(file)
+        .lines()
+        .take(MAX_LINES)
+        .map_while(io::Result::ok);
+    let head = lines
+        .next()
+        .and_then(|line| serde_json::from_str(&line).ok());
+    let narrowed = lines.filter_map(|line| serde_json::from_str(&line).ok());
+    (head, narrowed.collect())
+}
+
+fn try_lock(file: &File) -> io::Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_lost_its_name_is_not_the_journal() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = directory.path().join("journal");
+        let early = open(&path).unwrap();
+        assert!(is_at(&early, &path));
+        std::fs::remove_file(&path).unwrap();
+        assert!(!is_at(&early, &path));
+        let late = open(&path).unwrap();
+        assert!(is_at(&late, &path) && !is_at(&early, &path));
+    }
+}

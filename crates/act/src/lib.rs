@@ -1,0 +1,11 @@
+//! Actuators: what decisions do to running threads.
+//!
+//! * [`ThreadAffinity`] migrates threads and processes by narrowing the CPUs they may use.
+//! * [`Journal`] is written before anything is narrowed: whoever starts after a kill undoes what it lists.
+
+mod journal;
+mod restore;
+mod thread_affinity;
+
+pub use journal::{Journal, JournalError};
+pub use thread_affinity::ThreadAffinity;

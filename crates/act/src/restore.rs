@@ -1,0 +1,50 @@
+//! Giving threads back the CPUs that their owners allowed.
+
+use egeria_watch::masks::NarrowedThread;
+use egeria_watch::task;
+
+/// Gives narrowed threads back what their owners allowed, and also the threads that they started, which inherited their
+/// masks and may never have been watched. `all` are those narrowed now and those that were when they ended. Says how
+/// many threads got their CPUs back.
+pub(crate) fn restore(narrowed: &[NarrowedThread], all: &[NarrowedThread]) -> usize {
+    // The last entry of a thread that was narrowed again is the one that holds.
+    let own = narrowed.iter().rev().filter(|each| restore_one(each));
+    own.count() + restore_heirs(all)
+}
+
+/// If it is still that thread and still as it was narrowed.
+fn restore_one(narrowed: &NarrowedThread) -> bool {
+    let thread = narrowed.thread;
+    let is_ours = || task::affinity(thread.thread_id).is_ok_and(|now| now == narrowed.applied);
+    task::is_still(thread)
+        && is_ours()
+        && task::set_affinity(thread.thread_id, &narrowed.original).is_ok()
+}
+
+fn restore_heirs(all: &[NarrowedThread]) -> usize {
+    let mut processes: Vec<u32> = all.iter().map(|each| each.thread.process_id).collect();
+    processes.sort_unstable();
+    processes.dedup();
+    processes
+        .into_iter()
+        .map(|process| heirs_in(process, all))
+        .sum()
+}
+
+fn heirs_in(process_id: u32, all: &[NarrowedThread]) -> usize {
+    let parents = all.iter();
+    let parents = parents
+        .filter(|each| each.thread.process_id == process_id && task::is_process_of(each.thread));
+    let parents: Vec<&NarrowedThread> = parents.collect();
+    if parents.is_empty() {
+        return 0;
+    }
+    let restored = task::threads(process_id).into_iter().filter(|thread_id| {
+        let Ok(now) = task::affinity(*thread_id) else {
+            return false;
+        };
+        let parent = parents.iter().find(|each| each.applied == now);
+        parent.is_some_and(|parent| task::set_affinity(*thread_id, &parent.original).is_ok())
+    });
+    restored.count()
+}

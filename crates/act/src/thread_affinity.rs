@@ -1,0 +1,177 @@
+//! Threads migrate by the CPUs they may use.
+
+use std::io;
+use std::sync::Arc;
+
+use egeria_control::Actuator;
+use egeria_facts::{CpuSet, Facts, ThreadKey};
+use egeria_machine::{Machine, NodeId};
+use egeria_policy::{Action, ActionKind, ActionOutcome};
+use egeria_watch::masks::{NarrowedThread, SharedMasks};
+use egeria_watch::{Membership, task};
+
+use crate::journal::Journal;
+use crate::restore;
+
+/// Narrows threads to the CPUs of a node, within what their owners allowed, and gives everything back.
+pub struct ThreadAffinity {
+    machine: Machine,
+    masks: SharedMasks,
+    members: Arc<dyn Membership>,
+    journal: Option<Journal>,
+}
+
+impl ThreadAffinity {
+    /// For the threads that these masks are about; `members` says who may be touched.
+    pub fn new(
+        machine: &Machine,
+        masks: SharedMasks,
+        members: Arc<dyn Membership>,
+        journal: Journal,
+    ) -> ThreadAffinity {
+        ThreadAffinity {
+            machine: machine.clone(),
+            masks,
+            members,
+            journal: Some(journal),
+        }
+    }
+
+    /// Lets a thread run on this node only.
+    fn migrate(&mut self, thread: ThreadKey, node: NodeId) -> ActionOutcome {
+        let refused = |reason: String| ActionOutcome::Refused { reason };
+        if !self.members.holds(thread) {
+            return ActionOutcome::Vanished;
+        }
+        let Ok(now) = task::affinity(thread.thread_id) else {
+            return ActionOutcome::Vanished;
+        };
+        let mut masks = self.masks.lock();
+        if masks.look(thread, &now).is_some() {
+            return refused("its owner bound it to other CPUs just now".to_owned());
+        }
+        let Some(original) = masks.original(thread).cloned() else {
+            return ActionOutcome::Vanished;
+        };
+        drop(masks);
+        let applied = original.intersection(&cpus_of(&self.machine, node));
+        if applied.is_empty() {
+            return refused(format!(
+                "none of the CPUs it was given is on node {}",
+                node.0
+            ));
+        }
+        let narrowed = NarrowedThread {
+            thread,
+            original,
+            applied,
+        };
+        match self.narrow(&narrowed) {
+            Ok(()) => {
+                let applied = Some(narrowed.applied);
+                self.masks.lock().set_applied(thread, applied);
+                ActionOutcome::Done
+            }
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => ActionOutcome::Vanished,
+            Err(error) => refused(reason(&error)),
+        }
+    }
+
+    fn narrow(&mut self, narrowed: &NarrowedThread) -> io::Result<()> {
+        let thread = narrowed.thread;
+        if let Some(journal) = &mut self.journal {
+            // Known to the next steward before it is true.
+            journal.add(narrowed)?;
+        }
+        let before = task::affinity(thread.thread_id)?;
+        // As late as can be: its id may be another's by now, or its process another program.
+        if !self.members.holds(thread) {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        task::set_affinity(thread.thread_id, &narrowed.applied)?;
+        if !task::is_still(thread) {
+            // It ended between the two calls: whichever thread has its id now is not to be touched.
+            let _ = task::set_affinity(thread.thread_id, &before);
+            self.masks.lock().remember_ended(narrowed.clone());
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        match task::affinity(thread.thread_id) {
+            Ok(now) if now == narrowed.applied => return Ok(()),
+            Ok(_) => {}
+            Err(error) => {
+                // It ended just now, and may have started others with that mask.
+                self.masks.lock().remember_ended(narrowed.clone());
+                return Err(error);
+            }
+        }
+        // Not what was wanted, so nothing that would be given back later.
+        task::set_affinity(thread.thread_id, &narrowed.original)?;
+        Err(io::Error::other("its cpuset allows other CPUs"))
+    }
+
+    /// All threads of a process that were on a node in these facts.
+    fn migrate_process(
+        &mut self,
+        process_id: u32,
+        from: NodeId,
+        to: NodeId,
+        facts: &Facts,
+    ) -> ActionOutcome {
+        let threads = facts.window.threads.iter();
+        let there = threads.filter(|each| each.key.process_id == process_id && each.node == from);
+        let mut outcomes = there.map(|each| self.migrate(each.key, to));
+        let mut answer = ActionOutcome::Vanished;
+        for outcome in outcomes.by_ref() {
+            match outcome {
+                ActionOutcome::Done => answer = ActionOutcome::Done,
+                ActionOutcome::Vanished | ActionOutcome::NoActuator => {}
+                refused @ ActionOutcome::Refused { .. } => return refused,
+            }
+        }
+        answer
+    }
+}
+
+impl Actuator for ThreadAffinity {
+    fn kinds(&self) -> &[ActionKind] {
+        &[ActionKind::ThreadMigration, ActionKind::ProcessMigration]
+    }
+
+    fn apply(&mut self, action: &Action, facts: &Facts) -> ActionOutcome {
+        match action {
+            Action::MigrateThread(step) => self.migrate(step.thread, step.to),
+            Action::MigrateProcess { step, .. } => {
+                self.migrate_process(step.process.process_id, step.from, step.to, facts)
+            }
+            _ => ActionOutcome::NoActuator,
+        }
+    }
+
+    fn undo(&mut self) -> usize {
+        let mut masks = self.masks.lock();
+        let (living, ended) = masks.narrowed();
+        let all: Vec<NarrowedThread> = living.iter().chain(&ended).cloned().collect();
+        let restored = restore::restore(&living, &all);
+        for each in &living {
+            masks.set_applied(each.thread, None);
+        }
+        drop(masks);
+        if let Some(journal) = self.journal.take() {
+            journal.remove();
+        }
+        restored
+    }
+}
+
+fn reason(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EPERM) => "it belongs to another user".to_owned(),
+        Some(libc::EINVAL) => "its cpuset has none of these CPUs".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+fn cpus_of(machine: &Machine, node: NodeId) -> CpuSet {
+    let node = machine.node(node);
+    node.map_or_else(CpuSet::empty, |node| node.cpus.iter().copied().collect())
+}

@@ -1,0 +1,56 @@
+//! All facts of one stretch of time.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{AccessWindow, FileFacts, MediumFacts, Window};
+
+/// The facts of one stretch of time. Lists that nobody filled are empty: the stages that need them then decide nothing.
+///
+/// One that makes no sense still gets an answer, in which what makes none is left alone.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Facts {
+    /// File I/O per thread and node (NThread).
+    pub window: Window,
+    /// Accesses to memory per process and node, beside those that file I/O makes (AsymSched).
+    pub accesses: AccessWindow,
+    /// Nodes with persistent memory (PATS, OdinFS), in any order; each at most once.
+    pub media: Vec<MediumFacts>,
+    /// The files used most, and those that lie on full nodes (relocation), in any order; each at most once.
+    pub files: Vec<FileFacts>,
+}
+
+impl From<Window> for Facts {
+    fn from(window: Window) -> Facts {
+        Facts::of(window)
+    }
+}
+
+impl Facts {
+    /// A window of file I/O and nothing else.
+    pub fn of(window: Window) -> Facts {
+        Facts {
+            accesses: AccessWindow {
+                number: window.number,
+                end_ns: window.start_ns.saturating_add(window.duration_ns),
+                processes: Vec::new(),
+            },
+            window,
+            media: Vec::new(),
+            files: Vec::new(),
+        }
+    }
+
+    /// The same facts in ascending order, so that sums do not depend on who filled the lists.
+    pub fn sorted(&self) -> Facts {
+        let mut facts = self.clone();
+        facts.window.threads.sort_by_key(|thread| thread.key);
+        let processes = &mut facts.accesses.processes;
+        processes.sort_by_key(|process| process.process);
+        for process in processes {
+            process.nodes.sort_by_key(|each| each.node);
+        }
+        facts.media.sort_by_key(|medium| medium.node);
+        facts.files.sort_by_key(|file| file.file);
+        facts
+    }
+}

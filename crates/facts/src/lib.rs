@@ -1,0 +1,39 @@
+//! Plain facts about a short stretch of time: what policies read.
+//!
+//! [`Facts`] are all facts of one window. Its [`Window`] says, for every thread under the steward, how many
+//! bytes it read and wrote on which node, how long it ran, where it runs and where it may run
+//! ([`ThreadFacts`]), and for every node what went through its memory and CPUs ([`NodeFacts`]). Beside it
+//! are accesses to memory per process ([`AccessWindow`]), requests at persistent memory ([`MediumFacts`])
+//! and where files lie and are read from ([`FileFacts`]). A [`FactSource`] provides them: live sessions,
+//! /proc, recordings, the simulator. Nothing here decides, does I/O, or holds what a policy remembers.
+//!
+//! Facts read from a file or a socket are not trusted: call [`Facts::validate`] first, then every vector
+//! fits the machine, every node exists and no sum can overflow.
+//!
+//! Units: bytes, ns of the machine's own clock (on an emulated machine: machine time), bytes/s.
+
+#![forbid(unsafe_code)]
+
+mod accesses;
+mod cpu_set;
+mod error;
+mod facts;
+mod file;
+mod medium;
+mod node;
+mod source;
+mod thread;
+mod validate;
+mod window;
+
+pub use accesses::{AccessError, AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
+pub use cpu_set::CpuSet;
+pub use error::{FactsError, WindowError};
+pub use facts::Facts;
+pub use file::{FileFacts, FileKey, FileUse};
+pub use medium::{Measured, MediumFacts, Mix};
+pub use node::NodeFacts;
+pub use source::FactSource;
+pub use thread::{MAX_NAME_CHARS, ThreadFacts, ThreadKey, printable_name};
+pub use validate::{MAX_COUNTER, MAX_DURATION_NS, MAX_FILE_FACTS, MAX_FILES, MAX_THREADS};
+pub use window::Window;

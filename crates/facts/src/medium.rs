@@ -1,0 +1,41 @@
+//! What is known about the persistent memory of one node.
+
+use egeria_machine::NodeId;
+use serde::{Deserialize, Serialize};
+
+/// The mean of the requests of a window: `S` and `W_r` of Eq. 1.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Mix {
+    /// How many there were; with none, the other two mean nothing.
+    pub requests: u64,
+    /// `S`, bytes: their mean size.
+    pub mean_bytes: f64,
+    /// `W_r`, 0 to 1: the share of them that write.
+    pub write_share: f64,
+}
+
+/// What one window measured, all of it under the limit that the decision before it set.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Measured {
+    /// What was asked for.
+    pub mix: Mix,
+    /// The most threads that were admitted or waited at one time.
+    pub demand: u32,
+    /// What went to and from persistent memory, bytes/s.
+    pub pm_bytes_s: f64,
+    /// What went to and from DRAM behind the same memory controllers, bytes/s.
+    pub dram_bytes_s: f64,
+}
+
+/// The persistent memory of one node in the window.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MediumFacts {
+    /// Which node.
+    pub node: NodeId,
+    /// Requests, threads at it and throughput, under the limit that the plan before set.
+    pub measured: Measured,
+    /// Room for more data there, bytes; `None` where nobody knows, which counts as enough.
+    #[serde(default)]
+    pub free_bytes: Option<u64>,
+}

@@ -1,0 +1,35 @@
+//! What is known about one node.
+
+use egeria_machine::NodeId;
+use serde::{Deserialize, Serialize};
+
+/// What went through one node in the window, whoever did it.
+///
+/// Where the hardware does not count it, whoever fills the window sums its threads or leaves 0:
+/// a policy takes the larger of this and the threads' sum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NodeFacts {
+    /// Which node.
+    pub node: NodeId,
+    /// Whether new data can be written there (the volume has a pool on the node).
+    pub has_pool: bool,
+    /// Bytes read from its pool or device.
+    pub read_bytes: u64,
+    /// Bytes written to its pool or device.
+    pub written_bytes: u64,
+    /// Time its CPUs were busy, summed over them, ns.
+    pub busy_ns: u64,
+}
+
+impl NodeFacts {
+    /// A node with a pool where nothing happened.
+    pub fn idle(node: NodeId) -> NodeFacts {
+        NodeFacts {
+            node,
+            has_pool: true,
+            read_bytes: 0,
+            written_bytes: 0,
+            busy_ns: 0,
+        }
+    }
+}

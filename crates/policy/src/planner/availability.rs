@@ -1,0 +1,113 @@
+//! Stages that nobody can act on.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::settings::Settings;
+use crate::ActionKind;
+use crate::nthread::Configuration;
+
+/// A stage of the planner that needs an actuator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Clusters of memory sharers (AsymSched).
+    Clusters,
+    /// Threads that follow their data (NThread).
+    Threads,
+    /// Data that moves.
+    Relocation,
+    /// Limits at persistent memory (PATS).
+    Limits,
+    /// Delegation (OdinFS).
+    Delegation,
+}
+
+impl Stage {
+    const ALL: [Stage; 5] = [
+        Stage::Clusters,
+        Stage::Threads,
+        Stage::Relocation,
+        Stage::Limits,
+        Stage::Delegation,
+    ];
+
+    fn is_on(self, settings: &Settings) -> bool {
+        match self {
+            Stage::Clusters => settings.stages.clusters,
+            Stage::Threads => settings.moves_threads(),
+            Stage::Relocation => settings.stages.relocation,
+            Stage::Limits => settings.stages.limits,
+            Stage::Delegation => settings.stages.delegation,
+        }
+    }
+
+    /// What its actions need.
+    fn needs(self, settings: &Settings) -> Vec<ActionKind> {
+        let memory = settings.asymsched.dynamic_memory || settings.asymsched.full_memory;
+        match self {
+            Stage::Clusters => [ActionKind::ProcessMigration]
+                .into_iter()
+                .chain(memory.then_some(ActionKind::MemoryMigration))
+                .collect(),
+            Stage::Threads => vec![ActionKind::ThreadMigration],
+            Stage::Relocation => vec![ActionKind::Relocation],
+            Stage::Limits => vec![ActionKind::AdmissionLimit],
+            Stage::Delegation => vec![ActionKind::Delegation],
+        }
+    }
+
+    pub(super) fn switch_off(self, settings: &mut Settings) {
+        match self {
+            Stage::Clusters => settings.stages.clusters = false,
+            Stage::Threads => settings.nthread.stages = Configuration::Off.stages(),
+            Stage::Relocation => settings.stages.relocation = false,
+            Stage::Limits => settings.stages.limits = false,
+            Stage::Delegation => settings.stages.delegation = false,
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Stage::Clusters => "placement of clusters (AsymSched)",
+            Stage::Threads => "migration of threads (NThread)",
+            Stage::Relocation => "relocation of files",
+            Stage::Limits => "admission limits (PATS)",
+            Stage::Delegation => "delegation (OdinFS)",
+        })
+    }
+}
+
+/// A stage that is wanted and off, because something it would order cannot be done.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Unavailable {
+    /// Which stage.
+    pub stage: Stage,
+    /// What cannot be done.
+    pub missing: Vec<ActionKind>,
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let missing: Vec<String> = self.missing.iter().map(ActionKind::to_string).collect();
+        let (stage, missing) = (self.stage, missing.join(" and "));
+        write!(
+            formatter,
+            "{stage} is off: there is no actuator for {missing}"
+        )
+    }
+}
+
+/// The stages that are on and need what is not among `kinds`.
+pub(super) fn unavailable(settings: &Settings, kinds: &[ActionKind]) -> Vec<Unavailable> {
+    let wanted = Stage::ALL.into_iter().filter(|stage| stage.is_on(settings));
+    let lacking = wanted.map(|stage| {
+        let mut missing = stage.needs(settings);
+        missing.retain(|kind| !kinds.contains(kind));
+        Unavailable { stage, missing }
+    });
+    lacking.filter(|each| !each.missing.is_empty()).collect()
+}

@@ -1,0 +1,188 @@
+//! Facts of processes as the kernel sees them: where threads run and for how long. No volume is needed, and nothing is
+//! known of what they read and write.
+
+use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Instant;
+
+use egeria_facts::{CpuSet, FactSource, Facts, MAX_THREADS, ThreadFacts, ThreadKey, Window};
+use egeria_machine::{CpuId, Machine, NodeId};
+
+use crate::live::{LiveSource, Membership};
+use crate::masks::SharedMasks;
+use crate::members::Scope;
+use crate::nodes::CpuTimes;
+use crate::own;
+use crate::task::{self, CpuClock};
+
+/// Processes of one user under watch: those in scope.
+pub struct ProcessSource {
+    machine: Machine,
+    scope: Scope,
+    members: Arc<OwnThreads>,
+    masks: SharedMasks,
+    known: HashMap<ThreadKey, Known>,
+    number: u64,
+    started: Instant,
+    begun_ns: u64,
+    cpu_times: CpuTimes,
+}
+
+struct Known {
+    name: String,
+    clock: Option<CpuClock>,
+    cpu_ns: u64,
+}
+
+/// Threads of this user, and of no program with other rights.
+struct OwnThreads {
+    user: u32,
+}
+
+impl Membership for OwnThreads {
+    fn holds(&self, thread: ThreadKey) -> bool {
+        task::user_ids(thread.process_id, thread.thread_id) == Some([self.user; 4])
+            && task::is_still(thread)
+    }
+}
+
+impl ProcessSource {
+    /// Begins to watch: the first window starts now.
+    pub fn begin(machine: Machine, scope: Scope) -> ProcessSource {
+        let mut source = ProcessSource {
+            machine,
+            scope,
+            members: Arc::new(OwnThreads { user: own::user() }),
+            masks: SharedMasks::default(),
+            known: HashMap::new(),
+            number: 0,
+            started: Instant::now(),
+            begun_ns: 0,
+            cpu_times: CpuTimes::now(),
+        };
+        source.start_over();
+        source
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn take(&mut self) -> Window {
+        let (now_ns, cpu_times) = (self.now_ns(), CpuTimes::now());
+        let duration_ns = now_ns.saturating_sub(self.begun_ns).max(1);
+        let mut window = Window::empty(&self.machine, self.number, self.begun_ns, duration_ns);
+        for (facts, node) in window.nodes.iter_mut().zip(&self.machine.nodes) {
+            facts.has_pool = false;
+            facts.busy_ns = cpu_times.busy_since_ns(&self.cpu_times, node);
+        }
+        let mut living = HashSet::new();
+        for key in self.threads_in_scope().into_iter().take(MAX_THREADS) {
+            if let Some(facts) = self.facts(key) {
+                living.insert(key);
+                window.threads.push(facts);
+            }
+        }
+        self.known.retain(|key, _| living.contains(key));
+        self.masks.lock().retain(&living);
+        (self.begun_ns, self.cpu_times) = (now_ns, cpu_times);
+        self.number += 1;
+        window
+    }
+
+    fn threads_in_scope(&self) -> Vec<ThreadKey> {
+        let own = std::process::id();
+        let processes = task::processes().into_iter();
+        let processes = processes.filter(|process| *process != own && self.scope.holds(*process));
+        let threads = processes.flat_map(|process_id| {
+            let threads = task::threads(process_id).into_iter();
+            threads.filter_map(move |thread_id| {
+                Some(ThreadKey {
+                    process_id,
+                    thread_id,
+                    start_ticks: task::start_ticks(process_id, thread_id)?,
+                })
+            })
+        });
+        threads.collect()
+    }
+
+    fn facts(&mut self, key: ThreadKey) -> Option<ThreadFacts> {
+        let (process_id, thread_id) = (key.process_id, key.thread_id);
+        if !self.known.contains_key(&key) {
+            if !self.members.holds(key) {
+                return None;
+            }
+            let clock = CpuClock::open(process_id, thread_id).ok();
+            let known = Known {
+                name: task::name(process_id, thread_id),
+                cpu_ns: clock.as_ref().and_then(CpuClock::read_ns).unwrap_or(0),
+                clock,
+            };
+            self.masks.lock().meet(key, task::affinity(thread_id).ok()?);
+            self.known.insert(key, known);
+        }
+        let now = task::affinity(thread_id).ok()?;
+        let mut masks = self.masks.lock();
+        masks.look(key, &now);
+        let original = masks.original(key)?.clone();
+        drop(masks);
+        let node = self.node_of(task::last_cpu(process_id, thread_id)?)?;
+        let pinned = self.is_pinned(key, &original);
+        let known = self.known.get_mut(&key)?;
+        let mut facts = ThreadFacts::idle(key, node, self.machine.nodes.len(), original);
+        let cpu_ns = known.clock.as_ref().and_then(CpuClock::read_ns);
+        facts.busy_ns = cpu_ns.map_or(0, |now| now.saturating_sub(known.cpu_ns));
+        known.cpu_ns = cpu_ns.unwrap_or(known.cpu_ns);
+        facts.name.clone_from(&known.name);
+        facts.pinned = pinned;
+        Some(facts)
+    }
+
+    /// Its owner gave it fewer CPUs than its process began with.
+    fn is_pinned(&self, key: ThreadKey, original: &CpuSet) -> bool {
+        let masks = self.masks.lock();
+        let leader = self
+            .known
+            .keys()
+            .find(|other| other.process_id == key.process_id && other.thread_id == key.process_id);
+        let process = leader.and_then(|leader| masks.original(*leader));
+        process.is_some_and(|process| original != process && original.is_subset(process))
+    }
+
+    fn node_of(&self, cpu: CpuId) -> Option<NodeId> {
+        self.machine.node_of_cpu(cpu)
+    }
+}
+
+impl FactSource for ProcessSource {
+    type Error = Infallible;
+
+    fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    fn next_facts(&mut self) -> Result<Option<Facts>, Infallible> {
+        Ok(Some(Facts::of(self.take())))
+    }
+}
+
+impl LiveSource for ProcessSource {
+    fn dilation(&self) -> f64 {
+        1.0
+    }
+
+    fn start_over(&mut self) {
+        let _ = self.take();
+        self.number = 0;
+    }
+
+    fn masks(&self) -> SharedMasks {
+        self.masks.clone()
+    }
+
+    fn members(&self) -> Arc<dyn Membership> {
+        self.members.clone()
+    }
+}

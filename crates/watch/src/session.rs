@@ -1,0 +1,368 @@
+//! Facts of a live session: the counters of its threads, the kernel's view of them.
+
+use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Instant;
+
+use egeria_facts::{
+    CpuSet, FactSource, Facts, FileKey, FileUse, MAX_FILES, NodeFacts, ThreadFacts, ThreadKey,
+    Window,
+};
+use egeria_fs::{Counters, ThreadReport, Volume};
+use egeria_machine::{Machine, NodeId};
+
+use crate::live::{LiveSource, Membership};
+use crate::masks::SharedMasks;
+use crate::members::{Asked, Members, Scope};
+use crate::nodes::CpuTimes;
+use crate::task::{self, CpuClock};
+
+/// A thread's affinity is looked at once in so many windows.
+const AFFINITY_TURNS: u64 = 8;
+
+/// A session under watch.
+///
+/// Each thread that uses the volume is known by its place in the session and how often that was taken
+/// before, so threads that come and go and ids used again are never confused. Ends noting when dropped.
+pub struct SessionSource {
+    volume: Arc<Volume>,
+    machine: Machine,
+    scope: Scope,
+    members: Arc<Members>,
+    masks: SharedMasks,
+    /// Threads in scope (`None`: not in scope), by place and incarnation.
+    known: HashMap<(u32, u64), Option<Known>>,
+    session_window: u64,
+    number: u64,
+    begun_ns: u64,
+    started: Instant,
+    totals: Counters,
+    cpu_times: CpuTimes,
+}
+
+struct Known {
+    key: ThreadKey,
+    name: String,
+    pinned: bool,
+    node: NodeId,
+    clock: Option<CpuClock>,
+    cpu_ns: u64,
+    before: ThreadReport,
+}
+
+impl SessionSource {
+    /// Begin to watch: the first window starts now.
+    pub fn begin(volume: Arc<Volume>, machine: Machine, scope: Scope) -> SessionSource {
+        let mut watch = SessionSource {
+            session_window: 0,
+            number: 0,
+            begun_ns: 0,
+            started: Instant::now(),
+            totals: volume.counters(),
+            cpu_times: CpuTimes::default(),
+            known: HashMap::new(),
+            members: Arc::new(Members::of(&volume)),
+            masks: SharedMasks::default(),
+            volume,
+            machine,
+            scope,
+        };
+        watch.forget_time();
+        watch
+    }
+
+    /// The machine watched.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// ns of the machine's own clock since the watch began.
+    pub fn now_ns(&self) -> u64 {
+        let host_ns = self.started.elapsed().as_nanos() as f64;
+        (host_ns / self.dilation()) as u64
+    }
+
+    /// Host ns per ns of the machine's clock.
+    pub fn dilation(&self) -> f64 {
+        match self.machine.is_emulated() {
+            true => self.volume.emulation().dilation().max(1e-9),
+            false => 1.0,
+        }
+    }
+
+    /// Start the window anew, as when nothing was worth watching for a while.
+    pub fn forget_time(&mut self) {
+        let _ = self.take();
+        self.number = 0;
+    }
+
+    /// End the window and begin the next: what happened in it.
+    pub fn take(&mut self) -> Window {
+        let reports = self.volume.threads(self.session_window);
+        let totals = self.volume.counters();
+        let cpu_times = match self.machine.is_emulated() {
+            true => CpuTimes::default(),
+            false => CpuTimes::now(),
+        };
+        let now_ns = self.now_ns();
+        self.session_window = self.volume.begin_window();
+        let mut window = Window::empty(
+            &self.machine,
+            self.number,
+            self.begun_ns,
+            now_ns.saturating_sub(self.begun_ns),
+        );
+        window.nodes = self.nodes(&totals, &cpu_times);
+        let mut asked = Asked::default();
+        // While all who may have started them are known, those that ended meanwhile too.
+        for report in &reports {
+            let place = (report.slot, report.incarnation);
+            if !self.known.contains_key(&place) {
+                let met = self.meet(report, &mut asked);
+                self.known.insert(place, met);
+            }
+        }
+        let mut seen = HashMap::with_capacity(reports.len());
+        for report in reports {
+            let place = (report.slot, report.incarnation);
+            let known = self.known.remove(&place).flatten();
+            let known = known.and_then(|known| {
+                let (known, facts) = self.facts(known, report)?;
+                window.threads.push(facts);
+                Some(known)
+            });
+            seen.insert(place, known);
+        }
+        self.known = seen;
+        let known = self.known.values().flatten();
+        let living: HashSet<ThreadKey> = known.map(|known| known.key).collect();
+        self.masks.lock().retain(&living);
+        if self.machine.is_emulated() {
+            busy_of_threads(&mut window);
+        }
+        self.totals = totals;
+        self.cpu_times = cpu_times;
+        self.begun_ns = now_ns;
+        self.number += 1;
+        window
+    }
+
+    fn nodes(&self, totals: &Counters, cpu_times: &CpuTimes) -> Vec<NodeFacts> {
+        let pools = self.volume.pool_nodes().len();
+        let nodes = self
+            .machine
+            .nodes
+            .iter()
+            .enumerate()
+            .map(|(position, node)| {
+                let mut facts = NodeFacts {
+                    has_pool: false,
+                    ..NodeFacts::idle(node.id)
+                };
+                for pool in (0..pools).filter(|pool| self.volume.node_position(*pool) == position) {
+                    facts.has_pool = true;
+                    let since = |now: &[u64; 16], before: &[u64; 16]| {
+                        now[pool].saturating_sub(before[pool])
+                    };
+                    facts.read_bytes += since(&totals.read_bytes, &self.totals.read_bytes);
+                    facts.written_bytes += since(&totals.written_bytes, &self.totals.written_bytes);
+                }
+                facts.busy_ns = cpu_times.busy_since_ns(&self.cpu_times, node);
+                facts
+            });
+        nodes.collect()
+    }
+
+    /// A thread seen for the first time; `None` when it is not ours to watch.
+    fn meet(&self, report: &ThreadReport, asked: &mut Asked) -> Option<Known> {
+        let own = report.process_id == std::process::id();
+        let elsewhere = report.pid_namespace != self.members.pid_namespace;
+        let (process_id, thread_id) = (report.process_id, report.thread_id);
+        if own || elsewhere || report.on_behalf || !self.scope.holds(process_id) {
+            return None;
+        }
+        // Whoever may write to the session may have written any number there.
+        if !asked.holds(&self.members, process_id, thread_id) {
+            return None;
+        }
+        let key = ThreadKey {
+            process_id,
+            thread_id,
+            start_ticks: task::start_ticks(process_id, thread_id)?,
+        };
+        let now = task::affinity(thread_id).ok()?;
+        let mut masks = self.masks.lock();
+        masks.meet(key, now);
+        let original = masks.original(key)?.clone();
+        drop(masks);
+        let clock = CpuClock::open(process_id, thread_id).ok();
+        // What it did before it was met belongs to no window.
+        let cpu_ns = clock.as_ref().and_then(CpuClock::read_ns).unwrap_or(0);
+        Some(Known {
+            key,
+            name: task::name(process_id, thread_id),
+            pinned: self.is_pinned(process_id, thread_id, &original),
+            node: self.machine.nodes[0].id,
+            clock,
+            cpu_ns,
+            before: ThreadReport {
+                read_bytes: [0; 16],
+                written_bytes: [0; 16],
+                emulated_busy_ns: 0,
+                ..report.clone()
+            },
+        })
+    }
+
+    /// Its owner gave it fewer CPUs than the process began with.
+    fn is_pinned(&self, process_id: u32, thread_id: u32, original: &CpuSet) -> bool {
+        if process_id == thread_id {
+            return false;
+        }
+        let leader = self.known.values().flatten();
+        let mut leader = leader.filter(|known| known.key.thread_id == process_id);
+        let process = match leader.next() {
+            Some(leader) => self.masks.lock().original(leader.key).cloned(),
+            None => task::affinity(process_id).ok(),
+        };
+        process.is_some_and(|process| original != &process && original.is_subset(&process))
+    }
+
+    fn facts(&self, mut known: Known, report: ThreadReport) -> Option<(Known, ThreadFacts)> {
+        let nodes = self.machine.nodes.len();
+        let original = self.masks.lock().original(known.key)?.clone();
+        let mut facts = ThreadFacts::idle(known.key, known.node, nodes, original);
+        let pools = self.volume.pool_nodes().len().min(16);
+        for pool in 0..pools {
+            let position = self.volume.node_position(pool);
+            let since =
+                |now: &[u64; 16], before: &[u64; 16]| now[pool].saturating_sub(before[pool]);
+            if position < nodes {
+                facts.read_bytes[position] += since(&report.read_bytes, &known.before.read_bytes);
+                facts.written_bytes[position] +=
+                    since(&report.written_bytes, &known.before.written_bytes);
+            }
+        }
+        facts.busy_ns = match self.machine.is_emulated() {
+            true => report
+                .emulated_busy_ns
+                .saturating_sub(known.before.emulated_busy_ns),
+            // Who moves nothing is not looked at: thousands of idle threads should cost nothing.
+            false if facts.moved_total() == 0 => 0,
+            false => {
+                let now_ns = known.clock.as_ref().and_then(CpuClock::read_ns);
+                let ran_ns = now_ns.map_or(0, |now_ns| now_ns.saturating_sub(known.cpu_ns));
+                known.cpu_ns = now_ns.unwrap_or(known.cpu_ns);
+                ran_ns
+            }
+        };
+        // Each thread in turn; who moves it looks again.
+        if self.number % AFFINITY_TURNS == u64::from(report.slot) % AFFINITY_TURNS {
+            facts.allowed_cpus = self.look_at_affinity(&mut known)?;
+        }
+        known.node = self.node_of(&report).unwrap_or(known.node);
+        facts.node = known.node;
+        facts.pinned = known.pinned;
+        facts.name = known.name.clone();
+        facts.is_shared = report.is_shared;
+        facts.files = files(&report);
+        known.before = report;
+        Some((known, facts))
+    }
+
+    /// What the owner of a thread allows now; `None` when it is gone.
+    fn look_at_affinity(&self, known: &mut Known) -> Option<CpuSet> {
+        let now = task::affinity(known.key.thread_id).ok()?;
+        let mut masks = self.masks.lock();
+        if let Some(change) = masks.look(known.key, &now) {
+            known.pinned = change.is_narrower;
+        }
+        masks.original(known.key).cloned()
+    }
+
+    fn node_of(&self, report: &ThreadReport) -> Option<NodeId> {
+        if self.machine.is_emulated() {
+            let node = self.machine.nodes.get(report.emulated_node?)?;
+            return Some(node.id);
+        }
+        self.machine.node_of_cpu(egeria_machine::CpuId(report.cpu?))
+    }
+}
+
+impl FactSource for SessionSource {
+    type Error = Infallible;
+
+    fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    fn next_facts(&mut self) -> Result<Option<Facts>, Infallible> {
+        let facts = Facts::of(self.take());
+        // Whoever maps the session may write any counter into it.
+        Ok(Some(match facts.validate(&self.machine) {
+            Ok(()) => facts,
+            Err(_) => Facts::of(Window {
+                threads: Vec::new(),
+                nodes: Window::empty(&self.machine, 0, 0, 0).nodes,
+                ..facts.window
+            }),
+        }))
+    }
+}
+
+impl LiveSource for SessionSource {
+    fn dilation(&self) -> f64 {
+        SessionSource::dilation(self)
+    }
+
+    fn start_over(&mut self) {
+        self.forget_time();
+    }
+
+    fn masks(&self) -> SharedMasks {
+        self.masks.clone()
+    }
+
+    fn members(&self) -> Arc<dyn Membership> {
+        self.members.clone()
+    }
+}
+
+impl Drop for SessionSource {
+    fn drop(&mut self) {
+        self.volume.end_windows();
+    }
+}
+
+/// On an emulated machine the CPUs are the threads' virtual ones.
+fn busy_of_threads(window: &mut Window) {
+    for node in &mut window.nodes {
+        let here = window
+            .threads
+            .iter()
+            .filter(|thread| thread.node == node.node);
+        // A wait that ends in the next window was accounted in this one.
+        let within = |thread: &ThreadFacts| thread.busy_ns.min(window.duration_ns);
+        node.busy_ns = here.map(within).sum();
+    }
+}
+
+fn files(report: &ThreadReport) -> Vec<FileUse> {
+    let mut files: Vec<FileUse> = (report.files.iter())
+        .map(|file| FileUse {
+            file: FileKey {
+                volume: 0,
+                inode: file.ino,
+            },
+            read_bytes: file.read_bytes,
+            written_bytes: file.written_bytes,
+        })
+        .collect();
+    files.sort_by_key(|file| {
+        let moved = file.read_bytes.saturating_add(file.written_bytes);
+        (std::cmp::Reverse(moved), file.file)
+    });
+    files.truncate(MAX_FILES);
+    files
+}
