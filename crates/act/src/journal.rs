@@ -1,8 +1,9 @@
-//! Which threads were narrowed, and what to give them back: a file, so that it survives its writer.
+//! The affinity journal: which threads were narrowed, and their original masks. It is a file, so that it survives its
+//! writer.
 //!
-//! A line is written before the thread is narrowed, so whoever finds the file knows at least every thread that was.
-//! The file is locked while its writer lives; the lock goes with the process, and so an unlocked file with lines
-//! belongs to a steward that was killed: its threads get their CPUs back first.
+//! A line is written before the thread is narrowed, so the file lists at least every thread that was. It is locked while
+//! its writer lives, and the lock ends with the process: an unlocked file with lines was left by a steward that was
+//! killed, and its threads are restored first.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, BufRead, BufReader, Seek, Write};
@@ -55,8 +56,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Takes the file; what a killed steward left in it is undone first. Says how many threads got their CPUs back.
-    /// `log` is where this process writes its decisions, for whoever finds the journal in use.
+    /// Locks the file, and undoes what a killed steward left in it. Returns also how many threads were restored. `log` is
+    /// where this process writes its decisions; it is reported to a process that finds the journal in use.
     ///
     /// # Errors
     /// When its writer lives, or the file cannot be opened, locked or written.

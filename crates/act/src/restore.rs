@@ -3,9 +3,9 @@
 use egeria_watch::masks::NarrowedThread;
 use egeria_watch::task;
 
-/// Gives narrowed threads back what their owners allowed, and also the threads that they started, which inherited their
-/// masks and may never have been watched. `all` are those narrowed now and those that were when they ended. Says how
-/// many threads got their CPUs back.
+/// Restores the original masks of narrowed threads, and of the threads that they started, which inherited their masks
+/// and may never have been watched. `all` are the threads narrowed now and those that were narrowed when they ended.
+/// Returns how many threads were restored.
 pub(crate) fn restore(narrowed: &[NarrowedThread], all: &[NarrowedThread]) -> usize {
     // The last entry of a thread that was narrowed again is the one that holds.
     let own = narrowed.iter().rev().filter(|each| restore_one(each));

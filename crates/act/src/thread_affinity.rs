@@ -1,4 +1,4 @@
-//! Threads migrate by the CPUs they may use.
+//! Migration of threads by their CPU affinity.
 
 use std::io;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct ThreadAffinity {
 }
 
 impl ThreadAffinity {
-    /// For the threads that these masks are about; `members` says who may be touched.
+    /// For the threads that these masks are about; `members` decides which of them may be migrated.
     pub fn new(
         machine: &Machine,
         masks: SharedMasks,

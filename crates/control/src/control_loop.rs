@@ -7,7 +7,7 @@ use egeria_policy::{ActionKind, ActionOutcome, ActionRecord, ActionResult, Expec
 
 use crate::Actuator;
 
-/// Decides window after window and has it done.
+/// Decides window after window, and passes the actions to actuators.
 #[derive(Clone, Debug)]
 pub struct ControlLoop {
     machine: Machine,
@@ -49,7 +49,7 @@ impl ControlLoop {
         &self.machine
     }
 
-    /// Stages that are wanted, and off because nobody can do what they order.
+    /// Stages that the settings ask for, and that are off because no actuator takes their actions.
     pub fn unavailable(&self) -> &[Unavailable] {
         self.planner.unavailable()
     }

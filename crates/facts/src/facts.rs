@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AccessWindow, FileFacts, MediumFacts, Window};
 
-/// The facts of one stretch of time. Lists that nobody filled are empty: the stages that need them then decide nothing.
+/// The facts of one stretch of time. Lists that the source does not fill are empty: the stages that need them then decide nothing.
 ///
 /// One that makes no sense still gets an answer, in which what makes none is left alone.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ impl Facts {
         }
     }
 
-    /// The same facts in ascending order, so that sums do not depend on who filled the lists.
+    /// The same facts in ascending order, so that sums do not depend on the source.
     pub fn sorted(&self) -> Facts {
         let mut facts = self.clone();
         facts.window.threads.sort_by_key(|thread| thread.key);

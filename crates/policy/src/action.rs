@@ -10,7 +10,7 @@ use crate::asymsched::{MemoryStep, NodeMove};
 use crate::planner::{Decision, DelegationPlan, Limit, RelocationStep};
 use crate::{ActionKind, Expectation, Measure, Move, Plan, Reason, asymsched};
 
-/// One thing to do. Whoever does it is an actuator.
+/// One thing that a decision orders. An actuator carries it out.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Action {
@@ -42,7 +42,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Which kind of actuator does it.
+    /// Which kind of action it is: an actuator takes some kinds.
     pub fn kind(&self) -> ActionKind {
         match self {
             Action::MigrateThread(_) => ActionKind::ThreadMigration,
@@ -95,7 +95,7 @@ pub enum ActionOutcome {
         /// Why, in one line.
         reason: String,
     },
-    /// Nobody here can do such a thing.
+    /// No actuator takes this kind of action.
     NoActuator,
 }
 

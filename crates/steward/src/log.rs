@@ -1,7 +1,7 @@
 //! The decision log: one JSON object per line, for people, `explain`, `top` and scripts.
 //!
 //! `start`, then one `window` per window in which something happened, then `stop`. A log that ends
-//! without `stop` is a steward's that lives or was killed. The format is in docs/reference/decision-log.md.
+//! without `stop` is of a steward that runs or was killed. The format is in docs/reference/decision-log.md.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Write};

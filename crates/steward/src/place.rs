@@ -37,7 +37,7 @@ pub fn trusted_runtime_directory() -> Option<PathBuf> {
     own::directory(&runtime_directory()).ok()
 }
 
-/// Makes it where it is missing: who puts lines into its files moves our threads.
+/// Makes it where it is missing. It must be trusted: lines in its files decide which threads are restored.
 pub(crate) fn make_runtime_directory() -> Result<PathBuf> {
     make_directory(&runtime_directory())
 }

@@ -425,7 +425,7 @@ impl Work {
 }
 
 impl Work {
-    /// Why nothing was done, for people who expected something.
+    /// Why no thread was migrated, if none was.
     fn no_moves_because(&self, summary: &Summary) -> Option<String> {
         if summary.moves > 0 {
             return None;

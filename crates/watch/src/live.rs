@@ -7,10 +7,10 @@ use egeria_facts::{FactSource, ThreadKey};
 
 use crate::masks::SharedMasks;
 
-/// Who may be acted upon.
+/// Decides which threads may be acted upon.
 pub trait Membership: Send + Sync {
-    /// Whether this is still the thread it was, and one that may be acted upon: to be asked just before anything is done
-    /// to it. Ids come again, and a process may have become another program.
+    /// Whether this is still the same thread, and one that may be acted upon. To be called right before an action: ids are
+    /// reused, and a process may have become another program.
     fn holds(&self, thread: ThreadKey) -> bool;
 }
 
@@ -25,6 +25,6 @@ pub trait LiveSource: FactSource<Error = Infallible> + Send {
     /// The CPUs of the threads watched.
     fn masks(&self) -> SharedMasks;
 
-    /// Who may be acted upon.
+    /// Decides which threads may be acted upon.
     fn members(&self) -> Arc<dyn Membership>;
 }

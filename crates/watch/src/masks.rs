@@ -1,5 +1,5 @@
-//! The CPUs of threads: what owners allowed and what was applied in their place. Held once, for whoever watches and
-//! whoever migrates.
+//! The CPU masks of threads: what owners allowed and what was applied in its place. Held once, and shared by the source
+//! of facts and the actuator.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ pub struct NarrowedThread {
     pub applied: CpuSet,
 }
 
-/// What is known about the masks of all threads watched.
+/// The masks of all threads watched.
 #[derive(Debug, Default)]
 pub struct Masks {
     threads: HashMap<ThreadKey, Mask>,
@@ -34,7 +34,7 @@ struct Mask {
     applied: Option<CpuSet>,
 }
 
-/// The masks, shared by the one who watches and the one who migrates.
+/// The masks, shared by the source of facts and the actuator.
 #[derive(Clone, Debug, Default)]
 pub struct SharedMasks(Arc<Mutex<Masks>>);
 

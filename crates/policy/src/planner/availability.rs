@@ -1,4 +1,4 @@
-//! Stages that nobody can act on.
+//! Stages whose actions have no actuator.
 
 use std::fmt;
 
@@ -81,7 +81,7 @@ impl fmt::Display for Stage {
     }
 }
 
-/// A stage that is wanted and off, because something it would order cannot be done.
+/// A stage that the settings ask for, and that is off because some of its actions have no actuator.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Unavailable {
     /// Which stage.

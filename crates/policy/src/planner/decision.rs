@@ -23,7 +23,7 @@ pub struct Decision {
     pub delegation: DelegationPlan,
     /// Which files go where, the most worthwhile first; each file at most once.
     pub relocations: Vec<RelocationStep>,
-    /// Stages that are wanted, and off because nobody can do what they order.
+    /// Stages that the settings ask for, and that are off because no actuator takes their actions.
     #[serde(default)]
     pub unavailable: Vec<Unavailable>,
 }

@@ -51,8 +51,8 @@ use setbacks::Setbacks;
 
 use crate::{ActionKind, ActionResult, Plan};
 
-/// Decides window after window, and remembers what it must: who was displaced, whose memory follows, limits, copies on
-/// their way, what was spent. No clock, no I/O: the same facts in the same order give the same decisions.
+/// Decides window after window. Its state: displaced threads, processes whose memory follows, limits, copies under way,
+/// budgets spent, setbacks. No clock, no I/O: the same facts in the same order give the same decisions.
 #[derive(Clone, Debug)]
 pub struct Planner {
     settings: Settings,
@@ -67,7 +67,7 @@ pub struct Planner {
     delegates: Delegates,
     relocations: Relocations,
     setbacks: Setbacks,
-    /// Stages that are wanted and that nobody can act on.
+    /// Stages that the settings ask for, and whose actions have no actuator.
     unavailable: Vec<Unavailable>,
 }
 
@@ -98,7 +98,7 @@ impl Planner {
         self
     }
 
-    /// Stages that are wanted, and off because nobody can do what they order.
+    /// Stages that the settings ask for, and that are off because no actuator takes their actions.
     pub fn unavailable(&self) -> &[Unavailable] {
         &self.unavailable
     }
@@ -108,7 +108,7 @@ impl Planner {
         &self.settings
     }
 
-    /// What came of the last decision: what brought too little is not ordered again for a while (stage `feedback`).
+    /// Takes the results of the last decision: what brought too little is not ordered again for a while (stage `feedback`).
     pub fn learn(&mut self, results: &[ActionResult]) {
         if self.settings.stages.feedback {
             self.setbacks.learn(results, &self.settings.feedback);

@@ -7,7 +7,7 @@ use egeria_facts::FactsError;
 
 use super::VERSION;
 
-/// What is wrong with a trace: one line with cause and mend.
+/// What is wrong with a trace: one line with cause and hint.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The system refused.

@@ -1,7 +1,7 @@
 //! Windows recorded to a file, and read back: what `egeria run --record` writes and `egeria trace`
 //! and `egeria replay` read. The bytes are described in `docs/reference/trace.md`.
 //!
-//! * [`Writer`] appends the facts of one window after another, each with one write: who kills the recorder loses
+//! * [`Writer`] appends the facts of one window after another, each with one write: a killed recorder loses
 //!   the window under way and nothing else.
 //! * [`Reader`] gives the windows back one by one, each [validated](egeria_facts::Facts::validate)
 //!   against the machine that the trace carries. It trusts nothing: memory stays bounded by the
