@@ -224,3 +224,86 @@ fn a_run_without_moves_says_why() {
         "{text}"
     );
 }
+
+/// A program that reads each file it is given again and again, linked statically: no library can be put before it.
+const STATIC_READER: &str = r#"
+#include <fcntl.h>
+#include <unistd.h>
+int main(int count, char **paths) {
+    static char block[4096];
+    for (int round = 0; round < 3; round++) {
+        int file = open(paths[1], O_RDONLY);
+        if (file < 0) return 1;
+        while (read(file, block, sizeof block) > 0) {}
+        close(file);
+    }
+    return 0;
+}
+"#;
+
+/// Two readers of files on node 0, at once, with this command before the names of the files.
+fn readers(command: &str) -> String {
+    format!(
+        "for name in a b; do dd if=/dev/zero of=$EGERIA_MOUNT/$name bs=1M count=8 status=none; done; \
+         for name in a b; do {command} $EGERIA_MOUNT/$name & done; wait"
+    )
+}
+
+/// The policy `rl` migrates such readers to their data.
+#[track_caller]
+fn are_migrated(sandbox: &Sandbox, command: &str) {
+    let script = readers(command);
+    // Which CPU the kernel starts them on is chance: with two of them and several tries one is far from its data.
+    let are_moved = |_| {
+        let ended = finish(emulated(sandbox, &["--policy", "rl"], &script)).ok();
+        ended.json()["steward"]["moves"].as_u64() > Some(0)
+    };
+    assert!((0..6).any(are_moved), "{command} was never migrated");
+}
+
+#[test]
+fn a_static_program_on_the_mount_is_migrated() {
+    if !can_mount() || !has_two_cpus() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (source, program) = (
+        sandbox.file("reader.c", STATIC_READER),
+        sandbox.path("reader"),
+    );
+    let mut compiler = Command::new("cc");
+    let compiled = compiler
+        .args(["-O2", "-static", "-o"])
+        .arg(&program)
+        .arg(source);
+    assert!(compiled.status().unwrap().success());
+    are_migrated(&sandbox, program.to_str().unwrap());
+}
+
+#[test]
+fn a_go_program_on_the_mount_is_migrated() {
+    if !can_mount() || !has_two_cpus() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let key = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
+    let command = format!("age -r {key} -o /dev/null");
+    let repeated = format!("sh -c 'for i in 1 2 3 4 5 6 7 8; do {command} $0; done'");
+    are_migrated(&sandbox, &repeated);
+}
+
+#[test]
+fn a_program_in_namespaces_of_its_own_is_migrated() {
+    if !can_mount() || !has_two_cpus() {
+        return;
+    }
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: only root can make namespaces");
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let inside = "unshare --pid --mount --fork --mount-proc";
+    let read = "sh -c 'for i in 1 2 3 4; do dd if=$0 of=/dev/null bs=4k status=none; done'";
+    are_migrated(&sandbox, &format!("{inside} env -u LD_PRELOAD {read}"));
+    are_migrated(&sandbox, &format!("{inside} {read}"));
+}

@@ -83,7 +83,7 @@ fn scripts_get_one_document_with_raw_numbers() {
     let path = record(&sandbox, "off", &steady(2, &remote_readers()));
     let document = show(&path, &["--json"]).ok().json();
     assert_eq!(document["command"][1], "job.fio");
-    assert_eq!(document["policy"], "off");
+    assert_eq!(document["recorded_policy"], "off");
     assert_eq!(document["started_unix_ns"], 951_782_400_000_000_000_u64);
     assert_eq!(document["machine"]["emulated"], true);
     assert_eq!(document["nodes"], serde_json::json!([0, 1]));

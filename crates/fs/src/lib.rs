@@ -22,6 +22,7 @@ mod volume;
 
 pub use egeria_media::{CallerDestination, CallerSource};
 pub use namespace::lookup_references::LookupReferences;
+pub use observe::callers::CallerReport;
 pub use observe::reports::{FileReport, ThreadReport};
 pub use recovery::check::check_volume;
 pub use recovery::scrub::{Pause, ScrubProgress, ScrubReport};

@@ -12,6 +12,7 @@ pub(crate) mod trust;
 use crate::data::guess::Guesses;
 use crate::format::{Geometry, MAX_POOLS, Superblock};
 use crate::namespace::walks::Walks;
+use crate::observe::own_callers::OwnCallers;
 use crate::session::late::Late;
 use crate::session::layout::{LOADED, SessionInode};
 use crate::session::map::Session;
@@ -88,6 +89,8 @@ pub struct Volume {
     pub(crate) findings: Mutex<Option<Vec<String>>>,
     /// This process works for others (a mount): its threads do not count as users of files.
     pub(crate) on_behalf: AtomicBool,
+    /// Threads that this process, a mount, works for.
+    pub(crate) callers: OwnCallers,
     pub(crate) origin: Origin,
     /// Pool 0, as a file.
     pub(crate) identity: FileIdentity,

@@ -271,7 +271,7 @@ impl Filesystem for Requests {
 
     fn read(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset_bytes: u64,
@@ -288,15 +288,21 @@ impl Filesystem for Requests {
                 reply.data(data);
             }
         };
+        let caller = request.pid();
         self.serve(|adapter| {
-            let read = || adapter.read(handle.0, offset_bytes, size_bytes, for_pages, send);
+            let read = || {
+                let read = || adapter.read(handle.0, offset_bytes, size_bytes, for_pages, send);
+                adapter.volume.for_caller(caller, read)
+            };
             match (waiting::soon(read), reply.take()) {
                 (Some(Err(error)), Some(reply)) => reply.error(errno(error)),
                 (None, Some(reply)) => waiting::elsewhere(
                     &self.0,
                     move |adapter| {
                         let copy = |data: &[u8]| data.to_vec();
-                        adapter.read(handle.0, offset_bytes, size_bytes, for_pages, copy)
+                        let read =
+                            || adapter.read(handle.0, offset_bytes, size_bytes, for_pages, copy);
+                        adapter.volume.for_caller(caller, read)
                     },
                     |_, outcome| match outcome {
                         Ok(data) => reply.data(&data),
@@ -310,7 +316,7 @@ impl Filesystem for Requests {
 
     fn write(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset_bytes: u64,
@@ -335,13 +341,16 @@ impl Filesystem for Requests {
                 adapter.after_invalidation(changed, || ());
             }
         };
+        let caller = request.pid();
         self.serve(|adapter| {
-            match waiting::soon(|| adapter.write(handle.0, offset_bytes, data, manner)) {
+            let write = || adapter.write(handle.0, offset_bytes, data, manner);
+            match waiting::soon(|| adapter.volume.for_caller(caller, write)) {
                 Some(outcome) => answer(adapter, outcome),
                 None => {
                     let data = data.to_vec();
                     let write = move |adapter: &Adapter| {
-                        adapter.write(handle.0, offset_bytes, &data, manner)
+                        let write = || adapter.write(handle.0, offset_bytes, &data, manner);
+                        adapter.volume.for_caller(caller, write)
                     };
                     waiting::elsewhere(&self.0, write, answer);
                 }
@@ -571,9 +580,12 @@ impl Filesystem for Requests {
             to_offset_bytes,
             length_bytes,
         };
-        let caller = Caller::of(request);
+        let (caller, thread_id) = (Caller::of(request), request.pid());
         self.serve_or_wait(
-            move |adapter| adapter.copy(caller, &copy),
+            move |adapter| {
+                let copy = || adapter.copy(caller, &copy);
+                adapter.volume.for_caller(thread_id, copy)
+            },
             |adapter, outcome| match outcome {
                 Err(error) => reply.error(errno(error)),
                 Ok(Written { bytes, changed }) => {

@@ -14,7 +14,7 @@ use egeria_facts::{Facts, ThreadFacts, ThreadKey};
 use egeria_fs::Volume;
 use egeria_machine::Machine;
 use egeria_policy::planner::Settings;
-use egeria_policy::{Action, ActionResult, KeptBecause, Reason};
+use egeria_policy::{Action, ActionOutcome, ActionResult, KeptBecause, Reason};
 use egeria_watch::processes::ProcessSource;
 use egeria_watch::session::SessionSource;
 use egeria_watch::trace::{TraceHeader, Writer};
@@ -172,6 +172,8 @@ struct Work {
     /// The facts of the window before.
     before: Option<Facts>,
     moved: HashMap<ThreadKey, u64>,
+    /// Actions done.
+    done: u64,
     /// Why threads stayed: how often, and the last time in words, by kind.
     kept: HashMap<Discriminant<KeptBecause>, (u64, String)>,
     summary: Arc<Mutex<Summary>>,
@@ -232,6 +234,7 @@ impl Work {
             options,
             before: None,
             moved: HashMap::new(),
+            done: 0,
             kept: HashMap::new(),
             summary: Arc::new(Mutex::new(summary)),
         })
@@ -288,6 +291,7 @@ impl Work {
         self.before = None;
         self.control.start_over();
         self.moved.clear();
+        self.done = 0;
         self.kept.clear();
         let mut summary = lock(&self.summary);
         *summary = Summary {
@@ -318,10 +322,12 @@ impl Work {
         summary.windows += 1;
         let mut moves = 0;
         for record in turn.into_iter().flat_map(|turn| &turn.actions) {
+            let is_done = record.outcome == ActionOutcome::Done;
+            self.done += u64::from(is_done);
             let Some(step) = record.action.as_thread_move() else {
                 continue;
             };
-            if record.outcome != egeria_policy::ActionOutcome::Done {
+            if !is_done {
                 summary.moves_failed += 1;
                 continue;
             }
@@ -418,7 +424,7 @@ impl Work {
         let _ = self.log.write(&Record::Stop {
             restored,
             windows: summary.windows,
-            actions: summary.moves,
+            actions: self.done,
         });
         summary
     }

@@ -6,6 +6,7 @@
 //! * [`masks`]: the CPUs of threads, as owners allowed them and as applied.
 //! * [`own`]: files and directories that no other user can read, redirect or replace.
 
+mod callers;
 mod live;
 pub mod masks;
 mod members;

@@ -1,9 +1,10 @@
 //! Who uses a session. Its slots name processes and threads, but whoever may write to the session can write
 //! any number there; so the kernel is asked whether that process has the session's user and memory.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::sync::{Mutex, PoisonError};
 
 use egeria_fs::Volume;
 
@@ -54,6 +55,8 @@ pub(crate) struct Members {
     segment: Vec<MappedFile>,
     /// Ids in other namespaces name other processes here.
     pub(crate) pid_namespace: u64,
+    /// Threads that come through a mount of the session: they need not map it.
+    callers: Mutex<HashSet<ThreadKey>>,
 }
 
 /// Processes asked about in one look: each once, however many threads it has.
@@ -70,6 +73,7 @@ impl Members {
             user: own::user(),
             segment: segment.collect(),
             pid_namespace: own_pid_namespace(),
+            callers: Mutex::default(),
         }
     }
 
@@ -79,7 +83,21 @@ impl Members {
         self.is_of_user(process_id, thread_id) && self.is_mapped_by(process_id)
     }
 
-    fn is_of_user(&self, process_id: u32, thread_id: u32) -> bool {
+    /// The threads that came through a mount, as that says. It belongs to the session's user, who could do himself what
+    /// is done to these threads: they must be his.
+    pub(crate) fn set_callers(&self, threads: impl Iterator<Item = ThreadKey>) {
+        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        callers.clear();
+        callers.extend(threads);
+    }
+
+    fn is_caller(&self, thread: ThreadKey) -> bool {
+        let callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        callers.contains(&thread)
+    }
+
+    /// Whether a thread is of the session's user alone, not of a program with other rights.
+    pub(crate) fn is_of_user(&self, process_id: u32, thread_id: u32) -> bool {
         task::user_ids(process_id, thread_id) == Some([self.user; 4])
     }
 
@@ -90,7 +108,12 @@ impl Members {
 
 impl Membership for Members {
     fn holds(&self, thread: ThreadKey) -> bool {
-        Members::holds(self, thread.process_id, thread.thread_id) && task::is_still(thread)
+        let (process_id, thread_id) = (thread.process_id, thread.thread_id);
+        let is_member = match self.is_caller(thread) {
+            true => self.is_of_user(process_id, thread_id),
+            false => Members::holds(self, process_id, thread_id),
+        };
+        is_member && task::is_still(thread)
     }
 }
 
@@ -214,6 +237,7 @@ mod tests {
                 .filter_map(|(file, of)| (of == path).then_some(file))
                 .collect(),
             pid_namespace: 0,
+            callers: Mutex::default(),
         };
         let same = Waiting::with_user(own::user());
         assert!(members.holds(same.id(), same.id()));

@@ -9,9 +9,11 @@ use egeria_facts::{
     CpuSet, FactSource, Facts, FileKey, FileUse, MAX_FILES, NodeFacts, ThreadFacts, ThreadKey,
     Window,
 };
+use egeria_fs::format::MAX_POOLS;
 use egeria_fs::{Counters, ThreadReport, Volume};
 use egeria_machine::{Machine, NodeId};
 
+use crate::callers::{Callers, Look};
 use crate::live::{LiveSource, Membership};
 use crate::masks::SharedMasks;
 use crate::members::{Asked, Members, Scope};
@@ -31,6 +33,7 @@ pub struct SessionSource {
     scope: Scope,
     members: Arc<Members>,
     masks: SharedMasks,
+    callers: Callers,
     /// Threads in scope (`None`: not in scope), by place and incarnation.
     known: HashMap<(u32, u64), Option<Known>>,
     session_window: u64,
@@ -64,6 +67,7 @@ impl SessionSource {
             known: HashMap::new(),
             members: Arc::new(Members::of(&volume)),
             masks: SharedMasks::default(),
+            callers: Callers::default(),
             volume,
             machine,
             scope,
@@ -135,8 +139,17 @@ impl SessionSource {
             seen.insert(place, known);
         }
         self.known = seen;
-        let known = self.known.values().flatten();
-        let living: HashSet<ThreadKey> = known.map(|known| known.key).collect();
+        let look = Look {
+            volume: &self.volume,
+            machine: &self.machine,
+            scope: self.scope,
+            members: &self.members,
+            masks: &self.masks,
+            dilation: self.dilation(),
+        };
+        self.callers.add_to(&mut window, &look);
+        let known = self.known.values().flatten().map(|known| known.key);
+        let living: HashSet<ThreadKey> = known.chain(self.callers.threads()).collect();
         self.masks.lock().retain(&living);
         if self.machine.is_emulated() {
             busy_of_threads(&mut window);
@@ -162,7 +175,7 @@ impl SessionSource {
                 };
                 for pool in (0..pools).filter(|pool| self.volume.node_position(*pool) == position) {
                     facts.has_pool = true;
-                    let since = |now: &[u64; 16], before: &[u64; 16]| {
+                    let since = |now: &[u64; MAX_POOLS], before: &[u64; MAX_POOLS]| {
                         now[pool].saturating_sub(before[pool])
                     };
                     facts.read_bytes += since(&totals.read_bytes, &self.totals.read_bytes);
@@ -176,10 +189,14 @@ impl SessionSource {
 
     /// A thread seen for the first time; `None` when it is not ours to watch.
     fn meet(&self, report: &ThreadReport, asked: &mut Asked) -> Option<Known> {
-        let own = report.process_id == std::process::id();
-        let elsewhere = report.pid_namespace != self.members.pid_namespace;
-        let (process_id, thread_id) = (report.process_id, report.thread_id);
-        if own || elsewhere || report.on_behalf || !self.scope.holds(process_id) {
+        let (mut process_id, mut thread_id) = (report.process_id, report.thread_id);
+        if report.pid_namespace != self.members.pid_namespace {
+            // A container's ids name other threads here.
+            let ids = (report.pid_namespace, process_id, thread_id);
+            (process_id, thread_id) = task::ids_here(ids)?;
+        }
+        let is_own = process_id == std::process::id();
+        if is_own || report.on_behalf || !self.scope.holds(process_id) {
             return None;
         }
         // Whoever may write to the session may have written any number there.
@@ -207,8 +224,8 @@ impl SessionSource {
             clock,
             cpu_ns,
             before: ThreadReport {
-                read_bytes: [0; 16],
-                written_bytes: [0; 16],
+                read_bytes: [0; MAX_POOLS],
+                written_bytes: [0; MAX_POOLS],
                 emulated_busy_ns: 0,
                 ..report.clone()
             },
@@ -233,11 +250,12 @@ impl SessionSource {
         let nodes = self.machine.nodes.len();
         let original = self.masks.lock().original(known.key)?.clone();
         let mut facts = ThreadFacts::idle(known.key, known.node, nodes, original);
-        let pools = self.volume.pool_nodes().len().min(16);
+        let pools = self.volume.pool_nodes().len().min(MAX_POOLS);
         for pool in 0..pools {
             let position = self.volume.node_position(pool);
-            let since =
-                |now: &[u64; 16], before: &[u64; 16]| now[pool].saturating_sub(before[pool]);
+            let since = |now: &[u64; MAX_POOLS], before: &[u64; MAX_POOLS]| {
+                now[pool].saturating_sub(before[pool])
+            };
             if position < nodes {
                 facts.read_bytes[position] += since(&report.read_bytes, &known.before.read_bytes);
                 facts.written_bytes[position] +=

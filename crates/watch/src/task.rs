@@ -65,6 +65,42 @@ pub fn name(process_id: u32, thread_id: u32) -> String {
         .unwrap_or_default()
 }
 
+/// The process of a thread; `None` when it is gone.
+pub fn process_of(thread_id: u32) -> Option<u32> {
+    status_number(&format!("/proc/{thread_id}/status"), "Tgid:")
+}
+
+/// What a process and thread of another pid namespace, as (inode of the namespace, process id, thread id), are called in
+/// this one; `None` when it is not a namespace inside this one, or they are gone.
+pub fn ids_here((pid_namespace, process_id, thread_id): (u64, u32, u32)) -> Option<(u32, u32)> {
+    use std::os::unix::fs::MetadataExt;
+    let is_there = |process: &u32| {
+        let namespace = std::fs::metadata(format!("/proc/{process}/ns/pid"));
+        namespace.is_ok_and(|namespace| namespace.ino() == pid_namespace)
+            && innermost_id(&format!("/proc/{process}/status")) == Some(process_id)
+    };
+    let process = processes().into_iter().find(is_there)?;
+    let is_thread = |thread: &u32| {
+        innermost_id(&format!("/proc/{process}/task/{thread}/status")) == Some(thread_id)
+    };
+    let thread = threads(process).into_iter().find(is_thread)?;
+    Some((process, thread))
+}
+
+/// The id in the innermost pid namespace.
+fn innermost_id(path: &str) -> Option<u32> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_ascii_whitespace().last()?.parse().ok()
+}
+
+/// The first number in a line of a status file.
+fn status_number(path: &str, name: &str) -> Option<u32> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
 /// All processes.
 pub fn processes() -> Vec<u32> {
     numbers_in("/proc")

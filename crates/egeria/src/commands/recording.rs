@@ -51,6 +51,7 @@ pub(super) struct Label {
     volume: Option<String>,
     command: Vec<String>,
     /// The policy that moved threads while it was recorded.
+    #[serde(rename = "recorded_policy")]
     pub(super) policy: String,
     started_unix_ns: u64,
     machine: MachineLabel,

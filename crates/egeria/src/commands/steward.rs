@@ -10,9 +10,10 @@ use egeria_steward::{Scope, Summary, Target};
 use egeria_watch::task;
 use serde::Serialize;
 
+use crate::daemon_log;
 use crate::failure::{Failure, Outcome};
 use crate::machine_choice::{MachineArguments, attach_options};
-use crate::output::{self, Format};
+use crate::output::Format;
 use crate::owner;
 use crate::policy_choice::{self, StewardArguments};
 use crate::session;
@@ -60,6 +61,7 @@ struct Document {
 /// Works until a signal, then says what was done.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let signals = Signals::install()?;
+    daemon_log::begin(true, None)?;
     arguments.steward.settings(arguments.policy)?;
     let scope = match arguments.pid {
         Some(process_id) if task::began(process_id).is_none() => {
@@ -83,14 +85,15 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         .start(target, &machine, arguments.policy, scope)?;
     let begun = steward.summary();
     if begun.restored_at_start > 0 {
-        output::remark(&format!(
-            "egeria: a steward was killed here; {} threads have their CPUs back\n",
+        tracing::warn!(
+            "a steward was killed here; {} threads have their CPUs back",
             begun.restored_at_start
-        ));
+        );
     }
     for line in &begun.unavailable {
-        output::remark(&format!("egeria: {line}\n"));
+        tracing::warn!("{line}");
     }
+    tracing::info!("looking after threads, policy {}", arguments.policy);
     signals.wait();
     let document = Document {
         volume,
@@ -109,6 +112,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
 fn of_volume(pool: &Path, arguments: &Arguments) -> Outcome<(Target, Machine)> {
     owner::run_as_owner(pool)?;
     let volume = session::attach(pool, AttachMode::Join, &attach_options(None))?;
+    daemon_log::follow(&volume);
     volume.works_on_behalf();
     let machine = match (volume.declared_machine(), &arguments.machine.machine) {
         (Some(machine), None) => machine,

@@ -1,4 +1,6 @@
 //! What threads do with files, for those who watch a session.
 
+pub(crate) mod callers;
 pub(crate) mod notes;
+pub(crate) mod own_callers;
 pub(crate) mod reports;

@@ -61,6 +61,12 @@ impl ThreadNotes {
 }
 
 impl Volume {
+    /// Whether somebody watches.
+    pub(crate) fn is_watched(&self) -> bool {
+        let window = self.session.header().window.load(Ordering::Relaxed);
+        window.wrapping_sub(1) < PAUSED - 1
+    }
+
     /// Begin a new window: what is noted from now on belongs to it. Answers its number, never 0.
     pub fn begin_window(&self) -> u64 {
         let next = |number: u64| (number & !PAUSED) + 1;

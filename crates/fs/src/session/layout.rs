@@ -27,6 +27,8 @@ const fn parse(decimal: &str) -> u32 {
 pub const PROCESS_SLOTS: usize = 4096;
 /// Threads that use the volume at once; equal to the journal's slots.
 pub const THREAD_SLOTS: usize = crate::format::JOURNAL_SLOTS as usize;
+/// Threads that come through mounts and are counted at once.
+pub const CALLER_SLOTS: usize = 2048;
 /// Open descriptions of mounts.
 pub const DESCRIPTION_SLOTS: usize = 65_536;
 /// Mounts whose kernels' memory of inode numbers is kept (see `namespace::lookup_references`).
@@ -81,6 +83,8 @@ pub struct SessionHeader {
     pub process_high: AtomicU64,
     /// Thread slots in use begin below this.
     pub thread_high: AtomicU64,
+    /// Caller slots in use begin below this.
+    pub caller_high: AtomicU64,
     /// Description slots in use begin below this.
     pub description_high: AtomicU64,
     /// Process slot + 1 of the mount that owns each map of remembered numbers; 0: nobody.
@@ -221,6 +225,23 @@ pub struct ProcessSlot {
     pub open_table: AtomicU64,
     /// 1: it works for others, as a mount does.
     pub on_behalf: AtomicU64,
+}
+
+/// A thread that comes through a mount. The mount's process alone writes it.
+#[repr(C, align(64))]
+pub struct CallerSlot {
+    /// 0 free, else the mount's process slot + 1.
+    pub owner: AtomicU64,
+    /// Start time of the mount's process: tells its slots from those of a mount that is gone.
+    pub owner_start_ticks: AtomicU64,
+    /// Kernel id of the thread; 0 while the slot changes.
+    pub thread_id: AtomicU64,
+    /// Counts the slot's threads.
+    pub generation: AtomicU64,
+    /// Bytes read, per pool.
+    pub read_bytes: [AtomicU64; MAX_POOLS],
+    /// Bytes written, per pool.
+    pub written_bytes: [AtomicU64; MAX_POOLS],
 }
 
 /// A run of blocks in flight: what commit brings or replaces.
@@ -373,6 +394,8 @@ pub struct SessionLayout {
     pub processes: usize,
     /// [`ThreadSlot`]s.
     pub threads: usize,
+    /// [`CallerSlot`]s.
+    pub callers: usize,
     /// [`DescriptionEntry`]s.
     pub descriptions: usize,
     /// Bit maps of the numbers that a mount's kernel remembers: per mount, one per pool.
@@ -405,6 +428,7 @@ impl SessionLayout {
         let emulation = take(size_of::<EmulationState>());
         let processes = take(PROCESS_SLOTS * size_of::<ProcessSlot>());
         let threads = take(THREAD_SLOTS * size_of::<ThreadSlot>());
+        let callers = take(CALLER_SLOTS * size_of::<CallerSlot>());
         let descriptions = take(DESCRIPTION_SLOTS * size_of::<DescriptionEntry>());
         let lookup_reference_maps = std::array::from_fn(|_| {
             let map = |(_, inodes): &(u64, u64)| take(inodes.div_ceil(64) as usize * 8);
@@ -432,6 +456,7 @@ impl SessionLayout {
             emulation,
             processes,
             threads,
+            callers,
             descriptions,
             lookup_reference_maps,
             block_maps,

@@ -219,6 +219,10 @@ impl Session {
     pub fn threads(&self) -> &[ThreadSlot] {
         self.slice(self.layout.threads, THREAD_SLOTS)
     }
+    /// Slots of threads that come through mounts.
+    pub fn callers(&self) -> &[CallerSlot] {
+        self.slice(self.layout.callers, CALLER_SLOTS)
+    }
     /// Open descriptions.
     pub fn descriptions(&self) -> &[DescriptionEntry] {
         self.slice(self.layout.descriptions, DESCRIPTION_SLOTS)

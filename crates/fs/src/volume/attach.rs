@@ -279,6 +279,7 @@ pub(crate) fn assemble(
         read_only,
         reporter: OnceLock::new(),
         on_behalf: Default::default(),
+        callers: Default::default(),
         findings: Mutex::new((origin == Origin::Private).then(Vec::new)),
         origin,
         identity: found.identity,

@@ -1,0 +1,186 @@
+//! Threads that come through a mount: what its requests read and write for each of them.
+//!
+//! The threads of a mount work for others. While somebody watches, the mount notes for each request which thread asked,
+//! as the kernel says, and what the request moved. A caller's slot belongs to the mount's process, which alone writes it;
+//! it is valid as long as that process lives, so nobody cleans up after a killed mount: its slots are free for others.
+
+use crate::format::MAX_POOLS;
+use crate::session::layout::{CALLER_SLOTS, CallerSlot};
+use crate::volume::Volume;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A mount remembers so many callers; the one that was quiet longest gives way.
+const MAX_OWN_CALLERS: usize = CALLER_SLOTS / 2;
+
+/// What one thread read and wrote through a mount since the mount knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallerReport {
+    /// Its slot, and how often that was given to another thread: together they name the counters.
+    pub slot: u32,
+    /// See `slot`.
+    pub generation: u64,
+    /// The kernel's thread id, in the pid namespace of the mount.
+    pub thread_id: u32,
+    /// Inode of the mount's pid namespace.
+    pub pid_namespace: u64,
+    /// Bytes read from each pool.
+    pub read_bytes: [u64; MAX_POOLS],
+    /// Bytes written to each pool.
+    pub written_bytes: [u64; MAX_POOLS],
+}
+
+/// Bytes per pool, read and written.
+type Moved = [[u64; MAX_POOLS]; 2];
+
+impl Volume {
+    /// Does the work of a request for a thread, and notes for it what that moved while somebody watches. `thread_id` is
+    /// the kernel's, 0 when nobody asked. The work must be done by the calling thread.
+    pub fn for_caller<T>(&self, thread_id: u32, work: impl FnOnce() -> T) -> T {
+        if thread_id == 0 || !self.is_watched() {
+            return work();
+        }
+        let before = self.own_bytes();
+        let done = work();
+        if let (Some(before), Some(after)) = (before, self.own_bytes()) {
+            self.note_caller(thread_id, &before, &after);
+        }
+        done
+    }
+
+    /// What the calling thread moved since it came.
+    fn own_bytes(&self) -> Option<Moved> {
+        let counters = &self.me().ok()?.slot.counters;
+        let load = |counters: &[AtomicU64; MAX_POOLS]| {
+            std::array::from_fn(|pool| counters[pool].load(Ordering::Relaxed))
+        };
+        Some([load(&counters.read_bytes), load(&counters.written_bytes)])
+    }
+
+    fn note_caller(&self, thread_id: u32, before: &Moved, after: &Moved) {
+        if before == after {
+            return;
+        }
+        let Some(index) = self.caller_slot(thread_id) else {
+            return;
+        };
+        let slot = &self.session.callers()[index];
+        let counters = [&slot.read_bytes, &slot.written_bytes];
+        for (counters, (before, after)) in counters.into_iter().zip(before.iter().zip(after)) {
+            for (counter, (before, after)) in counters.iter().zip(before.iter().zip(after)) {
+                let moved = after.wrapping_sub(*before);
+                if moved > 0 {
+                    counter.fetch_add(moved, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// The slot of a thread; `None` when all are taken by other mounts, or there is no memory.
+    fn caller_slot(&self, thread_id: u32) -> Option<usize> {
+        let mut known = self
+            .callers
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        known.clock += 1;
+        let clock = known.clock;
+        if let Some((slot, used)) = known.slots.get_mut(&thread_id) {
+            *used = clock;
+            return Some(*slot);
+        }
+        let process = self.process_slot().ok()?;
+        let index = match known.slots.len() < MAX_OWN_CALLERS {
+            true => self.free_caller_slot(process)?,
+            false => {
+                let oldest = known.slots.iter().min_by_key(|(_, (_, used))| *used);
+                let oldest = *oldest?.0;
+                known.slots.remove(&oldest)?.0
+            }
+        };
+        self.session.callers()[index].begin(thread_id);
+        let high = &self.session.header().caller_high;
+        high.fetch_max(index as u64 + 1, Ordering::Release);
+        known.slots.insert(thread_id, (index, clock));
+        Some(index)
+    }
+
+    /// Takes a slot that nobody has, or whose mount is gone.
+    fn free_caller_slot(&self, process: usize) -> Option<usize> {
+        let own = self.session.processes().get(process)?;
+        let start_ticks = own.start_ticks.load(Ordering::Relaxed);
+        self.session.callers().iter().position(|slot| {
+            if self.session.back(slot).is_err() {
+                return false;
+            }
+            let owner = slot.owner.load(Ordering::Acquire);
+            let is_free = owner == 0 || self.caller_owner(slot).is_none();
+            let taken = is_free
+                && (slot.owner)
+                    .compare_exchange(
+                        owner,
+                        process as u64 + 1,
+                        Ordering::AcqRel,
+                        Ordering::Relaxed,
+                    )
+                    .is_ok();
+            if taken {
+                slot.owner_start_ticks.store(start_ticks, Ordering::Release);
+            }
+            taken
+        })
+    }
+
+    /// The pid namespace of the mount that a slot belongs to, if that is attached.
+    fn caller_owner(&self, slot: &CallerSlot) -> Option<u64> {
+        let owner = slot.owner.load(Ordering::Acquire).checked_sub(1)?;
+        let process = self.session.processes().get(usize::try_from(owner).ok()?)?;
+        let same = process.pid.load(Ordering::Acquire) != 0
+            && process.start_ticks.load(Ordering::Relaxed)
+                == slot.owner_start_ticks.load(Ordering::Acquire)
+            && process.on_behalf.load(Ordering::Relaxed) != 0;
+        same.then(|| process.pid_namespace.load(Ordering::Relaxed))
+    }
+
+    /// The threads that came through mounts while somebody watched.
+    pub fn callers(&self) -> Vec<CallerReport> {
+        let high = self.session.header().caller_high.load(Ordering::Acquire) as usize;
+        let slots = self.session.callers()[..high.min(CALLER_SLOTS)].iter();
+        slots
+            .enumerate()
+            .filter_map(|(index, slot)| self.report_caller(index, slot))
+            .collect()
+    }
+
+    fn report_caller(&self, index: usize, slot: &CallerSlot) -> Option<CallerReport> {
+        let pid_namespace = self.caller_owner(slot)?;
+        let generation = slot.generation.load(Ordering::Acquire);
+        let load = |counters: &[AtomicU64; MAX_POOLS]| {
+            std::array::from_fn(|pool| counters[pool].load(Ordering::Acquire))
+        };
+        let report = CallerReport {
+            slot: index as u32,
+            generation,
+            thread_id: slot.thread_id.load(Ordering::Acquire) as u32,
+            pid_namespace,
+            read_bytes: load(&slot.read_bytes),
+            written_bytes: load(&slot.written_bytes),
+        };
+        // Another thread's by now: its counters are seen at the next look.
+        let same = slot.generation.load(Ordering::Acquire) == generation;
+        (same && report.thread_id != 0).then_some(report)
+    }
+}
+
+impl CallerSlot {
+    /// The slot is another thread's from now on, with nothing done yet. By the mount it belongs to.
+    fn begin(&self, thread_id: u32) {
+        self.thread_id.store(0, Ordering::Release);
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        for counter in self.read_bytes.iter().chain(&self.written_bytes) {
+            counter.store(0, Ordering::Release);
+        }
+        self.thread_id
+            .store(u64::from(thread_id), Ordering::Release);
+    }
+}
