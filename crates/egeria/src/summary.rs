@@ -182,7 +182,9 @@ fn steward_line(policy: &str, steward: &egeria_steward::Summary) -> String {
     if let Some(because) = steward.no_moves_because.as_ref().filter(|_| !off) {
         line.push_str(&format!("egeria: nothing was moved: {because}\n"));
     }
-    for each in &steward.unavailable {
+    // As a rule one note per node, all alike.
+    let note = steward.notes.iter().take(1);
+    for each in note.chain(&steward.unavailable) {
         line.push_str(&format!("egeria: {each}\n"));
     }
     line

@@ -174,7 +174,8 @@ impl fmt::Display for Note {
             Note::PmMaximumUnknown { node } => write!(
                 formatter,
                 "contention for persistent memory is not looked for on node {}: its bandwidth is \
-                 unknown; set dimm_read_bytes_s, dimm_write_bytes_s and dimms",
+                 unknown; run `egeria machine calibrate` once and use its file with --machine, or \
+                 set dimm_read_bytes_s, dimm_write_bytes_s and dimms",
                 node.0
             ),
             Note::ThreadNowhere { thread, node } => write!(

@@ -246,6 +246,11 @@ fn without_a_maximum_the_stage_is_off_and_the_plan_says_so() {
         .into_iter()
         .map(|node| Note::PmMaximumUnknown { node });
     assert_eq!(plan.notes, expected.collect::<Vec<_>>());
+    assert!(
+        plan.notes[0]
+            .to_string()
+            .contains("run `egeria machine calibrate` once")
+    );
     let rl = egeria_policy::nthread::plan(&machine, &window, &Settings::of(Configuration::Rl));
     assert!(rl.notes.is_empty(), "nobody asked");
 }

@@ -29,6 +29,8 @@ use crate::summary::{MAX_WINDOWS, NodeRates, Summary, WindowSummary};
 
 const MIN_WINDOW_NS: u64 = 1_000_000;
 const MAX_WINDOW_NS: u64 = 3_600_000_000_000;
+/// Notes kept.
+const MAX_NOTES: usize = 64;
 
 /// How a steward works.
 #[derive(Clone, Debug)]
@@ -306,6 +308,15 @@ impl Work {
         let Some(facts) = self.facts() else { return };
         self.record(&facts);
         let turn = self.control.turn(&facts, &mut [&mut self.affinity]);
+        for record in &turn.actions {
+            tracing::debug!(outcome = ?record.outcome, "{}", record.action);
+        }
+        for result in turn.results.iter().filter(|result| result.missed) {
+            tracing::info!(
+                "brought less than half of what was expected: {}",
+                result.action
+            );
+        }
         self.count(&facts, Some(&turn));
         let moved = facts.window.read_total() + facts.window.written_total();
         let is_quiet = turn.actions.is_empty() && turn.results.is_empty() && moved == 0;
@@ -346,6 +357,16 @@ impl Work {
             let kind = std::mem::discriminant(&kept.because);
             let (count, words) = self.kept.entry(kind).or_default();
             (*count, *words) = (*count + 1, kept.because.to_string());
+        }
+        for note in turn
+            .into_iter()
+            .flat_map(|turn| &turn.decision.threads.notes)
+        {
+            let note = note.to_string();
+            if summary.notes.len() < MAX_NOTES && !summary.notes.contains(&note) {
+                tracing::warn!("{note}");
+                summary.notes.push(note);
+            }
         }
         let results = turn.into_iter().flat_map(|turn| &turn.results);
         summary.missed += results.filter(|result| result.missed).count() as u64;

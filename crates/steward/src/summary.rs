@@ -48,6 +48,8 @@ pub struct Summary {
     pub missed: u64,
     /// Why no thread was migrated, where none was; at the end.
     pub no_moves_because: Option<String>,
+    /// What limits the decisions, each once.
+    pub notes: Vec<String>,
     /// Stages of the policy that are off, and why.
     pub unavailable: Vec<String>,
     /// Threads that got their CPUs back at the end.
