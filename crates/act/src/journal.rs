@@ -1,7 +1,7 @@
-//! The affinity journal: which threads were narrowed, and their original masks. It is a file, so that it survives its
+//! The affinity journal: which masks were applied to threads, and the original ones. It is a file, so that it survives its
 //! writer.
 //!
-//! A line is written before the thread is narrowed, so the file lists at least every thread that was. It is locked while
+//! A line is written before its mask is applied, so the file lists at least every one that was. It is locked while
 //! its writer lives, and the lock ends with the process: an unlocked file with lines was left by a steward that was
 //! killed, and its threads are restored first.
 
@@ -10,7 +10,7 @@ use std::io::{self, BufRead, BufReader, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use egeria_watch::masks::NarrowedThread;
+use egeria_watch::masks::AppliedMask;
 use egeria_watch::own;
 use serde::{Deserialize, Serialize};
 
@@ -97,12 +97,12 @@ impl Journal {
         Ok((journal, restored))
     }
 
-    /// Notes a thread that is about to be narrowed.
-    pub(crate) fn add(&mut self, narrowed: &NarrowedThread) -> io::Result<()> {
-        write_line(&mut self.file, narrowed)
+    /// Notes a mask that is about to be applied.
+    pub(crate) fn add(&mut self, mask: &AppliedMask) -> io::Result<()> {
+        write_line(&mut self.file, mask)
     }
 
-    /// Nothing is narrowed.
+    /// No mask is applied.
     fn begin(&mut self, head: &Head) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.rewind()?;
@@ -137,7 +137,7 @@ fn write_line(file: &mut File, line: &impl Serialize) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-fn read(file: &File) -> (Option<Head>, Vec<NarrowedThread>) {
+fn read(file: &File) -> (Option<Head>, Vec<AppliedMask>) {
     let mut lines = BufReader::new(file)
         .lines()
         .take(MAX_LINES)
@@ -145,8 +145,8 @@ fn read(file: &File) -> (Option<Head>, Vec<NarrowedThread>) {
     let head = lines
         .next()
         .and_then(|line| serde_json::from_str(&line).ok());
-    let narrowed = lines.filter_map(|line| serde_json::from_str(&line).ok());
-    (head, narrowed.collect())
+    let masks = lines.filter_map(|line| serde_json::from_str(&line).ok());
+    (head, masks.collect())
 }
 
 fn try_lock(file: &File) -> io::Result<bool> {

@@ -1,7 +1,7 @@
 //! Actuators: what decisions do to running threads.
 //!
 //! * [`ThreadAffinity`] migrates threads and processes by narrowing the CPUs they may use.
-//! * [`Journal`] is written before anything is narrowed: whoever starts after a kill undoes what it lists.
+//! * [`Journal`] is written before a mask is applied: whoever starts after a kill undoes what it lists.
 
 mod journal;
 mod restore;

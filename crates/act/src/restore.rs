@@ -1,27 +1,27 @@
 //! Giving threads back the CPUs that their owners allowed.
 
-use egeria_watch::masks::NarrowedThread;
+use egeria_watch::masks::AppliedMask;
 use egeria_watch::task;
 
-/// Restores the original masks of narrowed threads, and of the threads that they started, which inherited their masks
-/// and may never have been watched. `all` are the threads narrowed now and those that were narrowed when they ended.
+/// Restores the original masks of threads, and of the threads that they started, which inherited the applied ones and
+/// may never have been watched. `all` are the masks applied now and those of threads that ended with one.
 /// Returns how many threads were restored.
-pub(crate) fn restore(narrowed: &[NarrowedThread], all: &[NarrowedThread]) -> usize {
-    // The last entry of a thread that was narrowed again is the one that holds.
-    let own = narrowed.iter().rev().filter(|each| restore_one(each));
+pub(crate) fn restore(applied: &[AppliedMask], all: &[AppliedMask]) -> usize {
+    // The last entry of a thread that was migrated again is the one that holds.
+    let own = applied.iter().rev().filter(|each| restore_one(each));
     own.count() + restore_heirs(all)
 }
 
-/// If it is still that thread and still as it was narrowed.
-fn restore_one(narrowed: &NarrowedThread) -> bool {
-    let thread = narrowed.thread;
-    let is_ours = || task::affinity(thread.thread_id).is_ok_and(|now| now == narrowed.applied);
+/// If it is still that thread and still has the applied mask.
+fn restore_one(mask: &AppliedMask) -> bool {
+    let thread = mask.thread;
+    let is_ours = || task::affinity(thread.thread_id).is_ok_and(|now| now == mask.applied);
     task::is_still(thread)
         && is_ours()
-        && task::set_affinity(thread.thread_id, &narrowed.original).is_ok()
+        && task::set_affinity(thread.thread_id, &mask.original).is_ok()
 }
 
-fn restore_heirs(all: &[NarrowedThread]) -> usize {
+fn restore_heirs(all: &[AppliedMask]) -> usize {
     let mut processes: Vec<u32> = all.iter().map(|each| each.thread.process_id).collect();
     processes.sort_unstable();
     processes.dedup();
@@ -31,11 +31,11 @@ fn restore_heirs(all: &[NarrowedThread]) -> usize {
         .sum()
 }
 
-fn heirs_in(process_id: u32, all: &[NarrowedThread]) -> usize {
+fn heirs_in(process_id: u32, all: &[AppliedMask]) -> usize {
     let parents = all.iter();
     let parents = parents
         .filter(|each| each.thread.process_id == process_id && task::is_process_of(each.thread));
-    let parents: Vec<&NarrowedThread> = parents.collect();
+    let parents: Vec<&AppliedMask> = parents.collect();
     if parents.is_empty() {
         return 0;
     }

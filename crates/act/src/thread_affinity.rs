@@ -7,7 +7,7 @@ use egeria_control::Actuator;
 use egeria_facts::{CpuSet, Facts, ThreadKey};
 use egeria_machine::{Machine, NodeId};
 use egeria_policy::{Action, ActionKind, ActionOutcome};
-use egeria_watch::masks::{NarrowedThread, SharedMasks};
+use egeria_watch::masks::{AppliedMask, SharedMasks};
 use egeria_watch::{Membership, task};
 
 use crate::journal::Journal;
@@ -47,7 +47,7 @@ impl ThreadAffinity {
             return ActionOutcome::Vanished;
         };
         let mut masks = self.masks.lock();
-        if masks.look(thread, &now).is_some() {
+        if masks.look(thread, &now) {
             return refused("its owner bound it to other CPUs just now".to_owned());
         }
         let Some(original) = masks.original(thread).cloned() else {
@@ -61,15 +61,14 @@ impl ThreadAffinity {
                 node.0
             ));
         }
-        let narrowed = NarrowedThread {
+        let mask = AppliedMask {
             thread,
             original,
             applied,
         };
-        match self.narrow(&narrowed) {
+        match self.set(&mask) {
             Ok(()) => {
-                let applied = Some(narrowed.applied);
-                self.masks.lock().set_applied(thread, applied);
+                self.masks.lock().set_applied(thread, Some(mask.applied));
                 ActionOutcome::Done
             }
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => ActionOutcome::Vanished,
@@ -77,80 +76,56 @@ impl ThreadAffinity {
         }
     }
 
-    fn narrow(&mut self, narrowed: &NarrowedThread) -> io::Result<()> {
-        let thread = narrowed.thread;
+    /// Journals, applies and verifies a mask.
+    fn set(&mut self, mask: &AppliedMask) -> io::Result<()> {
+        let thread = mask.thread;
         if let Some(journal) = &mut self.journal {
             // Known to the next steward before it is true.
-            journal.add(narrowed)?;
+            journal.add(mask)?;
         }
         let before = task::affinity(thread.thread_id)?;
         // As late as can be: its id may be another's by now, or its process another program.
         if !self.members.holds(thread) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
-        task::set_affinity(thread.thread_id, &narrowed.applied)?;
+        task::set_affinity(thread.thread_id, &mask.applied)?;
         if !task::is_still(thread) {
             // It ended between the two calls: whichever thread has its id now is not to be touched.
             let _ = task::set_affinity(thread.thread_id, &before);
-            self.masks.lock().remember_ended(narrowed.clone());
+            self.masks.lock().remember_ended(mask.clone());
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
         match task::affinity(thread.thread_id) {
-            Ok(now) if now == narrowed.applied => return Ok(()),
+            Ok(now) if now == mask.applied => return Ok(()),
             Ok(_) => {}
             Err(error) => {
                 // It ended just now, and may have started others with that mask.
-                self.masks.lock().remember_ended(narrowed.clone());
+                self.masks.lock().remember_ended(mask.clone());
                 return Err(error);
             }
         }
         // Not what was wanted, so nothing that would be given back later.
-        task::set_affinity(thread.thread_id, &narrowed.original)?;
+        task::set_affinity(thread.thread_id, &mask.original)?;
         Err(io::Error::other("its cpuset allows other CPUs"))
-    }
-
-    /// All threads of a process that were on a node in these facts.
-    fn migrate_process(
-        &mut self,
-        process_id: u32,
-        from: NodeId,
-        to: NodeId,
-        facts: &Facts,
-    ) -> ActionOutcome {
-        let threads = facts.window.threads.iter();
-        let there = threads.filter(|each| each.key.process_id == process_id && each.node == from);
-        let mut outcomes = there.map(|each| self.migrate(each.key, to));
-        let mut answer = ActionOutcome::Vanished;
-        for outcome in outcomes.by_ref() {
-            match outcome {
-                ActionOutcome::Done => answer = ActionOutcome::Done,
-                ActionOutcome::Vanished | ActionOutcome::NoActuator => {}
-                refused @ ActionOutcome::Refused { .. } => return refused,
-            }
-        }
-        answer
     }
 }
 
 impl Actuator for ThreadAffinity {
     fn kinds(&self) -> &[ActionKind] {
-        &[ActionKind::ThreadMigration, ActionKind::ProcessMigration]
+        &[ActionKind::ThreadMigration]
     }
 
-    fn apply(&mut self, action: &Action, facts: &Facts) -> ActionOutcome {
+    fn apply(&mut self, action: &Action, _: &Facts) -> ActionOutcome {
         match action {
             Action::MigrateThread(step) => self.migrate(step.thread, step.to),
-            Action::MigrateProcess { step, .. } => {
-                self.migrate_process(step.process.process_id, step.from, step.to, facts)
-            }
             _ => ActionOutcome::NoActuator,
         }
     }
 
     fn undo(&mut self) -> usize {
         let mut masks = self.masks.lock();
-        let (living, ended) = masks.narrowed();
-        let all: Vec<NarrowedThread> = living.iter().chain(&ended).cloned().collect();
+        let (living, ended) = masks.applied();
+        let all: Vec<AppliedMask> = living.iter().chain(&ended).cloned().collect();
         let restored = restore::restore(&living, &all);
         for each in &living {
             masks.set_applied(each.thread, None);

@@ -14,11 +14,6 @@ pub trait Actuator {
     /// Carries out one action and verifies that it took effect. `facts` are those that the action was decided on.
     fn apply(&mut self, action: &Action, facts: &Facts) -> ActionOutcome;
 
-    /// A window has passed: state about threads that ended can be dropped.
-    fn forget_gone(&mut self, facts: &Facts) {
-        let _ = facts;
-    }
-
     /// Undoes the actions that can be undone. Returns for how many threads, processes or nodes.
     fn undo(&mut self) -> usize {
         0

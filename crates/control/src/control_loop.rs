@@ -54,11 +54,6 @@ impl ControlLoop {
         self.planner.unavailable()
     }
 
-    /// What was decided last.
-    pub fn decision(&self) -> &Decision {
-        &self.decision
-    }
-
     /// Forgets all windows so far; what was done stays done.
     pub fn start_over(&mut self) {
         *self = ControlLoop::new(&self.machine, self.settings.clone(), &self.kinds);
@@ -87,9 +82,6 @@ impl ControlLoop {
             }
         });
         let records: Vec<ActionRecord> = records.collect();
-        for actuator in actuators.iter_mut() {
-            actuator.forget_gone(facts);
-        }
         self.actions.clone_from(&records);
         self.decision.clone_from(&decision);
         Turn {

@@ -118,23 +118,23 @@ fn it_is_the_same_policy_with_the_same_numbers() {
     let mut settings = System::Full.settings();
     settings.set("pm_limit", "0.7").unwrap();
     let plan = nthread::plan(&machine(), &windows[0], &settings.nthread);
-    let told = &document["windows"][0];
+    let shown = &document["windows"][0];
     assert!(plan.pm_contended == Some(NodeId(0)) && !plan.moves.is_empty());
     assert_eq!(moves(&document), [plan.moves.len()]);
-    for (told, planned) in told["actions"].as_array().unwrap().iter().zip(&plan.moves) {
+    for (line, planned) in shown["actions"].as_array().unwrap().iter().zip(&plan.moves) {
         // As text: numbers are read back from it.
         let text = serde_json::to_string(planned).unwrap();
         let mut action: Value = serde_json::from_str(&text).unwrap();
         action["kind"] = "migrate_thread".into();
-        assert_eq!(told["action"], action);
-        assert_eq!(told["sentence"], planned.to_string());
+        assert_eq!(line["action"], action);
+        assert_eq!(line["sentence"], planned.to_string());
     }
     for (name, value) in [
         ("expected", serde_json::to_value(&plan.expected).unwrap()),
         ("displaced", serde_json::to_value(&plan.displaced).unwrap()),
         ("pm_contended", json!(0)),
     ] {
-        assert_eq!(told[name], value, "{name}");
+        assert_eq!(shown[name], value, "{name}");
     }
     assert_eq!(document["settings"]["nthread"]["pm_limit"], 0.7);
     assert_eq!(document["policy"], "full");

@@ -17,6 +17,8 @@ mod requests;
 mod session;
 mod space;
 mod sync;
+#[cfg(test)]
+mod test_volume;
 mod types;
 mod volume;
 

@@ -41,7 +41,7 @@ fn seen(volume: &Volume) -> Vec<(u32, u64, u64)> {
 }
 
 #[test]
-fn bytes_are_noted_for_the_calling_thread_while_somebody_watches() {
+fn bytes_are_counted_for_the_calling_thread_while_watched() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
     let volume = volume(&directory);
     let file = file(&volume);

@@ -45,8 +45,8 @@ fn deleted_inode_gets_no_reference() {
     let memory = volume.track_lookups().unwrap();
     let made = volume.create(ROOT, b"gone", &FILE).unwrap();
     volume.unlink(ROOT, b"gone").unwrap();
-    let told = volume.add_lookup_reference(memory, made.ino, made.generation);
-    assert_eq!(told, Err(Errno(libc::ESTALE)));
+    let noted = volume.add_lookup_reference(memory, made.ino, made.generation);
+    assert_eq!(noted, Err(Errno(libc::ESTALE)));
     assert!(next_numbers(&volume, 200).contains(&made.ino));
 }
 

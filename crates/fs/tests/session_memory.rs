@@ -1,4 +1,4 @@
-//! A /dev/shm that is full or cannot be written: an error with cause and mend, no SIGBUS, and nothing lost.
+//! A /dev/shm that is full or cannot be written: an error with cause and hint, no SIGBUS, and nothing lost.
 //!
 //! Each part runs in a process of its own that sees a /dev/shm of its own.
 
@@ -90,10 +90,10 @@ fn attach(pool: &Path) -> Result<Arc<Volume>, VolumeError> {
     Volume::attach(pool, AttachMode::CreateOrJoin, &AttachOptions::default())
 }
 
-fn should_fail(pool: &Path, errno: i32, mend: &str) {
+fn should_fail(pool: &Path, errno: i32, hint: &str) {
     let error = attach(pool).err().expect("refused");
     assert_eq!(error.errno, errno, "{error}");
-    assert!(error.message.contains(mend), "{error}");
+    assert!(error.message.contains(hint), "{error}");
     let left = std::fs::read_dir("/dev/shm").expect("/dev/shm").count();
     assert_eq!(left, 0, "a segment is left behind");
 }

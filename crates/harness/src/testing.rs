@@ -1,6 +1,7 @@
 //! What tests of whole programs need. It panics where other rooms return errors: a test shall fail.
 
 mod command;
+pub mod html;
 
 pub use command::{Ended, PATIENCE, finish, wait, without_surroundings};
 

@@ -97,7 +97,7 @@ fn parents_that_reexport_and_tests_make_no_cycle() {
 }
 
 #[test]
-fn siblings_count_through_their_parent_and_inline_modules_as_their_file() {
+fn inline_modules_count_as_their_file() {
     let root = tree(&[
         ("lib.rs", "mod p;"),
         ("p/mod.rs", "mod one; mod two; use one::One; use two::Two;"),

@@ -94,6 +94,16 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// The reason without its numbers, as JSON has it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Reason::RemoteReads { .. } => "remote_reads",
+            Reason::ContentionOver { .. } => "contention_over",
+            Reason::PmContention { .. } => "pm_contention",
+            Reason::CpuContention { .. } => "cpu_contention",
+        }
+    }
+
     /// The contention it is about, if any.
     pub fn contention(&self) -> Option<Contention> {
         match self {

@@ -78,7 +78,7 @@ fn stages_without_an_actuator_are_off_and_named() {
 }
 
 #[test]
-fn a_migration_that_brought_too_little_is_not_repeated_for_a_while() {
+fn missed_migrations_are_not_repeated_for_a_while() {
     let machine = machine(2);
     let facts = remote_reader(&machine);
     let mut planner = planner(&machine, System::All);
@@ -123,7 +123,7 @@ fn a_migration_that_brought_too_little_is_not_repeated_for_a_while() {
 }
 
 #[test]
-fn a_migration_that_brought_enough_may_be_repeated() {
+fn migrations_that_met_expectations_may_be_repeated() {
     let machine = machine(2);
     let facts = remote_reader(&machine);
     let mut planner = planner(&machine, System::All);

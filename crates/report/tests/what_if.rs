@@ -1,40 +1,13 @@
 //! The page of `egeria sim`: well-formed, and with everything of every system.
 
+use egeria_harness::testing::html::unclosed;
 use egeria_machine::Machine;
 use egeria_policy::planner::System;
 use egeria_report::what_if::{WhatIf, what_if};
 use egeria_sim::{Options, Workload};
 
-/// Elements that HTML never closes.
-const VOID: [&str; 2] = ["meta", "br"];
-
-/// The open elements at the end, or the first that does not fit.
-fn unclosed(page: &str) -> Result<Vec<String>, String> {
-    let mut open: Vec<String> = Vec::new();
-    for tag in page.split('<').skip(1) {
-        let (inside, _) = tag.split_once('>').ok_or("a tag without end")?;
-        let name: String = inside
-            .trim_start_matches('/')
-            .chars()
-            .take_while(char::is_ascii_alphanumeric)
-            .collect();
-        if inside.starts_with('!') || inside.ends_with('/') || VOID.contains(&name.as_str()) {
-            continue;
-        }
-        if inside.starts_with('/') {
-            match open.pop() {
-                Some(last) if last == name => {}
-                last => return Err(format!("</{name}> after {last:?}")),
-            }
-        } else {
-            open.push(name);
-        }
-    }
-    Ok(open)
-}
-
 #[test]
-fn a_what_if_shows_nodes_links_threads_and_decisions_of_every_system() {
+fn what_if_page_shows_every_system() {
     let workload = Workload::from_toml(FIO, "fio.toml").unwrap();
     let machine = Machine::profile("optane-2s").unwrap();
     let run = |system| egeria_sim::run(&machine, &workload, &Options::of(system)).unwrap();

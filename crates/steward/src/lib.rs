@@ -24,7 +24,7 @@ pub use log::{
     ActionLine, LogReader, NodeRecord, Record, ResultLine, ThreadRecord, ThreadResult, WindowRecord,
 };
 pub use place::{decision_log_path, runtime_directory, trusted_runtime_directory};
-pub use steward::{Steward, StewardOptions, Target, reason_name};
+pub use steward::{Steward, StewardOptions, Target};
 pub use summary::{NodeRates, Summary, WindowSummary};
 
 pub use egeria_watch::Scope;

@@ -14,7 +14,7 @@ use egeria_facts::{Facts, ThreadFacts, ThreadKey};
 use egeria_fs::Volume;
 use egeria_machine::Machine;
 use egeria_policy::planner::Settings;
-use egeria_policy::{Action, ActionOutcome, ActionResult, KeptBecause, Reason};
+use egeria_policy::{Action, ActionOutcome, ActionResult, KeptBecause};
 use egeria_watch::processes::ProcessSource;
 use egeria_watch::session::SessionSource;
 use egeria_watch::trace::{TraceHeader, Writer};
@@ -344,7 +344,7 @@ impl Work {
             }
             moves += 1;
             *self.moved.entry(step.thread).or_default() += 1;
-            let name = reason_name(&step.reason);
+            let name = step.reason.name();
             match summary.reasons.iter_mut().find(|(known, _)| known == name) {
                 Some((_, count)) => *count += 1,
                 None => summary.reasons.push((name.to_owned(), 1)),
@@ -527,14 +527,4 @@ fn unix_ns() -> u64 {
     since.map_or(0, |since| {
         u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
     })
-}
-
-/// The reason without its numbers, as JSON has it.
-pub fn reason_name(reason: &Reason) -> &'static str {
-    match reason {
-        Reason::RemoteReads { .. } => "remote_reads",
-        Reason::ContentionOver { .. } => "contention_over",
-        Reason::PmContention { .. } => "pm_contention",
-        Reason::CpuContention { .. } => "cpu_contention",
-    }
 }

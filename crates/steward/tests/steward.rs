@@ -432,6 +432,30 @@ fn what_a_killed_steward_narrowed_is_put_back_by_the_next() {
 }
 
 #[test]
+fn heirs_of_a_killed_stewards_threads_are_restored() {
+    if !has_two_cpus() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mut worker = fixture.worker("a+ c+");
+    let mut threads = worker.threads(2);
+    let original = own_cpus();
+    let mut killed = Worker::start("steward_process", &fixture.folder.join("pool0"), "");
+    assert_eq!(killed.line(), "started");
+    threads.extend(worker.threads(1));
+    drop(killed);
+    let masks = || {
+        threads
+            .iter()
+            .map(|thread| task::affinity(*thread).unwrap())
+    };
+    assert!(masks().filter(|mask| *mask != original).count() >= 2);
+    let next = Steward::start(fixture.target(), fixture.options(System::Off)).unwrap();
+    assert!(masks().all(|mask| mask == original));
+    next.stop();
+}
+
+#[test]
 fn threads_that_a_moved_thread_starts_get_all_cpus_back_too() {
     if !has_two_cpus() {
         return;

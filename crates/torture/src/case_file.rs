@@ -19,7 +19,7 @@ pub(crate) struct CaseFile {
     /// A larger file is none of ours.
     pub(crate) most_bytes: u64,
     /// What to do when a file is none.
-    pub(crate) mend: &'static str,
+    pub(crate) hint: &'static str,
 }
 
 /// What a saved case shows now.
@@ -60,7 +60,7 @@ impl CaseFile {
     pub(crate) fn load<T: DeserializeOwned>(&self, path: &Path) -> Result<T> {
         let failed = |error| {
             let doing = format!("cannot read {}", path.display());
-            Error::io(doing, error, self.mend)
+            Error::io(doing, error, self.hint)
         };
         let bytes = std::fs::metadata(path).map_err(failed)?.len();
         if bytes > self.most_bytes {
@@ -85,8 +85,8 @@ impl CaseFile {
 
     /// That a file is no case.
     pub(crate) fn no_case(&self, path: &Path, why: String) -> Error {
-        let (path, word, mend) = (path.display(), self.word, self.mend);
-        Error::failed(format!("{path} is no {word} case: {why}; {mend}"))
+        let (path, word, hint) = (path.display(), self.word, self.hint);
+        Error::failed(format!("{path} is no {word} case: {why}; {hint}"))
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
             version_key: "egeria_some_case",
             version: 1,
             most_bytes: 1 << 10,
-            mend: "name another",
+            hint: "name another",
         };
         let directory = tempfile::tempdir().unwrap();
         let case = |text: &str| serde_json::json!({"egeria_some_case": 1, "text": text});

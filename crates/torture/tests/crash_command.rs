@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{finish, run, torture};
+use common::{finish, interrupted, run, torture};
 
 #[test]
 fn the_json_has_exactly_the_documented_fields() {
@@ -37,23 +37,12 @@ fn a_file_that_is_no_case_is_one_clear_line() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("case");
     std::fs::write(&file, "no case").unwrap();
-    let told = run(["crash".as_ref(), "--replay".as_ref(), file.as_os_str()]);
-    told.refused(1, &["is no crash case"]);
+    let ended = run(["crash".as_ref(), "--replay".as_ref(), file.as_os_str()]);
+    ended.refused(1, &["is no crash case"]);
 }
 
 #[test]
 fn an_interrupted_exploration_tells_what_it_did() {
-    let directory = tempfile::tempdir().unwrap();
-    let interrupted =
-        "torture=$1; cd \"$2\"; \"$torture\" crash --json & sleep 2; kill -TERM $!; wait $!";
-    let mut command = std::process::Command::new("bash");
-    command
-        .args(["-c", interrupted, "bash"])
-        .arg(env!("CARGO_BIN_EXE_egeria-torture"))
-        .arg(directory.path());
-    let told = finish(command);
-    assert_eq!(told.status, 128 + libc::SIGTERM, "{told:?}");
-    let report = told.json();
-    assert_eq!(report["details"]["stopped"], true);
+    let report = interrupted("crash");
     assert_eq!(report["violations"], 0);
 }

@@ -3,13 +3,14 @@
 
 use std::collections::HashMap;
 
-use egeria_facts::{CpuSet, ThreadFacts, ThreadKey, Window};
+use egeria_facts::{ThreadFacts, ThreadKey, Window};
 use egeria_fs::{CallerReport, Volume};
 use egeria_machine::Machine;
 
 use crate::masks::SharedMasks;
 use crate::members::{Members, Scope};
-use crate::task::{self, CpuClock};
+use crate::pools::add_since;
+use crate::task::{self, CpuUse};
 
 /// What is known of callers.
 #[derive(Default)]
@@ -21,8 +22,7 @@ pub(crate) struct Callers {
 struct Known {
     key: ThreadKey,
     name: String,
-    clock: Option<CpuClock>,
-    cpu_ns: u64,
+    cpu: CpuUse,
     before: CallerReport,
 }
 
@@ -83,18 +83,10 @@ impl Known {
             thread_id,
             start_ticks: task::start_ticks(process_id, thread_id)?,
         };
-        let now = task::affinity(thread_id).ok()?;
-        let mut masks = look.masks.lock();
-        if masks.original(key).is_none() {
-            masks.meet(key, now);
-        }
-        drop(masks);
-        let clock = CpuClock::open(process_id, thread_id).ok();
         Some(Known {
             key,
             name: task::name(process_id, thread_id),
-            cpu_ns: clock.as_ref().and_then(CpuClock::read_ns).unwrap_or(0),
-            clock,
+            cpu: CpuUse::begin(process_id, thread_id),
             // What it did before it was met belongs to no window.
             before: report.clone(),
         })
@@ -108,41 +100,24 @@ impl Known {
             ..
         } = self.key;
         let now = task::affinity(thread_id).ok()?;
+        let node = (look.machine).node_of_cpu(task::last_cpu(process_id, thread_id)?)?;
         let mut masks = look.masks.lock();
-        masks.look(self.key, &now);
-        let original = masks.original(self.key)?.clone();
+        let original = masks.meet(self.key, &now);
+        let mut facts = ThreadFacts::idle(self.key, node, look.machine.nodes.len(), original);
+        facts.pinned = masks.is_pinned(self.key);
         drop(masks);
-        let cpu = task::last_cpu(process_id, thread_id)?;
-        let node = look.machine.node_of_cpu(cpu)?;
-        let nodes = look.machine.nodes.len();
-        let mut facts = ThreadFacts::idle(self.key, node, nodes, original);
-        for pool in 0..look.volume.pool_nodes().len() {
-            let position = look.volume.node_position(pool);
-            let since = |now: &[u64], before: &[u64]| now[pool].saturating_sub(before[pool]);
-            if position < nodes {
-                let before = &self.before;
-                facts.read_bytes[position] += since(&report.read_bytes, &before.read_bytes);
-                facts.written_bytes[position] +=
-                    since(&report.written_bytes, &before.written_bytes);
-            }
-        }
-        let now_ns = self.clock.as_ref().and_then(CpuClock::read_ns);
-        let ran_ns = now_ns.map_or(0, |now_ns| now_ns.saturating_sub(self.cpu_ns));
-        self.cpu_ns = now_ns.unwrap_or(self.cpu_ns);
+        let before = &self.before;
+        add_since(
+            &mut facts,
+            look.volume,
+            [&report.read_bytes, &report.written_bytes],
+            [&before.read_bytes, &before.written_bytes],
+        );
+        let ran_ns = self.cpu.since_last_ns();
         facts.busy_ns = (ran_ns as f64 / look.dilation.max(1e-9)) as u64;
-        facts.pinned = is_pinned(self.key, &facts.allowed_cpus);
         facts.name.clone_from(&self.name);
         Some(facts)
     }
-}
-
-/// Its owner gave it fewer CPUs than its process has.
-fn is_pinned(thread: ThreadKey, original: &CpuSet) -> bool {
-    if thread.process_id == thread.thread_id {
-        return false;
-    }
-    let process = task::affinity(thread.process_id);
-    process.is_ok_and(|process| *original != process && original.is_subset(&process))
 }
 
 fn add(window: &mut Window, facts: ThreadFacts) {

@@ -12,6 +12,7 @@ pub mod masks;
 mod members;
 mod nodes;
 pub mod own;
+mod pools;
 pub mod processes;
 pub mod session;
 pub mod task;

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::task;
 
-/// One thread whose CPUs were narrowed.
+/// A mask that was applied to a thread.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct NarrowedThread {
+pub struct AppliedMask {
     /// Which thread.
     pub thread: ThreadKey,
     /// What its owner allowed.
@@ -25,13 +25,15 @@ pub struct NarrowedThread {
 pub struct Masks {
     threads: HashMap<ThreadKey, Mask>,
     /// Of threads that ended: what they started goes on with their masks. One of each kind per process.
-    ended: Vec<NarrowedThread>,
+    ended: Vec<AppliedMask>,
 }
 
 #[derive(Debug)]
 struct Mask {
     original: CpuSet,
     applied: Option<CpuSet>,
+    /// Its owner bound it to fewer CPUs than its process, or than it had.
+    pinned: bool,
 }
 
 /// The masks, shared by the source of facts and the actuator.
@@ -51,48 +53,77 @@ impl Masks {
         self.threads.get(&thread).map(|mask| &mask.original)
     }
 
-    /// Takes a thread in that has these CPUs now. A new thread inherits its parent's mask: where that was applied by us,
-    /// its owner allowed what the parent's did.
-    pub(crate) fn meet(&mut self, thread: ThreadKey, now: CpuSet) {
+    /// Whether a thread's owner bound it to CPUs.
+    pub(crate) fn is_pinned(&self, thread: ThreadKey) -> bool {
+        self.threads.get(&thread).is_some_and(|mask| mask.pinned)
+    }
+
+    /// A thread has these CPUs now; returns what its owner allows. A new thread inherits its parent's mask: where that was
+    /// applied by us, its owner allowed what the parent's did. Of a known one see [`Masks::look`].
+    pub(crate) fn meet(&mut self, thread: ThreadKey, now: &CpuSet) -> CpuSet {
+        if let Some(known) = self.original(thread).cloned() {
+            self.look(thread, now);
+            return self.original(thread).cloned().unwrap_or(known);
+        }
         let parent = task::parent(thread.process_id);
         let related = |other: &ThreadKey| {
             other.process_id == thread.process_id || parent == Some(other.process_id)
         };
         let mut others = self.threads.iter();
         let heir_of =
-            others.find(|(other, mask)| mask.applied.as_ref() == Some(&now) && related(other));
-        let original = heir_of.map_or(now, |(_, mask)| mask.original.clone());
+            others.find(|(other, mask)| mask.applied.as_ref() == Some(now) && related(other));
+        let original = heir_of.map_or_else(|| now.clone(), |(_, mask)| mask.original.clone());
         let mask = Mask {
-            original,
+            pinned: self.is_narrower_than_process(thread, &original),
+            original: original.clone(),
             applied: None,
         };
         self.threads.insert(thread, mask);
+        original
     }
 
-    /// A known thread has these CPUs now. When they are neither what its owner allowed nor what was applied, the owner
-    /// decided anew: says so.
-    pub fn look(&mut self, thread: ThreadKey, now: &CpuSet) -> Option<OwnerChange> {
-        let mask = self.threads.get_mut(&thread)?;
-        if *now == mask.original || mask.applied.as_ref() == Some(now) {
-            return None;
+    /// Whether a thread may use fewer CPUs than the first thread of its process.
+    fn is_narrower_than_process(&self, thread: ThreadKey, original: &CpuSet) -> bool {
+        let process_id = thread.process_id;
+        if process_id == thread.thread_id {
+            return false;
         }
-        let is_narrower = now.is_subset(&mask.original);
-        (mask.original, mask.applied) = (now.clone(), None);
-        Some(OwnerChange { is_narrower })
+        let is_first =
+            |other: &ThreadKey| (other.process_id, other.thread_id) == (process_id, process_id);
+        let first = self.threads.iter().find(|(other, _)| is_first(other));
+        let first = match first {
+            Some((_, mask)) => Some(mask.original.clone()),
+            None => task::affinity(process_id).ok(),
+        };
+        first.is_some_and(|first| *original != first && original.is_subset(&first))
     }
 
-    /// A thread was narrowed to these CPUs; `None`: it has its owner's again.
+    /// A known thread has these CPUs now. When they are neither what its owner allowed nor what was applied, its owner
+    /// has decided anew: returns whether that is so.
+    pub fn look(&mut self, thread: ThreadKey, now: &CpuSet) -> bool {
+        let Some(mask) = self.threads.get_mut(&thread) else {
+            return false;
+        };
+        if *now == mask.original || mask.applied.as_ref() == Some(now) {
+            return false;
+        }
+        mask.pinned = now.is_subset(&mask.original);
+        (mask.original, mask.applied) = (now.clone(), None);
+        true
+    }
+
+    /// These CPUs were applied to a thread; `None`: it has its owner's again.
     pub fn set_applied(&mut self, thread: ThreadKey, applied: Option<CpuSet>) {
         if let Some(mask) = self.threads.get_mut(&thread) {
             mask.applied = applied;
         }
     }
 
-    /// A thread that may have ended while it was narrowed: what it started has that mask.
-    pub fn remember_ended(&mut self, narrowed: NarrowedThread) {
-        let kind = |each: &NarrowedThread| (each.thread.process_id, each.applied.clone());
-        if !self.ended.iter().any(|each| kind(each) == kind(&narrowed)) {
-            self.ended.push(narrowed);
+    /// A thread may have ended with a mask that was applied: what it started has that mask.
+    pub fn remember_ended(&mut self, applied: AppliedMask) {
+        let kind = |each: &AppliedMask| (each.thread.process_id, each.applied.clone());
+        if !self.ended.iter().any(|each| kind(each) == kind(&applied)) {
+            self.ended.push(applied);
         }
     }
 
@@ -101,41 +132,34 @@ impl Masks {
         let gone = self
             .threads
             .extract_if(|thread, _| !living.contains(thread));
-        let narrowed: Vec<NarrowedThread> = gone
-            .filter_map(|(thread, mask)| mask.narrowed(thread))
+        let applied: Vec<AppliedMask> = gone
+            .filter_map(|(thread, mask)| mask.applied_to(thread))
             .collect();
-        if narrowed.is_empty() {
+        if applied.is_empty() {
             return;
         }
-        for each in narrowed {
+        for each in applied {
             self.remember_ended(each);
         }
         self.ended.retain(|each| task::is_process_of(each.thread));
     }
 
-    /// The threads that are narrowed now, and those that were when they ended.
-    pub fn narrowed(&self) -> (Vec<NarrowedThread>, Vec<NarrowedThread>) {
+    /// The masks applied now, and those of threads that ended with one.
+    pub fn applied(&self) -> (Vec<AppliedMask>, Vec<AppliedMask>) {
         let living = self.threads.iter();
-        let living = living.filter_map(|(thread, mask)| mask.narrowed(*thread));
+        let living = living.filter_map(|(thread, mask)| mask.applied_to(*thread));
         (living.collect(), self.ended.clone())
     }
 }
 
 impl Mask {
-    fn narrowed(&self, thread: ThreadKey) -> Option<NarrowedThread> {
-        Some(NarrowedThread {
+    fn applied_to(&self, thread: ThreadKey) -> Option<AppliedMask> {
+        Some(AppliedMask {
             thread,
             original: self.original.clone(),
             applied: self.applied.clone()?,
         })
     }
-}
-
-/// An owner changed the CPUs of a thread.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct OwnerChange {
-    /// To some of those it had.
-    pub is_narrower: bool,
 }
 
 #[cfg(test)]
@@ -155,34 +179,51 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_inherits_an_applied_mask_has_its_parents_original() {
+    fn an_inherited_mask_has_the_parents_original() {
         let mut masks = Masks::default();
-        masks.meet(key(9, 1), cpus("0-3"));
+        masks.meet(key(9, 1), &cpus("0-3"));
         masks.set_applied(key(9, 1), Some(cpus("0-1")));
-        masks.meet(key(9, 2), cpus("0-1"));
-        assert_eq!(masks.original(key(9, 2)), Some(&cpus("0-3")));
-        masks.meet(key(9, 3), cpus("2"));
-        assert_eq!(masks.original(key(9, 3)), Some(&cpus("2")));
+        assert_eq!(masks.meet(key(9, 2), &cpus("0-1")), cpus("0-3"));
+        assert_eq!(masks.meet(key(9, 3), &cpus("2")), cpus("2"));
     }
 
     #[test]
-    fn only_an_owners_change_takes_the_place_of_the_original() {
+    fn only_an_owners_change_replaces_the_original() {
         let mut masks = Masks::default();
         let thread = key(9, 1);
-        masks.meet(thread, cpus("0-3"));
+        masks.meet(thread, &cpus("0-3"));
         masks.set_applied(thread, Some(cpus("0-1")));
-        assert_eq!(masks.look(thread, &cpus("0-1")), None);
-        assert_eq!(masks.look(thread, &cpus("0-3")), None);
-        assert_eq!(
-            masks.look(thread, &cpus("2")),
-            Some(OwnerChange { is_narrower: true })
-        );
+        assert!(!masks.look(thread, &cpus("0-1")));
+        assert!(!masks.look(thread, &cpus("0-3")));
+        assert!(masks.look(thread, &cpus("2")));
         assert_eq!(masks.original(thread), Some(&cpus("2")));
-        assert_eq!(masks.narrowed(), (Vec::new(), Vec::new()));
+        assert!(masks.is_pinned(thread));
+        assert_eq!(masks.applied(), (Vec::new(), Vec::new()));
     }
 
     #[test]
-    fn threads_that_ended_narrowed_are_remembered_once_per_kind() {
+    fn meeting_a_known_thread_keeps_its_original() {
+        let mut masks = Masks::default();
+        let thread = key(9, 1);
+        masks.meet(thread, &cpus("0-3"));
+        masks.set_applied(thread, Some(cpus("0-1")));
+        assert_eq!(masks.meet(thread, &cpus("0-1")), cpus("0-3"));
+        assert_eq!(masks.applied().0.len(), 1, "it is still to be restored");
+        assert!(!masks.look(thread, &cpus("0-1")));
+    }
+
+    #[test]
+    fn a_thread_with_fewer_cpus_than_its_process_is_pinned() {
+        let mut masks = Masks::default();
+        masks.meet(key(9, 9), &cpus("0-3"));
+        masks.meet(key(9, 2), &cpus("0-1"));
+        masks.meet(key(9, 3), &cpus("0-3"));
+        assert!(!masks.is_pinned(key(9, 9)) && !masks.is_pinned(key(9, 3)));
+        assert!(masks.is_pinned(key(9, 2)));
+    }
+
+    #[test]
+    fn ended_threads_are_remembered_once_per_mask() {
         let mut masks = Masks::default();
         let own = std::process::id();
         let start_ticks = task::start_ticks(own, own).unwrap();
@@ -192,11 +233,11 @@ mod tests {
                 thread_id,
                 start_ticks,
             };
-            masks.meet(thread, cpus("0-3"));
+            masks.meet(thread, &cpus("0-3"));
             masks.set_applied(thread, Some(cpus("0-1")));
         }
         masks.retain(&HashSet::new());
-        let (living, ended) = masks.narrowed();
+        let (living, ended) = masks.applied();
         assert_eq!((living.len(), ended.len()), (0, 1));
     }
 }

@@ -6,15 +6,15 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Instant;
 
-use egeria_facts::{CpuSet, FactSource, Facts, MAX_THREADS, ThreadFacts, ThreadKey, Window};
-use egeria_machine::{CpuId, Machine, NodeId};
+use egeria_facts::{FactSource, Facts, MAX_THREADS, ThreadFacts, ThreadKey, Window};
+use egeria_machine::Machine;
 
 use crate::live::{LiveSource, Membership};
 use crate::masks::SharedMasks;
 use crate::members::Scope;
 use crate::nodes::CpuTimes;
 use crate::own;
-use crate::task::{self, CpuClock};
+use crate::task::{self, CpuUse};
 
 /// Processes of one user under watch: those in scope.
 pub struct ProcessSource {
@@ -31,8 +31,7 @@ pub struct ProcessSource {
 
 struct Known {
     name: String,
-    clock: Option<CpuClock>,
-    cpu_ns: u64,
+    cpu: CpuUse,
 }
 
 /// Threads of this user, and of no program with other rights.
@@ -114,45 +113,22 @@ impl ProcessSource {
             if !self.members.holds(key) {
                 return None;
             }
-            let clock = CpuClock::open(process_id, thread_id).ok();
             let known = Known {
                 name: task::name(process_id, thread_id),
-                cpu_ns: clock.as_ref().and_then(CpuClock::read_ns).unwrap_or(0),
-                clock,
+                cpu: CpuUse::begin(process_id, thread_id),
             };
-            self.masks.lock().meet(key, task::affinity(thread_id).ok()?);
             self.known.insert(key, known);
         }
         let now = task::affinity(thread_id).ok()?;
+        let node = (self.machine).node_of_cpu(task::last_cpu(process_id, thread_id)?)?;
         let mut masks = self.masks.lock();
-        masks.look(key, &now);
-        let original = masks.original(key)?.clone();
-        drop(masks);
-        let node = self.node_of(task::last_cpu(process_id, thread_id)?)?;
-        let pinned = self.is_pinned(key, &original);
+        let original = masks.meet(key, &now);
         let known = self.known.get_mut(&key)?;
         let mut facts = ThreadFacts::idle(key, node, self.machine.nodes.len(), original);
-        let cpu_ns = known.clock.as_ref().and_then(CpuClock::read_ns);
-        facts.busy_ns = cpu_ns.map_or(0, |now| now.saturating_sub(known.cpu_ns));
-        known.cpu_ns = cpu_ns.unwrap_or(known.cpu_ns);
+        facts.busy_ns = known.cpu.since_last_ns();
         facts.name.clone_from(&known.name);
-        facts.pinned = pinned;
+        facts.pinned = masks.is_pinned(key);
         Some(facts)
-    }
-
-    /// Its owner gave it fewer CPUs than its process began with.
-    fn is_pinned(&self, key: ThreadKey, original: &CpuSet) -> bool {
-        let masks = self.masks.lock();
-        let leader = self
-            .known
-            .keys()
-            .find(|other| other.process_id == key.process_id && other.thread_id == key.process_id);
-        let process = leader.and_then(|leader| masks.original(*leader));
-        process.is_some_and(|process| original != process && original.is_subset(process))
-    }
-
-    fn node_of(&self, cpu: CpuId) -> Option<NodeId> {
-        self.machine.node_of_cpu(cpu)
     }
 }
 

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use egeria_facts::{
-    CpuSet, FactSource, Facts, FileKey, FileUse, MAX_FILES, NodeFacts, ThreadFacts, ThreadKey,
-    Window,
+    FactSource, Facts, FileKey, FileUse, MAX_FILES, NodeFacts, ThreadFacts, ThreadKey, Window,
 };
 use egeria_fs::format::MAX_POOLS;
 use egeria_fs::{Counters, ThreadReport, Volume};
@@ -18,7 +17,8 @@ use crate::live::{LiveSource, Membership};
 use crate::masks::SharedMasks;
 use crate::members::{Asked, Members, Scope};
 use crate::nodes::CpuTimes;
-use crate::task::{self, CpuClock};
+use crate::pools::add_since;
+use crate::task::{self, CpuUse};
 
 /// A thread's affinity is looked at once in so many windows.
 const AFFINITY_TURNS: u64 = 8;
@@ -47,10 +47,8 @@ pub struct SessionSource {
 struct Known {
     key: ThreadKey,
     name: String,
-    pinned: bool,
     node: NodeId,
-    clock: Option<CpuClock>,
-    cpu_ns: u64,
+    cpu: CpuUse,
     before: ThreadReport,
 }
 
@@ -209,20 +207,13 @@ impl SessionSource {
             start_ticks: task::start_ticks(process_id, thread_id)?,
         };
         let now = task::affinity(thread_id).ok()?;
-        let mut masks = self.masks.lock();
-        masks.meet(key, now);
-        let original = masks.original(key)?.clone();
-        drop(masks);
-        let clock = CpuClock::open(process_id, thread_id).ok();
-        // What it did before it was met belongs to no window.
-        let cpu_ns = clock.as_ref().and_then(CpuClock::read_ns).unwrap_or(0);
+        self.masks.lock().meet(key, &now);
         Some(Known {
             key,
             name: task::name(process_id, thread_id),
-            pinned: self.is_pinned(process_id, thread_id, &original),
             node: self.machine.nodes[0].id,
-            clock,
-            cpu_ns,
+            cpu: CpuUse::begin(process_id, thread_id),
+            // What it did before it was met belongs to no window.
             before: ThreadReport {
                 read_bytes: [0; MAX_POOLS],
                 written_bytes: [0; MAX_POOLS],
@@ -232,71 +223,38 @@ impl SessionSource {
         })
     }
 
-    /// Its owner gave it fewer CPUs than the process began with.
-    fn is_pinned(&self, process_id: u32, thread_id: u32, original: &CpuSet) -> bool {
-        if process_id == thread_id {
-            return false;
-        }
-        let leader = self.known.values().flatten();
-        let mut leader = leader.filter(|known| known.key.thread_id == process_id);
-        let process = match leader.next() {
-            Some(leader) => self.masks.lock().original(leader.key).cloned(),
-            None => task::affinity(process_id).ok(),
-        };
-        process.is_some_and(|process| original != &process && original.is_subset(&process))
-    }
-
     fn facts(&self, mut known: Known, report: ThreadReport) -> Option<(Known, ThreadFacts)> {
         let nodes = self.machine.nodes.len();
         let original = self.masks.lock().original(known.key)?.clone();
         let mut facts = ThreadFacts::idle(known.key, known.node, nodes, original);
-        let pools = self.volume.pool_nodes().len().min(MAX_POOLS);
-        for pool in 0..pools {
-            let position = self.volume.node_position(pool);
-            let since = |now: &[u64; MAX_POOLS], before: &[u64; MAX_POOLS]| {
-                now[pool].saturating_sub(before[pool])
-            };
-            if position < nodes {
-                facts.read_bytes[position] += since(&report.read_bytes, &known.before.read_bytes);
-                facts.written_bytes[position] +=
-                    since(&report.written_bytes, &known.before.written_bytes);
-            }
-        }
+        let before = &known.before;
+        add_since(
+            &mut facts,
+            &self.volume,
+            [&report.read_bytes, &report.written_bytes],
+            [&before.read_bytes, &before.written_bytes],
+        );
         facts.busy_ns = match self.machine.is_emulated() {
             true => report
                 .emulated_busy_ns
                 .saturating_sub(known.before.emulated_busy_ns),
             // Who moves nothing is not looked at: thousands of idle threads should cost nothing.
             false if facts.moved_total() == 0 => 0,
-            false => {
-                let now_ns = known.clock.as_ref().and_then(CpuClock::read_ns);
-                let ran_ns = now_ns.map_or(0, |now_ns| now_ns.saturating_sub(known.cpu_ns));
-                known.cpu_ns = now_ns.unwrap_or(known.cpu_ns);
-                ran_ns
-            }
+            false => known.cpu.since_last_ns(),
         };
         // Each thread in turn; who moves it looks again.
         if self.number % AFFINITY_TURNS == u64::from(report.slot) % AFFINITY_TURNS {
-            facts.allowed_cpus = self.look_at_affinity(&mut known)?;
+            let now = task::affinity(known.key.thread_id).ok()?;
+            facts.allowed_cpus = self.masks.lock().meet(known.key, &now);
         }
         known.node = self.node_of(&report).unwrap_or(known.node);
         facts.node = known.node;
-        facts.pinned = known.pinned;
+        facts.pinned = self.masks.lock().is_pinned(known.key);
         facts.name = known.name.clone();
         facts.is_shared = report.is_shared;
         facts.files = files(&report);
         known.before = report;
         Some((known, facts))
-    }
-
-    /// What the owner of a thread allows now; `None` when it is gone.
-    fn look_at_affinity(&self, known: &mut Known) -> Option<CpuSet> {
-        let now = task::affinity(known.key.thread_id).ok()?;
-        let mut masks = self.masks.lock();
-        if let Some(change) = masks.look(known.key, &now) {
-            known.pinned = change.is_narrower;
-        }
-        masks.original(known.key).cloned()
     }
 
     fn node_of(&self, report: &ThreadReport) -> Option<NodeId> {

@@ -147,6 +147,34 @@ impl CpuClock {
     }
 }
 
+/// How long a thread ran since it was last asked.
+#[derive(Debug)]
+pub(crate) struct CpuUse {
+    clock: Option<CpuClock>,
+    before_ns: u64,
+}
+
+impl CpuUse {
+    /// From now on.
+    pub(crate) fn begin(process_id: u32, thread_id: u32) -> CpuUse {
+        let clock = CpuClock::open(process_id, thread_id).ok();
+        let now_ns = clock.as_ref().and_then(CpuClock::read_ns);
+        CpuUse {
+            clock,
+            before_ns: now_ns.unwrap_or(0),
+        }
+    }
+
+    /// Since the last call, ns; 0 when the kernel does not say.
+    pub(crate) fn since_last_ns(&mut self) -> u64 {
+        let now_ns = self.clock.as_ref().and_then(CpuClock::read_ns);
+        let now_ns = now_ns.unwrap_or(self.before_ns);
+        let ran_ns = now_ns.saturating_sub(self.before_ns);
+        self.before_ns = now_ns;
+        ran_ns
+    }
+}
+
 /// The CPUs the kernel lets a thread use now: its affinity within its cpuset.
 ///
 /// # Errors

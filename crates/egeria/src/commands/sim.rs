@@ -218,9 +218,9 @@ fn workload(arguments: &Arguments, machine: &Machine) -> Outcome<Workload> {
 }
 
 fn read(path: &Path) -> Outcome<Workload> {
-    const MEND: &str =
+    const HINT: &str =
         "give the path of a TOML workload; docs/reference/workload-file.md describes it";
-    let text = egeria_machine::read_text(path, MAX_FILE_BYTES, MEND)?;
+    let text = egeria_machine::read_text(path, MAX_FILE_BYTES, HINT)?;
     let origin = path.display().to_string();
     Workload::from_toml(&text, &origin).map_err(|error| Failure::new(error.to_string()))
 }

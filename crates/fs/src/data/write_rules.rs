@@ -1,4 +1,4 @@
-//! What a write must heed that depends on who writes.
+//! Rules for a write that depend on the caller.
 
 use crate::session::direct::DirectCommit;
 use crate::session::layout::SessionInode;

@@ -94,20 +94,13 @@ mod tests {
     use crate::log::staging::Staged;
     use crate::space::free_space::Need;
     use crate::space::operation::Operation;
+    use crate::test_volume::new_volume;
     use crate::*;
 
     #[test]
     fn commit_that_is_not_applied_keeps_its_pages() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
-        let path = directory.path().join("pool");
-        let pool = PoolRequest {
-            node: 0,
-            path: path.clone(),
-            bytes: Some(16 << 20),
-        };
-        create_volume(&[pool], &CreateOptions::default()).expect("mkfs");
-        let options = AttachOptions::default();
-        let volume = Volume::attach(&path, AttachMode::CreateOrJoin, &options).expect("attach");
+        let (volume, path) = new_volume(&directory);
         let new = NewInode {
             mode: libc::S_IFREG | 0o644,
             uid: 0,

@@ -29,7 +29,7 @@ pub(crate) struct Staged {
     record: (PoolIndex, egeria_media::PoolOffset),
     /// What the new pages and entries may be taken from.
     pub(crate) need: Need,
-    /// Lines of the entries that are still to come, as far as the caller told, and pages taken for them.
+    /// Lines of the entries that are still to come, as far as the caller announced them, and pages taken for them.
     coming_lines: u64,
     run: Extent,
     /// The commit word as sealed for the commit; 0 before.

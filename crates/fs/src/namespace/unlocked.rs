@@ -328,8 +328,8 @@ fn living_directory(inode: &SessionInode) -> Outcome<()> {
 #[cfg(test)]
 mod tests {
     use crate::session::seqlock::WriteSection;
+    use crate::test_volume::new_volume;
     use crate::*;
-    use std::sync::Arc;
 
     const FILE: NewInode = NewInode {
         mode: libc::S_IFREG | 0o640,
@@ -342,18 +342,6 @@ mod tests {
         ..FILE
     };
     const ROOT: InodeNumber = InodeNumber::ROOT;
-
-    fn volume(directory: &tempfile::TempDir) -> Arc<Volume> {
-        let path = directory.path().join("pool");
-        let pool = PoolRequest {
-            node: 0,
-            path: path.clone(),
-            bytes: Some(16 << 20),
-        };
-        create_volume(&[pool], &CreateOptions::default()).expect("mkfs");
-        let options = AttachOptions::default();
-        Volume::attach(&path, AttachMode::CreateOrJoin, &options).expect("attach")
-    }
 
     /// A file and a directory with a history.
     fn fill(volume: &Volume) -> (FileReference, InodeNumber) {
@@ -426,7 +414,7 @@ mod tests {
     #[test]
     fn unlocked_reads_ignore_a_stopped_writer() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
-        let volume = volume(&directory);
+        let volume = new_volume(&directory).0;
         let (file, names) = fill(&volume);
         let before = look(&volume, file, names);
         let held = [file.ino(), names].map(|ino| volume.lock(ino.0).expect("a lock"));

@@ -530,6 +530,7 @@ pub(crate) fn is_extent_valid(
 
 #[cfg(test)]
 mod tests {
+    use crate::test_volume::new_volume;
     use crate::*;
     use std::sync::Mutex;
     use std::sync::mpsc::channel;
@@ -538,15 +539,7 @@ mod tests {
     #[test]
     fn waiting_for_an_inode_reports_its_holder() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
-        let path = directory.path().join("pool");
-        let pool = PoolRequest {
-            node: 0,
-            path: path.clone(),
-            bytes: Some(16 << 20),
-        };
-        create_volume(&[pool], &CreateOptions::default()).expect("mkfs");
-        let options = AttachOptions::default();
-        let volume = Volume::attach(&path, AttachMode::CreateOrJoin, &options).expect("attach");
+        let (volume, _) = new_volume(&directory);
         let (sender, said) = channel();
         let sender = Mutex::new(sender);
         volume.set_reporter(Box::new(move |line| {

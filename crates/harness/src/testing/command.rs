@@ -61,8 +61,8 @@ pub fn without_surroundings(command: &mut Command) {
         .env_remove("LD_PRELOAD")
         .env_remove("XDG_RUNTIME_DIR");
     // Whoever runs the tests in the background of a shell may ignore what we send, and the command
-    // heeds that.
-    let heed = || {
+    // follows that.
+    let reset = || {
         for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
             // SAFETY: async-signal-safe, and no handler is installed.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -70,7 +70,7 @@ pub fn without_surroundings(command: &mut Command) {
         Ok(())
     };
     // SAFETY: as above; nothing is allocated.
-    unsafe { command.pre_exec(heed) };
+    unsafe { command.pre_exec(reset) };
 }
 
 /// Runs any command to its end; panics when it hangs. Output goes through files, so that a

@@ -34,7 +34,7 @@ const fn deferred_set() -> u64 {
 /// What is blocked while a signal waits for its thread to leave the engine.
 pub const DEFERRED: u64 = deferred_set();
 
-/// Whether the process was told to go on after it was told to stop. All is blocked since, and what came before
+/// Whether a signal to continue came after a signal to stop. All is blocked since, and what came before
 /// the stop signal went when that was sent.
 pub fn is_over() -> bool {
     let mut pending = 0;

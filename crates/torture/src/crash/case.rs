@@ -20,7 +20,7 @@ const FILE: CaseFile = CaseFile {
     version_key: "egeria_crash_case",
     version: 2,
     most_bytes: 1 << 20,
-    mend: "name one that `egeria-torture crash` saved",
+    hint: "name one that `egeria-torture crash` saved",
 };
 
 /// A saved crash state.

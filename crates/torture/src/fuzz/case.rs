@@ -13,7 +13,7 @@ const FILE: CaseFile = CaseFile {
     version_key: "egeria_fuzz_case",
     version: 2,
     most_bytes: 1 << 16,
-    mend: "name one that `egeria-torture fuzz` saved",
+    hint: "name one that `egeria-torture fuzz` saved",
 };
 
 /// A saved case.

@@ -18,3 +18,21 @@ pub fn torture<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Comma
 pub fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Ended {
     finish(torture(arguments))
 }
+
+/// What a subcommand reports that is terminated after two seconds, in a directory of its own.
+pub fn interrupted(subcommand: &str) -> serde_json::Value {
+    let directory = tempfile::tempdir().unwrap();
+    let script =
+        "torture=$1; cd \"$2\"; \"$torture\" \"$3\" --json & sleep 2; kill -TERM $!; wait $!";
+    let mut command = Command::new("bash");
+    command
+        .args(["-c", script, "bash"])
+        .arg(env!("CARGO_BIN_EXE_egeria-torture"))
+        .arg(directory.path())
+        .arg(subcommand);
+    let ended = finish(command);
+    assert_eq!(ended.status, 128 + libc::SIGTERM, "{ended:?}");
+    let report = ended.json();
+    assert_eq!(report["details"]["stopped"], true);
+    report
+}

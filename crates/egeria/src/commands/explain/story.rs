@@ -103,7 +103,7 @@ impl Story {
         threads
     }
 
-    fn is_told(&self, thread: ThreadKey) -> bool {
+    fn is_selected(&self, thread: ThreadKey) -> bool {
         self.selection
             .is_none_or(|selection| selection.holds(thread))
     }
@@ -138,7 +138,7 @@ impl Story {
     fn look(&mut self, decision: &WindowRecord) {
         let nodes: Vec<NodeId> = decision.nodes.iter().map(|node| node.node).collect();
         for record in &decision.threads {
-            if self.is_told(record.thread) {
+            if self.is_selected(record.thread) {
                 let seen = self.seen.entry(record.thread);
                 seen.or_insert_with(|| SeenThread::new(decision.start_ns, record))
                     .add(decision, &nodes, record);
@@ -175,7 +175,7 @@ impl Story {
     fn add_action(&mut self, at_ns: u64, line: ActionLine) {
         let step = line.as_thread_move().cloned();
         let is_wanted = match &step {
-            Some(step) => self.is_told(step.thread),
+            Some(step) => self.is_selected(step.thread),
             None => self.selection.is_none(),
         };
         if !is_wanted {
@@ -213,7 +213,7 @@ impl Story {
     }
 
     fn add_stay(&mut self, at_ns: u64, name: String, kept: Kept) {
-        if !self.is_told(kept.thread) {
+        if !self.is_selected(kept.thread) {
             return;
         }
         let index = self.latest.get(&kept.thread);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use egeria_facts::ThreadKey;
 use egeria_machine::NodeId;
 use egeria_policy::{Contention, KeptBecause, Reason};
-use egeria_steward::{ActionLine, ThreadRecord, WindowRecord, reason_name};
+use egeria_steward::{ActionLine, ThreadRecord, WindowRecord};
 use serde::Serialize;
 
 /// The whole log in numbers.
@@ -199,7 +199,7 @@ impl Totals {
             self.failed += 1;
             return;
         }
-        *self.reasons.entry(reason_name(&step.reason)).or_default() += 1;
+        *self.reasons.entry(step.reason.name()).or_default() += 1;
         *self.moved.entry(step.thread).or_default() += 1;
     }
 
