@@ -1,6 +1,9 @@
 //! The `--machine`, `--sysfs-root` and `--alloc` arguments, shared by several commands.
 
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -18,10 +21,19 @@ pub struct MachineArguments {
     pub machine: Option<String>,
 }
 
+/// No machine file is nearly as large.
+const MAX_MACHINE_FILE_BYTES: u64 = 4 << 20;
+/// The machine file that root has had written for this machine, used where none is named.
+pub const CALIBRATED: &str = "/etc/egeria/machine.toml";
+
 impl MachineArguments {
-    /// The machine meant.
+    /// The machine meant: without a name this one, as calibrated where root has had that done.
     pub fn resolve(&self) -> Outcome<Machine> {
-        Ok(Machine::resolve(self.machine.as_deref(), None)?)
+        let machine = Machine::resolve(self.machine.as_deref(), None)?;
+        Ok(match self.machine {
+            Some(_) => machine,
+            None => as_calibrated(machine, Path::new(CALIBRATED)),
+        })
     }
 
     /// The machine for a session: the running machine is the session's own matter.
@@ -38,6 +50,55 @@ impl MachineArguments {
             "--machine is for who attaches the volume first, and it is attached already; leave --machine out, or unmount the volume first",
         ))
     }
+}
+
+/// The machine file at `path`, where it is there, may be believed and describes the present machine; else the present
+/// machine, with a warning that says why.
+fn as_calibrated(mut present: Machine, path: &Path) -> Machine {
+    match calibrated(&present, path) {
+        Ok(Some(machine)) => machine,
+        Ok(None) => present,
+        Err(cause) => {
+            let warning = format!(
+                "{} is not used: {cause}; write it anew with `egeria machine calibrate --output {}`",
+                path.display(),
+                path.display()
+            );
+            present.warnings.push(warning);
+            present
+        }
+    }
+}
+
+fn calibrated(present: &Machine, path: &Path) -> Result<Option<Machine>, String> {
+    // Opening a FIFO that took the file's place must not wait for its writer.
+    let nonblocking = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path);
+    let file = match nonblocking {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(|error| error.to_string())?,
+    };
+    let metadata = file.metadata().map_err(|error| error.to_string())?;
+    let own = rustix::process::geteuid().as_raw();
+    let is_trusted = [0, own].contains(&metadata.uid()) && metadata.mode() & 0o022 == 0;
+    if !metadata.is_file() || !is_trusted {
+        return Err("it is no file that only root can write".to_owned());
+    }
+    let mut text = String::new();
+    file.take(MAX_MACHINE_FILE_BYTES)
+        .read_to_string(&mut text)
+        .map_err(|error| error.to_string())?;
+    let machine = Machine::from_toml(&text, path).map_err(|error| error.to_string())?;
+    let nodes = |machine: &Machine| -> Vec<_> {
+        let nodes = machine.nodes.iter();
+        nodes.map(|node| (node.id, node.cpus.clone())).collect()
+    };
+    if machine.is_emulated() || nodes(&machine) != nodes(present) {
+        return Err("it describes other nodes or CPUs than this machine has".to_owned());
+    }
+    Ok(Some(machine))
 }
 
 /// Where new data goes, as typed.
@@ -202,5 +263,51 @@ impl MachineLabel {
     pub fn remark(&self) -> Option<String> {
         self.emulated
             .then(|| format!("emulated ({})", self.profile.as_ref().unwrap_or(&self.name)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    fn measured(text: &str, mode: u32) -> Machine {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("machine.toml");
+        fs::write(&path, text).expect("a file");
+        fs::set_permissions(&path, Permissions::from_mode(mode)).expect("a mode");
+        as_calibrated(Machine::detect().expect("this machine"), &path)
+    }
+
+    #[test]
+    fn calibrated_file_replaces_what_the_kernel_says() {
+        let text = Machine::detect().expect("this machine").to_toml();
+        let machine = measured(&text, 0o644);
+        assert!(matches!(machine.source, Source::File(_)), "{machine:?}");
+        let missing = as_calibrated(
+            Machine::detect().expect("it"),
+            Path::new("/nonexistent/file"),
+        );
+        assert!(matches!(missing.source, Source::Sysfs(_)) && missing.warnings.is_empty());
+    }
+
+    #[test]
+    fn file_of_another_machine_or_writer_is_not_used() {
+        let text = Machine::detect().expect("this machine").to_toml();
+        let other = Machine::profile("odin-8s").expect("a profile").to_toml();
+        for (text, mode, cause) in [
+            (text.as_str(), 0o664, "only root can write"),
+            (&other, 0o644, "other nodes or CPUs"),
+            ("nonsense", 0o644, "machine.toml"),
+        ] {
+            let machine = measured(text, mode);
+            assert!(matches!(machine.source, Source::Sysfs(_)));
+            let warning = machine.warnings.last().expect("a warning");
+            assert!(
+                warning.contains(cause) && warning.contains("calibrate"),
+                "{warning}"
+            );
+        }
     }
 }

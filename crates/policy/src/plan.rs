@@ -174,9 +174,9 @@ impl fmt::Display for Note {
             Note::PmMaximumUnknown { node } => write!(
                 formatter,
                 "contention for persistent memory is not looked for on node {}: its bandwidth is \
-                 unknown; run `egeria machine calibrate` once and use its file with --machine, or \
-                 set dimm_read_bytes_s, dimm_write_bytes_s and dimms",
-                node.0
+                 unknown; run `egeria machine calibrate --pool {}:DIRECTORY --output \
+                 /etc/egeria/machine.toml` once, or set dimm_read_bytes_s, dimm_write_bytes_s and dimms",
+                node.0, node.0
             ),
             Note::ThreadNowhere { thread, node } => write!(
                 formatter,

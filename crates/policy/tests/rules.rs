@@ -249,7 +249,7 @@ fn without_a_maximum_the_stage_is_off_and_the_plan_says_so() {
     assert!(
         plan.notes[0]
             .to_string()
-            .contains("run `egeria machine calibrate` once")
+            .contains("run `egeria machine calibrate --pool")
     );
     let rl = egeria_policy::nthread::plan(&machine, &window, &Settings::of(Configuration::Rl));
     assert!(rl.notes.is_empty(), "nobody asked");

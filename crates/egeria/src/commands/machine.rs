@@ -58,10 +58,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     if let Some(Action::Calibrate(arguments)) = &arguments.action {
         return calibrate::run(arguments, format);
     }
-    let machine = Machine::resolve(
-        arguments.choice.machine.as_deref(),
-        arguments.sysfs_root.as_deref(),
-    )?;
+    let machine = match &arguments.sysfs_root {
+        Some(root) => Machine::resolve(arguments.choice.machine.as_deref(), Some(root))?,
+        None => arguments.choice.resolve()?,
+    };
     if arguments.self_test {
         return super::self_test::run(&machine, format);
     }

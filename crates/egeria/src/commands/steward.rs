@@ -90,7 +90,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             begun.restored_at_start
         );
     }
-    for line in &begun.unavailable {
+    for line in machine.warnings.iter().chain(&begun.unavailable) {
         tracing::warn!("{line}");
     }
     tracing::info!("looking after threads, policy {}", arguments.policy);
