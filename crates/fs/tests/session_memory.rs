@@ -46,6 +46,7 @@ fn parts() {
         "none" => nothing_at_all(&pool),
         "later" => full_later(&pool),
         "read-only" => cannot_be_written(&pool),
+        "group" => full_group(&pool),
         name => panic!("no part {name}"),
     }
     eprintln!("{name}: done");
@@ -137,6 +138,59 @@ fn cannot_be_written(pool: &Path) {
     should_fail(pool, libc::EROFS, "make it writable");
 }
 
+/// A memory control group that this process is in; removed when dropped.
+struct OwnGroup(PathBuf);
+
+impl OwnGroup {
+    /// `None` where none can be made.
+    fn enter(limit_bytes: u64) -> Option<OwnGroup> {
+        let name = format!("egeria-test-{}", std::process::id());
+        let version_1 = ("/sys/fs/cgroup/memory", "memory.limit_in_bytes");
+        let version_2 = ("/sys/fs/cgroup", "memory.max");
+        [version_1, version_2]
+            .into_iter()
+            .find_map(|(mount, limit)| {
+                let group = OwnGroup(Path::new(mount).join(&name));
+                std::fs::create_dir(&group.0).ok()?;
+                std::fs::write(group.0.join(limit), limit_bytes.to_string()).ok()?;
+                std::fs::write(group.0.join("cgroup.procs"), "0").ok()?;
+                Some(group)
+            })
+    }
+}
+
+impl Drop for OwnGroup {
+    fn drop(&mut self) {
+        let above = self.0.parent().expect("the mount");
+        // Where it was before does not matter: this process ends.
+        let _ = std::fs::write(above.join("cgroup.procs"), "0");
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+fn full_group(pool: &Path) {
+    own_memory(c"size=1g", 0);
+    let Some(group) = OwnGroup::enter(48 << 20) else {
+        eprintln!("SKIPPED: no memory control group can be made here");
+        return;
+    };
+    let volume = attach(pool).expect("attach");
+    let ino = volume.create(ROOT, b"sparse", &FILE).expect("create").ino;
+    let file = volume.open(ino, None).expect("open");
+    // Each needs some 20 KiB of the session: several times the limit in all, and /dev/shm has room for that.
+    let mut far = (0..10_000).map(|far| volume.write(file, far << 30, b"far"));
+    let refused = far.find_map(Result::err);
+    assert_eq!(refused, Some(Errno(libc::ENOMEM)), "and nobody was killed");
+    // What is freed is there for others.
+    volume.close(ino);
+    volume.unlink(ROOT, b"sparse").expect("unlink");
+    let ino = volume.create(ROOT, b"other", &FILE).expect("create").ino;
+    let file = volume.open(ino, None).expect("open");
+    volume.write(file, 1 << 33, b"far").expect("a write");
+    drop(volume);
+    drop(group);
+}
+
 /// Work until memory ends, under everything the session takes more of: inodes, trees, names, threads.
 fn full_later(pool: &Path) {
     own_memory(c"size=64m", 0);
@@ -213,6 +267,11 @@ fn no_memory_for_a_session_is_an_error_with_a_mend() {
 #[test]
 fn a_full_session_is_enomem_and_loses_nothing() {
     part("later");
+}
+
+#[test]
+fn full_memory_group_is_enomem_and_kills_nobody() {
+    part("group");
 }
 
 #[test]

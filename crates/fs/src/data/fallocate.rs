@@ -207,7 +207,9 @@ impl Volume {
         }
         for mapping in mappings {
             staged.add_mapping(operation, mapping, sums.of(mapping), size_bytes, time_ns)?;
-            locked.index().reserve(mapping.file_block, mapping.count)?;
+            locked
+                .index()
+                .reserve_for_write(mapping.file_block, mapping.count)?;
         }
         operation.commit(&[&staged])?;
         self.apply_commit(locked, &staged, || {

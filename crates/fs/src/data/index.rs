@@ -192,28 +192,50 @@ impl<'a> Index<'a> {
 
     /// Make sure slots exist for these blocks. Under the inode's lock; nothing readers see changes.
     pub(crate) fn reserve(self, file_block: u64, count: u64) -> Outcome<()> {
+        self.reserve_by(file_block, count, &|| self.arena.allocate(0))
+    }
+
+    /// The same for new data, whose holes count for the owner of the file.
+    pub(crate) fn reserve_for_write(self, file_block: u64, count: u64) -> Outcome<()> {
+        self.reserve_by(file_block, count, &|| {
+            self.arena.holes().charge(self.inode, 1)?;
+            self.arena.allocate(0)
+        })
+    }
+
+    fn reserve_by(
+        self,
+        file_block: u64,
+        count: u64,
+        take: &impl Fn() -> Outcome<u64>,
+    ) -> Outcome<()> {
         if count == 0 {
             return Ok(());
         }
         let end = file_block + count;
-        self.grow(end)?;
+        let take = &|| {
+            let page = take()?;
+            self.arena.holes().add_page(self.inode);
+            Ok(page)
+        };
+        self.grow(end, take)?;
         let mut block = file_block;
         while let Some(tree) = self.tree()
             && block < end
         {
-            self.make_leaf(tree, block)?;
+            self.make_leaf(tree, block, take)?;
             block = tree.next(block, 1);
         }
         Ok(())
     }
 
-    fn grow(self, end: u64) -> Outcome<()> {
+    fn grow(self, end: u64, take: &impl Fn() -> Outcome<u64>) -> Outcome<()> {
         let pairs = self.inode.checksums.load(Ordering::Relaxed) != 0;
         loop {
             match self.tree() {
                 None if end <= INLINE_BLOCKS as u64 && !pairs => return Ok(()),
                 None => {
-                    let page = self.arena.allocate(0)?;
+                    let page = take()?;
                     let words = self.arena.page(page).expect("allocated page");
                     // With pairs there are no words yet.
                     for (word, inline) in words.iter().zip(&self.inode.inline_words) {
@@ -228,7 +250,7 @@ impl<'a> Index<'a> {
                 }
                 Some(tree) if end <= tree.span(tree.height) => return Ok(()),
                 Some(tree) => {
-                    let page = self.arena.allocate(0)?;
+                    let page = take()?;
                     self.arena.page(page).expect("allocated page")[0]
                         .store(tree.page + 1, Ordering::Relaxed);
                     let height = tree.height + 1;
@@ -242,7 +264,12 @@ impl<'a> Index<'a> {
         }
     }
 
-    fn make_leaf(self, tree: Tree, file_block: u64) -> Outcome<()> {
+    fn make_leaf(
+        self,
+        tree: Tree,
+        file_block: u64,
+        take: &impl Fn() -> Outcome<u64>,
+    ) -> Outcome<()> {
         let (mut page, mut level) = (tree.page, tree.height);
         while level > 1 {
             level -= 1;
@@ -250,7 +277,7 @@ impl<'a> Index<'a> {
             let word = &words[tree.at(file_block, level)];
             page = match word.load(Ordering::Relaxed) {
                 0 => {
-                    let child = self.arena.allocate(0)?;
+                    let child = take()?;
                     word.store(child + 1, Ordering::Release);
                     child
                 }
@@ -320,6 +347,7 @@ impl<'a> Index<'a> {
         if let Some(tree) = Tree::of(root) {
             self.free_tree(tree.page, tree.height);
         }
+        self.arena.holes().forget(self.inode);
     }
 
     fn free_tree(self, page: u64, height: u32) {

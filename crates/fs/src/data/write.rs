@@ -354,7 +354,9 @@ impl<'a> Write<'a, '_> {
         let mut staged = Staged::begin(locked, Need::Ordinary)?;
         self.stage(locked, &mut staged, new_size, time_ns, rules)?;
         for mapping in &self.mappings {
-            locked.index().reserve(mapping.file_block, mapping.count)?;
+            locked
+                .index()
+                .reserve_for_write(mapping.file_block, mapping.count)?;
         }
         // From here on the caller's memory is not needed.
         let _direct = rules.begin_commit(locked.inode)?;

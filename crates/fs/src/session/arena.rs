@@ -2,7 +2,7 @@
 //! An owner that dies inside loses at most one run until the session ends.
 
 use super::free_list;
-use super::layout::{ARENA_CLASSES, ArenaHeader};
+use super::layout::{ARENA_CLASSES, ArenaHeader, HoleAccounts};
 use super::memory::populate;
 use crate::failpoint::{Resource, should_fail};
 use crate::format::BLOCK;
@@ -52,6 +52,11 @@ impl Arena {
 
     fn header(&self) -> &ArenaHeader {
         self.header
+    }
+
+    /// What holes of files take.
+    pub fn holes(&self) -> &HoleAccounts {
+        &self.header.holes
     }
 
     /// The words of a page; `None` when the number is not one of a page (a reader's stale word).

@@ -118,6 +118,33 @@ pub struct ArenaHeader {
     pub free_runs: [AtomicU64; ARENA_CLASSES],
     /// First free run per class whose memory went back to the system.
     pub hollow: [AtomicU64; ARENA_CLASSES],
+    /// What holes of files take, by owner.
+    pub holes: HoleAccounts,
+}
+
+/// Owners of files that are told apart; more share the last account.
+pub const HOLE_ACCOUNTS: usize = 64;
+
+/// What holes of files take (see `hole_accounts`).
+#[repr(C)]
+pub struct HoleAccounts {
+    /// Pages that the holes of one owner may take; 0: no limit.
+    pub limit_pages: AtomicU64,
+    /// User who made the session, plus one.
+    pub session_owner: AtomicU32,
+    _padding: AtomicU32,
+    /// Taken from the first on.
+    pub accounts: [HoleAccount; HOLE_ACCOUNTS],
+}
+
+/// Pages that the holes of one owner take.
+#[repr(C)]
+pub struct HoleAccount {
+    /// User id plus one; 0: free.
+    pub uid: AtomicU32,
+    _padding: AtomicU32,
+    /// Pages beyond what blocks need.
+    pub pages: AtomicU64,
 }
 
 /// Free space and inode numbers of one pool.
@@ -352,6 +379,13 @@ pub struct SessionInode {
     pub open_hint: AtomicU32,
     /// Counts changes of a file's block words, for their generation.
     pub word_generation: AtomicU32,
+    /// Pages of the index; see `hole_accounts`.
+    pub index_pages: AtomicU32,
+    /// Of these, counted as the holes of `hole_uid`.
+    pub hole_pages: AtomicU32,
+    /// See `hole_pages`.
+    pub hole_uid: AtomicU32,
+    _padding: AtomicU32,
     /// Offset of the record in its pool, when loaded.
     pub record_at: AtomicU64,
     /// Words of a small file; of a directory: used slots, subdirectories, next cookie.

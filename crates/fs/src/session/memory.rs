@@ -1,5 +1,6 @@
 //! The memory of a session: mapped between guard pages, and given pages before they are touched.
 
+use super::memory_group;
 use crate::format::BLOCK;
 use crate::types::{Errno, Outcome};
 use std::io;
@@ -84,9 +85,12 @@ impl Drop for SessionMemory {
     }
 }
 
-/// Give pages of the segment memory; `ENOMEM` where there is none. A kernel that does not know how (before
-/// Linux 5.14) does so when they are touched.
+/// Give pages of the segment memory; `ENOMEM` where there is none, or the control group is nearly full. A kernel that
+/// does not know how (before Linux 5.14) does so when they are touched.
 pub(super) fn populate(at: *mut u8, bytes: usize) -> Outcome<()> {
+    if !memory_group::has_room(bytes as u64) {
+        return Err(Errno(libc::ENOMEM));
+    }
     // SAFETY: whole pages of the caller's mapping; changes no byte.
     let done = unsafe { libc::madvise(at.cast(), bytes, libc::MADV_POPULATE_WRITE) } == 0;
     let errno = || io::Error::last_os_error().raw_os_error();

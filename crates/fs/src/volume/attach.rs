@@ -425,6 +425,11 @@ pub(crate) fn fill_header(
         .arena
         .pages
         .store(layout.arena_pages as u64, Ordering::Relaxed);
+    let session_owner = rustix::process::geteuid().as_raw();
+    header
+        .arena
+        .holes
+        .begin(session_owner, HoleAccounts::usual_limit_pages());
 }
 
 impl Drop for Volume {
