@@ -27,6 +27,7 @@ fn can_run() -> bool {
 fn options(out: &TempDir) -> NthreadOptions<'static> {
     NthreadOptions {
         output_directory: Some(out.path().to_owned()),
+        repetitions: 1,
         ..NthreadOptions::new(
             Machine::resolve(Some("optane-2s"), None).unwrap(),
             preload_library(),
@@ -97,6 +98,10 @@ fn real_fio_on_baselines_and_under_a_steward_gives_rows_and_a_page() {
         "throughput",
         "vs_nova",
         "vs_nova_n",
+        "min_vs_nova",
+        "max_vs_nova",
+        "repetitions",
+        "settled",
         "paper_vs_nova",
         "local_share",
         "moves",

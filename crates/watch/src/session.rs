@@ -40,6 +40,8 @@ pub struct SessionSource {
     number: u64,
     begun_ns: u64,
     started: Instant,
+    /// The emulated machine's clock then, ns.
+    started_machine_ns: u64,
     totals: Counters,
     cpu_times: CpuTimes,
 }
@@ -60,6 +62,7 @@ impl SessionSource {
             number: 0,
             begun_ns: 0,
             started: Instant::now(),
+            started_machine_ns: volume.emulation().machine_now_ns(),
             totals: volume.counters(),
             cpu_times: CpuTimes::default(),
             known: HashMap::new(),
@@ -81,8 +84,11 @@ impl SessionSource {
 
     /// ns of the machine's own clock since the watch began.
     pub fn now_ns(&self) -> u64 {
-        let host_ns = self.started.elapsed().as_nanos() as f64;
-        (host_ns / self.dilation()) as u64
+        match self.machine.is_emulated() {
+            // Its clock stands still while the host cannot keep up.
+            true => self.volume.emulation().machine_now_ns() - self.started_machine_ns,
+            false => self.started.elapsed().as_nanos() as u64,
+        }
     }
 
     /// Host ns per ns of the machine's clock.

@@ -190,10 +190,15 @@ impl<'a> Stage<'a> {
         run: impl FnOnce() -> Result<Throughput>,
     ) -> Result<()> {
         let before = self.volume().counters();
+        let machine_now_ns = || self.volume().emulation().machine_now_ns();
+        let (started, machine_started_ns) = (Instant::now(), machine_now_ns());
         let throughput = run()?;
         match place {
             Place::Emulated => {
-                row.egeria_emulated = Some(throughput.times(self.dilation.unwrap_or(1.0)))
+                // The machine's clock stands still while the host cannot keep up.
+                let machine_ns = machine_now_ns().saturating_sub(machine_started_ns);
+                let dilation = started.elapsed().as_nanos() as f64 / machine_ns.max(1) as f64;
+                row.egeria_emulated = Some(throughput.times(dilation));
             }
             Place::Egeria => row.egeria = Some(throughput),
             Place::Tmpfs => row.tmpfs = Some(throughput),

@@ -3,7 +3,8 @@
 use super::figure::Figure;
 use super::figure::MEAN;
 use super::paper;
-use super::rows::{Bar, NthreadRow};
+use super::rows::{self, Bar, NthreadRow};
+use egeria_harness::statistics::{is_settled, median};
 
 /// The bars that `full` must not fall behind.
 const OTHERS: [&str; 5] = ["nova", "nova_n", "rl", "cpu", "nm"];
@@ -19,12 +20,14 @@ pub struct Goal {
     pub at_most: bool,
     /// The worst value, and the row it is of; `None` when no such row was run.
     pub worst: Option<(f64, String)>,
+    /// Whether all values it is of have settled: else it is not judged.
+    pub settled: bool,
 }
 
 impl Goal {
-    /// Whether it was; `None` when nothing was measured.
+    /// Whether it was; `None` when nothing was measured, or not surely enough.
     pub fn reached(&self) -> Option<bool> {
-        let (value, _) = self.worst.as_ref()?;
+        let (value, _) = self.worst.as_ref().filter(|_| self.settled)?;
         Some(match self.at_most {
             true => *value <= self.bound,
             false => *value >= self.bound,
@@ -104,49 +107,65 @@ pub(super) fn goals(bars: &[Bar]) -> Vec<Goal> {
     goals
 }
 
-fn name(row: &NthreadRow) -> String {
+/// A row in words.
+pub(super) fn name(row: &NthreadRow) -> String {
     format!("Fig. {} {} {}", row.figure, row.workload, row.config)
 }
 
+/// A ratio, of which row, and whether it has settled.
+struct Ratio {
+    value: f64,
+    row: String,
+    settled: bool,
+}
+
 /// `full` against another bar of the same chart.
-fn ratio(bars: &[Bar], full: &Bar, other: &str) -> Option<f64> {
-    let is_meant = |bar: &&Bar| {
-        bar.figure == full.figure
-            && bar.row.config == other
-            && bar.row.workload == full.row.workload
-            && bar.row.threads == full.row.threads
+fn ratio(bars: &[Bar], full: &Bar, other: &str) -> Option<Ratio> {
+    let of = |value: f64, settled: bool| Ratio {
+        value,
+        row: format!("{} against {other}", name(&full.row)),
+        settled,
     };
-    let other = &bars.iter().find(is_meant)?.row;
-    // Of a mean, the mean of ratios.
-    match (full.row.workload == MEAN, other.config.as_str()) {
-        (true, "nova") => full.row.vs_nova,
-        (true, "nova_n") => full.row.vs_nova_n,
-        _ => Some(full.row.throughput? / other.throughput?),
+    if full.row.workload == MEAN {
+        // The mean of ratios.
+        let value = match other {
+            "nova" => full.row.vs_nova,
+            _ => full.row.vs_nova_n,
+        };
+        return Some(of(value?, full.row.settled == Some(true)));
     }
+    let ratios = rows::ratios(bars, full, other);
+    let settled = is_settled(&ratios, rows::TOLERANCE) == Some(true);
+    Some(of(median(&ratios)?, settled))
 }
 
 fn fulls(bars: &[Bar]) -> impl Iterator<Item = &Bar> {
     bars.iter().filter(|bar| bar.row.config == "full")
 }
 
-fn least(values: impl Iterator<Item = (f64, String)>) -> Option<(f64, String)> {
-    values.reduce(|one, other| if other.0 < one.0 { other } else { one })
+fn least(what: String, bound: f64, ratios: impl Iterator<Item = Ratio>) -> Goal {
+    let mut goal = Goal {
+        what,
+        bound,
+        at_most: false,
+        worst: None,
+        settled: true,
+    };
+    for ratio in ratios {
+        goal.settled &= ratio.settled;
+        let is_worse = |(worst, _): &(f64, String)| ratio.value < *worst;
+        if goal.worst.as_ref().is_none_or(is_worse) {
+            goal.worst = Some((ratio.value, ratio.row));
+        }
+    }
+    goal
 }
 
 fn never_behind(bars: &[Bar]) -> Goal {
     let single = fulls(bars).filter(|full| full.row.workload != MEAN);
-    let ratios = single.flat_map(|full| {
-        OTHERS.into_iter().filter_map(move |other| {
-            let value = ratio(bars, full, other)?;
-            Some((value, format!("{} against {other}", name(&full.row))))
-        })
-    });
-    Goal {
-        what: "full never below 0.97x of any other bar".to_owned(),
-        bound: 0.97,
-        at_most: false,
-        worst: least(ratios),
-    }
+    let ratios = single.flat_map(|full| OTHERS.iter().filter_map(|other| ratio(bars, full, other)));
+    let what = "full never below 0.97x of any other bar".to_owned();
+    least(what, 0.97, ratios)
 }
 
 fn against(
@@ -159,13 +178,11 @@ fn against(
 ) -> Goal {
     let meant = fulls(bars)
         .filter(|bar| bar.figure == figure && workloads.contains(&bar.row.workload.as_str()));
-    let ratios = meant.filter_map(|full| Some((ratio(bars, full, other)?, name(&full.row))));
-    Goal {
+    least(
         what,
         bound,
-        at_most: false,
-        worst: least(ratios),
-    }
+        meant.filter_map(|full| ratio(bars, full, other)),
+    )
 }
 
 fn no_ping_pong(bars: &[Bar]) -> Goal {
@@ -176,20 +193,21 @@ fn no_ping_pong(bars: &[Bar]) -> Goal {
         bound: 1.0,
         at_most: true,
         worst: most.reduce(|one, other| if other.0 > one.0 { other } else { one }),
+        settled: true,
     }
 }
 
 /// Rows that differ from the paper by more than a third.
-pub(super) fn disagreements(bars: &[Bar], disturbed: bool) -> Vec<Disagreement> {
+pub(super) fn disagreements(bars: &[Bar]) -> Vec<Disagreement> {
     let differs = |bar: &Bar| {
         let (ours, paper) = bar.row.vs_nova.zip(bar.row.paper_vs_nova)?;
         ((ours / paper - 1.0).abs() > paper::TOLERANCE).then(|| Disagreement {
             row: name(&bar.row),
             ours,
             paper,
-            cause: match disturbed {
-                true => paper::DISTURBED,
-                false => paper::cause(bar.figure),
+            cause: match bar.row.settled {
+                Some(false) => paper::DISTURBED,
+                _ => paper::cause(bar.figure),
             },
         })
     };
@@ -213,12 +231,16 @@ mod tests {
                 config: config.to_owned(),
                 throughput: Some(throughput),
                 vs_nova: Some(throughput),
+                min_vs_nova: None,
+                max_vs_nova: None,
+                repetitions: 3,
+                settled: Some(true),
                 vs_nova_n: None,
                 paper_vs_nova: paper::vs_nova(figure, workload, config),
                 local_share: None,
                 moves: Some(0),
             },
-            range: None,
+            runs: vec![Some(throughput); 3],
             moves_of_one_thread: 0,
             series: Vec::new(),
         }
@@ -242,22 +264,39 @@ mod tests {
         assert_eq!(behind.reached(), Some(true));
         let fio = goal(&goals, "4 threads: full at least 1.40x nova");
         assert_eq!(fio.reached(), Some(false));
-        assert_eq!(fio.worst.as_ref().unwrap().1, "Fig. 5a rw60 full");
+        let (_, worst) = fio.worst.as_ref().unwrap();
+        assert_eq!(worst, "Fig. 5a rw60 full against nova");
         assert_eq!(goal(&goals, "1.10x rl").reached(), None);
         assert_eq!(goal(&goals, "ping-pong").reached(), Some(false));
     }
 
     #[test]
+    fn ratios_that_have_not_settled_are_not_judged() {
+        let mut bars = vec![
+            bar(Figure::FiveA, "rw80", "nova", 1.0),
+            bar(Figure::FiveA, "rw80", "full", 1.5),
+        ];
+        bars[1].runs = vec![Some(1.5), Some(1.6), Some(0.5)];
+        let fio = |bars: &[Bar]| goal(&goals(bars), "at least 1.40x nova").clone();
+        assert_eq!((fio(&bars).reached(), fio(&bars).settled), (None, false));
+        bars[1].runs = vec![Some(1.5); 2];
+        assert_eq!(fio(&bars).reached(), None, "too few repetitions");
+        bars[1].runs = vec![Some(1.5); 4];
+        assert_eq!(fio(&bars).reached(), Some(true));
+    }
+
+    #[test]
     fn differences_beyond_a_third_are_named_with_a_cause() {
-        let bars = [
+        let mut bars = [
             bar(Figure::SevenA, "R", "full", 1.02),
             bar(Figure::SevenA, "R", "full", 0.99),
             bar(Figure::SevenA, "R", "nova", 9.0),
         ];
-        let found = disagreements(&bars, false);
+        let found = disagreements(&bars);
         assert_eq!(found.len(), 1);
         assert!(found[0].ours < 1.0 && found[0].cause.contains("RocksDB"));
         // Of what a busy host did we do not claim to know the cause.
-        assert_eq!(disagreements(&bars, true)[0].cause, paper::DISTURBED);
+        bars[1].row.settled = Some(false);
+        assert_eq!(disagreements(&bars)[0].cause, paper::DISTURBED);
     }
 }

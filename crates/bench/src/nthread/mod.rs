@@ -44,12 +44,15 @@ use egeria_harness::Progress;
 use egeria_harness::process;
 use egeria_harness::program::find_in_path;
 use egeria_harness::scratch::check_room;
+use egeria_harness::statistics::MIN_SETTLED;
 use egeria_harness::{Error, Result};
 use plan::in_turn;
 use quiet::HostUse;
 use rows::Finding;
 use stage::{Measurement, Stage};
 
+/// So often at most the charts whose ratios have not settled are run again.
+const MAX_MORE_REPETITIONS: usize = 4;
 /// Memory that the largest run needs.
 const ROOM_BYTES: u64 = 2 << 30;
 /// The programs and the Debian packages that have them.
@@ -80,16 +83,28 @@ pub fn run_groups(options: &NthreadOptions<'_>, groups: &[Group]) -> Result<Nthr
     let mut findings = Vec::new();
     let mut failures = Vec::new();
     let repetitions = options.repetitions.max(1);
-    for repetition in 0..repetitions {
+    let mut planned = Planned::all(groups, repetitions);
+    for repetition in 0..repetitions + MAX_MORE_REPETITIONS {
+        if repetition >= repetitions {
+            let open = rows::unsettled(&rows::bars(&findings));
+            planned.add(groups, &open);
+            if open.is_empty() || options.repetitions < MIN_SETTLED {
+                break;
+            }
+        }
         for group in in_turn(groups, repetition) {
-            tell(options, findings.len(), groups, repetitions, group);
-            findings.extend(attempt(options, group, &mut failures)?);
+            if planned.has(group) {
+                tell(options, findings.len(), planned.runs, group);
+                findings.extend(attempt(options, group, repetition, &mut failures)?);
+            }
         }
     }
     let report = NthreadReport {
         machine: facts::summary(&options.machine),
         host: facts::host(),
         others_share: host_use.others(),
+        stalled_share: stalled_share(&findings),
+        with_goals: options.extent != Extent::Demo,
         versions: versions(options),
         complete: options.extent == Extent::Full && options.figures.is_empty(),
         repetitions,
@@ -106,6 +121,51 @@ pub fn run_groups(options: &NthreadOptions<'_>, groups: &[Group]) -> Result<Nthr
         write(html, page::page(&report).as_bytes())?;
     }
     Ok(report)
+}
+
+/// What is run in a repetition.
+struct Planned {
+    /// Charts to run: figure, workload and threads; `None`: all.
+    charts: Option<Vec<(Figure, String, u32)>>,
+    /// Runs in all, those done included.
+    runs: usize,
+}
+
+impl Planned {
+    fn all(groups: &[Group], repetitions: usize) -> Planned {
+        let once: usize = groups.iter().map(|group| group.programs.len()).sum();
+        Planned {
+            charts: None,
+            runs: once * repetitions,
+        }
+    }
+
+    /// One more repetition of these charts only.
+    fn add(&mut self, groups: &[Group], charts: &[(Figure, String, u32)]) {
+        self.charts = Some(charts.to_vec());
+        let again = groups.iter().filter(|group| self.has(group));
+        self.runs += again.map(|group| group.programs.len()).sum::<usize>();
+    }
+
+    fn has(&self, group: &Group) -> bool {
+        let is_in = |program: &Program| {
+            let chart = (group.figure, program.workload(), group.threads);
+            let charts = self.charts.as_ref();
+            charts.is_none_or(|charts| charts.contains(&chart))
+        };
+        group.programs.iter().any(is_in)
+    }
+}
+
+/// Share of the measured time for which the machine's clock stood still, in [0, 1].
+fn stalled_share(findings: &[Finding<'_>]) -> f64 {
+    let shares = findings
+        .iter()
+        .filter_map(|finding| finding.measurement.as_ref());
+    let shares: Vec<f64> = shares
+        .map(|measurement| measurement.stalled_share)
+        .collect();
+    shares.iter().sum::<f64>() / shares.len().max(1) as f64
 }
 
 fn check(options: &NthreadOptions<'_>) -> Result<()> {
@@ -146,6 +206,7 @@ fn check(options: &NthreadOptions<'_>) -> Result<()> {
 fn attempt<'a>(
     options: &NthreadOptions<'_>,
     group: &'a Group,
+    repetition: usize,
     failures: &mut Vec<String>,
 ) -> Result<Vec<Finding<'a>>> {
     let stage = Stage::set_up(options, group).and_then(|stage| stage.prepare().map(|()| stage));
@@ -160,6 +221,7 @@ fn attempt<'a>(
     for program in &group.programs {
         process::check_cancel(options.cancel)?;
         findings.push(Finding {
+            repetition,
             group,
             program: *program,
             measurement: perform(*program)?,
@@ -189,18 +251,11 @@ fn label(group: &Group, program: Program) -> String {
     format!("Fig. {figure} {workload} {name}")
 }
 
-fn tell(
-    options: &NthreadOptions<'_>,
-    done: usize,
-    groups: &[Group],
-    repetitions: usize,
-    group: &Group,
-) {
-    let runs: usize = groups.iter().map(|group| group.programs.len()).sum();
+fn tell(options: &NthreadOptions<'_>, done: usize, runs: usize, group: &Group) {
     let what = label(group, group.programs[0]);
     (options.progress)(&Progress {
         done: done as u64,
-        total: (runs * repetitions) as u64,
+        total: runs as u64,
         what: &what,
     });
 }

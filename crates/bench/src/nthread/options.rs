@@ -25,7 +25,8 @@ pub struct NthreadOptions<'a> {
     pub extent: Extent,
     /// Only these figures, whole; all when empty.
     pub figures: Vec<Figure>,
-    /// How often everything is run; figures are medians.
+    /// How often everything is run; figures are medians. With three or more, charts whose ratios differ are run up to four
+    /// times more.
     pub repetitions: usize,
     /// Set it (as from a signal handler) to stop and clean up.
     pub cancel: Option<&'a AtomicBool>,
@@ -34,7 +35,7 @@ pub struct NthreadOptions<'a> {
 }
 
 impl NthreadOptions<'_> {
-    /// The subset, once.
+    /// The subset, three times.
     pub fn new(
         machine: Machine,
         preload_library: PathBuf,
@@ -48,7 +49,7 @@ impl NthreadOptions<'_> {
             memory_directory: PathBuf::from("/dev/shm"),
             extent: Extent::Subset,
             figures: Vec::new(),
-            repetitions: 1,
+            repetitions: 3,
             cancel: None,
             progress: &silent,
         }

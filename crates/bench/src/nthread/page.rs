@@ -8,7 +8,7 @@ use egeria_report::table::{
 use maud::{Markup, html};
 
 use super::figure::{Figure, MEAN};
-use super::report::{NthreadReport, dash, percent, throughput, times, verdict};
+use super::report::{NthreadReport, dash, percent, range, throughput, times, verdict};
 use super::rows::Bar;
 use crate::colors;
 
@@ -19,7 +19,7 @@ const MORE_STYLE: &str = include_str!("page.css");
 pub fn page(report: &NthreadReport) -> String {
     let body = html! {
         (head(report))
-        section { h2 { "To reach" } (goals(report)) }
+        @if report.with_goals { section { h2 { "To reach" } (goals(report)) } }
         (disagreements(report))
         @for figure in Figure::ALL { (section(report, figure)) }
         (method(report))
@@ -32,13 +32,15 @@ fn head(report: &NthreadReport) -> Markup {
     let machine = &report.machine;
     let goals = report.goals();
     let run = goals.iter().filter(|goal| goal.reached().is_some()).count();
+    let unsettled = goals.iter().filter(|goal| goal.worst.is_some()).count() - run;
     let reached = goals
         .iter()
         .filter(|goal| goal.reached() == Some(true))
         .count();
     let failures = report.failures.len();
     let (class, aims) = match (run, reached) {
-        (0, _) if failures == 0 => ("quiet", "These rows have no aim.".to_owned()),
+        (0, _) if failures == 0 && unsettled > 0 => ("quiet", "No aim is judged.".to_owned()),
+        (0, _) if failures == 0 => ("quiet", String::new()),
         (run, reached) if run == reached && failures == 0 => {
             ("good", format!("All {run} aims reached."))
         }
@@ -60,7 +62,11 @@ fn head(report: &NthreadReport) -> Markup {
     html! {
         header {
             h1 { "Threads go where their data is: NThread on unmodified programs" }
-            p.verdict.(class) { (aims) @if failures > 0 { " " (failures) " runs failed." } }
+            p.verdict.(class) {
+                (aims)
+                @if run > 0 && unsettled > 0 { " Of " (unsettled) " more, repetitions differ too much." }
+                @if failures > 0 { " " (failures) " runs failed." }
+            }
             p {
                 @if report.complete { "All figures. " } @else { "A part of the figures. " }
                 (report.note())
@@ -220,8 +226,8 @@ fn rows(bars: &[&Bar]) -> Markup {
         "workload",
         "config",
         "throughput",
-        "least to largest",
         "vs nova",
+        "from … to",
         "vs nova_n",
         "paper",
         "local",
@@ -245,14 +251,10 @@ fn table_row(bar: &Bar, fastest: f64) -> Vec<Cell> {
         1 => format!("{}, {} threads", row.workload, row.threads),
         count => format!("{}, {count} x {} threads", row.workload, row.threads),
     };
-    let range = bar.range.map_or(dash(), |(least, largest)| {
-        let of = |value: f64| row.throughput.map_or(0.0, |median| value / median * 100.0);
-        format!("{:.0} to {:.0} %", of(least), of(largest))
-    });
     let figures = [
         throughput(row.throughput, bar.unit),
-        range,
         times(row.vs_nova),
+        range(row),
         times(row.vs_nova_n),
         times(row.paper_vs_nova),
         percent(row.local_share),
@@ -298,7 +300,9 @@ fn method(report: &NthreadReport) -> Markup {
                  in memory, filled with emulated timing off. Throughput is what the programs report, on the emulated \
                  machine's clock. fio is shown in bytes/s with reads weighted by a third (NThread Eq. 1). With two \
                  instances, " i { "nova" } " is one single-node file system for each, whose machine has half of the cores. \
-                 The bars of a chart were run in turn within each repetition."
+                 The bars of a chart were run in turn within each repetition, and ratios are medians of the ratios of each \
+                 repetition. While threads get no CPU of the host for more than 1 ms, the machine's clock stands still, so \
+                 that what else the host does makes the machine slower for all and not for some."
             }
         }
     }

@@ -48,9 +48,9 @@ pub(super) fn vs_nova(figure: Figure, workload: &str, config: &str) -> Option<f6
 /// A share by which ours may differ from the paper's without a word.
 pub(super) const TOLERANCE: f64 = 1.0 / 3.0;
 
-/// What is said instead of a cause when others used the host.
+/// What is said instead of a cause when repetitions differ.
 pub(super) const DISTURBED: &str =
-    "cannot be told, for the host was busy with other programs; run it again on a quiet one";
+    "unknown, for repetitions differ too much; run it again on a quiet host";
 
 /// The likely cause of a figure that differs from the paper's on this machine.
 pub(super) fn cause(figure: Figure) -> &'static str {

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::{Serialize, Serializer};
 
+use super::figure::MEAN;
 use super::goals::{self, Disagreement, Goal};
 use super::plan::Group;
 use super::program::Unit;
 use super::quiet::DISTURBING;
 use super::rows::{Bar, NthreadRow};
 use crate::demo::MachineSummary;
+use egeria_harness::statistics::MIN_SETTLED;
 use egeria_harness::text::{bytes, thousands};
 
 /// Result of [`super::run`]. As JSON it is the array of its rows.
@@ -22,6 +24,11 @@ pub struct NthreadReport {
     pub host: String,
     /// Share of the host's CPUs that other programs used meanwhile, in [0, 1].
     pub others_share: Option<f64>,
+    /// Share of the measured time for which the emulated machine's clock stood still, because its threads got no CPU of
+    /// the host.
+    pub stalled_share: f64,
+    /// Whether figures are judged against aims.
+    pub with_goals: bool,
     /// Versions of the programs.
     pub versions: Vec<String>,
     /// All figures were run.
@@ -52,24 +59,57 @@ impl NthreadReport {
         self.bars.iter().map(|bar| &bar.row)
     }
 
-    /// What is to be reached, and whether it was.
+    /// What is to be reached, and whether it was; nothing when figures are not judged.
     pub fn goals(&self) -> Vec<Goal> {
-        goals::goals(&self.bars)
+        match self.with_goals {
+            true => goals::goals(&self.bars),
+            false => Vec::new(),
+        }
     }
 
-    /// Rows that differ from the paper by more than a third.
+    /// Rows that differ from the paper by more than a third; nothing when figures are not judged.
     pub fn disagreements(&self) -> Vec<Disagreement> {
-        goals::disagreements(&self.bars, self.disturbance().is_some())
+        match self.with_goals {
+            true => goals::disagreements(&self.bars),
+            false => Vec::new(),
+        }
     }
 
-    /// A warning when the host was not ours alone.
-    pub(crate) fn disturbance(&self) -> Option<String> {
-        let share = self.others_share.filter(|share| *share > DISTURBING)?;
-        Some(format!(
-            "Other programs used {:.0} % of this host's CPUs meanwhile: the emulated machine was at \
-             times slower than declared, and figures are rough; run it again on a quiet host.",
-            share * 100.0
-        ))
+    /// A warning when repetitions differ, or a remark when others used the host.
+    pub fn disturbance(&self) -> Option<String> {
+        let others = self.others_share.filter(|share| *share > DISTURBING);
+        let busy = others.map(|share| {
+            format!(
+                "other programs used {:.0} % of this host's CPUs, and the emulated machine's clock stood still for {:.0} % \
+                 of the time",
+                share * 100.0,
+                self.stalled_share * 100.0
+            )
+        });
+        let open = self.rows().filter(|row| row.settled == Some(false));
+        let open: Vec<String> = open
+            .filter(|row| row.workload != MEAN)
+            .map(goals::name)
+            .collect();
+        let open = open.join(", ");
+        let judged = self.rows().any(|row| row.settled.is_some());
+        match (busy, open.is_empty(), judged) {
+            (None, true, _) => None,
+            (Some(busy), false, _) => Some(format!(
+                "this host is too busy: {busy}; repetitions of {open} differ by more than 10 %: do not rely on them, and \
+                 run it again on a quiet host"
+            )),
+            (None, false, _) => Some(format!(
+                "repetitions of {open} differ by more than 10 %, though nothing else used this host: take their range, or \
+                 more --repetitions"
+            )),
+            (Some(busy), true, true) => Some(format!(
+                "{busy}; repetitions agree within 10 % all the same"
+            )),
+            (Some(busy), true, false) => Some(format!(
+                "{busy}; repeat it at least three times to see how far figures vary"
+            )),
+        }
     }
 
     /// What all figures are, in a sentence or two.
@@ -81,21 +121,17 @@ impl NthreadReport {
             self.seconds,
             match self.repetitions {
                 1 => "one run each".to_owned(),
-                count => format!("{count} runs"),
+                count if count < MIN_SETTLED => format!("{count} runs"),
+                count => format!("{count} runs, more where they differ"),
             }
         )
     }
 
     /// Tables for people: rows, goals, failures, and where the page is.
     pub fn table(&self) -> String {
-        let mut text = format!(
-            "{}\n{}\n{}",
-            self.row_table(),
-            self.note(),
-            self.goal_table()
-        );
-        if let Some(line) = self.disturbance() {
-            text += &format!("\n{line}");
+        let mut text = format!("{}\n{}", self.row_table(), self.note());
+        if self.with_goals {
+            text += &format!("\n{}", self.goal_table());
         }
         for each in self.disagreements() {
             let (row, ours, paper) = (&each.row, each.ours, each.paper);
@@ -121,6 +157,7 @@ impl NthreadReport {
             "config",
             "throughput",
             "vs nova",
+            "from … to",
             "vs nova_n",
             "paper",
             "local",
@@ -142,6 +179,7 @@ impl NthreadReport {
                 row.config.clone(),
                 throughput(row.throughput, bar.unit),
                 times(row.vs_nova),
+                range(row),
                 times(row.vs_nova_n),
                 times(row.paper_vs_nova),
                 percent(row.local_share),
@@ -171,12 +209,25 @@ impl NthreadReport {
     }
 }
 
-/// One word for a goal.
+/// Least and largest ratio to the baseline, and whether they agree.
+pub(super) fn range(row: &NthreadRow) -> String {
+    let range = row.min_vs_nova.zip(row.max_vs_nova);
+    range.map_or(dash(), |(min, max)| {
+        let doubt = match row.settled {
+            Some(false) => " differ",
+            _ => "",
+        };
+        format!("{min:.2} … {max:.2}{doubt}")
+    })
+}
+
+/// A word or two for a goal.
 pub(super) fn verdict(goal: &Goal) -> &'static str {
     match goal.reached() {
         Some(true) => "yes",
         Some(false) => "NO",
-        None => "not run",
+        None if goal.worst.is_none() => "not run",
+        None => "not settled",
     }
 }
 

@@ -10,7 +10,7 @@ use super::plan::Group;
 use super::program::{Program, Unit};
 use super::sample::Moment;
 use super::stage::Measurement;
-use egeria_harness::statistics::median;
+use egeria_harness::statistics::{is_settled, median};
 
 /// Weights of a byte read that Fig. 9 compares.
 const WEIGHTS: [(&str, f64); 4] = [
@@ -35,8 +35,17 @@ pub struct NthreadRow {
     pub config: String,
     /// fio: bytes/s, reads weighted (NThread Eq. 1); others: operations/s. `None`: no run succeeded.
     pub throughput: Option<f64>,
-    /// Times the figure's baseline: `nova`; in Fig. 4 `crowded`, in Fig. 8 `limit_100`.
+    /// Times the figure's baseline: `nova`; in Fig. 4 `crowded`, in Fig. 8 `limit_100`. Runs of one repetition are
+    /// compared with each other; this is the median of their ratios.
     pub vs_nova: Option<f64>,
+    /// Least of these ratios.
+    pub min_vs_nova: Option<f64>,
+    /// Largest of these ratios.
+    pub max_vs_nova: Option<f64>,
+    /// How many there are.
+    pub repetitions: usize,
+    /// Whether three quarters of them are within 10 % of their median; `None` with fewer than three.
+    pub settled: Option<bool>,
     /// Times `nova_n`, where the figure has it.
     pub vs_nova_n: Option<f64>,
     /// What the paper says `vs_nova` is.
@@ -56,16 +65,20 @@ pub struct Bar {
     pub unit: Unit,
     /// The row.
     pub row: NthreadRow,
-    /// Least and largest throughput of several repetitions.
-    pub range: Option<(f64, f64)>,
+    /// Throughput of each repetition; `None` where it failed.
+    pub runs: Vec<Option<f64>>,
     /// Moves of the thread that moved most after warm-up (and the first three windows), in any repetition.
     pub moves_of_one_thread: u64,
     /// Bandwidth of the nodes over time, of the last repetition.
     pub series: Vec<Moment>,
 }
 
-/// What came of one program of one group.
+/// Ratios of repetitions within this share of their median agree.
+pub(super) const TOLERANCE: f64 = 0.1;
+
+/// The result of one program of one group.
 pub(super) struct Finding<'a> {
+    pub(super) repetition: usize,
     pub(super) group: &'a Group,
     pub(super) program: Program,
     pub(super) measurement: Option<Measurement>,
@@ -150,11 +163,14 @@ fn bar(key: &Key, findings: &[&Finding<'_>]) -> Bar {
         None => key.program.throughput(measurement.given),
     };
     let throughputs: Vec<f64> = done().map(throughput).collect();
+    let repetitions = findings.iter().map(|finding| finding.repetition + 1);
+    let mut runs = vec![None; repetitions.max().unwrap_or(0)];
+    for finding in findings {
+        runs[finding.repetition] = finding.measurement.as_ref().map(throughput);
+    }
     let shares: Vec<f64> = done().filter_map(|each| each.local_share).collect();
     let moves: Vec<f64> = done().map(|each| each.moves.all as f64).collect();
     let workload = key.program.workload();
-    let least = throughputs.iter().copied().reduce(f64::min);
-    let largest = throughputs.iter().copied().reduce(f64::max);
     Bar {
         figure: key.figure,
         unit: key.program.unit(),
@@ -167,11 +183,15 @@ fn bar(key: &Key, findings: &[&Finding<'_>]) -> Bar {
             config: key.config.to_owned(),
             throughput: median(&throughputs),
             vs_nova: None,
+            min_vs_nova: None,
+            max_vs_nova: None,
+            repetitions: throughputs.len(),
+            settled: None,
             vs_nova_n: None,
             local_share: median(&shares),
             moves: median(&moves).map(|moves| moves.round() as u64),
         },
-        range: least.zip(largest).filter(|_| throughputs.len() > 1),
+        runs,
         moves_of_one_thread: done()
             .map(|each| each.moves.of_one_thread)
             .max()
@@ -185,25 +205,43 @@ fn bar(key: &Key, findings: &[&Finding<'_>]) -> Bar {
 
 /// Fills in the ratios to the baselines of the same chart.
 fn compare(bars: &mut [Bar]) {
-    let rows: Vec<(Figure, NthreadRow)> = bars
-        .iter()
-        .map(|bar| (bar.figure, bar.row.clone()))
-        .collect();
+    let known = bars.to_vec();
     for bar in bars {
-        let of = |config: &str| {
-            let is_meant = |(figure, row): &&(Figure, NthreadRow)| {
-                *figure == bar.figure
-                    && row.config == config
-                    && row.workload == bar.row.workload
-                    && row.threads == bar.row.threads
-            };
-            let base = rows.iter().find(is_meant)?.1.throughput?;
-            let ratio = bar.row.throughput? / base;
-            ratio.is_finite().then_some(ratio)
-        };
-        let (nova, nova_n) = (of(bar.figure.baseline()), of("nova_n"));
-        (bar.row.vs_nova, bar.row.vs_nova_n) = (nova, nova_n);
+        let to_nova = ratios(&known, bar, bar.figure.baseline());
+        let row = &mut bar.row;
+        row.vs_nova = median(&to_nova);
+        row.min_vs_nova = to_nova.iter().copied().reduce(f64::min);
+        row.max_vs_nova = to_nova.iter().copied().reduce(f64::max);
+        row.settled = is_settled(&to_nova, TOLERANCE);
+        bar.row.vs_nova_n = median(&ratios(&known, bar, "nova_n"));
     }
+}
+
+/// Ratios of a bar to another of the same chart, repetition by repetition: runs that follow one another meet the
+/// same disturbances.
+pub(super) fn ratios(bars: &[Bar], bar: &Bar, other: &str) -> Vec<f64> {
+    let is_meant = |each: &&Bar| {
+        each.figure == bar.figure
+            && each.row.config == other
+            && each.row.workload == bar.row.workload
+            && each.row.threads == bar.row.threads
+    };
+    let base = bars.iter().find(is_meant);
+    let pairs = base
+        .into_iter()
+        .flat_map(|base| bar.runs.iter().zip(&base.runs));
+    let ratios = pairs.filter_map(|(own, base)| Some((*own)? / (*base)?));
+    ratios.filter(|ratio| ratio.is_finite()).collect()
+}
+
+/// Charts (figure, workload and threads) with a ratio that has not settled.
+pub(super) fn unsettled(bars: &[Bar]) -> Vec<(Figure, String, u32)> {
+    let open = bars.iter().filter(|bar| bar.row.settled == Some(false));
+    let mut charts: Vec<_> = open
+        .map(|bar| (bar.figure, bar.row.workload.clone(), bar.row.threads))
+        .collect();
+    charts.dedup();
+    charts
 }
 
 /// Per figure and bar, the mean over the workloads: of ratios, as the paper gives it.
@@ -242,6 +280,14 @@ fn mean_of(all: &[&Bar]) -> Bar {
             workload: MEAN.to_owned(),
             throughput: mean(|row| row.throughput),
             vs_nova: mean(|row| row.vs_nova),
+            min_vs_nova: None,
+            max_vs_nova: None,
+            // As its workloads.
+            settled: all
+                .iter()
+                .map(|bar| bar.row.settled)
+                .reduce(|one, other| Some(one? && other?))
+                .flatten(),
             vs_nova_n: mean(|row| row.vs_nova_n),
             paper_vs_nova: paper::vs_nova(first.figure, MEAN, &first.row.config),
             local_share: mean(|row| row.local_share),
@@ -249,7 +295,7 @@ fn mean_of(all: &[&Bar]) -> Bar {
                 .map(|moves| moves.round() as u64),
             ..first.row.clone()
         },
-        range: None,
+        runs: Vec::new(),
         moves_of_one_thread: all
             .iter()
             .map(|bar| bar.moves_of_one_thread)
@@ -286,6 +332,7 @@ mod tests {
         for repetition in 0..3 {
             for group in groups {
                 all.extend(group.programs.iter().map(|program| Finding {
+                    repetition,
                     group,
                     program: *program,
                     measurement: given(group, repetition),
@@ -326,6 +373,35 @@ mod tests {
             .map(|each| each[0])
             .collect();
         assert_eq!(charts, ["W", "R", "RW", MEAN]);
+    }
+
+    #[test]
+    fn ratios_pair_the_runs_of_a_repetition() {
+        let groups = groups(Extent::Full, &[Figure::SevenA]);
+        // A disturbance halves everything in the second repetition; full is twice as fast, but not in the third.
+        let speed = |group: &Group, repetition: usize| {
+            let host = [1.0, 0.5, 1.0][repetition];
+            let full = [2.0, 2.0, 1.0][repetition];
+            measurement(
+                host * if group.setup.name == "full" {
+                    full
+                } else {
+                    1.0
+                },
+            )
+        };
+        let bars = bars(&findings(&groups, speed));
+        let full = find(&bars, "R", "full");
+        let range = (full.min_vs_nova, full.max_vs_nova);
+        assert_eq!((full.vs_nova, range), (Some(2.0), (Some(1.0), Some(2.0))));
+        assert_eq!((full.repetitions, full.settled), (3, Some(false)));
+        assert_eq!(find(&bars, "R", "nova_n").settled, Some(true));
+        assert_eq!(find(&bars, MEAN, "full").settled, Some(false));
+        let open = unsettled(&bars);
+        assert!(
+            open.contains(&(Figure::SevenA, "R".to_owned(), 4)),
+            "{open:?}"
+        );
     }
 
     #[test]

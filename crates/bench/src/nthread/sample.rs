@@ -14,6 +14,8 @@ use egeria_harness::{Error, Result};
 pub(super) struct Sample {
     /// Wall time since sampling began.
     pub(super) at: Duration,
+    /// The clock of each volume's machine. It stands still while the host cannot keep up.
+    pub(super) machine: Vec<Duration>,
     /// Bytes read from each node.
     pub(super) read_bytes: Vec<u64>,
     /// Bytes written to each node.
@@ -74,8 +76,14 @@ impl Sampler {
 }
 
 fn look(volumes: &[Arc<Volume>], nodes: usize, at: Duration) -> Sample {
+    let machine_now = |volume: &Arc<Volume>| volume.emulation().machine_now_ns();
     let mut sample = Sample {
         at,
+        machine: volumes
+            .iter()
+            .map(machine_now)
+            .map(Duration::from_nanos)
+            .collect(),
         read_bytes: vec![0; nodes],
         written_bytes: vec![0; nodes],
         local_bytes: 0,
@@ -113,27 +121,48 @@ pub(super) fn local_share(samples: &[Sample]) -> Option<f64> {
     (local + remote > 0).then(|| local as f64 / (local + remote) as f64)
 }
 
-/// Bandwidth between every two samples.
-pub(super) fn moments(samples: &[Sample], dilation: f64) -> Vec<Moment> {
-    let Some(begin) = samples.first().map(|sample| sample.at) else {
+/// Wall time per time of the machine of each volume, over the samples; the declared dilation when there are too few.
+pub(super) fn dilations(samples: &[Sample], volumes: usize, declared: f64) -> Vec<f64> {
+    let of = |volume: usize| {
+        let (first, last) = (samples.first()?, samples.last()?);
+        let machine = last
+            .machine
+            .get(volume)?
+            .checked_sub(*first.machine.get(volume)?)?;
+        let dilation = (last.at - first.at).as_secs_f64() / machine.as_secs_f64();
+        // Never faster than declared, but for the clocks' grain.
+        dilation.is_finite().then(|| dilation.max(declared))
+    };
+    (0..volumes)
+        .map(|volume| of(volume).unwrap_or(declared))
+        .collect()
+}
+
+/// Bandwidth between every two samples, by the clock of the first volume's machine.
+pub(super) fn moments(samples: &[Sample]) -> Vec<Moment> {
+    let clock = |sample: &Sample| sample.machine.first().copied().unwrap_or_default();
+    let Some(begin) = samples.first().map(clock) else {
         return Vec::new();
     };
     let moment = |pair: &[Sample]| {
-        let seconds = (pair[1].at - pair[0].at).as_secs_f64() / dilation;
+        let (from, until) = (clock(&pair[0]), clock(&pair[1]));
+        let seconds = until.saturating_sub(from).as_secs_f64();
         let rates = |before: &[u64], after: &[u64]| -> Vec<f64> {
             let bytes = before.iter().zip(after);
             bytes
                 .map(|(before, after)| after.saturating_sub(*before) as f64 / seconds.max(1e-9))
                 .collect()
         };
-        let middle = (pair[0].at + pair[1].at) / 2 - begin;
+        let middle = ((from + until) / 2).saturating_sub(begin);
         Moment {
-            at_ms: middle.as_secs_f64() * 1e3 / dilation,
+            at_ms: middle.as_secs_f64() * 1e3,
             read_bytes_s: rates(&pair[0].read_bytes, &pair[1].read_bytes),
             written_bytes_s: rates(&pair[0].written_bytes, &pair[1].written_bytes),
         }
     };
-    samples.windows(2).map(moment).collect()
+    // A clock that stood still between two samples gives no rate.
+    let moved = |pair: &&[Sample]| clock(&pair[1]) > clock(&pair[0]);
+    samples.windows(2).filter(moved).map(moment).collect()
 }
 
 #[cfg(test)]
@@ -143,6 +172,7 @@ mod tests {
     fn sample(at_ms: u64, local_bytes: u64, remote_bytes: u64) -> Sample {
         Sample {
             at: Duration::from_millis(at_ms),
+            machine: vec![Duration::from_millis(at_ms) / 16],
             read_bytes: vec![local_bytes, remote_bytes],
             written_bytes: vec![0, 0],
             local_bytes,
@@ -168,9 +198,28 @@ mod tests {
     }
 
     #[test]
+    fn clock_that_stood_still_lengthens_the_dilation() {
+        let mut samples = [
+            sample(0, 0, 0),
+            sample(160, 1000, 10),
+            sample(320, 2000, 10),
+        ];
+        let close = |left: &[f64], right: f64| left.iter().all(|one| (one - right).abs() < 1e-6);
+        assert!(close(&dilations(&samples, 1, 16.0), 16.0));
+        samples[2].machine = samples[1].machine.clone();
+        assert!(close(&dilations(&samples, 1, 16.0), 32.0));
+        assert_eq!(moments(&samples).len(), 1, "no rate while it stands still");
+        assert!(
+            close(&dilations(&samples, 2, 16.0)[1..], 16.0),
+            "no clock of that volume"
+        );
+        assert!(close(&dilations(&[], 1, 16.0), 16.0));
+    }
+
+    #[test]
     fn rates_are_on_the_machine_s_clock() {
         let samples = [sample(0, 0, 0), sample(160, 1000, 10)];
-        let moments = moments(&samples, 16.0);
+        let moments = moments(&samples);
         assert_eq!(moments.len(), 1);
         assert!((moments[0].at_ms - 5.0).abs() < 1e-9);
         assert!((moments[0].read_bytes_s[0] - 100_000.0).abs() < 1e-6);

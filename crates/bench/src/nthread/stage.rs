@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::mover::{Mover, Moves};
 use super::options::NthreadOptions;
-use super::plan::{Group, Pace};
+use super::plan::Group;
 use super::program::{Program, Yield};
 use super::sample::{self, Moment, Sampler};
 use super::script::{self, Call};
@@ -33,6 +33,8 @@ pub(super) struct Measurement {
     pub(super) given: Yield,
     /// Share of bytes moved on the thread's own node.
     pub(super) local_share: Option<f64>,
+    /// Share of the measured time for which the machine's clock stood still.
+    pub(super) stalled_share: f64,
     /// What the steward did.
     pub(super) moves: Moves,
     /// Bandwidth of the nodes.
@@ -135,14 +137,20 @@ impl<'a> Stage<'a> {
         let (said, samples, moves) = self.watched(program, &calls)?;
         let pace = &self.group.pace;
         let measured = sample::measured(&samples, pace.warmup);
-        let sum = |sum: Yield, text: &String| -> Result<Yield> {
-            Ok(sum.plus(given(program, text, &self.group.pace)?))
+        let dilations = sample::dilations(measured, self.scratches.len(), pace.dilation);
+        let sum = |sum: Yield, (text, dilation): (&String, &f64)| -> Result<Yield> {
+            Ok(sum.plus(given(program, text, *dilation)?))
         };
+        // Instances without a volume of their own share the first's.
+        let mut said = said.iter().zip(dilations.iter().cycle());
         Ok(Measurement {
-            given: said.iter().try_fold(Yield::default(), sum)?,
+            given: said.try_fold(Yield::default(), sum)?,
             local_share: sample::local_share(measured),
+            stalled_share: dilations
+                .first()
+                .map_or(0.0, |dilation| 1.0 - pace.dilation / dilation),
             moves,
-            series: sample::moments(sample::measured(&samples, Duration::ZERO), pace.dilation),
+            series: sample::moments(sample::measured(&samples, Duration::ZERO)),
         })
     }
 
@@ -258,11 +266,11 @@ fn paced(machine: &Machine, group: &Group) -> Result<Machine> {
 }
 
 /// What a program said it did, on the machine's clock.
-fn given(program: Program, text: &str, pace: &Pace) -> Result<Yield> {
+fn given(program: Program, text: &str, dilation: f64) -> Result<Yield> {
     let given = match program {
         Program::Fio { .. } => fio::given(text),
         Program::Rocksdb(benchmark) => rocksdb::given(text, benchmark),
         Program::Filebench(_) => filebench::given(text),
     };
-    Ok(given?.times(pace.dilation))
+    Ok(given?.times(dilation))
 }

@@ -172,6 +172,7 @@ impl Stage {
         let steward = self.look_after(arguments, machine)?;
         let before = self.volume.counters();
         let started = Instant::now();
+        let machine_started_ns = self.volume.emulation().machine_now_ns();
         let child = spawn(
             &arguments.command,
             self.point.path(),
@@ -182,7 +183,9 @@ impl Stage {
         let steward = steward.map(Steward::stop);
         let elapsed_s = started.elapsed().as_secs_f64();
         let counters = summary::difference(&before, &self.volume.counters());
-        let machine_elapsed_s = elapsed_s / self.volume.emulation().dilation();
+        // Its clock stands still while the host cannot keep up.
+        let machine_ns = self.volume.emulation().machine_now_ns() - machine_started_ns;
+        let machine_elapsed_s = machine_ns as f64 / 1e9;
         let declared = arguments.machine.machine.is_some().then_some(machine);
         let label = MachineLabel::of_session(&self.volume, declared);
         let allocation = Allocation::of(self.volume.allocation(), &self.volume.pool_nodes());

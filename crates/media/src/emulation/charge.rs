@@ -1,6 +1,7 @@
 //! Charging an access: when it begins, when it ends, and waiting for that.
 //!
-//! All arithmetic is on given times, so that it can be proven without a clock.
+//! All arithmetic is on given times, so that it can be proven without a clock. Times without another word are on the
+//! machine's clock before dilation: [`EmulationState::now_ns`].
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,10 +16,12 @@ const UNNOTICED_IDLE_NS: f64 = 1_000.0;
 const LINGER_NS: f64 = 1_000.0;
 /// ... and at least so long, host ns.
 const LINGER_HOST_NS: f64 = 50_000.0;
-/// So far a thread may lag behind its own time, host ns; more is forgiven, not caught up
-/// with. So much unused time a core or medium keeps for those who lag: what counts is that
-/// it never gives out more than its capacity over this time.
-const MAX_LAG_NS: u64 = 5_000_000;
+/// So far a thread may lag behind its own time, host ns; when it lags more, the machine's clock stands still until
+/// it has caught up. So much unused time a core or medium keeps for threads that lag: what counts is that it never
+/// gives out more than its capacity over this time.
+const MAX_LAG_NS: u64 = 1_000_000;
+/// No lag stalls the clock for longer, host ns; more is forgiven the thread.
+const MAX_STALL_NS: u64 = 1_000_000_000;
 /// What is left to wait below this is left out and carried to the next access, host ns:
 /// so every sleep really gives up the CPU, and `blocked_since` can tell ours from others.
 const SHORTEST_SLEEP_NS: u64 = 3_000;
@@ -52,7 +55,7 @@ pub(super) struct OnCore<'a> {
     core: &'a AtomicU64,
     /// What the access was thought to take, host ns.
     estimate_ns: u64,
-    /// Host time at which the access begins.
+    /// Time at which the access begins.
     pub(super) arrival_ns: u64,
 }
 
@@ -85,14 +88,14 @@ impl EmulationState {
 
     #[cold]
     fn access_on(&self, thread: &EmulatedThread, memory_node: usize, bytes: u64, kind: AccessKind) {
-        let (now_ns, cpu_ns) = match thread.entered_ns.swap(0, Relaxed) {
+        let (host_ns, cpu_ns) = match thread.entered_ns.swap(0, Relaxed) {
             0 => (clock::now_ns(), clock::thread_cpu_ns()),
             entered_ns => (entered_ns, thread.entered_cpu_ns.load(Relaxed)),
         };
         let between_ns = cpu_ns.saturating_sub(thread.woke_cpu_ns.load(Relaxed));
         let computed_ns = between_ns
             .saturating_sub(self.own_cpu_cost_ns.load(Relaxed))
-            .min(now_ns.saturating_sub(thread.woke_ns.load(Relaxed)))
+            .min(host_ns.saturating_sub(thread.woke_host_ns.load(Relaxed)))
             .min(MAX_COMPUTING_NS);
         let access = Access {
             memory_node,
@@ -101,12 +104,12 @@ impl EmulationState {
             cached_bytes: thread.take_cached(memory_node).min(bytes),
             computed_ns,
         };
-        self.charge(thread, now_ns, access);
+        self.charge(thread, host_ns, access);
         thread.woke_cpu_ns.store(clock::thread_cpu_ns(), Relaxed);
     }
 
     /// Charges and waits, with a given computing time.
-    pub(super) fn charge(&self, thread: &EmulatedThread, now_ns: u64, mut access: Access) {
+    pub(super) fn charge(&self, thread: &EmulatedThread, host_ns: u64, mut access: Access) {
         if access.memory_node >= self.node_count() {
             return;
         }
@@ -116,32 +119,49 @@ impl EmulationState {
             clock::wake_precisely();
         }
         let home = self.node_of_thread(thread);
-        if self.restart(thread, now_ns) {
+        if self.restart(thread, host_ns) {
             access.computed_ns = 0;
             blocked(thread);
         }
-        let on_core = self.take_core(thread, home, now_ns, access, || blocked(thread));
-        let mut asked_ns = now_ns;
-        if on_core.arrival_ns as f64 - now_ns as f64 > LONG_COMPUTING_NS * self.dilation() {
-            sleep(thread, on_core.arrival_ns);
+        let on_core = self.take_core(thread, home, host_ns, access, || blocked(thread));
+        let mut asked_ns = self.at_ns(host_ns);
+        if on_core.arrival_ns as f64 - asked_ns as f64 > LONG_COMPUTING_NS * self.dilation() {
+            self.sleep(thread, on_core.arrival_ns);
             asked_ns = on_core.arrival_ns;
         }
         let ended_ns = self.use_medium(thread, home, &on_core, asked_ns, access);
-        if ended_ns > clock::now_ns() + SHORTEST_SLEEP_NS {
-            sleep(thread, ended_ns);
+        if ended_ns > self.now_ns() + SHORTEST_SLEEP_NS {
+            self.sleep(thread, ended_ns);
         }
-        thread.woke_ns.store(clock::now_ns(), Relaxed);
+        self.wake(thread, clock::now_ns());
+    }
+
+    /// Sleeps until the machine's clock shows `until_ns`, however long it stands still meanwhile.
+    fn sleep(&self, thread: &EmulatedThread, until_ns: u64) {
+        loop {
+            let stalled_ns = self.stalled_ns();
+            sleep(thread, until_ns.saturating_add(stalled_ns));
+            if self.stalled_ns() == stalled_ns {
+                return;
+            }
+        }
     }
 
     /// Forgets what the thread remembers from before timing was switched on.
-    pub(super) fn restart(&self, thread: &EmulatedThread, now_ns: u64) -> bool {
+    pub(super) fn restart(&self, thread: &EmulatedThread, host_ns: u64) -> bool {
         let epoch = self.epoch();
         if thread.epoch.swap(epoch, Relaxed) == epoch {
             return false;
         }
-        thread.ended_ns.store(now_ns, Relaxed);
-        thread.woke_ns.store(now_ns, Relaxed);
+        thread.ended_ns.store(self.at_ns(host_ns), Relaxed);
+        self.wake(thread, host_ns);
         true
+    }
+
+    /// The thread goes on with its own work.
+    pub(super) fn wake(&self, thread: &EmulatedThread, host_ns: u64) {
+        thread.woke_host_ns.store(host_ns, Relaxed);
+        thread.woke_ns.store(self.at_ns(host_ns), Relaxed);
     }
 
     /// Step 1: the thread's computing, on the core of its node that is free first.
@@ -149,14 +169,13 @@ impl EmulationState {
         &self,
         thread: &EmulatedThread,
         home: usize,
-        now_ns: u64,
+        host_ns: u64,
         access: Access,
         blocked: impl FnOnce() -> bool,
     ) -> OnCore<'_> {
         let dilation = self.dilation();
         let computing_ns = access.computed_ns as f64 * dilation;
-        let unnoticed_ns = UNNOTICED_IDLE_NS * dilation;
-        let ready_ns = ready_ns(thread, now_ns, computing_ns, unnoticed_ns, blocked);
+        let ready_ns = self.ready_ns(thread, host_ns, computing_ns, blocked);
         let estimate = self.cost(home, access, false, 1);
         let estimate_ns = (estimate.undisturbed_ns * dilation) as u64;
         let cores = self.nodes()[home.min(self.node_count() - 1)].cores();
@@ -180,8 +199,58 @@ impl EmulationState {
         }
     }
 
+    /// Time at which the thread began to compute: where its last access should have ended, later by the time for which
+    /// it was blocked since. That the host gave its CPUs to others meanwhile is not the emulated machine's time.
+    fn ready_ns(
+        &self,
+        thread: &EmulatedThread,
+        host_ns: u64,
+        computing_ns: f64,
+        blocked: impl FnOnce() -> bool,
+    ) -> u64 {
+        let ended_ns = thread.ended_ns.load(Relaxed);
+        let since_ns = self
+            .at_ns(host_ns)
+            .saturating_sub(thread.woke_ns.load(Relaxed));
+        let idle_ns = since_ns as f64 - computing_ns;
+        let idle_ns = if idle_ns > UNNOTICED_IDLE_NS * self.dilation() && blocked() {
+            idle_ns as u64
+        } else {
+            0
+        };
+        let ready_ns = ended_ns + idle_ns;
+        if computing_ns >= MAX_COMPUTING_NS as f64 * self.dilation() {
+            // It computed for longer than is charged, so this is no lag.
+            return ready_ns.max(self.at_ns(host_ns).saturating_sub(computing_ns as u64));
+        }
+        ready_ns + self.stall(ready_ns + computing_ns as u64, host_ns)
+    }
+
+    /// A thread that did at `host_ns` what was due at `due_ns` of the machine's clock: when it lags far behind, the
+    /// clock stands still for the rest. So all threads of the machine are as late as this one, and what others took
+    /// from the host's CPUs makes the machine neither slower nor narrower. Returns what is forgiven, ns.
+    fn stall(&self, due_ns: u64, host_ns: u64) -> u64 {
+        loop {
+            let stalled_ns = self.stalled_ns.load(Relaxed);
+            let lag_ns = host_ns.saturating_sub(stalled_ns).saturating_sub(due_ns);
+            let excess_ns = lag_ns.saturating_sub(MAX_LAG_NS);
+            if excess_ns == 0 {
+                return 0;
+            }
+            let stall_ns = excess_ns.min(MAX_STALL_NS);
+            let next_ns = stalled_ns + stall_ns;
+            let word = &self.stalled_ns;
+            if word
+                .compare_exchange(stalled_ns, next_ns, Relaxed, Relaxed)
+                .is_ok()
+            {
+                return excess_ns - stall_ns;
+            }
+        }
+    }
+
     /// Steps 2 and 3: the medium, then the latency; or the cache, which all this passes by.
-    /// Answers the host time of the end.
+    /// Answers the time of the end.
     pub(super) fn use_medium(
         &self,
         thread: &EmulatedThread,
@@ -234,7 +303,7 @@ impl EmulationState {
         add(&thread.accesses, 1);
     }
 
-    /// Threads other than this one that access the node at a point in host time; of each
+    /// Threads other than this one that access the node at a point in time; of each
     /// node no more than it has cores, though more may have just ended.
     fn other_accessors(&self, thread: &EmulatedThread, memory_node: usize, at_ns: u64) -> u32 {
         let linger_ns = (LINGER_NS * self.dilation()).max(LINGER_HOST_NS) as u64;
@@ -274,27 +343,6 @@ impl EmulationState {
             slot.until_ns.store(until_ns, Relaxed);
         }
     }
-}
-
-/// Host time at which the thread began to compute: where its last access should have
-/// ended, later by the time for which it was blocked since. That the host gave its CPUs to
-/// others meanwhile is not the emulated machine's time.
-fn ready_ns(
-    thread: &EmulatedThread,
-    now_ns: u64,
-    computing_ns: f64,
-    unnoticed_ns: f64,
-    blocked: impl FnOnce() -> bool,
-) -> u64 {
-    let ended_ns = thread.ended_ns.load(Relaxed);
-    let since_ns = now_ns.saturating_sub(thread.woke_ns.load(Relaxed));
-    let idle_ns = since_ns as f64 - computing_ns;
-    let idle_ns = if idle_ns > unnoticed_ns && blocked() {
-        idle_ns as u64
-    } else {
-        0
-    };
-    (ended_ns + idle_ns).max(now_ns.saturating_sub(computing_ns as u64 + MAX_LAG_NS))
 }
 
 /// Whether the thread gave up its CPU other than in our sleeps since the last question.

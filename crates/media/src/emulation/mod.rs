@@ -22,14 +22,18 @@
 //!    where this one should have ended. That it slept or waited for others in between is, and
 //!    is told from the host's scheduling by its voluntary context switches.
 //!
+//! When a thread gets no CPU of the host for so long that it lags far behind, the machine's clock stands still for all
+//! threads until it has caught up. So a busy host makes the machine take longer as a whole, which rates by its own
+//! clock do not show, and not narrower for some of its threads.
+//!
 //! Nobody holds anything: every clock is a point in time that passes by itself, and
 //! accessors are counted by the time they said they would be done. So a process killed
 //! anywhere disturbs others for no longer than its last access.
 //!
 //! Known gaps: a thread that computes without ever touching a file occupies no virtual
 //! core, and of one that computes long only 0.1 s are stretched; a program's own sleeps
-//! are not dilated; cold caches after a sleep count as computing (0.2 us an access here).
-//! On a host whose CPUs are taken by others the emulated machine slows down.
+//! are not dilated; cold caches after a sleep count as computing (0.2 us an access here);
+//! time in which a thread waited for a lock and then for a CPU of the host counts as waiting for the lock.
 
 mod cache;
 mod charge;

@@ -62,6 +62,7 @@ impl EmulationState {
             &thread.ended_ns,
             &thread.woke_ns,
             &thread.woke_cpu_ns,
+            &thread.woke_host_ns,
             &thread.entered_ns,
             &thread.entered_cpu_ns,
             &thread.placed_ns,

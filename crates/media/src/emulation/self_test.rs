@@ -141,13 +141,13 @@ fn measure(
             .map(|handle| handle.join().unwrap_or(0.0))
             .sum()
     });
-    // Rates on the host's clock; the machine's runs slower by the dilation.
+    // Rates before dilation.
     row.measured_ns = f64::from(threads) / (accesses_per_ns * state.dilation());
     row.measured_bytes_s = accesses_per_ns * state.dilation() * bytes as f64 * 1e9;
     row
 }
 
-/// One thread of a node: accesses per host ns over the middle of the time.
+/// One thread of a node: accesses per ns, not dilated, over the middle of the time.
 pub(super) fn drive(
     state: &EmulationState,
     home: usize,
@@ -158,7 +158,7 @@ pub(super) fn drive(
     let thread = EmulatedThread::default();
     state.place(&thread, u64::MAX / 2, 1 << home);
     ready.wait();
-    let began_ns = clock::now_ns();
+    let began_ns = state.now_ns();
     let length_ns = duration.as_nanos() as u64;
     let (mut first, mut last) = (None, (began_ns, 0u64));
     let mut accesses = 0;
@@ -166,7 +166,7 @@ pub(super) fn drive(
         let access = next(&thread);
         state.charge(&thread, clock::now_ns(), access);
         accesses += 1;
-        let now_ns = clock::now_ns();
+        let now_ns = state.now_ns();
         // The start, when all begin at once, is left out.
         if now_ns >= began_ns + length_ns / 5 && first.is_none() {
             first = Some((now_ns, accesses));

@@ -55,6 +55,10 @@ pub struct EmulationState {
     /// Bits of an `f64`.
     dilation: AtomicU64,
     started_ns: AtomicU64,
+    /// Host time for which the machine's clock stood still since it was configured, ns.
+    pub(super) stalled_ns: AtomicU64,
+    /// Latest time that observers saw, ns of [`EmulationState::now_ns`]: the clock goes back when it is stalled.
+    observed_ns: AtomicU64,
     pub(super) own_cpu_cost_ns: AtomicU64,
     /// Host time at which somebody began to place a thread, 0 when nobody does.
     pub(super) placing_since_ns: AtomicU64,
@@ -67,9 +71,9 @@ pub struct EmulationState {
 /// What others see of a thread: where it lives and when it accesses which node.
 #[repr(C)]
 pub(super) struct Slot {
-    /// Host time of its present access: from.
+    /// Time of its present access: from.
     pub(super) from_ns: AtomicU64,
-    /// Host time of its present access: until.
+    /// Time of its present access: until.
     pub(super) until_ns: AtomicU64,
     /// The node it accesses.
     pub(super) memory_node: AtomicU32,
@@ -80,14 +84,14 @@ pub(super) struct Slot {
 /// One emulated node.
 #[repr(C, align(64))]
 pub(super) struct NodeState {
-    /// Host time from which on the medium is free.
+    /// Time from which on the medium is free.
     pub(super) medium_free_ns: AtomicU64,
     cores: AtomicU32,
     _padding: AtomicU32,
     /// Time to the first byte, machine ns (bits of `f32`), by kind and remoteness.
     first_byte_ns: [[AtomicU32; 2]; 2],
     pub(super) cpus: [AtomicU64; CPU_WORDS],
-    /// Host time from which on each virtual core is free.
+    /// Time from which on each virtual core is free.
     core_free_ns: [AtomicU64; MAX_EMULATED_CORES],
     /// By kind, remoteness, and number of accessors less 1.
     rates: [[[Rate; CURVE_THREADS]; 2]; 2],
@@ -121,9 +125,9 @@ pub struct EmulatedThread {
     pub(super) precise_thread: AtomicU32,
     pub(super) _padding: AtomicU32,
     pub(super) epoch: AtomicU64,
-    /// Host time at which its last access should have ended.
+    /// Time at which its last access should have ended.
     pub(super) ended_ns: AtomicU64,
-    /// Host time at which it went on.
+    /// Time at which it went on.
     pub(super) woke_ns: AtomicU64,
     /// Its CPU time when it went on.
     pub(super) woke_cpu_ns: AtomicU64,
@@ -142,7 +146,9 @@ pub struct EmulatedThread {
     /// Bytes of the access to come that the LLC holds, by the node whose memory they are of.
     pub(super) cached: [AtomicU32; MAX_EMULATED_NODES],
     pub(super) cached_bytes: AtomicU64,
-    _reserved: [AtomicU64; 8],
+    /// Host time at which it went on.
+    pub(super) woke_host_ns: AtomicU64,
+    _reserved: [AtomicU64; 7],
 }
 
 const _: () = assert!(size_of::<EmulatedThread>() == 256);
@@ -254,7 +260,7 @@ impl EmulationState {
         self.dilation.store(emulated.dilation.to_bits(), Relaxed);
         self.own_cpu_cost_ns
             .store(clock::own_cpu_cost_ns(), Relaxed);
-        self.started_ns.store(clock::now_ns(), Relaxed);
+        self.started_ns.store(self.now_ns(), Relaxed);
         self.epoch.store(1, Relaxed);
         self.timing.store(u32::from(emulated.timing), Relaxed);
         self.configured
@@ -296,10 +302,28 @@ impl EmulationState {
         if dilation >= 1.0 { dilation } else { 1.0 }
     }
 
-    /// Time on the emulated machine since it was configured, ns.
+    /// Time on the emulated machine since it was configured, ns. It stands still while the host cannot keep up: rates on
+    /// the machine are to be taken by this clock, not by the host's and the dilation.
     pub fn machine_now_ns(&self) -> u64 {
-        let host_ns = clock::now_ns().saturating_sub(self.started_ns.load(Relaxed));
-        (host_ns as f64 / self.dilation()) as u64
+        let now_ns = self.now_ns();
+        let now_ns = now_ns.max(self.observed_ns.fetch_max(now_ns, Relaxed));
+        let since_ns = now_ns.saturating_sub(self.started_ns.load(Relaxed));
+        (since_ns as f64 / self.dilation()) as u64
+    }
+
+    /// Host time for which the machine's clock stood still because threads got no CPU of the host, ns.
+    pub fn stalled_ns(&self) -> u64 {
+        self.stalled_ns.load(Relaxed)
+    }
+
+    /// The clock that accesses are charged on: the host's, without the time for which it stood still.
+    pub(super) fn now_ns(&self) -> u64 {
+        self.at_ns(clock::now_ns())
+    }
+
+    /// A host time on that clock.
+    pub(super) fn at_ns(&self, host_ns: u64) -> u64 {
+        host_ns.saturating_sub(self.stalled_ns.load(Relaxed))
     }
 
     pub(super) fn epoch(&self) -> u64 {

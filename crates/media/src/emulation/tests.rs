@@ -52,9 +52,10 @@ impl Loop {
         let now_ns = self.next_ns;
         state.restart(&self.thread, now_ns);
         let on_core = state.take_core(&self.thread, self.home, now_ns, self.access, || true);
-        let ended_ns = state.use_medium(&self.thread, self.home, &on_core, now_ns, self.access);
-        let woke_ns = ended_ns.max(now_ns) + late_ns;
-        self.thread.woke_ns.store(woke_ns, Relaxed);
+        let asked_ns = state.at_ns(now_ns);
+        let ended_ns = state.use_medium(&self.thread, self.home, &on_core, asked_ns, self.access);
+        let woke_ns = (ended_ns + state.stalled_ns()).max(now_ns) + late_ns;
+        state.wake(&self.thread, woke_ns);
         // Real computing takes its own time before the next access, undilated.
         self.next_ns = woke_ns + self.access.computed_ns;
         self.accesses += 1;
@@ -69,7 +70,7 @@ pub(super) fn run(
     late: impl Fn(u64) -> u64,
 ) -> Vec<f64> {
     let mut before = vec![0; loops.len()];
-    let mut half = false;
+    let mut half = None;
     loop {
         let first = loops.iter_mut().min_by_key(|one| one.next_ns).unwrap();
         let now_ns = first.next_ns;
@@ -77,12 +78,13 @@ pub(super) fn run(
             break;
         }
         first.go(state, late(now_ns));
-        if !half && now_ns > START_NS + length_ns / 2 {
-            half = true;
+        if half.is_none() && now_ns > START_NS + length_ns / 2 {
+            half = Some(state.stalled_ns());
             before = loops.iter().map(|one| one.accesses).collect();
         }
     }
-    let machine_ns = length_ns as f64 / 2.0 / state.dilation();
+    let stalled_ns = state.stalled_ns() - half.unwrap_or_default();
+    let machine_ns = (length_ns / 2 - stalled_ns) as f64 / state.dilation();
     loops
         .iter()
         .zip(before)
@@ -92,11 +94,22 @@ pub(super) fn run(
 
 /// Mean machine time of an access in a run of equal threads of one node.
 fn operation_ns(threads: u32, home: usize, access: Access, late: impl Fn(u64) -> u64) -> f64 {
+    operation_ns_over(200_000_000, threads, home, access, late)
+}
+
+/// The same over so much host time.
+fn operation_ns_over(
+    length_ns: u64,
+    threads: u32,
+    home: usize,
+    access: Access,
+    late: impl Fn(u64) -> u64,
+) -> f64 {
     let state = configured();
     let mut loops: Vec<Loop> = (0..threads)
         .map(|_| Loop::new(&state, home, access))
         .collect();
-    let rates = run(&state, &mut loops, 200_000_000, late);
+    let rates = run(&state, &mut loops, length_ns, late);
     f64::from(threads) / rates.iter().sum::<f64>()
 }
 
@@ -239,10 +252,55 @@ fn time_spent_blocked_counts_and_the_hosts_scheduling_does_not() {
     assert_eq!(arrival_ns(1_000_000, true), 1_000_000);
     assert_eq!(arrival_ns(1_000_000, false), 0);
     assert_eq!(arrival_ns(10_000, true), 0, "too little to look into");
-    assert!(
-        arrival_ns(1_000_000_000, false) > 900_000_000,
-        "a stopped process does not rush"
+}
+
+#[test]
+fn clock_stands_still_while_a_thread_lags() {
+    let access = Access {
+        memory_node: 0,
+        bytes: 64,
+        kind: AccessKind::Read,
+        cached_bytes: 0,
+        computed_ns: 0,
+    };
+    let state = configured();
+    let arrival_ns = |idle_ns: u64| {
+        let mut one = Loop::new(&state, 0, access);
+        one.go(&state, 0);
+        let ended_ns = state.at_ns(one.next_ns);
+        let on_core = state.take_core(&one.thread, 0, one.next_ns + idle_ns, access, || false);
+        on_core.arrival_ns - ended_ns
+    };
+    assert_eq!((arrival_ns(900_000), state.stalled_ns()), (0, 0));
+    assert_eq!(arrival_ns(101_000_000), 0, "none of it is forgiven");
+    assert_eq!(
+        state.stalled_ns(),
+        100_000_000,
+        "but for what may be caught up"
     );
+    assert_eq!(arrival_ns(10_000_000_000), 10_000_000_000 - 1_001_000_000);
+    assert_eq!(state.stalled_ns(), 1_100_000_000, "bounded");
+}
+
+#[test]
+fn what_others_take_of_the_hosts_cpus_slows_no_thread() {
+    // In each 40 ms, a thread gets no CPU for 25: each at another time.
+    let access = Access {
+        memory_node: 0,
+        bytes: 4096,
+        kind: AccessKind::Write,
+        cached_bytes: 0,
+        computed_ns: 0,
+    };
+    let late = |now_ns: u64| match now_ns / 1_000_000 % 40 {
+        0 => 25_000_000,
+        _ => 0,
+    };
+    for threads in [1, 4] {
+        let quiet = operation_ns(threads, 0, access, |_| 0);
+        let busy = operation_ns_over(8_000_000_000, threads, 0, access, late);
+        assert_close(busy, quiet, 0.05, &format!("{threads} threads"));
+    }
 }
 
 #[test]

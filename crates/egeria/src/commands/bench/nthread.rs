@@ -14,8 +14,8 @@ use crate::signals::Signals;
 
 /// File name of the program that does as filebench does.
 const FILEBENCH: &str = "egeria-filebench";
-/// Repetitions of `--full`.
-const FULL_REPETITIONS: u16 = 3;
+/// Repetitions where nothing else is asked for.
+const REPETITIONS: u16 = 3;
 
 /// Arguments of `egeria bench nthread`.
 #[derive(Args, Debug)]
@@ -26,21 +26,24 @@ Examples:
   egeria bench nthread --full --json > rows.json
 
 Real fio and db_bench, and the op loops of filebench's personalities, on an
-emulated machine; baselines nova and nova_n, policies rl, cpu, nm and full.
-Everything takes under 45 minutes, the default under two. JSON rows: figure,
-workload, threads, instances, config, throughput, vs_nova, vs_nova_n,
-paper_vs_nova, local_share, moves. Throughput is on the emulated machine's
-clock: fio in bytes/s with reads weighted by 1/3, others in operations/s.
+emulated machine; baselines nova and nova_n, policies rl, cpu, nm, full and
+all. Everything takes about 45 minutes, the default six. Charts whose
+repetitions differ by more than 10 % are run up to four times more; rows that
+differ then are named, with a warning. JSON rows: figure, workload, threads,
+instances, config, throughput, vs_nova (median of the repetitions' ratios),
+min_vs_nova, max_vs_nova, repetitions, settled, vs_nova_n, paper_vs_nova,
+local_share, moves. Throughput is on the emulated machine's clock: fio in
+bytes/s with reads weighted by 1/3, others in operations/s.
 Needs the Debian packages fio, rocksdb-tools, fuse3: `make setup`.
 Exit status: 1 when a run failed.")]
 pub struct Arguments {
-    /// Run all figures, three times
+    /// Run all figures
     #[arg(long)]
     full: bool,
     /// Run this figure of the paper only (2, 4 to 9; 5a is a part of 5); may be repeated
     #[arg(long = "figure", value_name = "N", value_parser = figure)]
     figures: Vec<Chosen>,
-    /// How often each run is made; figures are medians
+    /// How often each run is made; figures are medians [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=99))]
     repetitions: Option<u16>,
     /// Machine file or profile that emulates timing
@@ -71,7 +74,6 @@ fn figure(text: &str) -> Result<Chosen, String> {
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let machine = Machine::resolve(Some(&arguments.machine), None)?;
     let signals = Signals::install()?;
-    let usual = if arguments.full { FULL_REPETITIONS } else { 1 };
     let options = NthreadOptions {
         output_directory: Some(arguments.out.clone()),
         memory_directory: arguments.memory.clone(),
@@ -85,7 +87,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             .iter()
             .flat_map(|chosen| chosen.0.clone())
             .collect(),
-        repetitions: arguments.repetitions.unwrap_or(usual).into(),
+        repetitions: arguments.repetitions.unwrap_or(REPETITIONS).into(),
         ..NthreadOptions::new(machine, preload::require()?, filebench()?)
     };
     let report = measure(options, &signals)?;
@@ -105,8 +107,11 @@ pub fn measure(options: NthreadOptions<'_>, signals: &Signals) -> Outcome<Nthrea
     nthread::run(&options).map_err(|error| signals.or_failure(error))
 }
 
-/// An error when a run failed.
+/// An error when a run failed; a warning when figures are not to be relied on.
 pub fn verdict(report: &NthreadReport) -> Outcome {
+    if let Some(line) = report.disturbance() {
+        output::complain(&line);
+    }
     for failure in &report.failures {
         output::complain(failure);
     }
