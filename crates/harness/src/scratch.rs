@@ -13,6 +13,7 @@ use egeria_fs::{AttachMode, AttachOptions, CreateOptions, PoolRequest, Volume};
 use egeria_machine::Machine;
 use egeria_mount::{MountHandle, MountOptions};
 use egeria_watch::own;
+use procfs::{Current, Meminfo};
 use tempfile::TempDir;
 
 use crate::error::{Error, Result};
@@ -63,33 +64,16 @@ pub fn check_room(directory: &Path, bytes: u64, hint: &str) -> Result<()> {
 }
 
 fn free_bytes(directory: &Path) -> u64 {
-    let Ok(path) = CString::new(directory.as_os_str().as_bytes()) else {
-        return 0;
-    };
-    // SAFETY: a valid path and a local to fill; zeroed bytes are a valid statvfs.
-    unsafe {
-        let mut facts: libc::statvfs = std::mem::zeroed();
-        match libc::statvfs(path.as_ptr(), &mut facts) {
-            0 => facts.f_bavail.saturating_mul(facts.f_frsize),
-            _ => 0,
-        }
-    }
+    let space = rustix::fs::statvfs(directory);
+    space.map_or(0, |space| space.f_bavail.saturating_mul(space.f_frsize))
 }
 
 /// `MemAvailable`; without it, as much as one likes.
 fn available_memory_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|rest| {
-        rest.trim()
-            .trim_end_matches("kB")
-            .trim()
-            .parse::<u64>()
-            .ok()
-    });
-    kib.map_or(u64::MAX, |kib| kib << 10)
+    let memory = Meminfo::current().ok();
+    memory
+        .and_then(|memory| memory.mem_available)
+        .unwrap_or(u64::MAX)
 }
 
 /// A mounted scratch volume; dropping it unmounts and removes everything.

@@ -8,6 +8,8 @@
 
 use egeria_fs::Attributes;
 use fuser::Request;
+use procfs::FromRead;
+use procfs::process::Status;
 
 /// Who sent a request.
 #[derive(Clone, Copy, Debug)]
@@ -51,18 +53,17 @@ pub(crate) fn administers(caller: Caller) -> bool {
 
 /// A caller who cannot be looked up (another pid namespace, or gone) has it if root.
 fn has_capability(caller: Caller, capability: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", caller.pid));
+    let status = std::fs::read(format!("/proc/{}/status", caller.pid));
     match status.ok().as_deref().and_then(effective_capabilities) {
         Some(capabilities) => capabilities & (1 << capability) != 0,
         None => caller.uid == 0,
     }
 }
 
-fn effective_capabilities(status: &str) -> Option<u64> {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))?;
-    u64::from_str_radix(line.trim(), 16).ok()
+/// Of a status file. The name in it may hold any bytes, where the parser takes text only.
+fn effective_capabilities(status: &[u8]) -> Option<u64> {
+    let status = Status::from_read(String::from_utf8_lossy(status).as_bytes());
+    status.ok().map(|status| status.capeff)
 }
 
 #[cfg(test)]
@@ -70,9 +71,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn capabilities_are_read_from_status() {
-        let status = "Name:\tcat\nCapPrm:\t0\nCapEff:\t0000000000000010\nCapBnd:\t0\n";
-        assert_eq!(effective_capabilities(status), Some(1 << CAP_FSETID));
-        assert_eq!(effective_capabilities("Name:\tcat\n"), None);
+    fn capabilities_are_read_whatever_the_program_is_called() {
+        let own = std::fs::read("/proc/self/status").unwrap();
+        let of = |name: &[u8]| {
+            let (_, rest) = own.split_at(own.iter().position(|byte| *byte == b'\n').unwrap());
+            effective_capabilities(&[b"Name:\t", name, rest].concat())
+        };
+        let capabilities = of(b"cat");
+        assert!(capabilities.is_some());
+        for name in [&b"\xff"[..], b"CapEff:\t0", b"a b) (c", b""] {
+            assert_eq!(of(name), capabilities, "{name:?}");
+        }
+        assert_eq!(effective_capabilities(b"Name:\tcat\n"), None);
     }
 }

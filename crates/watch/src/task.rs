@@ -6,6 +6,8 @@ use std::os::unix::fs::FileExt;
 
 use egeria_facts::{CpuSet, ThreadKey, printable_name};
 use egeria_machine::CpuId;
+use procfs::FromRead;
+use procfs::process::{Stat, Status};
 
 const MASK_WORDS: usize = egeria_machine::MAX_CPUS / 64;
 
@@ -13,8 +15,7 @@ const MASK_WORDS: usize = egeria_machine::MAX_CPUS / 64;
 ///
 /// With its id this names a thread for as long as the machine runs.
 pub fn start_ticks(process_id: u32, thread_id: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{process_id}/task/{thread_id}/stat")).ok()?;
-    field_after_name(&text, 22)
+    stat_of_thread(process_id, thread_id).map(|stat| stat.starttime)
 }
 
 /// When a process began, in the same clock ticks; `None` when it is gone.
@@ -34,28 +35,24 @@ pub fn is_process_of(thread: ThreadKey) -> bool {
 
 /// A thread's user ids: real, effective, saved, of files; `None` when it is gone.
 pub fn user_ids(process_id: u32, thread_id: u32) -> Option<[u32; 4]> {
-    let text =
-        std::fs::read_to_string(format!("/proc/{process_id}/task/{thread_id}/status")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    let mut ids = line.split_ascii_whitespace().map(str::parse);
-    let mut next = || ids.next()?.ok();
-    Some([next()?, next()?, next()?, next()?])
+    let status = status(&format!("/proc/{process_id}/task/{thread_id}/status"))?;
+    Some([status.ruid, status.euid, status.suid, status.fuid])
 }
 
 /// The parent of a process; `None` when it is gone.
 pub fn parent(process_id: u32) -> Option<u32> {
-    let text = std::fs::read_to_string(format!("/proc/{process_id}/stat")).ok()?;
-    u32::try_from(field_after_name(&text, 4)?).ok()
+    let stat = Stat::from_file(format!("/proc/{process_id}/stat")).ok()?;
+    u32::try_from(stat.ppid).ok()
 }
 
-/// A numbered field of a stat line, counted from 1 as proc(5) does; the name before may hold anything.
-fn field_after_name(text: &str, number: usize) -> Option<u64> {
-    let (_, fields) = text.rsplit_once(')')?;
-    fields
-        .split_ascii_whitespace()
-        .nth(number - 3)?
-        .parse()
-        .ok()
+fn stat_of_thread(process_id: u32, thread_id: u32) -> Option<Stat> {
+    Stat::from_file(format!("/proc/{process_id}/task/{thread_id}/stat")).ok()
+}
+
+/// A status file. The name in it may hold any bytes, where the parser takes text only.
+fn status(path: &str) -> Option<Status> {
+    let bytes = std::fs::read(path).ok()?;
+    Status::from_read(String::from_utf8_lossy(&bytes).as_bytes()).ok()
 }
 
 /// The thread's name, fit for a terminal; empty when it is gone.
@@ -67,7 +64,7 @@ pub fn name(process_id: u32, thread_id: u32) -> String {
 
 /// The process of a thread; `None` when it is gone.
 pub fn process_of(thread_id: u32) -> Option<u32> {
-    status_number(&format!("/proc/{thread_id}/status"), "Tgid:")
+    u32::try_from(status(&format!("/proc/{thread_id}/status"))?.tgid).ok()
 }
 
 /// What a process and thread of another pid namespace, as (inode of the namespace, process id, thread id), are called in
@@ -89,16 +86,7 @@ pub fn ids_here((pid_namespace, process_id, thread_id): (u64, u32, u32)) -> Opti
 
 /// The id in the innermost pid namespace.
 fn innermost_id(path: &str) -> Option<u32> {
-    let text = std::fs::read_to_string(path).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
-    line.split_ascii_whitespace().last()?.parse().ok()
-}
-
-/// The first number in a line of a status file.
-fn status_number(path: &str, name: &str) -> Option<u32> {
-    let text = std::fs::read_to_string(path).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
+    u32::try_from(*status(path)?.nspid?.last()?).ok()
 }
 
 /// All processes.
@@ -108,8 +96,8 @@ pub fn processes() -> Vec<u32> {
 
 /// The CPU that a thread runs on or ran on last; `None` when it is gone.
 pub fn last_cpu(process_id: u32, thread_id: u32) -> Option<CpuId> {
-    let text = std::fs::read_to_string(format!("/proc/{process_id}/task/{thread_id}/stat")).ok()?;
-    u16::try_from(field_after_name(&text, 39)?).ok().map(CpuId)
+    let cpu = stat_of_thread(process_id, thread_id)?.processor?;
+    u16::try_from(cpu).ok().map(CpuId)
 }
 
 /// The threads of a process; none when it is gone.
@@ -259,12 +247,39 @@ fn busy_of_line(line: &str) -> Option<(CpuId, u64)> {
 mod tests {
     use super::*;
 
+    /// On a thread of this name.
+    fn on_thread_named(name: &[u8], look: impl FnOnce(u32) + Send + 'static) {
+        let name = std::ffi::CString::new(name).unwrap();
+        let looking = std::thread::spawn(move || {
+            rustix::thread::set_name(&name).unwrap();
+            look(rustix::thread::gettid().as_raw_pid() as u32);
+        });
+        looking.join().unwrap();
+    }
+
     #[test]
-    fn names_with_brackets_and_spaces_do_not_shift_fields() {
-        let text = "7 (a) b (c)) S 3 7 7 0 -1 0 0 0 0 0 1 2 3 4 20 0 1 0 99 0";
-        assert_eq!(field_after_name(text, 4), Some(3));
-        assert_eq!(field_after_name(text, 22), Some(99));
-        assert_eq!(field_after_name("nonsense", 22), None);
+    fn odd_names_hide_nothing_else_of_a_thread() {
+        let own = std::process::id();
+        let (process_began, users) = (began(own).unwrap(), user_ids(own, own).unwrap());
+        for name in [
+            &b"a) b (c) S 1"[..],
+            b"Uid:\t7\t7\t7\t7",
+            b"a\nUid:\t7",
+            b"\xff\xfe) Z 9",
+            b")",
+            b"(",
+            b"",
+        ] {
+            on_thread_named(name, move |thread| {
+                assert!(start_ticks(own, thread).is_some_and(|ticks| ticks >= process_began));
+                assert!(last_cpu(own, thread).is_some(), "{name:?}");
+                assert_eq!(user_ids(own, thread), Some(users), "{name:?}");
+                assert_eq!(process_of(thread), Some(own), "{name:?}");
+                let status = format!("/proc/{own}/task/{thread}/status");
+                assert!(innermost_id(&status).is_some(), "{name:?}");
+            });
+        }
+        assert_eq!(parent(own), Some(std::os::unix::process::parent_id()));
     }
 
     #[test]

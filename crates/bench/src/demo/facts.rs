@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use egeria_machine::Machine;
+use procfs::{CpuInfo, Current};
 
 use super::report::MachineSummary;
 use egeria_harness::process::{Cancel, run};
@@ -72,16 +73,13 @@ pub(crate) fn summary(machine: &Machine) -> MachineSummary {
 
 /// Processor, CPUs and kernel.
 pub(crate) fn host() -> String {
-    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpuinfo
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"));
-    let model = model.map_or("unknown processor", |rest| {
-        rest.trim_start_matches([' ', '\t', ':'])
-    });
-    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let processors = CpuInfo::current().ok();
+    let model = processors.as_ref().and_then(|all| all.model_name(0));
+    let model = model.unwrap_or("unknown processor");
+    let kernel = rustix::system::uname();
+    let kernel = kernel.release().to_string_lossy();
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    format!("{model}, {cpus} CPUs, Linux {}", kernel.trim())
+    format!("{model}, {cpus} CPUs, Linux {kernel}")
 }
 
 /// First lines of what the programs say of themselves.

@@ -2,6 +2,9 @@
 
 use std::time::Instant;
 
+use procfs::process::Process;
+use procfs::{CpuTime, CurrentSI, KernelStats};
+
 /// Share of the host's CPUs above which others are said to have disturbed.
 pub(super) const DISTURBING: f64 = 0.1;
 
@@ -34,50 +37,36 @@ impl HostUse {
 
 /// CPU time of everything, idling and waiting aside, s.
 fn all_s() -> Option<f64> {
-    busy_ticks(&std::fs::read_to_string("/proc/stat").ok()?).map(|ticks| {
-        // SAFETY: asks for a constant of the system.
-        let ticks_s = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1);
-        ticks as f64 / ticks_s as f64
-    })
+    Some(busy_s(&KernelStats::current().ok()?.total))
 }
 
-/// user, nice, system, irq, softirq and steal of the first line.
-fn busy_ticks(stat: &str) -> Option<u64> {
-    let mut words = stat.lines().next()?.split_whitespace();
-    (words.next()? == "cpu").then_some(())?;
-    let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
-    let busy = [0, 1, 2, 5, 6, 7].map(|place| ticks.get(place).copied().unwrap_or_default());
-    (ticks.len() >= 4).then(|| busy.iter().sum())
+/// The time of guests is in that of their hosts already.
+fn busy_s(of: &CpuTime) -> f64 {
+    let always_ms = of.user_ms() + of.nice_ms() + of.system_ms();
+    let irq_ms = of.irq_ms().unwrap_or(0) + of.softirq_ms().unwrap_or(0);
+    (always_ms + irq_ms + of.steal_ms().unwrap_or(0)) as f64 / 1e3
 }
 
 /// CPU time of this process and its ended children, s.
 fn own_s() -> f64 {
-    [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN]
-        .into_iter()
-        .map(|whose| {
-            // SAFETY: all-zero is a valid rusage, filled by the call.
-            let usage = unsafe {
-                let mut usage: libc::rusage = std::mem::zeroed();
-                libc::getrusage(whose, &mut usage);
-                usage
-            };
-            let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-            seconds(usage.ru_utime) + seconds(usage.ru_stime)
-        })
-        .sum()
+    let stat = Process::myself().and_then(|own| own.stat());
+    stat.map_or(0.0, |stat| {
+        let children = stat.cutime.saturating_add(stat.cstime).max(0) as u64;
+        (stat.utime + stat.stime + children) as f64 / procfs::ticks_per_second() as f64
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use procfs::{FromReadSI, LocalSystemInfo};
 
     #[test]
     fn idling_and_waiting_are_no_work() {
-        let stat = "cpu  100 20 30 5000 700 4 3 2 0 0\ncpu0 1 1 1 1\n";
-        assert_eq!(busy_ticks(stat), Some(159));
-        for text in ["", "cpu", "cpu0 1 2 3 4", "cpu a b"] {
-            assert_eq!(busy_ticks(text), None, "{text:?}");
-        }
+        let stat = "cpu  100 20 30 5000 700 4 3 2 0 0\nctxt 1\nbtime 1\nprocesses 1\n";
+        let stats = KernelStats::from_read(stat.as_bytes(), &LocalSystemInfo).unwrap();
+        let ticks = busy_s(&stats.total) * procfs::ticks_per_second() as f64;
+        assert_eq!(ticks.round(), 159.0);
     }
 
     #[test]

@@ -11,6 +11,8 @@ use super::operation::{Actor, Operation, as_looked_up, look_up};
 use super::workspace::{Recorded, Workspace};
 use egeria_fs::Volume;
 use egeria_media::recorder::Gate;
+use procfs::FromRead;
+use procfs::process::Stat;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -228,8 +230,6 @@ fn hand_over(parts: &[Part; 2], turn: &Turn) {
 
 /// Whether a thread of this process sleeps.
 fn is_asleep(thread_id: u32) -> bool {
-    let text = std::fs::read_to_string(format!("/proc/self/task/{thread_id}/stat"));
-    let text = text.unwrap_or_default();
-    text.rsplit_once(") ")
-        .is_some_and(|(_, state)| state.starts_with('S'))
+    let stat = Stat::from_file(format!("/proc/self/task/{thread_id}/stat"));
+    stat.is_ok_and(|stat| stat.state == 'S')
 }

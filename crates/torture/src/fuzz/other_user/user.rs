@@ -45,11 +45,10 @@ pub(super) fn have_mounts_of_ones_own() -> Result<(), String> {
             return Err(failed());
         }
     }
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let volumes = mounts.lines().filter(|line| line.contains(" fuse.egeria "));
-    for directory in volumes.filter_map(|line| line.split(' ').nth(1)) {
-        unmount(directory);
-    }
+    let mounts = procfs::mounts().unwrap_or_default().into_iter();
+    mounts
+        .filter(|mount| mount.fs_vfstype == "fuse.egeria")
+        .for_each(|mount| unmount(&mount.fs_file));
     Ok(())
 }
 

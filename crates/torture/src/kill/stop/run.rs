@@ -9,6 +9,7 @@ use crate::kill::processes::{AccessPath, Paths, WorkerProcess};
 use egeria_harness::process::check_cancel;
 use egeria_harness::rng::Rng;
 use egeria_harness::{Error, Result};
+use procfs::process::Process;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -328,19 +329,12 @@ fn signal(process: u32, signal: i32) {
 
 /// Whether all of a process is stopped.
 fn is_stopped(process: u32) -> bool {
-    let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
-    let mut stats = tasks.into_iter().flatten().flatten().map(|task| {
-        let stat = std::fs::read_to_string(task.path().join("stat"));
-        stat.unwrap_or_default()
-    });
-    let is_stopped = |stat: String| {
-        stat.rsplit_once(") ")
-            .is_some_and(|(_, rest)| rest.starts_with('T'))
-    };
+    let tasks = Process::new(process as i32).and_then(|process| process.tasks());
     let mut any = false;
-    stats.all(|stat| {
+    tasks.into_iter().flatten().all(|task| {
         any = true;
-        is_stopped(stat)
+        let stat = task.and_then(|task| task.stat());
+        stat.is_ok_and(|stat| stat.state == 'T')
     }) && any
 }
 
