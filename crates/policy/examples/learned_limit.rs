@@ -1,4 +1,4 @@
-//! How well the learned limit does on made-up machines: the table of docs/explanation/placement.md.
+//! How well the learned limit does on made-up machines: the table of docs/explanation/placement.md. It times nothing.
 //! `cargo run --release -p egeria-policy --example learned_limit`
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,5 @@
-//! What the library costs: ns per call over the engine's own, and at the start of a short process.
+//! What the library costs: ns per call over the engine's own, and at the start of a short process. No benchmark of criterion's,
+//! for its own calls would go through the library that is measured.
 //!
 //! `cargo build --release -p egeria-preload && cargo run --release -p egeria-preload --example overhead`
 
@@ -6,6 +7,7 @@ use egeria_fs::{
     AttachMode, AttachOptions, CallerDestination, CallerSource, CreateOptions, InodeNumber,
     PoolRequest, Volume, create_volume,
 };
+use egeria_harness::statistics::median;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
@@ -27,11 +29,6 @@ fn main() {
 /// On a busy machine the middle says little of calls: for those the best round is taken.
 fn best(rounds: impl Iterator<Item = f64>) -> f64 {
     rounds.fold(f64::INFINITY, f64::min)
-}
-
-fn median(mut rounds: Vec<f64>) -> f64 {
-    rounds.sort_by(f64::total_cmp);
-    rounds[rounds.len() / 2]
 }
 
 /// ns of one call.
@@ -157,7 +154,7 @@ fn measure_starts(file: &Path) {
                 taken.push(start(arguments, input, with == 1).as_secs_f64() * 1e6);
             }
         }
-        let [without, with] = taken.map(median);
+        let [without, with] = taken.map(|times| median(&times).unwrap_or(f64::NAN));
         println!("{title}: {without:.0} us without, {with:.0} us with the library");
     }
 }

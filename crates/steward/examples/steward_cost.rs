@@ -1,5 +1,6 @@
 //! What a steward costs: CPU time of its thread while 1,000 threads of another process read and write,
-//! as a share of one core, and the time of one look. Reports; asserts nothing.
+//! as a share of one core, and the time of one look. Reports; asserts nothing. Not a benchmark of
+//! criterion's: what counts is a share of CPU time over many windows.
 //!
 //! `cargo run --release -p egeria-steward --example steward_cost [THREADS] [SECONDS]`
 

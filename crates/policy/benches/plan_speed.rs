@@ -1,40 +1,33 @@
-//! How long a plan takes: the median over runs, for 10,000 threads on 8 nodes.
+//! How long a plan takes, for 1,000 and 10,000 threads on 8 nodes.
 //!
-//! `cargo run --release -p egeria-policy --example plan_speed [THREADS]`
+//! `cargo bench -p egeria-policy --bench plan_speed`
 
 #![forbid(unsafe_code)]
 
-use std::time::Instant;
+use std::hint::black_box;
 
+use criterion::{Criterion, criterion_group, criterion_main};
 use egeria_facts::{CpuSet, ThreadFacts, ThreadKey, Window};
 use egeria_machine::{CpuId, Machine, NodeId};
 use egeria_policy::nthread::{Configuration, Settings, plan};
 
 const NODES: usize = 8;
 const CORES: usize = 48;
-const RUNS: usize = 101;
 
-fn main() {
-    let threads = std::env::args().nth(1).and_then(|count| count.parse().ok());
-    let threads: u32 = threads.unwrap_or(10_000);
+fn plans(criterion: &mut Criterion) {
     let machine = machine();
     for (name, is_hot) in [("spread data", false), ("all data on node 0", true)] {
-        let window = window(&machine, threads, is_hot);
-        window.validate(&machine).expect("made to be valid");
-        for configuration in Configuration::ALL {
-            let settings = Settings::of(configuration);
-            let mut times_ns: Vec<u128> = Vec::with_capacity(RUNS);
-            let mut moves = 0;
-            for _ in 0..RUNS {
-                let begin = Instant::now();
-                moves = plan(&machine, &window, &settings).moves.len();
-                times_ns.push(begin.elapsed().as_nanos());
+        for threads in [1_000, 10_000] {
+            let window = window(&machine, threads, is_hot);
+            window.validate(&machine).expect("made to be valid");
+            let mut group = criterion.benchmark_group(format!("{name}, {threads} threads"));
+            for configuration in Configuration::ALL {
+                let settings = Settings::of(configuration);
+                group.bench_function(configuration.to_string(), |bencher| {
+                    bencher.iter(|| plan(&machine, black_box(&window), &settings));
+                });
             }
-            times_ns.sort_unstable();
-            let median_ns = times_ns[RUNS / 2];
-            println!(
-                "{threads} threads, {NODES} nodes, {name}, {configuration}: {median_ns} ns, {moves} moves"
-            );
+            group.finish();
         }
     }
 }
@@ -81,3 +74,6 @@ fn window(machine: &Machine, threads: u32, is_hot: bool) -> Window {
     }
     window
 }
+
+criterion_group!(benches, plans);
+criterion_main!(benches);

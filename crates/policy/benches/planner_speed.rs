@@ -1,22 +1,19 @@
-//! How long a decision of the whole planner takes: the median over runs, for threads on 8 nodes with links.
+//! How long a decision of the whole planner takes, for 224 and 10,000 threads on 8 nodes with links.
 //!
-//! `cargo run --release -p egeria-policy --example planner_speed [THREADS]`
+//! `cargo bench -p egeria-policy --bench planner_speed`
 
 #![forbid(unsafe_code)]
 
-use std::time::Instant;
+use std::hint::black_box;
 
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use egeria_facts::{AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
 use egeria_facts::{CpuSet, FileKey, FileUse, ThreadFacts, ThreadKey, Window};
 use egeria_facts::{Facts, FileFacts, MediumFacts};
 use egeria_machine::{Machine, Node};
 use egeria_policy::planner::{Planner, System};
 
-const RUNS: usize = 101;
-
-fn main() {
-    let threads = std::env::args().nth(1).and_then(|count| count.parse().ok());
-    let threads: u32 = threads.unwrap_or(224);
+fn decisions(criterion: &mut Criterion) {
     let machine = Machine::profile("odin-8s").expect("it ships with Egeria");
     let hot = |_: u32| 0_usize;
     let spread = |number: u32| number as usize / 8 % 8;
@@ -24,26 +21,22 @@ fn main() {
         ("all data on node 0", &hot as &dyn Fn(u32) -> usize),
         ("spread data", &spread),
     ] {
-        let facts = facts(&machine, threads, data);
-        facts.window.validate(&machine).expect("made to be valid");
-        facts.accesses.validate(&machine).expect("made to be valid");
-        let mut times_ns: Vec<u128> = Vec::with_capacity(RUNS);
-        let mut told = String::new();
-        for _ in 0..RUNS {
-            let mut planner = Planner::new(&machine, System::All.settings());
-            let begin = Instant::now();
-            let decision = planner.decide(&machine, &facts);
-            times_ns.push(begin.elapsed().as_nanos());
-            told = format!(
-                "{} threads, {} nodes of processes and {} files move",
-                decision.threads.moves.len(),
-                decision.placement.moves.len(),
-                decision.relocations.len()
-            );
+        let mut group = criterion.benchmark_group(name);
+        for threads in [224, 10_000] {
+            let facts = facts(&machine, threads, data);
+            facts.window.validate(&machine).expect("made to be valid");
+            facts.accesses.validate(&machine).expect("made to be valid");
+            // What a planner remembers of an earlier decision would change the next.
+            let planner = || Planner::new(&machine, System::All.settings());
+            group.bench_function(format!("{threads} threads"), |bencher| {
+                bencher.iter_batched(
+                    planner,
+                    |mut planner| planner.decide(&machine, black_box(&facts)),
+                    BatchSize::SmallInput,
+                );
+            });
         }
-        times_ns.sort_unstable();
-        let (median_us, most_us) = (times_ns[RUNS / 2] / 1000, times_ns[RUNS - 1] / 1000);
-        println!("{threads} threads, {name}: median {median_us} us, at most {most_us} us; {told}");
+        group.finish();
     }
 }
 
@@ -135,3 +128,6 @@ fn accesses(machine: &Machine) -> AccessWindow {
     }
     window
 }
+
+criterion_group!(benches, decisions);
+criterion_main!(benches);

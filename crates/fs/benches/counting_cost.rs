@@ -1,0 +1,43 @@
+//! What it costs a 4 KiB read to be watched: the same cached reads with nobody watching and with a window open.
+//!
+//! `cargo bench -p egeria-fs --bench counting_cost`
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use std::hint::black_box;
+
+use common::{FILE, Scratch};
+use criterion::{Criterion, criterion_group, criterion_main};
+use egeria_fs::InodeNumber;
+
+const BLOCKS: u64 = 16;
+
+fn cached_reads(criterion: &mut Criterion) {
+    let scratch = Scratch::new(1, 64 << 20);
+    let volume = scratch.attach();
+    let made = volume.create_open(InodeNumber::ROOT, b"file", &FILE);
+    let file = volume.open(made.expect("create").ino, None).expect("open");
+    let mut buffer = vec![7u8; 4096];
+    for block in 0..BLOCKS {
+        volume.write(file, block * 4096, &buffer).expect("fill");
+    }
+    let mut group = criterion.benchmark_group("cached read of 4 KiB");
+    for (name, is_watched) in [("alone", false), ("watched", true)] {
+        match is_watched {
+            false => volume.end_windows(),
+            true => _ = volume.begin_window(),
+        }
+        let mut block = 0;
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                block = (block + 1) % BLOCKS;
+                black_box(volume.read(file, block * 4096, &mut buffer)).expect("read")
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, cached_reads);
+criterion_main!(benches);
