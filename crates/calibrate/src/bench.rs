@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use egeria_harness::rng::Rng;
 use egeria_machine::{CpuId, Machine};
 
 use crate::caches::{self, NodeCache};
-use crate::kernels::{self, Line, Random};
+use crate::kernels::{self, Line};
 use crate::mapping::Mapping;
 use crate::sample::{loads, stores, stream};
 use crate::schedule::{Cell, Operation};
@@ -28,7 +29,7 @@ pub(crate) struct Bench<'a> {
     pub(crate) targets: Vec<Target>,
     /// Half of a cache part of each node with CPUs, as a chain.
     cached: Vec<Mapping>,
-    random: Random,
+    rng: Rng,
     /// What threads had of their CPUs so far, and their whole time, s.
     cpu_s: f64,
     wall_s: f64,
@@ -60,7 +61,7 @@ impl<'a> Bench<'a> {
             caches,
             targets: Vec::new(),
             cached: Vec::new(),
-            random: Random(0x5eed),
+            rng: Rng::new(0x5eed),
             cpu_s: 0.0,
             wall_s: 0.0,
         };
@@ -103,7 +104,7 @@ impl<'a> Bench<'a> {
 
     /// One sample of a figure.
     pub(crate) fn take(&mut self, cell: Cell, time: Duration) -> Result<f64, CalibrateError> {
-        let random = &mut self.random;
+        let rng = &mut self.rng;
         let sample = match cell {
             Cell::Stream {
                 from,
@@ -113,7 +114,7 @@ impl<'a> Bench<'a> {
             } => {
                 let cpus = &self.from[from].cpus[..threads];
                 let buffer = self.targets[target].buffer();
-                stream(cpus, buffer, operation, random, time)
+                stream(cpus, buffer, operation, rng, time)
             }
             Cell::ReadLatency { from, target } => {
                 let (chain, at) = self.targets[target].chain();
@@ -121,7 +122,7 @@ impl<'a> Bench<'a> {
             }
             Cell::WriteLatency { from, target } => {
                 let buffer = self.targets[target].buffer();
-                stores(self.from[from].cpus[0], buffer, random, time)
+                stores(self.from[from].cpus[0], buffer, rng, time)
             }
             Cell::CacheLatency { from } => {
                 let (cpu, chain) = (self.from[from].cpus[0], self.cached[from].lines());
@@ -131,7 +132,7 @@ impl<'a> Bench<'a> {
             Cell::CacheRead { from } => {
                 let (cpu, lines) = (self.from[from].cpus[0], self.cached[from].lines());
                 fetch(cpu, lines)?;
-                stream(&[cpu], lines, Operation::Read, random, time)
+                stream(&[cpu], lines, Operation::Read, rng, time)
             }
         }?;
         let (cpu_s, wall_s) = sample.times_s();

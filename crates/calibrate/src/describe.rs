@@ -10,10 +10,11 @@
 //!
 //! Links stand for whatever lies between two nodes. That several pairs share a wire was not measured and is not described.
 
+use egeria_harness::statistics::median;
 use egeria_machine::{Cache, Hardware, Link, Machine, Memory, NodeId};
 
 use crate::LINE_BYTES;
-use crate::figures::{Calibration, Latency, MeasuredMemory, Stream, median};
+use crate::figures::{Calibration, Latency, MeasuredMemory, Stream};
 
 /// Least share that a curve or factor may say.
 const LEAST_SHARE: f64 = 1e-6;
@@ -137,7 +138,7 @@ impl Calibration {
             let shares: Vec<f64> = others.iter().filter_map(share).collect();
             match shares.is_empty() {
                 true => 1.0,
-                false => rounded(median(&shares)).clamp(LEAST_SHARE, 1.0),
+                false => rounded(median(&shares).unwrap_or(0.0)).clamp(LEAST_SHARE, 1.0),
             }
         })
     }

@@ -85,28 +85,3 @@ pub struct CacheFigures {
     /// What one thread loads from it, bytes/s.
     pub read_bytes_s: f64,
 }
-
-/// The middle one; of an even number the mean of the two in the middle. 0 of none.
-pub(crate) fn median(samples: &[f64]) -> f64 {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => 0.0,
-        count if count % 2 == 1 => sorted[middle],
-        _ => (sorted[middle - 1] + sorted[middle]) / 2.0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_median_is_in_the_middle() {
-        assert_eq!(median(&[]), 0.0);
-        assert_eq!(median(&[3.0]), 3.0);
-        assert_eq!(median(&[9.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&[4.0, 1.0, 2.0, 100.0]), 3.0);
-    }
-}

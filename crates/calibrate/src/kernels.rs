@@ -7,6 +7,8 @@ use std::arch::x86_64::{
 use std::hint::black_box;
 use std::ptr;
 
+use egeria_harness::rng::Rng;
+
 use crate::LINE_BYTES;
 
 /// A cache line. Its first word is where a chain goes on.
@@ -92,33 +94,15 @@ pub(crate) fn chase(lines: &[Line], from: usize, hops: u32) -> usize {
 
 /// Makes the lines one chain that comes to each of them once, in random order (Sattolo's algorithm).
 pub(crate) fn link_at_random(lines: &mut [Line], seed: u64) {
-    let mut random = Random(seed);
+    let mut rng = Rng::new(seed);
     for (index, line) in lines.iter_mut().enumerate() {
         line.0[0] = index as u64;
     }
     for last in (1..lines.len()).rev() {
-        let other = random.below(last as u64) as usize;
+        let other = rng.index(last);
         let word = lines[last].0[0];
         lines[last].0[0] = lines[other].0[0];
         lines[other].0[0] = word;
-    }
-}
-
-/// A small generator (splitmix64): the order has to be random for prefetchers, not for cryptographers.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `end`, which is not 0.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 }
 
@@ -141,11 +125,6 @@ mod tests {
             }
             prop_assert_eq!(at, 0);
             prop_assert_eq!(chase(&lines, 0, count as u32), 0);
-        }
-
-        #[test]
-        fn a_random_number_is_below_its_end(end in 1..u64::MAX, seed: u64) {
-            prop_assert!(Random(seed).below(end) < end);
         }
     }
 

@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use egeria_harness::statistics::median;
 use egeria_machine::{Machine, NodeId};
 
 use crate::CalibrateError;
 use crate::bench::Bench;
-use crate::figures::{CacheFigures, Calibration, Latency, MeasuredMemory, Stream, median};
+use crate::figures::{CacheFigures, Calibration, Latency, MeasuredMemory, Stream};
 use crate::schedule::{self, Budget, Cell, OPERATIONS};
 use crate::target::{CpuNode, PoolRequest, Target};
 
@@ -79,7 +80,9 @@ pub fn measure(
             done += 1;
         }
     }
-    let medians: Vec<f64> = samples.iter().map(|samples| median(samples)).collect();
+    let medians: Vec<f64> = (samples.iter())
+        .map(|samples| median(samples).unwrap_or(0.0))
+        .collect();
     warnings.extend(bench.warnings());
     Ok(Calibration {
         buffer_bytes,

@@ -6,11 +6,12 @@
 
 use std::time::{Duration, Instant};
 
+use egeria_harness::rng::Rng;
 use egeria_machine::CpuId;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::CalibrateError;
-use crate::kernels::{self, Line, Random};
+use crate::kernels::{self, Line};
 use crate::schedule::Operation;
 use crate::threads::together;
 
@@ -84,7 +85,7 @@ pub(crate) fn stream(
     cpus: &[CpuId],
     lines: &mut [Line],
     operation: Operation,
-    random: &mut Random,
+    rng: &mut Rng,
     time: Duration,
 ) -> Result<Sample, CalibrateError> {
     let part_lines = (lines.len() / cpus.len()).max(1);
@@ -92,7 +93,7 @@ pub(crate) fn stream(
     for (cpu, part) in cpus.iter().zip(lines.chunks_mut(part_lines)) {
         // What was stored last, from the beginning on, may still be in the cache.
         let chunks = part.len().div_ceil(CHUNK_LINES);
-        let mut chunk = random.below(chunks as u64) as usize;
+        let mut chunk = rng.index(chunks);
         let step = move || {
             let from = chunk * CHUNK_LINES;
             let end = part.len().min(from + CHUNK_LINES);
@@ -132,12 +133,12 @@ pub(crate) fn loads(
 pub(crate) fn stores(
     cpu: CpuId,
     lines: &mut [Line],
-    random: &mut Random,
+    rng: &mut Rng,
     time: Duration,
 ) -> Result<Sample, CalibrateError> {
     let step = || {
         for _ in 0..CHUNK_HOPS {
-            let line = random.below(lines.len() as u64) as usize;
+            let line = rng.index(lines.len());
             kernels::write_nontemporal(&mut lines[line..=line]);
         }
         u64::from(CHUNK_HOPS)
@@ -183,13 +184,13 @@ mod tests {
         let cpu = crate::threads::allowed_cpus().unwrap()[0];
         let part_lines = 2 * CHUNK_LINES + 3;
         let mut lines = vec![Line([1; 8]); 2 * part_lines + 1];
-        let mut random = Random(3);
+        let mut rng = Rng::new(3);
         let untouched = |lines: &[Line]| lines.iter().filter(|line| line.0 == [1; 8]).count();
         // How far a sample comes is the machine's matter.
         for _ in 0..1000 {
             let time = Duration::from_micros(100);
             let operation = Operation::WriteNontemporal;
-            let sample = stream(&[cpu, cpu], &mut lines, operation, &mut random, time).unwrap();
+            let sample = stream(&[cpu, cpu], &mut lines, operation, &mut rng, time).unwrap();
             assert_eq!(sample.0.len(), 2);
             for taken in &sample.0 {
                 assert!(taken.amount > 0 && taken.amount % 64 == 0, "{taken:?}");

@@ -28,7 +28,7 @@ fn cases(default: u64) -> u64 {
 fn with_damage(cases: u64, pools: usize, change: impl Fn(&mut Random, &mut [Vec<u8>])) {
     let sample = Sample::new(pools);
     for seed in 0..cases {
-        let mut random = Random(seed);
+        let mut random = Random::of(seed);
         let mut images = sample.images.clone();
         change(&mut random, &mut images);
         exercise(&sample, &images, &format!("seed {seed}"));

@@ -1,5 +1,6 @@
 //! What is measured, and at which offsets: the same for all subjects.
 
+use egeria_harness::rng::Rng;
 use serde::{Deserialize, Serialize};
 
 /// What a case does.
@@ -95,7 +96,7 @@ pub fn measuring_order(cases: &[Case]) -> Vec<usize> {
 /// is asked for the same bytes in the same order.
 #[derive(Clone, Debug)]
 pub struct Offsets {
-    state: u64,
+    rng: Rng,
     next_block: u64,
     blocks: u64,
     block_bytes: u64,
@@ -108,8 +109,7 @@ impl Offsets {
         let mixed = (seed ^ ((thread as u64 + 1) << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let blocks = (file_bytes / case.block_bytes).max(1);
         Offsets {
-            // xorshift never leaves zero, so it must not start there.
-            state: mixed | 1,
+            rng: Rng::new(mixed),
             next_block: match case.operation {
                 Operation::Append => 0,
                 _ => mixed % blocks,
@@ -125,11 +125,8 @@ impl Offsets {
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> u64 {
         if self.random {
-            self.state ^= self.state << 13;
-            self.state ^= self.state >> 7;
-            self.state ^= self.state << 17;
             // The high half times the range, shifted: even and without a division.
-            return (((self.state >> 32) * self.blocks) >> 32) * self.block_bytes;
+            return (((self.rng.next_u64() >> 32) * self.blocks) >> 32) * self.block_bytes;
         }
         let offset = self.next_block * self.block_bytes;
         self.next_block += 1;

@@ -8,6 +8,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use egeria_harness::rng::Rng;
+
 /// Seconds since the epoch of every file made: whole, for tar keeps no fractions.
 const MODIFIED_S: u64 = 1_600_000_000;
 /// Directories of a whole tree.
@@ -78,13 +80,11 @@ fn make_sparse(path: &Path) -> io::Result<u64> {
 
 /// Lines of words: compressible as text is, different in every file.
 fn content(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut rng = Rng::new(seed);
     let mut text = Vec::with_capacity(bytes + 32);
     while text.len() < bytes {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        text.extend_from_slice(format!("word{:03} {state:016x}\n", state % 500).as_bytes());
+        let word = rng.next_u64();
+        text.extend_from_slice(format!("word{:03} {word:016x}\n", word % 500).as_bytes());
     }
     text.truncate(bytes);
     text

@@ -1,19 +1,21 @@
 //! Random damage to pool images, mostly where something is.
 
-/// SplitMix64.
-pub struct Random(pub u64);
+use egeria_harness::rng::Rng;
+
+/// Random numbers, some of them nasty.
+pub struct Random(Rng);
 
 impl Random {
+    pub fn of(seed: u64) -> Random {
+        Random(Rng::new(seed))
+    }
+
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        self.0.next_u64()
     }
 
     pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
+        self.0.index(bound)
     }
 
     /// A number as damage makes them: small, huge, near a power of two, anything.

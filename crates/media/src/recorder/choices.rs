@@ -3,6 +3,9 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
+
 /// One crash image among the possible ones: for each pending line, in order, how many of
 /// its steps (aligned words stored, see [`super::PendingLine`]) arrived.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -102,7 +105,7 @@ impl Sample {
         let full: Vec<u32> = lines.iter().map(PossibleSteps::full).collect();
         self.add(least.clone());
         self.add(full.clone());
-        let mut random = Random(seed ^ 0x51);
+        let mut random = Random::of(seed ^ 0x51);
         for _ in 0..(self.limit / 4).min(lines.len()) {
             let line = random.below(lines.len());
             let mut alone = least.clone();
@@ -115,7 +118,7 @@ impl Sample {
     }
 
     fn fill(&mut self, whole_stores: &[Vec<u32>], lines: &[PossibleSteps], seed: u64) {
-        let mut random = Random(seed);
+        let mut random = Random::of(seed);
         // Choices may repeat; a bounded number of draws ends that.
         for _ in 0..self.limit.saturating_mul(4) {
             if self.choices.len() >= self.limit {
@@ -142,15 +145,15 @@ impl Sample {
     }
 }
 
-/// SplitMix64: the same seed gives the same sample for ever.
-struct Random(u64);
+/// The same seed gives the same sample for ever.
+struct Random(SplitMix64);
 
 impl Random {
+    fn of(seed: u64) -> Random {
+        Random(SplitMix64::seed_from_u64(seed))
+    }
+
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((mixed ^ (mixed >> 31)) % bound.max(1) as u64) as usize
+        (self.0.next_u64() % bound.max(1) as u64) as usize
     }
 }

@@ -4,6 +4,7 @@
 //! behind it; DRAM stays up to a knee, falls steeply, and lies on a floor from the ankle on.
 
 use egeria_facts::{Measured, Mix};
+use egeria_harness::rng::Rng;
 use egeria_policy::pats::{Because, Controller, Decision, Limiter, Settings};
 
 /// What so many threads at once make of both memories, shares of what is possible.
@@ -95,7 +96,7 @@ impl Curve {
 /// Noise from a seed: near normal, with this standard deviation.
 #[derive(Clone, Debug)]
 pub struct Noise {
-    state: u64,
+    rng: Rng,
     deviation: f64,
 }
 
@@ -106,18 +107,14 @@ impl Noise {
 
     pub fn new(seed: u64, deviation: f64) -> Noise {
         Noise {
-            state: seed,
+            rng: Rng::new(seed),
             deviation,
         }
     }
 
-    /// From 0 to 1 (SplitMix64).
+    /// From 0 to below 1.
     pub fn unit(&mut self) -> f64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+        (self.rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     fn factor(&mut self) -> f64 {

@@ -8,6 +8,7 @@ use super::violation::{BadState, Violation};
 use super::worker_status::WorkerStatus;
 use super::workload::{Setup, Workload};
 use super::workspace::{Recorded, Workspace};
+use egeria_harness::rng::Rng;
 use egeria_harness::text::message_of;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -260,19 +261,11 @@ impl TaskRun<'_> {
 /// Operations of the whole grammar, each by one of two attachments.
 fn random_sequence(seed: u64, length: usize) -> Vec<(u8, Operation)> {
     let operations = Alphabet::All.operations();
-    let mut state = seed;
-    let mut random = move |bound: usize| {
-        // SplitMix64.
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
-    };
+    let mut rng = Rng::new(seed);
     (0..length)
         .map(|_| {
-            let part = random(2) as u8;
-            (part, operations[random(operations.len())].clone())
+            let part = rng.index(2) as u8;
+            (part, operations[rng.index(operations.len())].clone())
         })
         .collect()
 }
