@@ -27,6 +27,7 @@ mod figures;
 mod kernels;
 mod mapping;
 mod measure;
+mod options;
 mod room;
 mod sample;
 mod schedule;
@@ -36,7 +37,8 @@ mod threads;
 
 pub use error::CalibrateError;
 pub use figures::{CacheFigures, Calibration, Latency, MeasuredMemory, Stream};
-pub use measure::{Options, measure};
+pub use measure::measure;
+pub use options::Options;
 pub use target::PoolRequest;
 
 /// A cache line, bytes.

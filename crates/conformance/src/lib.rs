@@ -5,6 +5,7 @@
 //! below them: on tmpfs they show that they themselves are right, elsewhere they show the file system.
 
 pub mod call;
+mod case;
 pub mod cases;
 pub mod check;
 pub mod mapping;
@@ -12,23 +13,7 @@ pub mod process;
 pub mod random;
 pub mod run;
 
-/// One case.
-#[derive(Clone, Copy)]
-pub struct Case {
-    /// The family of calls it is about.
-    pub family: &'static str,
-    /// What it proves.
-    pub name: &'static str,
-    /// Panics when the promise is not kept. The working directory is empty and its own.
-    pub run: fn(),
-}
-
-impl Case {
-    /// `family::name`.
-    pub fn full_name(&self) -> String {
-        format!("{}::{}", self.family, self.name)
-    }
-}
+pub use case::Case;
 
 /// All cases, family by family.
 pub fn all() -> impl Iterator<Item = &'static Case> {

@@ -1,7 +1,8 @@
 //! Running cases in a directory, and the report.
 
+use crate::call;
+use crate::case::Case;
 use crate::process::{Child, Ending};
-use crate::{Case, call};
 use serde::Serialize;
 use std::ffi::CString;
 use std::fs;

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands;
-use crate::output::Format;
+use egeria_cli::output::Format;
 
 /// One file system over the persistent memory of every NUMA node, for programs as they are.
 #[derive(Parser, Debug)]

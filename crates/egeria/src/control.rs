@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use egeria_fs::control::{CONTROL_MAGIC, CONTROL_REQUEST, ControlReply};
 use egeria_fs::{FileKind, InodeNumber};
 
-use crate::failure::{Failure, Outcome};
 use crate::owner;
 use crate::served::{self, Served};
+use egeria_cli::failure::{Failure, Outcome};
 
 /// What a mount says of a path.
 #[derive(Debug)]

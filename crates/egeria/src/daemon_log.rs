@@ -14,7 +14,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
-use crate::failure::{Failure, Outcome, reason};
+use egeria_cli::failure::{Failure, Outcome, reason};
 
 /// Levels that are reported: `warn`, `debug`, or by module, as `info,egeria_mount=debug`.
 const VARIABLE: &str = "EGERIA_LOG";

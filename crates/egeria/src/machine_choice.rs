@@ -11,7 +11,7 @@ use egeria_fs::{AllocationPolicy, AttachOptions, Volume};
 use egeria_machine::{Machine, Source};
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Failure, Outcome};
+use egeria_cli::failure::{Failure, Outcome};
 
 /// Which machine to stand on.
 #[derive(Args, Clone, Debug, Default)]

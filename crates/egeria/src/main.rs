@@ -19,7 +19,6 @@ mod summary;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
-use egeria_cli::{failure, output, preload, progress, signals};
 
 fn main() -> ExitCode {
     // A pool that shrinks while it is mapped is an error, not the end. Without the guard it would be

@@ -6,9 +6,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use crate::account::{self, Account};
-use crate::failure::{Failure, Outcome};
-use crate::output;
 use crate::served::shown;
+use egeria_cli::failure::{Failure, Outcome};
+use egeria_cli::output;
 
 const ROOT: u32 = 0;
 
@@ -47,7 +47,7 @@ pub fn become_user(user: u32, who: &str) -> Outcome {
     account::become_for_good(&account).map_err(|error| {
         Failure::new(format!(
             "cannot become {account}, {who}: {}; start the command as that user",
-            crate::failure::reason(&error)
+            egeria_cli::failure::reason(&error)
         ))
     })?;
     output::complain(&format!("running as {account}, {who}"));

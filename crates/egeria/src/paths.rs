@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::failure::{Failure, Outcome, reason};
+use egeria_cli::failure::{Failure, Outcome, reason};
 
 /// The path from the root. Its last part need not exist, nor answer (a killed mount does not).
 ///

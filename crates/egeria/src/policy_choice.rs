@@ -7,7 +7,7 @@ use egeria_machine::Machine;
 use egeria_policy::planner::{Settings, System};
 use egeria_steward::{Scope, Steward, StewardOptions, Target};
 
-use crate::failure::{Failure, Outcome};
+use egeria_cli::failure::{Failure, Outcome};
 
 /// Default window, ns of machine time (NThread §III).
 const WINDOW_NS: u64 = 1_000_000_000;

@@ -12,8 +12,8 @@ use egeria_watch::own;
 use rustix::fs::{FlockOperation, flock};
 use rustix::mount::UnmountFlags;
 
-use crate::failure::{Failure, Outcome};
 use crate::placement;
+use egeria_cli::failure::{Failure, Outcome};
 
 /// Where scratch pools are made: DRAM.
 const MEMORY: &str = "/dev/shm";

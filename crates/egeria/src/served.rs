@@ -68,7 +68,7 @@ pub fn at(directory: &Path) -> Result<Option<Served>, MountError> {
 
 /// A path from such an entry as it may be shown.
 pub fn shown(path: &Path) -> String {
-    crate::output::printable(&path.to_string_lossy())
+    egeria_cli::output::printable(&path.to_string_lossy())
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use egeria_fs::{AttachMode, AttachOptions, Volume};
 use serde::{Deserialize, Serialize};
 
-use crate::failure::Outcome;
-use crate::{owner, progress};
+use crate::owner;
+use egeria_cli::failure::Outcome;
+use egeria_cli::progress;
 
 /// Attaches, with a spinner beside a long recovery. Not what is no pool, nor as root what is another user's:
 /// commands that should work on such a volume become its owner before (`owner::run_as_owner`).

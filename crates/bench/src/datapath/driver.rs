@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use egeria_fs::Counters;
 use tempfile::TempDir;
 
-use super::DatapathOptions;
+use super::options::DatapathOptions;
 use super::plan::{self, Case, LARGEST_BLOCK_BYTES, MAX_THREADS, Operation};
 use super::report::{DatapathReport, Row};
 use super::setup::{Worker, find_worker};

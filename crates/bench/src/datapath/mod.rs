@@ -17,55 +17,17 @@
 //! Flush and fence stay on in Egeria; the bare copy has neither.
 
 mod driver;
+mod options;
 pub mod plan;
 mod report;
 mod setup;
 mod subject;
 pub mod worker;
 
+pub use options::DatapathOptions;
 pub use report::{DatapathReport, Row};
 
-use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-
 use egeria_harness::Result;
-use egeria_harness::{self as harness, Progress};
-
-/// How to measure the data path.
-pub struct DatapathOptions<'a> {
-    /// Rounds to take the medians over, at least 1.
-    pub rounds: usize,
-    /// Time of one case on one subject in a round, ms; split into short turns.
-    pub measurement_ms: u64,
-    /// Bytes of each thread's file; well beyond the last-level cache, a multiple of 64 KiB.
-    pub file_bytes: u64,
-    /// `libegeria_preload.so`.
-    pub preload_library: PathBuf,
-    /// `egeria-datapath-worker`; `None`: `EGERIA_DATAPATH_WORKER`, else beside this executable or in `../lib/egeria`.
-    pub worker: Option<PathBuf>,
-    /// The tmpfs where pool and files are made.
-    pub memory_directory: PathBuf,
-    /// Set it (as from a signal handler) to stop and clean up.
-    pub cancel: Option<&'a AtomicBool>,
-    /// Called before each step.
-    pub progress: &'a dyn Fn(&Progress<'_>),
-}
-
-impl DatapathOptions<'_> {
-    /// The measurement `egeria bench datapath` makes: 7 rounds, 512 MiB a thread, about a minute.
-    pub fn new(preload_library: PathBuf) -> DatapathOptions<'static> {
-        DatapathOptions {
-            rounds: 7,
-            measurement_ms: 100,
-            file_bytes: 512 << 20,
-            preload_library,
-            worker: None,
-            memory_directory: PathBuf::from("/dev/shm"),
-            cancel: None,
-            progress: &harness::silent,
-        }
-    }
-}
 
 /// Measures the data path.
 ///

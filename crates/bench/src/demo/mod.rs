@@ -10,59 +10,22 @@
 mod everyday;
 pub(crate) mod facts;
 pub(crate) mod fio;
+mod options;
 mod page;
 mod report;
 pub(crate) mod rocksdb;
 mod stage;
 mod tree;
 
+pub use options::DemoOptions;
 pub use page::page;
 pub use report::{DemoReport, DemoRow, Family, MachineSummary, Throughput};
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::path::Path;
 use std::time::Instant;
 
-use egeria_harness::{self as harness, Progress};
 use egeria_harness::{Error, Result};
 use stage::Stage;
-
-/// How to run the demonstration.
-pub struct DemoOptions<'a> {
-    /// The machine the volume spans; its nodes may be emulated.
-    pub machine: egeria_machine::Machine,
-    /// `libegeria_preload.so`.
-    pub preload_library: PathBuf,
-    /// Where `report.html` and `report.json` go; made when missing.
-    pub output_directory: PathBuf,
-    /// The tmpfs where pools and the peers' files are made.
-    pub memory_directory: PathBuf,
-    /// A few short runs only: shows that everything works, the figures are rough.
-    pub quick: bool,
-    /// Set it (as from a signal handler) to stop and clean up.
-    pub cancel: Option<&'a AtomicBool>,
-    /// Called before each step.
-    pub progress: &'a dyn Fn(&Progress<'_>),
-}
-
-impl DemoOptions<'_> {
-    /// The whole demonstration, under five minutes.
-    pub fn new(
-        machine: egeria_machine::Machine,
-        preload_library: PathBuf,
-        output_directory: PathBuf,
-    ) -> DemoOptions<'static> {
-        DemoOptions {
-            machine,
-            preload_library,
-            output_directory,
-            memory_directory: PathBuf::from("/dev/shm"),
-            quick: false,
-            cancel: None,
-            progress: &harness::silent,
-        }
-    }
-}
 
 /// Runs all programs and writes the report. A program that fails or whose data is wrong does not
 /// stop the others: see [`DemoReport::failures`].

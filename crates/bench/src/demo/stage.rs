@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use egeria_fs::{Counters, Volume};
 use tempfile::TempDir;
 
-use super::DemoOptions;
+use super::options::DemoOptions;
 use super::report::{DemoRow, Throughput};
 use egeria_harness::Progress;
 use egeria_harness::process::{self, Finished};

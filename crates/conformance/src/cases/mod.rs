@@ -1,13 +1,13 @@
 //! The cases, one file per family of calls.
 
-use crate::Case;
+use crate::case::Case;
 
 /// Cases of a family, named after their functions; the family after its file.
 macro_rules! cases {
     ($family:literal: $($name:ident),+ $(,)?) => {
         /// The cases of this family.
-        pub const CASES: &[crate::Case] = &[
-            $(crate::Case { family: $family, name: stringify!($name), run: $name }),+
+        pub const CASES: &[crate::case::Case] = &[
+            $(crate::case::Case { family: $family, name: stringify!($name), run: $name }),+
         ];
     };
 }

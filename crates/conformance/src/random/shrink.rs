@@ -1,7 +1,7 @@
 //! Make a program that differs shorter, while it differs.
 
+use super::compare::{Pair, Stages};
 use super::program::{Actors, Program, Step};
-use super::{Pair, Stages};
 use std::time::Instant;
 
 /// The shortest program found until then, and how it differs; at first it differs like this.

@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use egeria_bench::datapath::{self, DatapathOptions};
 
-use crate::failure::Outcome;
-use crate::output::Format;
-use crate::progress::Progress;
-use crate::signals::Signals;
-use crate::{preload, sizes};
+use crate::sizes;
+use egeria_cli::failure::Outcome;
+use egeria_cli::output::Format;
+use egeria_cli::preload;
+use egeria_cli::progress::Progress;
+use egeria_cli::signals::Signals;
 
 /// Arguments of `egeria bench`.
 #[derive(Args, Debug)]

@@ -8,10 +8,10 @@ use clap::Args;
 use egeria_fs::{CheckReport, Repair, check_volume, undo_repair};
 use serde::Serialize;
 
-use crate::failure::Outcome;
-use crate::output::{self, Format, printable};
 use crate::owner;
-use crate::progress::Progress;
+use egeria_cli::failure::Outcome;
+use egeria_cli::output::{self, Format, printable};
+use egeria_cli::progress::Progress;
 
 /// Arguments of `egeria check`.
 #[derive(Args, Debug)]

@@ -1,10 +1,10 @@
 //! `egeria completions`: what shells complete.
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use egeria_cli::completions;
 
-use crate::failure::Outcome;
-use crate::output::Format;
+use egeria_cli::failure::Outcome;
+use egeria_cli::output::Format;
 
 /// Arguments of `egeria completions`.
 #[derive(Args, Debug)]
@@ -16,8 +16,7 @@ pub struct Arguments {
     shell: completions::Arguments,
 }
 
-/// Prints the script.
-pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let command = crate::arguments::Arguments::command();
+/// Prints the script for this command line.
+pub fn run(arguments: &Arguments, command: Command, format: Format) -> Outcome {
     completions::run(&arguments.shell, command, format)
 }

@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::control;
-use crate::failure::{Failure, Outcome};
 use crate::session;
+use egeria_cli::failure::{Failure, Outcome};
 
 const LOG_SUFFIX: &str = ".decisions.jsonl";
 const JOURNAL_SUFFIX: &str = ".journal.jsonl";
@@ -378,7 +378,7 @@ pub(super) fn older_part(path: &Path, head: Option<&Head>) -> Option<PathBuf> {
 /// Text out of a log as it may be shown: who writes there is not who looks, and terminals obey bytes.
 pub(super) fn printable(text: &str) -> String {
     let cut: String = text.chars().take(MAX_SHOWN_CHARS).collect();
-    crate::output::printable(&cut)
+    egeria_cli::output::printable(&cut)
 }
 
 /// The failure of a log without a single whole line.

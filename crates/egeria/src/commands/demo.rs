@@ -10,11 +10,11 @@ use egeria_machine::Machine;
 use serde::Serialize;
 
 use crate::commands::bench::nthread::{filebench, measure};
-use crate::failure::Outcome;
-use crate::output::{self, Format};
-use crate::preload;
-use crate::progress::Progress;
-use crate::signals::Signals;
+use egeria_cli::failure::Outcome;
+use egeria_cli::output::{self, Format};
+use egeria_cli::preload;
+use egeria_cli::progress::Progress;
+use egeria_cli::signals::Signals;
 
 /// Arguments of `egeria demo`.
 #[derive(Args, Debug)]

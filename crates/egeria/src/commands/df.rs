@@ -11,10 +11,10 @@ use egeria_media::BLOCK_BYTES;
 use serde::Serialize;
 
 use crate::control;
-use crate::failure::{Failure, Outcome};
-use crate::output::{self, Format};
 use crate::served::{self, Served};
 use crate::session::{self, PoolLabel};
+use egeria_cli::failure::{Failure, Outcome};
+use egeria_cli::output::{self, Format};
 
 /// A volume that says nothing for so long is left out when all are asked.
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -1,5 +1,8 @@
 //! `egeria explain`: what a steward did, in sentences.
 
+mod document;
+pub(super) mod events;
+mod selection;
 pub(super) mod sentences;
 pub(super) mod story;
 pub(super) mod totals;
@@ -7,14 +10,13 @@ pub(super) mod totals;
 use std::path::PathBuf;
 
 use clap::Args;
-use egeria_facts::ThreadKey;
-use serde::Serialize;
 
-use super::decision_log::{self, DecisionLog, Fate, Head};
-use crate::failure::{Failure, Outcome};
-use crate::output::Format;
-use story::{Event, Story};
-use totals::{SeenThread, Summary};
+use super::decision_log::{self, DecisionLog, Fate};
+use document::Document;
+use egeria_cli::failure::{Failure, Outcome};
+use egeria_cli::output::Format;
+use selection::Selection;
+use story::Story;
 
 /// Arguments of `egeria explain`.
 #[derive(Args, Debug)]
@@ -44,55 +46,6 @@ pub struct Arguments {
     /// Tell the last N events only
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     last: Option<u64>,
-}
-
-/// Threads meant by `TID` or `PID/TID`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Selection {
-    process_id: Option<u32>,
-    thread_id: u32,
-}
-
-impl Selection {
-    fn parse(text: &str) -> Result<Selection, String> {
-        let wrong = || format!("{text:?} is no thread; write its id, as 4711, or PID/TID");
-        let number = |text: &str| text.parse::<u32>().map_err(|_| wrong());
-        Ok(match text.split_once('/') {
-            Some((process, thread)) => Selection {
-                process_id: Some(number(process)?),
-                thread_id: number(thread)?,
-            },
-            None => Selection {
-                process_id: None,
-                thread_id: number(text)?,
-            },
-        })
-    }
-
-    fn holds(&self, key: ThreadKey) -> bool {
-        let process = self.process_id.unwrap_or(key.process_id);
-        (process, self.thread_id) == (key.process_id, key.thread_id)
-    }
-
-    fn name(&self) -> String {
-        let process = self.process_id.map(|id| format!("{id}/"));
-        format!("{}{}", process.unwrap_or_default(), self.thread_id)
-    }
-}
-
-#[derive(Serialize)]
-struct Document {
-    log: PathBuf,
-    /// An earlier part of it, put aside when it grew too long.
-    older_part: Option<PathBuf>,
-    start: Option<Head>,
-    steward: Fate,
-    /// Events before these that `--last` left out.
-    left_out: usize,
-    events: Vec<Event>,
-    /// The threads asked for, when some were.
-    threads: Vec<SeenThread>,
-    summary: Summary,
 }
 
 /// Tells the log.

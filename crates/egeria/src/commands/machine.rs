@@ -8,9 +8,9 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use egeria_machine::Machine;
 
-use crate::failure::Outcome;
 use crate::machine_choice::MachineArguments;
-use crate::output::{self, Format};
+use egeria_cli::failure::Outcome;
+use egeria_cli::output::{self, Format};
 
 /// Arguments of `egeria machine`.
 #[derive(Args, Debug)]

@@ -1,10 +1,10 @@
 //! `egeria man`: manual pages, generated from the command line itself.
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use egeria_cli::manual;
 
-use crate::failure::Outcome;
-use crate::output::Format;
+use egeria_cli::failure::Outcome;
+use egeria_cli::output::Format;
 
 /// Arguments of `egeria man`.
 #[derive(Args, Debug)]
@@ -17,8 +17,7 @@ pub struct Arguments {
     pages: manual::Arguments,
 }
 
-/// Prints or writes the pages.
-pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let command = crate::arguments::Arguments::command();
+/// Prints or writes the pages of this command line.
+pub fn run(arguments: &Arguments, command: Command, format: Format) -> Outcome {
     manual::run(&arguments.pages, command, format)
 }

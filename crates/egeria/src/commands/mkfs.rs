@@ -8,10 +8,11 @@ use egeria_machine::format_bytes;
 use egeria_media::{Access, Persistence, Pool};
 use serde::Serialize;
 
-use crate::failure::Outcome;
-use crate::output::{self, Format};
-use crate::signals::Signals;
-use crate::{owner, paths, placement, progress, sizes};
+use crate::{owner, paths, placement, sizes};
+use egeria_cli::failure::Outcome;
+use egeria_cli::output::{self, Format};
+use egeria_cli::progress;
+use egeria_cli::signals::Signals;
 
 /// Arguments of `egeria mkfs`.
 #[derive(Args, Debug)]

@@ -25,8 +25,10 @@ pub mod umount;
 
 use std::process::ExitCode;
 
+use clap::CommandFactory;
+
 use crate::arguments::{Arguments, Command};
-use crate::failure::Outcome;
+use egeria_cli::failure::Outcome;
 
 /// Does what the command line asks for.
 pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
@@ -49,8 +51,10 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
         Command::Trace(trace) => trace::run(&trace, format),
         Command::Replay(replay) => replay::run(&replay, format),
         Command::Sim(sim) => sim::run(&sim, format),
-        Command::Completions(completions) => completions::run(&completions, format),
-        Command::Man(man) => man::run(&man, format),
+        Command::Completions(completions) => {
+            completions::run(&completions, Arguments::command(), format)
+        }
+        Command::Man(man) => man::run(&man, Arguments::command(), format),
     }?;
     Ok(ExitCode::SUCCESS)
 }

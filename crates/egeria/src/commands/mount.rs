@@ -13,12 +13,12 @@ use egeria_fs::{AttachMode, Volume};
 use egeria_mount::{MountError, MountOptions};
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Failure, Outcome, reason};
 use crate::machine_choice::{Allocation, MachineArguments, MachineLabel, attach_options};
-use crate::output::{self, Format};
 use crate::session::{self, PoolLabel};
-use crate::signals::Signals;
 use crate::{daemon_log, paths, scratch};
+use egeria_cli::failure::{Failure, Outcome, reason};
+use egeria_cli::output::{self, Format};
+use egeria_cli::signals::Signals;
 
 /// Arguments of `egeria mount`.
 #[derive(Args, Debug)]

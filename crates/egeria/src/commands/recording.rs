@@ -10,9 +10,9 @@ use egeria_machine::Machine;
 use egeria_watch::trace::{Ending, Reader, TraceError, VERSION};
 use serde::{Serialize, Serializer};
 
-use crate::failure::{Failure, Outcome};
 use crate::machine_choice::MachineLabel;
-use crate::output;
+use egeria_cli::failure::{Failure, Outcome};
+use egeria_cli::output;
 
 /// Bytes of output kept together.
 const CHUNK_BYTES: usize = 1 << 16;

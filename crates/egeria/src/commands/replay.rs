@@ -4,27 +4,21 @@ mod engine;
 mod report;
 mod tally;
 mod text;
+mod view;
 
 use std::path::PathBuf;
 
 use clap::Args;
-use egeria_facts::Facts;
-use egeria_machine::Machine;
 use egeria_policy::nthread;
-use egeria_policy::planner::{Settings, System};
-use egeria_watch::trace::Reader;
+use egeria_policy::planner::System;
 
 use super::recording::{self, Label};
-use crate::failure::Outcome;
-use crate::output::Format;
 use crate::policy_choice;
+use egeria_cli::failure::Outcome;
+use egeria_cli::output::Format;
 use engine::Replay;
 use tally::Tally;
-
-/// What a replay is not.
-const CAVEAT: &str = "the windows are as recorded: a thread that the replay moves is taken to be \
-                      on its new node from the next window on, and writes there, but it is \
-                      neither faster nor slower, and reads what it read";
+use view::View;
 
 /// Arguments of `egeria replay`.
 #[derive(Args, Debug)]
@@ -89,7 +83,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     label.warn();
     let tallies = runs.into_iter().map(|(_, tally)| tally).collect();
     let view = View {
-        arguments,
+        trace: &arguments.trace,
+        policy: arguments.policy,
+        changed: &arguments.settings,
         settings: chosen,
         windows: reader.windows(),
         machine,
@@ -99,41 +95,5 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     match format {
         Format::Human => text::print(&view),
         Format::Json => report::print(&view),
-    }
-}
-
-/// What is shown.
-struct View<'a> {
-    arguments: &'a Arguments,
-    settings: Settings,
-    windows: u64,
-    machine: Machine,
-    label: Label,
-    /// One per policy.
-    tallies: Vec<Tally>,
-}
-
-impl View<'_> {
-    /// The recording from its beginning.
-    fn again(&self) -> Outcome<Reader> {
-        recording::again(&self.arguments.trace, &self.machine)
-    }
-
-    /// The windows that were counted, once more: a recording may have grown since.
-    fn windows<'a>(
-        &self,
-        reader: &'a mut Reader,
-    ) -> impl Iterator<Item = Outcome<Facts>> + use<'a> {
-        let count = usize::try_from(self.windows).unwrap_or(usize::MAX);
-        recording::facts(reader).take(count)
-    }
-
-    /// The tally of the policy asked for.
-    fn tally(&self) -> &Tally {
-        let chosen = |tally: &&Tally| tally.policy == self.arguments.policy;
-        self.tallies
-            .iter()
-            .find(chosen)
-            .expect("every policy was replayed")
     }
 }

@@ -16,17 +16,18 @@ use egeria_policy::planner::System;
 use egeria_steward::{Scope, Steward, Target};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-use crate::failure::{Failure, Outcome, reason};
 use crate::machine_choice::{
     Allocation, BorrowedAllocation, MachineArguments, MachineLabel, attach_options,
 };
-use crate::output::{self, Format};
 use crate::policy_choice::{self, StewardArguments};
 use crate::scratch::{MountPoint, Scratch};
 use crate::session;
-use crate::signals::Signals;
+use crate::sizes;
 use crate::summary::{self, Calls, Summary};
-use crate::{preload, sizes};
+use egeria_cli::failure::{Failure, Outcome, reason};
+use egeria_cli::output::{self, Format};
+use egeria_cli::preload;
+use egeria_cli::signals::Signals;
 
 /// Size of the scratch volume when nothing is said.
 const DEFAULT_SCRATCH: &str = "1GiB";

@@ -11,11 +11,11 @@ use egeria_machine::format_bytes;
 use serde::Serialize;
 
 use crate::control;
-use crate::failure::Outcome;
-use crate::output::{self, Format, printable};
-use crate::progress::Progress;
 use crate::session;
-use crate::signals::Signals;
+use egeria_cli::failure::Outcome;
+use egeria_cli::output::{self, Format, printable};
+use egeria_cli::progress::Progress;
+use egeria_cli::signals::Signals;
 
 /// Arguments of `egeria scrub`.
 #[derive(Args, Debug)]

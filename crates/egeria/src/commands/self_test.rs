@@ -8,10 +8,10 @@ use egeria_media::emulation::{
 };
 use serde::Serialize;
 
-use crate::failure::{Failure, Outcome};
 use crate::machine_choice::MachineLabel;
-use crate::output::{self, Format};
-use crate::progress;
+use egeria_cli::failure::{Failure, Outcome};
+use egeria_cli::output::{self, Format};
+use egeria_cli::progress;
 
 /// How far a measurement may be off, as a share.
 const LIMIT: f64 = 0.05;

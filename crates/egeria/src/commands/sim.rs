@@ -11,10 +11,10 @@ use egeria_sim::{Options, Outcome as Predicted, WindowOutcome, Workload};
 use serde::Serialize;
 
 use super::recording;
-use crate::failure::{Failure, Outcome};
 use crate::machine_choice::Allocation;
-use crate::output::{self, Format};
 use crate::policy_choice;
+use egeria_cli::failure::{Failure, Outcome};
+use egeria_cli::output::{self, Format};
 
 /// Workloads are small; more is not one.
 const MAX_FILE_BYTES: u64 = 1 << 20;

@@ -9,9 +9,9 @@ use egeria_media::BLOCK_BYTES;
 use serde::Serialize;
 
 use crate::control::{self, Identity};
-use crate::failure::{Failure, Outcome};
-use crate::output::{self, Format};
 use crate::session::{self, PoolLabel};
+use egeria_cli::failure::{Failure, Outcome};
+use egeria_cli::output::{self, Format};
 
 /// Most extents shown to people unless they ask for all.
 const SHOWN_EXTENTS: usize = 20;

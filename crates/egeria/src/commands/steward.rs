@@ -11,13 +11,13 @@ use egeria_watch::task;
 use serde::Serialize;
 
 use crate::daemon_log;
-use crate::failure::{Failure, Outcome};
 use crate::machine_choice::{MachineArguments, attach_options};
-use crate::output::Format;
 use crate::owner;
 use crate::policy_choice::{self, StewardArguments};
 use crate::session;
-use crate::signals::Signals;
+use egeria_cli::failure::{Failure, Outcome};
+use egeria_cli::output::Format;
+use egeria_cli::signals::Signals;
 
 /// Arguments of `egeria steward`.
 #[derive(Args, Debug)]

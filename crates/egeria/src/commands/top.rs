@@ -14,10 +14,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::decision_log::{self, DecisionLog, Fate};
-use crate::failure::{Failure, Outcome};
-use crate::output::Format;
-use crate::signals::Signals;
+use super::decision_log::{self, DecisionLog};
+use egeria_cli::failure::{Failure, Outcome};
+use egeria_cli::output::Format;
+use egeria_cli::signals::Signals;
 use rows::Sort;
 use view::View;
 
@@ -100,16 +100,5 @@ fn of_log(path: &std::path::Path) -> Outcome<View> {
     match view.read(&mut log)? {
         0 => Err(decision_log::empty(path)),
         _ => Ok(view),
-    }
-}
-
-/// The steward in a few words.
-fn fate_words(fate: Option<Fate>) -> &'static str {
-    match fate {
-        None => "no steward",
-        Some(Fate::Working) => "steward at work",
-        Some(Fate::Stopped { .. }) => "steward stopped",
-        Some(Fate::Killed) => "steward was killed",
-        Some(Fate::Unknown) => "steward unknown",
     }
 }

@@ -2,22 +2,17 @@
 
 mod text;
 mod totals;
+mod view;
 
-use std::cell::RefCell;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use egeria_facts::{ThreadFacts, Window};
-use egeria_machine::Machine;
-use egeria_policy::NodeLoad;
-use egeria_policy::nthread::{self, Configuration, Settings};
-use egeria_watch::trace::Reader;
-use serde::Serialize;
 
-use super::recording::{self, Label, Stream};
-use crate::failure::Outcome;
-use crate::output::Format;
-use totals::{Summary, ThreadTotal, Totals};
+use super::recording::{self, Label};
+use egeria_cli::failure::Outcome;
+use egeria_cli::output::Format;
+use totals::Totals;
+use view::View;
 
 /// Arguments of `egeria trace`.
 #[derive(Args, Debug)]
@@ -82,76 +77,4 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         Format::Human => text::print(&view),
         Format::Json => view.print_json(),
     }
-}
-
-/// What is shown.
-struct View<'a> {
-    machine: Machine,
-    label: Label,
-    totals: Totals,
-    file: &'a Path,
-    threads: bool,
-}
-
-#[derive(Serialize)]
-struct Document<'a, W: Serialize> {
-    #[serde(flatten)]
-    label: &'a Label,
-    summary: Summary,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    threads: Option<Vec<ThreadTotal>>,
-    windows: W,
-}
-
-/// One window as shown.
-#[derive(Serialize)]
-struct Shown {
-    number: u64,
-    start_ns: u64,
-    duration_ns: u64,
-    threads: usize,
-    local_share: Option<f64>,
-    nodes: Vec<NodeLoad>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    facts: Option<Vec<ThreadFacts>>,
-}
-
-impl View<'_> {
-    fn print_json(&self) -> Outcome {
-        let failure = RefCell::new(None);
-        let mut reader = recording::again(self.file, &self.machine)?;
-        let windows = self.windows(&mut reader);
-        let document = Document {
-            label: &self.label,
-            summary: self.totals.summary(),
-            threads: self.threads.then(|| self.totals.threads()),
-            windows: Stream::new(windows, &failure),
-        };
-        recording::print_json(&document, &failure)
-    }
-
-    /// The windows that were counted, once more: a recording may have grown since.
-    fn windows<'a>(&'a self, reader: &'a mut Reader) -> impl Iterator<Item = Outcome<Shown>> + 'a {
-        let count = usize::try_from(self.totals.windows).unwrap_or(usize::MAX);
-        let facts = recording::facts(reader).take(count);
-        facts.map(|facts| Ok(self.shown(facts?.window)))
-    }
-
-    fn shown(&self, window: Window) -> Shown {
-        Shown {
-            number: window.number,
-            start_ns: window.start_ns,
-            duration_ns: window.duration_ns,
-            threads: window.threads.len(),
-            local_share: window.local_share(&self.machine),
-            nodes: loads(&self.machine, &window),
-            facts: self.threads.then_some(window.threads),
-        }
-    }
-}
-
-/// What went through the nodes, as policies count it.
-fn loads(machine: &Machine, window: &Window) -> Vec<NodeLoad> {
-    let nothing = Settings::of(Configuration::Off);
-    nthread::plan(machine, window, &nothing).measured
 }

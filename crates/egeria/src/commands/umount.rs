@@ -9,9 +9,10 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::Serialize;
 
 use crate::control;
-use crate::failure::Outcome;
-use crate::output::{self, Format};
-use crate::{paths, progress, served};
+use crate::{paths, served};
+use egeria_cli::failure::Outcome;
+use egeria_cli::output::{self, Format};
+use egeria_cli::progress;
 
 /// Longest wait for the mount process to close the volume.
 const CLOSING: Duration = Duration::from_secs(60);

@@ -6,11 +6,11 @@ use clap::Args;
 use egeria_bench::nthread::{self, Extent, Figure, NthreadOptions, NthreadReport};
 use egeria_machine::Machine;
 
-use crate::failure::{Failure, Outcome};
-use crate::output::{self, Format};
-use crate::preload;
-use crate::progress::Progress;
-use crate::signals::Signals;
+use egeria_cli::failure::{Failure, Outcome};
+use egeria_cli::output::{self, Format};
+use egeria_cli::preload;
+use egeria_cli::progress::Progress;
+use egeria_cli::signals::Signals;
 
 /// File name of the program that does as filebench does.
 const FILEBENCH: &str = "egeria-filebench";

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use egeria_papers::{Beyond, Extent, Listed, OrderingRow, Report, Row};
 
-use crate::failure::{Failure, Outcome};
-use crate::output::{self, Format};
-use crate::progress::Progress;
+use egeria_cli::failure::{Failure, Outcome};
+use egeria_cli::output::{self, Format};
+use egeria_cli::progress::Progress;
 
 /// Arguments of `egeria bench papers`.
 #[derive(Args, Debug)]

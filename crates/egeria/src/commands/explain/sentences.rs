@@ -9,8 +9,8 @@ use egeria_policy::{ActionOutcome, Move};
 use egeria_steward::ResultLine;
 
 use super::super::decision_log::{Fate, Head, unix_ns};
-use super::Document;
-use super::story::{ActionEvent, Event, StayEvent};
+use super::document::Document;
+use super::events::{ActionEvent, Event, StayEvent};
 use super::totals::{Contended, Displaced, SeenThread, Summary};
 
 /// More threads than this are counted, not named.

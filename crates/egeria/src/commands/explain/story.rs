@@ -6,51 +6,12 @@ use egeria_facts::{ThreadKey, printable_name};
 use egeria_machine::NodeId;
 use egeria_policy::{ActionKind, ActionOutcome, Kept};
 use egeria_steward::{ActionLine, Record, ResultLine, WindowRecord};
-use serde::Serialize;
 
 use super::super::decision_log::{Fate, Head, printable};
+use super::events::{ActionEvent, Event, StayEvent};
+use super::selection::Selection;
+use super::sentences;
 use super::totals::{SeenThread, Totals};
-use super::{Selection, sentences};
-
-/// Something that a log reports. What happens again and again to a thread is one event.
-#[derive(Serialize, Debug)]
-#[serde(tag = "event", rename_all = "snake_case")]
-pub(crate) enum Event {
-    /// Something was done, or should have been.
-    Action(Box<ActionEvent>),
-    /// A thread stayed although something spoke for another node.
-    Stay(StayEvent),
-}
-
-#[derive(Serialize, Clone, Debug)]
-pub(crate) struct ActionEvent {
-    /// ns of machine time since the steward began.
-    pub(crate) at_ns: u64,
-    /// The same when it happened last.
-    pub(crate) until_ns: u64,
-    /// In how many windows: more than one only for actions that failed.
-    pub(crate) windows: u64,
-    #[serde(flatten)]
-    pub(crate) line: ActionLine,
-    /// What happened in the next window.
-    pub(crate) result: Option<ResultLine>,
-    /// What happened and what came of it, in words.
-    pub(crate) report: String,
-}
-
-#[derive(Serialize, Debug)]
-pub(crate) struct StayEvent {
-    /// ns of machine time since the steward began.
-    pub(crate) at_ns: u64,
-    /// The same when it happened last.
-    pub(crate) until_ns: u64,
-    /// In how many windows.
-    pub(crate) windows: u64,
-    pub(crate) name: String,
-    #[serde(flatten)]
-    pub(crate) kept: Kept,
-    pub(crate) sentence: String,
-}
 
 /// All of a log.
 pub(crate) struct Story {

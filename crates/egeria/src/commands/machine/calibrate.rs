@@ -12,11 +12,11 @@ use egeria_machine::{Machine, MemoryKind, NodeId, format_bandwidth, format_bytes
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
-use crate::failure::{Failure, Outcome};
-use crate::output::{self, Format};
-use crate::progress::Progress;
-use crate::signals::Signals;
 use crate::{paths, sizes};
+use egeria_cli::failure::{Failure, Outcome};
+use egeria_cli::output::{self, Format};
+use egeria_cli::progress::Progress;
+use egeria_cli::signals::Signals;
 
 /// Arguments of `egeria machine calibrate`.
 #[derive(Args, Debug)]

@@ -11,9 +11,9 @@ use serde::Serialize;
 
 use super::engine::Replay;
 use super::tally::{PolicyRow, Unsettled};
-use super::{CAVEAT, View};
+use super::view::{CAVEAT, View};
 use crate::commands::recording::{self, Label, Stream};
-use crate::failure::Outcome;
+use egeria_cli::failure::Outcome;
 
 #[derive(Serialize)]
 struct Document<'a, W: Serialize> {
@@ -77,7 +77,7 @@ pub(super) fn print(view: &View<'_>) -> Outcome {
     });
     let document = Document {
         recording: &view.label,
-        policy: view.arguments.policy,
+        policy: view.policy,
         settings: &view.settings,
         caveat: CAVEAT,
         summary: summary(view),
@@ -89,7 +89,7 @@ pub(super) fn print(view: &View<'_>) -> Outcome {
 fn summary(view: &View<'_>) -> Summary {
     Summary {
         windows: view.windows,
-        policies: view.tallies.iter().map(super::Tally::row).collect(),
+        policies: view.tallies.iter().map(super::tally::Tally::row).collect(),
         unsettled: view.tally().unsettled(),
         notes: sentences(view.tally().notes.clone()),
     }

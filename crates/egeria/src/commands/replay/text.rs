@@ -10,9 +10,9 @@ use egeria_policy::{Kept, KeptBecause, NodeLoad, Plan};
 
 use super::engine::Replay;
 use super::tally::PolicyRow;
-use super::{CAVEAT, View};
-use crate::failure::Outcome;
-use crate::output;
+use super::view::{CAVEAT, View};
+use egeria_cli::failure::Outcome;
+use egeria_cli::output;
 
 const NS_PER_S: f64 = 1e9;
 
@@ -41,7 +41,7 @@ fn head(view: &View<'_>) -> String {
     let mut text = view.label.text(&view.machine);
     text.push_str(&format!(
         "replay   {}{}\n\nWhat if: {CAVEAT}.\n",
-        view.arguments.policy,
+        view.policy,
         set_values(view)
     ));
     if view.label.policy != "off" {
@@ -58,7 +58,7 @@ fn head(view: &View<'_>) -> String {
 }
 
 fn set_values(view: &View<'_>) -> String {
-    let values = view.arguments.settings.iter();
+    let values = view.changed.iter();
     values.map(|pair| format!(", {pair}")).collect()
 }
 
@@ -207,7 +207,7 @@ fn summary(view: &View<'_>) -> String {
 }
 
 fn row(view: &View<'_>, row: &PolicyRow) -> Vec<String> {
-    let is_chosen = row.policy == view.arguments.policy;
+    let is_chosen = row.policy == view.policy;
     let mark = if is_chosen { " *" } else { "" };
     vec![
         format!("{}{mark}", row.policy),

@@ -7,8 +7,8 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 
+use super::super::explain::events::ActionEvent;
 use super::super::explain::sentences::{percent, seconds};
-use super::super::explain::story::ActionEvent;
 use super::rows::{NodeRow, Sort};
 use super::text;
 use super::view::Frame;

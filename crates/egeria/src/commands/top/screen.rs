@@ -13,8 +13,8 @@ use super::super::decision_log::DecisionLog;
 use super::draw::{self, Keys};
 use super::rows::Sort;
 use super::view::View;
-use crate::failure::{Failure, Outcome, reason};
-use crate::signals::Signals;
+use egeria_cli::failure::{Failure, Outcome, reason};
+use egeria_cli::signals::Signals;
 
 /// How often the log and signals are looked at.
 const LOOK: Duration = Duration::from_millis(100);

@@ -2,11 +2,11 @@
 
 use egeria_machine::format_bandwidth;
 
+use super::super::decision_log::Fate;
 use super::super::explain::sentences::{ago, milliseconds, percent, seconds};
-use super::fate_words;
 use super::rows::{NodeRow, ThreadRow};
 use super::view::Frame;
-use crate::output;
+use egeria_cli::output;
 
 /// Cells of a bar.
 const BAR_CELLS: usize = 20;
@@ -121,4 +121,15 @@ pub(super) fn thread_cells(row: &ThreadRow) -> Vec<String> {
         if row.is_shared { "yes" } else { "" }.to_owned(),
         row.moves.to_string(),
     ]
+}
+
+/// The steward in a few words.
+fn fate_words(fate: Option<Fate>) -> &'static str {
+    match fate {
+        None => "no steward",
+        Some(Fate::Working) => "steward at work",
+        Some(Fate::Stopped { .. }) => "steward stopped",
+        Some(Fate::Killed) => "steward was killed",
+        Some(Fate::Unknown) => "steward unknown",
+    }
 }

@@ -9,9 +9,10 @@ use egeria_steward::WindowRecord;
 use serde::Serialize;
 
 use super::super::decision_log::{DecisionLog, Fate, Head, unix_ns};
-use super::super::explain::story::{ActionEvent, Event, Story};
+use super::super::explain::events::{ActionEvent, Event};
+use super::super::explain::story::Story;
 use super::rows::{NodeRow, Sort, ThreadRow};
-use crate::failure::Outcome;
+use egeria_cli::failure::Outcome;
 
 /// Actions shown.
 const SHOWN_ACTIONS: usize = 20;

@@ -14,10 +14,10 @@ use egeria_watch::session::SessionSource;
 
 use super::super::decision_log::unix_ns;
 use super::view::{Label, View};
-use crate::failure::{Failure, Outcome};
 use crate::machine_choice::{MachineArguments, attach_options};
 use crate::session;
-use crate::signals::Signals;
+use egeria_cli::failure::{Failure, Outcome};
+use egeria_cli::signals::Signals;
 
 /// Watches for one window.
 pub(super) fn one_window(pool: &Path, window_ns: u64, signals: &Signals) -> Outcome<View> {

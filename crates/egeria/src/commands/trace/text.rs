@@ -3,10 +3,10 @@
 use egeria_machine::{format_bandwidth, format_bytes};
 
 use super::totals::{Summary, ThreadTotal};
-use super::{Shown, View};
+use super::view::{Shown, View};
 use crate::commands::recording;
-use crate::failure::Outcome;
-use crate::output;
+use egeria_cli::failure::Outcome;
+use egeria_cli::output;
 
 const NS_PER_S: f64 = 1e9;
 

@@ -1,0 +1,25 @@
+//! All that is told of a log.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::super::decision_log::{Fate, Head};
+use super::events::Event;
+use super::totals::{SeenThread, Summary};
+
+/// What is told.
+#[derive(Serialize)]
+pub(super) struct Document {
+    pub(super) log: PathBuf,
+    /// An earlier part of it, put aside when it grew too long.
+    pub(super) older_part: Option<PathBuf>,
+    pub(super) start: Option<Head>,
+    pub(super) steward: Fate,
+    /// Events before these that `--last` left out.
+    pub(super) left_out: usize,
+    pub(super) events: Vec<Event>,
+    /// The threads asked for, when some were.
+    pub(super) threads: Vec<SeenThread>,
+    pub(super) summary: Summary,
+}
