@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::{CpuId, MAX_CPUS};
+use crate::ids::{CpuId, MAX_CPUS};
 
 /// Reads a CPU list, ascending and without repetitions; an empty text is no CPU.
 ///

@@ -53,18 +53,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::access::AccessKind;
 use crate::medium::{Medium, Side, is_zero, points};
 use crate::memory::{LINE_BYTES, Memory, MemoryKind};
-
-/// Whether an access reads or writes the medium.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AccessKind {
-    /// From the medium.
-    Read,
-    /// To the medium.
-    Write,
-}
 
 /// What makes a machine an emulated one.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

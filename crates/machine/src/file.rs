@@ -221,13 +221,13 @@ pub(crate) fn read(path: &Path) -> Result<String, MachineError> {
 pub(crate) fn parse(text: &str, origin: &Path) -> Result<Machine, MachineError> {
     let file: MachineFile =
         toml::from_str(text).map_err(|error| syntax_error(text, origin, &error))?;
-    let value_error = |fault: check::Fault| fault.of(origin);
+    let value_error = |fault: check::values::Fault| fault.of(origin);
     let machine = assemble(file, origin).map_err(value_error)?;
     check::machine(&machine).map_err(value_error)?;
     Ok(machine)
 }
 
-fn assemble(file: MachineFile, origin: &Path) -> Result<Machine, check::Fault> {
+fn assemble(file: MachineFile, origin: &Path) -> Result<Machine, check::values::Fault> {
     let count = file.nodes.len();
     // Before the default matrix is made, which is quadratic.
     check::node_count(count)?;
@@ -263,17 +263,17 @@ fn assemble_node(
     index: usize,
     table: NodeTable,
     emulation: bool,
-) -> Result<(Node, Option<EmulatedNode>), check::Fault> {
+) -> Result<(Node, Option<EmulatedNode>), check::values::Fault> {
     match (emulation, &table.emulated) {
         (true, None) => {
-            return Err(check::fault(
+            return Err(check::values::fault(
                 format!("nodes[{index}].emulated"),
                 "missing although the file has [emulation]",
                 "add [nodes.emulated] to every node",
             ));
         }
         (false, Some(_)) => {
-            return Err(check::fault(
+            return Err(check::values::fault(
                 format!("nodes[{index}].emulated"),
                 "present although the file has no [emulation]",
                 "add [emulation] with dilation and timing, or remove it",
@@ -282,7 +282,7 @@ fn assemble_node(
         _ => {}
     }
     let cpus = parse_cpu_list(table.cpus.as_deref().unwrap_or_default()).map_err(|problem| {
-        check::fault(
+        check::values::fault(
             format!("nodes[{index}].cpus"),
             problem,
             "write a list such as \"0-3,8\"",

@@ -21,33 +21,37 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod check;
 mod cpu_list;
 pub mod emulated;
 mod error;
 pub mod fair;
 pub mod file;
+mod ids;
 mod input;
+mod interconnect;
 mod links;
 mod medium;
 mod memory;
 mod model;
 mod picture;
 mod profile;
+mod sources;
 mod sysfs;
 mod table;
 mod units;
 
+pub use access::AccessKind;
 pub use cpu_list::{format_cpu_list, parse_cpu_list};
-pub use emulated::{AccessKind, EmulatedMachine, EmulatedNode};
+pub use emulated::{EmulatedMachine, EmulatedNode};
 pub use error::MachineError;
+pub use ids::{CpuId, MAX_CPUS, MAX_NODES, NodeId};
 pub use input::read_text;
-pub use links::{Interconnect, Lane, Link, Paths, Route};
+pub use interconnect::{Interconnect, Link, Route};
+pub use links::{Lane, Paths};
 pub use medium::{Medium, Side};
 pub use memory::{Cache, Controller, Hardware, LINE_BYTES, MAX_MEMORIES, Memory, MemoryKind};
-pub use model::{
-    AccessClass, CpuId, LOCAL_DISTANCE, MAX_CPUS, MAX_NODES, Machine, Node, NodeId,
-    PersistentRegion, RegionKind, Source,
-};
+pub use model::{AccessClass, LOCAL_DISTANCE, Machine, Node, PersistentRegion, RegionKind, Source};
 pub use table::Table;
 pub use units::{format_bandwidth, format_bytes};

@@ -4,53 +4,8 @@
 //! traffic of several pairs of nodes (AsymSched §1, Fig. 1). A read moves data from the memory's node to
 //! the CPU's, a write the other way, and the two may take different ways.
 
-use serde::{Deserialize, Serialize};
-
-use crate::{Machine, MachineError, NodeId, check};
-
-/// A wire between two nodes.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Link {
-    /// One end.
-    pub from: NodeId,
-    /// The other end.
-    pub to: NodeId,
-    /// Data it carries from `from` to `to`, bytes/s.
-    pub bytes_s: f64,
-    /// Data it carries from `to` to `from`, bytes/s; missing where it carries none that way.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub back_bytes_s: Option<f64>,
-    /// What crossing it adds to the latency of an access, ns.
-    #[serde(default)]
-    pub latency_ns: f64,
-}
-
-/// The way that data takes from one node to another, where it is not the default one.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Route {
-    /// Where the data is.
-    pub from: NodeId,
-    /// Where it goes.
-    pub to: NodeId,
-    /// The nodes in between, in order.
-    #[serde(default)]
-    pub via: Vec<NodeId>,
-}
-
-/// Links and routes of a machine; no links where nothing is known of them.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Interconnect {
-    /// The links.
-    #[serde(default)]
-    pub links: Vec<Link>,
-    /// Routes that differ from the default: the fewest links, of these the widest way, of these
-    /// the one whose nodes come first.
-    #[serde(default)]
-    pub routes: Vec<Route>,
-}
+use crate::check::values::{self, Fault, fault};
+use crate::{Link, Machine, MachineError, NodeId, Route};
 
 /// One direction of a link: what flows share.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -111,12 +66,12 @@ impl Machine {
 }
 
 /// The paths, or what is wrong with links and routes.
-pub(crate) fn find_paths(machine: &Machine) -> Result<Option<Paths>, check::Fault> {
+pub(crate) fn find_paths(machine: &Machine) -> Result<Option<Paths>, Fault> {
     let interconnect = &machine.interconnect;
     if interconnect.links.is_empty() {
         return match interconnect.routes.is_empty() {
             true => Ok(None),
-            false => Err(check::fault(
+            false => Err(fault(
                 "routes",
                 "there are no links for them",
                 "add [[links]], or remove the routes",
@@ -131,7 +86,7 @@ pub(crate) fn find_paths(machine: &Machine) -> Result<Option<Paths>, check::Faul
         let (from, to, way) = follow(machine, &lanes, &key, route)?;
         if ways[from * nodes + to].replace(way).is_some() {
             let problem = format!("a second route from {} to {}", route.from.0, route.to.0);
-            return Err(check::fault(key, problem, "keep one of them"));
+            return Err(fault(key, problem, "keep one of them"));
         }
     }
     for from in 0..nodes {
@@ -146,18 +101,18 @@ pub(crate) fn find_paths(machine: &Machine) -> Result<Option<Paths>, check::Faul
     Ok(Some(Paths { lanes, ways, nodes }))
 }
 
-fn unreachable(machine: &Machine, from: usize, to: usize) -> check::Fault {
+fn unreachable(machine: &Machine, from: usize, to: usize) -> Fault {
     let (from, to) = (machine.nodes[from].id.0, machine.nodes[to].id.0);
     let problem = format!("no way leads from node {from} to node {to}");
     let mend = "add a link (back_bytes_s makes one carry both ways)";
-    check::fault("links", problem, mend)
+    fault("links", problem, mend)
 }
 
-fn lanes(machine: &Machine) -> Result<Vec<Lane>, check::Fault> {
+fn lanes(machine: &Machine) -> Result<Vec<Lane>, Fault> {
     let mut lanes: Vec<Lane> = Vec::new();
     for (index, link) in machine.interconnect.links.iter().enumerate() {
         let key = format!("links[{index}]");
-        check::link(&key, link)?;
+        check_link(&key, link)?;
         let (from, to) = ends(machine, &key, link.from, link.to)?;
         let directions = [
             Some((from, to, link.bytes_s)),
@@ -167,11 +122,7 @@ fn lanes(machine: &Machine) -> Result<Vec<Lane>, check::Fault> {
             if lanes.iter().any(|lane| (lane.from, lane.to) == (from, to)) {
                 let (from, to) = (machine.nodes[from].id.0, machine.nodes[to].id.0);
                 let problem = format!("a second link from {from} to {to}");
-                return Err(check::fault(
-                    key,
-                    problem,
-                    "add their bandwidths to one link",
-                ));
+                return Err(fault(key, problem, "add their bandwidths to one link"));
             }
             let latency_ns = link.latency_ns;
             lanes.push(Lane {
@@ -186,27 +137,22 @@ fn lanes(machine: &Machine) -> Result<Vec<Lane>, check::Fault> {
 }
 
 /// Positions of two different nodes.
-fn ends(
-    machine: &Machine,
-    key: &str,
-    from: NodeId,
-    to: NodeId,
-) -> Result<(usize, usize), check::Fault> {
+fn ends(machine: &Machine, key: &str, from: NodeId, to: NodeId) -> Result<(usize, usize), Fault> {
     let find = |end: &str, id: NodeId| find_node(machine, &format!("{key}.{end}"), id);
     let ends = (find("from", from)?, find("to", to)?);
     match ends.0 == ends.1 {
         true => {
             let problem = format!("it leads from node {} to itself", from.0);
-            Err(check::fault(key, problem, "name two nodes"))
+            Err(fault(key, problem, "name two nodes"))
         }
         false => Ok(ends),
     }
 }
 
-fn find_node(machine: &Machine, key: &str, id: NodeId) -> Result<usize, check::Fault> {
+fn find_node(machine: &Machine, key: &str, id: NodeId) -> Result<usize, Fault> {
     machine.index_of(id).ok_or_else(|| {
         let problem = format!("there is no node {}", id.0);
-        check::fault(key, problem, "name a node of this file")
+        fault(key, problem, "name a node of this file")
     })
 }
 
@@ -216,7 +162,7 @@ fn follow(
     lanes: &[Lane],
     key: &str,
     route: &Route,
-) -> Result<(usize, usize, Vec<usize>), check::Fault> {
+) -> Result<(usize, usize, Vec<usize>), Fault> {
     let (from, to) = ends(machine, key, route.from, route.to)?;
     let mut stops = vec![route.from];
     stops.extend(route.via.iter().chain([&route.to]));
@@ -225,7 +171,7 @@ fn follow(
     for (index, pair) in stops.windows(2).enumerate() {
         if stops[..=index].contains(&pair[1]) {
             let problem = format!("it comes to node {} twice", pair[1].0);
-            return Err(check::fault(key, problem, "name every node once"));
+            return Err(fault(key, problem, "name every node once"));
         }
         let (here, there) = (position(pair[0])?, position(pair[1])?);
         let lane = lanes
@@ -233,7 +179,7 @@ fn follow(
             .position(|lane| (lane.from, lane.to) == (here, there))
             .ok_or_else(|| {
                 let problem = format!("no link leads from node {} to {}", pair[0].0, pair[1].0);
-                check::fault(key, problem, "add the link, or take another way")
+                fault(key, problem, "add the link, or take another way")
             })?;
         way.push(lane);
     }
@@ -295,4 +241,14 @@ fn first_way(lanes: &[Lane], reach: &Reach, from: usize, to: usize) -> Option<Ve
         here = lane.to;
     }
     Some(way)
+}
+
+/// What a link carries, and how fast.
+fn check_link(key: &str, link: &Link) -> Result<(), Fault> {
+    values::bandwidth(format!("{key}.bytes_s"), link.bytes_s)?;
+    let back = link.back_bytes_s;
+    back.map_or(Ok(()), |back| {
+        values::bandwidth(format!("{key}.back_bytes_s"), back)
+    })?;
+    values::latency(format!("{key}.latency_ns"), link.latency_ns)
 }

@@ -4,7 +4,7 @@
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use crate::AccessKind;
+use crate::access::AccessKind;
 
 const NS_PER_S: f64 = 1e9;
 

@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::AccessKind;
+use crate::access::AccessKind;
 use crate::medium::{Medium, Side, points};
 
 /// Most memories of a node.

@@ -1,34 +1,14 @@
 //! The types that say what a machine is, and how to look things up in them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    EmulatedMachine, EmulatedNode, Hardware, Interconnect, MachineError, file, format_cpu_list,
-    profile, sysfs,
-};
-
-/// Most nodes a machine may have.
-pub const MAX_NODES: usize = 64;
-
-/// CPU numbers are below this (the largest `NR_CPUS` a kernel is built with).
-pub const MAX_CPUS: usize = 8192;
+use crate::ids::{CpuId, NodeId};
+use crate::{EmulatedMachine, EmulatedNode, Hardware, Interconnect};
 
 /// What the kernel calls the distance of a node to itself.
 pub const LOCAL_DISTANCE: u32 = 10;
-
-/// The kernel's number of a NUMA node, or the declared number of an emulated one.
-///
-/// Numbers may have gaps; matrices are indexed by position, see [`Machine::index_of`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct NodeId(pub u16);
-
-/// The kernel's number of a logical CPU.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct CpuId(pub u16);
 
 /// Where the description of a machine came from.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -134,76 +114,6 @@ pub struct AccessClass {
 }
 
 impl Machine {
-    /// The running machine, from `/sys` and `/proc`.
-    ///
-    /// # Errors
-    /// When the kernel's files are missing or make no sense.
-    pub fn detect() -> Result<Machine, MachineError> {
-        Machine::from_sysfs(Path::new("/"))
-    }
-
-    /// The machine whose `sys` and `proc` directories lie below `root`.
-    ///
-    /// # Errors
-    /// When those files are missing or make no sense.
-    pub fn from_sysfs(root: &Path) -> Result<Machine, MachineError> {
-        sysfs::read_machine(root)
-    }
-
-    /// The machine a TOML text describes; `origin` names it in errors.
-    ///
-    /// Emulated nodes that name no CPUs have none yet: see [`Machine::stand_on_cpus`].
-    ///
-    /// # Errors
-    /// When the text is not TOML, has unknown keys, or says something impossible.
-    pub fn from_toml(text: &str, origin: &Path) -> Result<Machine, MachineError> {
-        file::parse(text, origin)
-    }
-
-    /// The machine a TOML file describes, standing on the CPUs of the running machine.
-    ///
-    /// # Errors
-    /// As [`Machine::from_toml`], and when the file cannot be read.
-    pub fn from_file(path: &Path) -> Result<Machine, MachineError> {
-        Machine::from_toml(&file::read(path)?, path)?.standing_below(Path::new("/"))
-    }
-
-    /// A profile that ships with Egeria, standing on the CPUs of the running machine.
-    ///
-    /// # Errors
-    /// When there is no profile of that name.
-    pub fn profile(name: &str) -> Result<Machine, MachineError> {
-        profile::load(name)?.standing_below(Path::new("/"))
-    }
-
-    /// The names [`Machine::profile`] knows.
-    pub fn profile_names() -> &'static [&'static str] {
-        profile::NAMES
-    }
-
-    /// What `--machine` and `--sysfs-root` mean: no `spec` is the machine below `sysfs_root`
-    /// (default `/`); else `spec` is a profile's name, else the path of a TOML file.
-    ///
-    /// # Errors
-    /// Those of the source chosen.
-    pub fn resolve(spec: Option<&str>, sysfs_root: Option<&Path>) -> Result<Machine, MachineError> {
-        let root = sysfs_root.unwrap_or(Path::new("/"));
-        match spec {
-            None => Machine::from_sysfs(root),
-            Some(name) if profile::NAMES.contains(&name) => {
-                profile::load(name)?.standing_below(root)
-            }
-            Some(spec) => {
-                let path = Path::new(spec);
-                let looks_like_a_path = spec.contains(['/', '.']) || path.exists();
-                if !looks_like_a_path {
-                    return Err(profile::unknown(spec));
-                }
-                Machine::from_toml(&file::read(path)?, path)?.standing_below(root)
-            }
-        }
-    }
-
     /// Gives emulated nodes that name no CPUs the `online` ones: the CPU at position `i` goes to
     /// node `i mod nodes`, and with fewer CPUs than nodes, node `k` stands on CPU `k mod CPUs`.
     /// A machine where any node names CPUs, or that is not emulated, stays as it is.
@@ -220,28 +130,6 @@ impl Machine {
             node.cpus = online.iter().copied().skip(index).step_by(count).collect();
             if node.cpus.is_empty() {
                 node.cpus = vec![online[index % online.len()]];
-            }
-        }
-        self
-    }
-
-    fn standing_below(self, root: &Path) -> Result<Machine, MachineError> {
-        if self.emulated.is_none() {
-            return Ok(self);
-        }
-        let online = sysfs::online_cpus(root)?;
-        Ok(self.stand_on_cpus(&online).warned_of_offline_cpus(&online))
-    }
-
-    fn warned_of_offline_cpus(mut self, online: &[CpuId]) -> Machine {
-        for node in &self.nodes {
-            let is_offline = |cpu: &CpuId| online.binary_search(cpu).is_err();
-            let offline: Vec<CpuId> = node.cpus.iter().copied().filter(is_offline).collect();
-            if !offline.is_empty() {
-                let (id, list) = (node.id.0, format_cpu_list(&offline));
-                let mend = "change cpus in the machine file";
-                let warning = format!("node {id} names CPUs that are not online: {list}; {mend}");
-                self.warnings.push(warning);
             }
         }
         self
@@ -286,10 +174,5 @@ impl Machine {
     /// The declaration of an emulated node.
     pub fn emulated_node(&self, id: NodeId) -> Option<&EmulatedNode> {
         self.emulated.as_ref()?.nodes.get(self.index_of(id)?)
-    }
-
-    /// The machine as a TOML machine file ([`mod@file`]) that reads back as the same machine.
-    pub fn to_toml(&self) -> String {
-        file::write(self)
     }
 }

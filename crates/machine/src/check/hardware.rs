@@ -1,6 +1,6 @@
 //! What no node's memories, controllers and cache may say.
 
-use super::{
+use super::values::{
     Fault, MAX_DIMMS, MAX_REMOTE_FACTOR, bandwidth, count, curve, fault, latency, number, share,
     size,
 };

@@ -1,54 +1,20 @@
 //! What no machine may say, wherever its description came from.
 
 mod hardware;
+pub(crate) mod values;
 
-use crate::emulated::{LLC_GRAIN_BYTES, MAX_CORES, MAX_CURVE_POINTS, MAX_DILATION, MAX_LLC_BYTES};
-use crate::{
-    AccessClass, EmulatedMachine, EmulatedNode, Interconnect, LOCAL_DISTANCE, Link, MAX_NODES,
-    Machine, MachineError, MemoryKind, Node, PersistentRegion, links,
+use values::{
+    Fault, MAX_DIMMS, MAX_REMOTE_FACTOR, bandwidth, count, curve, fault, latency, name, number,
+    share, size,
 };
 
-/// Larger sizes are nonsense (and TOML integers are signed).
-pub(crate) const MAX_BYTES: u64 = 1 << 60;
-const MAX_BYTES_S: f64 = 1e15;
-const MAX_LATENCY_NS: f64 = 1e9;
-const MAX_REMOTE_FACTOR: f64 = 1000.0;
-const MAX_DIMMS: u32 = 64;
-const MAX_CURVE_THREADS: u32 = 65_536;
+use crate::emulated::{LLC_GRAIN_BYTES, MAX_CORES, MAX_DILATION, MAX_LLC_BYTES};
+use crate::{
+    AccessClass, EmulatedMachine, EmulatedNode, Interconnect, LOCAL_DISTANCE, MAX_NODES, Machine,
+    MemoryKind, Node, PersistentRegion, links,
+};
+
 const MAX_REGIONS: usize = 256;
-const MAX_NAME_CHARS: usize = 64;
-
-/// A key, what is wrong with its value, and what to do.
-#[derive(Debug)]
-pub(crate) struct Fault {
-    pub(crate) key: String,
-    pub(crate) problem: String,
-    pub(crate) mend: String,
-}
-
-impl Fault {
-    /// As an error about a file.
-    pub(crate) fn of(self, origin: &std::path::Path) -> MachineError {
-        MachineError::Value {
-            origin: origin.to_owned(),
-            key: self.key,
-            problem: self.problem,
-            mend: self.mend,
-        }
-    }
-}
-
-pub(crate) fn fault(
-    key: impl Into<String>,
-    problem: impl Into<String>,
-    mend: impl Into<String>,
-) -> Fault {
-    Fault {
-        key: key.into(),
-        problem: problem.into(),
-        mend: mend.into(),
-    }
-}
 
 /// Everything below, on a whole machine.
 pub(crate) fn machine(machine: &Machine) -> Result<(), Fault> {
@@ -245,16 +211,6 @@ fn interconnect(machine: &Machine) -> Result<(), Fault> {
     links::find_paths(machine).map(drop)
 }
 
-/// What a link carries, and how fast.
-pub(crate) fn link(key: &str, link: &Link) -> Result<(), Fault> {
-    bandwidth(format!("{key}.bytes_s"), link.bytes_s)?;
-    let back = link.back_bytes_s;
-    back.map_or(Ok(()), |back| {
-        bandwidth(format!("{key}.back_bytes_s"), back)
-    })?;
-    latency(format!("{key}.latency_ns"), link.latency_ns)
-}
-
 fn emulation(emulated: &EmulatedMachine) -> Result<(), Fault> {
     let range = format!("a number from 1 to {MAX_DILATION}");
     number(
@@ -321,100 +277,4 @@ fn last_level_cache(at: &dyn Fn(&str) -> String, node: &EmulatedNode) -> Result<
     }
     latency(at("llc_latency_ns"), node.llc_latency_ns)?;
     bandwidth(at("llc_read_bytes_s"), node.llc_read_bytes_s)
-}
-
-fn curve(key: &str, curve: &[(u32, f64)]) -> Result<(), Fault> {
-    if curve.is_empty() {
-        return Err(fault(
-            key,
-            "empty",
-            "write [[1, 1.0]] for a bandwidth that never falls",
-        ));
-    }
-    if curve.len() > MAX_CURVE_POINTS {
-        let problem = format!("{} points", curve.len());
-        return Err(fault(
-            key,
-            problem,
-            format!("have at most {MAX_CURVE_POINTS}"),
-        ));
-    }
-    let mut before = 0;
-    for (index, &(threads, factor)) in curve.iter().enumerate() {
-        let point = format!("{key}[{index}]");
-        count(point.clone(), threads, MAX_CURVE_THREADS)?;
-        share(point.clone(), factor)?;
-        if threads <= before {
-            let problem = format!("{threads} threads after {before}");
-            return Err(fault(
-                point,
-                problem,
-                "list the points by ascending threads",
-            ));
-        }
-        before = threads;
-    }
-    Ok(())
-}
-
-fn name(key: &str, name: &str) -> Result<(), Fault> {
-    let length = name.chars().count();
-    if length == 0 || length > MAX_NAME_CHARS || name.chars().any(char::is_control) {
-        let mend = format!("use 1 to {MAX_NAME_CHARS} printable characters");
-        return Err(fault(key, "not a name", mend));
-    }
-    Ok(())
-}
-
-fn size(key: String, bytes: u64) -> Result<(), Fault> {
-    if bytes > MAX_BYTES {
-        return Err(fault(
-            key,
-            format!("{bytes} bytes"),
-            format!("have at most {MAX_BYTES}"),
-        ));
-    }
-    Ok(())
-}
-
-fn count(key: String, value: u32, most: u32) -> Result<(), Fault> {
-    if !(1..=most).contains(&value) {
-        return Err(fault(key, format!("{value}"), format!("use 1 to {most}")));
-    }
-    Ok(())
-}
-
-fn bandwidth(key: String, bytes_s: f64) -> Result<(), Fault> {
-    number(
-        key,
-        bytes_s,
-        1.0..=MAX_BYTES_S,
-        "bytes per second, 1 to 1e15",
-    )
-}
-
-fn latency(key: String, latency_ns: f64) -> Result<(), Fault> {
-    number(
-        key,
-        latency_ns,
-        0.0..=MAX_LATENCY_NS,
-        "nanoseconds, 0 to 1e9",
-    )
-}
-
-fn share(key: String, share: f64) -> Result<(), Fault> {
-    number(key, share, 1e-6..=1.0, "a share from 0.000001 to 1")
-}
-
-/// NaN is in no range.
-fn number(
-    key: String,
-    value: f64,
-    range: std::ops::RangeInclusive<f64>,
-    wanted: &str,
-) -> Result<(), Fault> {
-    if range.contains(&value) {
-        return Ok(());
-    }
-    Err(fault(key, format!("{value}"), format!("use {wanted}")))
 }

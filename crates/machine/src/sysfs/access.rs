@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::Tree;
+use super::tree::Tree;
 use crate::{AccessClass, NodeId, check};
 
 const BYTES_PER_MB: f64 = 1e6;

@@ -6,6 +6,7 @@
 
 mod access;
 mod persistent;
+mod tree;
 
 use std::path::{Path, PathBuf};
 
@@ -13,27 +14,14 @@ use crate::{
     CpuId, Hardware, Interconnect, MAX_NODES, Machine, MachineError, Node, NodeId, Source, check,
     file, input, parse_cpu_list,
 };
+use tree::{MAX_FILE_BYTES, Tree};
 
-/// The kernel's files are a page; cpulist and distance of the largest machines a few.
-const MAX_FILE_BYTES: u64 = 1 << 16;
-/// More directory entries than any machine has; bounds what a hostile tree may cost.
-const MAX_ENTRIES: usize = 4096;
-const MAX_WARNINGS: usize = 64;
 const MEND: &str = "check the machine's firmware and kernel, or describe it in a machine file";
 const MEND_ROOT: &str = "give --sysfs-root the directory that contains sys and proc";
 
-/// The tree being read, and what was odd in it.
-pub(crate) struct Tree<'a> {
-    root: &'a Path,
-    warnings: Vec<String>,
-}
-
 /// The machine below `root`.
 pub(crate) fn read_machine(root: &Path) -> Result<Machine, MachineError> {
-    let mut tree = Tree {
-        root,
-        warnings: Vec::new(),
-    };
+    let mut tree = Tree::new(root);
     let ids = tree.node_ids()?;
     let (mut nodes, distances) = if ids.is_empty() {
         (vec![tree.only_node()?], file::default_distances(1))
@@ -93,72 +81,6 @@ fn machine_name(root: &Path) -> String {
 }
 
 impl Tree<'_> {
-    pub(crate) fn path(&self, below_root: &str) -> PathBuf {
-        self.root.join(below_root)
-    }
-
-    pub(crate) fn warn(&mut self, path: &Path, problem: impl std::fmt::Display) {
-        if self.warnings.len() < MAX_WARNINGS {
-            self.warnings.push(format!("{}: {problem}", path.display()));
-        }
-    }
-
-    /// The text of an extra file: none when it is not there, or cannot be read (with a warning).
-    pub(crate) fn extra_text(&mut self, path: &Path) -> Option<String> {
-        if !path.exists() {
-            return None;
-        }
-        match input::read_text(path, MAX_FILE_BYTES, "it is ignored") {
-            Ok(text) => Some(text.trim().to_owned()),
-            Err(error) => {
-                if self.warnings.len() < MAX_WARNINGS {
-                    self.warnings.push(error.to_string());
-                }
-                None
-            }
-        }
-    }
-
-    /// A number in an extra file: decimal, or hexadecimal after `0x`.
-    pub(crate) fn extra_number(&mut self, path: &Path) -> Option<i64> {
-        let text = self.extra_text(path)?;
-        let number = match text.strip_prefix("0x") {
-            Some(digits) => i64::from_str_radix(digits, 16).ok(),
-            None => text.parse().ok(),
-        };
-        if number.is_none() {
-            let shown: String = text.chars().take(20).collect();
-            self.warn(
-                path,
-                format_args!("{shown:?} is not a number; it is ignored"),
-            );
-        }
-        number
-    }
-
-    /// A size in an extra file, bytes.
-    pub(crate) fn extra_bytes(&mut self, path: &Path) -> Option<u64> {
-        let number = self.extra_number(path)?;
-        let bytes = u64::try_from(number)
-            .ok()
-            .filter(|&bytes| bytes <= check::MAX_BYTES);
-        if bytes.is_none() {
-            self.warn(path, format_args!("{number} is not a size; it is ignored"));
-        }
-        bytes
-    }
-
-    /// Names in a directory that are `prefix` and a number, by that number; none when there is
-    /// no such directory.
-    pub(crate) fn numbered(&self, directory: &Path, prefix: &str) -> Vec<(u16, String)> {
-        let mut found: Vec<(u16, String)> = entries(directory)
-            .into_iter()
-            .filter_map(|name| Some((numbered_name(&name, prefix)?, name)))
-            .collect();
-        found.sort_unstable();
-        found
-    }
-
     fn node_ids(&self) -> Result<Vec<NodeId>, MachineError> {
         let directory = self.path("sys/devices/system/node");
         let found = self.numbered(&directory, "node");
@@ -250,27 +172,6 @@ impl Tree<'_> {
     }
 }
 
-/// Names in a directory, at most [`MAX_ENTRIES`], sorted; those that are not UTF-8 are nobody's.
-pub(crate) fn entries(directory: &Path) -> Vec<String> {
-    let Ok(listing) = std::fs::read_dir(directory) else {
-        return Vec::new();
-    };
-    let names = listing
-        .take(MAX_ENTRIES)
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names: Vec<String> = names.collect();
-    names.sort_unstable();
-    names
-}
-
-/// The number in a name such as `node12`; none for other names.
-pub(crate) fn numbered_name(name: &str, prefix: &str) -> Option<u16> {
-    let digits = name.strip_prefix(prefix)?;
-    let canonical = digits == "0" || !digits.starts_with('0');
-    let all_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
-    (canonical && all_digits).then(|| digits.parse().ok())?
-}
-
 /// The value of a line such as `Node 0 MemTotal: 5204180 kB`, in bytes; none without the line.
 fn meminfo_bytes(text: &str, key: &str) -> Result<Option<u64>, String> {
     for line in text.lines() {
@@ -283,7 +184,7 @@ fn meminfo_bytes(text: &str, key: &str) -> Result<Option<u64>, String> {
             _ => None,
         };
         return match bytes {
-            Some(bytes) if bytes <= check::MAX_BYTES => Ok(Some(bytes)),
+            Some(bytes) if bytes <= check::values::MAX_BYTES => Ok(Some(bytes)),
             _ => Err(format!("the value of {key} is not a size in kB")),
         };
     }

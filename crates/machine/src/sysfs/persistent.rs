@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Tree, entries};
+use super::tree::{Tree, entries};
 use crate::{Node, NodeId, PersistentRegion, RegionKind};
 
 /// More devices than this on one bus are not listed.

@@ -7,73 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::choices::{Choice, PossibleSteps, choose};
+use super::content::{Line, PoolSet, save};
+use super::event::Event;
 use super::lines::{LineKey, Lines, Piece};
 use super::undo::Undo;
-use super::{Event, Recorder, Recording, copy_of, save};
+use super::{Recorder, Recording};
 use crate::address::{CACHE_LINE_BYTES, PoolIndex, PoolOffset};
-use crate::error::Result;
 use crate::pool::Pool;
-
-/// The bytes of a cache line.
-type Line = [u8; CACHE_LINE_BYTES as usize];
-
-/// Pools in memory, by index.
-#[derive(Clone, Default)]
-pub struct PoolSet(Vec<(PoolIndex, Arc<Pool>)>);
-
-impl PoolSet {
-    /// These pools, numbered from 0.
-    pub fn new(pools: impl IntoIterator<Item = Arc<Pool>>) -> PoolSet {
-        let numbered = (0..).map(PoolIndex).zip(pools);
-        PoolSet(numbered.collect())
-    }
-
-    /// Pools of their own with the same content.
-    ///
-    /// # Errors
-    /// When a pool cannot be read.
-    pub fn copy(&self) -> io::Result<PoolSet> {
-        let copies = self.0.iter().map(|(index, pool)| {
-            let copy = copy_of(pool)?;
-            Ok((*index, Arc::new(copy)))
-        });
-        copies.collect::<io::Result<_>>().map(PoolSet)
-    }
-
-    /// One of them.
-    pub fn get(&self, index: PoolIndex) -> Option<&Arc<Pool>> {
-        let found = self.0.iter().find(|(own, _)| *own == index);
-        found.map(|(_, pool)| pool)
-    }
-
-    /// All of them, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Pool>> {
-        self.0.iter().map(|(_, pool)| pool)
-    }
-
-    /// Records all of them.
-    pub fn follow(&self, recorder: &Recorder) {
-        for (index, pool) in &self.0 {
-            recorder.follow(*index, pool);
-        }
-    }
-
-    fn line(&self, &(pool, line): &LineKey) -> Line {
-        let mut bytes = [0; CACHE_LINE_BYTES as usize];
-        if let Some(pool) = self.get(pool) {
-            // A line outside the pool was never stored to: it stays zero.
-            let _ = pool.read_bytes(PoolOffset(line * CACHE_LINE_BYTES), &mut bytes);
-        }
-        bytes
-    }
-
-    fn store_line(&self, &(pool, line): &LineKey, bytes: &Line) -> Result<()> {
-        match self.get(pool) {
-            Some(pool) => pool.store_unseen(PoolOffset(line * CACHE_LINE_BYTES), bytes),
-            None => Ok(()),
-        }
-    }
-}
 
 /// Walks a recording and builds crash images, one at a time.
 ///

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::Event;
+use super::event::Event;
 use crate::address::{CACHE_LINE_BYTES, PoolIndex, PoolOffset};
 
 /// Bytes of an atomic store.

@@ -18,63 +18,28 @@
 //! flushed* fences. A copy that bypasses the cache counts as store + flush.
 
 mod choices;
+mod content;
+mod event;
 mod images;
 mod lines;
 mod place;
 mod undo;
 
-use std::fs::File;
 use std::io;
 use std::ops::RangeInclusive;
-use std::os::unix::fs::FileExt;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use choices::Choice;
-pub use images::{CrashImage, CrashImages, CrashState, PendingLine, PoolSet};
+pub use content::PoolSet;
+use content::copy_of;
+pub use event::Event;
+pub use images::{CrashImage, CrashImages, CrashState, PendingLine};
 pub use place::{Place, PlaceKind};
 use undo::Undo;
 
 use crate::address::{PoolIndex, PoolOffset};
 use crate::pool::Pool;
-
-/// One thing that happened to the recorded pools.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Event {
-    /// Bytes were stored; visible, not yet durable.
-    Store {
-        /// The kernel's id of the thread.
-        thread: u32,
-        /// Where.
-        pool: PoolIndex,
-        /// First byte.
-        at: PoolOffset,
-        /// What is there now.
-        bytes: Box<[u8]>,
-    },
-    /// The lines that the range touches were written back.
-    Flush {
-        /// The kernel's id of the thread.
-        thread: u32,
-        /// Where.
-        pool: PoolIndex,
-        /// First byte.
-        at: PoolOffset,
-        /// Length of the range.
-        bytes: u64,
-        /// Who asked for it.
-        caller: &'static Location<'static>,
-    },
-    /// What the thread flushed before is durable from here on.
-    Fence {
-        /// The kernel's id of the thread.
-        thread: u32,
-        /// Who asked for it.
-        caller: &'static Location<'static>,
-    },
-    /// A place the test marked, as "operation 7 returned".
-    Mark(u64),
-}
 
 /// Records the pools attached to it; cheap to clone, clones share the record.
 #[derive(Clone, Default)]
@@ -203,6 +168,15 @@ impl Log {
     fn push(&mut self, event: Event) {
         if !self.ended {
             self.events.push(event);
+        }
+    }
+}
+
+impl PoolSet {
+    /// Records all of them.
+    pub fn follow(&self, recorder: &Recorder) {
+        for (index, pool) in self.numbered() {
+            recorder.follow(index, pool);
         }
     }
 }
@@ -366,38 +340,4 @@ impl From<Vec<Event>> for Recording {
 
 fn thread_id() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get() as u32
-}
-
-/// A pool in memory with the same content; what is all zeros takes no memory.
-fn copy_of(pool: &Pool) -> io::Result<Pool> {
-    let copy = Pool::anonymous(pool.bytes());
-    for_each_chunk(pool, |at, chunk| {
-        copy.write_bytes(PoolOffset(at), chunk)
-            .map_err(io::Error::other)
-    })?;
-    Ok(copy)
-}
-
-/// Writes a pool's content to a file of its size that is all zeros; holes stay holes.
-fn save(pool: &Pool, file: &File) -> io::Result<()> {
-    for_each_chunk(pool, |at, chunk| file.write_all_at(chunk, at))
-}
-
-/// Chunks of a pool that are not all zeros.
-fn for_each_chunk(
-    pool: &Pool,
-    mut visit: impl FnMut(u64, &[u8]) -> io::Result<()>,
-) -> io::Result<()> {
-    let mut chunk = vec![0u8; 64 << 10];
-    let mut at = 0;
-    while at < pool.bytes() {
-        let bytes = (pool.bytes() - at).min(chunk.len() as u64) as usize;
-        pool.read_bytes(PoolOffset(at), &mut chunk[..bytes])
-            .map_err(io::Error::other)?;
-        if chunk[..bytes].iter().any(|&byte| byte != 0) {
-            visit(at, &chunk[..bytes])?;
-        }
-        at += bytes as u64;
-    }
-    Ok(())
 }

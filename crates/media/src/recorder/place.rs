@@ -3,7 +3,7 @@
 use std::fmt;
 use std::panic::Location;
 
-use super::Event;
+use super::event::Event;
 
 /// What stands at a place.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

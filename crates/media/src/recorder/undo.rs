@@ -1,6 +1,6 @@
 //! Taking stores back: what stood there before, newest first.
 
-use super::PoolSet;
+use super::content::PoolSet;
 use crate::address::{PoolIndex, PoolOffset};
 use crate::pool::Pool;
 

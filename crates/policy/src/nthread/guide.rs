@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use egeria_facts::ThreadKey;
 use egeria_machine::{NodeId, Paths};
 
-use super::whatif::Thread;
+use super::thread::Thread;
 
 /// What was decided before; nothing for NThread alone.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use egeria_machine::{AccessKind, Machine, Medium, NodeId};
 
 use super::maximum;
 use super::settings::{PmRule, Settings};
-use super::whatif::Thread;
+use super::thread::Thread;
 use crate::{NodeLoad, media};
 
 const NS_PER_S: f64 = 1e9;

@@ -32,6 +32,7 @@ mod returns;
 mod set;
 mod settings;
 mod targets;
+mod thread;
 mod whatif;
 
 use egeria_facts::Window;

@@ -6,7 +6,8 @@ use std::cmp::Reverse;
 
 use super::loads::Loads;
 use super::settings::Settings;
-use super::whatif::{Thread, WhatIf};
+use super::thread::Thread;
+use super::whatif::WhatIf;
 use crate::{Contention, KeptBecause, Reason};
 
 /// Sums of rates are not exact; what is this close is equal.

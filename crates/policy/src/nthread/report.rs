@@ -1,6 +1,7 @@
 //! From where threads ended up to a plan.
 
-use super::whatif::{Thread, WhatIf};
+use super::thread::Thread;
+use super::whatif::WhatIf;
 use crate::{Displaced, Kept, Move, Plan, Target};
 
 /// Fills the rest of the plan.

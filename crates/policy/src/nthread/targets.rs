@@ -1,6 +1,7 @@
 //! Initial targets: each thread to the node it reads from (NThread §III-A).
 
-use super::whatif::{Lead, WhatIf};
+use super::thread::Lead;
+use super::whatif::WhatIf;
 use crate::{KeptBecause, Reason};
 
 /// Finds every thread's initial target and puts the thread there, if it can go there.

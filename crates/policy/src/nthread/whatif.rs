@@ -7,6 +7,7 @@ use super::guide::{Guide, Roads};
 use super::loads::Loads;
 use super::maximum;
 use super::settings::Settings;
+use super::thread::Thread;
 use crate::{Contention, KeptBecause, Note, Reason};
 
 /// The state of a plan in the making. Nodes are positions in `Machine::nodes`.
@@ -29,43 +30,6 @@ struct Site {
     has_pool: bool,
     /// An emulated node that stands on no CPUs yet: any thread may go there.
     takes_any: bool,
-}
-
-/// One thread in the making of a plan.
-pub(super) struct Thread<'a> {
-    pub(super) facts: &'a ThreadFacts,
-    /// Where it is.
-    pub(super) present: usize,
-    /// Where its data is, if it can go there; else where it is.
-    pub(super) home: usize,
-    /// Where it would be, as far as decided.
-    pub(super) at: usize,
-    /// Its data is on one node (NThread §III-A).
-    pub(super) lead: Option<Lead>,
-    /// Bytes written in the window (`D_write`).
-    pub(super) written: u64,
-    /// Bytes read in the window (`D_read`).
-    pub(super) read: u64,
-    /// Whether it reads and writes enough to be looked at.
-    pub(super) has_io: bool,
-    /// Others decide about it.
-    pub(super) is_held: bool,
-    /// The node that the plan before made it leave, or not go to, because of contention.
-    pub(super) displaced_from: Option<NodeId>,
-    /// For what it is away from home.
-    pub(super) away: Option<Contention>,
-    /// Why it is not where it is now.
-    pub(super) reason: Option<Reason>,
-    /// Why it is where it is now.
-    pub(super) kept: Option<KeptBecause>,
-}
-
-/// The node a thread reads from most, and by how much; bytes/s.
-#[derive(Clone, Copy)]
-pub(super) struct Lead {
-    pub(super) node: usize,
-    pub(super) read_bytes_s: f64,
-    pub(super) next_bytes_s: f64,
 }
 
 impl<'a> WhatIf<'a> {
@@ -230,37 +194,6 @@ impl<'a> WhatIf<'a> {
         let unknown = sites.filter(unknown).map(note);
         let wanted = unknown.filter(|_| self.settings.stages.pm);
         wanted.chain(self.strays.iter().copied()).collect()
-    }
-}
-
-impl<'a> Thread<'a> {
-    fn new(
-        facts: &'a ThreadFacts,
-        present: usize,
-        window: &Window,
-        settings: &Settings,
-    ) -> Thread<'a> {
-        let moved = facts.moved_total();
-        Thread {
-            facts,
-            present,
-            home: present,
-            at: present,
-            lead: None,
-            written: facts.written_total(),
-            read: facts.read_total(),
-            has_io: moved > 0 && window.rate_bytes_s(moved) >= settings.least_io_bytes_s,
-            is_held: false,
-            displaced_from: None,
-            away: None,
-            reason: None,
-            kept: None,
-        }
-    }
-
-    /// Bytes read from a node in the window.
-    pub(super) fn read_from(&self, node: usize) -> u64 {
-        self.facts.read_bytes.get(node).copied().unwrap_or_default()
     }
 }
 

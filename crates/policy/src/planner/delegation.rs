@@ -1,11 +1,12 @@
 //! Whether long accesses are delegated (OdinFS), and from which length on.
 
+use egeria_facts::{MediumFacts, Window};
 use egeria_machine::Machine;
 
 use super::decision::{DelegatedBecause, DelegationPlan, DirectBecause, Limit};
 use super::settings::Delegation;
+use crate::Plan;
 use crate::media::bears;
-use egeria_facts::MediumFacts;
 
 /// What is remembered between windows: how long ago delegation was last wanted.
 #[derive(Clone, Debug, Default)]
@@ -99,4 +100,19 @@ fn on(settings: &Delegation, because: DelegatedBecause) -> DelegationPlan {
         delegates_per_node: settings.delegates_per_node,
         because,
     }
+}
+
+/// Share of the bytes of file I/O that go to other nodes, if threads are where the plan puts them and their writes go
+/// where they are; 0 without any.
+pub(super) fn remote_share(machine: &Machine, window: &Window, plan: &Plan) -> f64 {
+    let (mut remote, mut all) = (0.0, 0.0);
+    for facts in &window.threads {
+        let node = plan.move_of(facts.key).map_or(facts.node, |step| step.to);
+        let (read, total) = (facts.read_total() as f64, facts.moved_total() as f64);
+        let here = machine.index_of(node);
+        let here = here.and_then(|index| facts.read_bytes.get(index));
+        remote += read - here.copied().unwrap_or_default() as f64;
+        all += total;
+    }
+    if all > 0.0 { remote / all } else { 0.0 }
 }

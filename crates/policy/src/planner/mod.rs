@@ -207,7 +207,7 @@ impl Planner {
             machine,
             media: &facts.media,
             limits,
-            remote_share: threads::remote_share(machine, &facts.window, threads),
+            remote_share: delegation::remote_share(machine, &facts.window, threads),
         };
         self.delegates.next(&scene, &self.settings.delegation)
     }

@@ -33,6 +33,7 @@
 //! Known gaps: a change in the middle of a search is seen only when it is over. Loss of DRAM
 //! that limit 1 causes already is not seen. Throughput with several peaks may end at a lower one.
 
+mod learner;
 mod rest;
 mod samples;
 mod search;
@@ -41,9 +42,9 @@ mod verdict;
 use egeria_facts::Measured;
 
 use super::decision::{Because, Decision, Tried};
-use super::settings::Settings;
-use rest::Rest;
-use samples::{MOST_WINDOWS, Noise, Rates, Samples};
+pub(super) use learner::Learner;
+use learner::{Mode, REST_WINDOWS, change};
+use samples::{MOST_WINDOWS, Rates, Samples};
 use search::{Direction, Estimate, Search};
 use verdict::Verdict;
 
@@ -59,63 +60,10 @@ const CHANGE_WINDOWS: u32 = 3;
 /// since so many windows of rest were known.
 const DRIFT: f64 = 0.05;
 const ANCHOR_WINDOWS: u32 = 20;
-/// How much one more window counts in what is known of the limit at rest, and how many windows
-/// that is worth.
+/// How much one more window counts in what is known of the limit at rest.
 const REST_GAIN: f64 = 1.0 / 16.0;
-const REST_WINDOWS: u32 = 31;
-/// What it does now.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Mode {
-    Start,
-    Reference { first: u32 },
-    Trial { probe: Option<Direction> },
-    Rest,
-}
-
-/// Learns the limit from windows.
-#[derive(Clone, Debug)]
-pub(super) struct Learner {
-    settings: Settings,
-    limit: u32,
-    mode: Mode,
-    samples: Samples,
-    noise: Noise,
-    search: Search,
-    /// The best of DRAM since the last reference, bytes/s.
-    best_dram: f64,
-    /// DRAM when the limit began to rest, bytes/s.
-    anchor_dram: Option<f64>,
-    rest: Rest,
-    /// A search from the reference on is under way, and the limit before it, if there was one.
-    wide: Option<Option<u32>>,
-    /// Too few threads asked to find out whether a higher limit is better.
-    unfilled: bool,
-    demand: u32,
-}
 
 impl Learner {
-    pub(super) fn new(settings: &Settings, limit: u32) -> Learner {
-        let nothing = Estimate {
-            limit: 1,
-            rates: Rates::default(),
-            windows: 0,
-        };
-        Learner {
-            settings: settings.clone(),
-            limit,
-            mode: Mode::Start,
-            samples: Samples::default(),
-            noise: Noise::default(),
-            search: Search::wide(nothing, limit),
-            best_dram: 0.0,
-            anchor_dram: None,
-            rest: Rest::new(settings.probe_windows),
-            wide: None,
-            unfilled: false,
-            demand: 0,
-        }
-    }
-
     pub(super) fn limit(&self) -> u32 {
         self.limit
     }
@@ -353,17 +301,6 @@ impl Learner {
             change(known, now).abs() > CHANGE.max(CHANGE_DEVIATIONS * noise)
         };
         beyond(known.pm, rates.pm, self.noise.pm) || beyond(known.dram, rates.dram, self.noise.dram)
-    }
-}
-
-/// From one to the other, a share of the first; from nothing to something is all of it.
-fn change(from: f64, to: f64) -> f64 {
-    if from > 0.0 {
-        to / from - 1.0
-    } else if to > 0.0 {
-        1.0
-    } else {
-        0.0
     }
 }
 

@@ -1,9 +1,9 @@
 //! Whether the limit that is tried is better than the best so far.
 
+use super::learner::{Learner, REST_WINDOWS, change};
 use super::rest::Evidence;
 use super::samples::MOST_WINDOWS;
 use super::search::Direction;
-use super::{Learner, REST_WINDOWS, change};
 
 /// Windows after which a trial can be decided for better, and after which for too much loss.
 const LEAST_WINDOWS: u32 = 3;

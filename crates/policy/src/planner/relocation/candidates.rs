@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use egeria_facts::{FileFacts, FileKey, ThreadFacts, ThreadKey};
+use egeria_facts::{FileFacts, FileKey, ThreadFacts};
 use egeria_machine::Machine;
 
-use super::Scene;
-use super::options::GATHERED;
+use super::scene::Scene;
 
 /// A thread follows a file that is at least this part of what it reads.
 const MAIN_PART: f64 = 0.5;
+/// Threads follow a file if at least this part of what is read of it is then at one node.
+pub(super) const GATHERED: f64 = 0.9;
 /// Most files looked at in one window.
 pub(super) const MOST_FILES: usize = 64;
 
@@ -210,6 +211,3 @@ fn may_run(machine: &Machine, thread: &ThreadFacts, index: usize) -> bool {
     let allows = takes_any || cpus.copied().any(|cpu| thread.allowed_cpus.contains(cpu));
     !thread.pinned && allows
 }
-
-/// Threads that others decide about.
-pub(super) type Held = HashMap<ThreadKey, egeria_machine::NodeId>;

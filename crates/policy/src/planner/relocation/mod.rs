@@ -31,38 +31,23 @@ mod history;
 mod options;
 mod rates;
 mod round;
+mod scene;
 mod speeds;
 mod steps;
 mod traffic;
 
-use egeria_facts::Facts;
-use egeria_machine::{Machine, Paths};
-
 use super::decision::{Relocate, RelocationReason, RelocationStep};
 use super::ledger::Ledger;
-use super::settings::Settings;
-use crate::Plan;
-use candidates::{Candidate, Held, MOST_FILES, candidates, places};
+use candidates::{Candidate, MOST_FILES, candidates, places};
 use history::Histories;
 use options::{Before, Choice, choices};
 use round::{Round, drop_step};
+pub(super) use scene::Scene;
 use speeds::Speeds;
 use traffic::Traffic;
 
 /// A file that is read so much from other nodes is read mostly there.
 const MOSTLY: f64 = 0.5;
-
-/// What the decision hangs on.
-pub(super) struct Scene<'a> {
-    pub(super) machine: &'a Machine,
-    pub(super) paths: Option<&'a Paths>,
-    pub(super) facts: &'a Facts,
-    pub(super) settings: &'a Settings,
-    /// Where threads go.
-    pub(super) threads: &'a Plan,
-    /// Threads that others decide about, and where they will be.
-    pub(super) held: &'a Held,
-}
 
 /// What is remembered between windows.
 #[derive(Clone, Debug, Default)]

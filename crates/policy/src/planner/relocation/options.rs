@@ -1,6 +1,6 @@
 //! What could become of a file, and what that gains and costs.
 
-use super::candidates::Candidate;
+use super::candidates::{Candidate, GATHERED};
 use super::traffic::{Copying, Traffic};
 
 /// The part of a file that goes elsewhere to spread its reads.
@@ -134,9 +134,6 @@ pub(super) fn choices<'a>(
     ];
     kinds.into_iter().flatten().filter_map(choice).collect()
 }
-
-/// Threads follow a file if at least this part of what is read of it is then at one node.
-pub(super) const GATHERED: f64 = 0.9;
 
 /// What threads have to do as well is worth a little less.
 const FOLLOWED: f64 = 0.95;

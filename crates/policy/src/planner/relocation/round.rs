@@ -3,12 +3,13 @@
 use egeria_facts::FileKey;
 use egeria_machine::NodeId;
 
+use super::super::decision::{Relocate, RelocationReason, RelocationStep};
 use super::candidates::Candidate;
 use super::options::Choice;
 use super::rates::Rates;
+use super::scene::Scene;
 use super::speeds::Speeds;
 use super::traffic::{Reader, Traffic};
-use super::{Relocate, RelocationReason, RelocationStep, Scene};
 
 /// One window in the making. Nodes are positions.
 pub(super) struct Round<'a> {

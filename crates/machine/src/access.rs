@@ -1,0 +1,13 @@
+//! The two directions of an access.
+
+use serde::{Deserialize, Serialize};
+
+/// Whether an access reads or writes the medium.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AccessKind {
+    /// From the medium.
+    Read,
+    /// To the medium.
+    Write,
+}
