@@ -3,6 +3,8 @@
 //! * [`ThreadAffinity`] migrates threads and processes by narrowing the CPUs they may use.
 //! * [`Journal`] is written before a mask is applied: whoever starts after a kill undoes what it lists.
 
+#![forbid(unsafe_code)]
+
 mod journal;
 mod restore;
 mod thread_affinity;

@@ -1,6 +1,9 @@
 //! Child processes: for each case one, and in cases for other users and for those who compete.
 
 use crate::call::{self, Errno, Fd};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,7 +80,7 @@ pub enum Ending {
 pub struct Child {
     pid: i32,
     /// Readable when it has ended.
-    process: Fd,
+    process: OwnedFd,
     words: Fd,
 }
 
@@ -120,29 +123,25 @@ impl Child {
 
     /// Whether it has ended.
     pub fn has_ended(&self) -> bool {
-        let mut wanted = libc::pollfd {
-            fd: self.process.0,
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        // SAFETY: one entry, which lives.
-        unsafe { libc::poll(&raw mut wanted, 1, 0) > 0 }
+        let mut wanted = [PollFd::new(&self.process, PollFlags::IN)];
+        poll(&mut wanted, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
     /// Kill it; [`Child::end`] then says so.
     pub fn kill(&self) {
-        // SAFETY: our own child, not waited for yet.
-        unsafe { libc::kill(self.pid, libc::SIGKILL) };
+        // Our own child, not waited for yet.
+        if let Some(process) = Pid::from_raw(self.pid) {
+            let _ = kill_process(process, Signal::KILL);
+        }
     }
 
     fn watched(pid: i32, words: Fd) -> Child {
-        // SAFETY: numbers only; the child is ours and not waited for yet.
-        let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-        assert!(process >= 0, "pidfd_open: {:?}", call::errno());
+        let child = Pid::from_raw(pid).expect("a child has a number");
+        let process = pidfd_open(child, PidfdFlags::empty()).expect("pidfd_open");
         call::fcntl(words.0, libc::F_SETFL, libc::O_NONBLOCK).expect("a flag of a pipe");
         Child {
             pid,
-            process: Fd(process as i32),
+            process,
             words,
         }
     }
@@ -185,7 +184,7 @@ impl Child {
             events: libc::POLLIN,
             revents: 0,
         };
-        let mut wanted = [wanted(self.process.0), wanted(self.words.0)];
+        let mut wanted = [wanted(self.process.as_raw_fd()), wanted(self.words.0)];
         loop {
             let left = end.saturating_duration_since(Instant::now());
             // SAFETY: two entries, which live.
@@ -301,8 +300,7 @@ pub fn become_user(user: u32, group: u32, further: &[u32]) {
 
 /// Skip unless this is root.
 pub fn needs_root() {
-    // SAFETY: no arguments.
-    if unsafe { libc::geteuid() } != 0 {
+    if !rustix::process::geteuid().is_root() {
         skip("needs root");
     }
 }

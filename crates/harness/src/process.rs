@@ -4,12 +4,17 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Seek};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, set_parent_process_death_signal,
+};
 
 use crate::error::{Error, Result};
 
@@ -41,13 +46,7 @@ impl Group {
     /// Starts `command` as leader of a new group that dies when this thread does.
     pub fn start(command: &mut Command) -> io::Result<Group> {
         command.process_group(0);
-        let die_with_parent = || {
-            // SAFETY: a plain system call, allowed between fork and exec.
-            match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } {
-                0 => Ok(()),
-                _ => Err(io::Error::last_os_error()),
-            }
-        };
+        let die_with_parent = || Ok(set_parent_process_death_signal(Some(Signal::KILL))?);
         // SAFETY: the closure only makes an async-signal-safe system call.
         unsafe { command.pre_exec(die_with_parent) };
         Ok(Group {
@@ -89,8 +88,10 @@ impl Group {
 
 impl Group {
     fn kill(&self) {
-        // SAFETY: a plain system call; the group is ours as long as its leader is not reaped.
-        unsafe { libc::kill(-(self.child.id() as libc::pid_t), libc::SIGKILL) };
+        // The group is ours as long as its leader is not reaped.
+        if let Some(leader) = Pid::from_raw(self.child.id() as i32) {
+            let _ = kill_process_group(leader, Signal::KILL);
+        }
     }
 }
 
@@ -110,25 +111,14 @@ impl Drop for Group {
 }
 
 fn pidfd(pid: u32) -> io::Result<OwnedFd> {
-    // SAFETY: a plain system call.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel just gave us this descriptor.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    let pid = Pid::from_raw(pid as i32).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(pidfd_open(pid, PidfdFlags::empty())?)
 }
 
 fn ended_within(watch: &OwnedFd, pause: Duration) -> bool {
-    let mut entry = libc::pollfd {
-        fd: watch.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    // Rounded up, so that the last bit before a deadline does not spin.
-    let pause_ms = pause.as_micros().div_ceil(1000) as i32;
-    // SAFETY: one valid pollfd.
-    unsafe { libc::poll(&mut entry, 1, pause_ms) == 1 }
+    let mut watched = [PollFd::new(watch, PollFlags::IN)];
+    let pause = Timespec::try_from(pause).ok();
+    poll(&mut watched, pause.as_ref()) == Ok(1)
 }
 
 /// What a program that ended in time left behind.

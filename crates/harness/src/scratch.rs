@@ -1,10 +1,8 @@
 //! A volume that lives as long as a measurement: pools in memory, mounted by this process, gone
 //! without trace whatever happens.
 
-use std::ffi::CString;
 use std::fs::Permissions;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +12,7 @@ use egeria_machine::Machine;
 use egeria_mount::{MountHandle, MountOptions};
 use egeria_watch::own;
 use procfs::{Current, Meminfo};
+use rustix::mount::{UnmountFlags, unmount};
 use tempfile::TempDir;
 
 use crate::error::{Error, Result};
@@ -152,10 +151,8 @@ impl Drop for ScratchVolume {
         };
         if mount.unmount().is_err() {
             // Somebody still sits or hangs in there: cut them off, or the directory stays for good.
-            if let Ok(path) = CString::new(self.mount_directory.path().as_os_str().as_bytes()) {
-                // SAFETY: a valid path; a plain system call.
-                unsafe { libc::umount2(path.as_ptr(), libc::MNT_FORCE | libc::MNT_DETACH) };
-            }
+            let flags = UnmountFlags::FORCE | UnmountFlags::DETACH;
+            let _ = unmount(self.mount_directory.path(), flags);
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Files and directories that are this user's own. What is recorded names programs and threads, and what is
 //! left for later is believed then: nobody else may read it, or put something else in its place.
 
-use std::ffi::CString;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
 
 const ROOT: u32 = 0;
 /// Stands for every user who has no number in this user namespace, also for the root outside of it.
@@ -18,8 +18,7 @@ const TRIES: usize = 8;
 
 /// The user this process acts as.
 pub fn user() -> u32 {
-    // SAFETY: no arguments, cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// A directory by its path without links, if it is this user's and nobody but he and root can write into it
@@ -59,7 +58,7 @@ pub fn shared_directory(path: &Path) -> io::Result<PathBuf> {
 /// its names mean.
 fn walk(path: &Path) -> io::Result<(PathBuf, Metadata)> {
     let plain = path.canonicalize()?;
-    let mut at = open_directory(libc::AT_FDCWD, Path::new("/"))?;
+    let mut at = open_directory(CWD, Path::new("/"))?;
     let mut metadata = stable(&at, Path::new("/"))?;
     let mut way = PathBuf::from("/");
     for component in plain.components() {
@@ -67,29 +66,23 @@ fn walk(path: &Path) -> io::Result<(PathBuf, Metadata)> {
             continue;
         };
         way.push(name);
-        at = open_directory(at.as_raw_fd(), Path::new(name))?;
+        at = open_directory(&at, Path::new(name))?;
         metadata = stable(&at, &way)?;
     }
     Ok((plain, metadata))
 }
 
-fn open_directory(at: i32, name: &Path) -> io::Result<File> {
-    let name = CString::new(name.as_os_str().as_bytes())?;
-    let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    // SAFETY: a terminated name that outlives the call, and a descriptor of ours or none.
-    match unsafe { libc::openat(at, name.as_ptr(), flags) } {
-        // SAFETY: just opened, owned by nobody else.
-        descriptor @ 0.. => Ok(unsafe { File::from_raw_fd(descriptor) }),
-        _ => Err(io::Error::last_os_error()),
-    }
+fn open_directory(at: impl AsFd, name: &Path) -> io::Result<File> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(openat(at, name, flags, Mode::empty())?.into())
 }
 
 /// What the directory is, if names in it mean what this user or root made them mean.
 fn stable(directory: &File, path: &Path) -> io::Result<Metadata> {
     let metadata = directory.metadata()?;
     let mode = metadata.mode();
-    // SAFETY: no arguments, cannot fail.
-    let own_group = metadata.gid() == ROOT || metadata.gid() == unsafe { libc::getegid() };
+    let own = rustix::process::getegid().as_raw();
+    let own_group = metadata.gid() == ROOT || metadata.gid() == own;
     let open = mode & 0o002 != 0 || (mode & 0o020 != 0 && !own_group);
     if !is_trusted(metadata.uid()) {
         let (path, owner) = (path.display(), metadata.uid());
@@ -294,9 +287,7 @@ mod tests {
         chown(&path, NOBODY, None).unwrap();
         let why = open(&path).unwrap_err().to_string();
         assert!(why.contains("uid 65534"), "{why}");
-        let name = CString::new(pipe.as_os_str().as_bytes()).unwrap();
-        // SAFETY: a terminated path.
-        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        rustix::fs::mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
         assert!(open(&pipe).is_err());
     }
 }

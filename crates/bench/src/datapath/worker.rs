@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
 use super::plan::{Case, Offsets, Operation};
@@ -289,19 +290,13 @@ fn timed(
 
 /// Binds this thread to the `thread`-th CPU it may use; with fewer CPUs than threads they share.
 fn pin(thread: usize) {
-    // SAFETY: plain calls on two local sets; zeroed bytes are an empty set.
-    unsafe {
-        let mut allowed: libc::cpu_set_t = std::mem::zeroed();
-        let size = size_of::<libc::cpu_set_t>();
-        if libc::sched_getaffinity(0, size, &mut allowed) != 0 {
-            return;
-        }
-        let cpus: Vec<usize> = (0..libc::CPU_SETSIZE as usize)
-            .filter(|cpu| libc::CPU_ISSET(*cpu, &allowed))
-            .collect();
-        let mut chosen: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpus[thread % cpus.len()], &mut chosen);
-        // Unpinned figures are noisier, not wrong.
-        libc::sched_setaffinity(0, size, &chosen);
-    }
+    let Ok(allowed) = sched_getaffinity(None) else {
+        return;
+    };
+    let all = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    let cpus: Vec<usize> = all.collect();
+    let mut chosen = CpuSet::new();
+    chosen.set(cpus[thread % cpus.len()]);
+    // Unpinned figures are noisier, not wrong.
+    let _ = sched_setaffinity(None, &chosen);
 }

@@ -29,10 +29,8 @@ pub(super) fn prepare(volume: &Arc<Volume>, threads: u32) -> Result<()> {
 fn make(volume: &Volume, thread: u32) -> Result<(), Errno> {
     let new = NewInode {
         mode: libc::S_IFREG | 0o600,
-        // SAFETY: calls without arguments that cannot fail.
-        uid: unsafe { libc::getuid() },
-        // SAFETY: as above.
-        gid: unsafe { libc::getgid() },
+        uid: rustix::process::getuid().as_raw(),
+        gid: rustix::process::getgid().as_raw(),
         rdev: 0,
     };
     let name = format!("f.{thread}.0");

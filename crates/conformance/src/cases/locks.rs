@@ -119,8 +119,7 @@ fn ranges_exclude_other_processes() {
 fn ranges_are_told() {
     let f = make(c"f");
     set(f.0, F_WRLCK, 100, 50).unwrap();
-    // SAFETY: no arguments.
-    let holder = unsafe { getpid() };
+    let holder = std::process::id() as i32;
     apart(move || {
         let other = reopened();
         let mut found = range(F_RDLCK, 0, 0);

@@ -342,8 +342,7 @@ fn lives(process_id: u32, at_unix_ns: u64) -> bool {
     let Some(start_ticks) = task::start_ticks(process_id, process_id) else {
         return false;
     };
-    // SAFETY: no pointers.
-    let ticks_s = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64;
+    let ticks_s = rustix::param::clock_ticks_per_second().max(1);
     let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let boot = Duration::new(boot.tv_sec.max(0) as u64, boot.tv_nsec.max(0) as u32);
     let age = boot.saturating_sub(Duration::from_millis(

@@ -171,9 +171,8 @@ fn run_both(
             let panicked = &panicked;
             scope.spawn(move || {
                 let part = &parts[usize::from(second)];
-                // SAFETY: no arguments, cannot fail.
-                part.thread_id
-                    .store(unsafe { libc::gettid() } as u32, Ordering::Release);
+                let own = rustix::thread::gettid().as_raw_pid() as u32;
+                part.thread_id.store(own, Ordering::Release);
                 turn.wait_for(second);
                 if second {
                     ahead.fetch_or(!parts[0].ended.load(Ordering::Acquire), Ordering::Relaxed);

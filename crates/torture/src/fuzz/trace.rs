@@ -13,8 +13,9 @@ use egeria_harness::rng::Rng;
 use egeria_machine::Machine;
 use egeria_policy::planner::{Planner, System};
 use egeria_watch::trace::{Reader, TraceHeader, Writer};
+use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -41,16 +42,9 @@ pub(super) struct Scratch(File);
 
 impl Scratch {
     pub(super) fn new() -> Result<Scratch, String> {
-        // SAFETY: a terminated name; the descriptor is ours.
-        let descriptor = unsafe { libc::memfd_create(c"egeria-fuzz".as_ptr(), libc::MFD_CLOEXEC) };
-        match descriptor {
-            -1 => Err(format!(
-                "no memory file: {}",
-                std::io::Error::last_os_error()
-            )),
-            // SAFETY: as above.
-            _ => Ok(Scratch(unsafe { File::from_raw_fd(descriptor) })),
-        }
+        let file = memfd_create("egeria-fuzz", MemfdFlags::CLOEXEC);
+        file.map(|file| Scratch(file.into()))
+            .map_err(|error| format!("no memory file: {error}"))
     }
 
     fn path(&self) -> PathBuf {

@@ -6,6 +6,8 @@ use super::target::Target;
 use super::{case, heap};
 use egeria_harness::rng::{Rng, mix_all};
 use egeria_harness::text::message_of;
+use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashSet;
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -152,12 +154,7 @@ impl InjectedFault {
 
 /// CPU time of this process.
 fn cpu_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: a valid place for the answer.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
@@ -228,12 +225,11 @@ impl Corpus {
 /// A case that hangs is shown no longer than this.
 fn end_after_cpu_seconds() {
     const SECONDS: u64 = 10;
-    let limit = libc::rlimit {
-        rlim_cur: SECONDS,
-        rlim_max: SECONDS,
+    let limit = Rlimit {
+        current: Some(SECONDS),
+        maximum: Some(SECONDS),
     };
-    // SAFETY: a valid structure.
-    unsafe { libc::setrlimit(libc::RLIMIT_CPU, &limit) };
+    let _ = setrlimit(Resource::Cpu, limit);
 }
 
 /// Try a saved case, and tell what happens.

@@ -3,9 +3,9 @@
 use super::ledger::Ledger;
 use egeria_harness::process::{Group, check_cancel};
 use egeria_harness::{Error, Result};
+use rustix::mount::{UnmountFlags, unmount};
 use serde::Serialize;
-use std::ffi::{CString, OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -188,11 +188,7 @@ impl Drop for Mount {
 
 /// Take a dead mount away from under those who still sit in it.
 fn take_away(directory: &Path) {
-    let Ok(path) = CString::new(directory.as_os_str().as_bytes()) else {
-        return;
-    };
-    // SAFETY: a terminated string; a plain system call.
-    if unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) } == 0 {
+    if unmount(directory, UnmountFlags::DETACH).is_ok() {
         return;
     }
     // Who is not root asks the helper.

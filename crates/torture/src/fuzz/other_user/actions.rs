@@ -7,6 +7,8 @@ use super::user::as_user;
 use egeria_fs::format::*;
 use egeria_fs::{AttachMode, AttachOptions, Volume};
 use egeria_harness::rng::Rng;
+use rustix::fs::{CWD, FlockOperation, Mode, flock, mkfifoat};
+use rustix::mount::{MountFlags, mount};
 use std::ffi::CString;
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -339,17 +341,12 @@ fn hold_locks(file: &File) {
         range.l_type = libc::F_RDLCK as i16;
         range.l_start = LOCKED_FROM;
         libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range);
-        libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB);
     }
+    let _ = flock(file, FlockOperation::NonBlockingLockExclusive);
 }
 
 fn make_fifo(path: &Path) -> io::Result<()> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: a terminated string.
-    match unsafe { libc::mkfifo(path.as_ptr(), 0o600) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    Ok(mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR)?)
 }
 
 /// As the helper of mounts does for who asks it.
@@ -358,27 +355,15 @@ fn mount_for(user: u32, device: &File, source: &Path, directory: &Path) -> io::R
         "fd={},rootmode=40000,user_id={user},group_id={user}",
         device.as_raw_fd()
     );
-    let (source, at) = (
-        CString::new(source.as_os_str().as_bytes())?,
-        CString::new(directory.as_os_str().as_bytes())?,
-    );
     let text = CString::new(text)?;
-    let flags = libc::MS_NOSUID | libc::MS_NODEV;
-    // SAFETY: terminated strings that outlive the call.
-    let status = unsafe {
-        let kind = c"fuse.egeria".as_ptr();
-        libc::mount(
-            source.as_ptr(),
-            at.as_ptr(),
-            kind,
-            flags,
-            text.as_ptr().cast(),
-        )
-    };
-    match status {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    Ok(mount(
+        source,
+        directory,
+        "fuse.egeria",
+        flags,
+        text.as_c_str(),
+    )?)
 }
 
 /// Nonsense in the other user's session; where.

@@ -31,11 +31,8 @@ pub(super) struct OtherUser {
 
 /// Why this cannot be tried here; nothing when it can.
 pub(super) fn missing() -> Option<&'static str> {
-    // SAFETY: a plain getter that cannot fail.
-    match unsafe { libc::geteuid() } {
-        0 => None,
-        _ => Some("it needs root, to be two users"),
-    }
+    let is_root = rustix::process::geteuid().is_root();
+    (!is_root).then_some("it needs root, to be two users")
 }
 
 impl OtherUser {

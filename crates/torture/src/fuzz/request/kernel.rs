@@ -2,10 +2,15 @@
 
 use super::super::subject::Observations;
 use egeria_fs::Volume;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::{set_socket_send_buffer_size, set_socket_send_buffer_size_force};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
+};
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -25,7 +30,7 @@ const REPLY_BYTES: usize = 16;
 /// How long a reply is waited for; the mount may wait for its kernel itself for a while.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Room for requests and replies on their way.
-const SOCKET_BYTES: i32 = 4 << 20;
+const SOCKET_BYTES: usize = 4 << 20;
 
 /// A request without its number.
 pub(super) struct Request {
@@ -75,7 +80,7 @@ impl Kernel {
             waiting: HashMap::new(),
             nodes: vec![1],
             handles: vec![0],
-            buffer: vec![0; SOCKET_BYTES as usize],
+            buffer: vec![0; SOCKET_BYTES],
         };
         let mut hello = [0; 64];
         let words = [7u32, 40, 1 << 20, !(1u32 << 30)];
@@ -150,19 +155,7 @@ impl Kernel {
         bytes.extend_from_slice(&[0; 8]);
         bytes.extend_from_slice(&request.body);
         let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        let flags = libc::MSG_NOSIGNAL;
-        // SAFETY: an open socket and a buffer of this length.
-        let sent = unsafe {
-            libc::send(
-                socket.as_raw_fd(),
-                bytes.as_ptr().cast(),
-                bytes.len(),
-                flags,
-            )
-        };
-        if sent < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        send(socket, &bytes, SendFlags::NOSIGNAL)?;
         if request.opcode != FORGET && request.opcode != BATCH_FORGET {
             self.waiting.insert(number, request.opcode);
         }
@@ -174,28 +167,18 @@ impl Kernel {
         patience: Duration,
         observed: &mut Observations,
     ) -> Result<(), String> {
-        let socket = self.socket.as_ref().ok_or("unmounted")?.as_raw_fd();
-        let mut entry = libc::pollfd {
-            fd: socket,
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        // SAFETY: one valid pollfd; a buffer of its length.
-        let received = unsafe {
-            if libc::poll(&mut entry, 1, patience.as_millis() as i32) <= 0 {
-                return Ok(());
-            }
-            libc::recv(
-                socket,
-                self.buffer.as_mut_ptr().cast(),
-                self.buffer.len(),
-                0,
-            )
-        };
-        if received <= 0 {
+        let socket = self.socket.as_ref().ok_or("unmounted")?;
+        let mut watched = [PollFd::new(socket, PollFlags::IN)];
+        let patience = Timespec::try_from(patience).ok();
+        if !poll(&mut watched, patience.as_ref()).is_ok_and(|ready| ready > 0) {
+            return Ok(());
+        }
+        let received = recv(socket, &mut self.buffer[..], RecvFlags::empty());
+        let received = received.map_or(0, |(filled, _)| filled);
+        if received == 0 {
             return Err("the mount ended early".to_owned());
         }
-        let bytes = &self.buffer[..received as usize];
+        let bytes = &self.buffer[..received];
         if bytes.len() < REPLY_BYTES || word32(bytes, 0) as usize != bytes.len() {
             return Err(format!("a reply of {} bytes says otherwise", bytes.len()));
         }
@@ -254,28 +237,12 @@ fn word64(bytes: &[u8], at: usize) -> u64 {
 
 /// Two ends of a socket that keeps messages apart, as the kernel's device does.
 fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut ends = [0; 2];
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-    // SAFETY: room for two descriptors, which are ours then.
-    let ends = unsafe {
-        if libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        ends.map(|end| OwnedFd::from_raw_fd(end))
-    };
-    for end in &ends {
-        for option in [libc::SO_SNDBUFFORCE, libc::SO_SNDBUF] {
-            // SAFETY: an option of this size. Where it is refused, large replies are errors of the mount.
-            unsafe {
-                let bytes = SOCKET_BYTES;
-                let value = (&raw const bytes).cast();
-                let size = size_of::<i32>() as u32;
-                if libc::setsockopt(end.as_raw_fd(), libc::SOL_SOCKET, option, value, size) == 0 {
-                    break;
-                }
-            }
-        }
+    let kind = SocketType::SEQPACKET;
+    let ends = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+    for end in [&ends.0, &ends.1] {
+        // Where it is refused, large replies are errors of the mount.
+        let _ = set_socket_send_buffer_size_force(end, SOCKET_BYTES)
+            .or_else(|_| set_socket_send_buffer_size(end, SOCKET_BYTES));
     }
-    let [ours, theirs] = ends;
-    Ok((ours, theirs))
+    Ok(ends)
 }

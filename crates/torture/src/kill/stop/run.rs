@@ -10,6 +10,7 @@ use egeria_harness::process::check_cancel;
 use egeria_harness::rng::Rng;
 use egeria_harness::{Error, Result};
 use procfs::process::Process;
+use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -118,7 +119,7 @@ impl<'a> StopRun<'a> {
         page.order(true);
         std::thread::sleep(FIRST + Duration::from_micros(self.rng.below(1000)));
         let process = self.workers[index].id();
-        signal(process, libc::SIGSTOP);
+        signal(process, Signal::STOP);
         if !self.is_stopped_within(index, ORDER)? {
             let access_path = self.workers[index].access_path;
             let fault = format!("a worker ({access_path:?}) is not stopped within {ORDER:?}");
@@ -137,7 +138,7 @@ impl<'a> StopRun<'a> {
         } else {
             self.notes.elsewhere += 1;
         }
-        signal(process, libc::SIGCONT);
+        signal(process, Signal::CONT);
         Ok(call.is_some())
     }
 
@@ -294,7 +295,7 @@ impl<'a> StopRun<'a> {
             .iter_mut()
             .map(|observers| &mut observers.process);
         for process in self.workers.iter_mut().chain(observers) {
-            signal(process.id(), libc::SIGCONT);
+            signal(process.id(), Signal::CONT);
             match process.ended(PATIENCE)? {
                 Some(status) => self.notes.faults.extend(process.fault(status)),
                 None => self.notes.faults.push(format!(
@@ -322,9 +323,11 @@ impl<'a> StopRun<'a> {
     }
 }
 
-fn signal(process: u32, signal: i32) {
-    // SAFETY: a plain system call, on a child that is not waited for yet.
-    unsafe { libc::kill(process as libc::pid_t, signal) };
+/// To a child that is not waited for yet.
+fn signal(process: u32, signal: Signal) {
+    if let Some(process) = Pid::from_raw(process as i32) {
+        let _ = kill_process(process, signal);
+    }
 }
 
 /// Whether all of a process is stopped.
