@@ -6,7 +6,7 @@ use std::io::{Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Mutex;
 
-use egeria_fs::Volume;
+use egeria_fs::{Severity, Volume};
 use egeria_watch::own;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -36,9 +36,54 @@ pub fn begin(foreground: bool, file: Option<&Path>) -> Outcome {
     Ok(())
 }
 
-/// Report what a volume finds: damage, recovery, and for which stopped process a change waits.
-pub fn follow(volume: &Volume) {
-    volume.set_reporter(Box::new(|line| tracing::warn!("{line}")));
+/// A volume that a long-running command has attached.
+pub struct Attached {
+    volume: String,
+    is_joined: bool,
+}
+
+impl Attached {
+    /// Report that it is attached: once the command works, because one that cannot start says only why.
+    pub fn report(&self) {
+        let how = match self.is_joined {
+            true => "in the session of others",
+            false => "in a new session",
+        };
+        tracing::info!("volume {} attached {how}", self.volume);
+    }
+
+    /// Report that it is detached.
+    pub fn report_end(&self) {
+        tracing::info!("volume {} detached", self.volume);
+    }
+}
+
+/// Report what the recovery of a volume did, and from now on what is found: damage, failing blocks, processes that died,
+/// and for which stopped process a change waits.
+pub fn follow(volume: &Volume) -> Attached {
+    volume.set_reporter(Box::new(|severity, line| match severity {
+        Severity::Information => tracing::info!("{line}"),
+        Severity::Warning => tracing::warn!("{line}"),
+        Severity::Error => tracing::error!("{line}"),
+    }));
+    let attached = Attached {
+        volume: volume.uuid().to_string(),
+        is_joined: !volume.made_session(),
+    };
+    if let Some(recovery) = volume.recovery() {
+        recovery
+            .damage
+            .iter()
+            .for_each(|line| tracing::error!("{line}"));
+        if recovery.more_damage > 0 {
+            let more = recovery.more_damage;
+            tracing::error!("{more} more places are damaged; `egeria check` lists them all");
+        }
+        if recovery.has_recovered() {
+            tracing::info!("volume {}: {recovery}", attached.volume);
+        }
+    }
+    attached
 }
 
 fn levels() -> Outcome<Targets> {

@@ -374,3 +374,45 @@ fn log_levels_are_chosen_by_name() {
     run(["umount", text(&directory)]).ok();
     assert_eq!(fs::read_to_string(&log).unwrap(), "");
 }
+
+/// Mounts with a log; its path.
+fn mount_logged(sandbox: &Sandbox, pool: &Path, directory: &Path) -> std::path::PathBuf {
+    let log = sandbox.path("log");
+    run(["mount", "--log", text(&log), text(pool), text(directory)]).ok();
+    log
+}
+
+#[test]
+fn mount_logs_what_recovery_did_and_who_attaches() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "16M"), sandbox.directory("mnt"));
+    let log = mount_logged(&sandbox, &pool, &directory);
+    run(["umount", text(&directory)]).ok();
+    let logged = fs::read_to_string(&log).unwrap();
+    assert!(logged.contains("attached in a new session"), "{logged}");
+    assert!(logged.contains(" detached"), "{logged}");
+    assert!(!logged.contains("recovered"), "{logged}");
+
+    let pid = mount(&pool, &directory)["pid"].as_u64().unwrap() as u32;
+    let file = fs::File::create(directory.join("orphan")).unwrap();
+    fs::remove_file(directory.join("orphan")).unwrap();
+    kill(pid, Signal::KILL);
+    eventually("the mount is dead", || fs::read_dir(&directory).is_err());
+    drop(file);
+    run(["umount", text(&directory)]).ok();
+    fs::remove_file(&log).unwrap();
+    mount_logged(&sandbox, &pool, &directory);
+    run(["umount", text(&directory)]).ok();
+    let logged = fs::read_to_string(&log).unwrap();
+    for part in [
+        "INFO",
+        "ended without detaching",
+        "recovered in",
+        "1 orphans freed",
+    ] {
+        assert!(logged.contains(part), "{part}: {logged}");
+    }
+}

@@ -8,6 +8,7 @@
 pub mod control;
 mod data;
 pub mod failpoint;
+mod failure_cause;
 pub mod format;
 mod log;
 mod namespace;
@@ -23,6 +24,7 @@ mod types;
 mod volume;
 
 pub use egeria_media::{CallerDestination, CallerSource};
+pub use failure_cause::{FailureCause, forget_failure_cause};
 pub use namespace::lookup_references::LookupReferences;
 pub use observe::callers::CallerReport;
 pub use observe::reports::{FileReport, ThreadReport};
@@ -34,4 +36,4 @@ pub use session::patience::{lock_within_patience, within_patience};
 pub use types::*;
 pub use volume::create::create_volume;
 pub use volume::private::{PrivateMemory, check_private, create_private, is_volume_private};
-pub use volume::{FileReference, Reporter, Volume};
+pub use volume::{FileReference, Reporter, Severity, Volume};

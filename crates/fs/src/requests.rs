@@ -2,7 +2,9 @@
 
 use crate::format::MAX_POOLS;
 use crate::types::AllocationPolicy;
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Why a volume cannot be made, attached or checked: one line with cause and hint.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +46,58 @@ pub enum AttachMode {
     /// Join or create, refuse every change with `EROFS`; also where this process has the volume attached
     /// for changes.
     ReadOnly,
+}
+
+/// What recovery did when a session was made: what those left who were killed, or lost power.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Everybody who used the session before this one ended without detaching; `false` after a restart of the machine, which ends
+    /// sessions without a trace.
+    pub is_after_death: bool,
+    /// Places of dead threads in the journal with an operation that was committed and not done; now it is.
+    pub dead_slots: u64,
+    /// Commit words that were stored to do these operations.
+    pub replayed_records: u64,
+    /// Inodes without a name, freed.
+    pub freed_orphans: u64,
+    /// Inodes whose logs were read.
+    pub inodes: u64,
+    /// Damage met, one line each, up to [`RecoveryReport::MAX_DAMAGE`].
+    pub damage: Vec<String>,
+    /// Further damage.
+    pub more_damage: u64,
+    /// How long it took.
+    pub duration: Duration,
+}
+
+impl RecoveryReport {
+    /// Lines of damage that are kept.
+    pub const MAX_DAMAGE: usize = 100;
+
+    /// Whether there was something to put right.
+    pub fn has_recovered(&self) -> bool {
+        self.is_after_death || self.dead_slots > 0 || self.freed_orphans > 0
+    }
+}
+
+impl fmt::Display for RecoveryReport {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_after_death {
+            write!(
+                formatter,
+                "all who used the volume before ended without detaching; "
+            )?;
+        }
+        write!(
+            formatter,
+            "recovered in {} ms: {} records replayed for {} slots of dead owners, {} orphans freed, {} inodes read",
+            self.duration.as_millis(),
+            self.replayed_records,
+            self.dead_slots,
+            self.freed_orphans,
+            self.inodes
+        )
+    }
 }
 
 /// What of the session only its creator decides; ignored by those who join.

@@ -10,9 +10,11 @@ pub(crate) mod session_line;
 pub(crate) mod trust;
 
 use crate::data::guess::Guesses;
+use crate::failure_cause::{self, FailureCause};
 use crate::format::{Geometry, MAX_POOLS, Superblock};
 use crate::namespace::walks::Walks;
 use crate::observe::own_callers::OwnCallers;
+use crate::requests::RecoveryReport;
 use crate::session::late::Late;
 use crate::session::layout::{LOADED, SessionInode};
 use crate::session::map::Session;
@@ -23,10 +25,11 @@ use crate::types::*;
 use crate::volume::segments::{FileIdentity, Leftover};
 use egeria_media::emulation::EmulationState;
 use egeria_media::{CallerDestination, Pool, PoolIndex};
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// A regular file by number, for the data path: cheap to copy, valid while the volume is attached
 /// and the inode is held open (see [`Volume::open`]).
@@ -85,7 +88,11 @@ pub struct Volume {
     pub(crate) description_hint: AtomicU32,
     pub(crate) read_only: bool,
     pub(crate) reporter: OnceLock<Reporter>,
-    /// Damage met while a volume is checked.
+    /// Damage and failing blocks that the reporter was given.
+    pub(crate) reported: Mutex<HashSet<Reported>>,
+    /// What was done when this attach made the session.
+    pub(crate) recovery: OnceLock<RecoveryReport>,
+    /// Damage met while a volume is checked or recovered.
     pub(crate) findings: Mutex<Option<Vec<String>>>,
     /// This process works for others (a mount): its threads do not count as users of files.
     pub(crate) on_behalf: AtomicBool,
@@ -111,8 +118,30 @@ pub(crate) enum Origin {
     Private,
 }
 
-/// Told of damage, one line each.
-pub type Reporter = Box<dyn Fn(&str) + Send + Sync>;
+/// How much a report matters to who operates the volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Severity {
+    /// What is in order.
+    Information,
+    /// Something needs to be looked at, but nothing failed.
+    Warning,
+    /// Damage, or a failing medium.
+    Error,
+}
+
+/// Called with what is found, one line each.
+pub type Reporter = Box<dyn Fn(Severity, &str) + Send + Sync>;
+
+/// What is reported once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Reported {
+    Damage { ino: u64, what: &'static str },
+    Mismatch { ino: u64, file_block: u64 },
+    Block { pool: usize, block: u64 },
+}
+
+/// Reports remembered, so that none is made twice. When there are more, it begins anew.
+const MAX_REPORTED: usize = 4096;
 
 impl Volume {
     /// UUID of the volume.
@@ -178,21 +207,93 @@ impl Volume {
         &self.media
     }
 
-    /// Tell damage found on media to this function, set once for good. A library inside another
-    /// program sets none.
+    /// Have this function called with what is found: damage and blocks that fail (once each), stopped processes that
+    /// others wait for, dead ones that were cleaned up after. Set once for good. A library inside another program
+    /// sets none. What was found before, by recovery, is in [`Volume::recovery`].
     pub fn set_reporter(&self, reporter: Reporter) {
         let _ = self.reporter.set(reporter);
+        for (index, pool) in self.media.iter().enumerate() {
+            let volume = self.weak.clone();
+            pool.set_failure_handler(Box::new(move |at| {
+                if let Some(volume) = volume.upgrade() {
+                    volume.report_block(index, at.block().0);
+                }
+            }));
+        }
     }
 
-    pub(crate) fn report(&self, line: &str) {
+    /// What was done to the volume when this attach made the session; `None` when it joined one.
+    pub fn recovery(&self) -> Option<&RecoveryReport> {
+        self.recovery.get()
+    }
+
+    /// Why the last operation of this thread that failed with `EIO` did, since [`crate::forget_failure_cause`].
+    pub fn failure_cause(&self) -> Option<FailureCause> {
+        failure_cause::last().or_else(|| {
+            let failed = |(index, pool): (usize, &Arc<Pool>)| {
+                Some(FailureCause::Medium {
+                    pool: PoolIndex(index as u8),
+                    block: pool.failure()?.block(),
+                })
+            };
+            self.media.iter().enumerate().find_map(failed)
+        })
+    }
+
+    /// Report a line.
+    pub(crate) fn report(&self, severity: Severity, line: &str) {
+        if let Some(reporter) = self.reporter.get() {
+            reporter(severity, line);
+        }
+    }
+
+    /// Report damage, and keep it as a finding where these are collected.
+    pub(crate) fn report_damage(&self, line: &str) {
+        self.find(line);
+        self.report(Severity::Error, line);
+    }
+
+    /// The same, once for each place.
+    pub(crate) fn report_damage_once(&self, damage: Reported, line: &str) {
+        self.find(line);
+        if self.is_new(damage) {
+            self.report(Severity::Error, line);
+        }
+    }
+
+    fn find(&self, line: &str) {
         if let Ok(mut findings) = self.findings.lock()
             && let Some(findings) = findings.as_mut()
         {
             findings.push(line.to_owned());
         }
-        if let Some(reporter) = self.reporter.get() {
-            reporter(line);
+    }
+
+    #[cold]
+    fn report_block(&self, pool: usize, block: u64) {
+        if self.is_new(Reported::Block { pool, block }) {
+            let path = self.paths.get(pool).cloned().unwrap_or_default();
+            self.report(
+                Severity::Error,
+                &format!(
+                    "block {block} of pool {pool} ({}) cannot be accessed: the medium failed or the pool was truncated; \
+                     `egeria scrub` names damaged files",
+                    path.display()
+                ),
+            );
         }
+    }
+
+    /// Whether there is a reporter that was not given this before.
+    fn is_new(&self, reported: Reported) -> bool {
+        if self.reporter.get().is_none() {
+            return false;
+        }
+        let mut known = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MAX_REPORTED {
+            known.clear();
+        }
+        known.insert(reported)
     }
 
     #[inline]

@@ -12,6 +12,7 @@ mod caller;
 mod create;
 pub mod emulation;
 mod error;
+mod failures;
 pub mod guard;
 mod map;
 mod pool;
@@ -24,5 +25,6 @@ pub use address::{
 };
 pub use caller::{CallerDestination, CallerSource};
 pub use error::{AccessFault, MediaError, Result};
+pub use failures::forget_failure;
 pub use map::{Access, Persistence};
-pub use pool::Pool;
+pub use pool::{FailureHandler, Pool};

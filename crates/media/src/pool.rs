@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::address::{BLOCK_BYTES, CACHE_LINE_BYTES, PoolOffset};
 use crate::caller::{CallerDestination, CallerSource};
 use crate::error::{AccessFault, MediaError, Result};
+use crate::failures;
 use crate::guard::routines::{self, Routines};
 use crate::map::{self, Access, Mapping, Persistence};
 use crate::recorder::Attachment;
@@ -39,7 +40,11 @@ pub struct Pool {
     path: PathBuf,
     /// The file behind a private mapping.
     backing: Option<Arc<File>>,
+    failure_handler: OnceLock<FailureHandler>,
 }
+
+/// Called with each place of a pool whose memory failed when it was accessed, on the thread that accessed it.
+pub type FailureHandler = Box<dyn Fn(PoolOffset) + Send + Sync>;
 
 // SAFETY: the mapping is shared memory that is only touched through raw pointers
 // by routines that tolerate concurrent change.
@@ -100,6 +105,7 @@ impl Pool {
             mapping,
             path: path.to_owned(),
             backing,
+            failure_handler: OnceLock::new(),
         }
     }
 
@@ -123,6 +129,18 @@ impl Pool {
     /// Where it was opened.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Have this function called, outside of signal handlers, when the pool's memory fails; set once for good.
+    pub fn set_failure_handler(&self, handler: FailureHandler) {
+        let _ = self.failure_handler.set(handler);
+    }
+
+    /// Where this pool's memory failed last under this thread, since [`crate::forget_failure`].
+    pub fn failure(&self) -> Option<PoolOffset> {
+        let address = failures::last()? as u64;
+        let offset = address.wrapping_sub(self.base as u64);
+        (offset < self.bytes).then_some(PoolOffset(offset))
     }
 
     /// What its durable stores survive.
@@ -177,7 +195,7 @@ impl Pool {
         if loaded.fault == 0 {
             Ok(loaded.value)
         } else {
-            Err(fault(at))
+            Err(self.fault(at, loaded.fault))
         }
     }
 
@@ -191,7 +209,7 @@ impl Pool {
         // SAFETY: inside the mapping; the slice is valid and, being a unique borrow, elsewhere.
         match unsafe { self.copy(into.as_mut_ptr(), self.address(at), into.len()) } {
             0 => Ok(()),
-            _ => Err(fault(at)),
+            address => Err(self.fault(at, address)),
         }
     }
 
@@ -385,7 +403,7 @@ impl Pool {
         // SAFETY: inside the mapping. x86-64 stores are release, and the call is opaque.
         match unsafe { routines::egeria_media_guard_store(self.address(at), value) } {
             0 => Ok(()),
-            _ => Err(fault(at)),
+            address => Err(self.fault(at, address)),
         }
     }
 
@@ -394,7 +412,7 @@ impl Pool {
         // SAFETY: inside the mapping, aligned.
         match unsafe { routines::egeria_media_guard_stream_word(self.address(at), value) } {
             0 => Ok(()),
-            _ => Err(fault(at)),
+            address => Err(self.fault(at, address)),
         }
     }
 
@@ -402,7 +420,7 @@ impl Pool {
         // SAFETY: inside the mapping; the slice is valid.
         match unsafe { self.copy(self.address(at), from.as_ptr(), from.len()) } {
             0 => Ok(()),
-            _ => Err(fault(at)),
+            address => Err(self.fault(at, address)),
         }
     }
 
@@ -469,6 +487,8 @@ impl Pool {
         if fault == 0 {
             Ok(())
         } else {
+            // Nobody else's memory is touched here.
+            self.note_failure(fault);
             Err(AccessFault::Pool)
         }
     }
@@ -488,13 +508,33 @@ impl Pool {
 
     /// Whose memory a faulting address is.
     #[cold]
+    #[inline(never)]
     fn whose(&self, address: usize) -> AccessFault {
-        let inside = (address as u64).wrapping_sub(self.base as u64) < self.bytes;
-        if inside {
-            AccessFault::Pool
-        } else {
-            AccessFault::Caller
+        match self.note_failure(address) {
+            true => AccessFault::Pool,
+            false => AccessFault::Caller,
         }
+    }
+
+    /// An access from an offset on failed at an address.
+    #[cold]
+    #[inline(never)]
+    fn fault(&self, at: PoolOffset, address: usize) -> MediaError {
+        self.note_failure(address);
+        MediaError::Fault { offset: at.0 }
+    }
+
+    /// Note a faulting address, if it is this pool's.
+    fn note_failure(&self, address: usize) -> bool {
+        let offset = (address as u64).wrapping_sub(self.base as u64);
+        if offset >= self.bytes {
+            return false;
+        }
+        failures::note(address);
+        if let Some(handler) = self.failure_handler.get() {
+            handler(PoolOffset(offset));
+        }
+        true
     }
 
     #[inline(always)]
@@ -531,11 +571,6 @@ impl Pool {
             false => Err(MediaError::ReadOnly { offset: at.0 }),
         }
     }
-}
-
-#[cold]
-fn fault(at: PoolOffset) -> MediaError {
-    MediaError::Fault { offset: at.0 }
 }
 
 /// Bytes before the first whole line, of whole lines, and after them.

@@ -153,7 +153,7 @@ fn serve(arguments: &Arguments, format: Format) -> Outcome {
         AttachMode::CreateOrJoin
     };
     let volume = session::attach(&arguments.pool, mode, &attach_options(machine.clone()))?;
-    daemon_log::follow(&volume);
+    let attached = daemon_log::follow(&volume);
     arguments.machine.check_made(&volume)?;
     let label = MachineLabel::of_session(&volume, machine.as_ref());
     if let Some(allocation) = arguments.alloc {
@@ -173,6 +173,7 @@ fn serve(arguments: &Arguments, format: Format) -> Outcome {
         said = signals
             .check()
             .and_then(|()| announce(arguments, &document, format));
+        attached.report();
         tracing::info!("{}", human(&document));
         if said.is_err() {
             scratch::detach(&arguments.directory);
@@ -183,6 +184,10 @@ fn serve(arguments: &Arguments, format: Format) -> Outcome {
         // In the foreground it is the command's own error.
         Err(error) if arguments.ready => tracing::error!("volume {}: {error}", document.volume),
         Err(_) => {}
+    }
+    // Serving gave the last reference back.
+    if served.is_ok() {
+        attached.report_end();
     }
     served?;
     said

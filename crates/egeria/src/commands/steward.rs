@@ -10,7 +10,7 @@ use egeria_steward::{Scope, Summary, Target};
 use egeria_watch::task;
 use serde::Serialize;
 
-use crate::daemon_log;
+use crate::daemon_log::{self, Attached};
 use crate::machine_choice::{MachineArguments, attach_options};
 use crate::owner;
 use crate::policy_choice::{self, StewardArguments};
@@ -72,9 +72,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         Some(process_id) => Scope::Tree(process_id),
         None => Scope::All,
     };
-    let (target, machine) = match &arguments.pool {
+    let (target, machine, attached) = match &arguments.pool {
         Some(pool) => of_volume(pool, arguments)?,
-        None => (Target::Processes, arguments.machine.resolve()?),
+        None => (Target::Processes, arguments.machine.resolve()?, None),
     };
     let volume = match &target {
         Target::Volume(volume) => Some(volume.uuid().to_string()),
@@ -83,6 +83,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let steward = arguments
         .steward
         .start(target, &machine, arguments.policy, scope)?;
+    if let Some(attached) = &attached {
+        attached.report();
+    }
     let begun = steward.summary();
     if begun.restored_at_start > 0 {
         tracing::warn!(
@@ -100,6 +103,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         policy: arguments.policy.to_string(),
         steward: steward.stop(),
     };
+    if let Some(attached) = &attached {
+        attached.report_end();
+    }
     format.print(&document, |document| {
         let done = &document.steward;
         format!(
@@ -109,14 +115,14 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     })
 }
 
-fn of_volume(pool: &Path, arguments: &Arguments) -> Outcome<(Target, Machine)> {
+fn of_volume(pool: &Path, arguments: &Arguments) -> Outcome<(Target, Machine, Option<Attached>)> {
     owner::run_as_owner(pool)?;
     let volume = session::attach(pool, AttachMode::Join, &attach_options(None))?;
-    daemon_log::follow(&volume);
+    let attached = daemon_log::follow(&volume);
     volume.works_on_behalf();
     let machine = match (volume.declared_machine(), &arguments.machine.machine) {
         (Some(machine), None) => machine,
         _ => arguments.machine.resolve()?,
     };
-    Ok((Target::Volume(volume), machine))
+    Ok((Target::Volume(volume), machine, Some(attached)))
 }

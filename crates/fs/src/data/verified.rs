@@ -2,6 +2,7 @@
 
 use crate::data::access::{Access, Run};
 use crate::data::index::{Index, MAX_FILE_BLOCKS};
+use crate::failure_cause::{self, FailureCause};
 use crate::format::checksum::crc32c;
 use crate::format::*;
 use crate::session::inode::Locked;
@@ -9,7 +10,7 @@ use crate::session::layout::{LOADED, SessionInode};
 use crate::session::seqlock::{OPTIMISTIC_TRIES, Snapshot};
 use crate::session::slots::{Me, count};
 use crate::types::*;
-use crate::volume::{FileReference, Volume};
+use crate::volume::{FileReference, Reported, Volume};
 use egeria_media::CallerDestination;
 use egeria_media::emulation::AccessKind;
 use std::sync::atomic::Ordering;
@@ -108,9 +109,16 @@ impl Volume {
             mismatch: true,
         };
         let (ino, bad) = (locked.ino, bad.text());
-        self.report(&format!(
-            "inode {ino}: {bad}; `egeria scrub` names the file, restore it from a copy"
-        ));
+        failure_cause::note(FailureCause::Mismatch {
+            ino,
+            offset_bytes: file_block * BLOCK as u64,
+            pool: word.pool(),
+            block: word.block(),
+        });
+        self.report_damage_once(
+            Reported::Mismatch { ino, file_block },
+            &format!("inode {ino}: {bad}; `egeria scrub` names the file, restore it from a copy"),
+        );
         Errno(libc::EIO)
     }
 

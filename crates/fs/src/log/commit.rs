@@ -53,12 +53,11 @@ impl Volume {
     }
 
     /// Finish what a slot's journal holds: of a dead owner (under `recovery`), or when a session is
-    /// made. Places outside of records are refused.
-    pub(crate) fn complete_journal(&self, slot: usize) -> bool {
-        let Some(pairs) = self.read_journal(slot) else {
-            return false;
-        };
-        self.apply_journal(slot, &pairs).is_ok()
+    /// made; how many words it held. Places outside of records are refused.
+    pub(crate) fn complete_journal(&self, slot: usize) -> Option<usize> {
+        let pairs = self.read_journal(slot)?;
+        self.apply_journal(slot, &pairs).ok()?;
+        Some(pairs.len())
     }
 
     fn read_journal(&self, slot: usize) -> Option<Vec<JournalPair>> {

@@ -7,12 +7,48 @@ use crate::log::place::LogPlace;
 use crate::requests::*;
 use crate::session::inode::{Locked, is_extent_valid};
 use crate::types::{Errno, FileKind, InodeNumber, Outcome};
-use crate::volume::Volume;
+use crate::volume::{Origin, Volume};
 use egeria_media::{PoolIndex, PoolOffset};
+use std::collections::HashSet;
+use std::time::Instant;
 
 impl Volume {
-    /// Recover the volume into its fresh session.
-    pub(crate) fn recover(&self, options: &AttachOptions) -> Result<(), VolumeError> {
+    /// Recover the volume into its fresh session. `is_after_death`: those of the session before all died.
+    pub(crate) fn recover(
+        &self,
+        options: &AttachOptions,
+        is_after_death: bool,
+    ) -> Result<(), VolumeError> {
+        let began = Instant::now();
+        let mut report = RecoveryReport {
+            is_after_death,
+            ..RecoveryReport::default()
+        };
+        // A check takes the lines itself.
+        let collected_here = self.origin != Origin::Private;
+        if collected_here {
+            self.collect_findings(true);
+        }
+        let recovered = self.recover_into(options, &mut report);
+        if collected_here {
+            let mut damage = self.collect_findings(false);
+            let mut known = HashSet::new();
+            damage.retain(|line| known.insert(line.clone()));
+            let kept = damage.len().min(RecoveryReport::MAX_DAMAGE);
+            report.more_damage = (damage.len() - kept) as u64;
+            damage.truncate(kept);
+            report.damage = damage;
+        }
+        report.duration = began.elapsed();
+        let _ = self.recovery.set(report);
+        recovered
+    }
+
+    fn recover_into(
+        &self,
+        options: &AttachOptions,
+        report: &mut RecoveryReport,
+    ) -> Result<(), VolumeError> {
         let failed = |errno: Errno| {
             let hint = match errno.0 {
                 libc::ENOMEM => "free space in /dev/shm or mount it larger",
@@ -28,7 +64,10 @@ impl Volume {
         };
         self.initialise_space();
         for slot in 0..JOURNAL_SLOTS as usize {
-            self.complete_journal(slot);
+            if let Some(records) = self.complete_journal(slot) {
+                report.dead_slots += 1;
+                report.replayed_records += records as u64;
+            }
         }
         let mut orphans = Vec::new();
         for pool in 0..self.geometry.len() {
@@ -37,11 +76,13 @@ impl Volume {
         let mut recovered = Ok(());
         self.for_each_record(&mut |ino, at| {
             if recovered.is_ok() {
+                report.inodes += 1;
                 recovered = self.recover_inode(ino, at, &mut orphans);
             }
         });
         recovered.map_err(failed)?;
         self.count_free_space();
+        report.freed_orphans = orphans.len() as u64;
         for (pool, at) in orphans {
             // Recovery may be cut off anywhere: an orphan not dropped now is dropped next time.
             self.pool(pool)
@@ -72,7 +113,7 @@ impl Volume {
                 Ok(Some(block)) => {
                     if !self.claim_blocks(pool, block.0, 1) {
                         self.note_shared_blocks();
-                        self.report(&format!(
+                        self.report_damage(&format!(
                             "pool {pool}: inode block {chunk} shares block {block}"
                         ));
                     }
@@ -163,7 +204,7 @@ impl Volume {
         for page in self.log_pages(locked)? {
             if !self.claim_blocks(page.pool().0 as usize, page.block().0, 1) {
                 self.note_shared_blocks();
-                self.report(&format!(
+                self.report_damage(&format!(
                     "inode {}: a log page shares block {} of pool {}",
                     locked.ino,
                     page.block(),
@@ -239,7 +280,7 @@ impl Volume {
         let Some(shared) = shared else { return };
         let (file_block, count) = (shared.file_block, shared.count);
         let (pool, block) = (shared.first.pool(), shared.first.block());
-        self.report(&match count {
+        self.report_damage(&match count {
             1 => format!("inode {ino}: file block {file_block} shares block {block} of pool {pool}"),
             _ => format!(
                 "inode {ino}: {count} file blocks from {file_block} on share blocks from {block} on of pool {pool}"

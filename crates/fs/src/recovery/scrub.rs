@@ -108,7 +108,7 @@ impl Volume {
     }
 
     /// Keep damage that is met from now on; answers what was met before.
-    fn collect_findings(&self, on: bool) -> Vec<String> {
+    pub(crate) fn collect_findings(&self, on: bool) -> Vec<String> {
         match self.findings.lock() {
             Ok(mut findings) => std::mem::replace(&mut *findings, on.then(Vec::new)),
             Err(_) => None,

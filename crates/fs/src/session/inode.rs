@@ -1,6 +1,7 @@
 //! Inodes in the session: where they lie, their lock, and loading one from its log.
 
 use crate::data::index::{Index, MAX_FILE_BLOCKS};
+use crate::failure_cause::{self, FailureCause};
 use crate::format::*;
 use crate::log::place::LogPlace;
 use crate::session::direct::DirectCommit;
@@ -11,7 +12,7 @@ use crate::session::patience;
 use crate::session::seqlock::WriteSection;
 use crate::session::slots::Me;
 use crate::types::*;
-use crate::volume::Volume;
+use crate::volume::{Reported, Severity, Volume};
 use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -138,17 +139,31 @@ impl Volume {
     }
 
     /// Report damage once per process and place; the operation fails with `EIO`.
-    pub(crate) fn damaged(&self, ino: u64, what: &str) -> Errno {
-        self.report(&format!(
-            "inode {ino}: {what} is damaged; run `egeria check` on the volume"
-        ));
+    #[cold]
+    pub(crate) fn damaged(&self, ino: u64, what: &'static str) -> Errno {
+        failure_cause::note(FailureCause::Damaged { ino, what });
+        self.report_damage_once(
+            Reported::Damage { ino, what },
+            &format!("inode {ino}: {what} is damaged; run `egeria check` on the volume"),
+        );
+        Errno(libc::EIO)
+    }
+
+    /// The error of a lock that cannot be used any more.
+    #[cold]
+    fn unusable(&self, ino: u64) -> Errno {
+        failure_cause::note(FailureCause::Lock { ino });
         Errno(libc::EIO)
     }
 
     /// As `damaged`, of what was read in a log, which may be without the lock: then nothing is said yet.
-    pub(crate) fn damaged_in(&self, place: LogPlace, what: &str) -> Errno {
+    pub(crate) fn damaged_in(&self, place: LogPlace, what: &'static str) -> Errno {
         match place.unlocked {
-            true => Errno(libc::EIO),
+            true => {
+                let ino = place.ino;
+                failure_cause::note(FailureCause::Damaged { ino, what });
+                Errno(libc::EIO)
+            }
             false => self.damaged(place.ino, what),
         }
     }
@@ -171,7 +186,7 @@ impl Volume {
         let acquired = match inode.mutex.try_lock() {
             Ok(acquired) => acquired,
             Err(LockFailure::Busy) => self.wait_for(ino, inode)?,
-            Err(LockFailure::Unusable) => return Err(Errno(libc::EIO)),
+            Err(LockFailure::Unusable) => return Err(self.unusable(ino)),
         };
         if acquired == Acquired::OwnerDied {
             return self.lock_after_owner_died(me, ino, inode);
@@ -193,9 +208,9 @@ impl Volume {
             Ok(acquired) => return Ok(acquired),
             Err(LockFailure::Busy) if limit.is_some() => return Err(patience::expired(ino)),
             Err(LockFailure::Busy) => self.report_wait(ino, inode),
-            Err(LockFailure::Unusable) => return Err(Errno(libc::EIO)),
+            Err(LockFailure::Unusable) => return Err(self.unusable(ino)),
         }
-        inode.mutex.lock().ok_or(Errno(libc::EIO))
+        inode.mutex.lock().ok_or_else(|| self.unusable(ino))
     }
 
     /// Say for whom an inode is waited for.
@@ -209,10 +224,11 @@ impl Volume {
             .and_then(|process| self.session.processes().get(process));
         let pid = process.map_or(0, |process| process.pid.load(Ordering::Acquire));
         let thread = slot.thread_id.load(Ordering::Acquire);
-        self.report(&format!(
+        let line = format!(
             "inode {ino} is waited for: thread {thread} of process {pid} is changing it and has not gone on for {} s; if it is stopped, continue or end it",
             WAIT_UNREPORTED.as_secs()
-        ));
+        );
+        self.report(Severity::Warning, &line);
     }
 
     /// Begin an operation on several inodes again, with nothing held, whenever one of them is busy: a directory
@@ -542,7 +558,7 @@ mod tests {
         let (volume, _) = new_volume(&directory);
         let (sender, said) = channel();
         let sender = Mutex::new(sender);
-        volume.set_reporter(Box::new(move |line| {
+        volume.set_reporter(Box::new(move |_, line| {
             let sender = sender.lock().expect("one at a time");
             let _ = sender.send(line.to_owned());
         }));

@@ -278,6 +278,8 @@ pub(crate) fn assemble(
         description_hint: AtomicU32::new(0),
         read_only,
         reporter: OnceLock::new(),
+        reported: Default::default(),
+        recovery: OnceLock::new(),
         on_behalf: Default::default(),
         callers: Default::default(),
         findings: Mutex::new((origin == Origin::Private).then(Vec::new)),
@@ -311,9 +313,7 @@ pub(crate) fn create_session(
     let private = origin == Origin::Private;
     let media = map_pools(&mut found, private)?;
     // A private one leaves the line alone: checking a copy must not end the original's session.
-    if !private {
-        remove_stale_segment(&found, &media[0])?;
-    }
+    let was_left = !private && remove_stale_segment(&found, &media[0])?;
     let geometry = geometry_of(&found.superblock);
     let id: [u8; 16] = random();
     let owner = found.owner.filter(|_| !private);
@@ -338,7 +338,7 @@ pub(crate) fn create_session(
     );
     let made = place_nodes(&session, &found.superblock, options).and_then(|()| {
         let volume = assemble(found, media, geometry, session, read_only, origin);
-        volume.recover(options).map(|()| volume)
+        volume.recover(options, was_left).map(|()| volume)
     });
     let volume = made.inspect_err(|_| remove_segment(&segment))?;
     // Joiners look at the magic: everything before it is there when they see it.
@@ -377,12 +377,12 @@ fn no_session(error: &std::io::Error) -> VolumeError {
     )
 }
 
-/// Remove what a session of these pools left whose users all died. None of these pools is attached: who
+/// Remove what a session of these pools left whose users all died; whether there was one. None of these pools is attached: who
 /// uses a session of their UUID all the same has other pools of that UUID, and would lose its session.
-fn remove_stale_segment(found: &Found, pool: &Pool) -> Result<(), VolumeError> {
+fn remove_stale_segment(found: &Found, pool: &Pool) -> Result<bool, VolumeError> {
     let volume = &found.superblock.volume;
     let Some(owner) = found.owner else {
-        return Ok(());
+        return Ok(false);
     };
     if segments::is_any_mapped(owner, volume) {
         return Err(failure(
@@ -394,12 +394,13 @@ fn remove_stale_segment(found: &Found, pool: &Pool) -> Result<(), VolumeError> {
             ),
         ));
     }
-    if let Some(stale) = read_session_line(pool) {
-        segments::find_segment(owner, &segment_name(volume, &stale))
+    let stale = read_session_line(pool);
+    if let Some(stale) = &stale {
+        segments::find_segment(owner, &segment_name(volume, stale))
             .iter()
             .for_each(|path| remove_segment(path));
     }
-    Ok(())
+    Ok(stale.is_some())
 }
 
 pub(crate) fn fill_header(

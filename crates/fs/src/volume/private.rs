@@ -122,7 +122,7 @@ impl Volume {
             false,
             Origin::Private,
         );
-        volume.recover(options)?;
+        volume.recover(options, false)?;
         Ok(volume)
     }
 

@@ -48,7 +48,7 @@ impl Scratch {
     pub fn attach_with(&self, options: &AttachOptions) -> Arc<Volume> {
         let volume =
             Volume::attach(&self.pools[0], AttachMode::CreateOrJoin, options).expect("attach");
-        volume.set_reporter(Box::new(|line| eprintln!("{line}")));
+        volume.set_reporter(Box::new(|_, line| eprintln!("{line}")));
         volume
     }
 

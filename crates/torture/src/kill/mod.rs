@@ -177,7 +177,7 @@ fn stop(
     // The session is this process's, as in a round.
     let attached = Volume::attach(pool, AttachMode::CreateOrJoin, &AttachOptions::default());
     let volume = attached.map_err(Error::failed)?;
-    volume.set_reporter(Box::new(|line| eprintln!("{line}")));
+    volume.set_reporter(Box::new(|_, line| eprintln!("{line}")));
     let mut mount = Mount::start(paths, pool, ledger, options.cancel)?;
     stops.mount = mount.id();
     let stopped = stop::run(&stops, paths, &tell)?;

@@ -69,7 +69,7 @@ impl<'a> Round<'a> {
         let options = AttachOptions::default();
         let volume =
             Volume::attach(pool, AttachMode::CreateOrJoin, &options).map_err(Error::failed)?;
-        volume.set_reporter(Box::new(|line| eprintln!("{line}")));
+        volume.set_reporter(Box::new(|_, line| eprintln!("{line}")));
         let commons = Commons::make(&volume).map_err(Error::failed)?;
         let mount = Mount::start(paths, pool, ledger, cancel)?;
         let processes = (0..PROCESSES_PER_PATH * ACCESS_PATHS.len())

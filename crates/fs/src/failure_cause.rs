@@ -1,0 +1,91 @@
+//! Why an operation failed with `EIO`: kept for the thread that did it, because an errno says no more than that it
+//! failed. Plain words, no allocation: the preload library's hooks come by here, too.
+
+use egeria_media::{BlockNumber, PoolIndex};
+use std::cell::Cell;
+use std::fmt;
+
+/// Why an operation failed with `EIO`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FailureCause {
+    /// A part of an inode on media is not what was written there.
+    Damaged {
+        /// The inode.
+        ino: u64,
+        /// The part.
+        what: &'static str,
+    },
+    /// A block of a file does not match its checksum.
+    Mismatch {
+        /// The file.
+        ino: u64,
+        /// First byte of the block in the file.
+        offset_bytes: u64,
+        /// Pool of the block.
+        pool: PoolIndex,
+        /// The block in its pool.
+        block: BlockNumber,
+    },
+    /// The memory of a pool failed.
+    Medium {
+        /// The pool.
+        pool: PoolIndex,
+        /// The block in it.
+        block: BlockNumber,
+    },
+    /// The lock of an inode cannot be used any more.
+    Lock {
+        /// The inode.
+        ino: u64,
+    },
+}
+
+impl fmt::Display for FailureCause {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FailureCause::Damaged { ino, what } => write!(
+                formatter,
+                "{what} of inode {ino} is damaged; run `egeria check` on the volume"
+            ),
+            FailureCause::Mismatch {
+                ino,
+                offset_bytes,
+                pool,
+                block,
+            } => write!(
+                formatter,
+                "the block at byte {offset_bytes} of inode {ino} (block {block} of pool {pool}) does not match its checksum; \
+                 `egeria scrub` names the file, restore it from a copy"
+            ),
+            FailureCause::Medium { pool, block } => write!(
+                formatter,
+                "block {block} of pool {pool} cannot be accessed: the medium failed or the pool was truncated; \
+                 `egeria scrub` names damaged files"
+            ),
+            FailureCause::Lock { ino } => write!(
+                formatter,
+                "the lock of inode {ino} cannot be used any more; detach the volume everywhere and attach it again"
+            ),
+        }
+    }
+}
+
+thread_local! {
+    static LAST: Cell<Option<FailureCause>> = const { Cell::new(None) };
+}
+
+/// Begin an operation whose failure is to be explained: forget what failed before under this thread.
+pub fn forget_failure_cause() {
+    let _ = LAST.try_with(|last| last.set(None));
+    egeria_media::forget_failure();
+}
+
+#[cold]
+pub(crate) fn note(cause: FailureCause) {
+    let _ = LAST.try_with(|last| last.set(Some(cause)));
+}
+
+/// What was noted last under this thread; failures of the medium are noted by the pools.
+pub(crate) fn last() -> Option<FailureCause> {
+    LAST.try_with(Cell::get).ok().flatten()
+}
