@@ -416,3 +416,88 @@ fn mount_logs_what_recovery_did_and_who_attaches() {
         assert!(logged.contains(part), "{part}: {logged}");
     }
 }
+
+#[test]
+fn lines_for_eio_name_operation_inode_and_cause_and_cannot_flood_the_log() {
+    use std::os::unix::fs::{FileExt, MetadataExt};
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "16M"), sandbox.directory("mnt"));
+    mount(&pool, &directory);
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(&directory, "user.egeria.checksum", b"crc32c", flags).unwrap();
+    let bytes = b"bytes that are nowhere else".repeat(10);
+    fs::write(directory.join("file"), &bytes).unwrap();
+    let ino = fs::metadata(directory.join("file")).unwrap().ino();
+    run(["umount", text(&directory)]).ok();
+    assert!(damage(&sandbox.path("v.0"), &bytes) || damage(&sandbox.path("v.1"), &bytes));
+
+    let log = mount_logged(&sandbox, &pool, &directory);
+    let file = fs::File::open(directory.join("file")).unwrap();
+    for _ in 0..1000 {
+        let error = file.read_at(&mut [0; 100], 7).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(5), "{error}");
+    }
+    drop(file);
+    run(["umount", text(&directory)]).ok();
+    let logged = fs::read_to_string(&log).unwrap();
+    let operation = format!("read of inode {ino}, 100 bytes at 7");
+    let cause = format!("the block at byte 0 of inode {ino}");
+    let lines = || logged.lines().filter(|line| line.contains(&operation));
+    assert!(lines().all(|line| line.contains(&cause)), "{logged}");
+    assert!(lines().all(|line| line.contains("checksum")), "{logged}");
+    // The thousand may lie in two windows.
+    assert!((20..=40).contains(&lines().count()), "{logged}");
+    assert!(
+        logged.contains("more requests were answered with EIO"),
+        "{logged}"
+    );
+    let once = format!("inode {ino}: bytes 0 to 4095");
+    assert_eq!(logged.matches(&once).count(), 1, "{logged}");
+}
+
+#[test]
+fn blocks_that_fail_are_logged_once_each() {
+    use std::os::unix::fs::{FileExt, MetadataExt};
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "16M"), sandbox.directory("mnt"));
+    run(["mount", "--alloc", "node=1", text(&pool), text(&directory)]).ok();
+    fs::write(directory.join("file"), vec![5; 4096]).unwrap();
+    run(["umount", text(&directory)]).ok();
+
+    let log = mount_logged(&sandbox, &pool, &directory);
+    let file = fs::File::open(directory.join("file")).unwrap();
+    assert_eq!(file.read_at(&mut [0; 100], 0).unwrap(), 100);
+    let ino = file.metadata().unwrap().ino();
+    let pool_file = fs::File::options()
+        .write(true)
+        .open(sandbox.path("v.1"))
+        .unwrap();
+    let whole = pool_file.metadata().unwrap().len();
+    pool_file.set_len(4096).unwrap();
+    for _ in 0..3 {
+        let error = file.read_at(&mut [0; 100], 0).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(5), "{error}");
+    }
+    pool_file.set_len(whole).unwrap();
+    drop(file);
+    run(["umount", text(&directory)]).ok();
+    let logged = fs::read_to_string(&log).unwrap();
+    let request = logged
+        .lines()
+        .find(|line| line.contains(&format!("read of inode {ino}, 100 bytes at 0")))
+        .expect("a line for the request");
+    let (_, block) = request.split_once("EIO: block ").expect("the block");
+    let (block, _) = block.split_once(' ').unwrap();
+    assert!(
+        request.contains("of pool 1 cannot be accessed"),
+        "{request}"
+    );
+    let once = format!("block {block} of pool 1 ({})", text(&sandbox.path("v.1")));
+    assert_eq!(logged.matches(&once).count(), 1, "{logged}");
+}

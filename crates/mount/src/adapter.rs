@@ -1,6 +1,7 @@
 //! What requests are answered from.
 
 use crate::coherence::Coherence;
+use crate::failures::Failures;
 use crate::identity::Identity;
 use crate::known::KnownInodes;
 use crate::open_files::OpenFiles;
@@ -15,6 +16,7 @@ pub(crate) struct Adapter {
     pub identity: Identity,
     pub known: KnownInodes,
     pub files: OpenFiles,
+    pub failures: Arc<Failures>,
     /// Requests that wait on threads of their own.
     pub waiting: AtomicUsize,
 }
@@ -29,6 +31,7 @@ impl Adapter {
             identity,
             known,
             files,
+            failures: Arc::default(),
             waiting: AtomicUsize::new(0),
         }
     }

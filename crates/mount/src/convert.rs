@@ -1,5 +1,6 @@
 //! Words of FUSE and words of the engine.
 
+use crate::failures;
 use egeria_fs::{Attributes, Errno, FileKind, InodeNumber, Outcome, TimeChange};
 use fuser::{FileAttr, FileType, Generation, INodeNo, TimeOrNow};
 use std::ffi::OsStr;
@@ -29,11 +30,10 @@ pub(crate) fn inode(number: INodeNo) -> InodeNumber {
     InodeNumber(number.0)
 }
 
-/// Every reply with an error comes by here. `EIO` is logged: a program gets no more than the number, and the operator
-/// should know of damage that no program reports.
+/// Every reply with an error comes by here; `EIO` is logged (module `failures`).
 pub(crate) fn errno(error: Errno) -> fuser::Errno {
     if error.0 == libc::EIO {
-        tracing::error!("a request was answered with EIO; `egeria scrub` names damaged files");
+        failures::note_answer();
     }
     fuser::Errno::from_i32(error.0)
 }

@@ -8,6 +8,7 @@ use crate::adapter::Adapter;
 use crate::coherence::Range;
 use crate::convert::{self, Entry, NO_TIME, errno, inode};
 use crate::data::{Copy, REQUEST_BYTES, WriteManner, Written};
+use crate::failures::Asked;
 use crate::names::new_inode;
 use crate::privilege::Caller;
 use crate::requests::*;
@@ -66,6 +67,7 @@ impl Filesystem for Requests {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let name = name.to_owned();
         self.serve_or_wait(
+            Asked::of("lookup", parent),
             move |adapter| adapter.look_up(inode(parent), &name),
             |_, outcome| answer_entry(reply, outcome),
         );
@@ -73,6 +75,7 @@ impl Filesystem for Requests {
 
     fn forget(&self, _: &Request, ino: INodeNo, times: u64) {
         self.serve_or_wait(
+            Asked::of("forget", ino),
             move |adapter| {
                 adapter.known.forget(&adapter.volume, inode(ino), times);
                 Ok(())
@@ -83,6 +86,7 @@ impl Filesystem for Requests {
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         self.serve_or_wait(
+            Asked::of("getattr", ino),
             move |adapter| adapter.attributes(inode(ino)),
             |_, outcome| answer_attributes(reply, outcome),
         );
@@ -116,6 +120,7 @@ impl Filesystem for Requests {
         };
         let caller = Caller::of(request);
         self.serve_or_wait(
+            Asked::of("setattr", ino),
             move |adapter| adapter.change_attributes(caller, inode(ino), &change),
             |_, outcome| answer_attributes(reply, outcome),
         );
@@ -123,6 +128,7 @@ impl Filesystem for Requests {
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
         self.serve_or_wait(
+            Asked::of("readlink", ino),
             move |adapter| adapter.symlink_target(inode(ino)),
             |_, outcome| match outcome {
                 Ok(target) => reply.data(&target),
@@ -144,6 +150,7 @@ impl Filesystem for Requests {
         let new = new_inode(Caller::of(request), mode, umask, rdev);
         let name = name.to_owned();
         self.serve_or_wait(
+            Asked::of("mknod", parent),
             move |adapter| adapter.make(inode(parent), &name, &new),
             |_, outcome| answer_entry(reply, outcome),
         );
@@ -162,6 +169,7 @@ impl Filesystem for Requests {
         let new = new_inode(Caller::of(request), mode, umask, 0);
         let name = name.to_owned();
         self.serve_or_wait(
+            Asked::of("mkdir", parent),
             move |adapter| adapter.make(inode(parent), &name, &new),
             |_, outcome| answer_entry(reply, outcome),
         );
@@ -170,6 +178,7 @@ impl Filesystem for Requests {
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let name = name.to_owned();
         self.serve_or_wait(
+            Asked::of("unlink", parent),
             move |adapter| adapter.remove_name(inode(parent), &name),
             |_, outcome| answer_empty(reply, outcome),
         );
@@ -178,6 +187,7 @@ impl Filesystem for Requests {
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let name = name.to_owned();
         self.serve_or_wait(
+            Asked::of("rmdir", parent),
             move |adapter| adapter.remove_directory(inode(parent), &name),
             |_, outcome| answer_empty(reply, outcome),
         );
@@ -194,6 +204,7 @@ impl Filesystem for Requests {
         let (name, target) = (name.to_owned(), target.to_owned());
         let caller = Caller::of(request);
         self.serve_or_wait(
+            Asked::of("symlink", parent),
             move |adapter| adapter.make_symlink(caller, inode(parent), &name, &target),
             |_, outcome| answer_entry(reply, outcome),
         );
@@ -211,6 +222,7 @@ impl Filesystem for Requests {
     ) {
         let (name, new_name) = (name.to_owned(), new_name.to_owned());
         self.serve_or_wait(
+            Asked::of("rename", parent),
             move |adapter| {
                 let from = (inode(parent), name.as_os_str());
                 let to = (inode(new_parent), new_name.as_os_str());
@@ -223,6 +235,7 @@ impl Filesystem for Requests {
     fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let name = name.to_owned();
         self.serve_or_wait(
+            Asked::of("link", ino),
             move |adapter| adapter.make_link(inode(ino), inode(parent), &name),
             |_, outcome| answer_entry(reply, outcome),
         );
@@ -231,6 +244,7 @@ impl Filesystem for Requests {
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let caller = Caller::of(request);
         self.serve_or_wait(
+            Asked::of("open", ino),
             move |adapter| adapter.open_file(caller, inode(ino), flags.0),
             |_, outcome| answer_open(reply, outcome, OPEN_FLAGS),
         );
@@ -254,6 +268,7 @@ impl Filesystem for Requests {
         );
         let name = name.to_owned();
         self.serve_or_wait(
+            Asked::of("create", parent),
             move |adapter| adapter.create_file(inode(parent), &name, &new, flags),
             |_, outcome| match outcome {
                 Err(error) => reply.error(errno(error)),
@@ -272,7 +287,7 @@ impl Filesystem for Requests {
     fn read(
         &self,
         request: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         handle: FileHandle,
         offset_bytes: u64,
         size_bytes: u32,
@@ -289,7 +304,8 @@ impl Filesystem for Requests {
             }
         };
         let caller = request.pid();
-        self.serve(|adapter| {
+        let asked = Asked::of("read", ino).at(offset_bytes, size_bytes.into());
+        self.serve(asked, |adapter| {
             let read = || {
                 let read = || adapter.read(handle.0, offset_bytes, size_bytes, for_pages, send);
                 adapter.volume.for_caller(caller, read)
@@ -298,6 +314,7 @@ impl Filesystem for Requests {
                 (Some(Err(error)), Some(reply)) => reply.error(errno(error)),
                 (None, Some(reply)) => waiting::elsewhere(
                     &self.0,
+                    asked,
                     move |adapter| {
                         let copy = |data: &[u8]| data.to_vec();
                         let read =
@@ -317,7 +334,7 @@ impl Filesystem for Requests {
     fn write(
         &self,
         request: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         handle: FileHandle,
         offset_bytes: u64,
         data: &[u8],
@@ -342,7 +359,8 @@ impl Filesystem for Requests {
             }
         };
         let caller = request.pid();
-        self.serve(|adapter| {
+        let asked = Asked::of("write", ino).at(offset_bytes, data.len() as u64);
+        self.serve(asked, |adapter| {
             let write = || adapter.write(handle.0, offset_bytes, data, manner);
             match waiting::soon(|| adapter.volume.for_caller(caller, write)) {
                 Some(outcome) => answer(adapter, outcome),
@@ -352,7 +370,7 @@ impl Filesystem for Requests {
                         let write = || adapter.write(handle.0, offset_bytes, &data, manner);
                         adapter.volume.for_caller(caller, write)
                     };
-                    waiting::elsewhere(&self.0, write, answer);
+                    waiting::elsewhere(&self.0, asked, write, answer);
                 }
             }
         });
@@ -373,7 +391,7 @@ impl Filesystem for Requests {
     fn release(
         &self,
         _: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         handle: FileHandle,
         _: OpenFlags,
         _: Option<LockOwner>,
@@ -381,7 +399,7 @@ impl Filesystem for Requests {
         reply: ReplyEmpty,
     ) {
         // What would have to wait is left to later.
-        self.serve(|adapter| {
+        self.serve(Asked::of("release", ino), |adapter| {
             let _ = waiting::soon(|| {
                 adapter.release(handle.0);
                 Ok(())
@@ -392,6 +410,7 @@ impl Filesystem for Requests {
 
     fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         self.serve_or_wait(
+            Asked::of("opendir", ino),
             move |adapter| adapter.open_directory(inode(ino)),
             |_, outcome| answer_open(reply, outcome, FopenFlags::empty()),
         );
@@ -400,27 +419,29 @@ impl Filesystem for Requests {
     fn readdir(
         &self,
         _: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         handle: FileHandle,
         cookie: u64,
         mut reply: ReplyDirectory,
     ) {
-        self.serve(|adapter| match adapter.list(handle.0, cookie, &mut reply) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(error)),
+        self.serve(Asked::of("readdir", ino), |adapter| {
+            match adapter.list(handle.0, cookie, &mut reply) {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(errno(error)),
+            }
         });
     }
 
     fn releasedir(
         &self,
         _: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         handle: FileHandle,
         _: OpenFlags,
         reply: ReplyEmpty,
     ) {
         // What would have to wait is left to later.
-        self.serve(|adapter| {
+        self.serve(Asked::of("releasedir", ino), |adapter| {
             let _ = waiting::soon(|| {
                 adapter.release(handle.0);
                 Ok(())
@@ -429,8 +450,8 @@ impl Filesystem for Requests {
         });
     }
 
-    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        self.serve(|adapter| {
+    fn statfs(&self, _: &Request, ino: INodeNo, reply: ReplyStatfs) {
+        self.serve(Asked::of("statfs", ino), |adapter| {
             let space = adapter.volume.space(None);
             reply.statfs(
                 space.blocks,
@@ -457,6 +478,7 @@ impl Filesystem for Requests {
     ) {
         let (name, value) = (name.to_owned(), value.to_owned());
         self.serve_or_wait(
+            Asked::of("setxattr", ino),
             move |adapter| adapter.set_xattr(inode(ino), &name, &value, flags),
             |_, outcome| answer_empty(reply, outcome),
         );
@@ -465,6 +487,7 @@ impl Filesystem for Requests {
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let name = name.to_owned();
         self.serve_or_wait(
+            Asked::of("getxattr", ino),
             move |adapter| adapter.xattr(inode(ino), &name),
             move |_, outcome| xattr::answer(reply, outcome, size),
         );
@@ -473,6 +496,7 @@ impl Filesystem for Requests {
     fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
         let caller = Caller::of(request);
         self.serve_or_wait(
+            Asked::of("listxattr", ino),
             move |adapter| adapter.xattr_names(caller, inode(ino)),
             move |_, outcome| xattr::answer(reply, outcome, size),
         );
@@ -481,6 +505,7 @@ impl Filesystem for Requests {
     fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let name = name.to_owned();
         self.serve_or_wait(
+            Asked::of("removexattr", ino),
             move |adapter| adapter.remove_xattr(inode(ino), &name),
             |_, outcome| answer_empty(reply, outcome),
         );
@@ -489,7 +514,7 @@ impl Filesystem for Requests {
     fn ioctl(
         &self,
         _: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         handle: FileHandle,
         _: IoctlFlags,
         command: u32,
@@ -499,6 +524,7 @@ impl Filesystem for Requests {
     ) {
         if command == MARK_REQUEST {
             return self.serve_or_wait(
+                Asked::of("ioctl", ino),
                 move |adapter| adapter.mark(handle.0),
                 |_, outcome| match outcome {
                     Ok(()) => reply.ioctl(0, &[]),
@@ -506,7 +532,7 @@ impl Filesystem for Requests {
                 },
             );
         }
-        self.serve(|adapter| {
+        self.serve(Asked::of("ioctl", ino), |adapter| {
             if command != CONTROL_REQUEST || (room_bytes as usize) < size_of::<ControlReply>() {
                 return reply.error(fuser::Errno::ENOTTY);
             }
@@ -520,7 +546,7 @@ impl Filesystem for Requests {
     fn fallocate(
         &self,
         request: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         handle: FileHandle,
         offset_bytes: u64,
         length_bytes: u64,
@@ -533,6 +559,7 @@ impl Filesystem for Requests {
         };
         let caller = Caller::of(request);
         self.serve_or_wait(
+            Asked::of("fallocate", ino).at(offset_bytes, length_bytes),
             move |adapter| adapter.allocate(caller, handle.0, range, mode),
             |adapter, outcome| match outcome {
                 Err(error) => reply.error(errno(error)),
@@ -544,13 +571,14 @@ impl Filesystem for Requests {
     fn lseek(
         &self,
         _: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         handle: FileHandle,
         offset: i64,
         whence: i32,
         reply: ReplyLseek,
     ) {
         self.serve_or_wait(
+            Asked::of("lseek", ino),
             move |adapter| adapter.seek(handle.0, offset, whence),
             |_, outcome| match outcome {
                 Ok(found) => reply.offset(found),
@@ -562,7 +590,7 @@ impl Filesystem for Requests {
     fn copy_file_range(
         &self,
         request: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         from: FileHandle,
         from_offset_bytes: u64,
         _: INodeNo,
@@ -582,6 +610,7 @@ impl Filesystem for Requests {
         };
         let (caller, thread_id) = (Caller::of(request), request.pid());
         self.serve_or_wait(
+            Asked::of("copy_file_range", ino).at(from_offset_bytes, length_bytes),
             move |adapter| {
                 let copy = || adapter.copy(caller, &copy);
                 adapter.volume.for_caller(thread_id, copy)

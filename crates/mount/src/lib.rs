@@ -23,6 +23,7 @@ mod data;
 mod directory;
 mod endpoint;
 mod error;
+mod failures;
 mod filesystem;
 mod helper;
 mod holders;

@@ -2,10 +2,10 @@
 
 use crate::adapter::Adapter;
 use crate::convert::{Entry, NO_TIME, errno};
+use crate::failures::Asked;
 use crate::waiting;
 use egeria_fs::Outcome;
 use fuser::{FileHandle, FopenFlags, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyOpen};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// The engine as fuser wants it.
@@ -16,22 +16,25 @@ impl Requests {
         Requests(Arc::new(adapter))
     }
 
-    /// Serve one request that waits for nobody. A panic inside drops the reply unsent, which fuser answers with
-    /// `EIO`.
-    pub(crate) fn serve(&self, body: impl FnOnce(&Adapter)) {
-        self.0.volume.count_mount_request();
-        let _ = catch_unwind(AssertUnwindSafe(|| body(&self.0)));
+    /// Serve one request that waits for nobody.
+    pub(crate) fn serve(&self, asked: Asked, body: impl FnOnce(&Adapter)) {
+        let adapter = &self.0;
+        adapter.volume.count_mount_request();
+        adapter
+            .failures
+            .watch(&adapter.volume, asked, || body(adapter));
     }
 
     /// Serve one request that may have to wait for whoever holds an inode: then elsewhere.
     pub(crate) fn serve_or_wait<T>(
         &self,
+        asked: Asked,
         work: impl Fn(&Adapter) -> Outcome<T> + Send + 'static,
         answer: impl FnOnce(&Adapter, Outcome<T>) + Send + 'static,
     ) {
-        self.serve(|adapter| match waiting::soon(|| work(adapter)) {
+        self.serve(asked, |adapter| match waiting::soon(|| work(adapter)) {
             Some(outcome) => answer(adapter, outcome),
-            None => waiting::elsewhere(&self.0, work, answer),
+            None => waiting::elsewhere(&self.0, asked, work, answer),
         });
     }
 }

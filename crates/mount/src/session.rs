@@ -4,6 +4,7 @@ use crate::adapter::Adapter;
 use crate::coherence::{Coherence, Invalidations, Range, send_invalidations};
 use crate::endpoint::{self, Endpoint};
 use crate::error::MountError;
+use crate::failures::Failures;
 use crate::requests::Requests;
 use crate::{MountOptions, helper, unmount};
 use egeria_fs::{FileReference, InodeNumber, Volume};
@@ -212,6 +213,7 @@ impl Server {
         let (coherence, invalidations) = Coherence::new(volume.clone());
         let coherence = Arc::new(coherence);
         let adapter = Adapter::new(volume.clone(), coherence.clone(), read_only);
+        let failures = adapter.failures.clone();
         let requests = Requests::new(adapter);
         let session =
             Session::from_fd(requests, device, SessionACL::All, config).map_err(|source| {
@@ -222,7 +224,7 @@ impl Server {
                 }
             })?;
         let kernel = session.notifier();
-        let helpers = Helpers::start(volume, coherence.clone(), invalidations, kernel)?;
+        let helpers = Helpers::start(volume, coherence.clone(), failures, invalidations, kernel)?;
         Ok((session, coherence, helpers))
     }
 
@@ -306,6 +308,7 @@ impl Helpers {
     fn start(
         volume: Arc<Volume>,
         coherence: Arc<Coherence>,
+        failures: Arc<Failures>,
         queue: Invalidations,
         kernel: Notifier,
     ) -> Result<Helpers, MountError> {
@@ -315,7 +318,7 @@ impl Helpers {
         })?;
         let (stopped, marks) = (stop.clone(), coherence.clone());
         let looking = thread("egeria-reap", move || {
-            look_around(&volume, &marks, &stopped)
+            look_around(&volume, &marks, &failures, &stopped)
         })?;
         Ok(Helpers {
             coherence,
@@ -335,10 +338,12 @@ impl Helpers {
     }
 }
 
-fn look_around(volume: &Volume, coherence: &Coherence, stop: &AtomicBool) {
+fn look_around(volume: &Volume, coherence: &Coherence, failures: &Failures, stop: &AtomicBool) {
     while !stop.load(Ordering::Acquire) {
         volume.reap();
         coherence.watch();
+        failures.log_left_out();
         std::thread::park_timeout(LOOK_AROUND);
     }
+    failures.log_all_left_out();
 }

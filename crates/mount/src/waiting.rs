@@ -2,8 +2,8 @@
 //! so that the few that serve requests never all wait.
 
 use crate::adapter::Adapter;
+use crate::failures::Asked;
 use egeria_fs::{Errno, Outcome, within_patience};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -35,9 +35,10 @@ pub(crate) fn soon<T>(work: impl FnOnce() -> Outcome<T>) -> Option<Outcome<T>> {
     within_patience(PATIENCE, work)
 }
 
-/// Do `work` on a thread that may wait, and answer. A panic drops the reply unsent, which fuser answers with `EIO`.
+/// Do `work` on a thread that may wait, and answer.
 pub(crate) fn elsewhere<T>(
     adapter: &Arc<Adapter>,
+    asked: Asked,
     work: impl FnOnce(&Adapter) -> Outcome<T> + Send + 'static,
     answer: impl FnOnce(&Adapter, Outcome<T>) + Send + 'static,
 ) {
@@ -45,14 +46,18 @@ pub(crate) fn elsewhere<T>(
         return answer(adapter, Err(Errno(libc::ENOMEM)));
     };
     let body = move || {
-        let _ = catch_unwind(AssertUnwindSafe(|| {
-            let outcome = work(&waiting.0);
-            answer(&waiting.0, outcome);
-        }));
+        let adapter = &waiting.0;
+        adapter.failures.watch(&adapter.volume, asked, || {
+            let outcome = work(adapter);
+            answer(adapter, outcome);
+        });
     };
-    // Without a thread the reply is dropped with `body`.
-    let _ = std::thread::Builder::new()
+    let thread = std::thread::Builder::new()
         .name("egeria-waiting".to_owned())
         .stack_size(256 << 10)
         .spawn(body);
+    // Without a thread the reply was dropped with `body`, which fuser answers with `EIO`.
+    if let Err(error) = thread {
+        adapter.failures.log_without_thread(asked, &error);
+    }
 }

@@ -1,0 +1,239 @@
+//! Log lines of requests that are answered with `EIO`: which operation, on what, and why. A program gets no more than
+//! the number, and the operator should know of damage that no program reports.
+//!
+//! Programs try again, some for ever, so there are only so many lines in a while; the rest is counted, and the count is
+//! logged.
+
+use egeria_fs::{FailureCause, Volume, forget_failure_cause};
+use std::any::Any;
+use std::cell::Cell;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Lines in a [`WINDOW`].
+const LINES: u32 = 20;
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    operation: &'static str,
+    ino: u64,
+    range: Option<(u64, u64)>,
+}
+
+impl Asked {
+    /// An operation on an inode; of one that takes a name, its directory.
+    pub(crate) fn of(operation: &'static str, ino: fuser::INodeNo) -> Self {
+        Asked {
+            operation,
+            ino: ino.0,
+            range: None,
+        }
+    }
+
+    /// The same, on a range of a file.
+    pub(crate) fn at(self, offset_bytes: u64, length_bytes: u64) -> Self {
+        Asked {
+            range: Some((offset_bytes, length_bytes)),
+            ..self
+        }
+    }
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} of inode {}", self.operation, self.ino)?;
+        match self.range {
+            Some((offset, length)) => write!(formatter, ", {length} bytes at {offset}"),
+            None => Ok(()),
+        }
+    }
+}
+
+thread_local! {
+    /// The request under way was answered with `EIO`.
+    static ANSWERED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Note that the request under way is answered with `EIO`.
+pub(crate) fn note_answer() {
+    ANSWERED.set(true);
+}
+
+/// Lines in the window that is under way.
+struct Window {
+    began: Instant,
+    lines: u32,
+    left_out: u64,
+}
+
+/// The log of requests that failed.
+pub(crate) struct Failures(Mutex<Window>);
+
+impl Default for Failures {
+    fn default() -> Self {
+        Failures(Mutex::new(Window {
+            began: Instant::now(),
+            lines: 0,
+            left_out: 0,
+        }))
+    }
+}
+
+/// What is to be logged now.
+#[derive(Debug, PartialEq, Eq)]
+struct Due {
+    /// Lines left out in the window that is over.
+    left_out: u64,
+    /// Whether the line is logged, and is the last one of the window.
+    line: Option<bool>,
+}
+
+impl Failures {
+    /// Serve a request. A panic in it drops the reply unsent, which fuser answers with `EIO`.
+    pub(crate) fn watch(&self, volume: &Volume, asked: Asked, serve: impl FnOnce()) {
+        forget_failure_cause();
+        ANSWERED.set(false);
+        match catch_unwind(AssertUnwindSafe(serve)) {
+            Ok(()) if !ANSWERED.get() => {}
+            Ok(()) => self.log(asked, &Reason::Cause(volume.failure_cause())),
+            Err(panic) => self.log(asked, &Reason::Panic(text_of(&*panic))),
+        }
+    }
+
+    /// Log a request that was answered with `EIO` because no thread could be started for it.
+    pub(crate) fn log_without_thread(&self, asked: Asked, error: &std::io::Error) {
+        self.log(asked, &Reason::NoThread(error));
+    }
+
+    /// Log how many lines were left out, once the window is over.
+    pub(crate) fn log_left_out(&self) {
+        let mut window = self.locked();
+        if window.left_out > 0 {
+            let due = window.due_at(Instant::now(), false);
+            drop(window);
+            log_count(due.left_out);
+        }
+    }
+
+    /// The same, whether it is over or not: the mount ends.
+    pub(crate) fn log_all_left_out(&self) {
+        log_count(std::mem::take(&mut self.locked().left_out));
+    }
+
+    fn log(&self, asked: Asked, reason: &Reason<'_>) {
+        let due = self.locked().due_at(Instant::now(), true);
+        log_count(due.left_out);
+        match due.line {
+            Some(false) => tracing::error!("{asked} was answered with EIO: {reason}"),
+            Some(true) => tracing::error!(
+                "{asked} was answered with EIO: {reason}; no more such lines for up to {} s, they are counted",
+                WINDOW.as_secs()
+            ),
+            None => {}
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Window> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Window {
+    /// What is due now, with one more line or none.
+    fn due_at(&mut self, now: Instant, more: bool) -> Due {
+        let mut left_out = 0;
+        if now.duration_since(self.began) >= WINDOW {
+            left_out = self.left_out;
+            *self = Window {
+                began: now,
+                lines: 0,
+                left_out: 0,
+            };
+        }
+        let line = if !more {
+            None
+        } else if self.lines < LINES {
+            self.lines += 1;
+            Some(self.lines == LINES)
+        } else {
+            self.left_out += 1;
+            None
+        };
+        Due { left_out, line }
+    }
+}
+
+fn log_count(left_out: u64) {
+    if left_out > 0 {
+        tracing::error!(
+            "{left_out} more requests were answered with EIO, and their lines left out"
+        );
+    }
+}
+
+enum Reason<'a> {
+    Cause(Option<FailureCause>),
+    Panic(&'a str),
+    NoThread(&'a std::io::Error),
+}
+
+impl fmt::Display for Reason<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Cause(Some(cause)) => write!(formatter, "{cause}"),
+            Reason::Cause(None) => write!(
+                formatter,
+                "the cause is not known; `egeria scrub` names damaged files"
+            ),
+            Reason::Panic(text) => write!(
+                formatter,
+                "a panic ({text}), which is an error of Egeria; please report it"
+            ),
+            Reason::NoThread(error) => write!(
+                formatter,
+                "no thread could be started ({error}); raise the limit of processes (ulimit -u)"
+            ),
+        }
+    }
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("without a message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_of_failures_is_counted_instead_of_logged() {
+        let began = Instant::now();
+        let mut window = Window {
+            began,
+            lines: 0,
+            left_out: 0,
+        };
+        let logged = (0..1000).filter(|_| window.due_at(began, true).line.is_some());
+        assert_eq!(logged.count(), LINES as usize);
+        assert_eq!(window.left_out, 1000 - u64::from(LINES));
+        let later = began + WINDOW;
+        let due = window.due_at(later, true);
+        assert_eq!(due.left_out, 1000 - u64::from(LINES));
+        assert_eq!(due.line, Some(false));
+        assert_eq!(window.due_at(later + WINDOW, false).left_out, 0);
+    }
+
+    #[test]
+    fn a_line_names_operation_place_and_panic() {
+        let asked = Asked::of("read", fuser::INodeNo(7)).at(4096, 100);
+        assert_eq!(asked.to_string(), "read of inode 7, 100 bytes at 4096");
+        let panic = catch_unwind(|| panic!("of {}", "mine")).unwrap_err();
+        assert_eq!(text_of(&*panic), "of mine");
+    }
+}
