@@ -4,17 +4,34 @@ use crate::format::Extent;
 use crate::log::apply::{is_in_pocket, is_outgoing};
 use crate::session::layout::*;
 use crate::session::lock::Acquired;
+use crate::session::patience;
 use crate::session::slots::{Life, pid_namespace, process_life};
-use crate::types::Errno;
-use crate::volume::Volume;
+use crate::types::{Errno, Outcome};
 use crate::volume::segments::mappings_here;
+use crate::volume::{Severity, Volume};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long the lock of an inode, or that of recovery, is waited for: whoever holds it may be stopped, and dead processes
+/// are reaped one after another.
+const REAPING_PATIENCE: Duration = Duration::from_millis(1);
 
 /// Start time of no process that uses a volume: what held the slot is gone, whatever its pid says.
 const BEFORE_EXEC: u64 = u64::MAX;
 
+/// Whether a thread is in the middle of an operation.
+fn is_at_work(slot: &ThreadSlot) -> bool {
+    let pending = slot.pending_new.iter().chain(&slot.pending_old);
+    let words = [&slot.incoming, &slot.outgoing, &slot.pending_inode];
+    pending
+        .map(|entry| &entry.extent)
+        .chain(words)
+        .any(|word| word.load(Ordering::Acquire) != 0)
+}
+
 impl Volume {
-    /// Reap dead processes now (the mount calls it every second): their locks, slots, opens, space.
+    /// Reap dead processes now (the mount calls it twice a second): their locks, slots, opens, space. Waits for
+    /// nobody for long: what somebody who may be stopped holds is left to the next call.
     pub fn reap(&self) {
         self.do_late();
         self.session.arena().trim();
@@ -28,7 +45,10 @@ impl Volume {
         let high = self.session.header().process_high.load(Ordering::Acquire) as usize;
         for process in 0..high.min(PROCESS_SLOTS) {
             if self.is_dead(&self.session.processes()[process]) {
-                self.reap_process(process);
+                let _ = patience::within(REAPING_PATIENCE, || {
+                    self.reap_process(process);
+                    Ok(())
+                });
             }
         }
         reaper.unlock();
@@ -76,54 +96,81 @@ impl Volume {
         }
     }
 
+    /// Reap a dead process, as far as nobody who holds a lock is in the way. What is left is found again by its slot,
+    /// which stays taken meanwhile.
     fn reap_process(&self, process: usize) {
         let high =
             (self.session.header().thread_high.load(Ordering::Acquire) as usize).min(THREAD_SLOTS);
+        let (mut interrupted, mut done) = (0, true);
         for index in 0..high {
-            if self.session.threads()[index].owner.load(Ordering::Acquire) == process as u64 + 1 {
-                self.reap_thread(index);
+            let slot = &self.session.threads()[index];
+            if slot.owner.load(Ordering::Acquire) == process as u64 + 1 {
+                let was_at_work = is_at_work(slot);
+                let reaped = self.reap_thread(index);
+                interrupted += u32::from(was_at_work && reaped.is_ok());
+                done &= reaped.is_ok();
             }
         }
-        self.reap_opens(process);
+        done &= self.reap_opens(process).is_ok();
         self.reap_descriptions(process);
         self.reap_lookup_references(process);
-        self.session.processes()[process]
-            .pid
-            .store(0, Ordering::Release);
+        let pid = &self.session.processes()[process].pid;
+        if interrupted > 0 {
+            let pid = pid.load(Ordering::Relaxed);
+            let line = format!(
+                "process {pid} died in the middle of {interrupted} operations: each is done or undone, and what it held for it is free"
+            );
+            self.report(Severity::Information, &line);
+        }
+        if done {
+            pid.store(0, Ordering::Release);
+        }
     }
 
-    fn reap_thread(&self, index: usize) {
+    /// `EAGAIN`: not all of it could be done now.
+    fn reap_thread(&self, index: usize) -> Outcome<()> {
         let slot = &self.session.threads()[index];
-        let recovery = &self.session.header().recovery;
-        if recovery
-            .with(|| (), || self.complete_journal(index))
-            .is_err()
-        {
-            // Its slot stays as it is, for a process that can.
-            return;
-        }
-        self.reap_pending(index);
-        self.reap_moves(index);
+        self.under_recovery(|| {
+            let _ = self.complete_journal(index);
+        })?;
+        self.reap_pending(index)?;
+        self.reap_moves(index)?;
         self.empty_pockets(slot);
-        self.reap_pending_inode(index);
-        let _ = recovery.with(|| (), || self.retire_thread_slot(slot));
+        self.reap_pending_inode(index)?;
+        self.under_recovery(|| self.retire_thread_slot(slot))
+    }
+
+    /// Run under the recovery lock. When it cannot be had, all stays as it is, for a process that can.
+    fn under_recovery(&self, body: impl FnOnce()) -> Outcome<()> {
+        let recovery = &self.session.header().recovery;
+        match recovery.lock_within(REAPING_PATIENCE) {
+            Ok(acquired) => {
+                recovery.run_locked(acquired, || (), body);
+                Ok(())
+            }
+            Err(_) => Err(Errno(libc::EAGAIN)),
+        }
     }
 
     /// Settle the runs of an operation cut off, inode by inode, under each inode's lock.
-    fn reap_pending(&self, index: usize) {
+    fn reap_pending(&self, index: usize) -> Outcome<()> {
         let slot = &self.session.threads()[index];
+        let mut outcome = Ok(());
         for entry in slot.pending_new.iter().chain(&slot.pending_old) {
             if entry.extent.load(Ordering::Acquire) == 0 {
                 continue;
             }
             match self.lock(entry.ino.load(Ordering::Relaxed)) {
                 Ok(locked) => self.reclaim_new_blocks(&locked, index),
+                // Another time; what is noted for other inodes is settled now.
+                Err(errno) if patience::is_expiry(errno) => outcome = Err(errno),
                 // No such inode was ever committed: the run is nobody's.
                 Err(Errno(libc::ESTALE)) => self.settle_ownerless(slot, entry),
                 // What cannot be told is not freed.
                 Err(_) => entry.extent.store(0, Ordering::Release),
             }
         }
+        outcome
     }
 
     /// Settle a run that no inode's log can name; one noted for inode 0 may be a block of records.
@@ -142,7 +189,7 @@ impl Volume {
     }
 
     /// Finish runs that were on their way between the slot and the map.
-    fn reap_moves(&self, index: usize) {
+    fn reap_moves(&self, index: usize) -> Outcome<()> {
         let slot = &self.session.threads()[index];
         let outgoing = slot.outgoing.load(Ordering::Acquire);
         if outgoing != 0 && is_in_pocket(slot, Extent::decode(outgoing)) {
@@ -152,22 +199,23 @@ impl Volume {
         let incoming = Extent::decode(slot.incoming.load(Ordering::Acquire));
         if incoming.count > 0 {
             // While `incoming` still names it: the group may be locked by the dead one.
-            self.settle_group_of(incoming);
+            self.settle_group_of(incoming)?;
             slot.incoming.store(0, Ordering::Release);
             if !is_in_pocket(slot, incoming) {
                 slot.outgoing.store(incoming.encode(), Ordering::Release);
                 self.give_back(index, slot);
             }
         }
+        Ok(())
     }
 
     /// A number taken and not committed is free; a deletion cut off goes on.
-    fn reap_pending_inode(&self, index: usize) {
+    fn reap_pending_inode(&self, index: usize) -> Outcome<()> {
         let slot = &self.session.threads()[index];
         let word = slot.pending_inode.load(Ordering::Acquire);
         let ino = word & !LOSING_USE;
         if ino == 0 {
-            return;
+            return Ok(());
         }
         match self.lock(ino) {
             Ok(locked) => {
@@ -177,7 +225,109 @@ impl Volume {
                 self.inode_settled(locked.me);
             }
             Err(Errno(libc::ESTALE)) if word == ino => self.free_inode(slot, ino),
+            Err(errno) if patience::is_expiry(errno) => return Err(errno),
             Err(_) => slot.pending_inode.store(0, Ordering::Release),
         }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::session::inode::Locked;
+    use crate::test_volume::new_volume;
+    use crate::*;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    const FILE: NewInode = NewInode {
+        mode: libc::S_IFREG | 0o600,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+    };
+
+    /// A child that does something with the volume, says whether it worked, stops, and ends when it is continued.
+    struct Stopped(i32);
+
+    impl Stopped {
+        fn in_child<'a, T>(
+            volume: &'a Volume,
+            body: impl FnOnce(&'a Volume) -> Outcome<T>,
+        ) -> Stopped {
+            // SAFETY: the child uses the volume and system calls, and leaves without running what is the parent's.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                volume.after_fork_in_child();
+                let done = body(volume);
+                // SAFETY: plain system calls.
+                unsafe {
+                    if done.is_ok() {
+                        libc::raise(libc::SIGSTOP);
+                    }
+                    libc::_exit(1);
+                }
+            }
+            let stopped = Stopped(child);
+            let status = stopped.wait(libc::WUNTRACED);
+            assert!(libc::WIFSTOPPED(status), "the child failed: {status:#x}");
+            stopped
+        }
+
+        fn wait(&self, how: i32) -> i32 {
+            let mut status = 0;
+            // SAFETY: our own child, a valid out-parameter.
+            let waited = unsafe { libc::waitpid(self.0, &mut status, how) };
+            assert_eq!(waited, self.0, "{}", std::io::Error::last_os_error());
+            status
+        }
+
+        fn kill(&self) {
+            // SAFETY: our own child, not waited for yet.
+            unsafe { libc::kill(self.0, libc::SIGKILL) };
+            self.wait(0);
+        }
+    }
+
+    #[test]
+    fn reaping_skips_what_a_stopped_process_holds_and_comes_back() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, _) = new_volume(&directory);
+        let root = InodeNumber::ROOT;
+        let make = |name: &[u8]| volume.create(root, name, &FILE).expect("create").ino;
+        let names: [&[u8]; 3] = [b"first", b"held", b"last"];
+        let [first, held, last] = names.map(make);
+        let dying = Stopped::in_child(&volume, |volume| {
+            [first, held, last]
+                .into_iter()
+                .try_for_each(|ino| volume.open(ino, None).map(drop))
+        });
+        for name in names {
+            volume.unlink(root, name).expect("unlink");
+        }
+        let stopped = Stopped::in_child(&volume, |volume| -> Outcome<Locked<'_>> {
+            volume.lock(held.0)
+        });
+        dying.kill();
+        std::thread::scope(|scope| {
+            let (reaped, done) = channel();
+            let volume = &volume;
+            scope.spawn(move || {
+                volume.reap();
+                let _ = reaped.send(());
+            });
+            let outcome = done.recv_timeout(Duration::from_secs(60));
+            if outcome.is_err() {
+                stopped.kill();
+            }
+            outcome.expect("reaping waits for a stopped process");
+        });
+        let gone = Err(Errno(libc::ESTALE));
+        assert_eq!(volume.attributes(first).map(drop), gone);
+        assert_eq!(volume.attributes(last).map(drop), gone);
+        assert_eq!(volume.attributes(held).map(drop), Ok(()));
+        stopped.kill();
+        volume.reap();
+        assert_eq!(volume.attributes(held).map(drop), gone);
     }
 }

@@ -322,8 +322,10 @@ impl Volume {
         file.inode().kernel_cached.load(Ordering::Relaxed) != 0
     }
 
-    /// Take a dead process's opens and marks off; delete what only it kept alive. Under `reaper`.
-    pub(crate) fn reap_opens(&self, process: usize) {
+    /// Take a process's opens and marks off, of a dead one under `reaper`; delete what only it kept alive. Inodes whose
+    /// locks are not to be had in time are left as they are: `EAGAIN`, and called again it goes on with them.
+    pub(crate) fn reap_opens(&self, process: usize) -> Outcome<()> {
+        let mut outcome = Ok(());
         for entry in self.open_table(process).unwrap_or(&[]).chunks_exact(2) {
             let ino = entry[0].load(Ordering::Acquire);
             if matches!(ino, 0 | GONE) {
@@ -334,10 +336,16 @@ impl Volume {
                 entry[0].store(GONE, Ordering::Release);
                 continue;
             };
+            let locked = self.lock(ino);
+            if let Err(errno) = &locked
+                && patience::is_expiry(*errno)
+            {
+                outcome = Err(*errno);
+                continue;
+            }
             self.inode_losing(me, ino);
             // Gone from the table first: to die between leaves the hint too high, never too low.
             entry[0].store(GONE, Ordering::Release);
-            let locked = self.lock(ino);
             let (opens, marks) = (counts % CACHED_UNIT, counts / CACHED_UNIT);
             saturating_sub(&inode.open_hint, (opens + marks) as u32);
             saturating_sub(&inode.kernel_cached, marks as u32);
@@ -348,6 +356,7 @@ impl Volume {
             }
             self.inode_settled(me);
         }
+        outcome?;
         if let Some((page, class)) = decode_table(
             self.session.processes()[process]
                 .open_table
@@ -355,6 +364,7 @@ impl Volume {
         ) {
             self.session.arena().free(page, class);
         }
+        Ok(())
     }
 }
 

@@ -147,18 +147,22 @@ impl Volume {
         }
     }
 
-    /// Finish a move that died in the group this run lies in.
-    pub(crate) fn settle_group_of(&self, extent: Extent) {
+    /// Finish a move that died in the group this run lies in; `EBUSY` while somebody holds the group.
+    pub(crate) fn settle_group_of(&self, extent: Extent) -> Outcome<()> {
         let pool = extent.pool.0 as usize;
         if pool < self.geometry.len() {
             let size = self.session.pool(pool).group_blocks.load(Ordering::Relaxed);
             let group = (extent.block.0 / size.max(1)) as usize;
-            if group < MAX_GROUPS
-                && let Ok(entry) = self.lock_group(pool, group)
-            {
-                entry.mutex.unlock();
+            if group < MAX_GROUPS {
+                match self.lock_group_soon(pool, group) {
+                    Ok(entry) => entry.mutex.unlock(),
+                    Err(Errno(libc::EBUSY)) => return Err(Errno(libc::EBUSY)),
+                    // Nobody will ever settle it.
+                    Err(_) => {}
+                }
             }
         }
+        Ok(())
     }
 
     fn finish_move(&self, pool: usize, group: &Group) {
