@@ -42,6 +42,7 @@ fn part() {
         Ok("sealed") => sealed(),
         Ok("crowd") => crowd::kill_workers(setting("EGERIA_TEST_CASES", 250), &mut random),
         Ok("living") => living::are_not_reaped(),
+        Ok("marks") => living::keep_their_marks(),
         Ok("visitors") => crowd::kill_visitors(setting("EGERIA_TEST_CASES", 120), &mut random),
         _ => {}
     }
@@ -225,4 +226,9 @@ fn processes_killed_while_attaching_and_leaving_lose_nothing_and_leave_no_sessio
 #[test]
 fn who_lives_is_not_reaped_whatever_proc_says() {
     assert!(play("living").success());
+}
+
+#[test]
+fn who_dies_while_marking_takes_off_no_mark_of_others() {
+    assert!(play("marks").success());
 }

@@ -284,8 +284,15 @@ impl Volume {
     /// `ENOMEM`, and `EAGAIN` when all places of processes are taken.
     pub fn mark_kernel_cached(&self, ino: InodeNumber) -> Outcome<()> {
         let inode = self.inode(ino.0)?;
-        self.change_entry(ino.0, CACHED_UNIT, true)?;
+        // The count before the table, as it goes down after it: a process that dies between leaves the count too high,
+        // never too low, and a reaper takes off what the table says and not what others hold. Nobody takes off what is
+        // too much: direct calls on that file go through the kernel, which is right and slower, until the session ends.
         direct::mark(inode);
+        let noted = self.change_entry(ino.0, CACHED_UNIT, true);
+        if let Err(errno) = noted {
+            inode.kernel_cached.fetch_sub(1, Ordering::AcqRel);
+            return Err(errno);
+        }
         for _ in 0..COMMIT_SPINS {
             if direct::is_settled(inode) {
                 return Ok(());

@@ -1,6 +1,7 @@
 //! Who lives is not reaped, however hard that is to see.
 
 use crate::common::{FILE, Scratch};
+use crate::stepping::{Death, End, kill_after, uncounted};
 use egeria_fs::*;
 
 /// Fork a process that holds an inode open, tells so and stays; it goes with its parent.
@@ -94,4 +95,32 @@ pub fn are_not_reaped() {
     survives(false, |volume| volume.reap());
     survives(true, |volume| volume.reap());
     survives(false, reap_without_descriptors);
+}
+
+/// Nobody who dies while marking an inode takes off the mark of another, whose kernel has pages.
+pub fn keep_their_marks() {
+    let scratch = Scratch::new(1, 16 << 20);
+    let volume = scratch.attach();
+    let ino = volume
+        .create(InodeNumber::ROOT, b"mapped", &FILE)
+        .unwrap()
+        .ino;
+    let file = volume.open(ino, None).unwrap();
+    volume.mark_kernel_cached(ino).unwrap();
+    let mark = |volume: &Volume| {
+        uncounted(|| volume.open(ino, None)).unwrap();
+        volume.mark_kernel_cached(ino).unwrap();
+    };
+    for instructions in 0.. {
+        let end = kill_after(&volume, Death::Instructions(instructions), &mark);
+        volume.reap();
+        assert!(
+            volume.is_kernel_cached(file),
+            "a death after {instructions} instructions took off another's mark"
+        );
+        if matches!(end, End::Finished(_)) {
+            assert!(instructions > 20, "nothing was done");
+            return;
+        }
+    }
 }
