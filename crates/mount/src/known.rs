@@ -8,7 +8,6 @@
 
 use egeria_fs::{Attributes, Errno, FileReference, InodeNumber, LookupReferences, Outcome, Volume};
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,6 +23,8 @@ struct Remembered {
     /// Times the number was told and not forgotten, over all its generations: the kernel
     /// forgets by number too.
     lookups: u64,
+    /// Answers about to be given that will name the number. As long as there are any, the session keeps knowing of it.
+    telling: u64,
     /// Held open here since it lost a name: somebody may use it without our being told.
     held: bool,
 }
@@ -56,7 +57,12 @@ impl KnownInodes {
         let remember =
             |memory| volume.add_lookup_reference(memory, attributes.ino, attributes.generation);
         let remember = || self.memory.map_or(Ok(()), remember);
-        self.tell_within(attributes, REST, remember)
+        let forget = || {
+            if let Some(memory) = self.memory {
+                volume.drop_lookup_reference(memory, attributes.ino);
+            }
+        };
+        self.tell_within(attributes, REST, remember, forget)
     }
 
     fn tell_within(
@@ -64,27 +70,49 @@ impl KnownInodes {
         attributes: &Attributes,
         patience: Duration,
         remember: impl FnOnce() -> Outcome<()>,
+        forget: impl FnOnce(),
     ) -> Outcome<()> {
         let deadline = Instant::now() + patience;
         while self.means_another(attributes) && Instant::now() < deadline {
             std::thread::sleep(LOOK_AGAIN);
         }
-        let mut shard = self.shard(attributes.ino);
-        let remembered = match shard.entry(attributes.ino.0) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => {
-                // Under the shard's lock, as forgetting is.
-                remember()?;
-                place.insert(Remembered {
-                    generation: attributes.generation,
-                    lookups: 0,
-                    held: false,
-                })
-            }
+        let is_new = self.begin_telling(attributes);
+        // Without the shard's lock: it may wait for the inode. Nobody forgets the number meanwhile.
+        let remembered = match is_new {
+            true => remember(),
+            false => Ok(()),
         };
-        remembered.generation = attributes.generation;
-        remembered.lookups += 1;
-        Ok(())
+        self.end_telling(attributes, remembered.is_ok(), forget);
+        remembered
+    }
+
+    /// Keep the number from being forgotten; whether the session may not know of it yet.
+    fn begin_telling(&self, attributes: &Attributes) -> bool {
+        let mut shard = self.shard(attributes.ino);
+        let known = shard.entry(attributes.ino.0).or_insert(Remembered {
+            generation: attributes.generation,
+            lookups: 0,
+            telling: 0,
+            held: false,
+        });
+        known.telling += 1;
+        known.lookups == 0
+    }
+
+    fn end_telling(&self, attributes: &Attributes, is_told: bool, forget: impl FnOnce()) {
+        let mut shard = self.shard(attributes.ino);
+        let Some(known) = shard.get_mut(&attributes.ino.0) else {
+            return;
+        };
+        known.telling -= 1;
+        if is_told {
+            known.generation = attributes.generation;
+            known.lookups += 1;
+        } else if known.telling == 0 && known.lookups == 0 {
+            // One store, under the shard's lock as all forgetting is: whoever tells the number next comes after it.
+            forget();
+            shard.remove(&attributes.ino.0);
+        }
     }
 
     fn means_another(&self, attributes: &Attributes) -> bool {
@@ -112,7 +140,7 @@ impl KnownInodes {
             return false;
         };
         remembered.lookups = remembered.lookups.saturating_sub(times);
-        if remembered.lookups > 0 {
+        if remembered.lookups > 0 || remembered.telling > 0 {
             return false;
         }
         forget();
@@ -215,10 +243,10 @@ mod tests {
     fn a_number_is_known_until_forgotten_as_often_as_told() {
         let known = KnownInodes::default();
         known
-            .tell_within(&attributes(7, 1), REST, || Ok(()))
+            .tell_within(&attributes(7, 1), REST, || Ok(()), || {})
             .unwrap();
         known
-            .tell_within(&attributes(7, 1), REST, || Ok(()))
+            .tell_within(&attributes(7, 1), REST, || Ok(()), || {})
             .unwrap();
         known.forgotten(InodeNumber(7), 1, || {});
         assert_eq!(known.generation(InodeNumber(7)), Ok(Some(1)));
@@ -231,10 +259,10 @@ mod tests {
     fn a_reused_number_means_its_newest_generation() {
         let known = KnownInodes::default();
         known
-            .tell_within(&attributes(9, 1), REST, || Ok(()))
+            .tell_within(&attributes(9, 1), REST, || Ok(()), || {})
             .unwrap();
         known
-            .tell_within(&attributes(9, 2), REST, || Ok(()))
+            .tell_within(&attributes(9, 2), REST, || Ok(()), || {})
             .unwrap();
         known.forgotten(InodeNumber(9), 1, || {});
         assert_eq!(known.generation(InodeNumber(9)), Ok(Some(2)));
@@ -244,11 +272,16 @@ mod tests {
     fn a_number_means_its_earlier_life_while_the_kernel_may() {
         let known = KnownInodes::default();
         known
-            .tell_within(&attributes(7, 1), REST, || Ok(()))
+            .tell_within(&attributes(7, 1), REST, || Ok(()), || {})
             .unwrap();
         std::thread::scope(|scope| {
             let telling = scope.spawn(|| {
-                known.tell_within(&attributes(7, 2), Duration::from_secs(600), || Ok(()))
+                known.tell_within(
+                    &attributes(7, 2),
+                    Duration::from_secs(600),
+                    || Ok(()),
+                    || {},
+                )
             });
             std::thread::sleep(Duration::from_millis(20));
             assert_eq!(known.generation(InodeNumber(7)), Ok(Some(1)));
@@ -269,5 +302,53 @@ mod tests {
         let known = KnownInodes::default();
         assert_eq!(known.generation(InodeNumber::ROOT), Ok(None));
         assert_eq!(known.generation(InodeNumber(5)), Err(Errno(libc::ESTALE)));
+    }
+
+    #[test]
+    fn an_inode_that_is_waited_for_holds_up_no_other_number() {
+        let known = KnownInodes::default();
+        let others = InodeNumber(7 + SHARDS as u64);
+        known
+            .tell_within(&attributes(others.0, 3), REST, || Ok(()), || {})
+            .unwrap();
+        let (done, waited_for) = std::sync::mpsc::channel();
+        let (known, done) = (&known, &done);
+        std::thread::scope(|scope| {
+            let looking = || {
+                scope.spawn(move || {
+                    let _ = done.clone().send(known.generation(others));
+                });
+                waited_for.recv_timeout(Duration::from_secs(60))
+            };
+            let mut seen = None;
+            let remember = || {
+                seen = Some(looking());
+                Ok(())
+            };
+            known
+                .tell_within(&attributes(7, 1), REST, remember, || {})
+                .unwrap();
+            assert_eq!(seen, Some(Ok(Ok(Some(3)))));
+        });
+    }
+
+    #[test]
+    fn a_number_stays_known_while_it_is_told_and_goes_when_that_fails() {
+        let known = KnownInodes::default();
+        let ino = InodeNumber(7);
+        known
+            .tell_within(&attributes(7, 1), REST, || Ok(()), || {})
+            .unwrap();
+        known.begin_telling(&attributes(7, 1));
+        known.forgotten(ino, 1, || panic!("it is about to be told"));
+        known.end_telling(&attributes(7, 1), true, || panic!("it was told"));
+        assert_eq!(known.generation(ino), Ok(Some(1)));
+        let mut forgotten = false;
+        known.forgotten(ino, 1, || {});
+        let stale = || Err(Errno(libc::ESTALE));
+        let told = known.tell_within(&attributes(7, 2), REST, stale, || forgotten = true);
+        assert_eq!(told, stale());
+        assert!(forgotten);
+        assert_eq!(known.remembers(ino), None);
     }
 }

@@ -46,8 +46,8 @@ impl Volume {
         Some(LookupReferences(mount))
     }
 
-    /// The kernel is about to be told of this life of a number, which rests from now on when it ends.
-    /// `ESTALE` when it ended before.
+    /// The kernel is about to be told of this life of a number, which rests from now on when it ends. `ESTALE` when
+    /// it ended before: then the caller takes the reference off again, unless it is another's, too.
     ///
     /// # Errors
     /// `ESTALE` when the life of the number ended before; what [every operation](crate::Errno) can fail with.
@@ -63,12 +63,9 @@ impl Volume {
         // The bit before the look, as who gives the number out looks for the bit after this life's end:
         // one of the two sees the other.
         fence(Ordering::SeqCst);
-        let alive = self.open(ino, Some(generation));
-        match alive {
-            Ok(_) => self.close(ino),
-            Err(_) => self.drop_lookup_reference(memory, ino),
-        }
-        alive.map(drop)
+        self.open(ino, Some(generation))?;
+        self.close(ino);
+        Ok(())
     }
 
     /// The kernel forgot the number.
