@@ -32,7 +32,7 @@ pub use recovery::check::check_volume;
 pub use recovery::scrub::{Pause, ScrubProgress, ScrubReport};
 pub use recovery::undo::undo_repair;
 pub use requests::*;
-pub use session::patience::{lock_within_patience, within_patience};
+pub use session::patience::{lock_within_patience, wait_within_patience, within_patience};
 pub use types::*;
 pub use volume::create::create_volume;
 pub use volume::private::{PrivateMemory, check_private, create_private, is_volume_private};

@@ -25,21 +25,18 @@
 
 use crate::merge::Merge;
 use egeria_fs::{
-    FileReference, InodeNumber, Outcome, Volume, lock_within_patience, within_patience,
+    FileReference, InodeNumber, Outcome, Volume, lock_within_patience, wait_within_patience,
+    within_patience,
 };
 use fuser::{INodeNo, Notifier};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// How long the first page of a file is held back for writes under way. They take microseconds, unless somebody
-/// who holds the inode is stopped.
-const UNMARKED_PATIENCE: Duration = Duration::from_millis(50);
 /// How long the invalidating thread waits for an inode.
 const AFTER_PATIENCE: Duration = Duration::from_millis(1);
-const LOOK_AGAIN: Duration = Duration::from_micros(50);
 
 /// A range of bytes of an inode; length 0 reaches to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +72,8 @@ struct Watched {
     merge: Arc<Merge>,
 }
 
-/// A write of this mount to an inode whose pages the kernel did not have when it began.
+/// A write of this mount to an inode whose pages the kernel did not have when it began, and does not get before it is
+/// done: so it must not wait for long.
 pub(crate) struct Unmarked<'a> {
     coherence: &'a Coherence,
     ino: u64,
@@ -113,7 +111,10 @@ pub(crate) struct Coherence {
 /// The mark of one open handle: at most one.
 #[derive(Default)]
 pub(crate) struct Mark {
+    /// The kernel may have pages.
     set: AtomicBool,
+    /// The inode is marked for this handle, also while pages are still held back.
+    counted: AtomicBool,
     setting: Mutex<()>,
 }
 
@@ -139,14 +140,15 @@ impl Coherence {
         }
         let _setting = lock_within_patience(&mark.setting)?;
         if !mark.set.load(Ordering::Acquire) {
-            self.volume.mark_kernel_cached(ino)?;
-            locked(&self.marked).entry(ino.0).or_default().marks += 1;
-            // Writes that did not see the mark keep nothing: what the kernel gets must be of after them, whoever
-            // asks for it through this handle.
-            let deadline = Instant::now() + UNMARKED_PATIENCE;
-            while locked(&self.unmarked).contains_key(&ino.0) && Instant::now() < deadline {
-                std::thread::sleep(LOOK_AGAIN);
+            if !mark.counted.load(Ordering::Acquire) {
+                self.volume.mark_kernel_cached(ino)?;
+                locked(&self.marked).entry(ino.0).or_default().marks += 1;
+                mark.counted.store(true, Ordering::Release);
             }
+            // Writes that did not see the mark keep nothing: what the kernel gets must be of after them, whoever
+            // asks for it through this handle. They end soon, and wait for the inode only without a note: its
+            // holder may wait for the very page that is held back here.
+            wait_within_patience(|| !locked(&self.unmarked).contains_key(&ino.0))?;
             mark.set.store(true, Ordering::Release);
         }
         Ok(())
@@ -174,7 +176,7 @@ impl Coherence {
 
     /// The handle is gone, and so is `open` of it: drops pages, mark and open, in this order.
     pub(crate) fn retire(&self, ino: InodeNumber, mark: &Mark) {
-        if !mark.set.load(Ordering::Acquire) {
+        if !mark.counted.load(Ordering::Acquire) {
             return self.volume.close(ino);
         }
         let mut marked = locked(&self.marked);

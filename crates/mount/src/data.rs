@@ -5,10 +5,11 @@ use crate::coherence::{Range, Writing};
 use crate::merge::{Keeping, Merge};
 use crate::open_files::OpenFile;
 use crate::privilege::Caller;
-use egeria_fs::{AllocateMode, Errno, Outcome};
+use egeria_fs::{AllocateMode, Errno, Outcome, within_patience};
 use fuser::WriteFlags;
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Most bytes one request may carry: what is asked of the kernel at the start, and more than
 /// it gives.
@@ -16,6 +17,9 @@ pub(crate) const REQUEST_BYTES: usize = 1 << 20;
 
 /// Most bytes one COPY_FILE_RANGE copies before it answers; the caller asks again.
 const COPY_BYTES: u64 = 64 << 20;
+
+/// How long a write waits for its inode while pages are held back from the kernel for it.
+const ALONE_PATIENCE: Duration = Duration::from_millis(5);
 
 thread_local! {
     /// Data on its way from a pool to the kernel.
@@ -157,29 +161,47 @@ impl Adapter {
         let setid = WriteFlags::FUSE_WRITE_KILL_SUIDGID;
         self.clear_privileges(open.file, manner.write_flags.contains(setid))?;
         let appends = manner.open_flags & libc::O_APPEND != 0;
-        let at = match appends {
-            true => self.volume.size_bytes(open.file)?,
-            false => offset_bytes,
+        let range = || {
+            let at = match appends {
+                true => self.volume.size_bytes(open.file)?,
+                false => offset_bytes,
+            };
+            Ok((at, data.len()))
         };
-        self.write_beside(open, (at, data.len()), || match appends {
+        self.write_beside(open, range, || match appends {
             true => self.volume.append(open.file, data),
-            false => Ok((at, self.volume.write(open.file, at, data)?)),
+            false => {
+                let written = self.volume.write(open.file, offset_bytes, data)?;
+                Ok((offset_bytes, written))
+            }
         })
     }
 
     /// Write so that pages of the kernel, which may come back with stores, do not undo it.
+    ///
+    /// While a write is alone, pages are held back. It may be alone only as long as it waits for nobody: who holds the
+    /// inode may take what he writes from a mapping, and wait for such a page; or be stopped, for long. So it waits
+    /// with pages let through, and then looks again whether the kernel has any.
     fn write_beside(
         &self,
         open: &OpenFile,
-        range: (u64, usize),
-        write: impl FnOnce() -> Outcome<(u64, usize)>,
+        range: impl Fn() -> Outcome<(u64, usize)>,
+        write: impl Fn() -> Outcome<(u64, usize)>,
     ) -> Outcome<((u64, usize), Option<Keeping>)> {
-        match self.coherence.writing(open.ino) {
-            Writing::Alone(_unmarked) => write().map(|written| (written, None)),
-            Writing::Beside(merge) => {
-                let (written, keeping) = merge.write(&self.volume, open.file, range, write)?;
-                Ok((written, Some(keeping)))
+        loop {
+            let alone = match self.coherence.writing(open.ino) {
+                Writing::Alone(alone) => alone,
+                Writing::Beside(merge) => {
+                    let (written, keeping) =
+                        merge.write(&self.volume, open.file, range()?, write)?;
+                    return Ok((written, Some(keeping)));
+                }
+            };
+            if let Some(outcome) = within_patience(ALONE_PATIENCE, &write) {
+                return outcome.map(|written| (written, None));
             }
+            drop(alone);
+            self.volume.wait_for_inode(open.ino)?;
         }
     }
 
@@ -277,7 +299,8 @@ impl Adapter {
                 if read == 0 {
                     return Ok(0);
                 }
-                let ((_, written), keeping) = self.write_beside(to, (target, read), || {
+                let range = || Ok((target, read));
+                let ((_, written), keeping) = self.write_beside(to, range, || {
                     let written = self.volume.write(to.file, target, &buffer[..read])?;
                     Ok((target, written))
                 })?;

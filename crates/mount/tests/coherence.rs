@@ -7,7 +7,7 @@ mod child;
 mod common;
 use child::Served;
 use common::*;
-use egeria_fs::{Errno, FileReference, InodeNumber};
+use egeria_fs::{CallerSource, Errno, FileReference, InodeNumber};
 use egeria_mount::MountOptions;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -563,4 +563,49 @@ fn a_file_can_be_written_from_its_own_mapping() {
             "shift {shift}: the pool"
         );
     }
+}
+
+/// A write through the mount waits for its inode, whose holder waits for memory; meanwhile the kernel gets a page of the
+/// file, and a program stores into it. The page comes back when the write is done, and must not undo it.
+#[test]
+fn a_write_that_waits_is_not_undone_by_a_page_given_meanwhile() {
+    use std::time::Duration;
+    let (Some(shared), Some(slow)) = (Shared::new(), Served::new()) else {
+        return;
+    };
+    fs::write(slow.path("source"), pattern(2, 4096)).unwrap();
+    let source = File::open(slow.path("source")).unwrap();
+    let unread = Mapping::new(&source, 4096, false);
+    let mapping = Mapping::new(&shared.file, BYTES, true);
+    slow.stop();
+    std::thread::scope(|scope| {
+        let holder = scope.spawn(|| {
+            // SAFETY: a mapping that lives, read by guarded routines.
+            let source = unsafe { CallerSource::new(unread.address().cast(), 100) };
+            shared
+                .mount
+                .volume
+                .write_direct(shared.engine, 40_010, source)
+        });
+        std::thread::sleep(Duration::from_millis(100));
+        let writer = scope.spawn(|| shared.file.write_all_at(&[9; 100], 0));
+        std::thread::sleep(Duration::from_millis(100));
+        let waits = !holder.is_finished() && !writer.is_finished();
+        let before = mapping.get(5);
+        mapping.set(2000, 77);
+        slow.go_on();
+        writer.join().unwrap().unwrap();
+        let held = holder.join().unwrap();
+        assert!(
+            held == Ok(100) || held == Err(Errno(libc::EAGAIN)),
+            "{held:?}"
+        );
+        assert!(waits, "nobody waited, so nothing is proved");
+        assert_eq!(before, pattern(1, 6)[5]);
+    });
+    mapping.sync();
+    let now = shared.read_engine(0, 4096);
+    assert_eq!(now[..100], [9; 100], "the write is gone");
+    assert_eq!(now[2000], 77, "the store is gone");
+    assert_eq!(now[100..2000], pattern(1, 4096)[100..2000]);
 }

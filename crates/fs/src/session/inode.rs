@@ -231,13 +231,21 @@ impl Volume {
         self.report(Severity::Warning, &line);
     }
 
+    /// Wait until nobody is changing an inode, without holding it then.
+    ///
+    /// # Errors
+    /// What [every operation](crate::Errno) can fail with; `EAGAIN` within [`crate::within_patience`].
+    pub fn wait_for_inode(&self, ino: InodeNumber) -> Outcome<()> {
+        self.lock_unloaded(self.me()?, ino.0).map(drop)
+    }
+
     /// Begin an operation on several inodes again, with nothing held, whenever one of them is busy: a directory
     /// must not be held while its child, or another one, is waited for.
     pub(crate) fn holding_up_nobody<T>(&self, operation: impl Fn() -> Outcome<T>) -> Outcome<T> {
         loop {
             match patience::within(HOLDING_PATIENCE, &operation) {
                 Ok(outcome) => return outcome,
-                Err(busy) => drop(self.lock_unloaded(self.me()?, busy)?),
+                Err(busy) => self.wait_for_inode(InodeNumber(busy))?,
             }
         }
     }

@@ -103,6 +103,21 @@ pub fn lock_within_patience<T>(mutex: &Mutex<T>) -> Outcome<MutexGuard<'_, T>> {
     }
 }
 
+/// Wait until something holds that does so soon, with the same patience.
+///
+/// # Errors
+/// `EAGAIN` when it does not in time: within [`within_patience`], which then answers `None`.
+pub fn wait_within_patience(mut holds: impl FnMut() -> bool) -> Outcome<()> {
+    let deadline = limit().map(|limit| Instant::now() + limit);
+    while !holds() {
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(expired(ANY_INODE));
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

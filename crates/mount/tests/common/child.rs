@@ -98,6 +98,31 @@ impl Served {
     }
 }
 
+impl Served {
+    /// Stop the serving process. Each of its threads stops when it is its turn.
+    pub fn stop(&self) {
+        self.send(rustix::process::Signal::STOP);
+        let threads = format!("/proc/{}/task", self.child.id());
+        let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+            let stat = std::fs::read_to_string(thread.unwrap().path().join("stat"));
+            stat.is_ok_and(|stat| stat.contains(") T "))
+        };
+        eventually("all threads are stopped", || {
+            std::fs::read_dir(&threads).unwrap().all(is_stopped)
+        });
+    }
+
+    /// Let it go on.
+    pub fn go_on(&self) {
+        self.send(rustix::process::Signal::CONT);
+    }
+
+    fn send(&self, signal: rustix::process::Signal) {
+        let process = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(process, signal).unwrap();
+    }
+}
+
 impl Drop for Served {
     fn drop(&mut self) {
         let outcome = unmount(self.place.point());
