@@ -135,7 +135,9 @@ fn forger_process() {
     let file = make_file(&volume);
     let reader = volume.clone();
     std::thread::spawn(move || read_for_ever(&reader, file, |id| _ = tell.send(id)));
-    let thread = threads.recv().unwrap();
+    let thread = threads
+        .recv_timeout(common::PATIENCE)
+        .expect("a thread that reads");
     let victim = std::env::var(VICTIM).unwrap().parse().unwrap();
     let session = forge(&volume, std::process::id(), thread, victim);
     println!("=forged {session}");

@@ -3,12 +3,10 @@
 mod common;
 
 use std::fs;
-use std::io::Read;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::process::Stdio;
 
-use common::{Sandbox, can_mount, egeria, eventually, kill, run, wait};
+use common::{Running, Sandbox, can_mount, egeria, kill, run};
 use rustix::process::Signal;
 
 fn text(path: &Path) -> &str {
@@ -74,18 +72,14 @@ fn a_scrub_that_is_interrupted_says_what_it_has() {
     let pool = sandbox.volume("v", "64M");
     let script = "for n in $(seq 3000); do echo $n > $EGERIA_MOUNT/$n; done";
     run(["run", "--volume", text(&pool), "--", "sh", "-c", script]).ok();
-    let mut command = egeria(["scrub", "--json", "--share", "1", text(&pool)]);
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let maps = format!("/proc/{}/maps", child.id());
+    let mut scrub = Running::start(egeria(["scrub", "--json", "--share", "1", text(&pool)]));
+    let maps = format!("/proc/{}/maps", scrub.id());
     let attached = || fs::read_to_string(&maps).is_ok_and(|maps| maps.contains("/dev/shm/egeria-"));
-    eventually("it has the session", attached);
-    kill(child.id(), Signal::INT);
-    let mut said = String::new();
-    let mut stdout = child.stdout.take().unwrap();
-    stdout.read_to_string(&mut said).unwrap();
-    assert_eq!(wait(&mut child), 1, "{said}");
-    let document: serde_json::Value = serde_json::from_str(&said).unwrap();
-    assert_eq!(document["complete"], false);
+    scrub.wait_until("it has the session", attached);
+    kill(scrub.id(), Signal::INT);
+    let ended = scrub.finish();
+    assert_eq!(ended.status, 1, "{ended:?}");
+    assert_eq!(ended.json()["complete"], false);
 }
 
 #[test]

@@ -7,16 +7,20 @@ mod common;
 
 use common::Scratch;
 use egeria_fs::*;
+use egeria_harness::testing::wait_within;
 use egeria_torture::kill::engine::Engine;
 use egeria_torture::kill::ledger::Ledger;
 use egeria_torture::kill::verify::{self, Commons, Ended, Leaked};
 use egeria_torture::kill::worker;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::time::Duration;
 
 const ROLE: &str = "EGERIA_TEST_STRESS";
 const PROCESSES: u64 = 3;
 const THREADS: u64 = 3;
+/// How long a worker may take for all of its work, also under valgrind.
+const LONGEST_RUN: Duration = Duration::from_secs(850);
 /// Who takes longer for one step waits for somebody who never comes; far above what a busy machine needs.
 const LONGEST_NS: u64 = 20_000_000_000;
 
@@ -76,7 +80,7 @@ fn run(pools: usize) {
         .map(|_| start(&scratch.pools[0], &path))
         .collect();
     for mut process in processes {
-        assert!(process.wait().expect("wait").success());
+        assert_eq!(wait_within(&mut process, LONGEST_RUN), 0, "a worker failed");
     }
     assert_eq!(ledger.faults(), 0, "a step went wrong: see above");
     let (longest_ns, worker, step) = ledger.longest();

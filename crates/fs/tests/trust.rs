@@ -102,7 +102,7 @@ fn attached_process(pool: &Path) -> Child {
 
 fn leave(mut process: Child) {
     drop(process.stdin.take());
-    assert!(process.wait().expect("its end").success());
+    assert_eq!(egeria_harness::testing::wait(&mut process), 0);
 }
 
 fn refused(outcome: Result<std::sync::Arc<Volume>, VolumeError>, errno: i32, words: &str) {

@@ -3,7 +3,7 @@
 mod command;
 pub mod html;
 
-pub use command::{Ended, PATIENCE, finish, wait, without_surroundings};
+pub use command::{Ended, PATIENCE, Running, finish, wait, wait_within, without_surroundings};
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -154,7 +154,8 @@ fn serving_ends_with_the_mount() {
             };
             serve(volume, point, &options, || ready.send(()).unwrap())
         });
-        when_ready.recv().unwrap();
+        let ready = when_ready.recv_timeout(std::time::Duration::from_secs(60));
+        ready.expect("the mount is ready");
         fs::write(point.join("file"), b"served").unwrap();
         assert_eq!(fs::read(point.join("file")).unwrap(), b"served");
         unmount(point).unwrap();

@@ -7,13 +7,15 @@ use egeria_mount::MountOptions;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 /// A program under the library that reads the files it is told.
 struct Reader {
     child: Child,
     tell: ChildStdin,
-    said: BufReader<ChildStdout>,
+    said: Receiver<String>,
 }
 
 impl Reader {
@@ -26,14 +28,23 @@ impl Reader {
             .spawn()
             .unwrap();
         let tell = child.stdin.take().unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap());
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (send, said) = channel();
+        // A thread that reads, so that nobody waits for a line without a limit.
+        std::thread::spawn(move || {
+            lines
+                .map_while(Result::ok)
+                .try_for_each(|line| send.send(line))
+        });
         Reader { child, tell, said }
     }
 
     fn read(&mut self, path: &Path) -> String {
         writeln!(self.tell, "{}", path.display()).unwrap();
-        let mut line = String::new();
-        self.said.read_line(&mut line).unwrap();
+        let line = self.said.recv_timeout(Duration::from_secs(60));
+        let line = line.unwrap_or_else(|error| {
+            panic!("the program did not answer for {}: {error}", path.display())
+        });
         line.trim().to_owned()
     }
 

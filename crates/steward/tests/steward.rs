@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
@@ -133,7 +134,7 @@ impl Drop for Fixture {
 /// This program again, doing one ignored test below. It ends when its stdin does.
 struct Worker {
     child: Child,
-    said: BufReader<std::process::ChildStdout>,
+    said: Receiver<String>,
 }
 
 impl Worker {
@@ -146,20 +147,25 @@ impl Worker {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap());
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (tell, said) = std::sync::mpsc::channel();
+        // A thread that reads, so that nobody waits for a line without a limit.
+        std::thread::spawn(move || {
+            lines
+                .map_while(Result::ok)
+                .for_each(|line| _ = tell.send(line));
+        });
         Worker { child, said }
     }
 
     /// The next line that begins with `=`, without it.
     fn line(&mut self) -> String {
-        let mut line = String::new();
         loop {
-            line.clear();
-            assert_ne!(
-                self.said.read_line(&mut line).unwrap(),
-                0,
-                "the worker ended"
-            );
+            let line = match self.said.recv_timeout(Duration::from_secs(60)) {
+                Ok(line) => line,
+                Err(RecvTimeoutError::Timeout) => panic!("the worker has said nothing for 60 s"),
+                Err(RecvTimeoutError::Disconnected) => panic!("the worker ended"),
+            };
             if let Some(said) = line.trim().strip_prefix('=') {
                 return said.to_owned();
             }

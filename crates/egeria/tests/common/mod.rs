@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use egeria_harness::testing::without_surroundings;
-pub use egeria_harness::testing::{Ended, PATIENCE, finish, wait};
+pub use egeria_harness::testing::{Ended, PATIENCE, Running, finish, wait};
 use rustix::process::{Pid, Signal};
 
 /// The command with these arguments, without what the caller's environment would add.

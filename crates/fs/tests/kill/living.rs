@@ -65,11 +65,16 @@ fn survives(first_thread_ends: bool, reap: fn(&Volume)) {
 }
 
 fn wait_for_zombie(process: i32) {
+    let began = std::time::Instant::now();
     loop {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("stat");
         if stat.contains(") Z ") {
             return;
         }
+        assert!(
+            began.elapsed().as_secs() < 60,
+            "the first thread has not ended: {stat}"
+        );
         std::thread::yield_now();
     }
 }

@@ -56,6 +56,22 @@ pub fn serve_in_child(place: &Place, options: &MountOptions) -> Child {
     child
 }
 
+/// Waits for the end of a child, which must be soon; panics, and kills it, when it does not come.
+fn end_of(child: &mut Child) {
+    for _ in 0..6000 {
+        if child.try_wait().unwrap().is_some() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(
+        std::thread::panicking(),
+        "the process that served the mount has not ended 60 s after it was unmounted"
+    );
+}
+
 pub fn kill(mut child: Child) {
     child.kill().unwrap();
     child.wait().unwrap();
@@ -129,7 +145,7 @@ impl Drop for Served {
         if outcome.is_err() {
             let _ = self.child.kill();
         }
-        let _ = self.child.wait();
+        end_of(&mut self.child);
         if !std::thread::panicking() {
             outcome.unwrap();
         } else if outcome.is_err() {
