@@ -20,6 +20,11 @@ fn access_modes_are_kept() {
 }
 
 #[test]
+fn excessive_sizes() {
+    keeps("descriptors", "excessive_sizes", 0);
+}
+
+#[test]
 fn unlinked_file_lives() {
     keeps("descriptors", "unlinked_file_lives", 3);
 }

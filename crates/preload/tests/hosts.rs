@@ -167,6 +167,7 @@ fn rules_hold_without_the_library() {
         ("position", "fork_shares_the_offset"),
         ("descriptors", "reused_numbers_meet_no_stale_entry"),
         ("descriptors", "access_modes_are_kept"),
+        ("descriptors", "excessive_sizes"),
         ("descriptors", "ftruncate_under_preload"),
         ("calls", "vectors"),
         ("calls", "copies_between_files"),
