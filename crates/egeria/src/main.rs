@@ -10,7 +10,6 @@ mod owner;
 mod paths;
 mod placement;
 mod policy_choice;
-mod scratch;
 mod served;
 mod session;
 mod sizes;

@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use egeria_fs::PoolRequest;
+use egeria_machine::Machine;
 
 /// Of the kernel's `linux/mempolicy.h`: from this node, from another only when that one is full.
 const MPOL_PREFERRED: libc::c_int = 1;
@@ -14,6 +15,17 @@ const MPOL_MF_MOVE: libc::c_uint = 2;
 
 /// Most nodes a kernel is built for.
 const MAX_KERNEL_NODES: usize = 1024;
+
+/// Nodes that get a pool: all that are declared, or those with memory or CPUs.
+pub fn nodes_with_pools(machine: &Machine) -> Vec<u16> {
+    let emulated = machine.is_emulated();
+    let suits =
+        |node: &&egeria_machine::Node| emulated || node.memory_bytes > 0 || !node.cpus.is_empty();
+    let nodes = machine.nodes.iter().filter(suits);
+    let mut nodes: Vec<u16> = nodes.map(|node| node.id.0).collect();
+    nodes.truncate(egeria_fs::Counters::default().read_bytes.len());
+    if nodes.is_empty() { vec![0] } else { nodes }
+}
 
 /// Puts each pool that is a file in DRAM on its node. Nodes this machine does not have (emulated ones) and
 /// kernels without NUMA leave it where it is.

@@ -19,7 +19,7 @@ pub mod testing;
 pub mod text;
 
 /// Names of scratch directories and mount points begin with this; the process id follows.
-pub const SCRATCH_PREFIX: &str = "egeria-scratch-";
+pub const SCRATCH_PREFIX: &str = "egeria-run-";
 
 pub use error::{Error, Result};
 pub use progress::{Progress, silent};

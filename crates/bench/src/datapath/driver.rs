@@ -156,7 +156,9 @@ impl<'a> Bench<'a> {
         }
         let mut prefaulted = 0;
         for path in self.scratch.pool_paths() {
-            let request = Request::Prefault { path: path.clone() };
+            let request = Request::Prefault {
+                path: path.to_owned(),
+            };
             if let Reply::Ready { prefaulted_bytes } = self.workers[EGERIA].ask(&request, cancel)? {
                 prefaulted += prefaulted_bytes;
             }

@@ -15,10 +15,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine_choice::{Allocation, MachineArguments, MachineLabel, attach_options};
 use crate::session::{self, PoolLabel};
-use crate::{daemon_log, paths, scratch};
+use crate::{daemon_log, paths};
 use egeria_cli::failure::{Failure, Outcome, reason};
 use egeria_cli::output::{self, Format};
 use egeria_cli::signals::Signals;
+use egeria_harness::scratch;
 
 /// Arguments of `egeria mount`.
 #[derive(Args, Debug)]

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use egeria_fs::{AttachMode, Volume};
+use egeria_fs::{AttachMode, CreateOptions, Volume};
 use egeria_machine::Machine;
+use egeria_media::HUGE_PAGE_BYTES;
 use egeria_mount::{MountHandle, MountOptions};
 use egeria_policy::planner::System;
 use egeria_steward::{Scope, Steward, Target};
@@ -19,8 +20,8 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use crate::machine_choice::{
     Allocation, BorrowedAllocation, MachineArguments, MachineLabel, attach_options,
 };
+use crate::placement;
 use crate::policy_choice::{self, StewardArguments};
-use crate::scratch::{MountPoint, Scratch};
 use crate::session;
 use crate::sizes;
 use crate::summary::{self, Calls, Summary};
@@ -28,6 +29,7 @@ use egeria_cli::failure::{Failure, Outcome, reason};
 use egeria_cli::output::{self, Format};
 use egeria_cli::preload;
 use egeria_cli::signals::Signals;
+use egeria_harness::scratch::{MountPoint, ScratchPools, check_room};
 
 /// Size of the scratch volume when nothing is said.
 const DEFAULT_SCRATCH: &str = "1GiB";
@@ -112,6 +114,29 @@ pub fn run(arguments: Arguments, format: Format) -> Outcome<ExitCode> {
     Ok(ExitCode::from(summary.exit_status))
 }
 
+/// A volume in memory with one pool per node of the machine.
+fn make_scratch(arguments: &Arguments, machine: &Machine) -> Outcome<ScratchPools> {
+    let memory = Path::new("/dev/shm");
+    let hint = "ask for less, or `mount -o remount,size=…` it";
+    check_room(memory, arguments.scratch, hint)?;
+    let nodes = placement::nodes_with_pools(machine);
+    let share_bytes = arguments.scratch.div_ceil(nodes.len() as u64);
+    let options = CreateOptions {
+        force: false,
+        root: Some((
+            rustix::process::getuid().as_raw(),
+            rustix::process::getgid().as_raw(),
+            root_mode(arguments),
+        )),
+    };
+    let share_bytes = share_bytes.next_multiple_of(HUGE_PAGE_BYTES);
+    let scratch = ScratchPools::make(memory, &nodes, share_bytes, &options)?;
+    if !machine.is_emulated() {
+        placement::prefer_nodes(scratch.pools());
+    }
+    Ok(scratch)
+}
+
 /// The volume a command runs on and where it is mounted. Fields drop in this order.
 struct Stage {
     mount: Option<MountHandle>,
@@ -119,24 +144,20 @@ struct Stage {
     /// Others may use the volume too, and go on when the command has ended.
     _allocation: Option<BorrowedAllocation>,
     volume: Arc<Volume>,
-    scratch: Option<Scratch>,
+    scratch: Option<ScratchPools>,
 }
 
 impl Stage {
     fn set(arguments: &Arguments, machine: &Machine, signals: &Signals) -> Outcome<Stage> {
         let scratch = match arguments.volume {
             Some(_) => None,
-            None => Some(Scratch::create(
-                arguments.scratch,
-                machine,
-                root_mode(arguments),
-            )?),
+            None => Some(make_scratch(arguments, machine)?),
         };
         signals.check()?;
         let declared = arguments.machine.machine.is_some().then(|| machine.clone());
         let pool = scratch
             .as_ref()
-            .map(Scratch::pool)
+            .map(ScratchPools::first)
             .or(arguments.volume.as_deref())
             .unwrap_or(Path::new(""));
         let volume = session::attach(pool, AttachMode::CreateOrJoin, &attach_options(declared))?;

@@ -31,7 +31,7 @@ use egeria_fs::{AttachMode, AttachOptions, CreateOptions, PoolRequest, Volume};
 use egeria_harness::program;
 use egeria_harness::program::loadable;
 use egeria_harness::rng::Rng;
-use egeria_harness::scratch::{check_room, memory_directory, mount_directory};
+use egeria_harness::scratch::{MountPoint, check_room, memory_directory};
 use egeria_harness::{self as harness, Progress};
 use egeria_harness::{Error, Result};
 use ledger::Ledger;
@@ -104,7 +104,7 @@ impl KillOptions<'_> {
 pub fn run(options: &KillOptions<'_>) -> Result<KillReport> {
     let started = Instant::now();
     let memory = memory_directory(&options.memory_directory)?;
-    let mount_point = mount_directory()?;
+    let mount_point = MountPoint::create(false)?;
     let mounted = options.mounted.clone();
     let paths = Paths {
         worker: program::find_beside(options.worker.as_deref(), WORKER, "EGERIA_KILL_WORKER")?,

@@ -1,18 +1,22 @@
 //! A volume that lives as long as a measurement: pools in memory, mounted by this process, gone
 //! without trace whatever happens.
 
+mod mount_point;
+mod pools;
+
+pub use mount_point::{MountPoint, detach};
+pub use pools::ScratchPools;
+
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use egeria_fs::{AttachMode, AttachOptions, CreateOptions, PoolRequest, Volume};
+use egeria_fs::{AttachMode, AttachOptions, CreateOptions, Volume};
 use egeria_machine::Machine;
 use egeria_mount::{MountHandle, MountOptions};
-use egeria_watch::own;
 use procfs::{Current, Meminfo};
-use rustix::mount::{UnmountFlags, unmount};
 use tempfile::TempDir;
 
 use crate::error::{Error, Result};
@@ -26,20 +30,6 @@ pub fn memory_directory(below: &Path) -> Result<TempDir> {
     private_directory(below).map_err(|error| {
         let doing = format!("cannot make a directory in {}", below.display());
         Error::io(doing, error, "name a writable tmpfs")
-    })
-}
-
-/// An empty directory to mount on, removed when dropped. Not where others could put a link in its place: the
-/// mount would be where that leads.
-pub fn mount_directory() -> Result<TempDir> {
-    let below = own::shared_directory(&std::env::temp_dir());
-    let made = below.and_then(|below| private_directory(&below));
-    made.map_err(|error| {
-        Error::io(
-            "cannot make a mount point",
-            error,
-            "set TMPDIR to a writable directory of your own",
-        )
     })
 }
 
@@ -77,12 +67,11 @@ fn available_memory_bytes() -> u64 {
 
 /// A mounted scratch volume; dropping it unmounts and removes everything.
 pub struct ScratchVolume {
-    volume: Arc<Volume>,
     mount: Option<MountHandle>,
-    mount_directory: TempDir,
-    pool_paths: Vec<PathBuf>,
+    volume: Arc<Volume>,
+    point: MountPoint,
     /// After the fields that use the pools: fields drop in order.
-    _pool_directory: TempDir,
+    pools: ScratchPools,
 }
 
 impl ScratchVolume {
@@ -93,33 +82,23 @@ impl ScratchVolume {
         pool_bytes: u64,
         machine: Option<Machine>,
     ) -> Result<ScratchVolume> {
-        let pool_directory = memory_directory(memory)?;
-        let request = |(index, node): (usize, &u16)| PoolRequest {
-            node: *node,
-            path: pool_directory.path().join(format!("pool{index}")),
-            bytes: Some(pool_bytes),
-        };
-        let pools: Vec<PoolRequest> = nodes.iter().enumerate().map(request).collect();
-        egeria_fs::create_volume(&pools, &CreateOptions::default()).map_err(Error::failed)?;
+        let pools = ScratchPools::make(memory, nodes, pool_bytes, &CreateOptions::default())?;
         let options = AttachOptions {
             machine,
             allocation: None,
         };
-        let volume = Volume::attach(&pools[0].path, AttachMode::CreateOrJoin, &options)
+        let volume = Volume::attach(pools.first(), AttachMode::CreateOrJoin, &options)
             .map_err(Error::failed)?;
-        let mount_directory = mount_directory()?;
-        let mount = egeria_mount::spawn(
-            Arc::clone(&volume),
-            mount_directory.path(),
-            &MountOptions::default(),
-        )
-        .map_err(Error::failed)?;
+        let point = MountPoint::create(false)?;
+        pools.note_mount(point.path());
+        let options = MountOptions::default();
+        let mount = egeria_mount::spawn(Arc::clone(&volume), point.path(), &options)
+            .map_err(Error::failed)?;
         Ok(ScratchVolume {
-            volume,
             mount: Some(mount),
-            mount_directory,
-            pool_paths: pools.into_iter().map(|pool| pool.path).collect(),
-            _pool_directory: pool_directory,
+            volume,
+            point,
+            pools,
         })
     }
 
@@ -135,12 +114,12 @@ impl ScratchVolume {
 
     /// Where it is mounted.
     pub fn mount_directory(&self) -> &Path {
-        self.mount_directory.path()
+        self.point.path()
     }
 
     /// The pools' files.
-    pub fn pool_paths(&self) -> &[PathBuf] {
-        &self.pool_paths
+    pub fn pool_paths(&self) -> impl Iterator<Item = &Path> {
+        self.pools.pools().iter().map(|pool| pool.path.as_path())
     }
 }
 
@@ -151,8 +130,7 @@ impl Drop for ScratchVolume {
         };
         if mount.unmount().is_err() {
             // Somebody still sits or hangs in there: cut them off, or the directory stays for good.
-            let flags = UnmountFlags::FORCE | UnmountFlags::DETACH;
-            let _ = unmount(self.mount_directory.path(), flags);
+            detach(self.point.path());
         }
     }
 }

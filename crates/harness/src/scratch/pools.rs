@@ -1,0 +1,162 @@
+//! Pools in memory that live as long as one process; what a killed one left is removed by the next.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use egeria_fs::{CreateOptions, PoolRequest, create_volume};
+use egeria_watch::own;
+use rustix::fs::{FlockOperation, flock};
+
+use super::mount_point::detach;
+use crate::SCRATCH_PREFIX;
+use crate::error::{Error, Result};
+
+/// Where sessions are.
+const MEMORY: &str = "/dev/shm";
+
+/// Held locked while the scratch volume is in use; holds the volume's UUID.
+const LOCK: &str = "lock";
+
+/// Says where the scratch volume is mounted.
+const MOUNT: &str = "mount";
+
+/// A volume in memory, removed when dropped.
+pub struct ScratchPools {
+    directory: PathBuf,
+    pools: Vec<PoolRequest>,
+    lock: File,
+}
+
+impl ScratchPools {
+    /// A volume with a pool of `pool_bytes` for each of `nodes`, in a directory of its own in `memory`.
+    ///
+    /// # Errors
+    /// When there is no room for it.
+    pub fn make(
+        memory: &Path,
+        nodes: &[u16],
+        pool_bytes: u64,
+        options: &CreateOptions,
+    ) -> Result<ScratchPools> {
+        sweep(memory);
+        let (directory, lock) = locked_directory(memory)?;
+        let pool = |&node: &u16| PoolRequest {
+            node,
+            path: directory.join(format!("pool{node}")),
+            bytes: Some(pool_bytes),
+        };
+        let pools = nodes.iter().map(pool).collect();
+        let scratch = ScratchPools {
+            directory,
+            pools,
+            lock,
+        };
+        let volume = create_volume(&scratch.pools, options).map_err(Error::failed)?;
+        let _ = (&scratch.lock).write_all(volume.simple().to_string().as_bytes());
+        Ok(scratch)
+    }
+
+    /// The pools, as they were made.
+    pub fn pools(&self) -> &[PoolRequest] {
+        &self.pools
+    }
+
+    /// Path of the first pool.
+    pub fn first(&self) -> &Path {
+        &self.pools[0].path
+    }
+
+    /// Notes where it is mounted, for those who find it after this process was killed.
+    pub fn note_mount(&self, directory: &Path) {
+        use std::os::unix::ffi::OsStrExt;
+        let _ = File::create(self.directory.join(MOUNT))
+            .and_then(|mut file| file.write_all(directory.as_os_str().as_bytes()));
+    }
+}
+
+impl Drop for ScratchPools {
+    fn drop(&mut self) {
+        remove_session(&self.directory);
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Removes the session of a scratch volume, should one be left: whoever still uses the volume lost its
+/// mount, or the process that would have removed it was killed.
+fn remove_session(directory: &Path) {
+    let volume = fs::read_to_string(directory.join(LOCK)).unwrap_or_default();
+    let is_volume = volume.len() == 32 && volume.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let places = session_directories().into_iter().filter(|_| is_volume);
+    for entry in places.flat_map(fs::read_dir).flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(&volume) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Sessions of a user are in directories of his in DRAM.
+fn session_directories() -> Vec<PathBuf> {
+    let prefix = format!("egeria-{}", own::user());
+    let entries = fs::read_dir(MEMORY).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
+        .filter_map(|entry| own::directory(&entry.path()).ok())
+        .collect()
+}
+
+fn locked_directory(memory: &Path) -> Result<(PathBuf, File)> {
+    let failed = |error: io::Error| {
+        let doing = format!("cannot make a scratch directory in {}", memory.display());
+        Error::io(doing, error, "check its permissions")
+    };
+    let directory = super::memory_directory(memory)?;
+    // Others take a lock that nobody holds for that of a dead process: they see it locked only.
+    let unseen = directory.path().join("new");
+    let lock = File::create(&unseen).map_err(failed)?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| failed(error.into()))?;
+    fs::rename(&unseen, directory.path().join(LOCK)).map_err(failed)?;
+    Ok((directory.keep(), lock))
+}
+
+/// Removes what killed processes of this user left behind.
+fn sweep(memory: &Path) {
+    let Ok(entries) = fs::read_dir(memory) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        if entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with(SCRATCH_PREFIX)
+        {
+            sweep_one(&entry.path());
+        }
+    }
+}
+
+/// Removes one scratch directory if it is ours and its owner is dead: nobody holds its lock.
+fn sweep_one(directory: &Path) -> Option<()> {
+    let metadata = fs::symlink_metadata(directory).ok()?;
+    let ours = metadata.is_dir()
+        && metadata.uid() == rustix::process::getuid().as_raw()
+        && metadata.mode() & 0o077 == 0;
+    if !ours {
+        return None;
+    }
+    let lock = File::open(directory.join(LOCK)).ok()?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).ok()?;
+    if let Ok(mount) = fs::read_to_string(directory.join(MOUNT)) {
+        let mount = Path::new(&mount);
+        if mount
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with(SCRATCH_PREFIX))
+        {
+            detach(mount);
+            let _ = fs::remove_dir(mount);
+        }
+    }
+    remove_session(directory);
+    fs::remove_dir_all(directory).ok()
+}
