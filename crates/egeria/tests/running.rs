@@ -409,7 +409,7 @@ fn a_signal_ends_the_demonstration_and_leaves_nothing() {
     let mut command = egeria(["demo", "--quick", "--out", text(&out)]);
     command.env("EGERIA_PRELOAD_LIB", common::preload_library());
     let mut running = Background::start(&mut command);
-    let ours = format!("-{}-", running.id());
+    let ours = format!("/egeria-run-{}-", running.id());
     let is_ours = |path: &PathBuf| path.to_string_lossy().contains(&ours);
     let mut status = None;
     eventually("it mounts, or ends", || {
