@@ -1,15 +1,14 @@
 //! A volume that lives as long as a measurement: pools in memory, mounted by this process, gone
 //! without trace whatever happens.
 
+mod directory;
 mod mount_point;
 mod pools;
 
+pub use directory::memory_directory;
 pub use mount_point::{MountPoint, detach};
 pub use pools::ScratchPools;
 
-use std::fs::Permissions;
-use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,28 +16,8 @@ use egeria_fs::{AttachMode, AttachOptions, CreateOptions, Volume};
 use egeria_machine::Machine;
 use egeria_mount::{MountHandle, MountOptions};
 use procfs::{Current, Meminfo};
-use tempfile::TempDir;
 
 use crate::error::{Error, Result};
-
-fn prefix() -> String {
-    format!("{}{}-", crate::SCRATCH_PREFIX, std::process::id())
-}
-
-/// A directory in memory that is removed when dropped.
-pub fn memory_directory(below: &Path) -> Result<TempDir> {
-    private_directory(below).map_err(|error| {
-        let doing = format!("cannot make a directory in {}", below.display());
-        Error::io(doing, error, "name a writable tmpfs")
-    })
-}
-
-fn private_directory(below: &Path) -> io::Result<TempDir> {
-    tempfile::Builder::new()
-        .prefix(&prefix())
-        .permissions(Permissions::from_mode(0o700))
-        .tempdir_in(below)
-}
 
 /// Fails when the file system of `directory`, or memory, has less than `bytes` left.
 pub fn check_room(directory: &Path, bytes: u64, hint: &str) -> Result<()> {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use egeria_watch::own;
 use rustix::mount::UnmountFlags;
 
+use super::directory;
 use crate::error::{Error, Result};
 
 /// Takes a mount away even when it is busy or its process is dead; users of it get `ENOTCONN`.
@@ -47,7 +48,7 @@ impl MountPoint {
         };
         let below = own::shared_directory(&parent).map_err(failed)?;
         let made = tempfile::Builder::new()
-            .prefix(&super::prefix())
+            .prefix(&directory::prefix())
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(&below)
             .map_err(failed)?;

@@ -9,6 +9,7 @@ use egeria_fs::{CreateOptions, PoolRequest, create_volume};
 use egeria_watch::own;
 use rustix::fs::{FlockOperation, flock};
 
+use super::directory::memory_directory;
 use super::mount_point::detach;
 use crate::SCRATCH_PREFIX;
 use crate::error::{Error, Result};
@@ -111,7 +112,7 @@ fn locked_directory(memory: &Path) -> Result<(PathBuf, File)> {
         let doing = format!("cannot make a scratch directory in {}", memory.display());
         Error::io(doing, error, "check its permissions")
     };
-    let directory = super::memory_directory(memory)?;
+    let directory = memory_directory(memory)?;
     // Others take a lock that nobody holds for that of a dead process: they see it locked only.
     let unseen = directory.path().join("new");
     let lock = File::create(&unseen).map_err(failed)?;
