@@ -1,6 +1,6 @@
 //! Actuators: what decisions do to running threads.
 //!
-//! * [`ThreadAffinity`] migrates threads and processes by narrowing the CPUs they may use.
+//! * [`ThreadAffinity`] migrates threads by narrowing the CPUs they may use.
 //! * [`Journal`] is written before a mask is applied: whoever starts after a kill undoes what it lists.
 
 #![forbid(unsafe_code)]

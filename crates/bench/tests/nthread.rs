@@ -140,7 +140,7 @@ fn a_program_that_fails_is_a_row_without_figures_and_a_line() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_with_a_mend() {
+fn what_cannot_be_measured_is_refused_with_a_hint() {
     let out = tempfile::tempdir().unwrap();
     let missing = NthreadOptions {
         filebench_program: out.path().join("none"),

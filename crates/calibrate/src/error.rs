@@ -1,4 +1,4 @@
-//! The errors of this room: each one line that names the cause and the mend.
+//! The errors of this room: each one line that names the cause and the hint.
 
 use std::io;
 use std::path::PathBuf;
@@ -60,14 +60,14 @@ pub enum CalibrateError {
         cause: io::Error,
     },
     /// A pool cannot be used.
-    #[error("{}: {problem}; {mend}", path.display())]
+    #[error("{}: {problem}; {hint}", path.display())]
     Pool {
         /// The pool.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
         /// What to do about it.
-        mend: &'static str,
+        hint: &'static str,
     },
     /// No thread could be started, or not where it belongs.
     #[error(

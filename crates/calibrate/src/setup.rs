@@ -31,9 +31,9 @@ pub(crate) fn usable_nodes(
         let cpus: Vec<CpuId> = node.cpus.iter().copied().filter(is_allowed).collect();
         if cpus.len() < node.cpus.len() {
             let (id, of, all) = (node.id.0, cpus.len(), node.cpus.len());
-            let mend = "run it with a wider CPU affinity to measure all";
+            let hint = "run it with a wider CPU affinity to measure all";
             warnings.push(format!(
-                "only {of} of the {all} CPUs of node {id} may be used; {mend}"
+                "only {of} of the {all} CPUs of node {id} may be used; {hint}"
             ));
         }
         if !cpus.is_empty() {
@@ -116,7 +116,7 @@ pub(crate) fn pool(
         .ok_or_else(|| CalibrateError::Pool {
             path: path.clone(),
             problem: format!("this machine has no node {}", request.node.0),
-            mend: "see `egeria machine` for its nodes",
+            hint: "see `egeria machine` for its nodes",
         })?;
     let open = OpenPool::open(path, bytes, options.may_overwrite_devices)?;
     let (memory, is_direct) = open.map(path, bytes as usize, is_stopped)?;

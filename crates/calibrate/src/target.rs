@@ -127,11 +127,11 @@ pub(crate) fn of_map_fault(
     }
 }
 
-fn fault(path: &Path, problem: impl Into<String>, mend: &'static str) -> CalibrateError {
+fn fault(path: &Path, problem: impl Into<String>, hint: &'static str) -> CalibrateError {
     CalibrateError::Pool {
         path: path.to_owned(),
         problem: problem.into(),
-        mend,
+        hint,
     }
 }
 
@@ -198,8 +198,8 @@ fn device(
         ));
     };
     if !may_overwrite {
-        let mend = "allow that if it holds nothing of value";
-        return Err(fault(path, "measuring overwrites the device", mend));
+        let hint = "allow that if it holds nothing of value";
+        return Err(fault(path, "measuring overwrites the device", hint));
     }
     if bytes < needed {
         let problem = format!("it has {bytes} bytes and {needed} are needed");

@@ -151,7 +151,7 @@ fn request(file: &File) -> Option<ControlReply> {
 }
 
 fn unreachable_path(path: &Path, error: &io::Error) -> Failure {
-    let mend = match error.raw_os_error() {
+    let hint = match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENOTDIR) => "check the path",
         Some(libc::EACCES | libc::EPERM) if owner::is_root() => {
             "another user mounted it for himself: run the command as that user"
@@ -162,5 +162,5 @@ fn unreachable_path(path: &Path, error: &io::Error) -> Failure {
         }
         _ => "check the path and the mount",
     };
-    Failure::io("open", path, error, mend)
+    Failure::io("open", path, error, hint)
 }

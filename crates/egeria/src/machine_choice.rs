@@ -1,14 +1,12 @@
 //! The `--machine`, `--sysfs-root` and `--alloc` arguments, shared by several commands.
 
-use std::fs::OpenOptions;
-use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use egeria_fs::{AllocationPolicy, AttachOptions, Volume};
 use egeria_machine::{Machine, Source};
+use egeria_watch::own;
 use serde::{Deserialize, Serialize};
 
 use egeria_cli::failure::{Failure, Outcome};
@@ -71,25 +69,11 @@ fn as_calibrated(mut present: Machine, path: &Path) -> Machine {
 }
 
 fn calibrated(present: &Machine, path: &Path) -> Result<Option<Machine>, String> {
-    // Opening a FIFO that took the file's place must not wait for its writer.
-    let nonblocking = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open(path);
-    let file = match nonblocking {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(|error| error.to_string())?,
+    let text =
+        own::read_trusted(path, MAX_MACHINE_FILE_BYTES).map_err(|error| error.to_string())?;
+    let Some(text) = text else {
+        return Ok(None);
     };
-    let metadata = file.metadata().map_err(|error| error.to_string())?;
-    let own = rustix::process::geteuid().as_raw();
-    let is_trusted = [0, own].contains(&metadata.uid()) && metadata.mode() & 0o022 == 0;
-    if !metadata.is_file() || !is_trusted {
-        return Err("it is no file that only root can write".to_owned());
-    }
-    let mut text = String::new();
-    file.take(MAX_MACHINE_FILE_BYTES)
-        .read_to_string(&mut text)
-        .map_err(|error| error.to_string())?;
     let machine = Machine::from_toml(&text, path).map_err(|error| error.to_string())?;
     let nodes = |machine: &Machine| -> Vec<_> {
         let nodes = machine.nodes.iter();

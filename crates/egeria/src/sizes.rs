@@ -5,7 +5,7 @@
 /// `K`, `M`, `G`, `T`, `P` and `KiB` … are powers of 1024, `KB` … are powers of 1000.
 ///
 /// # Errors
-/// One line that names the text and the mend.
+/// One line that names the text and the hint.
 pub fn parse(text: &str) -> Result<u64, String> {
     let wrong = || {
         format!("{text:?} is no size; write bytes, or a number with K, M, G or T, as 64M or 2GiB")
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_one_line_with_a_mend() {
+    fn nonsense_is_one_line_with_a_hint() {
         for text in [
             "", "G", "x", "1.G", ".5G", "1X", "1GiBs", "-1", "1.2.3G", "1e9", "é", "1é",
         ] {

@@ -1,4 +1,4 @@
-//! What is wrong with pools gets one line that names cause and mend, and loses nothing.
+//! What is wrong with pools gets one line that names cause and hint, and loses nothing.
 
 mod common;
 

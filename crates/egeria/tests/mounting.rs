@@ -418,7 +418,7 @@ fn mount_logs_what_recovery_did_and_who_attaches() {
 }
 
 #[test]
-fn lines_for_eio_name_operation_inode_and_cause_and_cannot_flood_the_log() {
+fn log_lines_for_eio_name_their_cause_and_are_rate_limited() {
     use std::os::unix::fs::{FileExt, MetadataExt};
     if !can_mount() {
         return;

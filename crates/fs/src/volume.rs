@@ -24,7 +24,7 @@ use crate::session::stuck::Stuck;
 use crate::types::*;
 use crate::volume::segments::{FileIdentity, Leftover};
 use egeria_media::emulation::EmulationState;
-use egeria_media::{CallerDestination, Pool, PoolIndex};
+use egeria_media::{BlockNumber, CallerDestination, Pool, PoolIndex};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::ptr::NonNull;
@@ -273,14 +273,11 @@ impl Volume {
     fn report_block(&self, pool: usize, block: u64) {
         if self.is_new(Reported::Block { pool, block }) {
             let path = self.paths.get(pool).cloned().unwrap_or_default();
-            self.report(
-                Severity::Error,
-                &format!(
-                    "block {block} of pool {pool} ({}) cannot be accessed: the medium failed or the pool was truncated; \
-                     `egeria scrub` names damaged files",
-                    path.display()
-                ),
-            );
+            let cause = FailureCause::Medium {
+                pool: PoolIndex(pool as u8),
+                block: BlockNumber(block),
+            };
+            self.report(Severity::Error, &format!("{}: {cause}", path.display()));
         }
     }
 

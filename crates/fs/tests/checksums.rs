@@ -158,16 +158,16 @@ fn operations_that_keep_nothing_of_a_damaged_block_mend_the_file() {
         ),
         (&|volume, file| truncate(volume, file, 0), 0..usize::MAX),
     ];
-    for (number, (mend, changed)) in mends.into_iter().enumerate() {
+    for (number, (hint, changed)) in mends.into_iter().enumerate() {
         let name = [b'a' + number as u8];
         let file = file_of(&volume, directory, &name, 20_000);
         flip(&scratch, &volume, file, 9000);
         assert_eq!(read(&volume, file, 0, 20_000), Err(EIO));
-        assert_eq!(mend(&volume, file), Ok(()), "mend {number}");
+        assert_eq!(hint(&volume, file), Ok(()), "hint {number}");
         let found = read(&volume, file, 0, 20_000).expect("mended");
         for (at, byte) in found.iter().enumerate() {
             let same = *byte == pattern(at, 1)[0];
-            assert!(same || changed.contains(&at), "mend {number}, byte {at}");
+            assert!(same || changed.contains(&at), "hint {number}, byte {at}");
         }
         volume.close(file.ino());
     }

@@ -260,7 +260,7 @@ fn make_until_refused(volume: &Volume) -> (u64, Errno) {
 }
 
 #[test]
-fn no_memory_for_a_session_is_an_error_with_a_mend() {
+fn no_memory_for_a_session_is_an_error_with_a_hint() {
     part("none");
 }
 
@@ -275,7 +275,7 @@ fn full_memory_group_is_enomem_and_kills_nobody() {
 }
 
 #[test]
-fn a_dev_shm_that_cannot_be_written_is_an_error_with_a_mend() {
+fn a_dev_shm_that_cannot_be_written_is_an_error_with_a_hint() {
     part("read-only");
 }
 

@@ -1,4 +1,4 @@
-//! The errors of this room: each one line that names the cause and the mend.
+//! The errors of this room: each one line that names the cause and the hint.
 
 use std::path::PathBuf;
 
@@ -6,24 +6,24 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
     /// A file could not be read.
-    #[error("cannot read {}: {cause}; {mend}", path.display())]
+    #[error("cannot read {}: {cause}; {hint}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
         /// What the system (or the size or encoding check) said.
         cause: String,
         /// What to do about it.
-        mend: &'static str,
+        hint: &'static str,
     },
     /// One of the kernel's files holds what the kernel would not write.
-    #[error("{}: {problem}; {mend}", path.display())]
+    #[error("{}: {problem}; {hint}", path.display())]
     Sysfs {
         /// The file or directory.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
         /// What to do about it.
-        mend: &'static str,
+        hint: &'static str,
     },
     /// A machine file is not TOML, or has keys or types that machine files do not have.
     #[error(
@@ -39,7 +39,7 @@ pub enum MachineError {
         problem: String,
     },
     /// A machine file says something impossible.
-    #[error("{}: {key}: {problem}; {mend}", origin.display())]
+    #[error("{}: {key}: {problem}; {hint}", origin.display())]
     Value {
         /// The file.
         origin: PathBuf,
@@ -48,7 +48,7 @@ pub enum MachineError {
         /// What is wrong with its value.
         problem: String,
         /// What to do about it.
-        mend: String,
+        hint: String,
     },
     /// No profile has this name.
     #[error("no machine profile {name:?}; use one of {known}, or the path of a machine file")]

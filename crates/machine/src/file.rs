@@ -213,8 +213,8 @@ struct NodeTable {
 
 /// The text of a machine file.
 pub(crate) fn read(path: &Path) -> Result<String, MachineError> {
-    const MEND: &str = "give the path of a TOML machine file, or a profile's name";
-    input::read_text(path, MAX_FILE_BYTES, MEND)
+    const HINT: &str = "give the path of a TOML machine file, or a profile's name";
+    input::read_text(path, MAX_FILE_BYTES, HINT)
 }
 
 /// The machine a text describes; `origin` names it in errors.

@@ -6,15 +6,15 @@ use std::path::Path;
 
 use crate::MachineError;
 
-/// The text of a regular file of at most `limit` bytes; `mend` says what to give instead.
+/// The text of a regular file of at most `limit` bytes; `hint` says what to give instead.
 ///
 /// # Errors
 /// When it cannot be read, is no regular file, too large or no text.
-pub fn read_text(path: &Path, limit: u64, mend: &'static str) -> Result<String, MachineError> {
+pub fn read_text(path: &Path, limit: u64, hint: &'static str) -> Result<String, MachineError> {
     let unreadable = |cause: String| MachineError::Unreadable {
         path: path.to_owned(),
         cause,
-        mend,
+        hint,
     };
     // A FIFO or a terminal would block for ever.
     let metadata = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;

@@ -17,7 +17,7 @@
 //! flows get that share them is computed in [`fair`].
 //!
 //! Nothing that is read is trusted: sizes are bounded, and nonsense becomes a [`MachineError`],
-//! one line that names the file or key and the mend.
+//! one line that names the file or key and the hint.
 
 #![forbid(unsafe_code)]
 

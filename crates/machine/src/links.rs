@@ -104,8 +104,8 @@ pub(crate) fn find_paths(machine: &Machine) -> Result<Option<Paths>, Fault> {
 fn unreachable(machine: &Machine, from: usize, to: usize) -> Fault {
     let (from, to) = (machine.nodes[from].id.0, machine.nodes[to].id.0);
     let problem = format!("no way leads from node {from} to node {to}");
-    let mend = "add a link (back_bytes_s makes one carry both ways)";
-    fault("links", problem, mend)
+    let hint = "add a link (back_bytes_s makes one carry both ways)";
+    fault("links", problem, hint)
 }
 
 fn lanes(machine: &Machine) -> Result<Vec<Lane>, Fault> {

@@ -89,8 +89,8 @@ impl Machine {
             let offline: Vec<CpuId> = node.cpus.iter().copied().filter(is_offline).collect();
             if !offline.is_empty() {
                 let (id, list) = (node.id.0, format_cpu_list(&offline));
-                let mend = "change cpus in the machine file";
-                let warning = format!("node {id} names CPUs that are not online: {list}; {mend}");
+                let hint = "change cpus in the machine file";
+                let warning = format!("node {id} names CPUs that are not online: {list}; {hint}");
                 self.warnings.push(warning);
             }
         }

@@ -134,7 +134,7 @@ fn good_files_survive_being_written() {
 
 #[test]
 fn values_out_of_range_are_refused_with_their_key() {
-    for (from, to, key, mend) in [
+    for (from, to, key, hint) in [
         (
             "read_bytes_s = 6.8e9",
             "read_bytes_s = 0.0",
@@ -269,7 +269,7 @@ fn values_out_of_range_are_refused_with_their_key() {
         ),
     ] {
         let line = changed(from, to);
-        assert!(line.contains(key) && line.contains(mend), "{to}: {line}");
+        assert!(line.contains(key) && line.contains(hint), "{to}: {line}");
     }
 }
 
@@ -403,11 +403,11 @@ fn unknown_and_missing_keys_are_refused_with_their_line() {
 fn a_file_that_cannot_be_a_machine_file_is_refused() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let refused = |path: &Path| Machine::from_file(path).expect_err("refused").to_string();
-    let mend = "give the path of a TOML machine file, or a profile's name";
+    let hint = "give the path of a TOML machine file, or a profile's name";
 
     let missing = refused(&directory.path().join("missing.toml"));
     assert!(
-        missing.contains("No such file") && missing.ends_with(mend),
+        missing.contains("No such file") && missing.ends_with(hint),
         "{missing}"
     );
     assert!(refused(directory.path()).contains("it is not a regular file"));

@@ -1,4 +1,4 @@
-//! A tree that makes no sense gives one line that names the file and the mend; a device that
+//! A tree that makes no sense gives one line that names the file and the hint; a device that
 //! makes no sense costs a warning.
 
 use std::fs;
@@ -81,7 +81,7 @@ fn error_with(path: &str, content: &[u8]) -> String {
     );
     assert!(
         line.contains("check the machine's firmware"),
-        "names no mend: {line}"
+        "names no hint: {line}"
     );
     line
 }

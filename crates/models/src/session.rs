@@ -25,7 +25,7 @@ pub(crate) mod arena {
     pub(crate) struct HoleAccounts;
 
     impl HoleAccounts {
-        pub(crate) fn charge(&self, _: &super::layout::SessionInode, _more: u64) -> Outcome<()> {
+        pub(crate) fn charge(&self, _: &super::layout::SessionInode) -> Outcome<()> {
             Ok(())
         }
 

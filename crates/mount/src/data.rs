@@ -37,11 +37,11 @@ pub(crate) struct WriteManner {
     pub direct: bool,
 }
 
-/// A change that the kernel is to be told of.
+/// A change to announce to the kernel.
 pub(crate) struct Changed {
     open: Arc<OpenFile>,
     range: Range,
-    /// Let go of when it was told.
+    /// Let go of once announced.
     _keeping: Vec<Keeping>,
 }
 

@@ -18,16 +18,16 @@ const WINDOW: Duration = Duration::from_secs(10);
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct Operation {
     operation: &'static str,
     ino: u64,
     range: Option<(u64, u64)>,
 }
 
-impl Asked {
+impl Operation {
     /// An operation on an inode; of one that takes a name, its directory.
     pub(crate) fn of(operation: &'static str, ino: fuser::INodeNo) -> Self {
-        Asked {
+        Operation {
             operation,
             ino: ino.0,
             range: None,
@@ -36,14 +36,14 @@ impl Asked {
 
     /// The same, on a range of a file.
     pub(crate) fn at(self, offset_bytes: u64, length_bytes: u64) -> Self {
-        Asked {
+        Operation {
             range: Some((offset_bytes, length_bytes)),
             ..self
         }
     }
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for Operation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} of inode {}", self.operation, self.ino)?;
         match self.range {
@@ -94,19 +94,19 @@ struct Due {
 
 impl Failures {
     /// Serve a request. A panic in it drops the reply unsent, which fuser answers with `EIO`.
-    pub(crate) fn watch(&self, volume: &Volume, asked: Asked, serve: impl FnOnce()) {
+    pub(crate) fn watch(&self, volume: &Volume, operation: Operation, serve: impl FnOnce()) {
         forget_failure_cause();
         ANSWERED.set(false);
         match catch_unwind(AssertUnwindSafe(serve)) {
             Ok(()) if !ANSWERED.get() => {}
-            Ok(()) => self.log(asked, &Reason::Cause(volume.failure_cause())),
-            Err(panic) => self.log(asked, &Reason::Panic(text_of(&*panic))),
+            Ok(()) => self.log(operation, &Reason::Cause(volume.failure_cause())),
+            Err(panic) => self.log(operation, &Reason::Panic(text_of(&*panic))),
         }
     }
 
     /// Log a request that was answered with `EIO` because no thread could be started for it.
-    pub(crate) fn log_without_thread(&self, asked: Asked, error: &std::io::Error) {
-        self.log(asked, &Reason::NoThread(error));
+    pub(crate) fn log_without_thread(&self, operation: Operation, error: &std::io::Error) {
+        self.log(operation, &Reason::NoThread(error));
     }
 
     /// Log how many lines were left out, once the window is over.
@@ -124,13 +124,13 @@ impl Failures {
         log_count(std::mem::take(&mut self.locked().left_out));
     }
 
-    fn log(&self, asked: Asked, reason: &Reason<'_>) {
+    fn log(&self, operation: Operation, reason: &Reason<'_>) {
         let due = self.locked().due_at(Instant::now(), true);
         log_count(due.left_out);
         match due.line {
-            Some(false) => tracing::error!("{asked} was answered with EIO: {reason}"),
+            Some(false) => tracing::error!("{operation} was answered with EIO: {reason}"),
             Some(true) => tracing::error!(
-                "{asked} was answered with EIO: {reason}; no more such lines for up to {} s, they are counted",
+                "{operation} was answered with EIO: {reason}; no more such lines for up to {} s, they are counted",
                 WINDOW.as_secs()
             ),
             None => {}
@@ -231,8 +231,8 @@ mod tests {
 
     #[test]
     fn a_line_names_operation_place_and_panic() {
-        let asked = Asked::of("read", fuser::INodeNo(7)).at(4096, 100);
-        assert_eq!(asked.to_string(), "read of inode 7, 100 bytes at 4096");
+        let operation = Operation::of("read", fuser::INodeNo(7)).at(4096, 100);
+        assert_eq!(operation.to_string(), "read of inode 7, 100 bytes at 4096");
         let panic = catch_unwind(|| panic!("of {}", "mine")).unwrap_err();
         assert_eq!(text_of(&*panic), "of mine");
     }

@@ -7,17 +7,17 @@
 use crate::adapter::Adapter;
 use crate::coherence::Range;
 use crate::convert::{self, Entry, NO_TIME, errno, inode};
-use crate::data::{Copy, REQUEST_BYTES, WriteManner, Written};
-use crate::failures::Asked;
+use crate::data::{Copy, WriteManner, Written};
+use crate::failures::Operation;
 use crate::names::new_inode;
 use crate::privilege::Caller;
 use crate::requests::*;
-use crate::{waiting, xattr};
+use crate::{negotiation, waiting, xattr};
 use egeria_fs::control::{CONTROL_REQUEST, ControlReply, MARK_REQUEST};
 use egeria_fs::{AttributeChange, Outcome};
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags,
-    IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, INodeNo, IoctlFlags,
+    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
     ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs,
     ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
@@ -27,36 +27,13 @@ use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// What is asked of the kernel, as far as it can.
-const CAPABILITIES: [InitFlags; 8] = [
-    // One request for open with O_TRUNC.
-    InitFlags::FUSE_ATOMIC_O_TRUNC,
-    // The control call on directories.
-    InitFlags::FUSE_HAS_IOCTL_DIR,
-    // Pages go when `stat` shows another time or size.
-    InitFlags::FUSE_AUTO_INVAL_DATA,
-    InitFlags::FUSE_ASYNC_DIO,
-    InitFlags::FUSE_PARALLEL_DIROPS,
-    // Who clears set-user-id bits: we do (module `privilege`).
-    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
-    // Shared mappings of files that are read and written directly.
-    InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
-    // `name_to_handle_at` is refused: a handle could not be opened once the kernel forgot.
-    InitFlags::FUSE_NO_EXPORT_SUPPORT,
-];
-
 /// Every file is read and written directly, several at a time: the engine has its own locks.
 const OPEN_FLAGS: FopenFlags =
     FopenFlags::FOPEN_DIRECT_IO.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
 
 impl Filesystem for Requests {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        for capability in CAPABILITIES {
-            // An older kernel does without.
-            let _ = config.add_capabilities(capability);
-        }
-        let _ = config.set_max_write(REQUEST_BYTES as u32);
-        let _ = config.set_max_background(64);
+        negotiation::request(config);
         Ok(())
     }
 
@@ -67,7 +44,7 @@ impl Filesystem for Requests {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let name = name.to_owned();
         self.serve_or_wait(
-            Asked::of("lookup", parent),
+            Operation::of("lookup", parent),
             move |adapter| adapter.look_up(inode(parent), &name),
             |_, outcome| answer_entry(reply, outcome),
         );
@@ -75,7 +52,7 @@ impl Filesystem for Requests {
 
     fn forget(&self, _: &Request, ino: INodeNo, times: u64) {
         self.serve_or_wait(
-            Asked::of("forget", ino),
+            Operation::of("forget", ino),
             move |adapter| {
                 adapter.known.forget(&adapter.volume, inode(ino), times);
                 Ok(())
@@ -86,7 +63,7 @@ impl Filesystem for Requests {
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         self.serve_or_wait(
-            Asked::of("getattr", ino),
+            Operation::of("getattr", ino),
             move |adapter| adapter.attributes(inode(ino)),
             |_, outcome| answer_attributes(reply, outcome),
         );
@@ -120,7 +97,7 @@ impl Filesystem for Requests {
         };
         let caller = Caller::of(request);
         self.serve_or_wait(
-            Asked::of("setattr", ino),
+            Operation::of("setattr", ino),
             move |adapter| adapter.change_attributes(caller, inode(ino), &change),
             |_, outcome| answer_attributes(reply, outcome),
         );
@@ -128,7 +105,7 @@ impl Filesystem for Requests {
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
         self.serve_or_wait(
-            Asked::of("readlink", ino),
+            Operation::of("readlink", ino),
             move |adapter| adapter.symlink_target(inode(ino)),
             |_, outcome| match outcome {
                 Ok(target) => reply.data(&target),
@@ -150,7 +127,7 @@ impl Filesystem for Requests {
         let new = new_inode(Caller::of(request), mode, umask, rdev);
         let name = name.to_owned();
         self.serve_or_wait(
-            Asked::of("mknod", parent),
+            Operation::of("mknod", parent),
             move |adapter| adapter.make(inode(parent), &name, &new),
             |_, outcome| answer_entry(reply, outcome),
         );
@@ -169,7 +146,7 @@ impl Filesystem for Requests {
         let new = new_inode(Caller::of(request), mode, umask, 0);
         let name = name.to_owned();
         self.serve_or_wait(
-            Asked::of("mkdir", parent),
+            Operation::of("mkdir", parent),
             move |adapter| adapter.make(inode(parent), &name, &new),
             |_, outcome| answer_entry(reply, outcome),
         );
@@ -178,7 +155,7 @@ impl Filesystem for Requests {
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let name = name.to_owned();
         self.serve_or_wait(
-            Asked::of("unlink", parent),
+            Operation::of("unlink", parent),
             move |adapter| adapter.remove_name(inode(parent), &name),
             |_, outcome| answer_empty(reply, outcome),
         );
@@ -187,7 +164,7 @@ impl Filesystem for Requests {
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let name = name.to_owned();
         self.serve_or_wait(
-            Asked::of("rmdir", parent),
+            Operation::of("rmdir", parent),
             move |adapter| adapter.remove_directory(inode(parent), &name),
             |_, outcome| answer_empty(reply, outcome),
         );
@@ -204,7 +181,7 @@ impl Filesystem for Requests {
         let (name, target) = (name.to_owned(), target.to_owned());
         let caller = Caller::of(request);
         self.serve_or_wait(
-            Asked::of("symlink", parent),
+            Operation::of("symlink", parent),
             move |adapter| adapter.make_symlink(caller, inode(parent), &name, &target),
             |_, outcome| answer_entry(reply, outcome),
         );
@@ -222,7 +199,7 @@ impl Filesystem for Requests {
     ) {
         let (name, new_name) = (name.to_owned(), new_name.to_owned());
         self.serve_or_wait(
-            Asked::of("rename", parent),
+            Operation::of("rename", parent),
             move |adapter| {
                 let from = (inode(parent), name.as_os_str());
                 let to = (inode(new_parent), new_name.as_os_str());
@@ -235,7 +212,7 @@ impl Filesystem for Requests {
     fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let name = name.to_owned();
         self.serve_or_wait(
-            Asked::of("link", ino),
+            Operation::of("link", ino),
             move |adapter| adapter.make_link(inode(ino), inode(parent), &name),
             |_, outcome| answer_entry(reply, outcome),
         );
@@ -244,7 +221,7 @@ impl Filesystem for Requests {
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let caller = Caller::of(request);
         self.serve_or_wait(
-            Asked::of("open", ino),
+            Operation::of("open", ino),
             move |adapter| adapter.open_file(caller, inode(ino), flags.0),
             |_, outcome| answer_open(reply, outcome, OPEN_FLAGS),
         );
@@ -268,7 +245,7 @@ impl Filesystem for Requests {
         );
         let name = name.to_owned();
         self.serve_or_wait(
-            Asked::of("create", parent),
+            Operation::of("create", parent),
             move |adapter| adapter.create_file(inode(parent), &name, &new, flags),
             |_, outcome| match outcome {
                 Err(error) => reply.error(errno(error)),
@@ -304,8 +281,8 @@ impl Filesystem for Requests {
             }
         };
         let caller = request.pid();
-        let asked = Asked::of("read", ino).at(offset_bytes, size_bytes.into());
-        self.serve(asked, |adapter| {
+        let operation = Operation::of("read", ino).at(offset_bytes, size_bytes.into());
+        self.serve(operation, |adapter| {
             let read = || {
                 let read = || adapter.read(handle.0, offset_bytes, size_bytes, for_pages, send);
                 adapter.volume.for_caller(caller, read)
@@ -314,7 +291,7 @@ impl Filesystem for Requests {
                 (Some(Err(error)), Some(reply)) => reply.error(errno(error)),
                 (None, Some(reply)) => waiting::elsewhere(
                     &self.0,
-                    asked,
+                    operation,
                     move |adapter| {
                         let copy = |data: &[u8]| data.to_vec();
                         let read =
@@ -359,8 +336,8 @@ impl Filesystem for Requests {
             }
         };
         let caller = request.pid();
-        let asked = Asked::of("write", ino).at(offset_bytes, data.len() as u64);
-        self.serve(asked, |adapter| {
+        let operation = Operation::of("write", ino).at(offset_bytes, data.len() as u64);
+        self.serve(operation, |adapter| {
             let write = || adapter.write(handle.0, offset_bytes, data, manner);
             match waiting::soon(|| adapter.volume.for_caller(caller, write)) {
                 Some(outcome) => answer(adapter, outcome),
@@ -370,7 +347,7 @@ impl Filesystem for Requests {
                         let write = || adapter.write(handle.0, offset_bytes, &data, manner);
                         adapter.volume.for_caller(caller, write)
                     };
-                    waiting::elsewhere(&self.0, asked, write, answer);
+                    waiting::elsewhere(&self.0, operation, write, answer);
                 }
             }
         });
@@ -399,7 +376,7 @@ impl Filesystem for Requests {
         reply: ReplyEmpty,
     ) {
         // What would have to wait is left to later.
-        self.serve(Asked::of("release", ino), |adapter| {
+        self.serve(Operation::of("release", ino), |adapter| {
             let _ = waiting::soon(|| {
                 adapter.release(handle.0);
                 Ok(())
@@ -410,7 +387,7 @@ impl Filesystem for Requests {
 
     fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         self.serve_or_wait(
-            Asked::of("opendir", ino),
+            Operation::of("opendir", ino),
             move |adapter| adapter.open_directory(inode(ino)),
             |_, outcome| answer_open(reply, outcome, FopenFlags::empty()),
         );
@@ -424,7 +401,7 @@ impl Filesystem for Requests {
         cookie: u64,
         mut reply: ReplyDirectory,
     ) {
-        self.serve(Asked::of("readdir", ino), |adapter| {
+        self.serve(Operation::of("readdir", ino), |adapter| {
             match adapter.list(handle.0, cookie, &mut reply) {
                 Ok(()) => reply.ok(),
                 Err(error) => reply.error(errno(error)),
@@ -441,7 +418,7 @@ impl Filesystem for Requests {
         reply: ReplyEmpty,
     ) {
         // What would have to wait is left to later.
-        self.serve(Asked::of("releasedir", ino), |adapter| {
+        self.serve(Operation::of("releasedir", ino), |adapter| {
             let _ = waiting::soon(|| {
                 adapter.release(handle.0);
                 Ok(())
@@ -451,7 +428,7 @@ impl Filesystem for Requests {
     }
 
     fn statfs(&self, _: &Request, ino: INodeNo, reply: ReplyStatfs) {
-        self.serve(Asked::of("statfs", ino), |adapter| {
+        self.serve(Operation::of("statfs", ino), |adapter| {
             let space = adapter.volume.space(None);
             reply.statfs(
                 space.blocks,
@@ -478,7 +455,7 @@ impl Filesystem for Requests {
     ) {
         let (name, value) = (name.to_owned(), value.to_owned());
         self.serve_or_wait(
-            Asked::of("setxattr", ino),
+            Operation::of("setxattr", ino),
             move |adapter| adapter.set_xattr(inode(ino), &name, &value, flags),
             |_, outcome| answer_empty(reply, outcome),
         );
@@ -487,7 +464,7 @@ impl Filesystem for Requests {
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let name = name.to_owned();
         self.serve_or_wait(
-            Asked::of("getxattr", ino),
+            Operation::of("getxattr", ino),
             move |adapter| adapter.xattr(inode(ino), &name),
             move |_, outcome| xattr::answer(reply, outcome, size),
         );
@@ -496,7 +473,7 @@ impl Filesystem for Requests {
     fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
         let caller = Caller::of(request);
         self.serve_or_wait(
-            Asked::of("listxattr", ino),
+            Operation::of("listxattr", ino),
             move |adapter| adapter.xattr_names(caller, inode(ino)),
             move |_, outcome| xattr::answer(reply, outcome, size),
         );
@@ -505,7 +482,7 @@ impl Filesystem for Requests {
     fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let name = name.to_owned();
         self.serve_or_wait(
-            Asked::of("removexattr", ino),
+            Operation::of("removexattr", ino),
             move |adapter| adapter.remove_xattr(inode(ino), &name),
             |_, outcome| answer_empty(reply, outcome),
         );
@@ -524,7 +501,7 @@ impl Filesystem for Requests {
     ) {
         if command == MARK_REQUEST {
             return self.serve_or_wait(
-                Asked::of("ioctl", ino),
+                Operation::of("ioctl", ino),
                 move |adapter| adapter.mark(handle.0),
                 |_, outcome| match outcome {
                     Ok(()) => reply.ioctl(0, &[]),
@@ -532,7 +509,7 @@ impl Filesystem for Requests {
                 },
             );
         }
-        self.serve(Asked::of("ioctl", ino), |adapter| {
+        self.serve(Operation::of("ioctl", ino), |adapter| {
             if command != CONTROL_REQUEST || (room_bytes as usize) < size_of::<ControlReply>() {
                 return reply.error(fuser::Errno::ENOTTY);
             }
@@ -559,7 +536,7 @@ impl Filesystem for Requests {
         };
         let caller = Caller::of(request);
         self.serve_or_wait(
-            Asked::of("fallocate", ino).at(offset_bytes, length_bytes),
+            Operation::of("fallocate", ino).at(offset_bytes, length_bytes),
             move |adapter| adapter.allocate(caller, handle.0, range, mode),
             |adapter, outcome| match outcome {
                 Err(error) => reply.error(errno(error)),
@@ -578,7 +555,7 @@ impl Filesystem for Requests {
         reply: ReplyLseek,
     ) {
         self.serve_or_wait(
-            Asked::of("lseek", ino),
+            Operation::of("lseek", ino),
             move |adapter| adapter.seek(handle.0, offset, whence),
             |_, outcome| match outcome {
                 Ok(found) => reply.offset(found),
@@ -610,7 +587,7 @@ impl Filesystem for Requests {
         };
         let (caller, thread_id) = (Caller::of(request), request.pid());
         self.serve_or_wait(
-            Asked::of("copy_file_range", ino).at(from_offset_bytes, length_bytes),
+            Operation::of("copy_file_range", ino).at(from_offset_bytes, length_bytes),
             move |adapter| {
                 let copy = || adapter.copy(caller, &copy);
                 adapter.volume.for_caller(thread_id, copy)

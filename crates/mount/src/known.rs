@@ -2,7 +2,7 @@
 //!
 //! The kernel names inodes by number alone, and may do so long after the last name and the
 //! last open of one is gone and its number given to another. So the mount keeps, for every
-//! number it told the kernel, the generation it meant, until the kernel forgets; and holds the
+//! number that the kernel got, the generation it meant, until the kernel forgets; and holds the
 //! inode of exactly that generation open while a request works on it. The session knows of these
 //! numbers too, so that none gets another life meanwhile, as long as there are others to be had.
 
@@ -20,12 +20,12 @@ const LOOK_AGAIN: Duration = Duration::from_micros(200);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Remembered {
     generation: u32,
-    /// Times the number was told and not forgotten, over all its generations: the kernel
+    /// Lookups answered with the number and not forgotten, over all its generations: the kernel
     /// forgets by number too.
     lookups: u64,
     /// Answers about to be given that will name the number. As long as there are any, the session keeps knowing of it.
-    telling: u64,
-    /// Held open here since it lost a name: somebody may use it without our being told.
+    answering: u64,
+    /// Held open here since it lost a name: somebody may use it without a request.
     held: bool,
 }
 
@@ -50,10 +50,10 @@ impl KnownInodes {
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The kernel is about to be told of this inode; `ESTALE` when it is gone already, on which the
+    /// A lookup of this inode is about to be answered; `ESTALE` when it is gone already, on which the
     /// kernel looks again. When the kernel still remembers an earlier life of the number, requests that
     /// mean that one may be on their way: they are let pass, or would be answered with the wrong file.
-    pub(crate) fn tell(&self, volume: &Volume, attributes: &Attributes) -> Outcome<()> {
+    pub(crate) fn add_lookup(&self, volume: &Volume, attributes: &Attributes) -> Outcome<()> {
         let remember =
             |memory| volume.add_lookup_reference(memory, attributes.ino, attributes.generation);
         let remember = || self.memory.map_or(Ok(()), remember);
@@ -62,10 +62,10 @@ impl KnownInodes {
                 volume.drop_lookup_reference(memory, attributes.ino);
             }
         };
-        self.tell_within(attributes, REST, remember, forget)
+        self.add_lookup_within(attributes, REST, remember, forget)
     }
 
-    fn tell_within(
+    fn add_lookup_within(
         &self,
         attributes: &Attributes,
         patience: Duration,
@@ -76,40 +76,40 @@ impl KnownInodes {
         while self.means_another(attributes) && Instant::now() < deadline {
             std::thread::sleep(LOOK_AGAIN);
         }
-        let is_new = self.begin_telling(attributes);
+        let is_new = self.begin_lookup(attributes);
         // Without the shard's lock: it may wait for the inode. Nobody forgets the number meanwhile.
         let remembered = match is_new {
             true => remember(),
             false => Ok(()),
         };
-        self.end_telling(attributes, remembered.is_ok(), forget);
+        self.end_lookup(attributes, remembered.is_ok(), forget);
         remembered
     }
 
     /// Keep the number from being forgotten; whether the session may not know of it yet.
-    fn begin_telling(&self, attributes: &Attributes) -> bool {
+    fn begin_lookup(&self, attributes: &Attributes) -> bool {
         let mut shard = self.shard(attributes.ino);
         let known = shard.entry(attributes.ino.0).or_insert(Remembered {
             generation: attributes.generation,
             lookups: 0,
-            telling: 0,
+            answering: 0,
             held: false,
         });
-        known.telling += 1;
+        known.answering += 1;
         known.lookups == 0
     }
 
-    fn end_telling(&self, attributes: &Attributes, is_told: bool, forget: impl FnOnce()) {
+    fn end_lookup(&self, attributes: &Attributes, is_answered: bool, forget: impl FnOnce()) {
         let mut shard = self.shard(attributes.ino);
         let Some(known) = shard.get_mut(&attributes.ino.0) else {
             return;
         };
-        known.telling -= 1;
-        if is_told {
+        known.answering -= 1;
+        if is_answered {
             known.generation = attributes.generation;
             known.lookups += 1;
-        } else if known.telling == 0 && known.lookups == 0 {
-            // One store, under the shard's lock as all forgetting is: whoever tells the number next comes after it.
+        } else if known.answering == 0 && known.lookups == 0 {
+            // One store, under the shard's lock as all forgetting is: the next lookup comes after it.
             forget();
             shard.remove(&attributes.ino.0);
         }
@@ -140,7 +140,7 @@ impl KnownInodes {
             return false;
         };
         remembered.lookups = remembered.lookups.saturating_sub(times);
-        if remembered.lookups > 0 || remembered.telling > 0 {
+        if remembered.lookups > 0 || remembered.answering > 0 {
             return false;
         }
         forget();
@@ -240,13 +240,13 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_known_until_forgotten_as_often_as_told() {
+    fn a_number_is_known_until_forgotten_as_often_as_looked_up() {
         let known = KnownInodes::default();
         known
-            .tell_within(&attributes(7, 1), REST, || Ok(()), || {})
+            .add_lookup_within(&attributes(7, 1), REST, || Ok(()), || {})
             .unwrap();
         known
-            .tell_within(&attributes(7, 1), REST, || Ok(()), || {})
+            .add_lookup_within(&attributes(7, 1), REST, || Ok(()), || {})
             .unwrap();
         known.forgotten(InodeNumber(7), 1, || {});
         assert_eq!(known.generation(InodeNumber(7)), Ok(Some(1)));
@@ -259,10 +259,10 @@ mod tests {
     fn a_reused_number_means_its_newest_generation() {
         let known = KnownInodes::default();
         known
-            .tell_within(&attributes(9, 1), REST, || Ok(()), || {})
+            .add_lookup_within(&attributes(9, 1), REST, || Ok(()), || {})
             .unwrap();
         known
-            .tell_within(&attributes(9, 2), REST, || Ok(()), || {})
+            .add_lookup_within(&attributes(9, 2), REST, || Ok(()), || {})
             .unwrap();
         known.forgotten(InodeNumber(9), 1, || {});
         assert_eq!(known.generation(InodeNumber(9)), Ok(Some(2)));
@@ -272,11 +272,11 @@ mod tests {
     fn a_number_means_its_earlier_life_while_the_kernel_may() {
         let known = KnownInodes::default();
         known
-            .tell_within(&attributes(7, 1), REST, || Ok(()), || {})
+            .add_lookup_within(&attributes(7, 1), REST, || Ok(()), || {})
             .unwrap();
         std::thread::scope(|scope| {
-            let telling = scope.spawn(|| {
-                known.tell_within(
+            let answering = scope.spawn(|| {
+                known.add_lookup_within(
                     &attributes(7, 2),
                     Duration::from_secs(600),
                     || Ok(()),
@@ -286,19 +286,19 @@ mod tests {
             std::thread::sleep(Duration::from_millis(20));
             assert_eq!(known.generation(InodeNumber(7)), Ok(Some(1)));
             known.forgotten(InodeNumber(7), 1, || {});
-            telling.join().unwrap().unwrap();
+            answering.join().unwrap().unwrap();
         });
         assert_eq!(known.generation(InodeNumber(7)), Ok(Some(2)));
     }
 
-    /// A number that had to be given out anew is told as that of another life only after a rest.
+    /// A reused number is answered as another life's only after a rest.
     #[test]
     fn earlier_requests_are_let_pass() {
         const { assert!(!REST.is_zero()) };
     }
 
     #[test]
-    fn the_root_needs_no_telling_and_strangers_are_stale() {
+    fn the_root_is_always_known_and_other_numbers_are_stale() {
         let known = KnownInodes::default();
         assert_eq!(known.generation(InodeNumber::ROOT), Ok(None));
         assert_eq!(known.generation(InodeNumber(5)), Err(Errno(libc::ESTALE)));
@@ -309,7 +309,7 @@ mod tests {
         let known = KnownInodes::default();
         let others = InodeNumber(7 + SHARDS as u64);
         known
-            .tell_within(&attributes(others.0, 3), REST, || Ok(()), || {})
+            .add_lookup_within(&attributes(others.0, 3), REST, || Ok(()), || {})
             .unwrap();
         let (done, waited_for) = std::sync::mpsc::channel();
         let (known, done) = (&known, &done);
@@ -326,28 +326,28 @@ mod tests {
                 Ok(())
             };
             known
-                .tell_within(&attributes(7, 1), REST, remember, || {})
+                .add_lookup_within(&attributes(7, 1), REST, remember, || {})
                 .unwrap();
             assert_eq!(seen, Some(Ok(Ok(Some(3)))));
         });
     }
 
     #[test]
-    fn a_number_stays_known_while_it_is_told_and_goes_when_that_fails() {
+    fn a_number_stays_known_during_a_lookup() {
         let known = KnownInodes::default();
         let ino = InodeNumber(7);
         known
-            .tell_within(&attributes(7, 1), REST, || Ok(()), || {})
+            .add_lookup_within(&attributes(7, 1), REST, || Ok(()), || {})
             .unwrap();
-        known.begin_telling(&attributes(7, 1));
-        known.forgotten(ino, 1, || panic!("it is about to be told"));
-        known.end_telling(&attributes(7, 1), true, || panic!("it was told"));
+        known.begin_lookup(&attributes(7, 1));
+        known.forgotten(ino, 1, || panic!("a lookup is under way"));
+        known.end_lookup(&attributes(7, 1), true, || panic!("it was answered"));
         assert_eq!(known.generation(ino), Ok(Some(1)));
         let mut forgotten = false;
         known.forgotten(ino, 1, || {});
         let stale = || Err(Errno(libc::ESTALE));
-        let told = known.tell_within(&attributes(7, 2), REST, stale, || forgotten = true);
-        assert_eq!(told, stale());
+        let outcome = known.add_lookup_within(&attributes(7, 2), REST, stale, || forgotten = true);
+        assert_eq!(outcome, stale());
         assert!(forgotten);
         assert_eq!(known.remembers(ino), None);
     }

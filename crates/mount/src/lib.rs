@@ -32,6 +32,7 @@ mod known;
 mod merge;
 mod mountinfo;
 mod names;
+mod negotiation;
 mod open;
 mod open_files;
 mod privilege;

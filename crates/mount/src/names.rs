@@ -24,13 +24,13 @@ impl Adapter {
     pub(crate) fn look_up(&self, parent: InodeNumber, name: &OsStr) -> Outcome<Entry> {
         let parent = self.known.hold(&self.volume, parent)?;
         let attributes = self.volume.lookup(parent.ino, convert::name(name)?)?;
-        self.told(&attributes)
+        self.entry(&attributes)
     }
 
     pub(crate) fn make(&self, parent: InodeNumber, name: &OsStr, new: &NewInode) -> Outcome<Entry> {
         let parent = self.known.hold(&self.volume, parent)?;
         let attributes = self.volume.create(parent.ino, convert::name(name)?, new)?;
-        self.told(&attributes)
+        self.entry(&attributes)
     }
 
     pub(crate) fn make_symlink(
@@ -45,7 +45,7 @@ impl Adapter {
         let target = target.as_os_str().as_bytes();
         let (uid, gid) = (caller.uid, caller.gid);
         let attributes = self.volume.symlink(parent.ino, name, target, uid, gid)?;
-        self.told(&attributes)
+        self.entry(&attributes)
     }
 
     pub(crate) fn symlink_target(&self, ino: InodeNumber) -> Outcome<Vec<u8>> {
@@ -64,7 +64,7 @@ impl Adapter {
         let attributes = self
             .volume
             .link(held.ino, parent.ino, convert::name(name)?)?;
-        self.told(&attributes)
+        self.entry(&attributes)
     }
 
     pub(crate) fn remove_name(&self, parent: InodeNumber, name: &OsStr) -> Outcome<()> {
@@ -89,7 +89,7 @@ impl Adapter {
         Ok(())
     }
 
-    /// What has this name, if the kernel remembers it and may let programs use it without telling
+    /// What has this name, if the kernel remembers it and may let programs use it without asking
     /// us: a working directory, an open fifo. (Not files: their space is wanted back at once.)
     fn used_unseen(&self, parent: InodeNumber, name: &[u8]) -> Option<Held<'_>> {
         let attributes = self.volume.lookup(parent, name).ok()?;
@@ -121,9 +121,9 @@ impl Adapter {
         Ok(())
     }
 
-    /// The kernel is told of the inode, and will forget it some time.
-    fn told(&self, attributes: &Attributes) -> Outcome<Entry> {
-        self.known.tell(&self.volume, attributes)?;
+    /// The answer to a lookup: the kernel remembers the inode until it forgets it.
+    fn entry(&self, attributes: &Attributes) -> Outcome<Entry> {
+        self.known.add_lookup(&self.volume, attributes)?;
         Ok(convert::entry(attributes))
     }
 }

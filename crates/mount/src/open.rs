@@ -27,7 +27,7 @@ impl Adapter {
     }
 
     /// Make and open a regular file. When somebody else made it since the kernel looked, the
-    /// kernel is told to look again: it, not we, checks who may open what exists.
+    /// kernel must look again: it, not the mount, checks who may open what exists.
     pub(crate) fn create_file(
         &self,
         parent: InodeNumber,
@@ -43,12 +43,15 @@ impl Adapter {
             libc::EEXIST if flags & libc::O_EXCL == 0 => Errno(libc::ESTALE),
             _ => error,
         })?;
-        let told = self.known.tell(&self.volume, &attributes).and_then(|()| {
-            let held = self.known.hold(&self.volume, attributes.ino);
-            held.inspect_err(|_| self.known.forget(&self.volume, attributes.ino, 1))
-        });
+        let added = self
+            .known
+            .add_lookup(&self.volume, &attributes)
+            .and_then(|()| {
+                let held = self.known.hold(&self.volume, attributes.ino);
+                held.inspect_err(|_| self.known.forget(&self.volume, attributes.ino, 1))
+            });
         self.volume.close(attributes.ino);
-        let held = told?;
+        let held = added?;
         let handle = self.keep_open(held, self.volume.description_allocate());
         Ok((convert::entry(&attributes), handle))
     }

@@ -2,7 +2,7 @@
 
 use crate::adapter::Adapter;
 use crate::convert::{Entry, NO_TIME, errno};
-use crate::failures::Asked;
+use crate::failures::Operation;
 use crate::waiting;
 use egeria_fs::Outcome;
 use fuser::{FileHandle, FopenFlags, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyOpen};
@@ -17,24 +17,24 @@ impl Requests {
     }
 
     /// Serve one request that waits for nobody.
-    pub(crate) fn serve(&self, asked: Asked, body: impl FnOnce(&Adapter)) {
+    pub(crate) fn serve(&self, operation: Operation, body: impl FnOnce(&Adapter)) {
         let adapter = &self.0;
         adapter.volume.count_mount_request();
         adapter
             .failures
-            .watch(&adapter.volume, asked, || body(adapter));
+            .watch(&adapter.volume, operation, || body(adapter));
     }
 
     /// Serve one request that may have to wait for whoever holds an inode: then elsewhere.
     pub(crate) fn serve_or_wait<T>(
         &self,
-        asked: Asked,
+        operation: Operation,
         work: impl Fn(&Adapter) -> Outcome<T> + Send + 'static,
         answer: impl FnOnce(&Adapter, Outcome<T>) + Send + 'static,
     ) {
-        self.serve(asked, |adapter| match waiting::soon(|| work(adapter)) {
+        self.serve(operation, |adapter| match waiting::soon(|| work(adapter)) {
             Some(outcome) => answer(adapter, outcome),
-            None => waiting::elsewhere(&self.0, asked, work, answer),
+            None => waiting::elsewhere(&self.0, operation, work, answer),
         });
     }
 }

@@ -2,7 +2,7 @@
 //! so that the few that serve requests never all wait.
 
 use crate::adapter::Adapter;
-use crate::failures::Asked;
+use crate::failures::Operation;
 use egeria_fs::{Errno, Outcome, within_patience};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,7 +38,7 @@ pub(crate) fn soon<T>(work: impl FnOnce() -> Outcome<T>) -> Option<Outcome<T>> {
 /// Do `work` on a thread that may wait, and answer.
 pub(crate) fn elsewhere<T>(
     adapter: &Arc<Adapter>,
-    asked: Asked,
+    operation: Operation,
     work: impl FnOnce(&Adapter) -> Outcome<T> + Send + 'static,
     answer: impl FnOnce(&Adapter, Outcome<T>) + Send + 'static,
 ) {
@@ -47,7 +47,7 @@ pub(crate) fn elsewhere<T>(
     };
     let body = move || {
         let adapter = &waiting.0;
-        adapter.failures.watch(&adapter.volume, asked, || {
+        adapter.failures.watch(&adapter.volume, operation, || {
             let outcome = work(adapter);
             answer(adapter, outcome);
         });
@@ -58,6 +58,6 @@ pub(crate) fn elsewhere<T>(
         .spawn(body);
     // Without a thread the reply was dropped with `body`, which fuser answers with `EIO`.
     if let Err(error) = thread {
-        adapter.failures.log_without_thread(asked, &error);
+        adapter.failures.log_without_thread(operation, &error);
     }
 }

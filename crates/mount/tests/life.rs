@@ -13,7 +13,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
-/// One line, with a mend after the cause.
+/// One line, with a hint after the cause.
 fn one_line(error: &MountError) -> String {
     let text = error.to_string();
     assert!(!text.contains('\n') && text.contains("; "), "{text}");

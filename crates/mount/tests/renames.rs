@@ -130,7 +130,7 @@ fn directories_renamed_past_the_mount_can_be_used_as_before() {
 /// The kernel cannot correct what it remembers of a directory while names change where that was. Only the look-up of
 /// the new name fails then, and only as long.
 #[test]
-fn a_directory_moved_out_of_a_busy_one_is_stale_for_a_moment_at_most() {
+fn a_directory_moved_out_of_a_busy_one_is_stale_briefly() {
     let Some(moving) = Moving::new() else { return };
     let over = AtomicBool::new(false);
     let mut stale = 0;

@@ -1,4 +1,4 @@
-//! The errors of this room: each one line that names the cause and the mend.
+//! The errors of this room: each one line that names the cause and the hint.
 
 /// Why the papers could not be held against the model.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -22,12 +22,12 @@ const STEPS: f64 = 10.0;
 
 /// Whether a run can be followed.
 pub(crate) fn check(model: &Model, workload: &Workload, options: &Options) -> Result<(), SimError> {
-    let refused = |problem: String, mend| {
+    let refused = |problem: String, hint| {
         Err(SimError::TooMuchWork {
             workload: workload.name.clone(),
             machine: model.machine.name.clone(),
             problem,
-            mend,
+            hint,
         })
     };
     let (nodes, places) = (model.node_count() as f64, model.places.len() as f64);
@@ -48,8 +48,8 @@ pub(crate) fn check(model: &Model, workload: &Workload, options: &Options) -> Re
     let work = (windows * STEPS + phases(workload)) * step;
     if work > MOST_WORK {
         let problem = format!("some {work:.0e} steps of computing");
-        let mend = "shorten seconds, lengthen phases or windows, or have fewer kinds of threads";
-        return refused(problem, mend);
+        let hint = "shorten seconds, lengthen phases or windows, or have fewer kinds of threads";
+        return refused(problem, hint);
     }
     Ok(())
 }

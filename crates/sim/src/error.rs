@@ -1,4 +1,4 @@
-//! The errors of this room: each one line that names the cause and the mend.
+//! The errors of this room: each one line that names the cause and the hint.
 
 /// Why a machine or a workload cannot be simulated.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -14,7 +14,7 @@ pub enum SimError {
         problem: String,
     },
     /// A workload says something impossible.
-    #[error("{origin}: {key}: {problem}; {mend}")]
+    #[error("{origin}: {key}: {problem}; {hint}")]
     Value {
         /// The file.
         origin: String,
@@ -23,7 +23,7 @@ pub enum SimError {
         /// What is wrong with its value.
         problem: String,
         /// What to do about it.
-        mend: String,
+        hint: String,
     },
     /// Nobody said how fast the machine's memory is.
     #[error(
@@ -45,7 +45,7 @@ pub enum SimError {
         origin: String,
     },
     /// It would take too much memory or time to follow.
-    #[error("{workload} on {machine}: {problem}; {mend}")]
+    #[error("{workload} on {machine}: {problem}; {hint}")]
     TooMuchWork {
         /// The workload.
         workload: String,
@@ -54,7 +54,7 @@ pub enum SimError {
         /// What there is too much of.
         problem: String,
         /// What to do about it.
-        mend: &'static str,
+        hint: &'static str,
     },
     /// More data than there is memory.
     #[error(
@@ -89,7 +89,7 @@ pub enum SimError {
 pub(crate) struct Fault {
     key: String,
     problem: String,
-    mend: String,
+    hint: String,
 }
 
 impl Fault {
@@ -98,7 +98,7 @@ impl Fault {
             origin: origin.to_owned(),
             key: self.key,
             problem: self.problem,
-            mend: self.mend,
+            hint: self.hint,
         }
     }
 }
@@ -106,11 +106,11 @@ impl Fault {
 pub(crate) fn value(
     key: impl Into<String>,
     problem: impl Into<String>,
-    mend: impl Into<String>,
+    hint: impl Into<String>,
 ) -> Fault {
     Fault {
         key: key.into(),
         problem: problem.into(),
-        mend: mend.into(),
+        hint: hint.into(),
     }
 }

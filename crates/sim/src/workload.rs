@@ -239,11 +239,11 @@ impl Workload {
                         }
                         Some(_) => continue,
                     };
-                    let mend = match kind {
+                    let hint = match kind {
                         "threads" => "name one of its nodes with CPUs",
                         _ => "name one of its nodes",
                     };
-                    let fault = value(format!("{kind}[{index}]"), problem, mend);
+                    let fault = value(format!("{kind}[{index}]"), problem, hint);
                     return Err(fault.of(&self.name));
                 }
             }
@@ -257,8 +257,8 @@ impl Workload {
         number("warm_up_seconds", warm_up, 0.0..=self.seconds * 0.99)?;
         for (key, groups) in [("files", self.files.len()), ("threads", self.threads.len())] {
             if !(1..=MAX_GROUPS).contains(&groups) {
-                let mend = format!("have 1 to {MAX_GROUPS} [[{key}]] tables");
-                return Err(value(key, format!("{groups} of them"), mend));
+                let hint = format!("have 1 to {MAX_GROUPS} [[{key}]] tables");
+                return Err(value(key, format!("{groups} of them"), hint));
             }
         }
         for (index, group) in self.files.iter().enumerate() {
@@ -298,13 +298,13 @@ impl ThreadGroup {
         one_or_several(key, keys, self.start_node, &self.start_nodes)?;
         if !files.iter().any(|group| group.name == self.files) {
             let problem = format!("there are no files {:?}", self.files);
-            let mend = "name a [[files]] table of this workload";
-            return Err(value(format!("{key}.files"), problem, mend));
+            let hint = "name a [[files]] table of this workload";
+            return Err(value(format!("{key}.files"), problem, hint));
         }
         if !(1..=MAX_GROUPS).contains(&self.phases.len()) {
             let problem = format!("{} phases", self.phases.len());
-            let mend = format!("have 1 to {MAX_GROUPS} [[threads.phases]] tables");
-            return Err(value(format!("{key}.phases"), problem, mend));
+            let hint = format!("have 1 to {MAX_GROUPS} [[threads.phases]] tables");
+            return Err(value(format!("{key}.phases"), problem, hint));
         }
         for (index, phase) in self.phases.iter().enumerate() {
             phase.check(&format!("{key}.phases[{index}]"))?;
@@ -377,8 +377,8 @@ fn number(
     if range.contains(&found) {
         return Ok(());
     }
-    let mend = format!("use a number from {} to {}", range.start(), range.end());
-    Err(value(key, format!("{found}"), mend))
+    let hint = format!("use a number from {} to {}", range.start(), range.end());
+    Err(value(key, format!("{found}"), hint))
 }
 
 fn count(key: &str, found: u64, most: u64) -> Result<(), crate::error::Fault> {

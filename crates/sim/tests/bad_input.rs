@@ -1,4 +1,4 @@
-//! Workloads that make no sense get one line with key and mend.
+//! Workloads that make no sense get one line with key and hint.
 
 mod common;
 use common::*;

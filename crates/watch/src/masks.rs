@@ -61,9 +61,9 @@ impl Masks {
     /// A thread has these CPUs now; returns what its owner allows. A new thread inherits its parent's mask: where that was
     /// applied by us, its owner allowed what the parent's did. Of a known one see [`Masks::look`].
     pub(crate) fn meet(&mut self, thread: ThreadKey, now: &CpuSet) -> CpuSet {
-        if let Some(known) = self.original(thread).cloned() {
-            self.look(thread, now);
-            return self.original(thread).cloned().unwrap_or(known);
+        self.look(thread, now);
+        if let Some(original) = self.original(thread) {
+            return original.clone();
         }
         let parent = task::parent(thread.process_id);
         let related = |other: &ThreadKey| {

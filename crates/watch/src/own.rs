@@ -2,7 +2,7 @@
 //! left for later is believed then: nobody else may read it, or put something else in its place.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
@@ -176,6 +176,41 @@ fn existing(path: &Path) -> io::Result<File> {
     options().open(format!("/proc/self/fd/{}", seen.as_raw_fd()))
 }
 
+/// The text of a file that only root or this user can write; `None` when there is none.
+///
+/// # Errors
+/// Those of the kernel, `PermissionDenied` where another user can change the file, `InvalidInput` where it is no
+/// plain file, `FileTooLarge` beyond `max_bytes`, `InvalidData` where it is not UTF-8.
+pub fn read_trusted(path: &Path, max_bytes: u64) -> io::Result<Option<String>> {
+    // Opening a FIFO that took the file's place must not wait for its writer.
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path);
+    let file = match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        let what = "it is no plain file".to_owned();
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    if !is_trusted(metadata.uid()) || metadata.mode() & 0o022 != 0 {
+        let owner = metadata.uid();
+        return Err(refused(format!(
+            "other users can write it (uid {owner}, mode {:o})",
+            metadata.mode() & 0o7777
+        )));
+    }
+    let mut text = String::new();
+    file.take(max_bytes + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > max_bytes {
+        return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+    }
+    Ok(Some(text))
+}
+
 /// From now on only its owner may open the file (0600).
 ///
 /// # Errors
@@ -274,6 +309,26 @@ mod tests {
         assert!(open(&path).is_err());
         assert!(open(Path::new("/dev/null")).is_err());
         assert!(open(sandbox.path()).is_err());
+    }
+
+    #[test]
+    fn a_trusted_file_is_writable_by_root_or_this_user_only() {
+        let sandbox = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = sandbox.path().join("file");
+        assert_eq!(read_trusted(&path, 9).unwrap(), None);
+        std::fs::write(&path, "four").unwrap();
+        mode(&path, 0o644);
+        assert_eq!(read_trusted(&path, 4).unwrap().as_deref(), Some("four"));
+        let kind = |path: &Path, max| read_trusted(path, max).unwrap_err().kind();
+        assert_eq!(kind(&path, 3), io::ErrorKind::FileTooLarge);
+        mode(&path, 0o664);
+        assert_eq!(kind(&path, 9), io::ErrorKind::PermissionDenied);
+        assert_eq!(kind(sandbox.path(), 9), io::ErrorKind::InvalidInput);
+        if is_root() {
+            mode(&path, 0o644);
+            chown(&path, NOBODY, None).unwrap();
+            assert_eq!(kind(&path, 9), io::ErrorKind::PermissionDenied);
+        }
     }
 
     #[test]

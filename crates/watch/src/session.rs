@@ -86,7 +86,10 @@ impl SessionSource {
     pub fn now_ns(&self) -> u64 {
         match self.machine.is_emulated() {
             // Its clock stands still while the host cannot keep up.
-            true => self.volume.emulation().machine_now_ns() - self.started_machine_ns,
+            true => {
+                let now_ns = self.volume.emulation().machine_now_ns();
+                now_ns.saturating_sub(self.started_machine_ns)
+            }
             false => self.started.elapsed().as_nanos() as u64,
         }
     }

@@ -21,7 +21,7 @@ fn recorded() -> (Place, Vec<u8>) {
     (place, bytes)
 }
 
-/// Reads it; an error must be one line with cause and mend.
+/// Reads it; an error must be one line with cause and hint.
 #[track_caller]
 fn survive(place: &Place, bytes: &[u8]) -> bool {
     match read(&place.holding(bytes)) {

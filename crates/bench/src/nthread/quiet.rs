@@ -1,4 +1,4 @@
-//! Whether the host was ours: what others computed while we measured narrows the emulated machine.
+//! How much of the host's CPU time other programs took during a measurement.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ pub(super) struct HostUse {
 }
 
 impl HostUse {
-    /// From now on.
+    /// Begin to measure.
     pub(super) fn begin() -> HostUse {
         HostUse {
             begin: Instant::now(),

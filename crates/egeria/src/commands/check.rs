@@ -186,7 +186,7 @@ fn human(document: &Document) -> String {
         .iter()
         .filter(|finding| finding.repairable && !finding.repaired)
         .count();
-    let mend = match (open, repairable) {
+    let hint = match (open, repairable) {
         (0, _) => "nothing is wrong any more".to_owned(),
         (open, 0) => format!("{open} left: copy what is still readable to another volume"),
         (open, repairable) => {
@@ -198,5 +198,5 @@ fn human(document: &Document) -> String {
         let (pool, undo) = (document.pool.display(), undo.display());
         format!("\nto take the repair back: `egeria check {pool} --undo {undo}`")
     });
-    format!("{table}\n{contents}; {mend}{undo}")
+    format!("{table}\n{contents}; {hint}{undo}")
 }

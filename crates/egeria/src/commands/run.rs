@@ -206,7 +206,11 @@ impl Stage {
         let elapsed_s = started.elapsed().as_secs_f64();
         let counters = summary::difference(&before, &self.volume.counters());
         // Its clock stands still while the host cannot keep up.
-        let machine_ns = self.volume.emulation().machine_now_ns() - machine_started_ns;
+        let machine_ns = self
+            .volume
+            .emulation()
+            .machine_now_ns()
+            .saturating_sub(machine_started_ns);
         let machine_elapsed_s = machine_ns as f64 / 1e9;
         let declared = arguments.machine.machine.is_some().then_some(machine);
         let label = MachineLabel::of_session(&self.volume, declared);
@@ -303,14 +307,14 @@ fn spawn(
         command.stdout(stderr.map_or(Stdio::null(), Stdio::from));
     }
     command.spawn().map_err(|error| {
-        let (status, mend) = match error.kind() {
+        let (status, hint) = match error.kind() {
             std::io::ErrorKind::NotFound => (127, "check its name and PATH"),
             _ => (126, "check that it is a program you may execute"),
         };
         Failure::Status(
             status,
             format!(
-                "cannot run {}: {}; {mend}",
+                "cannot run {}: {}; {hint}",
                 words[0].display(),
                 reason(&error)
             ),

@@ -198,7 +198,7 @@ impl<'a> Index<'a> {
     /// The same for new data, whose holes count for the owner of the file.
     pub(crate) fn reserve_for_write(self, file_block: u64, count: u64) -> Outcome<()> {
         self.reserve_by(file_block, count, &|| {
-            self.arena.holes().charge(self.inode, 1)?;
+            self.arena.holes().charge(self.inode)?;
             self.arena.allocate(0)
         })
     }

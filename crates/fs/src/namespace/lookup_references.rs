@@ -46,7 +46,7 @@ impl Volume {
         Some(LookupReferences(mount))
     }
 
-    /// The kernel is about to be told of this life of a number, which rests from now on when it ends. `ESTALE` when
+    /// A mount is about to name this life of a number to its kernel: the number rests from now on when it ends. `ESTALE` when
     /// it ended before: then the caller takes the reference off again, unless it is another's, too.
     ///
     /// # Errors

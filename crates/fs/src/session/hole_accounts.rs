@@ -3,7 +3,11 @@
 //! The index of a file without large holes takes a 512th of the file's bytes. One of blocks that lie far apart takes up to
 //! 20 KiB a block, so that any user who may write files could use up the session's memory for all. What indexes take
 //! beyond their files' blocks is counted for the owner of each file, and limited; the owner of the session and root have
-//! no limit. Counts are hints: a process that is killed in between leaves one a few pages off until the session ends.
+//! no limit.
+//!
+//! A file is counted anew whenever a write makes its index grow, and no longer when the index goes: so reading is never
+//! refused, and holes that were there before the session, or were punched since, count from the next such write on.
+//! Counts are hints: a process that is killed in between leaves one a few pages off until the session ends.
 
 use super::layout::{HoleAccount, HoleAccounts, SessionInode};
 use crate::types::{Errno, Outcome};
@@ -32,24 +36,24 @@ impl HoleAccounts {
         (bytes / PART_OF_MEMORY).max(MIN_LIMIT_BYTES) / crate::format::BLOCK as u64
     }
 
-    /// Count the pages of an inode's index for its owner, with `more` that it needs. Under the inode's lock.
+    /// Count the pages of an inode's index for its owner, and one that it needs now. Under the inode's lock.
     ///
     /// # Errors
     /// `ENOMEM` when the owner's holes would take more than they may.
     #[cold]
-    pub fn charge(&self, inode: &SessionInode, more: u64) -> Outcome<()> {
+    pub fn charge(&self, inode: &SessionInode) -> Outcome<()> {
         let uid = inode.uid.load(Ordering::Relaxed);
-        let pages = u64::from(inode.index_pages.load(Ordering::Relaxed)) + more;
+        let pages = u64::from(inode.index_pages.load(Ordering::Relaxed)) + 1;
         let blocks = inode.blocks.load(Ordering::Relaxed);
         let excess = pages.saturating_sub(blocks / BLOCKS_PER_PAGE + FREE_PAGES);
         let before = self.discharge(inode);
         let account = self.account(uid);
         let limit = self.limit_pages.load(Ordering::Relaxed);
-        let is_free = limit == 0
+        let is_unlimited = limit == 0
             || uid == 0
             || uid.wrapping_add(1) == self.session_owner.load(Ordering::Relaxed);
         let taken = account.pages.load(Ordering::Relaxed);
-        let refused = !is_free && excess > before && taken.saturating_add(excess) > limit;
+        let refused = !is_unlimited && excess > before && taken.saturating_add(excess) > limit;
         let charged = if refused { before } else { excess };
         account.pages.fetch_add(charged, Ordering::Relaxed);
         inode
@@ -122,18 +126,14 @@ mod tests {
         let accounts = accounts();
         accounts.begin(1000, 100);
         let (first, second) = (inode(7, 80, 1), inode(7, 80, 1));
-        assert_eq!(accounts.charge(&first, 1), Ok(()));
-        assert_eq!(accounts.charge(&second, 1), Err(Errno(libc::ENOMEM)));
-        assert_eq!(
-            accounts.charge(&inode(8, 80, 1), 1),
-            Ok(()),
-            "another owner"
-        );
-        for free in [0, 1000] {
-            assert_eq!(accounts.charge(&inode(free, 8000, 1), 1), Ok(()));
+        assert_eq!(accounts.charge(&first), Ok(()));
+        assert_eq!(accounts.charge(&second), Err(Errno(libc::ENOMEM)));
+        assert_eq!(accounts.charge(&inode(8, 80, 1)), Ok(()), "another owner");
+        for unlimited in [0, 1000] {
+            assert_eq!(accounts.charge(&inode(unlimited, 8000, 1)), Ok(()));
         }
         accounts.forget(&first);
-        assert_eq!(accounts.charge(&second, 1), Ok(()), "freed");
+        assert_eq!(accounts.charge(&second), Ok(()), "freed");
         assert_eq!(first.index_pages.load(Ordering::Relaxed), 0);
     }
 
@@ -142,7 +142,7 @@ mod tests {
         let accounts = accounts();
         accounts.begin(1000, 100);
         let dense = inode(7, 40_000, 512 * 40_000);
-        assert_eq!(accounts.charge(&dense, 3), Ok(()));
+        assert_eq!(accounts.charge(&dense), Ok(()));
         assert_eq!(dense.hole_pages.load(Ordering::Relaxed), 0);
     }
 
@@ -151,18 +151,15 @@ mod tests {
         let accounts = accounts();
         accounts.begin(1000, 100);
         let file = inode(7, 80, 1);
-        assert_eq!(accounts.charge(&file, 1), Ok(()));
+        assert_eq!(accounts.charge(&file), Ok(()));
         file.uid.store(8, Ordering::Relaxed);
-        assert_eq!(accounts.charge(&file, 1), Ok(()));
+        assert_eq!(accounts.charge(&file), Ok(()));
         assert_eq!(
-            accounts.charge(&inode(7, 90, 1), 1),
+            accounts.charge(&inode(7, 90, 1)),
             Ok(()),
             "7 has room again"
         );
-        assert_eq!(
-            accounts.charge(&inode(8, 90, 1), 1),
-            Err(Errno(libc::ENOMEM))
-        );
+        assert_eq!(accounts.charge(&inode(8, 90, 1)), Err(Errno(libc::ENOMEM)));
     }
 
     #[test]
@@ -170,13 +167,10 @@ mod tests {
         let accounts = accounts();
         accounts.begin(1000, 100);
         for uid in 1..=70 {
-            let _ = accounts.charge(&inode(uid, 30, 1), 1);
+            let _ = accounts.charge(&inode(uid, 30, 1));
         }
-        assert_eq!(accounts.charge(&inode(1, 60, 1), 1), Ok(()));
-        assert_eq!(
-            accounts.charge(&inode(90, 90, 1), 1),
-            Err(Errno(libc::ENOMEM))
-        );
+        assert_eq!(accounts.charge(&inode(1, 60, 1)), Ok(()));
+        assert_eq!(accounts.charge(&inode(90, 90, 1)), Err(Errno(libc::ENOMEM)));
     }
 
     #[test]

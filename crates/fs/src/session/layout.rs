@@ -122,7 +122,7 @@ pub struct ArenaHeader {
     pub holes: HoleAccounts,
 }
 
-/// Owners of files that are told apart; more share the last account.
+/// Owners of files that have an account of their own, and one for all others.
 pub const HOLE_ACCOUNTS: usize = 64;
 
 /// What holes of files take (see `hole_accounts`).

@@ -19,7 +19,7 @@ const LOOK_NS: u64 = 100_000_000;
 
 /// Bytes that may be taken before the next look.
 static ALLOWANCE_BYTES: AtomicU64 = AtomicU64::new(0);
-/// When the last look was, ns since the first plus one; 0: never.
+/// When the last look was, by [`clock_ns`]; 0: never.
 static LOOKED_NS: AtomicU64 = AtomicU64::new(0);
 
 /// Whether the groups of this process have room for so many bytes more. A group that cannot be read has.
@@ -41,6 +41,7 @@ pub(super) fn has_room(bytes: u64) -> bool {
     true
 }
 
+/// A clock on which 0 is long ago, ns.
 fn clock_ns() -> u64 {
     static BEGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     let begin = BEGIN.get_or_init(Instant::now);

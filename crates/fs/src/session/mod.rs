@@ -22,3 +22,4 @@ pub(crate) mod seqlock;
 pub(crate) mod slot_ownership;
 pub(crate) mod slots;
 pub(crate) mod stuck;
+mod waiting;

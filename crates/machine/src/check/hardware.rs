@@ -14,8 +14,8 @@ const MAX_GRANULARITY_BYTES: u64 = 1 << 20;
 pub(super) fn hardware(key: &str, hardware: &Hardware) -> Result<(), Fault> {
     if hardware.memories.len() > MAX_MEMORIES {
         let problem = format!("{} of them", hardware.memories.len());
-        let mend = format!("have at most {MAX_MEMORIES}");
-        return Err(fault(format!("{key}.memories"), problem, mend));
+        let hint = format!("have at most {MAX_MEMORIES}");
+        return Err(fault(format!("{key}.memories"), problem, hint));
     }
     for (index, each) in hardware.memories.iter().enumerate() {
         memory(&format!("{key}.memories[{index}]"), each)?;
@@ -37,14 +37,14 @@ fn controllers(key: &str, hardware: &Hardware) -> Result<(), Fault> {
         let earlier = &hardware.controllers[..index];
         if earlier.iter().any(|other| other.id == each.id) {
             let problem = format!("{} is used twice", each.id);
-            let mend = "give every controller of a node its own id";
-            return Err(fault(format!("{at}.id"), problem, mend));
+            let hint = "give every controller of a node its own id";
+            return Err(fault(format!("{at}.id"), problem, hint));
         }
         let has = |memory: &Memory| memory.controller == each.id;
         if !hardware.memories.iter().any(has) {
             let problem = format!("no memory of the node has controller {}", each.id);
-            let mend = "name it in a [[nodes.memories]] table, or remove it";
-            return Err(fault(format!("{at}.id"), problem, mend));
+            let hint = "name it in a [[nodes.memories]] table, or remove it";
+            return Err(fault(format!("{at}.id"), problem, hint));
         }
     }
     Ok(())
@@ -100,8 +100,8 @@ fn granularity(key: &str, bytes: u64) -> Result<(), Fault> {
     match range.contains(&bytes) && bytes.is_power_of_two() {
         true => Ok(()),
         false => {
-            let mend = format!("use a power of two, {LINE_BYTES} to {MAX_GRANULARITY_BYTES}");
-            Err(fault(key, format!("{bytes} bytes"), mend))
+            let hint = format!("use a power of two, {LINE_BYTES} to {MAX_GRANULARITY_BYTES}");
+            Err(fault(key, format!("{bytes} bytes"), hint))
         }
     }
 }

@@ -74,8 +74,8 @@ fn node(key: &str, node: &Node) -> Result<(), Fault> {
     }
     if node.persistent_regions.len() > MAX_REGIONS {
         let problem = format!("{} regions", node.persistent_regions.len());
-        let mend = format!("have at most {MAX_REGIONS}");
-        return Err(fault(format!("{key}.persistent_regions"), problem, mend));
+        let hint = format!("have at most {MAX_REGIONS}");
+        return Err(fault(format!("{key}.persistent_regions"), problem, hint));
     }
     for (index, each) in node.persistent_regions.iter().enumerate() {
         region(&format!("{key}.persistent_regions[{index}]"), each)?;
@@ -105,8 +105,8 @@ pub(crate) fn access_class(key: &str, class: &AccessClass) -> Result<(), Fault> 
     latency(format!("{key}.read_latency_ns"), class.read_latency_ns)?;
     latency(format!("{key}.write_latency_ns"), class.write_latency_ns)?;
     if class.initiators.len() > MAX_NODES {
-        let mend = format!("name at most {MAX_NODES} nodes");
-        return Err(fault(format!("{key}.initiators"), "too many", mend));
+        let hint = format!("name at most {MAX_NODES} nodes");
+        return Err(fault(format!("{key}.initiators"), "too many", hint));
     }
     Ok(())
 }
@@ -118,8 +118,8 @@ pub(crate) fn cpus_of_one_node_each(machine: &Machine) -> Result<(), Fault> {
         for cpu in &node.cpus {
             if let Some(other) = owner.insert(cpu, node.id.0) {
                 let problem = format!("CPU {} is also in node {other}", cpu.0);
-                let mend = "list every CPU in one node only";
-                return Err(fault(format!("nodes[{index}].cpus"), problem, mend));
+                let hint = "list every CPU in one node only";
+                return Err(fault(format!("nodes[{index}].cpus"), problem, hint));
             }
         }
     }
@@ -132,13 +132,13 @@ fn cpus_are_somewhere(machine: &Machine) -> Result<(), Fault> {
     let all_without = machine.nodes.iter().all(|node| node.cpus.is_empty());
     match (&machine.emulated, without) {
         (None, _) if all_without => {
-            let mend = "give at least one node cpus, such as \"0-3\"";
-            Err(fault("nodes", "no node has a CPU", mend))
+            let hint = "give at least one node cpus, such as \"0-3\"";
+            Err(fault("nodes", "no node has a CPU", hint))
         }
         (Some(_), Some(index)) if !all_without => {
             let key = format!("nodes[{index}].cpus");
-            let mend = "name CPUs for every emulated node, or for none";
-            Err(fault(key, "missing although other nodes name theirs", mend))
+            let hint = "name CPUs for every emulated node, or for none";
+            Err(fault(key, "missing although other nodes name theirs", hint))
         }
         _ => Ok(()),
     }
@@ -182,7 +182,7 @@ fn one_word_for_emulated_media(machine: &Machine) -> Result<(), Fault> {
     }
     for (index, node) in machine.nodes.iter().enumerate() {
         let key = format!("nodes[{index}]");
-        let mend = "an emulated node's medium and cache are in its [nodes.emulated] table";
+        let hint = "an emulated node's medium and cache are in its [nodes.emulated] table";
         let memories = node.hardware.memories.iter();
         let kinds = memories.map(|memory| memory.kind);
         if let Some(at) = kinds
@@ -190,10 +190,10 @@ fn one_word_for_emulated_media(machine: &Machine) -> Result<(), Fault> {
             .position(|kind| kind == MemoryKind::Persistent)
         {
             let key = format!("{key}.memories[{at}].kind");
-            return Err(fault(key, "a second persistent memory", mend));
+            return Err(fault(key, "a second persistent memory", hint));
         }
         if node.hardware.cache.is_some() {
-            return Err(fault(format!("{key}.cache"), "a second cache", mend));
+            return Err(fault(format!("{key}.cache"), "a second cache", hint));
         }
     }
     Ok(())
@@ -260,20 +260,20 @@ fn emulated_node(key: &str, node: &EmulatedNode) -> Result<(), Fault> {
 fn last_level_cache(at: &dyn Fn(&str) -> String, node: &EmulatedNode) -> Result<(), Fault> {
     if !node.has_llc() {
         let stray = node.llc_latency_ns != 0.0 || node.llc_read_bytes_s != 0.0;
-        let mend = "give llc_bytes too, or leave all three out";
+        let hint = "give llc_bytes too, or leave all three out";
         return match stray {
             true => Err(fault(
                 at("llc_bytes"),
                 "missing beside other llc keys",
-                mend,
+                hint,
             )),
             false => Ok(()),
         };
     }
     let bytes = node.llc_bytes;
     if bytes > MAX_LLC_BYTES || !bytes.is_multiple_of(LLC_GRAIN_BYTES) {
-        let mend = format!("use a multiple of {LLC_GRAIN_BYTES}, at most {MAX_LLC_BYTES}");
-        return Err(fault(at("llc_bytes"), format!("{bytes} bytes"), mend));
+        let hint = format!("use a multiple of {LLC_GRAIN_BYTES}, at most {MAX_LLC_BYTES}");
+        return Err(fault(at("llc_bytes"), format!("{bytes} bytes"), hint));
     }
     latency(at("llc_latency_ns"), node.llc_latency_ns)?;
     bandwidth(at("llc_read_bytes_s"), node.llc_read_bytes_s)

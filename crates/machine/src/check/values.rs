@@ -16,7 +16,7 @@ const MAX_NAME_CHARS: usize = 64;
 pub(crate) struct Fault {
     pub(crate) key: String,
     pub(crate) problem: String,
-    pub(crate) mend: String,
+    pub(crate) hint: String,
 }
 
 impl Fault {
@@ -26,7 +26,7 @@ impl Fault {
             origin: origin.to_owned(),
             key: self.key,
             problem: self.problem,
-            mend: self.mend,
+            hint: self.hint,
         }
     }
 }
@@ -34,12 +34,12 @@ impl Fault {
 pub(crate) fn fault(
     key: impl Into<String>,
     problem: impl Into<String>,
-    mend: impl Into<String>,
+    hint: impl Into<String>,
 ) -> Fault {
     Fault {
         key: key.into(),
         problem: problem.into(),
-        mend: mend.into(),
+        hint: hint.into(),
     }
 }
 
@@ -80,8 +80,8 @@ pub(crate) fn curve(key: &str, curve: &[(u32, f64)]) -> Result<(), Fault> {
 pub(crate) fn name(key: &str, name: &str) -> Result<(), Fault> {
     let length = name.chars().count();
     if length == 0 || length > MAX_NAME_CHARS || name.chars().any(char::is_control) {
-        let mend = format!("use 1 to {MAX_NAME_CHARS} printable characters");
-        return Err(fault(key, "not a name", mend));
+        let hint = format!("use 1 to {MAX_NAME_CHARS} printable characters");
+        return Err(fault(key, "not a name", hint));
     }
     Ok(())
 }

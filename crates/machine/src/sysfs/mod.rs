@@ -16,7 +16,7 @@ use crate::{
 };
 use tree::{MAX_FILE_BYTES, Tree};
 
-const MEND: &str = "check the machine's firmware and kernel, or describe it in a machine file";
+const HINT: &str = "check the machine's firmware and kernel, or describe it in a machine file";
 const MEND_ROOT: &str = "give --sysfs-root the directory that contains sys and proc";
 
 /// The machine below `root`.
@@ -42,7 +42,7 @@ pub(crate) fn read_machine(root: &Path) -> Result<Machine, MachineError> {
     check::machine(&machine).map_err(|fault| MachineError::Sysfs {
         path: root.join("sys/devices/system/node"),
         problem: format!("{}: {}", fault.key, fault.problem),
-        mend: MEND,
+        hint: HINT,
     })?;
     Ok(machine)
 }
@@ -62,7 +62,7 @@ fn nonsense(path: &Path, problem: impl Into<String>) -> MachineError {
     MachineError::Sysfs {
         path: path.to_owned(),
         problem: problem.into(),
-        mend: MEND,
+        hint: HINT,
     }
 }
 
@@ -100,7 +100,7 @@ impl Tree<'_> {
 
     fn node(&mut self, id: NodeId) -> Result<Node, MachineError> {
         let path = self.node_path(id, "cpulist");
-        let text = input::read_text(&path, MAX_FILE_BYTES, MEND)?;
+        let text = input::read_text(&path, MAX_FILE_BYTES, HINT)?;
         let cpus = parse_cpu_list(&text).map_err(|problem| nonsense(&path, problem))?;
         let (memory_bytes, free_bytes) = self.memory(&self.node_path(id, "meminfo"))?;
         let bandwidth = access::read(self, &self.node_path(id, ""));
@@ -139,7 +139,7 @@ impl Tree<'_> {
             self.warn(path, "not there; the size of the memory is unknown");
             return Ok((0, None));
         }
-        let text = input::read_text(path, MAX_FILE_BYTES, MEND)?;
+        let text = input::read_text(path, MAX_FILE_BYTES, HINT)?;
         let bytes_of = |key: &str| meminfo_bytes(&text, key);
         let total = bytes_of("MemTotal:").map_err(|problem| nonsense(path, problem))?;
         let free = bytes_of("MemFree:").map_err(|problem| nonsense(path, problem))?;
@@ -156,7 +156,7 @@ impl Tree<'_> {
                 self.warn(&path, "not there; distances are taken as 10 and 20");
                 return Ok(file::default_distances(ids.len()));
             }
-            let text = input::read_text(&path, MAX_FILE_BYTES, MEND)?;
+            let text = input::read_text(&path, MAX_FILE_BYTES, HINT)?;
             matrix.push(distance_row(&text).map_err(|problem| nonsense(&path, problem))?);
             let row = &matrix[matrix.len() - 1];
             if row.len() != ids.len() {

@@ -312,7 +312,7 @@ impl EmulationState {
     }
 
     /// Host time for which the machine's clock stood still because threads got no CPU of the host, ns.
-    pub fn stalled_ns(&self) -> u64 {
+    pub(super) fn stalled_ns(&self) -> u64 {
         self.stalled_ns.load(Relaxed)
     }
 

@@ -78,7 +78,7 @@ pub enum StepError {
         length: u32,
     },
     /// Not from where the thread is.
-    #[error("thread {id} is {phase:?} and cannot {step}; {mend}")]
+    #[error("thread {id} is {phase:?} and cannot {step}; {hint}")]
     WrongPhase {
         /// Which thread.
         id: u32,
@@ -87,7 +87,7 @@ pub enum StepError {
         /// What was tried.
         step: &'static str,
         /// What comes before it.
-        mend: &'static str,
+        hint: &'static str,
     },
 }
 
@@ -344,7 +344,7 @@ impl<W: Words> Selector<W> {
     fn step(
         &self,
         thread: ThreadId,
-        (step, mend): (&'static str, &'static str),
+        (step, hint): (&'static str, &'static str),
         from: &[Phase],
         next: impl Fn(Slot) -> Slot,
     ) -> Result<Slot, StepError> {
@@ -358,7 +358,7 @@ impl<W: Words> Selector<W> {
                     id,
                     phase,
                     step,
-                    mend,
+                    hint,
                 });
             }
             if self.replace(id, slot, next(slot)) {

@@ -11,7 +11,7 @@ use super::VERSION;
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The system refused.
-    #[error("cannot {doing} {}: {source}; {mend}", path.display())]
+    #[error("cannot {doing} {}: {source}; {hint}", path.display())]
     Io {
         /// What was tried.
         doing: &'static str,
@@ -20,7 +20,7 @@ pub enum TraceError {
         /// What the system said.
         source: io::Error,
         /// What to do about it.
-        mend: &'static str,
+        hint: &'static str,
     },
     /// A directory, a device, a pipe.
     #[error("{} is {what}, not a trace; name a file that was recorded with `egeria run --record`", path.display())]
@@ -75,14 +75,14 @@ pub enum TraceError {
         source: FactsError,
     },
     /// A window that cannot be recorded.
-    #[error("window {window} cannot be recorded: {what}; {mend}")]
+    #[error("window {window} cannot be recorded: {what}; {hint}")]
     Unrecordable {
         /// Its number.
         window: u64,
         /// What is wrong.
         what: String,
         /// What to do about it.
-        mend: &'static str,
+        hint: &'static str,
     },
     /// The file to record to holds something else.
     #[error("{} is there already and is no trace; choose another name, or remove it", path.display())]
@@ -104,7 +104,7 @@ impl TraceError {
             doing: "read",
             path: path.to_owned(),
             source,
-            mend: "check the path and who may read it",
+            hint: "check the path and who may read it",
         }
     }
 
@@ -113,7 +113,7 @@ impl TraceError {
             doing: "record to",
             path: path.to_owned(),
             source,
-            mend: "choose a file with room that you may write to",
+            hint: "choose a file with room that you may write to",
         }
     }
 }

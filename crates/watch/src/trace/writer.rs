@@ -91,7 +91,7 @@ impl Writer {
             Err(what) => Err(TraceError::Unrecordable {
                 window: window.number,
                 what,
-                mend: "watch fewer threads",
+                hint: "watch fewer threads",
             }),
         };
         match &written {

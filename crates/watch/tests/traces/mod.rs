@@ -135,7 +135,7 @@ pub fn read(path: &Path) -> Result<(Vec<Window>, Option<String>), TraceError> {
     Ok((windows, reader.warning()))
 }
 
-/// The error of reading this, which is one line with cause and mend.
+/// The error of reading this, which is one line with cause and hint.
 #[track_caller]
 pub fn refused(path: &Path, words: &[&str]) {
     let error = read(path).expect_err("it was read").to_string();

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_a_mend() {
+    fn what_cannot_be_is_refused_with_a_hint() {
         for (line, expected) in [
             ("--directory /tmp", "no --personality"),
             ("--personality oltp --directory /tmp", "use fileserver"),

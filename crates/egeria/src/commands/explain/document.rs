@@ -1,4 +1,4 @@
-//! All that is told of a log.
+//! The JSON document of a decision log.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use super::super::decision_log::{Fate, Head};
 use super::events::Event;
 use super::totals::{SeenThread, Summary};
 
-/// What is told.
+/// What `egeria explain --json` prints.
 #[derive(Serialize)]
 pub(super) struct Document {
     pub(super) log: PathBuf,

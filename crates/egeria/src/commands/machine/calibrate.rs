@@ -145,8 +145,8 @@ struct Output {
 
 impl Output {
     fn open(path: &Path) -> Outcome<Output> {
-        let mend = "name a file in a directory you may write to";
-        let fault = |error: &std::io::Error| Failure::io("write", path, error, mend);
+        let hint = "name a file in a directory you may write to";
+        let fault = |error: &std::io::Error| Failure::io("write", path, error, hint);
         let is_other = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
         if is_other || path.file_name().is_none() {
             let shown = path.display();
@@ -187,11 +187,11 @@ impl Output {
             measured.measured_s,
             machine.to_toml()
         );
-        let mend = "free some space, or name another file";
+        let hint = "free some space, or name another file";
         let written = self.file.write_all(text.as_bytes());
-        written.map_err(|error| Failure::io("write", &self.path, &error, mend))?;
+        written.map_err(|error| Failure::io("write", &self.path, &error, hint))?;
         let kept = self.file.persist(&self.path);
-        kept.map_err(|error| Failure::io("write", &self.path, &error.error, mend))?;
+        kept.map_err(|error| Failure::io("write", &self.path, &error.error, hint))?;
         Ok(())
     }
 }

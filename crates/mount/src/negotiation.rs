@@ -1,0 +1,32 @@
+//! What the mount and the kernel agree on when the connection begins.
+
+use crate::data::REQUEST_BYTES;
+use fuser::{InitFlags, KernelConfig};
+
+/// What the kernel is asked to do, where it can.
+const CAPABILITIES: [InitFlags; 8] = [
+    // One request for open with O_TRUNC.
+    InitFlags::FUSE_ATOMIC_O_TRUNC,
+    // The control call on directories.
+    InitFlags::FUSE_HAS_IOCTL_DIR,
+    // Pages go when `stat` shows another time or size.
+    InitFlags::FUSE_AUTO_INVAL_DATA,
+    InitFlags::FUSE_ASYNC_DIO,
+    InitFlags::FUSE_PARALLEL_DIROPS,
+    // Who clears set-user-id bits: we do (module `privilege`).
+    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+    // Shared mappings of files that are read and written directly.
+    InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+    // `name_to_handle_at` is refused: a handle could not be opened once the kernel forgot.
+    InitFlags::FUSE_NO_EXPORT_SUPPORT,
+];
+
+/// Request the capabilities and sizes that the mount is built for; an older kernel does without some.
+pub(crate) fn request(config: &mut KernelConfig) {
+    for capability in CAPABILITIES {
+        // An older kernel does without.
+        let _ = config.add_capabilities(capability);
+    }
+    let _ = config.set_max_write(REQUEST_BYTES as u32);
+    let _ = config.set_max_background(64);
+}
