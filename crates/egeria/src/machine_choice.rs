@@ -281,7 +281,7 @@ mod tests {
         let text = Machine::detect().expect("this machine").to_toml();
         let other = Machine::profile("odin-8s").expect("a profile").to_toml();
         for (text, mode, cause) in [
-            (text.as_str(), 0o664, "only root can write"),
+            (text.as_str(), 0o664, "other users can write it"),
             (&other, 0o644, "other nodes or CPUs"),
             ("nonsense", 0o644, "machine.toml"),
         ] {

@@ -498,6 +498,6 @@ fn blocks_that_fail_are_logged_once_each() {
         request.contains("of pool 1 cannot be accessed"),
         "{request}"
     );
-    let once = format!("block {block} of pool 1 ({})", text(&sandbox.path("v.1")));
+    let once = format!("{}: block {block} of pool 1 ", text(&sandbox.path("v.1")));
     assert_eq!(logged.matches(&once).count(), 1, "{logged}");
 }
