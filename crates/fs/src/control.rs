@@ -1,8 +1,10 @@
 //! The control call: how a program that holds a descriptor on a mount learns which inode of which
 //! volume it is. One `ioctl` answered by the mount; everything after it goes past the kernel.
 
+mod mounts;
 mod serving;
 
+pub use mounts::{MountLine, volume_mounts};
 pub use serving::serving_user;
 
 /// `_IOR('E', 1, ControlReply)`: what to pass to `ioctl` on a descriptor of a mount.
@@ -14,7 +16,7 @@ pub const CONTROL_REQUEST: u32 =
 pub const MARK_REQUEST: u32 = ((b'E' as u32) << 8) | 2;
 
 /// First word of a genuine reply.
-pub const CONTROL_MAGIC: u64 = u64::from_le_bytes(*b"EGERIAC1");
+pub const CONTROL_MAGIC: u64 = u64::from_le_bytes(*b"EGERIAC2");
 
 /// No open-description slot could be had: pass calls that move the file position to the kernel.
 pub const NO_DESCRIPTION_SLOT: u32 = u32::MAX;
@@ -37,6 +39,10 @@ pub struct ControlReply {
     pub kind: u32,
     /// The mount refuses changes.
     pub read_only: u32,
+    /// The session knows which inode numbers the kernel remembers of this mount, so names may be changed past it.
+    pub tracks_lookups: u32,
+    /// Zero.
+    pub reserved: u32,
     /// Process id of the mount.
     pub mount_pid: u32,
     /// Length of `pool_path`.
@@ -58,4 +64,4 @@ impl ControlReply {
     }
 }
 
-const _: () = assert!(size_of::<ControlReply>() == 8 + 16 + 8 + 6 * 4 + 1024);
+const _: () = assert!(size_of::<ControlReply>() == 8 + 16 + 8 + 8 * 4 + 1024);

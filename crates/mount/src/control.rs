@@ -22,6 +22,8 @@ impl Adapter {
             description_slot: open.slot.map_or(NO_DESCRIPTION_SLOT, |slot| slot.0),
             kind: attributes.kind() as u32,
             read_only: u32::from(self.identity.read_only),
+            tracks_lookups: u32::from(self.known.tracks_lookups()),
+            reserved: 0,
             mount_pid: std::process::id(),
             pool_path_bytes: self.identity.pool_path_bytes,
             pool_path: self.identity.pool_path,

@@ -45,6 +45,11 @@ impl KnownInodes {
         }
     }
 
+    /// Whether the session learns of the numbers.
+    pub(crate) fn tracks_lookups(&self) -> bool {
+        self.memory.is_some()
+    }
+
     fn shard(&self, ino: InodeNumber) -> MutexGuard<'_, HashMap<u64, Remembered>> {
         let shard = &self.shards[ino.0 as usize % SHARDS];
         shard.lock().unwrap_or_else(PoisonError::into_inner)

@@ -15,6 +15,22 @@ global_asm!(
     "ret",
     ".globl egeria_preload_copy_fault",
     ".hidden egeria_preload_copy_fault",
+    ".globl egeria_preload_copy_string",
+    ".hidden egeria_preload_copy_string",
+    "egeria_preload_copy_string:",
+    "xor ecx, ecx",
+    "2: cmp rcx, rdx",
+    "jae 3f",
+    "movzx eax, byte ptr [rsi + rcx]",
+    "mov byte ptr [rdi + rcx], al",
+    "inc rcx",
+    "test al, al",
+    "jnz 2b",
+    "lea rdx, [rcx - 1]",
+    "xor eax, eax",
+    "ret",
+    "3: mov eax, 1",
+    "ret",
     "egeria_preload_copy_fault:",
     "mov eax, 1",
     "ret",
@@ -24,7 +40,23 @@ global_asm!(
 
 unsafe extern "C" {
     fn egeria_preload_copy(to: *mut u8, from: *const u8, bytes: usize) -> usize;
+    fn egeria_preload_copy_string(to: *mut u8, from: *const u8, room: usize) -> CopiedString;
     fn egeria_preload_copy_fault();
+}
+
+/// What the copy of a string returns in two registers.
+#[repr(C)]
+struct CopiedString {
+    failed: usize,
+    bytes: usize,
+}
+
+/// Copy a terminated string with its end; its length, or `None` when an address was bad or it does not fit. For use
+/// inside, after `signals::take_over`.
+pub fn copy_string(to: &mut [u8], from: *const u8) -> Option<usize> {
+    // SAFETY: writes within `to`; faults of reads end at the fix-up.
+    let copied = unsafe { egeria_preload_copy_string(to.as_mut_ptr(), from, to.len()) };
+    (copied.failed == 0).then_some(copied.bytes)
 }
 
 /// Copy; false when an address was bad. For use inside, after `signals::take_over`.

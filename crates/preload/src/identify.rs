@@ -1,11 +1,12 @@
 //! Finding out what a descriptor is, at its first data call.
 
+use crate::control_call::ask_mount;
 use crate::record::{Found, Record};
 use crate::table::{self, Tag, Word};
 use crate::thread::{self, Thread};
 use crate::trust::Place;
-use crate::{admission, devices, errno, pins, process, raw, registry, settings};
-use egeria_fs::control::{CONTROL_REQUEST, ControlReply, NO_DESCRIPTION_SLOT};
+use crate::{admission, devices, errno, names, pins, process, raw, registry, settings};
+use egeria_fs::control::{ControlReply, NO_DESCRIPTION_SLOT};
 use egeria_fs::{DescriptionSlot, FileKind, InodeNumber};
 use libc::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -63,10 +64,14 @@ fn look(fd: c_int, word: Word) -> Option<Found> {
     if status < 0 || status & libc::O_PATH != 0 {
         return None;
     }
-    let reply = ask_mount(fd, place)?;
+    let reply = ask_mount(fd, place).filter(|reply| reply.kind == FileKind::Regular as u32)?;
     let own = word.tag() == Tag::Fresh && word.opened_at() == process::shares() && fd > 2;
     let opened = || catch_unwind(AssertUnwindSafe(|| open(fd, &reply, status, own)));
-    thread::inside(|| admission::admitted(opened))?.unwrap_or(None)
+    let found = thread::inside(|| admission::admitted(opened))?.unwrap_or(None);
+    if let (Some(_), Some(mount)) = (&found, place.mount()) {
+        names::note_mount(mount);
+    }
+    found
 }
 
 fn open(fd: c_int, reply: &ControlReply, status: c_int, own: bool) -> Option<Found> {
@@ -87,19 +92,4 @@ fn open(fd: c_int, reply: &ControlReply, status: c_int, own: bool) -> Option<Fou
         private_offset_bytes: (own && position >= 0).then_some(position as u64),
         shared: !own,
     })
-}
-
-fn ask_mount(fd: c_int, place: Place) -> Option<ControlReply> {
-    // SAFETY: all-zero is a valid reply (integers and bytes).
-    let mut reply: ControlReply = unsafe { std::mem::zeroed() };
-    let magic = egeria_fs::control::CONTROL_MAGIC;
-    let answer = raw::ioctl(fd, u64::from(CONTROL_REQUEST), (&raw mut reply).cast());
-    if answer < 0 || reply.magic != magic {
-        if answer == -(libc::ENOTTY as isize) || answer == -(libc::ENOSYS as isize) {
-            place.is_not_ours();
-        }
-        return None;
-    }
-    let own_mount = i64::from(reply.mount_pid) == raw::getpid() as i64;
-    (reply.kind == FileKind::Regular as u32 && !own_mount).then_some(reply)
 }

@@ -1,4 +1,4 @@
-//! `libegeria_preload.so`: the data path of files on a mount, past the kernel, in unmodified programs.
+//! `libegeria_preload.so`: files on a mount, and their names, past the kernel, in unmodified programs.
 //!
 //! ```text
 //!  hooks/*   the C functions, by family
@@ -10,7 +10,8 @@
 //!    │ process      whose memory this is (fork, vfork)  ownership    taking the tables over in a child
 //!    ├ forks        what a child must not find half done, and what it shares
 //!    ├ signals      handlers wait while their thread is in the engine
-//!    └ withdraw     volumes are left before rights change
+//!    ├ withdraw     volumes are left before rights change
+//!    └ names        paths that lead into volumes
 //! ```
 //!
 //! What it cannot do it passes to the kernel, and the mount does it right; it counts that. Limits,
@@ -23,6 +24,7 @@ compile_error!("egeria-preload is for x86-64 Linux with glibc: use the mount alo
 
 mod admission;
 mod allocator;
+mod control_call;
 mod descriptors;
 mod devices;
 mod endings;
@@ -35,6 +37,7 @@ mod identify;
 mod libc_threads;
 mod lock;
 mod locked;
+mod names;
 mod offset;
 mod ownership;
 mod pin;

@@ -3,7 +3,7 @@
 //! Every function returns what the kernel returns: a value, or minus an errno. Pointers are checked
 //! by the kernel (`EFAULT`), so the functions are safe to call with any.
 
-use libc::{c_int, c_long, c_void};
+use libc::*;
 use std::arch::asm;
 
 /// A system call of up to six arguments.
@@ -27,6 +27,23 @@ pub unsafe fn call(number: c_long, arguments: [usize; 6]) -> isize {
     outcome
 }
 
+/// Of Linux 6.8; libc does not name them.
+const SYS_STATMOUNT: c_long = 457;
+const SYS_LISTMOUNT: c_long = 458;
+
+/// What `statmount` and `listmount` are asked (`struct mnt_id_req`).
+#[repr(C)]
+pub struct MountRequest {
+    /// Bytes of this.
+    pub bytes: u32,
+    /// Zero.
+    pub spare: u32,
+    /// Number of the mount that the kernel never gives out again.
+    pub mount: u64,
+    /// What is wanted, or where to go on.
+    pub parameter: u64,
+}
+
 macro_rules! calls {
     ($($(#[$meta:meta])* fn $name:ident = $number:ident ( $($argument:ident : $type:ty),* );)*) => {
         $($(#[$meta])*
@@ -36,7 +53,7 @@ macro_rules! calls {
             let mut arguments = [0usize; 6];
             arguments[..given.len()].copy_from_slice(&given);
             // SAFETY: acts on descriptors and signals, or on the caller's memory as its caller asked.
-            unsafe { call(libc::$number, arguments) }
+            unsafe { call($number, arguments) }
         })*
     };
 }
@@ -53,6 +70,8 @@ calls! {
     fn fstatfs = SYS_fstatfs(fd: c_int, into: *mut libc::statfs);
     fn fstat = SYS_fstat(fd: c_int, into: *mut libc::stat);
     fn statx = SYS_statx(fd: c_int, path: *const libc::c_char, flags: c_int, mask: u32, into: *mut libc::statx);
+    fn statmount = SYS_STATMOUNT(request: *const MountRequest, into: *mut c_void, bytes: usize, flags: usize);
+    fn listmount = SYS_LISTMOUNT(request: *const MountRequest, into: *mut u64, count: usize, flags: usize);
     fn getpid = SYS_getpid();
     fn geteuid = SYS_geteuid();
     fn prctl = SYS_prctl(option: c_int, argument: usize);

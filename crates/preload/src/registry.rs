@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 const VOLUMES: usize = 32;
 
-struct Known {
+/// A volume of a mount, as this process knows it for good.
+pub struct Known {
     volume: [u8; 16],
     mount_process: u32,
     /// Null: this process cannot have it, or left it.
@@ -32,7 +33,9 @@ fn known() -> impl Iterator<Item = &'static Known> {
 }
 
 impl Known {
-    fn volume(&self) -> Option<&'static Volume> {
+    /// The volume; `None` when this process cannot have it, or left it.
+    #[inline(always)]
+    pub fn volume(&self) -> Option<&'static Volume> {
         // SAFETY: detached only when nobody uses it, and nobody will; in a fork child nobody else is there.
         unsafe { self.attached.load(Ordering::Acquire).as_ref() }
     }
@@ -45,14 +48,19 @@ fn find(reply: &ControlReply) -> Option<&'static Known> {
 /// The volume of a reply, attached now if need be; `None` when this process cannot have it.
 /// The caller is inside.
 pub fn attached(reply: &ControlReply) -> Option<&'static Volume> {
-    let known = match find(reply) {
-        Some(known) => known,
+    of_mount(reply).and_then(Known::volume)
+}
+
+/// What is known of the volume of a reply, attached now if need be; `None` when it may be had another time. The
+/// caller is inside.
+pub fn of_mount(reply: &ControlReply) -> Option<&'static Known> {
+    match find(reply) {
+        Some(known) => Some(known),
         None => ATTACHING.with(|| match find(reply) {
             Some(known) => Some(known),
             None => attach(reply),
-        })?,
-    };
-    known.volume()
+        }),
+    }
 }
 
 fn attach(reply: &ControlReply) -> Option<&'static Known> {

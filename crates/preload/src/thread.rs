@@ -27,6 +27,19 @@ pub struct Ending {
     pub next: *mut Ending,
 }
 
+/// A place of the working directory; which thread looked knows what the words mean (`names::start`).
+#[repr(C)]
+pub struct SeenDirectory {
+    /// Count of changes when it was looked at.
+    pub changes: AtomicU64,
+    /// Processor's clock then.
+    pub seen_at_ticks: AtomicU64,
+    /// Mount of a volume, or null.
+    pub mount: AtomicPtr<c_void>,
+    /// Inode number.
+    pub ino: AtomicU64,
+}
+
 /// One thread's words. All zero at first.
 #[repr(C, align(64))]
 pub struct Thread {
@@ -42,6 +55,8 @@ pub struct Thread {
     pub believed_mask: AtomicU64,
     /// Handlers of the program that run in this thread now.
     pub handler_depth: AtomicU32,
+    /// Where the working directory was when this thread last looked.
+    pub working_directory: SeenDirectory,
     /// What the engine asked to be done when the thread ends (see `endings`).
     pub endings: AtomicPtr<Ending>,
 }

@@ -42,6 +42,20 @@ pub struct Place {
 impl Place {
     /// The place of a regular file, without asking its file system; `None` for everything else.
     pub fn of_regular_file(fd: c_int) -> Option<Place> {
+        Place::of(fd, libc::S_IFREG)
+    }
+
+    /// The place of a directory, likewise.
+    pub fn of_directory(fd: c_int) -> Option<Place> {
+        Place::of(fd, libc::S_IFDIR)
+    }
+
+    /// The number of the mount that the kernel never gives out again; `None` before Linux 6.8.
+    pub fn mount(self) -> Option<u64> {
+        (self.mount != 0).then_some(self.mount)
+    }
+
+    fn of(fd: c_int, kind: u32) -> Option<Place> {
         // SAFETY: all-zero is a valid statx.
         let mut facts: libc::statx = unsafe { std::mem::zeroed() };
         let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
@@ -49,9 +63,9 @@ impl Place {
         if raw::statx(fd, c"".as_ptr(), flags, wanted, &raw mut facts) < 0 {
             return None;
         }
-        let regular = u32::from(facts.stx_mode) & libc::S_IFMT == libc::S_IFREG;
+        let is_kind = u32::from(facts.stx_mode) & libc::S_IFMT == kind;
         let told = facts.stx_mask & libc::STATX_MNT_ID_UNIQUE != 0;
-        regular.then_some(Place {
+        is_kind.then_some(Place {
             device: (u64::from(facts.stx_dev_major) << 32) | u64::from(facts.stx_dev_minor),
             mount: if told { facts.stx_mnt_id } else { 0 },
         })

@@ -75,6 +75,24 @@ impl Volume {
         }
     }
 
+    /// Whether the kernel of some mount may remember the number, and use what it means without asking: as a working
+    /// directory, or an open pipe.
+    pub fn is_referenced_by_kernel(&self, ino: InodeNumber) -> bool {
+        let Some((pool, index)) = inode_place(ino.0) else {
+            return false;
+        };
+        let pool = pool.0 as usize;
+        pool < self.geometry.len()
+            && index < self.inodes_of(pool)
+            && self
+                .lookup_reference_maps(pool)
+                .iter()
+                .flatten()
+                .any(|map| {
+                    map[(index / 64) as usize].load(Ordering::Acquire) & 1 << (index % 64) != 0
+                })
+    }
+
     /// The mount ended, and its kernel's memory with it.
     pub fn drop_lookup_references(&self, memory: LookupReferences) {
         self.release_references(memory.0);

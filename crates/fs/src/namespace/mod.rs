@@ -5,6 +5,7 @@ pub(crate) mod directory;
 pub(crate) mod lookup_references;
 pub(crate) mod named;
 pub(crate) mod names;
+pub(crate) mod path;
 pub(crate) mod rename;
 pub(crate) mod unlocked;
 pub(crate) mod walks;

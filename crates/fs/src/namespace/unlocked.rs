@@ -16,7 +16,7 @@ use crate::types::*;
 use crate::volume::{FileReference, Volume};
 use egeria_media::CallerDestination;
 use egeria_media::emulation::AccessKind;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 /// How long who only looks waits for a lock before the log is read.
@@ -68,6 +68,14 @@ impl Volume {
             |inode, _| Ok(inode.attributes(ino.0)),
             || self.committed_attributes(ino.0),
         )
+    }
+
+    /// Whether a number still has this life. Whatever was found in between by the number was this one's.
+    pub fn has_generation(&self, ino: InodeNumber, generation: u32) -> bool {
+        // What was read by the number before must not be read after.
+        fence(Ordering::Acquire);
+        let inode = self.inode(ino.0);
+        inode.is_ok_and(|inode| inode.generation.load(Ordering::Acquire) == generation)
     }
 
     /// Find a name. `.` and `..` work. Waits for nobody.

@@ -4,3 +4,4 @@ pub(crate) mod callers;
 pub(crate) mod notes;
 pub(crate) mod own_callers;
 pub(crate) mod reports;
+mod watchers;

@@ -114,6 +114,7 @@ impl Volume {
         done &= self.reap_opens(process).is_ok();
         self.reap_descriptions(process);
         self.reap_lookup_references(process);
+        self.end_watch(process);
         let pid = &self.session.processes()[process].pid;
         if interrupted > 0 {
             let pid = pid.load(Ordering::Relaxed);

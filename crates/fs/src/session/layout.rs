@@ -59,6 +59,8 @@ pub struct SessionHeader {
     pub volume: [AtomicU64; 2],
     /// See `volume`.
     pub session: [AtomicU64; 2],
+    /// Processes that watch names (see `observe::watchers`).
+    pub watchers: AtomicU64,
     /// Number of the window that somebody watches; 0 when nobody does.
     pub window: AtomicU64,
     /// What lies between data paths and the pools (see `path_mode`).
@@ -252,6 +254,8 @@ pub struct ProcessSlot {
     pub open_table: AtomicU64,
     /// 1: it works for others, as a mount does.
     pub on_behalf: AtomicU64,
+    /// 1: it watches names (see `observe::watchers`).
+    pub watches: AtomicU64,
 }
 
 /// A thread that comes through a mount. The mount's process alone writes it.

@@ -124,6 +124,12 @@ impl Volume {
     }
 
     /// Whether any living process holds the inode open, which has no name any more. Under the inode's lock.
+    /// Whether a process has the inode open.
+    pub fn is_open(&self, ino: InodeNumber) -> bool {
+        let inode = self.inode(ino.0);
+        inode.is_ok_and(|inode| self.is_open_anywhere(ino.0, inode))
+    }
+
     pub(crate) fn is_open_anywhere(&self, ino: u64, inode: &SessionInode) -> bool {
         // Behind the loss of the name; see `open`.
         fence(Ordering::SeqCst);

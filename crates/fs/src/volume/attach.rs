@@ -496,6 +496,7 @@ impl Volume {
         let _ = self.reap_opens(process);
         self.reap_descriptions(process);
         self.reap_lookup_references(process);
+        self.end_watch(process);
         self.thread_exit();
         let high =
             (self.session.header().thread_high.load(Ordering::Acquire) as usize).min(THREAD_SLOTS);

@@ -20,11 +20,12 @@ macro_rules! export {
 
 mod advice;
 mod asynchronous;
+mod changing;
 mod copy;
-mod facts;
 mod limit;
 mod map;
 mod message;
+mod naming;
 mod open;
 mod opened;
 mod position;
@@ -32,6 +33,7 @@ mod process;
 mod read;
 mod rights;
 mod signal;
+mod status;
 mod stdio;
 mod sync;
 mod syscall;
@@ -39,4 +41,5 @@ mod table;
 mod thunks;
 mod vector;
 mod waiting;
+mod whereabouts;
 mod write;

@@ -2,7 +2,7 @@
 //! of their hook; all others pass. The engine's own calls (futexes) go straight to the kernel.
 
 use super::map::hand_over;
-use super::{asynchronous, open, opened, process, read, rights, table, write};
+use super::{asynchronous, open, opened, process, read, rights, table, whereabouts, write};
 use crate::{errno, raw, real, signals, thread};
 use libc::{c_int, c_long, c_uint};
 
@@ -30,6 +30,8 @@ fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: 
             opened::arrived(real() as c_int).into()
         }
         libc::SYS_fork => process::fork().into(),
+        libc::SYS_chdir | libc::SYS_fchdir => whereabouts::directory_changed(real()),
+        libc::SYS_umask => whereabouts::umask_set(a as u32, real()),
         libc::SYS_io_submit => {
             asynchronous::tell_sizes(b as c_long, c as *const _);
             real()

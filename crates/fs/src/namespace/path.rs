@@ -1,0 +1,235 @@
+//! Paths: names looked up one after the other, as the kernel does it, with the rights of a thread.
+//!
+//! Only the plain case is done here. Whatever leads out of the volume (`..` at its root, an absolute link), is not
+//! permitted or is damaged is left to the kernel, which goes the same way through the mount and knows the right
+//! error: [`PathStop::Elsewhere`].
+
+use crate::format::MAX_NAME_BYTES;
+use crate::rights::{Credentials, EXECUTE};
+use crate::types::*;
+use crate::volume::Volume;
+
+/// Most symbolic links on one way, as in Linux.
+const MAX_LINKS: usize = 40;
+/// Longest path, without its end, as in Linux.
+pub const MAX_PATH_BYTES: usize = 4095;
+
+/// Why a path was not looked up to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathStop {
+    /// There is no such name in a directory that may be searched: `ENOENT`.
+    Missing,
+    /// The kernel must look.
+    Elsewhere,
+}
+
+/// A thread that looks up paths.
+#[derive(Clone, Copy)]
+pub struct PathWalker<'a> {
+    /// The volume.
+    pub volume: &'a Volume,
+    /// Whose rights count.
+    pub credentials: &'a Credentials,
+    /// Whether the system's `fs.protected_symlinks` is set.
+    pub protects_symlinks: bool,
+}
+
+/// Where a path ends: a directory, and a name in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathEnd {
+    /// The directory, which may be searched.
+    pub directory: Attributes,
+    /// The name, neither `.` nor `..`, nor too long.
+    pub name: Vec<u8>,
+    /// Whether a slash follows: what is named must be a directory.
+    pub wants_directory: bool,
+}
+
+/// A way under way.
+struct Way<'p> {
+    at: Attributes,
+    rest: std::borrow::Cow<'p, [u8]>,
+    /// Of `rest`, the bytes done.
+    done: usize,
+    links: usize,
+}
+
+/// The next name of a way, and whether it is the last.
+struct Next {
+    start: usize,
+    end: usize,
+    is_last: bool,
+    wants_directory: bool,
+}
+
+impl Way<'_> {
+    /// `None` at the end.
+    fn next(&mut self) -> Option<Next> {
+        let rest = &self.rest[self.done..];
+        let start = self.done + rest.iter().position(|byte| *byte != b'/')?;
+        let rest = &self.rest[start..];
+        let length = rest.iter().position(|byte| *byte == b'/');
+        let end = start + length.unwrap_or(rest.len());
+        self.done = end;
+        let is_last = self.rest[end..].iter().all(|byte| *byte == b'/');
+        Some(Next {
+            start,
+            end,
+            is_last,
+            wants_directory: is_last && end < self.rest.len(),
+        })
+    }
+}
+
+impl<'a> PathWalker<'a> {
+    /// The directory with this number, if it still has this generation.
+    ///
+    /// # Errors
+    /// [`PathStop::Elsewhere`] when it is gone, or no directory.
+    pub fn directory(&self, ino: InodeNumber) -> Result<Attributes, PathStop> {
+        let attributes = self.volume.attributes(ino).or(Err(PathStop::Elsewhere))?;
+        match attributes.kind() == FileKind::Directory && attributes.nlink > 0 {
+            true => Ok(attributes),
+            false => Err(PathStop::Elsewhere),
+        }
+    }
+
+    /// What a relative path means, from a directory on.
+    ///
+    /// # Errors
+    /// See [`PathStop`].
+    pub fn find(
+        &self,
+        start: Attributes,
+        path: &[u8],
+        follows_last: bool,
+    ) -> Result<Attributes, PathStop> {
+        let mut way = begin(start, path)?;
+        while let Some(next) = way.next() {
+            let follows = !next.is_last || follows_last || next.wants_directory;
+            let found = self.step(&mut way, &next)?;
+            if found.kind() == FileKind::Symlink && follows {
+                self.follow(&mut way, &next, &found)?;
+                continue;
+            }
+            if next.wants_directory && found.kind() != FileKind::Directory {
+                return Err(PathStop::Elsewhere);
+            }
+            if next.is_last {
+                return Ok(found);
+            }
+            way.at = found;
+        }
+        // Slashes alone, or nothing: the directory itself, or an error that the kernel knows.
+        match path.is_empty() {
+            true => Err(PathStop::Elsewhere),
+            false => Ok(way.at),
+        }
+    }
+
+    /// Where a relative path ends, from a directory on; the last name is not looked up.
+    ///
+    /// # Errors
+    /// See [`PathStop`]; `Elsewhere` also when the last name is `.` or `..`, or too long.
+    pub fn find_end(&self, start: Attributes, path: &[u8]) -> Result<PathEnd, PathStop> {
+        let mut way = begin(start, path)?;
+        while let Some(next) = way.next() {
+            if next.is_last {
+                let name = &way.rest[next.start..next.end];
+                let is_plain = name != b"." && name != b".." && name.len() <= MAX_NAME_BYTES;
+                if !is_plain || !self.may_search(&way.at) {
+                    return Err(PathStop::Elsewhere);
+                }
+                return Ok(PathEnd {
+                    directory: way.at,
+                    name: name.to_vec(),
+                    wants_directory: next.wants_directory,
+                });
+            }
+            let found = self.step(&mut way, &next)?;
+            match found.kind() {
+                FileKind::Symlink => self.follow(&mut way, &next, &found)?,
+                _ => way.at = found,
+            }
+        }
+        Err(PathStop::Elsewhere)
+    }
+
+    /// What the name at the end of a way means now.
+    ///
+    /// # Errors
+    /// See [`PathStop`].
+    pub fn named(&self, end: &PathEnd) -> Result<Attributes, PathStop> {
+        self.look_up(&end.directory, &end.name)
+    }
+
+    fn may_search(&self, directory: &Attributes) -> bool {
+        directory.kind() == FileKind::Directory && self.credentials.may(directory, EXECUTE)
+    }
+
+    fn step(&self, way: &mut Way<'_>, next: &Next) -> Result<Attributes, PathStop> {
+        let name = &way.rest[next.start..next.end];
+        if !self.may_search(&way.at) {
+            return Err(PathStop::Elsewhere);
+        }
+        match name {
+            b"." => Ok(way.at),
+            b".." if way.at.ino == InodeNumber::ROOT => Err(PathStop::Elsewhere),
+            _ => self.look_up(&way.at, name),
+        }
+    }
+
+    fn look_up(&self, directory: &Attributes, name: &[u8]) -> Result<Attributes, PathStop> {
+        let found = self.volume.lookup(directory.ino, name);
+        // Its number may have got another life since it was found.
+        if !self
+            .volume
+            .has_generation(directory.ino, directory.generation)
+        {
+            return Err(PathStop::Elsewhere);
+        }
+        match found {
+            Err(Errno(libc::ENOENT)) => match self.directory(directory.ino) {
+                Ok(_) => Err(PathStop::Missing),
+                Err(stop) => Err(stop),
+            },
+            found => found.or(Err(PathStop::Elsewhere)),
+        }
+    }
+
+    /// Go on with the target of a link in place of its name.
+    fn follow(&self, way: &mut Way<'_>, next: &Next, link: &Attributes) -> Result<(), PathStop> {
+        let is_refused =
+            next.is_last && self.protects_symlinks && !self.credentials.may_follow(&way.at, link);
+        way.links += 1;
+        if is_refused || way.links > MAX_LINKS {
+            return Err(PathStop::Elsewhere);
+        }
+        let target = self.volume.read_link(link.ino);
+        let is_same = self.volume.has_generation(link.ino, link.generation);
+        let mut target = target.ok().filter(|_| is_same).ok_or(PathStop::Elsewhere)?;
+        if target.first() == Some(&b'/') {
+            return Err(PathStop::Elsewhere);
+        }
+        // With the slash that may follow, and mean that a directory is wanted.
+        target.extend_from_slice(&way.rest[next.end..]);
+        if target.len() > MAX_PATH_BYTES {
+            return Err(PathStop::Elsewhere);
+        }
+        way.rest = target.into();
+        way.done = 0;
+        Ok(())
+    }
+}
+
+fn begin(start: Attributes, path: &[u8]) -> Result<Way<'_>, PathStop> {
+    match path.len() <= MAX_PATH_BYTES {
+        true => Ok(Way {
+            at: start,
+            rest: path.into(),
+            done: 0,
+            links: 0,
+        }),
+        false => Err(PathStop::Elsewhere),
+    }
+}

@@ -1,0 +1,70 @@
+//! Processes that want the kernel to see changes of names: those with inotify or fanotify watches on a mount. While
+//! there is one, programs make their changes through the mount, where the kernel raises the events.
+
+use crate::types::Outcome;
+use crate::volume::Volume;
+use std::sync::atomic::Ordering;
+
+impl Volume {
+    /// From now on, and as long as this process is attached, names are to be changed through a mount.
+    ///
+    /// # Errors
+    /// What [every operation](crate::Errno) can fail with.
+    pub fn watch_names(&self) -> Outcome<()> {
+        let process = self.process_slot()?;
+        let watchers = &self.session.header().watchers;
+        // Counted first: one that dies in between is counted until the session ends, which costs speed alone.
+        watchers.fetch_add(1, Ordering::SeqCst);
+        if self.session.processes()[process]
+            .watches
+            .swap(1, Ordering::SeqCst)
+            != 0
+        {
+            watchers.fetch_sub(1, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    /// Whether names are to be changed through a mount.
+    #[inline]
+    pub fn are_names_watched(&self) -> bool {
+        self.session.header().watchers.load(Ordering::SeqCst) != 0
+    }
+
+    /// A process leaves, or is dead.
+    pub(crate) fn end_watch(&self, process: usize) {
+        if self.session.processes()[process]
+            .watches
+            .swap(0, Ordering::SeqCst)
+            != 0
+        {
+            self.session
+                .header()
+                .watchers
+                .fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::test_volume::new_volume;
+    use crate::*;
+
+    #[test]
+    fn names_are_watched_until_the_last_watcher_detaches() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, path) = new_volume(&directory);
+        let options = AttachOptions::default();
+        let other = || Volume::attach(&path, AttachMode::ReadOnly, &options).expect("attach");
+        let (one, two) = (other(), other());
+        assert!(!volume.are_names_watched());
+        for watcher in [&one, &two, &one] {
+            watcher.watch_names().expect("a place");
+        }
+        assert!(volume.are_names_watched());
+        drop(one);
+        drop(two);
+        assert!(!volume.are_names_watched());
+    }
+}

@@ -1,0 +1,299 @@
+//! Names made, linked, renamed and removed.
+
+use crate::names::{
+    Answer, Way, answered, on_path, on_two_paths, with_caller_string, without_umask,
+};
+use crate::real;
+use egeria_fs::{Attributes, FileKind, NewInode, PathEnd, PathStop, RenameMode};
+use libc::{c_char, c_int, c_uint, mode_t};
+
+type Outcome = Result<Answer, PathStop>;
+
+const NEW_DIRECTORY_BITS: u32 = 0o1777;
+
+/// Where a name can be made or removed: on a writable mount, when nobody wants to hear of it.
+fn end_to_change(way: &Way<'_>) -> Result<PathEnd, PathStop> {
+    match way.usage.is_writable() && !way.volume.are_names_watched() {
+        true => way.find_end(),
+        false => Err(PathStop::Elsewhere),
+    }
+}
+
+/// Run a change of a directory that cannot become another meanwhile.
+fn in_directory(
+    way: &Way<'_>,
+    directory: &Attributes,
+    expected: &[c_int],
+    change: impl FnOnce() -> egeria_fs::Outcome<()>,
+) -> Outcome {
+    let held = way.volume.open(directory.ino, Some(directory.generation));
+    if held.is_err() {
+        return Err(PathStop::Elsewhere);
+    }
+    let outcome = change();
+    way.volume.close(directory.ino);
+    Ok(answered(outcome, expected))
+}
+
+/// Whether a kernel uses an inode without asking, or shows the name by which it was opened: then the name must go, or
+/// change, through the mount.
+fn is_used_by_kernel(way: &Way<'_>, named: &Attributes) -> bool {
+    match named.kind() {
+        FileKind::Regular => way.volume.is_open(named.ino),
+        FileKind::Directory | FileKind::Symlink => way.volume.is_referenced_by_kernel(named.ino),
+        _ => true,
+    }
+}
+
+fn make_directory(directory: c_int, path: *const c_char, mode: mode_t) -> Option<c_int> {
+    on_path(directory, path, |way| {
+        let end = end_to_change(way)?;
+        let credentials = &way.identity.credentials;
+        if !credentials.may_add(&end.directory) {
+            return Err(PathStop::Elsewhere);
+        }
+        let new = NewInode {
+            mode: libc::S_IFDIR | without_umask(mode & NEW_DIRECTORY_BITS),
+            uid: credentials.uid,
+            gid: credentials.gid,
+            rdev: 0,
+        };
+        in_directory(way, &end.directory, &[libc::EEXIST], || {
+            let made = way.volume.create(end.directory.ino, &end.name, &new);
+            made.map(drop)
+        })
+    })
+}
+
+fn mkdir(path: *const c_char, mode: mode_t) -> c_int {
+    make_directory(libc::AT_FDCWD, path, mode).unwrap_or_else(|| real::mkdir(path, mode))
+}
+
+fn mkdirat(directory: c_int, path: *const c_char, mode: mode_t) -> c_int {
+    make_directory(directory, path, mode).unwrap_or_else(|| real::mkdirat(directory, path, mode))
+}
+
+fn make_symlink(target: *const c_char, directory: c_int, path: *const c_char) -> Option<c_int> {
+    on_path(directory, path, |way| {
+        let end = end_to_change(way)?;
+        let credentials = &way.identity.credentials;
+        if end.wants_directory || !credentials.may_add(&end.directory) {
+            return Err(PathStop::Elsewhere);
+        }
+        let (uid, gid) = (credentials.uid, credentials.gid);
+        let made = with_caller_string(target, |target| {
+            in_directory(way, &end.directory, &[libc::EEXIST], || {
+                let parent = end.directory.ino;
+                let made = way.volume.symlink(parent, &end.name, target, uid, gid);
+                made.map(drop)
+            })
+        });
+        made.unwrap_or(Err(PathStop::Elsewhere))
+    })
+}
+
+fn symlink(target: *const c_char, path: *const c_char) -> c_int {
+    make_symlink(target, libc::AT_FDCWD, path).unwrap_or_else(|| real::symlink(target, path))
+}
+
+fn symlinkat(target: *const c_char, directory: c_int, path: *const c_char) -> c_int {
+    make_symlink(target, directory, path)
+        .unwrap_or_else(|| real::symlinkat(target, directory, path))
+}
+
+fn remove_file(directory: c_int, path: *const c_char) -> Option<c_int> {
+    on_path(directory, path, |way| {
+        let end = end_to_change(way)?;
+        let named = way.named(&end)?;
+        let is_removable = !end.wants_directory
+            && named.kind() != FileKind::Directory
+            && !is_used_by_kernel(way, &named)
+            && way.identity.credentials.may_remove(&end.directory, &named);
+        if !is_removable {
+            return Err(PathStop::Elsewhere);
+        }
+        in_directory(way, &end.directory, &[libc::ENOENT], || {
+            way.volume.unlink(end.directory.ino, &end.name)
+        })
+    })
+}
+
+fn remove_directory(directory: c_int, path: *const c_char) -> Option<c_int> {
+    on_path(directory, path, |way| {
+        let end = end_to_change(way)?;
+        let named = way.named(&end)?;
+        let is_removable = named.kind() == FileKind::Directory
+            && !is_used_by_kernel(way, &named)
+            && way.identity.credentials.may_remove(&end.directory, &named);
+        if !is_removable {
+            return Err(PathStop::Elsewhere);
+        }
+        let expected = [libc::ENOENT, libc::ENOTEMPTY];
+        in_directory(way, &end.directory, &expected, || {
+            way.volume.remove_directory(end.directory.ino, &end.name)
+        })
+    })
+}
+
+fn unlink(path: *const c_char) -> c_int {
+    remove_file(libc::AT_FDCWD, path).unwrap_or_else(|| real::unlink(path))
+}
+
+fn rmdir(path: *const c_char) -> c_int {
+    remove_directory(libc::AT_FDCWD, path).unwrap_or_else(|| real::rmdir(path))
+}
+
+fn unlinkat(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
+    let removed = match flags {
+        0 => remove_file(directory, path),
+        libc::AT_REMOVEDIR => remove_directory(directory, path),
+        _ => None,
+    };
+    removed.unwrap_or_else(|| real::unlinkat(directory, path, flags))
+}
+
+fn remove(path: *const c_char) -> c_int {
+    remove_file(libc::AT_FDCWD, path)
+        .or_else(|| remove_directory(libc::AT_FDCWD, path))
+        .unwrap_or_else(|| real::remove(path))
+}
+
+fn move_name(
+    from: (c_int, *const c_char),
+    to: (c_int, *const c_char),
+    flags: c_uint,
+) -> Option<c_int> {
+    let mode = match flags {
+        0 => RenameMode::Replace,
+        libc::RENAME_NOREPLACE => RenameMode::NoReplace,
+        _ => return None,
+    };
+    on_two_paths([from, to], |from, to| {
+        let (old, new) = (end_to_change(from)?, end_to_change(to)?);
+        let moved = from.named(&old)?;
+        let replaced = match to.named(&new) {
+            Ok(replaced) => Some(replaced),
+            Err(PathStop::Missing) => None,
+            Err(stop) => return Err(stop),
+        };
+        let is_directory = moved.kind() == FileKind::Directory;
+        let is_in_one = old.directory.ino == new.directory.ino;
+        let credentials = &from.identity.credentials;
+        let may_place = match &replaced {
+            Some(replaced) => {
+                credentials.may_remove(&new.directory, replaced) && !is_used_by_kernel(to, replaced)
+            }
+            None => credentials.may_add(&new.directory),
+        };
+        // A kernel that knows a directory keeps its place in its own tree.
+        let is_movable = !is_used_by_kernel(from, &moved)
+            && (is_directory || !(old.wants_directory || new.wants_directory))
+            && (!is_directory || is_in_one || credentials.may(&moved, egeria_fs::rights::WRITE))
+            && credentials.may_remove(&old.directory, &moved)
+            && may_place;
+        if !is_movable {
+            return Err(PathStop::Elsewhere);
+        }
+        let expected = [libc::ENOENT, libc::EEXIST, libc::ENOTEMPTY];
+        let rename = || {
+            let (old_parent, new_parent) = (old.directory.ino, new.directory.ino);
+            let volume = from.volume;
+            volume.rename(old_parent, &old.name, new_parent, &new.name, mode)
+        };
+        let mut outcome = Ok(Answer::Kernel);
+        in_directory(to, &new.directory, &[], || {
+            outcome = in_directory(from, &old.directory, &expected, rename);
+            Ok(())
+        })?;
+        outcome
+    })
+}
+
+fn rename(from: *const c_char, to: *const c_char) -> c_int {
+    let here = libc::AT_FDCWD;
+    move_name((here, from), (here, to), 0).unwrap_or_else(|| real::rename(from, to))
+}
+
+fn renameat(
+    from_directory: c_int,
+    from: *const c_char,
+    to_directory: c_int,
+    to: *const c_char,
+) -> c_int {
+    move_name((from_directory, from), (to_directory, to), 0)
+        .unwrap_or_else(|| real::renameat(from_directory, from, to_directory, to))
+}
+
+fn renameat2(
+    from_directory: c_int,
+    from: *const c_char,
+    to_directory: c_int,
+    to: *const c_char,
+    flags: c_uint,
+) -> c_int {
+    move_name((from_directory, from), (to_directory, to), flags)
+        .unwrap_or_else(|| real::renameat2(from_directory, from, to_directory, to, flags))
+}
+
+fn make_link(
+    from: (c_int, *const c_char),
+    to: (c_int, *const c_char),
+    flags: c_int,
+) -> Option<c_int> {
+    if flags & !libc::AT_SYMLINK_FOLLOW != 0 {
+        return None;
+    }
+    on_two_paths([from, to], |from, to| {
+        let named = from.find(flags & libc::AT_SYMLINK_FOLLOW != 0)?;
+        let end = end_to_change(to)?;
+        let identity = from.identity;
+        let is_linkable = named.kind() == FileKind::Regular
+            && !end.wants_directory
+            && (!identity.protects_hardlinks || identity.credentials.may_link(&named))
+            && identity.credentials.may_add(&end.directory);
+        if !is_linkable {
+            return Err(PathStop::Elsewhere);
+        }
+        let mut outcome = Ok(Answer::Kernel);
+        in_directory(from, &named, &[], || {
+            outcome = in_directory(to, &end.directory, &[libc::EEXIST], || {
+                let made = to.volume.link(named.ino, end.directory.ino, &end.name);
+                made.map(drop)
+            });
+            Ok(())
+        })?;
+        outcome
+    })
+}
+
+fn link(from: *const c_char, to: *const c_char) -> c_int {
+    let here = libc::AT_FDCWD;
+    make_link((here, from), (here, to), 0).unwrap_or_else(|| real::link(from, to))
+}
+
+fn linkat(
+    from_directory: c_int,
+    from: *const c_char,
+    to_directory: c_int,
+    to: *const c_char,
+    flags: c_int,
+) -> c_int {
+    make_link((from_directory, from), (to_directory, to), flags)
+        .unwrap_or_else(|| real::linkat(from_directory, from, to_directory, to, flags))
+}
+
+export! {
+    mkdir => mkdir(path: *const c_char, mode: mode_t) -> c_int;
+    mkdirat => mkdirat(directory: c_int, path: *const c_char, mode: mode_t) -> c_int;
+    symlink => symlink(target: *const c_char, path: *const c_char) -> c_int;
+    symlinkat => symlinkat(target: *const c_char, directory: c_int, path: *const c_char) -> c_int;
+    unlink => unlink(path: *const c_char) -> c_int;
+    rmdir => rmdir(path: *const c_char) -> c_int;
+    unlinkat => unlinkat(directory: c_int, path: *const c_char, flags: c_int) -> c_int;
+    remove => remove(path: *const c_char) -> c_int;
+    rename => rename(from: *const c_char, to: *const c_char) -> c_int;
+    renameat => renameat(from_directory: c_int, from: *const c_char, to_directory: c_int, to: *const c_char) -> c_int;
+    renameat2 => renameat2(from_directory: c_int, from: *const c_char, to_directory: c_int, to: *const c_char, flags: c_uint) -> c_int;
+    link => link(from: *const c_char, to: *const c_char) -> c_int;
+    linkat => linkat(from_directory: c_int, from: *const c_char, to_directory: c_int, to: *const c_char, flags: c_int) -> c_int;
+}

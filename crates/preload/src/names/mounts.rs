@@ -1,0 +1,281 @@
+//! The mounts of volumes that this process sees, and whether they still lead there.
+//!
+//! The kernel does not say when mounts change, so what was seen is believed for [`VALID_TICKS`] and then looked at
+//! again: that the mount is still at its place, with nothing mounted inside, and how it may be used.
+
+use crate::control_call::ask_mount;
+use crate::raw::MountRequest;
+use crate::registry::{self, Known};
+use crate::trust::Place;
+use crate::{raw, thread};
+use egeria_fs::control::{ControlReply, MountLine, volume_mounts};
+use egeria_fs::{FileKind, InodeNumber, Volume};
+use libc::c_int;
+use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+const MAX_MOUNTS: usize = 16;
+/// How long what was seen of a mount is believed, in ticks of the processor's clock: 13 to 65 us at 1 to 5 GHz.
+const VALID_TICKS: u64 = 1 << 16;
+
+const STATMOUNT_SB_BASIC: u64 = 1;
+const STATMOUNT_MNT_BASIC: u64 = 2;
+const SB_READ_ONLY: u32 = 1;
+const MOUNT_READ_ONLY: u64 = 1;
+const MOUNT_NO_EXEC: u64 = 8;
+const MOUNT_NO_SYMLINKS: u64 = 0x20_0000;
+
+/// The mount leads to the volume, and nothing is mounted inside.
+const LEADS: u32 = 1;
+/// Changes are refused.
+const READ_ONLY: u32 = 2;
+/// Programs are not executed.
+const NO_EXEC: u32 = 4;
+
+static MOUNTS: [AtomicPtr<Mount>; MAX_MOUNTS] = [const { AtomicPtr::new(null_mut()) }; MAX_MOUNTS];
+/// 0: nobody looked; 1: somebody looks; 2: done.
+static LOOKED: AtomicU8 = AtomicU8::new(0);
+
+/// A mount, known for good.
+pub struct Mount {
+    point: CString,
+    id: u64,
+    /// What the kernel says of its root: device, masks and the number of the mount are those of every inode.
+    pub template: libc::statx,
+    /// Null: not asked yet.
+    known: AtomicPtr<Known>,
+    /// The mount cannot be used past the kernel.
+    is_refused: AtomicBool,
+    seen: AtomicU32,
+    seen_at_ticks: AtomicU64,
+}
+
+/// How a mount may be used now.
+#[derive(Clone, Copy)]
+pub struct Use(u32);
+
+impl Use {
+    /// Whether changes are allowed.
+    pub fn is_writable(self) -> bool {
+        self.0 & READ_ONLY == 0
+    }
+
+    /// Whether programs may be executed.
+    pub fn is_executable(self) -> bool {
+        self.0 & NO_EXEC == 0
+    }
+}
+
+/// The processor's clock, for [`is_fresh`].
+#[inline(always)]
+pub fn ticks() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction; where it is forbidden, so is libc's clock.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+/// Whether what was seen at these ticks is still to be believed.
+#[inline(always)]
+pub fn is_fresh(seen_at_ticks: u64) -> bool {
+    ticks().wrapping_sub(seen_at_ticks) < VALID_TICKS
+}
+
+/// Every mount; looks for them at the first call, unless in a signal handler.
+#[inline(always)]
+pub fn all() -> impl Iterator<Item = &'static Mount> {
+    if LOOKED.load(Ordering::Acquire) == 0 {
+        look();
+    }
+    MOUNTS.iter().map_while(|entry| {
+        // SAFETY: entries are leaked boxes, set once.
+        unsafe { entry.load(Ordering::Acquire).as_ref() }
+    })
+}
+
+#[cold]
+fn look() {
+    let idle = LOOKED.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed);
+    if thread::current().handler_depth.load(Ordering::Relaxed) > 0 || idle.is_err() {
+        if idle.is_ok() {
+            LOOKED.store(0, Ordering::Release);
+        }
+        return;
+    }
+    let found = thread::inside(|| {
+        let list = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+        let mounts = volume_mounts(&list).into_iter().filter_map(Mount::new);
+        mounts
+            .map(|mount| Box::into_raw(Box::new(mount)))
+            .take(MAX_MOUNTS)
+            .collect::<Vec<_>>()
+    });
+    for (entry, mount) in MOUNTS.iter().zip(&found) {
+        entry.store(*mount, Ordering::Release);
+    }
+    thread::inside(|| drop(found));
+    LOOKED.store(2, Ordering::Release);
+}
+
+/// A file of a volume was met on a mount that may be newer than the look: look again at the next path.
+pub fn note(id: u64) {
+    if LOOKED.load(Ordering::Acquire) == 2 && all().all(|mount| mount.id != id) {
+        LOOKED.store(0, Ordering::Release);
+    }
+}
+
+impl Mount {
+    fn new(line: MountLine) -> Option<Mount> {
+        let point = CString::new(line.point).ok()?;
+        let facts = facts_at(
+            &point,
+            libc::STATX_BASIC_STATS | libc::STATX_MNT_ID_UNIQUE,
+            0,
+        )?;
+        let id = (facts.stx_mask & libc::STATX_MNT_ID_UNIQUE != 0).then_some(facts.stx_mnt_id)?;
+        let mut template = facts;
+        template.stx_mnt_id = line.id;
+        template.stx_mask = template.stx_mask & !libc::STATX_MNT_ID_UNIQUE | libc::STATX_MNT_ID;
+        Some(Mount {
+            point,
+            id,
+            template,
+            known: AtomicPtr::new(null_mut()),
+            is_refused: AtomicBool::new(false),
+            seen: AtomicU32::new(0),
+            seen_at_ticks: AtomicU64::new(0),
+        })
+    }
+
+    /// The number that the kernel never gives out again.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// What follows the mount point in an absolute path, with its slash; `None` when the path leads elsewhere.
+    #[inline]
+    pub fn inside<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
+        let rest = path.strip_prefix(self.point.as_bytes())?;
+        matches!(rest.first(), None | Some(b'/')).then_some(rest)
+    }
+
+    /// The volume; attached at the first call. The caller is inside.
+    #[inline(always)]
+    pub fn volume(&self) -> Option<&'static Volume> {
+        // SAFETY: known for good once it is known.
+        match unsafe { self.known.load(Ordering::Acquire).as_ref() } {
+            Some(known) => known.volume(),
+            None => self.attach(),
+        }
+    }
+
+    #[cold]
+    fn attach(&self) -> Option<&'static Volume> {
+        if self.is_refused.load(Ordering::Relaxed)
+            || thread::current().handler_depth.load(Ordering::Relaxed) > 0
+        {
+            return None;
+        }
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC | libc::O_NONBLOCK;
+        let root = raw::openat(libc::AT_FDCWD, self.point.as_ptr(), flags, 0) as c_int;
+        let known = match root >= 0 {
+            true => {
+                let known = self.known_by(root);
+                raw::close(root);
+                known
+            }
+            false => None,
+        };
+        let Some(known) = known else {
+            self.is_refused.store(true, Ordering::Relaxed);
+            return None;
+        };
+        self.known
+            .store(std::ptr::from_ref(known).cast_mut(), Ordering::Release);
+        known.volume()
+    }
+
+    fn known_by(&self, root: c_int) -> Option<&'static Known> {
+        let place = Place::of_directory(root)?;
+        if place.mount() != Some(self.id) || !place.is_trusted(root) {
+            return None;
+        }
+        let is_usable = |reply: &ControlReply| {
+            reply.kind == FileKind::Directory as u32
+                && reply.ino == InodeNumber::ROOT.0
+                && reply.tracks_lookups != 0
+        };
+        let reply = ask_mount(root, place).filter(is_usable)?;
+        registry::of_mount(&reply)
+    }
+
+    /// How the mount may be used; `None` when the kernel must go the way.
+    #[inline(always)]
+    pub fn usage(&self) -> Option<Use> {
+        let seen = match is_fresh(self.seen_at_ticks.load(Ordering::Acquire)) {
+            true => self.seen.load(Ordering::Relaxed),
+            false => self.look_again(),
+        };
+        (seen & LEADS != 0).then_some(Use(seen))
+    }
+
+    #[cold]
+    fn look_again(&self) -> u32 {
+        // Taken before the look, for what is seen may change right after.
+        let now = ticks();
+        let seen = self.look().unwrap_or(0);
+        self.seen.store(seen, Ordering::Relaxed);
+        self.seen_at_ticks.store(now, Ordering::Release);
+        seen
+    }
+
+    fn look(&self) -> Option<u32> {
+        let flags = libc::AT_STATX_DONT_SYNC;
+        let facts = facts_at(&self.point, libc::STATX_MNT_ID_UNIQUE, flags)?;
+        if facts.stx_mnt_id != self.id || self.has_mounts_inside() {
+            return None;
+        }
+        // Words from the front: sizes, mask, device, magic, flags and type, three of numbers, attributes.
+        let mut answer = [0u64; 64];
+        let request = self.request(STATMOUNT_SB_BASIC | STATMOUNT_MNT_BASIC);
+        let bytes = size_of_val(&answer);
+        if raw::statmount(&raw const request, answer.as_mut_ptr().cast(), bytes, 0) < 0 {
+            return None;
+        }
+        let (flags, attributes) = (answer[4] as u32, answer[8]);
+        if attributes & MOUNT_NO_SYMLINKS != 0 {
+            return None;
+        }
+        let is_read_only = flags & SB_READ_ONLY != 0 || attributes & MOUNT_READ_ONLY != 0;
+        let mut seen = LEADS;
+        if is_read_only {
+            seen |= READ_ONLY;
+        }
+        if attributes & MOUNT_NO_EXEC != 0 {
+            seen |= NO_EXEC;
+        }
+        Some(seen)
+    }
+
+    fn has_mounts_inside(&self) -> bool {
+        let (request, mut first) = (self.request(0), 0);
+        raw::listmount(&raw const request, &raw mut first, 1, 0) != 0
+    }
+
+    fn request(&self, parameter: u64) -> MountRequest {
+        MountRequest {
+            bytes: size_of::<MountRequest>() as u32,
+            spare: 0,
+            mount: self.id,
+            parameter,
+        }
+    }
+}
+
+fn facts_at(point: &CStr, wanted: u32, flags: c_int) -> Option<libc::statx> {
+    let mut facts = MaybeUninit::<libc::statx>::zeroed();
+    let (at, flags) = (libc::AT_FDCWD, flags | libc::AT_NO_AUTOMOUNT);
+    let answer = raw::statx(at, point.as_ptr(), flags, wanted, facts.as_mut_ptr());
+    // SAFETY: zeroed, which is valid, and filled by the kernel.
+    (answer == 0).then(|| unsafe { facts.assume_init() })
+}

@@ -1,0 +1,334 @@
+//! A path from the program, into the engine and back: as `serve` does for descriptors.
+
+use super::identity::Identity;
+use super::mounts::{self, Mount};
+use super::start::{self, Start};
+use crate::guarded_copy::{copy, copy_string};
+use crate::pin::Pin;
+use crate::record::Record;
+use crate::thread::{self, Thread};
+use crate::{errno, ownership, pins, process, raw, settings, signals};
+use egeria_fs::{Attributes, Errno, PathEnd, PathStop, PathWalker, Volume};
+use libc::{c_char, c_int};
+use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+const PATH_ROOM_BYTES: usize = 4096;
+const PAGE_BYTES: usize = 4096;
+/// In a pin: the thread uses a volume by a path.
+const BY_PATH: NonNull<Record> = NonNull::dangling();
+
+/// What comes of a call.
+pub enum Answer {
+    /// Its value.
+    Done(isize),
+    /// This errno.
+    Fails(c_int),
+    /// The kernel must do it.
+    Kernel,
+}
+
+/// A place of the program's to be filled.
+#[derive(Clone, Copy)]
+pub struct CallerPlace<T>(pub *mut T);
+
+impl<T: Copy> CallerPlace<T> {
+    /// Fill it with some values; `EFAULT` when the address is bad.
+    pub fn fill(self, values: &[T]) -> Answer {
+        // SAFETY: the program gave the address to be written; a bad one answers false.
+        let filled = unsafe { copy(self.0.cast(), values.as_ptr().cast(), size_of_val(values)) };
+        match filled {
+            true => Answer::Done(0),
+            false => Answer::Fails(libc::EFAULT),
+        }
+    }
+}
+
+/// A path in a volume, and who goes it.
+pub struct Way<'p> {
+    /// The mount.
+    pub mount: &'static Mount,
+    /// The volume.
+    pub volume: &'static Volume,
+    /// How the mount may be used.
+    pub usage: mounts::Use,
+    /// Whose rights count.
+    pub identity: &'static Identity,
+    walker: PathWalker<'static>,
+    start: Start<'p>,
+}
+
+impl<'p> Way<'p> {
+    fn new(start: Start<'p>) -> Option<Way<'p>> {
+        let identity = Identity::own()?;
+        Some(Way {
+            mount: start.mount,
+            volume: start.volume,
+            usage: start.usage,
+            identity,
+            walker: PathWalker {
+                volume: start.volume,
+                credentials: &identity.credentials,
+                protects_symlinks: identity.protects_symlinks,
+            },
+            start,
+        })
+    }
+
+    /// What the path means.
+    pub fn find(&self, follows_last: bool) -> Result<Attributes, PathStop> {
+        let directory = self.walker.directory(self.start.ino)?;
+        self.walker.find(directory, self.start.path, follows_last)
+    }
+
+    /// The same, with other rights.
+    pub fn find_as(
+        &self,
+        credentials: &'static egeria_fs::rights::Credentials,
+        follows_last: bool,
+    ) -> Result<Attributes, PathStop> {
+        let walker = PathWalker {
+            credentials,
+            ..self.walker
+        };
+        walker.find(
+            walker.directory(self.start.ino)?,
+            self.start.path,
+            follows_last,
+        )
+    }
+
+    /// The inode of a descriptor.
+    pub fn inode(&self) -> Result<Attributes, PathStop> {
+        self.volume
+            .attributes(self.start.ino)
+            .or(Err(PathStop::Elsewhere))
+    }
+
+    /// Where the path ends.
+    pub fn find_end(&self) -> Result<PathEnd, PathStop> {
+        let directory = self.walker.directory(self.start.ino)?;
+        self.walker.find_end(directory, self.start.path)
+    }
+
+    /// What the name at its end means.
+    pub fn named(&self, end: &PathEnd) -> Result<Attributes, PathStop> {
+        self.walker.named(end)
+    }
+}
+
+/// The answer of an engine call: only what every caller expects; the kernel knows the other errors best.
+pub fn answered<T>(outcome: Result<T, Errno>, expected: &[c_int]) -> Answer {
+    match outcome {
+        Ok(_) => Answer::Done(0),
+        Err(errno) if expected.contains(&errno.0) => Answer::Fails(errno.0),
+        Err(_) => Answer::Kernel,
+    }
+}
+
+impl From<PathStop> for Answer {
+    fn from(stop: PathStop) -> Answer {
+        match stop {
+            PathStop::Missing => Answer::Fails(libc::ENOENT),
+            PathStop::Elsewhere => Answer::Kernel,
+        }
+    }
+}
+
+/// Serve a path; `None`: not ours, or not for us: call the real function.
+pub fn on_path(
+    directory: c_int,
+    path: *const c_char,
+    body: impl FnOnce(&Way<'_>) -> Result<Answer, PathStop>,
+) -> Option<c_int> {
+    let admitted = Admitted::new(&[(directory, path)])?;
+    admitted.run(|thread| {
+        let mut room = [const { MaybeUninit::uninit() }; PATH_ROOM_BYTES];
+        let way = way(thread, directory, path, &mut room)?;
+        Some((way.volume, body(&way)))
+    })
+}
+
+/// Serve two paths of one volume.
+pub fn on_two_paths(
+    [(one_directory, one), (other_directory, other)]: [(c_int, *const c_char); 2],
+    body: impl FnOnce(&Way<'_>, &Way<'_>) -> Result<Answer, PathStop>,
+) -> Option<c_int> {
+    let admitted = Admitted::new(&[(one_directory, one), (other_directory, other)])?;
+    admitted.run(|thread| {
+        let mut rooms = [const { [const { MaybeUninit::uninit() }; PATH_ROOM_BYTES] }; 2];
+        let [one_room, other_room] = &mut rooms;
+        let one = way(thread, one_directory, one, one_room)?;
+        let other = way(thread, other_directory, other, other_room)?;
+        if !std::ptr::eq(one.mount, other.mount) {
+            return None;
+        }
+        Some((one.volume, body(&one, &other)))
+    })
+}
+
+/// Serve a descriptor.
+pub fn on_descriptor(
+    fd: c_int,
+    body: impl FnOnce(&Way<'_>) -> Result<Answer, PathStop>,
+) -> Option<c_int> {
+    let admitted = Admitted::new(&[(fd, std::ptr::null())])?;
+    admitted.run(|_| {
+        let way = Way::new(start::of_descriptor(fd)?)?;
+        Some((way.volume, body(&way)))
+    })
+}
+
+/// Run `body` on another string of the program's, while one of its paths is served.
+pub fn with_caller_string<T>(text: *const c_char, body: impl FnOnce(&[u8]) -> T) -> Option<T> {
+    let mut room = [0; PATH_ROOM_BYTES];
+    let bytes = copy_string(&mut room, text.cast())?;
+    Some(body(&room[..bytes]))
+}
+
+type Room = [MaybeUninit<u8>; PATH_ROOM_BYTES];
+
+#[inline(always)]
+fn way<'r>(
+    thread: &Thread,
+    directory: c_int,
+    path: *const c_char,
+    room: &'r mut Room,
+) -> Option<Way<'r>> {
+    // SAFETY: bytes; only those that the copy filled are looked at.
+    let room = unsafe { &mut *std::ptr::from_mut(room).cast::<[u8; PATH_ROOM_BYTES]>() };
+    let bytes = copy_string(room, path.cast())?;
+    Way::new(start::start(thread, directory, &room[..bytes])?)
+}
+
+/// A thread that may use volumes by paths.
+struct Admitted {
+    thread: &'static Thread,
+    pin: &'static Pin,
+}
+
+impl Admitted {
+    #[inline(always)]
+    fn new(paths: &[(c_int, *const c_char)]) -> Option<Admitted> {
+        let thread = thread::current();
+        if settings::is_off() || thread.has(thread::INSIDE | thread::FORKING) {
+            return None;
+        }
+        let ready = thread.pin().filter(|pin| {
+            thread.gate.load(Ordering::Relaxed) == 0 && pin.thread.load(Ordering::Relaxed) != 0
+        });
+        let pin = match ready {
+            Some(pin) => pin,
+            None => make_ready(thread, paths)?,
+        };
+        Some(Admitted { thread, pin })
+    }
+
+    #[inline(always)]
+    fn run(
+        self,
+        body: impl FnOnce(&Thread) -> Option<(&'static Volume, Result<Answer, PathStop>)>,
+    ) -> Option<c_int> {
+        let Admitted { thread, pin } = self;
+        thread.set(thread::INSIDE);
+        let error = errno::get();
+        // Once it is off and no pin names anything, the volumes go.
+        let outcome = match pin.hold(-1, BY_PATH.as_ptr(), || !settings::is_off()) {
+            true => catch_unwind(AssertUnwindSafe(|| {
+                let (volume, answer) = body(thread)?;
+                let answer = answer.unwrap_or_else(Answer::from);
+                match answer {
+                    Answer::Kernel => volume.count_passed(),
+                    _ => volume.count_direct(),
+                }
+                Some(answer)
+            })),
+            false => Ok(None),
+        };
+        pin.let_go();
+        thread.leave();
+        errno::set(error);
+        match outcome {
+            Ok(Some(Answer::Done(value))) => Some(value as c_int),
+            Ok(Some(Answer::Fails(errno))) => {
+                errno::set(errno);
+                Some(-1)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Prepare the thread, and the process at the first path that leads into a volume.
+#[cold]
+#[inline(never)]
+fn make_ready(thread: &'static Thread, paths: &[(c_int, *const c_char)]) -> Option<&'static Pin> {
+    if thread.has(thread::VFORK) && process::in_vfork_child(thread) {
+        return None;
+    }
+    let error = errno::get();
+    let pin = (|| {
+        mounts::all().next()?;
+        if !ownership::owns_tables() {
+            return None;
+        }
+        let known = thread
+            .pin()
+            .filter(|pin| pin.thread.load(Ordering::Relaxed) != 0);
+        if known.is_some() {
+            return known;
+        }
+        if !signals::has_taken_over() && !attach_first(thread, paths) {
+            return None;
+        }
+        pins::take(thread)
+    })();
+    errno::set(error);
+    pin
+}
+
+/// Attach the volume that one of the paths leads to; false when none does.
+fn attach_first(thread: &Thread, paths: &[(c_int, *const c_char)]) -> bool {
+    thread::inside(|| {
+        let attach = || {
+            paths.iter().any(|(directory, path)| {
+                if path.is_null() {
+                    return start::of_descriptor(*directory).is_some();
+                }
+                let mut room = vec![0; 2 * PAGE_BYTES];
+                let path = fetch(*path, &mut room);
+                path.is_some_and(|path| start::start(thread, *directory, path).is_some())
+            })
+        };
+        let attach = || catch_unwind(AssertUnwindSafe(attach)).unwrap_or(false);
+        crate::admission::admitted(attach).unwrap_or(false)
+    })
+}
+
+/// A string of the program's, before faults come to us: the kernel reads it.
+fn fetch(from: *const c_char, room: &mut [u8]) -> Option<&[u8]> {
+    let to_page_end = PAGE_BYTES - from as usize % PAGE_BYTES;
+    let part = |start: usize, bytes: usize| libc::iovec {
+        iov_base: from.wrapping_add(start).cast_mut().cast(),
+        iov_len: bytes,
+    };
+    // The kernel copies whole parts only.
+    let there = [part(0, to_page_end), part(to_page_end, PAGE_BYTES)];
+    let here = libc::iovec {
+        iov_base: room.as_mut_ptr().cast(),
+        iov_len: room.len(),
+    };
+    let bytes = raw::process_vm_readv(
+        raw::getpid() as c_int,
+        &raw const here,
+        1,
+        there.as_ptr(),
+        there.len(),
+        0,
+    );
+    let filled = room.get(..usize::try_from(bytes).ok()?)?;
+    let end = filled.iter().position(|byte| *byte == 0)?;
+    Some(&filled[..end])
+}

@@ -1,0 +1,61 @@
+//! Names and attributes by paths.
+
+mod common;
+
+use common::{Mounted, assert_ended_well, finish, is_root, keeps, program};
+
+#[test]
+fn names_cost_no_requests() {
+    let Some(mounted) = Mounted::new() else {
+        return;
+    };
+    let before = mounted.volume.counters();
+    let mut command = mounted.command(program("names"));
+    assert_ended_well(&finish(command.arg("names_are_direct")), "names");
+    mounted.assert_served(&before, 200 * 17, "names");
+    let requests = mounted.volume.counters().mount_requests - before.mount_requests;
+    // Attaching; refused calls, which the kernel makes again.
+    assert!(requests < 100, "{requests} requests");
+}
+
+#[test]
+fn addresses_may_be_bad() {
+    keeps("names", "addresses_may_be_bad", 2);
+}
+
+#[test]
+fn the_working_directory_counts_at_once() {
+    keeps("names", "the_working_directory_counts_at_once", 200 * 6);
+}
+
+#[test]
+fn the_umask_counts_at_once() {
+    keeps("names", "the_umask_counts_at_once", 10);
+}
+
+#[test]
+fn files_that_are_open_are_renamed_by_the_kernel() {
+    keeps("names", "files_that_are_open_are_renamed_by_the_kernel", 1);
+}
+
+#[test]
+fn both_ways_see_the_same() {
+    keeps("names", "both_ways_see_the_same", 20 * 4);
+}
+
+#[test]
+fn mounts_count_at_once() {
+    if !is_root() {
+        return;
+    }
+    let Some(mounted) = Mounted::new() else {
+        return;
+    };
+    let before = mounted.volume.counters();
+    // Mounts of the namespace end with it.
+    let mut command = mounted.command("unshare");
+    command.args(["--mount", "--propagation", "private"]);
+    command.arg(program("names")).arg("mounts_count_at_once");
+    assert_ended_well(&finish(&mut command), "mounts");
+    mounted.assert_served(&before, 8, "beside mounts");
+}

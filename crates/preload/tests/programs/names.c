@@ -1,0 +1,152 @@
+// Names and attributes by paths: what they mean, for whom, and when that changes.
+#include "rules.h"
+
+#define ROUNDS 200
+
+static int mode_of(const char *path) {
+    struct stat facts;
+    CHECK(lstat(path, &facts) == 0);
+    return facts.st_mode & 07777;
+}
+
+static void names_are_direct(void) {
+    struct stat facts;
+    struct statx more;
+    char target[16];
+    CHECK(mkdir("d", 0755) == 0 && mkdir("d/e", 0700) == 0);
+    CHECK(symlink("e", "d/l") == 0 && symlink("nowhere", "d/e/dangling") == 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        CHECK(stat("d/l/../e", &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_nlink == 2);
+        CHECK(statx(AT_FDCWD, "d/e", 0, STATX_BASIC_STATS, &more) == 0);
+        CHECK(more.stx_ino == facts.st_ino && more.stx_mode == facts.st_mode);
+        CHECK(lstat("d/l", &facts) == 0 && S_ISLNK(facts.st_mode) && facts.st_size == 1);
+        CHECK(stat("d/e/dangling", &facts) == -1 && errno == ENOENT);
+        CHECK(access("d/l", R_OK | W_OK | X_OK) == 0 && access("d/none", F_OK) == -1);
+        CHECK(readlink("d/l", target, sizeof target) == 1 && target[0] == 'e');
+        CHECK(mkdir("d/e/f", 0755) == 0 && mkdir("d/e/f", 0755) == -1 && errno == EEXIST);
+        CHECK(rename("d/e/f", "d/g") == 0 && rmdir("d") == -1 && errno == ENOTEMPTY);
+        CHECK(chmod("d/g", 0500) == 0 && mode_of("d/g") == 0500 && rmdir("d/g") == 0);
+        CHECK(symlink("x", "d/s") == 0 && rename("d/s", "d/e/dangling") == 0);
+        CHECK(unlink("d/e/dangling") == 0 && symlink("nowhere", "d/e/dangling") == 0);
+    }
+}
+
+static void addresses_may_be_bad(void) {
+    struct stat facts;
+    const char *bad = (const char *)8;
+    for (int i = 0; i < 2; i++) {
+        CHECK(stat(bad, &facts) == -1 && errno == EFAULT);
+        CHECK(mkdir(NULL, 0755) == -1 && errno == EFAULT);
+        CHECK(rename("f", bad) == -1 && (errno == EFAULT || errno == ENOENT));
+        // From now on the volume is attached.
+        CHECK(close(make("f", 0)) == 0 && stat("f", &facts) == 0);
+        CHECK(stat("f", (struct stat *)8) == -1 && errno == EFAULT);
+        CHECK(readlink("f", (char *)8, 10) == -1);
+        CHECK(utimensat(AT_FDCWD, "f", (struct timespec *)8, 0) == -1 && errno == EFAULT);
+        CHECK(symlink(bad, "s") == -1 && errno == EFAULT);
+        // A path that ends with its page.
+        long page = sysconf(_SC_PAGESIZE);
+        char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        CHECK(pages != MAP_FAILED && mprotect(pages + page, page, PROT_NONE) == 0);
+        char *path = strcpy(pages + page - 2, "f");
+        CHECK(stat(path, &facts) == 0);
+        path[1] = 'f';
+        CHECK(stat(path, &facts) == -1 && errno == EFAULT);
+    }
+}
+
+static void the_working_directory_counts_at_once(void) {
+    struct stat facts;
+    CHECK(mkdir("one", 0755) == 0 && mkdir("two", 0755) == 0 && mkdir("one/in_one", 0755) == 0);
+    int root = open(".", O_RDONLY | O_DIRECTORY);
+    for (int i = 0; i < ROUNDS; i++) {
+        CHECK(chdir("one") == 0 && stat("in_one", &facts) == 0);
+        CHECK(fchdir(root) == 0 && stat("in_one", &facts) == -1 && stat("one/in_one", &facts) == 0);
+        CHECK(syscall(SYS_chdir, "two") == 0 && stat("../one/in_one", &facts) == 0);
+        CHECK(stat("in_one", &facts) == -1 && syscall(SYS_fchdir, root) == 0);
+        CHECK(fstatat(root, "one/in_one", &facts, 0) == 0);
+        CHECK(chdir("/") == 0 && stat("one", &facts) == -1 && fchdir(root) == 0);
+    }
+    // One that is removed, with a thread in it.
+    CHECK(mkdir("gone", 0755) == 0 && chdir("gone") == 0 && rmdir("../gone") == 0);
+    CHECK(stat(".", &facts) == 0 && facts.st_nlink == 0);
+    CHECK(stat("x", &facts) == -1 && errno == ENOENT);
+    CHECK(mkdir("x", 0755) == -1 && errno == ENOENT);
+}
+
+static void the_umask_counts_at_once(void) {
+    CHECK(mkdir("a", 0777) == 0);
+    umask(077);
+    CHECK(mkdir("b", 01777) == 0 && mode_of("b") == 01700);
+    pid_t child = vfork();
+    if (child == 0) {
+        umask(0);
+        _exit(0);
+    }
+    ended_well(child);
+    CHECK(mkdir("c", 0777) == 0 && mode_of("c") == 0700);
+    child = fork();
+    if (child == 0) {
+        CHECK(mkdir("d", 0777) == 0 && mode_of("d") == 0700);
+        umask(0);
+        CHECK(mkdir("e", 0777) == 0 && mode_of("e") == 0777);
+        _exit(0);
+    }
+    ended_well(child);
+    CHECK(syscall(SYS_umask, 022) == 077 && mkdir("f", 0777) == 0 && mode_of("f") == 0755);
+}
+
+// In a mount namespace of its own.
+static void mounts_count_at_once(void) {
+    struct stat facts;
+    CHECK(mkdir("d", 0755) == 0 && mkdir("d/below", 0755) == 0 && stat("d/below", &facts) == 0);
+    dev_t device = facts.st_dev;
+    for (int i = 0; i < 3; i++) {
+        CHECK(system("mount -t tmpfs none d") == 0);
+        CHECK(stat("d/below", &facts) == -1 && errno == ENOENT);
+        CHECK(mkdir("d/other", 0755) == 0 && stat("d/other", &facts) == 0 && facts.st_dev != device);
+        CHECK(rename("d/other", "other") == -1 && errno == EXDEV);
+        CHECK(system("umount d") == 0);
+        CHECK(stat("d/below", &facts) == 0 && facts.st_dev == device);
+    }
+    CHECK(rmdir("d/below") == 0 && mkdir("d/below", 0755) == 0);
+    CHECK(system("mount -o remount,bind,ro .") == 0);
+    CHECK(mkdir("d/new", 0755) == -1 && errno == EROFS && chmod("d", 0700) == -1 && errno == EROFS);
+    CHECK(access("d", W_OK) == -1 && errno == EROFS && access("d", R_OK) == 0);
+}
+
+static void files_that_are_open_are_renamed_by_the_kernel(void) {
+    char link[64], target[4096] = {0};
+    int fd = make("before", 0);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    CHECK(rename("before", "after") == 0 && readlink(link, target, sizeof target - 1) > 0);
+    CHECK(strcmp(strrchr(target, '/'), "/after") == 0);
+    CHECK(unlink("after") == 0 && readlink(link, target, sizeof target - 1) > 0);
+    CHECK(strstr(target, "(deleted)"));
+    struct stat facts;
+    CHECK(fstat(fd, &facts) == 0 && facts.st_nlink == 0);
+}
+
+static void both_ways_see_the_same(void) {
+    for (int i = 0; i < 20; i++) {
+        CHECK(mkdir("direct", 0755) == 0);
+        CHECK(system("EGERIA_PRELOAD=off sh -c 'test -d direct && mv direct other && mkdir back'") == 0);
+        CHECK(access("direct", F_OK) == -1 && rename("other", "moved") == 0 && rmdir("back") == 0);
+        CHECK(system("EGERIA_PRELOAD=off sh -c 'test ! -e back && ls | grep -qx moved && rmdir moved'") == 0);
+        CHECK(access("moved", F_OK) == -1 && errno == ENOENT);
+    }
+}
+
+
+static const struct rule rules[] = {
+    {"names_are_direct", names_are_direct},
+    {"addresses_may_be_bad", addresses_may_be_bad},
+    {"the_working_directory_counts_at_once", the_working_directory_counts_at_once},
+    {"the_umask_counts_at_once", the_umask_counts_at_once},
+    {"mounts_count_at_once", mounts_count_at_once},
+    {"files_that_are_open_are_renamed_by_the_kernel", files_that_are_open_are_renamed_by_the_kernel},
+    {"both_ways_see_the_same", both_ways_see_the_same},
+    {NULL, NULL},
+};
+
+int main(int count, char **arguments) { return run_rule(count, arguments, rules); }
