@@ -12,7 +12,7 @@ use crate::volume::{Severity, Volume};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long the lock of an inode, or that of recovery, is waited for: whoever holds it may be stopped, and dead processes
+/// How long the lock of an inode, or the recovery lock of a slot, is waited for: whoever holds it may be stopped, and dead processes
 /// are reaped one after another.
 const REAPING_PATIENCE: Duration = Duration::from_millis(1);
 
@@ -69,29 +69,41 @@ impl Volume {
     }
 
     /// Leave to the reaper what this process took before it became another program by `exec`: pid and start
-    /// time stay the same, so it looks alive. Under `recovery`, as all taking of slots is, and before this
-    /// attachment has a slot.
+    /// time stay the same, so it looks alive. Before this attachment has a slot.
     ///
     /// Whoever of this process holds a slot maps the segment for as long: another attachment, also one of
     /// another copy of this library or of a process that shares our memory (`vfork`). So when the only
     /// mapping is ours, slots of this process are of a program that is no more, with all its threads.
     pub(crate) fn disown_slots_before_exec(&self, pid: u64, start_ticks: u64) {
-        let header = self.session.header();
-        let high = (header.process_high.load(Ordering::Acquire) as usize).min(PROCESS_SLOTS);
         let namespace = pid_namespace();
-        let ours = |slot: &&ProcessSlot| {
+        if start_ticks == 0 || namespace == 0 {
+            return;
+        }
+        let ours = |slot: &ProcessSlot| {
             slot.pid.load(Ordering::Acquire) == pid
                 && slot.start_ticks.load(Ordering::Relaxed) == start_ticks
                 && slot.pid_namespace.load(Ordering::Relaxed) == namespace
         };
-        let slots: Vec<_> = self.session.processes()[..high]
-            .iter()
-            .filter(ours)
-            .collect();
-        let known = start_ticks != 0 && namespace != 0 && !slots.is_empty();
-        if known && mappings_here(self.session.path()) == Some(1) {
-            for slot in slots {
-                slot.start_ticks.store(BEFORE_EXEC, Ordering::Release);
+        let header = self.session.header();
+        let high = (header.process_high.load(Ordering::Acquire) as usize).min(PROCESS_SLOTS);
+        for slot in &self.session.processes()[..high] {
+            // One that is being taken is of an attachment that lives.
+            if ours(slot)
+                && let Ok(acquired) = slot.taking.try_lock()
+            {
+                // So that nobody takes it meanwhile, also no other thread for this attachment.
+                slot.taking.run_locked(
+                    acquired,
+                    || (),
+                    || {
+                        let before_exec = self.process.load(Ordering::Acquire) == 0
+                            && ours(slot)
+                            && mappings_here(self.session.path()) == Some(1);
+                        if before_exec {
+                            slot.start_ticks.store(BEFORE_EXEC, Ordering::Release);
+                        }
+                    },
+                );
             }
         }
     }
@@ -131,22 +143,21 @@ impl Volume {
     /// `EAGAIN`: not all of it could be done now.
     fn reap_thread(&self, index: usize) -> Outcome<()> {
         let slot = &self.session.threads()[index];
-        self.under_recovery(|| {
+        self.under_recovery(slot, || {
             let _ = self.complete_journal(index);
         })?;
         self.reap_pending(index)?;
         self.reap_moves(index)?;
         self.empty_pockets(slot);
         self.reap_pending_inode(index)?;
-        self.under_recovery(|| self.retire_thread_slot(slot))
+        self.under_recovery(slot, || self.retire_thread_slot(slot))
     }
 
-    /// Run under the recovery lock. When it cannot be had, all stays as it is, for a process that can.
-    fn under_recovery(&self, body: impl FnOnce()) -> Outcome<()> {
-        let recovery = &self.session.header().recovery;
-        match recovery.lock_within(REAPING_PATIENCE) {
+    /// Run under a slot's recovery lock. When it cannot be had, all stays as it is, for a process that can.
+    fn under_recovery(&self, slot: &ThreadSlot, body: impl FnOnce()) -> Outcome<()> {
+        match slot.recovery.lock_within(REAPING_PATIENCE) {
             Ok(acquired) => {
-                recovery.run_locked(acquired, || (), body);
+                slot.recovery.run_locked(acquired, || (), body);
                 Ok(())
             }
             Err(_) => Err(Errno(libc::EAGAIN)),
@@ -236,59 +247,10 @@ impl Volume {
 #[cfg(test)]
 mod tests {
     use crate::session::inode::Locked;
-    use crate::test_volume::new_volume;
+    use crate::test_volume::{FILE, Stopped, new_volume};
     use crate::*;
     use std::sync::mpsc::channel;
     use std::time::Duration;
-
-    const FILE: NewInode = NewInode {
-        mode: libc::S_IFREG | 0o600,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-    };
-
-    /// A child that does something with the volume, says whether it worked, stops, and ends when it is continued.
-    struct Stopped(i32);
-
-    impl Stopped {
-        fn in_child<'a, T>(
-            volume: &'a Volume,
-            body: impl FnOnce(&'a Volume) -> Outcome<T>,
-        ) -> Stopped {
-            // SAFETY: the child uses the volume and system calls, and leaves without running what is the parent's.
-            let child = unsafe { libc::fork() };
-            if child == 0 {
-                volume.after_fork_in_child();
-                let done = body(volume);
-                // SAFETY: plain system calls.
-                unsafe {
-                    if done.is_ok() {
-                        libc::raise(libc::SIGSTOP);
-                    }
-                    libc::_exit(1);
-                }
-            }
-            let stopped = Stopped(child);
-            let status = stopped.wait(libc::WUNTRACED);
-            assert!(libc::WIFSTOPPED(status), "the child failed: {status:#x}");
-            stopped
-        }
-
-        fn wait(&self, how: i32) -> i32 {
-            let mut status = 0;
-            // SAFETY: our own child, a valid out-parameter.
-            let waited = unsafe { libc::waitpid(self.0, &mut status, how) };
-            assert_eq!(waited, self.0, "{}", std::io::Error::last_os_error());
-            status
-        }
-
-        fn kill(&self) {
-            // SAFETY: our own child, not waited for yet.
-            unsafe { libc::kill(self.0, libc::SIGKILL) };
-            self.wait(0);
-        }
-    }
 
     #[test]
     fn reaping_skips_what_a_stopped_process_holds_and_comes_back() {

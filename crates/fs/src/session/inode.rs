@@ -1,13 +1,11 @@
 //! Inodes in the session: where they lie, their lock, and loading one from its log.
 
-use crate::data::index::{Index, MAX_FILE_BLOCKS};
+use crate::data::index::Index;
 use crate::failure_cause::{self, FailureCause};
 use crate::format::*;
 use crate::log::place::LogPlace;
-use crate::session::direct::DirectCommit;
 use crate::session::layout::*;
 use crate::session::lock::{Acquired, LockFailure};
-use crate::session::owner_word::OwnerWord;
 use crate::session::seqlock::WriteSection;
 use crate::session::slots::Me;
 use crate::types::*;
@@ -51,12 +49,6 @@ impl Locked<'_> {
             self.inode.epoch.fetch_add(1, Ordering::AcqRel);
             changing.end();
         }));
-    }
-
-    /// Unlock without having put right what a dead owner left: the lock cannot be used any more.
-    fn leave_to_the_next(self) {
-        self.inode.mutex.unlock();
-        std::mem::forget(self);
     }
 }
 
@@ -178,10 +170,11 @@ impl Volume {
         let inode = self.inode(ino)?;
         let acquired = match inode.mutex.try_lock() {
             Ok(acquired) => acquired,
-            Err(LockFailure::Busy) => self.wait_for(ino, inode)?,
+            Err(LockFailure::Busy) => self.wait_for_holder(ino, inode)?,
             Err(LockFailure::Unusable) => return Err(self.unusable(ino)),
         };
-        if acquired == Acquired::OwnerDied {
+        // An owner word that still stands is of a dead one, whom nobody could put right so far.
+        if acquired == Acquired::OwnerDied || inode.owner.load(Ordering::Relaxed) != 0 {
             return self.lock_after_owner_died(me, ino, inode);
         }
         inode.owner.store(me.owner_word().0, Ordering::Release);
@@ -191,114 +184,6 @@ impl Volume {
             inode,
             me,
         })
-    }
-
-    #[cold]
-    fn lock_after_owner_died<'a>(
-        &'a self,
-        me: Me<'a>,
-        ino: u64,
-        inode: &'a SessionInode,
-    ) -> Outcome<Locked<'a>> {
-        // Until the owner word changes below, our own death leaves this same work to the next one.
-        let dead = OwnerWord(inode.owner.load(Ordering::Acquire));
-        let locked = Locked {
-            volume: self,
-            ino,
-            inode,
-            me,
-        };
-        if dead != OwnerWord(0) {
-            let recovery = &self.session.header().recovery;
-            // Held while the dead one's slot is looked at, so that it is not retired meanwhile.
-            let looked = recovery.with(
-                || (),
-                || {
-                    let slot = self.slot_of_owner(dead);
-                    if let Some(slot) = slot {
-                        self.complete_journal(slot);
-                        if inode.state.load(Ordering::Acquire) == LOADED
-                            && locked.kind() != FileKind::Directory
-                        {
-                            self.reclaim_replaced_blocks(&locked, slot);
-                        }
-                    }
-                    slot
-                },
-            );
-            let Ok(slot) = looked else {
-                // Left as it was found, for whoever can do this.
-                locked.leave_to_the_next();
-                return Err(Errno(libc::EIO));
-            };
-            match inode.state.load(Ordering::Acquire) {
-                LOADED => self.recover_loaded(&locked),
-                CHANGING => self.unload(&locked),
-                _ => {}
-            }
-            // What the log names must be known before the rest is given away; the reaper gives away
-            // what belongs to an inode that cannot be loaded.
-            let known =
-                || inode.state.load(Ordering::Acquire) == LOADED || self.load(&locked).is_ok();
-            if let Some(slot) = slot.filter(|_| known()) {
-                // Else what it took is lost until the next session, and nothing worse.
-                let _ = recovery.with(
-                    || (),
-                    || {
-                        if self.slot_of_owner(dead) == Some(slot) {
-                            self.reclaim_new_blocks(&locked, slot);
-                        }
-                    },
-                );
-            }
-        }
-        DirectCommit::end_of_dead(inode);
-        inode.owner.store(me.owner_word().0, Ordering::Release);
-        inode.mutex.make_consistent();
-        Ok(locked)
-    }
-
-    /// The slot an owner word names, while it still is that owner's.
-    pub(super) fn slot_of_owner(&self, owner: OwnerWord) -> Option<usize> {
-        let index = owner.slot()?;
-        let slot = self.session.threads().get(index)?;
-        let incarnation = slot.incarnation.load(Ordering::Acquire);
-        owner.is_of(incarnation).then_some(index)
-    }
-
-    /// Bring a loaded inode to its committed state after its lock's owner died.
-    fn recover_loaded(&self, locked: &Locked<'_>) {
-        let inode = locked.inode;
-        // Readers without the lock must notice all that changes here.
-        let changing = WriteSection::begin(inode);
-        // A table half changed is not worth mending: read a directory's log again.
-        let directory = locked.kind() == FileKind::Directory;
-        if directory || self.reapply(locked).is_err() {
-            self.unload(locked);
-        }
-        // The dead one may have shrunk the file and told no reader yet.
-        inode.epoch.fetch_add(1, Ordering::AcqRel);
-        changing.end();
-    }
-
-    /// Apply what a dead owner left unapplied. Its counts may be of before or after: count again.
-    fn reapply(&self, locked: &Locked<'_>) -> Outcome<()> {
-        let applied = locked.commit()?.tail.at_line(0);
-        let pages = self.log_pages(locked)?;
-        let before = pages.iter().position(|page| page.at_line(0) == applied);
-        let inode = locked.inode;
-        inode
-            .log_pages
-            .store(before.map_or(0, |at| at as u32 + 1), Ordering::Relaxed);
-        self.apply_from_log(locked)?;
-        let index = locked.index();
-        let (mut blocks, mut block) = (0, 0);
-        while let Some(found) = index.next_mapped(block, MAX_FILE_BLOCKS) {
-            blocks += 1;
-            block = found + 1;
-        }
-        inode.blocks.store(blocks, Ordering::Relaxed);
-        Ok(())
     }
 
     /// Forget what the session knows of an inode; the next user reads its log.

@@ -75,8 +75,6 @@ pub struct SessionHeader {
     pub machine_bytes: AtomicU64,
     /// 1 when recovery found blocks with two owners: freed ones stay taken.
     pub shared_blocks: AtomicU64,
-    /// Taken to complete a dead owner's journal and to take or retire slots. After inode locks.
-    pub recovery: RobustMutex,
     /// Taken by whoever reaps dead processes. Before inode locks.
     pub reaper: RobustMutex,
     /// Taken by renames that move between directories.
@@ -256,6 +254,8 @@ pub struct ProcessSlot {
     pub on_behalf: AtomicU64,
     /// 1: it watches names (see `observe::watchers`).
     pub watches: AtomicU64,
+    /// Held while the slot is taken; a slot that somebody holds is left out.
+    pub taking: RobustMutex,
 }
 
 /// A thread that comes through a mount. The mount's process alone writes it.
@@ -322,6 +322,8 @@ pub struct ThreadSlot {
     pub notes: ThreadNotes,
     /// Emulated machine's view of the thread.
     pub emulated: EmulatedThread,
+    /// Held by whoever completes what a dead owner of the slot began, and to retire the slot. After inode locks.
+    pub recovery: RobustMutex,
 }
 
 /// State of an inode in the session; zeroed is "not loaded".

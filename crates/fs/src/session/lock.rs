@@ -57,6 +57,9 @@ impl RobustMutex {
 /// Bit of glibc's `__lock` word, its first, that the kernel sets when the owner dies (`FUTEX_OWNER_DIED`).
 const OWNER_DIED: u32 = 1 << 30;
 
+/// Bits of that word that name the thread that holds the lock (`FUTEX_TID_MASK`).
+const HOLDER: u32 = OWNER_DIED - 1;
+
 /// Byte offset of glibc's `__kind` in `pthread_mutex_t` on 64-bit.
 const KIND_AT: usize = 16;
 
@@ -158,14 +161,24 @@ impl RobustMutex {
     /// Whether the last owner died and nobody has put right yet what the lock protects.
     #[inline]
     pub fn is_owner_dead(&self) -> bool {
-        // SAFETY: the mutex's first word, which glibc and the kernel change atomically too.
-        let word = unsafe { &*self.0.get().cast::<AtomicU32>() };
-        word.load(Ordering::Acquire) & OWNER_DIED != 0
+        self.word().load(Ordering::Acquire) & OWNER_DIED != 0
     }
 
-    /// What the lock protects is whole again.
+    /// Kernel id of the thread that holds the lock; 0: nobody.
+    pub fn holder(&self) -> u32 {
+        self.word().load(Ordering::Acquire) & HOLDER
+    }
+
+    /// The first word of the mutex, which glibc and the kernel change.
+    #[inline]
+    fn word(&self) -> &AtomicU32 {
+        // SAFETY: inside the mutex and aligned; all change it atomically.
+        unsafe { &*self.0.get().cast::<AtomicU32>() }
+    }
+
+    /// What the lock protects is whole again. Nothing happens when it was.
     pub fn make_consistent(&self) {
-        // SAFETY: called by the holder after `OwnerDied`.
+        // SAFETY: an initialised mutex; glibc refuses what is not held after `OwnerDied`.
         unsafe { libc::pthread_mutex_consistent(self.0.get()) };
     }
 
@@ -264,8 +277,7 @@ mod tests {
                 mutex.unlock();
                 got
             });
-            // SAFETY: the mutex's first word, which glibc changes atomically too.
-            let word = unsafe { &*mutex.0.get().cast::<AtomicU32>() };
+            let word = mutex.word();
             while word.load(Ordering::Acquire) & WAITERS == 0 {
                 std::thread::yield_now();
             }

@@ -1,5 +1,6 @@
 //! What processes share while they are attached: the segment, its locks and slots, and the state of inodes in it.
 
+mod after_death;
 pub mod arena;
 pub(crate) mod current;
 pub(crate) mod descriptions;

@@ -208,37 +208,46 @@ impl Volume {
                 _ => 0,
             },
         };
-        let header = self.session.header();
-        // A slot is free until its pid is stored, last; so an owner that dies inside leaves it free.
-        let taken = header.recovery.with(
-            || (),
-            || {
-                if self.process.load(Ordering::Acquire) != 0 {
-                    return Some(self.process.load(Ordering::Acquire) as usize - 1);
+        if !private {
+            self.disown_slots_before_exec(pid, start_ticks);
+        }
+        let namespace = if private { 0 } else { pid_namespace() };
+        for (index, slot) in self.session.processes().iter().enumerate() {
+            if slot.pid.load(Ordering::Relaxed) == 0
+                && let Ok(acquired) = slot.taking.try_lock()
+            {
+                let take = || {
+                    let free = slot.pid.load(Ordering::Acquire) == 0;
+                    free.then(|| self.fill_process_slot(index, [pid, start_ticks, namespace]))
+                };
+                if let Some(ours) = slot.taking.run_locked(acquired, || (), take) {
+                    return Ok(ours);
                 }
-                if !private {
-                    self.disown_slots_before_exec(pid, start_ticks);
-                }
-                let processes = self.session.processes();
-                let index = processes
-                    .iter()
-                    .position(|slot| slot.pid.load(Ordering::Relaxed) == 0)?;
-                let slot = &processes[index];
-                slot.start_ticks.store(start_ticks, Ordering::Relaxed);
-                let namespace = if private { 0 } else { pid_namespace() };
-                slot.pid_namespace.store(namespace, Ordering::Relaxed);
-                slot.open_table.store(0, Ordering::Relaxed);
-                let on_behalf = self.on_behalf.load(Ordering::Relaxed);
-                slot.on_behalf.store(on_behalf.into(), Ordering::Relaxed);
-                slot.pid.store(pid, Ordering::Release);
-                header
-                    .process_high
-                    .fetch_max(index as u64 + 1, Ordering::Relaxed);
-                self.process.store(index as u32 + 1, Ordering::Release);
-                Some(index)
-            },
-        );
-        taken?.ok_or(Errno(libc::EAGAIN))
+            }
+        }
+        Err(Errno(libc::EAGAIN))
+    }
+
+    /// Take a free slot, unless another thread has taken one for this attachment; which one is ours. A slot is free until
+    /// its pid is stored, last; so who dies inside leaves it free.
+    fn fill_process_slot(&self, index: usize, [pid, start_ticks, namespace]: [u64; 3]) -> usize {
+        let slot = &self.session.processes()[index];
+        slot.start_ticks.store(start_ticks, Ordering::Relaxed);
+        slot.pid_namespace.store(namespace, Ordering::Relaxed);
+        slot.open_table.store(0, Ordering::Relaxed);
+        let on_behalf = self.on_behalf.load(Ordering::Relaxed);
+        slot.on_behalf.store(on_behalf.into(), Ordering::Relaxed);
+        let high = &self.session.header().process_high;
+        high.fetch_max(index as u64 + 1, Ordering::Relaxed);
+        slot.pid.store(pid, Ordering::Release);
+        let (order, failed) = (Ordering::AcqRel, Ordering::Acquire);
+        match (self.process).compare_exchange(0, index as u32 + 1, order, failed) {
+            Ok(_) => index,
+            Err(other) => {
+                slot.pid.store(0, Ordering::Release);
+                other as usize - 1
+            }
+        }
     }
 
     /// This thread ends: give its slot back.

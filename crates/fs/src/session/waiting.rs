@@ -1,7 +1,7 @@
 //! Waiting for the lock of an inode: how long, and what is reported about a long wait.
 
 use crate::session::layout::*;
-use crate::session::lock::{Acquired, LockFailure};
+use crate::session::lock::{Acquired, LockFailure, RobustMutex};
 use crate::session::owner_word::OwnerWord;
 use crate::session::patience;
 use crate::types::*;
@@ -15,17 +15,28 @@ const WAIT_UNREPORTED: Duration = Duration::from_secs(1);
 const HOLDING_PATIENCE: Duration = Duration::from_millis(1);
 
 impl Volume {
-    /// Wait for an inode's lock, as long as this thread may.
+    /// Wait for whoever holds an inode's lock, as long as this thread may.
     #[cold]
-    pub(super) fn wait_for(&self, ino: u64, inode: &SessionInode) -> Outcome<Acquired> {
+    pub(super) fn wait_for_holder(&self, ino: u64, inode: &SessionInode) -> Outcome<Acquired> {
+        self.wait_for(ino, &inode.mutex, || self.report_wait(ino, inode))
+    }
+
+    /// Wait for a lock without which an inode cannot be changed, as long as this thread may.
+    #[cold]
+    pub(super) fn wait_for(
+        &self,
+        ino: u64,
+        mutex: &RobustMutex,
+        report: impl FnOnce(),
+    ) -> Outcome<Acquired> {
         let limit = patience::limit();
-        match inode.mutex.lock_within(limit.unwrap_or(WAIT_UNREPORTED)) {
+        match mutex.lock_within(limit.unwrap_or(WAIT_UNREPORTED)) {
             Ok(acquired) => return Ok(acquired),
             Err(LockFailure::Busy) if limit.is_some() => return Err(patience::expired(ino)),
-            Err(LockFailure::Busy) => self.report_wait(ino, inode),
+            Err(LockFailure::Busy) => report(),
             Err(LockFailure::Unusable) => return Err(self.unusable(ino)),
         }
-        inode.mutex.lock().ok_or_else(|| self.unusable(ino))
+        mutex.lock().ok_or_else(|| self.unusable(ino))
     }
 
     /// Report which thread holds an inode.
@@ -39,8 +50,20 @@ impl Volume {
             .and_then(|process| self.session.processes().get(process));
         let pid = process.map_or(0, |process| process.pid.load(Ordering::Acquire));
         let thread = slot.thread_id.load(Ordering::Acquire);
+        let who = format!("thread {thread} of process {pid} is changing it");
+        self.report_waited_for(ino, &who);
+    }
+
+    /// Report which thread is putting right what a killed one left.
+    pub(super) fn report_recovery(&self, ino: u64, recovery: &RobustMutex) {
+        let thread = recovery.holder();
+        let who = format!("thread {thread} is putting right what a killed process left there");
+        self.report_waited_for(ino, &who);
+    }
+
+    fn report_waited_for(&self, ino: u64, who: &str) {
         let line = format!(
-            "inode {ino} is waited for: thread {thread} of process {pid} is changing it and has not gone on for {} s; if it is stopped, continue or end it",
+            "inode {ino} is waited for: {who} and has not gone on for {} s; if it is stopped, continue or end it",
             WAIT_UNREPORTED.as_secs()
         );
         self.report(Severity::Warning, &line);

@@ -1,0 +1,245 @@
+//! Putting an inode right whose lock's owner died. It takes the inode's lock and, for moments, the recovery lock of the
+//! dead one's thread slot: so who is stopped at it holds up those alone who would change what the dead one was changing.
+
+use crate::data::index::MAX_FILE_BLOCKS;
+use crate::session::direct::DirectCommit;
+use crate::session::inode::Locked;
+use crate::session::layout::*;
+use crate::session::lock::LockFailure;
+use crate::session::owner_word::OwnerWord;
+use crate::session::seqlock::WriteSection;
+use crate::session::slots::Me;
+use crate::types::*;
+use crate::volume::Volume;
+use std::sync::atomic::Ordering;
+
+impl Locked<'_> {
+    /// Unlock without having put right what a dead owner left. The owner word still names it, so whoever locks the
+    /// inode next begins again.
+    fn leave_to_the_next(self) {
+        self.inode.mutex.make_consistent();
+        self.inode.mutex.unlock();
+        std::mem::forget(self);
+    }
+}
+
+impl Volume {
+    /// The rest of `lock_unloaded` when the last owner died.
+    #[cold]
+    pub(super) fn lock_after_owner_died<'a>(
+        &'a self,
+        me: Me<'a>,
+        ino: u64,
+        inode: &'a SessionInode,
+    ) -> Outcome<Locked<'a>> {
+        // Until the owner word changes below, our own death leaves this same work to the next one.
+        let dead = OwnerWord(inode.owner.load(Ordering::Acquire));
+        let locked = Locked {
+            volume: self,
+            ino,
+            inode,
+            me,
+        };
+        if dead != OwnerWord(0)
+            && let Err(errno) = self.put_right(&locked, dead)
+        {
+            locked.leave_to_the_next();
+            return Err(errno);
+        }
+        DirectCommit::end_of_dead(inode);
+        inode.owner.store(me.owner_word().0, Ordering::Release);
+        inode.mutex.make_consistent();
+        Ok(locked)
+    }
+
+    /// Every step may be taken again from the first.
+    fn put_right(&self, locked: &Locked<'_>, dead: OwnerWord) -> Outcome<()> {
+        let inode = locked.inode;
+        let is_loaded = || inode.state.load(Ordering::Acquire) == LOADED;
+        if is_loaded() {
+            // Who looks meanwhile, or after we gave up, finds in the log what the dead one committed.
+            let _ends_in_recover_loaded = WriteSection::begin(inode);
+        }
+        let slot = self.with_slot_of(locked.ino, dead, |slot| {
+            self.complete_journal(slot);
+            if is_loaded() && locked.kind() != FileKind::Directory {
+                self.reclaim_replaced_blocks(locked, slot);
+            }
+        })?;
+        match inode.state.load(Ordering::Acquire) {
+            LOADED => self.recover_loaded(locked),
+            CHANGING => self.unload(locked),
+            _ => {}
+        }
+        // What the log names must be known before the rest is given away; the reaper gives away what belongs to an
+        // inode that cannot be loaded.
+        if slot.is_some() && (is_loaded() || self.load(locked).is_ok()) {
+            self.with_slot_of(locked.ino, dead, |slot| {
+                self.reclaim_new_blocks(locked, slot);
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Run `body` with the slot that an owner word names, which is not retired meanwhile; `None`: it was before.
+    /// Waits for who does the same, as long as this thread may.
+    fn with_slot_of<T>(
+        &self,
+        ino: u64,
+        owner: OwnerWord,
+        body: impl FnOnce(usize) -> T,
+    ) -> Outcome<Option<T>> {
+        let named = owner.slot().and_then(|at| self.session.threads().get(at));
+        let Some(slot) = named else {
+            return Ok(None);
+        };
+        self.session.back(slot)?;
+        let recovery = &slot.recovery;
+        let acquired = match recovery.try_lock() {
+            Ok(acquired) => acquired,
+            Err(LockFailure::Busy) => {
+                self.wait_for(ino, recovery, || self.report_recovery(ino, recovery))?
+            }
+            Err(LockFailure::Unusable) => return Err(self.unusable(ino)),
+        };
+        let run = || self.slot_of_owner(owner).map(body);
+        Ok(recovery.run_locked(acquired, || (), run))
+    }
+
+    /// The slot an owner word names, while it still is that owner's.
+    pub(super) fn slot_of_owner(&self, owner: OwnerWord) -> Option<usize> {
+        let index = owner.slot()?;
+        let slot = self.session.threads().get(index)?;
+        let incarnation = slot.incarnation.load(Ordering::Acquire);
+        owner.is_of(incarnation).then_some(index)
+    }
+
+    /// Bring a loaded inode to its committed state after its lock's owner died.
+    fn recover_loaded(&self, locked: &Locked<'_>) {
+        let inode = locked.inode;
+        // Readers without the lock must notice all that changes here.
+        let changing = WriteSection::begin(inode);
+        // A table half changed is not worth mending: read a directory's log again.
+        let directory = locked.kind() == FileKind::Directory;
+        if directory || self.reapply(locked).is_err() {
+            self.unload(locked);
+        }
+        // The dead one may have shrunk the file and told no reader yet.
+        inode.epoch.fetch_add(1, Ordering::AcqRel);
+        changing.end();
+    }
+
+    /// Apply what a dead owner left unapplied. Its counts may be of before or after: count again.
+    fn reapply(&self, locked: &Locked<'_>) -> Outcome<()> {
+        let applied = locked.commit()?.tail.at_line(0);
+        let pages = self.log_pages(locked)?;
+        let before = pages.iter().position(|page| page.at_line(0) == applied);
+        let inode = locked.inode;
+        inode
+            .log_pages
+            .store(before.map_or(0, |at| at as u32 + 1), Ordering::Relaxed);
+        self.apply_from_log(locked)?;
+        let index = locked.index();
+        let (mut blocks, mut block) = (0, 0);
+        while let Some(found) = index.next_mapped(block, MAX_FILE_BLOCKS) {
+            blocks += 1;
+            block = found + 1;
+        }
+        inode.blocks.store(blocks, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_volume::{FILE, Stopped, new_volume};
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    const ROOT: InodeNumber = InodeNumber::ROOT;
+
+    /// An inode whose lock's owner was killed, and a process stopped while it puts right what that one left.
+    fn stopped_after_a_death(volume: &Volume, ino: InodeNumber) -> Stopped {
+        Stopped::in_child(volume, |volume| volume.lock(ino.0)).kill();
+        let dead = OwnerWord(
+            volume
+                .inode(ino.0)
+                .expect("inode")
+                .owner
+                .load(Ordering::Acquire),
+        );
+        Stopped::in_child(volume, |volume| {
+            volume.with_slot_of(ino.0, dead, |_| {
+                // SAFETY: a plain system call.
+                unsafe { libc::raise(libc::SIGSTOP) };
+            })
+        })
+    }
+
+    /// Run `body`, which must not wait for the stopped one.
+    fn unless_held_up<T: Send>(stopped: &Stopped, body: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| {
+            let (sender, done) = channel();
+            scope.spawn(move || {
+                let _ = sender.send(body());
+            });
+            let outcome = done.recv_timeout(Duration::from_secs(60));
+            if outcome.is_err() {
+                stopped.kill();
+            }
+            outcome.expect("it waits for a stopped process")
+        })
+    }
+
+    #[test]
+    fn who_is_stopped_at_what_a_dead_one_left_holds_up_no_change_of_other_inodes() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, _) = new_volume(&directory);
+        let make = |name: &[u8]| volume.create(ROOT, name, &FILE).expect("create").ino;
+        let [busy, other] = [b"busy".as_slice(), b"other"].map(make);
+        let stopped = stopped_after_a_death(&volume, busy);
+        Stopped::in_child(&volume, |volume| volume.lock(other.0)).kill();
+        let change = |ino| {
+            volume
+                .set_attributes(ino, &AttributeChange::default(), false)
+                .map(drop)
+        };
+        assert_eq!(unless_held_up(&stopped, || change(other)), Ok(()));
+        // Processes and threads that begin take slots.
+        unless_held_up(&stopped, || {
+            Stopped::in_child(&volume, |volume| volume.lock(other.0)).kill();
+        });
+        assert_eq!(unless_held_up(&stopped, || change(other)), Ok(()));
+        unless_held_up(&stopped, || volume.reap());
+        let size = volume.attributes(busy).map(|found| found.size_bytes);
+        assert_eq!(size, Ok(0), "looking waits for nobody");
+        stopped.kill();
+        assert_eq!(change(busy), Ok(()));
+    }
+
+    #[test]
+    fn who_cannot_put_an_inode_right_in_time_holds_nothing_and_leaves_it_to_the_next() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, _) = new_volume(&directory);
+        let busy = volume.create(ROOT, b"busy", &FILE).expect("create").ino;
+        let stopped = stopped_after_a_death(&volume, busy);
+        let change = || volume.set_attributes(busy, &AttributeChange::default(), false);
+        let soon = unless_held_up(&stopped, || {
+            crate::within_patience(Duration::from_millis(1), change)
+        });
+        assert!(soon.is_none(), "it would have to wait");
+        std::thread::scope(|scope| {
+            let removing = scope.spawn(|| volume.unlink(ROOT, b"busy").map(drop));
+            for name in 0..20u8 {
+                let made = || volume.create(ROOT, &[name + b'a'], &FILE).map(drop);
+                assert_eq!(unless_held_up(&stopped, made), Ok(()));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert!(!removing.is_finished());
+            stopped.kill();
+            assert_eq!(removing.join().expect("a thread"), Ok(()));
+        });
+        assert_eq!(volume.attributes(busy).map(drop), Err(Errno(libc::ESTALE)));
+    }
+}
