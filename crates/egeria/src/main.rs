@@ -16,13 +16,21 @@ mod sizes;
 mod summary;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{CommandFactory, Parser};
+
+/// How long a command waits for a volume that is being attached or checked, milliseconds.
+const ATTACH_PATIENCE: &str = "EGERIA_ATTACH_PATIENCE_MS";
 
 fn main() -> ExitCode {
     // A pool that shrinks while it is mapped is an error, not the end. Without the guard it would be
     // the end, as it is for any program; nothing else changes.
     let _ = egeria_media::guard::install();
+    let patience = std::env::var(ATTACH_PATIENCE).ok();
+    if let Some(limit_ms) = patience.and_then(|limit| limit.parse().ok()) {
+        egeria_fs::set_attach_patience(Duration::from_millis(limit_ms));
+    }
     let arguments = match arguments::Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {

@@ -37,5 +37,6 @@ pub use requests::*;
 pub use session::patience::{lock_within_patience, wait_within_patience, within_patience};
 pub use types::*;
 pub use volume::create::create_volume;
+pub use volume::pool_locks::set_attach_patience;
 pub use volume::private::{PrivateMemory, check_private, create_private, is_volume_private};
 pub use volume::{FileReference, Reporter, Severity, Volume};

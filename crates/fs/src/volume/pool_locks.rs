@@ -10,14 +10,15 @@ use crate::volume::pools::Found;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 pub(crate) const CREATING: i64 = 0x4000_0000_0000_0000;
 pub(crate) const ATTACHED: i64 = CREATING + 1;
 /// How often those who still have the volume attached are waited for before they are asked to leave.
 const LEAVE_TRIES: usize = 100;
-/// How often somebody who makes a session, or checks the volume, is waited for: 10 s in all.
-const LOCK_TRIES: usize = 1000;
+/// How long somebody who makes a session, or checks the volume, is waited for.
+static ATTACH_PATIENCE_MS: AtomicU64 = AtomicU64::new(10_000);
 /// Between tries.
 pub(crate) const PAUSE: Duration = Duration::from_millis(10);
 
@@ -51,11 +52,23 @@ pub(crate) fn is_attached_elsewhere(file: &File) -> bool {
     asked == 0 && range.l_type != libc::F_UNLCK as i16
 }
 
+/// How long attaching waits, from now on and in all of this process, for another process that attaches the volume for the
+/// first time or checks it; 10 s if nothing was set.
+pub fn set_attach_patience(limit: Duration) {
+    let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    ATTACH_PATIENCE_MS.store(limit, Ordering::Relaxed);
+}
+
 /// Lock a byte of pool 0, waiting for whoever makes a session; not for ever, for he may be stopped.
 pub(crate) fn lock_soon(file: &File, path: &Path, byte: i64, kind: i32) -> Result<(), VolumeError> {
-    for _ in 0..LOCK_TRIES {
+    let patience = Duration::from_millis(ATTACH_PATIENCE_MS.load(Ordering::Relaxed));
+    let began = Instant::now();
+    loop {
         if lock_byte(file, byte, kind).map_err(|error| unlockable(path, &error))? {
             return Ok(());
+        }
+        if began.elapsed() >= patience {
+            break;
         }
         std::thread::sleep(PAUSE);
     }

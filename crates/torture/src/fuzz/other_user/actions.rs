@@ -19,8 +19,8 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes from here on are locked, shared, by those who have a volume attached.
-const LOCKED_FROM: i64 = 0x4000_0000_0000_0001;
+/// The byte that whoever makes a session locks; those who have the volume attached lock the next one.
+const LOCKED_TO_CREATE: i64 = 0x4000_0000_0000_0000;
 
 /// What a case leaves, and what is held open in it.
 pub(super) struct Actions<'a> {
@@ -169,7 +169,7 @@ impl<'a> Actions<'a> {
         }
         if rng.one_in(3) {
             // Whoever asks sees it attached and in the making.
-            hold_locks(&file);
+            hold_locks(&file, rng.one_in(2));
             self.held.push(file);
         }
         self.paths.push(path);
@@ -235,7 +235,7 @@ impl<'a> Actions<'a> {
                 file.set_len(rng.below(32 << 20))?;
                 file.set_permissions(Permissions::from_mode(0o600))?;
                 if matches!(thing, Thing::HeldOpen) {
-                    hold_locks(&file);
+                    hold_locks(&file, rng.one_in(2));
                     self.held.push(file);
                 }
             }
@@ -333,13 +333,13 @@ fn told_of(block: &Superblock) -> String {
     format!("index {}, siblings {paths:?}", block.pool_index)
 }
 
-/// Who takes part in a session holds locks behind the end of pool 0.
-fn hold_locks(file: &File) {
+/// Who takes part in a session, or makes one, holds locks behind the end of pool 0.
+fn hold_locks(file: &File, creates: bool) {
     // SAFETY: zeroed bytes are a valid lock, which outlives the call on an open descriptor.
     unsafe {
         let mut range: libc::flock = std::mem::zeroed();
         range.l_type = libc::F_RDLCK as i16;
-        range.l_start = LOCKED_FROM;
+        range.l_start = LOCKED_TO_CREATE + i64::from(!creates);
         libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range);
     }
     let _ = flock(file, FlockOperation::NonBlockingLockExclusive);

@@ -30,6 +30,9 @@ pub(super) enum Attached {
     OtherUser,
 }
 
+/// How long root waits for whoever seems to make a session: the other user never lets go.
+pub(super) const ATTACH_PATIENCE: Duration = Duration::from_millis(50);
+
 /// How long a command may take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(25);
 
@@ -130,10 +133,12 @@ impl Commands {
         observed: &mut Observations,
     ) -> Result<Finished, String> {
         let mut command = Command::new(&self.0);
+        let patience_ms = ATTACH_PATIENCE.as_millis().to_string();
         command
             .args(words)
             .args(paths.into_iter().flatten())
             .env("EGERIA_PRELOAD_LIB", "")
+            .env("EGERIA_ATTACH_PATIENCE_MS", &patience_ms)
             .env_remove("XDG_RUNTIME_DIR");
         let what = words.join(" ");
         let ended = process::run(&mut command, LIMIT, None);

@@ -41,6 +41,7 @@ impl OtherUser {
             return Err(why.to_owned());
         }
         user::have_mounts_of_ones_own()?;
+        egeria_fs::set_attach_patience(commands::ATTACH_PATIENCE);
         Ok(OtherUser {
             fixture: Fixture::new()?,
             commands: Commands::find()?,
