@@ -66,10 +66,15 @@ struct MountOfNobody(PathBuf);
 
 impl MountOfNobody {
     fn make(directory: PathBuf, source: &Path) -> MountOfNobody {
+        MountOfNobody::of_silent_server(directory, source, "").0
+    }
+
+    /// As long as the file is open, whoever asks the mount waits.
+    fn of_silent_server(directory: PathBuf, source: &Path, more: &str) -> (Self, fs::File) {
         let device = fs::File::options().read(true).write(true).open("/dev/fuse");
         let device = device.unwrap();
         let options = format!(
-            "fd={},rootmode=40000,user_id={NOBODY},group_id={NOBODY}",
+            "fd={},rootmode=40000,user_id={NOBODY},group_id={NOBODY}{more}",
             device.as_raw_fd()
         );
         let word = |bytes: &[u8]| CString::new(bytes).unwrap();
@@ -82,7 +87,7 @@ impl MountOfNobody {
             libc::mount(source.as_ptr(), at.as_ptr(), kind.as_ptr(), 0, options)
         };
         assert_eq!(status, 0, "{}", std::io::Error::last_os_error());
-        MountOfNobody(directory)
+        (MountOfNobody(directory), device)
     }
 }
 
@@ -91,6 +96,11 @@ impl Drop for MountOfNobody {
         let mut command = Command::new("umount");
         let _ = command.arg("-lq").arg(&self.0).status();
     }
+}
+
+fn is_mounted(directory: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    mounts.contains(&format!(" {} ", text(directory)))
 }
 
 fn fifo(path: PathBuf) -> PathBuf {
@@ -260,6 +270,54 @@ fn a_run_mounts_in_no_directory_of_another_user() {
     let mount = mount_of(&own);
     assert!(mount.starts_with(text(&own)), "{mount}");
     assert_eq!(fs::read_dir(&own).unwrap().count(), 0, "left behind");
+}
+
+#[test]
+fn root_unmounts_what_another_user_serves_and_does_not_answer_for() {
+    let Some((sandbox, _)) = two_users().filter(|_| can_mount()) else {
+        return;
+    };
+    let mount = sandbox.directory("mount");
+    let hung = MountOfNobody::of_silent_server(mount.clone(), Path::new("/x"), ",allow_other");
+    finish(egeria(["umount", text(&mount)])).ok();
+    assert!(!is_mounted(&mount));
+    drop(hung);
+}
+
+#[test]
+fn no_link_of_another_user_leads_a_mount_of_root_elsewhere() {
+    let Some((sandbox, theirs)) = two_users().filter(|_| can_mount()) else {
+        return;
+    };
+    let pool = sandbox.volume("volume", "32M");
+    let own = sandbox.directory("own");
+    let inside = own.join("inside");
+    fs::create_dir(&inside).unwrap();
+    let (direct, above) = (theirs.join("direct"), theirs.join("above"));
+    for (link, target) in [(&direct, &inside), (&above, &own)] {
+        symlink(target, link).unwrap();
+        std::os::unix::fs::lchown(link, Some(NOBODY), None).unwrap();
+    }
+    let refused = |ended: common::Ended| {
+        let named = ended.stderr.contains("is a link of another user");
+        assert!(ended.status == 1 && named, "{ended:?}");
+    };
+    for path in [&direct, &above.join("inside")] {
+        refused(run(["mount", text(&pool), text(path)]));
+        assert!(!is_mounted(&inside));
+        run(["mount", text(&pool), text(&inside)]).ok();
+        refused(run(["umount", text(path)]));
+        assert!(is_mounted(&inside));
+        run(["umount", text(&inside)]).ok();
+    }
+    // Root's own links, and directories of the other user, are all right.
+    let (link, their_own) = (sandbox.path("link"), theirs.join("mount"));
+    symlink(&their_own, &link).unwrap();
+    fs::create_dir(&their_own).unwrap();
+    chown(&their_own, Some(NOBODY), Some(NOBODY)).unwrap();
+    run(["mount", text(&pool), text(&link)]).ok();
+    assert!(is_mounted(&their_own));
+    run(["umount", text(&link)]).ok();
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! this is ours, and fuser is given the descriptor.
 
 use crate::error::MountError;
+use crate::place::Place;
 use crate::{MountOptions, helper, mountinfo, unmount};
 use rustix::mount::MountFlags;
 use std::ffi::{CString, OsStr};
@@ -29,7 +30,8 @@ pub(crate) fn make(
     source: &OsStr,
     options: &MountOptions,
 ) -> Result<Endpoint, MountError> {
-    let directory = usable(directory)?;
+    let place = usable(directory)?;
+    let directory = place.path.clone();
     let root = rustix::process::geteuid().is_root();
     if options.trust_privileged_files && !root {
         return Err(MountError::NotRoot);
@@ -37,7 +39,7 @@ pub(crate) fn make(
     let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
     let device = device.map_err(MountError::NoFuse)?;
     if root && !options.auto_unmount {
-        match mount_directly(&device, &directory, source, options) {
+        match mount_directly(&device, &place.fixed_path(), source, options) {
             Ok(()) => {
                 return Ok(Endpoint {
                     device: device.into(),
@@ -58,26 +60,37 @@ pub(crate) fn make(
     })
 }
 
-/// The mount point's absolute path, if one can mount there.
-fn usable(directory: &Path) -> Result<PathBuf, MountError> {
-    if unmount::is_dead(directory) {
-        return Err(MountError::DeadEndpoint(directory.to_path_buf()));
-    }
-    let metadata = std::fs::metadata(directory).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => MountError::Missing(directory.to_path_buf()),
-        _ => refused(directory.to_path_buf(), error),
-    })?;
-    if !metadata.is_dir() {
-        return Err(MountError::NotADirectory(directory.to_path_buf()));
-    }
-    let absolute = std::fs::canonicalize(directory)
-        .map_err(|error| refused(directory.to_path_buf(), error))?;
-    match mountinfo::mounted_at(&absolute) {
+/// The path of a directory to mount on, without links; root follows none of another user's. Nothing is asked of what
+/// is mounted there.
+///
+/// # Errors
+/// [`MountError::Missing`], [`MountError::NotADirectory`], [`MountError::DeadEndpoint`]; why it cannot be reached.
+pub fn mount_point(directory: &Path) -> Result<PathBuf, MountError> {
+    open(directory).map(|place| place.path)
+}
+
+fn open(directory: &Path) -> Result<Place, MountError> {
+    let named = || directory.to_path_buf();
+    Place::open(directory).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => MountError::Missing(named()),
+        io::ErrorKind::NotADirectory => MountError::NotADirectory(named()),
+        _ if error.raw_os_error() == Some(libc::ENOTCONN) => MountError::DeadEndpoint(named()),
+        _ => refused(named(), error),
+    })
+}
+
+/// The mount point, if one can mount there.
+fn usable(directory: &Path) -> Result<Place, MountError> {
+    let place = open(directory)?;
+    match mountinfo::mounted_at(&place.path) {
+        Ok(Some(mount)) if mount.kind == mountinfo::OUR_KIND && unmount::is_dead(&place.path) => {
+            Err(MountError::DeadEndpoint(place.path))
+        }
         Ok(Some(mount)) => Err(MountError::AlreadyMounted {
-            directory: absolute,
+            directory: place.path,
             kind: mount.kind,
         }),
-        _ => Ok(absolute),
+        _ => Ok(place),
     }
 }
 

@@ -35,6 +35,7 @@ mod names;
 mod negotiation;
 mod open;
 mod open_files;
+mod place;
 mod privilege;
 mod requests;
 mod session;
@@ -42,10 +43,11 @@ mod unmount;
 mod waiting;
 mod xattr;
 
+pub use endpoint::mount_point;
 pub use error::{Holder, MountError};
 pub use mountinfo::{Mounted, mounts};
 pub use session::{MountHandle, serve, serve_socket, spawn};
-pub use unmount::unmount;
+pub use unmount::{answers, unmount, unmount_lazily};
 
 /// How to mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

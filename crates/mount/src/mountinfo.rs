@@ -54,19 +54,6 @@ pub(crate) fn mounted_at(directory: &Path) -> io::Result<Option<Mounted>> {
         .rfind(|mount| mount.directory == directory))
 }
 
-/// The absolute path of a mount point, without asking the file system mounted there
-/// (whose server may be dead).
-pub(crate) fn absolute(directory: &Path) -> io::Result<PathBuf> {
-    let plain = std::path::absolute(directory)?;
-    match (plain.parent(), plain.file_name()) {
-        (Some(parent), Some(name)) => match std::fs::read_link(&plain) {
-            Ok(_) => std::fs::canonicalize(&plain),
-            Err(_) => Ok(std::fs::canonicalize(parent)?.join(name)),
-        },
-        _ => std::fs::canonicalize(&plain),
-    }
-}
-
 fn parse(text: &[u8]) -> Vec<Mounted> {
     text.split(|byte| *byte == b'\n')
         .filter_map(parse_line)

@@ -1,63 +1,148 @@
 //! Taking a mount away.
 
 use crate::error::MountError;
+use crate::place::Place;
 use crate::{helper, holders, mountinfo};
 use rustix::mount::UnmountFlags;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
+use std::ffi::{CString, OsString};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often a busy mount is tried again before its holders are named: the kernel lets go of
 /// just closed files a moment after `close` returns.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// How long the process of a mount may take to show that it lives.
+const ANSWER: Duration = Duration::from_secs(1);
+/// Between looks at whether it has.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+
 /// Unmount. A mount somebody uses stays, and the error says who; one whose process died is
-/// taken away whoever stands in it.
+/// taken away whoever stands in it. Waits for no process that serves a mount.
 ///
 /// # Errors
 /// [`MountError::NotMounted`]; [`MountError::Busy`] when somebody uses it; what the system or `fusermount3` says.
 pub fn unmount(directory: &Path) -> Result<(), MountError> {
-    let directory = ours(directory)?;
-    let dead = is_dead(&directory);
+    let point = ours(directory)?;
+    let mut dead = None;
     for attempt in 0..TRIES {
-        match detach(&directory, dead) {
+        let lazily = attempt > 0 && *dead.get_or_insert_with(|| is_dead(&point.directory));
+        match detach(&point, lazily) {
             Err(MountError::Busy { .. }) if attempt + 1 < TRIES => std::thread::sleep(PAUSE),
             outcome => return outcome,
         }
     }
-    Err(busy(&directory))
+    Err(busy(&point.directory))
 }
 
 /// Take the mount point out of sight at once; the mount goes on for those who still use it.
-pub(crate) fn unmount_lazily(directory: &Path) -> Result<(), MountError> {
+///
+/// # Errors
+/// [`MountError::NotMounted`]; what the system or `fusermount3` says.
+pub fn unmount_lazily(directory: &Path) -> Result<(), MountError> {
     detach(&ours(directory)?, true)
 }
 
-/// Is the mount's process gone?
+/// Is the mount's process gone? One that does not answer lives: it may be stopped.
 pub(crate) fn is_dead(directory: &Path) -> bool {
-    std::fs::metadata(directory).is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN))
+    ask(directory) == Some(libc::ENOTCONN)
 }
 
-/// The mount point's absolute path, if it is a mount of ours.
-fn ours(directory: &Path) -> Result<PathBuf, MountError> {
-    let absolute = mountinfo::absolute(directory)
-        .map_err(|_| MountError::NotMounted(directory.to_path_buf()))?;
-    let mount = mountinfo::mounted_at(&absolute).map_err(mountinfo::unreadable)?;
-    match mount {
-        None => Err(MountError::NotMounted(absolute)),
-        Some(mount) if mount.kind != mountinfo::OUR_KIND => Err(MountError::NotOurs {
-            directory: absolute,
-            kind: mount.kind,
-        }),
-        Some(_) => Ok(absolute),
+/// Whether the process that serves this mount answers within a second, or is gone. Who asks one that does not,
+/// waits as long as it likes.
+pub fn answers(directory: &Path) -> bool {
+    ask(directory).is_some()
+}
+
+/// What the mount says to `stat`: 0, or the error. `None` when it says nothing in time.
+///
+/// A process of its own asks: a server that has taken a request and never answers holds the thread that made it for
+/// ever, and with it the end of its process.
+fn ask(directory: &Path) -> Option<i32> {
+    let path = CString::new(directory.as_os_str().as_bytes()).ok()?;
+    // SAFETY: the child makes system calls alone and ends; the path is terminated and outlives them.
+    let child = unsafe {
+        match libc::fork() {
+            0 => {
+                // It may live longer than this process wants its files open.
+                libc::close_range(3, u32::MAX, 0);
+                let mut found = std::mem::zeroed();
+                let failed = libc::stat(path.as_ptr(), &mut found) != 0;
+                let error = *libc::__errno_location();
+                libc::_exit(if failed { error } else { 0 })
+            }
+            child => child,
+        }
+    };
+    let child = Pid::from_raw(child).filter(|_| child > 0)?;
+    if let Some(status) = ended_within(child, ANSWER) {
+        return status.exit_status();
+    }
+    let _ = kill_process(child, Signal::KILL);
+    // One that cannot be killed is left to whoever inherits it.
+    let _ = ended_within(child, PAUSE);
+    None
+}
+
+fn ended_within(child: Pid, limit: Duration) -> Option<WaitStatus> {
+    let deadline = Instant::now() + limit;
+    loop {
+        match waitpid(Some(child), WaitOptions::NOHANG) {
+            Ok(Some((_, status))) => return Some(status),
+            Ok(None) | Err(rustix::io::Errno::INTR) if Instant::now() < deadline => {
+                std::thread::sleep(LOOK_AGAIN);
+            }
+            _ => return None,
+        }
     }
 }
 
-fn detach(directory: &Path, lazily: bool) -> Result<(), MountError> {
+/// A mount of ours: its mount point, and the directory that this is in, so that nobody can put another there.
+struct Point {
+    directory: PathBuf,
+    parent: Place,
+    name: OsString,
+}
+
+fn ours(directory: &Path) -> Result<Point, MountError> {
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::PermissionDenied => MountError::NoPermission {
+            directory: directory.to_path_buf(),
+            cause: error.to_string(),
+        },
+        _ => MountError::NotMounted(directory.to_path_buf()),
+    };
+    let absolute = Place::open(directory).map_err(failed)?.path;
+    let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
+        return Err(MountError::NotMounted(absolute));
+    };
+    let parent = Place::open(parent).map_err(failed)?;
+    let (directory, name) = (parent.path.join(name), name.to_owned());
+    let mount = mountinfo::mounted_at(&directory).map_err(mountinfo::unreadable)?;
+    match mount {
+        None => Err(MountError::NotMounted(directory)),
+        Some(mount) if mount.kind != mountinfo::OUR_KIND => Err(MountError::NotOurs {
+            directory,
+            kind: mount.kind,
+        }),
+        Some(_) => Ok(Point {
+            directory,
+            parent,
+            name,
+        }),
+    }
+}
+
+fn detach(point: &Point, lazily: bool) -> Result<(), MountError> {
+    let directory = &point.directory;
     let mut flags = UnmountFlags::NOFOLLOW;
     flags.set(UnmountFlags::DETACH, lazily);
-    let Err(error) = rustix::mount::unmount(directory, flags) else {
+    let fixed = point.parent.fixed_path().join(&point.name);
+    let Err(error) = rustix::mount::unmount(&fixed, flags) else {
         return Ok(());
     };
     let error = io::Error::from(error);

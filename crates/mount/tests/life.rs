@@ -423,3 +423,63 @@ fn a_truncated_pool_gives_eio() {
     assert!(fs::read(mount.path("large")).unwrap() == pattern(1, 40 << 20));
     assert_eq!(fs::read(mount.path("small")).unwrap(), b"early");
 }
+
+/// A child's process is stopped while this lives.
+struct Stop<'a>(&'a std::process::Child);
+
+impl<'a> Stop<'a> {
+    fn of(child: &'a std::process::Child) -> Stop<'a> {
+        let stop = Stop(child);
+        stop.signal(libc::SIGSTOP);
+        // Until all its threads are: one that is not yet could take a request with it.
+        // SAFETY: our own child; no status is asked for.
+        unsafe { libc::waitpid(child.id() as i32, std::ptr::null_mut(), libc::WUNTRACED) };
+        stop
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: our own child, not waited for yet.
+        unsafe { libc::kill(self.0.id() as i32, signal) };
+    }
+}
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.signal(libc::SIGCONT);
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_stopped_process_to_unmount_its_mount() {
+    if !fuse() {
+        return;
+    }
+    let place = Place::with_pools_of(16 << 20);
+    let mut child = serve_in_child(&place, &MountOptions::default());
+    let mut sleeper = Command::new("sleep")
+        .arg("600")
+        .current_dir(place.point())
+        .spawn()
+        .unwrap();
+    {
+        let stop = Stop::of(&child);
+        let soon = |what: &str| {
+            let point = place.point().to_path_buf();
+            let (sender, receiver) = std::sync::mpsc::channel();
+            std::thread::spawn(move || sender.send(unmount(&point)));
+            let outcome = receiver.recv_timeout(std::time::Duration::from_secs(60));
+            outcome.unwrap_or_else(|_| {
+                stop.signal(libc::SIGKILL);
+                panic!("{what}: it waits for the stopped process")
+            })
+        };
+        let error = soon("busy").unwrap_err();
+        let text = one_line(&error);
+        assert!(text.contains("sleep (pid"), "{text}");
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        soon("free").unwrap();
+        assert!(!mounted(place.point()));
+    }
+    child.wait().unwrap();
+}

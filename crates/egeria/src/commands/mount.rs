@@ -19,7 +19,6 @@ use crate::{daemon_log, paths};
 use egeria_cli::failure::{Failure, Outcome, reason};
 use egeria_cli::output::{self, Format};
 use egeria_cli::signals::Signals;
-use egeria_harness::scratch;
 
 /// Arguments of `egeria mount`.
 #[derive(Args, Debug)]
@@ -73,7 +72,7 @@ struct Document {
 /// Mounts; returns when the mount answers, or with `--foreground` when it has ended.
 pub fn run(mut arguments: Arguments, format: Format) -> Outcome<ExitCode> {
     arguments.pool = paths::absolute(&arguments.pool)?;
-    arguments.directory = paths::absolute(&arguments.directory)?;
+    arguments.directory = egeria_mount::mount_point(&arguments.directory)?;
     if let Some(log) = &arguments.log {
         arguments.log = Some(paths::absolute(log)?);
     }
@@ -177,7 +176,7 @@ fn serve(arguments: &Arguments, format: Format) -> Outcome {
         attached.report();
         tracing::info!("{}", human(&document));
         if said.is_err() {
-            scratch::detach(&arguments.directory);
+            let _ = egeria_mount::unmount_lazily(&arguments.directory);
         }
     });
     match &served {
@@ -199,7 +198,7 @@ fn unmount_on_signal(signals: &Signals, directory: PathBuf) {
     signals.call(move |_| match egeria_mount::unmount(&directory) {
         Err(busy @ MountError::Busy { .. }) => {
             tracing::warn!("{busy}; it is detached now because this process was asked to end");
-            scratch::detach(&directory);
+            let _ = egeria_mount::unmount_lazily(&directory);
         }
         Err(MountError::NotMounted(_)) | Ok(()) => {}
         Err(other) => tracing::error!("{other}"),

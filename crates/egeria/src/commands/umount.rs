@@ -64,12 +64,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     )
 }
 
-/// Whether the mount on this directory says the truth; others are not asked who serves them.
+/// Whether the mount on this directory says the truth, and soon; others are not asked who serves them.
 fn is_believed(directory: &Path) -> bool {
     let absolute = paths::absolute(directory);
     absolute.is_ok_and(|path| {
         let mount = served::at(&path).ok().flatten();
-        mount.is_some_and(|mount| mount.is_believed())
+        mount.is_some_and(|mount| mount.is_believed()) && egeria_mount::answers(&path)
     })
 }
 
