@@ -15,6 +15,22 @@ pub const CONTROL_REQUEST: u32 =
 /// the open file, and with it the last mapping, is released.
 pub const MARK_REQUEST: u32 = ((b'E' as u32) << 8) | 2;
 
+/// What the name of an inode begins with by which the owner of a mount opens it from the mount's root, whatever its
+/// names are: `creat` of such a name opens the regular file with this number and generation, in decimal.
+pub const OPEN_BY_NUMBER: &[u8] = b"\x01egeria-open:";
+
+/// The name to open an inode by.
+pub fn name_by_number(ino: u64, generation: u32) -> Vec<u8> {
+    [OPEN_BY_NUMBER, format!("{ino}:{generation}").as_bytes()].concat()
+}
+
+/// What a name made by [`name_by_number`] means.
+pub fn number_by_name(name: &[u8]) -> Option<(u64, u32)> {
+    let numbers = std::str::from_utf8(name.strip_prefix(OPEN_BY_NUMBER)?).ok()?;
+    let (ino, generation) = numbers.split_once(':')?;
+    Some((ino.parse().ok()?, generation.parse().ok()?))
+}
+
 /// First word of a genuine reply.
 pub const CONTROL_MAGIC: u64 = u64::from_le_bytes(*b"EGERIAC2");
 

@@ -6,8 +6,12 @@ use crate::convert::{self, Entry};
 use crate::known::Held;
 use crate::open_files::OpenFile;
 use crate::privilege::Caller;
-use egeria_fs::{AttributeChange, DescriptionSlot, Errno, InodeNumber, NewInode, Outcome};
+use egeria_fs::control::number_by_name;
+use egeria_fs::{
+    AttributeChange, DescriptionSlot, Errno, FileKind, InodeNumber, NewInode, Outcome,
+};
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::AtomicU64;
 
 impl Adapter {
@@ -35,6 +39,9 @@ impl Adapter {
         new: &NewInode,
         flags: i32,
     ) -> Outcome<(Entry, u64)> {
+        if let Some(number) = self.number_to_open(parent, name, new) {
+            return self.open_number(number);
+        }
         let parent = self.known.hold(&self.volume, parent)?;
         let created = self
             .volume
@@ -52,6 +59,37 @@ impl Adapter {
             });
         self.volume.close(attributes.ino);
         let held = added?;
+        let handle = self.keep_open(held, self.volume.description_allocate());
+        Ok((convert::entry(&attributes), handle))
+    }
+
+    /// The inode that a name in the root stands for, by which the mount's own user opens files past their names: who
+    /// may open the pools may open every file.
+    fn number_to_open(
+        &self,
+        parent: InodeNumber,
+        name: &OsStr,
+        new: &NewInode,
+    ) -> Option<(InodeNumber, u32)> {
+        let is_own = new.uid == 0 || new.uid == rustix::process::geteuid().as_raw();
+        let (ino, generation) = number_by_name(name.as_bytes())?;
+        (is_own && parent == InodeNumber::ROOT).then_some((InodeNumber(ino), generation))
+    }
+
+    fn open_number(&self, (ino, generation): (InodeNumber, u32)) -> Outcome<(Entry, u64)> {
+        self.volume.open(ino, Some(generation))?;
+        let attributes = self.volume.attributes(ino);
+        let added = attributes.and_then(|attributes| match attributes.kind() {
+            FileKind::Regular => {
+                self.known.add_lookup(&self.volume, &attributes)?;
+                let held = self.known.hold(&self.volume, ino);
+                let held = held.inspect_err(|_| self.known.forget(&self.volume, ino, 1))?;
+                Ok((held, attributes))
+            }
+            _ => Err(Errno(libc::ENOENT)),
+        });
+        self.volume.close(ino);
+        let (held, attributes) = added?;
         let handle = self.keep_open(held, self.volume.description_allocate());
         Ok((convert::entry(&attributes), handle))
     }

@@ -69,7 +69,7 @@ pub fn begin_close(fd: c_int) -> Closing {
     if !libc_threads::alone() {
         // The closing thread's own calls (in a handler) pass to the kernel from now on, as do those
         // that waited too long: let them find the right position there.
-        serve::publish(fd);
+        serve::publish_if_open(fd);
         closing.before = load(fd);
     }
     let marked = closing

@@ -6,8 +6,8 @@ use crate::table::{self, Tag, Word};
 use crate::thread::{self, Thread};
 use crate::trust::Place;
 use crate::{admission, devices, errno, names, pins, process, raw, registry, settings};
-use egeria_fs::control::{ControlReply, NO_DESCRIPTION_SLOT};
-use egeria_fs::{DescriptionSlot, FileKind, InodeNumber};
+use egeria_fs::control::ControlReply;
+use egeria_fs::{FileKind, InodeNumber};
 use libc::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{Ordering, fence};
@@ -80,13 +80,12 @@ fn open(fd: c_int, reply: &ControlReply, status: c_int, own: bool) -> Option<Fou
     let file = volume.open(ino, Some(reply.generation)).ok()?;
     devices::note(fd);
     let position = raw::lseek(fd, 0, libc::SEEK_CUR);
-    let slot = (reply.description_slot != NO_DESCRIPTION_SLOT)
-        .then_some(DescriptionSlot(reply.description_slot));
     Some(Found {
         volume,
         file,
         ino,
-        slot,
+        slot: reply.description_slot,
+        origin: None,
         status,
         read_only: reply.read_only != 0,
         private_offset_bytes: (own && position >= 0).then_some(position as u64),

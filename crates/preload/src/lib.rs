@@ -11,13 +11,14 @@
 //!    ├ forks        what a child must not find half done, and what it shares
 //!    ├ signals      handlers wait while their thread is in the engine
 //!    ├ withdraw     volumes are left before rights change
-//!    └ names        paths that lead into volumes
+//!    ├ names        paths that lead into volumes
+//!    └ opening      files opened without the kernel; deferred: until it must see them
 //! ```
 //!
 //! What it cannot do it passes to the kernel, and the mount does it right; it counts that. Limits,
 //! where the kernel cannot be asked cheaply: descriptors that a program closes, duplicates or hands on
-//! by bare `syscall` instructions or `io_uring`, past libc, are not followed, and calls served here
-//! raise no inotify event.
+//! by bare `syscall` instructions or `io_uring`, past libc, are not followed, and data calls served
+//! here raise no inotify event.
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
 compile_error!("egeria-preload is for x86-64 Linux with glibc: use the mount alone elsewhere");
@@ -25,6 +26,7 @@ compile_error!("egeria-preload is for x86-64 Linux with glibc: use the mount alo
 mod admission;
 mod allocator;
 mod control_call;
+mod deferred;
 mod descriptors;
 mod devices;
 mod endings;
@@ -39,6 +41,7 @@ mod lock;
 mod locked;
 mod names;
 mod offset;
+mod opening;
 mod ownership;
 mod pin;
 mod pins;

@@ -9,9 +9,9 @@
 //! Only a description that this process opened and that nobody else can hold keeps its offset here;
 //! it is published to the kernel when that ends, and stays there.
 
-use crate::raw;
 use crate::record::{MAX_BYTES, PASS, Record, is_beyond};
 use crate::reply::Reply;
+use crate::{deferred, raw};
 use egeria_fs::Outcome;
 use libc::c_int;
 use std::sync::atomic::Ordering;
@@ -47,7 +47,7 @@ pub fn moving(
     {
         return reply;
     }
-    let Some(slot) = record.slot else {
+    let Some(slot) = record.slot() else {
         return Reply::Pass;
     };
     let moved = record.volume().description_locked(slot, || {
@@ -128,6 +128,10 @@ fn moving_in_kernel(
 }
 
 fn publish_locked(record: &Record, offset_bytes: u64, fd: c_int) {
+    if record.is_deferred() && deferred::open_in_kernel(record, fd).is_err() {
+        // The kernel refuses calls on the placeholder; there is no other way to say it.
+        return;
+    }
     raw::lseek(fd, offset_bytes as i64, libc::SEEK_SET);
     record.offset_is_private.store(false, Ordering::Release);
 }

@@ -64,6 +64,7 @@ calls! {
     fn write = SYS_write(fd: c_int, buffer: *const c_void, bytes: usize);
     fn preadv2 = SYS_preadv2(fd: c_int, parts: *const libc::iovec, count: c_int, low: i64, high: i64, flags: c_int);
     fn pwritev2 = SYS_pwritev2(fd: c_int, parts: *const libc::iovec, count: c_int, low: i64, high: i64, flags: c_int);
+    fn dup3 = SYS_dup3(fd: c_int, to: c_int, flags: c_int);
     fn lseek = SYS_lseek(fd: c_int, offset: i64, whence: c_int);
     fn fcntl = SYS_fcntl(fd: c_int, command: c_int, argument: usize);
     fn ioctl = SYS_ioctl(fd: c_int, request: u64, argument: *mut c_void);
@@ -123,4 +124,13 @@ pub fn facts_of(fd: c_int) -> Option<libc::stat> {
     // SAFETY: all-zero is a valid stat.
     let mut facts: libc::stat = unsafe { std::mem::zeroed() };
     (fstat(fd, &raw mut facts) == 0).then_some(facts)
+}
+
+/// The size that the kernel keeps of an open file, without asking its file system.
+pub fn known_size_bytes(fd: c_int) -> Option<u64> {
+    // SAFETY: all-zero is a valid statx.
+    let mut facts: libc::statx = unsafe { std::mem::zeroed() };
+    let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
+    let answer = statx(fd, c"".as_ptr(), flags, libc::STATX_SIZE, &raw mut facts);
+    (answer == 0).then_some(facts.stx_size)
 }

@@ -3,18 +3,29 @@
 
 use crate::locked::Locked;
 use crate::{errno, raw, settings};
+use egeria_fs::control::NO_DESCRIPTION_SLOT;
 use egeria_fs::{
     CallerDestination, DescriptionSlot, Errno, FileReference, InodeNumber, Outcome, Volume,
 };
 use libc::c_int;
+use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 /// The most that one call moves, as in the kernel (`MAX_RW_COUNT`).
 pub const MAX_BYTES: usize = 0x7fff_f000;
 
 /// "The kernel must do this one": what the engine says of inodes with pages in the kernel's cache.
 pub const PASS: Errno = Errno(libc::EAGAIN);
+
+/// Records whose file the kernel has not opened.
+static DEFERRED: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether the kernel has not opened the file of some record.
+#[inline(always)]
+pub fn is_any_deferred() -> bool {
+    DEFERRED.load(Ordering::Relaxed) != 0
+}
 
 /// One open description.
 #[repr(align(64))]
@@ -31,8 +42,14 @@ pub struct Record {
     references: AtomicU32,
     /// The offset, while it is private.
     pub(crate) offset_bytes: Locked<u64>,
-    /// Slot of the description in the session.
-    pub(crate) slot: Option<DescriptionSlot>,
+    /// Slot of the description in the session, or [`NO_DESCRIPTION_SLOT`].
+    slot: AtomicU32,
+    /// Status flags of the open.
+    status: c_int,
+    /// Where it was opened without the kernel.
+    origin: Option<Origin>,
+    /// The kernel has no open file yet, but a placeholder. Goes from true to false, never back.
+    is_deferred: AtomicBool,
     ino: InodeNumber,
     /// Next in limbo.
     pub(crate) next: AtomicPtr<Record>,
@@ -44,6 +61,20 @@ pub fn is_beyond(offset_bytes: u64, bytes: usize) -> bool {
     bytes as u64 > (i64::MAX as u64).saturating_sub(offset_bytes)
 }
 
+/// Where a file was opened without the kernel.
+pub struct Origin {
+    /// Directory of the mount.
+    pub point: &'static CStr,
+    /// Number of the mount that the kernel never gives out again.
+    pub mount: u64,
+    /// Life of the inode's number.
+    pub generation: u32,
+    /// Directory of the name it was opened by.
+    pub parent: InodeNumber,
+    /// That name.
+    pub name: Vec<u8>,
+}
+
 /// What a record begins with.
 pub struct Found {
     /// The volume, attached.
@@ -52,8 +83,10 @@ pub struct Found {
     pub file: FileReference,
     /// Its number.
     pub ino: InodeNumber,
-    /// Slot of the description.
-    pub slot: Option<DescriptionSlot>,
+    /// Slot of the description, or [`NO_DESCRIPTION_SLOT`].
+    pub slot: u32,
+    /// Where it was opened without the kernel, when it was.
+    pub origin: Option<Origin>,
     /// Status flags, as `F_GETFL` tells them.
     pub status: c_int,
     /// The mount refuses changes.
@@ -68,6 +101,9 @@ impl Record {
     /// A record with one reference, for the table.
     pub fn make(found: Found) -> *mut Record {
         let access = found.status & libc::O_ACCMODE;
+        if found.origin.is_some() {
+            DEFERRED.fetch_add(1, Ordering::Relaxed);
+        }
         Box::into_raw(Box::new(Record {
             volume: found.volume,
             file: found.file,
@@ -79,7 +115,10 @@ impl Record {
             shared: AtomicBool::new(found.shared),
             references: AtomicU32::new(1),
             offset_bytes: Locked::new(found.private_offset_bytes.unwrap_or(0)),
-            slot: found.slot,
+            slot: AtomicU32::new(found.slot),
+            status: found.status,
+            is_deferred: AtomicBool::new(found.origin.is_some()),
+            origin: found.origin,
             ino: found.ino,
             next: AtomicPtr::new(std::ptr::null_mut()),
         }))
@@ -92,6 +131,9 @@ impl Record {
     pub unsafe fn free(record: *mut Record) {
         // SAFETY: made by `make`, and the caller is the last.
         let record = unsafe { Box::from_raw(record) };
+        if record.is_deferred() {
+            DEFERRED.fetch_sub(1, Ordering::Relaxed);
+        }
         if settings::is_off() {
             // The volume is left, or about to be, and with it all that this process holds open there.
             return;
@@ -130,6 +172,48 @@ impl Record {
     #[inline(always)]
     pub fn is_writable(&self) -> bool {
         self.writable
+    }
+
+    /// Slot of the description, where the session has one.
+    #[inline(always)]
+    pub fn slot(&self) -> Option<DescriptionSlot> {
+        match self.slot.load(Ordering::Acquire) {
+            NO_DESCRIPTION_SLOT => None,
+            slot => Some(DescriptionSlot(slot)),
+        }
+    }
+
+    /// The kernel has an open file now, with this slot.
+    pub fn set_slot(&self, slot: u32) {
+        self.slot.store(slot, Ordering::Release);
+    }
+
+    /// Status flags of the open.
+    pub fn status(&self) -> c_int {
+        self.status
+    }
+
+    /// Where it was opened without the kernel.
+    pub fn origin(&self) -> Option<&Origin> {
+        self.origin.as_ref()
+    }
+
+    /// The kernel has no open file yet.
+    #[inline(always)]
+    pub fn is_deferred(&self) -> bool {
+        self.is_deferred.load(Ordering::Acquire)
+    }
+
+    /// The kernel has an open file.
+    pub fn end_deferral(&self) {
+        if self.is_deferred.swap(false, Ordering::Release) {
+            DEFERRED.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Its number.
+    pub fn ino(&self) -> InodeNumber {
+        self.ino
     }
 
     /// Whether it is the same inode of the same volume.

@@ -6,11 +6,11 @@
 use crate::identify::{Identified, identify};
 use crate::offset::publish_record;
 use crate::pin::Pin;
-use crate::record::Record;
+use crate::record::{Record, is_any_deferred};
 use crate::reply::Reply;
 use crate::table::{self, Tag, Word};
 use crate::thread::{self, Thread};
-use crate::{errno, libc_threads, ownership, pins, process, settings};
+use crate::{deferred, errno, libc_threads, ownership, pins, process, settings};
 use libc::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -133,9 +133,24 @@ fn make_ready(thread: &Thread, fd: c_int) -> Option<(Word, &'static Pin)> {
     };
     let pin = match known {
         Some(pin) => pin,
-        None => pins::take(thread)?,
+        None => pins::take(thread).or_else(|| {
+            open_unpinned(fd, word);
+            None
+        })?,
     };
     Some((word, pin))
+}
+
+/// No call can be served in this thread, and the kernel must be able to.
+fn open_unpinned(fd: c_int, word: Word) {
+    thread::inside(|| {
+        pins::while_none_is_freed(|| {
+            if table::load(fd) == word {
+                // SAFETY: named by the table, and not freed meanwhile.
+                let _ = deferred::open_in_kernel(unsafe { &*word.record() }, fd);
+            }
+        });
+    });
 }
 
 /// The number's word when another thread's close of it is over.
@@ -187,7 +202,9 @@ fn run(
     let error = errno::get();
     // SAFETY: pinned, and named by the table after it was pinned.
     let record = unsafe { &*word.record() };
-    let outcome = catch_unwind(AssertUnwindSafe(|| counted(record, body(record))));
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        counted(record, in_kernel(record, fd, body(record)))
+    }));
     unpin(thread, pin);
     match outcome {
         Ok(Some(value)) if value < 0 => {
@@ -202,6 +219,45 @@ fn run(
             errno::set(error);
             None
         }
+    }
+}
+
+/// What is passed on must be open in the kernel.
+#[inline(always)]
+fn in_kernel(record: &Record, fd: c_int, reply: Reply) -> Reply {
+    match reply {
+        Reply::Pass if record.is_deferred() => match deferred::open_in_kernel(record, fd) {
+            Ok(()) => Reply::Pass,
+            Err(errno) => Reply::Direct(-errno as isize),
+        },
+        reply => reply,
+    }
+}
+
+/// The kernel is about to be asked about the number: have it open the file.
+#[inline]
+pub fn open_in_kernel(fd: c_int) {
+    // Where that fails, the call on the placeholder does, too.
+    let _ = try_open_in_kernel(fd);
+}
+
+/// The same.
+///
+/// # Errors
+/// The errno of the open; the mount may be gone.
+#[inline]
+pub fn try_open_in_kernel(fd: c_int) -> Result<(), c_int> {
+    let mut outcome = Ok(());
+    if is_any_deferred() {
+        quietly(fd, |record| outcome = deferred::open_in_kernel(record, fd));
+    }
+    outcome
+}
+
+/// The same for all numbers.
+pub fn open_all_in_kernel() {
+    if is_any_deferred() {
+        table::for_each_ours(|fd, _| open_in_kernel(fd));
     }
 }
 
@@ -236,6 +292,15 @@ pub fn publish(fd: c_int) {
     if word.tag() == Tag::Fresh && ownership::owns_tables() && !table::replace(fd, word, unknown) {
         publish(fd);
     }
+}
+
+/// As [`publish`], when the kernel has the file open.
+pub fn publish_if_open(fd: c_int) {
+    quietly(fd, |record| {
+        if !record.is_deferred() {
+            publish_record(record, fd);
+        }
+    });
 }
 
 /// As [`publish`], and other processes may get the description.

@@ -3,6 +3,7 @@
 use crate::data::checksums::{ATTRIBUTE, NewSums};
 use crate::data::mapping::Mapping;
 use crate::data::write::{MAX_FILE_BYTES, without_setid};
+use crate::data::write_rules::WriteRules;
 use crate::format::*;
 use crate::log::staging::Staged;
 use crate::session::inode::Locked;
@@ -35,6 +36,36 @@ impl Volume {
         change: &AttributeChange,
         clear_setid: bool,
     ) -> Outcome<Attributes> {
+        let rules = WriteRules {
+            direct: false,
+            clear_setid,
+        };
+        self.change_attributes(ino, change, rules)
+    }
+
+    /// As `set_attributes`, by someone who goes past the kernel.
+    ///
+    /// # Errors
+    /// As `set_attributes`; `EAGAIN` when the kernel holds pages of the inode, which it must change itself.
+    pub fn set_attributes_direct(
+        &self,
+        ino: InodeNumber,
+        change: &AttributeChange,
+        clear_setid: bool,
+    ) -> Outcome<Attributes> {
+        let rules = WriteRules {
+            direct: true,
+            clear_setid,
+        };
+        self.change_attributes(ino, change, rules)
+    }
+
+    fn change_attributes(
+        &self,
+        ino: InodeNumber,
+        change: &AttributeChange,
+        rules: WriteRules,
+    ) -> Outcome<Attributes> {
         self.writable()?;
         let locked = self.lock(ino.0)?;
         if let Some(size_bytes) = change.size_bytes {
@@ -46,7 +77,7 @@ impl Volume {
             }
         }
         let time_ns = self.now_ns();
-        let state = changed_state(&locked, change, clear_setid, time_ns);
+        let state = changed_state(&locked, change, rules.clear_setid, time_ns);
         let mut operation = Operation::new(self, locked.me);
         self.compact_if_due(&locked, &mut operation);
         let size = locked.size_bytes();
@@ -70,6 +101,7 @@ impl Volume {
         if let Some(tail) = &tail {
             staged.add(&mut operation, tail, time_ns)?;
         }
+        let _committing = rules.begin_commit(locked.inode)?;
         operation.commit(&[&staged])?;
         self.apply_commit(&locked, &staged, || {
             for entry in [Some(entry), tail].iter().flatten() {

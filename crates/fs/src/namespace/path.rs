@@ -222,6 +222,50 @@ impl<'a> PathWalker<'a> {
     }
 }
 
+impl Volume {
+    /// A path from the root to an inode in a directory, where it had this name once; `None` when it is not there any
+    /// more, or the path is too long.
+    pub fn path_to(
+        &self,
+        mut directory: InodeNumber,
+        name: &[u8],
+        ino: InodeNumber,
+    ) -> Option<Vec<u8>> {
+        let is_there = |found: Attributes| found.ino == ino;
+        let name = match self.lookup(directory, name).is_ok_and(is_there) {
+            true => name.to_vec(),
+            false => self.name_in(directory, ino)?,
+        };
+        let mut bytes = name.len();
+        let mut names = vec![name];
+        while directory != InodeNumber::ROOT {
+            let above = self.lookup(directory, b"..").ok()?.ino;
+            let name = self.name_in(above, directory)?;
+            bytes += name.len() + 1;
+            if bytes > MAX_PATH_BYTES {
+                return None;
+            }
+            names.push(name);
+            directory = above;
+        }
+        names.reverse();
+        Some(names.join(&b'/'))
+    }
+
+    fn name_in(&self, directory: InodeNumber, ino: InodeNumber) -> Option<Vec<u8>> {
+        let mut found = None;
+        let read = self.read_directory(directory, 0, &mut |entry| {
+            let is_dots = entry.name == b"." || entry.name == b"..";
+            if entry.ino == ino && !is_dots {
+                found = Some(entry.name.to_vec());
+            }
+            found.is_none()
+        });
+        read.ok()?;
+        found
+    }
+}
+
 fn begin(start: Attributes, path: &[u8]) -> Result<Way<'_>, PathStop> {
     match path.len() <= MAX_PATH_BYTES {
         true => Ok(Way {

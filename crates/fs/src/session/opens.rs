@@ -5,7 +5,7 @@ use crate::format::BLOCK;
 use crate::session::direct;
 use crate::session::inode::Locked;
 use crate::session::late::Late;
-use crate::session::layout::{LOADED, SessionInode};
+use crate::session::layout::{LOADED, ProcessSlot, SessionInode};
 use crate::session::patience;
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
@@ -123,14 +123,30 @@ impl Volume {
         Ok(())
     }
 
-    /// Whether any living process holds the inode open, which has no name any more. Under the inode's lock.
     /// Whether a process has the inode open.
     pub fn is_open(&self, ino: InodeNumber) -> bool {
         let inode = self.inode(ino.0);
         inode.is_ok_and(|inode| self.is_open_anywhere(ino.0, inode))
     }
 
+    /// Whether a mount has the inode open, for a program that its kernel serves.
+    pub fn is_open_in_kernel(&self, ino: InodeNumber) -> bool {
+        let is_mount = |process: &ProcessSlot| process.on_behalf.load(Ordering::Relaxed) != 0;
+        let inode = self.inode(ino.0);
+        inode.is_ok_and(|inode| self.is_open_by(ino.0, inode, is_mount))
+    }
+
+    /// Whether any living process holds the inode open, which has no name any more. Under the inode's lock.
     pub(crate) fn is_open_anywhere(&self, ino: u64, inode: &SessionInode) -> bool {
+        self.is_open_by(ino, inode, |_| true)
+    }
+
+    fn is_open_by(
+        &self,
+        ino: u64,
+        inode: &SessionInode,
+        counts: impl Fn(&ProcessSlot) -> bool,
+    ) -> bool {
         // Behind the loss of the name; see `open`.
         fence(Ordering::SeqCst);
         if inode.open_hint.load(Ordering::Acquire) == 0 {
@@ -141,6 +157,7 @@ impl Volume {
             .min(processes.len());
         (0..high)
             .filter(|process| processes[*process].pid.load(Ordering::Acquire) != 0)
+            .filter(|process| counts(&processes[*process]))
             .any(|process| {
                 self.open_table(process)
                     .is_some_and(|table| find(table, ino).is_some())

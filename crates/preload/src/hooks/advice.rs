@@ -4,7 +4,7 @@
 use crate::real;
 use crate::record::Record;
 use crate::reply::Reply;
-use crate::serve::serve;
+use crate::serve::{self, serve};
 use libc::{c_int, off_t, size_t, ssize_t};
 
 fn readahead(fd: c_int, offset: off_t, bytes: size_t) -> ssize_t {
@@ -13,6 +13,7 @@ fn readahead(fd: c_int, offset: off_t, bytes: size_t) -> ssize_t {
         false => Reply::Pass,
     };
     if offset < 0 {
+        serve::open_in_kernel(fd);
         return real::readahead(fd, offset, bytes);
     }
     serve(fd, reply).unwrap_or_else(|| real::readahead(fd, offset, bytes))
@@ -22,6 +23,7 @@ fn readahead(fd: c_int, offset: off_t, bytes: size_t) -> ssize_t {
 fn posix_fadvise(fd: c_int, offset: off_t, bytes: off_t, advice: c_int) -> c_int {
     let known = (libc::POSIX_FADV_NORMAL..=libc::POSIX_FADV_NOREUSE).contains(&advice);
     if bytes < 0 || !known {
+        serve::open_in_kernel(fd);
         return real::posix_fadvise(fd, offset, bytes, advice);
     }
     let reply = |record: &Record| match record.is_kernel_cached() {

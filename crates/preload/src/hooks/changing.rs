@@ -1,7 +1,7 @@
 //! Attributes changed: permissions, owners and times.
 
-use crate::names::{Answer, Way, answered, on_descriptor, on_path};
-use crate::{guarded, raw, real};
+use crate::names::{Answer, Way, answered, deferred_place, on_descriptor, on_path};
+use crate::{guarded, raw, real, serve};
 use egeria_fs::rights::WRITE;
 use egeria_fs::{AttributeChange, Attributes, FileKind, PathStop, TimeChange};
 use libc::{c_char, c_int, gid_t, mode_t, time_t, timespec, timeval, uid_t};
@@ -40,7 +40,8 @@ fn change(way: &Way<'_>, inode: &Attributes, change: &AttributeChange, drops: bo
 fn on_open_descriptor(fd: c_int, body: impl FnOnce(&Way<'_>) -> Outcome) -> Option<c_int> {
     on_descriptor(fd, |way| {
         let status = raw::fcntl(fd, libc::F_GETFL, 0);
-        match status >= 0 && status as c_int & libc::O_PATH == 0 {
+        let is_open = status >= 0 && status as c_int & libc::O_PATH == 0;
+        match is_open || deferred_place(fd).is_some() {
             true => body(way),
             false => Err(PathStop::Elsewhere),
         }
@@ -105,6 +106,7 @@ fn chown_at(
     flags: c_int,
 ) -> Option<c_int> {
     if flags & !libc::AT_SYMLINK_NOFOLLOW != 0 {
+        serve::open_in_kernel(directory);
         return None;
     }
     on_path(directory, path, |way| {
@@ -212,9 +214,7 @@ fn times_at(
     times: impl FnOnce() -> Option<Times>,
 ) -> Option<c_int> {
     if flags & !libc::AT_SYMLINK_NOFOLLOW != 0 {
-        return None;
-    }
-    if path.is_null() {
+        serve::open_in_kernel(directory);
         return None;
     }
     on_path(directory, path, |way| {

@@ -9,6 +9,7 @@ use crate::serve::serve;
 use crate::{errno, guarded, raw, real, serve, settings, table, thread, writing};
 use egeria_fs::Outcome;
 use libc::{c_int, c_uint, c_void, off_t, size_t, ssize_t};
+use std::sync::atomic::Ordering;
 
 const CHUNK_BYTES: usize = 256 << 10;
 
@@ -25,15 +26,31 @@ impl Buffer {
     }
 }
 
+/// Look at a position that is kept here; `None`: it is in the kernel.
+fn private_offset<T>(fd: c_int, look: impl FnOnce(&mut u64) -> T) -> Option<T> {
+    let mut seen = None;
+    serve::quietly(fd, |record| {
+        record.offset_bytes.with(|offset_bytes| {
+            if record.offset_is_private.load(Ordering::Relaxed) {
+                seen = Some(look(offset_bytes));
+            }
+        });
+    });
+    seen
+}
+
 /// Where a side of the copy is: told by the caller, or the description's position. `None`: the kernel
 /// finds the error, a bad address among them.
 fn offset_of(fd: c_int, given: *mut off_t, bytes: usize) -> Option<u64> {
     let at = match given.is_null() {
         false => guarded::fetch(fd, given).filter(|&at| guarded::store(fd, given, at))?,
-        true => {
-            serve::publish(fd);
-            raw::lseek(fd, 0, libc::SEEK_CUR) as off_t
-        }
+        true => match private_offset(fd, |offset_bytes| *offset_bytes) {
+            Some(offset_bytes) => offset_bytes as off_t,
+            None => {
+                serve::publish(fd);
+                raw::lseek(fd, 0, libc::SEEK_CUR) as off_t
+            }
+        },
     };
     u64::try_from(at).ok().filter(|&at| !is_beyond(at, bytes))
 }
@@ -41,7 +58,11 @@ fn offset_of(fd: c_int, given: *mut off_t, bytes: usize) -> Option<u64> {
 fn store_offset(fd: c_int, given: *mut off_t, at: u64) {
     match given.is_null() {
         false => _ = guarded::store(fd, given, at as off_t),
-        true => _ = raw::lseek(fd, at as i64, libc::SEEK_SET),
+        true => {
+            if private_offset(fd, |offset_bytes| *offset_bytes = at).is_none() {
+                raw::lseek(fd, at as i64, libc::SEEK_SET);
+            }
+        }
     }
 }
 

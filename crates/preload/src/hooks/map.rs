@@ -4,7 +4,7 @@
 
 use crate::reply::Reply;
 use crate::serve;
-use crate::{errno, raw, real, table};
+use crate::{deferred, errno, raw, real, table};
 use egeria_fs::control::MARK_REQUEST;
 use libc::{c_int, c_void, off_t, size_t};
 
@@ -19,11 +19,17 @@ fn mmap(
     if fd >= 0 && flags & libc::MAP_ANONYMOUS == 0 {
         let error = errno::get();
         // Also of a descriptor that no call has used yet: others may write to the file.
-        serve::serve(fd, |_| {
+        let served = serve::serve(fd, |record| {
+            if let Err(errno) = deferred::open_in_kernel(record, fd) {
+                return Reply::Direct(-errno as isize);
+            }
             raw::ioctl(fd, u64::from(MARK_REQUEST), std::ptr::null_mut());
             kernel_size(fd);
             Reply::Pass
         });
+        if served.is_some() {
+            return libc::MAP_FAILED;
+        }
         errno::set(error);
     }
     real::mmap(at, bytes, protection, flags, fd, offset)
@@ -37,9 +43,18 @@ pub(super) fn hand_over(fd: c_int) {
     }
 }
 
-/// Have the kernel ask the mount for the size, which it keeps.
-fn kernel_size(fd: c_int) {
-    let _ = raw::facts_of(fd);
+/// Have the kernel ask the mount for the size, and keep it. It drops an answer that crosses the end of a write, and
+/// takes the end of an append to be where it believed the file to end.
+pub(super) fn kernel_size(fd: c_int) {
+    const TRIES: usize = 100;
+    for _ in 0..TRIES {
+        let Some(facts) = raw::facts_of(fd) else {
+            return;
+        };
+        if raw::known_size_bytes(fd).is_none_or(|known| known >= facts.st_size as u64) {
+            return;
+        }
+    }
 }
 
 export! {

@@ -3,7 +3,7 @@
 use crate::names::{
     Answer, Way, answered, on_path, on_two_paths, with_caller_string, without_umask,
 };
-use crate::real;
+use crate::{real, serve};
 use egeria_fs::{Attributes, FileKind, NewInode, PathEnd, PathStop, RenameMode};
 use libc::{c_char, c_int, c_uint, mode_t};
 
@@ -43,6 +43,12 @@ fn is_used_by_kernel(way: &Way<'_>, named: &Attributes) -> bool {
         FileKind::Directory | FileKind::Symlink => way.volume.is_referenced_by_kernel(named.ino),
         _ => true,
     }
+}
+
+/// A name of a file that is open: the kernel must have it open, to know its path later.
+fn by_kernel<T>(call: impl FnOnce() -> T) -> T {
+    serve::open_all_in_kernel();
+    call()
 }
 
 fn make_directory(directory: c_int, path: *const c_char, mode: mode_t) -> Option<c_int> {
@@ -136,7 +142,7 @@ fn remove_directory(directory: c_int, path: *const c_char) -> Option<c_int> {
 }
 
 fn unlink(path: *const c_char) -> c_int {
-    remove_file(libc::AT_FDCWD, path).unwrap_or_else(|| real::unlink(path))
+    remove_file(libc::AT_FDCWD, path).unwrap_or_else(|| by_kernel(|| real::unlink(path)))
 }
 
 fn rmdir(path: *const c_char) -> c_int {
@@ -149,13 +155,13 @@ fn unlinkat(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
         libc::AT_REMOVEDIR => remove_directory(directory, path),
         _ => None,
     };
-    removed.unwrap_or_else(|| real::unlinkat(directory, path, flags))
+    removed.unwrap_or_else(|| by_kernel(|| real::unlinkat(directory, path, flags)))
 }
 
 fn remove(path: *const c_char) -> c_int {
     remove_file(libc::AT_FDCWD, path)
         .or_else(|| remove_directory(libc::AT_FDCWD, path))
-        .unwrap_or_else(|| real::remove(path))
+        .unwrap_or_else(|| by_kernel(|| real::remove(path)))
 }
 
 fn move_name(
@@ -211,7 +217,7 @@ fn move_name(
 
 fn rename(from: *const c_char, to: *const c_char) -> c_int {
     let here = libc::AT_FDCWD;
-    move_name((here, from), (here, to), 0).unwrap_or_else(|| real::rename(from, to))
+    move_name((here, from), (here, to), 0).unwrap_or_else(|| by_kernel(|| real::rename(from, to)))
 }
 
 fn renameat(
@@ -221,7 +227,7 @@ fn renameat(
     to: *const c_char,
 ) -> c_int {
     move_name((from_directory, from), (to_directory, to), 0)
-        .unwrap_or_else(|| real::renameat(from_directory, from, to_directory, to))
+        .unwrap_or_else(|| by_kernel(|| real::renameat(from_directory, from, to_directory, to)))
 }
 
 fn renameat2(
@@ -231,8 +237,9 @@ fn renameat2(
     to: *const c_char,
     flags: c_uint,
 ) -> c_int {
-    move_name((from_directory, from), (to_directory, to), flags)
-        .unwrap_or_else(|| real::renameat2(from_directory, from, to_directory, to, flags))
+    move_name((from_directory, from), (to_directory, to), flags).unwrap_or_else(|| {
+        by_kernel(|| real::renameat2(from_directory, from, to_directory, to, flags))
+    })
 }
 
 fn make_link(
@@ -241,6 +248,7 @@ fn make_link(
     flags: c_int,
 ) -> Option<c_int> {
     if flags & !libc::AT_SYMLINK_FOLLOW != 0 {
+        serve::open_in_kernel(from.0);
         return None;
     }
     on_two_paths([from, to], |from, to| {

@@ -1,6 +1,6 @@
 //! `open` and its kin: numbers this process opens itself.
 
-use crate::{descriptors, real};
+use crate::{descriptors, opening, real};
 use libc::{c_char, c_int, c_void, mode_t};
 
 /// A number from an open with these flags; `-1` is left alone.
@@ -19,27 +19,40 @@ pub(super) fn opened(fd: c_int, flags: c_int) -> c_int {
 }
 
 fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-    opened(real::open(path, flags, mode), flags)
+    opening::open(libc::AT_FDCWD, path, flags, mode)
+        .unwrap_or_else(|| opened(real::open(path, flags, mode), flags))
 }
 
 fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-    opened(real::open(path, flags | libc::O_LARGEFILE, mode), flags)
+    open(path, flags | libc::O_LARGEFILE, mode)
 }
 
-fn openat(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-    opened(real::openat(directory, path, flags, mode), flags)
+/// `openat`.
+pub(super) fn openat(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    opening::open(directory, path, flags, mode)
+        .unwrap_or_else(|| opened(real::openat(directory, path, flags, mode), flags))
 }
 
 fn creat(path: *const c_char, mode: mode_t) -> c_int {
-    opened(real::creat(path, mode), libc::O_CREAT)
+    let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
+    opening::open(libc::AT_FDCWD, path, flags, mode)
+        .unwrap_or_else(|| opened(real::creat(path, mode), libc::O_CREAT))
 }
 
 fn open_2(path: *const c_char, flags: c_int) -> c_int {
-    opened(real::__open_2(path, flags), flags)
+    let wants_mode = flags & (libc::O_CREAT | libc::O_TMPFILE) != 0;
+    match wants_mode {
+        true => opened(real::__open_2(path, flags), flags),
+        false => open(path, flags, 0),
+    }
 }
 
 fn openat_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
-    opened(real::__openat_2(directory, path, flags), flags)
+    let wants_mode = flags & (libc::O_CREAT | libc::O_TMPFILE) != 0;
+    match wants_mode {
+        true => opened(real::__openat_2(directory, path, flags), flags),
+        false => openat(directory, path, flags, 0),
+    }
 }
 
 fn open_by_handle_at(mount: c_int, handle: *mut c_void, flags: c_int) -> c_int {

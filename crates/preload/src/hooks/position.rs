@@ -2,11 +2,15 @@
 
 use super::map::hand_over;
 use crate::offset::{self, Taking};
-use crate::record::Record;
+use crate::record::{Record, is_any_deferred};
 use crate::reply::Reply;
 use crate::serve::serve;
-use crate::{guarded, raw, real, serve, table};
+use crate::{deferred, errno, guarded, raw, real, serve, settings, table};
+use egeria_fs::AttributeChange;
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
+
+/// `_IOW(0x94, 9, int)`
+const FICLONE: u64 = 0x4004_9409;
 
 fn lseek(fd: c_int, to: off_t, whence: c_int) -> off_t {
     if !table::load(fd).is_ours() {
@@ -37,10 +41,15 @@ fn seek_private(record: &Record, fd: c_int, to: off_t, whence: c_int) -> Option<
                 .ok()
                 .and_then(|size| (size as i64).checked_add(to)),
             // Data and holes: the kernel asks the mount, and its own pages count.
-            _ => match raw::lseek(fd, to, whence) {
-                error @ ..0 => return Some(Reply::Kernel(error)),
-                target => Some(target as i64),
-            },
+            _ => {
+                if let Err(errno) = deferred::open_in_kernel(record, fd) {
+                    return Some(Reply::Direct(-errno as isize));
+                }
+                match raw::lseek(fd, to, whence) {
+                    error @ ..0 => return Some(Reply::Kernel(error)),
+                    target => Some(target as i64),
+                }
+            }
         };
         Some(match target.filter(|&target| target >= 0) {
             Some(target) => {
@@ -53,7 +62,7 @@ fn seek_private(record: &Record, fd: c_int, to: off_t, whence: c_int) -> Option<
 }
 
 fn seek_in_kernel(record: &Record, fd: c_int, to: off_t, whence: c_int) -> Reply {
-    let Some(slot) = record.slot else {
+    let Some(slot) = record.slot() else {
         return Reply::Pass;
     };
     let sought = || Reply::Kernel(raw::lseek(fd, to, whence));
@@ -77,7 +86,51 @@ fn ioctl(fd: c_int, request: u64, argument: *mut c_void) -> c_int {
             return 0;
         }
     }
+    if let Some(errno) = refusal_of_deferred(fd, request, argument) {
+        errno::set(errno);
+        return -1;
+    }
+    if let Err(errno) = serve::try_open_in_kernel(fd) {
+        errno::set(errno);
+        return -1;
+    }
     real::ioctl(fd, request, argument)
+}
+
+/// `None`: the other is not (known to be) ours.
+fn is_same_volume(fd: c_int, other: c_int) -> Option<bool> {
+    let volume_of = |fd| {
+        let mut volume = None;
+        serve::quietly(fd, |record| {
+            volume = Some(std::ptr::from_ref(record.volume()))
+        });
+        volume
+    };
+    let other = volume_of(other)?;
+    Some(volume_of(fd) == Some(other))
+}
+
+/// How the kernel refuses what is tried on many files, without opening one for it.
+fn refusal_of_deferred(fd: c_int, request: u64, argument: *mut c_void) -> Option<c_int> {
+    let mut is_deferred = false;
+    if is_any_deferred() {
+        serve::quietly(fd, |record| is_deferred = record.is_deferred());
+    }
+    match request {
+        _ if !is_deferred => None,
+        // Terminals.
+        libc::TCGETS | libc::TIOCGWINSZ | libc::TIOCGPGRP => Some(libc::ENOTTY),
+        FICLONE => {
+            let source = argument as usize as c_int;
+            match is_same_volume(fd, source) {
+                Some(true) => Some(libc::EOPNOTSUPP),
+                Some(false) => None,
+                // Not ours; the kernel knows what is wrong with a bad one.
+                None => raw::facts_of(source).map(|_| libc::EXDEV),
+            }
+        }
+        _ => None,
+    }
 }
 
 fn splice(
@@ -95,16 +148,40 @@ fn splice(
 
 /// Locks a range from the position on.
 fn lockf(fd: c_int, command: c_int, bytes: off_t) -> c_int {
+    deferred::end();
     serve::publish(fd);
     real::lockf(fd, command, bytes)
 }
 
-fn ftruncate(fd: c_int, bytes: off_t) -> c_int {
-    // The mount truncates with the same engine; here it is only counted.
-    if table::load(fd).is_ours() {
-        serve(fd, |_| Reply::Pass);
+/// `None`: the kernel is to do it.
+fn truncated(record: &Record, bytes: off_t) -> Option<()> {
+    const SETID: u32 = libc::S_ISUID | libc::S_ISGID;
+    if !record.is_writable() || settings::file_size_limited() {
+        return None;
     }
-    real::ftruncate(fd, bytes)
+    let change = AttributeChange {
+        size_bytes: Some(u64::try_from(bytes).ok()?),
+        ..AttributeChange::default()
+    };
+    let (volume, ino) = (record.volume(), record.ino());
+    // Whether the bits stay is a matter of rights.
+    if volume.attributes(ino).ok()?.mode & SETID != 0 {
+        return None;
+    }
+    volume.drop_capability(record.file()).ok()?;
+    let changed = volume.set_attributes_direct(ino, &change, false);
+    changed.ok().map(drop)
+}
+
+fn ftruncate(fd: c_int, bytes: off_t) -> c_int {
+    if !table::load(fd).is_ours() {
+        return real::ftruncate(fd, bytes);
+    }
+    let truncate = |record: &Record| match truncated(record, bytes) {
+        Some(()) => Reply::Direct(0),
+        None => Reply::Pass,
+    };
+    serve(fd, truncate).map_or_else(|| real::ftruncate(fd, bytes), |value| value as c_int)
 }
 
 export! {

@@ -73,6 +73,11 @@ fn shown<T: Copy>(
     }
 }
 
+fn found_by(way: &Way<'_>, flags: c_int) -> Result<Attributes, PathStop> {
+    let follows_last = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
+    way.find_or_own(follows_last, flags & libc::AT_EMPTY_PATH != 0)
+}
+
 /// `fstatat`, with what its flags may be here.
 fn stat_at(
     directory: c_int,
@@ -80,12 +85,12 @@ fn stat_at(
     into: *mut libc::stat,
     flags: c_int,
 ) -> Option<c_int> {
-    const KNOWN: c_int = libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT;
+    const KNOWN: c_int = libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT | libc::AT_EMPTY_PATH;
     if flags & !KNOWN != 0 {
         return None;
     }
     on_path(directory, path, |way| {
-        let found = way.find(flags & libc::AT_SYMLINK_NOFOLLOW == 0)?;
+        let found = found_by(way, flags)?;
         Ok(shown(way, &found, into, stat_of))
     })
 }
@@ -169,8 +174,10 @@ fn direct_statx(
     mask: c_uint,
     into: *mut libc::statx,
 ) -> Option<c_int> {
-    const KNOWN: c_int =
-        libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT | libc::AT_STATX_SYNC_TYPE;
+    const KNOWN: c_int = libc::AT_SYMLINK_NOFOLLOW
+        | libc::AT_NO_AUTOMOUNT
+        | libc::AT_STATX_SYNC_TYPE
+        | libc::AT_EMPTY_PATH;
     let is_sync_type = flags & libc::AT_STATX_SYNC_TYPE != libc::AT_STATX_SYNC_TYPE;
     // What is asked beyond what every file system tells: the kernel knows.
     let known = libc::STATX_BASIC_STATS | libc::STATX_BTIME | libc::STATX_MNT_ID;
@@ -178,7 +185,7 @@ fn direct_statx(
         return None;
     }
     on_path(directory, path, |way| {
-        let found = way.find(flags & libc::AT_SYMLINK_NOFOLLOW == 0)?;
+        let found = found_by(way, flags)?;
         match found.ino {
             InodeNumber::ROOT => Ok(Answer::Kernel),
             _ => Ok(shown(way, &found, into, statx_of)),

@@ -4,7 +4,7 @@
 
 use super::opened::arrived;
 use super::table::{closing, closing_range};
-use crate::{descriptors, errno, forks, real, serve};
+use crate::{descriptors, errno, forks, names, real, serve};
 use libc::{DIR, FILE, c_char, c_int, c_void};
 
 /// The number under a stream; -1 when there is none.
@@ -25,6 +25,7 @@ fn opened(file: *mut FILE) -> *mut FILE {
 }
 
 fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
+    names::before_path(path);
     opened(real::fopen(path, mode))
 }
 
@@ -78,6 +79,7 @@ fn opendir(path: *const c_char) -> *mut DIR {
 }
 
 fn fdopendir(fd: c_int) -> *mut DIR {
+    serve::open_in_kernel(fd);
     descriptors::arrived(fd);
     real::fdopendir(fd)
 }

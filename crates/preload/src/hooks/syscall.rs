@@ -58,20 +58,31 @@ fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: 
             }
             real()
         }
-        libc::SYS_execve
-        | libc::SYS_execveat
-        | libc::SYS_sendmsg
-        | libc::SYS_sendmmsg
-        | libc::SYS_io_uring_setup => {
+        libc::SYS_io_uring_setup => {
+            // What is opened later is used past libc.
+            crate::deferred::end();
+            crate::forks::share_descriptors();
+            real()
+        }
+        libc::SYS_execve | libc::SYS_execveat | libc::SYS_sendmsg | libc::SYS_sendmmsg => {
             crate::forks::share_descriptors();
             real()
         }
         libc::SYS_clone | libc::SYS_clone3 => around_clone(number, a, real),
         libc::SYS_unshare => table::unshare(a as c_int).into(),
         _ => {
+            open_in_kernel([a, b, c, d, e, f]);
             signals::before_sleep();
             rights::around_number(number, [a, b, c], real)
         }
+    }
+}
+
+/// Any argument may be a descriptor.
+fn open_in_kernel(arguments: [usize; 6]) {
+    if crate::record::is_any_deferred() {
+        let numbers = arguments.into_iter().map(c_int::try_from);
+        numbers.flatten().for_each(crate::serve::open_in_kernel);
     }
 }
 

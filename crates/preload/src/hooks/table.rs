@@ -1,10 +1,10 @@
 //! `dup`, `close`, `fcntl` and their kin: what keeps the table of descriptors true.
 
-use crate::record::Record;
+use crate::record::{Record, is_any_deferred};
 use crate::table::{self, Tag};
 use crate::{
-    descriptors, forks, guarded, libc_threads, offset, ownership, real, serve, settings, thread,
-    withdraw,
+    deferred, descriptors, forks, guarded, libc_threads, offset, ownership, real, serve, settings,
+    thread, withdraw,
 };
 use libc::{c_int, c_uint};
 use std::mem::MaybeUninit;
@@ -36,6 +36,10 @@ impl Copied {
                 Copied::UNKNOWN
             }
             Tag::Ours if ownership::owns_tables() => {
+                if !libc_threads::alone() {
+                    // The file could be opened between the copy and its word.
+                    serve::open_in_kernel(fd);
+                }
                 if standard {
                     serve::publish(fd);
                 }
@@ -94,6 +98,9 @@ impl Copied {
         }
     }
 }
+
+/// Every open of a 64-bit program has it.
+const O_LARGEFILE_OF_KERNEL: c_int = 0o100_000;
 
 fn is_idle() -> bool {
     thread::current().has(thread::INSIDE)
@@ -252,7 +259,16 @@ pub(super) fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
             copy_with(fd, || real::fcntl(fd, command, argument))
         }
+        libc::F_GETFL => {
+            status_of_deferred(fd).unwrap_or_else(|| real::fcntl(fd, command, argument))
+        }
+        // Of the number, not of the file.
+        libc::F_GETFD | libc::F_SETFD => real::fcntl(fd, command, argument),
         libc::F_SETFL => {
+            if let Err(errno) = serve::try_open_in_kernel(fd) {
+                crate::errno::set(errno);
+                return -1;
+            }
             let answer = real::fcntl(fd, command, argument);
             if answer == 0 && !is_idle() {
                 serve::quietly(fd, |record| record.set_status(argument as c_int));
@@ -265,6 +281,14 @@ pub(super) fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
         | libc::F_OFD_GETLK
         | libc::F_OFD_SETLK
         | libc::F_OFD_SETLKW => {
+            // The kernel drops a process's locks on a file with any of its descriptors of the file.
+            if !is_idle() {
+                deferred::end();
+            }
+            if let Err(errno) = serve::try_open_in_kernel(fd) {
+                crate::errno::set(errno);
+                return -1;
+            }
             // What is not ours has nothing to hide, but may be ours unknown to us.
             match guarded::fetch(fd, argument as *const libc::flock) {
                 None => serve::publish(fd),
@@ -276,8 +300,24 @@ pub(super) fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
             }
             real::fcntl(fd, command, argument)
         }
-        _ => real::fcntl(fd, command, argument),
+        _ => {
+            serve::open_in_kernel(fd);
+            real::fcntl(fd, command, argument)
+        }
     }
+}
+
+/// What `F_GETFL` says of a file that the kernel has not opened.
+fn status_of_deferred(fd: c_int) -> Option<c_int> {
+    let mut status = None;
+    if is_any_deferred() && !is_idle() {
+        serve::quietly(fd, |record| {
+            status = record
+                .is_deferred()
+                .then(|| record.status() | O_LARGEFILE_OF_KERNEL);
+        });
+    }
+    status
 }
 
 /// The kernel learns the size of a file that was changed past it.

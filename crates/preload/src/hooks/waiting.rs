@@ -1,7 +1,9 @@
 //! Calls that sleep, and tell a handler from a stop (see `signals::stops`).
 
+use crate::guarded::{can_look, look};
+use crate::record::is_any_deferred;
 use crate::signals::before_sleep;
-use crate::{errno, raw, real, thread};
+use crate::{errno, raw, real, serve, thread};
 use libc::{c_int, c_uint, c_void, size_t, ssize_t, timespec};
 
 /// Calls that go on into libc.
@@ -14,13 +16,66 @@ macro_rules! sleeping {
     };
 }
 
+/// Calls on descriptors in a list or in sets.
+macro_rules! watching {
+    ($($name:ident($first:ident: $first_type:ty, $second:ident: $second_type:ty $(, $argument:ident: $type:ty)*) by $opens:ident;)+) => {
+        $(fn $name($first: $first_type, $second: $second_type $(, $argument: $type)*) -> c_int {
+            $opens!($first, $second $(, $argument)*);
+            before_sleep();
+            real::$name($first, $second $(, $argument)*)
+        })+
+    };
+}
+
+macro_rules! of_list {
+    ($list:expr, $count:expr $(, $rest:expr)*) => {
+        open_of_list($list.cast(), $count)
+    };
+}
+
+macro_rules! of_sets {
+    ($count:expr, $read:expr, $write:expr, $other:expr $(, $rest:expr)*) => {
+        open_of_sets($count, [$read, $write, $other])
+    };
+}
+
+/// The kernel must have the files open that it is asked about.
+fn open_of_list(list: *const libc::pollfd, count: u64) {
+    if !is_any_deferred() || !can_look() {
+        return;
+    }
+    let entries = (0..usize::try_from(count).unwrap_or(usize::MAX))
+        .map_while(|index| look(list.wrapping_add(index)));
+    entries.for_each(|entry| serve::open_in_kernel(entry.fd));
+}
+
+fn open_of_sets(count: c_int, sets: [*mut c_void; 3]) {
+    const BITS: c_int = u64::BITS as c_int;
+    if !is_any_deferred() || !can_look() {
+        return;
+    }
+    for set in sets.into_iter().filter(|set| !set.is_null()) {
+        let word_of = |fd: c_int| look(set.cast::<u64>().wrapping_add((fd / BITS) as usize));
+        for fd in 0..count.min(libc::FD_SETSIZE as c_int) {
+            match word_of(fd) {
+                Some(word) if word >> (fd % BITS) & 1 != 0 => serve::open_in_kernel(fd),
+                Some(_) => {}
+                None => break,
+            }
+        }
+    }
+}
+
+watching! {
+    poll(list: *mut c_void, count: u64, timeout_ms: c_int) by of_list;
+    __poll_chk(list: *mut c_void, count: u64, timeout_ms: c_int, room: size_t) by of_list;
+    ppoll(list: *mut c_void, count: u64, timeout: *const timespec, mask: *const c_void) by of_list;
+    __ppoll_chk(list: *mut c_void, count: u64, timeout: *const timespec, mask: *const c_void, room: size_t) by of_list;
+    select(count: c_int, read: *mut c_void, write: *mut c_void, other: *mut c_void, timeout: *mut c_void) by of_sets;
+    pselect(count: c_int, read: *mut c_void, write: *mut c_void, other: *mut c_void, timeout: *const timespec, mask: *const c_void) by of_sets;
+}
+
 sleeping! {
-    poll(list: *mut c_void, count: u64, timeout_ms: c_int) -> c_int;
-    __poll_chk(list: *mut c_void, count: u64, timeout_ms: c_int, room: size_t) -> c_int;
-    ppoll(list: *mut c_void, count: u64, timeout: *const timespec, mask: *const c_void) -> c_int;
-    __ppoll_chk(list: *mut c_void, count: u64, timeout: *const timespec, mask: *const c_void, room: size_t) -> c_int;
-    select(count: c_int, read: *mut c_void, write: *mut c_void, other: *mut c_void, timeout: *mut c_void) -> c_int;
-    pselect(count: c_int, read: *mut c_void, write: *mut c_void, other: *mut c_void, timeout: *const timespec, mask: *const c_void) -> c_int;
     pause() -> c_int;
     sigsuspend(mask: *const c_void) -> c_int;
     sleep(seconds: c_uint) -> c_uint;

@@ -1,17 +1,35 @@
 //! `write` and `pwrite`.
 
+use super::map::kernel_size;
 use super::read::{is_excessive, reply};
 use crate::offset::{self, Taking};
 use crate::record::Record;
 use crate::reply::Reply;
-use crate::serve::{serve, serve_cancellable};
+use crate::serve::{self, serve, serve_cancellable};
 use crate::{real, writing};
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
 
 /// Write at the position, or at the end when the description appends.
 pub(super) fn write(fd: c_int, buffer: *const c_void, bytes: size_t) -> ssize_t {
-    serve_cancellable(fd, |record| write_body(record, fd, buffer, bytes))
-        .unwrap_or_else(|| real::write(fd, buffer, bytes))
+    serve_cancellable(fd, |record| write_body(record, fd, buffer, bytes)).unwrap_or_else(|| {
+        let done = real::write(fd, buffer, bytes);
+        after_append(fd, done);
+        done
+    })
+}
+
+/// The kernel wrote. Where that was an append, it must know how far the file goes now: others have it mapped.
+fn after_append(fd: c_int, done: ssize_t) {
+    if done <= 0 || !crate::table::load(fd).is_ours() {
+        return;
+    }
+    let mut appends = false;
+    serve::quietly(fd, |record| appends = record.appends(fd));
+    if appends {
+        let error = crate::errno::get();
+        kernel_size(fd);
+        crate::errno::set(error);
+    }
 }
 
 #[inline(always)]
@@ -30,7 +48,11 @@ fn write_body(record: &Record, fd: c_int, buffer: *const c_void, bytes: size_t) 
     };
     let direct = |at: u64, _| write_moving(record, appends, at, buffer.cast(), bytes);
     offset::moving(record, fd, taking, direct, || {
-        crate::raw::write(fd, buffer, bytes)
+        let done = crate::raw::write(fd, buffer, bytes);
+        if appends && done > 0 {
+            kernel_size(fd);
+        }
+        done
     })
 }
 

@@ -22,6 +22,9 @@ pub struct Identity {
     pub protects_symlinks: bool,
     /// `fs.protected_hardlinks`
     pub protects_hardlinks: bool,
+    /// Labels of a security module (SELinux, Smack) are the kernel's own; without one, `security.` attributes are
+    /// kept as all others.
+    pub has_labels: bool,
 }
 
 impl Identity {
@@ -74,6 +77,7 @@ fn find_out() -> Option<Identity> {
         real: is_plain.then_some(real),
         protects_symlinks: is_set("/proc/sys/fs/protected_symlinks")?,
         protects_hardlinks: is_set("/proc/sys/fs/protected_hardlinks")?,
+        has_labels: has_labels(),
     })
 }
 
@@ -81,6 +85,13 @@ fn find_out() -> Option<Identity> {
 fn is_initial_user_namespace() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
+}
+
+/// AppArmor confines by paths, and an unconfined process is told so; the kernel refuses to say anything without a
+/// module.
+fn has_labels() -> bool {
+    let label = std::fs::read("/proc/thread-self/attr/current");
+    label.is_ok_and(|label| !label.starts_with(b"unconfined"))
 }
 
 fn is_set(setting: &str) -> Option<bool> {

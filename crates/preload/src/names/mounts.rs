@@ -147,6 +147,11 @@ impl Mount {
         })
     }
 
+    /// Its directory.
+    pub fn point(&self) -> &CStr {
+        &self.point
+    }
+
     /// The number that the kernel never gives out again.
     pub fn id(&self) -> u64 {
         self.id

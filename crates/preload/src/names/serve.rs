@@ -3,9 +3,11 @@
 use super::identity::Identity;
 use super::mounts::{self, Mount};
 use super::start::{self, Start};
+use crate::guarded::{can_look, look};
 use crate::guarded_copy::{copy, copy_string};
 use crate::pin::Pin;
-use crate::record::Record;
+use crate::record::{Record, is_any_deferred};
+use crate::serve::{open_all_in_kernel, open_in_kernel};
 use crate::thread::{self, Thread};
 use crate::{errno, ownership, pins, process, raw, settings, signals};
 use egeria_fs::{Attributes, Errno, PathEnd, PathStop, PathWalker, Volume};
@@ -83,6 +85,18 @@ impl<'p> Way<'p> {
         self.walker.find(directory, self.start.path, follows_last)
     }
 
+    /// What the path means where an empty one means the descriptor (`AT_EMPTY_PATH`).
+    pub fn find_or_own(
+        &self,
+        follows_last: bool,
+        may_be_empty: bool,
+    ) -> Result<Attributes, PathStop> {
+        match may_be_empty && self.start.path.is_empty() {
+            true => self.inode(),
+            false => self.find(follows_last),
+        }
+    }
+
     /// The same, with other rights.
     pub fn find_as(
         &self,
@@ -137,18 +151,37 @@ impl From<PathStop> for Answer {
     }
 }
 
+/// Before the kernel follows a path: one through `/proc` or `/dev` may lead to a descriptor, whose file it must have
+/// open then.
+pub fn before_path(path: *const c_char) {
+    if is_any_deferred()
+        && can_look()
+        && let Some(start) = look(path.cast::<[u8; 5]>())
+        && [*b"/proc", *b"/dev/"].contains(&start)
+    {
+        open_all_in_kernel();
+    }
+}
+
 /// Serve a path; `None`: not ours, or not for us: call the real function.
 pub fn on_path(
     directory: c_int,
     path: *const c_char,
     body: impl FnOnce(&Way<'_>) -> Result<Answer, PathStop>,
 ) -> Option<c_int> {
-    let admitted = Admitted::new(&[(directory, path)])?;
-    admitted.run(|thread| {
-        let mut room = [const { MaybeUninit::uninit() }; PATH_ROOM_BYTES];
-        let way = way(thread, directory, path, &mut room)?;
-        Some((way.volume, body(&way)))
-    })
+    before_path(path);
+    let served = Admitted::new(&[(directory, path)]).and_then(|admitted| {
+        admitted.run(|thread| {
+            let mut room = [const { MaybeUninit::uninit() }; PATH_ROOM_BYTES];
+            let way = way(thread, directory, path, &mut room)?;
+            Some((way.volume, body(&way)))
+        })
+    });
+    if served.is_none() {
+        // An empty path means the descriptor.
+        open_in_kernel(directory);
+    }
+    served
 }
 
 /// Serve two paths of one volume.
@@ -174,11 +207,16 @@ pub fn on_descriptor(
     fd: c_int,
     body: impl FnOnce(&Way<'_>) -> Result<Answer, PathStop>,
 ) -> Option<c_int> {
-    let admitted = Admitted::new(&[(fd, std::ptr::null())])?;
-    admitted.run(|_| {
-        let way = Way::new(start::of_descriptor(fd)?)?;
-        Some((way.volume, body(&way)))
-    })
+    let served = Admitted::new(&[(fd, std::ptr::null())]).and_then(|admitted| {
+        admitted.run(|_| {
+            let way = Way::new(start::of_descriptor(fd)?)?;
+            Some((way.volume, body(&way)))
+        })
+    });
+    if served.is_none() {
+        open_in_kernel(fd);
+    }
+    served
 }
 
 /// Run `body` on another string of the program's, while one of its paths is served.

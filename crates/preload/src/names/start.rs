@@ -1,8 +1,9 @@
 //! Where a path begins.
 
 use super::mounts::{self, Mount, Use, is_fresh, ticks};
-use crate::raw;
+use crate::record::is_any_deferred;
 use crate::thread::Thread;
+use crate::{pins, raw, table};
 use egeria_fs::{InodeNumber, Volume};
 use libc::c_int;
 use std::mem::MaybeUninit;
@@ -85,9 +86,31 @@ fn working_directory(thread: &Thread) -> Option<(&'static Mount, InodeNumber)> {
     Some((mount, InodeNumber(seen.ino.load(Ordering::Relaxed))))
 }
 
+/// The file of a number that is a placeholder. The caller is inside.
+pub fn deferred_place(fd: c_int) -> Option<(&'static Mount, InodeNumber)> {
+    let word = table::load(fd);
+    if !is_any_deferred() || !word.is_ours() {
+        return None;
+    }
+    let mut place = None;
+    pins::while_none_is_freed(|| {
+        if table::load(fd) == word {
+            // SAFETY: named by the table, and not freed meanwhile.
+            let record = unsafe { &*word.record() };
+            let origin = record.origin().filter(|_| record.is_deferred());
+            place = origin.map(|origin| (origin.mount, record.ino()));
+        }
+    });
+    let (id, ino) = place?;
+    Some((mounts::all().find(|mount| mount.id() == id)?, ino))
+}
+
 /// The kernel knows without asking the mount.
 fn ask_place(fd: c_int) -> Option<(&'static Mount, InodeNumber)> {
     mounts::all().next()?;
+    if let Some(place) = deferred_place(fd) {
+        return Some(place);
+    }
     let mut facts = MaybeUninit::<libc::statx>::zeroed();
     let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
     let wanted = libc::STATX_INO | libc::STATX_MNT_ID_UNIQUE;

@@ -1,0 +1,133 @@
+//! Files that the engine opened without the kernel. Their number is a placeholder, an `O_PATH` descriptor of
+//! `/dev/null`, on which the kernel refuses every call with data. Before the kernel must see the file, it is opened
+//! through the mount and takes the number, and all copies of it.
+
+use crate::control_call::ask_mount;
+use crate::locked::Locked;
+use crate::record::{Origin, Record};
+use crate::trust::Place;
+use crate::{raw, table};
+use egeria_fs::control::name_by_number;
+use libc::c_int;
+use std::ffi::CString;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Status flags that an open gives to a description, of those that `opening` admits.
+pub const STATUS: c_int = libc::O_ACCMODE | libc::O_APPEND | libc::O_NONBLOCK | libc::O_SYNC;
+
+/// Something uses descriptors where nobody can be asked: all opens go to the kernel from now on.
+static IS_OVER: AtomicBool = AtomicBool::new(false);
+/// Held while a file is opened in the kernel; after a record's offset.
+static OPENING: Locked<()> = Locked::new(());
+
+/// From now on no open is deferred.
+pub fn end() {
+    IS_OVER.store(true, Ordering::Relaxed);
+}
+
+/// Whether opens may be deferred at all.
+pub fn is_possible() -> bool {
+    !IS_OVER.load(Ordering::Relaxed)
+}
+
+/// A placeholder with the lowest free number, or minus an errno.
+pub fn placeholder(flags: c_int) -> isize {
+    let flags = libc::O_PATH | flags & libc::O_CLOEXEC;
+    raw::openat(libc::AT_FDCWD, c"/dev/null".as_ptr(), flags, 0)
+}
+
+/// Have the kernel open a record's file under `fd`, and under every other number that the record has. By a thread
+/// that uses the record, inside.
+///
+/// # Errors
+/// The errno of the open.
+#[cold]
+pub fn open_in_kernel(record: &Record, fd: c_int) -> Result<(), c_int> {
+    OPENING.with(|()| {
+        let Some(origin) = record.origin().filter(|_| record.is_deferred()) else {
+            return Ok(());
+        };
+        let (opened, slot) = open(record, origin)?;
+        record.set_slot(slot);
+        replace(opened, fd);
+        table::for_each_ours(|other, word| {
+            if other != fd && std::ptr::eq(word.record(), record) {
+                replace(opened, other);
+            }
+        });
+        raw::close(opened);
+        record.end_deferral();
+        Ok(())
+    })
+}
+
+/// The number means the opened file from now on, and stays closed by `exec` or not as it was.
+fn replace(opened: c_int, fd: c_int) {
+    let flags = raw::fcntl(fd, libc::F_GETFD, 0);
+    if flags >= 0 {
+        let cloexec = match flags as c_int & libc::FD_CLOEXEC {
+            0 => 0,
+            _ => libc::O_CLOEXEC,
+        };
+        raw::dup3(opened, fd, cloexec);
+    }
+}
+
+/// In the mount that it was opened in, and in no other that took its place: without it, calls on open files fail.
+fn open(record: &Record, origin: &Origin) -> Result<(c_int, u32), c_int> {
+    let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    let root = raw::openat(libc::AT_FDCWD, origin.point.as_ptr(), flags, 0);
+    if root < 0 {
+        return Err(-root as c_int);
+    }
+    let root = root as c_int;
+    let is_same = Place::of_directory(root).is_some_and(|at| at.mount() == Some(origin.mount));
+    let opened = match is_same {
+        true => open_below(root, record, origin),
+        false => Err(libc::ENOTCONN),
+    };
+    raw::close(root);
+    opened
+}
+
+/// By its name, so that the kernel knows its path; by its number when it has no name, or no right to it, any more.
+fn open_below(root: c_int, record: &Record, origin: &Origin) -> Result<(c_int, u32), c_int> {
+    let flags = record.status() & STATUS | libc::O_CLOEXEC | libc::O_LARGEFILE;
+    let named = record
+        .volume()
+        .path_to(origin.parent, &origin.name, record.ino());
+    if let Some(path) = named.and_then(|path| CString::new(path).ok()) {
+        let flags = flags | libc::O_NOFOLLOW | libc::O_NOCTTY;
+        let opened = raw::openat(root, path.as_ptr(), flags, 0) as c_int;
+        if opened >= 0 {
+            if let Some(slot) = slot_of(record, origin, opened) {
+                return Ok((opened, slot));
+            }
+            raw::close(opened);
+        }
+    }
+    let name = name_by_number(record.ino().0, origin.generation);
+    let name = CString::new(name).map_err(|_| libc::EIO)?;
+    let flags = flags | libc::O_CREAT | libc::O_EXCL;
+    let opened = raw::openat(root, name.as_ptr(), flags, 0);
+    if opened < 0 {
+        return Err(-opened as c_int);
+    }
+    let opened = opened as c_int;
+    slot_of(record, origin, opened)
+        .map(|slot| (opened, slot))
+        .ok_or_else(|| {
+            raw::close(opened);
+            // The mount has ended since.
+            libc::ENOTCONN
+        })
+}
+
+/// The slot of the description, when it is of this very file.
+fn slot_of(record: &Record, origin: &Origin, opened: c_int) -> Option<u32> {
+    let reply = ask_mount(opened, Place::of_regular_file(opened)?)?;
+    let is_same = reply.ino == record.ino().0
+        && reply.generation == origin.generation
+        && reply.volume == *record.volume().uuid().as_bytes();
+    is_same.then_some(reply.description_slot)
+}

@@ -1,0 +1,114 @@
+//! Calls on descriptors that the kernel answers: it must have the file open.
+
+use crate::{deferred, errno, real, serve};
+use libc::{c_char, c_int, c_long, c_uint, c_void, off_t, size_t, ssize_t};
+
+/// Calls on the descriptor that they name first.
+macro_rules! passing {
+    ($($name:ident($fd:ident: c_int $(, $argument:ident: $type:ty)*) -> $value:ty;)+) => {
+        $(fn $name($fd: c_int $(, $argument: $type)*) -> $value {
+            match serve::try_open_in_kernel($fd) {
+                Ok(()) => real::$name($fd $(, $argument)*),
+                Err(errno) => {
+                    errno::set(errno);
+                    -1
+                }
+            }
+        })+
+    };
+}
+
+passing! {
+    fallocate(fd: c_int, mode: c_int, offset: off_t, bytes: off_t) -> c_int;
+    flock(fd: c_int, operation: c_int) -> c_int;
+    fstatfs(fd: c_int, into: *mut c_void) -> c_int;
+    fstatvfs(fd: c_int, into: *mut c_void) -> c_int;
+    fpathconf(fd: c_int, name: c_int) -> c_long;
+    tcgetattr(fd: c_int, into: *mut c_void) -> c_int;
+    futimes(fd: c_int, times: *const libc::timeval) -> c_int;
+    syncfs(fd: c_int) -> c_int;
+    tee(fd: c_int, to: c_int, bytes: size_t, flags: c_uint) -> ssize_t;
+    vmsplice(fd: c_int, parts: *const libc::iovec, count: size_t, flags: c_uint) -> ssize_t;
+    fremovexattr(fd: c_int, name: *const c_char) -> c_int;
+}
+
+/// Returns an error number; never sets `errno`.
+fn posix_fallocate(fd: c_int, offset: off_t, bytes: off_t) -> c_int {
+    match serve::try_open_in_kernel(fd) {
+        Ok(()) => real::posix_fallocate(fd, offset, bytes),
+        Err(errno) => errno,
+    }
+}
+
+fn isatty(fd: c_int) -> c_int {
+    serve::open_in_kernel(fd);
+    real::isatty(fd)
+}
+
+fn ttyname(fd: c_int) -> *mut c_char {
+    serve::open_in_kernel(fd);
+    real::ttyname(fd)
+}
+
+fn ttyname_r(fd: c_int, into: *mut c_char, room: size_t) -> c_int {
+    serve::open_in_kernel(fd);
+    real::ttyname_r(fd, into, room)
+}
+
+fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut c_void) -> c_int {
+    serve::open_in_kernel(fd);
+    real::epoll_ctl(epoll, operation, fd, event)
+}
+
+fn name_to_handle_at(
+    directory: c_int,
+    path: *const c_char,
+    handle: *mut c_void,
+    mount: *mut c_int,
+    flags: c_int,
+) -> c_int {
+    serve::open_in_kernel(directory);
+    real::name_to_handle_at(directory, path, handle, mount, flags)
+}
+
+/// Threads of libc make the calls.
+macro_rules! asynchronous {
+    ($($name:ident($($argument:ident: $type:ty),*);)+) => {
+        $(fn $name($($argument: $type),*) -> c_int {
+            deferred::end();
+            serve::open_all_in_kernel();
+            real::$name($($argument),*)
+        })+
+    };
+}
+
+asynchronous! {
+    aio_read(control: *mut c_void);
+    aio_write(control: *mut c_void);
+    aio_fsync(operation: c_int, control: *mut c_void);
+    lio_listio(mode: c_int, list: *const *mut c_void, count: c_int, event: *mut c_void);
+}
+
+export! {
+    fallocate, fallocate64 => fallocate(fd: c_int, mode: c_int, offset: off_t, bytes: off_t) -> c_int;
+    posix_fallocate, posix_fallocate64 => posix_fallocate(fd: c_int, offset: off_t, bytes: off_t) -> c_int;
+    flock => flock(fd: c_int, operation: c_int) -> c_int;
+    fstatfs, fstatfs64 => fstatfs(fd: c_int, into: *mut c_void) -> c_int;
+    fstatvfs, fstatvfs64 => fstatvfs(fd: c_int, into: *mut c_void) -> c_int;
+    fpathconf => fpathconf(fd: c_int, name: c_int) -> c_long;
+    isatty => isatty(fd: c_int) -> c_int;
+    ttyname => ttyname(fd: c_int) -> *mut c_char;
+    ttyname_r => ttyname_r(fd: c_int, into: *mut c_char, room: size_t) -> c_int;
+    tcgetattr => tcgetattr(fd: c_int, into: *mut c_void) -> c_int;
+    futimes => futimes(fd: c_int, times: *const libc::timeval) -> c_int;
+    syncfs => syncfs(fd: c_int) -> c_int;
+    tee => tee(fd: c_int, to: c_int, bytes: size_t, flags: c_uint) -> ssize_t;
+    vmsplice => vmsplice(fd: c_int, parts: *const libc::iovec, count: size_t, flags: c_uint) -> ssize_t;
+    fremovexattr => fremovexattr(fd: c_int, name: *const c_char) -> c_int;
+    epoll_ctl => epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut c_void) -> c_int;
+    name_to_handle_at => name_to_handle_at(directory: c_int, path: *const c_char, handle: *mut c_void, mount: *mut c_int, flags: c_int) -> c_int;
+    aio_read, aio_read64 => aio_read(control: *mut c_void) -> c_int;
+    aio_write, aio_write64 => aio_write(control: *mut c_void) -> c_int;
+    aio_fsync, aio_fsync64 => aio_fsync(operation: c_int, control: *mut c_void) -> c_int;
+    lio_listio, lio_listio64 => lio_listio(mode: c_int, list: *const *mut c_void, count: c_int, event: *mut c_void) -> c_int;
+}

@@ -1,0 +1,227 @@
+//! `open` of a regular file without the kernel: the engine opens it, and a placeholder takes the number (`deferred`).
+
+use crate::names::{self, Answer, Way, on_path};
+use crate::record::{Found, Origin, Record};
+use crate::table::{self, Tag};
+use crate::{deferred, errno, ownership, raw, thread};
+use egeria_fs::rights::{READ, WRITE};
+use egeria_fs::{
+    AttributeChange, Attributes, Errno, FileKind, FileReference, InodeNumber, NewInode, PathEnd,
+    PathStop, Volume,
+};
+use libc::{c_char, c_int, mode_t};
+
+/// Flags that change nothing here, or are done here.
+const KNOWN: c_int = libc::O_ACCMODE
+    | libc::O_CREAT
+    | libc::O_EXCL
+    | libc::O_TRUNC
+    | libc::O_APPEND
+    | libc::O_NONBLOCK
+    | libc::O_NOCTTY
+    | libc::O_NOFOLLOW
+    | libc::O_CLOEXEC
+    | libc::O_SYNC
+    | O_LARGEFILE;
+const O_LARGEFILE: c_int = 0o100_000;
+const SETID: u32 = libc::S_ISUID | libc::S_ISGID;
+
+/// An opened inode.
+struct Opened {
+    volume: &'static Volume,
+    file: FileReference,
+    ino: InodeNumber,
+    origin: Origin,
+}
+
+/// Open a file; `None` when the kernel is to do it.
+pub fn open(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> Option<c_int> {
+    let access = flags & libc::O_ACCMODE;
+    if flags & !KNOWN != 0 || access == libc::O_ACCMODE || !deferred::is_possible() {
+        return None;
+    }
+    let creates = flags & libc::O_CREAT != 0;
+    let (mut number, mut opened) = (None, None);
+    let answer = on_path(directory, path, |way| {
+        if creates {
+            // Before anything is made: afterwards it could only be taken back.
+            number = Some(placeholder(flags).ok_or(PathStop::Elsewhere)?);
+        }
+        opened = open_in_engine(way, flags, mode)?;
+        Ok(match opened {
+            Some(_) => Answer::Done(0),
+            None => Answer::Fails(libc::EEXIST),
+        })
+    });
+    let fd = match opened {
+        Some(opened) => match number.take().or_else(|| placeholder(flags)) {
+            Some(fd) => return settle(opened, fd, flags),
+            None => {
+                opened.give_back();
+                None
+            }
+        },
+        None => answer,
+    };
+    if let Some(number) = number {
+        let error = errno::get();
+        raw::close(number);
+        errno::set(error);
+    }
+    fd
+}
+
+fn placeholder(flags: c_int) -> Option<c_int> {
+    c_int::try_from(deferred::placeholder(flags))
+        .ok()
+        .filter(|fd| *fd >= 0)
+}
+
+impl Opened {
+    fn give_back(self) {
+        thread::inside(|| self.volume.close(self.ino));
+    }
+}
+
+/// The number means the file from now on.
+fn settle(opened: Opened, fd: c_int, flags: c_int) -> Option<c_int> {
+    let found = Found {
+        volume: opened.volume,
+        file: opened.file,
+        ino: opened.ino,
+        slot: egeria_fs::control::NO_DESCRIPTION_SLOT,
+        origin: Some(opened.origin),
+        status: flags & deferred::STATUS,
+        read_only: false,
+        private_offset_bytes: Some(0),
+        shared: false,
+    };
+    let record = thread::inside(|| Record::make(found));
+    while table::place_made(fd).is_some() && ownership::owns_tables() {
+        let before = table::load(fd);
+        if table::replace(fd, before, before.renewed(Tag::Ours, record as u64)) {
+            crate::descriptors::drop_reference(before);
+            return Some(fd);
+        }
+        if crate::settings::is_off() {
+            break;
+        }
+    }
+    // The library left its volumes meanwhile, or the number is beyond its table.
+    crate::pins::retire(record);
+    raw::close(fd);
+    None
+}
+
+/// `Ok(None)`: there is one already, which was not wanted.
+fn open_in_engine(way: &Way<'_>, flags: c_int, mode: mode_t) -> Result<Option<Opened>, PathStop> {
+    if way.volume.are_names_watched() {
+        return Err(PathStop::Elsewhere);
+    }
+    let end = way.find_end()?;
+    if end.wants_directory {
+        return Err(PathStop::Elsewhere);
+    }
+    match way.named(&end) {
+        Ok(_) if flags & (libc::O_CREAT | libc::O_EXCL) == libc::O_CREAT | libc::O_EXCL => Ok(None),
+        Ok(named) => open_existing(way, end, &named, flags).map(Some),
+        Err(PathStop::Missing) if flags & libc::O_CREAT != 0 => create(way, end, mode).map(Some),
+        Err(stop) => Err(stop),
+    }
+}
+
+fn open_existing(
+    way: &Way<'_>,
+    end: PathEnd,
+    named: &Attributes,
+    flags: c_int,
+) -> Result<Opened, PathStop> {
+    // Links at the end are rare; the kernel follows them. What it has open may be leased, or be a running program.
+    if named.kind() != FileKind::Regular || way.volume.is_open_in_kernel(named.ino) {
+        return Err(PathStop::Elsewhere);
+    }
+    let credentials = &way.identity.credentials;
+    let truncates = flags & libc::O_TRUNC != 0;
+    let mut wanted = match flags & libc::O_ACCMODE {
+        libc::O_RDONLY => READ,
+        libc::O_WRONLY => WRITE,
+        _ => READ | WRITE,
+    };
+    if truncates {
+        wanted |= WRITE;
+    }
+    let writes = wanted & WRITE != 0;
+    // `fs.protected_regular`
+    let is_protected = flags & libc::O_CREAT != 0
+        && end.directory.mode & libc::S_ISVTX != 0
+        && named.uid != credentials.uid;
+    if is_protected || (writes && !way.usage.is_writable()) || !credentials.may(named, wanted) {
+        return Err(PathStop::Elsewhere);
+    }
+    let volume = way.volume;
+    let file = volume.open(named.ino, Some(named.generation));
+    let file = file.or(Err(PathStop::Elsewhere))?;
+    let truncated = match truncates {
+        true => truncate(way, file, named),
+        false => Ok(()),
+    };
+    if truncated.is_err() || volume.is_kernel_cached(file) {
+        volume.close(named.ino);
+        return Err(PathStop::Elsewhere);
+    }
+    Ok(Opened {
+        volume,
+        file,
+        ino: named.ino,
+        origin: origin(way, end, named.generation),
+    })
+}
+
+fn truncate(way: &Way<'_>, file: FileReference, named: &Attributes) -> Result<(), Errno> {
+    let clears = named.mode & SETID != 0 && !way.identity.credentials.keeps_setid();
+    way.volume.drop_capability(file)?;
+    let change = AttributeChange {
+        size_bytes: Some(0),
+        ..AttributeChange::default()
+    };
+    let changed = way.volume.set_attributes_direct(named.ino, &change, clears);
+    changed.map(drop)
+}
+
+fn create(way: &Way<'_>, end: PathEnd, mode: mode_t) -> Result<Opened, PathStop> {
+    let credentials = &way.identity.credentials;
+    let is_plain = way.usage.is_writable() && mode & libc::S_ISGID == 0;
+    if !is_plain || !credentials.may_add(&end.directory) {
+        return Err(PathStop::Elsewhere);
+    }
+    let volume = way.volume;
+    let directory = volume.open(end.directory.ino, Some(end.directory.generation));
+    directory.or(Err(PathStop::Elsewhere))?;
+    let new = NewInode {
+        mode: libc::S_IFREG | names::without_umask(mode & 0o7777),
+        uid: credentials.uid,
+        gid: credentials.gid,
+        rdev: 0,
+    };
+    let created = volume.create_open(end.directory.ino, &end.name, &new);
+    volume.close(end.directory.ino);
+    let created = created.or(Err(PathStop::Elsewhere))?;
+    let file = volume.open(created.ino, Some(created.generation));
+    volume.close(created.ino);
+    Ok(Opened {
+        volume,
+        file: file.or(Err(PathStop::Elsewhere))?,
+        ino: created.ino,
+        origin: origin(way, end, created.generation),
+    })
+}
+
+fn origin(way: &Way<'_>, end: PathEnd, generation: u32) -> Origin {
+    Origin {
+        point: way.mount.point(),
+        mount: way.mount.id(),
+        generation,
+        parent: end.directory.ino,
+        name: end.name,
+    }
+}

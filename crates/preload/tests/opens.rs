@@ -1,0 +1,102 @@
+//! Files opened without the kernel, and what the kernel must see of them.
+
+mod common;
+
+use common::{Mounted, NOBODY, assert_ended_well, finish, is_root, keeps, program};
+use egeria_fs::InodeNumber;
+use egeria_fs::control::name_by_number;
+use egeria_mount::MountOptions;
+use std::fs::File;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+#[test]
+fn opens_cost_no_requests() {
+    let Some(mounted) = Mounted::new() else {
+        return;
+    };
+    let before = mounted.volume.counters();
+    let mut command = mounted.command(program("opens"));
+    assert_ended_well(&finish(command.arg("opens_cost_no_requests")), "opens");
+    mounted.assert_served(&before, 500 * 8, "opens");
+    let requests = mounted.volume.counters().mount_requests - before.mount_requests;
+    assert!(requests < 100, "{requests} requests");
+}
+
+#[test]
+fn every_call_sees_the_file() {
+    keeps("opens", "every_call_sees_the_file", 20);
+}
+
+#[test]
+fn copies_share_the_position() {
+    keeps("opens", "copies_share_the_position", 5);
+}
+
+#[test]
+fn children_have_the_file() {
+    keeps("opens", "children_have_the_file", 5);
+}
+
+#[test]
+fn files_change_under_their_opens() {
+    keeps("opens", "files_change_under_their_opens", 5);
+}
+
+#[test]
+fn limits_hold() {
+    keeps("opens", "limits_hold", 3);
+}
+
+#[test]
+fn sent_files_arrive() {
+    keeps("opens", "sent_files_arrive", 2);
+}
+
+#[test]
+fn threads_open_and_close() {
+    keeps("opens", "threads_open_and_close", 4000);
+}
+
+#[test]
+fn inodes_are_opened_by_number_for_the_mount_s_own_user_alone() {
+    if !is_root() {
+        return;
+    }
+    let options = MountOptions {
+        allow_other: true,
+        ..MountOptions::default()
+    };
+    let Some(mounted) = Mounted::with(&options) else {
+        return;
+    };
+    permissions(mounted.point(), 0o777);
+    let secret = mounted.path("secret");
+    std::fs::write(&secret, "secret").unwrap();
+    permissions(&secret, 0o600);
+    let ino = InodeNumber(std::fs::metadata(&secret).unwrap().ino());
+    let generation = mounted.volume.attributes(ino).unwrap().generation;
+    let name = name_by_number(ino.0, generation);
+    let path = mounted.path(std::str::from_utf8(&name).unwrap());
+    // A program of root's opens the inode, ...
+    let opened = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&path)
+        .unwrap();
+    assert_eq!(std::io::read_to_string(opened).unwrap(), "secret");
+    // ... and nothing has that name.
+    assert!(!path.exists());
+    // For another user it is a name.
+    let mut command = mounted.bare_command("setpriv");
+    command.args(["--reuid", &NOBODY.to_string(), "--clear-groups"]);
+    command.args(["sh", "-c", ": > \"$1\"", "sh"]).arg(&path);
+    assert_ended_well(&finish(&mut command), "another user");
+    assert_eq!(std::fs::read(&path).unwrap(), b"");
+    assert_eq!(std::fs::metadata(&path).unwrap().uid(), NOBODY);
+    assert_eq!(std::fs::read(&secret).unwrap(), b"secret");
+}
+
+fn permissions(path: &std::path::Path, mode: u32) {
+    std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+}

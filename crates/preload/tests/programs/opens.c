@@ -1,0 +1,212 @@
+// Files opened without the kernel, and what the kernel must see of them.
+#include "rules.h"
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/select.h>
+#include <sys/sendfile.h>
+#include <sys/statfs.h>
+#include <sys/xattr.h>
+
+#define ROUNDS 500
+
+static void opens_cost_no_requests(void) {
+    char text[8];
+    struct stat facts;
+    CHECK(mkdir("d", 0755) == 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        int fd = open("d/f", O_RDWR | O_CREAT | O_EXCL, 0640);
+        CHECK(fd >= 0 && write(fd, "text", 4) == 4 && fstat(fd, &facts) == 0);
+        CHECK(facts.st_size == 4 && (facts.st_mode & 07777) == 0640 && S_ISREG(facts.st_mode));
+        CHECK(open("d/f", O_RDWR | O_CREAT | O_EXCL, 0640) == -1 && errno == EEXIST);
+        CHECK(fcntl(fd, F_GETFL) == (O_RDWR | 0100000) && fcntl(fd, F_GETFD) == 0);
+        CHECK(lseek(fd, 1, SEEK_SET) == 1 && read(fd, text, 8) == 3 && close(fd) == 0);
+        CHECK(read(fd, text, 8) == -1 && errno == EBADF);
+        fd = open("d/f", O_WRONLY | O_TRUNC | O_CLOEXEC);
+        CHECK(fd >= 0 && fcntl(fd, F_GETFD) == FD_CLOEXEC && fstat(fd, &facts) == 0);
+        CHECK(facts.st_size == 0 && close(fd) == 0 && open("d/g", O_RDONLY) == -1 && errno == ENOENT);
+        CHECK(unlink("d/f") == 0);
+    }
+}
+
+// A file that nobody but the engine has opened, with a position in it.
+static int begin(const char *name) {
+    int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0644);
+    CHECK(fd >= 0 && write(fd, "0123456789", 10) == 10 && lseek(fd, 2, SEEK_SET) == 2);
+    return fd;
+}
+
+static void every_call_sees_the_file(void) {
+    char text[16] = {0}, path[64], found[4096] = {0};
+    struct stat facts;
+    int fd = begin("f");
+    CHECK(syscall(SYS_fstat, fd, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size == 10);
+    CHECK(syscall(SYS_read, fd, text, 3) == 3 && memcmp(text, "234", 3) == 0 && close(fd) == 0);
+    fd = begin("f");
+    char *map = mmap(NULL, 10, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(map != MAP_FAILED && memcmp(map, "0123456789", 10) == 0 && munmap(map, 10) == 0);
+    CHECK(read(fd, text, 2) == 2 && memcmp(text, "23", 2) == 0 && close(fd) == 0);
+    fd = begin("f");
+    struct pollfd entry = {fd, POLLIN | POLLOUT, 0};
+    CHECK(poll(&entry, 1, 0) == 1 && entry.revents == (POLLIN | POLLOUT) && close(fd) == 0);
+    fd = begin("f");
+    fd_set set;
+    FD_ZERO(&set);
+    FD_SET(fd, &set);
+    CHECK(select(fd + 1, &set, NULL, NULL, NULL) == 1 && FD_ISSET(fd, &set) && close(fd) == 0);
+    fd = begin("f");
+    CHECK(isatty(fd) == 0 && errno == ENOTTY && flock(fd, LOCK_EX | LOCK_NB) == 0);
+    CHECK(close(fd) == 0);
+    fd = begin("f");
+    int left = 0;
+    struct statfs system;
+    CHECK(ioctl(fd, FIONREAD, &left) == 0 && left == 8 && fstatfs(fd, &system) == 0);
+    CHECK(fallocate(fd, 0, 0, 20) == 0 && ftruncate(fd, 12) == 0 && fstat(fd, &facts) == 0);
+    CHECK(facts.st_size == 12 && fsetxattr(fd, "user.a", "b", 1, 0) == 0);
+    CHECK(fgetxattr(fd, "user.a", text, 4) == 1 && text[0] == 'b' && close(fd) == 0);
+    fd = begin("f");
+    CHECK(fcntl(fd, F_SETFL, O_APPEND) == 0 && write(fd, "+", 1) == 1);
+    CHECK(fcntl(fd, F_GETFL) & O_APPEND && close(fd) == 0);
+    holds("f", "0123456789+");
+    fd = begin("f");
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    CHECK(readlink(path, found, sizeof found - 1) > 0 && strcmp(strrchr(found, '/'), "/f") == 0);
+    int again = open(path, O_RDONLY);
+    CHECK(again >= 0 && read(again, text, 3) == 3 && memcmp(text, "012", 3) == 0);
+    CHECK(close(again) == 0 && close(fd) == 0);
+    fd = begin("f");
+    snprintf(path, sizeof path, "/dev/fd/%d", fd);
+    FILE *stream = fopen(path, "r");
+    CHECK(stream && fread(text, 1, 4, stream) == 4 && memcmp(text, "0123", 4) == 0);
+    CHECK(fclose(stream) == 0 && close(fd) == 0);
+    fd = begin("f");
+    stream = fdopen(fd, "r+");
+    CHECK(stream && fread(text, 1, 2, stream) == 2 && memcmp(text, "23", 2) == 0 && fclose(stream) == 0);
+    fd = begin("f");
+    CHECK(openat(fd, "x", O_RDONLY) == -1 && errno == ENOTDIR && fchdir(fd) == -1 && errno == ENOTDIR);
+    CHECK(fchmod(fd, 0600) == 0 && futimens(fd, NULL) == 0 && fstatat(fd, "", &facts, AT_EMPTY_PATH) == 0);
+    CHECK((facts.st_mode & 07777) == 0600 && close(fd) == 0);
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    fd = begin("f");
+    CHECK(fcntl(fd, F_SETLK, &lock) == 0 && close(fd) == 0);
+}
+
+static void copies_share_the_position(void) {
+    char text[8];
+    int fd = begin("f"), other = dup(fd);
+    CHECK(other >= 0 && read(other, text, 2) == 2 && read(fd, text, 1) == 1 && text[0] == '4');
+    // The kernel opens both at once.
+    struct pollfd entry = {fd, POLLIN, 0};
+    CHECK(poll(&entry, 1, 0) == 1 && fcntl(other, F_SETFD, FD_CLOEXEC) == 0);
+    CHECK(read(other, text, 1) == 1 && text[0] == '5' && close(fd) == 0);
+    CHECK(read(other, text, 1) == 1 && text[0] == '6' && fcntl(other, F_GETFD) == FD_CLOEXEC);
+    CHECK(dup2(other, 0) == 0 && close(other) == 0 && read(0, text, 1) == 1 && text[0] == '7');
+}
+
+static void children_have_the_file(void) {
+    char text[8];
+    int fd = begin("f"), closed = open("f", O_RDONLY | O_CLOEXEC);
+    pid_t child = fork();
+    if (child == 0) {
+        CHECK(read(fd, text, 3) == 3 && memcmp(text, "234", 3) == 0 && write(fd, "x", 1) == 1);
+        _exit(0);
+    }
+    ended_well(child);
+    CHECK(read(fd, text, 2) == 2 && memcmp(text, "67", 2) == 0 && close(fd) == 0);
+    fd = begin("g");
+    CHECK(dup2(fd, 9) == 9 && closed >= 0 && fcntl(closed, F_GETFD) == FD_CLOEXEC);
+    CHECK(system("EGERIA_PRELOAD=off sh -c 'test \"$(cat <&9)\" = 23456789'") == 0);
+    CHECK(read(9, text, 1) == 0);
+    fd = open("h", O_WRONLY | O_CREAT | O_APPEND, 0600);
+    CHECK(dup2(fd, 1) == 1 && system("echo one") == 0 && write(1, "two\n", 4) == 4);
+    holds("h", "one\ntwo\n");
+}
+
+static void files_change_under_their_opens(void) {
+    char text[8];
+    struct stat facts;
+    CHECK(mkdir("d", 0755) == 0 && mkdir("d/e", 0755) == 0);
+    int fd = begin("d/e/f"), gone = begin("d/gone"), closed = open("d/closed", O_RDWR | O_CREAT, 0);
+    CHECK(closed >= 0 && write(closed, "secret", 6) == 6);
+    CHECK(rename("d/e", "d/moved") == 0 && rename("d/moved/f", "d/moved/g") == 0);
+    CHECK(unlink("d/gone") == 0 && fchmod(fd, 0) == 0);
+    struct pollfd entries[] = {{fd, POLLIN, 0}, {gone, POLLIN, 0}, {closed, POLLIN, 0}};
+    CHECK(poll(entries, 3, 0) == 3);
+    for (int i = 0; i < 3; i++)
+        CHECK(entries[i].revents == POLLIN);
+    CHECK(syscall(SYS_read, fd, text, 2) == 2 && memcmp(text, "23", 2) == 0);
+    CHECK(syscall(SYS_read, gone, text, 2) == 2 && memcmp(text, "23", 2) == 0);
+    CHECK(syscall(SYS_fstat, gone, &facts) == 0 && facts.st_nlink == 0);
+    CHECK(syscall(SYS_pread64, closed, text, 6, 0) == 6 && memcmp(text, "secret", 6) == 0);
+}
+
+static void limits_hold(void) {
+    struct rlimit limit = {20, 20};
+    int fds[32], count = 0;
+    CHECK(close(begin("f")) == 0 && setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    while ((fds[count] = open("f", O_RDONLY)) >= 0)
+        count++;
+    CHECK(errno == EMFILE && fds[count - 1] == 19);
+    CHECK(open("new", O_RDWR | O_CREAT, 0600) == -1 && errno == EMFILE && access("new", F_OK) == -1);
+    CHECK(close(fds[0]) == 0 && open("f", O_RDONLY) == fds[0]);
+}
+
+static int send_fd(int socket, int fd) {
+    char control[CMSG_SPACE(sizeof fd)] = {0}, byte = 0;
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    return sendmsg(socket, &message, 0) == 1 ? 0 : -1;
+}
+
+static void sent_files_arrive(void) {
+    int pair[2], received, fd = begin("f");
+    char control[CMSG_SPACE(sizeof fd)], byte, text[4];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0 && send_fd(pair[0], fd) == 0);
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    CHECK(recvmsg(pair[1], &message, 0) == 1);
+    memcpy(&received, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof received);
+    CHECK(read(received, text, 2) == 2 && memcmp(text, "23", 2) == 0);
+    CHECK(read(fd, text, 1) == 1 && text[0] == '4');
+}
+
+static void *reads_and_closes(void *argument) {
+    char text[4];
+    for (int i = 0; i < ROUNDS; i++) {
+        int fd = begin(argument);
+        int other = dup(fd);
+        struct pollfd entry = {i % 3 ? other : -1, POLLIN, 0};
+        CHECK(poll(&entry, 1, 0) == (i % 3 != 0) && read(other, text, 2) == 2);
+        CHECK(close(fd) == 0 && read(other, text, 1) == 1 && text[0] == '4' && close(other) == 0);
+    }
+    return NULL;
+}
+
+static void threads_open_and_close(void) {
+    static char names[4][2] = {"a", "b", "c", "d"};
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_create(&threads[i], NULL, reads_and_closes, names[i]) == 0);
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
+static const struct rule rules[] = {
+    {"opens_cost_no_requests", opens_cost_no_requests},
+    {"every_call_sees_the_file", every_call_sees_the_file},
+    {"copies_share_the_position", copies_share_the_position},
+    {"children_have_the_file", children_have_the_file},
+    {"files_change_under_their_opens", files_change_under_their_opens},
+    {"limits_hold", limits_hold},
+    {"sent_files_arrive", sent_files_arrive},
+    {"threads_open_and_close", threads_open_and_close},
+    {NULL, NULL},
+};
+
+int main(int count, char **arguments) { return run_rule(count, arguments, rules); }
