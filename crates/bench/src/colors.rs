@@ -11,6 +11,8 @@ pub(crate) const EGERIA: Color = Color::Named("egeria");
 pub(crate) const EMULATED: Color = Color::Named("emulated");
 /// tmpfs.
 pub(crate) const TMPFS: Color = Color::Named("tmpfs");
+/// A mount without the preload library.
+pub(crate) const MOUNT: Color = Color::Named("mount");
 /// Bytes on the thread's own node.
 pub(crate) const LOCAL: Color = Color::Named("local");
 /// Bytes on other nodes.

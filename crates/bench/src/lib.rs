@@ -3,6 +3,8 @@
 //!
 //! - [`datapath`]: what one `pread`, `pwrite` or append costs through the preload library.
 //! - [`demo`]: fio, RocksDB and everyday programs, timed and their data verified.
+//! - [`everyday`]: everyday programs over a tree of files, beside tmpfs and a FUSE loopback.
+//! - [`names`]: what creating, opening, listing and removing names costs, beside the same.
 //! - [`nthread`]: the figures of the NThread paper, on an emulated machine.
 //!
 //! Nothing of Egeria is measured from inside: the measured programs are children that the
@@ -11,6 +13,11 @@
 mod colors;
 pub mod datapath;
 pub mod demo;
+pub mod everyday;
+mod git;
+pub mod names;
 pub mod nthread;
+mod subjects;
+mod tree;
 
 pub use egeria_harness::{Error, Progress};

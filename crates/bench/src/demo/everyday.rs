@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use super::report::{DemoRow, Family, Throughput};
 use super::stage::{FILES_LIMIT, Place, Stage, attempt};
-use super::tree::{self, Look};
+use crate::git::quiet_git;
+use crate::tree::{self, Look};
 use egeria_harness::process::{self, Finished};
 use egeria_harness::{Error, Result};
 
@@ -70,25 +71,6 @@ impl Sources {
         command.arg("-C").arg(&self.repository).args(arguments);
         stage.run(Place::Tmpfs, &mut command, LIMIT)
     }
-}
-
-/// git that knows neither its user's nor the machine's settings.
-fn quiet_git(mut command: Command) -> Command {
-    command
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_TERMINAL_PROMPT", "0");
-    for (name, value) in [
-        ("NAME", "Egeria"),
-        ("EMAIL", "egeria@localhost"),
-        ("DATE", "1600000000 +0000"),
-    ] {
-        command
-            .env(format!("GIT_AUTHOR_{name}"), value)
-            .env(format!("GIT_COMMITTER_{name}"), value);
-    }
-    command.args(["-c", "gc.auto=0", "-c", "safe.directory=*"]);
-    command
 }
 
 /// The rows, in order.

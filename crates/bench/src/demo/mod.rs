@@ -15,7 +15,6 @@ mod page;
 mod report;
 pub(crate) mod rocksdb;
 mod stage;
-mod tree;
 
 pub use options::DemoOptions;
 pub use page::page;

@@ -1,5 +1,7 @@
 //! `egeria bench`: Egeria beside its peers.
 
+mod everyday;
+mod names;
 pub mod nthread;
 mod papers;
 
@@ -27,6 +29,10 @@ pub struct Arguments {
 enum What {
     /// Reads, writes and appends through the preload library, beside tmpfs and a bare memcpy
     Datapath(DatapathArguments),
+    /// Creating, opening, listing, renaming and removing files, beside tmpfs and a FUSE loopback
+    Names(names::Arguments),
+    /// tar, cp, rsync, git and others over a tree of files, beside tmpfs and a FUSE loopback
+    Everyday(everyday::Arguments),
     /// The figures of the NThread paper: who moves threads, on fio, RocksDB and filebench
     Nthread(nthread::Arguments),
     /// The claims of four papers, beside what the model predicts
@@ -60,6 +66,8 @@ struct DatapathArguments {
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     match &arguments.what {
         What::Datapath(chosen) => datapath(chosen, format),
+        What::Names(chosen) => names::run(chosen, format),
+        What::Everyday(chosen) => everyday::run(chosen, format),
         What::Nthread(chosen) => nthread::run(chosen, format),
         What::Papers(chosen) => papers::run(chosen, format),
     }

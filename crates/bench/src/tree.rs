@@ -1,5 +1,6 @@
 //! A directory tree to copy, pack and clone, and its fingerprint: what must be the same afterwards.
 
+use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
 use std::fs::{self, File};
 use std::hash::Hasher;
@@ -19,7 +20,7 @@ const FILES: usize = 24;
 
 /// Makes a tree: files of 0 bytes to 1 MiB, executables, links of both kinds, a sparse file, odd
 /// names, deep directories. The same each time. Returns the bytes of its files.
-pub(super) fn make(root: &Path, quick: bool) -> io::Result<u64> {
+pub(crate) fn make(root: &Path, quick: bool) -> io::Result<u64> {
     let directories = if quick { DIRECTORIES / 8 } else { DIRECTORIES };
     let mut bytes = 0;
     for number in 0..directories {
@@ -104,17 +105,54 @@ fn settle_times(path: &Path) -> io::Result<()> {
     File::open(path)?.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(MODIFIED_S))
 }
 
+/// Names in a tree, and bytes of its files.
+pub(crate) fn extent(root: &Path) -> io::Result<(u64, u64)> {
+    let (mut names, mut bytes) = (0, 0);
+    for entry in fs::read_dir(root)? {
+        let entry = entry?;
+        let facts = entry.metadata()?;
+        names += 1;
+        if facts.is_dir() {
+            let below = extent(&entry.path())?;
+            names += below.0;
+            bytes += below.1;
+        } else {
+            bytes += facts.len();
+        }
+    }
+    Ok((names, bytes))
+}
+
+/// All directories of a tree, as programs name them that stand in it: `./a/b`.
+pub(crate) fn directories(root: &Path) -> io::Result<HashSet<String>> {
+    let mut found = HashSet::from([".".to_owned()]);
+    let mut waiting = vec![(root.to_owned(), ".".to_owned())];
+    while let Some((path, name)) = waiting.pop() {
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                let name = format!("{name}/{}", entry.file_name().to_string_lossy());
+                found.insert(name.clone());
+                waiting.push((entry.path(), name));
+            }
+        }
+    }
+    Ok(found)
+}
+
 /// What a fingerprint looks at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Look {
+pub(crate) enum Look {
     /// Names, kinds, content, targets of links.
     Content,
-    /// Also permissions, times and link counts.
+    /// Also permissions and times.
+    NoLinkCounts,
+    /// Also link counts.
     Everything,
 }
 
 /// One line for everything below `root` but what is named in `without`, in the order of names.
-pub(super) fn fingerprint(root: &Path, look: Look, without: &[&str]) -> io::Result<Vec<String>> {
+pub(crate) fn fingerprint(root: &Path, look: Look, without: &[&str]) -> io::Result<Vec<String>> {
     let mut lines = Vec::new();
     collect(root, root, look, without, &mut lines)?;
     lines.sort();
@@ -158,9 +196,10 @@ fn line(root: &Path, path: &Path, look: Look) -> io::Result<String> {
     Ok(match look {
         Look::Content => format!("{name}: {what}"),
         // cp and tar give symbolic links a time too, but nobody asked for one.
-        Look::Everything if kind.is_symlink() => format!("{name}: {what}"),
-        Look::Everything => {
-            let links = if kind.is_dir() { 0 } else { facts.nlink() };
+        Look::Everything | Look::NoLinkCounts if kind.is_symlink() => format!("{name}: {what}"),
+        Look::Everything | Look::NoLinkCounts => {
+            let is_counted = look == Look::Everything && !kind.is_dir();
+            let links = if is_counted { facts.nlink() } else { 0 };
             format!(
                 "{name}: {what}, mode {:o}, time {}.{:09}, {links} links",
                 facts.mode(),
@@ -184,7 +223,7 @@ fn hash(path: &Path) -> io::Result<u64> {
 }
 
 /// The first difference between two fingerprints, for an error.
-pub(super) fn difference(expected: &[String], found: &[String]) -> Option<String> {
+pub(crate) fn difference(expected: &[String], found: &[String]) -> Option<String> {
     if expected == found {
         return None;
     }

@@ -1,0 +1,661 @@
+//! The requests, each passed on.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fuser::{
+    BsdFileFlags, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
+    InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite,
+    Request, TimeOrNow, WriteFlags,
+};
+use rustix::fs::{self, AtFlags, Dir, Mode, OFlags, Stat, Timespec, Timestamps};
+use rustix::io::Errno;
+
+use crate::nodes::{Nodes, Place, ROOT};
+
+/// How long the kernel keeps names and attributes: libfuse's default.
+const KEPT: Duration = Duration::from_secs(1);
+/// Inode numbers of tmpfs are not used twice.
+const GENERATION: Generation = Generation(0);
+
+/// What libfuse asks for, where the kernel has it.
+const CAPABILITIES: [InitFlags; 5] = [
+    InitFlags::FUSE_ATOMIC_O_TRUNC,
+    InitFlags::FUSE_AUTO_INVAL_DATA,
+    InitFlags::FUSE_PARALLEL_DIROPS,
+    InitFlags::FUSE_DO_READDIRPLUS,
+    InitFlags::FUSE_READDIRPLUS_AUTO,
+];
+
+/// A directory, seen through FUSE.
+pub struct Loopback {
+    nodes: Nodes,
+    files: RwLock<HashMap<u64, Arc<File>>>,
+    lists: RwLock<HashMap<u64, Arc<Mutex<List>>>>,
+    next_handle: AtomicU64,
+}
+
+/// An open directory, and the entry that did not fit into the last reply.
+struct List {
+    entries: Dir,
+    next: u64,
+}
+
+type Answer<T> = Result<T, Errno>;
+
+impl Loopback {
+    /// Of this directory.
+    pub fn of(source: &Path) -> io::Result<Loopback> {
+        Ok(Loopback {
+            nodes: Nodes::of(source)?,
+            files: RwLock::default(),
+            lists: RwLock::default(),
+            next_handle: AtomicU64::new(1),
+        })
+    }
+
+    fn entry(&self, parent: INodeNo, name: &OsStr) -> Answer<FileAttr> {
+        Ok(attributes(&self.nodes.look_up(parent.0, name)?))
+    }
+
+    fn keep_file(&self, file: File) -> FileHandle {
+        let handle = self.next_handle.fetch_add(1, Ordering::Relaxed);
+        let mut files = self
+            .files
+            .write()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        files.insert(handle, Arc::new(file));
+        FileHandle(handle)
+    }
+
+    fn file(&self, handle: FileHandle) -> Answer<Arc<File>> {
+        let files = self
+            .files
+            .read()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        files.get(&handle.0).cloned().ok_or(Errno::BADF)
+    }
+
+    fn list(&self, handle: FileHandle) -> Answer<Arc<Mutex<List>>> {
+        let lists = self
+            .lists
+            .read()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        lists.get(&handle.0).cloned().ok_or(Errno::BADF)
+    }
+
+    fn facts(&self, ino: INodeNo, handle: Option<FileHandle>) -> Answer<FileAttr> {
+        let facts = match handle.and_then(|handle| self.file(handle).ok()) {
+            Some(file) => fs::fstat(&*file)?,
+            None => {
+                let place = self.nodes.place(ino.0)?;
+                fs::statat(&place.parent, &place.name, AtFlags::SYMLINK_NOFOLLOW)?
+            }
+        };
+        Ok(FileAttr {
+            ino,
+            ..attributes(&facts)
+        })
+    }
+
+    fn change(
+        &self,
+        ino: INodeNo,
+        handle: Option<FileHandle>,
+        change: &Change,
+    ) -> Answer<FileAttr> {
+        let place = self.nodes.place(ino.0)?;
+        let (parent, name) = (&place.parent, &place.name);
+        if let Some(mode) = change.mode {
+            fs::chmodat(
+                parent,
+                name,
+                Mode::from_raw_mode(mode & 0o7777),
+                AtFlags::empty(),
+            )?;
+        }
+        if change.uid.is_some() || change.gid.is_some() {
+            let uid = change.uid.map(fs::Uid::from_raw);
+            let gid = change.gid.map(fs::Gid::from_raw);
+            fs::chownat(parent, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+        if let Some(bytes) = change.size {
+            match handle.and_then(|handle| self.file(handle).ok()) {
+                Some(file) => fs::ftruncate(&*file, bytes)?,
+                None => {
+                    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                    fs::ftruncate(fs::openat(parent, name, flags, Mode::empty())?, bytes)?;
+                }
+            }
+        }
+        if change.atime.is_some() || change.mtime.is_some() {
+            let times = Timestamps {
+                last_access: time(change.atime),
+                last_modification: time(change.mtime),
+            };
+            fs::utimensat(parent, name, &times, AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+        self.facts(ino, handle)
+    }
+
+    fn remove(&self, parent: INodeNo, name: &OsStr, flags: AtFlags) -> Answer<()> {
+        let place = self.nodes.below(parent.0, name)?;
+        let ino = self.nodes.named(&place);
+        fs::unlinkat(&place.parent, name, flags)?;
+        if let Some(ino) = ino {
+            self.nodes.unnamed(ino, parent.0, name);
+        }
+        Ok(())
+    }
+
+    fn move_name(
+        &self,
+        (parent, name): (INodeNo, &OsStr),
+        (new_parent, new_name): (INodeNo, &OsStr),
+        flags: RenameFlags,
+    ) -> Answer<()> {
+        let from = self.nodes.below(parent.0, name)?;
+        let to = self.nodes.below(new_parent.0, new_name)?;
+        let moved = self.nodes.named(&from);
+        let replaced = self.nodes.named(&to);
+        let exchange = flags.contains(RenameFlags::RENAME_EXCHANGE);
+        let flags = fs::RenameFlags::from_bits_retain(flags.bits());
+        fs::renameat_with(&from.parent, name, &to.parent, new_name, flags)?;
+        if let Some(ino) = replaced {
+            self.nodes.unnamed(ino, new_parent.0, new_name);
+            if exchange {
+                self.nodes.renamed(ino, parent.0, name);
+            }
+        }
+        if let Some(ino) = moved {
+            self.nodes.unnamed(ino, parent.0, name);
+            self.nodes.renamed(ino, new_parent.0, new_name);
+        }
+        Ok(())
+    }
+
+    /// Gives entries to `add` from `offset` on, until it has enough.
+    fn entries(
+        &self,
+        handle: FileHandle,
+        offset: u64,
+        mut add: impl FnMut(&OsStr, &fs::DirEntry) -> Answer<bool>,
+    ) -> Answer<()> {
+        let list = self.list(handle)?;
+        let mut list: MutexGuard<'_, List> =
+            list.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if list.next != offset {
+            list.entries.seek(offset as i64)?;
+        }
+        list.next = offset;
+        while let Some(entry) = list.entries.read() {
+            let entry = entry?;
+            if add(OsStr::from_bytes(entry.file_name().to_bytes()), &entry)? {
+                // It must be read again: the place in the list is no longer the one noted.
+                list.next = u64::MAX;
+                break;
+            }
+            list.next = entry.offset() as u64;
+        }
+        Ok(())
+    }
+
+    fn open_list(&self, ino: INodeNo) -> Answer<FileHandle> {
+        let place = self.nodes.place(ino.0)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let entries = Dir::new(fs::openat(
+            &place.parent,
+            &place.name,
+            flags,
+            Mode::empty(),
+        )?)?;
+        let handle = self.next_handle.fetch_add(1, Ordering::Relaxed);
+        let mut lists = self
+            .lists
+            .write()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        lists.insert(handle, Arc::new(Mutex::new(List { entries, next: 0 })));
+        Ok(FileHandle(handle))
+    }
+
+    fn open_at(&self, place: &Place, flags: i32, mode: u32) -> Answer<FileHandle> {
+        let flags = OFlags::from_bits_retain(flags as u32) | OFlags::CLOEXEC;
+        let flags = flags.difference(OFlags::NOFOLLOW);
+        let mode = Mode::from_raw_mode(mode & 0o7777);
+        let file = fs::openat(&place.parent, &place.name, flags, mode)?;
+        Ok(self.keep_file(File::from(file)))
+    }
+}
+
+/// What a request changes of an inode.
+struct Change {
+    mode: Option<u32>,
+    uid: Option<u32>,
+    gid: Option<u32>,
+    size: Option<u64>,
+    atime: Option<TimeOrNow>,
+    mtime: Option<TimeOrNow>,
+}
+
+impl Filesystem for Loopback {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        for capability in CAPABILITIES {
+            // An older kernel does without.
+            let _ = config.add_capabilities(capability);
+        }
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        answer_entry(reply, self.entry(parent, name));
+    }
+
+    fn forget(&self, _: &Request, ino: INodeNo, times: u64) {
+        self.nodes.forget(ino.0, times);
+    }
+
+    fn getattr(&self, _: &Request, ino: INodeNo, handle: Option<FileHandle>, reply: ReplyAttr) {
+        answer_attributes(reply, self.facts(ino, handle));
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        handle: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let change = Change {
+            mode,
+            uid,
+            gid,
+            size,
+            atime,
+            mtime,
+        };
+        answer_attributes(reply, self.change(ino, handle, &change));
+    }
+
+    fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
+        let target = self
+            .nodes
+            .place(ino.0)
+            .and_then(|place| fs::readlinkat(&place.parent, &place.name, Vec::new()));
+        match target {
+            Ok(target) => reply.data(target.as_bytes()),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn mknod(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        let made = self.nodes.below(parent.0, name).and_then(|place| {
+            let kind = fs::FileType::from_raw_mode(mode);
+            let permissions = Mode::from_raw_mode(mode & 0o7777);
+            fs::mknodat(&place.parent, name, kind, permissions, rdev.into())
+        });
+        answer_entry(reply, made.and_then(|()| self.entry(parent, name)));
+    }
+
+    fn mkdir(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        reply: ReplyEntry,
+    ) {
+        let made = self
+            .nodes
+            .below(parent.0, name)
+            .and_then(|place| fs::mkdirat(&place.parent, name, Mode::from_raw_mode(mode & 0o7777)));
+        answer_entry(reply, made.and_then(|()| self.entry(parent, name)));
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer_empty(reply, self.remove(parent, name, AtFlags::empty()));
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer_empty(reply, self.remove(parent, name, AtFlags::REMOVEDIR));
+    }
+
+    fn symlink(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        let made = self
+            .nodes
+            .below(parent.0, name)
+            .and_then(|place| fs::symlinkat(target, &place.parent, name));
+        answer_entry(reply, made.and_then(|()| self.entry(parent, name)));
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        answer_empty(
+            reply,
+            self.move_name((parent, name), (new_parent, new_name), flags),
+        );
+    }
+
+    fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let made = self.nodes.place(ino.0).and_then(|from| {
+            let to = self.nodes.below(parent.0, name)?;
+            fs::linkat(&from.parent, &from.name, &to.parent, name, AtFlags::empty())
+        });
+        answer_entry(reply, made.and_then(|()| self.entry(parent, name)));
+    }
+
+    fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let opened = self
+            .nodes
+            .place(ino.0)
+            .and_then(|place| self.open_at(&place, flags.0, 0));
+        answer_opened(reply, opened);
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        bytes: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let mut buffer = vec![0; bytes as usize];
+        let read = self
+            .file(handle)
+            .map_err(io::Error::from)
+            .and_then(|file| file.read_at(&mut buffer, offset));
+        match read {
+            Ok(bytes) => reply.data(&buffer[..bytes]),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let written = self
+            .file(handle)
+            .map_err(io::Error::from)
+            .and_then(|file| file.write_at(data, offset));
+        match written {
+            Ok(bytes) => reply.written(bytes as u32),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        let mut files = self
+            .files
+            .write()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let closed = files.remove(&handle.0);
+        drop(files);
+        drop(closed);
+        reply.ok();
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        answer_opened(reply, self.open_list(ino));
+    }
+
+    fn readdir(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        let listed = self.entries(handle, offset, |name, entry| {
+            let kind = kind(entry.file_type());
+            Ok(reply.add(INodeNo(entry.ino()), entry.offset() as u64, kind, name))
+        });
+        match listed {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        _: &Request,
+        directory: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let listed = self.entries(handle, offset, |name, entry| {
+            let is_itself = name == "." || name == "..";
+            let facts = match is_itself {
+                true => self.facts(directory, None)?,
+                false => match self.entry(directory, name) {
+                    Ok(facts) => facts,
+                    // Removed since it was listed.
+                    Err(Errno::NOENT) => return Ok(false),
+                    Err(error) => return Err(error),
+                },
+            };
+            let place = entry.offset() as u64;
+            let is_full = reply.add(facts.ino, place, name, &KEPT, &facts, GENERATION);
+            if is_full && !is_itself {
+                self.nodes.forget(facts.ino.0, 1);
+            }
+            Ok(is_full)
+        });
+        match listed {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn releasedir(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        let mut lists = self
+            .lists
+            .write()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        lists.remove(&handle.0);
+        reply.ok();
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        let space = self
+            .nodes
+            .place(ROOT)
+            .and_then(|place| fs::fstatvfs(&place.parent));
+        match space {
+            Ok(space) => reply.statfs(
+                space.f_blocks,
+                space.f_bfree,
+                space.f_bavail,
+                space.f_files,
+                space.f_ffree,
+                space.f_bsize as u32,
+                space.f_namemax as u32,
+                space.f_frsize as u32,
+            ),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn create(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let created = self.nodes.below(parent.0, name).and_then(|place| {
+            let flags = flags | OFlags::CREATE.bits() as i32;
+            let handle = self.open_at(&place, flags, mode)?;
+            Ok((handle, self.entry(parent, name)?))
+        });
+        match created {
+            Ok((handle, facts)) => {
+                reply.created(&KEPT, &facts, GENERATION, handle, FopenFlags::empty());
+            }
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+}
+
+fn answer_entry(reply: ReplyEntry, answer: Answer<FileAttr>) {
+    match answer {
+        Ok(facts) => reply.entry(&KEPT, &facts, GENERATION),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+fn answer_attributes(reply: ReplyAttr, answer: Answer<FileAttr>) {
+    match answer {
+        Ok(facts) => reply.attr(&KEPT, &facts),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+fn answer_opened(reply: ReplyOpen, answer: Answer<FileHandle>) {
+    match answer {
+        Ok(handle) => reply.opened(handle, FopenFlags::empty()),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+fn answer_empty(reply: ReplyEmpty, answer: Answer<()>) {
+    match answer {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+fn errno(error: Errno) -> fuser::Errno {
+    fuser::Errno::from_i32(error.raw_os_error())
+}
+
+fn kind(kind: fs::FileType) -> FileType {
+    match kind {
+        fs::FileType::Directory => FileType::Directory,
+        fs::FileType::Symlink => FileType::Symlink,
+        fs::FileType::Fifo => FileType::NamedPipe,
+        fs::FileType::Socket => FileType::Socket,
+        fs::FileType::CharacterDevice => FileType::CharDevice,
+        fs::FileType::BlockDevice => FileType::BlockDevice,
+        _ => FileType::RegularFile,
+    }
+}
+
+fn attributes(facts: &Stat) -> FileAttr {
+    let at = |seconds: i64, nanoseconds: u64| {
+        UNIX_EPOCH + Duration::new(seconds.max(0) as u64, nanoseconds as u32)
+    };
+    FileAttr {
+        ino: INodeNo(facts.st_ino),
+        size: facts.st_size as u64,
+        blocks: facts.st_blocks as u64,
+        atime: at(facts.st_atime, facts.st_atime_nsec),
+        mtime: at(facts.st_mtime, facts.st_mtime_nsec),
+        ctime: at(facts.st_ctime, facts.st_ctime_nsec),
+        crtime: UNIX_EPOCH,
+        kind: kind(fs::FileType::from_raw_mode(facts.st_mode)),
+        perm: (facts.st_mode & 0o7777) as u16,
+        nlink: facts.st_nlink as u32,
+        uid: facts.st_uid,
+        gid: facts.st_gid,
+        rdev: facts.st_rdev as u32,
+        blksize: 4096,
+        flags: 0,
+    }
+}
+
+fn time(time: Option<TimeOrNow>) -> Timespec {
+    let special = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
+    match time {
+        None => special(fs::UTIME_OMIT),
+        Some(TimeOrNow::Now) => special(fs::UTIME_NOW),
+        Some(TimeOrNow::SpecificTime(time)) => {
+            let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+            Timespec {
+                tv_sec: since.as_secs() as i64,
+                tv_nsec: since.subsec_nanos().into(),
+            }
+        }
+    }
+}

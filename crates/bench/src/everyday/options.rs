@@ -1,0 +1,65 @@
+//! How to measure.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use egeria_harness::Progress;
+
+use super::job::Job;
+
+/// The tree that programs work on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// A copy of this one.
+    Directory(PathBuf),
+    /// A small one, made for it.
+    Made,
+}
+
+/// How to measure everyday programs.
+pub struct EverydayOptions<'a> {
+    /// Rounds to take the medians over, at least 1.
+    pub rounds: usize,
+    /// What to run, in this order.
+    pub jobs: Vec<Job>,
+    /// On what.
+    pub source: Source,
+    /// `libegeria_preload.so`.
+    pub preload_library: PathBuf,
+    /// `egeria-names-worker`; `None`: `EGERIA_NAMES_WORKER`, else beside this executable or in `../lib/egeria`.
+    pub worker: Option<PathBuf>,
+    /// `egeria-loopback`; likewise, `EGERIA_LOOPBACK`.
+    pub loopback: Option<PathBuf>,
+    /// The tmpfs where everything is made.
+    pub memory_directory: PathBuf,
+    /// Set it (as from a signal handler) to stop and clean up.
+    pub cancel: Option<&'a AtomicBool>,
+    /// Called before each step.
+    pub progress: &'a dyn Fn(&Progress<'_>),
+}
+
+impl EverydayOptions<'_> {
+    /// The measurement `egeria bench everyday` makes: 5 rounds on a copy of `/usr/include`.
+    pub fn new(preload_library: PathBuf) -> EverydayOptions<'static> {
+        EverydayOptions {
+            rounds: 5,
+            jobs: Job::ALL.to_vec(),
+            source: Source::Directory(PathBuf::from("/usr/include")),
+            preload_library,
+            worker: None,
+            loopback: None,
+            memory_directory: PathBuf::from("/dev/shm"),
+            cancel: None,
+            progress: &egeria_harness::silent,
+        }
+    }
+
+    /// The same, short: 3 rounds on a small tree made for it.
+    pub fn quick(preload_library: PathBuf) -> EverydayOptions<'static> {
+        EverydayOptions {
+            rounds: 3,
+            source: Source::Made,
+            ..EverydayOptions::new(preload_library)
+        }
+    }
+}

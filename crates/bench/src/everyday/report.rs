@@ -1,0 +1,128 @@
+//! The figures, as rows, as a table and as a picture.
+
+use comfy_table::{CellAlignment, Table, presets};
+use egeria_report::chart::BarGroup;
+use maud::Markup;
+use serde::Serialize;
+
+use crate::colors;
+use crate::names::{bar, bars, times};
+
+/// Figures of one job: medians over the rounds, s. `None`: it failed every time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EverydayRow {
+    /// What was done.
+    pub job: String,
+    /// On tmpfs.
+    pub tmpfs_s: Option<f64>,
+    /// On the volume, with the preload library.
+    pub run_s: Option<f64>,
+    /// On its mount, without.
+    pub mount_s: Option<f64>,
+    /// On the loopback.
+    pub loopback_s: Option<f64>,
+    /// Whether every result of every round was right everywhere.
+    pub verified: bool,
+}
+
+/// Result of [`super::run`]. Serialised, it is the array of its rows and nothing else.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct EverydayReport {
+    /// One per job.
+    pub rows: Vec<EverydayRow>,
+    /// What went wrong, a line each.
+    #[serde(skip)]
+    pub failures: Vec<String>,
+    /// Jobs left out for a program that is missing, a line each.
+    #[serde(skip)]
+    pub skipped: Vec<String>,
+    /// Rounds the medians are over.
+    #[serde(skip)]
+    pub rounds: usize,
+    /// What the tree was.
+    #[serde(skip)]
+    pub tree: String,
+}
+
+impl EverydayReport {
+    /// Whether every result was right.
+    pub fn all_verified(&self) -> bool {
+        self.rows.iter().all(|row| row.verified)
+    }
+
+    /// A table for people, with a line that says what it shows.
+    pub fn table(&self) -> String {
+        let mut table = Table::new();
+        table.load_preset(presets::UTF8_FULL_CONDENSED);
+        table.set_header([
+            "job",
+            "tmpfs s",
+            "run s",
+            "of tmpfs",
+            "mount s",
+            "of tmpfs",
+            "loopback s",
+            "of tmpfs",
+            "verified",
+        ]);
+        for row in &self.rows {
+            let mut cells = vec![row.job.clone(), seconds(row.tmpfs_s)];
+            for value in [row.run_s, row.mount_s, row.loopback_s] {
+                cells.extend([seconds(value), of_tmpfs(row, value)]);
+            }
+            cells.push(if row.verified { "yes" } else { "NO" }.to_owned());
+            table.add_row(cells);
+        }
+        for column in table.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        format!(
+            "{table}\nMedians of {} rounds on {}: with the preload library (run), on the mount without it, and on a loopback \
+             over tmpfs through FUSE.",
+            self.rounds, self.tree
+        )
+    }
+}
+
+fn seconds(value: Option<f64>) -> String {
+    value.map_or("–".to_owned(), |value| match value {
+        value if value < 0.1 => format!("{value:.3}"),
+        value => format!("{value:.2}"),
+    })
+}
+
+fn of_tmpfs(row: &EverydayRow, value: Option<f64>) -> String {
+    times(value.unwrap_or(0.0), value.and(row.tmpfs_s).unwrap_or(0.0))
+}
+
+/// What jobs took, beside tmpfs.
+pub(crate) fn picture(rows: &[EverydayRow]) -> Markup {
+    let group = |row: &EverydayRow| {
+        let bar = |color, value: Option<f64>| {
+            let label = match value {
+                Some(_) => format!("{} s, {}", seconds(value), of_tmpfs(row, value)),
+                None => "failed".to_owned(),
+            };
+            bar(
+                color,
+                value.unwrap_or(0.0),
+                row.tmpfs_s.unwrap_or(0.0),
+                label,
+            )
+        };
+        BarGroup {
+            name: format!("{} ({} s)", row.job, seconds(row.tmpfs_s)),
+            bars: vec![
+                bar(colors::EGERIA, row.run_s),
+                bar(colors::MOUNT, row.mount_s),
+                bar(colors::TMPFS, row.loopback_s),
+            ],
+            stacked: false,
+        }
+    };
+    bars(
+        "Everyday programs on many small files: time, as times that of tmpfs (in brackets; the line)",
+        rows.iter().map(group).collect(),
+    )
+}

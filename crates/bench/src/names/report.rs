@@ -1,0 +1,183 @@
+//! The figures, as rows, as a table and as a picture.
+
+use comfy_table::{CellAlignment, Table, presets};
+use egeria_harness::statistics::median;
+use egeria_harness::text::thousands;
+use egeria_report::chart::{Bar, BarGroup, Bars};
+use egeria_report::page::{figure, key};
+use maud::{Markup, html};
+use serde::Serialize;
+
+use super::plan::Case;
+use crate::colors;
+
+/// Figures of one case: medians over the rounds. Time is that of a call, ns; of several threads, the time in
+/// which one call of any of them is done.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NamesRow {
+    /// What was done; see [`super::plan::Operation::name`].
+    pub op: String,
+    /// Threads at once.
+    pub threads: usize,
+    /// Whose directory: `own` or `shared`.
+    pub directory: String,
+    /// Names in each directory.
+    pub entries: usize,
+    /// On tmpfs.
+    pub tmpfs_ns: f64,
+    /// On the volume, with the preload library.
+    pub run_ns: f64,
+    /// On its mount, without.
+    pub mount_ns: f64,
+    /// On the loopback.
+    pub loopback_ns: f64,
+}
+
+impl NamesRow {
+    /// The row of a case from its rounds, by place.
+    pub(super) fn of_rounds(case: &Case, rounds: &[Vec<f64>; 4]) -> NamesRow {
+        let middle = |place: usize| median(&rounds[place]).unwrap_or(0.0).round();
+        NamesRow {
+            op: case.operation.name().to_owned(),
+            threads: case.threads,
+            directory: case.sharing.name().to_owned(),
+            entries: case.entries,
+            tmpfs_ns: middle(0),
+            run_ns: middle(1),
+            mount_ns: middle(2),
+            loopback_ns: middle(3),
+        }
+    }
+}
+
+/// Result of [`super::run`]. Serialised, it is the array of its rows and nothing else.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct NamesReport {
+    /// One per case.
+    pub rows: Vec<NamesRow>,
+    /// Rounds the medians are over.
+    #[serde(skip)]
+    pub rounds: usize,
+}
+
+impl NamesReport {
+    /// A table for people, with a line that says what it shows.
+    pub fn table(&self) -> String {
+        let mut table = Table::new();
+        table.load_preset(presets::UTF8_FULL_CONDENSED);
+        table.set_header([
+            "op",
+            "threads",
+            "directory",
+            "names",
+            "tmpfs ns",
+            "run ns",
+            "of tmpfs",
+            "mount ns",
+            "of tmpfs",
+            "loopback ns",
+            "of tmpfs",
+        ]);
+        for row in &self.rows {
+            let of_tmpfs = |ns: f64| times(ns, row.tmpfs_ns);
+            table.add_row([
+                row.op.clone(),
+                row.threads.to_string(),
+                row.directory.clone(),
+                thousands(row.entries as f64),
+                thousands(row.tmpfs_ns),
+                thousands(row.run_ns),
+                of_tmpfs(row.run_ns),
+                thousands(row.mount_ns),
+                of_tmpfs(row.mount_ns),
+                thousands(row.loopback_ns),
+                of_tmpfs(row.loopback_ns),
+            ]);
+        }
+        for (index, column) in table.column_iter_mut().enumerate() {
+            if index != 0 && index != 2 {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        format!(
+            "{table}\nTime of one call, medians of {} rounds: with the preload library (run), on the mount without it, and on a loopback \
+             over tmpfs through FUSE. Two threads: the time in which one call of either is done. readdir: each name.",
+            self.rounds
+        )
+    }
+}
+
+/// How many times as long.
+pub(crate) fn times(value: f64, tmpfs: f64) -> String {
+    match tmpfs > 0.0 {
+        true if value / tmpfs < 9.95 => format!("{:.2}", value / tmpfs),
+        true => format!("{:.0}", value / tmpfs),
+        false => "–".to_owned(),
+    }
+}
+
+/// One place's bar: how many times tmpfs's time it took.
+pub(crate) fn bar(
+    color: egeria_report::chart::Color,
+    value: f64,
+    tmpfs: f64,
+    label: String,
+) -> Bar {
+    Bar {
+        color,
+        value: if tmpfs > 0.0 { value / tmpfs } else { 0.0 },
+        label,
+        mark: Some(1.0),
+    }
+}
+
+/// A figure of bars for the three places beside tmpfs.
+pub(crate) fn bars(caption: &str, groups: Vec<BarGroup>) -> Markup {
+    if groups.is_empty() {
+        return html! {};
+    }
+    let description = format!("Bar chart. {caption}.");
+    let picture = Bars { groups }.draw(&description);
+    let keys = html! {
+        (key(colors::EGERIA, "with the library"))
+        (key(colors::MOUNT, "mount"))
+        (key(colors::TMPFS, "FUSE loopback"))
+    };
+    figure(None, caption, &keys, &picture, &html! {})
+}
+
+/// What one thread's calls took, beside tmpfs.
+pub(crate) fn picture(rows: &[NamesRow]) -> Markup {
+    let group = |row: &NamesRow| {
+        let bar = |color, ns: f64| {
+            let label = format!("{} µs, {}", microseconds(ns), times(ns, row.tmpfs_ns));
+            bar(color, ns, row.tmpfs_ns, label)
+        };
+        BarGroup {
+            name: format!(
+                "{} ({} µs)",
+                row.op.replace('_', " "),
+                microseconds(row.tmpfs_ns)
+            ),
+            bars: vec![
+                bar(colors::EGERIA, row.run_ns),
+                bar(colors::MOUNT, row.mount_ns),
+                bar(colors::TMPFS, row.loopback_ns),
+            ],
+            stacked: false,
+        }
+    };
+    let rows = rows.iter().filter(|row| row.threads == 1);
+    bars(
+        "Names: time of a call, as times that of tmpfs (in brackets; the line)",
+        rows.map(group).collect(),
+    )
+}
+
+fn microseconds(ns: f64) -> String {
+    match ns / 1000.0 {
+        us if us < 9.95 => format!("{us:.2}"),
+        us => format!("{us:.0}"),
+    }
+}

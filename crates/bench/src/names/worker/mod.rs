@@ -1,0 +1,131 @@
+//! The measured program: reads requests from standard input, one JSON line each, and answers on standard output.
+//!
+//! ```text
+//! egeria-names-worker DIRECTORY
+//! egeria-names-worker print DIRECTORY [without-link-counts]
+//! ```
+//! It works in `DIRECTORY/d0` and `d1`, of each thread one, and calls libc as programs do. With `print` it only
+//! lists what is in a tree, for [`crate::everyday`].
+
+mod calls;
+mod timed;
+
+use std::io::{self, BufRead, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde::{Deserialize, Serialize};
+
+use super::plan::Case;
+use crate::tree::{self, Look};
+
+/// What the worker is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case")]
+pub enum Request {
+    /// Say that it runs.
+    Hello,
+    /// Make the directories, or fill them up.
+    Fill {
+        /// How many directories.
+        directories: usize,
+        /// Names in each afterwards.
+        entries: usize,
+    },
+    /// Measure one case.
+    Measure {
+        /// Which.
+        case: Case,
+        /// How long the timed calls shall take, ms.
+        milliseconds: u64,
+    },
+}
+
+/// What it answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "snake_case")]
+pub enum Reply {
+    /// Done.
+    Ready,
+    /// Done and timed.
+    Measured {
+        /// Time in which one call of any thread is done, ns.
+        ns: f64,
+    },
+    /// It went wrong.
+    Failed {
+        /// How.
+        message: String,
+    },
+}
+
+/// The whole program.
+pub fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["print", root] => print(root.as_ref(), Look::Everything),
+        ["print", root, "without-link-counts"] => print(root.as_ref(), Look::NoLinkCounts),
+        [root] => serve(root.as_ref()),
+        _ => {
+            eprintln!("egeria-names-worker: started by hand; run `egeria bench names` instead");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("egeria-names-worker: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// One line for everything in a tree.
+fn print(root: &Path, look: Look) -> io::Result<()> {
+    let mut text = tree::fingerprint(root, look, &[])?.join("\n");
+    text.push('\n');
+    io::stdout().lock().write_all(text.as_bytes())
+}
+
+/// Answers requests until standard input ends.
+fn serve(root: &Path) -> io::Result<()> {
+    for line in io::stdin().lock().lines() {
+        let reply = match serde_json::from_str(&line?) {
+            Ok(request) => answer(root, &request),
+            Err(error) => Err(io::Error::other(error)),
+        };
+        let reply = reply.unwrap_or_else(|error| Reply::Failed {
+            message: error.to_string(),
+        });
+        let mut stdout = io::stdout().lock();
+        serde_json::to_writer(&mut stdout, &reply)?;
+        stdout.write_all(b"\n")?;
+        stdout.flush()?;
+    }
+    Ok(())
+}
+
+fn answer(root: &Path, request: &Request) -> io::Result<Reply> {
+    match request {
+        Request::Hello => Ok(Reply::Ready),
+        &Request::Fill {
+            directories,
+            entries,
+        } => {
+            for thread in 0..directories {
+                calls::fill(&directory(root, thread), entries)?;
+            }
+            Ok(Reply::Ready)
+        }
+        Request::Measure { case, milliseconds } => {
+            let ns = timed::measure(root, case, *milliseconds)?;
+            Ok(Reply::Measured { ns })
+        }
+    }
+}
+
+/// The directory of a thread's own.
+fn directory(root: &Path, thread: usize) -> PathBuf {
+    root.join(format!("d{thread}"))
+}
