@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use egeria_bench::datapath::{DatapathReport, Row};
 use egeria_bench::demo::{DemoReport, DemoRow, Family, MachineSummary, Throughput, page};
+use egeria_bench::everyday::EverydayRow;
+use egeria_bench::names::NamesRow;
 
 fn throughput(bytes_s: f64) -> Option<Throughput> {
     Some(Throughput {
@@ -53,6 +55,24 @@ fn report() -> DemoReport {
         host: "a processor, 2 CPUs, Linux 6.1".to_owned(),
         versions: vec!["fio-3.33".to_owned()],
         rows,
+        names: vec![NamesRow {
+            op: "open_deep".to_owned(),
+            threads: 1,
+            directory: "own".to_owned(),
+            entries: 10,
+            tmpfs_ns: 2_000.0,
+            run_ns: 900.0,
+            mount_ns: 240_000.0,
+            loopback_ns: 40_000.0,
+        }],
+        jobs: vec![EverydayRow {
+            job: "tar x".to_owned(),
+            tmpfs_s: Some(0.2),
+            run_s: Some(0.25),
+            mount_s: None,
+            loopback_s: Some(0.9),
+            verified: true,
+        }],
         seconds: 123.4,
         html: PathBuf::from("out/report.html"),
         json: PathBuf::from("out/report.json"),
@@ -78,11 +98,11 @@ fn the_page_shows_every_row_and_is_self_contained() {
             "the page refers to something outside: {outside}"
         );
     }
-    // Three families, the emulated machine, and placement.
-    assert_eq!(page.matches("<svg ").count(), 5);
+    // Three families, the emulated machine, placement, names, and programs on many files.
+    assert_eq!(page.matches("<svg ").count(), 7);
     assert_eq!(
         page.matches("role=\"img\" aria-label=\"Bar chart.").count(),
-        5
+        7
     );
 }
 
@@ -116,7 +136,7 @@ fn failures_are_counted_named_and_keep_the_figures_of_the_rest() {
     assert!(!report.all_verified());
     assert_eq!(report.failures().count(), 1);
     let table = report.table();
-    assert!(table.contains("1 of 5 runs failed"), "{table}");
+    assert!(table.contains("1 of 6 runs failed"), "{table}");
     assert!(table.contains("git clone: git: fatal"), "{table}");
     assert!(table.contains("out/report.html") && table.contains("out/report.json"));
     let page = page(&report);

@@ -75,6 +75,8 @@ fn a_wrong_command_line_is_one_line_and_status_2() {
     run(["run", "--volume", "/p", "--scratch", "1G", "--", "true"])
         .refused(2, &["--volume", "--scratch"]);
     run(["bench", "datapath", "--rounds", "0"]).refused(2, &["--rounds"]);
+    run(["bench", "names", "--op", "fly"]).refused(2, &["--op", "open_deep"]);
+    run(["bench", "everyday", "--job", "fly"]).refused(2, &["--job", "git-commit"]);
 }
 
 #[test]

@@ -377,7 +377,13 @@ fn what_is_installed_everybody_may_read_whatever_the_umask() {
     };
     let (built, prefix) = (sandbox.directory("built"), sandbox.path("usr"));
     symlink(env!("CARGO_BIN_EXE_egeria"), built.join("egeria")).unwrap();
-    let others = ["conformance", "datapath-worker", "filebench"];
+    let others = [
+        "conformance",
+        "datapath-worker",
+        "filebench",
+        "loopback",
+        "names-worker",
+    ];
     for name in others.map(|name| format!("egeria-{name}")) {
         fs::write(built.join(name), "").unwrap();
     }

@@ -23,6 +23,8 @@ pub use report::{DemoReport, DemoRow, Family, MachineSummary, Throughput};
 use std::path::Path;
 use std::time::Instant;
 
+use crate::everyday::{EverydayOptions, EverydayReport};
+use crate::names::{self, NamesOptions, NamesReport};
 use egeria_harness::{Error, Result};
 use stage::Stage;
 
@@ -46,11 +48,14 @@ pub fn run(options: &DemoOptions<'_>) -> Result<DemoReport> {
     let stage = Stage::set_up(options)?;
     let rows = run_all(&stage)?;
     drop(stage);
+    let (names, jobs) = (names_of(options)?, jobs_of(options)?);
     let report = DemoReport {
         machine: facts::summary(&options.machine),
         host: facts::host(),
         versions: facts::versions(options.cancel),
         rows,
+        names: names.rows,
+        jobs: jobs.rows,
         seconds: (start.elapsed().as_secs_f64() * 10.0).round() / 10.0,
         html: directory.join("report.html"),
         json: directory.join("report.json"),
@@ -59,6 +64,34 @@ pub fn run(options: &DemoOptions<'_>) -> Result<DemoReport> {
     let json = serde_json::to_vec_pretty(&report).map_err(Error::failed)?;
     write(&report.json, &json)?;
     Ok(report)
+}
+
+/// What names cost, in short.
+fn names_of(options: &DemoOptions<'_>) -> Result<NamesReport> {
+    let short = NamesOptions::quick(options.preload_library.clone());
+    names::run(&NamesOptions {
+        rounds: rounds(options, short.rounds),
+        memory_directory: options.memory_directory.clone(),
+        cancel: options.cancel,
+        progress: options.progress,
+        ..short
+    })
+}
+
+/// Everyday programs on many small files, in short.
+fn jobs_of(options: &DemoOptions<'_>) -> Result<EverydayReport> {
+    let short = EverydayOptions::quick(options.preload_library.clone());
+    crate::everyday::run(&EverydayOptions {
+        rounds: rounds(options, short.rounds),
+        memory_directory: options.memory_directory.clone(),
+        cancel: options.cancel,
+        progress: options.progress,
+        ..short
+    })
+}
+
+fn rounds(options: &DemoOptions<'_>, usual: usize) -> usize {
+    if options.quick { 1 } else { usual }
 }
 
 fn run_all(stage: &Stage<'_>) -> Result<Vec<DemoRow>> {

@@ -7,7 +7,7 @@ use egeria_report::table::{Cell, heading, number, table, verdict};
 use maud::{Markup, html};
 
 use super::report::{DemoReport, DemoRow, Family, Throughput, bytes, rate};
-use crate::colors;
+use crate::{colors, everyday, names};
 
 /// The whole page.
 pub fn page(report: &DemoReport) -> String {
@@ -81,6 +81,8 @@ fn pictures(report: &DemoReport) -> Markup {
             &[("Egeria, emulated", colors::EMULATED, |row| row.egeria_emulated)],
         ))
         (placement_figure(report))
+        (names::picture(&report.names))
+        (everyday::picture(&report.jobs))
     }
 }
 
@@ -212,6 +214,9 @@ fn method(report: &DemoReport) -> Markup {
                 "Each program ran unmodified, with the preload library, on a scratch volume with one pool in memory for each \
                  node, and without it on tmpfs, in the same run. Egeria makes every write durable, with cache-line flushes \
                  and fences, before it returns; tmpfs does not."
+                " Names and everyday programs on many files are figures of this machine: with the preload library, on the same \
+                 volume's mount without it, and on a minimal loopback over tmpfs through FUSE, whose kernel keeps names \
+                 and attributes for a second."
                 @if report.has_emulated_figures() {
                     " Bytes and calls of fio and RocksDB are those of the emulated run."
                 }

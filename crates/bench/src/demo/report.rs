@@ -7,6 +7,9 @@ use serde::Serialize;
 
 use egeria_harness::text::{self, thousands};
 
+use crate::everyday::EverydayRow;
+use crate::names::NamesRow;
+
 /// What kind of program a row is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -131,6 +134,10 @@ pub struct DemoReport {
     pub versions: Vec<String>,
     /// One per program and workload.
     pub rows: Vec<DemoRow>,
+    /// What names cost, one thread, small directories; as of `egeria bench names`.
+    pub names: Vec<NamesRow>,
+    /// Everyday programs on a small tree; as of `egeria bench everyday`.
+    pub jobs: Vec<EverydayRow>,
     /// Time everything took, s.
     pub seconds: f64,
     /// The page with pictures.
@@ -149,18 +156,18 @@ impl DemoReport {
 
     /// Whether every program ran and every byte was right.
     pub fn all_verified(&self) -> bool {
-        !self.rows.is_empty() && self.failures().next().is_none()
+        let jobs = self.jobs.iter().all(|job| job.verified);
+        !self.rows.is_empty() && self.failures().next().is_none() && jobs
     }
 
     /// One line: how many of the programs' data is right.
     pub fn verdict(&self) -> String {
-        let failed = self.failures().count();
+        let wrong_jobs = self.jobs.iter().filter(|job| !job.verified).count();
+        let failed = self.failures().count() + wrong_jobs;
+        let all = self.rows.len() + self.jobs.len();
         match failed {
-            0 => format!("All {} runs verified.", self.rows.len()),
-            _ => format!(
-                "{failed} of {} runs failed or have wrong data.",
-                self.rows.len()
-            ),
+            0 => format!("All {all} runs verified."),
+            _ => format!("{failed} of {all} runs failed or have wrong data."),
         }
     }
 
@@ -212,6 +219,9 @@ impl DemoReport {
                 .as_deref()
                 .unwrap_or("the data was not verified");
             text.push_str(&format!("\n  {}: {why}", row.name()));
+        }
+        for job in self.jobs.iter().filter(|job| !job.verified) {
+            text.push_str(&format!("\n  {} on many files: wrong or failed", job.job));
         }
         text.push_str(&format!("\n{}", self.note()));
         text.push_str(&format!(

@@ -1,0 +1,130 @@
+//! Names and everyday programs, measured small on the real engine, mount, preload library and loopback.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use egeria_bench::everyday::{self, EverydayOptions, Job};
+use egeria_bench::names::plan::{Operation, Sharing, cases};
+use egeria_bench::names::{self, NamesOptions};
+use egeria_bench::{Error, Progress};
+use egeria_harness::testing::{memory, nothing_is_left, preload_library, turn};
+use tempfile::TempDir;
+
+fn small_names(memory: &TempDir) -> NamesOptions<'static> {
+    NamesOptions {
+        rounds: 1,
+        measurement_ms: 1,
+        entries: vec![10, 100],
+        worker: Some(env!("CARGO_BIN_EXE_egeria-names-worker").into()),
+        loopback: Some(env!("CARGO_BIN_EXE_egeria-loopback").into()),
+        memory_directory: memory.path().to_owned(),
+        ..NamesOptions::new(preload_library())
+    }
+}
+
+fn small_everyday(memory: &TempDir) -> EverydayOptions<'static> {
+    EverydayOptions {
+        rounds: 1,
+        worker: Some(env!("CARGO_BIN_EXE_egeria-names-worker").into()),
+        loopback: Some(env!("CARGO_BIN_EXE_egeria-loopback").into()),
+        memory_directory: memory.path().to_owned(),
+        ..EverydayOptions::quick(preload_library())
+    }
+}
+
+#[test]
+fn every_operation_is_measured_on_every_place() {
+    let Some(_turn) = turn() else { return };
+    let memory = memory();
+    let report = names::run(&small_names(&memory)).unwrap();
+    // One thread, and two in own and shared directories, with few names and with more.
+    assert_eq!(report.rows.len(), Operation::ALL.len() * 3 * 2);
+    for row in &report.rows {
+        let figures = [row.tmpfs_ns, row.run_ns, row.mount_ns, row.loopback_ns];
+        assert!(figures.iter().all(|ns| *ns > 0.0), "{row:?}");
+    }
+    let json = serde_json::to_value(&report).unwrap();
+    let mut fields: Vec<&String> = json[0].as_object().unwrap().keys().collect();
+    fields.sort();
+    let promised = [
+        "directory",
+        "entries",
+        "loopback_ns",
+        "mount_ns",
+        "op",
+        "run_ns",
+        "threads",
+        "tmpfs_ns",
+    ];
+    assert_eq!(fields, promised);
+    assert!(report.table().contains("open_deep"));
+    nothing_is_left(&memory);
+}
+
+#[test]
+fn one_thread_has_a_directory_of_its_own() {
+    let cases = cases(&[Operation::Stat], &[10], 2);
+    let ways: Vec<_> = cases
+        .iter()
+        .map(|case| (case.threads, case.sharing))
+        .collect();
+    let expected = [(1, Sharing::Own), (2, Sharing::Own), (2, Sharing::Shared)];
+    assert_eq!(ways, expected);
+}
+
+#[test]
+fn every_job_leaves_the_same_everywhere() {
+    let Some(_turn) = turn() else { return };
+    let memory = memory();
+    let report = everyday::run(&small_everyday(&memory)).unwrap();
+    assert!(report.all_verified(), "{:?}", report.failures);
+    assert_eq!(
+        report.rows.len() + report.skipped.len(),
+        Job::ALL.len(),
+        "{:?}",
+        report.skipped
+    );
+    for row in &report.rows {
+        let figures = [row.tmpfs_s, row.run_s, row.mount_s, row.loopback_s];
+        assert!(
+            figures
+                .iter()
+                .all(|seconds| seconds.is_some_and(|seconds| seconds > 0.0)),
+            "{row:?}"
+        );
+    }
+    let json = serde_json::to_value(&report).unwrap();
+    let mut fields: Vec<&String> = json[0].as_object().unwrap().keys().collect();
+    fields.sort();
+    let promised = [
+        "job",
+        "loopback_s",
+        "mount_s",
+        "run_s",
+        "tmpfs_s",
+        "verified",
+    ];
+    assert_eq!(fields, promised);
+    nothing_is_left(&memory);
+}
+
+#[test]
+fn interruptions_leave_nothing_behind() {
+    let Some(_turn) = turn() else { return };
+    let memory = memory();
+    let stop = AtomicBool::new(false);
+    let after_a_few = |progress: &Progress<'_>| stop.store(progress.done == 2, Ordering::Relaxed);
+    let options = NamesOptions {
+        cancel: Some(&stop),
+        progress: &after_a_few,
+        ..small_names(&memory)
+    };
+    assert!(matches!(names::run(&options), Err(Error::Interrupted)));
+    stop.store(false, Ordering::Relaxed);
+    let options = EverydayOptions {
+        cancel: Some(&stop),
+        progress: &after_a_few,
+        ..small_everyday(&memory)
+    };
+    assert!(matches!(everyday::run(&options), Err(Error::Interrupted)));
+    nothing_is_left(&memory);
+}
