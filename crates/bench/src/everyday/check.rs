@@ -51,14 +51,14 @@ mod tests {
     #[test]
     fn sizes_of_directories_do_not_count_and_those_of_files_do() {
         let directories = HashSet::from([".".to_owned(), "./a".to_owned()]);
-        let of = |text| comparable(Job::Du, text, &directories);
+        let of = |text: &str| comparable(Job::Du, text, &directories);
         assert_eq!(
             of("60\t./a\n9\t./a/b\n69\t."),
             of("9\t./a/b\n4096\t./a\n4105\t.")
         );
         assert_ne!(of("9\t./a/b"), of("8\t./a/b"));
 
-        let of = |text| comparable(Job::Ls, text, &directories);
+        let of = |text: &str| comparable(Job::Ls, text, &directories);
         let one = ".:\ntotal 4\ndrwxr-xr-x 2 root root   60 Jan  1 a\n-rw-r--r-- 1 root root    9 Jan  1 b";
         let two =
             ".:\ntotal 8\ndrwxr-xr-x 3 root root 4096 Jan  1 a\n-rw-r--r-- 1 root root 9 Jan  1 b";

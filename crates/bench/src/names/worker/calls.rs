@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::super::plan::{Case, Operation};
+use crate::names::plan::{Case, Operation};
 
 /// Calls of a batch.
 const BATCH: usize = 64;
@@ -24,6 +24,11 @@ const DEEP_FILES: usize = 10;
 pub(super) struct Pace {
     pub(super) calls: u64,
     pub(super) time: Duration,
+}
+
+/// The directory of a thread's own.
+pub(super) fn directory(root: &Path, thread: usize) -> PathBuf {
+    root.join(format!("d{thread}"))
 }
 
 /// Makes a directory, or fills it up to this many names, and the ones below it.

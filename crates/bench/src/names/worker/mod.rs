@@ -11,7 +11,7 @@ mod calls;
 mod timed;
 
 use std::io::{self, BufRead, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
@@ -114,7 +114,7 @@ fn answer(root: &Path, request: &Request) -> io::Result<Reply> {
             entries,
         } => {
             for thread in 0..directories {
-                calls::fill(&directory(root, thread), entries)?;
+                calls::fill(&calls::directory(root, thread), entries)?;
             }
             Ok(Reply::Ready)
         }
@@ -123,9 +123,4 @@ fn answer(root: &Path, request: &Request) -> io::Result<Reply> {
             Ok(Reply::Measured { ns })
         }
     }
-}
-
-/// The directory of a thread's own.
-fn directory(root: &Path, thread: usize) -> PathBuf {
-    root.join(format!("d{thread}"))
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::super::plan::{Case, Sharing};
-use super::calls::{Calls, Pace};
+use super::calls::{Calls, Pace, directory};
+use crate::names::plan::{Case, Sharing};
 
 /// Untimed batches each thread begins with.
 const WARM_BATCHES: u32 = 1;
@@ -46,7 +46,7 @@ fn run_thread(
     barrier: &Barrier,
 ) -> io::Result<Pace> {
     pin(thread);
-    let directory = super::directory(
+    let directory = directory(
         root,
         if case.sharing == Sharing::Own {
             thread
