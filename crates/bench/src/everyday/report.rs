@@ -101,7 +101,7 @@ pub(crate) fn picture(rows: &[EverydayRow]) -> Markup {
     let group = |row: &EverydayRow| {
         let bar = |color, value: Option<f64>| {
             let label = match value {
-                Some(_) => format!("{} s, {}", seconds(value), of_tmpfs(row, value)),
+                Some(_) => format!("{} s, {} ×", seconds(value), of_tmpfs(row, value)),
                 None => "failed".to_owned(),
             };
             bar(

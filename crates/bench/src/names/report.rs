@@ -151,7 +151,7 @@ pub(crate) fn bars(caption: &str, groups: Vec<BarGroup>) -> Markup {
 pub(crate) fn picture(rows: &[NamesRow]) -> Markup {
     let group = |row: &NamesRow| {
         let bar = |color, ns: f64| {
-            let label = format!("{} µs, {}", microseconds(ns), times(ns, row.tmpfs_ns));
+            let label = format!("{} µs, {} ×", microseconds(ns), times(ns, row.tmpfs_ns));
             bar(color, ns, row.tmpfs_ns, label)
         };
         BarGroup {
