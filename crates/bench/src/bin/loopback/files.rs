@@ -9,17 +9,18 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use fuser::{
-    BsdFileFlags, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
-    InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    BsdFileFlags, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
     ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite,
     Request, TimeOrNow, WriteFlags,
 };
-use rustix::fs::{self, AtFlags, Dir, Mode, OFlags, Stat, Timespec, Timestamps};
+use rustix::fs::{self, AtFlags, Dir, Mode, OFlags, Timestamps};
 use rustix::io::Errno;
 
+use crate::convert::{attributes, errno, kind, time};
 use crate::nodes::{Nodes, Place, ROOT};
 
 /// How long the kernel keeps names and attributes: libfuse's default.
@@ -603,59 +604,5 @@ fn answer_empty(reply: ReplyEmpty, answer: Answer<()>) {
     match answer {
         Ok(()) => reply.ok(),
         Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn errno(error: Errno) -> fuser::Errno {
-    fuser::Errno::from_i32(error.raw_os_error())
-}
-
-fn kind(kind: fs::FileType) -> FileType {
-    match kind {
-        fs::FileType::Directory => FileType::Directory,
-        fs::FileType::Symlink => FileType::Symlink,
-        fs::FileType::Fifo => FileType::NamedPipe,
-        fs::FileType::Socket => FileType::Socket,
-        fs::FileType::CharacterDevice => FileType::CharDevice,
-        fs::FileType::BlockDevice => FileType::BlockDevice,
-        _ => FileType::RegularFile,
-    }
-}
-
-fn attributes(facts: &Stat) -> FileAttr {
-    let at = |seconds: i64, nanoseconds: u64| {
-        UNIX_EPOCH + Duration::new(seconds.max(0) as u64, nanoseconds as u32)
-    };
-    FileAttr {
-        ino: INodeNo(facts.st_ino),
-        size: facts.st_size as u64,
-        blocks: facts.st_blocks as u64,
-        atime: at(facts.st_atime, facts.st_atime_nsec),
-        mtime: at(facts.st_mtime, facts.st_mtime_nsec),
-        ctime: at(facts.st_ctime, facts.st_ctime_nsec),
-        crtime: UNIX_EPOCH,
-        kind: kind(fs::FileType::from_raw_mode(facts.st_mode)),
-        perm: (facts.st_mode & 0o7777) as u16,
-        nlink: facts.st_nlink as u32,
-        uid: facts.st_uid,
-        gid: facts.st_gid,
-        rdev: facts.st_rdev as u32,
-        blksize: 4096,
-        flags: 0,
-    }
-}
-
-fn time(time: Option<TimeOrNow>) -> Timespec {
-    let special = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
-    match time {
-        None => special(fs::UTIME_OMIT),
-        Some(TimeOrNow::Now) => special(fs::UTIME_NOW),
-        Some(TimeOrNow::SpecificTime(time)) => {
-            let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-            Timespec {
-                tv_sec: since.as_secs() as i64,
-                tv_nsec: since.subsec_nanos().into(),
-            }
-        }
     }
 }
