@@ -75,6 +75,8 @@ fn the_demonstration_verifies_every_program_and_leaves_only_its_report() {
     let machine = Machine::profile("optane-2s").unwrap();
     let mut options = DemoOptions::new(machine, preload_library(), output.path().join("report"));
     options.quick = true;
+    options.worker = Some(env!("CARGO_BIN_EXE_egeria-names-worker").into());
+    options.loopback = Some(env!("CARGO_BIN_EXE_egeria-loopback").into());
     options.memory_directory = memory.path().to_owned();
     let report = match demo::run(&options) {
         Err(error @ Error::MissingPrograms { .. }) => {

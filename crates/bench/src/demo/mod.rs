@@ -70,6 +70,8 @@ pub fn run(options: &DemoOptions<'_>) -> Result<DemoReport> {
 fn names_of(options: &DemoOptions<'_>) -> Result<NamesReport> {
     let short = NamesOptions::quick(options.preload_library.clone());
     names::run(&NamesOptions {
+        worker: options.worker.clone(),
+        loopback: options.loopback.clone(),
         rounds: rounds(options, short.rounds),
         memory_directory: options.memory_directory.clone(),
         cancel: options.cancel,
@@ -82,6 +84,8 @@ fn names_of(options: &DemoOptions<'_>) -> Result<NamesReport> {
 fn jobs_of(options: &DemoOptions<'_>) -> Result<EverydayReport> {
     let short = EverydayOptions::quick(options.preload_library.clone());
     crate::everyday::run(&EverydayOptions {
+        worker: options.worker.clone(),
+        loopback: options.loopback.clone(),
         rounds: rounds(options, short.rounds),
         memory_directory: options.memory_directory.clone(),
         cancel: options.cancel,

@@ -11,6 +11,10 @@ pub struct DemoOptions<'a> {
     pub machine: egeria_machine::Machine,
     /// `libegeria_preload.so`.
     pub preload_library: PathBuf,
+    /// `egeria-names-worker`; `None`: as [`crate::names::NamesOptions`] says.
+    pub worker: Option<PathBuf>,
+    /// `egeria-loopback`; likewise.
+    pub loopback: Option<PathBuf>,
     /// Where `report.html` and `report.json` go; made when missing.
     pub output_directory: PathBuf,
     /// The tmpfs where pools and the peers' files are made.
@@ -33,6 +37,8 @@ impl DemoOptions<'_> {
         DemoOptions {
             machine,
             preload_library,
+            worker: None,
+            loopback: None,
             output_directory,
             memory_directory: PathBuf::from("/dev/shm"),
             quick: false,
