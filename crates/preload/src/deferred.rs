@@ -6,7 +6,7 @@ use crate::control_call::ask_mount;
 use crate::locked::Locked;
 use crate::record::{Origin, Record};
 use crate::trust::Place;
-use crate::{raw, table};
+use crate::{raw, settings, table};
 use egeria_fs::control::name_by_number;
 use libc::c_int;
 use std::ffi::CString;
@@ -27,7 +27,7 @@ pub fn end() {
 
 /// Whether opens may be deferred at all.
 pub fn is_possible() -> bool {
-    !IS_OVER.load(Ordering::Relaxed)
+    !IS_OVER.load(Ordering::Relaxed) && !settings::opens_in_kernel()
 }
 
 /// A placeholder with the lowest free number, or minus an errno.
@@ -97,8 +97,8 @@ fn open_below(root: c_int, record: &Record, origin: &Origin) -> Result<(c_int, u
         .volume()
         .path_to(origin.parent, &origin.name, record.ino());
     if let Some(path) = named.and_then(|path| CString::new(path).ok()) {
-        let flags = flags | libc::O_NOFOLLOW | libc::O_NOCTTY;
-        let opened = raw::openat(root, path.as_ptr(), flags, 0) as c_int;
+        // Without flags that `F_GETFL` would show.
+        let opened = raw::openat(root, path.as_ptr(), flags | libc::O_NOCTTY, 0) as c_int;
         if opened >= 0 {
             if let Some(slot) = slot_of(record, origin, opened) {
                 return Ok((opened, slot));

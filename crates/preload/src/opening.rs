@@ -3,7 +3,7 @@
 use crate::names::{self, Answer, Way, on_path};
 use crate::record::{Found, Origin, Record};
 use crate::table::{self, Tag};
-use crate::{deferred, errno, ownership, raw, thread};
+use crate::{deferred, errno, ownership, raw, serve, thread};
 use egeria_fs::rights::{READ, WRITE};
 use egeria_fs::{
     AttributeChange, Attributes, Errno, FileKind, FileReference, InodeNumber, NewInode, PathEnd,
@@ -101,6 +101,10 @@ fn settle(opened: Opened, fd: c_int, flags: c_int) -> Option<c_int> {
         let before = table::load(fd);
         if table::replace(fd, before, before.renewed(Tag::Ours, record as u64)) {
             crate::descriptors::drop_reference(before);
+            if fd <= 2 {
+                // Streams of libc read and write it past the library.
+                serve::publish(fd);
+            }
             return Some(fd);
         }
         if crate::settings::is_off() {

@@ -138,6 +138,7 @@ reals! {
     fn link(from: *const c_char, to: *const c_char) -> c_int;
     fn linkat(from_directory: c_int, from: *const c_char, to_directory: c_int, to: *const c_char, flags: c_int) -> c_int;
 
+    fn truncate(path: *const c_char, bytes: off_t) -> c_int;
     fn chmod(path: *const c_char, mode: mode_t) -> c_int;
     fn fchmodat(directory: c_int, path: *const c_char, mode: mode_t, flags: c_int) -> c_int;
     fn fchmod(fd: c_int, mode: mode_t) -> c_int;
@@ -176,6 +177,9 @@ reals! {
     fn fremovexattr(fd: c_int, name: *const c_char) -> c_int;
     fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut c_void) -> c_int;
     fn name_to_handle_at(directory: c_int, path: *const c_char, handle: *mut c_void, mount: *mut c_int, flags: c_int) -> c_int;
+    fn io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int;
+    fn io_uring_queue_init_params(entries: c_uint, ring: *mut c_void, parameters: *mut c_void) -> c_int;
+    fn io_uring_queue_init_mem(entries: c_uint, ring: *mut c_void, parameters: *mut c_void, memory: *mut c_void, bytes: size_t) -> c_int;
     fn aio_read(control: *mut c_void) -> c_int;
     fn aio_write(control: *mut c_void) -> c_int;
     fn aio_fsync(operation: c_int, control: *mut c_void) -> c_int;

@@ -7,12 +7,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static OFF: AtomicBool = AtomicBool::new(false);
 static FILE_SIZE_LIMITED: AtomicBool = AtomicBool::new(false);
+static OPENS_IN_KERNEL: AtomicBool = AtomicBool::new(false);
 
 /// Every call passes to the kernel, without a system call that the program did not make: it may have
 /// forbidden itself all others (seccomp). No word of the table is ours then, nor becomes ours.
 #[inline(always)]
 pub fn is_off() -> bool {
     OFF.load(Ordering::SeqCst)
+}
+
+/// The kernel is to open all files: the program uses descriptors in ways that the library does not see.
+pub fn opens_in_kernel() -> bool {
+    OPENS_IN_KERNEL.load(Ordering::Relaxed)
 }
 
 /// From now on every call passes to the kernel.
@@ -45,7 +51,7 @@ pub fn look_at_limits() {
     FILE_SIZE_LIMITED.store(limited, Ordering::Relaxed);
 }
 
-/// `EGERIA_PRELOAD=off`, and the list of program names `EGERIA_BYPASS=one:two`.
+/// `EGERIA_PRELOAD=off`, the list of program names `EGERIA_BYPASS=one:two`, and `EGERIA_OPEN=kernel`.
 pub fn read_environment(program: Option<&CStr>) {
     let off = variable(c"EGERIA_PRELOAD").is_some_and(|value| value == b"off");
     let name = program.map(|path| {
@@ -59,6 +65,9 @@ pub fn read_environment(program: Option<&CStr>) {
         .is_some_and(|(list, name)| list.split(|&byte| byte == b':').any(|entry| entry == name));
     if off || bypassed {
         switch_off();
+    }
+    if variable(c"EGERIA_OPEN").is_some_and(|value| value == b"kernel") {
+        OPENS_IN_KERNEL.store(true, Ordering::Relaxed);
     }
 }
 

@@ -1,10 +1,10 @@
-//! Attributes changed: permissions, owners and times.
+//! Attributes changed: permissions, owners, times, and sizes by path.
 
 use crate::names::{Answer, Way, answered, deferred_place, on_descriptor, on_path};
-use crate::{guarded, raw, real, serve};
+use crate::{guarded, raw, real, serve, settings};
 use egeria_fs::rights::WRITE;
 use egeria_fs::{AttributeChange, Attributes, FileKind, PathStop, TimeChange};
-use libc::{c_char, c_int, gid_t, mode_t, time_t, timespec, timeval, uid_t};
+use libc::{c_char, c_int, gid_t, mode_t, off_t, time_t, timespec, timeval, uid_t};
 
 type Outcome = Result<Answer, PathStop>;
 
@@ -253,7 +253,36 @@ fn utime(path: *const c_char, times: *const libc::utimbuf) -> c_int {
         .unwrap_or_else(|| real::utime(path, times))
 }
 
+fn truncate(path: *const c_char, bytes: off_t) -> c_int {
+    let truncated = on_path(libc::AT_FDCWD, path, |way| {
+        let found = way.find(true)?;
+        let is_plain = found.kind() == FileKind::Regular
+            && found.mode & (libc::S_ISUID | libc::S_ISGID) == 0
+            && way.usage.is_writable()
+            && way.identity.credentials.may(&found, WRITE)
+            && !way.volume.is_open_in_kernel(found.ino)
+            && !settings::file_size_limited();
+        let size_bytes = u64::try_from(bytes).ok().filter(|_| is_plain);
+        let Some(size_bytes) = size_bytes else {
+            return Err(PathStop::Elsewhere);
+        };
+        let Ok(file) = way.volume.open(found.ino, Some(found.generation)) else {
+            return Err(PathStop::Elsewhere);
+        };
+        let wanted = AttributeChange {
+            size_bytes: Some(size_bytes),
+            ..AttributeChange::default()
+        };
+        let set = || way.volume.set_attributes_direct(found.ino, &wanted, false);
+        let outcome = way.volume.drop_capability(file).and_then(|()| set());
+        way.volume.close(found.ino);
+        Ok(answered(outcome, &[]))
+    });
+    truncated.unwrap_or_else(|| real::truncate(path, bytes))
+}
+
 export! {
+    truncate, truncate64 => truncate(path: *const c_char, bytes: off_t) -> c_int;
     chmod => chmod(path: *const c_char, mode: mode_t) -> c_int;
     fchmodat => fchmodat(directory: c_int, path: *const c_char, mode: mode_t, flags: c_int) -> c_int;
     fchmod => fchmod(fd: c_int, mode: mode_t) -> c_int;

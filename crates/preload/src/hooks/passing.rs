@@ -1,6 +1,6 @@
 //! Calls on descriptors that the kernel answers: it must have the file open.
 
-use crate::{deferred, errno, real, serve};
+use crate::{deferred, errno, forks, real, serve};
 use libc::{c_char, c_int, c_long, c_uint, c_void, off_t, size_t, ssize_t};
 
 /// Calls on the descriptor that they name first.
@@ -89,7 +89,27 @@ asynchronous! {
     lio_listio(mode: c_int, list: *const *mut c_void, count: c_int, event: *mut c_void);
 }
 
+/// Of liburing, which makes its system calls itself.
+macro_rules! ring {
+    ($($name:ident($($argument:ident: $type:ty),*);)+) => {
+        $(fn $name($($argument: $type),*) -> c_int {
+            deferred::end();
+            forks::share_descriptors();
+            real::$name($($argument),*)
+        })+
+    };
+}
+
+ring! {
+    io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint);
+    io_uring_queue_init_params(entries: c_uint, ring: *mut c_void, parameters: *mut c_void);
+    io_uring_queue_init_mem(entries: c_uint, ring: *mut c_void, parameters: *mut c_void, memory: *mut c_void, bytes: size_t);
+}
+
 export! {
+    io_uring_queue_init => io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int;
+    io_uring_queue_init_params => io_uring_queue_init_params(entries: c_uint, ring: *mut c_void, parameters: *mut c_void) -> c_int;
+    io_uring_queue_init_mem => io_uring_queue_init_mem(entries: c_uint, ring: *mut c_void, parameters: *mut c_void, memory: *mut c_void, bytes: size_t) -> c_int;
     fallocate, fallocate64 => fallocate(fd: c_int, mode: c_int, offset: off_t, bytes: off_t) -> c_int;
     posix_fallocate, posix_fallocate64 => posix_fallocate(fd: c_int, offset: off_t, bytes: off_t) -> c_int;
     flock => flock(fd: c_int, operation: c_int) -> c_int;

@@ -189,6 +189,8 @@ pub fn on_two_paths(
     [(one_directory, one), (other_directory, other)]: [(c_int, *const c_char); 2],
     body: impl FnOnce(&Way<'_>, &Way<'_>) -> Result<Answer, PathStop>,
 ) -> Option<c_int> {
+    before_path(one);
+    before_path(other);
     let admitted = Admitted::new(&[(one_directory, one), (other_directory, other)])?;
     admitted.run(|thread| {
         let mut rooms = [const { [const { MaybeUninit::uninit() }; PATH_ROOM_BYTES] }; 2];

@@ -14,7 +14,7 @@ static void names_are_direct(void) {
     struct statx more;
     char target[16];
     CHECK(mkdir("d", 0755) == 0 && mkdir("d/e", 0700) == 0);
-    CHECK(symlink("e", "d/l") == 0 && symlink("nowhere", "d/e/dangling") == 0);
+    CHECK(close(make("d/file", 0)) == 0 && symlink("e", "d/l") == 0 && symlink("nowhere", "d/e/dangling") == 0);
     for (int i = 0; i < ROUNDS; i++) {
         CHECK(stat("d/l/../e", &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_nlink == 2);
         CHECK(statx(AT_FDCWD, "d/e", 0, STATX_BASIC_STATS, &more) == 0);
@@ -28,6 +28,7 @@ static void names_are_direct(void) {
         CHECK(chmod("d/g", 0500) == 0 && mode_of("d/g") == 0500 && rmdir("d/g") == 0);
         CHECK(symlink("x", "d/s") == 0 && rename("d/s", "d/e/dangling") == 0);
         CHECK(unlink("d/e/dangling") == 0 && symlink("nowhere", "d/e/dangling") == 0);
+        CHECK(truncate("d/file", i + 7) == 0 && stat("d/file", &facts) == 0 && facts.st_size == i + 7);
     }
 }
 

@@ -87,6 +87,7 @@ static void every_call_sees_the_file(void) {
     CHECK(openat(fd, "x", O_RDONLY) == -1 && errno == ENOTDIR && fchdir(fd) == -1 && errno == ENOTDIR);
     CHECK(fchmod(fd, 0600) == 0 && futimens(fd, NULL) == 0 && fstatat(fd, "", &facts, AT_EMPTY_PATH) == 0);
     CHECK((facts.st_mode & 07777) == 0600 && close(fd) == 0);
+    CHECK(close(0) == 0 && begin("f") == 0 && fgets(text, 4, stdin) && strcmp(text, "234") == 0);
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     fd = begin("f");
     CHECK(fcntl(fd, F_SETLK, &lock) == 0 && close(fd) == 0);
