@@ -273,7 +273,7 @@ fn a_run_mounts_in_no_directory_of_another_user() {
 }
 
 #[test]
-fn root_unmounts_what_another_user_serves_and_does_not_answer_for() {
+fn root_unmounts_an_unanswering_mount_of_another_user() {
     let Some((sandbox, _)) = two_users().filter(|_| can_mount()) else {
         return;
     };

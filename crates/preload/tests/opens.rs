@@ -28,6 +28,11 @@ fn every_call_sees_the_file() {
 }
 
 #[test]
+fn no_call_reaches_the_placeholder() {
+    keeps("opens", "no_call_reaches_the_placeholder", 5);
+}
+
+#[test]
 fn copies_share_the_position() {
     keeps("opens", "copies_share_the_position", 5);
 }

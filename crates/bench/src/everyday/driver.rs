@@ -454,7 +454,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_program_is_named_with_its_package_and_its_job_left_out() {
+    fn a_job_whose_program_is_missing_is_left_out() {
         let (jobs, skipped) = runnable(&[Job::Cp, Job::Rg, Job::Zip], |program| program != "rg");
         assert_eq!(jobs, [Job::Cp, Job::Zip]);
         assert_eq!(

@@ -82,7 +82,7 @@ impl Way<'_> {
 }
 
 impl<'a> PathWalker<'a> {
-    /// The directory with this number, if it still has this generation.
+    /// The attributes of the directory with this number.
     ///
     /// # Errors
     /// [`PathStop::Elsewhere`] when it is gone, or no directory.

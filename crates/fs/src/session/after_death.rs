@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_stopped_at_what_a_dead_one_left_holds_up_no_change_of_other_inodes() {
+    fn a_process_stopped_in_recovery_blocks_no_other_inodes() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let (volume, _) = new_volume(&directory);
         let make = |name: &[u8]| volume.create(ROOT, name, &FILE).expect("create").ino;
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_put_an_inode_right_in_time_holds_nothing_and_leaves_it_to_the_next() {
+    fn recovery_that_times_out_is_left_to_the_next_locker() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let (volume, _) = new_volume(&directory);
         let busy = volume.create(ROOT, b"busy", &FILE).expect("create").ino;

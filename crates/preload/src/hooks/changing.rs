@@ -1,7 +1,7 @@
 //! Attributes changed: permissions, owners, times, and sizes by path.
 
-use crate::names::{Answer, Way, answered, deferred_place, on_descriptor, on_path};
-use crate::{guarded, raw, real, serve, settings};
+use crate::names::{Answer, Way, answered, by_kernel, deferred_place, on_descriptor, on_path};
+use crate::{guarded, raw, real, settings};
 use egeria_fs::rights::WRITE;
 use egeria_fs::{AttributeChange, Attributes, FileKind, PathStop, TimeChange};
 use libc::{c_char, c_int, gid_t, mode_t, off_t, time_t, timespec, timeval, uid_t};
@@ -73,7 +73,7 @@ fn fchmodat_followed(directory: c_int, path: *const c_char, mode: mode_t) -> Opt
 fn fchmodat(directory: c_int, path: *const c_char, mode: mode_t, flags: c_int) -> c_int {
     let done = match flags {
         0 => fchmodat_followed(directory, path, mode),
-        _ => None,
+        _ => by_kernel(directory),
     };
     done.unwrap_or_else(|| real::fchmodat(directory, path, mode, flags))
 }
@@ -106,8 +106,7 @@ fn chown_at(
     flags: c_int,
 ) -> Option<c_int> {
     if flags & !libc::AT_SYMLINK_NOFOLLOW != 0 {
-        serve::open_in_kernel(directory);
-        return None;
+        return by_kernel(directory);
     }
     on_path(directory, path, |way| {
         let found = way.find(flags & libc::AT_SYMLINK_NOFOLLOW == 0)?;
@@ -214,8 +213,7 @@ fn times_at(
     times: impl FnOnce() -> Option<Times>,
 ) -> Option<c_int> {
     if flags & !libc::AT_SYMLINK_NOFOLLOW != 0 {
-        serve::open_in_kernel(directory);
-        return None;
+        return by_kernel(directory);
     }
     on_path(directory, path, |way| {
         let found = way.find(flags & libc::AT_SYMLINK_NOFOLLOW == 0)?;

@@ -3,7 +3,7 @@
 use crate::names::{
     Answer, Way, answered, on_path, on_two_paths, with_caller_string, without_umask,
 };
-use crate::{real, serve};
+use crate::{names, real, serve};
 use egeria_fs::{Attributes, FileKind, NewInode, PathEnd, PathStop, RenameMode};
 use libc::{c_char, c_int, c_uint, mode_t};
 
@@ -248,8 +248,7 @@ fn make_link(
     flags: c_int,
 ) -> Option<c_int> {
     if flags & !libc::AT_SYMLINK_FOLLOW != 0 {
-        serve::open_in_kernel(from.0);
-        return None;
+        return names::by_kernel(from.0);
     }
     on_two_paths([from, to], |from, to| {
         let named = from.find(flags & libc::AT_SYMLINK_FOLLOW != 0)?;

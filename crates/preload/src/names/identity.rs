@@ -87,8 +87,8 @@ fn is_initial_user_namespace() -> bool {
     map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
 }
 
-/// AppArmor confines by paths, and an unconfined process is told so; the kernel refuses to say anything without a
-/// module.
+/// Without a module the kernel refuses to read the label. AppArmor, which confines by paths, labels a process that it
+/// does not confine `unconfined`.
 fn has_labels() -> bool {
     let label = std::fs::read("/proc/thread-self/attr/current");
     label.is_ok_and(|label| !label.starts_with(b"unconfined"))

@@ -177,11 +177,14 @@ pub fn on_path(
             Some((way.volume, body(&way)))
         })
     });
-    if served.is_none() {
-        // An empty path means the descriptor.
-        open_in_kernel(directory);
-    }
-    served
+    served.or_else(|| by_kernel(directory))
+}
+
+/// Leave a call to the kernel, which may take an empty path to mean the descriptor (`AT_EMPTY_PATH`): it must have the
+/// file open, and not the placeholder.
+pub fn by_kernel<T>(directory: c_int) -> Option<T> {
+    open_in_kernel(directory);
+    None
 }
 
 /// Serve two paths of one volume.
@@ -191,17 +194,20 @@ pub fn on_two_paths(
 ) -> Option<c_int> {
     before_path(one);
     before_path(other);
-    let admitted = Admitted::new(&[(one_directory, one), (other_directory, other)])?;
-    admitted.run(|thread| {
-        let mut rooms = [const { [const { MaybeUninit::uninit() }; PATH_ROOM_BYTES] }; 2];
-        let [one_room, other_room] = &mut rooms;
-        let one = way(thread, one_directory, one, one_room)?;
-        let other = way(thread, other_directory, other, other_room)?;
-        if !std::ptr::eq(one.mount, other.mount) {
-            return None;
-        }
-        Some((one.volume, body(&one, &other)))
-    })
+    let paths = [(one_directory, one), (other_directory, other)];
+    let served = Admitted::new(&paths).and_then(|admitted| {
+        admitted.run(|thread| {
+            let mut rooms = [const { [const { MaybeUninit::uninit() }; PATH_ROOM_BYTES] }; 2];
+            let [one_room, other_room] = &mut rooms;
+            let one = way(thread, one_directory, one, one_room)?;
+            let other = way(thread, other_directory, other, other_room)?;
+            if !std::ptr::eq(one.mount, other.mount) {
+                return None;
+            }
+            Some((one.volume, body(&one, &other)))
+        })
+    });
+    served.or_else(|| by_kernel(one_directory))
 }
 
 /// Serve a descriptor.
@@ -215,10 +221,7 @@ pub fn on_descriptor(
             Some((way.volume, body(&way)))
         })
     });
-    if served.is_none() {
-        open_in_kernel(fd);
-    }
-    served
+    served.or_else(|| by_kernel(fd))
 }
 
 /// Run `body` on another string of the program's, while one of its paths is served.

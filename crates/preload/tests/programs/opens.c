@@ -93,6 +93,38 @@ static void every_call_sees_the_file(void) {
     CHECK(fcntl(fd, F_SETLK, &lock) == 0 && close(fd) == 0);
 }
 
+// The placeholder is `/dev/null`, which no call may show or change.
+static void no_call_reaches_the_placeholder(void) {
+    struct stat before, after, facts;
+    struct statx more;
+    CHECK(stat("/dev/null", &before) == 0);
+    for (int i = 0; i < 5; i++) {
+        int fd = begin("f");
+        switch (i) {
+        case 0:
+            CHECK(statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | 0x2000, &more) == 0);
+            CHECK(S_ISREG(more.stx_mode) && more.stx_size == 10);
+            break;
+        case 1:
+            CHECK(fchmodat(fd, "", 0600, AT_EMPTY_PATH) == 0 || errno == EINVAL || errno == EOPNOTSUPP);
+            break;
+        case 2:
+            CHECK(fchownat(fd, "", getuid(), getgid(), AT_EMPTY_PATH) == 0);
+            break;
+        case 3:
+            CHECK(faccessat(fd, "", R_OK, AT_EMPTY_PATH) == 0 || errno == EINVAL);
+            CHECK(linkat(fd, "", AT_FDCWD, "linked", AT_EMPTY_PATH) == 0 || errno == ENOENT);
+            break;
+        default:
+            CHECK(utimensat(fd, "", NULL, AT_EMPTY_PATH) == 0 || errno == EINVAL);
+        }
+        CHECK(fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) && close(fd) == 0);
+    }
+    CHECK(stat("/dev/null", &after) == 0 && after.st_mode == before.st_mode);
+    CHECK(after.st_uid == before.st_uid && after.st_nlink == before.st_nlink);
+    CHECK(after.st_ctim.tv_sec == before.st_ctim.tv_sec && after.st_ctim.tv_nsec == before.st_ctim.tv_nsec);
+}
+
 static void copies_share_the_position(void) {
     char text[8];
     int fd = begin("f"), other = dup(fd);
@@ -201,6 +233,7 @@ static void threads_open_and_close(void) {
 static const struct rule rules[] = {
     {"opens_cost_no_requests", opens_cost_no_requests},
     {"every_call_sees_the_file", every_call_sees_the_file},
+    {"no_call_reaches_the_placeholder", no_call_reaches_the_placeholder},
     {"copies_share_the_position", copies_share_the_position},
     {"children_have_the_file", children_have_the_file},
     {"files_change_under_their_opens", files_change_under_their_opens},

@@ -27,7 +27,7 @@ pub struct Nodes {
 }
 
 struct Node {
-    /// How often the kernel was told of it and has not forgotten.
+    /// Lookups answered with it that the kernel has not forgotten.
     lookups: u64,
     /// Parents and names it is known by; none once all of those are removed.
     names: Vec<(u64, OsString)>,
@@ -75,7 +75,7 @@ impl Nodes {
         })
     }
 
-    /// Looks a name up, and notes that the kernel is told of it.
+    /// Looks a name up, and counts the lookup.
     pub fn look_up(&self, parent: u64, name: &OsStr) -> Result<Stat, Errno> {
         let place = self.below(parent, name)?;
         let facts = statat(&place.parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -105,7 +105,7 @@ impl Nodes {
         Ok(facts)
     }
 
-    /// The kernel forgot that it was told of it so often.
+    /// The kernel forgot this many lookups of it.
     pub fn forget(&self, ino: u64, times: u64) {
         let mut nodes = self.write();
         if let Some(node) = nodes.get_mut(&ino).filter(|_| ino != ROOT) {
@@ -116,7 +116,7 @@ impl Nodes {
         }
     }
 
-    /// The inode that has this name in the source, were it known: to be told when the name goes.
+    /// The known inode with this name in the source.
     pub fn named(&self, place: &Place) -> Option<u64> {
         let facts = statat(&place.parent, &place.name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some(facts.st_ino)
