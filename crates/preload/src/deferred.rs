@@ -7,13 +7,16 @@ use crate::locked::Locked;
 use crate::record::{Origin, Record};
 use crate::trust::Place;
 use crate::{raw, settings, table};
-use egeria_fs::control::name_by_number;
+use egeria_fs::InodeNumber;
+use egeria_fs::control::{NO_DESCRIPTION_SLOT, name_by_number};
 use libc::c_int;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Status flags that an open gives to a description, of those that `opening` admits.
 pub const STATUS: c_int = libc::O_ACCMODE | libc::O_APPEND | libc::O_NONBLOCK | libc::O_SYNC;
+/// The same of a directory.
+pub const DIRECTORY_STATUS: c_int = STATUS | libc::O_DIRECTORY | libc::O_NOFOLLOW;
 
 /// Something uses descriptors where nobody can be asked: all opens go to the kernel from now on.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
@@ -93,6 +96,9 @@ fn open(record: &Record, origin: &Origin) -> Result<(c_int, u32), c_int> {
 /// By its name, so that the kernel knows its path; by its number when it has no name, or no right to it, any more.
 fn open_below(root: c_int, record: &Record, origin: &Origin) -> Result<(c_int, u32), c_int> {
     let flags = record.status() & STATUS | libc::O_CLOEXEC | libc::O_LARGEFILE;
+    if record.is_directory() {
+        return open_directory_below(root, record, origin, flags);
+    }
     let named = record
         .volume()
         .path_to(origin.parent, &origin.name, record.ino());
@@ -123,9 +129,54 @@ fn open_below(root: c_int, record: &Record, origin: &Origin) -> Result<(c_int, u
         })
 }
 
+/// By the one name it has now. Who may not read it any more can still begin paths there.
+fn open_directory_below(
+    root: c_int,
+    record: &Record,
+    origin: &Origin,
+    flags: c_int,
+) -> Result<(c_int, u32), c_int> {
+    let path = directory_path(record).ok_or(libc::ENOENT)?;
+    let flags = flags | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    let opened = raw::openat(root, path.as_ptr(), flags, 0);
+    if opened == -libc::EACCES as isize {
+        let bare = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        let opened = raw::openat(root, path.as_ptr(), bare, 0) as c_int;
+        if raw::facts_of(opened).is_some_and(|facts| facts.st_ino == record.ino().0) {
+            return Ok((opened, NO_DESCRIPTION_SLOT));
+        }
+        raw::close(opened);
+        return Err(libc::EACCES);
+    }
+    if opened < 0 {
+        return Err(-opened as c_int);
+    }
+    let opened = opened as c_int;
+    slot_of(record, origin, opened)
+        .map(|slot| (opened, slot))
+        .ok_or_else(|| {
+            raw::close(opened);
+            libc::ENOENT
+        })
+}
+
+/// Where the directory is now, below the root; `None` when it was removed.
+fn directory_path(record: &Record) -> Option<CString> {
+    let (volume, ino) = (record.volume(), record.ino());
+    if ino == InodeNumber::ROOT {
+        return Some(c".".into());
+    }
+    let above = volume.lookup(ino, b"..").ok()?.ino;
+    CString::new(volume.path_to(above, b"", ino)?).ok()
+}
+
 /// The slot of the description, when it is of this very file.
 fn slot_of(record: &Record, origin: &Origin, opened: c_int) -> Option<u32> {
-    let reply = ask_mount(opened, Place::of_regular_file(opened)?)?;
+    let place = match record.is_directory() {
+        true => Place::of_directory(opened)?,
+        false => Place::of_regular_file(opened)?,
+    };
+    let reply = ask_mount(opened, place)?;
     let is_same = reply.ino == record.ino().0
         && reply.generation == origin.generation
         && reply.volume == *record.volume().uuid().as_bytes();

@@ -84,6 +84,7 @@ fn open(fd: c_int, reply: &ControlReply, status: c_int, own: bool) -> Option<Fou
         volume,
         file,
         ino,
+        is_directory: false,
         slot: reply.description_slot,
         origin: None,
         status,

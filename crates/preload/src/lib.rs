@@ -12,7 +12,8 @@
 //!    ├ signals      handlers wait while their thread is in the engine
 //!    ├ withdraw     volumes are left before rights change
 //!    ├ names        paths that lead into volumes
-//!    └ opening      files opened without the kernel; deferred: until it must see them
+//!    ├ opening      files opened without the kernel; deferred: until it must see them
+//!    └ directory    entries of open directories      streams    the library's own `DIR`
 //! ```
 //!
 //! What it cannot do it passes to the kernel, and the mount does it right; it counts that. Limits,
@@ -29,6 +30,7 @@ mod control_call;
 mod deferred;
 mod descriptors;
 mod devices;
+mod directory;
 mod endings;
 mod errno;
 mod forks;
@@ -47,6 +49,7 @@ mod pin;
 mod pins;
 mod process;
 mod raw;
+mod reading;
 mod real;
 mod record;
 mod registry;
@@ -54,6 +57,7 @@ mod reply;
 mod serve;
 mod settings;
 mod signals;
+mod streams;
 mod sync;
 mod table;
 mod thread;

@@ -1,4 +1,4 @@
-//! `open` of a regular file without the kernel: the engine opens it, and a placeholder takes the number (`deferred`).
+//! `open` of a regular file or a directory without the kernel: the engine opens it, and a placeholder takes the number (`deferred`).
 
 use crate::names::{self, Answer, Way, on_path};
 use crate::record::{Found, Origin, Record};
@@ -21,6 +21,7 @@ const KNOWN: c_int = libc::O_ACCMODE
     | libc::O_NOCTTY
     | libc::O_NOFOLLOW
     | libc::O_CLOEXEC
+    | libc::O_DIRECTORY
     | libc::O_SYNC
     | O_LARGEFILE;
 const O_LARGEFILE: c_int = 0o100_000;
@@ -31,6 +32,7 @@ struct Opened {
     volume: &'static Volume,
     file: FileReference,
     ino: InodeNumber,
+    is_directory: bool,
     origin: Origin,
 }
 
@@ -38,7 +40,7 @@ struct Opened {
 pub fn open(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> Option<c_int> {
     let access = flags & libc::O_ACCMODE;
     if flags & !KNOWN != 0 || access == libc::O_ACCMODE || !deferred::is_possible() {
-        return None;
+        return names::by_kernel(directory);
     }
     let creates = flags & libc::O_CREAT != 0;
     let (mut number, mut opened) = (None, None);
@@ -89,9 +91,13 @@ fn settle(opened: Opened, fd: c_int, flags: c_int) -> Option<c_int> {
         volume: opened.volume,
         file: opened.file,
         ino: opened.ino,
+        is_directory: opened.is_directory,
         slot: egeria_fs::control::NO_DESCRIPTION_SLOT,
         origin: Some(opened.origin),
-        status: flags & deferred::STATUS,
+        status: match opened.is_directory {
+            true => flags & deferred::DIRECTORY_STATUS,
+            false => flags & deferred::STATUS,
+        },
         read_only: false,
         private_offset_bytes: Some(0),
         shared: false,
@@ -122,12 +128,19 @@ fn open_in_engine(way: &Way<'_>, flags: c_int, mode: mode_t) -> Result<Option<Op
     if way.volume.are_names_watched() {
         return Err(PathStop::Elsewhere);
     }
+    if flags & libc::O_DIRECTORY != 0 {
+        let found = way.find(flags & libc::O_NOFOLLOW == 0)?;
+        return open_directory(way, &found, flags).map(Some);
+    }
     let end = way.find_end()?;
     if end.wants_directory {
         return Err(PathStop::Elsewhere);
     }
     match way.named(&end) {
         Ok(_) if flags & (libc::O_CREAT | libc::O_EXCL) == libc::O_CREAT | libc::O_EXCL => Ok(None),
+        Ok(named) if named.kind() == FileKind::Directory => {
+            open_directory(way, &named, flags).map(Some)
+        }
         Ok(named) => open_existing(way, end, &named, flags).map(Some),
         Err(PathStop::Missing) if flags & libc::O_CREAT != 0 => create(way, end, mode).map(Some),
         Err(stop) => Err(stop),
@@ -177,7 +190,31 @@ fn open_existing(
         volume,
         file,
         ino: named.ino,
+        is_directory: false,
         origin: origin(way, end, named.generation),
+    })
+}
+
+fn open_directory(way: &Way<'_>, named: &Attributes, flags: c_int) -> Result<Opened, PathStop> {
+    const CHANGING: c_int = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC;
+    let is_plain = flags & CHANGING == 0 && named.kind() == FileKind::Directory;
+    if !is_plain || !way.identity.credentials.may(named, READ) {
+        return Err(PathStop::Elsewhere);
+    }
+    let file = way.volume.open(named.ino, Some(named.generation));
+    Ok(Opened {
+        volume: way.volume,
+        file: file.or(Err(PathStop::Elsewhere))?,
+        ino: named.ino,
+        is_directory: true,
+        origin: Origin {
+            point: way.mount.point(),
+            mount: way.mount.id(),
+            generation: named.generation,
+            // Its place is known from itself.
+            parent: named.ino,
+            name: Vec::new(),
+        },
     })
 }
 
@@ -216,6 +253,7 @@ fn create(way: &Way<'_>, end: PathEnd, mode: mode_t) -> Result<Opened, PathStop>
         volume,
         file: file.or(Err(PathStop::Elsewhere))?,
         ino: created.ino,
+        is_directory: false,
         origin: origin(way, end, created.generation),
     })
 }

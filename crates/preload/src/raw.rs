@@ -65,6 +65,7 @@ calls! {
     fn preadv2 = SYS_preadv2(fd: c_int, parts: *const libc::iovec, count: c_int, low: i64, high: i64, flags: c_int);
     fn pwritev2 = SYS_pwritev2(fd: c_int, parts: *const libc::iovec, count: c_int, low: i64, high: i64, flags: c_int);
     fn dup3 = SYS_dup3(fd: c_int, to: c_int, flags: c_int);
+    fn getdents64 = SYS_getdents64(fd: c_int, into: *mut c_void, bytes: usize);
     fn lseek = SYS_lseek(fd: c_int, offset: i64, whence: c_int);
     fn fcntl = SYS_fcntl(fd: c_int, command: c_int, argument: usize);
     fn ioctl = SYS_ioctl(fd: c_int, request: u64, argument: *mut c_void);

@@ -2,6 +2,7 @@
 //! process (`dup`) share one record.
 
 use crate::locked::Locked;
+use crate::reading::Reading;
 use crate::{errno, raw, settings};
 use egeria_fs::control::NO_DESCRIPTION_SLOT;
 use egeria_fs::{
@@ -51,6 +52,8 @@ pub struct Record {
     /// The kernel has no open file yet, but a placeholder. Goes from true to false, never back.
     is_deferred: AtomicBool,
     ino: InodeNumber,
+    /// Of a directory.
+    reading: Option<Reading>,
     /// Next in limbo.
     pub(crate) next: AtomicPtr<Record>,
 }
@@ -83,6 +86,8 @@ pub struct Found {
     pub file: FileReference,
     /// Its number.
     pub ino: InodeNumber,
+    /// A directory, whose offset is the cookie of its last entry told; else a regular file.
+    pub is_directory: bool,
     /// Slot of the description, or [`NO_DESCRIPTION_SLOT`].
     pub slot: u32,
     /// Where it was opened without the kernel, when it was.
@@ -108,8 +113,9 @@ impl Record {
             volume: found.volume,
             file: found.file,
             // Linux has a fourth mode (3), in which neither is allowed.
-            readable: matches!(access, libc::O_RDONLY | libc::O_RDWR),
+            readable: !found.is_directory && matches!(access, libc::O_RDONLY | libc::O_RDWR),
             writable: matches!(access, libc::O_WRONLY | libc::O_RDWR) && !found.read_only,
+            reading: found.is_directory.then(Reading::new),
             offset_is_private: AtomicBool::new(found.private_offset_bytes.is_some()),
             appends: AtomicBool::new(found.status & libc::O_APPEND != 0),
             shared: AtomicBool::new(found.shared),
@@ -160,6 +166,17 @@ impl Record {
     #[inline(always)]
     pub fn volume(&self) -> &'static Volume {
         self.volume
+    }
+
+    /// Whether it is a directory.
+    #[inline(always)]
+    pub fn is_directory(&self) -> bool {
+        self.reading.is_some()
+    }
+
+    /// How far the directory was read, if it is one.
+    pub fn reading(&self) -> Option<&Reading> {
+        self.reading.as_ref()
     }
 
     /// May be read; else the kernel finds the error.

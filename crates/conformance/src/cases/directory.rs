@@ -19,7 +19,11 @@ pub(super) struct Stream(*mut DIR);
 impl Stream {
     pub(super) fn open(path: &CStr) -> Answer<Stream> {
         // SAFETY: a terminated path.
-        let stream = unsafe { opendir(path.as_ptr()) };
+        Stream::from(unsafe { opendir(path.as_ptr()) })
+    }
+
+    /// What a call that opens streams returned.
+    pub(super) fn from(stream: *mut DIR) -> Answer<Stream> {
         if stream.is_null() {
             Err(errno())
         } else {
@@ -50,7 +54,17 @@ impl Stream {
             .collect()
     }
 
-    fn place(&self) -> i64 {
+    /// libc's own address of it.
+    pub(super) fn raw(&self) -> *mut DIR {
+        self.0
+    }
+
+    pub(super) fn fd(&self) -> i32 {
+        // SAFETY: the stream is open.
+        unsafe { dirfd(self.0) }
+    }
+
+    pub(super) fn place(&self) -> i64 {
         // SAFETY: the stream is open.
         unsafe { telldir(self.0) }
     }

@@ -37,6 +37,7 @@ mod copy;
 mod descriptors;
 mod directory;
 mod directory_changes;
+mod directory_streams;
 mod limits;
 mod locks;
 mod making;
@@ -66,6 +67,7 @@ pub const FAMILIES: &[&[Case]] = &[
     rename::CASES,
     directory::CASES,
     directory_changes::CASES,
+    directory_streams::CASES,
     attributes::CASES,
     times::CASES,
     xattr::CASES,

@@ -22,6 +22,7 @@ mod advice;
 mod asynchronous;
 mod changing;
 mod copy;
+mod directory;
 mod extended;
 mod limit;
 mod map;

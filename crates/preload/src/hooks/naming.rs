@@ -45,6 +45,12 @@ fn is_used_by_kernel(way: &Way<'_>, named: &Attributes) -> bool {
     }
 }
 
+/// The same of what is to be removed: who has a directory open can have it opened in the kernel as long as it has a
+/// name.
+fn is_in_use(way: &Way<'_>, named: &Attributes) -> bool {
+    is_used_by_kernel(way, named) || way.volume.is_open(named.ino)
+}
+
 /// A name of a file that is open: the kernel must have it open, to know its path later.
 fn by_kernel<T>(call: impl FnOnce() -> T) -> T {
     serve::open_all_in_kernel();
@@ -129,7 +135,7 @@ fn remove_directory(directory: c_int, path: *const c_char) -> Option<c_int> {
         let end = end_to_change(way)?;
         let named = way.named(&end)?;
         let is_removable = named.kind() == FileKind::Directory
-            && !is_used_by_kernel(way, &named)
+            && !is_in_use(way, &named)
             && way.identity.credentials.may_remove(&end.directory, &named);
         if !is_removable {
             return Err(PathStop::Elsewhere);
@@ -146,7 +152,7 @@ fn unlink(path: *const c_char) -> c_int {
 }
 
 fn rmdir(path: *const c_char) -> c_int {
-    remove_directory(libc::AT_FDCWD, path).unwrap_or_else(|| real::rmdir(path))
+    remove_directory(libc::AT_FDCWD, path).unwrap_or_else(|| by_kernel(|| real::rmdir(path)))
 }
 
 fn unlinkat(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
@@ -187,7 +193,7 @@ fn move_name(
         let credentials = &from.identity.credentials;
         let may_place = match &replaced {
             Some(replaced) => {
-                credentials.may_remove(&new.directory, replaced) && !is_used_by_kernel(to, replaced)
+                credentials.may_remove(&new.directory, replaced) && !is_in_use(to, replaced)
             }
             None => credentials.may_add(&new.directory),
         };
@@ -248,6 +254,7 @@ fn make_link(
     flags: c_int,
 ) -> Option<c_int> {
     if flags & !libc::AT_SYMLINK_FOLLOW != 0 {
+        serve::open_in_kernel(to.0);
         return names::by_kernel(from.0);
     }
     on_two_paths([from, to], |from, to| {

@@ -1,7 +1,8 @@
 //! Calls on descriptors that the kernel answers: it must have the file open.
 
+use super::opened::arrived;
 use crate::{deferred, errno, forks, real, serve};
-use libc::{c_char, c_int, c_long, c_uint, c_void, off_t, size_t, ssize_t};
+use libc::{c_char, c_int, c_long, c_uint, c_void, dev_t, mode_t, off_t, size_t, ssize_t};
 
 /// Calls on the descriptor that they name first.
 macro_rules! passing {
@@ -30,6 +31,43 @@ passing! {
     tee(fd: c_int, to: c_int, bytes: size_t, flags: c_uint) -> ssize_t;
     vmsplice(fd: c_int, parts: *const libc::iovec, count: size_t, flags: c_uint) -> ssize_t;
     fremovexattr(fd: c_int, name: *const c_char) -> c_int;
+    mkfifoat(fd: c_int, path: *const c_char, mode: mode_t) -> c_int;
+    mknodat(fd: c_int, path: *const c_char, mode: mode_t, device: dev_t) -> c_int;
+    futimesat(fd: c_int, path: *const c_char, times: *const libc::timeval) -> c_int;
+    mount_setattr(fd: c_int, path: *const c_char, flags: c_uint, attributes: *mut c_void, bytes: size_t) -> c_int;
+}
+
+fn xmknodat(
+    version: c_int,
+    directory: c_int,
+    path: *const c_char,
+    mode: mode_t,
+    device: *mut dev_t,
+) -> c_int {
+    serve::open_in_kernel(directory);
+    real::__xmknodat(version, directory, path, mode, device)
+}
+
+fn open_tree(directory: c_int, path: *const c_char, flags: c_uint) -> c_int {
+    serve::open_in_kernel(directory);
+    arrived(real::open_tree(directory, path, flags))
+}
+
+fn fspick(directory: c_int, path: *const c_char, flags: c_uint) -> c_int {
+    serve::open_in_kernel(directory);
+    arrived(real::fspick(directory, path, flags))
+}
+
+fn move_mount(
+    from_directory: c_int,
+    from: *const c_char,
+    to_directory: c_int,
+    to: *const c_char,
+    flags: c_uint,
+) -> c_int {
+    serve::open_in_kernel(from_directory);
+    serve::open_in_kernel(to_directory);
+    real::move_mount(from_directory, from, to_directory, to, flags)
 }
 
 /// Returns an error number; never sets `errno`.
@@ -125,6 +163,14 @@ export! {
     tee => tee(fd: c_int, to: c_int, bytes: size_t, flags: c_uint) -> ssize_t;
     vmsplice => vmsplice(fd: c_int, parts: *const libc::iovec, count: size_t, flags: c_uint) -> ssize_t;
     fremovexattr => fremovexattr(fd: c_int, name: *const c_char) -> c_int;
+    mkfifoat => mkfifoat(directory: c_int, path: *const c_char, mode: mode_t) -> c_int;
+    mknodat => mknodat(directory: c_int, path: *const c_char, mode: mode_t, device: dev_t) -> c_int;
+    __xmknodat => xmknodat(version: c_int, directory: c_int, path: *const c_char, mode: mode_t, device: *mut dev_t) -> c_int;
+    futimesat => futimesat(directory: c_int, path: *const c_char, times: *const libc::timeval) -> c_int;
+    open_tree => open_tree(directory: c_int, path: *const c_char, flags: c_uint) -> c_int;
+    fspick => fspick(directory: c_int, path: *const c_char, flags: c_uint) -> c_int;
+    move_mount => move_mount(from_directory: c_int, from: *const c_char, to_directory: c_int, to: *const c_char, flags: c_uint) -> c_int;
+    mount_setattr => mount_setattr(directory: c_int, path: *const c_char, flags: c_uint, attributes: *mut c_void, bytes: size_t) -> c_int;
     epoll_ctl => epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut c_void) -> c_int;
     name_to_handle_at => name_to_handle_at(directory: c_int, path: *const c_char, handle: *mut c_void, mount: *mut c_int, flags: c_int) -> c_int;
     aio_read, aio_read64 => aio_read(control: *mut c_void) -> c_int;

@@ -12,7 +12,8 @@ use libc::{c_int, c_void, off_t, size_t, ssize_t};
 /// `_IOW(0x94, 9, int)`
 const FICLONE: u64 = 0x4004_9409;
 
-fn lseek(fd: c_int, to: off_t, whence: c_int) -> off_t {
+/// `lseek`.
+pub(super) fn lseek(fd: c_int, to: off_t, whence: c_int) -> off_t {
     if !table::load(fd).is_ours() {
         // Not worth finding out: the kernel's position counts until the first data call.
         return real::lseek(fd, to, whence);
@@ -36,7 +37,7 @@ fn seek_private(record: &Record, fd: c_int, to: off_t, whence: c_int) -> Option<
         let target = match whence {
             libc::SEEK_SET => Some(to),
             libc::SEEK_CUR => (*offset_bytes as i64).checked_add(to),
-            libc::SEEK_END => record
+            libc::SEEK_END if !record.is_directory() => record
                 .size_bytes()
                 .ok()
                 .and_then(|size| (size as i64).checked_add(to)),
@@ -75,6 +76,9 @@ fn ioctl(fd: c_int, request: u64, argument: *mut c_void) -> c_int {
     if request == libc::FIONREAD && table::load(fd).is_ours() {
         let mut left = None;
         serve(fd, |record| {
+            if record.is_directory() {
+                return Reply::Pass;
+            }
             let direct = |at: u64, _| {
                 let size = record.size_bytes()?;
                 left = Some((size as i64).wrapping_sub(at as i64) as c_int);
@@ -114,7 +118,9 @@ fn is_same_volume(fd: c_int, other: c_int) -> Option<bool> {
 fn refusal_of_deferred(fd: c_int, request: u64, argument: *mut c_void) -> Option<c_int> {
     let mut is_deferred = false;
     if is_any_deferred() {
-        serve::quietly(fd, |record| is_deferred = record.is_deferred());
+        serve::quietly(fd, |record| {
+            is_deferred = record.is_deferred() && !record.is_directory();
+        });
     }
     match request {
         _ if !is_deferred => None,

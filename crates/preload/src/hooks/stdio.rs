@@ -1,11 +1,10 @@
-//! Outer forms of what libc does inside itself: streams and directories open, read and close past
-//! the hooks. A descriptor under a stream keeps its offset in the kernel; a number that libc closes
+//! Outer forms of what libc does inside itself: streams open, read and close past the hooks. A descriptor under a stream keeps its offset in the kernel; a number that libc closes
 //! is forgotten.
 
 use super::opened::arrived;
 use super::table::{closing, closing_range};
-use crate::{descriptors, errno, forks, names, real, serve};
-use libc::{DIR, FILE, c_char, c_int, c_void};
+use crate::{errno, forks, names, real, serve};
+use libc::{FILE, c_char, c_int, c_void};
 
 /// The number under a stream; -1 when there is none.
 fn number(file: *mut FILE) -> c_int {
@@ -64,30 +63,6 @@ fn pclose(file: *mut FILE) -> c_int {
     closing(number(file), || real::pclose(file))
 }
 
-fn directory_number(directory: *mut DIR) -> c_int {
-    if directory.is_null() {
-        return -1;
-    }
-    // SAFETY: an open directory, as the hooked function of libc demands of its caller.
-    unsafe { libc::dirfd(directory) }
-}
-
-fn opendir(path: *const c_char) -> *mut DIR {
-    let directory = real::opendir(path);
-    arrived(directory_number(directory));
-    directory
-}
-
-fn fdopendir(fd: c_int) -> *mut DIR {
-    serve::open_in_kernel(fd);
-    descriptors::arrived(fd);
-    real::fdopendir(fd)
-}
-
-fn closedir(directory: *mut DIR) -> c_int {
-    closing(directory_number(directory), || real::closedir(directory))
-}
-
 fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int {
     serve::publish(fd);
     real::vdprintf(fd, format, arguments)
@@ -118,9 +93,6 @@ export! {
     fcloseall => fcloseall() -> c_int;
     popen => popen(command: *const c_char, kind: *const c_char) -> *mut FILE;
     pclose => pclose(file: *mut FILE) -> c_int;
-    opendir => opendir(path: *const c_char) -> *mut DIR;
-    fdopendir => fdopendir(fd: c_int) -> *mut DIR;
-    closedir => closedir(directory: *mut DIR) -> c_int;
     vdprintf => vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
     __vdprintf_chk => vdprintf_checked(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
     backtrace_symbols_fd => backtrace_symbols_fd(frames: *const *mut c_void, count: c_int, fd: c_int) -> ();

@@ -2,7 +2,9 @@
 //! of their hook; all others pass. The engine's own calls (futexes) go straight to the kernel.
 
 use super::map::hand_over;
-use super::{asynchronous, open, opened, process, read, rights, table, whereabouts, write};
+use super::{
+    asynchronous, directory, open, opened, process, read, rights, table, whereabouts, write,
+};
 use crate::{errno, raw, real, signals, thread};
 use libc::{c_int, c_long, c_uint};
 
@@ -24,13 +26,22 @@ fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: 
         libc::SYS_dup2 => table::dup2(fd, b as c_int).into(),
         libc::SYS_dup3 => table::dup3(fd, b as c_int, c as c_int).into(),
         libc::SYS_fcntl => table::fcntl(fd, b as c_int, c).into(),
+        libc::SYS_getdents64 => directory::entries_or(fd, b as *mut _, c, real),
         libc::SYS_open => open::opened_by_number(real() as isize, b) as c_long,
-        libc::SYS_openat => open::opened_by_number(real() as isize, c) as c_long,
+        libc::SYS_openat => {
+            crate::serve::open_in_kernel(fd);
+            open::opened_by_number(real() as isize, c) as c_long
+        }
         libc::SYS_openat2 | libc::SYS_memfd_create | libc::SYS_pidfd_getfd => {
+            crate::serve::open_in_kernel(fd);
             opened::arrived(real() as c_int).into()
         }
         libc::SYS_fork => process::fork().into(),
-        libc::SYS_chdir | libc::SYS_fchdir => whereabouts::directory_changed(real()),
+        libc::SYS_chdir => whereabouts::directory_changed(real()),
+        libc::SYS_fchdir => {
+            crate::serve::open_in_kernel(fd);
+            whereabouts::directory_changed(real())
+        }
         libc::SYS_umask => whereabouts::umask_set(a as u32, real()),
         libc::SYS_io_submit => {
             asynchronous::tell_sizes(b as c_long, c as *const _);

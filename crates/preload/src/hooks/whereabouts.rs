@@ -1,7 +1,7 @@
 //! What later paths and changes of names depend on: the working directory, the umask, and watches.
 
 use crate::names::{self, Answer, Way, on_descriptor, on_path};
-use crate::{process, real, thread};
+use crate::{process, real, serve, thread};
 use egeria_fs::PathStop;
 use libc::{c_char, c_int, c_uint, mode_t};
 
@@ -12,10 +12,12 @@ pub(super) fn directory_changed<T>(answer: T) -> T {
 }
 
 fn chdir(path: *const c_char) -> c_int {
+    names::before_path(path);
     directory_changed(real::chdir(path))
 }
 
 fn fchdir(fd: c_int) -> c_int {
+    serve::open_in_kernel(fd);
     directory_changed(real::fchdir(fd))
 }
 

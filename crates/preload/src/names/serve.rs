@@ -207,7 +207,10 @@ pub fn on_two_paths(
             Some((one.volume, body(&one, &other)))
         })
     });
-    served.or_else(|| by_kernel(one_directory))
+    served.or_else(|| {
+        open_in_kernel(one_directory);
+        by_kernel(other_directory)
+    })
 }
 
 /// Serve a descriptor.
