@@ -254,7 +254,19 @@ pub fn try_open_in_kernel(fd: c_int) -> Result<(), c_int> {
     outcome
 }
 
-/// The same for all numbers.
+/// Whether the number is a regular file of ours that the kernel has not opened.
+#[inline]
+pub fn is_deferred(fd: c_int) -> bool {
+    let mut is_deferred = false;
+    if is_any_deferred() {
+        quietly(fd, |record| {
+            is_deferred = record.is_deferred() && !record.is_directory()
+        });
+    }
+    is_deferred
+}
+
+/// Have the kernel open the files of all numbers.
 pub fn open_all_in_kernel() {
     if is_any_deferred() {
         table::for_each_ours(|fd, _| open_in_kernel(fd));

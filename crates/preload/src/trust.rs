@@ -13,13 +13,15 @@ const FUSE_MAGIC: i64 = 0x6573_5546;
 const MOUNTS: usize = 32;
 /// No mount of ours: its files go through the kernel, whoever asks.
 const NOT_OURS: u64 = 1;
-const FIRST_USER: u64 = 2;
+/// The same, and no FUSE file system either.
+const NOT_FUSE: u64 = 2;
+const FIRST_USER: u64 = 3;
 
 /// What is known of one mount, for good.
 struct Seen {
     /// Its number; 0: the place is free.
     mount: AtomicU64,
-    /// 0 (not known yet), [`NOT_OURS`], or who serves it.
+    /// 0 (not known yet), [`NOT_OURS`], [`NOT_FUSE`], or who serves it.
     answer: AtomicU64,
 }
 
@@ -55,6 +57,11 @@ impl Place {
         (self.mount != 0).then_some(self.mount)
     }
 
+    /// The place of whatever is open.
+    pub fn of_any(fd: c_int) -> Option<Place> {
+        Place::of(fd, 0)
+    }
+
     fn of(fd: c_int, kind: u32) -> Option<Place> {
         // SAFETY: all-zero is a valid statx.
         let mut facts: libc::statx = unsafe { std::mem::zeroed() };
@@ -63,7 +70,7 @@ impl Place {
         if raw::statx(fd, c"".as_ptr(), flags, wanted, &raw mut facts) < 0 {
             return None;
         }
-        let is_kind = u32::from(facts.stx_mode) & libc::S_IFMT == kind;
+        let is_kind = kind == 0 || u32::from(facts.stx_mode) & libc::S_IFMT == kind;
         let told = facts.stx_mask & libc::STATX_MNT_ID_UNIQUE != 0;
         is_kind.then_some(Place {
             device: (u64::from(facts.stx_dev_major) << 32) | u64::from(facts.stx_dev_minor),
@@ -73,13 +80,22 @@ impl Place {
 
     /// Whether root or our own user serves the FUSE mount that the file of this number lies on.
     pub fn is_trusted(self, fd: c_int) -> bool {
-        let answer = match self.remembered() {
-            0 => self.find_out(fd),
-            known => known,
-        };
+        let answer = self.answer(fd);
         // Whoever serves a mount says which inode of which volume a file is: others could name any.
         answer == FIRST_USER
             || (answer == FIRST_USER + raw::geteuid() as u64 && is_in_own_users_hands())
+    }
+
+    /// Whether the file system of the file of this number is another kind than a mount of ours.
+    pub fn is_no_fuse(self, fd: c_int) -> bool {
+        self.answer(fd) == NOT_FUSE
+    }
+
+    fn answer(self, fd: c_int) -> u64 {
+        match self.remembered() {
+            0 => self.find_out(fd),
+            known => known,
+        }
     }
 
     /// Some other FUSE file system, whoever serves it.
@@ -103,7 +119,7 @@ impl Place {
             return 0;
         }
         let answer = match facts.f_type == FUSE_MAGIC {
-            false => NOT_OURS,
+            false => NOT_FUSE,
             true => mounted_by(self.device).map_or(0, |user| FIRST_USER + u64::from(user)),
         };
         self.remember(answer);

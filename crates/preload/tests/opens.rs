@@ -8,18 +8,49 @@ use egeria_fs::control::name_by_number;
 use egeria_mount::MountOptions;
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::process::Output;
 
-#[test]
-fn opens_cost_no_requests() {
+fn cost_no_requests(rule: &str, direct: u64) {
     let Some(mounted) = Mounted::new() else {
         return;
     };
     let before = mounted.volume.counters();
     let mut command = mounted.command(program("opens"));
-    assert_ended_well(&finish(command.arg("opens_cost_no_requests")), "opens");
-    mounted.assert_served(&before, 500 * 8, "opens");
+    assert_ended_well(&finish(command.arg(rule)), rule);
+    mounted.assert_served(&before, direct, rule);
     let requests = mounted.volume.counters().mount_requests - before.mount_requests;
     assert!(requests < 100, "{requests} requests");
+}
+
+#[test]
+fn opens_cost_no_requests() {
+    cost_no_requests("opens_cost_no_requests", 500 * 8);
+}
+
+#[test]
+fn copies_cost_no_requests() {
+    cost_no_requests("copies_cost_no_requests", 500 * 8);
+}
+
+#[test]
+fn copies_answer_as_the_kernel() {
+    let Some(mounted) = Mounted::new() else {
+        return;
+    };
+    let rule = "copies_answer_as_the_kernel";
+    let with = finish(mounted.command(program("opens")).arg(rule));
+    let without = finish(mounted.bare_command(program("opens")).arg(rule));
+    assert_ended_well(&with, rule);
+    assert_ended_well(&without, rule);
+    let lines = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    let (with, without) = (lines(&with), lines(&without));
+    let differ = |(one, other): &(&str, &str)| one != other;
+    let differing: Vec<_> = with.lines().zip(without.lines()).filter(differ).collect();
+    assert!(
+        differing.is_empty(),
+        "with, without the library: {differing:#?}"
+    );
+    assert_eq!(with.lines().count(), without.lines().count());
 }
 
 #[test]

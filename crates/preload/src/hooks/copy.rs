@@ -2,12 +2,14 @@
 //! would mark the inode kernel-cached and slow down everybody.
 
 use super::map::hand_over;
-use super::write;
+use super::refusal::{is_copy_refused, status_in_kernel};
+use super::{table as numbers, write};
 use crate::record::{MAX_BYTES, PASS, Record, is_beyond};
 use crate::reply::Reply;
 use crate::serve::serve;
+use crate::trust::Place;
 use crate::{errno, guarded, raw, real, serve, settings, table, thread, writing};
-use egeria_fs::Outcome;
+use egeria_fs::{Errno, Outcome};
 use libc::{c_int, c_uint, c_void, off_t, size_t, ssize_t};
 use std::sync::atomic::Ordering;
 
@@ -113,7 +115,14 @@ fn copy_file_range(
         hand_over(to);
         real::copy_file_range(from, from_at, to, to_at, bytes, flags)
     };
-    if flags != 0 || thread::current().has(thread::INSIDE) || !may_copy(from, to) {
+    if flags != 0 || thread::current().has(thread::INSIDE) {
+        return pass();
+    }
+    if is_copy_refused(from, from_at, to, to_at) {
+        errno::set(libc::EXDEV);
+        return -1;
+    }
+    if !may_copy(from, to) {
         return pass();
     }
     let sides = (offset_of(from, from_at, bytes), offset_of(to, to_at, bytes));
@@ -180,12 +189,24 @@ fn sendfile(to: c_int, from: c_int, from_at: *mut off_t, bytes: size_t) -> ssize
     if settings::is_off() {
         return pass();
     }
-    let status = raw::fcntl(to, libc::F_GETFL, 0);
+    if thread::current().has(thread::INSIDE) {
+        return pass();
+    }
+    let to_deferred = numbers::status_of_deferred(to);
     // The kernel finds the error, also when there is nothing to send.
-    let access = status as c_int & libc::O_ACCMODE;
-    let refused = status < 0 || !matches!(access, libc::O_WRONLY | libc::O_RDWR);
-    let refused = refused || status as c_int & libc::O_APPEND != 0;
-    if refused || from == to || thread::current().has(thread::INSIDE) || !is_readable(from) {
+    let may_send = to_deferred
+        .or_else(|| status_in_kernel(to))
+        .is_some_and(|status| {
+            matches!(status & libc::O_ACCMODE, libc::O_WRONLY | libc::O_RDWR)
+                && status & (libc::O_PATH | libc::O_APPEND) == 0
+        });
+    if !may_send || from == to {
+        return pass();
+    }
+    if !is_readable(from) {
+        if to_deferred.is_some() {
+            return receive(to, from, from_at, bytes).unwrap_or_else(pass);
+        }
         return pass();
     }
     let Some(source) = offset_of(from, from_at, bytes) else {
@@ -194,7 +215,9 @@ fn sendfile(to: c_int, from: c_int, from_at: *mut off_t, bytes: size_t) -> ssize
     let Some(buffer) = Buffer::make() else {
         return pass();
     };
-    let outcome = send(to, from, source, bytes.min(MAX_BYTES), &buffer);
+    let outcome = send(to, source, bytes.min(MAX_BYTES), &buffer, |at, chunk| {
+        one(from, |record| record.read_at(at, buffer.0, chunk))
+    });
     buffer.give_back();
     let Some(done) = outcome else { return pass() };
     if done >= 0 {
@@ -214,14 +237,50 @@ fn is_readable(fd: c_int) -> bool {
     readable
 }
 
-/// Send chunk by chunk; what the other side did not take counts as not read.
-fn send(to: c_int, from: c_int, source: u64, bytes: usize, buffer: &Buffer) -> Option<ssize_t> {
+/// From a file of another file system to one of ours that the kernel has not opened. `None`: the kernel is to do it.
+fn receive(to: c_int, from: c_int, from_at: *mut off_t, bytes: usize) -> Option<ssize_t> {
+    let place = Place::of_regular_file(from)?;
+    let refused = libc::O_PATH | libc::O_DIRECT;
+    // Files that are made up when they are read may have no way to be sent.
+    let is_plain = place.is_no_fuse(from)
+        && status_in_kernel(from).is_some_and(|status| status & refused == 0)
+        && raw::facts_of(from).is_some_and(|facts| facts.st_size > 0);
+    if !is_plain {
+        return None;
+    }
+    let at = match from_at.is_null() {
+        true => raw::lseek(from, 0, libc::SEEK_CUR) as off_t,
+        false => guarded::fetch(to, from_at).filter(|&at| guarded::store(to, from_at, at))?,
+    };
+    let source = u64::try_from(at).ok().filter(|&at| !is_beyond(at, bytes))?;
+    let buffer = Buffer::make()?;
+    let outcome = send(to, source, bytes.min(MAX_BYTES), &buffer, |at, chunk| {
+        let got = raw::pread(from, buffer.0.cast(), chunk, at as i64);
+        Some(usize::try_from(got).map_err(|_| Errno(-got as c_int)))
+    });
+    buffer.give_back();
+    if let Some(done @ 0..) = outcome {
+        let after = at + done as off_t;
+        match from_at.is_null() {
+            true => _ = raw::lseek(from, after, libc::SEEK_SET),
+            false => _ = guarded::store(to, from_at, after),
+        }
+    }
+    outcome
+}
+
+/// Send chunk by chunk what `read` puts into the buffer; what the other side did not take counts as not read.
+fn send(
+    to: c_int,
+    source: u64,
+    bytes: usize,
+    buffer: &Buffer,
+    read: impl Fn(u64, usize) -> Option<Outcome<usize>>,
+) -> Option<ssize_t> {
     let mut done = 0;
     while done < bytes {
         let chunk = CHUNK_BYTES.min(bytes - done);
-        let got = match one(from, |record| {
-            record.read_at(source + done as u64, buffer.0, chunk)
-        }) {
+        let got = match read(source + done as u64, chunk) {
             Some(Ok(0)) => break,
             Some(Ok(got)) => got,
             Some(Err(error)) if done == 0 => {

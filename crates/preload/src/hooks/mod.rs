@@ -34,6 +34,7 @@ mod passing;
 mod position;
 mod process;
 mod read;
+mod refusal;
 mod rights;
 mod signal;
 mod status;

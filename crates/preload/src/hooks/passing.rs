@@ -25,7 +25,6 @@ passing! {
     fstatfs(fd: c_int, into: *mut c_void) -> c_int;
     fstatvfs(fd: c_int, into: *mut c_void) -> c_int;
     fpathconf(fd: c_int, name: c_int) -> c_long;
-    tcgetattr(fd: c_int, into: *mut c_void) -> c_int;
     futimes(fd: c_int, times: *const libc::timeval) -> c_int;
     syncfs(fd: c_int) -> c_int;
     tee(fd: c_int, to: c_int, bytes: size_t, flags: c_uint) -> ssize_t;
@@ -78,19 +77,28 @@ fn posix_fallocate(fd: c_int, offset: off_t, bytes: off_t) -> c_int {
     }
 }
 
-fn isatty(fd: c_int) -> c_int {
-    serve::open_in_kernel(fd);
-    real::isatty(fd)
+/// Questions for terminals, which files are not.
+macro_rules! of_terminals {
+    ($($name:ident($fd:ident: c_int $(, $argument:ident: $type:ty)*) -> $value:ty, $refused:expr;)+) => {
+        $(fn $name($fd: c_int $(, $argument: $type)*) -> $value {
+            match serve::is_deferred($fd) {
+                true => $refused,
+                false => real::$name($fd $(, $argument)*),
+            }
+        })+
+    };
 }
 
-fn ttyname(fd: c_int) -> *mut c_char {
-    serve::open_in_kernel(fd);
-    real::ttyname(fd)
+fn no_terminal<T>(value: T) -> T {
+    errno::set(libc::ENOTTY);
+    value
 }
 
-fn ttyname_r(fd: c_int, into: *mut c_char, room: size_t) -> c_int {
-    serve::open_in_kernel(fd);
-    real::ttyname_r(fd, into, room)
+of_terminals! {
+    isatty(fd: c_int) -> c_int, no_terminal(0);
+    tcgetattr(fd: c_int, into: *mut c_void) -> c_int, no_terminal(-1);
+    ttyname(fd: c_int) -> *mut c_char, no_terminal(std::ptr::null_mut());
+    ttyname_r(fd: c_int, into: *mut c_char, room: size_t) -> c_int, no_terminal(libc::ENOTTY);
 }
 
 fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut c_void) -> c_int {

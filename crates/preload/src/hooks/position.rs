@@ -1,16 +1,14 @@
 //! `lseek`, and calls that look at the position in the kernel.
 
 use super::map::hand_over;
+use super::refusal;
 use crate::offset::{self, Taking};
-use crate::record::{Record, is_any_deferred};
+use crate::record::Record;
 use crate::reply::Reply;
 use crate::serve::serve;
 use crate::{deferred, errno, guarded, raw, real, serve, settings, table};
 use egeria_fs::AttributeChange;
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
-
-/// `_IOW(0x94, 9, int)`
-const FICLONE: u64 = 0x4004_9409;
 
 /// `lseek`.
 pub(super) fn lseek(fd: c_int, to: off_t, whence: c_int) -> off_t {
@@ -90,7 +88,7 @@ fn ioctl(fd: c_int, request: u64, argument: *mut c_void) -> c_int {
             return 0;
         }
     }
-    if let Some(errno) = refusal_of_deferred(fd, request, argument) {
+    if let Some(errno) = refusal::of_request(fd, request, argument) {
         errno::set(errno);
         return -1;
     }
@@ -99,44 +97,6 @@ fn ioctl(fd: c_int, request: u64, argument: *mut c_void) -> c_int {
         return -1;
     }
     real::ioctl(fd, request, argument)
-}
-
-/// `None`: the other is not (known to be) ours.
-fn is_same_volume(fd: c_int, other: c_int) -> Option<bool> {
-    let volume_of = |fd| {
-        let mut volume = None;
-        serve::quietly(fd, |record| {
-            volume = Some(std::ptr::from_ref(record.volume()))
-        });
-        volume
-    };
-    let other = volume_of(other)?;
-    Some(volume_of(fd) == Some(other))
-}
-
-/// How the kernel refuses what is tried on many files, without opening one for it.
-fn refusal_of_deferred(fd: c_int, request: u64, argument: *mut c_void) -> Option<c_int> {
-    let mut is_deferred = false;
-    if is_any_deferred() {
-        serve::quietly(fd, |record| {
-            is_deferred = record.is_deferred() && !record.is_directory();
-        });
-    }
-    match request {
-        _ if !is_deferred => None,
-        // Terminals.
-        libc::TCGETS | libc::TIOCGWINSZ | libc::TIOCGPGRP => Some(libc::ENOTTY),
-        FICLONE => {
-            let source = argument as usize as c_int;
-            match is_same_volume(fd, source) {
-                Some(true) => Some(libc::EOPNOTSUPP),
-                Some(false) => None,
-                // Not ours; the kernel knows what is wrong with a bad one.
-                None => raw::facts_of(source).map(|_| libc::EXDEV),
-            }
-        }
-        _ => None,
-    }
 }
 
 fn splice(

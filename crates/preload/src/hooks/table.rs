@@ -308,7 +308,7 @@ pub(super) fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
 }
 
 /// What `F_GETFL` says of a file that the kernel has not opened.
-fn status_of_deferred(fd: c_int) -> Option<c_int> {
+pub(super) fn status_of_deferred(fd: c_int) -> Option<c_int> {
     let mut status = None;
     if is_any_deferred() && !is_idle() {
         serve::quietly(fd, |record| {

@@ -158,9 +158,26 @@ pub fn before_path(path: *const c_char) {
         && can_look()
         && let Some(start) = look(path.cast::<[u8; 5]>())
         && [*b"/proc", *b"/dev/"].contains(&start)
+        && !is_plain_device(path)
     {
         open_all_in_kernel();
     }
+}
+
+/// Devices that programs open often, some for every file.
+fn is_plain_device(path: *const c_char) -> bool {
+    const LONGEST: &[u8; 13] = b"/dev/urandom\0";
+    let Some(start) = look(path.cast::<[u8; LONGEST.len()]>()) else {
+        return false;
+    };
+    let devices: [&[u8]; 5] = [
+        LONGEST,
+        b"/dev/random\0",
+        b"/dev/null\0",
+        b"/dev/zero\0",
+        b"/dev/tty\0",
+    ];
+    devices.iter().any(|device| start.starts_with(device))
 }
 
 /// Serve a path; `None`: not ours, or not for us: call the real function.

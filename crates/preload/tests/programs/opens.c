@@ -1,5 +1,6 @@
 // Files opened without the kernel, and what the kernel must see of them.
 #include "rules.h"
+#include <linux/fs.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
@@ -230,6 +231,91 @@ static void threads_open_and_close(void) {
         CHECK(pthread_join(threads[i], NULL) == 0);
 }
 
+// A file of another file system, with 10 bytes.
+static int elsewhere(int flags) {
+    char path[] = "/tmp/egeria-opens-XXXXXX";
+    int made = mkstemp(path);
+    CHECK(made >= 0 && write(made, "ABCDEFGHIJ", 10) == 10 && close(made) == 0);
+    int fd = open(path, flags);
+    CHECK(fd >= 0 && unlink(path) == 0);
+    return fd;
+}
+
+static void copies_cost_no_requests(void) {
+    char text[16];
+    for (int i = 0; i < ROUNDS; i++) {
+        int from = elsewhere(O_RDONLY), to = open("f", O_WRONLY | O_CREAT | O_EXCL, 0600);
+        CHECK(to >= 0 && ioctl(to, FICLONE, from) == -1 && errno == EXDEV);
+        CHECK(copy_file_range(from, NULL, to, NULL, 20, 0) == -1 && errno == EXDEV);
+        CHECK(isatty(to) == 0 && errno == ENOTTY && ttyname(to) == NULL && errno == ENOTTY);
+        CHECK(close(open("/dev/urandom", O_RDONLY)) == 0);
+        off_t at = 2;
+        CHECK(sendfile(to, from, NULL, 3) == 3 && sendfile(to, from, &at, 20) == 8 && at == 10);
+        CHECK(lseek(from, 0, SEEK_CUR) == 3 && lseek(to, 0, SEEK_CUR) == 11 && close(to) == 0);
+        CHECK(close(from) == 0 && (to = elsewhere(O_RDWR)) >= 0);
+        from = open("f", O_RDONLY);
+        CHECK(from >= 0 && ioctl(to, FICLONE, from) == -1 && errno == EXDEV);
+        CHECK(copy_file_range(from, NULL, to, NULL, 20, 0) == -1 && errno == EXDEV);
+        CHECK(sendfile(to, from, NULL, 20) == 11 && pread(to, text, 16, 0) == 11);
+        CHECK(memcmp(text, "ABCCDEFGHIJ", 11) == 0 && close(from) == 0 && close(to) == 0);
+        CHECK(unlink("f") == 0);
+    }
+}
+
+enum { KINDS = 10 };
+
+static int opened_as(int kind) {
+    int pair[2];
+    switch (kind) {
+    case 0:
+        return open("f", O_RDONLY);
+    case 1:
+        return open("f", O_WRONLY);
+    case 2:
+        return open("g", O_RDWR);
+    case 3:
+        return open("g", O_RDWR | O_APPEND);
+    case 4:
+        return elsewhere(O_RDONLY);
+    case 5:
+        return elsewhere(O_WRONLY);
+    case 6:
+        return elsewhere(O_RDWR | O_APPEND);
+    case 7:
+        return elsewhere(O_PATH);
+    case 8:
+        return open(".", O_RDONLY | O_DIRECTORY);
+    default:
+        CHECK(pipe(pair) == 0 && write(pair[1], "pipe", 4) == 4 && close(pair[1]) == 0);
+        return pair[0];
+    }
+}
+
+// Prints what calls between all kinds of descriptors answer.
+static void copies_answer_as_the_kernel(void) {
+    off_t positions[] = {4, -1, 0x7fffffffffffffff};
+    off_t *bad = (off_t *)8, *places[] = {NULL, &positions[0], &positions[1], &positions[2], bad};
+    char text[64];
+    for (int i = 0; i < KINDS * KINDS * 5 * 4; i++) {
+        int from_kind = i / 20 % KINDS, to_kind = i / 20 / KINDS, call = i % 4;
+        CHECK(close(begin("f")) == 0 && close(begin("g")) == 0);
+        int from = opened_as(from_kind), to = opened_as(to_kind);
+        off_t *place = places[i / 4 % 5];
+        positions[0] = 4;
+        errno = 0;
+        long answer = call == 0   ? ioctl(to, FICLONE, from)
+                      : call == 1 ? sendfile(to, from, place, 5)
+                      : call == 2 ? copy_file_range(from, place, to, NULL, 5, 0)
+                                  : copy_file_range(from, NULL, to, place, 5, i % 3 == 0);
+        int error = answer < 0 ? errno : 0;
+        printf("%d %d %d %d: %ld %d, at %ld %ld %ld,", from_kind, to_kind, call, i / 4 % 5, answer, error,
+               positions[0], (long)lseek(from, 0, SEEK_CUR), (long)lseek(to, 0, SEEK_CUR));
+        ssize_t bytes = pread(to, text, sizeof text, 0);
+        printf(" %.*s\n", bytes < 0 ? 0 : (int)bytes, text);
+        CHECK(close(from) == 0 && close(to) == 0);
+    }
+}
+
 static const struct rule rules[] = {
     {"opens_cost_no_requests", opens_cost_no_requests},
     {"every_call_sees_the_file", every_call_sees_the_file},
@@ -240,6 +326,8 @@ static const struct rule rules[] = {
     {"limits_hold", limits_hold},
     {"sent_files_arrive", sent_files_arrive},
     {"threads_open_and_close", threads_open_and_close},
+    {"copies_cost_no_requests", copies_cost_no_requests},
+    {"copies_answer_as_the_kernel", copies_answer_as_the_kernel},
     {NULL, NULL},
 };
 
