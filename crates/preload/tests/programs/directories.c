@@ -282,35 +282,48 @@ static void limits_hold(void) {
     CHECK(readdir(streams[0]) == NULL && closedir(streams[0]) == -1 && errno == EBADF);
 }
 
+static DIR *shared;
+static pthread_barrier_t both_are_here;
+static long read_of_shared, begun;
+
 static void *reads(void *argument) {
-    DIR *shared = argument;
-    long count = 0;
     for (int i = 0; i < ROUNDS; i++) {
         DIR *stream = opendir("d");
         CHECK(stream && rest(stream) == 102 && closedir(stream) == 0);
     }
-    while (readdir(shared))
-        count++;
-    return (void *)count;
+    // Each entry goes to one of two.
+    for (int i = 0; argument && i < 40; i++) {
+        long count = 0;
+        // Who waits asleep would come too late.
+        __atomic_fetch_add(&begun, 1, __ATOMIC_SEQ_CST);
+        for (long spins = 0; __atomic_load_n(&begun, __ATOMIC_SEQ_CST) < 2 * (i + 1); spins++)
+            if (spins > 10000)
+                sched_yield();
+        while (readdir(shared))
+            count++;
+        __atomic_fetch_add(&read_of_shared, count, __ATOMIC_RELAXED);
+        if (pthread_barrier_wait(&both_are_here) == PTHREAD_BARRIER_SERIAL_THREAD) {
+            CHECK(__atomic_exchange_n(&read_of_shared, 0, __ATOMIC_RELAXED) == 9 * NAMES + 2);
+            rewinddir(shared);
+        }
+        pthread_barrier_wait(&both_are_here);
+    }
+    return NULL;
 }
 
 static void threads_read(void) {
     pthread_t threads[4];
-    void *count;
-    long sum = 0;
     fill("d", 100);
-    fill("e", NAMES);
-    DIR *shared = opendir("e");
+    fill("e", 9 * NAMES);
+    CHECK((shared = opendir("e")) && pthread_barrier_init(&both_are_here, NULL, 2) == 0);
     for (int i = 0; i < 4; i++)
-        CHECK(pthread_create(&threads[i], NULL, reads, shared) == 0);
-    for (int i = 0; i < 4; i++) {
-        CHECK(pthread_join(threads[i], &count) == 0);
-        sum += (long)count;
-    }
-    CHECK(sum == NAMES + 2 && closedir(shared) == 0);
+        CHECK(pthread_create(&threads[i], NULL, reads, i < 2 ? "shared" : NULL) == 0);
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    CHECK(closedir(shared) == 0);
 }
 
-// As another user: reads what may be read, and no more.
+// Without the rights of root: reads what may be read, and no more.
 static void rights_hold(void) {
     DIR *stream = opendir("open");
     CHECK(stream && rest(stream) == 2 && closedir(stream) == 0);
