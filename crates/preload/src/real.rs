@@ -200,6 +200,7 @@ reals! {
     fn __openat_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int;
     fn open_by_handle_at(mount: c_int, handle: *mut c_void, flags: c_int) -> c_int;
     fn shm_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn mkdtemp(template: *mut c_char) -> *mut c_char;
     fn mkstemp(template: *mut c_char) -> c_int;
     fn mkostemp(template: *mut c_char, flags: c_int) -> c_int;
     fn mkstemps(template: *mut c_char, suffix: c_int) -> c_int;

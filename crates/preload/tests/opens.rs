@@ -10,6 +10,7 @@ use std::fs::File;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Output;
 
+/// A rule that makes so many direct calls, and hardly any requests.
 fn cost_no_requests(rule: &str, direct: u64) {
     let Some(mounted) = Mounted::new() else {
         return;
@@ -19,7 +20,12 @@ fn cost_no_requests(rule: &str, direct: u64) {
     assert_ended_well(&finish(command.arg(rule)), rule);
     mounted.assert_served(&before, direct, rule);
     let requests = mounted.volume.counters().mount_requests - before.mount_requests;
-    assert!(requests < 100, "{requests} requests");
+    assert!(requests < 100, "{rule}: {requests} requests");
+}
+
+#[test]
+fn made_up_names_cost_no_requests() {
+    cost_no_requests("made_up_names_cost_no_requests", 500 * 9);
 }
 
 #[test]

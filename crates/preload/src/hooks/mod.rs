@@ -42,6 +42,7 @@ mod stdio;
 mod sync;
 mod syscall;
 mod table;
+mod temporary;
 mod thunks;
 mod vector;
 mod waiting;

@@ -57,7 +57,8 @@ fn by_kernel<T>(call: impl FnOnce() -> T) -> T {
     call()
 }
 
-fn make_directory(directory: c_int, path: *const c_char, mode: mode_t) -> Option<c_int> {
+/// `mkdirat`; `None` when the kernel is to do it.
+pub(super) fn make_directory(directory: c_int, path: *const c_char, mode: mode_t) -> Option<c_int> {
     on_path(directory, path, |way| {
         let end = end_to_change(way)?;
         let credentials = &way.identity.credentials;

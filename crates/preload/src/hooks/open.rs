@@ -63,22 +63,6 @@ fn shm_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int {
     opened(real::shm_open(name, flags, mode), flags)
 }
 
-fn mkstemp(template: *mut c_char) -> c_int {
-    opened(real::mkstemp(template), libc::O_CREAT)
-}
-
-fn mkostemp(template: *mut c_char, flags: c_int) -> c_int {
-    opened(real::mkostemp(template, flags), libc::O_CREAT)
-}
-
-fn mkstemps(template: *mut c_char, suffix: c_int) -> c_int {
-    opened(real::mkstemps(template, suffix), libc::O_CREAT)
-}
-
-fn mkostemps(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
-    opened(real::mkostemps(template, suffix, flags), libc::O_CREAT)
-}
-
 /// The system call, for `syscall`.
 pub(super) fn opened_by_number(fd: isize, flags: usize) -> isize {
     opened(fd as c_int, flags as c_int);
@@ -94,8 +78,4 @@ export! {
     __openat_2, __openat64_2 => openat_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int;
     open_by_handle_at => open_by_handle_at(mount: c_int, handle: *mut c_void, flags: c_int) -> c_int;
     shm_open => shm_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int;
-    mkstemp, mkstemp64 => mkstemp(template: *mut c_char) -> c_int;
-    mkostemp, mkostemp64 => mkostemp(template: *mut c_char, flags: c_int) -> c_int;
-    mkstemps, mkstemps64 => mkstemps(template: *mut c_char, suffix: c_int) -> c_int;
-    mkostemps, mkostemps64 => mkostemps(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int;
 }

@@ -31,6 +31,35 @@ static void opens_cost_no_requests(void) {
     }
 }
 
+static void made_up_names_cost_no_requests(void) {
+    struct stat facts;
+    char last[32] = "";
+    CHECK(mkdir("d", 0755) == 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        char name[] = "d/fXXXXXX", other[] = "d/XXXXXX.txt", directory[] = "d/XXXXXX";
+        errno = 77;
+        int fd = mkstemp(name);
+        CHECK(fd >= 0 && errno == 77 && strncmp(name, "d/f", 3) == 0 && strcmp(name, last) != 0);
+        strcpy(last, name);
+        CHECK(fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) && (facts.st_mode & 07777) == 0600);
+        CHECK(write(fd, "text", 4) == 4 && lseek(fd, 0, SEEK_SET) == 0 && read(fd, last + 20, 4) == 4);
+        CHECK(stat(name, &facts) == 0 && facts.st_size == 4 && close(fd) == 0 && unlink(name) == 0);
+        fd = mkostemps(other, 4, O_APPEND | O_CLOEXEC);
+        CHECK(fd >= 0 && strcmp(other + 8, ".txt") == 0 && strncmp(other, "d/", 2) == 0);
+        CHECK(fcntl(fd, F_GETFL) == (O_RDWR | O_APPEND | 0100000) && fcntl(fd, F_GETFD) == FD_CLOEXEC);
+        CHECK(close(fd) == 0 && unlink(other) == 0 && mkdtemp(directory) == directory);
+        CHECK(stat(directory, &facts) == 0 && S_ISDIR(facts.st_mode) && (facts.st_mode & 07777) == 0700);
+        CHECK(rmdir(directory) == 0);
+    }
+    char none[] = "none/XXXXXX", few[] = "d/XXXXX", late[] = "d/XXXXXXa", outside[] = "/tmp/egeria-preload-XXXXXX";
+    CHECK(mkstemp(none) == -1 && errno == ENOENT && mkdtemp(strcpy(none, "none/XXXXXX")) == NULL);
+    CHECK(errno == ENOENT && mkstemp(few) == -1 && errno == EINVAL && strcmp(few, "d/XXXXX") == 0);
+    CHECK(mkstemp(late) == -1 && errno == EINVAL && mkstemps(late, 2) == -1 && errno == EINVAL);
+    CHECK(mkstemps(late, -1) == -1 && errno == EINVAL && mkdtemp(late) == NULL && errno == EINVAL);
+    int fd = mkstemp(outside);
+    CHECK(fd >= 0 && close(fd) == 0 && unlink(outside) == 0);
+}
+
 // A file that nobody but the engine has opened, with a position in it.
 static int begin(const char *name) {
     int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0644);
@@ -318,6 +347,7 @@ static void copies_answer_as_the_kernel(void) {
 
 static const struct rule rules[] = {
     {"opens_cost_no_requests", opens_cost_no_requests},
+    {"made_up_names_cost_no_requests", made_up_names_cost_no_requests},
     {"every_call_sees_the_file", every_call_sees_the_file},
     {"no_call_reaches_the_placeholder", no_call_reaches_the_placeholder},
     {"copies_share_the_position", copies_share_the_position},
