@@ -154,6 +154,8 @@ reals! {
     fn fallocate(fd: c_int, mode: c_int, offset: off_t, bytes: off_t) -> c_int;
     fn posix_fallocate(fd: c_int, offset: off_t, bytes: off_t) -> c_int;
     fn flock(fd: c_int, operation: c_int) -> c_int;
+    fn statfs(path: *const c_char, into: *mut c_void) -> c_int;
+    fn statvfs(path: *const c_char, into: *mut c_void) -> c_int;
     fn fstatfs(fd: c_int, into: *mut c_void) -> c_int;
     fn fstatvfs(fd: c_int, into: *mut c_void) -> c_int;
     fn fpathconf(fd: c_int, name: c_int) -> c_long;

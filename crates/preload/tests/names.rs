@@ -12,7 +12,7 @@ fn names_cost_no_requests() {
     let before = mounted.volume.counters();
     let mut command = mounted.command(program("names"));
     assert_ended_well(&finish(command.arg("names_are_direct")), "names");
-    mounted.assert_served(&before, 200 * 19, "names");
+    mounted.assert_served(&before, 200 * 21, "names");
     let requests = mounted.volume.counters().mount_requests - before.mount_requests;
     // Attaching; refused calls, which the kernel makes again.
     assert!(requests < 100, "{requests} requests");
@@ -41,6 +41,11 @@ fn files_that_are_open_are_renamed_by_the_kernel() {
 #[test]
 fn both_ways_see_the_same() {
     keeps("names", "both_ways_see_the_same", 20 * 4);
+}
+
+#[test]
+fn both_ways_see_the_same_space() {
+    keeps("names", "both_ways_see_the_same_space", 12);
 }
 
 #[test]

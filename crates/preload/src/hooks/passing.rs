@@ -22,8 +22,6 @@ macro_rules! passing {
 passing! {
     fallocate(fd: c_int, mode: c_int, offset: off_t, bytes: off_t) -> c_int;
     flock(fd: c_int, operation: c_int) -> c_int;
-    fstatfs(fd: c_int, into: *mut c_void) -> c_int;
-    fstatvfs(fd: c_int, into: *mut c_void) -> c_int;
     fpathconf(fd: c_int, name: c_int) -> c_long;
     futimes(fd: c_int, times: *const libc::timeval) -> c_int;
     syncfs(fd: c_int) -> c_int;
@@ -159,8 +157,6 @@ export! {
     fallocate, fallocate64 => fallocate(fd: c_int, mode: c_int, offset: off_t, bytes: off_t) -> c_int;
     posix_fallocate, posix_fallocate64 => posix_fallocate(fd: c_int, offset: off_t, bytes: off_t) -> c_int;
     flock => flock(fd: c_int, operation: c_int) -> c_int;
-    fstatfs, fstatfs64 => fstatfs(fd: c_int, into: *mut c_void) -> c_int;
-    fstatvfs, fstatvfs64 => fstatvfs(fd: c_int, into: *mut c_void) -> c_int;
     fpathconf => fpathconf(fd: c_int, name: c_int) -> c_long;
     isatty => isatty(fd: c_int) -> c_int;
     ttyname => ttyname(fd: c_int) -> *mut c_char;

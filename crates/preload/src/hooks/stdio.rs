@@ -3,6 +3,7 @@
 
 use super::opened::arrived;
 use super::table::{closing, closing_range};
+use crate::names::{Answer, on_path};
 use crate::{errno, forks, names, real, serve};
 use libc::{FILE, c_char, c_int, c_void};
 
@@ -24,8 +25,22 @@ fn opened(file: *mut FILE) -> *mut FILE {
 }
 
 fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
+    // SAFETY: the program gave a mode.
+    let only_opens = unsafe { *mode.cast::<u8>() } == b'r';
+    if only_opens && is_missing(path) {
+        return std::ptr::null_mut();
+    }
     names::before_path(path);
     opened(real::fopen(path, mode))
+}
+
+/// Whether there is no such file in a volume, with its errno: many are looked for in several places. What there is
+/// the kernel opens, for libc reads it past the hooks.
+fn is_missing(path: *const c_char) -> bool {
+    let found = on_path(libc::AT_FDCWD, path, |way| {
+        way.find(true).map(|_| Answer::Kernel)
+    });
+    found == Some(-1)
 }
 
 fn tmpfile() -> *mut FILE {

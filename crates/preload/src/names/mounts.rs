@@ -25,6 +25,8 @@ const STATMOUNT_MNT_BASIC: u64 = 2;
 const SB_READ_ONLY: u32 = 1;
 const MOUNT_READ_ONLY: u64 = 1;
 const MOUNT_NO_EXEC: u64 = 8;
+/// Of these bits none is `relatime`.
+const MOUNT_ACCESS_TIMES: u64 = 0x70;
 const MOUNT_NO_SYMLINKS: u64 = 0x20_0000;
 
 /// The mount leads to the volume, and nothing is mounted inside.
@@ -33,6 +35,26 @@ const LEADS: u32 = 1;
 const READ_ONLY: u32 = 2;
 /// Programs are not executed.
 const NO_EXEC: u32 = 4;
+/// From here on, what `statfs` tells as flags.
+const SPACE_FLAGS_SHIFT: u32 = 8;
+
+/// Flags that `statfs` tells: set in this attribute of the mount, told as this.
+const SPACE_FLAGS: [(u64, u64); 6] = [
+    (MOUNT_READ_ONLY, libc::ST_RDONLY),
+    (2, libc::ST_NOSUID),
+    (4, libc::ST_NODEV),
+    (MOUNT_NO_EXEC, libc::ST_NOEXEC),
+    (0x10, libc::ST_NOATIME),
+    (0x80, libc::ST_NODIRATIME),
+];
+/// The kernel tells flags.
+const SPACE_FLAGS_VALID: u64 = 0x20;
+/// Told as they are set in the superblock.
+const SPACE_FLAGS_OF_ALL: u64 = libc::ST_RDONLY | libc::ST_SYNCHRONOUS | libc::ST_MANDLOCK;
+
+/// What `statfs` tells, in words: type, size of a block, blocks, free, available, inodes, free, two of an identity in one,
+/// longest name, size of a fragment, flags, and spare ones.
+pub type SpaceWords = [u64; 15];
 
 static MOUNTS: [AtomicPtr<Mount>; MAX_MOUNTS] = [const { AtomicPtr::new(null_mut()) }; MAX_MOUNTS];
 /// 0: nobody looked; 1: somebody looks; 2: done.
@@ -46,6 +68,8 @@ pub struct Mount {
     pub template: libc::statx,
     /// Null: not asked yet.
     known: AtomicPtr<Known>,
+    /// What the kernel said of its space once: type, sizes and identity stay. Null: not asked yet.
+    space: AtomicPtr<SpaceWords>,
     /// The mount cannot be used past the kernel.
     is_refused: AtomicBool,
     seen: AtomicU32,
@@ -65,6 +89,11 @@ impl Use {
     /// Whether programs may be executed.
     pub fn is_executable(self) -> bool {
         self.0 & NO_EXEC == 0
+    }
+
+    /// The flags that `statfs` tells.
+    pub fn space_flags(self) -> u64 {
+        u64::from(self.0 >> SPACE_FLAGS_SHIFT)
     }
 }
 
@@ -141,6 +170,7 @@ impl Mount {
             id,
             template,
             known: AtomicPtr::new(null_mut()),
+            space: AtomicPtr::new(null_mut()),
             is_refused: AtomicBool::new(false),
             seen: AtomicU32::new(0),
             seen_at_ticks: AtomicU64::new(0),
@@ -214,6 +244,40 @@ impl Mount {
         registry::of_mount(&reply)
     }
 
+    /// What `statfs` tells of the mount; the counts and flags are those of the first look. The caller is inside.
+    pub fn space(&self) -> Option<SpaceWords> {
+        // SAFETY: null, or a leaked box.
+        match unsafe { self.space.load(Ordering::Acquire).as_ref() } {
+            Some(space) => Some(*space),
+            None => self.ask_space(),
+        }
+    }
+
+    #[cold]
+    fn ask_space(&self) -> Option<SpaceWords> {
+        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        let root = raw::openat(libc::AT_FDCWD, self.point.as_ptr(), flags, 0) as c_int;
+        if root < 0 {
+            return None;
+        }
+        let mut space = [0; 15];
+        let is_there = Place::of_directory(root).is_some_and(|at| at.mount() == Some(self.id))
+            && raw::fstatfs(root, space.as_mut_ptr().cast()) == 0;
+        raw::close(root);
+        if !is_there {
+            return None;
+        }
+        let known = Box::into_raw(Box::new(space));
+        let first =
+            self.space
+                .compare_exchange(null_mut(), known, Ordering::AcqRel, Ordering::Relaxed);
+        if first.is_err() {
+            // SAFETY: made above, and stored nowhere.
+            drop(unsafe { Box::from_raw(known) });
+        }
+        Some(space)
+    }
+
     /// How the mount may be used; `None` when the kernel must go the way.
     #[inline(always)]
     pub fn usage(&self) -> Option<Use> {
@@ -259,7 +323,7 @@ impl Mount {
         if attributes & MOUNT_NO_EXEC != 0 {
             seen |= NO_EXEC;
         }
-        Some(seen)
+        Some(seen | (space_flags(flags, attributes) as u32) << SPACE_FLAGS_SHIFT)
     }
 
     fn has_mounts_inside(&self) -> bool {
@@ -283,4 +347,14 @@ fn facts_at(point: &CStr, wanted: u32, flags: c_int) -> Option<libc::statx> {
     let answer = raw::statx(at, point.as_ptr(), flags, wanted, facts.as_mut_ptr());
     // SAFETY: zeroed, which is valid, and filled by the kernel.
     (answer == 0).then(|| unsafe { facts.assume_init() })
+}
+
+fn space_flags(superblock: u32, attributes: u64) -> u64 {
+    let told = SPACE_FLAGS.iter().filter(|(set, _)| attributes & set != 0);
+    let mut flags = SPACE_FLAGS_VALID | u64::from(superblock) & SPACE_FLAGS_OF_ALL;
+    flags |= told.fold(0, |flags, (_, told)| flags | told);
+    match attributes & MOUNT_ACCESS_TIMES {
+        0 => flags | libc::ST_RELATIME,
+        _ => flags,
+    }
 }

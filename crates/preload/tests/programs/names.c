@@ -1,5 +1,8 @@
 // Names and attributes by paths: what they mean, for whom, and when that changes.
 #include "rules.h"
+#include <dlfcn.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
 
 #define ROUNDS 200
 
@@ -9,9 +12,28 @@ static int mode_of(const char *path) {
     return facts.st_mode & 07777;
 }
 
+// What the library tells of the space is what the kernel and libc tell, to the last spare byte.
+static void space_is_the_same(void) {
+    struct statfs direct = {0}, kernel = {0};
+    struct statvfs vector = {0}, libc = {0};
+    void *loaded = dlopen("libc.so.6", RTLD_NOW);
+    int (*real)(const char *, struct statvfs *) = dlsym(loaded, "statvfs");
+    CHECK(real && real != statvfs && syscall(SYS_statfs, ".", &kernel) == 0 && real(".", &libc) == 0);
+    CHECK(statfs(".", &direct) == 0 && memcmp(&direct, &kernel, sizeof kernel) == 0);
+    CHECK(statvfs(".", &vector) == 0 && memcmp(&vector, &libc, sizeof libc) == 0);
+    int fd = open(".", O_RDONLY | O_DIRECTORY);
+    memset(&direct, 1, sizeof direct);
+    memset(&vector, 1, sizeof vector);
+    CHECK(fstatfs(fd, &direct) == 0 && memcmp(&direct, &kernel, sizeof kernel) == 0);
+    CHECK(fstatvfs(fd, &vector) == 0 && memcmp(&vector, &libc, sizeof libc) == 0 && close(fd) == 0);
+    CHECK(statfs("none", &direct) == -1 && errno == ENOENT && statfs(".", (void *)8) == -1 && errno == EFAULT);
+    CHECK(fstatvfs(-1, &vector) == -1 && errno == EBADF);
+}
+
 static void names_are_direct(void) {
     struct stat facts;
     struct statx more;
+    struct statfs space;
     char target[16];
     CHECK(mkdir("d", 0755) == 0 && mkdir("d/e", 0700) == 0);
     CHECK(close(make("d/file", 0)) == 0 && symlink("e", "d/l") == 0 && symlink("nowhere", "d/e/dangling") == 0);
@@ -28,6 +50,7 @@ static void names_are_direct(void) {
         CHECK(chmod("d/g", 0500) == 0 && mode_of("d/g") == 0500 && rmdir("d/g") == 0);
         CHECK(symlink("x", "d/s") == 0 && rename("d/s", "d/e/dangling") == 0);
         CHECK(unlink("d/e/dangling") == 0 && symlink("nowhere", "d/e/dangling") == 0);
+        CHECK(fopen("d/none", "r") == NULL && errno == ENOENT && statfs("d", &space) == 0 && space.f_bsize == 4096);
         CHECK(truncate("d/file", i + 7) == 0 && stat("d/file", &facts) == 0 && facts.st_size == i + 7);
     }
 }
@@ -111,9 +134,26 @@ static void mounts_count_at_once(void) {
         CHECK(stat("d/below", &facts) == 0 && facts.st_dev == device);
     }
     CHECK(rmdir("d/below") == 0 && mkdir("d/below", 0755) == 0);
-    CHECK(system("mount -o remount,bind,ro .") == 0);
+    space_is_the_same();
+    CHECK(system("mount -o remount,bind,ro,noexec,atime,relatime .") == 0);
+    space_is_the_same();
     CHECK(mkdir("d/new", 0755) == -1 && errno == EROFS && chmod("d", 0700) == -1 && errno == EROFS);
     CHECK(access("d", W_OK) == -1 && errno == EROFS && access("d", R_OK) == 0);
+    CHECK(system("mount -o remount,bind,rw,nodiratime,strictatime .") == 0);
+    space_is_the_same();
+}
+
+static void both_ways_see_the_same_space(void) {
+    struct statfs before, after;
+    space_is_the_same();
+    CHECK(statfs(".", &before) == 0);
+    int fd = make("f", 0);
+    static char block[1 << 16];
+    for (int i = 0; i < 32; i++)
+        CHECK(write(fd, block, sizeof block) == sizeof block);
+    space_is_the_same();
+    CHECK(statfs("f", &after) == 0 && before.f_bfree >= after.f_bfree + 512 && before.f_ffree == after.f_ffree + 1);
+    CHECK(fstatfs(fd, &before) == 0 && memcmp(&before, &after, sizeof after) == 0 && close(fd) == 0);
 }
 
 static void files_that_are_open_are_renamed_by_the_kernel(void) {
@@ -147,6 +187,7 @@ static const struct rule rules[] = {
     {"mounts_count_at_once", mounts_count_at_once},
     {"files_that_are_open_are_renamed_by_the_kernel", files_that_are_open_are_renamed_by_the_kernel},
     {"both_ways_see_the_same", both_ways_see_the_same},
+    {"both_ways_see_the_same_space", both_ways_see_the_same_space},
     {NULL, NULL},
 };
 
