@@ -1,12 +1,12 @@
-//! Files that the engine opened without the kernel. Their number is a placeholder, an `O_PATH` descriptor of
-//! `/dev/null`, on which the kernel refuses every call with data. Before the kernel must see the file, it is opened
-//! through the mount and takes the number, and all copies of it.
+//! Files that the engine opened without the kernel. Their number is a placeholder, on which the kernel refuses every
+//! call with data. Before the kernel must see the file, it is opened through the mount and takes the number, and all
+//! copies of it.
 
 use crate::control_call::ask_mount;
 use crate::locked::Locked;
 use crate::record::{Origin, Record};
 use crate::trust::Place;
-use crate::{raw, settings, table};
+use crate::{placeholder, raw, settings, table};
 use egeria_fs::InodeNumber;
 use egeria_fs::control::{NO_DESCRIPTION_SLOT, name_by_number};
 use libc::c_int;
@@ -33,10 +33,9 @@ pub fn is_possible() -> bool {
     !IS_OVER.load(Ordering::Relaxed) && !settings::opens_in_kernel()
 }
 
-/// A placeholder with the lowest free number, or minus an errno.
-pub fn placeholder(flags: c_int) -> isize {
-    let flags = libc::O_PATH | flags & libc::O_CLOEXEC;
-    raw::openat(libc::AT_FDCWD, c"/dev/null".as_ptr(), flags, 0)
+/// In a fork child: whoever was opening is not here.
+pub fn reset_in_child() {
+    OPENING.reset();
 }
 
 /// Have the kernel open a record's file under `fd`, and under every other number that the record has. By a thread
@@ -72,6 +71,9 @@ fn replace(opened: c_int, fd: c_int) {
             0 => 0,
             _ => libc::O_CLOEXEC,
         };
+        if placeholder::is_among(fd, fd) {
+            placeholder::forget();
+        }
         raw::dup3(opened, fd, cloexec);
     }
 }

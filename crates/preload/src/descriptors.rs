@@ -2,7 +2,7 @@
 
 use crate::record::Record;
 use crate::table::{Tag, Word, load, place, replace};
-use crate::{libc_threads, ownership, pins, process, raw, serve, settings};
+use crate::{libc_threads, ownership, pins, placeholder, process, serve, settings, thread};
 use libc::c_int;
 
 /// A number was just handed out by the kernel: whatever was known of it is over.
@@ -10,6 +10,7 @@ pub fn renew(fd: c_int, tag: Tag, payload: u64) {
     if fd < 0 || settings::is_off() {
         return;
     }
+    note_closed(fd, fd);
     let before = load(fd);
     let idle = before.tag() == Tag::Unknown && tag == Tag::Unknown;
     if (idle && libc_threads::alone()) || !ownership::owns_tables() {
@@ -24,6 +25,15 @@ pub fn renew(fd: c_int, tag: Tag, payload: u64) {
         if place(fd).is_none() {
             return;
         }
+    }
+}
+
+/// These numbers are closed, or mean something else.
+#[inline]
+pub fn note_closed(first: c_int, last: c_int) {
+    // A `vfork` child closes its own.
+    if placeholder::is_among(first, last) && ownership::owns_tables() {
+        placeholder::forget();
     }
 }
 
@@ -56,6 +66,7 @@ pub struct Closing {
 
 /// Call before the kernel closes a number.
 pub fn begin_close(fd: c_int) -> Closing {
+    note_closed(fd, fd);
     let mut closing = Closing {
         fd,
         before: load(fd),
@@ -74,7 +85,7 @@ pub fn begin_close(fd: c_int) -> Closing {
     }
     let marked = closing
         .before
-        .renewed(Tag::Closing, (raw::gettid() as u64) << 3);
+        .renewed(Tag::Closing, u64::from(thread::current().id()) << 3);
     if closing.before.tag() != Tag::Closing && replace(fd, closing.before, marked) {
         closing.marked = Some(marked);
         if closing.before.is_ours() {

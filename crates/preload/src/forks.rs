@@ -59,9 +59,15 @@ fn release_all(thread: &Thread) {
 
 /// Before `vfork`, from its thunk: what the child does next is checked against the pid.
 pub extern "C" fn before_vfork() {
-    let thread = thread::current();
     if wiped().is_some() && !settings::is_off() {
         share_descriptors();
-        thread.set(thread::VFORK);
+        note_borrower();
+    }
+}
+
+/// A child is about to run in this thread's memory: who calls from here on is found out by the pid.
+pub fn note_borrower() {
+    if wiped().is_some() && !settings::is_off() {
+        thread::current().set(thread::VFORK);
     }
 }

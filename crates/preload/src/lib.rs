@@ -47,6 +47,7 @@ mod opening;
 mod ownership;
 mod pin;
 mod pins;
+mod placeholder;
 mod process;
 mod raw;
 mod reading;

@@ -3,7 +3,7 @@
 use crate::names::{self, Answer, Way, on_path};
 use crate::record::{Found, Origin, Record};
 use crate::table::{self, Tag};
-use crate::{deferred, errno, ownership, raw, serve, thread};
+use crate::{deferred, errno, ownership, placeholder, raw, serve, thread};
 use egeria_fs::rights::{READ, WRITE};
 use egeria_fs::{
     AttributeChange, Attributes, Errno, FileKind, FileReference, InodeNumber, NewInode, PathEnd,
@@ -47,7 +47,7 @@ pub fn open(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -
     let answer = on_path(directory, path, |way| {
         if creates {
             // Before anything is made: afterwards it could only be taken back.
-            number = Some(placeholder(flags).ok_or(PathStop::Elsewhere)?);
+            number = Some(placeholder::make(flags).ok_or(PathStop::Elsewhere)?);
         }
         opened = open_in_engine(way, flags, mode)?;
         Ok(match opened {
@@ -56,7 +56,7 @@ pub fn open(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -
         })
     });
     let fd = match opened {
-        Some(opened) => match number.take().or_else(|| placeholder(flags)) {
+        Some(opened) => match number.take().or_else(|| placeholder::make(flags)) {
             Some(fd) => return settle(opened, fd, flags),
             None => {
                 opened.give_back();
@@ -71,12 +71,6 @@ pub fn open(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -
         errno::set(error);
     }
     fd
-}
-
-fn placeholder(flags: c_int) -> Option<c_int> {
-    c_int::try_from(deferred::placeholder(flags))
-        .ok()
-        .filter(|fd| *fd >= 0)
 }
 
 impl Opened {

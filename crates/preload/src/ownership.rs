@@ -3,7 +3,7 @@
 use crate::lock::Lock;
 use crate::process::{prepare, wiped};
 use crate::thread::{self, Thread};
-use crate::{allocator, pins, process, raw, registry, settings, table};
+use crate::{allocator, deferred, pins, process, raw, registry, settings, table};
 use std::sync::atomic::Ordering;
 
 /// Held by a fork, and by what must not be forked in its middle.
@@ -14,18 +14,23 @@ pub fn owns_tables() -> bool {
     let Some(wiped) = wiped().or_else(prepare) else {
         return false;
     };
+    let thread = thread::current();
+    if !thread.has(thread::VFORK) && thread.has_live_pin() {
+        // Given to it in this process, and it has not called `vfork` since.
+        return true;
+    }
     let process = raw::getpid() as u32;
     match wiped.owner.load(Ordering::Relaxed) {
         owner if owner == process => {
-            thread::current().clear(thread::VFORK);
+            thread.clear(thread::VFORK);
             true
         }
         0 => {
-            begin_in_child(thread::current());
+            begin_in_child(thread);
             true
         }
         _ => {
-            thread::current().set(thread::VFORK);
+            thread.set(thread::VFORK);
             false
         }
     }
@@ -41,6 +46,7 @@ pub fn begin_in_child(thread: &Thread) {
     process::count_share();
     FORK_LOCK.reset();
     allocator::reset_in_child();
+    deferred::reset_in_child();
     pins::reset_in_child();
     table::forget_records();
     registry::after_fork_in_child();

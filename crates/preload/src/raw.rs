@@ -65,6 +65,8 @@ calls! {
     fn write = SYS_write(fd: c_int, buffer: *const c_void, bytes: usize);
     fn preadv2 = SYS_preadv2(fd: c_int, parts: *const libc::iovec, count: c_int, low: i64, high: i64, flags: c_int);
     fn pwritev2 = SYS_pwritev2(fd: c_int, parts: *const libc::iovec, count: c_int, low: i64, high: i64, flags: c_int);
+    fn memfd_create = SYS_memfd_create(name: *const libc::c_char, flags: u32);
+    fn fchmod = SYS_fchmod(fd: c_int, mode: u32);
     fn dup3 = SYS_dup3(fd: c_int, to: c_int, flags: c_int);
     fn getdents64 = SYS_getdents64(fd: c_int, into: *mut c_void, bytes: usize);
     fn lseek = SYS_lseek(fd: c_int, offset: i64, whence: c_int);

@@ -76,7 +76,7 @@ impl Word {
 
     /// Whether the calling thread is the one that closes a [`Tag::Closing`] number.
     pub fn closed_by_caller(self) -> bool {
-        self.opened_at() == crate::raw::gettid() as u64
+        self.opened_at() == u64::from(thread::current().id())
     }
 
     fn with(self, tag: Tag, payload: u64) -> Word {

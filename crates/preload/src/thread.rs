@@ -5,6 +5,7 @@
 //! library loaded at start always gets its initial-exec words; `dlopen` of this one is not meant.
 
 use crate::pin::Pin;
+use crate::raw;
 use libc::c_void;
 use std::arch::{asm, global_asm};
 use std::sync::OnceLock;
@@ -102,6 +103,26 @@ impl Thread {
     pub fn pin(&self) -> Option<&'static Pin> {
         // SAFETY: a thread's pin lies in memory that is mapped for ever.
         unsafe { self.pin.load(Ordering::Relaxed).as_ref() }
+    }
+
+    /// Whether it has a pin that no fork has wiped.
+    #[inline(always)]
+    pub fn has_live_pin(&self) -> bool {
+        self.id_in_pin() != 0
+    }
+
+    #[inline(always)]
+    fn id_in_pin(&self) -> u32 {
+        self.pin()
+            .map_or(0, |pin| pin.thread.load(Ordering::Relaxed))
+    }
+
+    /// The kernel's number of the thread that calls.
+    pub fn id(&self) -> u32 {
+        match self.id_in_pin() {
+            0 => raw::gettid() as u32,
+            id => id,
+        }
     }
 
     /// Set gate bits. Only the thread itself changes its gate; a handler leaves it as it found it.

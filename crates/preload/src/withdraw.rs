@@ -14,7 +14,9 @@
 use crate::offset::publish_record;
 use crate::sync::pause;
 use crate::thread::{self, Thread};
-use crate::{admission, errno, ownership, pins, process, registry, settings, signals, table};
+use crate::{
+    admission, errno, ownership, pins, placeholder, process, registry, settings, signals, table,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static IS_DONE: AtomicBool = AtomicBool::new(false);
@@ -69,6 +71,7 @@ fn leave(thread: &Thread) {
     }
     // Records are freed under limbo's lock alone: those that the table names stay meanwhile.
     pins::while_none_is_freed(hand_over_records);
+    placeholder::end();
     pins::drain_all();
     registry::detach_all();
     signals::give_back(thread);

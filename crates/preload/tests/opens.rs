@@ -70,6 +70,16 @@ fn no_call_reaches_the_placeholder() {
 }
 
 #[test]
+fn bare_calls_change_nothing() {
+    keeps("opens", "bare_calls_change_nothing", 6);
+}
+
+#[test]
+fn closing_all_numbers_is_survived() {
+    keeps("opens", "closing_all_numbers_is_survived", 60 * 3);
+}
+
+#[test]
 fn copies_share_the_position() {
     keeps("opens", "copies_share_the_position", 5);
 }

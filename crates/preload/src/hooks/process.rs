@@ -24,6 +24,9 @@ fn clone(
 ) -> c_int {
     if flags & libc::CLONE_THREAD == 0 {
         forks::share_descriptors();
+        if flags & libc::CLONE_VM != 0 {
+            forks::note_borrower();
+        }
     }
     real::clone(run, stack, flags, argument, parent, tls, child)
 }

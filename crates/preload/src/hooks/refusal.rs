@@ -4,7 +4,7 @@
 use super::table::status_of_deferred;
 use crate::record::Record;
 use crate::trust::Place;
-use crate::{guarded, raw, serve};
+use crate::{guarded, raw, serve, table};
 use libc::{c_int, c_void, off_t};
 
 // Of `linux/fs.h`: share blocks with another file.
@@ -42,7 +42,9 @@ pub(super) fn is_copy_refused(
         _ => return false,
     };
     let is_good = |at: *const off_t| at.is_null() || guarded::fetch(ours, at).is_some();
-    is_good(from_at)
+    // Not a directory of ours, either.
+    !table::load(other).is_ours()
+        && is_good(from_at)
         && is_good(to_at)
         && is(from, &READS, libc::O_PATH)
         && is(to, &WRITES, libc::O_PATH | libc::O_APPEND)

@@ -100,6 +100,9 @@ fn open_in_kernel(arguments: [usize; 6]) {
 fn around_clone(number: c_long, flags: usize, clone: impl FnOnce() -> c_long) -> c_long {
     if number == libc::SYS_clone && flags as c_int & libc::CLONE_VM != 0 {
         // A thread, or a child in this memory that returns on a stack of its own.
+        if flags as c_int & libc::CLONE_THREAD == 0 {
+            crate::forks::note_borrower();
+        }
         return clone();
     }
     crate::forks::around_fork(|| clone() as isize) as c_long

@@ -193,6 +193,10 @@ pub(super) fn closing_range<T>(first: u32, last: u32, close: impl FnOnce() -> (T
     });
     let (outcome, closed) = close();
     let error = crate::errno::get();
+    if closed {
+        let number = |bound: u32| c_int::try_from(bound).unwrap_or(c_int::MAX);
+        descriptors::note_closed(number(first), number(last));
+    }
     for closing in marked.into_iter().flatten() {
         if closed {
             closing.done()
