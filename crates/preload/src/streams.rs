@@ -18,7 +18,7 @@ const TAKEN: u32 = 1;
 const NO_END: u64 = u64::MAX;
 
 static REGION: AtomicPtr<Stream> = AtomicPtr::new(null_mut());
-/// Below it all places are taken.
+/// Below it most places are taken.
 static FIRST_FREE: AtomicUsize = AtomicUsize::new(0);
 
 /// An open stream.
@@ -122,7 +122,7 @@ fn region() -> Option<*mut Stream> {
 fn take_place() -> Option<&'static Stream> {
     let first = region()?;
     let from = FIRST_FREE.load(Ordering::Relaxed);
-    (from..STREAMS).find_map(|index| {
+    (from..STREAMS).chain(0..from).find_map(|index| {
         // SAFETY: a place of the region, mapped for ever, of which all-zero is a valid one.
         let stream = unsafe { &*first.add(index) };
         let state = &stream.state;

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Mounted, NOBODY, assert_ended_well, finish, is_root, keeps, program};
+use egeria_mount::MountOptions;
 use std::os::unix::fs::{PermissionsExt, chown};
 
 #[test]
@@ -86,4 +87,17 @@ fn rights_hold() {
     command.arg(program("directories")).arg("rights_hold");
     assert_ended_well(&finish(&mut command), "without rights");
     mounted.assert_served(&before, 5, "without rights");
+}
+
+#[test]
+fn rights_may_go() {
+    let options = MountOptions {
+        allow_other: true,
+        ..MountOptions::default()
+    };
+    if is_root()
+        && let Some(mounted) = Mounted::with(&options)
+    {
+        mounted.keeps("directories", "rights_may_go", 1000);
+    }
 }

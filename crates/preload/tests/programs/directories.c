@@ -338,6 +338,21 @@ static void rights_hold(void) {
     CHECK(openat(fd, "inner", O_RDONLY) == -1 && errno == EACCES);
 }
 
+// Of the volume nothing stays but what is open.
+static void rights_may_go(void) {
+    struct stat facts, same;
+    fill("d", NAMES);
+    DIR *begun = opendir("d"), *stream = opendir("d");
+    int fd = open("d", O_RDONLY | O_DIRECTORY);
+    for (int i = 0; i < 10; i++)
+        CHECK(readdir(begun));
+    CHECK(fstat(fd, &same) == 0 && setresuid(65534, 65534, 65534) == 0);
+    CHECK(rest(begun) == NAMES - 8 && rest(stream) == NAMES + 2);
+    CHECK(fstat(fd, &facts) == 0 && facts.st_ino == same.st_ino && fstat(dirfd(begun), &facts) == 0);
+    rewinddir(begun);
+    CHECK(rest(begun) == NAMES + 2 && closedir(begun) == 0 && closedir(stream) == 0 && close(fd) == 0);
+}
+
 static const struct rule rules[] = {
     {"listing_costs_no_requests", listing_costs_no_requests},
     {"libc_and_the_library_read_the_same", libc_and_the_library_read_the_same},
@@ -348,6 +363,7 @@ static const struct rule rules[] = {
     {"limits_hold", limits_hold},
     {"threads_read", threads_read},
     {"rights_hold", rights_hold},
+    {"rights_may_go", rights_may_go},
     {NULL, NULL},
 };
 
