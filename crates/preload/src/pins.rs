@@ -11,13 +11,15 @@ use crate::record::Record;
 use crate::thread::{self, Thread};
 use crate::{libc_threads, raw};
 use libc::c_int;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
 
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
 
 static LIMBO: AtomicPtr<Record> = AtomicPtr::new(std::ptr::null_mut());
 static LIMBO_LOCK: Lock = Lock::new();
 static NEXT: AtomicUsize = AtomicUsize::new(0);
+/// Pins from here on were never taken: most programs have few threads, and need not look at all pins.
+static END: AtomicUsize = AtomicUsize::new(0);
 
 /// The thread's pin, taken at its first use; `None`: no pins left.
 #[cold]
@@ -37,15 +39,24 @@ pub fn take(thread: &Thread) -> Option<&'static Pin> {
 
 fn free_pin(pins: &'static [Pin; PINS], id: u32) -> Option<&'static Pin> {
     let first = NEXT.fetch_add(1, Ordering::Relaxed);
-    (0..PINS)
-        .map(|step| &pins[(first + step) % PINS])
-        .find(|pin| {
-            pin.thread.load(Ordering::Relaxed) == 0
-                && pin
-                    .thread
-                    .compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed)
-                    .is_ok()
-        })
+    let free = (0..PINS).map(|step| (first + step) % PINS).find(|&index| {
+        let thread = &pins[index].thread;
+        thread.load(Ordering::Relaxed) == 0
+            && thread
+                .compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    })?;
+    END.fetch_max(free + 1, Ordering::Relaxed);
+    // Before the thread looks at the table; see `taken`.
+    fence(Ordering::SeqCst);
+    Some(&pins[free])
+}
+
+/// Pins that may be in use. Who takes another from now on sees the table as it is: what was taken out of it cannot be
+/// named there.
+fn taken(pins: &[Pin; PINS]) -> &[Pin] {
+    fence(Ordering::SeqCst);
+    &pins[..END.load(Ordering::Relaxed).min(PINS)]
 }
 
 /// Pins of threads that ended: nobody tells us when a thread ends, so it is asked for here.
@@ -85,7 +96,7 @@ pub fn retire(record: *mut Record) {
             LIMBO.store(record, Ordering::Relaxed);
             if let Some(wiped) = process::wiped() {
                 // SAFETY: no table entry and no pin names it.
-                pin::free_unused(&LIMBO, &wiped.pins, |record| unsafe {
+                pin::free_unused(&LIMBO, taken(&wiped.pins), |record| unsafe {
                     Record::free(record)
                 });
             }
@@ -97,14 +108,14 @@ pub fn retire(record: *mut Record) {
 /// moves the position by the number, which will soon mean something else.
 pub fn drain(fd: c_int) {
     if let Some(wiped) = process::wiped().filter(|_| !libc_threads::alone()) {
-        pin::drain(fd, &wiped.pins);
+        pin::drain(fd, taken(&wiped.pins));
     }
 }
 
 /// Wait until no call is under way at all. The table names no record any more.
 pub fn drain_all() {
     if let Some(wiped) = process::wiped().filter(|_| !libc_threads::alone()) {
-        pin::drain_all(&wiped.pins);
+        pin::drain_all(taken(&wiped.pins));
     }
 }
 
