@@ -36,10 +36,36 @@ struct Opened {
     origin: Origin,
 }
 
+/// What came of an open in the engine.
+enum Opening {
+    Done(Opened),
+    Fails(c_int),
+}
+
+/// Of a path that is looked up alone (`O_PATH`): whether it is no directory, where one is wanted. Programs that trust
+/// no symbolic link go to each file step by step, and try to take it for a directory.
+fn is_no_directory(directory: c_int, path: *const c_char, flags: c_int) -> bool {
+    let answer = on_path(directory, path, |way| {
+        let found = way.find(flags & libc::O_NOFOLLOW == 0)?;
+        Ok(match found.kind() {
+            FileKind::Regular => Answer::Fails(libc::ENOTDIR),
+            _ => Answer::Kernel,
+        })
+    });
+    answer.is_some()
+}
+
 /// Open a file; `None` when the kernel is to do it.
 pub fn open(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> Option<c_int> {
     let access = flags & libc::O_ACCMODE;
     if flags & !KNOWN != 0 || access == libc::O_ACCMODE || !deferred::is_possible() {
+        const LOOKING: c_int = libc::O_PATH | libc::O_DIRECTORY;
+        if flags & !(LOOKING | libc::O_NOFOLLOW | libc::O_CLOEXEC) == 0
+            && flags & LOOKING == LOOKING
+            && is_no_directory(directory, path, flags)
+        {
+            return Some(-1);
+        }
         return names::by_kernel(directory);
     }
     let creates = flags & libc::O_CREAT != 0;
@@ -49,10 +75,12 @@ pub fn open(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -
             // Before anything is made: afterwards it could only be taken back.
             number = Some(placeholder::make(flags).ok_or(PathStop::Elsewhere)?);
         }
-        opened = open_in_engine(way, flags, mode)?;
-        Ok(match opened {
-            Some(_) => Answer::Done(0),
-            None => Answer::Fails(libc::EEXIST),
+        Ok(match open_in_engine(way, flags, mode)? {
+            Opening::Done(file) => {
+                opened = Some(file);
+                Answer::Done(0)
+            }
+            Opening::Fails(errno) => Answer::Fails(errno),
         })
     });
     let fd = match opened {
@@ -117,28 +145,30 @@ fn settle(opened: Opened, fd: c_int, flags: c_int) -> Option<c_int> {
     None
 }
 
-/// `Ok(None)`: there is one already, which was not wanted.
-fn open_in_engine(way: &Way<'_>, flags: c_int, mode: mode_t) -> Result<Option<Opened>, PathStop> {
+fn open_in_engine(way: &Way<'_>, flags: c_int, mode: mode_t) -> Result<Opening, PathStop> {
+    const NEW: c_int = libc::O_CREAT | libc::O_EXCL;
     if way.volume.are_names_watched() {
         return Err(PathStop::Elsewhere);
     }
     if flags & libc::O_DIRECTORY != 0 {
         let found = way.find(flags & libc::O_NOFOLLOW == 0)?;
-        return open_directory(way, &found, flags).map(Some);
+        return match found.kind() {
+            FileKind::Regular if flags & libc::O_CREAT == 0 => Ok(Opening::Fails(libc::ENOTDIR)),
+            _ => open_directory(way, &found, flags).map(Opening::Done),
+        };
     }
     let end = way.find_end()?;
     if end.wants_directory {
         return Err(PathStop::Elsewhere);
     }
-    match way.named(&end) {
-        Ok(_) if flags & (libc::O_CREAT | libc::O_EXCL) == libc::O_CREAT | libc::O_EXCL => Ok(None),
-        Ok(named) if named.kind() == FileKind::Directory => {
-            open_directory(way, &named, flags).map(Some)
-        }
-        Ok(named) => open_existing(way, end, &named, flags).map(Some),
-        Err(PathStop::Missing) if flags & libc::O_CREAT != 0 => create(way, end, mode).map(Some),
+    let opened = match way.named(&end) {
+        Ok(_) if flags & NEW == NEW => return Ok(Opening::Fails(libc::EEXIST)),
+        Ok(named) if named.kind() == FileKind::Directory => open_directory(way, &named, flags),
+        Ok(named) => open_existing(way, end, &named, flags),
+        Err(PathStop::Missing) if flags & libc::O_CREAT != 0 => create(way, end, mode),
         Err(stop) => Err(stop),
-    }
+    };
+    opened.map(Opening::Done)
 }
 
 fn open_existing(

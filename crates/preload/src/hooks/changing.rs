@@ -61,21 +61,22 @@ fn set_permissions(way: &Way<'_>, inode: &Attributes, mode: mode_t) -> Outcome {
 }
 
 fn chmod(path: *const c_char, mode: mode_t) -> c_int {
-    fchmodat_followed(libc::AT_FDCWD, path, mode).unwrap_or_else(|| real::chmod(path, mode))
+    chmod_at(libc::AT_FDCWD, path, mode, 0).unwrap_or_else(|| real::chmod(path, mode))
 }
 
-fn fchmodat_followed(directory: c_int, path: *const c_char, mode: mode_t) -> Option<c_int> {
+fn chmod_at(directory: c_int, path: *const c_char, mode: mode_t, flags: c_int) -> Option<c_int> {
+    if flags & !libc::AT_SYMLINK_NOFOLLOW != 0 {
+        return by_kernel(directory);
+    }
     on_path(directory, path, |way| {
-        set_permissions(way, &way.find(true)?, mode)
+        let found = way.find(flags & libc::AT_SYMLINK_NOFOLLOW == 0)?;
+        set_permissions(way, &found, mode)
     })
 }
 
 fn fchmodat(directory: c_int, path: *const c_char, mode: mode_t, flags: c_int) -> c_int {
-    let done = match flags {
-        0 => fchmodat_followed(directory, path, mode),
-        _ => by_kernel(directory),
-    };
-    done.unwrap_or_else(|| real::fchmodat(directory, path, mode, flags))
+    chmod_at(directory, path, mode, flags)
+        .unwrap_or_else(|| real::fchmodat(directory, path, mode, flags))
 }
 
 fn fchmod(fd: c_int, mode: mode_t) -> c_int {

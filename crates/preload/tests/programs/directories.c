@@ -119,6 +119,9 @@ static void libc_and_the_library_read_the_same(void) {
     CHECK(open("d", O_RDWR | O_CREAT, 0600) == -1 && errno == EISDIR);
     CHECK(open("d", O_RDONLY | O_CREAT | O_EXCL, 0600) == -1 && errno == EEXIST);
     CHECK(open("d/n0000", O_RDONLY | O_DIRECTORY) == -1 && errno == ENOTDIR);
+    CHECK(symlink("d", "l") == 0 && open("l", O_RDONLY | O_DIRECTORY | O_NOFOLLOW) == -1 && errno == ENOTDIR);
+    CHECK(open("l", O_PATH | O_DIRECTORY | O_NOFOLLOW) == -1 && errno == ENOTDIR);
+    CHECK(close(open("l", O_PATH | O_DIRECTORY)) == 0 && open("none", O_PATH | O_DIRECTORY) == -1 && errno == ENOENT);
     CHECK(opendir("d/n0000") == NULL && errno == ENOTDIR && opendir("") == NULL && errno == ENOENT);
     CHECK(scandir("d/none", &list, NULL, NULL) == -1 && errno == ENOENT);
     // Not a directory.

@@ -47,7 +47,10 @@ static void names_are_direct(void) {
         CHECK(readlink("d/l", target, sizeof target) == 1 && target[0] == 'e');
         CHECK(mkdir("d/e/f", 0755) == 0 && mkdir("d/e/f", 0755) == -1 && errno == EEXIST);
         CHECK(rename("d/e/f", "d/g") == 0 && rmdir("d") == -1 && errno == ENOTEMPTY);
-        CHECK(chmod("d/g", 0500) == 0 && mode_of("d/g") == 0500 && rmdir("d/g") == 0);
+        CHECK(chmod("d/g", 0500) == 0 && mode_of("d/g") == 0500);
+        CHECK(fchmodat(AT_FDCWD, "d/g", 0700, AT_SYMLINK_NOFOLLOW) == 0 && mode_of("d/g") == 0700);
+        CHECK(open("d/file", O_RDONLY | O_DIRECTORY) == -1 && errno == ENOTDIR);
+        CHECK(open("d/file", O_PATH | O_NOFOLLOW | O_DIRECTORY) == -1 && errno == ENOTDIR && rmdir("d/g") == 0);
         CHECK(symlink("x", "d/s") == 0 && rename("d/s", "d/e/dangling") == 0);
         CHECK(unlink("d/e/dangling") == 0 && symlink("nowhere", "d/e/dangling") == 0);
         CHECK(fopen("d/none", "r") == NULL && errno == ENOENT && statfs("d", &space) == 0 && space.f_bsize == 4096);
