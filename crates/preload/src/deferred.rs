@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub const STATUS: c_int = libc::O_ACCMODE | libc::O_APPEND | libc::O_NONBLOCK | libc::O_SYNC;
 /// The same of a directory.
 pub const DIRECTORY_STATUS: c_int = STATUS | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+/// The same of a directory for paths alone.
+pub const PATH_STATUS: c_int = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
 
 /// Something uses descriptors where nobody can be asked: all opens go to the kernel from now on.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
@@ -140,10 +142,14 @@ fn open_directory_below(
 ) -> Result<(c_int, u32), c_int> {
     let path = directory_path(record).ok_or(libc::ENOENT)?;
     let flags = flags | libc::O_DIRECTORY | libc::O_NOFOLLOW;
-    let opened = raw::openat(root, path.as_ptr(), flags, 0);
+    let opened = match record.is_path() {
+        true => -libc::EACCES as isize,
+        false => raw::openat(root, path.as_ptr(), flags, 0),
+    };
     if opened == -libc::EACCES as isize {
-        let bare = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        let bare = PATH_STATUS | libc::O_CLOEXEC;
         let opened = raw::openat(root, path.as_ptr(), bare, 0) as c_int;
+        // The number means no other inode, for the record holds it open.
         if raw::facts_of(opened).is_some_and(|facts| facts.st_ino == record.ino().0) {
             return Ok((opened, NO_DESCRIPTION_SLOT));
         }

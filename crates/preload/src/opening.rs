@@ -42,30 +42,14 @@ enum Opening {
     Fails(c_int),
 }
 
-/// Of a path that is looked up alone (`O_PATH`): whether it is no directory, where one is wanted. Programs that trust
-/// no symbolic link go to each file step by step, and try to take it for a directory.
-fn is_no_directory(directory: c_int, path: *const c_char, flags: c_int) -> bool {
-    let answer = on_path(directory, path, |way| {
-        let found = way.find(flags & libc::O_NOFOLLOW == 0)?;
-        Ok(match found.kind() {
-            FileKind::Regular => Answer::Fails(libc::ENOTDIR),
-            _ => Answer::Kernel,
-        })
-    });
-    answer.is_some()
-}
-
 /// Open a file; `None` when the kernel is to do it.
 pub fn open(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> Option<c_int> {
     let access = flags & libc::O_ACCMODE;
-    if flags & !KNOWN != 0 || access == libc::O_ACCMODE || !deferred::is_possible() {
-        const LOOKING: c_int = libc::O_PATH | libc::O_DIRECTORY;
-        if flags & !(LOOKING | libc::O_NOFOLLOW | libc::O_CLOEXEC) == 0
-            && flags & LOOKING == LOOKING
-            && is_no_directory(directory, path, flags)
-        {
-            return Some(-1);
-        }
+    let is_known = match flags & libc::O_PATH {
+        0 => flags & !KNOWN == 0 && access != libc::O_ACCMODE,
+        _ => flags & !(deferred::PATH_STATUS | libc::O_CLOEXEC | O_LARGEFILE) == 0,
+    };
+    if !is_known || !deferred::is_possible() {
         return names::by_kernel(directory);
     }
     let creates = flags & libc::O_CREAT != 0;
@@ -117,6 +101,7 @@ fn settle(opened: Opened, fd: c_int, flags: c_int) -> Option<c_int> {
         slot: egeria_fs::control::NO_DESCRIPTION_SLOT,
         origin: Some(opened.origin),
         status: match opened.is_directory {
+            true if flags & libc::O_PATH != 0 => flags & deferred::PATH_STATUS,
             true => flags & deferred::DIRECTORY_STATUS,
             false => flags & deferred::STATUS,
         },
@@ -148,6 +133,9 @@ fn settle(opened: Opened, fd: c_int, flags: c_int) -> Option<c_int> {
 fn open_in_engine(way: &Way<'_>, flags: c_int, mode: mode_t) -> Result<Opening, PathStop> {
     const NEW: c_int = libc::O_CREAT | libc::O_EXCL;
     if way.volume.are_names_watched() {
+        return Err(PathStop::Elsewhere);
+    }
+    if flags & libc::O_PATH != 0 && flags & libc::O_DIRECTORY == 0 {
         return Err(PathStop::Elsewhere);
     }
     if flags & libc::O_DIRECTORY != 0 {
@@ -222,7 +210,8 @@ fn open_existing(
 fn open_directory(way: &Way<'_>, named: &Attributes, flags: c_int) -> Result<Opened, PathStop> {
     const CHANGING: c_int = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC;
     let is_plain = flags & CHANGING == 0 && named.kind() == FileKind::Directory;
-    if !is_plain || !way.identity.credentials.may(named, READ) {
+    let is_path = flags & libc::O_PATH != 0;
+    if !is_plain || !is_path && !way.identity.credentials.may(named, READ) {
         return Err(PathStop::Elsewhere);
     }
     let file = way.volume.open(named.ino, Some(named.generation));

@@ -174,6 +174,12 @@ impl Record {
         self.reading.is_some()
     }
 
+    /// It is a place for paths alone (`O_PATH`): the kernel refuses all other calls.
+    #[inline(always)]
+    pub fn is_path(&self) -> bool {
+        self.status & libc::O_PATH != 0
+    }
+
     /// How far the directory was read, if it is one.
     pub fn reading(&self) -> Option<&Reading> {
         self.reading.as_ref()

@@ -203,7 +203,11 @@ fn run(
     // SAFETY: pinned, and named by the table after it was pinned.
     let record = unsafe { &*word.record() };
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        counted(record, in_kernel(record, fd, body(record)))
+        let reply = match record.is_path() {
+            true => Reply::Pass,
+            false => body(record),
+        };
+        counted(record, in_kernel(record, fd, reply))
     }));
     unpin(thread, pin);
     match outcome {

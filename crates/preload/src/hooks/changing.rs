@@ -1,7 +1,7 @@
 //! Attributes changed: permissions, owners, times, and sizes by path.
 
-use crate::names::{Answer, Way, answered, by_kernel, deferred_place, on_descriptor, on_path};
-use crate::{guarded, raw, real, settings};
+use crate::names::{Answer, Way, answered, by_kernel, on_open_descriptor, on_path};
+use crate::{guarded, real, settings};
 use egeria_fs::rights::WRITE;
 use egeria_fs::{AttributeChange, Attributes, FileKind, PathStop, TimeChange};
 use libc::{c_char, c_int, gid_t, mode_t, off_t, time_t, timespec, timeval, uid_t};
@@ -34,18 +34,6 @@ fn change(way: &Way<'_>, inode: &Attributes, change: &AttributeChange, drops: bo
         outcome.and_then(|()| volume.set_attributes(inode.ino, change, drops && has_setid));
     volume.close(inode.ino);
     Ok(answered(outcome, &[]))
-}
-
-/// A descriptor that is good for changes; of a path alone (`O_PATH`) it is not.
-fn on_open_descriptor(fd: c_int, body: impl FnOnce(&Way<'_>) -> Outcome) -> Option<c_int> {
-    on_descriptor(fd, |way| {
-        let status = raw::fcntl(fd, libc::F_GETFL, 0);
-        let is_open = status >= 0 && status as c_int & libc::O_PATH == 0;
-        match is_open || deferred_place(fd).is_some() {
-            true => body(way),
-            false => Err(PathStop::Elsewhere),
-        }
-    })
 }
 
 fn set_permissions(way: &Way<'_>, inode: &Attributes, mode: mode_t) -> Outcome {

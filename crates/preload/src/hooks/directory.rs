@@ -53,7 +53,9 @@ fn opendir(path: *const c_char) -> *mut DIR {
 
 fn fdopendir(fd: c_int) -> *mut DIR {
     let mut is_ours = false;
-    serve::quietly(fd, |record| is_ours = record.is_directory());
+    serve::quietly(fd, |record| {
+        is_ours = record.is_directory() && !record.is_path();
+    });
     if is_ours && let Some(stream) = streams::open(fd) {
         return stream;
     }

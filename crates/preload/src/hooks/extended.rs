@@ -1,6 +1,6 @@
 //! Extended attributes that are read, and those that no volume keeps.
 
-use crate::names::{Answer, CallerPlace, Way, on_descriptor, on_path, with_caller_string};
+use crate::names::{Answer, CallerPlace, Way, on_open_descriptor, on_path, with_caller_string};
 use crate::real;
 use egeria_fs::rights::READ;
 use egeria_fs::{Attributes, Errno, FileKind, PathStop};
@@ -24,7 +24,7 @@ impl Of {
         match self {
             Of::Path(path) => on_path(libc::AT_FDCWD, path, |way| body(way, &way.find(true)?)),
             Of::Link(path) => on_path(libc::AT_FDCWD, path, |way| body(way, &way.find(false)?)),
-            Of::Descriptor(fd) => on_descriptor(fd, |way| body(way, &way.inode()?)),
+            Of::Descriptor(fd) => on_open_descriptor(fd, |way| body(way, &way.inode()?)),
         }
     }
 }

@@ -316,9 +316,11 @@ pub(super) fn status_of_deferred(fd: c_int) -> Option<c_int> {
     let mut status = None;
     if is_any_deferred() && !is_idle() {
         serve::quietly(fd, |record| {
-            status = record
-                .is_deferred()
-                .then(|| record.status() | O_LARGEFILE_OF_KERNEL);
+            let large = match record.is_path() {
+                true => 0,
+                false => O_LARGEFILE_OF_KERNEL,
+            };
+            status = record.is_deferred().then(|| record.status() | large);
         });
     }
     status

@@ -244,6 +244,17 @@ pub fn on_descriptor(
     served.or_else(|| by_kernel(fd))
 }
 
+/// Serve a descriptor that is good for more than paths.
+pub fn on_open_descriptor(
+    fd: c_int,
+    body: impl FnOnce(&Way<'_>) -> Result<Answer, PathStop>,
+) -> Option<c_int> {
+    on_descriptor(fd, |way| match start::is_open(fd) {
+        true => body(way),
+        false => Err(PathStop::Elsewhere),
+    })
+}
+
 /// Run `body` on another string of the program's, while one of its paths is served.
 pub fn with_caller_string<T>(text: *const c_char, body: impl FnOnce(&[u8]) -> T) -> Option<T> {
     let mut room = [0; PATH_ROOM_BYTES];

@@ -86,8 +86,17 @@ fn working_directory(thread: &Thread) -> Option<(&'static Mount, InodeNumber)> {
     Some((mount, InodeNumber(seen.ino.load(Ordering::Relaxed))))
 }
 
-/// The file of a number that is a placeholder. The caller is inside.
-pub fn deferred_place(fd: c_int) -> Option<(&'static Mount, InodeNumber)> {
+/// Whether a number is good for more than paths (`O_PATH`). The caller is inside.
+pub fn is_open(fd: c_int) -> bool {
+    if let Some((_, _, is_path)) = deferred(fd) {
+        return !is_path;
+    }
+    let status = raw::fcntl(fd, libc::F_GETFL, 0);
+    status >= 0 && status as c_int & libc::O_PATH == 0
+}
+
+/// The file of a number that is a placeholder, and whether it is one for paths alone. The caller is inside.
+fn deferred(fd: c_int) -> Option<(&'static Mount, InodeNumber, bool)> {
     let word = table::load(fd);
     if !is_any_deferred() || !word.is_ours() {
         return None;
@@ -98,18 +107,19 @@ pub fn deferred_place(fd: c_int) -> Option<(&'static Mount, InodeNumber)> {
             // SAFETY: named by the table, and not freed meanwhile.
             let record = unsafe { &*word.record() };
             let origin = record.origin().filter(|_| record.is_deferred());
-            place = origin.map(|origin| (origin.mount, record.ino()));
+            place = origin.map(|origin| (origin.mount, record.ino(), record.is_path()));
         }
     });
-    let (id, ino) = place?;
-    Some((mounts::all().find(|mount| mount.id() == id)?, ino))
+    let (id, ino, is_path) = place?;
+    let mount = mounts::all().find(|mount| mount.id() == id)?;
+    Some((mount, ino, is_path))
 }
 
 /// The kernel knows without asking the mount.
 fn ask_place(fd: c_int) -> Option<(&'static Mount, InodeNumber)> {
     mounts::all().next()?;
-    if let Some(place) = deferred_place(fd) {
-        return Some(place);
+    if let Some((mount, ino, _)) = deferred(fd) {
+        return Some((mount, ino));
     }
     let mut facts = MaybeUninit::<libc::statx>::zeroed();
     let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;

@@ -226,6 +226,54 @@ static void every_call_sees_the_directory(void) {
     }
 }
 
+// Places for paths alone.
+static void paths_begin_at_places(void) {
+    char buffer[64];
+    struct stat facts, same;
+    fill("d", 3);
+    CHECK(mkdir("d/e", 0755) == 0 && mkdir("d/e/f", 0755) == 0 && stat("d", &same) == 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        int d = openat(AT_FDCWD, "d", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), e = openat(d, "e", O_PATH | O_DIRECTORY);
+        int f = openat(e, "f", O_PATH | O_DIRECTORY), up = openat(f, "..", O_PATH | O_DIRECTORY);
+        CHECK(fcntl(d, F_GETFL) == (O_PATH | O_DIRECTORY | O_NOFOLLOW) && fcntl(d, F_GETFD) == FD_CLOEXEC);
+        CHECK(fstat(d, &facts) == 0 && facts.st_ino == same.st_ino && openat(d, "n0000", O_PATH | O_DIRECTORY) == -1);
+        int file = openat(d, "n0000", O_RDONLY | O_NOFOLLOW), copy = dup(d);
+        CHECK(errno == ENOTDIR && file >= 0 && close(file) == 0 && fstatat(copy, "n0001", &facts, 0) == 0);
+        CHECK(fstatat(up, "f", &facts, 0) == 0 && close(up) == 0 && close(f) == 0 && close(e) == 0);
+        CHECK(close(d) == 0 && fstatat(copy, "e", &facts, 0) == 0 && close(copy) == 0);
+    }
+    for (int i = 0; i < 12; i++) {
+        int d = open("d", O_PATH | O_DIRECTORY), answer = -1;
+        errno = 0;
+        switch (i) {
+        case 0: answer = read(d, buffer, 1); break;
+        case 1: answer = getdents64(d, buffer, sizeof buffer); break;
+        case 2: answer = lseek(d, 0, SEEK_SET); break;
+        case 3: answer = fsync(d); break;
+        case 4: answer = fchmod(d, 0700); break;
+        case 5: answer = fchown(d, 1, 1); break;
+        case 6: answer = futimens(d, NULL); break;
+        case 7: answer = fgetxattr(d, "user.a", buffer, 1); break;
+        case 8: answer = flistxattr(d, buffer, 1); break;
+        case 9: answer = fcntl(d, F_SETFL, O_NONBLOCK); break;
+        case 10: answer = ftruncate(d, 0); break;
+        default: answer = write(d, buffer, 1);
+        }
+        CHECK(answer == -1 && errno == EBADF && fchdir(d) == 0 && access("n0001", F_OK) == 0);
+        CHECK(chdir("..") == 0 && fstat(d, &facts) == 0 && facts.st_ino == same.st_ino);
+        CHECK((facts.st_mode & 07777) == 0755 && facts.st_uid == same.st_uid);
+        CHECK(syscall(SYS_fstat, d, &facts) == 0 && facts.st_ino == same.st_ino && close(d) == 0);
+    }
+    int d = open("d", O_PATH | O_DIRECTORY);
+    pid_t child = fork();
+    if (child == 0) {
+        CHECK(fstatat(d, "n0000", &facts, 0) == 0 && fcntl(d, F_GETFL) & O_PATH && fchdir(d) == 0);
+        _exit(0);
+    }
+    ended_well(child);
+    CHECK(rename("d", "moved") == 0 && openat(d, "n0000", O_RDONLY) >= 0);
+}
+
 static void children_go_on_reading(void) {
     fill("d", NAMES);
     DIR *stream = opendir("d"), *begun = opendir("d");
@@ -334,6 +382,8 @@ static void rights_hold(void) {
     CHECK(open("unreadable", O_RDONLY | O_DIRECTORY) == -1 && errno == EACCES);
     CHECK(opendir("closed/inner") == NULL && errno == EACCES && access("unreadable/inner", F_OK) == 0);
     CHECK((stream = opendir("unreadable/inner")) && closedir(stream) == 0);
+    int place = open("unreadable", O_PATH | O_DIRECTORY);
+    CHECK(place >= 0 && openat(place, "inner", O_RDONLY | O_DIRECTORY) >= 0 && close(place) == 0);
     int fd = open("unsearchable", O_RDONLY | O_DIRECTORY);
     struct stat facts;
     CHECK(fd >= 0 && (stream = fdopendir(fd)) && rest(stream) == 3);
@@ -361,6 +411,7 @@ static const struct rule rules[] = {
     {"libc_and_the_library_read_the_same", libc_and_the_library_read_the_same},
     {"positions_are_shared_with_the_kernel", positions_are_shared_with_the_kernel},
     {"every_call_sees_the_directory", every_call_sees_the_directory},
+    {"paths_begin_at_places", paths_begin_at_places},
     {"children_go_on_reading", children_go_on_reading},
     {"removed_ones_end", removed_ones_end},
     {"limits_hold", limits_hold},
