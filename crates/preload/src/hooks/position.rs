@@ -7,7 +7,7 @@ use crate::record::Record;
 use crate::reply::Reply;
 use crate::serve::serve;
 use crate::{deferred, errno, guarded, raw, real, serve, settings, table};
-use egeria_fs::AttributeChange;
+use egeria_fs::{AttributeChange, Errno};
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
 
 /// `lseek`.
@@ -39,7 +39,14 @@ fn seek_private(record: &Record, fd: c_int, to: off_t, whence: c_int) -> Option<
                 .size_bytes()
                 .ok()
                 .and_then(|size| (size as i64).checked_add(to)),
-            // Data and holes: the kernel asks the mount, and its own pages count.
+            libc::SEEK_DATA | libc::SEEK_HOLE
+                if let Some(found) = seek_content(record, to, whence) =>
+            {
+                match found {
+                    Ok(target) => Some(target),
+                    Err(errno) => return Some(Reply::Direct(-errno as isize)),
+                }
+            }
             _ => {
                 if let Err(errno) = deferred::open_in_kernel(record, fd) {
                     return Some(Reply::Direct(-errno as isize));
@@ -58,6 +65,24 @@ fn seek_private(record: &Record, fd: c_int, to: off_t, whence: c_int) -> Option<
             None => Reply::Direct(-libc::EINVAL as isize),
         })
     })
+}
+
+/// Where the next data or hole begins. `None`: the kernel asks the mount, and its own pages count.
+fn seek_content(record: &Record, from: off_t, whence: c_int) -> Option<Result<i64, c_int>> {
+    if !record.is_deferred() || record.is_directory() || record.is_kernel_cached() {
+        return None;
+    }
+    let (volume, file) = (record.volume(), record.file());
+    let from = u64::try_from(from).ok()?;
+    let found = match whence {
+        libc::SEEK_DATA => volume.seek_data(file, from),
+        _ => volume.seek_hole(file, from),
+    };
+    match found {
+        Ok(found) => Some(Ok(found as i64)),
+        Err(Errno(libc::ENXIO)) => Some(Err(libc::ENXIO)),
+        Err(_) => None,
+    }
 }
 
 fn seek_in_kernel(record: &Record, fd: c_int, to: off_t, whence: c_int) -> Reply {

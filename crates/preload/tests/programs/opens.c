@@ -22,6 +22,9 @@ static void opens_cost_no_requests(void) {
         CHECK(facts.st_size == 4 && (facts.st_mode & 07777) == 0640 && S_ISREG(facts.st_mode));
         CHECK(open("d/f", O_RDWR | O_CREAT | O_EXCL, 0640) == -1 && errno == EEXIST);
         CHECK(fcntl(fd, F_GETFL) == (O_RDWR | 0100000) && fcntl(fd, F_GETFD) == 0);
+        CHECK(ftruncate(fd, 20000) == 0 && lseek(fd, 0, SEEK_HOLE) == 4096 && lseek(fd, 0, SEEK_CUR) == 4096);
+        CHECK(lseek(fd, 0, SEEK_DATA) == 0 && lseek(fd, 4096, SEEK_DATA) == -1 && errno == ENXIO);
+        CHECK(lseek(fd, 20000, SEEK_HOLE) == -1 && errno == ENXIO && ftruncate(fd, 4) == 0);
         CHECK(lseek(fd, 1, SEEK_SET) == 1 && read(fd, text, 8) == 3 && close(fd) == 0);
         CHECK(read(fd, text, 8) == -1 && errno == EBADF);
         fd = open("d/f", O_WRONLY | O_TRUNC | O_CLOEXEC);
