@@ -93,22 +93,23 @@ impl Volume {
         Ok(next.at_line(1))
     }
 
-    /// Read and check one entry into `bytes` (a page); its lines, itself, its time.
+    /// Read and check one entry into `bytes` (a page, or what the entry must fit into); its lines, itself, its time.
     pub(crate) fn read_entry<'b>(
         &self,
         place: LogPlace,
         position: LogPosition,
-        bytes: &'b mut [u8; BLOCK],
+        bytes: &'b mut [u8],
     ) -> Outcome<(u8, Entry<'b>, i64)> {
         let damaged = || self.damaged_in(place, "a log entry");
         self.read_media(position.pool(), position.offset(), &mut bytes[..LINE])?;
         let first: &[u8; LINE] = bytes[..LINE].try_into().expect("one line");
         let lines = claimed_lines(first, position).ok_or_else(damaged)?;
+        let whole = bytes.get_mut(..lines as usize * LINE).ok_or_else(damaged)?;
         if lines > 1 {
             self.read_media(
                 position.pool(),
                 position.offset() + LINE as u64,
-                &mut bytes[LINE..lines as usize * LINE],
+                &mut whole[LINE..],
             )?;
         }
         let seal = EntrySeal {
@@ -116,8 +117,7 @@ impl Volume {
             generation: place.generation,
             position,
         };
-        let (entry, time_ns) =
-            decode_entry(&bytes[..lines as usize * LINE], seal).ok_or_else(damaged)?;
+        let (entry, time_ns) = decode_entry(whole, seal).ok_or_else(damaged)?;
         Ok((lines, entry, time_ns))
     }
 }

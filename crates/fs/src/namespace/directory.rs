@@ -174,7 +174,8 @@ impl Volume {
             return Ok(None);
         };
         let hash = self.hash(name);
-        let mut bytes = [0u8; BLOCK];
+        // Room for any name: clearing a whole block costs more than reading the entry.
+        let mut bytes = [0u8; 8 * LINE];
         for word in probe(table, hash) {
             let word = word.load(Ordering::Acquire);
             if word == 0 {
