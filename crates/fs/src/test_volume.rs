@@ -53,6 +53,14 @@ impl Stopped {
         stopped
     }
 
+    /// Let one that stopped within its work go on, and wait until it stops again.
+    pub(crate) fn go_on(&self) {
+        // SAFETY: our own child, not waited for yet.
+        unsafe { libc::kill(self.0, libc::SIGCONT) };
+        let status = self.wait(libc::WUNTRACED);
+        assert!(libc::WIFSTOPPED(status), "the child failed: {status:#x}");
+    }
+
     fn wait(&self, how: i32) -> i32 {
         let mut status = 0;
         // SAFETY: our own child, a valid out-parameter.

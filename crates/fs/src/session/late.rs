@@ -9,8 +9,6 @@ pub(crate) enum Late {
     Close(InodeNumber),
     /// A mark to take off.
     Unmark(InodeNumber),
-    /// An inode to delete, if nobody uses it.
-    Delete(InodeNumber),
     /// A run of blocks ([`crate::format::Extent`]) that is free.
     Run(u64),
     /// An inode number that is free.

@@ -186,11 +186,10 @@ impl Volume {
     /// The same under the lock; the open is noted.
     fn open_noted(&self, ino: InodeNumber, same: impl Fn(u32) -> bool) -> Outcome<FileReference> {
         let locked = self.lock(ino.0).inspect_err(|errno| {
-            let busy = patience::is_expiry(*errno);
-            self.note_close(ino.0);
-            if busy {
+            match patience::is_expiry(*errno) {
                 // Whoever took the last use meanwhile may have left it to us.
-                self.later(Late::Delete(ino));
+                true => self.later(Late::Close(ino)),
+                false => self.note_close(ino.0),
             }
         })?;
         if !same(locked.inode.generation.load(Ordering::Relaxed)) {
@@ -241,7 +240,6 @@ impl Volume {
         match what {
             Late::Close(ino) => self.close(ino),
             Late::Unmark(ino) => self.unmark_kernel_cached(ino),
-            Late::Delete(ino) => self.delete_nameless(ino),
             Late::Run(extent) => {
                 let me = self.me()?;
                 me.slot.outgoing.store(extent, Ordering::Release);
@@ -259,7 +257,10 @@ impl Volume {
     fn delete_nameless(&self, ino: InodeNumber) {
         match self.lock(ino.0) {
             Ok(locked) => drop(self.delete_if_unused(&locked)),
-            Err(errno) if patience::is_expiry(errno) => self.later(Late::Delete(ino)),
+            // Held open until then: should this process die first, whoever reaps its opens deletes the inode.
+            Err(errno) if patience::is_expiry(errno) && self.note_open(ino.0).is_ok() => {
+                self.later(Late::Close(ino));
+            }
             Err(_) => {}
         }
     }
@@ -412,4 +413,70 @@ fn insert(table: &[AtomicU64], ino: u64, counts: u64) -> Option<&[AtomicU64]> {
     entry[1].store(counts, Ordering::Relaxed);
     entry[0].store(ino, Ordering::Release);
     Some(entry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_volume::{FILE, Stopped, new_volume};
+    use std::time::Duration;
+
+    /// SIGSTOP to the calling process.
+    fn stop() {
+        // SAFETY: a plain system call.
+        unsafe { libc::raise(libc::SIGSTOP) };
+    }
+
+    /// A process uses an inode, stops, and finds at the end of its use that it was the last one and that somebody
+    /// who is stopped holds the lock. Then it is killed.
+    fn nothing_is_left_of(uses: impl Fn(&Volume, InodeNumber)) {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, _) = new_volume(&directory);
+        let root = InodeNumber::ROOT;
+        // What the first file makes in the volume stays.
+        volume.create(root, b"first", &FILE).expect("create");
+        let before = volume.space(None);
+        let ino = volume.create(root, b"file", &FILE).expect("create").ino;
+        let user = Stopped::in_child(&volume, |volume| {
+            crate::within_patience(Duration::from_millis(1), || {
+                uses(volume, ino);
+                Ok(())
+            });
+            Ok(())
+        });
+        volume.unlink(root, b"file").expect("unlink");
+        assert!(volume.is_open(ino));
+        let holder = Stopped::in_child(&volume, |volume| volume.lock(ino.0));
+        user.go_on();
+        user.kill();
+        holder.kill();
+        for _ in 0..3 {
+            volume.reap();
+        }
+        assert!(!volume.is_open(ino));
+        assert_eq!(volume.space(None).free_inodes, before.free_inodes);
+    }
+
+    #[test]
+    fn the_last_use_of_a_process_that_is_killed_meanwhile_ends() {
+        nothing_is_left_of(|volume, ino| {
+            volume.note_open(ino.0).expect("a note");
+            drop(volume.lock(ino.0).expect("the lock"));
+            let named = volume.lose_named_use(ino, || {
+                stop();
+                volume.note_close(ino.0);
+            });
+            assert!(named);
+        });
+    }
+
+    #[test]
+    fn an_open_that_was_too_late_ends_with_its_process() {
+        nothing_is_left_of(|volume, ino| {
+            volume.note_open(ino.0).expect("a note");
+            stop();
+            let opened = volume.open_noted(ino, |_| true);
+            assert!(opened.is_err());
+        });
+    }
 }
