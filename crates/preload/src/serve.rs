@@ -258,13 +258,13 @@ pub fn try_open_in_kernel(fd: c_int) -> Result<(), c_int> {
     outcome
 }
 
-/// Whether the number is a regular file of ours that the kernel has not opened.
+/// Whether the number is a regular file of ours, open for data, that the kernel has not opened.
 #[inline]
 pub fn is_deferred(fd: c_int) -> bool {
     let mut is_deferred = false;
     if is_any_deferred() {
         quietly(fd, |record| {
-            is_deferred = record.is_deferred() && !record.is_directory()
+            is_deferred = record.is_deferred() && !record.is_directory() && !record.is_path();
         });
     }
     is_deferred

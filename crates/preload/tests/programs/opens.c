@@ -386,7 +386,7 @@ static void copies_cost_no_requests(void) {
     }
 }
 
-enum { KINDS = 10 };
+enum { KINDS = 11 };
 
 static int opened_as(int kind) {
     int pair[2];
@@ -409,6 +409,8 @@ static int opened_as(int kind) {
         return elsewhere(O_PATH);
     case 8:
         return open(".", O_RDONLY | O_DIRECTORY);
+    case 9:
+        return open("f", O_PATH);
     default:
         CHECK(pipe(pair) == 0 && write(pair[1], "pipe", 4) == 4 && close(pair[1]) == 0);
         return pair[0];
