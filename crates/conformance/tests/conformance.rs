@@ -7,7 +7,7 @@
 mod common;
 
 use common::{Mounted, finish, library};
-use egeria_mount::MountOptions;
+use egeria_mount::{LeaseTiming, MountOptions};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -222,6 +222,7 @@ fn the_document_names_what_is_declared() {
 fn mounted() -> Option<Mounted> {
     Mounted::with(&MountOptions {
         allow_other: true,
+        leases: LeaseTiming::AtOnce,
         ..MountOptions::default()
     })
     .filter(|_| is_root())

@@ -96,6 +96,8 @@ pub struct Volume {
     pub(crate) findings: Mutex<Option<Vec<String>>>,
     /// This process works for others (a mount): its threads do not count as users of files.
     pub(crate) on_behalf: AtomicBool,
+    /// Leases that stand in the way of changes by this process (see `session::leases`).
+    pub(crate) lease_mask: AtomicU32,
     /// Threads that this process, a mount, works for.
     pub(crate) callers: OwnCallers,
     pub(crate) origin: Origin,
@@ -323,7 +325,7 @@ impl Volume {
     /// What [every operation](crate::Errno) can fail with, when the inode is not loaded.
     pub fn size_bytes(&self, file: FileReference) -> Outcome<u64> {
         if file.inode().state.load(Ordering::Acquire) != LOADED {
-            return Ok(self.lock(file.ino.0)?.size_bytes());
+            return Ok(self.lock_beside_leases(file.ino.0)?.size_bytes());
         }
         Ok(file.inode().size_bytes.load(Ordering::Acquire))
     }

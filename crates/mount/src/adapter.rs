@@ -1,9 +1,12 @@
 //! What requests are answered from.
 
+use crate::LeaseTiming;
 use crate::coherence::Coherence;
 use crate::failures::Failures;
 use crate::identity::Identity;
 use crate::known::KnownInodes;
+use crate::leases::Leases;
+use crate::notify::Kernel;
 use crate::open_files::OpenFiles;
 use egeria_fs::Volume;
 use std::sync::Arc;
@@ -15,6 +18,8 @@ pub(crate) struct Adapter {
     pub coherence: Arc<Coherence>,
     pub identity: Identity,
     pub known: KnownInodes,
+    pub leases: Arc<Leases>,
+    pub kernel: Kernel,
     pub files: OpenFiles,
     pub failures: Arc<Failures>,
     /// Requests that wait on threads of their own.
@@ -22,14 +27,30 @@ pub(crate) struct Adapter {
 }
 
 impl Adapter {
-    pub(crate) fn new(volume: Arc<Volume>, coherence: Arc<Coherence>, read_only: bool) -> Self {
+    pub(crate) fn new(
+        volume: Arc<Volume>,
+        coherence: Arc<Coherence>,
+        kernel: Kernel,
+        read_only: bool,
+        lease_timing: LeaseTiming,
+    ) -> Self {
         let identity = Identity::new(&volume, read_only);
-        let (known, files) = (KnownInodes::new(&volume), OpenFiles::default());
+        let references = volume.track_lookups();
+        let leases = Arc::new(Leases::new(
+            volume.clone(),
+            references,
+            kernel.can_forget_names(),
+            lease_timing,
+        ));
+        let known = KnownInodes::new(references, leases.clone());
+        let files = OpenFiles::default();
         Adapter {
             volume,
             coherence,
             identity,
             known,
+            leases,
+            kernel,
             files,
             failures: Arc::default(),
             waiting: AtomicUsize::new(0),

@@ -4,14 +4,27 @@ use crate::adapter::Adapter;
 use crate::coherence::Range;
 use crate::convert;
 use crate::known::Held;
+use crate::leases;
 use crate::privilege::{self, Caller};
-use egeria_fs::{AttributeChange, FileReference, InodeNumber, Outcome};
+use egeria_fs::{AttributeChange, Attributes, FileReference, InodeNumber, Outcome};
 use fuser::FileAttr;
+use std::time::Duration;
 
 impl Adapter {
-    pub(crate) fn attributes(&self, ino: InodeNumber) -> Outcome<FileAttr> {
+    /// With how long the kernel may remember them.
+    pub(crate) fn attributes(&self, ino: InodeNumber) -> Outcome<(FileAttr, Duration)> {
         let held = self.known.hold(&self.volume, ino)?;
-        Ok(convert::file_attributes(&self.volume.attributes(held.ino)?))
+        let (attributes, validity) = self.leased_attributes(held.ino)?;
+        Ok((convert::file_attributes(&attributes), validity))
+    }
+
+    /// Attributes of an inode that the kernel knows, and how long it may remember them.
+    pub(crate) fn leased_attributes(&self, ino: InodeNumber) -> Outcome<(Attributes, Duration)> {
+        // Before they are read: what changes after it is recalled.
+        let is_granted = self.leases.grant_attributes(ino);
+        let attributes = self.volume.attributes(ino)?;
+        let validity = leases::attribute_validity(is_granted, &attributes);
+        Ok((attributes, validity))
     }
 
     /// Permission is checked already. A truncation is answered before pages are invalidated
@@ -60,6 +73,8 @@ impl Adapter {
         if setid && privilege::has_setid(&self.volume.attributes(file.ino())?) {
             self.volume
                 .set_attributes(file.ino(), &AttributeChange::default(), true)?;
+            // The kernel asked for a change of content, and believes the mode to be as before.
+            self.kernel.forget_attributes(file.ino());
         }
         Ok(())
     }

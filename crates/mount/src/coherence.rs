@@ -209,6 +209,11 @@ impl Coherence {
         }
     }
 
+    /// What the kernel has read of the inode is to be read again.
+    pub(crate) fn drop_pages(&self, ino: InodeNumber) {
+        self.send(ino, Range::ALL, None);
+    }
+
     /// Somebody changed the range: invalidate, if need be, some time soon.
     pub(crate) fn changed(&self, ino: InodeNumber, file: FileReference, range: Range) {
         if self.volume.is_kernel_cached(file) {

@@ -7,8 +7,27 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Nothing the kernel learns from us stays valid: others change the volume without it.
+/// What the kernel must ask for again: no lease covers it.
 pub(crate) const NO_TIME: Duration = Duration::ZERO;
+
+/// Inode 0 in an answer to a look-up: there is nothing of this name, which may be remembered.
+pub(crate) const NOTHING: FileAttr = FileAttr {
+    ino: INodeNo(0),
+    size: 0,
+    blocks: 0,
+    atime: UNIX_EPOCH,
+    mtime: UNIX_EPOCH,
+    ctime: UNIX_EPOCH,
+    crtime: UNIX_EPOCH,
+    kind: FileType::RegularFile,
+    perm: 0,
+    nlink: 0,
+    uid: 0,
+    gid: 0,
+    rdev: 0,
+    blksize: 0,
+    flags: 0,
+};
 
 /// Longest name of an entry, bytes. The kernel lets FUSE have longer ones.
 const NAME_BYTES: usize = 255;

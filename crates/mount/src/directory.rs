@@ -1,6 +1,6 @@
 //! Listing directories, and the space of the volume.
 //!
-//! READDIRPLUS is not offered: attributes that are stale at once would only be asked for again.
+//! The kernel may keep the listing of a directory that has a lease.
 
 use crate::adapter::Adapter;
 use crate::convert;
@@ -15,6 +15,10 @@ impl Adapter {
     /// rewound: else a program that renames what it reads would never come to an end.
     pub(crate) fn list(&self, handle: u64, cookie: u64, reply: &mut ReplyDirectory) -> Outcome<()> {
         let directory = self.files.get(handle)?;
+        if directory.keeps_listing && !self.leases.cover_listing(directory.ino, cookie == 0) {
+            // The kernel compares modification times before it uses the listing again; it is not to use it for long.
+            self.coherence.drop_pages(directory.ino);
+        }
         if cookie == 0 {
             let end = self.volume.directory_end(directory.ino)?;
             directory.end_cookie.store(end, Ordering::Relaxed);

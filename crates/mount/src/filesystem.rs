@@ -46,7 +46,7 @@ impl Filesystem for Requests {
         self.serve_or_wait(
             Operation::of("lookup", parent),
             move |adapter| adapter.look_up(inode(parent), &name),
-            |_, outcome| answer_entry(reply, outcome),
+            |_, outcome| answer_look_up(reply, outcome),
         );
     }
 
@@ -65,7 +65,10 @@ impl Filesystem for Requests {
         self.serve_or_wait(
             Operation::of("getattr", ino),
             move |adapter| adapter.attributes(inode(ino)),
-            |_, outcome| answer_attributes(reply, outcome),
+            |_, outcome| match outcome {
+                Ok((attributes, validity)) => reply.attr(&validity, &attributes),
+                Err(error) => reply.error(errno(error)),
+            },
         );
     }
 
@@ -223,7 +226,7 @@ impl Filesystem for Requests {
         self.serve_or_wait(
             Operation::of("open", ino),
             move |adapter| adapter.open_file(caller, inode(ino), flags.0),
-            |_, outcome| answer_open(reply, outcome, OPEN_FLAGS),
+            |_, outcome| answer_open(reply, outcome.map(|handle| (handle, OPEN_FLAGS))),
         );
     }
 
@@ -389,7 +392,7 @@ impl Filesystem for Requests {
         self.serve_or_wait(
             Operation::of("opendir", ino),
             move |adapter| adapter.open_directory(inode(ino)),
-            |_, outcome| answer_open(reply, outcome, FopenFlags::empty()),
+            |_, outcome| answer_open(reply, outcome),
         );
     }
 

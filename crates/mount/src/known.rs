@@ -6,9 +6,10 @@
 //! inode of exactly that generation open while a request works on it. The session knows of these
 //! numbers too, so that none gets another life meanwhile, as long as there are others to be had.
 
+use crate::leases::Leases;
 use egeria_fs::{Attributes, Errno, FileReference, InodeNumber, LookupReferences, Outcome, Volume};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const SHARDS: usize = 16;
@@ -35,14 +36,21 @@ pub(crate) struct KnownInodes {
     shards: [Mutex<HashMap<u64, Remembered>>; SHARDS],
     /// Where the session learns of them; `None` when it has no room.
     memory: Option<LookupReferences>,
+    leases: Option<Arc<Leases>>,
 }
 
 impl KnownInodes {
-    pub(crate) fn new(volume: &Volume) -> Self {
+    pub(crate) fn new(memory: Option<LookupReferences>, leases: Arc<Leases>) -> Self {
         KnownInodes {
-            memory: volume.track_lookups(),
+            memory,
+            leases: Some(leases),
             ..KnownInodes::default()
         }
+    }
+
+    /// Whether the kernel may know the number, or learn of it from an answer under way.
+    pub(crate) fn is_known(&self, ino: InodeNumber) -> bool {
+        self.shard(ino).contains_key(&ino.0)
     }
 
     /// Whether the session learns of the numbers.
@@ -62,11 +70,7 @@ impl KnownInodes {
         let remember =
             |memory| volume.add_lookup_reference(memory, attributes.ino, attributes.generation);
         let remember = || self.memory.map_or(Ok(()), remember);
-        let forget = || {
-            if let Some(memory) = self.memory {
-                volume.drop_lookup_reference(memory, attributes.ino);
-            }
-        };
+        let forget = || self.forget_in_session(volume, attributes.ino);
         self.add_lookup_within(attributes, REST, remember, forget)
     }
 
@@ -128,13 +132,19 @@ impl KnownInodes {
 
     /// The kernel forgets the number this many times.
     pub(crate) fn forget(&self, volume: &Volume, ino: InodeNumber, times: u64) {
-        let forget = || {
-            if let Some(memory) = self.memory {
-                volume.drop_lookup_reference(memory, ino);
-            }
-        };
+        let forget = || self.forget_in_session(volume, ino);
         if self.forgotten(ino, times, forget) {
             volume.close(ino);
+        }
+    }
+
+    /// The lease first: without a reference the number may have another life.
+    fn forget_in_session(&self, volume: &Volume, ino: InodeNumber) {
+        if let Some(leases) = &self.leases {
+            leases.forget(ino);
+        }
+        if let Some(memory) = self.memory {
+            volume.drop_lookup_reference(memory, ino);
         }
     }
 

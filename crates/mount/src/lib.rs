@@ -5,6 +5,8 @@
 //!
 //! - coherence between the kernel's page cache and everybody who goes past the
 //!   kernel (module `coherence`),
+//! - what the kernel may remember of names and attributes
+//!   (modules `leases`, `recalls`, `notify`, `messengers`),
 //! - the life of inode numbers the kernel remembers (module `known`),
 //! - the control call, by which a program learns how to go past the kernel
 //!   (module `control`),
@@ -29,14 +31,18 @@ mod helper;
 mod holders;
 mod identity;
 mod known;
+mod leases;
 mod merge;
+mod messengers;
 mod mountinfo;
 mod names;
 mod negotiation;
+mod notify;
 mod open;
 mod open_files;
 mod place;
 mod privilege;
+mod recalls;
 mod requests;
 mod session;
 mod unmount;
@@ -63,4 +69,16 @@ pub struct MountOptions {
     /// Honour set-user-id programs and device files of the volume. Only root may ask for it,
     /// and should only when nobody else can open the pools: who can, could make them at will.
     pub trust_privileged_files: bool,
+    /// When the kernel may remember names and attributes.
+    pub leases: LeaseTiming,
+}
+
+/// When the kernel may remember the names and attributes of an inode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LeaseTiming {
+    /// Some time after they changed, and after programs past the kernel wanted to change them.
+    #[default]
+    Rested,
+    /// At once, however often they change: for tests.
+    AtOnce,
 }

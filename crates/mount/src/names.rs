@@ -3,12 +3,15 @@
 use crate::adapter::Adapter;
 use crate::convert::{self, Entry};
 use crate::known::Held;
+use crate::leases;
 use crate::privilege::Caller;
+use egeria_fs::control::number_by_name;
 use egeria_fs::{Attributes, Errno, FileKind, InodeNumber, NewInode, Outcome, RenameMode};
 use fuser::RenameFlags;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
 
 /// What the caller's new inode is made of.
 pub(crate) fn new_inode(caller: Caller, mode: u32, umask: u32, rdev: u32) -> NewInode {
@@ -20,11 +23,43 @@ pub(crate) fn new_inode(caller: Caller, mode: u32, umask: u32, rdev: u32) -> New
     }
 }
 
+/// What a name means, and how long the kernel may remember it.
+pub(crate) enum LookedUp {
+    /// An inode.
+    Found {
+        entry: Entry,
+        name_validity: Duration,
+        attribute_validity: Duration,
+    },
+    /// Nothing, which may be remembered.
+    Missing(Duration),
+}
+
 impl Adapter {
-    pub(crate) fn look_up(&self, parent: InodeNumber, name: &OsStr) -> Outcome<Entry> {
+    pub(crate) fn look_up(&self, parent: InodeNumber, name: &OsStr) -> Outcome<LookedUp> {
         let parent = self.known.hold(&self.volume, parent)?;
-        let attributes = self.volume.lookup(parent.ino, convert::name(name)?)?;
-        self.entry(&attributes)
+        let name = convert::name(name)?;
+        // Before the look: what changes after it is recalled.
+        let is_granted = self.leases.grant_names(parent.ino);
+        let found = match self.volume.lookup(parent.ino, name) {
+            Err(Errno(libc::ENOENT)) if is_granted && number_by_name(name).is_none() => {
+                return match self.leases.note_missing(parent.ino, name) {
+                    Duration::ZERO => Err(Errno(libc::ENOENT)),
+                    validity => Ok(LookedUp::Missing(validity)),
+                };
+            }
+            found => found?,
+        };
+        self.known.add_lookup(&self.volume, &found)?;
+        let is_granted = is_granted && self.leases.note_answer(parent.ino);
+        let read = self.leased_attributes(found.ino);
+        let read = read.inspect_err(|_| self.known.forget(&self.volume, found.ino, 1));
+        let (attributes, attribute_validity) = read?;
+        Ok(LookedUp::Found {
+            entry: convert::entry(&attributes),
+            name_validity: leases::name_validity(is_granted),
+            attribute_validity,
+        })
     }
 
     pub(crate) fn make(&self, parent: InodeNumber, name: &OsStr, new: &NewInode) -> Outcome<Entry> {

@@ -4,7 +4,9 @@ use crate::data::REQUEST_BYTES;
 use fuser::{InitFlags, KernelConfig};
 
 /// What the kernel is asked to do, where it can.
-const CAPABILITIES: [InitFlags; 8] = [
+const CAPABILITIES: [InitFlags; 9] = [
+    // A symbolic link never has another target.
+    InitFlags::FUSE_CACHE_SYMLINKS,
     // One request for open with O_TRUNC.
     InitFlags::FUSE_ATOMIC_O_TRUNC,
     // The control call on directories.

@@ -10,6 +10,7 @@ use egeria_fs::control::number_by_name;
 use egeria_fs::{
     AttributeChange, DescriptionSlot, Errno, FileKind, InodeNumber, NewInode, Outcome,
 };
+use fuser::FopenFlags;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::AtomicU64;
@@ -24,10 +25,15 @@ impl Adapter {
         Ok(self.keep_open(held, self.volume.description_allocate()))
     }
 
-    pub(crate) fn open_directory(&self, ino: InodeNumber) -> Outcome<u64> {
+    /// With what the kernel may keep of the listing.
+    pub(crate) fn open_directory(&self, ino: InodeNumber) -> Outcome<(u64, FopenFlags)> {
         let held = self.known.hold(&self.volume, ino)?;
         let end = self.volume.directory_end(ino)?;
-        Ok(self.keep_open_until(held, None, end))
+        let (may_keep, is_good) = self.leases.grant_listing(ino);
+        let mut flags = FopenFlags::empty();
+        flags.set(FopenFlags::FOPEN_CACHE_DIR, may_keep);
+        flags.set(FopenFlags::FOPEN_KEEP_CACHE, may_keep && is_good);
+        Ok((self.keep_directory_open(held, end, may_keep), flags))
     }
 
     /// Make and open a regular file. When somebody else made it since the kernel looked, the
@@ -117,22 +123,24 @@ impl Adapter {
     }
 
     fn keep_open(&self, held: Held<'_>, slot: Option<DescriptionSlot>) -> u64 {
-        self.keep_open_until(held, slot, u64::MAX)
-    }
-
-    fn keep_open_until(
-        &self,
-        held: Held<'_>,
-        slot: Option<DescriptionSlot>,
-        end_cookie: u64,
-    ) -> u64 {
-        let ino = held.ino;
         self.files.insert(OpenFile {
-            ino,
+            ino: held.ino,
             file: held.keep(),
             slot,
             mark: Mark::default(),
+            end_cookie: AtomicU64::new(u64::MAX),
+            keeps_listing: false,
+        })
+    }
+
+    fn keep_directory_open(&self, held: Held<'_>, end_cookie: u64, keeps_listing: bool) -> u64 {
+        self.files.insert(OpenFile {
+            ino: held.ino,
+            file: held.keep(),
+            slot: None,
+            mark: Mark::default(),
             end_cookie: AtomicU64::new(end_cookie),
+            keeps_listing,
         })
     }
 

@@ -18,6 +18,8 @@ pub(crate) struct OpenFile {
     pub mark: Mark,
     /// Names of a directory are listed up to here.
     pub end_cookie: AtomicU64,
+    /// The kernel keeps what it reads of the directory.
+    pub keeps_listing: bool,
 }
 
 /// All open descriptions, by the number the kernel hands back.

@@ -1,11 +1,12 @@
 //! Requests on their way: served at once, or on a thread that may wait, and answered.
 
 use crate::adapter::Adapter;
-use crate::convert::{Entry, NO_TIME, errno};
+use crate::convert::{self, Entry, NO_TIME, errno};
 use crate::failures::Operation;
+use crate::names::LookedUp;
 use crate::waiting;
-use egeria_fs::Outcome;
-use fuser::{FileHandle, FopenFlags, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyOpen};
+use egeria_fs::{Outcome, work_for_kernel};
+use fuser::{FileHandle, FopenFlags, Generation, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyOpen};
 use std::sync::Arc;
 
 /// The engine as fuser wants it.
@@ -19,6 +20,7 @@ impl Requests {
     /// Serve one request that waits for nobody.
     pub(crate) fn serve(&self, operation: Operation, body: impl FnOnce(&Adapter)) {
         let adapter = &self.0;
+        work_for_kernel();
         adapter.volume.count_mount_request();
         adapter
             .failures
@@ -53,6 +55,25 @@ pub(crate) fn answer_entry(reply: ReplyEntry, outcome: Outcome<Entry>) {
     }
 }
 
+pub(crate) fn answer_look_up(reply: ReplyEntry, outcome: Outcome<LookedUp>) {
+    match outcome {
+        Ok(LookedUp::Found {
+            entry,
+            name_validity,
+            attribute_validity,
+        }) => reply.entry_with_ttls(
+            &attribute_validity,
+            &name_validity,
+            &entry.attributes,
+            entry.generation,
+        ),
+        Ok(LookedUp::Missing(validity)) => {
+            reply.entry(&validity, &convert::NOTHING, Generation(0));
+        }
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
 pub(crate) fn answer_attributes(reply: ReplyAttr, outcome: Outcome<fuser::FileAttr>) {
     match outcome {
         Ok(attributes) => reply.attr(&NO_TIME, &attributes),
@@ -60,9 +81,9 @@ pub(crate) fn answer_attributes(reply: ReplyAttr, outcome: Outcome<fuser::FileAt
     }
 }
 
-pub(crate) fn answer_open(reply: ReplyOpen, outcome: Outcome<u64>, flags: FopenFlags) {
+pub(crate) fn answer_open(reply: ReplyOpen, outcome: Outcome<(u64, FopenFlags)>) {
     match outcome {
-        Ok(handle) => reply.opened(FileHandle(handle), flags),
+        Ok((handle, flags)) => reply.opened(FileHandle(handle), flags),
         Err(error) => reply.error(errno(error)),
     }
 }

@@ -5,9 +5,11 @@ use crate::coherence::{Coherence, Invalidations, Range, send_invalidations};
 use crate::endpoint::{self, Endpoint};
 use crate::error::MountError;
 use crate::failures::Failures;
+use crate::notify::Kernel;
+use crate::recalls::Recalls;
 use crate::requests::Requests;
-use crate::{MountOptions, helper, unmount};
-use egeria_fs::{FileReference, InodeNumber, Volume};
+use crate::{LeaseTiming, MountOptions, helper, unmount};
+use egeria_fs::{FileReference, InodeNumber, Volume, work_for_kernel};
 use fuser::{Config, Notifier, Session, SessionACL};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -49,7 +51,8 @@ pub fn serve_socket(
     volume.works_on_behalf();
     let mut config = Config::default();
     config.n_threads = Some(1);
-    let (session, _, helpers) = Server::answer(volume, socket, read_only, config)?;
+    let (session, _, helpers) =
+        Server::answer(volume, socket, read_only, LeaseTiming::AtOnce, config)?;
     let served = session.run();
     helpers.stop();
     served.map_err(ended)
@@ -190,7 +193,7 @@ impl Server {
             guardian,
         } = endpoint;
         let config = config(options.threads);
-        let started = Server::answer(volume, device, read_only, config);
+        let started = Server::answer(volume, device, read_only, options.leases, config);
         let (session, coherence, helpers) = started.inspect_err(|_| {
             let _ = unmount::unmount_lazily(&directory);
         })?;
@@ -208,13 +211,27 @@ impl Server {
         volume: Arc<Volume>,
         device: OwnedFd,
         read_only: bool,
+        lease_timing: LeaseTiming,
         config: Config,
     ) -> Result<(Session<Requests>, Arc<Coherence>, Helpers), MountError> {
         let (coherence, invalidations) = Coherence::new(volume.clone());
         let coherence = Arc::new(coherence);
-        let adapter = Adapter::new(volume.clone(), coherence.clone(), read_only);
+        let kernel = device.try_clone().map_err(|source| MountError::System {
+            what: "cannot copy the descriptor of the mount".to_owned(),
+            hint: "raise the limit of open files (ulimit -n)",
+            source,
+        })?;
+        let kernel = Kernel::new(kernel);
+        let adapter = Adapter::new(
+            volume.clone(),
+            coherence.clone(),
+            kernel,
+            read_only,
+            lease_timing,
+        );
         let failures = adapter.failures.clone();
         let requests = Requests::new(adapter);
+        let recalls = Recalls::start(requests.0.clone())?;
         let session =
             Session::from_fd(requests, device, SessionACL::All, config).map_err(|source| {
                 MountError::System {
@@ -224,7 +241,14 @@ impl Server {
                 }
             })?;
         let kernel = session.notifier();
-        let helpers = Helpers::start(volume, coherence.clone(), failures, invalidations, kernel)?;
+        let helpers = Helpers::start(
+            volume,
+            coherence.clone(),
+            failures,
+            invalidations,
+            kernel,
+            recalls,
+        )?;
         Ok((session, coherence, helpers))
     }
 
@@ -296,12 +320,13 @@ fn thread<T: Send + 'static>(
     })
 }
 
-/// The threads that serve no requests: one invalidates, one looks around.
+/// The threads that serve no requests: one invalidates, one looks around, some recall leases.
 struct Helpers {
     coherence: Arc<Coherence>,
     stop: Arc<AtomicBool>,
     invalidating: JoinHandle<()>,
     looking: JoinHandle<()>,
+    recalls: Recalls,
 }
 
 impl Helpers {
@@ -311,13 +336,16 @@ impl Helpers {
         failures: Arc<Failures>,
         queue: Invalidations,
         kernel: Notifier,
+        recalls: Recalls,
     ) -> Result<Helpers, MountError> {
         let stop = Arc::new(AtomicBool::new(false));
         let invalidating = thread("egeria-invalidate", move || {
+            work_for_kernel();
             send_invalidations(queue, &kernel)
         })?;
         let (stopped, marks) = (stop.clone(), coherence.clone());
         let looking = thread("egeria-reap", move || {
+            work_for_kernel();
             look_around(&volume, &marks, &failures, &stopped)
         })?;
         Ok(Helpers {
@@ -325,6 +353,7 @@ impl Helpers {
             stop,
             invalidating,
             looking,
+            recalls,
         })
     }
 
@@ -335,6 +364,7 @@ impl Helpers {
         self.coherence.stop();
         let _ = self.looking.join();
         let _ = self.invalidating.join();
+        self.recalls.stop();
     }
 }
 

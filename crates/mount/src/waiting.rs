@@ -3,7 +3,7 @@
 
 use crate::adapter::Adapter;
 use crate::failures::Operation;
-use egeria_fs::{Errno, Outcome, within_patience};
+use egeria_fs::{Errno, Outcome, within_patience, work_for_kernel};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -46,6 +46,7 @@ pub(crate) fn elsewhere<T>(
         return answer(adapter, Err(Errno(libc::ENOMEM)));
     };
     let body = move || {
+        work_for_kernel();
         let adapter = &waiting.0;
         adapter.failures.watch(&adapter.volume, operation, || {
             let outcome = work(adapter);

@@ -9,7 +9,7 @@ use egeria_fs::{AttachMode, InodeNumber, NewInode};
 use egeria_mount::{MountError, MountOptions, serve, spawn, unmount};
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
@@ -74,9 +74,15 @@ fn a_number_the_kernel_remembers_gets_no_other_life() {
         next.collect()
     };
     fs::write(mounted.path("known"), b"").unwrap();
-    let number = fs::metadata(mounted.path("known")).unwrap().ino();
+    let path_only = File::options()
+        .read(true)
+        .custom_flags(libc::O_PATH)
+        .open(mounted.path("known"))
+        .unwrap();
+    let number = path_only.metadata().unwrap().ino();
     volume.unlink(root, b"known").unwrap();
     assert!(!next_numbers().contains(&number));
+    drop(path_only);
     // The kernel finds the name gone, and forgets soon.
     assert!(fs::metadata(mounted.path("known")).is_err());
     while !next_numbers().contains(&number) {}
@@ -260,7 +266,7 @@ fn a_killed_mount_loses_nothing() {
         kill(child);
         let written = writer.join().unwrap();
         assert!(written > 0);
-        assert_eq!(errno(fs::metadata(place.point())), libc::ENOTCONN);
+        soon_without_connection(place.point());
         let volume = place.attach(AttachMode::CreateOrJoin);
         let options = MountOptions::default();
         let error = spawn(volume.clone(), place.point(), &options)
@@ -282,6 +288,19 @@ fn a_killed_mount_loses_nothing() {
         handle.unmount().unwrap();
         volume.detach();
     }
+}
+
+/// The kernel may remember the attributes of the root for a moment.
+fn soon_without_connection(point: &Path) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while fs::metadata(point).is_ok() {
+        assert!(
+            std::time::Instant::now() < deadline,
+            "the dead mount answers"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(errno(fs::metadata(point)), libc::ENOTCONN);
 }
 
 /// Files whose content, and then name, are complete; how many before the mount was gone.

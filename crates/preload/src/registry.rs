@@ -73,7 +73,10 @@ fn attach(reply: &ControlReply) -> Option<&'static Known> {
     }
     let outcome = Volume::attach(path, AttachMode::Join, &AttachOptions::default());
     let attached = match outcome {
-        Ok(volume) => Some(volume).filter(|volume| *volume.uuid().as_bytes() == reply.volume),
+        Ok(volume) => {
+            volume.leave_known_names_to_kernel();
+            Some(volume).filter(|volume| *volume.uuid().as_bytes() == reply.volume)
+        }
         Err(error) if is_passing(error.errno) => return None,
         Err(_) => None,
     };

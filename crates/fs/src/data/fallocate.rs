@@ -234,7 +234,7 @@ impl Volume {
     /// `ENXIO` when there is none; `EISDIR` and `EINVAL` for other kinds of inodes; what [every
     /// operation](crate::Errno) can fail with.
     pub fn seek_data(&self, file: FileReference, offset_bytes: u64) -> Outcome<u64> {
-        let locked = self.lock(file.ino.0)?.regular()?;
+        let locked = self.lock_beside_leases(file.ino.0)?.regular()?;
         let size = locked.size_bytes();
         let end = size.div_ceil(BLOCK as u64);
         let mut block = offset_bytes / BLOCK as u64;
@@ -256,7 +256,7 @@ impl Volume {
     /// `ENXIO` past the end; `EISDIR` and `EINVAL` for other kinds of inodes; what [every operation](crate::Errno)
     /// can fail with.
     pub fn seek_hole(&self, file: FileReference, offset_bytes: u64) -> Outcome<u64> {
-        let locked = self.lock(file.ino.0)?.regular()?;
+        let locked = self.lock_beside_leases(file.ino.0)?.regular()?;
         let size = locked.size_bytes();
         if offset_bytes >= size {
             return Err(Errno(libc::ENXIO));
@@ -273,7 +273,7 @@ impl Volume {
     /// # Errors
     /// What [every operation](crate::Errno) can fail with.
     pub fn extents(&self, ino: InodeNumber) -> Outcome<Vec<ExtentReport>> {
-        let locked = self.lock(ino.0)?;
+        let locked = self.lock_beside_leases(ino.0)?;
         if locked.kind() == FileKind::Directory {
             return Ok(Vec::new());
         }

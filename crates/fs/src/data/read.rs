@@ -28,7 +28,7 @@ impl Volume {
     ) -> Outcome<usize> {
         let inode = file.inode();
         if inode.state.load(Ordering::Acquire) != LOADED {
-            drop(self.lock(file.ino.0)?);
+            drop(self.lock_beside_leases(file.ino.0)?);
         }
         let me = self.me()?;
         if let Some(bytes) = self.read_one_block(me, file, offset_bytes, to) {
@@ -214,7 +214,7 @@ impl Volume {
         offset: u64,
         to: CallerDestination<'_>,
     ) -> Outcome<usize> {
-        let locked: Locked<'_> = self.lock(file.ino.0)?;
+        let locked: Locked<'_> = self.lock_beside_leases(file.ino.0)?;
         let size = locked.size_bytes();
         if offset >= size {
             return Ok(0);

@@ -58,7 +58,7 @@ impl Volume {
     /// Whether the blocks of an open file have checksums.
     pub(crate) fn has_sums(&self, file: FileReference) -> Outcome<bool> {
         if file.inode().state.load(Ordering::Acquire) != LOADED {
-            return Ok(self.lock(file.ino.0)?.has_sums());
+            return Ok(self.lock_beside_leases(file.ino.0)?.has_sums());
         }
         Ok(file.inode().checksums.load(Ordering::Relaxed) != 0)
     }
@@ -185,7 +185,7 @@ impl Volume {
                     .inspect(|bytes| self.note_use(me, file, *bytes as u64, AccessKind::Read));
             }
         }
-        let locked = self.lock(file.ino.0)?;
+        let locked = self.lock_beside_leases(file.ino.0)?;
         let mut access = Access::again(self, me, AccessKind::Read);
         let to = available(locked.size_bytes(), offset, to);
         match self.copy_verified(&mut access, locked.inode, offset, to) {

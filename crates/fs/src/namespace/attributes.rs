@@ -149,7 +149,7 @@ impl Volume {
     /// # Errors
     /// `ENODATA` when it is absent; what [every operation](crate::Errno) can fail with.
     pub fn get_xattr(&self, ino: InodeNumber, name: &[u8]) -> Outcome<Vec<u8>> {
-        let locked = self.lock(ino.0)?;
+        let locked = self.lock_beside_leases(ino.0)?;
         if name == ATTRIBUTE && locked.kind() != FileKind::Directory {
             return self.checksum_attribute_of_file(&locked);
         }
@@ -163,7 +163,7 @@ impl Volume {
     /// # Errors
     /// What [every operation](crate::Errno) can fail with.
     pub fn list_xattr(&self, ino: InodeNumber) -> Outcome<Vec<Vec<u8>>> {
-        let locked = self.lock(ino.0)?;
+        let locked = self.lock_beside_leases(ino.0)?;
         Ok(self.xattrs(&locked)?.into_keys().collect())
     }
 

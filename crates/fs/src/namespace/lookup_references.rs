@@ -7,10 +7,11 @@
 //! its kernel's memory is gone with the mount, and whoever reaps it clears `owner`; the bits it leaves
 //! mean nothing until the next owner has cleared them, and until then only make numbers rest.
 
-use crate::format::inode_place;
+use crate::format::{inode_number, inode_place};
 use crate::session::layout::MAX_LOOKUP_MOUNTS;
 use crate::types::{InodeNumber, Outcome};
 use crate::volume::Volume;
+use egeria_media::PoolIndex;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Where a mount notes what its kernel remembers.
@@ -110,9 +111,34 @@ impl Volume {
 
     fn release_references(&self, mount: usize) {
         let header = self.session.header();
+        self.end_leases_of(LookupReferences(mount));
         // Nobody looks at the bits any more; only then may another own them.
         header.lookup_references[mount].store(0, Ordering::Release);
         header.lookup_mounts[mount].store(0, Ordering::Release);
+    }
+
+    /// Process slot + 1 of the mount that these are of; 0: nobody.
+    pub(crate) fn lookup_owner(&self, references: LookupReferences) -> u64 {
+        self.session.header().lookup_mounts[references.0].load(Ordering::Acquire)
+    }
+
+    /// Every inode that has one of these references.
+    pub(crate) fn for_each_lookup_reference(
+        &self,
+        references: LookupReferences,
+        mut each: impl FnMut(InodeNumber),
+    ) {
+        for pool in 0..self.geometry.len() {
+            let map = self.lookup_reference_map(references.0, pool);
+            for (word, bits) in (0..).zip(map) {
+                let mut bits = bits.load(Ordering::Acquire);
+                while bits != 0 {
+                    let index = word * 64 + u64::from(bits.trailing_zeros());
+                    each(InodeNumber(inode_number(PoolIndex(pool as u8), index)));
+                    bits &= bits - 1;
+                }
+            }
+        }
     }
 
     fn lookup_reference_map(&self, mount: usize, pool: usize) -> &[AtomicU64] {

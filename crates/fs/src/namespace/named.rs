@@ -46,6 +46,7 @@ impl Volume {
             wanted(found.kind)?;
             if self.is_below(&directory, &found)? {
                 let child = self.lock(found.ino)?;
+                self.check_left_to_kernel(found.ino)?;
                 return Ok((directory, found, child));
             }
             parent = directory.ino;

@@ -157,7 +157,7 @@ impl Volume {
         let mut at = directory.0;
         while at != InodeNumber::ROOT.0 {
             // Under the lock: whoever died moving it may have left the parent of before.
-            let locked = self.lock(at)?.directory()?;
+            let locked = self.lock_beside_leases(at)?.directory()?;
             at = locked.inode.parent.load(Ordering::Relaxed);
             line.push(at);
             if line.len() > MAX_DEPTH {
@@ -214,6 +214,9 @@ impl Volume {
             return Ok(false);
         }
         let (moved, other) = self.lock_children(source, target)?;
+        for child in other.iter().chain([&moved]) {
+            self.check_left_to_kernel(child.ino)?;
+        }
         if request.mode == RenameMode::Exchange {
             check_room(ends, source, target)?;
             let other = other.ok_or(Errno(libc::ENOENT))?;

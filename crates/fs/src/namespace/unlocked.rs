@@ -43,7 +43,7 @@ impl Volume {
                 false => LOOKING_PATIENCE,
             };
             let locked = patience::within(limit, || {
-                let locked = self.lock(ino)?;
+                let locked = self.lock_beside_leases(ino)?;
                 unlocked(locked.inode, locked.log_place())
             });
             if let Ok(outcome) = locked {

@@ -172,7 +172,7 @@ impl Volume {
             if entry.extent.load(Ordering::Acquire) == 0 {
                 continue;
             }
-            match self.lock(entry.ino.load(Ordering::Relaxed)) {
+            match self.lock_beside_leases(entry.ino.load(Ordering::Relaxed)) {
                 Ok(locked) => self.reclaim_new_blocks(&locked, index),
                 // Another time; what is noted for other inodes is settled now.
                 Err(errno) if patience::is_expiry(errno) => outcome = Err(errno),
@@ -229,7 +229,7 @@ impl Volume {
         if ino == 0 {
             return Ok(());
         }
-        match self.lock(ino) {
+        match self.lock_beside_leases(ino) {
             Ok(locked) => {
                 self.inode_losing(locked.me, ino);
                 slot.pending_inode.store(0, Ordering::Release);

@@ -153,7 +153,7 @@ impl Volume {
         }
     }
 
-    /// Lock an inode and load it. `ESTALE` when there is no such inode.
+    /// Lock an inode, to change it, and load it. `ESTALE` when there is no such inode.
     #[inline]
     pub(crate) fn lock(&self, ino: u64) -> Outcome<Locked<'_>> {
         let me = self.me()?;
@@ -164,16 +164,75 @@ impl Volume {
         Ok(locked)
     }
 
-    /// Lock an inode as it is in the session.
+    /// Lock an inode, to look at it or to settle what has no name, and load it: leases stay. `ESTALE` when there is no
+    /// such inode.
+    pub(crate) fn lock_beside_leases(&self, ino: u64) -> Outcome<Locked<'_>> {
+        let locked = self.lock_as_it_is(self.me()?, ino)?;
+        if locked.inode.state.load(Ordering::Acquire) != LOADED {
+            self.load(&locked)?;
+        }
+        Ok(locked)
+    }
+
+    /// Lock an inode, to change it, as it is in the session.
     #[inline]
     pub(crate) fn lock_unloaded<'a>(&'a self, me: Me<'a>, ino: u64) -> Outcome<Locked<'a>> {
         let inode = self.inode(ino)?;
-        let acquired = match inode.mutex.try_lock() {
-            Ok(acquired) => acquired,
-            Err(LockFailure::Busy) => self.wait_for_holder(ino, inode)?,
-            Err(LockFailure::Unusable) => return Err(self.unusable(ino)),
-        };
+        let acquired = self.acquire(ino, inode)?;
         // An owner word that still stands is of a dead one, whom nobody could put right so far.
+        let words = inode.owner.load(Ordering::Relaxed) | inode.leases.load(Ordering::Relaxed);
+        if acquired == Acquired::OwnerDied || words != 0 {
+            return self.lock_with_care(me, ino, inode, acquired);
+        }
+        inode.owner.store(me.owner_word().0, Ordering::Release);
+        Ok(Locked {
+            volume: self,
+            ino,
+            inode,
+            me,
+        })
+    }
+
+    /// The rest of `lock_unloaded` for an inode whose last owner died or which has a lease.
+    #[cold]
+    fn lock_with_care<'a>(
+        &'a self,
+        me: Me<'a>,
+        ino: u64,
+        inode: &'a SessionInode,
+        acquired: Acquired,
+    ) -> Outcome<Locked<'a>> {
+        let locked = self.own(me, ino, inode, acquired)?;
+        match self.has_lease(inode) {
+            true => self.lock_leased(locked),
+            false => Ok(locked),
+        }
+    }
+
+    /// Lock an inode as it is in the session, beside leases.
+    pub(crate) fn lock_as_it_is<'a>(&'a self, me: Me<'a>, ino: u64) -> Outcome<Locked<'a>> {
+        let inode = self.inode(ino)?;
+        let acquired = self.acquire(ino, inode)?;
+        self.own(me, ino, inode, acquired)
+    }
+
+    #[inline(always)]
+    fn acquire(&self, ino: u64, inode: &SessionInode) -> Outcome<Acquired> {
+        match inode.mutex.try_lock() {
+            Ok(acquired) => Ok(acquired),
+            Err(LockFailure::Busy) => self.wait_for_holder(ino, inode),
+            Err(LockFailure::Unusable) => Err(self.unusable(ino)),
+        }
+    }
+
+    /// Become the owner of an inode whose lock was got.
+    fn own<'a>(
+        &'a self,
+        me: Me<'a>,
+        ino: u64,
+        inode: &'a SessionInode,
+        acquired: Acquired,
+    ) -> Outcome<Locked<'a>> {
         if acquired == Acquired::OwnerDied || inode.owner.load(Ordering::Relaxed) != 0 {
             return self.lock_after_owner_died(me, ino, inode);
         }

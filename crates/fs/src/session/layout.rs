@@ -33,6 +33,8 @@ pub const CALLER_SLOTS: usize = 2048;
 pub const DESCRIPTION_SLOTS: usize = 65_536;
 /// Mounts whose kernels' memory of inode numbers is kept (see `namespace::lookup_references`).
 pub const MAX_LOOKUP_MOUNTS: usize = 4;
+/// Recalls of leases asked for at once.
+pub const MAX_RECALLS: usize = 64;
 /// Runs of free blocks a thread keeps, per pool.
 pub const POCKET_EXTENTS: usize = 8;
 /// Runs one commit may bring or replace.
@@ -91,6 +93,14 @@ pub struct SessionHeader {
     pub lookup_mounts: [AtomicU64; MAX_LOOKUP_MOUNTS],
     /// 1 while the map of the same place is to be looked at.
     pub lookup_references: [AtomicU64; MAX_LOOKUP_MOUNTS],
+    /// Process slot + 1 of the mount that grants leases (see `leases`); 0: nobody.
+    pub lease_mount: AtomicU64,
+    /// Counts recalls asked for; slept on by the mount.
+    pub recall_bell: AtomicU32,
+    /// Counts recalls that ended; slept on by who asked.
+    pub recalled: AtomicU32,
+    /// Leases to be recalled, 0: a free place.
+    pub recalls: [AtomicU64; MAX_RECALLS],
     /// Sum of the counters of threads that ended.
     pub ended: ThreadCounters,
     /// Arena.
@@ -391,7 +401,8 @@ pub struct SessionInode {
     pub hole_pages: AtomicU32,
     /// See `hole_pages`.
     pub hole_uid: AtomicU32,
-    _padding: AtomicU32,
+    /// What a kernel may remember of it (see `leases`).
+    pub leases: AtomicU32,
     /// Offset of the record in its pool, when loaded.
     pub record_at: AtomicU64,
     /// Words of a small file; of a directory: used slots, subdirectories, next cookie.

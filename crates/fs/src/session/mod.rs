@@ -10,6 +10,7 @@ pub(crate) mod hole_accounts;
 pub(crate) mod inode;
 pub(crate) mod late;
 pub mod layout;
+pub(crate) mod leases;
 pub mod lock;
 pub mod map;
 pub(crate) mod memory;

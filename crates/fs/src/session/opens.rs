@@ -185,7 +185,7 @@ impl Volume {
 
     /// The same under the lock; the open is noted.
     fn open_noted(&self, ino: InodeNumber, same: impl Fn(u32) -> bool) -> Outcome<FileReference> {
-        let locked = self.lock(ino.0).inspect_err(|errno| {
+        let locked = self.lock_beside_leases(ino.0).inspect_err(|errno| {
             match patience::is_expiry(*errno) {
                 // Whoever took the last use meanwhile may have left it to us.
                 true => self.later(Late::Close(ino)),
@@ -207,7 +207,7 @@ impl Volume {
     }
 
     fn close_nameless(&self, ino: InodeNumber) {
-        match self.lock(ino.0) {
+        match self.lock_beside_leases(ino.0) {
             Ok(locked) => self.losing_use(&locked, || self.note_close(ino.0)),
             Err(errno) if patience::is_expiry(errno) => self.later(Late::Close(ino)),
             Err(_) => self.note_close(ino.0),
@@ -255,7 +255,7 @@ impl Volume {
     }
 
     fn delete_nameless(&self, ino: InodeNumber) {
-        match self.lock(ino.0) {
+        match self.lock_beside_leases(ino.0) {
             Ok(locked) => drop(self.delete_if_unused(&locked)),
             // Held open until then: should this process die first, whoever reaps its opens deletes the inode.
             Err(errno) if patience::is_expiry(errno) && self.note_open(ino.0).is_ok() => {
@@ -324,7 +324,7 @@ impl Volume {
             std::hint::spin_loop();
         }
         // Preempted, stopped or dead in there.
-        let waited = self.lock(ino.0).map(drop);
+        let waited = self.lock_beside_leases(ino.0).map(drop);
         waited.inspect_err(|_| self.take_mark(ino, inode))
     }
 
@@ -340,7 +340,7 @@ impl Volume {
         if self.lose_named_use(ino, || self.take_mark(ino, inode)) {
             return;
         }
-        match self.lock(ino.0) {
+        match self.lock_beside_leases(ino.0) {
             Ok(locked) => self.losing_use(&locked, || self.take_mark(ino, inode)),
             Err(errno) if patience::is_expiry(errno) => self.later(Late::Unmark(ino)),
             Err(_) => {}
@@ -367,7 +367,7 @@ impl Volume {
                 entry[0].store(GONE, Ordering::Release);
                 continue;
             };
-            let locked = self.lock(ino);
+            let locked = self.lock_beside_leases(ino);
             if let Err(errno) = &locked
                 && patience::is_expiry(*errno)
             {

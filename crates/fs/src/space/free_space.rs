@@ -455,6 +455,7 @@ impl Volume {
         Err(Errno(libc::ENOSPC))
     }
 
+    #[inline]
     fn pocket_entry(
         &self,
         me: Me<'_>,

@@ -7,6 +7,7 @@ use crate::format::*;
 use crate::namespace::walks::Walks;
 use crate::requests::*;
 use crate::session::layout::*;
+use crate::session::leases;
 use crate::session::lock;
 use crate::session::map::{Session, remove_segment, segment_name};
 use crate::session::owner_word::Era;
@@ -281,6 +282,7 @@ pub(crate) fn assemble(
         reported: Default::default(),
         recovery: OnceLock::new(),
         on_behalf: Default::default(),
+        lease_mask: AtomicU32::new(leases::ALL),
         callers: Default::default(),
         findings: Mutex::new((origin == Origin::Private).then(Vec::new)),
         origin,

@@ -6,7 +6,7 @@
 
 use crate::common::{Mounted, Place, eventually, fuse};
 use egeria_fs::{AttachMode, AttachOptions, FileReference, InodeNumber, Volume};
-use egeria_mount::{MountOptions, serve, unmount};
+use egeria_mount::{LeaseTiming, MountOptions, serve, unmount};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -23,6 +23,7 @@ fn serves_until_unmounted_or_killed() {
     let options = MountOptions {
         auto_unmount: std::env::var("EGERIA_TEST_AUTO").unwrap() == "true",
         threads: threads.parse().unwrap(),
+        leases: LeaseTiming::AtOnce,
         ..MountOptions::default()
     };
     let attach = AttachOptions::default();
@@ -115,6 +116,12 @@ impl Served {
 }
 
 impl Served {
+    /// Kill the serving process; its mount point stays.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Stop the serving process. Each of its threads stops when it is its turn.
     pub fn stop(&self) {
         self.send(rustix::process::Signal::STOP);

@@ -5,7 +5,7 @@ use egeria_fs::{
     AttachMode, AttachOptions, CreateOptions, FileReference, InodeNumber, PoolRequest, Volume,
     create_volume,
 };
-use egeria_mount::{MountHandle, MountOptions, spawn};
+use egeria_mount::{LeaseTiming, MountHandle, MountOptions, spawn};
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -98,6 +98,7 @@ impl Mounted {
     pub fn new() -> Option<Mounted> {
         Mounted::with(&MountOptions {
             allow_other: true,
+            leases: LeaseTiming::AtOnce,
             ..MountOptions::default()
         })
     }

@@ -7,7 +7,7 @@ use super::processes::AccessPath;
 use super::stop::{self, StatusPage};
 use super::worker::{Ending, work};
 use egeria_fs::{AttachMode, AttachOptions, Volume};
-use egeria_mount::MountOptions;
+use egeria_mount::{LeaseTiming, MountOptions};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -55,7 +55,10 @@ fn mount(ledger: &str, pool: &str, directory: &str) -> Result<(), String> {
     let ready = || {
         ledger.header().mounts.fetch_add(1, Ordering::AcqRel);
     };
-    let options = MountOptions::default();
+    let options = MountOptions {
+        leases: LeaseTiming::AtOnce,
+        ..MountOptions::default()
+    };
     egeria_mount::serve(attach(pool)?, Path::new(directory), &options, ready)
         .map_err(|error| error.to_string())
 }

@@ -1,0 +1,410 @@
+//! Leases: what the kernel of a mount may remember of an inode without asking. One mount of a session grants them. A
+//! lease covers the attributes of an inode and, of a directory, which names there are not; its names besides cover
+//! those there are.
+//!
+//! Whoever locks an inode to change it past that kernel sees the lease, lets the inode go, has the lease recalled and
+//! begins again. So nothing is held while the mount is waited for, and nothing changes while the kernel believes the
+//! old. The mount grants a lease under the inode's lock: nobody is changing it then. It never waits for its own
+//! leases: the kernel that asked for a change knows of it.
+//!
+//! Leases end with the process that granted them. Who waits for a recall waits for a living process, however long it
+//! is stopped.
+
+use crate::namespace::lookup_references::LookupReferences;
+use crate::session::inode::Locked;
+use crate::session::layout::{LOADED, MAX_RECALLS, SessionInode};
+use crate::session::patience;
+use crate::types::{Errno, InodeNumber, Outcome};
+use crate::volume::{Severity, Volume};
+use rustix::thread::futex;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// The kernel may remember the attributes and, of a directory, which names are missing.
+const ATTRIBUTES: u32 = 1;
+/// The kernel may remember names in the directory and what they mean.
+const NAMES: u32 = 2;
+
+/// What stands in the way of who changes names past the kernel.
+pub(crate) const ALL: u32 = ATTRIBUTES | NAMES;
+
+/// In a recall: names too.
+const WITH_NAMES: u64 = 1 << 63;
+/// How long a recall is waited for before the mount is looked at.
+const LOOK_AT_MOUNT: Duration = Duration::from_millis(20);
+/// How long before it is reported.
+const WAIT_UNREPORTED: Duration = Duration::from_secs(1);
+/// While all places for recalls are taken.
+const LOOK_AGAIN: Duration = Duration::from_micros(50);
+
+thread_local! {
+    /// This thread works for the kernel that has the leases.
+    static FOR_KERNEL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on this thread works for the kernel that has the leases.
+pub fn work_for_kernel() {
+    let _ = FOR_KERNEL.try_with(|cell| cell.set(true));
+}
+
+fn works_for_kernel() -> bool {
+    FOR_KERNEL.try_with(Cell::get).unwrap_or(false)
+}
+
+/// A lease that somebody wants to be ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Recall {
+    /// The inode.
+    pub ino: InodeNumber,
+    /// Names in the directory are about to change in ways the kernel does not take part in.
+    pub with_names: bool,
+}
+
+impl Volume {
+    /// From now on this process changes no name that a kernel may remember (`EBUSY`), but has that kernel do it; so the
+    /// leases of such names may stay when it changes others.
+    pub fn leave_known_names_to_kernel(&self) {
+        self.lease_mask.store(ATTRIBUTES, Ordering::Relaxed);
+    }
+
+    /// Begin to grant leases to the kernel that has these lookup references; false when another mount does.
+    pub fn grant_leases(&self, references: LookupReferences) -> bool {
+        let header = self.session.header();
+        let owner = self.lookup_owner(references);
+        owner != 0
+            && header
+                .lease_mount
+                .compare_exchange(0, owner, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// Grant a lease; false when somebody is changing the inode. What is read from now on may be remembered until the
+    /// lease is recalled. Of an inode that has a lookup reference, or the root.
+    pub fn lease(&self, ino: InodeNumber, with_names: bool) -> bool {
+        let bits = match with_names {
+            true => ALL,
+            false => ATTRIBUTES,
+        };
+        let locked = patience::within(Duration::ZERO, || self.lock_as_it_is(self.me()?, ino.0));
+        match locked {
+            Ok(Ok(locked)) if locked.inode.state.load(Ordering::Acquire) == LOADED => {
+                // Under the lock: whoever locks it next sees this.
+                locked.inode.leases.fetch_or(bits, Ordering::Relaxed);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The kernel remembers nothing of the inode any more.
+    pub fn end_lease(&self, ino: InodeNumber) {
+        self.clear_lease(ino, ALL);
+    }
+
+    /// The kernel remembers nothing any more of what a recall was for.
+    pub fn end_recall(&self, recall: Recall) {
+        self.clear_lease(
+            recall.ino,
+            match recall.with_names {
+                true => ALL,
+                false => ATTRIBUTES,
+            },
+        );
+        let recalled = &self.session.header().recalled;
+        recalled.fetch_add(1, Ordering::Release);
+        wake(recalled);
+    }
+
+    fn clear_lease(&self, ino: InodeNumber, bits: u32) {
+        if let Ok(inode) = self.inode(ino.0)
+            && inode.leases.load(Ordering::Relaxed) & bits != 0
+        {
+            inode.leases.fetch_and(!bits, Ordering::Release);
+        }
+    }
+
+    /// The next recall, for the process that grants leases; `None` when none comes within this time.
+    pub fn next_recall(&self, patience: Duration) -> Option<Recall> {
+        let header = self.session.header();
+        let deadline = Instant::now() + patience;
+        loop {
+            let rung = header.recall_bell.load(Ordering::Acquire);
+            let take = |place: &std::sync::atomic::AtomicU64| {
+                let word = match place.load(Ordering::Relaxed) {
+                    0 => 0,
+                    _ => place.swap(0, Ordering::AcqRel),
+                };
+                (word != 0).then_some(word)
+            };
+            if let Some(word) = header.recalls.iter().find_map(take) {
+                return Some(Recall {
+                    ino: InodeNumber(word & !WITH_NAMES),
+                    with_names: word & WITH_NAMES != 0,
+                });
+            }
+            let rest = deadline.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                return None;
+            }
+            sleep_until_changed(&header.recall_bell, rung, rest);
+        }
+    }
+
+    /// Wake whoever waits for a recall to come.
+    pub fn ring_for_recalls(&self) {
+        let bell = &self.session.header().recall_bell;
+        bell.fetch_add(1, Ordering::Release);
+        wake(bell);
+    }
+
+    /// What of the leases of an inode stands in the way of a change by this thread.
+    pub(crate) fn has_lease(&self, inode: &SessionInode) -> bool {
+        inode.leases.load(Ordering::Relaxed) & self.lease_mask.load(Ordering::Relaxed) != 0
+    }
+
+    /// The rest of `lock_unloaded` on an inode with a lease. `EAGAIN` where the operation begins again with nothing
+    /// held.
+    #[cold]
+    pub(super) fn lock_leased<'a>(&'a self, locked: Locked<'a>) -> Outcome<Locked<'a>> {
+        if works_for_kernel() {
+            return Ok(locked);
+        }
+        let (ino, me) = (locked.ino, locked.me);
+        drop(locked);
+        if patience::limit().is_some() {
+            return Err(patience::expired(ino));
+        }
+        self.recall(ino)?;
+        self.lock_unloaded(me, ino)
+    }
+
+    /// For a name of an inode, whose lock and whose directory's lock this thread holds: `EBUSY` when the kernel may
+    /// remember it and is to change it itself.
+    pub(crate) fn check_left_to_kernel(&self, ino: u64) -> Outcome<()> {
+        let leaves_known_names = self.lease_mask.load(Ordering::Relaxed) & NAMES == 0;
+        match leaves_known_names && self.is_referenced_by_kernel(InodeNumber(ino)) {
+            true => Err(Errno(libc::EBUSY)),
+            false => Ok(()),
+        }
+    }
+
+    /// Have the leases of an inode ended. Waits for the mount that granted them, as long as it lives.
+    #[cold]
+    fn recall(&self, ino: u64) -> Outcome<()> {
+        let inode = self.inode(ino)?;
+        let header = self.session.header();
+        let mask = self.lease_mask.load(Ordering::Relaxed);
+        let word = match mask & NAMES != 0 {
+            true => ino | WITH_NAMES,
+            false => ino,
+        };
+        let begun = Instant::now();
+        let mut is_reported = false;
+        loop {
+            let seen = header.recalled.load(Ordering::Acquire);
+            if inode.leases.load(Ordering::Acquire) & mask == 0 {
+                return Ok(());
+            }
+            // Each time: a lease may have been granted anew since the last recall.
+            match self.ask_for_recall(word) {
+                true => sleep_until_changed(&header.recalled, seen, LOOK_AT_MOUNT),
+                false => std::thread::sleep(LOOK_AGAIN),
+            }
+            if begun.elapsed() >= LOOK_AT_MOUNT {
+                // Takes its leases away if it is dead.
+                self.reap();
+                self.clear_unowned_lease(inode);
+            }
+            if begun.elapsed() >= WAIT_UNREPORTED && !is_reported {
+                is_reported = true;
+                self.report_recall(ino);
+            }
+        }
+    }
+
+    fn ask_for_recall(&self, word: u64) -> bool {
+        let header = self.session.header();
+        let places: &[_; MAX_RECALLS] = &header.recalls;
+        let is_asked = places.iter().any(|place| {
+            let there = place.load(Ordering::Relaxed);
+            there == word
+                || there == 0
+                    && place
+                        .compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed)
+                        .is_ok()
+        });
+        self.ring_for_recalls();
+        is_asked
+    }
+
+    /// Nobody grants leases: what is left of one is of a mount that died before it was cleared.
+    fn clear_unowned_lease(&self, inode: &SessionInode) {
+        if self.session.header().lease_mount.load(Ordering::Acquire) == 0 {
+            inode.leases.store(0, Ordering::Release);
+        }
+    }
+
+    fn report_recall(&self, ino: u64) {
+        let mount = self.session.header().lease_mount.load(Ordering::Acquire);
+        let process = (mount as usize)
+            .checked_sub(1)
+            .and_then(|process| self.session.processes().get(process));
+        let pid = process.map_or(0, |process| process.pid.load(Ordering::Acquire));
+        let line = format!(
+            "inode {ino} is waited for: the kernel remembers it, and mount process {pid} has not told it otherwise for {} s; if it is stopped, continue or end it",
+            WAIT_UNREPORTED.as_secs()
+        );
+        self.report(Severity::Warning, &line);
+    }
+
+    /// The mount of these lookup references is gone, and its kernel's memory with it.
+    pub(crate) fn end_leases_of(&self, references: LookupReferences) {
+        let header = self.session.header();
+        let owner = self.lookup_owner(references);
+        if owner == 0 || header.lease_mount.load(Ordering::Acquire) != owner {
+            return;
+        }
+        self.end_lease(InodeNumber::ROOT);
+        self.for_each_lookup_reference(references, |ino| self.end_lease(ino));
+        for place in &header.recalls {
+            place.store(0, Ordering::Relaxed);
+        }
+        header.lease_mount.store(0, Ordering::Release);
+        header.recalled.fetch_add(1, Ordering::Release);
+        wake(&header.recalled);
+    }
+}
+
+fn sleep_until_changed(word: &AtomicU32, seen: u32, limit: Duration) {
+    let limit = futex::Timespec {
+        tv_sec: limit.as_secs() as i64,
+        tv_nsec: limit.subsec_nanos().into(),
+    };
+    // Woken, changed or late: the caller looks again.
+    let _ = futex::wait(word, futex::Flags::empty(), seen, Some(&limit));
+}
+
+fn wake(word: &AtomicU32) {
+    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_volume::{FILE, Stopped, new_volume};
+    use crate::types::AttributeChange;
+    use std::sync::atomic::AtomicUsize;
+
+    const ROOT: InodeNumber = InodeNumber::ROOT;
+
+    /// Run `body` beside a mount that ends every lease it is asked for; how many recalls there were.
+    fn beside_a_mount(volume: &Volume, body: impl FnOnce()) -> usize {
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        let recalls = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    if let Some(recall) = volume.next_recall(Duration::from_millis(20)) {
+                        recalls.fetch_add(1, Ordering::Relaxed);
+                        volume.end_recall(recall);
+                    }
+                }
+            });
+            body();
+            is_over.store(true, Ordering::Relaxed);
+        });
+        recalls.into_inner()
+    }
+
+    fn with_lease() -> (std::sync::Arc<Volume>, tempfile::TempDir, LookupReferences) {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, _) = new_volume(&directory);
+        let references = volume.track_lookups().expect("room");
+        assert!(volume.grant_leases(references));
+        assert!(!volume.grant_leases(references), "one mount grants leases");
+        (volume, directory, references)
+    }
+
+    fn new_file(volume: &Volume) -> InodeNumber {
+        let made = volume.create(ROOT, b"one", &FILE).expect("create").ino;
+        // Leases are of what was looked at.
+        volume.attributes(made).expect("attributes").ino
+    }
+
+    #[test]
+    fn a_change_has_the_leases_of_what_it_changes_recalled() {
+        let (volume, _directory, _) = with_lease();
+        let made = new_file(&volume);
+        for (ino, with_names) in [(ROOT, true), (made, false)] {
+            assert!(volume.lease(ino, with_names));
+        }
+        let look = || {
+            volume.lookup(ROOT, b"one").expect("a name");
+            volume.get_xattr(made, b"user.none").expect_err("none");
+        };
+        assert_eq!(beside_a_mount(&volume, look), 0);
+        let two = || _ = volume.create(ROOT, b"two", &FILE).expect("create");
+        assert_eq!(beside_a_mount(&volume, two), 1);
+        let link = || _ = volume.link(made, ROOT, b"three").expect("link");
+        assert_eq!(beside_a_mount(&volume, link), 1);
+        assert!(volume.lease(ROOT, true) && volume.lease(made, false));
+        let both = || volume.unlink(ROOT, b"one").expect("unlink");
+        assert_eq!(beside_a_mount(&volume, both), 2);
+    }
+
+    #[test]
+    fn the_mount_does_not_wait_for_itself_and_names_it_knows_are_left_to_it() {
+        let (volume, _directory, references) = with_lease();
+        let made = volume.create(ROOT, b"one", &FILE).expect("create");
+        let (ino, generation) = (made.ino, made.generation);
+        volume
+            .add_lookup_reference(references, ino, generation)
+            .expect("a reference");
+        assert!(volume.lease(ROOT, true));
+        std::thread::scope(|scope| {
+            let by_kernel = scope.spawn(|| {
+                work_for_kernel();
+                volume.create(ROOT, b"two", &FILE).map(drop)
+            });
+            assert_eq!(by_kernel.join().expect("a thread"), Ok(()));
+        });
+        volume.leave_known_names_to_kernel();
+        let refused = || assert_eq!(volume.unlink(ROOT, b"one"), Err(Errno(libc::EBUSY)));
+        assert_eq!(beside_a_mount(&volume, refused), 1);
+        volume.unlink(ROOT, b"two").expect("not known");
+        volume.drop_lookup_reference(references, ino);
+        volume.unlink(ROOT, b"one").expect("forgotten");
+    }
+
+    #[test]
+    fn a_lease_outlives_who_died_before_having_it_recalled() {
+        let (volume, _directory, _) = with_lease();
+        let made = new_file(&volume);
+        assert!(volume.lease(made, false));
+        Stopped::in_child(&volume, |volume| {
+            volume.me().and_then(|me| volume.lock_as_it_is(me, made.0))
+        })
+        .kill();
+        let change = || {
+            let nothing = AttributeChange::default();
+            volume
+                .set_attributes(made, &nothing, false)
+                .expect("a change");
+        };
+        assert_eq!(beside_a_mount(&volume, change), 1);
+    }
+
+    #[test]
+    fn leases_end_with_the_references_of_their_mount() {
+        let (volume, _directory, references) = with_lease();
+        let made = volume.create(ROOT, b"one", &FILE).expect("create");
+        let (ino, generation) = (made.ino, made.generation);
+        volume
+            .add_lookup_reference(references, ino, generation)
+            .expect("a reference");
+        assert!(volume.lease(ROOT, true) && volume.lease(ino, false));
+        volume.drop_lookup_references(references);
+        volume.unlink(ROOT, b"one").expect("no lease is left");
+    }
+}

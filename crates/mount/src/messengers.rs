@@ -1,0 +1,317 @@
+//! Processes that tell the kernel to forget names.
+//!
+//! That can wait for a directory that a request holds in the kernel. A thread of the mount that waits there could not
+//! be killed: the connection would stay open with nobody to answer the request, and the request would stay. So small
+//! processes wait instead, each with one descriptor of the connection. When the mount dies, the requests it had read
+//! end with its own descriptors, and one more such process refuses the others until the messengers are through; the
+//! connection ends with it.
+//!
+//! They are forked off a process of many threads, so they make system calls alone; what memory they need is there
+//! before.
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, WaitOptions, waitpid};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+/// Bytes of one errand.
+pub(crate) const MAX_ERRAND_BYTES: usize = 32 << 10;
+/// Each waits for one directory.
+const MAX_MESSENGERS: usize = 64;
+/// A request with data, and its header.
+const REQUEST_BYTES: usize = (1 << 20) + (64 << 10);
+
+// From the kernel's include/uapi/linux/fuse.h.
+const HEADER_BYTES: usize = 16;
+const REQUEST_HEADER_BYTES: usize = 40;
+const FORGET: u32 = 2;
+const INTERRUPT: u32 = 36;
+const BATCH_FORGET: u32 = 42;
+/// `_IOR(229, 0, u32)`.
+const CLONE_DEVICE: libc::Ioctl = 0x8004_e500u32 as libc::Ioctl;
+
+/// What a messenger answers: the errno of its last notification.
+const ANSWER_BYTES: usize = 4;
+
+/// All messengers of a mount.
+pub(crate) struct Messengers {
+    device: OwnedFd,
+    /// Closed by our end, however it comes.
+    life: Mutex<Option<OwnedFd>>,
+    /// Closed by the end of the last messenger.
+    their_lives: Option<OwnedFd>,
+    idle: Mutex<Idle>,
+    returned: Condvar,
+}
+
+#[derive(Default)]
+struct Idle {
+    sockets: Vec<OwnedFd>,
+    started: usize,
+    children: Vec<Pid>,
+}
+
+impl Drop for Messengers {
+    fn drop(&mut self) {
+        self.end();
+        drop(self.their_lives.take());
+        let idle = std::mem::take(&mut *self.idle());
+        drop(idle.sockets);
+        for child in idle.children {
+            while matches!(waitpid(Some(child), WaitOptions::empty()), Err(Errno::INTR)) {}
+        }
+    }
+}
+
+impl Messengers {
+    /// The first one, and who refuses requests after the mount's death.
+    ///
+    /// # Errors
+    /// Why they cannot be had: `/dev/fuse` cannot be opened, or is not what `device` is of.
+    pub(crate) fn start(device: BorrowedFd<'_>) -> io::Result<Messengers> {
+        let (our_end, life) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (their_ends, their_lives) = pipe_with(PipeFlags::CLOEXEC)?;
+        let own = clone_device(device)?;
+        let mut buffer = vec![0; REQUEST_BYTES];
+        let refusing = fork_off([&our_end, &own, &their_ends], |[life, own, lives]| {
+            refuse_after_death(life, own, lives, &mut buffer);
+        })?;
+        let messengers = Messengers {
+            device: device.try_clone_to_owned()?,
+            life: Mutex::new(Some(life)),
+            their_lives: Some(their_lives),
+            idle: Mutex::default(),
+            returned: Condvar::new(),
+        };
+        messengers.idle().children.push(refusing);
+        let first = messengers.start_one()?;
+        messengers.give_back(first);
+        Ok(messengers)
+    }
+
+    /// The mount answers no more requests: those that messengers wait for are refused.
+    pub(crate) fn end(&self) {
+        drop(
+            self.life
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+        );
+    }
+
+    fn start_one(&self) -> io::Result<OwnedFd> {
+        let (ours, theirs) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        let own = clone_device(self.device.as_fd())?;
+        let their_lives = self.their_lives.as_ref().ok_or(Errno::BADF)?;
+        let mut buffer = vec![0; MAX_ERRAND_BYTES];
+        let messenger = fork_off([&theirs, &own, their_lives], |[socket, own, _]| {
+            run_errands(socket, own, &mut buffer);
+        })?;
+        let mut idle = self.idle();
+        idle.started += 1;
+        idle.children.push(messenger);
+        Ok(ours)
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Idle> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn give_back(&self, socket: OwnedFd) {
+        self.idle().sockets.push(socket);
+        self.returned.notify_one();
+    }
+
+    fn take(&self) -> OwnedFd {
+        let mut idle = self.idle();
+        loop {
+            if let Some(socket) = idle.sockets.pop() {
+                return socket;
+            }
+            if idle.started < MAX_MESSENGERS {
+                drop(idle);
+                if let Ok(socket) = self.start_one() {
+                    return socket;
+                }
+                idle = self.idle();
+            }
+            let waited = self.returned.wait_timeout(idle, TRY_AGAIN);
+            idle = waited.map_or_else(|error| error.into_inner().0, |waited| waited.0);
+        }
+    }
+
+    /// Have the kernel told some notifications, one after the other; the errno of the last, 0: none. As long as one
+    /// waits, so does this.
+    pub(crate) fn tell(&self, notifications: &[u8]) -> i32 {
+        let mut answer = [0; ANSWER_BYTES];
+        loop {
+            let socket = self.take();
+            let sent = rustix::net::send(&socket, notifications, SendFlags::NOSIGNAL);
+            let received = sent.and_then(|_| {
+                loop {
+                    match rustix::net::recv(&socket, &mut answer[..], RecvFlags::empty()) {
+                        Err(Errno::INTR) => {}
+                        received => return received.map(|(_, bytes)| bytes),
+                    }
+                }
+            });
+            if received == Ok(ANSWER_BYTES) {
+                self.give_back(socket);
+                return i32::from_ne_bytes(answer);
+            }
+            // Somebody killed it. To forget twice does no harm.
+            self.idle().started -= 1;
+        }
+    }
+}
+
+/// While no messenger can be started.
+const TRY_AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
+
+/// Another descriptor of the connection with a queue of its own.
+fn clone_device(device: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    use std::os::fd::AsRawFd;
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let own = rustix::fs::open("/dev/fuse", flags, Mode::empty())?;
+    let number = device.as_raw_fd() as u32;
+    // SAFETY: the argument is the address of a number that outlives the call.
+    match unsafe { libc::ioctl(own.as_raw_fd(), CLONE_DEVICE, &raw const number) } {
+        0 => Ok(own),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Run `body` in a process of its own that has these descriptors and no others.
+fn fork_off(
+    descriptors: [&OwnedFd; 3],
+    body: impl FnOnce([BorrowedFd<'static>; 3]),
+) -> io::Result<Pid> {
+    use std::os::fd::AsRawFd;
+    let numbers = descriptors.map(|descriptor| descriptor.as_raw_fd());
+    // SAFETY: the child makes system calls alone, on memory that was there before, and ends.
+    let child = unsafe {
+        match libc::fork() {
+            0 => {
+                live_alone(numbers);
+                body([0, 1, 2].map(|number| BorrowedFd::borrow_raw(number)));
+                libc::_exit(0)
+            }
+            child => child,
+        }
+    };
+    let error = io::Error::last_os_error();
+    Pid::from_raw(child).filter(|_| child > 0).ok_or(error)
+}
+
+/// Keep these descriptors, as 0 to 2, and no signals of a terminal.
+///
+/// # Safety
+/// In a forked child, which uses no descriptor that anything else owns.
+unsafe fn live_alone(numbers: [i32; 3]) {
+    // SAFETY: plain system calls on numbers; the set is filled before it is used.
+    unsafe {
+        let mut all = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
+        libc::setsid();
+        libc::prctl(libc::PR_SET_NAME, c"egeria-notify".as_ptr());
+        // First out of the way of each other.
+        let high = numbers.map(|number| libc::fcntl(number, libc::F_DUPFD, 16));
+        for (to, from) in (0..).zip(high) {
+            libc::dup2(from, to);
+        }
+        libc::close_range(3, u32::MAX, 0);
+        libc::chdir(c"/".as_ptr());
+    }
+}
+
+/// A messenger, until the mount closes its socket.
+fn run_errands(socket: BorrowedFd<'_>, device: BorrowedFd<'_>, buffer: &mut [u8]) {
+    loop {
+        let bytes = match rustix::net::recv(socket, &mut *buffer, RecvFlags::empty()) {
+            Ok((_, bytes)) if bytes > 0 => bytes,
+            Err(Errno::INTR) => continue,
+            _ => return,
+        };
+        let mut rest = &buffer[..bytes];
+        let mut error = 0i32;
+        while let Some(length) = rest.first_chunk::<4>() {
+            let length = u32::from_ne_bytes(*length) as usize;
+            let Some(one) = rest.get(..length).filter(|one| one.len() >= HEADER_BYTES) else {
+                return;
+            };
+            error = match rustix::io::write(device, one) {
+                Ok(_) => 0,
+                Err(error) => error.raw_os_error(),
+            };
+            rest = &rest[length..];
+        }
+        let answer = error.to_ne_bytes();
+        if rustix::net::send(socket, &answer, SendFlags::NOSIGNAL).is_err() {
+            return;
+        }
+    }
+}
+
+/// Wait for the mount's death, and refuse requests until the messengers have ended.
+fn refuse_after_death(
+    life: BorrowedFd<'_>,
+    device: BorrowedFd<'_>,
+    their_lives: BorrowedFd<'_>,
+    buffer: &mut [u8],
+) {
+    let mut byte = [0; 1];
+    while rustix::io::read(life, &mut byte) == Err(Errno::INTR) {}
+    loop {
+        let mut events = [
+            PollFd::from_borrowed_fd(device, PollFlags::IN),
+            PollFd::from_borrowed_fd(their_lives, PollFlags::IN),
+        ];
+        match poll(&mut events, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return,
+        }
+        if events[1].revents().contains(PollFlags::HUP)
+            || events[0].revents().contains(PollFlags::ERR)
+        {
+            return;
+        }
+        if events[0].revents().contains(PollFlags::IN) && !refuse_one(device, buffer) {
+            return;
+        }
+    }
+}
+
+/// `false`: the connection is over.
+fn refuse_one(device: BorrowedFd<'_>, buffer: &mut [u8]) -> bool {
+    let bytes = match rustix::io::read(device, &mut *buffer) {
+        Ok(bytes) => bytes,
+        // The request was taken back.
+        Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => return true,
+        Err(_) => return false,
+    };
+    if bytes < REQUEST_HEADER_BYTES {
+        return false;
+    }
+    let mut operation = [0; 4];
+    operation.copy_from_slice(&buffer[4..8]);
+    if [FORGET, INTERRUPT, BATCH_FORGET].contains(&u32::from_ne_bytes(operation)) {
+        return true;
+    }
+    let mut answer = [0; HEADER_BYTES];
+    answer[..4].copy_from_slice(&(HEADER_BYTES as u32).to_ne_bytes());
+    answer[4..8].copy_from_slice(&(-libc::ENOTCONN).to_ne_bytes());
+    answer[8..].copy_from_slice(&buffer[8..16]);
+    let _ = rustix::io::write(device, &answer);
+    true
+}

@@ -1,0 +1,158 @@
+//! What the kernel is told to forget. fuser's notifications neither expire an entry nor say whether the kernel knew
+//! the inode, so these are written here.
+
+use crate::messengers::{MAX_ERRAND_BYTES, Messengers};
+use egeria_fs::InodeNumber;
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+// From the kernel's include/uapi/linux/fuse.h.
+const NOTIFY_INVAL_INODE: i32 = 2;
+const NOTIFY_INVAL_ENTRY: i32 = 3;
+const EXPIRE_ONLY: u32 = 1;
+
+/// Stands for "attributes alone" where a first byte is expected.
+const NO_PAGES: i64 = -1;
+
+/// What becomes of a name that the kernel remembers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Name {
+    /// It is forgotten. Descriptors that were opened by it show it as deleted.
+    Dropped,
+    /// The kernel asks for it when it uses it next.
+    Expired,
+}
+
+/// The way to the kernel.
+pub(crate) struct Kernel {
+    device: OwnedFd,
+    messengers: io::Result<Messengers>,
+    waits_for_lookups: bool,
+}
+
+/// What is to be forgotten in a directory, in order.
+pub(crate) struct Forgetting<'a> {
+    kernel: &'a Kernel,
+    directory: InodeNumber,
+    notifications: Vec<u8>,
+}
+
+impl Kernel {
+    /// By a descriptor of the connection.
+    pub(crate) fn new(device: OwnedFd) -> Kernel {
+        Kernel {
+            messengers: Messengers::start(device.as_fd()),
+            device,
+            waits_for_lookups: waits_for_lookups(),
+        }
+    }
+
+    /// The mount answers no more requests.
+    pub(crate) fn end(&self) {
+        if let Ok(messengers) = &self.messengers {
+            messengers.end();
+        }
+    }
+
+    /// Whether it can be told to forget names.
+    pub(crate) fn can_forget_names(&self) -> bool {
+        self.messengers.is_ok()
+    }
+
+    /// Whether a name that the kernel does not know is looked for in a directory that no look-up holds.
+    pub(crate) fn waits_for_lookups(&self) -> bool {
+        self.waits_for_lookups
+    }
+
+    /// Forget the attributes of an inode; false when the kernel has no such inode (yet). Waits for nothing.
+    pub(crate) fn forget_attributes(&self, ino: InodeNumber) -> bool {
+        let notification = about_inode(ino, NO_PAGES);
+        rustix::io::write(&self.device, &notification) != Err(Errno::NOENT)
+    }
+
+    /// Begin to forget what the kernel remembers in a directory.
+    pub(crate) fn forget_in(&self, directory: InodeNumber) -> Forgetting<'_> {
+        Forgetting {
+            kernel: self,
+            directory,
+            notifications: Vec::new(),
+        }
+    }
+
+    fn tell(&self, notifications: &[u8]) -> i32 {
+        match &self.messengers {
+            Ok(messengers) => messengers.tell(notifications),
+            // Then it never was told names.
+            Err(_) => libc::ENOENT,
+        }
+    }
+}
+
+impl Forgetting<'_> {
+    /// Forget a name.
+    pub(crate) fn name(&mut self, name: &[u8], how: Name) {
+        let flags = match how {
+            Name::Dropped => 0,
+            Name::Expired => EXPIRE_ONLY,
+        };
+        let mut body = Vec::with_capacity(17 + name.len());
+        body.extend(self.directory.0.to_ne_bytes());
+        body.extend((name.len() as u32).to_ne_bytes());
+        body.extend(flags.to_ne_bytes());
+        body.extend(name);
+        body.push(0);
+        let notification = notification(NOTIFY_INVAL_ENTRY, &body);
+        if self.notifications.len() + notification.len() > MAX_ERRAND_BYTES {
+            self.tell();
+        }
+        self.notifications.extend(notification);
+    }
+
+    /// Tell the kernel what was collected. Waits until no look-up and no change in the directory is under way, if the
+    /// kernel has the first name or [`Kernel::waits_for_lookups`]. Errors mean that there is nothing to forget.
+    pub(crate) fn tell(&mut self) {
+        if !self.notifications.is_empty() {
+            self.kernel.tell(&self.notifications);
+            self.notifications.clear();
+        }
+    }
+
+    /// Forget the attributes and the listing as well; false when the kernel has no such inode (yet).
+    pub(crate) fn listing(&mut self) -> bool {
+        self.tell();
+        let notification = about_inode(self.directory, 0);
+        self.kernel.tell(&notification) != libc::ENOENT
+    }
+}
+
+fn about_inode(ino: InodeNumber, offset_bytes: i64) -> Vec<u8> {
+    let mut body = [0; 24];
+    body[..8].copy_from_slice(&ino.0.to_ne_bytes());
+    body[8..16].copy_from_slice(&offset_bytes.to_ne_bytes());
+    notification(NOTIFY_INVAL_INODE, &body)
+}
+
+/// With its header: length, code, and 0 where a reply names its request.
+fn notification(code: i32, body: &[u8]) -> Vec<u8> {
+    const HEADER_BYTES: usize = 16;
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
+    bytes.extend(((HEADER_BYTES + body.len()) as u32).to_ne_bytes());
+    bytes.extend(code.to_ne_bytes());
+    bytes.extend(0u64.to_ne_bytes());
+    bytes.extend(body);
+    bytes
+}
+
+/// Linux 6.19 looks for the name before it locks the directory.
+fn waits_for_lookups() -> bool {
+    let release = rustix::system::uname();
+    let mut numbers = release
+        .release()
+        .to_str()
+        .unwrap_or_default()
+        .split(['.', '-'])
+        .map(|part| part.parse::<u32>().unwrap_or(0));
+    let version = (numbers.next(), numbers.next());
+    version < (Some(6), Some(19))
+}
