@@ -210,6 +210,13 @@ impl Leases {
         self.grant(directory, true)
     }
 
+    /// The kernel is about to move a name into the directory.
+    pub(crate) fn note_moved_name(&self, directory: InodeNumber) {
+        if !self.is_off {
+            self.volume.note_moved_name(directory);
+        }
+    }
+
     /// Whether attributes of the inode that are read from now on may be remembered.
     pub(crate) fn grant_attributes(&self, ino: InodeNumber) -> bool {
         self.grant(ino, false)

@@ -148,6 +148,11 @@ impl Adapter {
             RenameMode::Replace => self.used_unseen(new_parent.ino, new_name),
             _ => None,
         };
+        // The kernel takes what it remembers of the name along.
+        self.leases.note_moved_name(new_parent.ino);
+        if mode == RenameMode::Exchange {
+            self.leases.note_moved_name(parent.ino);
+        }
         self.volume
             .rename(parent.ino, name, new_parent.ino, new_name, mode)?;
         if let Some(held) = replaced {

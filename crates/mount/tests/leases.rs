@@ -6,6 +6,7 @@ mod common;
 use child::Served;
 use common::Mounted;
 use egeria_fs::{AttributeChange, Attributes, Errno, InodeNumber, NewInode, RenameMode, Volume};
+use egeria_mount::MountOptions;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -247,6 +248,29 @@ fn changes_of_unknown_names_past_the_kernel_are_seen_at_once() {
         "{} by the kernel",
         by_kernel.get()
     );
+}
+
+#[test]
+fn names_that_the_kernel_moved_are_not_remembered_without_a_lease() {
+    let Some(mounted) = Mounted::with(&MountOptions::default()) else {
+        return;
+    };
+    let volume = &mounted.volume;
+    let make = |name: &[u8]| volume.create(ROOT, name, &DIRECTORY).unwrap().ino;
+    let (from, to) = (make(b"from"), make(b"to"));
+    volume.create(from, b"name", &FILE).unwrap();
+    // By then the kernel may remember all of this.
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(fs::metadata(mounted.path("from/name")).is_ok());
+    assert!(fs::metadata(mounted.path("to/moved")).is_err());
+    // Now what is in `to` is not to be remembered for a while.
+    volume.create(to, b"other", &FILE).unwrap();
+    fs::rename(mounted.path("from/name"), mounted.path("to/moved")).unwrap();
+    assert!(fs::metadata(mounted.path("to/moved")).is_ok());
+    let replace = RenameMode::Replace;
+    volume.rename(to, b"moved", to, b"again", replace).unwrap();
+    assert!(fs::metadata(mounted.path("to/moved")).is_err());
+    assert!(fs::metadata(mounted.path("to/again")).is_ok());
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::types::{Errno, InodeNumber, Outcome};
 use crate::volume::{Severity, Volume};
 use rustix::thread::futex;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The kernel may remember the attributes and, of a directory, which names are missing.
@@ -97,6 +97,14 @@ impl Volume {
         }
     }
 
+    /// The kernel is about to move a name that it may remember into this directory, whatever lease that has. Before the
+    /// change: whoever locks the directory after it sees this.
+    pub fn note_moved_name(&self, directory: InodeNumber) {
+        if let Ok(inode) = self.inode(directory.0) {
+            inode.leases.fetch_or(NAMES, Ordering::Relaxed);
+        }
+    }
+
     /// The kernel remembers nothing of the inode any more.
     pub fn end_lease(&self, ino: InodeNumber) {
         self.clear_lease(ino, ALL);
@@ -124,31 +132,30 @@ impl Volume {
         }
     }
 
-    /// The next recall, for the process that grants leases; `None` when none comes within this time.
+    /// The next recall, for the process that grants leases; `None` when none comes within this time, or
+    /// [`Volume::ring_for_recalls`] was called.
     pub fn next_recall(&self, patience: Duration) -> Option<Recall> {
-        let header = self.session.header();
-        let deadline = Instant::now() + patience;
-        loop {
-            let rung = header.recall_bell.load(Ordering::Acquire);
-            let take = |place: &std::sync::atomic::AtomicU64| {
-                let word = match place.load(Ordering::Relaxed) {
-                    0 => 0,
-                    _ => place.swap(0, Ordering::AcqRel),
-                };
-                (word != 0).then_some(word)
+        let bell = &self.session.header().recall_bell;
+        let rung = bell.load(Ordering::Acquire);
+        self.take_recall().or_else(|| {
+            sleep_until_changed(bell, rung, patience);
+            self.take_recall()
+        })
+    }
+
+    fn take_recall(&self) -> Option<Recall> {
+        let take = |place: &AtomicU64| {
+            let word = match place.load(Ordering::Relaxed) {
+                0 => 0,
+                _ => place.swap(0, Ordering::AcqRel),
             };
-            if let Some(word) = header.recalls.iter().find_map(take) {
-                return Some(Recall {
-                    ino: InodeNumber(word & !WITH_NAMES),
-                    with_names: word & WITH_NAMES != 0,
-                });
-            }
-            let rest = deadline.saturating_duration_since(Instant::now());
-            if rest.is_zero() {
-                return None;
-            }
-            sleep_until_changed(&header.recall_bell, rung, rest);
-        }
+            (word != 0).then_some(word)
+        };
+        let word = self.session.header().recalls.iter().find_map(take)?;
+        Some(Recall {
+            ino: InodeNumber(word & !WITH_NAMES),
+            with_names: word & WITH_NAMES != 0,
+        })
     }
 
     /// Wake whoever waits for a recall to come.
