@@ -51,7 +51,10 @@ impl Adapter {
             found => found?,
         };
         self.known.add_lookup(&self.volume, &found)?;
-        let is_granted = is_granted && self.leases.note_answer(parent.ino);
+        // Only names of directories: before it changes or maps a file, the kernel relies on the owner and the size
+        // that a look-up brought. Of directories it asks for what it checks.
+        let is_directory = found.kind() == FileKind::Directory;
+        let is_granted = is_granted && is_directory && self.leases.note_answer(parent.ino);
         let read = self.leased_attributes(found.ino);
         let read = read.inspect_err(|_| self.known.forget(&self.volume, found.ino, 1));
         let (attributes, attribute_validity) = read?;

@@ -33,10 +33,11 @@ fn names_and_attributes_are_asked_for_once() {
     };
     fs::create_dir_all(mounted.path("a/b")).unwrap();
     fs::write(mounted.path("a/b/file"), b"content").unwrap();
-    let (file, missing) = (mounted.path("a/b/file"), mounted.path("a/b/missing"));
+    let (directory, missing) = (mounted.path("a/b"), mounted.path("a/b/missing"));
+    let file = fs::File::open(mounted.path("a/b/file")).unwrap();
     let look = || {
-        let attributes = fs::metadata(&file).unwrap();
-        assert_eq!(attributes.len(), 7);
+        assert_eq!(file.metadata().unwrap().len(), 7);
+        assert!(fs::metadata(&directory).is_ok());
         assert!(fs::metadata(&missing).is_err());
     };
     look();
@@ -258,7 +259,7 @@ fn names_that_the_kernel_moved_are_not_remembered_without_a_lease() {
     let volume = &mounted.volume;
     let make = |name: &[u8]| volume.create(ROOT, name, &DIRECTORY).unwrap().ino;
     let (from, to) = (make(b"from"), make(b"to"));
-    volume.create(from, b"name", &FILE).unwrap();
+    volume.create(from, b"name", &DIRECTORY).unwrap();
     // By then the kernel may remember all of this.
     std::thread::sleep(Duration::from_millis(200));
     assert!(fs::metadata(mounted.path("from/name")).is_ok());

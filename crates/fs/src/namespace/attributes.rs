@@ -68,6 +68,12 @@ impl Volume {
     ) -> Outcome<Attributes> {
         self.writable()?;
         let locked = self.lock(ino.0)?;
+        let is_of_owner =
+            change.permissions.is_some() || change.uid.is_some() || change.gid.is_some();
+        if is_of_owner && locked.kind() == FileKind::Directory {
+            // Before it changes a directory, the kernel looks at the owner it remembers.
+            self.check_left_to_kernel(ino.0)?;
+        }
         if let Some(size_bytes) = change.size_bytes {
             match locked.kind() {
                 FileKind::Regular if size_bytes > MAX_FILE_BYTES => return Err(Errno(libc::EFBIG)),
