@@ -16,6 +16,14 @@ macro_rules! profiles {
                 _ => None,
             }
         }
+
+        /// The measurements that a profile cites.
+        pub(crate) fn facts_text(name: &str) -> Option<&'static str> {
+            match name {
+                $($name => Some(include_str!(concat!("../facts/", $name, ".toml"))),)*
+                _ => None,
+            }
+        }
     };
 }
 

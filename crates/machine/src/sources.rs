@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{CpuId, Machine, MachineError, file, format_cpu_list, profile, sysfs};
+use crate::{CpuId, Fact, Machine, MachineError, facts, file, format_cpu_list, profile, sysfs};
 
 impl Machine {
     /// The running machine, from `/sys` and `/proc`.
@@ -50,6 +50,14 @@ impl Machine {
     /// The names [`Machine::profile`] knows.
     pub fn profile_names() -> &'static [&'static str] {
         profile::NAMES
+    }
+
+    /// The measurements that a profile cites.
+    ///
+    /// # Errors
+    /// When there is no profile of that name.
+    pub fn profile_facts(name: &str) -> Result<Vec<Fact>, MachineError> {
+        facts::of(name)
     }
 
     /// What `--machine` and `--sysfs-root` mean: no `spec` is the machine below `sysfs_root`

@@ -13,7 +13,9 @@ mod claim;
 mod distance;
 mod error;
 mod experiment;
+mod facts;
 mod page;
+mod quantile;
 mod report;
 mod results;
 
@@ -22,6 +24,7 @@ pub use claim::{Claim, Paper, claims, parse};
 pub use distance::{FAR, distance, distances};
 pub use error::{PapersError, Result};
 pub use experiment::Extent;
+pub use facts::{FactReport, FactRow, ProfileDistance, facts};
 pub use page::page;
 pub use report::{Listed, OrderingRow, Report, Row, run};
 pub use results::Results;

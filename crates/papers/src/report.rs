@@ -11,6 +11,7 @@ use crate::beyond::{Beyond, beyond};
 use crate::claim::{Claim, Paper, claims};
 use crate::error::Result;
 use crate::experiment::{ALL, Extent, Stage};
+use crate::quantile::quantile;
 use crate::results::Results;
 
 /// Who is faster is so by more than the model's own rounding.
@@ -306,17 +307,6 @@ fn first_letter(name: &str) -> char {
     match name {
         "NThread slides" => 'S',
         other => other.chars().next().unwrap_or_default(),
-    }
-}
-
-/// The least of the sorted values that so large a share is at most; 0 of none.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
-    match sorted.len() {
-        0 => 0.0,
-        count if share == 0.5 && count % 2 == 0 => {
-            (sorted[count / 2 - 1] + sorted[count / 2]) / 2.0
-        }
-        count => sorted[((share * count as f64).ceil() as usize).clamp(1, count) - 1],
     }
 }
 

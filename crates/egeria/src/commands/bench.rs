@@ -1,6 +1,7 @@
 //! `egeria bench`: Egeria beside its peers.
 
 mod everyday;
+mod facts;
 mod names;
 pub mod nthread;
 mod papers;
@@ -35,6 +36,8 @@ enum What {
     Everyday(everyday::Arguments),
     /// The figures of the NThread paper: who moves threads, on fio, RocksDB and filebench
     Nthread(nthread::Arguments),
+    /// The micro-benchmarks that machine profiles cite, beside what the model gives
+    Facts(facts::Arguments),
     /// The claims of four papers, beside what the model predicts
     Papers(papers::Arguments),
 }
@@ -69,6 +72,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         What::Names(chosen) => names::run(chosen, format),
         What::Everyday(chosen) => everyday::run(chosen, format),
         What::Nthread(chosen) => nthread::run(chosen, format),
+        What::Facts(chosen) => facts::run(chosen, format),
         What::Papers(chosen) => papers::run(chosen, format),
     }
 }
