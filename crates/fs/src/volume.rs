@@ -196,6 +196,11 @@ impl Volume {
     /// Emulated timing on or off (off while data is prepared); false when no machine is emulated.
     pub fn set_timing(&self, on: bool) -> bool {
         self.session.emulation().set_timing(on);
+        self.is_emulated()
+    }
+
+    /// Whether accesses take as long as on a machine that one does not have.
+    pub fn is_emulated(&self) -> bool {
         self.path_mode().is_emulated()
     }
 

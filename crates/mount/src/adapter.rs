@@ -33,6 +33,7 @@ impl Adapter {
         kernel: Kernel,
         read_only: bool,
         lease_timing: LeaseTiming,
+        max_page_bytes: u64,
     ) -> Self {
         let identity = Identity::new(&volume, read_only);
         let references = volume.track_lookups();
@@ -41,6 +42,7 @@ impl Adapter {
             references,
             kernel.can_forget_names(),
             lease_timing,
+            max_page_bytes,
         ));
         let known = KnownInodes::new(references, leases.clone());
         let files = OpenFiles::default();

@@ -4,7 +4,7 @@ use crate::adapter::Adapter;
 use crate::coherence::Range;
 use crate::convert;
 use crate::known::Held;
-use crate::leases;
+use crate::leases::{self, Epoch};
 use crate::privilege::{self, Caller};
 use egeria_fs::{AttributeChange, Attributes, FileReference, InodeNumber, Outcome};
 use fuser::FileAttr;
@@ -14,17 +14,22 @@ impl Adapter {
     /// With how long the kernel may remember them.
     pub(crate) fn attributes(&self, ino: InodeNumber) -> Outcome<(FileAttr, Duration)> {
         let held = self.known.hold(&self.volume, ino)?;
-        let (attributes, validity) = self.leased_attributes(held.ino)?;
+        let (attributes, granted) = self.leased_attributes(held.ino, false)?;
+        let validity = leases::attribute_validity(granted.is_some(), &attributes);
         Ok((convert::file_attributes(&attributes), validity))
     }
 
-    /// Attributes of an inode that the kernel knows, and how long it may remember them.
-    pub(crate) fn leased_attributes(&self, ino: InodeNumber) -> Outcome<(Attributes, Duration)> {
+    /// Attributes of an inode, and whether the kernel may remember them. `is_new`: the kernel does not have it yet.
+    pub(crate) fn leased_attributes(
+        &self,
+        ino: InodeNumber,
+        is_new: bool,
+    ) -> Outcome<(Attributes, Option<Epoch>)> {
         // Before they are read: what changes after it is recalled.
-        let is_granted = self.leases.grant_attributes(ino);
+        let granted = self.leases.grant_attributes(ino);
         let attributes = self.volume.attributes(ino)?;
-        let validity = leases::attribute_validity(is_granted, &attributes);
-        Ok((attributes, validity))
+        let granted = granted.filter(|epoch| self.leases.show(ino, *epoch, is_new));
+        Ok((attributes, granted))
     }
 
     /// Permission is checked already. A truncation is answered before pages are invalidated
@@ -37,7 +42,9 @@ impl Adapter {
     ) -> Outcome<FileAttr> {
         let held = self.known.hold(&self.volume, ino)?;
         let clear_setid = self.must_clear_setid(caller, &held, change)?;
-        let attributes = self.volume.set_attributes(ino, change, clear_setid)?;
+        let changed = self.volume.set_attributes(ino, change, clear_setid);
+        self.changed(ino);
+        let attributes = changed?;
         if let Some(size_bytes) = change.size_bytes {
             let range = Range {
                 offset_bytes: size_bytes,

@@ -23,6 +23,7 @@
 //! ([`crate::MountHandle::invalidate`]). Those in other processes are noticed by time stamps
 //! ([`Coherence::watch`], twice a second).
 
+use crate::leases::Leases;
 use crate::merge::Merge;
 use egeria_fs::{
     FileReference, InodeNumber, Outcome, Volume, lock_within_patience, wait_within_patience,
@@ -142,7 +143,14 @@ impl Coherence {
         if !mark.set.load(Ordering::Acquire) {
             if !mark.counted.load(Ordering::Acquire) {
                 self.volume.mark_kernel_cached(ino)?;
-                locked(&self.marked).entry(ino.0).or_default().marks += 1;
+                let now = self.seen_now(ino);
+                let mut marked = locked(&self.marked);
+                let watched = marked.entry(ino.0).or_default();
+                if watched.marks == 0 {
+                    watched.seen = now;
+                }
+                watched.marks += 1;
+                drop(marked);
                 mark.counted.store(true, Ordering::Release);
             }
             // Writes that did not see the mark keep nothing: what the kernel gets must be of after them, whoever
@@ -174,8 +182,9 @@ impl Coherence {
         marked.get(&ino.0).map(|watched| watched.merge.clone())
     }
 
-    /// The handle is gone, and so is `open` of it: drops pages, mark and open, in this order.
-    pub(crate) fn retire(&self, ino: InodeNumber, mark: &Mark) {
+    /// The handle is gone, and so is `open` of it: drops pages, mark and open, in this order. `keeps_pages`: under a
+    /// lease.
+    pub(crate) fn retire(&self, ino: InodeNumber, mark: &Mark, keeps_pages: impl FnOnce() -> bool) {
         if !mark.counted.load(Ordering::Acquire) {
             return self.volume.close(ino);
         }
@@ -192,7 +201,10 @@ impl Coherence {
             volume.unmark_kernel_cached(ino);
             volume.close(ino);
         };
-        self.send(ino, Range::ALL, Some(Box::new(after)));
+        match keeps_pages() {
+            true => after(),
+            false => self.send(ino, Range::ALL, Some(Box::new(after))),
+        }
     }
 
     /// The mount changed the range: invalidate if need be, then do `after`.
@@ -209,11 +221,6 @@ impl Coherence {
         }
     }
 
-    /// What the kernel has read of the inode is to be read again.
-    pub(crate) fn drop_pages(&self, ino: InodeNumber) {
-        self.send(ino, Range::ALL, None);
-    }
-
     /// Somebody changed the range: invalidate, if need be, some time soon.
     pub(crate) fn changed(&self, ino: InodeNumber, file: FileReference, range: Range) {
         if self.volume.is_kernel_cached(file) {
@@ -225,10 +232,10 @@ impl Coherence {
     pub(crate) fn watch(&self) {
         let inodes: Vec<u64> = locked(&self.marked).keys().copied().collect();
         for ino in inodes {
-            let Ok(attributes) = self.volume.attributes(InodeNumber(ino)) else {
+            let now = self.seen_now(InodeNumber(ino));
+            if now.is_none() {
                 continue;
-            };
-            let now = Some((attributes.mtime_ns, attributes.size_bytes));
+            }
             let mut marked = locked(&self.marked);
             let Some(watched) = marked.get_mut(&ino) else {
                 continue;
@@ -240,6 +247,11 @@ impl Coherence {
                 self.send(InodeNumber(ino), Range::ALL, None);
             }
         }
+    }
+
+    fn seen_now(&self, ino: InodeNumber) -> Option<(i64, u64)> {
+        let attributes = self.volume.attributes(ino).ok()?;
+        Some((attributes.mtime_ns, attributes.size_bytes))
     }
 
     /// Ends [`send_invalidations`] when it has done what was asked before.
@@ -270,12 +282,13 @@ pub(crate) struct Invalidations(Receiver<Job>);
 
 /// The invalidating thread. An error means that the kernel has no such inode, or the mount is
 /// gone: either way there are no pages.
-pub(crate) fn send_invalidations(queue: Invalidations, kernel: &Notifier) {
+pub(crate) fn send_invalidations(queue: Invalidations, kernel: &Notifier, leases: &Leases) {
     while let Ok(Job::Invalidate { ino, range, after }) = queue.0.recv() {
         let offset = i64::try_from(range.offset_bytes).unwrap_or(i64::MAX);
         let length = i64::try_from(range.length_bytes).unwrap_or(0);
         let _ = kernel.inval_inode(INodeNo(ino.0), offset, length);
         if let Some(after) = after {
+            leases.work_for_kernel();
             // Others wait for this thread: what would have to wait for a lock is left to later.
             let _ = within_patience(AFTER_PATIENCE, || {
                 after();

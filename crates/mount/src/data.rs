@@ -93,6 +93,13 @@ impl Adapter {
             return self.volume.read(open.file, offset_bytes, buffer);
         }
         self.coherence.mark(open.ino, &open.mark)?;
+        match open.keeps_pages {
+            true => {
+                let file_bytes = self.volume.size_bytes(open.file)?;
+                self.leases.cover_pages(open.ino, file_bytes);
+            }
+            false => self.leases.note_other_pages(open.ino),
+        }
         let merge = self.coherence.merge(open.ino);
         let pages = merge.map(|merge| merge.begin_read(offset_bytes, buffer.len()));
         let read = self.volume.read(open.file, offset_bytes, buffer)?;
@@ -218,6 +225,7 @@ impl Adapter {
             .min(usize::try_from(room_bytes).unwrap_or(usize::MAX))];
         if let Some(merge) = self.coherence.merge(open.ino) {
             merge.write_back(&self.volume, open.file, offset_bytes, kept)?;
+            self.changed(open.ino);
         }
         Ok((offset_bytes, data.len()))
     }
@@ -234,8 +242,10 @@ impl Adapter {
         let open = self.files.get(handle)?;
         let mode = allocate_mode(mode)?;
         self.clear_privileges_for(caller, open.file)?;
-        self.volume
-            .allocate(open.file, range.offset_bytes, range.length_bytes, mode)?;
+        let (at, length_bytes) = (range.offset_bytes, range.length_bytes);
+        let allocated = self.volume.allocate(open.file, at, length_bytes, mode);
+        self.changed(open.ino);
+        allocated?;
         Ok(Changed {
             open,
             range,

@@ -16,8 +16,9 @@ impl Adapter {
     pub(crate) fn list(&self, handle: u64, cookie: u64, reply: &mut ReplyDirectory) -> Outcome<()> {
         let directory = self.files.get(handle)?;
         if directory.keeps_listing && !self.leases.cover_listing(directory.ino, cookie == 0) {
-            // The kernel compares modification times before it uses the listing again; it is not to use it for long.
-            self.coherence.drop_pages(directory.ino);
+            // The kernel compares modification times before it uses the listing again; it is not to use it for long. A
+            // recall waits for this answer.
+            self.volume.ask_for_recall_of(directory.ino);
         }
         if cookie == 0 {
             let end = self.volume.directory_end(directory.ino)?;

@@ -10,26 +10,23 @@ use crate::convert::{self, Entry, NO_TIME, errno, inode};
 use crate::data::{Copy, WriteManner, Written};
 use crate::failures::Operation;
 use crate::names::new_inode;
+use crate::open::DIRECT;
 use crate::privilege::Caller;
 use crate::requests::*;
 use crate::{negotiation, waiting, xattr};
 use egeria_fs::control::{CONTROL_REQUEST, ControlReply, MARK_REQUEST};
 use egeria_fs::{AttributeChange, Outcome};
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, INodeNo, IoctlFlags,
-    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs,
-    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, INodeNo, IoctlFlags, KernelConfig,
+    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
+    Request, TimeOrNow, WriteFlags,
 };
 use std::cell::Cell;
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 use std::time::SystemTime;
-
-/// Every file is read and written directly, several at a time: the engine has its own locks.
-const OPEN_FLAGS: FopenFlags =
-    FopenFlags::FOPEN_DIRECT_IO.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
 
 impl Filesystem for Requests {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
@@ -226,7 +223,7 @@ impl Filesystem for Requests {
         self.serve_or_wait(
             Operation::of("open", ino),
             move |adapter| adapter.open_file(caller, inode(ino), flags.0),
-            |_, outcome| answer_open(reply, outcome.map(|handle| (handle, OPEN_FLAGS))),
+            |_, outcome| answer_open(reply, outcome),
         );
     }
 
@@ -258,7 +255,7 @@ impl Filesystem for Requests {
                         attributes,
                         generation,
                     } = entry;
-                    reply.created(&NO_TIME, &attributes, generation, handle, OPEN_FLAGS);
+                    reply.created(&NO_TIME, &attributes, generation, handle, DIRECT);
                 }
             },
         );

@@ -65,8 +65,9 @@ impl KnownInodes {
 
     /// A lookup of this inode is about to be answered; `ESTALE` when it is gone already, on which the
     /// kernel looks again. When the kernel still remembers an earlier life of the number, requests that
-    /// mean that one may be on their way: they are let pass, or would be answered with the wrong file.
-    pub(crate) fn add_lookup(&self, volume: &Volume, attributes: &Attributes) -> Outcome<()> {
+    /// mean that one may be on their way: they are let pass, or would be answered with the wrong file. Whether it is the
+    /// first that names the number.
+    pub(crate) fn add_lookup(&self, volume: &Volume, attributes: &Attributes) -> Outcome<bool> {
         let remember =
             |memory| volume.add_lookup_reference(memory, attributes.ino, attributes.generation);
         let remember = || self.memory.map_or(Ok(()), remember);
@@ -80,7 +81,7 @@ impl KnownInodes {
         patience: Duration,
         remember: impl FnOnce() -> Outcome<()>,
         forget: impl FnOnce(),
-    ) -> Outcome<()> {
+    ) -> Outcome<bool> {
         let deadline = Instant::now() + patience;
         while self.means_another(attributes) && Instant::now() < deadline {
             std::thread::sleep(LOOK_AGAIN);
@@ -92,7 +93,7 @@ impl KnownInodes {
             false => Ok(()),
         };
         self.end_lookup(attributes, remembered.is_ok(), forget);
-        remembered
+        remembered.map(|()| is_new)
     }
 
     /// Keep the number from being forgotten; whether the session may not know of it yet.
@@ -362,7 +363,7 @@ mod tests {
         known.forgotten(ino, 1, || {});
         let stale = || Err(Errno(libc::ESTALE));
         let outcome = known.add_lookup_within(&attributes(7, 2), REST, stale, || forgotten = true);
-        assert_eq!(outcome, stale());
+        assert_eq!(outcome.map(drop), stale());
         assert!(forgotten);
         assert_eq!(known.remembers(ino), None);
     }

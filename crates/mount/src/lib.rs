@@ -71,6 +71,9 @@ pub struct MountOptions {
     pub trust_privileged_files: bool,
     /// When the kernel may remember names and attributes.
     pub leases: LeaseTiming,
+    /// Bytes of files that the kernel may keep in its page cache for programs that only read them. `None`: a quarter of
+    /// the memory; nothing on an emulated machine, whose memory would not be read then.
+    pub page_cache_bytes: Option<u64>,
 }
 
 /// When the kernel may remember the names and attributes of an inode.

@@ -41,10 +41,14 @@ const ANSWER_BYTES: usize = 4;
 /// All messengers of a mount.
 pub(crate) struct Messengers {
     device: OwnedFd,
-    /// Closed by our end, however it comes.
+    /// Closed by our end, however it comes; and its other end.
     life: Mutex<Option<OwnedFd>>,
-    /// Closed by the end of the last messenger.
+    our_end: OwnedFd,
+    /// Closed by the end of the last messenger; and its other end.
     their_lives: Option<OwnedFd>,
+    their_ends: OwnedFd,
+    /// Who refuses requests.
+    refusing: Mutex<Pid>,
     idle: Mutex<Idle>,
     returned: Condvar,
 }
@@ -62,7 +66,8 @@ impl Drop for Messengers {
         drop(self.their_lives.take());
         let idle = std::mem::take(&mut *self.idle());
         drop(idle.sockets);
-        for child in idle.children {
+        let refusing = *self.refusing.lock().unwrap_or_else(PoisonError::into_inner);
+        for child in idle.children.into_iter().chain([refusing]) {
             while matches!(waitpid(Some(child), WaitOptions::empty()), Err(Errno::INTR)) {}
         }
     }
@@ -76,19 +81,17 @@ impl Messengers {
     pub(crate) fn start(device: BorrowedFd<'_>) -> io::Result<Messengers> {
         let (our_end, life) = pipe_with(PipeFlags::CLOEXEC)?;
         let (their_ends, their_lives) = pipe_with(PipeFlags::CLOEXEC)?;
-        let own = clone_device(device)?;
-        let mut buffer = vec![0; REQUEST_BYTES];
-        let refusing = fork_off([&our_end, &own, &their_ends], |[life, own, lives]| {
-            refuse_after_death(life, own, lives, &mut buffer);
-        })?;
+        let refusing = start_refusing(device, &our_end, &their_ends)?;
         let messengers = Messengers {
             device: device.try_clone_to_owned()?,
             life: Mutex::new(Some(life)),
+            our_end,
             their_lives: Some(their_lives),
+            their_ends,
+            refusing: Mutex::new(refusing),
             idle: Mutex::default(),
             returned: Condvar::new(),
         };
-        messengers.idle().children.push(refusing);
         let first = messengers.start_one()?;
         messengers.give_back(first);
         Ok(messengers)
@@ -104,6 +107,20 @@ impl Messengers {
         );
     }
 
+    /// Start anew who refuses requests, if somebody killed it.
+    pub(crate) fn look_after(&self) {
+        let life = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refusing = self.refusing.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_there = || matches!(waitpid(Some(*refusing), WaitOptions::NOHANG), Ok(None));
+        if life.is_none() || is_there() {
+            return;
+        }
+        // If it cannot be done now: at the next look.
+        if let Ok(anew) = start_refusing(self.device.as_fd(), &self.our_end, &self.their_ends) {
+            *refusing = anew;
+        }
+    }
+
     fn start_one(&self) -> io::Result<OwnedFd> {
         let (ours, theirs) = rustix::net::socketpair(
             AddressFamily::UNIX,
@@ -111,6 +128,8 @@ impl Messengers {
             SocketFlags::CLOEXEC,
             None,
         )?;
+        // As many bytes as the system has by default may be fewer than an errand.
+        let _ = rustix::net::sockopt::set_socket_send_buffer_size(&ours, 2 * MAX_ERRAND_BYTES);
         let own = clone_device(self.device.as_fd())?;
         let their_lives = self.their_lives.as_ref().ok_or(Errno::BADF)?;
         let mut buffer = vec![0; MAX_ERRAND_BYTES];
@@ -169,8 +188,9 @@ impl Messengers {
                 self.give_back(socket);
                 return i32::from_ne_bytes(answer);
             }
-            // Somebody killed it. To forget twice does no harm.
+            // Somebody killed it, or there was no memory for the message. To forget twice does no harm.
             self.idle().started -= 1;
+            std::thread::sleep(TRY_AGAIN);
         }
     }
 }
@@ -230,7 +250,11 @@ unsafe fn live_alone(numbers: [i32; 3]) {
         for (to, from) in (0..).zip(high) {
             libc::dup2(from, to);
         }
-        libc::close_range(3, u32::MAX, 0);
+        if libc::close_range(3, u32::MAX, 0) != 0 {
+            // Linux before 5.9, or forbidden.
+            let end = libc::sysconf(libc::_SC_OPEN_MAX).min(1 << 20) as i32;
+            (3..end).for_each(|number| _ = libc::close(number));
+        }
         libc::chdir(c"/".as_ptr());
     }
 }
@@ -261,6 +285,18 @@ fn run_errands(socket: BorrowedFd<'_>, device: BorrowedFd<'_>, buffer: &mut [u8]
             return;
         }
     }
+}
+
+fn start_refusing(
+    device: BorrowedFd<'_>,
+    our_end: &OwnedFd,
+    their_ends: &OwnedFd,
+) -> io::Result<Pid> {
+    let own = clone_device(device)?;
+    let mut buffer = vec![0; REQUEST_BYTES];
+    fork_off([our_end, &own, their_ends], |[life, own, lives]| {
+        refuse_after_death(life, own, lives, &mut buffer);
+    })
 }
 
 /// Wait for the mount's death, and refuse requests until the messengers have ended.

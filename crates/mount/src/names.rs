@@ -40,35 +40,43 @@ impl Adapter {
         let parent = self.known.hold(&self.volume, parent)?;
         let name = convert::name(name)?;
         // Before the look: what changes after it is recalled.
-        let is_granted = self.leases.grant_names(parent.ino);
-        let found = match self.volume.lookup(parent.ino, name) {
-            Err(Errno(libc::ENOENT)) if is_granted && number_by_name(name).is_none() => {
-                return match self.leases.note_missing(parent.ino, name) {
+        let granted = self.leases.grant_names(parent.ino);
+        let found = match (self.volume.lookup(parent.ino, name), granted) {
+            (Err(Errno(libc::ENOENT)), Some(epoch)) if number_by_name(name).is_none() => {
+                return match self.leases.note_missing(parent.ino, name, epoch) {
                     Duration::ZERO => Err(Errno(libc::ENOENT)),
                     validity => Ok(LookedUp::Missing(validity)),
                 };
             }
-            found => found?,
+            (found, _) => found?,
         };
-        self.known.add_lookup(&self.volume, &found)?;
-        // Only names of directories: before it changes or maps a file, the kernel relies on the owner and the size
-        // that a look-up brought. Of directories it asks for what it checks.
-        let is_directory = found.kind() == FileKind::Directory;
-        let is_granted = is_granted && is_directory && self.leases.note_answer(parent.ino);
-        let read = self.leased_attributes(found.ino);
+        let is_new = self.known.add_lookup(&self.volume, &found)?;
+        let read = self.leased_attributes(found.ino, is_new);
         let read = read.inspect_err(|_| self.known.forget(&self.volume, found.ino, 1));
-        let (attributes, attribute_validity) = read?;
+        let (attributes, of_file) = read?;
+        // Before it changes or maps a file, the kernel relies on the owner and the size that a look-up brought: so the
+        // name goes with the attributes. Of directories it asks for what it checks.
+        let may_be_remembered = match found.kind() {
+            FileKind::Directory => true,
+            _ => {
+                let note = |epoch| self.leases.note_file(found.ino, epoch, parent.ino, name);
+                attributes.nlink == 1 && of_file.is_some_and(note)
+            }
+        };
+        let note = |epoch| self.leases.note_answer(parent.ino, epoch);
+        let is_granted = may_be_remembered && granted.is_some_and(note);
         Ok(LookedUp::Found {
             entry: convert::entry(&attributes),
             name_validity: leases::name_validity(is_granted),
-            attribute_validity,
+            attribute_validity: leases::attribute_validity(of_file.is_some(), &attributes),
         })
     }
 
     pub(crate) fn make(&self, parent: InodeNumber, name: &OsStr, new: &NewInode) -> Outcome<Entry> {
         let parent = self.known.hold(&self.volume, parent)?;
-        let attributes = self.volume.create(parent.ino, convert::name(name)?, new)?;
-        self.entry(&attributes)
+        let made = self.volume.create(parent.ino, convert::name(name)?, new);
+        self.changed(parent.ino);
+        self.entry(&made?)
     }
 
     pub(crate) fn make_symlink(
@@ -82,8 +90,9 @@ impl Adapter {
         let name = convert::name(name)?;
         let target = target.as_os_str().as_bytes();
         let (uid, gid) = (caller.uid, caller.gid);
-        let attributes = self.volume.symlink(parent.ino, name, target, uid, gid)?;
-        self.entry(&attributes)
+        let made = self.volume.symlink(parent.ino, name, target, uid, gid);
+        self.changed(parent.ino);
+        self.entry(&made?)
     }
 
     pub(crate) fn symlink_target(&self, ino: InodeNumber) -> Outcome<Vec<u8>> {
@@ -99,17 +108,19 @@ impl Adapter {
     ) -> Outcome<Entry> {
         let held = self.known.hold(&self.volume, ino)?;
         let parent = self.known.hold(&self.volume, parent)?;
-        let attributes = self
-            .volume
-            .link(held.ino, parent.ino, convert::name(name)?)?;
-        self.entry(&attributes)
+        let linked = self.volume.link(held.ino, parent.ino, convert::name(name)?);
+        self.changed(parent.ino);
+        self.changed(held.ino);
+        self.entry(&linked?)
     }
 
     pub(crate) fn remove_name(&self, parent: InodeNumber, name: &OsStr) -> Outcome<()> {
         let parent = self.known.hold(&self.volume, parent)?;
         let name = convert::name(name)?;
         let going = self.used_unseen(parent.ino, name);
-        self.volume.unlink(parent.ino, name)?;
+        let removed = self.volume.unlink(parent.ino, name);
+        self.changed(parent.ino);
+        removed?;
         if let Some(held) = going {
             self.known.hold_until_forgotten(held);
         }
@@ -120,7 +131,9 @@ impl Adapter {
         let parent = self.known.hold(&self.volume, parent)?;
         let name = convert::name(name)?;
         let going = self.used_unseen(parent.ino, name);
-        self.volume.remove_directory(parent.ino, name)?;
+        let removed = self.volume.remove_directory(parent.ino, name);
+        self.changed(parent.ino);
+        removed?;
         if let Some(held) = going {
             self.known.hold_until_forgotten(held);
         }
@@ -152,16 +165,40 @@ impl Adapter {
             _ => None,
         };
         // The kernel takes what it remembers of the name along.
-        self.leases.note_moved_name(new_parent.ino);
+        self.note_move((parent.ino, name), (new_parent.ino, new_name));
         if mode == RenameMode::Exchange {
-            self.leases.note_moved_name(parent.ino);
+            self.note_move((new_parent.ino, new_name), (parent.ino, name));
         }
-        self.volume
-            .rename(parent.ino, name, new_parent.ino, new_name, mode)?;
+        let moved = self
+            .volume
+            .rename(parent.ino, name, new_parent.ino, new_name, mode);
+        self.changed(parent.ino);
+        self.changed(new_parent.ino);
+        // What was there; after an exchange, under either name.
+        for (directory, name) in [(new_parent.ino, new_name), (parent.ino, name)] {
+            if let Ok(found) = self.volume.lookup(directory, name) {
+                self.changed(found.ino);
+            }
+        }
+        moved?;
         if let Some(held) = replaced {
             self.known.hold_until_forgotten(held);
         }
         Ok(())
+    }
+
+    /// The kernel is about to be answered that it changed the inode.
+    pub(crate) fn changed(&self, ino: InodeNumber) {
+        self.leases.changed_by_kernel(ino, &self.kernel);
+    }
+
+    fn note_move(&self, from: (InodeNumber, &[u8]), to: (InodeNumber, &[u8])) {
+        self.leases.note_moved_name(to.0);
+        if let Ok(moved) = self.volume.lookup(from.0, from.1)
+            && moved.kind() != FileKind::Directory
+        {
+            self.leases.note_moved_file(moved.ino, to.0, to.1);
+        }
     }
 
     /// The answer to a lookup: the kernel remembers the inode until it forgets it.

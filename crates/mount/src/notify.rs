@@ -31,10 +31,9 @@ pub(crate) struct Kernel {
     waits_for_lookups: bool,
 }
 
-/// What is to be forgotten in a directory, in order.
+/// What is to be forgotten, in order.
 pub(crate) struct Forgetting<'a> {
     kernel: &'a Kernel,
-    directory: InodeNumber,
     notifications: Vec<u8>,
 }
 
@@ -55,6 +54,13 @@ impl Kernel {
         }
     }
 
+    /// Some time now and then.
+    pub(crate) fn look_after_messengers(&self) {
+        if let Ok(messengers) = &self.messengers {
+            messengers.look_after();
+        }
+    }
+
     /// Whether it can be told to forget names.
     pub(crate) fn can_forget_names(&self) -> bool {
         self.messengers.is_ok()
@@ -71,11 +77,10 @@ impl Kernel {
         rustix::io::write(&self.device, &notification) != Err(Errno::NOENT)
     }
 
-    /// Begin to forget what the kernel remembers in a directory.
-    pub(crate) fn forget_in(&self, directory: InodeNumber) -> Forgetting<'_> {
+    /// Begin to collect what is to be forgotten.
+    pub(crate) fn forgetting(&self) -> Forgetting<'_> {
         Forgetting {
             kernel: self,
-            directory,
             notifications: Vec::new(),
         }
     }
@@ -90,14 +95,14 @@ impl Kernel {
 }
 
 impl Forgetting<'_> {
-    /// Forget a name.
-    pub(crate) fn name(&mut self, name: &[u8], how: Name) {
+    /// Forget a name in a directory.
+    pub(crate) fn name(&mut self, directory: InodeNumber, name: &[u8], how: Name) {
         let flags = match how {
             Name::Dropped => 0,
             Name::Expired => EXPIRE_ONLY,
         };
         let mut body = Vec::with_capacity(17 + name.len());
-        body.extend(self.directory.0.to_ne_bytes());
+        body.extend(directory.0.to_ne_bytes());
         body.extend((name.len() as u32).to_ne_bytes());
         body.extend(flags.to_ne_bytes());
         body.extend(name);
@@ -109,7 +114,7 @@ impl Forgetting<'_> {
         self.notifications.extend(notification);
     }
 
-    /// Tell the kernel what was collected. Waits until no look-up and no change in the directory is under way, if the
+    /// Tell the kernel what was collected. Waits until no look-up and no change in their directories is under way, if the
     /// kernel has the first name or [`Kernel::waits_for_lookups`]. Errors mean that there is nothing to forget.
     pub(crate) fn tell(&mut self) {
         if !self.notifications.is_empty() {
@@ -118,10 +123,11 @@ impl Forgetting<'_> {
         }
     }
 
-    /// Forget the attributes and the listing as well; false when the kernel has no such inode (yet).
-    pub(crate) fn listing(&mut self) -> bool {
+    /// Forget the attributes of an inode and its pages or listing as well; false when the kernel has no such inode
+    /// (yet). Waits until pages that are being read are there.
+    pub(crate) fn contents(&mut self, ino: InodeNumber) -> bool {
         self.tell();
-        let notification = about_inode(self.directory, 0);
+        let notification = about_inode(ino, 0);
         self.kernel.tell(&notification) != libc::ENOENT
     }
 }

@@ -7,22 +7,49 @@ use crate::known::Held;
 use crate::open_files::OpenFile;
 use crate::privilege::Caller;
 use egeria_fs::control::number_by_name;
-use egeria_fs::{
-    AttributeChange, DescriptionSlot, Errno, FileKind, InodeNumber, NewInode, Outcome,
-};
+use egeria_fs::{AttributeChange, Errno, FileKind, InodeNumber, NewInode, Outcome};
 use fuser::FopenFlags;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::AtomicU64;
 
+/// Read and written directly, several at a time: the engine has its own locks.
+pub(crate) const DIRECT: FopenFlags =
+    FopenFlags::FOPEN_DIRECT_IO.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
+
+fn may_write(flags: i32) -> bool {
+    flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0
+}
+
 impl Adapter {
     /// Open a regular file. Permission is checked already.
-    pub(crate) fn open_file(&self, caller: Caller, ino: InodeNumber, flags: i32) -> Outcome<u64> {
+    pub(crate) fn open_file(
+        &self,
+        caller: Caller,
+        ino: InodeNumber,
+        flags: i32,
+    ) -> Outcome<(u64, FopenFlags)> {
         let held = self.known.hold(&self.volume, ino)?;
         if flags & libc::O_TRUNC != 0 {
             self.truncate_at_open(caller, &held)?;
         }
-        Ok(self.keep_open(held, self.volume.description_allocate()))
+        let mark = Mark::default();
+        let open_flags = match may_write(flags) {
+            true => DIRECT,
+            false => self.flags_of_reader(ino, &mark),
+        };
+        Ok((self.keep_open(held, flags, mark, open_flags), open_flags))
+    }
+
+    /// Through the page cache if nobody else has the file open; marked before the kernel reads pages of it.
+    fn flags_of_reader(&self, ino: InodeNumber, mark: &Mark) -> FopenFlags {
+        match self.leases.grant_pages(ino) {
+            Some(are_good) if self.coherence.mark(ino, mark).is_ok() => match are_good {
+                true => FopenFlags::FOPEN_KEEP_CACHE,
+                false => FopenFlags::empty(),
+            },
+            _ => DIRECT,
+        }
     }
 
     /// With what the kernel may keep of the listing.
@@ -46,12 +73,13 @@ impl Adapter {
         flags: i32,
     ) -> Outcome<(Entry, u64)> {
         if let Some(number) = self.number_to_open(parent, name, new) {
-            return self.open_number(number);
+            return self.open_number(number, flags);
         }
         let parent = self.known.hold(&self.volume, parent)?;
         let created = self
             .volume
             .create_open(parent.ino, convert::name(name)?, new);
+        self.changed(parent.ino);
         let attributes = created.map_err(|error| match error.0 {
             libc::EEXIST if flags & libc::O_EXCL == 0 => Errno(libc::ESTALE),
             _ => error,
@@ -59,13 +87,13 @@ impl Adapter {
         let added = self
             .known
             .add_lookup(&self.volume, &attributes)
-            .and_then(|()| {
+            .and_then(|_| {
                 let held = self.known.hold(&self.volume, attributes.ino);
                 held.inspect_err(|_| self.known.forget(&self.volume, attributes.ino, 1))
             });
         self.volume.close(attributes.ino);
         let held = added?;
-        let handle = self.keep_open(held, self.volume.description_allocate());
+        let handle = self.keep_open(held, flags, Mark::default(), DIRECT);
         Ok((convert::entry(&attributes), handle))
     }
 
@@ -82,7 +110,11 @@ impl Adapter {
         (is_own && parent == InodeNumber::ROOT).then_some((InodeNumber(ino), generation))
     }
 
-    fn open_number(&self, (ino, generation): (InodeNumber, u32)) -> Outcome<(Entry, u64)> {
+    fn open_number(
+        &self,
+        (ino, generation): (InodeNumber, u32),
+        flags: i32,
+    ) -> Outcome<(Entry, u64)> {
         self.volume.open(ino, Some(generation))?;
         let attributes = self.volume.attributes(ino);
         let added = attributes.and_then(|attributes| match attributes.kind() {
@@ -96,7 +128,7 @@ impl Adapter {
         });
         self.volume.close(ino);
         let (held, attributes) = added?;
-        let handle = self.keep_open(held, self.volume.description_allocate());
+        let handle = self.keep_open(held, flags, Mark::default(), DIRECT);
         Ok((convert::entry(&attributes), handle))
     }
 
@@ -119,15 +151,25 @@ impl Adapter {
         if let Some(slot) = open.slot {
             self.volume.description_free(slot);
         }
-        self.coherence.retire(open.ino, &open.mark);
+        if open.writes {
+            self.leases.end_writing(open.ino);
+        }
+        let keeps_pages = || open.keeps_pages && self.leases.may_keep_pages(open.ino);
+        self.coherence.retire(open.ino, &open.mark, keeps_pages);
     }
 
-    fn keep_open(&self, held: Held<'_>, slot: Option<DescriptionSlot>) -> u64 {
+    fn keep_open(&self, held: Held<'_>, flags: i32, mark: Mark, open_flags: FopenFlags) -> u64 {
+        let writes = may_write(flags);
+        if writes {
+            self.leases.begin_writing(held.ino);
+        }
         self.files.insert(OpenFile {
             ino: held.ino,
             file: held.keep(),
-            slot,
-            mark: Mark::default(),
+            slot: self.volume.description_allocate(),
+            mark,
+            writes,
+            keeps_pages: open_flags != DIRECT,
             end_cookie: AtomicU64::new(u64::MAX),
             keeps_listing: false,
         })
@@ -139,6 +181,8 @@ impl Adapter {
             file: held.keep(),
             slot: None,
             mark: Mark::default(),
+            writes: false,
+            keeps_pages: false,
             end_cookie: AtomicU64::new(end_cookie),
             keeps_listing,
         })

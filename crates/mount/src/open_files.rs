@@ -16,6 +16,10 @@ pub(crate) struct OpenFile {
     /// files when there are too many, have none.
     pub slot: Option<DescriptionSlot>,
     pub mark: Mark,
+    /// It may change the file.
+    pub writes: bool,
+    /// Its reads go through the page cache, under a lease.
+    pub keeps_pages: bool,
     /// Names of a directory are listed up to here.
     pub end_cookie: AtomicU64,
     /// The kernel keeps what it reads of the directory.

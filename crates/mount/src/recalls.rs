@@ -41,6 +41,14 @@ impl Recalls {
 
     /// When no requests are answered any more.
     pub(crate) fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Recalls {
+    fn drop(&mut self) {
+        // Whoever waits for a recall need not wait any more, and no lease is granted that nobody would recall.
+        self.0.adapter.leases.end();
         self.0.adapter.kernel.end();
         self.0.is_over.store(true, Ordering::Release);
         self.0.adapter.volume.ring_for_recalls();
@@ -74,9 +82,9 @@ fn add_thread(shared: &Arc<Shared>) -> std::io::Result<()> {
 }
 
 fn serve(shared: &Arc<Shared>) {
-    egeria_fs::work_for_kernel();
     let adapter = &shared.adapter;
     while !shared.is_over.load(Ordering::Acquire) {
+        adapter.leases.work_for_kernel();
         shared.idle.fetch_add(1, Ordering::AcqRel);
         let recall = adapter.volume.next_recall(LOOK_AROUND);
         let others = shared.idle.fetch_sub(1, Ordering::AcqRel) - 1;

@@ -5,7 +5,7 @@ use crate::convert::{self, Entry, NO_TIME, errno};
 use crate::failures::Operation;
 use crate::names::LookedUp;
 use crate::waiting;
-use egeria_fs::{Outcome, work_for_kernel};
+use egeria_fs::Outcome;
 use fuser::{FileHandle, FopenFlags, Generation, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyOpen};
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl Requests {
     /// Serve one request that waits for nobody.
     pub(crate) fn serve(&self, operation: Operation, body: impl FnOnce(&Adapter)) {
         let adapter = &self.0;
-        work_for_kernel();
+        adapter.leases.work_for_kernel();
         adapter.volume.count_mount_request();
         adapter
             .failures

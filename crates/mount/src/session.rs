@@ -4,12 +4,11 @@ use crate::adapter::Adapter;
 use crate::coherence::{Coherence, Invalidations, Range, send_invalidations};
 use crate::endpoint::{self, Endpoint};
 use crate::error::MountError;
-use crate::failures::Failures;
 use crate::notify::Kernel;
 use crate::recalls::Recalls;
 use crate::requests::Requests;
 use crate::{LeaseTiming, MountOptions, helper, unmount};
-use egeria_fs::{FileReference, InodeNumber, Volume, work_for_kernel};
+use egeria_fs::{FileReference, InodeNumber, Volume};
 use fuser::{Config, Notifier, Session, SessionACL};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -51,8 +50,13 @@ pub fn serve_socket(
     volume.works_on_behalf();
     let mut config = Config::default();
     config.n_threads = Some(1);
-    let (session, _, helpers) =
-        Server::answer(volume, socket, read_only, LeaseTiming::AtOnce, config)?;
+    let (session, _, helpers) = Server::answer(
+        volume,
+        socket,
+        read_only,
+        (LeaseTiming::AtOnce, None),
+        config,
+    )?;
     let served = session.run();
     helpers.stop();
     served.map_err(ended)
@@ -193,7 +197,8 @@ impl Server {
             guardian,
         } = endpoint;
         let config = config(options.threads);
-        let started = Server::answer(volume, device, read_only, options.leases, config);
+        let kept = (options.leases, options.page_cache_bytes);
+        let started = Server::answer(volume, device, read_only, kept, config);
         let (session, coherence, helpers) = started.inspect_err(|_| {
             let _ = unmount::unmount_lazily(&directory);
         })?;
@@ -211,7 +216,7 @@ impl Server {
         volume: Arc<Volume>,
         device: OwnedFd,
         read_only: bool,
-        lease_timing: LeaseTiming,
+        (lease_timing, page_cache_bytes): (LeaseTiming, Option<u64>),
         config: Config,
     ) -> Result<(Session<Requests>, Arc<Coherence>, Helpers), MountError> {
         let (coherence, invalidations) = Coherence::new(volume.clone());
@@ -228,10 +233,11 @@ impl Server {
             kernel,
             read_only,
             lease_timing,
+            page_cache_bytes.unwrap_or_else(|| default_page_cache_bytes(&volume)),
         );
-        let failures = adapter.failures.clone();
         let requests = Requests::new(adapter);
-        let recalls = Recalls::start(requests.0.clone())?;
+        let adapter = requests.0.clone();
+        let recalls = Recalls::start(adapter.clone())?;
         let session =
             Session::from_fd(requests, device, SessionACL::All, config).map_err(|source| {
                 MountError::System {
@@ -241,14 +247,7 @@ impl Server {
                 }
             })?;
         let kernel = session.notifier();
-        let helpers = Helpers::start(
-            volume,
-            coherence.clone(),
-            failures,
-            invalidations,
-            kernel,
-            recalls,
-        )?;
+        let helpers = Helpers::start(adapter, invalidations, kernel, recalls)?;
         Ok((session, coherence, helpers))
     }
 
@@ -287,6 +286,16 @@ fn ended(source: io::Error) -> MountError {
         what: "the mount ended early".to_owned(),
         hint: "mount again, nothing that returned is lost",
         source,
+    }
+}
+
+fn default_page_cache_bytes(volume: &Volume) -> u64 {
+    match volume.is_emulated() {
+        true => 0,
+        false => {
+            let system = rustix::system::sysinfo();
+            system.totalram as u64 * u64::from(system.mem_unit) / 4
+        }
     }
 }
 
@@ -331,23 +340,18 @@ struct Helpers {
 
 impl Helpers {
     fn start(
-        volume: Arc<Volume>,
-        coherence: Arc<Coherence>,
-        failures: Arc<Failures>,
+        adapter: Arc<Adapter>,
         queue: Invalidations,
         kernel: Notifier,
         recalls: Recalls,
     ) -> Result<Helpers, MountError> {
         let stop = Arc::new(AtomicBool::new(false));
+        let leases = adapter.leases.clone();
         let invalidating = thread("egeria-invalidate", move || {
-            work_for_kernel();
-            send_invalidations(queue, &kernel)
+            send_invalidations(queue, &kernel, &leases)
         })?;
-        let (stopped, marks) = (stop.clone(), coherence.clone());
-        let looking = thread("egeria-reap", move || {
-            work_for_kernel();
-            look_around(&volume, &marks, &failures, &stopped)
-        })?;
+        let (stopped, coherence) = (stop.clone(), adapter.coherence.clone());
+        let looking = thread("egeria-reap", move || look_around(&adapter, &stopped))?;
         Ok(Helpers {
             coherence,
             stop,
@@ -368,12 +372,16 @@ impl Helpers {
     }
 }
 
-fn look_around(volume: &Volume, coherence: &Coherence, failures: &Failures, stop: &AtomicBool) {
+fn look_around(adapter: &Adapter, stop: &AtomicBool) {
     while !stop.load(Ordering::Acquire) {
-        volume.reap();
-        coherence.watch();
-        failures.log_left_out();
+        adapter.leases.work_for_kernel();
+        adapter.volume.reap();
+        // Another mount, which granted them, may have ended.
+        adapter.leases.try_to_begin();
+        adapter.kernel.look_after_messengers();
+        adapter.coherence.watch();
+        adapter.failures.log_left_out();
         std::thread::park_timeout(LOOK_AROUND);
     }
-    failures.log_all_left_out();
+    adapter.failures.log_all_left_out();
 }

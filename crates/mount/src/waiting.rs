@@ -3,7 +3,7 @@
 
 use crate::adapter::Adapter;
 use crate::failures::Operation;
-use egeria_fs::{Errno, Outcome, within_patience, work_for_kernel};
+use egeria_fs::{Errno, Outcome, within_patience};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -46,8 +46,8 @@ pub(crate) fn elsewhere<T>(
         return answer(adapter, Err(Errno(libc::ENOMEM)));
     };
     let body = move || {
-        work_for_kernel();
         let adapter = &waiting.0;
+        adapter.leases.work_for_kernel();
         adapter.failures.watch(&adapter.volume, operation, || {
             let outcome = work(adapter);
             answer(adapter, outcome);

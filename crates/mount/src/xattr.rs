@@ -44,8 +44,11 @@ impl Adapter {
             _ => return Err(Errno(libc::EINVAL)),
         };
         let held = self.known.hold(&self.volume, ino)?;
-        self.volume
-            .set_xattr(held.ino, attribute(name)?, value, mode)
+        let outcome = self
+            .volume
+            .set_xattr(held.ino, attribute(name)?, value, mode);
+        self.changed(ino);
+        outcome
     }
 
     /// The names the caller may know of, each ended by a NUL. (The kernel checks who reads and
@@ -65,7 +68,9 @@ impl Adapter {
 
     pub(crate) fn remove_xattr(&self, ino: InodeNumber, name: &OsStr) -> Outcome<()> {
         let held = self.known.hold(&self.volume, ino)?;
-        self.volume.remove_xattr(held.ino, attribute(name)?)
+        let outcome = self.volume.remove_xattr(held.ino, attribute(name)?);
+        self.changed(ino);
+        outcome
     }
 }
 

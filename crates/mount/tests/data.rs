@@ -2,6 +2,7 @@
 
 mod common;
 use common::*;
+use egeria_mount::MountOptions;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
@@ -282,7 +283,13 @@ fn fallocate_reserves_punches_and_zeroes() {
 
 #[test]
 fn copy_file_range_copies_inside_the_volume() {
-    let Some(mount) = Mounted::new() else { return };
+    let options = MountOptions {
+        page_cache_bytes: Some(0),
+        ..MountOptions::default()
+    };
+    let Some(mount) = Mounted::with(&options) else {
+        return;
+    };
     let data = pattern(7, 3_333_333);
     fs::write(mount.path("from"), &data).unwrap();
     let from = File::open(mount.path("from")).unwrap();

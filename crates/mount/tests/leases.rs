@@ -6,10 +6,10 @@ mod common;
 use child::Served;
 use common::Mounted;
 use egeria_fs::{AttributeChange, Attributes, Errno, InodeNumber, NewInode, RenameMode, Volume};
-use egeria_mount::MountOptions;
+use egeria_mount::{LeaseTiming, MountOptions};
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -40,6 +40,9 @@ fn names_and_attributes_are_asked_for_once() {
         assert!(fs::metadata(&directory).is_ok());
         assert!(fs::metadata(&missing).is_err());
     };
+    // The first answers about what the kernel has are not to be remembered.
+    look();
+    std::thread::sleep(Duration::from_millis(20));
     look();
     let before = mounted.volume.counters().mount_requests;
     let begun = Instant::now();
@@ -94,7 +97,7 @@ impl Tree<'_> {
             let changed = volume.set_attributes(named()?, &change, false);
             changed.map(drop)
         };
-        match random.below(9) {
+        match random.below(12) {
             0 | 1 => volume.create(directory, name, &FILE).map(drop),
             2 => volume.create(directory, name, &DIRECTORY).map(drop),
             3 => volume.unlink(directory, name),
@@ -105,21 +108,48 @@ impl Tree<'_> {
                 permissions: Some(random.below(0o1000) as u32),
                 ..AttributeChange::default()
             }),
-            _ => change(AttributeChange {
-                size_bytes: Some(random.below(1 << 20)),
+            8 => change(AttributeChange {
+                size_bytes: Some(random.below(MAX_BYTES)),
                 ..AttributeChange::default()
             }),
+            _ => {
+                let ino = named()?;
+                let data = vec![random.below(256) as u8; 1 + random.below(6000) as usize];
+                let file = volume.open(ino, None)?;
+                let written = volume.write(file, random.below(MAX_BYTES), &data);
+                volume.close(ino);
+                written.map(drop)
+            }
         }
     }
 
     /// What is known past the mount, of every name.
-    fn truth(&self) -> Vec<Result<Attributes, Errno>> {
+    fn truth(&self) -> Vec<Truth> {
         let in_directory = |directory: &InodeNumber| {
             let directory = *directory;
-            NAMES.map(|name| self.volume.lookup(directory, name.as_bytes()))
+            NAMES.map(|name| {
+                let found = self.volume.lookup(directory, name.as_bytes())?;
+                Ok((found, content(self.volume, found)))
+            })
         };
         self.directories.iter().flat_map(in_directory).collect()
     }
+}
+
+const MAX_BYTES: u64 = 20_000;
+
+/// Attributes and, of a file, content.
+type Truth = Result<(Attributes, Vec<u8>), Errno>;
+
+fn content(volume: &Volume, found: Attributes) -> Vec<u8> {
+    if found.mode & libc::S_IFMT != libc::S_IFREG {
+        return Vec::new();
+    }
+    let mut content = vec![0; found.size_bytes as usize];
+    let file = volume.open(found.ino, None).unwrap();
+    assert_eq!(volume.read(file, 0, &mut content), Ok(content.len()));
+    volume.close(found.ino);
+    content
 }
 
 fn paths(path: impl Fn(&str) -> PathBuf) -> Vec<PathBuf> {
@@ -141,21 +171,29 @@ fn listed(directory: &Path) -> Vec<String> {
     names
 }
 
-/// What `stat` says is what is so.
-fn compare(path: &Path, truth: &Result<Attributes, Errno>) {
+fn attributes(seen: &fs::Metadata) -> (u64, u32, u64, u64, i64, i64) {
+    let ns = |seconds: i64, ns: i64| seconds * 1_000_000_000 + ns;
+    let mtime_ns = ns(seen.mtime(), seen.mtime_nsec());
+    let ctime_ns = ns(seen.ctime(), seen.ctime_nsec());
+    let (ino, mode, bytes) = (seen.ino(), seen.mode(), seen.len());
+    (ino, mode, bytes, seen.nlink(), mtime_ns, ctime_ns)
+}
+
+fn known(found: &Attributes) -> (u64, u32, u64, u64, i64, i64) {
+    let (ino, mode, bytes) = (found.ino.0, found.mode, found.size_bytes);
+    let nlink = found.nlink.into();
+    (ino, mode, bytes, nlink, found.mtime_ns, found.ctime_ns)
+}
+
+/// What `stat` and `read` say is what is so.
+fn compare(path: &Path, truth: &Truth) {
     match (fs::symlink_metadata(path), truth) {
-        (Ok(seen), Ok(found)) => {
-            let seen = (seen.ino(), seen.mode(), seen.len(), seen.nlink());
-            let is_directory = found.mode & libc::S_IFMT == libc::S_IFDIR;
-            let nlink = match is_directory {
-                true => seen.3,
-                false => u64::from(found.nlink),
-            };
-            assert_eq!(
-                seen,
-                (found.ino.0, found.mode, found.size_bytes, nlink),
-                "{path:?}"
-            );
+        (Ok(seen), Ok((found, content))) => {
+            assert_eq!(attributes(&seen), known(found), "{path:?}");
+            if found.mode & libc::S_IFMT == libc::S_IFREG {
+                let read = fs::read(path).unwrap();
+                assert!(read == *content, "{path:?} has another content");
+            }
         }
         (Err(error), Err(Errno(libc::ENOENT))) => {
             assert_eq!(error.raw_os_error(), Some(libc::ENOENT), "{path:?}");
@@ -180,6 +218,7 @@ fn change_and_compare(
                 while !is_over.load(Ordering::Relaxed) {
                     for path in paths {
                         let _ = fs::symlink_metadata(path);
+                        let _ = fs::read(path);
                     }
                     listed(paths[0].parent().unwrap());
                 }
@@ -349,4 +388,241 @@ fn a_change_waits_for_a_stopped_mount_and_goes_on_with_it() {
         assert_eq!(making.join().unwrap(), Ok(()));
     });
     assert!(fs::metadata(served.path("missing")).is_ok());
+}
+
+/// A mount that grants no leases changes what the kernel of another one remembers.
+#[test]
+fn changes_by_another_mount_are_seen_at_once() {
+    let Some(served) = Served::new() else {
+        return;
+    };
+    let other = tempfile::tempdir().unwrap();
+    let options = MountOptions {
+        leases: LeaseTiming::AtOnce,
+        ..MountOptions::default()
+    };
+    let mounted = egeria_mount::spawn(served.volume.clone(), other.path(), &options).unwrap();
+    let tree = Tree::new(&served.volume);
+    let paths = paths(|path| served.path(path));
+    let change = |_: &Tree<'_>, random: &mut Random| {
+        let name = |random: &mut Random| {
+            let directory = ["a", "b", "c"][random.below(3) as usize];
+            let name = NAMES[random.below(4) as usize];
+            other.path().join(directory).join(name)
+        };
+        let (path, to) = (name(random), name(random));
+        let changed = match random.below(6) {
+            0 => fs::File::create_new(path).map(drop),
+            1 => fs::create_dir(path),
+            2 => fs::rename(path, to),
+            3 => fs::remove_file(&path).or_else(|_| fs::remove_dir(&path)),
+            4 => fs::hard_link(path, to),
+            _ => fs::OpenOptions::new()
+                .write(true)
+                .open(path)
+                .and_then(|file| {
+                    let data = vec![random.below(256) as u8; 1 + random.below(6000) as usize];
+                    file.write_all_at(&data, random.below(MAX_BYTES))
+                }),
+        };
+        changed.map_err(|error| Errno(error.raw_os_error().unwrap_or(0)))
+    };
+    let changed = change_and_compare(&tree, &paths, 0x5eed_0003, rounds(), change);
+    assert!(changed > rounds() / 5, "{changed} changes");
+    mounted.unmount().unwrap();
+}
+
+/// The kernel changes an inode itself, while answers of before the change are on their way.
+#[test]
+fn changes_by_the_kernel_are_seen_at_once() {
+    let Some(mounted) = Mounted::new() else {
+        return;
+    };
+    let directory = mounted.path("directory");
+    fs::create_dir(&directory).unwrap();
+    let file = mounted.path("directory/file");
+    fs::write(&file, b"content").unwrap();
+    let over = AtomicBool::new(false);
+    let is_over = &over;
+    let ino = fs::metadata(&directory).unwrap().ino();
+    let truth = |name: &[u8]| mounted.volume.lookup(InodeNumber(ino), name).unwrap();
+    std::thread::scope(|scope| {
+        for path in [&directory, &file] {
+            scope.spawn(move || {
+                let ask = rustix::fs::AtFlags::STATX_FORCE_SYNC;
+                let everything = rustix::fs::StatxFlags::BASIC_STATS;
+                while !is_over.load(Ordering::Relaxed) {
+                    let _ = rustix::fs::statx(rustix::fs::CWD, path, ask, everything);
+                }
+            });
+        }
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for round in 0..rounds() {
+                // By then the kernel may remember what it is answered.
+                std::thread::sleep(Duration::from_millis(5));
+                let made = directory.join("made");
+                match round % 4 {
+                    0 => fs::create_dir(made).unwrap(),
+                    1 => fs::remove_dir(made).unwrap(),
+                    2 => rustix::fs::setxattr(
+                        &file,
+                        "user.one",
+                        &[round as u8],
+                        rustix::fs::XattrFlags::empty(),
+                    )
+                    .unwrap(),
+                    _ => fs::rename(&file, &made)
+                        .and_then(|()| fs::rename(&made, &file))
+                        .unwrap(),
+                }
+                let seen = fs::symlink_metadata(&directory).unwrap();
+                let found = mounted.volume.attributes(InodeNumber(ino)).unwrap();
+                assert_eq!(attributes(&seen), known(&found), "round {round}");
+                let seen = fs::symlink_metadata(&file).unwrap();
+                assert_eq!(attributes(&seen), known(&truth(b"file")), "round {round}");
+            }
+        }));
+        is_over.store(true, Ordering::Relaxed);
+        if let Err(panic) = outcome {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+/// Before it lets somebody change a file, the kernel looks at the owner that it knows.
+#[test]
+fn a_new_owner_may_change_what_is_his() {
+    let Some(mounted) = Mounted::new() else {
+        return;
+    };
+    let made = mounted.volume.create(ROOT, b"file", &FILE).unwrap().ino;
+    let path = mounted.path("file");
+    for uid in [65534, 65533, 65534] {
+        assert!(fs::metadata(&path).is_ok());
+        let change = AttributeChange {
+            uid: Some(uid),
+            ..AttributeChange::default()
+        };
+        mounted.volume.set_attributes(made, &change, false).unwrap();
+        for caller in [65533, 65534] {
+            let changed = as_user(caller, || {
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o600))
+            });
+            assert_eq!(
+                changed.is_ok(),
+                caller == uid,
+                "{caller} for {uid}: {changed:?}"
+            );
+        }
+    }
+}
+
+/// Run with the effective user of this thread alone changed.
+fn as_user<T: Send>(uid: u32, body: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let as_user = scope.spawn(|| {
+            // SAFETY: the raw call changes this thread alone, which ends.
+            let changed = unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) };
+            assert_eq!(changed, 0);
+            body()
+        });
+        as_user.join().unwrap()
+    })
+}
+
+#[test]
+fn pages_are_read_once_and_anew_after_a_change() {
+    let Some(mounted) = Mounted::with(&MountOptions::default()) else {
+        return;
+    };
+    let made = mounted.volume.create(ROOT, b"file", &FILE).unwrap().ino;
+    let path = mounted.path("file");
+    let write = |byte: u8| {
+        let file = mounted.volume.open(made, None).unwrap();
+        mounted.volume.write(file, 0, &vec![byte; 100_000]).unwrap();
+        mounted.volume.close(made);
+    };
+    write(1);
+    std::thread::sleep(Duration::from_millis(150));
+    assert_eq!(fs::read(&path).unwrap(), vec![1; 100_000]);
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(fs::read(&path).unwrap(), vec![1; 100_000]);
+    let before = mounted.volume.counters().mount_requests;
+    for _ in 0..100 {
+        assert_eq!(fs::read(&path).unwrap(), vec![1; 100_000]);
+    }
+    let requests = mounted.volume.counters().mount_requests - before;
+    // An open and a release each, and few of the other kinds.
+    assert!(requests <= 230, "{requests} requests");
+    // Also beside a handle that stays open.
+    let open = fs::File::open(&path).unwrap();
+    for byte in 2..20 {
+        write(byte);
+        let mut part = [0; 4096];
+        open.read_exact_at(&mut part, 8192).unwrap();
+        assert_eq!(part, [byte; 4096]);
+        assert_eq!(fs::read(&path).unwrap(), vec![byte; 100_000]);
+    }
+    // And by the kernel itself.
+    let writer = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    for byte in 20..40 {
+        writer.write_all_at(&[byte; 50_000], 0).unwrap();
+        let read = fs::read(&path).unwrap();
+        assert_eq!(read[..50_000], [byte; 50_000]);
+        let mut part = [0; 4096];
+        open.read_exact_at(&mut part, 8192).unwrap();
+        assert_eq!(part, [byte; 4096]);
+    }
+    writer.set_len(10).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), [39; 10]);
+}
+
+#[test]
+fn no_more_pages_are_kept_than_allowed() {
+    const FILES: usize = 20;
+    const BYTES: usize = 100_000;
+    let options = MountOptions {
+        page_cache_bytes: Some(5 * BYTES as u64),
+        leases: LeaseTiming::AtOnce,
+        ..MountOptions::default()
+    };
+    let Some(mounted) = Mounted::with(&options) else {
+        return;
+    };
+    let paths: Vec<PathBuf> = (0..FILES)
+        .map(|file| mounted.path(&format!("file{file}")))
+        .collect();
+    for path in &paths {
+        fs::write(path, vec![1; BYTES]).unwrap();
+    }
+    let cached = |path: &PathBuf| cached_pages(path);
+    let read = |path: &PathBuf| assert_eq!(fs::read(path).unwrap().len(), BYTES);
+    read(&paths[0]);
+    assert_eq!(cached(&paths[0]), BYTES.div_ceil(4096));
+    paths.iter().for_each(read);
+    common::eventually("the kernel drops pages", || {
+        let all: usize = paths.iter().map(cached).sum();
+        all <= 5 * BYTES.div_ceil(4096)
+    });
+    // A file that is too large for the rest.
+    let large = mounted.path("large");
+    fs::write(&large, vec![1; 2 * BYTES]).unwrap();
+    assert_eq!(fs::read(&large).unwrap().len(), 2 * BYTES);
+    assert_eq!(cached_pages(&large), 0);
+}
+
+/// Pages of a file that the kernel has. (By another process: one that the mount's own has mapped its helpers would have
+/// mapped, too.)
+fn cached_pages(path: &Path) -> usize {
+    let mut fincore = std::process::Command::new("fincore");
+    fincore
+        .args(["--noheadings", "--output", "PAGES"])
+        .arg(path);
+    let output = fincore.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap()
 }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine_choice::{Allocation, MachineArguments, MachineLabel, attach_options};
 use crate::session::{self, PoolLabel};
-use crate::{daemon_log, paths};
+use crate::{daemon_log, paths, sizes};
 use egeria_cli::failure::{Failure, Outcome, reason};
 use egeria_cli::output::{self, Format};
 use egeria_cli::signals::Signals;
@@ -49,6 +49,10 @@ pub struct Arguments {
     /// Also write reports of damage and of stopped processes to this file
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
+    /// Bytes that the kernel may keep of files that programs without the preload library only read (default: a quarter of
+    /// the memory; none on an emulated machine)
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
+    page_cache: Option<u64>,
     #[command(flatten)]
     machine: MachineArguments,
     /// Where new data goes: local (the writer's node), random, node=N
@@ -129,6 +133,9 @@ fn background_command(arguments: &Arguments) -> Command {
     if let Some(log) = &arguments.log {
         command.arg("--log").arg(log);
     }
+    if let Some(bytes) = arguments.page_cache {
+        command.arg(format!("--page-cache={bytes}"));
+    }
     command
         .arg("--")
         .arg(&arguments.pool)
@@ -163,6 +170,7 @@ fn serve(arguments: &Arguments, format: Format) -> Outcome {
     let options = MountOptions {
         allow_other: arguments.allow_other,
         read_only: arguments.read_only,
+        page_cache_bytes: arguments.page_cache,
         ..MountOptions::default()
     };
     let document = document_of(arguments, &volume, label);

@@ -18,6 +18,13 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LookupReferences(usize);
 
+impl LookupReferences {
+    /// Which of the maps of a session.
+    pub(crate) fn index(self) -> usize {
+        self.0
+    }
+}
+
 /// Of each mount, where there is one.
 pub(crate) type LookupReferenceMaps<'a> = [Option<&'a [AtomicU64]>; MAX_LOOKUP_MOUNTS];
 

@@ -93,7 +93,7 @@ pub struct SessionHeader {
     pub lookup_mounts: [AtomicU64; MAX_LOOKUP_MOUNTS],
     /// 1 while the map of the same place is to be looked at.
     pub lookup_references: [AtomicU64; MAX_LOOKUP_MOUNTS],
-    /// Process slot + 1 of the mount that grants leases (see `leases`); 0: nobody.
+    /// The mount that grants leases (see `leases::LeaseMount`); 0: nobody.
     pub lease_mount: AtomicU64,
     /// Counts recalls asked for; slept on by the mount.
     pub recall_bell: AtomicU32,

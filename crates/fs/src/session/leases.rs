@@ -36,20 +36,26 @@ const LOOK_AT_MOUNT: Duration = Duration::from_millis(20);
 /// How long before it is reported.
 const WAIT_UNREPORTED: Duration = Duration::from_secs(1);
 /// While all places for recalls are taken.
-const LOOK_AGAIN: Duration = Duration::from_micros(50);
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 thread_local! {
-    /// This thread works for the kernel that has the leases.
-    static FOR_KERNEL: Cell<bool> = const { Cell::new(false) };
+    /// The mount that this thread works for; 0: none that grants leases.
+    static FOR_MOUNT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// From now on this thread works for the kernel that has the leases.
-pub fn work_for_kernel() {
-    let _ = FOR_KERNEL.try_with(|cell| cell.set(true));
+/// A mount that grants leases: its process and its lookup references, both from 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeaseMount(u64);
+
+impl LeaseMount {
+    fn process(word: u64) -> usize {
+        word as u32 as usize
+    }
 }
 
-fn works_for_kernel() -> bool {
-    FOR_KERNEL.try_with(Cell::get).unwrap_or(false)
+/// From now on this thread works for the kernel of this mount, which knows of the changes it asked for.
+pub fn work_for_kernel(mount: Option<LeaseMount>) {
+    let _ = FOR_MOUNT.try_with(|cell| cell.set(mount.map_or(0, |mount| mount.0)));
 }
 
 /// A lease that somebody wants to be ended.
@@ -68,15 +74,24 @@ impl Volume {
         self.lease_mask.store(ATTRIBUTES, Ordering::Relaxed);
     }
 
-    /// Begin to grant leases to the kernel that has these lookup references; false when another mount does.
-    pub fn grant_leases(&self, references: LookupReferences) -> bool {
-        let header = self.session.header();
-        let owner = self.lookup_owner(references);
-        owner != 0
-            && header
-                .lease_mount
-                .compare_exchange(0, owner, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
+    /// Begin to grant leases to the kernel that has these lookup references; `None` when another mount does.
+    pub fn grant_leases(&self, references: LookupReferences) -> Option<LeaseMount> {
+        let mount = self.lease_mount_of(references)?;
+        let granting = &self.session.header().lease_mount;
+        granting
+            .compare_exchange(0, mount.0, Ordering::AcqRel, Ordering::Relaxed)
+            .ok()?;
+        Some(mount)
+    }
+
+    fn lease_mount_of(&self, references: LookupReferences) -> Option<LeaseMount> {
+        let process = self.lookup_owner(references);
+        (process != 0).then(|| LeaseMount(process | (references.index() as u64 + 1) << 32))
+    }
+
+    fn works_for_kernel(&self) -> bool {
+        let mount = FOR_MOUNT.try_with(Cell::get).unwrap_or(0);
+        mount != 0 && self.session.header().lease_mount.load(Ordering::Acquire) == mount
     }
 
     /// Grant a lease; false when somebody is changing the inode. What is read from now on may be remembered until the
@@ -132,8 +147,8 @@ impl Volume {
         }
     }
 
-    /// The next recall, for the process that grants leases; `None` when none comes within this time, or
-    /// [`Volume::ring_for_recalls`] was called.
+    /// The next recall, for a thread that [works](work_for_kernel) for the mount that grants leases; `None` when none
+    /// comes within this time, or [`Volume::ring_for_recalls`] was called.
     pub fn next_recall(&self, patience: Duration) -> Option<Recall> {
         let bell = &self.session.header().recall_bell;
         let rung = bell.load(Ordering::Acquire);
@@ -144,6 +159,9 @@ impl Volume {
     }
 
     fn take_recall(&self) -> Option<Recall> {
+        if !self.works_for_kernel() {
+            return None;
+        }
         let take = |place: &AtomicU64| {
             let word = match place.load(Ordering::Relaxed) {
                 0 => 0,
@@ -173,17 +191,17 @@ impl Volume {
     /// The rest of `lock_unloaded` on an inode with a lease. `EAGAIN` where the operation begins again with nothing
     /// held.
     #[cold]
-    pub(super) fn lock_leased<'a>(&'a self, locked: Locked<'a>) -> Outcome<Locked<'a>> {
-        if works_for_kernel() {
-            return Ok(locked);
+    pub(super) fn lock_leased<'a>(&'a self, mut locked: Locked<'a>) -> Outcome<Locked<'a>> {
+        while self.has_lease(locked.inode) && !self.works_for_kernel() {
+            let (ino, me) = (locked.ino, locked.me);
+            drop(locked);
+            if patience::limit().is_some() {
+                return Err(patience::expired(ino));
+            }
+            self.recall(ino)?;
+            locked = self.lock_as_it_is(me, ino)?;
         }
-        let (ino, me) = (locked.ino, locked.me);
-        drop(locked);
-        if patience::limit().is_some() {
-            return Err(patience::expired(ino));
-        }
-        self.recall(ino)?;
-        self.lock_unloaded(me, ino)
+        Ok(locked)
     }
 
     /// For a name of an inode, whose lock and whose directory's lock this thread holds: `EBUSY` when the kernel may
@@ -207,7 +225,7 @@ impl Volume {
             false => ino,
         };
         let begun = Instant::now();
-        let mut is_reported = false;
+        let (mut looked, mut is_reported) = (begun, false);
         loop {
             let seen = header.recalled.load(Ordering::Acquire);
             if inode.leases.load(Ordering::Acquire) & mask == 0 {
@@ -218,7 +236,8 @@ impl Volume {
                 true => sleep_until_changed(&header.recalled, seen, LOOK_AT_MOUNT),
                 false => std::thread::sleep(LOOK_AGAIN),
             }
-            if begun.elapsed() >= LOOK_AT_MOUNT {
+            if looked.elapsed() >= LOOK_AT_MOUNT {
+                looked = Instant::now();
                 // Takes its leases away if it is dead.
                 self.reap();
                 self.clear_unowned_lease(inode);
@@ -228,6 +247,11 @@ impl Volume {
                 self.report_recall(ino);
             }
         }
+    }
+
+    /// Have the lease on an inode recalled some time, unless too many recalls are under way. Waits for nobody.
+    pub fn ask_for_recall_of(&self, ino: InodeNumber) {
+        self.ask_for_recall(ino.0);
     }
 
     fn ask_for_recall(&self, word: u64) -> bool {
@@ -254,7 +278,7 @@ impl Volume {
 
     fn report_recall(&self, ino: u64) {
         let mount = self.session.header().lease_mount.load(Ordering::Acquire);
-        let process = (mount as usize)
+        let process = LeaseMount::process(mount)
             .checked_sub(1)
             .and_then(|process| self.session.processes().get(process));
         let pid = process.map_or(0, |process| process.pid.load(Ordering::Acquire));
@@ -266,10 +290,10 @@ impl Volume {
     }
 
     /// The mount of these lookup references is gone, and its kernel's memory with it.
-    pub(crate) fn end_leases_of(&self, references: LookupReferences) {
+    pub fn end_leases_of(&self, references: LookupReferences) {
         let header = self.session.header();
-        let owner = self.lookup_owner(references);
-        if owner == 0 || header.lease_mount.load(Ordering::Acquire) != owner {
+        let granting = header.lease_mount.load(Ordering::Acquire);
+        if self.lease_mount_of(references) != Some(LeaseMount(granting)) {
             return;
         }
         self.end_lease(InodeNumber::ROOT);
@@ -307,10 +331,12 @@ mod tests {
 
     /// Run `body` beside a mount that ends every lease it is asked for; how many recalls there were.
     fn beside_a_mount(volume: &Volume, body: impl FnOnce()) -> usize {
+        let mount = LeaseMount(volume.session.header().lease_mount.load(Ordering::Relaxed));
         let is_over = std::sync::atomic::AtomicBool::new(false);
         let recalls = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
+                work_for_kernel(Some(mount));
                 while !is_over.load(Ordering::Relaxed) {
                     if let Some(recall) = volume.next_recall(Duration::from_millis(20)) {
                         recalls.fetch_add(1, Ordering::Relaxed);
@@ -328,8 +354,10 @@ mod tests {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let (volume, _) = new_volume(&directory);
         let references = volume.track_lookups().expect("room");
-        assert!(volume.grant_leases(references));
-        assert!(!volume.grant_leases(references), "one mount grants leases");
+        assert!(volume.grant_leases(references).is_some());
+        let other = volume.track_lookups().expect("room");
+        assert_eq!(volume.grant_leases(other), None, "one mount grants leases");
+        volume.drop_lookup_references(other);
         (volume, directory, references)
     }
 
@@ -371,7 +399,7 @@ mod tests {
         assert!(volume.lease(ROOT, true));
         std::thread::scope(|scope| {
             let by_kernel = scope.spawn(|| {
-                work_for_kernel();
+                work_for_kernel(volume.lease_mount_of(references));
                 volume.create(ROOT, b"two", &FILE).map(drop)
             });
             assert_eq!(by_kernel.join().expect("a thread"), Ok(()));
@@ -382,6 +410,28 @@ mod tests {
         volume.unlink(ROOT, b"two").expect("not known");
         volume.drop_lookup_reference(references, ino);
         volume.unlink(ROOT, b"one").expect("forgotten");
+    }
+
+    #[test]
+    fn another_mount_recalls_as_everybody_does() {
+        let (volume, _directory, _) = with_lease();
+        let other = volume.track_lookups().expect("room");
+        assert!(volume.lease(ROOT, true));
+        let by_other = || {
+            std::thread::scope(|scope| {
+                let by_other = scope.spawn(|| {
+                    work_for_kernel(volume.lease_mount_of(other));
+                    volume.create(ROOT, b"one", &FILE).map(drop)
+                });
+                assert_eq!(by_other.join().expect("a thread"), Ok(()));
+            });
+        };
+        assert_eq!(beside_a_mount(&volume, by_other), 1);
+        // Its end ends nothing of the one that grants.
+        assert!(volume.lease(ROOT, true));
+        volume.drop_lookup_references(other);
+        let two = || _ = volume.create(ROOT, b"two", &FILE).expect("create");
+        assert_eq!(beside_a_mount(&volume, two), 1);
     }
 
     #[test]

@@ -136,6 +136,13 @@ impl Volume {
         inode.is_ok_and(|inode| self.is_open_by(ino.0, inode, is_mount))
     }
 
+    /// Whether a process that is no mount has the inode open.
+    pub fn is_open_past_kernel(&self, ino: InodeNumber) -> bool {
+        let is_other = |process: &ProcessSlot| process.on_behalf.load(Ordering::Relaxed) == 0;
+        let inode = self.inode(ino.0);
+        inode.is_ok_and(|inode| self.is_open_by(ino.0, inode, is_other))
+    }
+
     /// Whether any living process holds the inode open, which has no name any more. Under the inode's lock.
     pub(crate) fn is_open_anywhere(&self, ino: u64, inode: &SessionInode) -> bool {
         self.is_open_by(ino, inode, |_| true)

@@ -1,0 +1,59 @@
+//! How much of files the kernel may keep in its page cache: it gives pages up for memory, but nobody has to wait for
+//! that, and the files are in memory already.
+
+use egeria_fs::InodeNumber;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// One file may take this part of it.
+const PART_OF_FILE: u64 = 4;
+/// Files whose pages are gone stay in the list until there are this many.
+const MIN_LISTED: usize = 4096;
+
+/// Files by the time that the kernel got pages of them, and their bytes.
+pub(super) struct Paged {
+    max_bytes: u64,
+    bytes: AtomicU64,
+    files: Mutex<VecDeque<InodeNumber>>,
+}
+
+impl Paged {
+    /// Nothing is kept with 0.
+    pub(super) fn new(max_bytes: u64) -> Paged {
+        Paged {
+            max_bytes,
+            bytes: AtomicU64::new(0),
+            files: Mutex::default(),
+        }
+    }
+
+    /// Whether a file of this size may be kept at all.
+    pub(super) fn has_room_for(&self, bytes: u64) -> bool {
+        bytes > 0 && bytes <= self.max_bytes / PART_OF_FILE
+    }
+
+    /// Count a file's bytes. `is_kept`: whether one that was counted earlier still is.
+    pub(super) fn add(&self, ino: InodeNumber, bytes: u64, is_kept: impl Fn(InodeNumber) -> bool) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if files.len() >= MIN_LISTED && files.len() == files.capacity() {
+            files.retain(|file| is_kept(*file));
+        }
+        files.push_back(ino);
+    }
+
+    /// Of a file whose pages are gone.
+    pub(super) fn take(&self, bytes: u64) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// The file that is to go next, when there is too much.
+    pub(super) fn next_too_much(&self) -> Option<InodeNumber> {
+        if self.bytes.load(Ordering::Relaxed) <= self.max_bytes {
+            return None;
+        }
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.pop_front()
+    }
+}

@@ -1,0 +1,138 @@
+//! Pages of files that the kernel keeps when nobody has them open any more.
+//!
+//! A handle that only reads, of a file that nobody else has open, reads through the page cache, and is marked (module
+//! `coherence`) from the beginning: as long as there are such handles, programs with the preload library go through the
+//! kernel. With the last of them the mark goes. The pages stay, if all of them were read under the lease: who then
+//! wants to change the file has them dropped in the recall of its attributes. Handles that may write are direct; the
+//! kernel drops the pages when it opens one, and no lease is granted on pages while there is one.
+
+use super::{LOOK_AGAIN, Leases, Pages};
+use egeria_fs::InodeNumber;
+use std::time::{Duration, Instant};
+
+/// How long who changes a file is waited for.
+const UNTIL_LEFT: Duration = Duration::from_millis(1);
+
+impl Leases {
+    /// A handle that may change the file is about to be opened.
+    pub(crate) fn begin_writing(&self, ino: InodeNumber) {
+        let mut shard = self.shard(ino);
+        *shard.writers.entry(ino.0).or_insert(0) += 1;
+        if let Some(lease) = shard.leases.get_mut(&ino.0)
+            && lease.pages == Pages::Leased
+        {
+            self.paged.take(std::mem::take(&mut lease.paged_bytes));
+            lease.pages = Pages::None;
+        }
+    }
+
+    /// It was closed.
+    pub(crate) fn end_writing(&self, ino: InodeNumber) {
+        let mut shard = self.shard(ino);
+        if let Some(writers) = shard.writers.get_mut(&ino.0) {
+            *writers -= 1;
+            if *writers == 0 {
+                shard.writers.remove(&ino.0);
+            }
+        }
+    }
+
+    /// Whether a handle that only reads may use the page cache, and whether the pages of before are still good.
+    pub(crate) fn grant_pages(&self, ino: InodeNumber) -> Option<bool> {
+        if self.has_no_names || !self.may_page(ino) {
+            return None;
+        }
+        self.grant_attributes(ino)?;
+        let shard = self.shard(ino);
+        let lease = shard.leases.get(&ino.0)?;
+        let is_granted = lease.is_granted && !shard.writers.contains_key(&ino.0);
+        is_granted.then_some(lease.pages == Pages::Leased)
+    }
+
+    fn may_page(&self, ino: InodeNumber) -> bool {
+        let attributes = self.volume.attributes(ino);
+        attributes.is_ok_and(|now| self.paged.has_room_for(now.size_bytes))
+            && !self.volume.is_open_past_kernel(ino)
+    }
+
+    /// Pages are about to be read for a handle of `grant_pages`. They get a lease, rested or not; during a recall they
+    /// go in it.
+    pub(crate) fn cover_pages(&self, ino: InodeNumber, file_bytes: u64) {
+        let begun = Instant::now();
+        loop {
+            let mut shard = self.shard(ino);
+            if shard.writers.contains_key(&ino.0) {
+                break;
+            }
+            let lease = shard.leases.entry(ino.0).or_default();
+            if lease.recalled_now.is_some() {
+                lease.is_read_meanwhile = true;
+                return;
+            }
+            if lease.pages == Pages::Other {
+                return;
+            }
+            if !lease.is_recalled_just_now() && self.hold(lease, ino, false) {
+                let is_new = lease.pages == Pages::None;
+                lease.pages = Pages::Leased;
+                if is_new {
+                    lease.paged_bytes = file_bytes;
+                    drop(shard);
+                    self.count_pages(ino, file_bytes);
+                }
+                return;
+            }
+            drop(shard);
+            if begun.elapsed() >= UNTIL_LEFT {
+                break;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        self.note_other_pages(ino);
+    }
+
+    /// Pages are about to be read for another handle, or without a lease.
+    pub(crate) fn note_other_pages(&self, ino: InodeNumber) {
+        let mut shard = self.shard(ino);
+        if let Some(lease) = shard.leases.get_mut(&ino.0) {
+            self.paged.take(std::mem::take(&mut lease.paged_bytes));
+            lease.pages = Pages::Other;
+        }
+    }
+
+    /// A marked handle was closed; whether pages may stay. If not, they must all be dropped.
+    pub(crate) fn may_keep_pages(&self, ino: InodeNumber) -> bool {
+        let mut shard = self.shard(ino);
+        let is_written = shard.writers.contains_key(&ino.0);
+        let Some(lease) = shard.leases.get_mut(&ino.0) else {
+            return false;
+        };
+        let may_keep = match lease.pages {
+            Pages::None => true,
+            Pages::Leased => lease.is_held && !is_written,
+            Pages::Other => false,
+        };
+        if !may_keep {
+            self.paged.take(std::mem::take(&mut lease.paged_bytes));
+            lease.pages = Pages::None;
+        }
+        may_keep
+    }
+
+    fn has_leased_pages(&self, ino: InodeNumber) -> bool {
+        let shard = self.shard(ino);
+        let lease = shard.leases.get(&ino.0);
+        lease.is_some_and(|lease| lease.pages == Pages::Leased)
+    }
+
+    fn count_pages(&self, ino: InodeNumber, bytes: u64) {
+        let is_kept = |file: InodeNumber| self.has_leased_pages(file);
+        self.paged.add(ino, bytes, is_kept);
+        while let Some(file) = self.paged.next_too_much() {
+            if self.has_leased_pages(file) {
+                // By a thread that may wait for the kernel.
+                self.volume.ask_for_recall_of(file);
+            }
+        }
+    }
+}

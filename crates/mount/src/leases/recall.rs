@@ -1,0 +1,240 @@
+//! What is told the kernel when somebody is about to change what it remembers.
+
+use super::{LOOK_AGAIN, Leases, Pages};
+use crate::notify::{Forgetting, Kernel, Name};
+use egeria_fs::{DirectoryEntry, FileKind, InodeNumber, Recall};
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How long an inode that the kernel is about to make is waited for: as long as one of its threads may be kept from
+/// running.
+const UNTIL_MADE: Duration = Duration::from_secs(2);
+/// How long a kernel that does not wait for look-ups in a directory may take to take an answer in.
+const TAKEN_IN: Duration = Duration::from_millis(100);
+/// How often pages are dropped when some are read during a recall.
+const MAX_TIMES: u32 = 8;
+
+/// A recall, also one that ends in a panic: then who asked asks again.
+struct UnderWay<'a> {
+    leases: &'a Leases,
+    ino: InodeNumber,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Some(lease) = self.leases.shard(self.ino).leases.get_mut(&self.ino.0)
+        {
+            lease.recalled_now = None;
+        }
+    }
+}
+
+impl Leases {
+    /// From now on nothing is granted. Recalls of an inode come one after the other: the end of one must not end what
+    /// was granted after another. `false`: one is under way, and who asked asks again if it does less.
+    fn begin_recall(&self, recall: Recall) -> bool {
+        let mut shard = self.shard(recall.ino);
+        let lease = shard.leases.entry(recall.ino.0).or_default();
+        if lease.recalled_now.is_some() {
+            return false;
+        }
+        lease.is_held = false;
+        lease.is_granted = false;
+        lease.covers_names = false;
+        lease.has_listing = false;
+        lease.is_read_meanwhile = false;
+        lease.is_moved_meanwhile = false;
+        lease.recalled_now = Some(recall);
+        true
+    }
+
+    fn take_missing(&self, ino: InodeNumber) -> HashSet<Box<[u8]>> {
+        let mut shard = self.shard(ino);
+        let missing = shard.leases.get_mut(&ino.0).map(|lease| &mut lease.missing);
+        let missing = missing.map(std::mem::take).unwrap_or_default();
+        self.missing.fetch_sub(missing.len(), Ordering::Relaxed);
+        missing
+    }
+
+    /// `false`: it is to be done again, as a name was moved or, if that is `for_readers`, too, something was read
+    /// meanwhile.
+    fn end_recall(&self, recall: Recall, is_known: bool, for_readers: bool) -> bool {
+        let mut shard = self.shard(recall.ino);
+        if !is_known && recall.ino != InodeNumber::ROOT {
+            if let Some(lease) = shard.leases.remove(&recall.ino.0) {
+                self.missing
+                    .fetch_sub(lease.missing.len(), Ordering::Relaxed);
+                self.paged.take(lease.paged_bytes);
+            }
+        } else if let Some(lease) = shard.leases.get_mut(&recall.ino.0) {
+            let is_read = std::mem::take(&mut lease.is_read_meanwhile);
+            let is_moved = std::mem::take(&mut lease.is_moved_meanwhile);
+            if is_moved || is_read && for_readers {
+                return false;
+            }
+            if is_read {
+                lease.pages = Pages::Other;
+            }
+            let recalls = lease.recalled.map_or(0, |(_, recalls)| recalls + 1);
+            lease.recalled = Some((Instant::now(), recalls));
+            lease.recalled_now = None;
+        }
+        self.volume.end_recall(recall);
+        true
+    }
+
+    /// Have the kernel forget what somebody is about to change.
+    /// `is_known`: whether the kernel knows the inode, or learns of it from an answer under way.
+    pub(crate) fn recall(&self, recall: Recall, is_known: impl Fn() -> bool, kernel: &Kernel) {
+        let ino = recall.ino;
+        if !self.begin_recall(recall) {
+            return;
+        }
+        let attributes = self.volume.attributes(ino);
+        let is_directory = attributes.is_ok_and(|found| found.kind() == FileKind::Directory);
+        let forget = || match is_directory {
+            true => self.forget_directory(recall, kernel),
+            false => self.forget_file(ino, kernel),
+        };
+        let _under_way = UnderWay { leases: self, ino };
+        let mut times = 0;
+        loop {
+            let begun = Instant::now();
+            while !forget() && is_known() && begun.elapsed() < UNTIL_MADE {
+                std::thread::sleep(LOOK_AGAIN);
+            }
+            times += 1;
+            // Readers, who come again and again, do not hold up a change for ever: those of pages are marked, and a listing
+            // goes at once, after which the kernel compares modification times.
+            if self.end_recall(recall, is_known(), times < MAX_TIMES) {
+                break;
+            }
+        }
+        if times == MAX_TIMES && is_directory {
+            forget();
+        }
+    }
+
+    /// `false`: the kernel does not have it (yet).
+    fn forget_directory(&self, recall: Recall, kernel: &Kernel) -> bool {
+        if !kernel.can_forget_names() {
+            return kernel.forget_attributes(recall.ino);
+        }
+        let mut forgetting = kernel.forgetting();
+        // No name of ours: waits for look-ups under way.
+        forgetting.name(recall.ino, b"\x01egeria-none", Name::Expired);
+        forgetting.tell();
+        let answered = || self.shard(recall.ino).leases.get(&recall.ino.0)?.answered;
+        if !kernel.waits_for_lookups()
+            && let Some(answered) = answered()
+        {
+            std::thread::sleep(TAKEN_IN.saturating_sub(answered.elapsed()));
+        }
+        for name in self.take_missing(recall.ino) {
+            // One that was made through the kernel since is there, and known to it.
+            if self.volume.lookup(recall.ino, &name).is_err() {
+                forgetting.name(recall.ino, &name, Name::Dropped);
+            }
+        }
+        if recall.with_names && self.forget_names(recall.ino, &mut forgetting) {
+            // Some were expired: an answer to who asked about one again may still be on its way.
+            forgetting.tell();
+            let rest = answered().map(|at| self.rests.until_taken_in.saturating_sub(at.elapsed()));
+            if let Some(rest) = rest.filter(|rest| !rest.is_zero()) {
+                std::thread::sleep(rest);
+                self.forget_names(recall.ino, &mut forgetting);
+            }
+        }
+        forgetting.contents(recall.ino)
+    }
+
+    /// `false`: the kernel does not have it (yet).
+    fn forget_file(&self, ino: InodeNumber, kernel: &Kernel) -> bool {
+        loop {
+            let has_pages = self.take_pages(ino);
+            let has_names = self.forget_names_of(ino, kernel);
+            let is_there = match has_pages {
+                true => kernel.forgetting().contents(ino),
+                false => kernel.forget_attributes(ino),
+            };
+            if !has_names {
+                return is_there;
+            }
+            // A name that the kernel was moving meanwhile has been moved by now: once more.
+        }
+    }
+
+    /// Whether the kernel may have pages that are to be dropped.
+    fn take_pages(&self, ino: InodeNumber) -> bool {
+        let mut shard = self.shard(ino);
+        let Some(lease) = shard.leases.get_mut(&ino.0) else {
+            return false;
+        };
+        self.paged.take(std::mem::take(&mut lease.paged_bytes));
+        std::mem::take(&mut lease.pages) != Pages::None
+    }
+
+    /// Whether the kernel may have remembered the file by name.
+    fn forget_names_of(&self, ino: InodeNumber, kernel: &Kernel) -> bool {
+        let (names, answered) = {
+            let mut shard = self.shard(ino);
+            let Some(lease) = shard.leases.get_mut(&ino.0) else {
+                return false;
+            };
+            (std::mem::take(&mut lease.names), lease.answered)
+        };
+        if names.is_empty() {
+            return false;
+        }
+        let how = match self.volume.is_open_in_kernel(ino) {
+            true => Name::Expired,
+            false => Name::Dropped,
+        };
+        let tell = || {
+            let mut forgetting = kernel.forgetting();
+            for known in &names {
+                forgetting.name(known.directory, &known.name, how);
+            }
+            forgetting.tell();
+        };
+        tell();
+        let until_taken_in = match (kernel.waits_for_lookups(), how) {
+            (false, _) => TAKEN_IN,
+            (true, Name::Expired) => self.rests.until_taken_in,
+            (true, Name::Dropped) => Duration::ZERO,
+        };
+        let rest = answered.map(|answered| until_taken_in.saturating_sub(answered.elapsed()));
+        if let Some(rest) = rest.filter(|rest| !rest.is_zero()) {
+            std::thread::sleep(rest);
+            tell();
+        }
+        true
+    }
+
+    /// Whether there are names that cannot be dropped, as somebody uses them.
+    fn forget_names(&self, directory: InodeNumber, forgetting: &mut Forgetting<'_>) -> bool {
+        let mut are_used = false;
+        let mut each = |entry: &DirectoryEntry<'_>| {
+            let is_dots = matches!(entry.name, b"." | b"..");
+            if !is_dots && self.volume.is_referenced_by_kernel(entry.ino) {
+                let is_used =
+                    entry.kind == FileKind::Directory || self.volume.is_open_in_kernel(entry.ino);
+                are_used |= is_used;
+                let how = match is_used {
+                    true => Name::Expired,
+                    false => Name::Dropped,
+                };
+                forgetting.name(directory, entry.name, how);
+            }
+            true
+        };
+        let end = self.volume.directory_end(directory);
+        let _ = end.and_then(|end| {
+            self.volume
+                .read_directory_until(directory, 0, end, &mut each)
+        });
+        are_used
+    }
+}
