@@ -53,6 +53,7 @@ impl Calibration {
                 bytes: cache.bytes,
                 latency_ns: rounded(cache.latency_ns),
                 read_bytes_s: bandwidth(cache.read_bytes_s),
+                parts: 1,
             }),
             memories: described.take(MOST_MEMORIES).collect(),
             ..Hardware::default()
@@ -86,6 +87,15 @@ impl Calibration {
             write_curve,
             granularity_bytes: LINE_BYTES as u64,
             directory_write_share: 0.0,
+            // Not measured.
+            sequential_read_latency_ns: None,
+            remote_read_latency_factor: None,
+            remote_write_latency_factor: None,
+            interleave: None,
+            mix_curve: Vec::new(),
+            remote_mix_curve: Vec::new(),
+            read_lines_at_once: None,
+            write_lines_at_once: None,
             read_lines_in_flight: Some(lines(one.read_bytes_s, latency.read_ns)),
             write_lines_in_flight: Some(lines(one.nontemporal_write_bytes_s, latency.write_ns)),
         })

@@ -134,6 +134,7 @@ impl EmulatedNode {
                 bytes_s: self.read_bytes_s,
                 stream_bytes_s: self.read_stream_bytes_s,
                 latency_ns: self.read_latency_ns,
+                remote_latency_factor: self.remote_latency_factor,
                 remote_bandwidth_factor: self.remote_read_bandwidth_factor,
                 curve: &self.read_curve,
             },
@@ -141,10 +142,12 @@ impl EmulatedNode {
                 bytes_s: self.write_bytes_s,
                 stream_bytes_s: self.write_stream_bytes_s,
                 latency_ns: self.write_latency_ns,
+                remote_latency_factor: self.remote_latency_factor,
                 remote_bandwidth_factor: self.remote_write_bandwidth_factor,
                 curve: &self.write_curve,
             },
-            remote_latency_factor: self.remote_latency_factor,
+            mix_curve: &[],
+            remote_mix_curve: &[],
         }
     }
 
@@ -169,6 +172,14 @@ impl EmulatedNode {
             // Emulation charges bytes, whatever their number.
             granularity_bytes: LINE_BYTES,
             directory_write_share: 0.0,
+            sequential_read_latency_ns: None,
+            remote_read_latency_factor: None,
+            remote_write_latency_factor: None,
+            interleave: None,
+            mix_curve: Vec::new(),
+            remote_mix_curve: Vec::new(),
+            read_lines_at_once: None,
+            write_lines_at_once: None,
             read_lines_in_flight: None,
             write_lines_in_flight: None,
         }

@@ -53,7 +53,9 @@ pub use input::read_text;
 pub use interconnect::{Interconnect, Link, Route};
 pub use links::{Lane, Paths};
 pub use medium::{Medium, Side};
-pub use memory::{Cache, Controller, Hardware, LINE_BYTES, MAX_MEMORIES, Memory, MemoryKind};
+pub use memory::{
+    Cache, Controller, Hardware, Interleave, LINE_BYTES, MAX_MEMORIES, Memory, MemoryKind,
+};
 pub use model::{AccessClass, LOCAL_DISTANCE, Machine, Node, PersistentRegion, RegionKind, Source};
 pub use table::Table;
 pub use units::{format_bandwidth, format_bytes};

@@ -15,8 +15,10 @@ pub struct Medium<'a> {
     pub read: Side<'a>,
     /// What it gives to writers.
     pub write: Side<'a>,
-    /// An undisturbed access from another node takes this many times as long, >= 1.
-    pub remote_latency_factor: f64,
+    /// What is left of it while reads and writes meet: (share of the bytes that are written, factor), ascending.
+    pub mix_curve: &'a [[f64; 2]],
+    /// The same for accesses from other nodes.
+    pub remote_mix_curve: &'a [[f64; 2]],
 }
 
 /// One kind of access to a medium.
@@ -28,6 +30,8 @@ pub struct Side<'a> {
     pub stream_bytes_s: f64,
     /// Time to the first byte, ns.
     pub latency_ns: f64,
+    /// An undisturbed access from another node takes this many times as long, >= 1.
+    pub remote_latency_factor: f64,
     /// Share of the bandwidth left for accesses from other nodes.
     pub remote_bandwidth_factor: f64,
     /// Share of `bytes_s` left with so many threads at once, ascending; never falls when empty.
@@ -59,6 +63,27 @@ impl<'a> Medium<'a> {
         bytes as f64 / self.capacity_bytes_s(kind, remote, threads) * NS_PER_S
     }
 
+    /// Times as long as alone that it serves bytes of which this share is written, beside so many threads.
+    pub fn mixed(&self, remote: bool, written_share: f64, threads: f64) -> f64 {
+        let curve = if remote {
+            self.remote_mix_curve
+        } else {
+            self.mix_curve
+        };
+        if curve.is_empty() {
+            return 1.0;
+        }
+        let ends = [[0.0, 1.0], [1.0, 1.0]];
+        let points = ends[..1].iter().chain(curve).chain(&ends[1..]);
+        let points: Vec<[f64; 2]> = points.copied().collect();
+        let between = points.windows(2).find(|pair| written_share <= pair[1][0]);
+        let left = between.map_or(1.0, |pair| {
+            let part = (written_share - pair[0][0]) / (pair[1][0] - pair[0][0]).max(1e-9);
+            pair[0][1] + (pair[1][1] - pair[0][1]) * part.clamp(0.0, 1.0)
+        });
+        1.0 + (1.0 / left - 1.0) * ((threads - 1.0) / (MIXING_THREADS - 1.0)).clamp(0.0, 1.0)
+    }
+
     /// Time of an access that waits for nobody, ns.
     pub fn undisturbed_ns(&self, bytes: u64, kind: AccessKind, remote: bool, threads: u32) -> f64 {
         let side = self.side(kind);
@@ -69,9 +94,13 @@ impl<'a> Medium<'a> {
             return alone_ns;
         }
         let service_ns = self.service_ns(bytes, kind, true, threads);
-        (alone_ns * self.remote_latency_factor).max(service_ns)
+        (alone_ns * side.remote_latency_factor).max(service_ns)
     }
 }
+
+/// With so many threads reads and writes hinder each other as mix curves say; with one, not at all (OptaneStudy,
+/// 17-numa, has one and four).
+const MIXING_THREADS: f64 = 4.0;
 
 /// The factor of a curve at a number of threads; 1 when the curve is empty.
 fn curve_factor(curve: &[(u32, f64)], threads: u32) -> f64 {

@@ -45,6 +45,9 @@ pub struct Cache {
     pub latency_ns: f64,
     /// What one thread reads from it, bytes/s.
     pub read_bytes_s: f64,
+    /// Parts that it consists of, each of which only some of the cores see (AMD's core complexes); `bytes` are of all.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub parts: u32,
 }
 
 /// A memory controller.
@@ -120,12 +123,54 @@ pub struct Memory {
     /// "NUMA PM impedes performance").
     #[serde(default, skip_serializing_if = "crate::medium::is_zero")]
     pub directory_write_share: f64,
+    /// Time to the first byte of a read that follows another, ns: prefetchers and the medium's buffer have begun before.
+    /// `read_latency_ns` when missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequential_read_latency_ns: Option<f64>,
+    /// As `remote_latency_factor`, of reads alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote_read_latency_factor: Option<f64>,
+    /// As `remote_latency_factor`, of writes alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote_write_latency_factor: Option<f64>,
+    /// How its modules are interleaved; accesses at random meet at some of them while others idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interleave: Option<Interleave>,
+    /// What is left of the bandwidth while reads and writes meet: (share of the bytes that are written, factor),
+    /// ascending; of four threads or more, nothing is lost with one. Above 1 where each way has wires of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mix_curve: Vec<[f64; 2]>,
+    /// As `mix_curve`, for accesses from other nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remote_mix_curve: Vec<[f64; 2]>,
+    /// Cache lines of reads that one thread has on their way when none waits for another and all are small;
+    /// [`Memory::lines_in_flight`] when missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_lines_at_once: Option<u32>,
+    /// As `read_lines_at_once`, of writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_lines_at_once: Option<u32>,
     /// Cache lines that one reading thread keeps on their way; [`Memory::lines_in_flight`] when missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_lines_in_flight: Option<u32>,
     /// Cache lines that one writing thread keeps on their way; [`Memory::lines_in_flight`] when missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_lines_in_flight: Option<u32>,
+}
+
+/// How the modules of a memory are interleaved.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interleave {
+    /// What lies on one module before the next has its turn, bytes.
+    pub bytes: u64,
+    /// Bytes that one thread reads at once when none of its accesses waits for another.
+    pub read_ahead_bytes: u64,
+    /// As `read_ahead_bytes`, written: stores wait in buffers.
+    pub write_ahead_bytes: u64,
+    /// Writes of one thread that are on their way at once at least, however long.
+    #[serde(default = "one")]
+    pub write_ahead_accesses: u32,
 }
 
 impl Memory {
@@ -137,6 +182,9 @@ impl Memory {
                 stream_bytes_s: self.read_stream_bytes_s,
                 latency_ns: self.read_latency_ns,
                 remote_bandwidth_factor: self.remote_read_bandwidth_factor,
+                remote_latency_factor: self
+                    .remote_read_latency_factor
+                    .unwrap_or(self.remote_latency_factor),
                 curve: &self.read_curve,
             },
             write: Side {
@@ -144,9 +192,13 @@ impl Memory {
                 stream_bytes_s: self.write_stream_bytes_s,
                 latency_ns: self.write_latency_ns,
                 remote_bandwidth_factor: self.remote_write_bandwidth_factor,
+                remote_latency_factor: self
+                    .remote_write_latency_factor
+                    .unwrap_or(self.remote_latency_factor),
                 curve: &self.write_curve,
             },
-            remote_latency_factor: self.remote_latency_factor,
+            mix_curve: &self.mix_curve,
+            remote_mix_curve: &self.remote_mix_curve,
         }
     }
 
@@ -166,8 +218,48 @@ impl Memory {
     }
 }
 
+impl Memory {
+    /// Cache lines that one thread has on their way when its accesses are small and none waits for another.
+    pub fn lines_at_once(&self, kind: AccessKind) -> u32 {
+        let own = match kind {
+            AccessKind::Read => self.read_lines_at_once,
+            AccessKind::Write => self.write_lines_at_once,
+        };
+        own.unwrap_or_else(|| self.lines_in_flight(kind))
+    }
+
+    /// Share of its bandwidth that accesses of `bytes` at random places find, of so many threads: the others are at
+    /// modules that are busy. `N / (N + M - 1)` of `N` accesses at `M` equal modules; a long access passes over all
+    /// modules in turn, so only where it begins is left to chance.
+    pub fn balance(&self, kind: AccessKind, bytes: u64, threads: f64, at_once: bool) -> f64 {
+        let Some(interleave) = self.interleave.filter(|_| self.modules > 1) else {
+            return 1.0;
+        };
+        let (bytes, modules) = (bytes as f64, f64::from(self.modules));
+        let (ahead, least) = match kind {
+            AccessKind::Read => (interleave.read_ahead_bytes, 1),
+            AccessKind::Write => (
+                interleave.write_ahead_bytes,
+                interleave.write_ahead_accesses,
+            ),
+        };
+        let each = match at_once {
+            true => (ahead as f64 / bytes).max(f64::from(least)),
+            false => 1.0,
+        };
+        let accesses = threads.max(1.0) * each;
+        let met = accesses / (accesses + modules - 1.0);
+        let by_chance = 1.0 / (1.0 + bytes / (modules * interleave.bytes as f64));
+        1.0 - (1.0 - met) * by_chance
+    }
+}
+
 fn one() -> u32 {
     1
+}
+
+fn is_one(parts: &u32) -> bool {
+    *parts == 1
 }
 
 fn whole() -> f64 {

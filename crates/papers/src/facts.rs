@@ -16,6 +16,9 @@ use crate::quantile::quantile;
 /// Data is so large where the machine does not say what it holds.
 const DATA_BYTES: u64 = 1 << 40;
 
+/// Between two accesses whose latency is asked for, ns.
+const PAUSE_NS: f64 = 10_000.0;
+
 /// A measurement and the model's.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FactRow {
@@ -128,7 +131,7 @@ fn figure(machine: &Machine, fact: &Fact) -> Result<f64> {
         FactValue::LatencyNs(_) => outcome
             .groups
             .first()
-            .map_or(0.0, |group| group.operation_ns),
+            .map_or(0.0, |group| group.operation_ns - PAUSE_NS),
     })
 }
 
@@ -176,6 +179,12 @@ fn workload(machine: &Machine, fact: &Fact) -> Workload {
                 pattern: match fact.random {
                     true => Pattern::Random,
                     false => Pattern::Sequential,
+                },
+                at_once: fact.at_once,
+                // A latency is that of an access now and then.
+                idle_ns: match fact.value {
+                    FactValue::BytesPerSecond(_) => 0.0,
+                    FactValue::LatencyNs(_) => PAUSE_NS,
                 },
                 ..Phase::default()
             }],

@@ -54,6 +54,8 @@ pub struct OrderingRow {
     pub model: f64,
     /// Whether the model agrees.
     pub held: bool,
+    /// The claim is nothing but an ordering: no number of it is among the predicted ones.
+    pub pure: bool,
 }
 
 /// A claim that is listed and not counted.
@@ -80,6 +82,10 @@ pub struct Report {
     pub orderings: usize,
     /// Those that the model has too.
     pub orderings_held: usize,
+    /// Of the orderings, those that no predicted number says again.
+    pub pure_orderings: usize,
+    /// Those of them that the model has too.
+    pub pure_orderings_held: usize,
     /// Median of the errors of `rows`, as a share.
     pub median_error: f64,
     /// 90 % of the errors are at most this.
@@ -149,6 +155,8 @@ impl Report {
             predicted: true,
             orderings: 0,
             orderings_held: 0,
+            pure_orderings: 0,
+            pure_orderings_held: 0,
             median_error: 0.0,
             p90_error: 0.0,
             bounds: 0,
@@ -176,11 +184,11 @@ impl Report {
         match *answer {
             Answer::Predicted(prediction) => self.predicted(claim, &prediction),
             Answer::Faster { said } => match said(&self.results) {
-                Some(ratio) => self.ordering(claim, "", ratio, ratio > FASTER),
+                Some(ratio) => self.ordering(claim, None, ratio, ratio > FASTER),
                 None => self.not_run(claim),
             },
             Answer::Similar { said } => match said(&self.results) {
-                Some(ratio) => self.ordering(claim, "", ratio, (ratio - 1.0).abs() <= SIMILAR),
+                Some(ratio) => self.ordering(claim, None, ratio, (ratio - 1.0).abs() <= SIMILAR),
                 None => self.not_run(claim),
             },
             Answer::Bound {
@@ -214,7 +222,7 @@ impl Report {
                 1.0 / row.model
             };
             row.held = ratio > FASTER;
-            self.ordering(claim, prediction.label, ratio, row.held);
+            self.ordering(claim, Some(prediction.label), ratio, row.held);
         }
         self.rows.push(row);
     }
@@ -239,13 +247,15 @@ impl Report {
         self.bound_rows.push(row);
     }
 
-    fn ordering(&mut self, claim: &Claim, label: &str, model: f64, held: bool) {
+    /// `label` is of the number that says the same.
+    fn ordering(&mut self, claim: &Claim, label: Option<&str>, model: f64, held: bool) {
         self.ordering_rows.push(OrderingRow {
             id: claim.id.clone(),
             source: claim.source(),
-            item: item(claim, label),
+            item: item(claim, label.unwrap_or_default()),
             model,
             held,
+            pure: label.is_none(),
         });
     }
 
@@ -257,6 +267,9 @@ impl Report {
     fn sum_up(&mut self) {
         self.orderings = self.ordering_rows.len();
         self.orderings_held = self.ordering_rows.iter().filter(|row| row.held).count();
+        let pure = self.ordering_rows.iter().filter(|row| row.pure);
+        self.pure_orderings = pure.clone().count();
+        self.pure_orderings_held = pure.filter(|row| row.held).count();
         self.bounds = self.bound_rows.len();
         let mut errors: Vec<f64> = self.rows.iter().map(|row| row.error).collect();
         errors.sort_by(f64::total_cmp);
@@ -272,10 +285,12 @@ impl Report {
     /// One line: how good the model is.
     pub fn summary(&self) -> String {
         format!(
-            "{} of {} orderings hold ({:.0} %); {} of {} bounds; {} numbers: median error {:.1} %, 90 % of them within {:.0} %",
+            "{} of {} orderings hold ({:.0} %), {} of {} that are nothing else; {} of {} bounds; {} numbers: median error {:.1} %, 90 % of them within {:.0} %",
             self.orderings_held,
             self.orderings,
             100.0 * self.orderings_held as f64 / self.orderings.max(1) as f64,
+            self.pure_orderings_held,
+            self.pure_orderings,
             self.bounds_held,
             self.bounds,
             self.rows.len(),

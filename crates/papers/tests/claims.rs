@@ -82,6 +82,12 @@ fn the_errors_of_the_summary_are_those_of_the_rows() {
     let held = report.ordering_rows.iter().filter(|row| row.held).count();
     let summed = (report.orderings, report.orderings_held);
     assert_eq!(summed, (report.ordering_rows.len(), held));
+    let numbered: BTreeSet<_> = report.rows.iter().map(|row| (&row.id, &row.item)).collect();
+    let is_pure = |row: &&egeria_papers::OrderingRow| !numbered.contains(&(&row.id, &row.item));
+    let pure: Vec<_> = report.ordering_rows.iter().filter(is_pure).collect();
+    let pure_held = pure.iter().filter(|row| row.held).count();
+    let summed = (report.pure_orderings, report.pure_orderings_held);
+    assert_eq!(summed, (pure.len(), pure_held));
     for row in &report.rows {
         assert!((row.model / row.paper - row.ratio).abs() < 1e-12, "{row:?}");
         assert!(
@@ -109,7 +115,14 @@ fn the_same_input_gives_the_same_report() {
 fn json_has_the_summary_and_numbers_under_their_names() {
     let report = brief();
     let json = serde_json::to_value(report).unwrap();
-    for name in ["orderings", "orderings_held", "median_error", "p90_error"] {
+    for name in [
+        "pure_orderings",
+        "pure_orderings_held",
+        "orderings",
+        "orderings_held",
+        "median_error",
+        "p90_error",
+    ] {
         assert!(json[name].is_number(), "{name}");
     }
     let rows = json["rows"].as_array().unwrap();

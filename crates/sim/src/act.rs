@@ -268,6 +268,7 @@ impl Acts {
                 lockstep: None,
                 request_bytes: COPY_BYTES,
                 pattern: Pattern::Sequential,
+                at_once: false,
                 think_ns: 0.0,
                 idle_ns: COPY_BYTES as f64 / copy.bytes_s * NS_PER_S,
                 reads: at_one(copy.from, places),

@@ -1,10 +1,11 @@
 //! What a thread does per operation, as times and as shares of resources.
 
-use egeria_machine::AccessKind;
 use egeria_machine::fair::Flow;
+use egeria_machine::{AccessKind, MemoryKind};
 
+use crate::crowd::Crowd;
 use crate::model::{Access, Model, NS_PER_S};
-use crate::workload::Pattern;
+use crate::workload::{MediumKind, Pattern};
 
 /// What one thread does per operation now.
 #[derive(Clone, PartialEq, Debug)]
@@ -16,6 +17,8 @@ pub(crate) struct Demand {
     /// Bytes of an operation.
     pub(crate) request_bytes: u64,
     pub(crate) pattern: Pattern,
+    /// It does not wait for an access before it begins the next.
+    pub(crate) at_once: bool,
     /// Computing, ns.
     pub(crate) think_ns: f64,
     /// Waiting off the core, ns.
@@ -66,31 +69,20 @@ pub(crate) struct Control {
     pub(crate) turn_ns: f64,
 }
 
-/// What is in the way now: how many are at each memory, how long each queue keeps a line waiting.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Crowd {
-    pub(crate) accessors: Vec<f64>,
-    pub(crate) wait_ns: Vec<f64>,
-}
-
-impl Crowd {
-    /// A line stands in all queues of its memory at once, so the longest wait covers the others.
-    pub(crate) fn wait_ns(&self, model: &Model, place: usize) -> f64 {
-        let queues = model.places[place].queues.iter();
-        let waits = queues.map(|queue| self.wait_ns[*queue]);
-        waits.fold(0.0, f64::max)
-    }
-}
-
 /// One thread's accesses of one memory.
 pub(crate) struct AtMemory {
     pub(crate) place: usize,
     /// Time per operation, ns.
     pub(crate) time_ns: f64,
-    /// Cache lines on their way meanwhile.
+    /// The same when no line waits in a queue, ns.
+    pub(crate) unwaited_ns: f64,
+    /// Cache lines on their way meanwhile, at most.
     pub(crate) lines: f64,
     /// Cache lines per operation.
     pub(crate) lines_moved: f64,
+    /// Time that each is on its way when it waits for nobody, ns.
+    pub(crate) line_ns: f64,
+    pub(crate) kind: AccessKind,
     /// A delegate does it.
     pub(crate) delegated: bool,
 }
@@ -153,10 +145,15 @@ impl Operation {
                 place,
                 bytes: demand.request_bytes,
                 pattern: demand.pattern,
+                at_once: demand.at_once,
             };
-            let time_ns =
-                model.access_ns(&access, crowd.accessors[place], crowd.wait_ns(model, place));
-            let service_ns = model.service_ns(&access, crowd.accessors[place]);
+            let time_ns = model.access_ns(
+                &access,
+                crowd.accessors[place],
+                crowd.wait_ns(&model.places[place].queues),
+            );
+            let unwaited_ns = model.access_ns(&access, crowd.accessors[place], 0.0);
+            let service_ns = model.service_ns(&access, crowd);
             self.uses(model.memory_resource(place), share * service_ns / NS_PER_S);
             if demand.takes_turns && control.turns[place].is_some() {
                 self.uses(model.turn_resource(place), share * time_ns / NS_PER_S);
@@ -170,8 +167,11 @@ impl Operation {
             self.at.push(AtMemory {
                 place,
                 time_ns: share * time_ns,
+                unwaited_ns: share * unwaited_ns,
                 lines: model.lines_on_their_way(&access),
                 lines_moved: share * access.lines(),
+                line_ns: model.line_ns(&access),
+                kind,
                 delegated: false,
             });
         }
@@ -205,12 +205,17 @@ impl Operation {
                 place,
                 bytes,
                 pattern: Pattern::Sequential,
+                at_once: false,
             };
-            let time_ns =
-                model.access_ns(&access, crowd.accessors[place], crowd.wait_ns(model, place))
-                    + model.path_ns(demand.home, host);
-            let service_ns = model.service_ns(&access, crowd.accessors[place]);
+            let own_ns = model.access_ns(
+                &access,
+                crowd.accessors[place],
+                crowd.wait_ns(&model.places[place].queues),
+            );
             let often = all * missed * chance;
+            let copied_ns = self.buffer(model, demand, (kind, host, bytes), often, crowd);
+            let time_ns = own_ns + copied_ns + model.path_ns(demand.home, host);
+            let service_ns = model.service_ns(&access, crowd);
             self.uses(model.memory_resource(place), often * service_ns / NS_PER_S);
             let work_ns = time_ns + pieces * control.handover_ns;
             let delegate_s = often * work_ns / NS_PER_S;
@@ -225,19 +230,80 @@ impl Operation {
             self.at.push(AtMemory {
                 place,
                 time_ns: often * time_ns,
+                unwaited_ns: 0.0,
                 lines: model.lines_on_their_way(&access),
                 lines_moved: often * access.lines(),
+                line_ns: model.line_ns(&access),
+                kind,
                 delegated: true,
             });
         }
-        self.away_ns += all * missed * slowest_ns;
+        // The thread hands its pieces over one after the other; delegates begin with the first.
+        let handing_ns = stripes * control.handover_ns;
+        self.away_ns += all * missed * slowest_ns.max(handing_ns);
+    }
+
+    /// The other end of a delegate's copy: the buffer of the thread that asked, in DRAM of its node. Time that it adds
+    /// per access, ns.
+    fn buffer(
+        &mut self,
+        model: &Model,
+        demand: &Demand,
+        (kind, host, bytes): (AccessKind, usize, u64),
+        often: f64,
+        crowd: &Crowd,
+    ) -> f64 {
+        let Some(place) = model.place_of(demand.home, MediumKind::Memory) else {
+            return 0.0;
+        };
+        // Where there is no DRAM, the buffer is not told from the data.
+        if model.places[place].memory.kind != MemoryKind::Dram {
+            return 0.0;
+        }
+        let access = Access {
+            kind: match kind {
+                AccessKind::Read => AccessKind::Write,
+                AccessKind::Write => AccessKind::Read,
+            },
+            home: host,
+            place,
+            bytes,
+            pattern: Pattern::Sequential,
+            at_once: true,
+        };
+        let service_ns = model.service_ns(&access, crowd);
+        self.uses(model.memory_resource(place), often * service_ns / NS_PER_S);
+        model.access_ns(
+            &access,
+            crowd.accessors[place],
+            crowd.wait_ns(&model.places[place].queues),
+        )
     }
 
     fn uses(&mut self, resource: usize, amount: f64) {
         self.flow.uses.push((resource, amount));
     }
 
+    /// Reads and writes of a thread that waits for neither pass each other: stores leave, loads arrive. Their times add
+    /// up as the sides of a right angle do (OptaneStudy, 17-numa, one thread).
+    fn pass_each_other(&mut self) {
+        let of = |kind: AccessKind| -> f64 {
+            let own = self.at.iter().filter(|at| at.kind == kind && !at.delegated);
+            own.map(|at| at.time_ns).sum()
+        };
+        let both_ns = of(AccessKind::Read).hypot(of(AccessKind::Write));
+        let part = both_ns / self.at_memory_ns.max(1e-12);
+        for at in self.at.iter_mut().filter(|at| !at.delegated) {
+            at.time_ns *= part;
+            at.unwaited_ns *= part;
+        }
+        self.at_memory_ns = both_ns;
+    }
+
     fn finish(mut self, model: &Model, demand: &Demand) -> Operation {
+        if demand.at_once {
+            self.pass_each_other();
+        }
         self.busy_ns += self.at_memory_ns;
         let core = model.core_resource(demand.home);
         self.uses(core, self.busy_ns / NS_PER_S);

@@ -6,17 +6,22 @@
 //! fill the queue in front of it: a fixed point, found by repeating.
 //!
 //! **Head-of-line blocking.** A controller's queue holds so many lines, of whatever memory stands behind it, and
-//! takes them in turn (PATS §III-B5). When more are on their way, each waits until those before it are through:
+//! takes them in turn (PATS §III-B5). Lines that are being served are not in it. When more wait, each waits until those
+//! before it are through:
 //!
 //! ```text
-//!   wait = (lines on their way - lines the queue holds) / lines that go through per second
+//!   wait = (lines on their way - lines in service - lines the queue holds) / lines that go through per second
 //! ```
+//!
+//! In service are, by Little's law, as many lines as go through in the time that one takes alone.
 //!
 //! Slow memory with many accessors makes few lines go through, and fast memory waits with it.
 
+use egeria_machine::AccessKind;
 use egeria_machine::fair::{Flow, max_min_shares};
 
-use crate::demand::{Control, Crowd, Demand, Operation, operation};
+use crate::crowd::Crowd;
+use crate::demand::{Control, Demand, Operation, operation};
 use crate::model::{Model, NS_PER_S};
 
 /// Most rounds of the fixed point. Most settle in twenty; where far more lines are on their way than a queue holds,
@@ -53,6 +58,8 @@ pub(crate) fn rates(model: &Model, control: &Control, demands: &[Demand]) -> Vec
     let mut crowd = Crowd {
         accessors: vec![1.0; model.places.len()],
         wait_ns: vec![0.0; model.queue_lines.len()],
+        written_shares: vec![0.0; model.places.len()],
+        shared_reads: shared_reads(model, control, &alike),
     };
     let describe = |crowd: &Crowd| -> Vec<Operation> {
         let of = |alike: &Alike| operation(model, control, &alike.demand, crowd);
@@ -89,7 +96,8 @@ impl Crowd {
         let mut change: f64 = 0.0;
         let accessors = self.accessors.iter_mut().zip(&next.accessors);
         let waits = self.wait_ns.iter_mut().zip(&next.wait_ns);
-        for (before, now) in accessors.chain(waits) {
+        let shares = self.written_shares.iter_mut().zip(&next.written_shares);
+        for (before, now) in accessors.chain(waits).chain(shares) {
             let middle = (*before + now) / 2.0;
             change = change.max((middle - *before).abs() / middle.abs().max(1.0));
             *before = middle;
@@ -115,6 +123,21 @@ impl Crowd {
             end(now, [0, 1, 2].map(|at| trail[at].wait_ns[index]), 0.0);
         }
     }
+}
+
+/// Memories that threads of more than one node read themselves.
+fn shared_reads(model: &Model, control: &Control, alike: &[Alike]) -> Vec<bool> {
+    let is_read = |place: usize| {
+        let reads = alike.iter().map(|each| &each.demand).filter(|demand| {
+            let delegated = demand.is_delegated(AccessKind::Read) && control.delegates > 0;
+            demand.reads[place] > 0.0 && !delegated
+        });
+        let mut homes: Vec<usize> = reads.map(|demand| demand.home).collect();
+        homes.sort_unstable();
+        homes.dedup();
+        homes.len() > 1
+    };
+    (0..model.places.len()).map(is_read).collect()
 }
 
 /// Demands that are the same, once; and for each demand which that is.
@@ -212,7 +235,11 @@ fn waits_for_core(
     alike.iter().map(|each| is_full(each.demand.home)).collect()
 }
 
-/// Who is at a memory at once, in the mean, and the lines they have on their way.
+/// Where threads are held back for so large a part of their time (the inverse), all whose lines pass the same queue have as
+/// many on their way as they can; where nothing holds anybody back, only those that are being served.
+const HELD: f64 = 2.0;
+
+/// Who is at a memory at once, in the mean, and the lines of theirs that are on their way and not being served.
 #[derive(Clone, Copy, Default)]
 struct Present {
     threads: f64,
@@ -222,7 +249,7 @@ struct Present {
 impl Present {
     fn add(&mut self, threads: f64, lines: f64) {
         self.threads += threads;
-        self.lines += threads * lines;
+        self.lines += lines;
     }
 
     fn at_most(self, threads: f64) -> Present {
@@ -249,6 +276,8 @@ fn meet(
     let mut own = vec![[Present::default(); 2]; model.node_count() * places];
     let mut delegates = vec![Present::default(); places];
     let mut lines_s = vec![0.0; places];
+    let mut written_lines_s = vec![0.0; places];
+    let mut held_at = vec![0.0f64; places];
     for (index, (each, operation)) in alike.iter().zip(operations).enumerate() {
         let rate = shares[index];
         // Who waits for others in lockstep is nowhere.
@@ -259,16 +288,30 @@ fn meet(
                 (1.0 - rate * elsewhere_ns / NS_PER_S).max(0.0)
             }
         };
+        let direct = operation.at.iter().filter(|at| !at.delegated);
+        let unwaited_ns: f64 = direct.map(|at| at.unwaited_ns).sum();
+        let unheld = rate * unwaited_ns / NS_PER_S / at_own.max(1e-12);
+        let held = (HELD * (1.0 - unheld)).clamp(0.0, 1.0);
         for at in &operation.at {
-            lines_s[at.place] += each.count * rate * at.lines_moved;
+            let moved_s = each.count * rate * at.lines_moved;
+            lines_s[at.place] += moved_s;
+            let in_service = moved_s * at.line_ns / NS_PER_S;
+            if at.kind == AccessKind::Write {
+                written_lines_s[at.place] += moved_s;
+            }
             if at.delegated {
                 let threads = each.count * rate * at.time_ns / NS_PER_S;
-                delegates[at.place].add(threads, at.lines);
+                let waiting = (threads * at.lines - in_service).max(0.0);
+                delegates[at.place].add(threads, waiting);
+                held_at[at.place] = 1.0;
             } else {
                 let part = at.time_ns / operation.at_memory_ns.max(1e-12);
                 let turns = usize::from(each.demand.takes_turns);
                 let from = &mut own[each.demand.home * places + at.place][turns];
-                from.add(each.count * at_own * part, at.lines);
+                let threads = each.count * at_own * part;
+                let waiting = (threads * at.lines - in_service).max(0.0);
+                from.add(threads, waiting);
+                held_at[at.place] = held.max(held_at[at.place]);
             }
         }
     }
@@ -294,15 +337,29 @@ fn meet(
     let present: Vec<Present> = (0..places).map(present).collect();
     Crowd {
         accessors: present.iter().map(|all| all.threads.max(1.0)).collect(),
-        wait_ns: waits_in_queues(model, &present, &lines_s),
+        wait_ns: waits_in_queues(model, &present, &held_at, &lines_s),
+        written_shares: written_lines_s
+            .iter()
+            .zip(&lines_s)
+            .map(|(written, all)| written / f64::max(*all, 1e-9))
+            .collect(),
+        shared_reads: Vec::new(),
     }
 }
 
-fn waits_in_queues(model: &Model, present: &[Present], lines_s: &[f64]) -> Vec<f64> {
+/// What lines on their way wait for, beyond those in service and those that the queue holds.
+fn waits_in_queues(
+    model: &Model,
+    present: &[Present],
+    held_at: &[f64],
+    lines_s: &[f64],
+) -> Vec<f64> {
     let wait = |(queue, holds): (usize, &f64)| {
         let stands = |place: &usize| model.places[*place].queues.contains(&queue);
         let places = || (0..present.len()).filter(stands);
-        let lines: f64 = places().map(|place| present[place].lines).sum();
+        // One memory that holds its accessors back stops the queue for all.
+        let held = places().map(|place| held_at[place]).fold(0.0, f64::max);
+        let lines: f64 = places().map(|place| present[place].lines).sum::<f64>() * held;
         let through_s: f64 = places().map(|place| lines_s[place]).sum();
         match lines > *holds {
             true => ((lines - holds) / through_s.max(1e-9) * NS_PER_S).min(LONGEST_WAIT_NS),

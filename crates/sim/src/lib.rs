@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod act;
+mod crowd;
 mod demand;
 mod effort;
 mod error;

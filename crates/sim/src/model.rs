@@ -14,6 +14,7 @@ use egeria_machine::{
     AccessKind, Cache, Controller, CpuId, LINE_BYTES, Machine, Memory, MemoryKind, Paths,
 };
 
+use crate::crowd::Crowd;
 use crate::error::SimError;
 use crate::workload::{MediumKind, Pattern};
 
@@ -87,6 +88,7 @@ impl Model {
             bytes: node.llc_bytes,
             latency_ns: node.llc_latency_ns,
             read_bytes_s: node.llc_read_bytes_s,
+            parts: 1,
         });
         self.caches.push(cache.or(hardware.cache));
         let medium = declared.map(egeria_machine::EmulatedNode::as_memory);
@@ -237,34 +239,98 @@ impl Model {
     /// broken). Waiting lengthens the time to the first byte, and what the lines in flight can carry bounds the rest.
     pub(crate) fn access_ns(&self, access: &Access, accessors: f64, wait_ns: f64) -> f64 {
         let place = &self.places[access.place];
-        let medium = place.memory.medium();
+        let mut medium = place.memory.medium();
+        if access.pattern == Pattern::Sequential {
+            let own_ns = place.memory.sequential_read_latency_ns;
+            medium.read.latency_ns = own_ns.unwrap_or(medium.read.latency_ns);
+        }
+        let side = *medium.side(access.kind);
         let is_remote = access.home != place.node;
+        let times = if is_remote {
+            side.remote_latency_factor
+        } else {
+            1.0
+        };
+        let path_ns = self.path_ns(access.home, place.node);
+        if access.at_once {
+            return self.overlapped_ns(
+                access,
+                (side.latency_ns * times + path_ns, times),
+                accessors,
+                wait_ns,
+            );
+        }
+        if access.bytes <= LINE_BYTES {
+            // The first line is what the latency was measured of.
+            return side.latency_ns * times + path_ns + wait_ns;
+        }
         let alone_ns = between(accessors, |threads| {
             medium.undisturbed_ns(access.bytes, access.kind, is_remote, threads)
         });
-        let alone_ns = alone_ns + self.path_ns(access.home, place.node);
+        let alone_ns = alone_ns + path_ns;
         if wait_ns <= 0.0 {
             return alone_ns;
         }
-        let line_ns = medium.side(access.kind).latency_ns + wait_ns;
+        let line_ns = side.latency_ns + wait_ns;
         let rounds = access.lines() / f64::from(place.memory.lines_in_flight(access.kind));
         (alone_ns + wait_ns).max(rounds * line_ns)
     }
 
-    /// Time for which the access occupies the medium, ns.
-    pub(crate) fn service_ns(&self, access: &Access, accessors: f64) -> f64 {
+    /// Time of an access in a row of them that do not wait for each other, ns. Prefetchers run ahead of what is long;
+    /// of what is short, as many lines are on their way as a core keeps.
+    fn overlapped_ns(
+        &self,
+        access: &Access,
+        (latency_ns, times): (f64, f64),
+        accessors: f64,
+        wait_ns: f64,
+    ) -> f64 {
         let place = &self.places[access.place];
         let memory = &place.memory;
         let medium = memory.medium();
+        let stream_ns = between(accessors, |threads| {
+            let capacity_bytes_s = medium.capacity_bytes_s(access.kind, false, threads);
+            let stream_bytes_s = medium.side(access.kind).stream_bytes_s;
+            access.bytes as f64 / stream_bytes_s.min(capacity_bytes_s) * NS_PER_S
+        });
+        let stream_ns = stream_ns * times;
+        let at_once = f64::from(memory.lines_at_once(access.kind));
+        if access.lines() <= at_once {
+            return stream_ns.max((latency_ns + wait_ns) * access.lines() / at_once);
+        }
+        let ahead_ns = match access.kind {
+            AccessKind::Read => memory.sequential_read_latency_ns,
+            AccessKind::Write => None,
+        };
+        let ahead_ns = ahead_ns.unwrap_or(medium.side(access.kind).latency_ns);
+        let rounds = access.lines() / f64::from(memory.lines_in_flight(access.kind));
+        match wait_ns > 0.0 {
+            true => stream_ns.max(rounds * (ahead_ns + wait_ns)),
+            false => stream_ns,
+        }
+    }
+
+    /// Time for which the access occupies the medium, ns, beside such a crowd.
+    pub(crate) fn service_ns(&self, access: &Access, crowd: &Crowd) -> f64 {
+        let place = &self.places[access.place];
+        let memory = &place.memory;
+        let medium = memory.medium();
+        let accessors = crowd.accessors[access.place];
         let is_remote = access.home != place.node;
-        let moved = match access.pattern {
-            Pattern::Random => access.bytes.next_multiple_of(memory.granularity_bytes),
-            Pattern::Sequential => access.bytes,
+        let (moved, balance) = match access.pattern {
+            Pattern::Random => (
+                access.bytes.next_multiple_of(memory.granularity_bytes),
+                memory.balance(access.kind, access.bytes, accessors, access.at_once),
+            ),
+            Pattern::Sequential => (access.bytes, 1.0),
         };
         let own_ns = between(accessors, |threads| {
             medium.service_ns(moved, access.kind, is_remote, threads)
         });
-        if !is_remote || access.kind == AccessKind::Write || memory.directory_write_share <= 0.0 {
+        let mixed = medium.mixed(is_remote, crowd.written_shares[access.place], accessors);
+        let own_ns = own_ns / balance * mixed;
+        let turns = access.kind == AccessKind::Read && crowd.shared_reads[access.place];
+        if !is_remote || !turns || memory.directory_write_share <= 0.0 {
             return own_ns;
         }
         let directory_ns = between(accessors, |threads| {
@@ -276,16 +342,41 @@ impl Model {
     /// Cache lines that a thread in the middle of an access keeps on their way.
     pub(crate) fn lines_on_their_way(&self, access: &Access) -> f64 {
         let memory = &self.places[access.place].memory;
-        access
-            .lines()
-            .min(f64::from(memory.lines_in_flight(access.kind)))
+        let most = f64::from(memory.lines_in_flight(access.kind));
+        let at_once = f64::from(memory.lines_at_once(access.kind));
+        match access.at_once && access.lines() <= at_once {
+            true => at_once.min(most),
+            false if access.at_once => most,
+            false => access.lines().min(most),
+        }
     }
 
-    /// Share of reads of a node's threads that its cache serves when they read so many bytes at random.
+    /// Time that a line is on its way when it waits for nobody, ns.
+    pub(crate) fn line_ns(&self, access: &Access) -> f64 {
+        let place = &self.places[access.place];
+        let medium = place.memory.medium();
+        let side = medium.side(access.kind);
+        let is_remote = access.home != place.node;
+        let times = if is_remote {
+            side.remote_latency_factor
+        } else {
+            1.0
+        };
+        side.latency_ns * times + self.path_ns(access.home, place.node)
+    }
+
+    /// Parts of a node's cache that so many threads see.
+    pub(crate) fn cache_parts(&self, home: usize, threads: usize) -> f64 {
+        let parts = self.caches[home].as_ref().map_or(1, |cache| cache.parts);
+        f64::from(parts).min(threads.max(1) as f64)
+    }
+
+    /// Share of reads of a node's threads that its cache serves when they read so many bytes at random, all that see
+    /// one part of it together.
     pub(crate) fn cached_share(&self, home: usize, working_set_bytes: f64) -> f64 {
         match &self.caches[home] {
             Some(cache) if working_set_bytes > 0.0 => {
-                (cache.bytes as f64 / working_set_bytes).min(1.0)
+                (cache.bytes as f64 / f64::from(cache.parts) / working_set_bytes).min(1.0)
             }
             _ => 0.0,
         }
@@ -306,6 +397,8 @@ pub(crate) struct Access {
     pub(crate) place: usize,
     pub(crate) bytes: u64,
     pub(crate) pattern: Pattern,
+    /// The thread does not wait for it before it begins the next.
+    pub(crate) at_once: bool,
 }
 
 impl Access {

@@ -225,6 +225,7 @@ impl Story {
                 think_ns: 0.0,
                 idle_ns: length_ns.min(1e12),
                 pattern: Pattern::Random,
+                at_once: false,
             };
             if operations < NOTHING {
                 return quiet;
@@ -272,6 +273,7 @@ fn mean_access_ns(
                 place,
                 bytes,
                 pattern: Pattern::Random,
+                at_once: false,
             };
             model.access_ns(&access, 1.0, 0.0)
         })

@@ -215,6 +215,7 @@ impl State {
                 lockstep: thread.lockstep.then_some(thread.group),
                 request_bytes: bytes,
                 pattern: phase.pattern,
+                at_once: phase.at_once,
                 think_ns: phase.think_ns,
                 idle_ns: phase.idle_ns,
                 reads: scaled(&file.read_shares(model, thread.node), phase.read_share),
@@ -249,15 +250,23 @@ impl State {
         }
     }
 
-    /// Bytes of the files that the threads of each node read.
+    /// Bytes of the files that the threads of each node read; where its cache has parts, of those that see one of
+    /// them: a file that all read is in every part.
     fn working_sets(&self, model: &Model, running: &[usize]) -> Vec<f64> {
         let mut sets = vec![0.0; model.node_count()];
-        let mut seen = vec![vec![false; self.files.len()]; model.node_count()];
+        let mut readers = vec![vec![0usize; self.files.len()]; model.node_count()];
+        let mut threads = vec![0usize; model.node_count()];
         for thread in running.iter().map(|index| &self.threads[*index]) {
-            let seen = &mut seen[thread.node][thread.file];
-            if thread.phase().read_share > 0.0 && !*seen {
-                *seen = true;
-                sets[thread.node] += self.files[thread.file].bytes;
+            if thread.phase().read_share > 0.0 {
+                readers[thread.node][thread.file] += 1;
+                threads[thread.node] += 1;
+            }
+        }
+        for (node, readers) in readers.iter().enumerate() {
+            let parts = model.cache_parts(node, threads[node]);
+            for (file, readers) in self.files.iter().zip(readers) {
+                let in_parts = (*readers as f64).min(parts);
+                sets[node] += file.bytes * in_parts / parts;
             }
         }
         sets

@@ -32,6 +32,7 @@
 //!     think_ns = 1000.0          # computing per operation
 //!     idle_ns = 0.0              # waiting for somebody else per operation, off the core
 //!     pattern = "sequential"     # default "random": what matters below a medium's granularity
+//!     at_once = true             # default false: no access waits for the one before it
 //!
 //!     [[threads]]
 //!     name = "logger"
@@ -193,6 +194,10 @@ pub struct Phase {
     /// Where accesses go.
     #[serde(default)]
     pub pattern: Pattern,
+    /// No access waits for the one before it, as in micro-benchmarks and scans: as many are on their way at once as a
+    /// core keeps. Else each is done before the next begins, as with system calls.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_once: bool,
 }
 
 fn one() -> u64 {

@@ -28,9 +28,10 @@ fn phase() -> impl Strategy<Value = Phase> {
         0.0f64..1e5,
         0.0f64..1e5,
         any::<bool>(),
+        any::<bool>(),
     )
         .prop_map(
-            |(seconds, read_share, request_bytes, think_ns, idle_ns, sequential)| Phase {
+            |(seconds, read_share, request_bytes, think_ns, idle_ns, sequential, at_once)| Phase {
                 seconds,
                 read_share,
                 request_bytes,
@@ -41,6 +42,7 @@ fn phase() -> impl Strategy<Value = Phase> {
                 } else {
                     Pattern::Random
                 },
+                at_once,
             },
         )
 }

@@ -100,7 +100,7 @@ fn an_access_waits_for_the_way_there_and_the_way_back() {
 }
 
 #[test]
-fn a_queue_lets_through_what_it_holds_per_latency_however_many_wait() {
+fn only_lines_that_wait_fill_a_queue() {
     let wide = Memory {
         read_lines_in_flight: Some(48),
         ..memory(MemoryKind::Dram, 1e12, 2e10)
@@ -110,10 +110,13 @@ fn a_queue_lets_through_what_it_holds_per_latency_however_many_wait() {
         id: 0,
         queue_lines: 57,
     }];
-    for count in [8, 16, 64, 512, 1024] {
+    let alone = 4096.0 / (100e-9 + 4096.0 / 2e10);
+    for count in [1, 8, 16, 64, 512, 1024] {
         let found = rate(&machine, vec![threads("a", count, 0, 0, of(1.0, 4096))]) * 4096.0;
-        let ratio = found / (57.0 * 64.0 / 100e-9);
-        assert!((0.999..1.001).contains(&ratio), "{count}: {ratio}");
+        // A queue of 57 lines does not bound what memory serves, 48 lines of each thread or not.
+        let ratio = found / (count as f64 * alone).min(1e12);
+        let least = if count <= 64 { 0.999 } else { 0.95 };
+        assert!((least..1.001).contains(&ratio), "{count}: {ratio}");
     }
 }
 

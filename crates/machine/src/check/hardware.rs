@@ -4,11 +4,15 @@ use super::values::{
     Fault, MAX_DIMMS, MAX_REMOTE_FACTOR, bandwidth, count, curve, fault, latency, number, share,
     size,
 };
+use crate::emulated::MAX_CURVE_POINTS;
 use crate::memory::{Hardware, LINE_BYTES, MAX_MEMORIES, Memory};
 
 /// Larger queues are no queues.
 const MAX_LINES: u32 = 1 << 20;
 const MAX_GRANULARITY_BYTES: u64 = 1 << 20;
+const MAX_CACHE_PARTS: u32 = 1024;
+/// Reads and writes that do not share wires give twice as much as either.
+const MAX_MIX_FACTOR: f64 = 2.0;
 
 /// All of a node's.
 pub(super) fn hardware(key: &str, hardware: &Hardware) -> Result<(), Fault> {
@@ -24,6 +28,7 @@ pub(super) fn hardware(key: &str, hardware: &Hardware) -> Result<(), Fault> {
         size(format!("{key}.cache.bytes"), cache.bytes)?;
         latency(format!("{key}.cache.latency_ns"), cache.latency_ns)?;
         bandwidth(format!("{key}.cache.read_bytes_s"), cache.read_bytes_s)?;
+        count(format!("{key}.cache.parts"), cache.parts, MAX_CACHE_PARTS)?;
     }
     controllers(key, hardware)?;
     let lines = hardware.socket_queue_lines.unwrap_or(1);
@@ -89,10 +94,71 @@ fn memory(key: &str, memory: &Memory) -> Result<(), Fault> {
         0.0..=1.0,
         "a share from 0 to 1",
     )?;
+    refined(&at, memory)?;
     let reading = memory.read_lines_in_flight.unwrap_or(1);
     count(at("read_lines_in_flight"), reading, MAX_LINES)?;
     let writing = memory.write_lines_in_flight.unwrap_or(1);
     count(at("write_lines_in_flight"), writing, MAX_LINES)
+}
+
+/// What only measurements of the memory say.
+fn refined(at: &dyn Fn(&str) -> String, memory: &Memory) -> Result<(), Fault> {
+    let sequential_ns = memory.sequential_read_latency_ns.unwrap_or(0.0);
+    latency(at("sequential_read_latency_ns"), sequential_ns)?;
+    for (name, factor) in [
+        (
+            "remote_read_latency_factor",
+            memory.remote_read_latency_factor,
+        ),
+        (
+            "remote_write_latency_factor",
+            memory.remote_write_latency_factor,
+        ),
+    ] {
+        let wanted = format!("a number from 1 to {MAX_REMOTE_FACTOR}");
+        let range = 1.0..=MAX_REMOTE_FACTOR;
+        number(at(name), factor.unwrap_or(1.0), range, &wanted)?;
+    }
+    for (name, lines) in [
+        ("read_lines_at_once", memory.read_lines_at_once),
+        ("write_lines_at_once", memory.write_lines_at_once),
+    ] {
+        count(at(name), lines.unwrap_or(1), MAX_LINES)?;
+    }
+    if let Some(interleave) = &memory.interleave {
+        granularity(&at("interleave.bytes"), interleave.bytes)?;
+        size(
+            at("interleave.read_ahead_bytes"),
+            interleave.read_ahead_bytes,
+        )?;
+        size(
+            at("interleave.write_ahead_bytes"),
+            interleave.write_ahead_bytes,
+        )?;
+
+        let accesses = interleave.write_ahead_accesses;
+        count(at("interleave.write_ahead_accesses"), accesses, MAX_LINES)?;
+    }
+    mix(&at("mix_curve"), &memory.mix_curve)?;
+    mix(&at("remote_mix_curve"), &memory.remote_mix_curve)
+}
+
+fn mix(key: &str, curve: &[[f64; 2]]) -> Result<(), Fault> {
+    let mut before = 0.0;
+    for (index, [share, factor]) in curve.iter().enumerate() {
+        let point = format!("{key}[{index}]");
+        let ascends = *share > before && *share < 1.0;
+        if !ascends || index >= MAX_CURVE_POINTS {
+            let hint = format!(
+                "list at most {MAX_CURVE_POINTS} points, by ascending shares between 0 and 1"
+            );
+            return Err(fault(point, format!("{share} after {before}"), hint));
+        }
+        let wanted = format!("a factor from 0.01 to {MAX_MIX_FACTOR}");
+        number(point, *factor, 0.01..=MAX_MIX_FACTOR, &wanted)?;
+        before = *share;
+    }
+    Ok(())
 }
 
 fn granularity(key: &str, bytes: u64) -> Result<(), Fault> {

@@ -252,9 +252,9 @@ pub(super) const ENTRIES: &[Entry] = &[
     ),
     entry(
         "N50",
-        &[Faster {
-            said: |results| four_beside_eight(results, &["write-only"]).map(|ratio| 1.0 / ratio),
-        }],
+        &[Input(
+            "optane-2s: write_stream_bytes_s, and read_curve of the same figure",
+        )],
     ),
     entry("N51", &[Unanswered(OTHERS)]),
     entry("N52", &[Unanswered(OTHERS)]),

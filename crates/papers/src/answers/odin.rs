@@ -60,17 +60,7 @@ pub(super) const ENTRIES: &[Entry] = &[
             },
         }],
     ),
-    entry(
-        "O08",
-        &[Faster {
-            said: |results| {
-                Some(
-                    results.peak("O one node", "writes")?
-                        / results.at("O one node", "writes", 28.0)?,
-                )
-            },
-        }],
-    ),
+    entry("O08", &[Input("odin-8s: write_curve")]),
     entry("O09", &[times(|results| gained(results, "2 MB writes"))]),
     entry("O10", &[times(|results| gained(results, "2 MB reads"))]),
     entry(

@@ -123,12 +123,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         })],
     ),
     entry("P12", &[Unanswered(MEMCACHED)]),
-    entry(
-        "P13",
-        &[compared(Reading::Share, |results| {
-            copy_left(results, &ONE, MOST_THREADS)
-        })],
-    ),
+    entry("P13", &[Input("optane-1s: lines in flight of a writer")]),
     entry(
         "P14",
         &[Unanswered(

@@ -113,6 +113,8 @@ impl<'a> Loads<'a> {
             self.per_second(bytes) / medium.capacity_bytes_s(kind, false, threads as u32)
         };
         let used = share(read, AccessKind::Read) + share(written, AccessKind::Write);
+        let written_share = written / (read + written).max(1.0);
+        let used = used * medium.mixed(false, written_share, threads as f64);
         bytes_s.max(used * maximum_bytes_s)
     }
 

@@ -23,8 +23,9 @@ by model / paper, orderings (A is faster than B) by whether they hold. What the
 model is calibrated on is not counted, what it cannot say is listed with the
 reason. Everything is predicted; nothing is measured (docs/explanation/papers.md).
 
-JSON: orderings, orderings_held, median_error, p90_error, rows (source, item,
-paper, model, ratio), ordering_rows, bound_rows, settings, inputs, unanswered,
+JSON: orderings, orderings_held, pure_orderings, pure_orderings_held (of claims
+that no number says again), median_error, p90_error, rows (source, item, paper,
+model, ratio), ordering_rows, bound_rows, settings, inputs, unanswered,
 beyond.")]
 pub struct Arguments {
     /// A fifth of the machines' time: rougher, for a quick look

@@ -57,7 +57,7 @@ impl<'a> Speeds<'a> {
         let way_bytes_s = self
             .paths
             .map_or(f64::INFINITY, |paths| paths.widest_bytes_s(data, reader));
-        let latency = medium.remote_latency_factor / stream_bytes_s;
+        let latency = medium.read.remote_latency_factor / stream_bytes_s;
         latency.max(1.0 / far_bytes_s).max(1.0 / way_bytes_s)
     }
 }
@@ -65,11 +65,11 @@ impl<'a> Speeds<'a> {
 fn is_sound(medium: &Medium<'_>) -> bool {
     let sides = [&medium.read, &medium.write];
     let is_rate = |rate: f64| rate > 0.0 && rate.is_finite();
-    medium.remote_latency_factor >= 1.0
-        && medium.remote_latency_factor.is_finite()
-        && sides.iter().all(|side| {
-            is_rate(side.bytes_s)
-                && is_rate(side.stream_bytes_s)
-                && is_rate(side.remote_bandwidth_factor)
-        })
+    sides.iter().all(|side| {
+        side.remote_latency_factor >= 1.0
+            && side.remote_latency_factor.is_finite()
+            && is_rate(side.bytes_s)
+            && is_rate(side.stream_bytes_s)
+            && is_rate(side.remote_bandwidth_factor)
+    })
 }
