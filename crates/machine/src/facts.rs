@@ -10,6 +10,11 @@ use crate::{MachineError, MemoryKind, NodeId, profile};
 /// One measurement.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Fact {
+    /// The profile that stands for the machine it was measured on, where the file is not that profile's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    /// Measured on a machine that the profile is calibrated on, and not cited by it.
+    pub held_out: bool,
     /// Who published it, and where.
     pub source: String,
     /// Which memory of the node.
@@ -26,6 +31,8 @@ pub struct Fact {
     pub request_bytes: u64,
     /// Threads at once.
     pub threads: u64,
+    /// Computing between two accesses, ns.
+    pub think_ns: f64,
     /// A thread does not wait for an access before it begins the next.
     pub at_once: bool,
     /// What was measured.
@@ -52,10 +59,15 @@ struct FactFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Series {
+    machine: Option<String>,
+    #[serde(default)]
+    held_out: bool,
     source: String,
     memory: MemoryKind,
-    kind: Kind,
-    pattern: Pattern,
+    kind: Option<Kind>,
+    pattern: Option<Pattern>,
+    #[serde(default)]
+    think_ns: f64,
     #[serde(default)]
     node: u16,
     /// The node itself, or the nearest with cores as the file says it.
@@ -72,6 +84,9 @@ struct Series {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
+    kind: Option<Kind>,
+    pattern: Option<Pattern>,
+    home: Option<u16>,
     read_share: Option<f64>,
     request_bytes: Option<u64>,
     threads: Option<u64>,
@@ -97,8 +112,13 @@ enum Pattern {
 /// The facts that a profile cites; none for one that only assumes.
 pub(crate) fn of(name: &str) -> Result<Vec<Fact>, MachineError> {
     let text = profile::facts_text(name).ok_or_else(|| profile::unknown(name))?;
+    read(text, &format!("facts of {name}"))
+}
+
+/// The measurements of a text; `origin` names it in errors.
+pub(crate) fn read(text: &str, origin: &str) -> Result<Vec<Fact>, MachineError> {
     parse(text).map_err(|problem| MachineError::Syntax {
-        origin: format!("facts of {name}").into(),
+        origin: origin.into(),
         line: 1,
         problem,
     })
@@ -117,7 +137,7 @@ fn parse(text: &str) -> Result<Vec<Fact>, String> {
 }
 
 fn fact(series: &Series, row: &Row) -> Option<Fact> {
-    let read_share = match series.kind {
+    let read_share = match row.kind.or(series.kind)? {
         Kind::Read => 1.0,
         Kind::Write => 0.0,
         Kind::Mix => row.read_share.or(series.read_share)?,
@@ -128,12 +148,15 @@ fn fact(series: &Series, row: &Row) -> Option<Fact> {
         _ => return None,
     };
     Some(Fact {
+        machine: series.machine.clone(),
+        held_out: series.held_out,
+        think_ns: series.think_ns,
         source: series.source.clone(),
         memory: series.memory,
         node: NodeId(series.node),
-        home: NodeId(series.home),
+        home: NodeId(row.home.unwrap_or(series.home)),
         read_share,
-        random: series.pattern == Pattern::Random,
+        random: row.pattern.or(series.pattern)? == Pattern::Random,
         request_bytes: row.request_bytes.or(series.request_bytes)?,
         threads: row.threads.or(series.threads).unwrap_or(1),
         at_once: series.at_once,

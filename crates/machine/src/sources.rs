@@ -60,6 +60,14 @@ impl Machine {
         facts::of(name)
     }
 
+    /// The measurements of a TOML text as those of a profile; `origin` names it in errors.
+    ///
+    /// # Errors
+    /// When it is no such text.
+    pub fn read_facts(text: &str, origin: &str) -> Result<Vec<Fact>, MachineError> {
+        facts::read(text, origin)
+    }
+
     /// What `--machine` and `--sysfs-root` mean: no `spec` is the machine below `sysfs_root`
     /// (default `/`); else `spec` is a profile's name, else the path of a TOML file.
     ///

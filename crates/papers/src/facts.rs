@@ -93,28 +93,30 @@ pub fn facts() -> Result<FactReport> {
     })
 }
 
-fn sorted_errors(rows: &[FactRow]) -> Vec<f64> {
+pub(crate) fn sorted_errors(rows: &[FactRow]) -> Vec<f64> {
     let mut errors: Vec<f64> = rows.iter().map(|row| row.error).collect();
     errors.sort_by(f64::total_cmp);
     errors
 }
 
 fn facts_of(name: &str) -> Result<Vec<FactRow>> {
-    let machine = Machine::profile(name).map_err(|error| shipped(name, error))?;
     let facts = Machine::profile_facts(name).map_err(|error| shipped(name, error))?;
-    let row = |fact: Fact| {
-        let model = figure(&machine, &fact)?;
-        let (FactValue::BytesPerSecond(measured) | FactValue::LatencyNs(measured)) = fact.value;
-        let ratio = model / measured;
-        Ok(FactRow {
-            profile: name.to_owned(),
-            fact,
-            model,
-            ratio,
-            error: (ratio - 1.0).abs(),
-        })
-    };
-    facts.into_iter().map(row).collect()
+    facts.into_iter().map(|fact| row(name, fact)).collect()
+}
+
+/// A measurement beside what the model gives on a profile.
+pub(crate) fn row(name: &str, fact: Fact) -> Result<FactRow> {
+    let machine = Machine::profile(name).map_err(|error| shipped(name, error))?;
+    let model = figure(&machine, &fact)?;
+    let (FactValue::BytesPerSecond(measured) | FactValue::LatencyNs(measured)) = fact.value;
+    let ratio = model / measured;
+    Ok(FactRow {
+        profile: name.to_owned(),
+        fact,
+        model,
+        ratio,
+        error: (ratio - 1.0).abs(),
+    })
 }
 
 /// What the model gives for a measurement.
@@ -181,6 +183,7 @@ fn workload(machine: &Machine, fact: &Fact) -> Workload {
                     false => Pattern::Sequential,
                 },
                 at_once: fact.at_once,
+                think_ns: fact.think_ns,
                 // A latency is that of an access now and then.
                 idle_ns: match fact.value {
                     FactValue::BytesPerSecond(_) => 0.0,

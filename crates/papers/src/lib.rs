@@ -18,6 +18,7 @@ mod page;
 mod quantile;
 mod report;
 mod results;
+mod validation;
 
 pub use beyond::Beyond;
 pub use claim::{Claim, Paper, claims, parse};
@@ -28,3 +29,4 @@ pub use facts::{FactReport, FactRow, ProfileDistance, facts};
 pub use page::page;
 pub use report::{Listed, OrderingRow, Report, Row, run};
 pub use results::Results;
+pub use validation::{Distance, ValidationReport, validation};

@@ -5,6 +5,7 @@ mod facts;
 mod names;
 pub mod nthread;
 mod papers;
+mod validation;
 
 use std::path::PathBuf;
 
@@ -40,6 +41,8 @@ enum What {
     Facts(facts::Arguments),
     /// The claims of four papers, beside what the model predicts
     Papers(papers::Arguments),
+    /// Public measurements declared before the model ran on them, beside its predictions
+    Validation(validation::Arguments),
 }
 
 /// Arguments of `egeria bench datapath`.
@@ -74,6 +77,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         What::Nthread(chosen) => nthread::run(chosen, format),
         What::Facts(chosen) => facts::run(chosen, format),
         What::Papers(chosen) => papers::run(chosen, format),
+        What::Validation(_) => validation::run(format),
     }
 }
 

@@ -9,6 +9,15 @@ use egeria_cli::output::{self, Format};
 
 /// Rows that are farther off than this are listed.
 const FAR: f64 = 0.15;
+/// Of tables of measurements beside the model's.
+pub(super) const HEADERS: [&str; 6] = [
+    "profile",
+    "measured by",
+    "setting",
+    ">measured",
+    ">model",
+    ">ratio",
+];
 
 /// Arguments of `egeria bench facts`.
 #[derive(Args, Debug)]
@@ -40,14 +49,6 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
 fn human(report: &FactReport, all: bool) -> String {
     let far = |row: &&FactRow| all || row.error > FAR;
     let rows: Vec<Vec<String>> = report.rows.iter().filter(far).map(cells).collect();
-    let headers = [
-        "profile",
-        "measured by",
-        "setting",
-        ">measured",
-        ">model",
-        ">ratio",
-    ];
     let title = match all {
         true => "Measurements that profiles cite",
         false => "Measurements that profiles cite and the model is far from",
@@ -63,7 +64,7 @@ fn human(report: &FactReport, all: bool) -> String {
     let profiles = report.profiles.iter().map(of_profile).collect();
     format!(
         "{title}\n\n{}\n\n{}\n\n{} measurements: median error {:.1} %, 90 % of them within {:.1} %, worst {:.1} %\n",
-        output::table(&headers, rows),
+        output::table(&HEADERS, rows),
         output::table(&["profile", ">rows", ">median", ">worst"], profiles),
         report.rows.len(),
         report.median_error * 100.0,
@@ -72,7 +73,7 @@ fn human(report: &FactReport, all: bool) -> String {
     )
 }
 
-fn cells(row: &FactRow) -> Vec<String> {
+pub(super) fn cells(row: &FactRow) -> Vec<String> {
     let fact = &row.fact;
     let setting = format!(
         "{} x {} B, {:.0} % reads{}",

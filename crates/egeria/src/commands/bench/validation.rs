@@ -1,0 +1,49 @@
+//! `egeria bench validation`: measurements that calibrate nothing, beside what the model predicts.
+
+use clap::Args;
+use egeria_papers::{Distance, ValidationReport};
+
+use super::facts::{HEADERS, cells};
+use egeria_cli::failure::{Failure, Outcome};
+use egeria_cli::output::{self, Format};
+
+/// Arguments of `egeria bench validation`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  egeria bench validation
+  egeria bench validation --json | jq '.independent.median_error'
+
+Runs the model of `egeria sim` on public measurements that were declared before
+the model ran on them, and that no profile cites. Nothing is tuned on them
+(docs/explanation/validation.md). Nothing is measured.
+
+JSON: predicted; all, independent and held_out (rows, median_error, p90_error,
+worst_error); rows (profile, source, its setting, value, model, ratio, error).")]
+pub struct Arguments {}
+
+/// Runs, compares and prints.
+pub fn run(format: Format) -> Outcome {
+    let report = egeria_papers::validation().map_err(|error| Failure::new(error.to_string()))?;
+    format.print(&report, human)
+}
+
+fn human(report: &ValidationReport) -> String {
+    let rows = report.rows.iter().map(cells).collect();
+    let line = |what: &str, of: &Distance| {
+        format!(
+            "{what}: {} measurements, median error {:.1} %, 90 % of them within {:.1} %, worst {:.1} %\n",
+            of.rows,
+            of.median_error * 100.0,
+            of.p90_error * 100.0,
+            of.worst_error * 100.0
+        )
+    };
+    format!(
+        "Predicted by a model, not measured\n\n{}\n\n{}{}{}",
+        output::table(&HEADERS, rows),
+        line("Other machines and systems", &report.independent),
+        line("Held out", &report.held_out),
+        line("All", &report.all),
+    )
+}

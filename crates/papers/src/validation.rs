@@ -1,0 +1,74 @@
+//! The model beside measurements that calibrate nothing, declared before it ran on them (docs/explanation/validation.md).
+
+use egeria_machine::Machine;
+use serde::Serialize;
+
+use crate::error::{Result, shipped};
+use crate::facts::{FactRow, row, sorted_errors};
+use crate::quantile::quantile;
+
+const SET: &str = include_str!("../data/validation.toml");
+const NAME: &str = "validation.toml";
+
+/// How far the model is from some measurements.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Distance {
+    /// Measurements.
+    pub rows: usize,
+    /// Median of their errors, as a share.
+    pub median_error: f64,
+    /// 90 % of them are at most this.
+    pub p90_error: f64,
+    /// The largest.
+    pub worst_error: f64,
+}
+
+/// The validation set beside the model.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ValidationReport {
+    /// Nothing here was measured by us.
+    pub predicted: bool,
+    /// All of the set.
+    pub all: Distance,
+    /// Those of which no profile knows the machine.
+    pub independent: Distance,
+    /// Those held out of machines that profiles are calibrated on.
+    pub held_out: Distance,
+    /// Each measurement.
+    pub rows: Vec<FactRow>,
+}
+
+/// Runs the model on the validation set.
+///
+/// # Errors
+/// When a file that ships with Egeria is damaged.
+pub fn validation() -> Result<ValidationReport> {
+    let facts = Machine::read_facts(SET, NAME).map_err(|error| shipped(NAME, error))?;
+    let mut rows = Vec::with_capacity(facts.len());
+    for fact in facts {
+        let machine = fact.machine.clone();
+        let machine = machine.ok_or_else(|| shipped(NAME, "a row names no machine"))?;
+        rows.push(row(&machine, fact)?);
+    }
+    let of = |held_out: bool| -> Vec<FactRow> {
+        let of = rows.iter().filter(|row| row.fact.held_out == held_out);
+        of.cloned().collect()
+    };
+    Ok(ValidationReport {
+        predicted: true,
+        all: distance(&rows),
+        independent: distance(&of(false)),
+        held_out: distance(&of(true)),
+        rows,
+    })
+}
+
+fn distance(rows: &[FactRow]) -> Distance {
+    let errors = sorted_errors(rows);
+    Distance {
+        rows: rows.len(),
+        median_error: quantile(&errors, 0.5),
+        p90_error: quantile(&errors, 0.9),
+        worst_error: quantile(&errors, 1.0),
+    }
+}
