@@ -4,6 +4,7 @@
 //! unmounted already and mounted anew there; and it hides the kernel's reasons in texts. So
 //! this is ours, and fuser is given the descriptor.
 
+use crate::data::REQUEST_BYTES;
 use crate::error::MountError;
 use crate::place::Place;
 use crate::{MountOptions, helper, mountinfo, unmount};
@@ -22,6 +23,16 @@ pub(crate) struct Endpoint {
     pub directory: PathBuf,
     /// Unmounts when this process dies.
     pub guardian: Option<helper::Guardian>,
+}
+
+/// Have the kernel read ahead as much as one request carries, after the connection has begun. Only root may; for others it
+/// reads ahead as for a disk, by 128 KiB.
+pub(crate) fn read_ahead_a_request(directory: &Path) {
+    let ours = mountinfo::mounted_at(directory).ok().flatten();
+    if let Some(ours) = ours.filter(|mount| mount.kind == mountinfo::OUR_KIND) {
+        let setting = format!("/sys/class/bdi/{}/read_ahead_kb", ours.device);
+        let _ = std::fs::write(setting, (REQUEST_BYTES >> 10).to_string());
+    }
 }
 
 /// Mount an unserved file system at the directory. `source` is shown in `/proc/mounts`.

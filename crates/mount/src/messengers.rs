@@ -9,7 +9,7 @@
 //! They are forked off a process of many threads, so they make system calls alone; what memory they need is there
 //! before.
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
@@ -18,6 +18,7 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Bytes of one errand.
 pub(crate) const MAX_ERRAND_BYTES: usize = 32 << 10;
@@ -195,8 +196,16 @@ impl Messengers {
     }
 }
 
+/// How long at least requests are refused after the mount's death: `fusermount3 -o auto_unmount` takes a mount away only
+/// if it then answers `ENOTCONN`, which a connection that is just being taken down does not.
+const UNTIL_NOTICED: Duration = Duration::from_secs(1);
+const LOOK_AT_TIME: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
+
 /// While no messenger can be started.
-const TRY_AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
+const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 /// Another descriptor of the connection with a queue of its own.
 fn clone_device(device: BorrowedFd<'_>) -> io::Result<OwnedFd> {
@@ -308,18 +317,21 @@ fn refuse_after_death(
 ) {
     let mut byte = [0; 1];
     while rustix::io::read(life, &mut byte) == Err(Errno::INTR) {}
-    loop {
+    let died = Instant::now();
+    let mut are_through = false;
+    while !are_through || died.elapsed() < UNTIL_NOTICED {
         let mut events = [
             PollFd::from_borrowed_fd(device, PollFlags::IN),
             PollFd::from_borrowed_fd(their_lives, PollFlags::IN),
         ];
-        match poll(&mut events, None) {
+        // Their end is told again and again.
+        let awaited = if are_through { 1 } else { 2 };
+        match poll(&mut events[..awaited], Some(&LOOK_AT_TIME)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return,
         }
-        if events[1].revents().contains(PollFlags::HUP)
-            || events[0].revents().contains(PollFlags::ERR)
-        {
+        are_through |= events[1].revents().contains(PollFlags::HUP);
+        if events[0].revents().contains(PollFlags::ERR) {
             return;
         }
         if events[0].revents().contains(PollFlags::IN) && !refuse_one(device, buffer) {

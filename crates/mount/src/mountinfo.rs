@@ -14,6 +14,8 @@ pub(crate) const OUR_KIND: &str = "fuse.egeria";
 pub struct Mounted {
     /// The kernel's number of it, which no other mount has as long as a file on it is open.
     pub number: u64,
+    /// Number of the device, as `major:minor`.
+    pub device: String,
     /// Who serves it, by the kernel's word; of FUSE mounts alone. All else is what that user wrote.
     pub user: Option<u32>,
     /// Mount point.
@@ -66,7 +68,8 @@ fn parse_line(line: &[u8]) -> Option<Mounted> {
     let path = |word| PathBuf::from(OsString::from_vec(unescape(word)));
     let number = |word| std::str::from_utf8(word).ok()?.parse().ok();
     let mount = number(words.next()?)?;
-    let directory = words.nth(3)?;
+    let device = String::from_utf8(words.nth(1)?.to_vec()).ok()?;
+    let directory = words.nth(1)?;
     let mut words = words.skip_while(|word| *word != b"-").skip(1);
     let kind = words.next()?;
     let source = path(words.next()?);
@@ -74,6 +77,7 @@ fn parse_line(line: &[u8]) -> Option<Mounted> {
     let user = options.find_map(|option| option.strip_prefix(b"user_id="));
     Some(Mounted {
         number: mount,
+        device,
         user: user
             .and_then(number)
             .and_then(|user| u32::try_from(user).ok()),
@@ -109,6 +113,7 @@ mod tests {
         assert_eq!(mounts.len(), 2);
         assert_eq!(mounts[1].directory, Path::new("/mnt/a b"));
         assert_eq!(mounts[1].kind, OUR_KIND);
+        assert_eq!(mounts[1].device, "0:33");
         assert_eq!(mounts[1].source, Path::new("/pm\t0/pool"));
     }
 

@@ -202,6 +202,7 @@ impl Server {
         let (session, coherence, helpers) = started.inspect_err(|_| {
             let _ = unmount::unmount_lazily(&directory);
         })?;
+        endpoint::read_ahead_a_request(&directory);
         Ok(Server {
             directory,
             session,

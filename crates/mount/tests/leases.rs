@@ -611,6 +611,23 @@ fn no_more_pages_are_kept_than_allowed() {
     assert_eq!(cached_pages(&large), 0);
 }
 
+#[test]
+fn the_kernel_reads_ahead_what_a_request_carries() {
+    let Some(mounted) = Mounted::new() else {
+        return;
+    };
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED, PROVES NOTHING: only root sets how far the kernel reads ahead");
+        return;
+    }
+    let mounts = egeria_mount::mounts().unwrap();
+    let own = mounts
+        .iter()
+        .find(|mount| mount.directory == mounted.place().point());
+    let setting = format!("/sys/class/bdi/{}/read_ahead_kb", own.unwrap().device);
+    assert_eq!(fs::read_to_string(setting).unwrap().trim(), "1024");
+}
+
 /// Pages of a file that the kernel has. (By another process: one that the mount's own has mapped its helpers would have
 /// mapped, too.)
 fn cached_pages(path: &Path) -> usize {
