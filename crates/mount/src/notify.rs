@@ -126,9 +126,15 @@ impl Forgetting<'_> {
     /// Forget the attributes of an inode and its pages or listing as well; false when the kernel has no such inode
     /// (yet). Waits until pages that are being read are there.
     pub(crate) fn contents(&mut self, ino: InodeNumber) -> bool {
-        self.tell();
         let notification = about_inode(ino, 0);
-        self.kernel.tell(&notification) != libc::ENOENT
+        if self.notifications.len() + notification.len() > MAX_ERRAND_BYTES {
+            self.tell();
+        }
+        // In one errand: who waited for what was told before comes right after it.
+        self.notifications.extend(notification);
+        let error = self.kernel.tell(&self.notifications);
+        self.notifications.clear();
+        error != libc::ENOENT
     }
 }
 

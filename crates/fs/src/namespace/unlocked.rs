@@ -198,8 +198,19 @@ impl Volume {
             Ok(()) | Err(Errno(libc::ENOENT)) => Ok(inode.next_cookie()),
             Err(errno) => Err(errno),
         };
-        // Of a directory that is being changed, the session's word is as good: it moves in one store.
-        let known = || self.inode(ino.0).and_then(end);
+        // Of a directory that is being changed, the session's word is as good: it moves in one store. While it is being
+        // loaded, as after the death of who changed it, it begins anew: then there is no end yet.
+        let known = || {
+            let inode = self.inode(ino.0)?;
+            let now = || {
+                let sequence = inode.sequence.load(Ordering::Acquire);
+                (sequence, inode.state.load(Ordering::Acquire))
+            };
+            let before = now();
+            let end = end(inode)?;
+            let is_loaded = before.1 == LOADED && before == now();
+            Ok(if is_loaded { end } else { u64::MAX })
+        };
         self.read_unlocked(ino.0, |inode, _| end(inode), known)
     }
 

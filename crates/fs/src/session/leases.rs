@@ -240,7 +240,7 @@ impl Volume {
                 looked = Instant::now();
                 // Takes its leases away if it is dead.
                 self.reap();
-                self.clear_unowned_lease(inode);
+                self.clear_unowned_lease(ino, inode)?;
             }
             if begun.elapsed() >= WAIT_UNREPORTED && !is_reported {
                 is_reported = true;
@@ -270,10 +270,16 @@ impl Volume {
     }
 
     /// Nobody grants leases: what is left of one is of a mount that died before it was cleared.
-    fn clear_unowned_lease(&self, inode: &SessionInode) {
-        if self.session.header().lease_mount.load(Ordering::Acquire) == 0 {
-            inode.leases.store(0, Ordering::Release);
+    fn clear_unowned_lease(&self, ino: u64, inode: &SessionInode) -> Outcome<()> {
+        let mount = &self.session.header().lease_mount;
+        if mount.load(Ordering::Acquire) == 0 {
+            // Under the lock: a mount that begins meanwhile sets bits with it, which are not to be cleared.
+            let _locked = self.lock_as_it_is(self.me()?, ino)?;
+            if mount.load(Ordering::Acquire) == 0 {
+                inode.leases.store(0, Ordering::Release);
+            }
         }
+        Ok(())
     }
 
     fn report_recall(&self, ino: u64) {

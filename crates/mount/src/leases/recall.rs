@@ -106,14 +106,10 @@ impl Leases {
                 std::thread::sleep(LOOK_AGAIN);
             }
             times += 1;
-            // Readers, who come again and again, do not hold up a change for ever: those of pages are marked, and a listing
-            // goes at once, after which the kernel compares modification times.
-            if self.end_recall(recall, is_known(), times < MAX_TIMES) {
-                break;
+            // Readers of pages, who come again and again, do not hold up a change for ever: they are marked.
+            if self.end_recall(recall, is_known(), is_directory || times < MAX_TIMES) {
+                return;
             }
-        }
-        if times == MAX_TIMES && is_directory {
-            forget();
         }
     }
 
