@@ -203,12 +203,13 @@ impl Volume {
         let known = || {
             let inode = self.inode(ino.0)?;
             let now = || {
-                let sequence = inode.sequence.load(Ordering::Acquire);
-                (sequence, inode.state.load(Ordering::Acquire))
+                // A load moves the epoch before the state.
+                let state = inode.state.load(Ordering::Acquire);
+                (state, inode.epoch.load(Ordering::Acquire))
             };
             let before = now();
             let end = end(inode)?;
-            let is_loaded = before.1 == LOADED && before == now();
+            let is_loaded = before.0 == LOADED && before == now();
             Ok(if is_loaded { end } else { u64::MAX })
         };
         self.read_unlocked(ino.0, |inode, _| end(inode), known)
@@ -346,9 +347,11 @@ fn living_directory(inode: &SessionInode) -> Outcome<()> {
 
 #[cfg(test)]
 mod tests {
+    use crate::session::layout::CHANGING;
     use crate::session::seqlock::WriteSection;
-    use crate::test_volume::new_volume;
+    use crate::test_volume::{Stopped, new_volume};
     use crate::*;
+    use std::sync::atomic::Ordering;
 
     const FILE: NewInode = NewInode {
         mode: libc::S_IFREG | 0o640,
@@ -447,5 +450,32 @@ mod tests {
         changing.into_iter().for_each(WriteSection::end);
         drop(held);
         assert_eq!(look(&volume, file, names), before);
+    }
+
+    #[test]
+    fn a_listing_beside_a_load_that_is_stopped_has_all_names() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, _) = new_volume(&directory);
+        for name in [b"one", b"two"] {
+            volume.create(ROOT, name, &FILE).expect("create");
+        }
+        let stopped = Stopped::in_child(&volume, |volume| {
+            let locked = volume.lock(ROOT.0).expect("the root");
+            volume.unload(&locked);
+            locked.inode.state.store(CHANGING, Ordering::Release);
+            Ok(locked)
+        });
+        let end = volume.directory_end(ROOT).expect("an end");
+        let mut names = Vec::new();
+        let mut each = |entry: &DirectoryEntry<'_>| {
+            names.push(entry.name.to_vec());
+            true
+        };
+        volume
+            .read_directory_until(ROOT, 0, end, &mut each)
+            .expect("a listing");
+        assert!(names.contains(&b"one".to_vec()) && names.contains(&b"two".to_vec()));
+        stopped.kill();
+        assert!(volume.lookup(ROOT, b"two").is_ok());
     }
 }
