@@ -281,10 +281,8 @@ impl Mapping {
         assert_ne!(address, libc::MAP_FAILED, "{}", io::Error::last_os_error());
         // A mount in this process starts others, which would hold it.
         // SAFETY: of the new mapping.
-        assert_eq!(
-            unsafe { libc::madvise(address, bytes, libc::MADV_DONTFORK) },
-            0
-        );
+        let alone = unsafe { libc::madvise(address, bytes, libc::MADV_DONTFORK) };
+        assert_eq!(alone, 0);
         Mapping {
             address: address.cast(),
             bytes,
