@@ -192,7 +192,7 @@ fn optane_4s_emulated_has_nthreads_memory() {
 
 /// Expanders are reached over their socket, and nothing is persistent.
 #[test]
-fn epyc_2s_cxl_reaches_expanders_of_the_other_socket_by_a_narrow_way() {
+fn epyc_2s_cxl_reaches_remote_expanders_at_a_lower_rate() {
     let machine = machine("epyc-2s-cxl");
     assert_eq!((machine.nodes.len(), cores(&machine)), (4, 192));
     let paths = machine.paths().unwrap().unwrap();

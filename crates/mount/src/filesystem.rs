@@ -6,11 +6,10 @@
 
 use crate::adapter::Adapter;
 use crate::coherence::Range;
-use crate::convert::{self, Entry, NO_TIME, errno, inode};
+use crate::convert::{self, errno, inode};
 use crate::data::{Copy, WriteManner, Written};
 use crate::failures::Operation;
 use crate::names::new_inode;
-use crate::open::DIRECT;
 use crate::privilege::Caller;
 use crate::requests::*;
 use crate::{negotiation, waiting, xattr};
@@ -247,17 +246,7 @@ impl Filesystem for Requests {
         self.serve_or_wait(
             Operation::of("create", parent),
             move |adapter| adapter.create_file(inode(parent), &name, &new, flags),
-            |_, outcome| match outcome {
-                Err(error) => reply.error(errno(error)),
-                Ok((entry, handle)) => {
-                    let handle = FileHandle(handle);
-                    let Entry {
-                        attributes,
-                        generation,
-                    } = entry;
-                    reply.created(&NO_TIME, &attributes, generation, handle, DIRECT);
-                }
-            },
+            |_, outcome| answer_created(reply, outcome),
         );
     }
 

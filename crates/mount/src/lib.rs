@@ -6,7 +6,7 @@
 //! - coherence between the kernel's page cache and everybody who goes past the
 //!   kernel (module `coherence`),
 //! - what the kernel may remember of names and attributes
-//!   (modules `leases`, `recalls`, `notify`, `messengers`),
+//!   (modules `leases`, `recalls`, `notify`, `notifiers`),
 //! - the life of inode numbers the kernel remembers (module `known`),
 //! - the control call, by which a program learns how to go past the kernel
 //!   (module `control`),
@@ -33,10 +33,10 @@ mod identity;
 mod known;
 mod leases;
 mod merge;
-mod messengers;
 mod mountinfo;
 mod names;
 mod negotiation;
+mod notifiers;
 mod notify;
 mod open;
 mod open_files;

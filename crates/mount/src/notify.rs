@@ -1,7 +1,7 @@
 //! What the kernel is told to forget. fuser's notifications neither expire an entry nor say whether the kernel knew
 //! the inode, so these are written here.
 
-use crate::messengers::{MAX_ERRAND_BYTES, Messengers};
+use crate::notifiers::{MAX_BATCH_BYTES, Notifiers};
 use egeria_fs::InodeNumber;
 use rustix::io::Errno;
 use std::io;
@@ -27,7 +27,7 @@ pub(crate) enum Name {
 /// The way to the kernel.
 pub(crate) struct Kernel {
     device: OwnedFd,
-    messengers: io::Result<Messengers>,
+    notifiers: io::Result<Notifiers>,
     waits_for_lookups: bool,
 }
 
@@ -41,7 +41,7 @@ impl Kernel {
     /// By a descriptor of the connection.
     pub(crate) fn new(device: OwnedFd) -> Kernel {
         Kernel {
-            messengers: Messengers::start(device.as_fd()),
+            notifiers: Notifiers::start(device.as_fd()),
             device,
             waits_for_lookups: waits_for_lookups(),
         }
@@ -49,21 +49,21 @@ impl Kernel {
 
     /// The mount answers no more requests.
     pub(crate) fn end(&self) {
-        if let Ok(messengers) = &self.messengers {
-            messengers.end();
+        if let Ok(notifiers) = &self.notifiers {
+            notifiers.end();
         }
     }
 
     /// Some time now and then.
-    pub(crate) fn look_after_messengers(&self) {
-        if let Ok(messengers) = &self.messengers {
-            messengers.look_after();
+    pub(crate) fn look_after_notifiers(&self) {
+        if let Ok(notifiers) = &self.notifiers {
+            notifiers.look_after();
         }
     }
 
     /// Whether it can be told to forget names.
     pub(crate) fn can_forget_names(&self) -> bool {
-        self.messengers.is_ok()
+        self.notifiers.is_ok()
     }
 
     /// Whether a name that the kernel does not know is looked for in a directory that no look-up holds.
@@ -85,9 +85,9 @@ impl Kernel {
         }
     }
 
-    fn tell(&self, notifications: &[u8]) -> i32 {
-        match &self.messengers {
-            Ok(messengers) => messengers.tell(notifications),
+    fn send(&self, notifications: &[u8]) -> i32 {
+        match &self.notifiers {
+            Ok(notifiers) => notifiers.send(notifications),
             // Then it never was told names.
             Err(_) => libc::ENOENT,
         }
@@ -108,17 +108,17 @@ impl Forgetting<'_> {
         body.extend(name);
         body.push(0);
         let notification = notification(NOTIFY_INVAL_ENTRY, &body);
-        if self.notifications.len() + notification.len() > MAX_ERRAND_BYTES {
-            self.tell();
+        if self.notifications.len() + notification.len() > MAX_BATCH_BYTES {
+            self.send();
         }
         self.notifications.extend(notification);
     }
 
-    /// Tell the kernel what was collected. Waits until no look-up and no change in their directories is under way, if the
+    /// Send the kernel what was collected. Waits until no look-up and no change in their directories is under way, if the
     /// kernel has the first name or [`Kernel::waits_for_lookups`]. Errors mean that there is nothing to forget.
-    pub(crate) fn tell(&mut self) {
+    pub(crate) fn send(&mut self) {
         if !self.notifications.is_empty() {
-            self.kernel.tell(&self.notifications);
+            self.kernel.send(&self.notifications);
             self.notifications.clear();
         }
     }
@@ -127,12 +127,12 @@ impl Forgetting<'_> {
     /// (yet). Waits until pages that are being read are there.
     pub(crate) fn contents(&mut self, ino: InodeNumber) -> bool {
         let notification = about_inode(ino, 0);
-        if self.notifications.len() + notification.len() > MAX_ERRAND_BYTES {
-            self.tell();
+        if self.notifications.len() + notification.len() > MAX_BATCH_BYTES {
+            self.send();
         }
-        // In one errand: who waited for what was told before comes right after it.
+        // In one batch, as it follows at once on what had to be waited for.
         self.notifications.extend(notification);
-        let error = self.kernel.tell(&self.notifications);
+        let error = self.kernel.send(&self.notifications);
         self.notifications.clear();
         error != libc::ENOENT
     }

@@ -4,9 +4,12 @@ use crate::adapter::Adapter;
 use crate::convert::{self, Entry, NO_TIME, errno};
 use crate::failures::Operation;
 use crate::names::LookedUp;
+use crate::open::DIRECT;
 use crate::waiting;
 use egeria_fs::Outcome;
-use fuser::{FileHandle, FopenFlags, Generation, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyOpen};
+use fuser::{
+    FileHandle, FopenFlags, Generation, ReplyAttr, ReplyCreate, ReplyEmpty, ReplyEntry, ReplyOpen,
+};
 use std::sync::Arc;
 
 /// The engine as fuser wants it.
@@ -51,6 +54,22 @@ pub(crate) fn answer_empty(reply: ReplyEmpty, outcome: Outcome<()>) {
 pub(crate) fn answer_entry(reply: ReplyEntry, outcome: Outcome<Entry>) {
     match outcome {
         Ok(entry) => reply.entry(&NO_TIME, &entry.attributes, entry.generation),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+pub(crate) fn answer_created(reply: ReplyCreate, outcome: Outcome<(Entry, u64)>) {
+    match outcome {
+        Ok((entry, handle)) => {
+            let handle = FileHandle(handle);
+            reply.created(
+                &NO_TIME,
+                &entry.attributes,
+                entry.generation,
+                handle,
+                DIRECT,
+            );
+        }
         Err(error) => reply.error(errno(error)),
     }
 }

@@ -379,7 +379,7 @@ fn look_around(adapter: &Adapter, stop: &AtomicBool) {
         adapter.volume.reap();
         // Another mount, which granted them, may have ended.
         adapter.leases.try_to_begin();
-        adapter.kernel.look_after_messengers();
+        adapter.kernel.look_after_notifiers();
         adapter.coherence.watch();
         adapter.failures.log_left_out();
         std::thread::park_timeout(LOOK_AROUND);

@@ -108,12 +108,12 @@ fn a_copy_within_the_mount_of_damaged_data_is_eio() {
     }
 }
 
-/// The signal that ends a child process which reads this byte of a mapping; none: the byte.
-fn touched(mapping: &Mapping, at: usize) -> Result<u8, i32> {
-    // SAFETY: the child reads one byte and exits; it takes no locks and allocates nothing.
+/// The signal that ends a child process which maps a file and reads this byte; none: the byte.
+fn touched(file: &File, at: usize) -> Result<u8, i32> {
+    // SAFETY: the child maps, reads one byte and exits; it takes no locks and allocates nothing.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let byte = mapping.get(at);
+        let byte = Mapping::new(file, BYTES, false).get(at);
         // SAFETY: ends the child without running the parent's handlers.
         unsafe { libc::_exit(byte.into()) };
     }
@@ -131,13 +131,12 @@ fn a_mapping_of_damaged_data_is_sigbus_there_and_nowhere_else() {
     let Some((_mount, file)) = damaged() else {
         return;
     };
-    let mapping = Mapping::new(&file, BYTES, false);
     let expected = pattern(1, BYTES);
     for at in [0, BAD * BLOCK - 1, (BAD + 1) * BLOCK, BYTES - 1] {
-        assert_eq!(touched(&mapping, at), Ok(expected[at]), "byte {at}");
+        assert_eq!(touched(&file, at), Ok(expected[at]), "byte {at}");
     }
     for at in [BAD * BLOCK, BAD * BLOCK + 4095] {
-        assert_eq!(touched(&mapping, at), Err(libc::SIGBUS), "byte {at}");
+        assert_eq!(touched(&file, at), Err(libc::SIGBUS), "byte {at}");
     }
 }
 

@@ -249,7 +249,7 @@ fn change_and_compare(
 }
 
 #[test]
-fn changes_of_names_and_attributes_past_the_kernel_are_seen_at_once() {
+fn changes_past_the_kernel_are_seen_at_once() {
     let Some(mounted) = Mounted::new() else {
         return;
     };
@@ -291,7 +291,7 @@ fn changes_of_unknown_names_past_the_kernel_are_seen_at_once() {
 }
 
 #[test]
-fn names_that_the_kernel_moved_are_not_remembered_without_a_lease() {
+fn moved_names_are_not_remembered_without_a_lease() {
     let Some(mounted) = Mounted::with(&MountOptions::default()) else {
         return;
     };
@@ -604,6 +604,9 @@ fn no_more_pages_are_kept_than_allowed() {
         let all: usize = paths.iter().map(cached).sum();
         all <= 5 * BYTES.div_ceil(4096)
     });
+    // Not more than had to be.
+    let kept = paths.iter().filter(|path| cached(path) > 0).count();
+    assert!(kept >= 3, "{kept} of 5 files are kept");
     // A file that is too large for the rest.
     let large = mounted.path("large");
     fs::write(&large, vec![1; 2 * BYTES]).unwrap();

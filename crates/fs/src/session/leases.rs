@@ -249,9 +249,9 @@ impl Volume {
         }
     }
 
-    /// Have the lease on an inode recalled some time, unless too many recalls are under way. Waits for nobody.
-    pub fn ask_for_recall_of(&self, ino: InodeNumber) {
-        self.ask_for_recall(ino.0);
+    /// Have the lease on an inode recalled some time; `false`: too many recalls are under way. Waits for nobody.
+    pub fn ask_for_recall_of(&self, ino: InodeNumber) -> bool {
+        self.ask_for_recall(ino.0)
     }
 
     fn ask_for_recall(&self, word: u64) -> bool {
@@ -373,6 +373,17 @@ mod tests {
         volume.attributes(made).expect("attributes").ino
     }
 
+    /// Create a file as a mount does that keeps these references.
+    fn create_for_kernel(volume: &Volume, mount: LookupReferences, name: &[u8]) {
+        std::thread::scope(|scope| {
+            let create = scope.spawn(|| {
+                work_for_kernel(volume.lease_mount_of(mount));
+                volume.create(ROOT, name, &FILE).map(drop)
+            });
+            assert_eq!(create.join().expect("a thread"), Ok(()));
+        });
+    }
+
     #[test]
     fn a_change_has_the_leases_of_what_it_changes_recalled() {
         let (volume, _directory, _) = with_lease();
@@ -395,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mount_does_not_wait_for_itself_and_names_it_knows_are_left_to_it() {
+    fn a_mount_does_not_wait_for_itself_and_keeps_known_names() {
         let (volume, _directory, references) = with_lease();
         let made = volume.create(ROOT, b"one", &FILE).expect("create");
         let (ino, generation) = (made.ino, made.generation);
@@ -403,13 +414,7 @@ mod tests {
             .add_lookup_reference(references, ino, generation)
             .expect("a reference");
         assert!(volume.lease(ROOT, true));
-        std::thread::scope(|scope| {
-            let by_kernel = scope.spawn(|| {
-                work_for_kernel(volume.lease_mount_of(references));
-                volume.create(ROOT, b"two", &FILE).map(drop)
-            });
-            assert_eq!(by_kernel.join().expect("a thread"), Ok(()));
-        });
+        create_for_kernel(&volume, references, b"two");
         volume.leave_known_names_to_kernel();
         let refused = || assert_eq!(volume.unlink(ROOT, b"one"), Err(Errno(libc::EBUSY)));
         assert_eq!(beside_a_mount(&volume, refused), 1);
@@ -423,15 +428,7 @@ mod tests {
         let (volume, _directory, _) = with_lease();
         let other = volume.track_lookups().expect("room");
         assert!(volume.lease(ROOT, true));
-        let by_other = || {
-            std::thread::scope(|scope| {
-                let by_other = scope.spawn(|| {
-                    work_for_kernel(volume.lease_mount_of(other));
-                    volume.create(ROOT, b"one", &FILE).map(drop)
-                });
-                assert_eq!(by_other.join().expect("a thread"), Ok(()));
-            });
-        };
+        let by_other = || create_for_kernel(&volume, other, b"one");
         assert_eq!(beside_a_mount(&volume, by_other), 1);
         // Its end ends nothing of the one that grants.
         assert!(volume.lease(ROOT, true));

@@ -18,7 +18,7 @@
 //!
 //! The threads that recall serve no requests, and whoever asks for a recall holds nothing: a recall may wait for a
 //! request, but no request waits for a recall. What can wait in the kernel is told by processes of their own (module
-//! `messengers`), so that a killed mount ends.
+//! `notifiers`), so that a killed mount ends.
 
 mod paged;
 mod pages;
@@ -51,6 +51,7 @@ const UNTIL_CHANGED: Duration = Duration::from_micros(300);
 const UNTIL_LEFT: Duration = Duration::from_millis(4);
 /// Most names of one file that the kernel may remember; it moves names itself.
 const MAX_NAMES: usize = 4;
+const MAX_MOVED_NAMES: usize = 16;
 
 /// How long the kernel may remember a name: until it is told otherwise.
 const NAME: Duration = Duration::from_secs(3600);
@@ -74,7 +75,7 @@ struct Lease {
     covers_names: bool,
     recalled_now: Option<Recall>,
     /// Changes by the kernel that are about to be answered, after their notification.
-    telling: u32,
+    notifying: u32,
     /// The kernel's listing of the directory, if it has one, was read under this lease.
     has_listing: bool,
     /// Names that the kernel may remember as missing.
@@ -152,8 +153,7 @@ impl Lease {
     }
 
     fn has_name(&self, directory: InodeNumber, name: &[u8]) -> bool {
-        let mut names = self.names.iter();
-        names.any(|known| known.directory == directory && *known.name == *name)
+        self.names.iter().any(|known| known.is(directory, name))
     }
 
     fn add_name(&mut self, directory: InodeNumber, name: &[u8]) {
@@ -169,6 +169,12 @@ impl Lease {
 struct FileName {
     directory: InodeNumber,
     name: Box<[u8]>,
+}
+
+impl FileName {
+    fn is(&self, directory: InodeNumber, name: &[u8]) -> bool {
+        self.directory == directory && *self.name == *name
+    }
 }
 
 /// Pages of a file in the kernel.
@@ -373,15 +379,15 @@ impl Leases {
         // Nothing more is remembered of it for a while: what changes again pays nothing. What changes before the kernel
         // is told is told, too.
         match self.shard(ino).leases.get_mut(&ino.0) {
-            Some(lease) if lease.is_granted || lease.telling > 0 => {
+            Some(lease) if lease.is_granted || lease.notifying > 0 => {
                 lease.is_granted = false;
-                lease.telling += 1;
+                lease.notifying += 1;
             }
             _ => return,
         }
         kernel.forget_attributes(ino);
         if let Some(lease) = self.shard(ino).leases.get_mut(&ino.0) {
-            lease.telling = lease.telling.saturating_sub(1);
+            lease.notifying = lease.notifying.saturating_sub(1);
         }
     }
 
@@ -391,6 +397,12 @@ impl Leases {
         if let Some(lease) = shard.leases.get_mut(&ino.0)
             && (lease.is_held || lease.recalled_now.is_some())
         {
+            // Of older names the moves have ended: the kernel moves a file once at a time.
+            let is_known = |known: &FileName| known.is(directory, name);
+            lease.names.retain(|known| !is_known(known));
+            if lease.names.len() >= MAX_MOVED_NAMES {
+                lease.names.remove(0);
+            }
             lease.add_name(directory, name);
         }
     }

@@ -43,7 +43,14 @@ impl Paged {
         files.push_back(ino);
     }
 
-    /// Of a file whose pages are gone.
+    /// Count a file's bytes after all, which [`Paged::next_too_much`] gave.
+    pub(super) fn put_back(&self, ino: InodeNumber, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.push_front(ino);
+    }
+
+    /// Of a file whose pages are gone, or about to be dropped.
     pub(super) fn take(&self, bytes: u64) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }

@@ -67,6 +67,8 @@ impl Leases {
             let lease = shard.leases.entry(ino.0).or_default();
             if lease.recalled_now.is_some() {
                 lease.is_read_meanwhile = true;
+                self.paged.take(std::mem::take(&mut lease.paged_bytes));
+                lease.pages = Pages::Other;
                 return;
             }
             if lease.pages == Pages::Other {
@@ -129,10 +131,33 @@ impl Leases {
         let is_kept = |file: InodeNumber| self.has_leased_pages(file);
         self.paged.add(ino, bytes, is_kept);
         while let Some(file) = self.paged.next_too_much() {
-            if self.has_leased_pages(file) {
-                // By a thread that may wait for the kernel.
-                self.volume.ask_for_recall_of(file);
+            let bytes = self.stop_counting(file);
+            // By a thread that may wait for the kernel.
+            if bytes > 0 && !self.volume.ask_for_recall_of(file) {
+                // Too many recalls are under way: with the next pages.
+                self.count_again(file, bytes);
+                return;
             }
+        }
+    }
+
+    /// The bytes that are counted for the pages of a file, which are about to be dropped.
+    fn stop_counting(&self, ino: InodeNumber) -> u64 {
+        let mut shard = self.shard(ino);
+        let lease = shard.leases.get_mut(&ino.0);
+        let bytes = lease.map_or(0, |lease| std::mem::take(&mut lease.paged_bytes));
+        self.paged.take(bytes);
+        bytes
+    }
+
+    fn count_again(&self, ino: InodeNumber, bytes: u64) {
+        let mut shard = self.shard(ino);
+        if let Some(lease) = shard.leases.get_mut(&ino.0)
+            && lease.pages == Pages::Leased
+            && lease.paged_bytes == 0
+        {
+            lease.paged_bytes = bytes;
+            self.paged.put_back(ino, bytes);
         }
     }
 }

@@ -74,9 +74,6 @@ impl Leases {
             if is_moved || is_read && for_readers {
                 return false;
             }
-            if is_read {
-                lease.pages = Pages::Other;
-            }
             let recalls = lease.recalled.map_or(0, |(_, recalls)| recalls + 1);
             lease.recalled = Some((Instant::now(), recalls));
             lease.recalled_now = None;
@@ -121,7 +118,7 @@ impl Leases {
         let mut forgetting = kernel.forgetting();
         // No name of ours: waits for look-ups under way.
         forgetting.name(recall.ino, b"\x01egeria-none", Name::Expired);
-        forgetting.tell();
+        forgetting.send();
         let answered = || self.shard(recall.ino).leases.get(&recall.ino.0)?.answered;
         if !kernel.waits_for_lookups()
             && let Some(answered) = answered()
@@ -136,7 +133,7 @@ impl Leases {
         }
         if recall.with_names && self.forget_names(recall.ino, &mut forgetting) {
             // Some were expired: an answer to who asked about one again may still be on its way.
-            forgetting.tell();
+            forgetting.send();
             let rest = answered().map(|at| self.rests.until_taken_in.saturating_sub(at.elapsed()));
             if let Some(rest) = rest.filter(|rest| !rest.is_zero()) {
                 std::thread::sleep(rest);
@@ -188,14 +185,14 @@ impl Leases {
             true => Name::Expired,
             false => Name::Dropped,
         };
-        let tell = || {
+        let send = || {
             let mut forgetting = kernel.forgetting();
             for known in &names {
                 forgetting.name(known.directory, &known.name, how);
             }
-            forgetting.tell();
+            forgetting.send();
         };
-        tell();
+        send();
         let until_taken_in = match (kernel.waits_for_lookups(), how) {
             (false, _) => TAKEN_IN,
             (true, Name::Expired) => self.rests.until_taken_in,
@@ -204,7 +201,7 @@ impl Leases {
         let rest = answered.map(|answered| until_taken_in.saturating_sub(answered.elapsed()));
         if let Some(rest) = rest.filter(|rest| !rest.is_zero()) {
             std::thread::sleep(rest);
-            tell();
+            send();
         }
         true
     }

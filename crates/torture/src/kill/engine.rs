@@ -49,6 +49,10 @@ impl Files for Engine<'_> {
     type File = FileReference;
     const LOST_RACE: &'static [i32] = &[libc::ENOENT, libc::EEXIST];
 
+    fn access_path(&self) -> &'static str {
+        "the engine"
+    }
+
     fn create(&self, path: &str) -> Outcome<()> {
         self.make(path, &FILE)
     }

@@ -12,6 +12,8 @@ pub trait Files {
     /// What a rename of a name that others move may say, beside that it is there or not.
     const LOST_RACE: &'static [i32];
 
+    /// Which way the calls go, for reports.
+    fn access_path(&self) -> &'static str;
     /// A new file; `EEXIST` when the name is taken.
     fn create(&self, path: &str) -> Outcome<()>;
     /// Open for reading and writing, or for appending.

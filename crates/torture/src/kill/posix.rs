@@ -16,11 +16,26 @@ fn errno(error: io::Error) -> Errno {
     Errno(error.raw_os_error().unwrap_or(libc::EIO))
 }
 
+/// Reads through the page cache of a mount that is dead fail with `EIO`: then what other calls say.
+fn errno_of_read(error: io::Error) -> Errno {
+    match (errno(error), rustix::fs::statfs(".")) {
+        (Errno(libc::EIO), Err(of_mount)) => Errno(of_mount.raw_os_error()),
+        (errno, _) => errno,
+    }
+}
+
 impl Files for Posix {
     type File = File;
     /// `ESTALE` is the kernel's: it finds a directory elsewhere than it knew, because somebody moved it past the
     /// mount, and cannot take the locks to believe it.
     const LOST_RACE: &'static [i32] = &[libc::ENOENT, libc::EEXIST, libc::ESTALE];
+
+    fn access_path(&self) -> &'static str {
+        match std::env::var_os("LD_PRELOAD") {
+            Some(_) => "the preload library",
+            None => "the mount",
+        }
+    }
 
     fn create(&self, path: &str) -> Outcome<()> {
         File::create_new(path).map(drop).map_err(errno)
@@ -45,14 +60,14 @@ impl Files for Posix {
     }
 
     fn read_at(&self, file: &File, offset: u64, data: &mut [u8]) -> Outcome<usize> {
-        FileExt::read_at(file, data, offset).map_err(errno)
+        FileExt::read_at(file, data, offset).map_err(errno_of_read)
     }
 
     fn read_all(&self, mut file: &File) -> Outcome<Vec<u8>> {
         let mut data = Vec::new();
         file.rewind()
             .and_then(|()| file.read_to_end(&mut data))
-            .map_err(errno)?;
+            .map_err(errno_of_read)?;
         Ok(data)
     }
 

@@ -116,7 +116,8 @@ pub fn work<F: Files>(files: &F, ledger: &Ledger, id: u64, steps: Range<u64>) ->
             Err(Wrong(fault)) => {
                 worker.oracle.advance(id, number);
                 let step = step(id, number);
-                eprintln!("worker {id}, step {number}, {step:?}: {fault}");
+                let path = worker.files.access_path();
+                eprintln!("worker {id} through {path}, step {number}, {step:?}: {fault}");
                 page.faults.fetch_add(1, Ordering::Relaxed);
             }
         }

@@ -20,13 +20,14 @@ use fuser::{
 use rustix::fs::{self, AtFlags, Dir, Mode, OFlags, Timestamps};
 use rustix::io::Errno;
 
+use crate::answers::{answer_attributes, answer_empty, answer_entry, answer_opened};
 use crate::convert::{attributes, errno, kind, time};
 use crate::nodes::{Nodes, Place, ROOT};
 
 /// How long the kernel keeps names and attributes: libfuse's default.
-const KEPT: Duration = Duration::from_secs(1);
+pub(crate) const KEPT: Duration = Duration::from_secs(1);
 /// Inode numbers of tmpfs are not used twice.
-const GENERATION: Generation = Generation(0);
+pub(crate) const GENERATION: Generation = Generation(0);
 
 /// What libfuse asks for, where the kernel has it.
 const CAPABILITIES: [InitFlags; 5] = [
@@ -51,7 +52,7 @@ struct List {
     next: u64,
 }
 
-type Answer<T> = Result<T, Errno>;
+pub(crate) type Answer<T> = Result<T, Errno>;
 
 impl Loopback {
     /// Of this directory.
@@ -576,33 +577,5 @@ impl Filesystem for Loopback {
             }
             Err(error) => reply.error(errno(error)),
         }
-    }
-}
-
-fn answer_entry(reply: ReplyEntry, answer: Answer<FileAttr>) {
-    match answer {
-        Ok(facts) => reply.entry(&KEPT, &facts, GENERATION),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn answer_attributes(reply: ReplyAttr, answer: Answer<FileAttr>) {
-    match answer {
-        Ok(facts) => reply.attr(&KEPT, &facts),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn answer_opened(reply: ReplyOpen, answer: Answer<FileHandle>) {
-    match answer {
-        Ok(handle) => reply.opened(handle, FopenFlags::empty()),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn answer_empty(reply: ReplyEmpty, answer: Answer<()>) {
-    match answer {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(errno(error)),
     }
 }

@@ -7,6 +7,7 @@
 //! ```
 //! It says `ready` once mounted, and unmounts when its standard input ends: also when who started it was killed.
 
+mod answers;
 mod convert;
 mod files;
 mod nodes;

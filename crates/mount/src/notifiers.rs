@@ -1,9 +1,9 @@
-//! Processes that tell the kernel to forget names.
+//! Processes that notify the kernel of names to forget.
 //!
 //! That can wait for a directory that a request holds in the kernel. A thread of the mount that waits there could not
 //! be killed: the connection would stay open with nobody to answer the request, and the request would stay. So small
 //! processes wait instead, each with one descriptor of the connection. When the mount dies, the requests it had read
-//! end with its own descriptors, and one more such process refuses the others until the messengers are through; the
+//! end with its own descriptors, and one more such process refuses the others until the notifiers are through; the
 //! connection ends with it.
 //!
 //! They are forked off a process of many threads, so they make system calls alone; what memory they need is there
@@ -20,8 +20,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes of one errand.
-pub(crate) const MAX_ERRAND_BYTES: usize = 32 << 10;
+/// Bytes of one batch.
+pub(crate) const MAX_BATCH_BYTES: usize = 32 << 10;
 /// Each waits for one directory.
 const MAX_MESSENGERS: usize = 64;
 /// A request with data, and its header.
@@ -36,16 +36,16 @@ const BATCH_FORGET: u32 = 42;
 /// `_IOR(229, 0, u32)`.
 const CLONE_DEVICE: libc::Ioctl = 0x8004_e500u32 as libc::Ioctl;
 
-/// What a messenger answers: the errno of its last notification.
+/// What a notifier answers: the errno of its last notification.
 const ANSWER_BYTES: usize = 4;
 
-/// All messengers of a mount.
-pub(crate) struct Messengers {
+/// All notifiers of a mount.
+pub(crate) struct Notifiers {
     device: OwnedFd,
     /// Closed by our end, however it comes; and its other end.
     life: Mutex<Option<OwnedFd>>,
     our_end: OwnedFd,
-    /// Closed by the end of the last messenger; and its other end.
+    /// Closed by the end of the last notifier; and its other end.
     their_lives: Option<OwnedFd>,
     their_ends: OwnedFd,
     /// Who refuses requests.
@@ -61,7 +61,7 @@ struct Idle {
     children: Vec<Pid>,
 }
 
-impl Drop for Messengers {
+impl Drop for Notifiers {
     fn drop(&mut self) {
         self.end();
         drop(self.their_lives.take());
@@ -74,16 +74,16 @@ impl Drop for Messengers {
     }
 }
 
-impl Messengers {
+impl Notifiers {
     /// The first one, and who refuses requests after the mount's death.
     ///
     /// # Errors
     /// Why they cannot be had: `/dev/fuse` cannot be opened, or is not what `device` is of.
-    pub(crate) fn start(device: BorrowedFd<'_>) -> io::Result<Messengers> {
+    pub(crate) fn start(device: BorrowedFd<'_>) -> io::Result<Notifiers> {
         let (our_end, life) = pipe_with(PipeFlags::CLOEXEC)?;
         let (their_ends, their_lives) = pipe_with(PipeFlags::CLOEXEC)?;
         let refusing = start_refusing(device, &our_end, &their_ends)?;
-        let messengers = Messengers {
+        let notifiers = Notifiers {
             device: device.try_clone_to_owned()?,
             life: Mutex::new(Some(life)),
             our_end,
@@ -93,12 +93,12 @@ impl Messengers {
             idle: Mutex::default(),
             returned: Condvar::new(),
         };
-        let first = messengers.start_one()?;
-        messengers.give_back(first);
-        Ok(messengers)
+        let first = notifiers.start_one()?;
+        notifiers.give_back(first);
+        Ok(notifiers)
     }
 
-    /// The mount answers no more requests: those that messengers wait for are refused.
+    /// The mount answers no more requests: those that notifiers wait for are refused.
     pub(crate) fn end(&self) {
         drop(
             self.life
@@ -129,17 +129,17 @@ impl Messengers {
             SocketFlags::CLOEXEC,
             None,
         )?;
-        // As many bytes as the system has by default may be fewer than an errand.
-        let _ = rustix::net::sockopt::set_socket_send_buffer_size(&ours, 2 * MAX_ERRAND_BYTES);
+        // As many bytes as the system has by default may be fewer than a batch.
+        let _ = rustix::net::sockopt::set_socket_send_buffer_size(&ours, 2 * MAX_BATCH_BYTES);
         let own = clone_device(self.device.as_fd())?;
         let their_lives = self.their_lives.as_ref().ok_or(Errno::BADF)?;
-        let mut buffer = vec![0; MAX_ERRAND_BYTES];
-        let messenger = fork_off([&theirs, &own, their_lives], |[socket, own, _]| {
-            run_errands(socket, own, &mut buffer);
+        let mut buffer = vec![0; MAX_BATCH_BYTES];
+        let notifier = fork_off([&theirs, &own, their_lives], |[socket, own, _]| {
+            send_batches(socket, own, &mut buffer);
         })?;
         let mut idle = self.idle();
         idle.started += 1;
-        idle.children.push(messenger);
+        idle.children.push(notifier);
         Ok(ours)
     }
 
@@ -170,9 +170,9 @@ impl Messengers {
         }
     }
 
-    /// Have the kernel told some notifications, one after the other; the errno of the last, 0: none. As long as one
+    /// Send the kernel some notifications, one after the other; the errno of the last, 0: none. As long as one
     /// waits, so does this.
-    pub(crate) fn tell(&self, notifications: &[u8]) -> i32 {
+    pub(crate) fn send(&self, notifications: &[u8]) -> i32 {
         let mut answer = [0; ANSWER_BYTES];
         loop {
             let socket = self.take();
@@ -204,7 +204,7 @@ const LOOK_AT_TIME: Timespec = Timespec {
     tv_nsec: 50_000_000,
 };
 
-/// While no messenger can be started.
+/// While no notifier can be started.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 /// Another descriptor of the connection with a queue of its own.
@@ -268,8 +268,8 @@ unsafe fn live_alone(numbers: [i32; 3]) {
     }
 }
 
-/// A messenger, until the mount closes its socket.
-fn run_errands(socket: BorrowedFd<'_>, device: BorrowedFd<'_>, buffer: &mut [u8]) {
+/// A notifier, until the mount closes its socket.
+fn send_batches(socket: BorrowedFd<'_>, device: BorrowedFd<'_>, buffer: &mut [u8]) {
     loop {
         let bytes = match rustix::net::recv(socket, &mut *buffer, RecvFlags::empty()) {
             Ok((_, bytes)) if bytes > 0 => bytes,
@@ -308,7 +308,7 @@ fn start_refusing(
     })
 }
 
-/// Wait for the mount's death, and refuse requests until the messengers have ended.
+/// Wait for the mount's death, and refuse requests until the notifiers have ended.
 fn refuse_after_death(
     life: BorrowedFd<'_>,
     device: BorrowedFd<'_>,
@@ -324,7 +324,7 @@ fn refuse_after_death(
             PollFd::from_borrowed_fd(device, PollFlags::IN),
             PollFd::from_borrowed_fd(their_lives, PollFlags::IN),
         ];
-        // Their end is told again and again.
+        // Their end is seen again and again.
         let awaited = if are_through { 1 } else { 2 };
         match poll(&mut events[..awaited], Some(&LOOK_AT_TIME)) {
             Ok(_) | Err(Errno::INTR) => {}
