@@ -20,17 +20,27 @@ impl Adapter {
             // recall waits for this answer.
             self.volume.ask_for_recall_of(directory.ino);
         }
+        if directory.keeps_listing {
+            self.leases
+                .read_listing(directory.ino, handle, cookie == 0, &self.kernel);
+        }
         if cookie == 0 {
             let end = self.volume.directory_end(directory.ino)?;
             directory.end_cookie.store(end, Ordering::Relaxed);
         }
         let end = directory.end_cookie.load(Ordering::Relaxed);
+        let mut is_at_end = true;
         let mut add = |entry: &DirectoryEntry<'_>| {
+            is_at_end = false;
             let kind = convert::file_type(entry.kind);
             let name = OsStr::from_bytes(entry.name);
             !reply.add(INodeNo(entry.ino.0), entry.cookie, kind, name)
         };
         self.volume
-            .read_directory_until(directory.ino, cookie, end, &mut add)
+            .read_directory_until(directory.ino, cookie, end, &mut add)?;
+        if directory.keeps_listing && is_at_end {
+            self.leases.end_listing(directory.ino, handle, &self.kernel);
+        }
+        Ok(())
     }
 }

@@ -77,6 +77,12 @@ impl Kernel {
         rustix::io::write(&self.device, &notification) != Err(Errno::NOENT)
     }
 
+    /// Forget the listing of a directory. Waits for nothing: no request is made while a page of it is locked.
+    pub(crate) fn forget_listing(&self, directory: InodeNumber) {
+        let notification = about_inode(directory, 0);
+        let _ = rustix::io::write(&self.device, &notification);
+    }
+
     /// Begin to collect what is to be forgotten.
     pub(crate) fn forgetting(&self) -> Forgetting<'_> {
         Forgetting {

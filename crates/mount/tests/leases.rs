@@ -648,3 +648,31 @@ fn cached_pages(path: &Path) -> usize {
         .parse()
         .unwrap()
 }
+
+/// Two handles read a long listing beside each other; what the first collected is older than the second.
+#[test]
+fn a_listing_has_what_was_made_before_it_began() {
+    const NAMES: usize = 3000;
+    let Some(mounted) = Mounted::new() else {
+        return;
+    };
+    let path = mounted.path("directory");
+    fs::create_dir(&path).unwrap();
+    for name in 0..NAMES {
+        fs::File::create(path.join(format!("a-name-of-some-length-{name}"))).unwrap();
+    }
+    for round in 0..5 {
+        let mut first = fs::read_dir(&path).unwrap();
+        assert!(first.next().unwrap().is_ok());
+        let made = path.join(format!("made{round}"));
+        fs::File::create(&made).unwrap();
+        let mut second = fs::read_dir(&path).unwrap();
+        assert!(second.next().unwrap().is_ok());
+        assert_eq!(first.count(), NAMES + round - 1);
+        assert_eq!(second.count(), NAMES + round);
+        // Then the next one has all, from the kernel or not.
+        for _ in 0..2 {
+            assert_eq!(fs::read_dir(&path).unwrap().count(), NAMES + round + 1);
+        }
+    }
+}

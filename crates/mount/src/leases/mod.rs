@@ -14,12 +14,15 @@
 //!    expired instead of dropped, as somebody may be in them.
 //! 5. The name of a file goes with its attributes: before it changes a file, the kernel relies on the owner that it
 //!    knows, and before it maps one on the size; a look-up brings them.
-//! 6. Pages are for handles that only read (module `pages`).
+//! 6. Listings are collected by the kernel (module `listing`).
+//! 7. Pages are for handles that only read (module `pages`).
 //!
 //! The threads that recall serve no requests, and whoever asks for a recall holds nothing: a recall may wait for a
 //! request, but no request waits for a recall. What can wait in the kernel is told by processes of their own (module
 //! `notifiers`), so that a killed mount ends.
 
+mod listing;
+mod listings;
 mod paged;
 mod pages;
 mod recall;
@@ -27,6 +30,7 @@ mod recall;
 use crate::LeaseTiming;
 use crate::notify::Kernel;
 use egeria_fs::{Attributes, FileKind, InodeNumber, LeaseMount, LookupReferences, Recall, Volume};
+use listing::Listing;
 use paged::Paged;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -47,8 +51,6 @@ const LOOK_AGAIN: Duration = Duration::from_micros(50);
 const UNTIL_REPLACED: Duration = Duration::from_millis(2);
 /// How soon after a recall who asked for it changes the inode.
 const UNTIL_CHANGED: Duration = Duration::from_micros(300);
-/// How long who changes a directory is waited for.
-const UNTIL_LEFT: Duration = Duration::from_millis(4);
 /// Most names of one file that the kernel may remember; it moves names itself.
 const MAX_NAMES: usize = 4;
 const MAX_MOVED_NAMES: usize = 16;
@@ -78,6 +80,7 @@ struct Lease {
     notifying: u32,
     /// The kernel's listing of the directory, if it has one, was read under this lease.
     has_listing: bool,
+    listing: Listing,
     /// Names that the kernel may remember as missing.
     missing: HashSet<Box<[u8]>>,
     /// Names by which the kernel may remember the inode, which is no directory.
@@ -477,39 +480,5 @@ impl Leases {
             }
         }
         self.volume.end_lease(ino);
-    }
-
-    /// A directory was opened; whether the kernel may keep its listing, and whether that of before is still good.
-    pub(crate) fn grant_listing(&self, directory: InodeNumber) -> (bool, bool) {
-        let is_granted = self.grant_names(directory).is_some();
-        let shard = self.shard(directory);
-        let lease = shard.leases.get(&directory.0);
-        (is_granted, lease.is_some_and(|lease| lease.has_listing))
-    }
-
-    /// A directory is about to be listed for a kernel that keeps the listing, whatever we say: so it gets a lease,
-    /// rested or not; then, or when one is being recalled, the listing goes in the next recall, or in that one. `false`:
-    /// somebody is changing the directory, for long.
-    pub(crate) fn cover_listing(&self, directory: InodeNumber, from_its_beginning: bool) -> bool {
-        let begun = Instant::now();
-        loop {
-            let mut shard = self.shard(directory);
-            let lease = shard.leases.entry(directory.0).or_default();
-            if lease.recalled_now.is_some() {
-                lease.is_read_meanwhile = true;
-                return true;
-            }
-            if !lease.is_recalled_just_now() && self.hold(lease, directory, true) {
-                // Who opened it without a good listing has dropped the old one by now.
-                lease.has_listing |= from_its_beginning;
-                lease.answered = Some(Instant::now());
-                return true;
-            }
-            drop(shard);
-            if begun.elapsed() >= UNTIL_LEFT {
-                return false;
-            }
-            std::thread::sleep(LOOK_AGAIN);
-        }
     }
 }

@@ -1,8 +1,18 @@
 //! Replies to requests.
 
 use crate::convert::errno;
-use crate::files::{Answer, GENERATION, KEPT};
-use fuser::{FileAttr, FileHandle, FopenFlags, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyOpen};
+use fuser::{
+    FileAttr, FileHandle, FopenFlags, Generation, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyOpen,
+};
+use rustix::io::Errno;
+use std::time::Duration;
+
+/// How long the kernel keeps names and attributes: libfuse's default.
+pub(crate) const KEPT: Duration = Duration::from_secs(1);
+/// Inode numbers of tmpfs are not used twice.
+pub(crate) const GENERATION: Generation = Generation(0);
+
+pub(crate) type Answer<T> = Result<T, Errno>;
 
 pub(crate) fn answer_entry(reply: ReplyEntry, answer: Answer<FileAttr>) {
     match answer {

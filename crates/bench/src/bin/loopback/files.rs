@@ -9,25 +9,22 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use fuser::{
-    BsdFileFlags, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite,
-    Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, FileAttr, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags, KernelConfig,
+    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request,
+    TimeOrNow, WriteFlags,
 };
 use rustix::fs::{self, AtFlags, Dir, Mode, OFlags, Timestamps};
 use rustix::io::Errno;
 
-use crate::answers::{answer_attributes, answer_empty, answer_entry, answer_opened};
+use crate::answers::{
+    Answer, GENERATION, KEPT, answer_attributes, answer_empty, answer_entry, answer_opened,
+};
 use crate::convert::{attributes, errno, kind, time};
 use crate::nodes::{Nodes, Place, ROOT};
-
-/// How long the kernel keeps names and attributes: libfuse's default.
-pub(crate) const KEPT: Duration = Duration::from_secs(1);
-/// Inode numbers of tmpfs are not used twice.
-pub(crate) const GENERATION: Generation = Generation(0);
 
 /// What libfuse asks for, where the kernel has it.
 const CAPABILITIES: [InitFlags; 5] = [
@@ -51,8 +48,6 @@ struct List {
     entries: Dir,
     next: u64,
 }
-
-pub(crate) type Answer<T> = Result<T, Errno>;
 
 impl Loopback {
     /// Of this directory.

@@ -1,0 +1,70 @@
+//! Listings of directories that the kernel keeps.
+//!
+//! Linux keeps one listing of a directory and collects it from whichever handles read it at the moment. Only at the
+//! beginning of a listing it asks whether the kept one is as old as the directory (`fuse_readdir_cached`): a handle
+//! that is in the middle of its own goes on with the kept one as soon as that is complete, also when it was begun
+//! earlier, and then misses names that were made before it began. So what may be kept was read by a single handle
+//! without a break, and is dropped when another begins.
+
+/// What the kernel may have of a directory's listing.
+#[derive(Default)]
+pub(super) enum Listing {
+    #[default]
+    None,
+    /// A part. Only what this handle read, unless others read beside it or it began twice.
+    Part { handle: u64, is_mixed: bool },
+    /// All that one handle read.
+    Whole,
+}
+
+impl Listing {
+    /// A handle is about to be given a part; whether the kernel may have something older.
+    pub(super) fn read(&mut self, reader: u64, is_beginning: bool) -> bool {
+        let is_older = is_beginning && !matches!(self, Listing::None);
+        let is_mixed = match self {
+            Listing::None | Listing::Whole => !is_beginning,
+            Listing::Part { handle, is_mixed } => *is_mixed || is_beginning || *handle != reader,
+        };
+        *self = Listing::Part {
+            handle: reader,
+            is_mixed,
+        };
+        is_older
+    }
+
+    /// A handle comes to the end; whether the kernel may keep what it has.
+    pub(super) fn end(&mut self, reader: u64) -> bool {
+        let is_good =
+            matches!(self, Listing::Part { handle, is_mixed: false } if *handle == reader);
+        *self = match is_good {
+            true => Listing::Whole,
+            false => Listing::None,
+        };
+        is_good
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Listing;
+
+    #[test]
+    fn only_what_one_handle_read_alone_is_kept() {
+        let mut listing = Listing::default();
+        assert!(!listing.read(1, true));
+        assert!(!listing.read(1, false));
+        assert!(listing.end(1));
+        // The next begins anew, and then there is another beside it, or one of before.
+        for beside in [(2, true), (2, false), (1, true)] {
+            assert!(listing.read(1, true));
+            assert_eq!(listing.read(beside.0, beside.1), beside.1);
+            listing.read(1, false);
+            assert!(!listing.end(1));
+            assert!(!listing.read(1, true));
+            assert!(listing.end(1));
+        }
+        // One in the middle of a listing that was kept meanwhile.
+        listing.read(2, false);
+        assert!(!listing.end(2));
+    }
+}

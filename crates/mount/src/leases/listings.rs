@@ -1,0 +1,75 @@
+//! Leases on listings of directories (see module `listing`).
+
+use super::{LOOK_AGAIN, Leases};
+use crate::notify::Kernel;
+use egeria_fs::InodeNumber;
+use std::time::{Duration, Instant};
+
+/// How long who changes a directory is waited for.
+const UNTIL_LEFT: Duration = Duration::from_millis(4);
+
+impl Leases {
+    /// A directory was opened; whether the kernel may keep its listing, and whether that of before is still good.
+    pub(crate) fn grant_listing(&self, directory: InodeNumber) -> (bool, bool) {
+        let is_granted = self.grant_names(directory).is_some();
+        let shard = self.shard(directory);
+        let lease = shard.leases.get(&directory.0);
+        (is_granted, lease.is_some_and(|lease| lease.has_listing))
+    }
+
+    /// A directory is about to be listed for a kernel that keeps the listing, whatever we say: so it gets a lease,
+    /// rested or not; then, or when one is being recalled, the listing goes in the next recall, or in that one. `false`:
+    /// somebody is changing the directory, for long.
+    pub(crate) fn cover_listing(&self, directory: InodeNumber, is_beginning: bool) -> bool {
+        let begun = Instant::now();
+        loop {
+            let mut shard = self.shard(directory);
+            let lease = shard.leases.entry(directory.0).or_default();
+            if lease.recalled_now.is_some() {
+                lease.is_read_meanwhile = true;
+                return true;
+            }
+            if !lease.is_recalled_just_now() && self.hold(lease, directory, true) {
+                // Who opened it without a good listing has dropped the old one by now.
+                lease.has_listing |= is_beginning;
+                lease.answered = Some(Instant::now());
+                return true;
+            }
+            drop(shard);
+            if begun.elapsed() >= UNTIL_LEFT {
+                return false;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// A handle is about to read a part of a listing, before it is looked at.
+    pub(crate) fn read_listing(
+        &self,
+        directory: InodeNumber,
+        handle: u64,
+        is_beginning: bool,
+        kernel: &Kernel,
+    ) {
+        let is_older = {
+            let mut shard = self.shard(directory);
+            let lease = shard.leases.entry(directory.0).or_default();
+            lease.listing.read(handle, is_beginning)
+        };
+        if is_older {
+            kernel.forget_listing(directory);
+        }
+    }
+
+    /// A handle is about to be told that it is at the end.
+    pub(crate) fn end_listing(&self, directory: InodeNumber, handle: u64, kernel: &Kernel) {
+        let may_keep = {
+            let mut shard = self.shard(directory);
+            let lease = shard.leases.get_mut(&directory.0);
+            lease.is_some_and(|lease| lease.listing.end(handle))
+        };
+        if !may_keep {
+            kernel.forget_listing(directory);
+        }
+    }
+}
