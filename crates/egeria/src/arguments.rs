@@ -56,6 +56,8 @@ pub enum Command {
     Check(commands::check::Arguments),
     /// Read a whole volume while it is in use, and say what is damaged
     Scrub(commands::scrub::Arguments),
+    /// Show the volumes that are mounted at boot, or write their units for systemd
+    Units(commands::units::Arguments),
     /// Show what the machine is: nodes, CPUs, memory, distances
     Machine(commands::machine::Arguments),
     /// Show what a recording holds

@@ -1,5 +1,5 @@
-//! What a long-running command reports while it works: on stderr in the foreground, in the journal otherwise, and in a
-//! file if one was named. Commands that end by themselves print errors and nothing else.
+//! What a long-running command reports while it works: on stderr in the foreground, in the journal otherwise and where
+//! stderr is the journal, and in a file if one was named. Commands that end by themselves print errors and nothing else.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -27,9 +27,12 @@ pub fn begin(foreground: bool, file: Option<&Path>) -> Outcome {
     let levels = levels()?;
     let file = file.map(open).transpose()?;
     let file = file.map(|file| fmt::layer().with_ansi(false).with_writer(Mutex::new(file)));
-    let stderr = foreground.then(|| fmt::layer().with_ansi(false).with_writer(std::io::stderr));
+    // Under systemd, stderr is the journal, which is to know of levels.
+    let is_journal = foreground && stderr_is_journal();
+    let journal = (is_journal || !foreground).then(journal).flatten();
+    let on_stderr = foreground && journal.is_none();
+    let stderr = on_stderr.then(|| fmt::layer().with_ansi(false).with_writer(std::io::stderr));
     // Without a journal there is the file, if any: nobody reads the stderr of a process that left its terminal.
-    let journal = if foreground { None } else { journal() };
     let registry = tracing_subscriber::registry().with(levels);
     // It fails only when it was done before.
     let _ = registry.with(file).with(stderr).with(journal).try_init();
@@ -113,6 +116,13 @@ fn parsed(text: &str) -> Option<Targets> {
 fn journal<S: tracing::Subscriber + for<'a> LookupSpan<'a>>() -> Option<impl Layer<S>> {
     let layer = tracing_journald::layer().ok()?;
     Some(layer.with_syslog_identifier("egeria".to_owned()))
+}
+
+/// What systemd says of the stream that it connected, if it is still the one.
+fn stderr_is_journal() -> bool {
+    let named = std::env::var("JOURNAL_STREAM").unwrap_or_default();
+    let stream = rustix::fs::fstat(rustix::stdio::stderr());
+    stream.is_ok_and(|stream| named == format!("{}:{}", stream.st_dev, stream.st_ino))
 }
 
 fn open(path: &Path) -> Outcome<File> {

@@ -3,6 +3,7 @@
 mod account;
 mod arguments;
 mod commands;
+mod configuration;
 mod control;
 mod daemon_log;
 mod machine_choice;
@@ -11,6 +12,7 @@ mod paths;
 mod placement;
 mod policy_choice;
 mod served;
+mod service;
 mod session;
 mod sizes;
 mod summary;

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use common::{Sandbox, egeria, run};
 
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 20] = [
     "mkfs",
     "mount",
     "umount",
@@ -15,6 +15,7 @@ const COMMANDS: [&str; 19] = [
     "df",
     "check",
     "scrub",
+    "units",
     "machine",
     "steward",
     "top",

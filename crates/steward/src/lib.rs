@@ -15,6 +15,7 @@
 mod error;
 mod log;
 mod place;
+mod pulse;
 mod seen;
 mod steward;
 mod summary;

@@ -24,6 +24,7 @@ use uuid::Uuid;
 use crate::error::{Result, StewardError};
 use crate::log::*;
 use crate::place;
+use crate::pulse::Pulse;
 use crate::seen;
 use crate::summary::{MAX_WINDOWS, NodeRates, Summary, WindowSummary};
 
@@ -100,6 +101,7 @@ pub struct Steward {
     orders: Sender<Order>,
     thread: Option<JoinHandle<Summary>>,
     summary: Arc<Mutex<Summary>>,
+    pulse: Pulse,
 }
 
 enum Order {
@@ -114,7 +116,7 @@ impl Steward {
     /// When another one works on the volume, or a file cannot be written.
     pub fn start(target: Target, options: StewardOptions) -> Result<Steward> {
         let work = Work::begin(&target, options)?;
-        let summary = work.summary.clone();
+        let (summary, pulse) = (work.summary.clone(), work.pulse.clone());
         let (orders, inbox) = channel();
         let thread = std::thread::Builder::new()
             .name("egeria-steward".to_owned())
@@ -124,12 +126,19 @@ impl Steward {
             orders,
             thread: Some(thread),
             summary,
+            pulse,
         })
     }
 
     /// What it did so far.
     pub fn summary(&self) -> Summary {
         lock(&self.summary).clone()
+    }
+
+    /// Says, whenever it is called, whether the steward still looks: false once a look is long overdue.
+    pub fn pulse(&self) -> impl Fn() -> bool + Send + 'static {
+        let pulse = self.pulse.clone();
+        move || pulse.beats_at(Instant::now())
     }
 
     /// Forgets the windows so far and begins a new one now, as when a preparation is over. Threads stay
@@ -179,6 +188,7 @@ struct Work {
     /// Why threads stayed: how often, and the last time in words, by kind.
     kept: HashMap<Discriminant<KeptBecause>, (u64, String)>,
     summary: Arc<Mutex<Summary>>,
+    pulse: Pulse,
 }
 
 impl Work {
@@ -239,6 +249,7 @@ impl Work {
             done: 0,
             kept: HashMap::new(),
             summary: Arc::new(Mutex::new(summary)),
+            pulse: Pulse::new(Instant::now()),
         })
     }
 
@@ -247,6 +258,7 @@ impl Work {
         let length = Duration::from_nanos(host_ns as u64);
         let mut next = Instant::now() + length;
         loop {
+            self.pulse.due(next);
             let wait = next.saturating_duration_since(Instant::now());
             match inbox.recv_timeout(wait) {
                 Ok(Order::StartOver(done)) => {

@@ -22,6 +22,7 @@ pub mod steward;
 pub mod top;
 pub mod trace;
 pub mod umount;
+pub mod units;
 
 use std::process::ExitCode;
 
@@ -43,6 +44,7 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
         Command::Demo(demo) => return demo::run(&demo, format),
         Command::Bench(bench) => bench::run(&bench, format),
         Command::Mkfs(mkfs) => mkfs::run(mkfs, format),
+        Command::Units(units) => units::run(&units, format),
         Command::Umount(umount) => umount::run(&umount, format),
         Command::Stat(stat) => stat::run(&stat, format),
         Command::Steward(steward) => steward::run(&steward, format),

@@ -13,9 +13,10 @@ use egeria_fs::{AttachMode, Volume};
 use egeria_mount::{MountError, MountOptions};
 use serde::{Deserialize, Serialize};
 
+use crate::configuration::{Configuration, SettingsArgument};
 use crate::machine_choice::{Allocation, MachineArguments, MachineLabel, attach_options};
 use crate::session::{self, PoolLabel};
-use crate::{daemon_log, paths, sizes};
+use crate::{daemon_log, paths, service, sizes};
 use egeria_cli::failure::{Failure, Outcome, reason};
 use egeria_cli::output::{self, Format};
 use egeria_cli::signals::Signals;
@@ -27,6 +28,7 @@ Examples:
   egeria mount /mnt/pmem0/pool /mnt
   egeria mount /dev/shm/a /mnt --machine optane-2s --alloc random
   egeria mount /mnt/pmem0/pool /srv --allow-other --foreground
+  egeria mount --configured data
 
 Returns when the mount answers. --machine and --alloc hold for everybody who
 uses the volume while it is mounted; --machine is for who comes first. A mount
@@ -34,9 +36,22 @@ that was killed loses nothing: `egeria umount` the directory and mount again.
 Root mounts its own pools only; those of other users their owners mount.")]
 pub struct Arguments {
     /// Path of any pool of the volume
-    pool: PathBuf,
+    #[arg(required_unless_present = "configured")]
+    pool: Option<PathBuf>,
     /// Directory to mount on
-    directory: PathBuf,
+    #[arg(required_unless_present = "configured")]
+    directory: Option<PathBuf>,
+    /// Mount the volume of this name in /etc/egeria/egeria.toml
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["pool", "directory"])]
+    configured: Option<String>,
+    #[command(flatten)]
+    settings: SettingsArgument,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Args, Debug)]
+struct Options {
     /// Let users other than the one who mounts in
     #[arg(long)]
     allow_other: bool,
@@ -73,30 +88,62 @@ struct Document {
     pools: Vec<PoolLabel>,
 }
 
-/// Mounts; returns when the mount answers, or with `--foreground` when it has ended.
-pub fn run(mut arguments: Arguments, format: Format) -> Outcome<ExitCode> {
-    arguments.pool = paths::absolute(&arguments.pool)?;
-    arguments.directory = egeria_mount::mount_point(&arguments.directory)?;
-    if let Some(log) = &arguments.log {
-        arguments.log = Some(paths::absolute(log)?);
+/// What is mounted where.
+struct Mount {
+    pool: PathBuf,
+    directory: PathBuf,
+    options: Options,
+}
+
+impl Mount {
+    /// As the command line or the settings say. The command line only adds to the settings.
+    fn meant(arguments: Arguments) -> Outcome<Mount> {
+        let mut options = arguments.options;
+        let (pool, directory) = match &arguments.configured {
+            Some(name) => {
+                let volume = Configuration::volume(&arguments.settings.settings, name)?;
+                options.allow_other |= volume.allow_other;
+                options.read_only |= volume.read_only;
+                options.page_cache = options.page_cache.or(volume.page_cache);
+                options.alloc = options.alloc.or(volume.alloc);
+                (volume.pool().to_path_buf(), volume.directory)
+            }
+            None => (
+                arguments.pool.unwrap_or_default(),
+                arguments.directory.unwrap_or_default(),
+            ),
+        };
+        if let Some(log) = &options.log {
+            options.log = Some(paths::absolute(log)?);
+        }
+        Ok(Mount {
+            pool: paths::absolute(&pool)?,
+            directory: egeria_mount::mount_point(&directory)?,
+            options,
+        })
     }
-    if arguments.foreground {
-        serve(&arguments, format)?;
+}
+
+/// Mounts; returns when the mount answers, or with `--foreground` when it has ended.
+pub fn run(arguments: Arguments, format: Format) -> Outcome<ExitCode> {
+    let mount = Mount::meant(arguments)?;
+    if mount.options.foreground {
+        serve(&mount, format)?;
         return Ok(ExitCode::SUCCESS);
     }
-    start_in_background(&arguments, format)
+    start_in_background(&mount, format)
 }
 
 // --- the process that waits ---
 
-fn start_in_background(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
+fn start_in_background(mount: &Mount, format: Format) -> Outcome<ExitCode> {
     let failed = |error: std::io::Error| {
         Failure::new(format!(
             "cannot start the mount process: {}; try --foreground",
             reason(&error)
         ))
     };
-    let mut child = background_command(arguments).spawn().map_err(failed)?;
+    let mut child = background_command(mount).spawn().map_err(failed)?;
     let mut said = String::new();
     if let Some(mut stdout) = child.stdout.take() {
         stdout.read_to_string(&mut said).map_err(failed)?;
@@ -114,83 +161,85 @@ fn start_in_background(arguments: &Arguments, format: Format) -> Outcome<ExitCod
     }
 }
 
-fn background_command(arguments: &Arguments) -> Command {
+fn background_command(mount: &Mount) -> Command {
     let mut command = Command::new("/proc/self/exe");
     std::os::unix::process::CommandExt::arg0(&mut command, "egeria");
     command.arg("mount").arg("--foreground").arg("--ready");
-    if arguments.allow_other {
+    if mount.options.allow_other {
         command.arg("--allow-other");
     }
-    if arguments.read_only {
+    if mount.options.read_only {
         command.arg("--read-only");
     }
-    if let Some(machine) = &arguments.machine.machine {
+    if let Some(machine) = &mount.options.machine.machine {
         command.arg(format!("--machine={machine}"));
     }
-    if let Some(allocation) = arguments.alloc {
+    if let Some(allocation) = mount.options.alloc {
         command.arg(format!("--alloc={}", allocation.name()));
     }
-    if let Some(log) = &arguments.log {
+    if let Some(log) = &mount.options.log {
         command.arg("--log").arg(log);
     }
-    if let Some(bytes) = arguments.page_cache {
+    if let Some(bytes) = mount.options.page_cache {
         command.arg(format!("--page-cache={bytes}"));
     }
-    command
-        .arg("--")
-        .arg(&arguments.pool)
-        .arg(&arguments.directory);
+    command.arg("--").arg(&mount.pool).arg(&mount.directory);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     command
 }
 
 // --- the process that serves ---
 
-fn serve(arguments: &Arguments, format: Format) -> Outcome {
-    if arguments.ready {
+fn serve(mount: &Mount, format: Format) -> Outcome {
+    if mount.options.ready {
         // It fails only for a group leader, which a spawned child is not.
         let _ = rustix::process::setsid();
     }
-    daemon_log::begin(!arguments.ready, arguments.log.as_deref())?;
+    daemon_log::begin(!mount.options.ready, mount.options.log.as_deref())?;
     let signals = Signals::install()?;
-    let machine = arguments.machine.declared()?;
-    let mode = if arguments.read_only {
+    let machine = mount.options.machine.declared()?;
+    let mode = if mount.options.read_only {
         AttachMode::ReadOnly
     } else {
         AttachMode::CreateOrJoin
     };
-    let volume = session::attach(&arguments.pool, mode, &attach_options(machine.clone()))?;
+    let volume = session::attach(&mount.pool, mode, &attach_options(machine.clone()))?;
     let attached = daemon_log::follow(&volume);
-    arguments.machine.check_made(&volume)?;
+    mount.options.machine.check_made(&volume)?;
     let label = MachineLabel::of_session(&volume, machine.as_ref());
-    if let Some(allocation) = arguments.alloc {
+    if let Some(allocation) = mount.options.alloc {
         allocation.apply(&volume)?;
     }
     signals.check()?;
     let options = MountOptions {
-        allow_other: arguments.allow_other,
-        read_only: arguments.read_only,
-        page_cache_bytes: arguments.page_cache,
+        allow_other: mount.options.allow_other,
+        read_only: mount.options.read_only,
+        page_cache_bytes: mount.options.page_cache,
         ..MountOptions::default()
     };
-    let document = document_of(arguments, &volume, label);
-    unmount_on_signal(&signals, arguments.directory.clone());
+    let document = document_of(mount, &volume, label);
+    unmount_on_signal(&signals, mount.directory.clone());
     let mut said = Ok(());
-    let served = egeria_mount::serve(volume, &arguments.directory, &options, || {
+    let served = egeria_mount::serve(volume, &mount.directory, &options, || {
         // A signal before this found nothing to unmount.
         said = signals
             .check()
-            .and_then(|()| announce(arguments, &document, format));
+            .and_then(|()| announce(mount, &document, format));
         attached.report();
         tracing::info!("{}", human(&document));
+        if said.is_ok() && !mount.options.ready {
+            service::ready(&human(&document));
+            let directory = mount.directory.clone();
+            service::keep_telling(move || egeria_mount::answers(&directory));
+        }
         if said.is_err() {
-            let _ = egeria_mount::unmount_lazily(&arguments.directory);
+            let _ = egeria_mount::unmount_lazily(&mount.directory);
         }
     });
     match &served {
         Ok(()) => tracing::info!("volume {} unmounted and closed", document.volume),
         // In the foreground it is the command's own error.
-        Err(error) if arguments.ready => tracing::error!("volume {}: {error}", document.volume),
+        Err(error) if mount.options.ready => tracing::error!("volume {}: {error}", document.volume),
         Err(_) => {}
     }
     // Serving gave the last reference back.
@@ -203,19 +252,22 @@ fn serve(arguments: &Arguments, format: Format) -> Outcome {
 
 /// A signal unmounts; a mount that is busy is detached all the same, because its process was asked to end.
 fn unmount_on_signal(signals: &Signals, directory: PathBuf) {
-    signals.call(move |_| match egeria_mount::unmount(&directory) {
-        Err(busy @ MountError::Busy { .. }) => {
-            tracing::warn!("{busy}; it is detached now because this process was asked to end");
-            let _ = egeria_mount::unmount_lazily(&directory);
+    signals.call(move |_| {
+        service::stopping();
+        match egeria_mount::unmount(&directory) {
+            Err(busy @ MountError::Busy { .. }) => {
+                tracing::warn!("{busy}; it is detached now because this process was asked to end");
+                let _ = egeria_mount::unmount_lazily(&directory);
+            }
+            Err(MountError::NotMounted(_)) | Ok(()) => {}
+            Err(other) => tracing::error!("{other}"),
         }
-        Err(MountError::NotMounted(_)) | Ok(()) => {}
-        Err(other) => tracing::error!("{other}"),
     });
 }
 
 /// Tells whoever waits that the mount answers.
-fn announce(arguments: &Arguments, document: &Document, format: Format) -> Outcome {
-    if !arguments.ready {
+fn announce(mount: &Mount, document: &Document, format: Format) -> Outcome {
+    if !mount.options.ready {
         return format.print(document, human);
     }
     output::print(output::to_json(document).as_bytes())?;
@@ -242,12 +294,12 @@ fn leave_terminal() -> Outcome {
     rustix::stdio::dup2_stdout(&null).map_err(said)
 }
 
-fn document_of(arguments: &Arguments, volume: &Volume, machine: Option<MachineLabel>) -> Document {
+fn document_of(mount: &Mount, volume: &Volume, machine: Option<MachineLabel>) -> Document {
     Document {
         volume: volume.uuid().to_string(),
-        directory: arguments.directory.clone(),
+        directory: mount.directory.clone(),
         pid: std::process::id(),
-        read_only: arguments.read_only || volume.is_read_only(),
+        read_only: mount.options.read_only || volume.is_read_only(),
         machine,
         pools: session::pool_labels(volume),
     }

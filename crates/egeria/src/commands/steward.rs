@@ -10,11 +10,12 @@ use egeria_steward::{Scope, Summary, Target};
 use egeria_watch::task;
 use serde::Serialize;
 
+use crate::configuration::{Configuration, ConfiguredVolume, SettingsArgument};
 use crate::daemon_log::{self, Attached};
 use crate::machine_choice::{MachineArguments, attach_options};
 use crate::owner;
 use crate::policy_choice::{self, StewardArguments};
-use crate::session;
+use crate::{service, session};
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::Format;
 use egeria_cli::signals::Signals;
@@ -43,8 +44,14 @@ pub struct Arguments {
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
     /// What decides: off (only watch), NThread's rl, cpu, nm and full, pats, odin, asymsched, or all as one
-    #[arg(long, value_name = policy_choice::NAMES, default_value = "all", value_parser = policy_choice::policy)]
-    policy: System,
+    /// [default: all, or what the settings say]
+    #[arg(long, value_name = policy_choice::NAMES, value_parser = policy_choice::policy)]
+    policy: Option<System>,
+    /// Look after the volume of this name in /etc/egeria/egeria.toml
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["pool", "pid"])]
+    configured: Option<String>,
+    #[command(flatten)]
+    settings: SettingsArgument,
     #[command(flatten)]
     steward: StewardArguments,
     #[command(flatten)]
@@ -62,7 +69,16 @@ struct Document {
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let signals = Signals::install()?;
     daemon_log::begin(true, None)?;
-    arguments.steward.settings(arguments.policy)?;
+    let configured = match &arguments.configured {
+        Some(name) => Some(Configuration::volume(&arguments.settings.settings, name)?),
+        None => None,
+    };
+    let asked = arguments
+        .policy
+        .or(configured.as_ref().and_then(|volume| volume.steward));
+    let policy = asked.unwrap_or(System::All);
+    let pool = configured.as_ref().map(ConfiguredVolume::pool);
+    arguments.steward.settings(policy)?;
     let scope = match arguments.pid {
         Some(process_id) if task::began(process_id).is_none() => {
             return Err(Failure::new(format!(
@@ -72,7 +88,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         Some(process_id) => Scope::Tree(process_id),
         None => Scope::All,
     };
-    let (target, machine, attached) = match &arguments.pool {
+    let (target, machine, attached) = match pool.or(arguments.pool.as_deref()) {
         Some(pool) => of_volume(pool, arguments)?,
         None => (Target::Processes, arguments.machine.resolve()?, None),
     };
@@ -80,9 +96,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         Target::Volume(volume) => Some(volume.uuid().to_string()),
         Target::Processes => None,
     };
-    let steward = arguments
-        .steward
-        .start(target, &machine, arguments.policy, scope)?;
+    let steward = arguments.steward.start(target, &machine, policy, scope)?;
     if let Some(attached) = &attached {
         attached.report();
     }
@@ -96,11 +110,15 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     for line in machine.warnings.iter().chain(&begun.unavailable) {
         tracing::warn!("{line}");
     }
-    tracing::info!("looking after threads, policy {}", arguments.policy);
+    tracing::info!("looking after threads, policy {policy}");
+    service::ready(&format!("looking after threads, policy {policy}"));
+    // A window may be longer than the interval in which a service manager wants to hear of it.
+    service::keep_telling(steward.pulse());
     signals.wait();
+    service::stopping();
     let document = Document {
         volume,
-        policy: arguments.policy.to_string(),
+        policy: policy.to_string(),
         steward: steward.stop(),
     };
     if let Some(attached) = &attached {

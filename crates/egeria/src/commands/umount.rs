@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use egeria_mount::MountError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::Serialize;
 
+use crate::configuration::{Configuration, SettingsArgument};
 use crate::control;
 use crate::{paths, served};
 use egeria_cli::failure::Outcome;
@@ -27,7 +29,13 @@ Also takes away a mount whose process was killed: nothing that returned is
 lost, the next `egeria mount` recovers the volume.")]
 pub struct Arguments {
     /// Directory it is mounted on
-    directory: PathBuf,
+    #[arg(required_unless_present = "configured")]
+    directory: Option<PathBuf>,
+    /// The volume of this name in /etc/egeria/egeria.toml; not mounted, it is left as it is
+    #[arg(long, value_name = "NAME", conflicts_with = "directory")]
+    configured: Option<String>,
+    #[command(flatten)]
+    settings: SettingsArgument,
 }
 
 #[derive(Serialize)]
@@ -39,12 +47,19 @@ struct Document {
 
 /// Unmounts.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let server = is_believed(&arguments.directory)
-        .then(|| control::identify(&arguments.directory).ok())
+    let directory = match &arguments.configured {
+        Some(name) => Configuration::volume(&arguments.settings.settings, name)?.directory,
+        None => arguments.directory.clone().unwrap_or_default(),
+    };
+    let server = is_believed(&directory)
+        .then(|| control::identify(&directory).ok())
         .flatten()
         .and_then(|identity| mount_process(identity.mount_pid));
     let watched = server.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-    egeria_mount::unmount(&arguments.directory)?;
+    match egeria_mount::unmount(&directory) {
+        Err(MountError::NotMounted(_)) if arguments.configured.is_some() => {}
+        unmounted => unmounted?,
+    }
     let closed = watched.as_ref().is_some_and(|process| {
         progress::spinning("waiting for the mount process to close the volume", || {
             ended(process, CLOSING)
@@ -55,13 +70,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             "unmounted, but its process still works; wait for it before you check the volume",
         );
     }
-    format.print(
-        &Document {
-            directory: arguments.directory.clone(),
-            closed,
-        },
-        |_| String::new(),
-    )
+    format.print(&Document { directory, closed }, |_| String::new())
 }
 
 /// Whether the mount on this directory says the truth, and soon; others are not asked who serves them.

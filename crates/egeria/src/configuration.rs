@@ -1,0 +1,253 @@
+//! The volumes that root lists in `/etc/egeria/egeria.toml`, for service managers: what is mounted where, and how.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use egeria_policy::planner::System;
+use egeria_watch::own;
+use serde::{Deserialize, Deserializer};
+
+use crate::machine_choice::Allocation;
+use crate::{policy_choice, sizes};
+use egeria_cli::failure::{Failure, Outcome, reason};
+
+/// Where root's settings are.
+pub const SETTINGS: &str = "/etc/egeria/egeria.toml";
+
+/// No list of volumes is nearly as large.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Where to look.
+#[derive(Args, Clone, Debug)]
+pub struct SettingsArgument {
+    /// Read this file for the settings
+    #[arg(long, value_name = "FILE", default_value = SETTINGS, hide = true)]
+    pub settings: PathBuf,
+}
+
+/// Everything the file may say. Keys that it does not know are an error, because they would be ignored in silence.
+#[derive(Deserialize, Debug, Default)]
+#[serde(deny_unknown_fields)]
+pub struct Configuration {
+    /// Who may use volumes directly; `egeria_fs` reads it.
+    #[serde(default, rename = "direct")]
+    _direct: Option<Direct>,
+    /// Volumes by name.
+    #[serde(default)]
+    pub volumes: BTreeMap<String, ConfiguredVolume>,
+}
+
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+struct Direct {
+    #[serde(rename = "groups")]
+    _groups: Vec<toml::Value>,
+}
+
+/// One volume.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct ConfiguredVolume {
+    /// Its pools. One is enough to find the others; boot waits for the file systems of all that are named.
+    pub pools: Vec<PathBuf>,
+    /// Where it is mounted.
+    pub directory: PathBuf,
+    /// Who owns the pools, if it is not root.
+    pub user: Option<String>,
+    /// Other users may use the mount.
+    #[serde(default)]
+    pub allow_other: bool,
+    /// Every change is refused.
+    #[serde(default)]
+    pub read_only: bool,
+    /// Bytes of files that the kernel may keep.
+    #[serde(default, deserialize_with = "size")]
+    pub page_cache: Option<u64>,
+    /// Where new data goes.
+    #[serde(default, deserialize_with = "allocation")]
+    pub alloc: Option<Allocation>,
+    /// Mounted at boot.
+    #[serde(default = "yes")]
+    pub boot: bool,
+    /// Policy of its steward; none without.
+    #[serde(default, deserialize_with = "policy")]
+    pub steward: Option<System>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn parsed<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<Option<T>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    parse(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    parsed(deserializer, sizes::parse)
+}
+
+fn allocation<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Allocation>, D::Error> {
+    parsed(deserializer, Allocation::parse)
+}
+
+fn policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<System>, D::Error> {
+    parsed(deserializer, policy_choice::policy)
+}
+
+impl Configuration {
+    /// Reads the file; where there is none, no volume is configured.
+    ///
+    /// # Errors
+    /// A file that cannot be read or that others can write, unknown keys, values that make no sense.
+    pub fn read(path: &Path) -> Outcome<Configuration> {
+        let text = own::read_trusted(path, MAX_BYTES).map_err(|error| {
+            Failure::new(format!(
+                "cannot use {}: {}; it must be a file that root alone can write (chmod go-w)",
+                path.display(),
+                reason(&error)
+            ))
+        })?;
+        let read = Configuration::parse(&text.unwrap_or_default());
+        read.map_err(|cause| {
+            Failure::new(format!(
+                "{}: {cause}; correct it and look with `egeria units`",
+                path.display()
+            ))
+        })
+    }
+
+    /// Reads one volume of the file.
+    ///
+    /// # Errors
+    /// As [`Configuration::read`]; a name that is not there.
+    pub fn volume(path: &Path, name: &str) -> Outcome<ConfiguredVolume> {
+        let mut known = Configuration::read(path)?.volumes;
+        known.remove(name).ok_or_else(|| {
+            let names: Vec<&str> = known.keys().map(String::as_str).collect();
+            let has = match names.is_empty() {
+                true => "none".to_owned(),
+                false => names.join(", "),
+            };
+            Failure::new(format!(
+                "{} has no volume {name:?}, it has {has}; add [volumes.{name}]",
+                path.display()
+            ))
+        })
+    }
+
+    fn parse(text: &str) -> Result<Configuration, String> {
+        let configuration: Configuration = toml::from_str(text).map_err(|error| {
+            let line = error.span().map(|span| line_of(text, span.start));
+            let line = line.map_or(String::new(), |line| format!("line {line}: "));
+            let cause: Vec<&str> = error.message().split_whitespace().collect();
+            format!("{line}{}", cause.join(" "))
+        })?;
+        for (name, volume) in &configuration.volumes {
+            volume
+                .check(name)
+                .map_err(|cause| format!("volumes.{name}: {cause}"))?;
+        }
+        Ok(configuration)
+    }
+}
+
+fn line_of(text: &str, place: usize) -> usize {
+    let before = text.as_bytes().iter().take(place);
+    1 + before.filter(|&&byte| byte == b'\n').count()
+}
+
+impl ConfiguredVolume {
+    /// The pool that is named first.
+    pub fn pool(&self) -> &Path {
+        self.pools.first().map_or(Path::new(""), PathBuf::as_path)
+    }
+
+    /// Names become names of units, paths go into them.
+    fn check(&self, name: &str) -> Result<(), String> {
+        let plain =
+            |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
+        if name.is_empty() || !name.chars().all(plain) {
+            return Err("a name has letters, digits, `_`, `-` and `.` only".to_owned());
+        }
+        if self.pools.is_empty() {
+            return Err("pools is empty; name at least one".to_owned());
+        }
+        for path in self.pools.iter().chain([&self.directory]) {
+            let text = path.to_str().unwrap_or_default();
+            if !path.is_absolute() || text.chars().any(char::is_control) {
+                return Err(format!(
+                    "{path:?} is no path from the root; write all of it"
+                ));
+            }
+        }
+        match &self.user {
+            Some(user) if user.is_empty() || !user.chars().all(plain) => {
+                Err(format!("{user:?} is no name of a user"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        let cause = Configuration::parse(text).expect_err("it should be refused");
+        assert!(!cause.contains('\n'), "{cause}");
+        cause
+    }
+
+    #[test]
+    fn a_volume_is_read_with_its_defaults() {
+        let text = "[direct]\ngroups = [\"databases\", 2001]\n\
+                    [volumes.data]\npools = [\"/p/0\", \"/p/1\"]\ndirectory = \"/srv/data\"\n\
+                    [volumes.log]\npools = [\"/p/2\"]\ndirectory = \"/srv/log\"\nuser = \"postgres\"\nboot = false\n\
+                    page_cache = \"1GiB\"\nalloc = \"node=1\"\nsteward = \"full\"\n";
+        let read = Configuration::parse(text).expect("a good file");
+        let [data, log] = ["data", "log"].map(|name| &read.volumes[name]);
+        assert_eq!(data.pool(), Path::new("/p/0"));
+        assert!(data.boot && !data.allow_other && data.steward.is_none());
+        assert_eq!((log.boot, log.page_cache), (false, Some(1 << 30)));
+        assert_eq!(log.alloc, Some(Allocation::Node(1)));
+        assert_eq!(log.steward, "full".parse().ok());
+        assert!(
+            Configuration::parse("")
+                .expect("nothing")
+                .volumes
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn what_it_does_not_know_is_refused_with_its_line() {
+        let volume = "[volumes.data]\npools = [\"/p\"]\ndirectory = \"/srv\"\n";
+        let cause = refused(&format!("{volume}read_onyl = true\n"));
+        assert!(
+            cause.contains("line 4") && cause.contains("read_onyl") && cause.contains("read_only"),
+            "{cause}"
+        );
+        assert!(refused("[volume.data]\n").contains("unknown field `volume`"));
+        assert!(refused("[volumes.data]\ndirectory = \"/srv\"\n").contains("pools"));
+        assert!(refused(&format!("{volume}steward = \"fast\"\n")).contains("line 4"));
+        assert!(refused(&format!("{volume}alloc = \"there\"\n")).contains("node=N"));
+        assert!(
+            refused("[volumes.\"a b\"]\npools = [\"/p\"]\ndirectory = \"/srv\"\n")
+                .contains("letters")
+        );
+        assert!(refused("[volumes.a]\npools = [\"p\"]\ndirectory = \"/srv\"\n").contains("root"));
+        assert!(refused("[volumes.a]\npools = []\ndirectory = \"/srv\"\n").contains("empty"));
+        assert!(
+            refused("[volumes.a]\npools = [\"/p\"]\ndirectory = \"/s\\nUser=root\"\n")
+                .contains("root")
+        );
+        assert!(refused(&format!("{volume}user = \"a\\nb\"\n")).contains("user"));
+        assert!(refused("[volumes").contains("line 1"));
+    }
+}

@@ -1,0 +1,301 @@
+//! Volumes as services: the settings, the units of the package, and what a service manager is told.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::{Background, Sandbox, can_mount, egeria, kill, mounts, run};
+use rustix::process::Signal;
+
+fn packaging() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../packaging")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Where a service manager listens.
+struct Manager {
+    socket: UnixDatagram,
+    path: PathBuf,
+}
+
+impl Manager {
+    fn new(sandbox: &Sandbox) -> Manager {
+        let path = sandbox.path("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.set_read_timeout(Some(common::PATIENCE)).unwrap();
+        Manager { socket, path }
+    }
+
+    fn watches(&self, command: &mut Command) {
+        command
+            .env("NOTIFY_SOCKET", &self.path)
+            .env("WATCHDOG_USEC", "100000")
+            .env_remove("WATCHDOG_PID");
+    }
+
+    /// Waits for a message that has this line.
+    #[track_caller]
+    fn hears(&self, line: &str) {
+        let mut room = [0; 4096];
+        loop {
+            let length = self.socket.recv(&mut room).expect(line);
+            let message = String::from_utf8_lossy(&room[..length]).into_owned();
+            if message.lines().any(|said| said == line) {
+                return;
+            }
+        }
+    }
+}
+
+fn settings(sandbox: &Sandbox, pool: &Path, directory: &Path, more: &str) -> PathBuf {
+    let volume = format!(
+        "[volumes.data]\npools = [{:?}]\ndirectory = {:?}\n{more}",
+        text(pool),
+        text(directory)
+    );
+    sandbox.file("egeria.toml", &volume)
+}
+
+#[test]
+fn a_configured_volume_is_served_and_its_manager_told() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
+    let settings = settings(&sandbox, &pool, &directory, "steward = \"rl\"\n");
+    let with = ["--configured", "data", "--settings", text(&settings)];
+    let manager = Manager::new(&sandbox);
+
+    let mut mount = egeria([&["mount", "--foreground"][..], &with].concat());
+    manager.watches(&mut mount);
+    let mut mount = Background::start(&mut mount);
+    manager.hears("READY=1");
+    fs::write(directory.join("file"), b"served").unwrap();
+    manager.hears("WATCHDOG=1");
+
+    let beside = Sandbox::below(&sandbox.root);
+    let steward_manager = Manager::new(&beside);
+    let mut steward = egeria([&["steward"][..], &with].concat());
+    steward.env("EGERIA_RUNTIME_DIR", sandbox.path("runtime"));
+    steward_manager.watches(&mut steward);
+    let mut steward = Background::start(&mut steward);
+    steward_manager.hears("READY=1");
+    steward_manager.hears("WATCHDOG=1");
+    kill(steward.id(), Signal::TERM);
+    steward_manager.hears("STOPPING=1");
+    assert!(steward.0.wait().unwrap().success());
+
+    kill(mount.id(), Signal::TERM);
+    manager.hears("STOPPING=1");
+    assert!(mount.0.wait().unwrap().success());
+    assert!(!mounts().contains(&directory));
+    // As `ExecStopPost` does after each stop.
+    run([&["umount"][..], &with].concat()).ok();
+}
+
+#[test]
+fn settings_that_are_wrong_are_one_line() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.file(
+        "egeria.toml",
+        "[volumes.data]\npools = [\"/p\"]\ndirectroy = \"/srv\"\n",
+    );
+    let settings = ["--settings", text(&file)];
+    for command in [
+        &["units"][..],
+        &["mount", "--configured", "data"],
+        &["umount", "--configured", "data"],
+        &["steward", "--configured", "data"],
+    ] {
+        run([command, &settings].concat()).refused(1, &[text(&file), "line 3", "directroy"]);
+    }
+    fs::write(&file, "").unwrap();
+    run([&["mount", "--configured", "data"][..], &settings].concat())
+        .refused(1, &["data", "none", "[volumes.data]"]);
+    fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+    run([&["units"][..], &settings].concat()).refused(1, &["chmod go-w"]);
+    run(["units", "--settings", "/nonexistent/egeria.toml"]).ok();
+    run(["mount", "--configured", "data", "/pool", "/mnt"]).refused(2, &["--configured"]);
+    run(["steward", "--configured", "data", "/pool"]).refused(2, &["--configured"]);
+}
+
+/// Directives of a unit: key and value.
+fn directives(path: &Path) -> Vec<(String, String)> {
+    let text = fs::read_to_string(path).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .filter_map(|line| line.split_once('='))
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
+}
+
+#[test]
+fn units_of_the_package_start_commands_as_they_are() {
+    let sandbox = Sandbox::new();
+    let file = settings(&sandbox, Path::new("/no/pool"), Path::new("/no/mnt"), "");
+    let mut tried = 0;
+    for unit in ["egeria-volume@.service", "egeria-steward@.service"] {
+        for (key, value) in directives(&packaging().join("systemd").join(unit)) {
+            if !key.starts_with("Exec") {
+                continue;
+            }
+            let mut words = value.trim_start_matches('-').split(' ');
+            assert_eq!(words.next(), Some("/usr/bin/egeria"), "{unit}");
+            let words = words.map(|word| word.replace("%i", "data"));
+            let words = words.chain(["--settings".to_owned(), text(&file).to_owned()]);
+            let ended = run(words);
+            assert_ne!(ended.status, 2, "{unit}: {value}: {}", ended.stderr);
+            tried += 1;
+        }
+    }
+    assert_eq!(tried, 3);
+}
+
+#[test]
+fn the_settings_that_the_package_brings_are_understood() {
+    let example = fs::read_to_string(packaging().join("egeria.toml")).unwrap();
+    let sandbox = Sandbox::new();
+    let shipped = sandbox.file("shipped.toml", &example);
+    assert!(
+        run(["units", "--settings", text(&shipped)])
+            .ok()
+            .stdout
+            .contains("no volume")
+    );
+    // Every line of the example means something.
+    let all: Vec<&str> = example
+        .lines()
+        .map(|line| match line.strip_prefix('#') {
+            Some(setting) if !setting.starts_with(' ') => setting,
+            _ => line,
+        })
+        .collect();
+    let all = sandbox.file("all.toml", &all.join("\n"));
+    let listed = run(["units", "--json", "--settings", text(&all)])
+        .ok()
+        .json();
+    let volume = &listed["volumes"][0];
+    assert_eq!(volume["unit"], "egeria-volume@data.service");
+    assert_eq!(volume["steward_unit"], "egeria-steward@data.service");
+    assert_eq!(volume["user"], "postgres");
+}
+
+#[test]
+fn units_of_volumes_are_written_and_systemd_takes_them() {
+    let sandbox = Sandbox::new();
+    let settings = sandbox.file(
+        "egeria.toml",
+        "[volumes.data]\npools = [\"/mnt/a b/p%0\", \"/mnt/1\"]\ndirectory = \"/srv/data\"\nsteward = \"all\"\n\
+         [volumes.log]\npools = [\"/mnt/2\"]\ndirectory = \"/srv/log\"\nuser = \"root\"\nboot = false\n",
+    );
+    let out = sandbox.directory("units");
+    run(["units", "--out", text(&out), "--settings", text(&settings)]).ok();
+    let wanted = |by: &str| -> BTreeSet<String> {
+        let entries = fs::read_dir(out.join(format!("{by}.wants")));
+        let entries = entries.into_iter().flatten().flatten();
+        entries
+            .map(|entry| entry.file_name().into_string().unwrap())
+            .collect()
+    };
+    let one = |name: &str| BTreeSet::from([name.to_owned()]);
+    assert_eq!(
+        wanted("multi-user.target"),
+        one("egeria-volume@data.service")
+    );
+    assert_eq!(
+        wanted("egeria-volume@data.service"),
+        one("egeria-steward@data.service")
+    );
+    assert_eq!(wanted("egeria-volume@log.service"), BTreeSet::new());
+    let data =
+        fs::read_to_string(out.join("egeria-volume@data.service.d/50-egeria-toml.conf")).unwrap();
+    assert!(
+        data.contains("RequiresMountsFor=\"/mnt/a b/p%%0\" \"/mnt/1\" \"/srv/data\"\n"),
+        "{data}"
+    );
+    let log =
+        fs::read_to_string(out.join("egeria-volume@log.service.d/50-egeria-toml.conf")).unwrap();
+    assert!(
+        log.contains("User=root\n") && log.contains("NoNewPrivileges=no\n"),
+        "{log}"
+    );
+    verify(&out);
+}
+
+/// What systemd says of the units of the package with these settings; nothing, where they are right.
+fn verify(out: &Path) {
+    for unit in ["egeria-volume@.service", "egeria-steward@.service"] {
+        let unit_text = fs::read_to_string(packaging().join("systemd").join(unit)).unwrap();
+        // It wants to see the programs.
+        let here = unit_text.replace("/usr/bin/egeria", env!("CARGO_BIN_EXE_egeria"));
+        let here = here.replace("Documentation=man:", "Documentation=https://localhost/");
+        let here = here.replace(" man:", " https://localhost/");
+        fs::write(out.join(unit), here).unwrap();
+    }
+    let units = [
+        "egeria-volume@data.service",
+        "egeria-volume@log.service",
+        "egeria-steward@data.service",
+    ];
+    let verified = Command::new("systemd-analyze")
+        .args(["verify", "--recursive-errors=no", "--man=no"])
+        .args(units.map(|unit| out.join(unit)))
+        .stdin(Stdio::null())
+        .output();
+    let Ok(verified) = verified else {
+        eprintln!("SKIPPED: there is no systemd-analyze here");
+        return;
+    };
+    let said = String::from_utf8_lossy(&verified.stderr);
+    let ours: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("egeria"))
+        .collect();
+    assert!(verified.status.success() && ours.is_empty(), "{said}");
+}
+
+#[test]
+fn packages_name_every_file_once_and_what_is_installed_is_in_one() {
+    let mut named = BTreeSet::new();
+    for package in ["egeria", "egeria-torture"] {
+        let list = packaging().join(format!("debian/{package}.install"));
+        for line in fs::read_to_string(list).unwrap().lines() {
+            assert!(named.insert(line.to_owned()), "{line} is named twice");
+        }
+    }
+    // What the install script puts below lib/ and bin/, by its own text.
+    let script = fs::read_to_string(packaging().join("../scripts/install")).unwrap();
+    let installed = script
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("install -D"));
+    let mut found = 0;
+    for line in installed {
+        let Some((_, target)) = line.rsplit_once("\"$prefix/") else {
+            continue;
+        };
+        let target = target.trim_end_matches('"');
+        if !target.contains('$') && !target.contains("man1") {
+            assert!(
+                named.contains(&format!("usr/{target}")),
+                "{target} is in no package"
+            );
+            found += 1;
+        }
+    }
+    assert!(found >= 9, "{found}");
+    for unit in fs::read_dir(packaging().join("systemd")).unwrap().flatten() {
+        let name = unit.file_name().into_string().unwrap();
+        assert!(
+            named.iter().any(|path| path.ends_with(&name)),
+            "{name} is in no package"
+        );
+    }
+}
