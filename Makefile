@@ -5,9 +5,10 @@ PREFIX ?= /usr/local
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 BUILT  := $(TARGET)/release
 REPORT := $(TARGET)/report
+SUITE  ?= bookworm
 
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test memcheck lint book bench install uninstall clean help
+.PHONY: build setup demo test memcheck lint book bench install uninstall deb package-test clean help
 
 build: ## build everything for use (target/release)
 	@scripts/setup --rust-only
@@ -45,8 +46,14 @@ install: build ## install below PREFIX (default /usr/local); DESTDIR is honoured
 uninstall: ## remove what install put below PREFIX
 	scripts/install --remove "$(DESTDIR)$(PREFIX)"
 
+deb: build ## build Debian packages (target/deb)
+	scripts/package "$(BUILT)" "$(TARGET)/deb"
+
+package-test: build ## install, upgrade, remove and purge the packages in a minimal Debian (SUITE=bookworm)
+	scripts/package-test --suite $(SUITE) "$(BUILT)" "$(TARGET)/package-test"
+
 clean: ## remove everything built
 	$(CARGO) clean
 
 help: ## list the commands
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
