@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use common::{Background, Sandbox, can_mount, egeria, kill, mounts, run};
 use rustix::process::Signal;
@@ -44,7 +45,9 @@ impl Manager {
     #[track_caller]
     fn hears(&self, line: &str) {
         let mut room = [0; 4096];
+        let started = Instant::now();
         loop {
+            assert!(started.elapsed() < common::PATIENCE, "never: {line}");
             let length = self.socket.recv(&mut room).expect(line);
             let message = String::from_utf8_lossy(&room[..length]).into_owned();
             if message.lines().any(|said| said == line) {
