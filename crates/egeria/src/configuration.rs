@@ -1,6 +1,7 @@
 //! The volumes that root lists in `/etc/egeria/egeria.toml`, for service managers: what is mounted where, and how.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -67,6 +68,9 @@ pub struct ConfiguredVolume {
     /// Where new data goes.
     #[serde(default, deserialize_with = "allocation")]
     pub alloc: Option<Allocation>,
+    /// Threads that may access the memory of each node at once.
+    #[serde(default)]
+    pub limit: Option<NonZeroU32>,
     /// Mounted at boot.
     #[serde(default = "yes")]
     pub boot: bool,

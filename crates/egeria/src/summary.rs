@@ -91,6 +91,9 @@ pub fn difference(before: &Counters, after: &Counters) -> Counters {
         checksum_failures: after
             .checksum_failures
             .saturating_sub(before.checksum_failures),
+        admission_waits: after.admission_waits.saturating_sub(before.admission_waits),
+        admission_waited_ns: (after.admission_waited_ns).saturating_sub(before.admission_waited_ns),
+        asked: std::array::from_fn(|pool| after.asked[pool].since(before.asked[pool])),
     }
 }
 

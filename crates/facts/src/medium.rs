@@ -24,8 +24,9 @@ pub struct Measured {
     pub demand: u32,
     /// What went to and from persistent memory, bytes/s.
     pub pm_bytes_s: f64,
-    /// What went to and from DRAM behind the same memory controllers, bytes/s.
-    pub dram_bytes_s: f64,
+    /// What went to and from DRAM behind the same memory controllers, bytes/s; `None` where nobody
+    /// measures it.
+    pub dram_bytes_s: Option<f64>,
 }
 
 /// The persistent memory of one node in the window.

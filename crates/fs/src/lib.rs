@@ -34,6 +34,7 @@ pub use recovery::check::check_volume;
 pub use recovery::scrub::{Pause, ScrubProgress, ScrubReport};
 pub use recovery::undo::undo_repair;
 pub use requests::*;
+pub use session::admission::{LimitedBy, PoolAdmission};
 pub use session::leases::{LeaseMount, Recall, work_for_kernel};
 pub use session::patience::{lock_within_patience, wait_within_patience, within_patience};
 pub use types::*;

@@ -128,6 +128,41 @@ pub struct Counters {
     pub mount_requests: u64,
     /// Reads that met data which does not match its checksum.
     pub checksum_failures: u64,
+    /// Requests that waited for admission.
+    pub admission_waits: u64,
+    /// How long, in all, ns.
+    pub admission_waited_ns: u64,
+    /// What asked for admission to each pool, while there were limits.
+    pub asked: [AskedOfPool; MAX_POOLS],
+}
+
+/// Requests that asked for admission to a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AskedOfPool {
+    /// All of them.
+    pub requests: u64,
+    /// Those that write.
+    pub writes: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl AskedOfPool {
+    /// Add what was asked of another pool.
+    pub fn add(&mut self, other: AskedOfPool) {
+        self.requests = self.requests.saturating_add(other.requests);
+        self.writes = self.writes.saturating_add(other.writes);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+
+    /// What was asked since an earlier reading.
+    pub fn since(self, before: AskedOfPool) -> AskedOfPool {
+        AskedOfPool {
+            requests: self.requests.saturating_sub(before.requests),
+            writes: self.writes.saturating_sub(before.writes),
+            bytes: self.bytes.saturating_sub(before.bytes),
+        }
+    }
 }
 
 /// Index of an open-description slot of the session (design: Front ends, Offsets).

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{CpuId, NodeId};
-use crate::{EmulatedMachine, EmulatedNode, Hardware, Interconnect};
+use crate::{EmulatedMachine, EmulatedNode, Hardware, Interconnect, MemoryKind};
 
 /// What the kernel calls the distance of a node to itself.
 pub const LOCAL_DISTANCE: u32 = 10;
@@ -138,6 +138,14 @@ impl Machine {
     /// Position of a node in `nodes`, `distances` and the emulated nodes.
     pub fn index_of(&self, id: NodeId) -> Option<usize> {
         self.nodes.iter().position(|node| node.id == id)
+    }
+
+    /// Whether persistent memory was found on the node, is said to be there, or is emulated there.
+    pub fn has_persistent_memory(&self, node: &Node) -> bool {
+        let mut memories = node.hardware.memories.iter();
+        !node.persistent_regions.is_empty()
+            || memories.any(|memory| memory.kind == MemoryKind::Persistent)
+            || self.emulated_node(node.id).is_some()
     }
 
     /// Cores of a node: those an emulated one declares, else its CPUs; 0 on a memory-only node.

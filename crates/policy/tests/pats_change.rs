@@ -316,7 +316,7 @@ fn change_is_seen_between_wild_windows() {
         let mut measured = curve.measured(limiter.limit(), &mut noise);
         if window % 10 == 7 {
             measured.pm_bytes_s *= 5.0;
-            measured.dram_bytes_s *= 0.1;
+            measured.dram_bytes_s = measured.dram_bytes_s.map(|rate| rate * 0.1);
         }
         let _ = limiter.next(&measured);
     }

@@ -7,7 +7,7 @@ use common::knee::{
     Curve, Noise, any_curve, is_good, learned, most_frequent, rests, run, run_told,
 };
 use egeria_facts::{Measured, Mix};
-use egeria_policy::pats::{Because, Controller, Decision, Limiter, Settings};
+use egeria_policy::pats::{Because, Controller, Decision, Limiter, Settings, model};
 
 /// Windows after which it has settled, without noise and with 5 % of it.
 const QUIET_WINDOWS: usize = 40;
@@ -170,7 +170,7 @@ fn one_wild_window_in_ten_does_not_unsettle_it() {
         let mut measured = curve.measured(limit, &mut noise);
         if window % 10 == 7 {
             measured.pm_bytes_s *= 5.0;
-            measured.dram_bytes_s *= 0.1;
+            measured.dram_bytes_s = measured.dram_bytes_s.map(|rate| rate * 0.1);
         }
         let _ = limiter.next(&measured);
         last.push(limit);
@@ -239,6 +239,22 @@ fn a_trial_that_cannot_be_filled_shows_nothing() {
 }
 
 #[test]
+fn without_the_throughput_of_dram_the_formula_decides() {
+    let (mut noise, mut limiter) = (Noise::none(), Limiter::new(&learned()));
+    let curve = Curve::default();
+    let _ = run(&mut limiter, &curve, &mut noise, 100);
+    let unknown = Measured {
+        dram_bytes_s: None,
+        ..curve.measured(limiter.limit(), &mut noise)
+    };
+    let decision = limiter.next(&unknown);
+    assert_eq!(decision.because, Because::Formula { mix: unknown.mix });
+    let by_formula = model::limit_for(&unknown.mix, &learned());
+    assert_eq!(Some(decision.limit), by_formula);
+    assert_eq!(limiter.limit(), decision.limit);
+}
+
+#[test]
 fn idle_windows_and_nonsense_change_nothing() {
     let (mut noise, mut limiter) = (Noise::none(), Limiter::new(&learned()));
     let curve = Curve::default();
@@ -254,7 +270,7 @@ fn idle_windows_and_nonsense_change_nothing() {
             ..good
         },
         Measured {
-            dram_bytes_s: f64::INFINITY,
+            dram_bytes_s: Some(f64::INFINITY),
             ..good
         },
         Measured {

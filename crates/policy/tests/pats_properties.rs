@@ -141,6 +141,7 @@ impl World {
                 match admission {
                     Ok(Admission::Pass) => prop_assert!(is_small && selector.may_begin(thread)),
                     Ok(Admission::Wait) => prop_assert!(!is_small && !selector.may_begin(thread)),
+                    Ok(Admission::Admitted) => prop_assert!(false, "without a release"),
                     Err(_) => {}
                 }
             }

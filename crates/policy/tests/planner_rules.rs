@@ -292,7 +292,7 @@ fn medium(node: u16, demand: u32, write_share: f64) -> MediumFacts {
             mix,
             demand,
             pm_bytes_s: 1e9,
-            dram_bytes_s: 1e9,
+            dram_bytes_s: Some(1e9),
         },
         free_bytes: None,
     }
@@ -398,7 +398,7 @@ fn beside_idle_dram_the_limit_is_what_the_medium_bears() {
     let mut planner = Planner::new(&machine, System::All.settings());
     let mut limit = |dram_bytes_s: f64| {
         let mut medium = medium(0, 9, 1.0);
-        medium.measured.dram_bytes_s = dram_bytes_s;
+        medium.measured.dram_bytes_s = Some(dram_bytes_s);
         let facts = Facts {
             media: vec![medium],
             ..Facts::of(window(&machine, Vec::new()))

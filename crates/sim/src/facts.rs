@@ -223,7 +223,7 @@ fn media(model: &Model, state: &State, passed: &Passed, span: &Span) -> Vec<Medi
                 mix: tally.mix(),
                 demand,
                 pm_bytes_s: at(place) / span.seconds(),
-                dram_bytes_s: beside.map(at).sum::<f64>() / span.seconds(),
+                dram_bytes_s: Some(beside.map(at).sum::<f64>() / span.seconds()),
             },
             free_bytes: None,
         }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use egeria_act::{Journal, JournalError, ThreadAffinity};
+use egeria_act::{AdmissionLimits, Journal, JournalError, ThreadAffinity};
 use egeria_control::{Actuator, ControlLoop, Turn};
 use egeria_facts::{Facts, ThreadFacts, ThreadKey};
 use egeria_fs::Volume;
@@ -77,6 +77,19 @@ impl Target {
             }
             Target::Processes => Box::new(ProcessSource::begin(machine, scope)),
         }
+    }
+
+    /// What sets limits, where the policy has any and there is persistent memory. Otherwise, or without room for them, the
+    /// stage is reported as unavailable.
+    fn limits(&self, options: &StewardOptions) -> Option<AdmissionLimits> {
+        let Target::Volume(volume) = self else {
+            return None;
+        };
+        let machine = &options.machine;
+        let has_any = |node| machine.has_persistent_memory(node);
+        let wants = options.settings.stages.limits && machine.nodes.iter().any(has_any);
+        let begin = || AdmissionLimits::begin(Arc::clone(volume), machine).ok();
+        wants.then(begin).flatten()
     }
 
     /// Whether it is in use on the machine given.
@@ -176,6 +189,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 struct Work {
     source: Box<dyn LiveSource>,
     affinity: ThreadAffinity,
+    limits: Option<AdmissionLimits>,
     control: ControlLoop,
     options: StewardOptions,
     log: LogWriter,
@@ -219,7 +233,10 @@ impl Work {
         let source = target.source(&options);
         let machine = &options.machine;
         let affinity = ThreadAffinity::new(machine, source.masks(), source.members(), journal);
-        let control = ControlLoop::new(machine, options.settings.clone(), affinity.kinds());
+        let limits = target.limits(&options);
+        let mut kinds = affinity.kinds().to_vec();
+        kinds.extend(limits.iter().flat_map(Actuator::kinds));
+        let control = ControlLoop::new(machine, options.settings.clone(), &kinds);
         let unavailable = control.unavailable();
         let summary = Summary {
             restored_at_start: restored as u64,
@@ -239,6 +256,7 @@ impl Work {
         });
         Ok(Work {
             affinity,
+            limits,
             control,
             log,
             trace,
@@ -319,7 +337,13 @@ impl Work {
     fn look(&mut self) {
         let Some(facts) = self.facts() else { return };
         self.record(&facts);
-        let turn = self.control.turn(&facts, &mut [&mut self.affinity]);
+        let mut actuators: Vec<&mut dyn Actuator> = vec![&mut self.affinity];
+        actuators.extend(
+            self.limits
+                .as_mut()
+                .map(|limits| limits as &mut dyn Actuator),
+        );
+        let turn = self.control.turn(&facts, &mut actuators);
         for record in &turn.actions {
             tracing::debug!(outcome = ?record.outcome, "{}", record.action);
         }
@@ -451,6 +475,8 @@ impl Work {
             let _ = trace.finish();
         }
         let restored = self.affinity.undo() as u64;
+        // Lifts them.
+        drop(self.limits.take());
         let mut summary = lock(&self.summary).clone();
         summary.restored = restored;
         summary.no_moves_because = self.no_moves_because(&summary);

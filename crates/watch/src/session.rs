@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use egeria_facts::{
-    FactSource, Facts, FileKey, FileUse, MAX_FILES, NodeFacts, ThreadFacts, ThreadKey, Window,
+    FactSource, Facts, FileKey, FileUse, MAX_FILES, Measured, MediumFacts, Mix, NodeFacts,
+    ThreadFacts, ThreadKey, Window,
 };
 use egeria_fs::format::MAX_POOLS;
-use egeria_fs::{Counters, ThreadReport, Volume};
-use egeria_machine::{Machine, NodeId};
+use egeria_fs::{AskedOfPool, Counters, ThreadReport, Volume};
+use egeria_machine::{Machine, Node, NodeId};
 
 use crate::callers::{Callers, Look};
 use crate::live::{LiveSource, Membership};
@@ -44,6 +45,8 @@ pub struct SessionSource {
     started_machine_ns: u64,
     totals: Counters,
     cpu_times: CpuTimes,
+    /// Of the window that ended last.
+    media: Vec<MediumFacts>,
 }
 
 struct Known {
@@ -65,6 +68,7 @@ impl SessionSource {
             started_machine_ns: volume.emulation().machine_now_ns(),
             totals: volume.counters(),
             cpu_times: CpuTimes::default(),
+            media: Vec::new(),
             known: HashMap::new(),
             members: Arc::new(Members::of(&volume)),
             masks: SharedMasks::default(),
@@ -161,6 +165,7 @@ impl SessionSource {
         if self.machine.is_emulated() {
             busy_of_threads(&mut window);
         }
+        self.media = self.media(&totals, window.duration_ns);
         self.totals = totals;
         self.cpu_times = cpu_times;
         self.begun_ns = now_ns;
@@ -192,6 +197,44 @@ impl SessionSource {
                 facts
             });
         nodes.collect()
+    }
+
+    /// What was asked of each node's pools, while somebody has that measured.
+    fn media(&self, totals: &Counters, duration_ns: u64) -> Vec<MediumFacts> {
+        if !self.volume.measures_admission() {
+            return Vec::new();
+        }
+        let admission = self.volume.admission(true);
+        let seconds = duration_ns.max(1) as f64 / 1e9;
+        let medium = |(position, node): (usize, &Node)| {
+            let on_node = |pool: &usize| self.volume.node_position(*pool) == position;
+            let pools: Vec<usize> = (0..admission.len()).filter(on_node).collect();
+            let mut asked = AskedOfPool::default();
+            let (mut demand, mut moved_bytes) = (0, 0);
+            for pool in &pools {
+                asked.add(totals.asked[*pool].since(self.totals.asked[*pool]));
+                demand += admission[*pool].max_demand;
+                let moved = |counters: &Counters| {
+                    counters.read_bytes[*pool].saturating_add(counters.written_bytes[*pool])
+                };
+                moved_bytes += moved(totals).saturating_sub(moved(&self.totals));
+            }
+            let measured = Measured {
+                mix: mix(asked),
+                demand,
+                pm_bytes_s: moved_bytes as f64 / seconds,
+                // An emulated machine has no memory beside its pools.
+                dram_bytes_s: self.machine.is_emulated().then_some(0.0),
+            };
+            let is_medium = !pools.is_empty() && self.machine.has_persistent_memory(node);
+            is_medium.then_some(MediumFacts {
+                node: node.id,
+                measured,
+                free_bytes: None,
+            })
+        };
+        let nodes = self.machine.nodes.iter().enumerate();
+        nodes.filter_map(medium).collect()
     }
 
     /// A thread seen for the first time; `None` when it is not ours to watch.
@@ -283,7 +326,8 @@ impl FactSource for SessionSource {
     }
 
     fn next_facts(&mut self) -> Result<Option<Facts>, Infallible> {
-        let facts = Facts::of(self.take());
+        let mut facts = Facts::of(self.take());
+        facts.media = std::mem::take(&mut self.media);
         // Whoever maps the session may write any counter into it.
         Ok(Some(match facts.validate(&self.machine) {
             Ok(()) => facts,
@@ -317,6 +361,16 @@ impl LiveSource for SessionSource {
 impl Drop for SessionSource {
     fn drop(&mut self) {
         self.volume.end_windows();
+    }
+}
+
+/// The means, whatever somebody wrote into the session.
+fn mix(asked: AskedOfPool) -> Mix {
+    let requests = asked.requests.max(1) as f64;
+    Mix {
+        requests: asked.requests,
+        mean_bytes: asked.bytes as f64 / requests,
+        write_share: (asked.writes as f64 / requests).min(1.0),
     }
 }
 

@@ -90,7 +90,7 @@ fn whole() -> Facts {
                 },
                 demand: 4,
                 pm_bytes_s: 1e9,
-                dram_bytes_s: 2e9,
+                dram_bytes_s: Some(2e9),
             },
             free_bytes: Some(1 << 40),
         }],

@@ -5,11 +5,13 @@
 //! both. The other leaves the session and the terminal, so nothing that ends a shell ends it.
 
 use std::io::{Read, Write};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use clap::Args;
-use egeria_fs::{AttachMode, Volume};
+use egeria_fs::{AttachMode, LimitedBy, Volume};
+use egeria_media::PoolIndex;
 use egeria_mount::{MountError, MountOptions};
 use serde::{Deserialize, Serialize};
 
@@ -73,6 +75,9 @@ struct Options {
     /// Where new data goes: local (the writer's node), random, node=N
     #[arg(long, value_name = "local|random|node=N", value_parser = Allocation::parse)]
     alloc: Option<Allocation>,
+    /// Threads that may access the memory of each node at once (PATS; default: any number, or what a planner sets)
+    #[arg(long, value_name = "THREADS", value_parser = parse_limit)]
+    limit: Option<NonZeroU32>,
     /// Say on stdout when the mount answers, then let go of the terminal
     #[arg(long, hide = true)]
     ready: bool,
@@ -106,6 +111,7 @@ impl Mount {
                 options.read_only |= volume.read_only;
                 options.page_cache = options.page_cache.or(volume.page_cache);
                 options.alloc = options.alloc.or(volume.alloc);
+                options.limit = options.limit.or(volume.limit);
                 (volume.pool().to_path_buf(), volume.directory)
             }
             None => (
@@ -177,6 +183,9 @@ fn background_command(mount: &Mount) -> Command {
     if let Some(allocation) = mount.options.alloc {
         command.arg(format!("--alloc={}", allocation.name()));
     }
+    if let Some(limit) = mount.options.limit {
+        command.arg(format!("--limit={limit}"));
+    }
     if let Some(log) = &mount.options.log {
         command.arg("--log").arg(log);
     }
@@ -210,6 +219,7 @@ fn serve(mount: &Mount, format: Format) -> Outcome {
     if let Some(allocation) = mount.options.alloc {
         allocation.apply(&volume)?;
     }
+    limit(&volume, mount.options.limit)?;
     signals.check()?;
     let options = MountOptions {
         allow_other: mount.options.allow_other,
@@ -248,6 +258,21 @@ fn serve(mount: &Mount, format: Format) -> Outcome {
     }
     served?;
     said
+}
+
+/// Limits how many threads are at each pool at once; also for those who come past the mount.
+fn limit(volume: &Volume, limit: Option<NonZeroU32>) -> Outcome {
+    for pool in 0..volume.pools().len() * usize::from(limit.is_some()) {
+        let limited = volume.limit_admission(PoolIndex(pool as u8), limit, LimitedBy::Hand);
+        limited.map_err(|errno| Failure::new(format!("cannot limit pool {pool}: {errno}")))?;
+    }
+    Ok(())
+}
+
+fn parse_limit(text: &str) -> Result<NonZeroU32, String> {
+    text.parse().map_err(|_| {
+        format!("{text:?} is no number of threads; write 1 or more, or leave --limit out")
+    })
 }
 
 /// A signal unmounts; a mount that is busy is detached all the same, because its process was asked to end.

@@ -27,9 +27,10 @@ impl Volume {
         offset: u64,
         source: CallerSource<'_>,
         rules: WriteRules,
+        mode: PathMode,
     ) -> Option<Outcome<usize>> {
         let usual = offset.is_multiple_of(BLOCK as u64)
-            && self.path_mode() == PathMode::NORMAL
+            && self.path_mode() == mode
             && !self.is_read_only()
             && !rules.clear_setid
             && !has_pairs(file.inode().root.load(Ordering::Relaxed))

@@ -3,6 +3,7 @@
 use crate::data::access::{Access, Run};
 use crate::data::index::Index;
 use crate::format::*;
+use crate::session::admission::Admitted;
 use crate::session::inode::Locked;
 use crate::session::layout::{LOADED, SessionInode};
 use crate::session::path_mode::PathMode;
@@ -12,6 +13,7 @@ use crate::types::*;
 use crate::volume::{FileReference, Volume};
 use egeria_media::CallerDestination;
 use egeria_media::emulation::AccessKind;
+use egeria_policy::pats::Request;
 use std::sync::atomic::Ordering;
 
 impl Volume {
@@ -31,7 +33,17 @@ impl Volume {
             drop(self.lock_beside_leases(file.ino.0)?);
         }
         let me = self.me()?;
-        if let Some(bytes) = self.read_one_block(me, file, offset_bytes, to) {
+        if let Some(bytes) = self.read_one_block(me, file, offset_bytes, to, PathMode::NORMAL) {
+            return Ok(bytes);
+        }
+        // Held until this returns.
+        let admitted = match self.path_mode().is_limited() {
+            true => self.admit_read(me, file, offset_bytes, to.bytes())?,
+            false => None,
+        };
+        if admitted.is_some()
+            && let Some(bytes) = self.read_one_block(me, file, offset_bytes, to, PathMode::LIMITED)
+        {
             return Ok(bytes);
         }
         if inode.checksums.load(Ordering::Relaxed) != 0 {
@@ -62,7 +74,7 @@ impl Volume {
         to: CallerDestination<'_>,
     ) -> Option<usize> {
         let me = self.known_me()?;
-        let bytes = self.read_one_block(me, file, offset, to)?;
+        let bytes = self.read_one_block(me, file, offset, to, PathMode::NORMAL)?;
         count(&me.slot.counters.direct_calls, 1);
         Some(bytes)
     }
@@ -76,13 +88,14 @@ impl Volume {
         file: FileReference,
         offset: u64,
         to: CallerDestination<'_>,
+        mode: PathMode,
     ) -> Option<usize> {
         let inode = file.inode();
         let bytes = to.bytes();
         let within = offset % BLOCK as u64;
         let usual = bytes != 0
             && bytes <= BLOCK - within as usize
-            && self.path_mode() == PathMode::NORMAL
+            && self.path_mode() == mode
             && inode.kernel_cached.load(Ordering::Acquire) == 0
             && inode.state.load(Ordering::Acquire) == LOADED;
         if !usual {
@@ -108,6 +121,28 @@ impl Volume {
         }
         self.note_use(me, file, bytes as u64, AccessKind::Read);
         Some(bytes)
+    }
+
+    /// Ask to read from the pool that holds the first block; what is not there is in no pool.
+    #[cold]
+    fn admit_read<'a>(
+        &'a self,
+        me: Me<'a>,
+        file: FileReference,
+        offset: u64,
+        bytes: usize,
+    ) -> Outcome<Option<Admitted<'a>>> {
+        let index = self.index_of(file.inode());
+        let Some(slot) = index.slot(offset / BLOCK as u64) else {
+            return Ok(None);
+        };
+        let word = BlockWord(slot.load(Ordering::Acquire));
+        if !word.has_data() {
+            return Ok(None);
+        }
+        let (kind, bytes) = (AccessKind::Read, bytes as u64);
+        let request = Request { kind, bytes };
+        self.admit(me, file.ino.0, word.pool().0 as usize, request)
     }
 
     #[inline(always)]

@@ -11,8 +11,10 @@ use crate::data::prefetch::prefetch;
 use crate::data::write_rules::WriteRules;
 use crate::format::*;
 use crate::log::staging::Staged;
+use crate::session::admission::Admitted;
 use crate::session::inode::Locked;
 use crate::session::layout::PENDING_EXTENTS;
+use crate::session::path_mode::PathMode;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::space::placement::Placement;
@@ -21,6 +23,7 @@ use crate::volume::{FileReference, Volume};
 use arrayvec::ArrayVec;
 use egeria_media::emulation::AccessKind;
 use egeria_media::{CallerSource, PoolIndex, PoolOffset};
+use egeria_policy::pats::Request;
 use std::sync::atomic::Ordering;
 
 /// Largest file: what `off_t` holds.
@@ -39,6 +42,16 @@ enum Target {
     End,
     /// The rest of an append: only while it is the end that its beginning made.
     Rest(u64),
+}
+
+impl Target {
+    /// The offset, as far as it is known without a lock.
+    fn guess(self, file: FileReference) -> u64 {
+        match self {
+            Target::At(offset) | Target::Rest(offset) => offset,
+            Target::End => file.inode().size_bytes.load(Ordering::Acquire),
+        }
+    }
 }
 
 /// A write under way: what was copied and where it shall be mapped.
@@ -134,7 +147,19 @@ impl Volume {
             return Err(Errno(libc::EROFS));
         }
         if let (Target::At(offset), BLOCK) = (target, from.bytes())
-            && let Some(outcome) = self.overwrite_block(file, offset, from, rules)
+            && let Some(outcome) = self.overwrite_block(file, offset, from, rules, PathMode::NORMAL)
+        {
+            return outcome.map(|bytes| (offset, bytes));
+        }
+        // Held until this returns.
+        let admitted = match self.path_mode().is_limited() {
+            true => self.admit_write(file, target, from.bytes())?,
+            false => None,
+        };
+        if admitted.is_some()
+            && let (Target::At(offset), BLOCK) = (target, from.bytes())
+            && let Some(outcome) =
+                self.overwrite_block(file, offset, from, rules, PathMode::LIMITED)
         {
             return outcome.map(|bytes| (offset, bytes));
         }
@@ -167,6 +192,21 @@ impl Volume {
         Ok((landed.unwrap_or(0), done))
     }
 
+    /// Ask to write to the pool that new blocks come from.
+    #[cold]
+    fn admit_write(
+        &self,
+        file: FileReference,
+        target: Target,
+        bytes: usize,
+    ) -> Outcome<Option<Admitted<'_>>> {
+        let me = self.me()?;
+        let file_block = target.guess(file) / BLOCK as u64;
+        let pool = self.placement(me).pool_for(file.ino.0, file_block);
+        let (kind, bytes) = (AccessKind::Write, bytes as u64);
+        self.admit(me, file.ino.0, pool, Request { kind, bytes })
+    }
+
     /// One commit: all of it, or as much as a fragmented pool lets one commit hold.
     fn write_some(
         &self,
@@ -180,10 +220,7 @@ impl Volume {
             true => Some(self.lock(file.ino.0)?.regular()?),
             false => None,
         };
-        let guess = match target {
-            Target::At(offset) | Target::Rest(offset) => offset,
-            Target::End => file.inode().size_bytes.load(Ordering::Acquire),
-        };
+        let guess = target.guess(file);
         if guess >= MAX_FILE_BYTES && bytes > 0 {
             return Err(Errno(libc::EFBIG));
         }

@@ -261,6 +261,7 @@ impl Scrub<'_, '_> {
     /// Read some blocks; the next one, `None` at the end.
     fn data_piece(&mut self, ino: u64, from: u64, loaded_here: &mut bool) -> Outcome<Option<u64>> {
         let volume = self.volume;
+        let _admitted = volume.admit_scrub(ino, (BLOCKS_AT_ONCE * BLOCK) as u64)?;
         let locked = volume.lock_unloaded(volume.me()?, ino)?;
         let kind = FileKind::from_mode(volume.read_record(ino)?.certificate.mode);
         if !matches!(kind, Some(FileKind::Regular | FileKind::Symlink)) {

@@ -92,6 +92,13 @@ impl Volume {
             sum.passed_calls += words[34];
             sum.mount_requests += words[35];
             sum.checksum_failures += words[36];
+            sum.admission_waits += words[37];
+            sum.admission_waited_ns += words[38];
+            for (pool, asked) in sum.asked.iter_mut().enumerate() {
+                asked.requests += words[39 + pool];
+                asked.writes += words[55 + pool];
+                asked.bytes += words[71 + pool];
+            }
         }
         let total = sum.read_bytes.iter().chain(&sum.written_bytes).sum::<u64>();
         // Threads count while we add up.

@@ -67,6 +67,10 @@ pub struct SessionHeader {
     pub window: AtomicU64,
     /// What lies between data paths and the pools (see `path_mode`).
     pub path_mode: AtomicU32,
+    /// 1 once the gates of pools are in use (see `admission`).
+    pub has_gates: AtomicU32,
+    /// 1 while somebody measures what asks for admission, limited or not.
+    pub measures_admission: AtomicU32,
     /// Seed of the directories' hash.
     pub hash_seed: AtomicU64,
     /// Allocation policy: 0 local, 1 random, 16 + n: pool n.
@@ -217,6 +221,16 @@ pub struct ThreadCounters {
     pub mount_requests: AtomicU64,
     /// Reads that met data which does not match its checksum.
     pub checksum_failures: AtomicU64,
+    /// Requests that asked for admission, per pool.
+    pub asked: [AtomicU64; MAX_POOLS],
+    /// Of these, writes.
+    pub asked_writes: [AtomicU64; MAX_POOLS],
+    /// Bytes of requests that asked for admission, per pool.
+    pub asked_bytes: [AtomicU64; MAX_POOLS],
+    /// Requests that had to wait for admission.
+    pub waits: AtomicU64,
+    /// How long, in all.
+    pub waited_ns: AtomicU64,
 }
 
 /// Files of which a thread notes what it does with them; those used together fall on one place
@@ -285,6 +299,32 @@ pub struct CallerSlot {
     pub written_bytes: [AtomicU64; MAX_POOLS],
 }
 
+/// Who may access a pool now (see `admission`).
+#[repr(C, align(4096))]
+pub struct AdmissionGate {
+    /// Words of the Selector, by thread slot.
+    pub words: [AtomicU64; 3 + THREAD_SLOTS],
+    /// By thread slot: which request was seen to hold a place, and since when.
+    pub seen: [AtomicU64; THREAD_SLOTS],
+    /// Whose turn it is to release waiters.
+    pub turn: Turn,
+    /// Who set the limit: see `admission::LimitedBy`.
+    pub limited_by: AtomicU64,
+    /// Places that were lent, ever.
+    pub lent: AtomicU64,
+    /// The most threads that were admitted or waited, as those saw it who asked.
+    pub max_demand: AtomicU64,
+}
+
+/// The turn of who does something for all: the time it was taken, and whether it is wanted again.
+#[repr(C)]
+pub struct Turn {
+    /// 0: nobody's; else ms of the system's clock, plus 1.
+    pub taken_ms: AtomicU64,
+    /// 1: somebody else has something to be done.
+    pub wanted: AtomicU64,
+}
+
 /// A run of blocks in flight: what commit brings or replaces.
 #[repr(C)]
 pub struct PendingExtent {
@@ -318,6 +358,8 @@ pub struct ThreadSlot {
     pub pending_inode: AtomicU64,
     /// Group of each pool where the thread last found room, plus 1.
     pub last_group: [AtomicU32; MAX_POOLS],
+    /// When the thread's turn of admission began, while others waited for one; 0: it has none.
+    pub turn_began_ns: AtomicU64,
     /// State of the thread's random placement.
     pub random: AtomicU64,
     /// New blocks of the operation under way.
@@ -447,6 +489,8 @@ pub struct SessionLayout {
     pub threads: usize,
     /// [`CallerSlot`]s.
     pub callers: usize,
+    /// [`AdmissionGate`]s, one per pool.
+    pub gates: usize,
     /// [`DescriptionEntry`]s.
     pub descriptions: usize,
     /// Bit maps of the numbers that a mount's kernel remembers: per mount, one per pool.
@@ -480,6 +524,7 @@ impl SessionLayout {
         let processes = take(PROCESS_SLOTS * size_of::<ProcessSlot>());
         let threads = take(THREAD_SLOTS * size_of::<ThreadSlot>());
         let callers = take(CALLER_SLOTS * size_of::<CallerSlot>());
+        let gates = take(pools.len() * size_of::<AdmissionGate>());
         let descriptions = take(DESCRIPTION_SLOTS * size_of::<DescriptionEntry>());
         let lookup_reference_maps = std::array::from_fn(|_| {
             let map = |(_, inodes): &(u64, u64)| take(inodes.div_ceil(64) as usize * 8);
@@ -508,6 +553,7 @@ impl SessionLayout {
             processes,
             threads,
             callers,
+            gates,
             descriptions,
             lookup_reference_maps,
             block_maps,

@@ -223,6 +223,10 @@ impl Session {
     pub fn callers(&self) -> &[CallerSlot] {
         self.slice(self.layout.callers, CALLER_SLOTS)
     }
+    /// Who may access each pool.
+    pub fn gates(&self) -> &[AdmissionGate] {
+        self.slice(self.layout.gates, self.layout.block_maps.len())
+    }
     /// Open descriptions.
     pub fn descriptions(&self) -> &[DescriptionEntry] {
         self.slice(self.layout.descriptions, DESCRIPTION_SLOTS)

@@ -1,5 +1,6 @@
 //! What processes share while they are attached: the segment, its locks and slots, and the state of inodes in it.
 
+pub(crate) mod admission;
 mod after_death;
 pub mod arena;
 pub(crate) mod current;
@@ -24,4 +25,5 @@ pub(crate) mod seqlock;
 pub(crate) mod slot_ownership;
 pub(crate) mod slots;
 pub(crate) mod stuck;
+pub(crate) mod turn;
 mod waiting;

@@ -11,6 +11,15 @@ impl PathMode {
     /// The nodes are declared, not found: accesses take as long as on the declared machine.
     pub(crate) const EMULATED: PathMode = PathMode(1);
 
+    /// How many threads are at the pools at once is limited.
+    pub(crate) const LIMITED: PathMode = PathMode(2);
+
+    /// Whether threads ask for admission.
+    #[inline(always)]
+    pub(crate) fn is_limited(self) -> bool {
+        self.0 & PathMode::LIMITED.0 != 0
+    }
+
     /// Whether the machine is an emulated one.
     #[inline(always)]
     pub(crate) fn is_emulated(self) -> bool {

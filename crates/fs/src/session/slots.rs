@@ -181,6 +181,7 @@ impl Volume {
     /// Last step of giving a slot back, also of a dead one.
     pub(crate) fn retire_thread_slot(&self, slot: &ThreadSlot) {
         self.session.emulation().release_thread(&slot.emulated);
+        self.retire_from_gates(slot);
         let ended = &self.session.header().ended;
         for (sum, counter) in ended.all().zip(slot.counters.all()) {
             sum.fetch_add(counter.swap(0, Ordering::Relaxed), Ordering::Relaxed);
@@ -289,13 +290,21 @@ impl ThreadSlot {
 impl ThreadCounters {
     /// All counters, in one fixed order.
     pub(crate) fn all(&self) -> impl Iterator<Item = &AtomicU64> {
-        self.read_bytes.iter().chain(&self.written_bytes).chain([
-            &self.remote_bytes,
-            &self.direct_calls,
-            &self.passed_calls,
-            &self.mount_requests,
-            &self.checksum_failures,
-        ])
+        self.read_bytes
+            .iter()
+            .chain(&self.written_bytes)
+            .chain([
+                &self.remote_bytes,
+                &self.direct_calls,
+                &self.passed_calls,
+                &self.mount_requests,
+                &self.checksum_failures,
+                &self.waits,
+                &self.waited_ns,
+            ])
+            .chain(&self.asked)
+            .chain(&self.asked_writes)
+            .chain(&self.asked_bytes)
     }
 }
 

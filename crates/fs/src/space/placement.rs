@@ -64,7 +64,7 @@ pub(crate) fn place_nodes(
             .map_err(|error| failure(libc::EINVAL, error.to_string()))?;
         keep_machine(session, &machine);
         let mode = PathMode::EMULATED.0;
-        header.path_mode.store(mode, Ordering::Release);
+        header.path_mode.fetch_or(mode, Ordering::Release);
     }
     Ok(())
 }

@@ -13,6 +13,8 @@ pub struct Limiter {
     settings: Settings,
     formula: u32,
     learner: Option<Learner>,
+    /// `learned` needs the throughput of DRAM: without it, the formula decides.
+    learns_now: bool,
 }
 
 impl Limiter {
@@ -22,6 +24,7 @@ impl Limiter {
         let learns = settings.controller == Controller::Learned;
         Limiter {
             learner: learns.then(|| Learner::new(settings, formula)),
+            learns_now: true,
             settings: settings.clone(),
             formula,
         }
@@ -29,7 +32,8 @@ impl Limiter {
 
     /// The limit now.
     pub fn limit(&self) -> u32 {
-        let learned = self.learner.as_ref().map(Learner::limit);
+        let learner = self.learner.as_ref().filter(|_| self.learns_now);
+        let learned = learner.map(Learner::limit);
         learned.unwrap_or(self.formula)
     }
 
@@ -37,7 +41,12 @@ impl Limiter {
     pub fn next(&mut self, measured: &Measured) -> Decision {
         let by_formula = model::limit_for(&measured.mix, &self.settings);
         self.formula = by_formula.unwrap_or(self.formula);
-        if let Some(learner) = &mut self.learner {
+        if measured.mix.requests > 0 {
+            self.learns_now = measured.dram_bytes_s.is_some();
+        }
+        if let Some(learner) = &mut self.learner
+            && self.learns_now
+        {
             return learner.next(measured, self.formula);
         }
         let because = match by_formula {

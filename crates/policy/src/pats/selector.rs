@@ -58,6 +58,8 @@ pub enum Admission {
     Wait,
     /// Too small to wait: access, then end.
     Pass,
+    /// A place was free and nobody waited: access, then end.
+    Admitted,
 }
 
 /// A step that its thread cannot take.
@@ -138,6 +140,64 @@ impl<W: Words> Selector<W> {
         Err(StepError::Full {
             length: self.length,
         })
+    }
+
+    /// Takes an id that the caller knows to be its own, if nobody has it.
+    ///
+    /// # Errors
+    /// When there is no such id.
+    pub fn claim_own(&self, thread: ThreadId) -> Result<(), StepError> {
+        self.within(thread)?;
+        let slot = self.slot(thread.0);
+        if slot.phase() == Phase::Free {
+            self.raise_used(thread.0 + 1);
+            self.replace(thread.0, slot, slot.cleared(Phase::Idle));
+        }
+        Ok(())
+    }
+
+    /// As [`Selector::publish`], but takes a place at once where one is free and nobody waits (ours): then no releaser is
+    /// needed. Of several who take the last place at once, those who see too many wait. Who `continues` does not look for
+    /// those who wait: for a short time a thread keeps its turn over several requests, else every request would cost its
+    /// successor a wake-up.
+    ///
+    /// # Errors
+    /// As [`Selector::publish`].
+    pub fn ask(
+        &self,
+        thread: ThreadId,
+        request: Request,
+        continues: bool,
+    ) -> Result<Admission, StepError> {
+        if self.settings.bypasses(request) || !self.has_place(continues) {
+            return self.publish(thread, request);
+        }
+        let how = ("ask", "end the request before");
+        let next = |slot: Slot| slot.asking(request, Phase::Serving);
+        self.step(thread, how, &[Phase::Idle], next)?;
+        Ok(match self.keep_place(thread)? {
+            true => Admission::Admitted,
+            false => Admission::Wait,
+        })
+    }
+
+    /// Whether a thread that has begun may access. `false`: too many have, and it waits again (ours). Who took the last place
+    /// beside others counts after it did, so of those who look, the last sees all.
+    ///
+    /// # Errors
+    /// When it has not begun.
+    pub fn keep_place(&self, thread: ThreadId) -> Result<bool, StepError> {
+        if self.admitted() <= self.limit() {
+            return Ok(true);
+        }
+        let how = ("wait again", "begin before");
+        // One whose place was lent meanwhile need not wait.
+        let from = [Phase::Serving, Phase::Overdue];
+        let back = |slot: Slot| match slot.phase() {
+            Phase::Serving => slot.in_phase(Phase::Waiting),
+            _ => slot,
+        };
+        Ok(self.step(thread, how, &from, back)?.phase() == Phase::Overdue)
     }
 
     /// Says what the thread is about to do. Told to wait, it waits until [`Selector::may_begin`].
@@ -231,9 +291,15 @@ impl<W: Words> Selector<W> {
             }
             let (id, slot) = self.named_waiter().or_else(|| self.next_waiter())?;
             self.words.store(NAMED, name(id, slot));
-            if self.replace(id, slot, slot.in_phase(Phase::Released)) {
-                return Some(ThreadId(id));
+            let released = slot.in_phase(Phase::Released);
+            if !self.replace(id, slot, released) {
+                continue;
             }
+            // Somebody who took a place without a releaser meanwhile sees this one, or is seen here.
+            if self.admitted() > self.limit() && self.replace(id, released, slot) {
+                return None;
+            }
+            return Some(ThreadId(id));
         }
     }
 
@@ -270,6 +336,28 @@ impl<W: Words> Selector<W> {
     /// `T`: how many hold a place now.
     pub fn admitted(&self) -> u32 {
         self.count(Slot::is_admitted)
+    }
+
+    /// Whether there is a place that nobody waits for, or that whoever continues may take.
+    fn has_place(&self, continues: bool) -> bool {
+        let mut places = self.limit();
+        (0..self.used()).all(|id| {
+            let slot = self.slot(id);
+            places = places.saturating_sub(slot.is_admitted().into());
+            (continues || slot.phase() != Phase::Waiting) && places > 0
+        })
+    }
+
+    /// The word of a thread, as [`Selector::new`] got it, for who waits until it changes.
+    pub fn word(&self, thread: ThreadId) -> u64 {
+        self.within(thread).map_or(0, |()| self.slot(thread.0).0)
+    }
+
+    /// Threads that hold a place now, and their words, which tell requests apart.
+    pub fn holders(&self) -> impl Iterator<Item = (ThreadId, u64)> + '_ {
+        let slots = (0..self.used()).map(|id| (ThreadId(id), self.slot(id)));
+        let held = slots.filter(|(_, slot)| slot.is_admitted());
+        held.map(|(id, slot)| (id, slot.0))
     }
 
     /// How many wait for one.

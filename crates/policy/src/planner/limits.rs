@@ -75,7 +75,9 @@ impl Gate {
     ) -> Limit {
         let (measured, rest) = (&facts.measured, settings.limits.rest_windows);
         let decision = self.limiter.next(measured);
-        let uses_dram = measured.dram_bytes_s > IDLE_SHARE * measured.pm_bytes_s;
+        // Where nobody measures it, it is protected.
+        let uses_dram = (measured.dram_bytes_s)
+            .is_none_or(|dram_bytes_s| dram_bytes_s > IDLE_SHARE * measured.pm_bytes_s);
         self.idle = since(self.idle, uses_dram);
         // What is learned is learned under the limit that was told.
         let may_raise = !settings.limits.always && settings.pats.controller == Controller::Formula;

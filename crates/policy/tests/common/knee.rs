@@ -88,7 +88,7 @@ impl Curve {
             },
             demand: self.demand,
             pm_bytes_s: 2e9 * self.pm(limit) * pm,
-            dram_bytes_s: 5e9 * self.dram(limit) * dram,
+            dram_bytes_s: Some(5e9 * self.dram(limit) * dram),
         }
     }
 }

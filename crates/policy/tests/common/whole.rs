@@ -88,7 +88,7 @@ fn medium(number: usize) -> impl Strategy<Value = MediumFacts> {
                 },
                 demand: rates.0,
                 pm_bytes_s: rates.1,
-                dram_bytes_s: rates.2,
+                dram_bytes_s: Some(rates.2),
             },
             free_bytes,
         },

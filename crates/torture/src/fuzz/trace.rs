@@ -147,7 +147,7 @@ fn whole(machine: &Machine, window: Window, number: u64) -> Facts {
             },
             demand: 8,
             pm_bytes_s: 2e9,
-            dram_bytes_s: 1e9,
+            dram_bytes_s: Some(1e9),
         },
         free_bytes: Some(1 << 30),
     }];

@@ -308,7 +308,7 @@ impl Learner {
 fn usable(measured: &Measured) -> Option<Rates> {
     let rates = Rates {
         pm: measured.pm_bytes_s,
-        dram: measured.dram_bytes_s,
+        dram: measured.dram_bytes_s?,
     };
     let good =
         rates.pm.is_finite() && rates.pm > 0.0 && rates.dram.is_finite() && rates.dram >= 0.0;

@@ -1,0 +1,640 @@
+//! How many threads access the memory of a pool at once (PATS §IV, Algorithm 1): the Selector of `egeria_policy::pats` over
+//! words that all processes share, one per pool and thread slot.
+//!
+//! A thread asks before it holds anything, and ends after it has let everything go. Nobody waits without end:
+//!
+//! * a dead thread's word is cleared with its slot;
+//! * the place of a thread that has held it for longer than its request takes (it may be stopped) is lent to others by
+//!   whoever waits ([`MAX_HELD_MS`]);
+//! * releasing waiters is nobody's duty alone (`turn`), and waiters look again every [`LOOK_AGAIN`].
+//!
+//! A thread that asks while it is admitted already, as in a signal handler, goes on at once.
+
+use crate::session::layout::{AdmissionGate, THREAD_SLOTS, ThreadSlot};
+use crate::session::path_mode::PathMode;
+use crate::session::patience;
+use crate::session::slots::{Me, count};
+use crate::types::{Errno, Outcome};
+use crate::volume::Volume;
+use egeria_machine::AccessKind;
+use egeria_media::PoolIndex;
+use egeria_policy::pats::{Admission, Request, Selector, Settings, ThreadId, Words};
+use rustix::thread::futex;
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a waiter sleeps at most before it looks at those who hold places.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// For so long a thread keeps its place over several requests while others wait: to wake the next one takes as long as
+/// many a request. A place that its holder does not come back to is free at the latest after [`LOOK_AGAIN`].
+const MAX_TURN_NS: u64 = 250_000;
+/// A thread that has held its place for this long, and for the time that its bytes may take, lends it.
+const MAX_HELD_MS: u64 = 100;
+/// The slowest memory, for that.
+const MIN_BYTES_MS: u64 = 100_000;
+/// Who has waited this long goes on without a place.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+/// The bits of a word of `AdmissionGate::seen` that are a time.
+const TIME_BITS: u32 = 36;
+const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
+/// The limit of a pool that has none.
+const NO_LIMIT: u32 = THREAD_SLOTS as u32;
+
+/// The limit of a pool, and who is there now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PoolAdmission {
+    /// Threads that may access it at once; `None`: any number.
+    pub limit: Option<NonZeroU32>,
+    /// Threads that hold a place.
+    pub admitted: u32,
+    /// Threads that wait for one.
+    pub waiting: u32,
+    /// The most threads that held a place or waited for one since this was asked with `reset`.
+    pub max_demand: u32,
+    /// Places that were lent because their holders did not go on, ever.
+    pub lent: u64,
+}
+
+/// Who sets a limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LimitedBy {
+    /// A person: no planner changes it.
+    Hand = 1,
+    /// A planner.
+    Planner = 2,
+}
+
+/// A thread's place, until it is dropped.
+pub(crate) struct Admitted<'a> {
+    gate: &'a AdmissionGate,
+    slot: &'a ThreadSlot,
+    thread: ThreadId,
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        let selector = selector(self.gate);
+        if selector.end(self.thread) != Ok(true) {
+            return;
+        }
+        let turn = &self.slot.turn_began_ns;
+        let began_ns = turn.load(Ordering::Relaxed);
+        if selector.waiting() == 0 {
+            if began_ns != 0 {
+                turn.store(0, Ordering::Relaxed);
+            }
+            return;
+        }
+        let now_ns = now_ns();
+        match began_ns {
+            0 => turn.store(now_ns, Ordering::Relaxed),
+            _ if now_ns.wrapping_sub(began_ns) < MAX_TURN_NS => {}
+            _ => {
+                turn.store(0, Ordering::Relaxed);
+                release_waiters(self.gate);
+            }
+        }
+    }
+}
+
+/// The session's words; sequentially consistent, as the Selector wants them.
+struct SessionWords<'a>(&'a [AtomicU64]);
+
+impl Words for SessionWords<'_> {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn load(&self, at: usize) -> u64 {
+        self.0[at].load(Ordering::SeqCst)
+    }
+
+    fn store(&self, at: usize, value: u64) {
+        self.0[at].store(value, Ordering::SeqCst);
+    }
+
+    fn replace(&self, at: usize, old: u64, new: u64) -> bool {
+        let word = &self.0[at];
+        word.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok()
+    }
+}
+
+fn selector(gate: &AdmissionGate) -> Selector<SessionWords<'_>> {
+    Selector::new(SessionWords(&gate.words), &Settings::default())
+}
+
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn now_ms() -> u64 {
+    // The coarse clock: a few ms are near enough, and it is read in a few ns.
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+}
+
+/// Release waiters while there are places.
+fn release_waiters(gate: &AdmissionGate) {
+    let selector = selector(gate);
+    gate.turn.run(now_ms, || {
+        while let Some(thread) = selector.release() {
+            if let Some(word) = word_of(gate, thread) {
+                let _ = futex::wake(word, futex::Flags::empty(), 1);
+            }
+        }
+    });
+}
+
+/// The half of a thread's word that holds its phase, to wait for.
+fn word_of(gate: &AdmissionGate, thread: ThreadId) -> Option<&AtomicU32> {
+    let all = &gate.words[gate.words.len() - THREAD_SLOTS..];
+    let word: *const AtomicU64 = all.get(thread.0 as usize)?;
+    // SAFETY: the first half of an aligned 8-byte atomic, which lives as long as the gate; this half is only looked at
+    // by the kernel.
+    Some(unsafe { &*word.cast::<AtomicU32>() })
+}
+
+/// Lend the places of threads that have held them for too long.
+fn lend_overdue(gate: &AdmissionGate) {
+    let selector = selector(gate);
+    let now_ms = now_ms() & TIME_MASK;
+    for (thread, word) in selector.holders() {
+        let Some(seen) = gate.seen.get(thread.0 as usize) else {
+            continue;
+        };
+        let before = seen.load(Ordering::Relaxed);
+        let (number, bytes) = (word >> TIME_BITS, word >> 4 & u64::from(u32::MAX));
+        if before >> TIME_BITS != number {
+            seen.store(number << TIME_BITS | now_ms, Ordering::Relaxed);
+            continue;
+        }
+        let held_ms = now_ms.wrapping_sub(before) & TIME_MASK;
+        if held_ms >= MAX_HELD_MS + bytes / MIN_BYTES_MS && selector.lend(thread) == Ok(true) {
+            gate.lent.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Volume {
+    /// Wait until this thread may access a pool, if access is limited. The place is given back when the result is dropped.
+    /// To be called with no lock held.
+    ///
+    /// # Errors
+    /// `EAGAIN` within [`crate::within_patience`], when that ends first; `ino` is what the thread is then told to wait for.
+    #[cold]
+    pub(crate) fn admit<'a>(
+        &'a self,
+        me: Me<'a>,
+        ino: u64,
+        pool: usize,
+        request: Request,
+    ) -> Outcome<Option<Admitted<'a>>> {
+        let Some(gate) = self.session.gates().get(pool) else {
+            return Ok(None);
+        };
+        let (slot, counters) = (me.slot, &me.slot.counters);
+        count(&counters.asked[pool], 1);
+        count(&counters.asked_bytes[pool], request.bytes);
+        if request.kind == AccessKind::Write {
+            count(&counters.asked_writes[pool], 1);
+        }
+        let selector = selector(gate);
+        let thread = ThreadId(me.index as u32);
+        // An error: this thread is admitted already.
+        let turn = &me.slot.turn_began_ns;
+        let continues = turn.load(Ordering::Relaxed) != 0;
+        let asked = selector
+            .claim_own(thread)
+            .and_then(|()| selector.ask(thread, request, continues));
+        if self.measures_admission() {
+            let demand = u64::from(selector.admitted() + selector.waiting());
+            if gate.max_demand.load(Ordering::Relaxed) < demand {
+                gate.max_demand.fetch_max(demand, Ordering::Relaxed);
+            }
+        }
+        match asked {
+            Err(_) => Ok(None),
+            Ok(Admission::Pass | Admission::Admitted) => Ok(Some(Admitted { gate, slot, thread })),
+            Ok(Admission::Wait) => {
+                let begun = Instant::now();
+                let outcome = self.wait_for_place(gate, (slot, thread), &selector, ino);
+                count(&counters.waits, 1);
+                count(&counters.waited_ns, begun.elapsed().as_nanos() as u64);
+                outcome
+            }
+        }
+    }
+
+    /// Wait until this thread may read so much of an inode's blocks, if access is limited; by the pool that its record is in,
+    /// which has most of them.
+    ///
+    /// # Errors
+    /// As [`Volume::admit`].
+    pub(crate) fn admit_scrub(&self, ino: u64, bytes: u64) -> Outcome<Option<Admitted<'_>>> {
+        if !self.path_mode().is_limited() {
+            return Ok(None);
+        }
+        let (pool, _) = self.record_place(ino)?;
+        let kind = AccessKind::Read;
+        self.admit(self.me()?, ino, pool.0 as usize, Request { kind, bytes })
+    }
+
+    fn wait_for_place<'a>(
+        &self,
+        gate: &'a AdmissionGate,
+        (slot, thread): (&'a ThreadSlot, ThreadId),
+        selector: &Selector<SessionWords<'_>>,
+        ino: u64,
+    ) -> Outcome<Option<Admitted<'a>>> {
+        slot.turn_began_ns.store(0, Ordering::Relaxed);
+        let begun = Instant::now();
+        let patience = patience::limit();
+        loop {
+            release_waiters(gate);
+            let word = selector.word(thread);
+            if selector.may_begin(thread) {
+                // No errors: only this thread makes these steps.
+                let _ = selector.begin(thread);
+                if selector.keep_place(thread) != Ok(false) {
+                    slot.turn_began_ns.store(now_ns(), Ordering::Relaxed);
+                    return Ok(Some(Admitted { gate, slot, thread }));
+                }
+                continue;
+            }
+            let waited = begun.elapsed();
+            let is_impatient = patience.is_some_and(|limit| waited >= limit);
+            if is_impatient || waited >= MAX_WAIT || !self.path_mode().is_limited() {
+                if selector.withdraw(thread) == Ok(true) {
+                    release_waiters(gate);
+                }
+                return match is_impatient {
+                    true => Err(patience::expired(ino)),
+                    false => Ok(None),
+                };
+            }
+            let sleep = patience.map_or(LOOK_AGAIN, |limit| LOOK_AGAIN.min(limit - waited));
+            sleep_while(gate, thread, word as u32, sleep);
+            lend_overdue(gate);
+        }
+    }
+
+    /// A thread slot is given back.
+    pub(crate) fn retire_from_gates(&self, slot: &ThreadSlot) {
+        if self.session.header().has_gates.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let slots = self.session.threads();
+        let Some(index) = slots.iter().position(|each| std::ptr::eq(each, slot)) else {
+            return;
+        };
+        for gate in self.session.gates() {
+            if selector(gate).retire(ThreadId(index as u32)) == Ok(true) {
+                release_waiters(gate);
+            }
+        }
+    }
+
+    /// Limit how many threads access a pool at once; `None`: any number. Holds for all processes of the session, until it is
+    /// changed.
+    ///
+    /// # Errors
+    /// `EINVAL` when there is no such pool; `EBUSY` for a planner where the limit was set by hand; `ENOMEM` when the session's
+    /// memory has no room.
+    pub fn limit_admission(
+        &self,
+        pool: PoolIndex,
+        limit: Option<NonZeroU32>,
+        by: LimitedBy,
+    ) -> Outcome<()> {
+        let gates = self.session.gates();
+        let gate = gates.get(pool.0 as usize).ok_or(Errno(libc::EINVAL))?;
+        if limit.is_none() && !self.path_mode().is_limited() {
+            return Ok(());
+        }
+        self.open_gates()?;
+        if by == LimitedBy::Planner
+            && gate.limited_by.load(Ordering::Acquire) == LimitedBy::Hand as u64
+        {
+            return Err(Errno(libc::EBUSY));
+        }
+        let owner = limit.map_or(0, |_| by as u64);
+        gate.limited_by.store(owner, Ordering::Release);
+        selector(gate).set_limit(limit.map_or(NO_LIMIT, NonZeroU32::get));
+        self.set_limited();
+        release_waiters(gate);
+        Ok(())
+    }
+
+    /// Lift all limits that a planner set.
+    ///
+    /// # Errors
+    /// As [`Volume::limit_admission`].
+    pub fn lift_planned_limits(&self) -> Outcome<()> {
+        if self.session.header().has_gates.load(Ordering::Acquire) == 0 {
+            return Ok(());
+        }
+        for (pool, gate) in self.session.gates().iter().enumerate() {
+            if gate.limited_by.load(Ordering::Acquire) == LimitedBy::Planner as u64 {
+                self.limit_admission(PoolIndex(pool as u8), None, LimitedBy::Planner)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether requests are counted although no pool has a limit: what a planner sets limits by.
+    ///
+    /// # Errors
+    /// `ENOMEM` when the session's memory has no room.
+    pub fn measure_admission(&self, on: bool) -> Outcome<()> {
+        if on {
+            self.open_gates()?;
+        }
+        let measures = &self.session.header().measures_admission;
+        measures.store(on.into(), Ordering::Release);
+        self.set_limited();
+        Ok(())
+    }
+
+    /// Whether somebody measures.
+    pub fn measures_admission(&self) -> bool {
+        self.session
+            .header()
+            .measures_admission
+            .load(Ordering::Acquire)
+            != 0
+    }
+
+    fn open_gates(&self) -> Outcome<()> {
+        for gate in self.session.gates() {
+            self.session.back(gate)?;
+            if gate.words[0].load(Ordering::Relaxed) == 0 {
+                selector(gate).set_limit(NO_LIMIT);
+            }
+        }
+        self.session.header().has_gates.store(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Threads ask while there is a limit or somebody measures.
+    fn set_limited(&self) {
+        let header = self.session.header();
+        let has_gates = header.has_gates.load(Ordering::Acquire) != 0;
+        let mut gates = self.session.gates().iter();
+        let is_limited = has_gates
+            && (self.measures_admission() || gates.any(|gate| selector(gate).limit() < NO_LIMIT));
+        match is_limited {
+            true => header
+                .path_mode
+                .fetch_or(PathMode::LIMITED.0, Ordering::AcqRel),
+            // Who waits looks at it soon.
+            false => (header.path_mode).fetch_and(!PathMode::LIMITED.0, Ordering::AcqRel),
+        };
+    }
+
+    /// The limits of all pools and who is there now; with `reset`, their largest demands begin anew.
+    pub fn admission(&self, reset: bool) -> Vec<PoolAdmission> {
+        let is_limited = self.path_mode().is_limited();
+        let each = |gate: &AdmissionGate| {
+            if !is_limited {
+                return PoolAdmission {
+                    limit: None,
+                    admitted: 0,
+                    waiting: 0,
+                    max_demand: 0,
+                    lent: 0,
+                };
+            }
+            let selector = selector(gate);
+            let (admitted, waiting) = (selector.admitted(), selector.waiting());
+            let max_demand = match reset {
+                true => gate.max_demand.swap(0, Ordering::Relaxed),
+                false => gate.max_demand.load(Ordering::Relaxed),
+            };
+            PoolAdmission {
+                limit: NonZeroU32::new(selector.limit()).filter(|limit| limit.get() < NO_LIMIT),
+                admitted,
+                waiting,
+                max_demand: (max_demand as u32).max(admitted + waiting),
+                lent: gate.lent.load(Ordering::Relaxed),
+            }
+        };
+        self.session.gates().iter().map(each).collect()
+    }
+}
+
+/// Sleep while the low half of a thread's word is this, no longer than `limit`.
+fn sleep_while(gate: &AdmissionGate, thread: ThreadId, low: u32, limit: Duration) {
+    let limit = futex::Timespec {
+        tv_sec: limit.as_secs() as i64,
+        tv_nsec: limit.subsec_nanos().into(),
+    };
+    if let Some(word) = word_of(gate, thread) {
+        // Woken, changed or late: the caller looks again.
+        let _ = futex::wait(word, futex::Flags::empty(), low, Some(&limit));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_volume::{FILE, Stopped, new_volume};
+    use crate::{FileReference, InodeNumber, within_patience};
+
+    const POOL: PoolIndex = PoolIndex(0);
+    const WRITE: Request = Request {
+        kind: AccessKind::Write,
+        bytes: 4096,
+    };
+
+    fn limit(threads: u32) -> Option<NonZeroU32> {
+        NonZeroU32::new(threads)
+    }
+
+    fn limited(threads: u32) -> (std::sync::Arc<Volume>, tempfile::TempDir, FileReference) {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, _) = new_volume(&directory);
+        volume
+            .limit_admission(POOL, limit(threads), LimitedBy::Hand)
+            .expect("limit");
+        let made = volume
+            .create(InodeNumber::ROOT, b"file", &FILE)
+            .expect("create");
+        let file = volume.open(made.ino, None).expect("open");
+        volume.write(file, 0, &[1; 65_536]).expect("write");
+        (volume, directory, file)
+    }
+
+    fn ask(volume: &Volume) -> Outcome<Option<Admitted<'_>>> {
+        volume.admit(volume.me()?, 1, 0, WRITE)
+    }
+
+    #[test]
+    fn no_more_threads_than_the_limit_are_admitted() {
+        const THREADS: usize = 8;
+        let (volume, _directory, file) = limited(2);
+        let inside = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            let work = |thread: usize| {
+                let (volume, inside) = (&volume, &inside);
+                move || {
+                    let mut data = vec![0; 8192];
+                    for round in 0..300 {
+                        let place = ask(volume).expect("a place");
+                        let beside = inside.fetch_add(1, Ordering::SeqCst);
+                        // One that got no CPU for a while lends its place.
+                        let lent = volume.admission(false)[0].lent;
+                        assert!(
+                            u64::from(beside) < 2 + lent,
+                            "round {round}: {beside} others"
+                        );
+                        std::thread::yield_now();
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        drop(place);
+                        let own = vec![thread as u8 + 1; 8192];
+                        volume
+                            .write(file, thread as u64 * 8192, &own)
+                            .expect("write");
+                        volume
+                            .read(file, thread as u64 * 8192, &mut data)
+                            .expect("read");
+                        assert!(data == own, "thread {thread}, round {round}");
+                        volume.append(file, b"some more").expect("append");
+                    }
+                }
+            };
+            let threads: Vec<_> = (0..THREADS)
+                .map(|thread| scope.spawn(work(thread)))
+                .collect();
+            threads
+                .into_iter()
+                .for_each(|thread| thread.join().expect("a thread"));
+        });
+        let asked = volume.counters().asked[0];
+        // Appends of a few bytes ask, too.
+        assert_eq!(asked.requests, 1 + 4 * 300 * THREADS as u64);
+        assert_eq!(asked.writes, 1 + 3 * 300 * THREADS as u64);
+        let now = volume.admission(false)[0];
+        assert_eq!((now.admitted, now.waiting, now.limit), (0, 0, limit(2)));
+    }
+
+    #[test]
+    fn who_is_dead_or_stopped_lends_its_place() {
+        let (volume, _directory, file) = limited(1);
+        for is_killed in [false, true] {
+            let holder = Stopped::in_child(&volume, |volume| ask(volume).map(std::mem::forget));
+            if is_killed {
+                holder.kill();
+            }
+            let begun = Instant::now();
+            volume.write(file, 0, &[2; 4096]).expect("write");
+            assert!(begun.elapsed() < Duration::from_secs(60));
+            assert_eq!(volume.admission(false)[0].lent, 1 + u64::from(is_killed));
+            if !is_killed {
+                holder.kill();
+            }
+        }
+        volume.reap();
+        assert_eq!(volume.admission(false)[0].admitted, 0);
+    }
+
+    #[test]
+    fn a_released_waiter_that_is_stopped_lends_its_place() {
+        let (volume, _directory, file) = limited(1);
+        let waiter = Stopped::in_child(&volume, |volume| {
+            let me = volume.me()?;
+            let thread = ThreadId(me.index as u32);
+            let selector = selector(&volume.session.gates()[0]);
+            let published = selector
+                .claim_own(thread)
+                .and_then(|()| selector.publish(thread, WRITE));
+            published.map(drop).map_err(|_| Errno(libc::EIO))
+        });
+        let begun = Instant::now();
+        while volume.admission(false)[0].lent == 0 {
+            // A few of them before the waiter's turn.
+            volume.write(file, 0, &[2; 4096]).expect("write");
+            assert!(begun.elapsed() < Duration::from_secs(60));
+        }
+        assert_eq!(volume.admission(false)[0].waiting, 0);
+        waiter.kill();
+    }
+
+    #[test]
+    fn who_waits_goes_on_when_there_is_no_limit_any_more() {
+        let (volume, _directory, file) = limited(1);
+        std::thread::scope(|scope| {
+            let held = ask(&volume).expect("a place");
+            let waiting = scope.spawn(|| volume.write(file, 0, &[2; 4096]));
+            while volume.admission(false)[0].waiting == 0 && !waiting.is_finished() {
+                std::thread::yield_now();
+            }
+            volume
+                .limit_admission(POOL, None, LimitedBy::Hand)
+                .expect("no limit");
+            assert_eq!(waiting.join().expect("a thread"), Ok(4096));
+            drop(held);
+        });
+        assert_eq!(volume.admission(false)[0].limit, None);
+        volume.write(file, 0, &[3; 4096]).expect("write");
+    }
+
+    #[test]
+    fn small_requests_nested_ones_and_impatient_ones_do_not_wait() {
+        let (volume, _directory, file) = limited(1);
+        std::thread::scope(|scope| {
+            let held = ask(&volume).expect("a place");
+            assert!(held.is_some());
+            let nested = ask(&volume).expect("no error");
+            assert!(nested.is_none(), "the same thread has one");
+            let other = scope.spawn(|| {
+                volume.read(file, 0, &mut [0; 100]).expect("read");
+                volume.write(file, 0, &[3; 100]).expect("write");
+                let soon = Duration::from_millis(5);
+                assert!(within_patience(soon, || volume.write(file, 0, &[3; 4096])).is_none());
+            });
+            other.join().expect("a thread");
+            drop(held);
+        });
+        assert_eq!(volume.admission(false)[0].waiting, 0);
+        volume.write(file, 0, &[2; 4096]).expect("write");
+        assert_eq!(volume.admission(false)[0].lent, 0);
+    }
+
+    #[test]
+    fn limits_of_pools_that_there_are_not_are_refused() {
+        let (volume, _directory, _) = limited(1);
+        let refused = volume.limit_admission(PoolIndex(1), limit(1), LimitedBy::Hand);
+        assert_eq!(refused, Err(Errno(libc::EINVAL)));
+    }
+
+    #[test]
+    fn a_planner_leaves_limits_that_were_set_by_hand() {
+        let (volume, _directory, file) = limited(3);
+        let by_planner = |limit| volume.limit_admission(POOL, limit, LimitedBy::Planner);
+        assert_eq!(by_planner(limit(2)), Err(Errno(libc::EBUSY)));
+        volume.lift_planned_limits().expect("lifted");
+        assert_eq!(volume.admission(false)[0].limit, limit(3));
+        volume
+            .limit_admission(POOL, None, LimitedBy::Hand)
+            .expect("lifted");
+        assert_eq!(by_planner(limit(2)), Ok(()));
+        assert_eq!(volume.admission(false)[0].limit, limit(2));
+        volume.lift_planned_limits().expect("lifted");
+        assert_eq!(volume.admission(false)[0].limit, None);
+        // Nothing is counted without limits, unless somebody measures.
+        let asked = || volume.counters().asked[0].requests;
+        let before = asked();
+        volume.write(file, 0, &[2; 4096]).expect("write");
+        assert_eq!(asked(), before);
+        volume.measure_admission(true).expect("measured");
+        volume.write(file, 0, &[2; 4096]).expect("write");
+        assert_eq!(asked(), before + 1);
+        assert_eq!(volume.admission(true)[0].max_demand, 1);
+        volume.measure_admission(false).expect("not measured");
+        volume.write(file, 0, &[2; 4096]).expect("write");
+        assert_eq!(asked(), before + 1);
+    }
+}
