@@ -218,9 +218,9 @@ fn a_run_without_moves_says_why() {
         text.contains("no thread of the volume read or wrote"),
         "{text}"
     );
-    let text = ended("pats", "2", "sleep 0.1");
+    let text = ended("odin", "2", "sleep 0.1");
     assert!(
-        text.contains("admission limits (PATS) is off: there is no actuator"),
+        text.contains("delegation (OdinFS) is off: there is no actuator"),
         "{text}"
     );
 }
