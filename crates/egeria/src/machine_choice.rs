@@ -92,20 +92,23 @@ pub enum Allocation {
     Local,
     /// On random nodes.
     Random,
+    /// In stripes over all nodes.
+    Striped,
     /// All on this node.
     Node(u16),
 }
 
 impl Allocation {
-    /// Reads `local`, `random` or `node=N`.
+    /// Reads `local`, `random`, `striped` or `node=N`.
     pub fn parse(text: &str) -> Result<Allocation, String> {
         let node = |number: &str| number.parse().ok().map(Allocation::Node);
         match text {
             "local" => Some(Allocation::Local),
             "random" => Some(Allocation::Random),
+            "striped" => Some(Allocation::Striped),
             _ => text.strip_prefix("node=").and_then(node),
         }
-        .ok_or_else(|| format!("{text:?} is no allocation; write local, random or node=N"))
+        .ok_or_else(|| format!("{text:?} is no allocation; write local, random, striped or node=N"))
     }
 
     /// As typed.
@@ -113,6 +116,7 @@ impl Allocation {
         match self {
             Allocation::Local => "local".to_owned(),
             Allocation::Random => "random".to_owned(),
+            Allocation::Striped => "striped".to_owned(),
             Allocation::Node(node) => format!("node={node}"),
         }
     }
@@ -122,6 +126,7 @@ impl Allocation {
         match policy {
             AllocationPolicy::Local => Allocation::Local,
             AllocationPolicy::Random => Allocation::Random,
+            AllocationPolicy::Striped => Allocation::Striped,
             AllocationPolicy::Pool(pool) => {
                 Allocation::Node(nodes.get(usize::from(pool)).copied().unwrap_or(0))
             }
@@ -133,6 +138,7 @@ impl Allocation {
         match self {
             Allocation::Local => Ok(AllocationPolicy::Local),
             Allocation::Random => Ok(AllocationPolicy::Random),
+            Allocation::Striped => Ok(AllocationPolicy::Striped),
             Allocation::Node(node) => match nodes.iter().position(|&other| other == node) {
                 Some(index) => Ok(AllocationPolicy::Pool(index as u8)),
                 None => Err(Failure::new(format!(

@@ -356,6 +356,35 @@ fn mount_logs_damage_and_its_own_start_and_end() {
 }
 
 #[test]
+fn striped_files_lie_on_all_nodes() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "16M"), sandbox.directory("mnt"));
+    mount(&pool, &directory);
+    let (attribute, flags) = ("user.egeria.layout", rustix::fs::XattrFlags::empty());
+    let set = |path: &Path, value: &[u8]| rustix::fs::setxattr(path, attribute, value, flags);
+    set(&directory, b"striped").unwrap();
+    let nonsense = set(&directory, b"striped:5000");
+    assert_eq!(nonsense, Err(rustix::io::Errno::INVAL));
+    let file = directory.join("file");
+    fs::write(&file, vec![7; 1 << 20]).unwrap();
+    let with_data = set(&file, b"local");
+    assert_eq!(with_data, Err(rustix::io::Errno::OPNOTSUPP));
+    let stat = run(["stat", "--json", text(&file)]).ok().json();
+    assert_eq!(stat["layout"], "striped:32768");
+    let nodes = stat["nodes"].as_array().unwrap();
+    assert_eq!(nodes.len(), 2);
+    for node in nodes {
+        assert_eq!(node["bytes"], 1 << 19, "{stat}");
+    }
+    let shown = run(["stat", text(&file)]).ok().stdout;
+    assert!(shown.contains(", striped:32768, inode"), "{shown}");
+    run(["umount", text(&directory)]).ok();
+}
+
+#[test]
 fn log_levels_are_chosen_by_name() {
     if !can_mount() {
         return;

@@ -258,6 +258,20 @@ pub struct ExtentReport {
     pub unwritten: bool,
 }
 
+/// Where the data of a file goes, as its attribute `user.egeria.layout` says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileLayout {
+    /// Nothing was said: where the session sends it.
+    Unset,
+    /// To the node of the writing thread.
+    Local,
+    /// In stripes over all nodes.
+    Striped {
+        /// Bytes of a stripe.
+        stripe_bytes: u64,
+    },
+}
+
 /// Where new data goes (spec.md §1, baselines).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AllocationPolicy {
@@ -265,6 +279,8 @@ pub enum AllocationPolicy {
     Local,
     /// On random nodes (`nova_n`).
     Random,
+    /// In stripes over all nodes (OdinFS §4); files made meanwhile stay striped.
+    Striped,
     /// All on the pool with this index (`nova`).
     Pool(u8),
 }

@@ -16,7 +16,7 @@ use crate::namespace::walks::Walks;
 use crate::observe::own_callers::OwnCallers;
 use crate::requests::RecoveryReport;
 use crate::session::late::Late;
-use crate::session::layout::{LOADED, SessionInode};
+use crate::session::layout::{LOADED, STRIPED_ALLOCATION, SessionInode};
 use crate::session::map::Session;
 use crate::session::open_table::Opens;
 use crate::session::path_mode::PathMode;
@@ -176,6 +176,7 @@ impl Volume {
         match self.session.header().allocation.load(Ordering::Relaxed) {
             0 => AllocationPolicy::Local,
             1 => AllocationPolicy::Random,
+            STRIPED_ALLOCATION => AllocationPolicy::Striped,
             pool => AllocationPolicy::Pool(pool.saturating_sub(16) as u8),
         }
     }
@@ -185,6 +186,7 @@ impl Volume {
         let word = match policy {
             AllocationPolicy::Local => 0,
             AllocationPolicy::Random => 1,
+            AllocationPolicy::Striped => STRIPED_ALLOCATION,
             AllocationPolicy::Pool(pool) => 16 + pool as u64,
         };
         self.session

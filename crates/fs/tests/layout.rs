@@ -18,7 +18,9 @@ use reader::crc32c;
 
 // docs/reference/format.md, Constants. Whoever changes one of these changes the format version.
 const _: () = {
-    assert!(FORMAT_VERSION == 3 && FORMAT_VERSION_WITHOUT_SECRET == 2);
+    assert!(FORMAT_VERSION == 4 && OLDEST_FORMAT_VERSION == 2);
+    assert!(FIRST_VERSION_WITH_SECRET == 3 && FIRST_VERSION_WITH_LAYOUTS == 4);
+    assert!(LayoutWord::MAX_STRIPE_BLOCKS == 1 << 18);
     assert!(BLOCK == 4096 && LINE == 64 && PAGE_LINES == 64);
     assert!(MAX_POOLS == 16 && MIN_POOL_BYTES == 8 << 20);
     assert!(MAX_NAME_BYTES == 255 && MAX_TARGET_BYTES == 4095 && MAX_LINKS == 65_000);
@@ -52,6 +54,7 @@ fn superblock() -> Superblock {
         path: path.to_vec(),
     };
     Superblock {
+        version: FORMAT_VERSION,
         volume: *b"0123456789abcdef",
         pool_index: 1,
         created_ns: 0x0102_0304_0506_0708,
@@ -72,6 +75,7 @@ fn certificate() -> Certificate {
         birth_ns: 1_700_000_000_123_456_789,
         parent: 1,
         checksums: false,
+        layout: LayoutWord::UNSET,
     }
 }
 
@@ -152,7 +156,7 @@ fn superblock_bytes() {
     assert_eq!(bytes.len(), 8192);
     assert_eq!(
         hex(&bytes[..56]),
-        "4547455249414653030000000100020030313233343536373839616263646566\
+        "4547455249414653040000000100020030313233343536373839616263646566\
          08070605040302016b6e6f776e20746f207573206f6e6c79"
     );
     assert_eq!(
@@ -175,6 +179,7 @@ fn superblock_bytes() {
 #[test]
 fn version_2_superblocks_have_no_secret() {
     let old = Superblock {
+        version: 2,
         secret: [0; 16],
         ..superblock()
     };
@@ -229,6 +234,29 @@ fn certificate_bytes() {
     let crc = crc32c(0, &expected[..60]).to_le_bytes();
     expected[60..].copy_from_slice(&crc);
     assert_eq!(Certificate::decode(&expected, 18), None);
+}
+
+#[test]
+fn certificates_name_layouts() {
+    let bytes = certificate().encode();
+    let named = |word: u32| {
+        let mut bytes = bytes;
+        bytes[52..56].copy_from_slice(&word.to_le_bytes());
+        let crc = crc32c(0, &bytes[..60]).to_le_bytes();
+        bytes[60..].copy_from_slice(&crc);
+        bytes
+    };
+    for word in [0, 1, 8, 1 << 18, u32::MAX] {
+        let striped = Certificate {
+            layout: LayoutWord(word),
+            ..certificate()
+        };
+        assert_eq!(striped.encode(), named(word));
+        assert_eq!(Certificate::decode(&named(word), 18), Some(striped));
+    }
+    for nonsense in [(1 << 18) + 1, 1 << 31, u32::MAX - 1] {
+        assert_eq!(Certificate::decode(&named(nonsense), 18), None);
+    }
 }
 
 #[test]
@@ -417,7 +445,7 @@ fn an_older_or_newer_superblock_is_named_and_a_senseless_one_is_damaged() {
         bytes[8188..].copy_from_slice(&crc.to_le_bytes());
         Superblock::decode(&bytes)
     };
-    for version in [1, 4] {
+    for version in [1, 5] {
         assert_eq!(
             decode(&|bytes| bytes[8] = version),
             Err(SuperblockFault::Version(version.into()))

@@ -72,8 +72,8 @@ struct Options {
     page_cache: Option<u64>,
     #[command(flatten)]
     machine: MachineArguments,
-    /// Where new data goes: local (the writer's node), random, node=N
-    #[arg(long, value_name = "local|random|node=N", value_parser = Allocation::parse)]
+    /// Where new data goes: local (the writer's node), random, striped (over all nodes), node=N
+    #[arg(long, value_name = "local|random|striped|node=N", value_parser = Allocation::parse)]
     alloc: Option<Allocation>,
     /// Threads that may access the memory of each node at once (PATS; default: any number, or what a planner sets)
     #[arg(long, value_name = "THREADS", value_parser = parse_limit)]

@@ -59,8 +59,8 @@ pub struct Arguments {
     scratch: u64,
     #[command(flatten)]
     machine: MachineArguments,
-    /// Where new data goes: local (the writer's node), random, node=N
-    #[arg(long, value_name = "local|random|node=N", value_parser = Allocation::parse)]
+    /// Where new data goes: local (the writer's node), random, striped (over all nodes), node=N
+    #[arg(long, value_name = "local|random|striped|node=N", value_parser = Allocation::parse)]
     alloc: Option<Allocation>,
     /// What decides while CMD runs: off, NThread's rl (threads to the data they read), cpu (and off busy CPUs),
     /// nm (and off busy memory) and full (but never sharers apart), pats, odin, asymsched, or all as one

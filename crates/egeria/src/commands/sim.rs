@@ -65,8 +65,8 @@ pub struct Arguments {
           default_value = "off,full,pats,odin,asymsched,all")]
     compare: Vec<System>,
     /// Where written data goes: local, random, striped or node=N (odin always stripes)
-    #[arg(long, value_name = "POLICY", value_parser = Placement::parse, default_value = "local")]
-    alloc: Placement,
+    #[arg(long, value_name = "POLICY", value_parser = Allocation::parse, default_value = "local")]
+    alloc: Allocation,
     /// Time between two decisions, ms of the machine's own time
     #[arg(long, value_name = "MS", default_value = "1000", value_parser = policy_choice::window_ns)]
     window: u64,
@@ -83,31 +83,6 @@ pub struct Arguments {
 
 fn system(text: &str) -> Result<System, String> {
     text.parse().map_err(|error| format!("{error}"))
-}
-
-/// Where written data goes, as typed: as live, or in stripes.
-#[derive(Clone, Copy, Debug)]
-enum Placement {
-    Live(Allocation),
-    Striped,
-}
-
-impl Placement {
-    fn parse(text: &str) -> Result<Placement, String> {
-        match text {
-            "striped" => Ok(Placement::Striped),
-            _ => Allocation::parse(text).map(Placement::Live).map_err(|_| {
-                format!("{text:?} is no allocation; write local, random, striped or node=N")
-            }),
-        }
-    }
-
-    fn name(self) -> String {
-        match self {
-            Placement::Live(allocation) => allocation.name(),
-            Placement::Striped => "striped".to_owned(),
-        }
-    }
 }
 
 fn pause_ns(text: &str) -> Result<f64, String> {
@@ -225,11 +200,9 @@ fn read(path: &Path) -> Outcome<Workload> {
     Workload::from_toml(&text, &origin).map_err(|error| Failure::new(error.to_string()))
 }
 
-fn allocation(typed: Placement, machine: &Machine) -> Outcome<egeria_sim::Allocation> {
-    let Placement::Live(typed) = typed else {
-        return Ok(egeria_sim::Allocation::Striped);
-    };
+fn allocation(typed: Allocation, machine: &Machine) -> Outcome<egeria_sim::Allocation> {
     match typed {
+        Allocation::Striped => Ok(egeria_sim::Allocation::Striped),
         Allocation::Local => Ok(egeria_sim::Allocation::Local),
         Allocation::Random => Ok(egeria_sim::Allocation::Spread),
         Allocation::Node(node) => match machine.index_of(NodeId(node)) {

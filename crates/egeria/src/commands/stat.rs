@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use egeria_fs::{AttachMode, AttachOptions, ExtentReport, FileKind, Volume};
+use egeria_fs::{AttachMode, AttachOptions, ExtentReport, FileKind, FileLayout, Volume};
 use egeria_machine::format_bytes;
 use egeria_media::BLOCK_BYTES;
 use serde::Serialize;
@@ -38,6 +38,8 @@ struct Document {
     kind: &'static str,
     size_bytes: u64,
     allocated_bytes: u64,
+    /// `local` or `striped:BYTES`, where one was given.
+    layout: Option<String>,
     nodes: Vec<NodeShare>,
     extents: Vec<Extent>,
 }
@@ -98,6 +100,7 @@ fn document_of(arguments: &Arguments, identity: &Identity, volume: &Volume) -> O
         kind: kind_name(identity.kind),
         size_bytes: attributes.size_bytes,
         allocated_bytes: attributes.blocks.saturating_mul(BLOCK_BYTES),
+        layout: layout_name(volume.layout(identity.ino).map_err(failed)?),
         nodes: shares(session::pool_labels(volume), &extents),
         extents: extents.iter().map(Extent::of).collect(),
     })
@@ -133,6 +136,15 @@ fn shares(pools: Vec<PoolLabel>, extents: &[ExtentReport]) -> Vec<NodeShare> {
     pools.into_iter().map(share).collect()
 }
 
+/// As the attribute says it.
+fn layout_name(layout: FileLayout) -> Option<String> {
+    match layout {
+        FileLayout::Unset => None,
+        FileLayout::Local => Some("local".to_owned()),
+        FileLayout::Striped { stripe_bytes } => Some(format!("striped:{stripe_bytes}")),
+    }
+}
+
 fn kind_name(kind: FileKind) -> &'static str {
     match kind {
         FileKind::Regular => "file",
@@ -146,8 +158,10 @@ fn kind_name(kind: FileKind) -> &'static str {
 }
 
 fn human(document: &Document, all: bool) -> String {
+    let layout = document.layout.iter();
+    let layout: String = layout.map(|layout| format!(", {layout}")).collect();
     let mut text = format!(
-        "{}: {}, {} ({} allocated), inode {} of volume {}\n",
+        "{}: {}, {} ({} allocated){layout}, inode {} of volume {}\n",
         document.path.display(),
         document.kind,
         format_bytes(document.size_bytes),

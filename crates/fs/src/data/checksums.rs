@@ -14,6 +14,7 @@ use crate::data::mapping::Mapping;
 use crate::format::checksum::crc32c;
 use crate::format::*;
 use crate::session::inode::Locked;
+use crate::space::striping;
 use crate::types::*;
 use crate::volume::Volume;
 use egeria_media::{BlockNumber, CallerSource, PoolIndex};
@@ -141,9 +142,13 @@ impl Volume {
 
     /// The attributes a directory was born with.
     pub(crate) fn inborn_xattrs(&self, locked: &Locked<'_>) -> Outcome<BTreeMap<Vec<u8>, Vec<u8>>> {
-        let born = locked.kind() == FileKind::Directory
-            && self.read_record(locked.ino)?.certificate.checksums;
-        let inborn = born.then(|| (ATTRIBUTE.to_vec(), ON.to_vec()));
-        Ok(inborn.into_iter().collect())
+        if locked.kind() != FileKind::Directory {
+            return Ok(BTreeMap::new());
+        }
+        let born = self.read_record(locked.ino)?.certificate;
+        let sums = born.checksums.then(|| (ATTRIBUTE.to_vec(), ON.to_vec()));
+        let layout = striping::value_of(born.layout);
+        let layout = layout.map(|value| (striping::ATTRIBUTE.to_vec(), value));
+        Ok(sums.into_iter().chain(layout).collect())
     }
 }

@@ -93,8 +93,10 @@ impl Volume {
                 .find(|block| !index.load(*block).is_mapped())
                 .unwrap_or(end));
         }
-        let prefer = self.placement(operation.me).pool_for(locked.ino, block);
-        let taken = operation.take(locked.ino, block, hole_end - block, prefer, Need::Ordinary)?;
+        let (prefer, count) = self
+            .placement(operation.me, locked.inode)
+            .run_for(locked.ino, block, hole_end);
+        let taken = operation.take(locked.ino, block, count, prefer, Need::Ordinary)?;
         mappings.push(Mapping {
             file_block: block,
             count: taken.count,
@@ -164,7 +166,7 @@ impl Volume {
             locked.ino,
             file_block,
             1,
-            self.placement(operation.me)
+            self.placement(operation.me, locked.inode)
                 .pool_for(locked.ino, file_block),
             Need::Freeing,
         )?;

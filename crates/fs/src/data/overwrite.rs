@@ -77,7 +77,7 @@ impl Volume {
         }
         let me = locked.me;
         let mut operation = Operation::new(self, me);
-        let prefer = self.placement(me).pool_for(locked.ino, file_block);
+        let prefer = self.placement(me, inode).pool_for(locked.ino, file_block);
         let taken = operation
             .take(locked.ino, file_block, 1, prefer, Need::Ordinary)
             .ok()?;

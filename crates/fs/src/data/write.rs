@@ -202,7 +202,9 @@ impl Volume {
     ) -> Outcome<Option<Admitted<'_>>> {
         let me = self.me()?;
         let file_block = target.guess(file) / BLOCK as u64;
-        let pool = self.placement(me).pool_for(file.ino.0, file_block);
+        let pool = self
+            .placement(me, file.inode())
+            .pool_for(file.ino.0, file_block);
         let (kind, bytes) = (AccessKind::Write, bytes as u64);
         self.admit(me, file.ino.0, pool, Request { kind, bytes })
     }
@@ -231,7 +233,7 @@ impl Volume {
         };
         let me = self.me()?;
         let mut operation = Operation::new(self, me);
-        let placement = self.placement(me);
+        let placement = self.placement(me, file.inode());
         let mut write = Write {
             volume: self,
             operation: &mut operation,
@@ -314,22 +316,21 @@ impl<'a> Write<'a, '_> {
                 self.bytes = (block * BLOCK as u64 - self.offset) as usize;
                 break;
             }
-            let prefer = self.placement.pool_for(self.ino, block);
-            let taken =
-                match self
-                    .operation
-                    .take(self.ino, block, end - block, prefer, Need::Ordinary)
+            let (prefer, count) = self.placement.run_for(self.ino, block, end);
+            let taken = match self
+                .operation
+                .take(self.ino, block, count, prefer, Need::Ordinary)
+            {
+                Ok(taken) => taken,
+                // Part of a write is better than none, as other file systems do it.
+                Err(Errno(libc::ENOSPC))
+                    if block * BLOCK as u64 > self.offset && !self.mappings.is_empty() =>
                 {
-                    Ok(taken) => taken,
-                    // Part of a write is better than none, as other file systems do it.
-                    Err(Errno(libc::ENOSPC))
-                        if block * BLOCK as u64 > self.offset && !self.mappings.is_empty() =>
-                    {
-                        self.bytes = (block * BLOCK as u64 - self.offset) as usize;
-                        break;
-                    }
-                    Err(errno) => return Err(errno),
-                };
+                    self.bytes = (block * BLOCK as u64 - self.offset) as usize;
+                    break;
+                }
+                Err(errno) => return Err(errno),
+            };
             let from = self
                 .source
                 .after((block * BLOCK as u64 - self.offset) as usize);

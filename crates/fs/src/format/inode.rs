@@ -38,6 +38,35 @@ pub struct Certificate {
     /// A file: its data has checksums, as long as it lives. A directory: what is made in it has them, until
     /// its attribute says something else.
     pub checksums: bool,
+    /// A file: where its data goes. A directory: where that of files made in it goes, until its attribute says
+    /// something else.
+    pub layout: LayoutWord,
+}
+
+/// Where the data of a file goes, as it is on media: 0 where nothing was said, [`u32::MAX`] on the node of the writing
+/// thread, else the blocks of a stripe, at most [`LayoutWord::MAX_STRIPE_BLOCKS`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LayoutWord(pub u32);
+
+impl LayoutWord {
+    /// Nothing was said.
+    pub const UNSET: LayoutWord = LayoutWord(0);
+    /// On the node of the writing thread.
+    pub const LOCAL: LayoutWord = LayoutWord(u32::MAX);
+    /// Blocks of the longest stripe: 1 GiB.
+    pub const MAX_STRIPE_BLOCKS: u32 = 1 << 18;
+
+    /// Blocks of a stripe; `None`: the data is not striped.
+    #[inline(always)]
+    pub fn stripe_blocks(self) -> Option<u32> {
+        (1..=LayoutWord::MAX_STRIPE_BLOCKS)
+            .contains(&self.0)
+            .then_some(self.0)
+    }
+
+    fn is_valid(self) -> bool {
+        self == LayoutWord::UNSET || self == LayoutWord::LOCAL || self.stripe_blocks().is_some()
+    }
 }
 
 /// [`Certificate::checksums`] among the flags of a certificate.
@@ -61,6 +90,7 @@ impl Certificate {
             48,
             if self.checksums { FLAG_CHECKSUMS } else { 0 },
         );
+        put_u32(&mut bytes, 52, self.layout.0);
         let crc = super::checksum::crc32c(&bytes[..60]);
         put_u32(&mut bytes, 60, crc);
         bytes
@@ -82,8 +112,9 @@ impl Certificate {
             birth_ns: get_u64(bytes, 32) as i64,
             parent: get_u64(bytes, 40),
             checksums: get_u32(bytes, 48) & FLAG_CHECKSUMS != 0,
+            layout: LayoutWord(get_u32(bytes, 52)),
         };
-        let known = get_u32(bytes, 48) & !FLAG_CHECKSUMS == 0;
+        let known = get_u32(bytes, 48) & !FLAG_CHECKSUMS == 0 && certificate.layout.is_valid();
         crate::FileKind::from_mode(certificate.mode)
             .filter(|_| known)
             .map(|_| certificate)

@@ -24,10 +24,14 @@ pub use journal::*;
 pub use superblock::*;
 pub use words::*;
 
-/// Version of the format that this code writes and the only one it reads.
-pub const FORMAT_VERSION: u32 = 3;
-/// The version before, which is still read and written: superblocks without a secret.
-pub const FORMAT_VERSION_WITHOUT_SECRET: u32 = 2;
+/// Version of the format of volumes that this code makes.
+pub const FORMAT_VERSION: u32 = 4;
+/// The oldest version that is still read and written: superblocks without a secret.
+pub const OLDEST_FORMAT_VERSION: u32 = 2;
+/// From this version on, superblocks have a secret.
+pub const FIRST_VERSION_WITH_SECRET: u32 = 3;
+/// From this version on, certificates have a layout.
+pub const FIRST_VERSION_WITH_LAYOUTS: u32 = 4;
 /// Bytes of a block, as usize.
 pub const BLOCK: usize = egeria_media::BLOCK_BYTES as usize;
 /// Bytes of one log line, one cache line.

@@ -31,6 +31,8 @@ pub struct Sibling {
 /// A decoded superblock.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
+    /// Version of the format, the same in all pools of the volume.
+    pub version: u32,
     /// Volume the pool belongs to.
     pub volume: [u8; 16],
     /// Index of this pool.
@@ -65,12 +67,7 @@ impl Superblock {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0u8; SUPERBLOCK_BYTES];
         put_u64(&mut bytes, 0, SUPERBLOCK_MAGIC);
-        // A volume without a secret stays one of the version that has none.
-        let version = match self.secret == [0; 16] {
-            true => FORMAT_VERSION_WITHOUT_SECRET,
-            false => FORMAT_VERSION,
-        };
-        put_u32(&mut bytes, 8, version);
+        put_u32(&mut bytes, 8, self.version);
         put_u16(&mut bytes, 12, self.pool_index as u16);
         put_u16(&mut bytes, 14, self.pools.len() as u16);
         bytes[16..32].copy_from_slice(&self.volume);
@@ -102,7 +99,7 @@ impl Superblock {
         }
         // The version is read only behind a good checksum: every version keeps the first and last fields in place.
         let version = get_u32(bytes, 8);
-        if version != FORMAT_VERSION && version != FORMAT_VERSION_WITHOUT_SECRET {
+        if !(OLDEST_FORMAT_VERSION..=FORMAT_VERSION).contains(&version) {
             return Err(SuperblockFault::Version(version));
         }
         let pool_index = get_u16(bytes, 12) as usize;
@@ -116,13 +113,14 @@ impl Superblock {
         let mut volume = [0; 16];
         volume.copy_from_slice(&bytes[16..32]);
         let mut secret = [0; 16];
-        if version == FORMAT_VERSION {
+        if version >= FIRST_VERSION_WITH_SECRET {
             secret.copy_from_slice(&bytes[40..56]);
             if secret == [0; 16] {
                 return Err(SuperblockFault::Damaged);
             }
         }
         Ok(Superblock {
+            version,
             volume,
             pool_index: pool_index as u8,
             created_ns: get_u64(bytes, 32) as i64,

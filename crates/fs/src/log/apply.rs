@@ -9,6 +9,7 @@ use crate::session::inode::{Locked, is_extent_valid};
 use crate::session::layout::{SessionInode, ThreadSlot};
 use crate::session::seqlock::WriteSection;
 use crate::space::operation::Operation;
+use crate::space::striping;
 use crate::types::{Errno, FileKind, Outcome};
 use crate::volume::Volume;
 use egeria_media::{BlockNumber, PoolIndex};
@@ -131,6 +132,9 @@ impl Volume {
             Entry::XattrSet { name, .. } | Entry::XattrRemove { name } => {
                 if name == crate::data::checksums::ATTRIBUTE {
                     self.apply_checksum_attribute(locked, entry)?;
+                }
+                if name == striping::ATTRIBUTE {
+                    self.apply_layout_attribute(locked, entry)?;
                 }
                 inode.has_xattr.store(1, Ordering::Relaxed);
                 touch(inode, time_ns, false);

@@ -9,6 +9,7 @@ use crate::session::inode::Locked;
 use crate::session::layout::PENDING_LOG;
 use crate::space::free_space::Need;
 use crate::space::operation::{Operation, note_pages};
+use crate::space::striping;
 use crate::types::{Errno, FileKind, Outcome};
 use crate::volume::Volume;
 use std::collections::BTreeMap;
@@ -209,6 +210,10 @@ impl Volume {
             }
         }
         living.extend(inborn.into_keys().map(|name| Living::NoXattr { name }));
+        if self.lost_its_layout(locked)? {
+            let name = striping::ATTRIBUTE.to_vec();
+            living.push(Living::NoXattr { name });
+        }
         // Last, because entries before it move size and times.
         living.push(Living::Attributes(locked.attribute_state()));
         Ok(living)

@@ -10,6 +10,7 @@ use crate::session::inode::Locked;
 use crate::session::layout::LOADED;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
+use crate::space::striping;
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
 use std::sync::atomic::Ordering;
@@ -136,7 +137,7 @@ impl Volume {
         self.old_block(locked, file_block, word, &mut bytes)?;
         bytes[within as usize..].fill(0);
         let prefer = self
-            .placement(operation.me)
+            .placement(operation.me, locked.inode)
             .pool_for(locked.ino, file_block);
         let taken = operation.take(locked.ino, file_block, 1, prefer, Need::Freeing)?;
         sums.store_block(self, (taken.pool, taken.block), &bytes)?;
@@ -156,8 +157,12 @@ impl Volume {
     /// `ENODATA` when it is absent; what [every operation](crate::Errno) can fail with.
     pub fn get_xattr(&self, ino: InodeNumber, name: &[u8]) -> Outcome<Vec<u8>> {
         let locked = self.lock_beside_leases(ino.0)?;
-        if name == ATTRIBUTE && locked.kind() != FileKind::Directory {
-            return self.checksum_attribute_of_file(&locked);
+        if locked.kind() != FileKind::Directory {
+            match name {
+                ATTRIBUTE => return self.checksum_attribute_of_file(&locked),
+                striping::ATTRIBUTE => return self.layout_attribute_of_file(&locked),
+                _ => {}
+            }
         }
         self.xattrs(&locked)?
             .remove(name)
@@ -170,15 +175,20 @@ impl Volume {
     /// What [every operation](crate::Errno) can fail with.
     pub fn list_xattr(&self, ino: InodeNumber) -> Outcome<Vec<Vec<u8>>> {
         let locked = self.lock_beside_leases(ino.0)?;
-        Ok(self.xattrs(&locked)?.into_keys().collect())
+        let mut all = self.xattrs(&locked)?;
+        if locked.kind() != FileKind::Directory {
+            // As the checksum attribute: a copy elsewhere should not ask for it.
+            all.remove(striping::ATTRIBUTE);
+        }
+        Ok(all.into_keys().collect())
     }
 
     /// Set an extended attribute.
     ///
     /// # Errors
     /// `EEXIST` and `ENODATA` by the mode; `ERANGE` for the length of the name, `EOPNOTSUPP` for its namespace;
-    /// `E2BIG` and `ENOSPC` for a long value; `EINVAL` for a value of the checksum attribute that is none; what
-    /// [every change](crate::Errno) can fail with.
+    /// `E2BIG` and `ENOSPC` for a long value; `EINVAL` for a value of an attribute of ours that is none, `EOPNOTSUPP` for
+    /// one that the inode cannot have any more; what [every change](crate::Errno) can fail with.
     pub fn set_xattr(
         &self,
         ino: InodeNumber,
@@ -202,8 +212,11 @@ impl Volume {
                 _ => Ok(()),
             };
         }
+        if name == striping::ATTRIBUTE {
+            self.check_layout_attribute(&locked, value)?;
+        }
         if mode != XattrMode::Any {
-            let exists = self.xattrs(&locked)?.contains_key(name);
+            let exists = self.has_attribute(&locked, name)?;
             match mode {
                 XattrMode::Create if exists => return Err(Errno(libc::EEXIST)),
                 XattrMode::Replace if !exists => return Err(Errno(libc::ENODATA)),
@@ -225,10 +238,20 @@ impl Volume {
         if name == ATTRIBUTE && locked.has_sums() {
             return Err(Errno(libc::EOPNOTSUPP));
         }
-        if !self.xattrs(&locked)?.contains_key(name) {
+        if !self.has_attribute(&locked, name)? {
             return Err(Errno(libc::ENODATA));
         }
+        if name == striping::ATTRIBUTE {
+            self.check_layout_may_change(&locked)?;
+        }
         self.commit_xattr(&locked, &Entry::XattrRemove { name }, Need::Freeing)
+    }
+
+    fn has_attribute(&self, locked: &Locked<'_>, name: &[u8]) -> Outcome<bool> {
+        match name == striping::ATTRIBUTE && locked.kind() != FileKind::Directory {
+            true => Ok(locked.layout() != LayoutWord::UNSET),
+            false => Ok(self.xattrs(locked)?.contains_key(name)),
+        }
     }
 
     /// Remove a file's capabilities (`security.capability`), as local file systems do when its content or

@@ -135,7 +135,7 @@ impl Volume {
         directory: &Locked<'_>,
         new: &NewInode,
     ) -> Outcome<Certificate> {
-        let ino = self.take_inode(operation, self.placement(directory.me).pool_for_new_inode())?;
+        let ino = self.take_inode(operation, self.pool_for_new_inode(directory.me))?;
         let inherits = directory.inode.mode.load(Ordering::Relaxed) & libc::S_ISGID != 0;
         let is_directory = new.mode & libc::S_IFMT == libc::S_IFDIR;
         Ok(Certificate {
@@ -159,6 +159,7 @@ impl Volume {
             parent: directory.ino,
             checksums: directory.inode.checksums.load(Ordering::Relaxed) != 0
                 && keeps_checksums(new.mode),
+            layout: self.layout_of_new(directory, new.mode),
         })
     }
 
@@ -237,7 +238,7 @@ impl Volume {
             child.ino,
             0,
             1,
-            self.placement(operation.me).pool_for(child.ino, 0),
+            self.pool_for_new_inode(operation.me),
             Need::Ordinary,
         )?;
         let mut bytes = [0u8; BLOCK];

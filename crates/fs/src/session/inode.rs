@@ -328,10 +328,10 @@ impl SessionInode {
         self.blocks.store(0, Ordering::Relaxed);
         self.log_pages.store(0, Ordering::Relaxed);
         let directory = certificate.mode & libc::S_IFMT == libc::S_IFDIR;
-        self.has_xattr.store(
-            (directory && certificate.checksums).into(),
-            Ordering::Relaxed,
-        );
+        let passes_on = certificate.checksums || certificate.layout != LayoutWord::UNSET;
+        self.has_xattr
+            .store((directory && passes_on).into(), Ordering::Relaxed);
+        self.layout.store(certificate.layout.0, Ordering::Relaxed);
         self.parent.store(certificate.parent, Ordering::Relaxed);
         self.checksums
             .store(certificate.checksums.into(), Ordering::Relaxed);
@@ -351,6 +351,11 @@ impl<'a> Locked<'a> {
     #[inline]
     pub(crate) fn has_sums(&self) -> bool {
         self.inode.checksums.load(Ordering::Relaxed) != 0 && self.kind() != FileKind::Directory
+    }
+
+    /// Where the data goes, or that of files made in the directory.
+    pub(crate) fn layout(&self) -> LayoutWord {
+        LayoutWord(self.inode.layout.load(Ordering::Relaxed))
     }
 
     /// The file's index.

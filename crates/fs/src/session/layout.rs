@@ -73,7 +73,7 @@ pub struct SessionHeader {
     pub measures_admission: AtomicU32,
     /// Seed of the directories' hash.
     pub hash_seed: AtomicU64,
-    /// Allocation policy: 0 local, 1 random, 16 + n: pool n.
+    /// Allocation policy: 0 local, 1 random, 2 striped, 16 + n: pool n.
     pub allocation: AtomicU64,
     /// The machine as JSON: arena page + 1 and bytes; 0 when none was declared.
     pub machine_page: AtomicU64,
@@ -445,6 +445,8 @@ pub struct SessionInode {
     pub hole_uid: AtomicU32,
     /// What a kernel may remember of it (see `leases`).
     pub leases: AtomicU32,
+    /// `LayoutWord` in force.
+    pub layout: AtomicU32,
     /// Offset of the record in its pool, when loaded.
     pub record_at: AtomicU64,
     /// Words of a small file; of a directory: used slots, subdirectories, next cookie.
@@ -461,6 +463,9 @@ impl SessionInode {
         generation.into()
     }
 }
+
+/// `SessionHeader::allocation`: in stripes.
+pub const STRIPED_ALLOCATION: u64 = 2;
 
 /// `SessionInode::state`: ask the log.
 pub const UNLOADED: u32 = 0;

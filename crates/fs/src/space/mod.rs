@@ -5,3 +5,4 @@ pub(crate) mod inode_alloc;
 pub(crate) mod operation;
 pub(crate) mod placement;
 pub(crate) mod runs;
+pub(crate) mod striping;

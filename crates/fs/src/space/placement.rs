@@ -1,11 +1,13 @@
 //! Which pool is whose: of CPUs, of declared nodes, of the thread that writes.
 
-use crate::format::{BLOCK, MAX_POOLS, Superblock};
+use crate::format::{BLOCK, LayoutWord, MAX_POOLS, Superblock};
 use crate::requests::failure;
 use crate::requests::{AttachOptions, VolumeError};
+use crate::session::layout::{STRIPED_ALLOCATION, SessionInode};
 use crate::session::map::Session;
 use crate::session::path_mode::PathMode;
 use crate::session::slots::Me;
+use crate::space::striping::{self, Stripes};
 use crate::volume::Volume;
 use egeria_machine::Machine;
 use std::sync::atomic::Ordering;
@@ -102,20 +104,33 @@ fn keep_machine(session: &Session, machine: &Machine) {
 
 /// Where new data of one operation goes.
 #[derive(Clone, Copy)]
-pub(crate) struct Placement {
-    pool: usize,
+pub(crate) enum Placement {
+    /// All of it to the pool with this index.
+    Pool(usize),
+    /// In stripes over all pools.
+    Striped(Stripes),
 }
 
 impl Placement {
-    /// Index of the pool for a block of a file. All blocks that one operation brings go to the same one.
+    /// Index of the pool for a block of a file.
     #[inline(always)]
-    pub(crate) fn pool_for(self, _ino: u64, _file_block: u64) -> usize {
-        self.pool
+    pub(crate) fn pool_for(self, ino: u64, file_block: u64) -> usize {
+        match self {
+            Placement::Pool(pool) => pool,
+            Placement::Striped(stripes) => stripes.pool_of(ino, file_block),
+        }
     }
 
-    /// Index of the pool for an inode that is made.
-    pub(crate) fn pool_for_new_inode(self) -> usize {
-        self.pool
+    /// Index of the pool for a block of a file, and how many blocks from there on, below `end`, go to it.
+    #[inline(always)]
+    pub(crate) fn run_for(self, ino: u64, file_block: u64, end: u64) -> (usize, u64) {
+        match self {
+            Placement::Pool(pool) => (pool, end - file_block),
+            Placement::Striped(stripes) => {
+                let count = stripes.end_of_stripe(file_block).min(end) - file_block;
+                (stripes.pool_of(ino, file_block), count)
+            }
+        }
     }
 }
 
@@ -156,14 +171,42 @@ impl Volume {
         (pool as usize).min(self.media.len() - 1)
     }
 
-    /// Where new data of one operation goes (spec: write placement, baselines).
-    pub(crate) fn placement(&self, me: Me<'_>) -> Placement {
-        let pool = match self.session.header().allocation.load(Ordering::Relaxed) {
-            0 => self.pool_here(me),
+    /// Where new data of a file goes: as its layout says, else as the session does.
+    #[inline]
+    pub(crate) fn placement(&self, me: Me<'_>, inode: &SessionInode) -> Placement {
+        let layout = LayoutWord(inode.layout.load(Ordering::Relaxed));
+        match layout.stripe_blocks() {
+            Some(blocks) => Placement::Striped(self.stripes(blocks)),
+            None if layout == LayoutWord::LOCAL => Placement::Pool(self.pool_here(me)),
+            None => match self.session.header().allocation.load(Ordering::Relaxed) {
+                STRIPED_ALLOCATION => {
+                    Placement::Striped(self.stripes(striping::DEFAULT_STRIPE_BLOCKS))
+                }
+                word => Placement::Pool(self.pool_by_policy(me, word)),
+            },
+        }
+    }
+
+    /// Index of the pool for an inode that is made, and what belongs to it (spec: write placement, baselines).
+    pub(crate) fn pool_for_new_inode(&self, me: Me<'_>) -> usize {
+        self.pool_by_policy(me, self.session.header().allocation.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn pool_by_policy(&self, me: Me<'_>, word: u64) -> usize {
+        match word {
+            0 | STRIPED_ALLOCATION => self.pool_here(me),
             1 => self.random_pool(me),
             pool => (pool.saturating_sub(16) as usize).min(self.media.len() - 1),
-        };
-        Placement { pool }
+        }
+    }
+
+    #[inline]
+    fn stripes(&self, blocks: u32) -> Stripes {
+        Stripes {
+            blocks: blocks.into(),
+            pools: self.media.len() as u64,
+        }
     }
 
     fn random_pool(&self, me: Me<'_>) -> usize {

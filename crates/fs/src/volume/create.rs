@@ -55,6 +55,7 @@ pub fn create_volume(
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |since| since.as_nanos() as i64);
     let base = Superblock {
+        version: FORMAT_VERSION,
         volume: *volume.as_bytes(),
         pool_index: 0,
         created_ns,
@@ -234,6 +235,7 @@ fn write_root(
         birth_ns: created_ns,
         parent: root,
         checksums: false,
+        layout: LayoutWord::UNSET,
     };
     let block = geometry.data_block;
     zero_blocks(pool, block.0, block.0 + 1)?;

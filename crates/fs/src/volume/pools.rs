@@ -77,7 +77,7 @@ fn superblock_failure(path: &Path, fault: SuperblockFault) -> VolumeError {
         SuperblockFault::Version(version) => failure(
             libc::EPROTO,
             format!(
-                "{path} has format version {version}, this program knows {FORMAT_VERSION}; use the Egeria release that wrote it"
+                "{path} has format version {version}, this program knows {OLDEST_FORMAT_VERSION} to {FORMAT_VERSION}; use the Egeria release that wrote it"
             ),
         ),
         SuperblockFault::Damaged => failure(
@@ -228,7 +228,8 @@ fn check_sibling(
         ));
     }
     // The UUID is public; this was read from a pool by whoever made this one.
-    if theirs.secret != ours.secret || theirs.pools != ours.pools {
+    let same = theirs.secret == ours.secret && theirs.version == ours.version;
+    if !same || theirs.pools != ours.pools {
         return Err(failure(
             libc::EPERM,
             format!(

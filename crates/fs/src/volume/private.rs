@@ -2,7 +2,7 @@
 //! make, crash, recover and compare thousands of volumes a second. No file, lock or segment is touched, and
 //! nothing depends on chance: same pools, same calls, same bytes.
 
-use crate::format::{BLOCK, Sibling, Superblock};
+use crate::format::{BLOCK, FORMAT_VERSION, Sibling, Superblock};
 use crate::recovery::check::{check_contents, damaged_copies};
 use crate::requests::*;
 use crate::session::lock;
@@ -61,6 +61,7 @@ pub fn create_private(
         path: format!("pool{index}").into_bytes(),
     });
     let base = Superblock {
+        version: FORMAT_VERSION,
         volume: uuid::Uuid::from_u64_pair(HASH_SEED, seed).into_bytes(),
         pool_index: 0,
         created_ns: seed as i64,

@@ -263,7 +263,11 @@ fn forge_certificate(random: &mut Random, pools: &mut [Vec<u8>], ino: u64) {
     };
     let nasty = random.nasty();
     let kinds = [libc::S_IFREG, libc::S_IFDIR, libc::S_IFLNK, libc::S_IFIFO];
-    let forged = match random.below(5) {
+    let forged = match random.below(6) {
+        5 => Certificate {
+            layout: LayoutWord(nasty as u32),
+            ..old
+        },
         3 => Certificate {
             checksums: !old.checksums,
             ..old

@@ -101,7 +101,7 @@ impl Reader {
         for (index, pool) in pools.iter().enumerate() {
             assert_eq!(pool[..8192], pool[8192..16384], "two copies");
             assert_eq!(&pool[..8], b"EGERIAFS");
-            assert_eq!(u32_at(pool, 8), 3, "format version");
+            assert_eq!(u32_at(pool, 8), 4, "format version");
             assert_eq!(u16_at(pool, 12), index);
             assert_eq!(u16_at(pool, 14), pools.len());
             assert_eq!(pool[16..32], pools[0][16..32], "volume");
@@ -189,6 +189,13 @@ impl Reader {
             let attribute = (b"user.egeria.checksum".to_vec(), b"crc32c".to_vec());
             inode.xattrs.extend([attribute]);
         }
+        let layout = match u32_at(certificate, 52) {
+            0 => None,
+            u32::MAX => Some("local".to_owned()),
+            blocks => Some(format!("striped:{}", blocks * 4096)),
+        };
+        let attribute = layout.map(|value| (b"user.egeria.layout".to_vec(), value.into_bytes()));
+        inode.xattrs.extend(attribute);
         let head = u64_at(record, 8 + 8 * ((commit >> 51) & 1) as usize);
         self.walk(ino, &mut inode, head, commit & ((1 << 51) - 1));
         if commit >> 52 & 1 == 1 {

@@ -2,7 +2,7 @@
 
 use super::content::{BLOCK, Block, Content};
 use super::harness::Harness;
-use super::model::{Body, CHECKSUM, Directory};
+use super::model::{Body, CHECKSUM, Directory, LAYOUT};
 use egeria_fs::*;
 use std::collections::BTreeMap;
 
@@ -69,8 +69,10 @@ impl Harness {
         for (name, value) in expected {
             assert_eq!(volume.get_xattr(InodeNumber(ino), name).as_ref(), Ok(value));
         }
-        let found = volume.get_xattr(InodeNumber(ino), CHECKSUM);
-        assert_eq!(errno(found), self.model.get_xattr(ino, CHECKSUM));
+        for unlisted in [CHECKSUM, LAYOUT] {
+            let found = volume.get_xattr(InodeNumber(ino), unlisted);
+            assert_eq!(errno(found), self.model.get_xattr(ino, unlisted));
+        }
     }
 
     fn compare_directory(&self, ino: u64, directory: &Directory) {

@@ -253,7 +253,7 @@ fn name_operation() -> impl Strategy<Value = Operation> {
             .prop_map(|(from, to, mode)| Rename { from, to, mode }),
         2 => (directory(), name()).prop_map(|(directory, name)| Lookup { directory, name }),
         1 => any::<u16>().prop_map(|node| ReadLink { node }),
-        3 => (directory(), 0..9u8).prop_map(|(directory, entries)| Walk { directory, entries }),
+        3 => (directory(), 0..10u8).prop_map(|(directory, entries)| Walk { directory, entries }),
         3 => (any::<u16>(), proptest::option::of(any::<bool>()))
             .prop_map(|(node, generation)| Open { node, generation }),
         2 => any::<u16>().prop_map(|handle| Close { handle }),
@@ -289,10 +289,10 @@ fn attribute_operation() -> impl Strategy<Value = Operation> {
             .prop_map(|(node, permissions, owner, group, atime, mtime, clear_setid)| {
                 Attributes { node, permissions, owner, group, atime, mtime, clear_setid }
             }),
-        4 => (any::<u16>(), 0..9u8, prop_oneof![0..100u16, 3700..3800u16], xattr_mode)
+        4 => (any::<u16>(), 0..10u8, prop_oneof![0..100u16, 3700..3800u16], xattr_mode)
             .prop_map(|(node, name, length, mode)| SetXattr { node, name, length, mode }),
-        1 => (any::<u16>(), 0..9u8).prop_map(|(node, name)| GetXattr { node, name }),
-        2 => (any::<u16>(), 0..9u8).prop_map(|(node, name)| RemoveXattr { node, name }),
+        1 => (any::<u16>(), 0..10u8).prop_map(|(node, name)| GetXattr { node, name }),
+        2 => (any::<u16>(), 0..10u8).prop_map(|(node, name)| RemoveXattr { node, name }),
     ]
 }
 

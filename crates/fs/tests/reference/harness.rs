@@ -3,7 +3,9 @@
 use super::compare::errno;
 use super::content::{BLOCK, Content};
 use super::generate::*;
-use super::model::{Answer, Body, CHECKSUM, CRC32C, Directory, Model, Node, ROOT};
+use super::model::{
+    Answer, Body, CHECKSUM, CRC32C, Directory, LAYOUT, Model, NO_LAYOUTS, Node, ROOT,
+};
 use super::walks::Walk;
 use crate::common::Scratch;
 use egeria_fs::*;
@@ -42,6 +44,7 @@ fn xattr_name(pick: u8) -> Vec<u8> {
         2 => [b"user.".as_slice(), &[b'x'; 250]].concat(),
         3 => [b"user.".as_slice(), &[b'x'; 251]].concat(),
         8 => CHECKSUM.to_vec(),
+        9 => LAYOUT.to_vec(),
         pick => format!("user.{pick}").into_bytes(),
     }
 }
@@ -50,6 +53,13 @@ fn xattr_value(name: &[u8], length: u16) -> Vec<u8> {
     match length % 3 {
         0 if name == CHECKSUM => CRC32C.to_vec(),
         1 if name == CHECKSUM => b"off".to_vec(),
+        _ if name == LAYOUT => match length % 7 {
+            0 => b"local".to_vec(),
+            1 => b"striped:4096".to_vec(),
+            2 => b"striped:20480".to_vec(),
+            3 => b"striped:32768".to_vec(),
+            nonsense => NO_LAYOUTS[nonsense as usize - 4].to_vec(),
+        },
         _ => pattern(length as u8, length as usize),
     }
 }
@@ -74,6 +84,7 @@ impl Harness {
             }),
             xattrs: BTreeMap::new(),
             checked: false,
+            layout: None,
             times_ns: [root.atime_ns, root.mtime_ns, root.ctime_ns],
         });
         Harness {

@@ -9,6 +9,9 @@ pub type Answer<T> = Result<T, i32>;
 pub const ROOT: u64 = 1;
 pub const CHECKSUM: &[u8] = b"user.egeria.checksum";
 pub const CRC32C: &[u8] = b"crc32c";
+pub const LAYOUT: &[u8] = b"user.egeria.layout";
+/// Its values that are none.
+pub const NO_LAYOUTS: [&[u8]; 3] = [b"", b"striped:5000", b"everywhere"];
 
 pub enum Body {
     File(Content),
@@ -37,6 +40,8 @@ pub struct Node {
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Its data has checksums.
     pub checked: bool,
+    /// Where a file's data goes: the attribute, which is not listed.
+    pub layout: Option<Vec<u8>>,
     /// Access, modification, change: as the engine showed or was told.
     pub times_ns: [i64; 3],
 }
@@ -202,6 +207,7 @@ impl Model {
         let is_directory = matches!(body, Body::Directory(_));
         let inherited = self.nodes[&parent].xattrs.get_key_value(CHECKSUM);
         let inherited = inherited.filter(|(_, value)| *value == CRC32C);
+        let layout = self.nodes[&parent].xattrs.get_key_value(LAYOUT);
         let node = Node {
             generation: made.1,
             mode: new.mode
@@ -220,10 +226,14 @@ impl Model {
             names: name.is_some() as u32,
             opens: 0,
             checked: inherited.is_some() && matches!(body, Body::File(_) | Body::Symlink(_)),
+            layout: layout
+                .filter(|_| matches!(body, Body::File(_)))
+                .map(|(_, value)| value.clone()),
             xattrs: inherited
+                .into_iter()
+                .chain(layout)
                 .filter(|_| is_directory)
                 .map(|(name, value)| (name.clone(), value.clone()))
-                .into_iter()
                 .collect(),
             body,
             times_ns: [0; 3],
@@ -410,22 +420,43 @@ impl Model {
         if name == CHECKSUM && value != CRC32C && value != b"off" {
             return Err(libc::EINVAL);
         }
+        if name == LAYOUT {
+            self.check_layout(node, Some(value))?;
+        }
+        let exists = exists || (name == LAYOUT && node.layout.is_some());
         match mode {
             XattrMode::Create if exists => return Err(libc::EEXIST),
             XattrMode::Replace if !exists => return Err(libc::ENODATA),
             _ => {}
         }
-        self.node_mut(ino)
-            .xattrs
-            .insert(name.to_vec(), value.to_vec());
+        let node = self.node_mut(ino);
+        match name == LAYOUT && !node.is_directory() {
+            true => node.layout = Some(value.to_vec()),
+            false => drop(node.xattrs.insert(name.to_vec(), value.to_vec())),
+        }
         self.touch(ino, false);
         Ok(())
+    }
+
+    /// Whether a node may be given this layout, or lose the one it has.
+    fn check_layout(&self, node: &Node, value: Option<&[u8]>) -> Answer<()> {
+        if value.is_some_and(|value| NO_LAYOUTS.contains(&value)) {
+            return Err(libc::EINVAL);
+        }
+        match &node.body {
+            Body::Directory(_) => Ok(()),
+            Body::File(_) if value.is_some() && node.layout.as_deref() == value => Ok(()),
+            Body::File(content) if content.size == 0 && content.blocks.is_empty() => Ok(()),
+            _ => Err(libc::EOPNOTSUPP),
+        }
     }
 
     pub fn get_xattr(&self, ino: u64, name: &[u8]) -> Answer<Vec<u8>> {
         let node = self.node(ino)?;
         let unlisted = (name == CHECKSUM && node.checked).then(|| CRC32C.to_vec());
+        let layout = node.layout.clone().filter(|_| name == LAYOUT);
         unlisted
+            .or(layout)
             .or_else(|| node.xattrs.get(name).cloned())
             .ok_or(libc::ENODATA)
     }
@@ -435,11 +466,14 @@ impl Model {
         if name == CHECKSUM && self.node(ino)?.checked {
             return Err(libc::EOPNOTSUPP);
         }
-        self.node(ino)?;
-        self.node_mut(ino)
-            .xattrs
-            .remove(name)
-            .ok_or(libc::ENODATA)?;
+        let node = self.node(ino)?;
+        if name == LAYOUT && node.layout.is_some() {
+            self.check_layout(node, None)?;
+            self.node_mut(ino).layout = None;
+        } else {
+            let removed = self.node_mut(ino).xattrs.remove(name);
+            removed.ok_or(libc::ENODATA)?;
+        }
         self.touch(ino, false);
         Ok(())
     }

@@ -85,6 +85,16 @@ const ALL: &[&str] = &[
     "punch sums/file 3000 5000",
     "reserve sums/file 8192 8192",
     "rename sums/file sums/new",
+    "layout e striped",
+    "layout e/third striped:4096",
+    "layout stripes local",
+    "create stripes/new",
+    "write stripes/file 4096 4096",
+    "write stripes/file 100 30000",
+    "append stripes/file 10000",
+    "truncate stripes/file 5001",
+    "punch stripes/file 3000 9000",
+    "reserve stripes/file 8192 30000",
 ];
 
 /// One of each class: for longer sequences.

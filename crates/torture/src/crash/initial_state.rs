@@ -39,7 +39,7 @@ const POOL_BYTES: u64 = MIN_POOL_BYTES;
 const SPOILT_BLOCKS: u64 = 256;
 
 /// The tree all initial states begin with.
-const TREE: [&str; 26] = [
+const TREE: [&str; 30] = [
     "mkdir d",
     "mkdir e",
     "mkdir d/sub",
@@ -66,6 +66,10 @@ const TREE: [&str; 26] = [
     "checksums sums crc32c",
     "create sums/file",
     "write sums/file 0 9000",
+    "mkdir stripes",
+    "layout stripes striped:4096",
+    "create stripes/file",
+    "write stripes/file 0 20000",
 ];
 
 impl InitialState {

@@ -62,6 +62,8 @@ pub enum Operation {
     RemoveXattr { path: String, name: String },
     /// Checksums for what is made in a directory from now on, or none.
     Checksums { path: String, value: String },
+    /// Where the data goes of a file, or of what is made in a directory from now on.
+    Layout { path: String, value: String },
     /// The last name of a file goes while it is open; it stays open.
     UnlinkOpen { path: String },
     /// A write to the file that [`Operation::UnlinkOpen`] left.
@@ -98,6 +100,7 @@ impl fmt::Display for Operation {
             SetXattr { path, name, bytes } => write!(out, "setxattr {path} {name} {bytes}"),
             RemoveXattr { path, name } => write!(out, "removexattr {path} {name}"),
             Checksums { path, value } => write!(out, "checksums {path} {value}"),
+            Layout { path, value } => write!(out, "layout {path} {value}"),
             UnlinkOpen { path } => write!(out, "unlink-open {path}"),
             WriteOpen { at, bytes } => write!(out, "write-open {at} {bytes}"),
             CloseOpen => write!(out, "close-open"),
@@ -107,6 +110,8 @@ impl fmt::Display for Operation {
 
 /// The attribute that gives what is made in a directory checksums.
 pub(super) const CHECKSUMS: &[u8] = b"user.egeria.checksum";
+/// The attribute that says where data goes.
+pub(super) const LAYOUT: &[u8] = b"user.egeria.layout";
 /// Most bytes that one operation writes.
 const MAX_BYTES: usize = 1 << 20;
 
@@ -233,6 +238,10 @@ impl FromStr for Operation {
                 name: w.text()?,
             },
             "checksums" => Checksums {
+                path: w.text()?,
+                value: w.text()?,
+            },
+            "layout" => Layout {
                 path: w.text()?,
                 value: w.text()?,
             },
@@ -419,6 +428,10 @@ fn changed(volume: &Volume, operation: &Operation, seed: u8) -> Outcome<()> {
         Checksums { path, value } => {
             let (ino, value) = (ino(volume, path)?, value.as_bytes());
             volume.set_xattr(ino, CHECKSUMS, value, XattrMode::Any)
+        }
+        Layout { path, value } => {
+            let (ino, value) = (ino(volume, path)?, value.as_bytes());
+            volume.set_xattr(ino, LAYOUT, value, XattrMode::Any)
         }
         _ => Err(Errno(libc::ENOSYS)),
     }

@@ -1,6 +1,6 @@
 //! What a volume holds, as its users see it, to be compared before and after a crash.
 
-use super::operation::CHECKSUMS;
+use super::operation::{CHECKSUMS, LAYOUT};
 use egeria_fs::*;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -152,9 +152,11 @@ fn see(volume: &Volume, ino: InodeNumber) -> Outcome<Seen> {
         let value = volume.get_xattr(ino, &name)?;
         xattrs.push((name, value));
     }
-    // Of files it is not listed.
-    let checksums = volume.get_xattr(ino, CHECKSUMS);
-    xattrs.extend(checksums.map(|value| (CHECKSUMS.to_vec(), value)));
+    // Of files they are not listed.
+    for name in [CHECKSUMS, LAYOUT] {
+        let value = volume.get_xattr(ino, name);
+        xattrs.extend(value.map(|value| (name.to_vec(), value)));
+    }
     let mut target = None;
     let mut data = Vec::new();
     match attributes.kind() {

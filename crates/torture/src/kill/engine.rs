@@ -1,6 +1,6 @@
 //! Calls made on the engine itself, as a program does that attaches the volume.
 
-use super::files::{CHECKSUMS, Files};
+use super::files::{Attribute, Files};
 use egeria_fs::*;
 
 /// What new files are.
@@ -135,10 +135,10 @@ impl Files for Engine<'_> {
         self.0.remove_directory(parent, name)
     }
 
-    fn set_checksums(&self, path: &str) -> Outcome<()> {
-        let (name, value) = (CHECKSUMS.0.to_bytes(), CHECKSUMS.1);
+    fn set_attribute(&self, path: &str, (name, value): Attribute) -> Outcome<()> {
         let ino = self.find(path)?.ino;
-        self.0.set_xattr(ino, name, value, XattrMode::Any)
+        self.0
+            .set_xattr(ino, name.to_bytes(), value, XattrMode::Any)
     }
 
     fn stat(&self, path: &str) -> Outcome<()> {

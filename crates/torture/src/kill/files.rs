@@ -3,7 +3,12 @@
 use egeria_fs::Outcome;
 
 /// The attribute of a directory that says so, and its value.
-pub const CHECKSUMS: (&std::ffi::CStr, &[u8]) = (c"user.egeria.checksum", b"crc32c");
+pub const CHECKSUMS: Attribute = (c"user.egeria.checksum", b"crc32c");
+/// Stripes for the data of what is made in a directory.
+pub const STRIPES: Attribute = (c"user.egeria.layout", b"striped:8192");
+
+/// Name and value of an extended attribute.
+pub type Attribute = (&'static std::ffi::CStr, &'static [u8]);
 
 /// A tree of files by relative path.
 pub trait Files {
@@ -34,8 +39,8 @@ pub trait Files {
     fn rename_to_free(&self, from: &str, to: &str) -> Outcome<()>;
     fn make_directory(&self, path: &str) -> Outcome<()>;
     fn remove_directory(&self, path: &str) -> Outcome<()>;
-    /// Checksums for the data of what is made in a directory from now on.
-    fn set_checksums(&self, path: &str) -> Outcome<()>;
+    /// An attribute of a directory.
+    fn set_attribute(&self, path: &str, attribute: Attribute) -> Outcome<()>;
     /// Look at the attributes of a name.
     fn stat(&self, path: &str) -> Outcome<()>;
     /// Ask how much room there is.

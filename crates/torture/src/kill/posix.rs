@@ -1,7 +1,7 @@
 //! Calls made as any program makes them, below the current directory: through a mount, and past it
 //! where the preload library is loaded.
 
-use super::files::{CHECKSUMS, Files};
+use super::files::{Attribute, Files};
 use egeria_fs::{Errno, Outcome};
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -120,12 +120,11 @@ impl Files for Posix {
         fs::remove_dir(path).map_err(errno)
     }
 
-    fn set_checksums(&self, path: &str) -> Outcome<()> {
+    fn set_attribute(&self, path: &str, (name, value): Attribute) -> Outcome<()> {
         let path = CString::new(path).map_err(|_| Errno(libc::EINVAL))?;
-        let (name, value) = (CHECKSUMS.0.as_ptr(), CHECKSUMS.1);
         let bytes = value.as_ptr().cast();
         // SAFETY: two terminated strings and a slice that lives.
-        match unsafe { libc::setxattr(path.as_ptr(), name, bytes, value.len(), 0) } {
+        match unsafe { libc::setxattr(path.as_ptr(), name.as_ptr(), bytes, value.len(), 0) } {
             0 => Ok(()),
             _ => Err(errno(io::Error::last_os_error())),
         }

@@ -1,7 +1,7 @@
 //! What must hold, given how many steps of each worker returned.
 
 use super::engine::{DIRECTORY, FILE};
-use super::files::CHECKSUMS;
+use super::files::{CHECKSUMS, STRIPES};
 use super::ledger::{DONE, Ledger};
 use super::oracle::Oracle;
 use super::plan::*;
@@ -41,11 +41,14 @@ impl Commons {
             volume.create(rooms[0], format!("token{token}").as_bytes(), kind)?;
         }
         let log = new("log", &FILE)?;
-        // Of the others' data some has checksums, like that of every second worker.
-        let (name, value) = (CHECKSUMS.0.to_bytes(), CHECKSUMS.1);
-        volume.set_xattr(root, name, value, XattrMode::Any)?;
-        let (table, elastic) = (new("table", &FILE)?, new("elastic", &FILE)?);
-        volume.remove_xattr(root, name)?;
+        // Of the others' data some has checksums, like that of every second worker, and some is striped.
+        for (name, value) in [CHECKSUMS, STRIPES] {
+            volume.set_xattr(root, name.to_bytes(), value, XattrMode::Any)?;
+        }
+        let elastic = new("elastic", &FILE)?;
+        volume.remove_xattr(root, STRIPES.0.to_bytes())?;
+        let table = new("table", &FILE)?;
+        volume.remove_xattr(root, CHECKSUMS.0.to_bytes())?;
         Ok(Commons {
             log,
             table,

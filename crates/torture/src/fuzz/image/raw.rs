@@ -44,7 +44,8 @@ impl Forge<'_> {
         let mut superblock = superblock;
         let which = self.rng.index(superblock.pools.len());
         let rng = &mut self.rng;
-        match rng.below(8) {
+        match rng.below(9) {
+            8 => superblock.version = rng.boundary_value() as u32,
             0 => superblock.pool_index = rng.below(17) as u8 % superblock.pools.len() as u8,
             1 => superblock.created_ns = rng.boundary_value() as i64,
             2 => superblock.volume[rng.index(16)] ^= 1,
