@@ -6,9 +6,10 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 BUILT  := $(TARGET)/release
 REPORT := $(TARGET)/report
 SUITE  ?= bookworm
+NODES  ?= 2
 
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test memcheck lint book bench install uninstall deb package-test clean help
+.PHONY: build setup demo test memcheck guest lint book bench install uninstall deb package-test clean help
 
 build: ## build everything for use (target/release)
 	@scripts/setup --rust-only
@@ -27,6 +28,9 @@ test: setup lint ## check format and lints, run all tests
 
 memcheck: setup ## run tests of several processes under valgrind (some minutes)
 	scripts/memcheck
+
+guest: build ## test on several NUMA nodes, in QEMU (NODES=2, plus one without CPUs)
+	scripts/guest --nodes $(NODES) "$(BUILT)" "$(TARGET)/guest"
 
 lint: ## check format, lints, links and cycles of modules; warnings are errors
 	$(CARGO) fmt --all --check

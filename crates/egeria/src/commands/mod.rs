@@ -23,6 +23,7 @@ pub mod top;
 pub mod trace;
 pub mod umount;
 pub mod units;
+pub mod where_is;
 
 use std::process::ExitCode;
 
@@ -46,6 +47,7 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
         Command::Mkfs(mkfs) => mkfs::run(mkfs, format),
         Command::Units(units) => units::run(&units, format),
         Command::Umount(umount) => umount::run(&umount, format),
+        Command::Where(place) => where_is::run(&place, format),
         Command::Stat(stat) => stat::run(&stat, format),
         Command::Steward(steward) => steward::run(&steward, format),
         Command::Explain(explain) => explain::run(&explain, format),

@@ -1,0 +1,24 @@
+//! Which nodes hold the pages of files and processes, and who uses them from where.
+//!
+//! * [`file`]: the page cache of an open file, page by page.
+//! * [`numa_maps`] and [`process`]: the memory of a process.
+//! * [`threads`]: on which nodes threads run.
+//! * [`users`]: which processes have a file open or mapped.
+//! * [`tree`]: the files below a directory.
+//!
+//! Looking changes nothing: no page is read into the cache, none counts as used.
+
+pub mod cached;
+mod calls;
+pub mod device;
+pub mod file;
+mod mapping;
+pub mod mount;
+pub mod node_bytes;
+pub mod numa_maps;
+pub mod process;
+pub mod threads;
+pub mod tree;
+pub mod users;
+
+pub use node_bytes::NodeBytes;
