@@ -46,6 +46,8 @@ pub enum Command {
     Stat(commands::stat::Arguments),
     /// Show which nodes hold a file, directory or process on any file system, and who uses it from where
     Where(commands::where_is::Arguments),
+    /// Bring files into the page cache of chosen nodes
+    Warm(commands::warm::Arguments),
     /// Look after the threads that use a volume: bring them to their data, and say why
     Steward(commands::steward::Arguments),
     /// Tell in sentences whom a steward moved, why, and what came of it

@@ -3,8 +3,14 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use egeria_machine::NodeId;
+
 /// `cachestat`, since Linux 6.5; the same number on all architectures.
 const SYS_CACHESTAT: libc::c_long = 451;
+
+/// Flags of `move_pages`, as <linux/mempolicy.h> has them.
+const MPOL_MF_MOVE: libc::c_int = 1 << 1;
+const MPOL_MF_MOVE_ALL: libc::c_int = 1 << 2;
 
 #[repr(C)]
 struct Range {
@@ -67,6 +73,65 @@ pub(crate) fn nodes_of(addresses: &[usize]) -> io::Result<Vec<i32>> {
     };
     match answer {
         0 => Ok(status),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Moves the pages at these addresses of this process to a node; the node where each is now, or a negative error number. Pages
+/// that other processes have mapped, too, only with `also_shared`.
+///
+/// # Errors
+/// `EPERM` when pages of others may not be moved, `EACCES` or `ENODEV` when the node may not be used.
+pub(crate) fn move_to(
+    node: NodeId,
+    addresses: &[usize],
+    also_shared: bool,
+) -> io::Result<Vec<i32>> {
+    let nodes = vec![libc::c_int::from(node.0); addresses.len()];
+    let mut status = vec![-libc::ENOENT; addresses.len()];
+    let flags = match also_shared {
+        true => MPOL_MF_MOVE_ALL,
+        false => MPOL_MF_MOVE,
+    };
+    // SAFETY: three arrays of as many entries as said; the kernel moves pages without changing what is in them.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_move_pages,
+            0,
+            addresses.len(),
+            addresses.as_ptr(),
+            nodes.as_ptr(),
+            status.as_mut_ptr(),
+            flags,
+        )
+    };
+    // Above 0: so many were not moved, as their status says.
+    match answer {
+        0.. => Ok(status),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// From now on this thread gets new pages, those of the page cache among them, from this node only.
+///
+/// # Errors
+/// `EINVAL` when the node may not be used (cpuset), `EPERM` in a sandbox.
+pub(crate) fn allocate_on(node: NodeId) -> io::Result<()> {
+    const WORD: usize = libc::c_ulong::BITS as usize;
+    let mut mask = [0 as libc::c_ulong; 1024 / WORD];
+    let word = mask.get_mut(usize::from(node.0) / WORD);
+    *word.ok_or(io::ErrorKind::InvalidInput)? |= 1 << (usize::from(node.0) % WORD);
+    // SAFETY: the kernel reads one bit less than it is told of, all inside of `mask`.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_set_mempolicy,
+            libc::MPOL_BIND,
+            mask.as_ptr(),
+            mask.len() * WORD,
+        )
+    };
+    match answer {
+        0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }

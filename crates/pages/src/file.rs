@@ -174,7 +174,7 @@ pub fn look(file: &File, locator: &mut Locator) -> io::Result<FilePages> {
     Ok(pages)
 }
 
-fn store_of(file: &File) -> io::Result<Store> {
+pub(crate) fn store_of(file: &File) -> io::Result<Store> {
     let magic = rustix::fs::fstatfs(file)?.f_type as i64;
     match magic {
         libc::TMPFS_MAGIC => return Ok(Store::Tmpfs),
@@ -269,7 +269,7 @@ fn is_unmappable(error: &io::Error) -> bool {
 }
 
 /// Whether the kernel tells this process the truth about the file's pages.
-fn may_see(file: &File, metadata: &Metadata) -> bool {
+pub(crate) fn may_see(file: &File, metadata: &Metadata) -> bool {
     let user = rustix::process::geteuid();
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let writable =

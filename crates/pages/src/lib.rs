@@ -6,7 +6,10 @@
 //! * [`users`]: which processes have a file open or mapped.
 //! * [`tree`]: the files below a directory.
 //!
-//! Looking changes nothing: no page is read into the cache, none counts as used.
+//! * [`warm`]: files brought into the page cache of nodes.
+//! * [`room`]: how much of a node's memory can be had for that.
+//!
+//! Looking changes nothing: no page is read into the cache, none counts as used. Only [`warm`] does.
 
 pub mod cached;
 mod calls;
@@ -17,8 +20,10 @@ pub mod mount;
 pub mod node_bytes;
 pub mod numa_maps;
 pub mod process;
+pub mod room;
 pub mod threads;
 pub mod tree;
 pub mod users;
+pub mod warm;
 
 pub use node_bytes::NodeBytes;

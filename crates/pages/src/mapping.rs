@@ -98,6 +98,19 @@ impl Mapping {
         Ok(nodes)
     }
 
+    /// Moves pages that were located to a node: where each is now, or a negative error number.
+    ///
+    /// # Errors
+    /// When pages may not be moved there.
+    pub(crate) fn move_to(
+        &self,
+        node: NodeId,
+        pages: &[usize],
+        also_shared: bool,
+    ) -> io::Result<Vec<i32>> {
+        calls::move_to(node, &self.addresses(pages), also_shared)
+    }
+
     fn known_nodes(&self, pages: &[usize]) -> io::Result<Vec<Option<NodeId>>> {
         let status = calls::nodes_of(&self.addresses(pages))?;
         let node = |status: i32| u16::try_from(status).ok().map(NodeId);

@@ -23,6 +23,7 @@ pub mod top;
 pub mod trace;
 pub mod umount;
 pub mod units;
+pub mod warm;
 pub mod where_is;
 
 use std::process::ExitCode;
@@ -43,6 +44,7 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
         Command::Mount(mount) => return mount::run(mount, format),
         Command::Df(df) => return df::run(&df, format),
         Command::Demo(demo) => return demo::run(&demo, format),
+        Command::Warm(warm) => return warm::run(&warm, format),
         Command::Bench(bench) => bench::run(&bench, format),
         Command::Mkfs(mkfs) => mkfs::run(mkfs, format),
         Command::Units(units) => units::run(&units, format),

@@ -1,0 +1,339 @@
+//! Brings files into the page cache of chosen nodes.
+//!
+//! Files are cut into stripes, and each stripe has a node. The workers of a node take its stripes: pages that are cached elsewhere
+//! are moved, if no other process has them mapped; what is not cached is read, with a memory policy that takes pages of this
+//! node only. Holes are left holes. A second pass then looks at every page, since the kernel may have dropped some meanwhile.
+
+mod stripe;
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use egeria_machine::{Machine, NodeId};
+use egeria_watch::task;
+use rustix::fs::SeekFrom;
+
+use crate::mapping::Touch;
+use crate::{calls, file};
+pub use stripe::Outcome;
+use stripe::{Piece, STRIPE_BYTES, Stripe};
+
+/// Reads under way at once, for each node: a device needs several to be fast.
+const WORKERS_OF_NODE: usize = 4;
+/// Failures that are told.
+const MAX_FAILURES: usize = 10;
+
+/// What is to be brought where.
+pub struct Plan {
+    files: Vec<PathBuf>,
+    /// For each node its stripes.
+    nodes: Vec<(NodeId, Vec<Stripe>)>,
+    /// Also move pages that other processes have mapped.
+    pub also_mapped: bool,
+}
+
+/// How far it is, and whether it should stop; for those who look on.
+#[derive(Default)]
+pub struct Progress {
+    /// Bytes done: each counts when it is read, and when it is verified.
+    pub done_bytes: AtomicU64,
+    /// Set to end it soon.
+    pub stop: AtomicBool,
+}
+
+/// Files that something went wrong with, and what; the first few.
+#[derive(Default)]
+pub struct Failures(Mutex<Vec<(PathBuf, String)>>);
+
+impl Plan {
+    /// Nothing yet, for these nodes.
+    pub fn for_nodes(nodes: &[NodeId], also_mapped: bool) -> Plan {
+        Plan {
+            files: Vec::new(),
+            nodes: nodes.iter().map(|node| (*node, Vec::new())).collect(),
+            also_mapped,
+        }
+    }
+
+    /// Adds a file: its stripes go to the nodes in turn, and which begins is its own.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or lies in no page cache.
+    pub fn add(&mut self, path: &Path) -> io::Result<()> {
+        let opened = file::open(path)?;
+        match file::store_of(&opened)? {
+            file::Store::PageCache | file::Store::Tmpfs => (),
+            file::Store::Dax => {
+                return Err(io::Error::other(
+                    "it lies on memory itself (DAX) and is not cached",
+                ));
+            }
+            file::Store::Hugetlbfs => {
+                return Err(io::Error::other(
+                    "it lies in huge pages, which stay where they are",
+                ));
+            }
+        }
+        let metadata = opened.metadata()?;
+        if !file::may_see(&opened, &metadata) {
+            return Err(io::Error::from_raw_os_error(libc::EACCES));
+        }
+        let count = self.nodes.len() as u64;
+        let number = self.files.len();
+        self.files.push(path.to_owned());
+        let mut at = 0;
+        while let Some(data) = next_data(&opened, at, metadata.len())? {
+            at = data.end;
+            for range in stripes(data) {
+                let turn = (range.start / STRIPE_BYTES).wrapping_add(metadata.ino()) % count;
+                let stripe = Stripe {
+                    file: number,
+                    range,
+                };
+                self.nodes[turn as usize].1.push(stripe);
+            }
+        }
+        Ok(())
+    }
+
+    /// Files added.
+    pub fn files(&self) -> usize {
+        self.files.len()
+    }
+
+    /// What each node is to get.
+    pub fn bytes_of_nodes(&self) -> Vec<(NodeId, u64)> {
+        let bytes = |stripes: &[Stripe]| {
+            let lengths = stripes
+                .iter()
+                .map(|stripe| stripe.range.end - stripe.range.start);
+            lengths.sum()
+        };
+        let nodes = self.nodes.iter();
+        nodes
+            .map(|(node, stripes)| (*node, bytes(stripes)))
+            .collect()
+    }
+
+    /// Reads and moves, then looks at every page. What was done when it is stopped stays.
+    ///
+    /// # Errors
+    /// When a node may not be used.
+    pub fn run(
+        &self,
+        machine: &Machine,
+        progress: &Progress,
+        failures: &Failures,
+    ) -> io::Result<Vec<(NodeId, Outcome)>> {
+        let brought = self.on_all_nodes(machine, progress, failures, true)?;
+        let verified = self.on_all_nodes(machine, progress, failures, false)?;
+        let both = brought.into_iter().zip(verified);
+        let merged = both.map(|((node, brought), (_, verified))| {
+            let outcome = Outcome {
+                there: verified.there,
+                elsewhere: verified.elsewhere,
+                missing: verified.missing,
+                ..brought
+            };
+            (node, outcome)
+        });
+        Ok(merged.collect())
+    }
+
+    /// Lets the workers of all nodes bring or verify their stripes.
+    fn on_all_nodes(
+        &self,
+        machine: &Machine,
+        progress: &Progress,
+        failures: &Failures,
+        bring: bool,
+    ) -> io::Result<Vec<(NodeId, Outcome)>> {
+        std::thread::scope(|scope| {
+            let nodes = self.nodes.iter().map(|(node, stripes)| {
+                let crew = Crew {
+                    plan: self,
+                    node: *node,
+                    stripes,
+                    next: AtomicUsize::new(0),
+                    progress,
+                    failures,
+                };
+                let crew = std::sync::Arc::new(crew);
+                let count = WORKERS_OF_NODE.min(stripes.len());
+                let workers = (0..count).map(|_| {
+                    let crew = crew.clone();
+                    scope.spawn(move || crew.work(machine, bring))
+                });
+                (*node, workers.collect::<Vec<_>>())
+            });
+            // All are started before the first is waited for.
+            let nodes: Vec<_> = nodes.collect();
+            let mut outcomes = Vec::new();
+            let mut failed = None;
+            for (node, workers) in nodes {
+                let mut sum = Outcome::default();
+                for worker in workers {
+                    match worker.join() {
+                        Ok(Ok(outcome)) => sum.add(&outcome),
+                        Ok(Err(error)) => failed = failed.or(Some(error)),
+                        Err(panic) => std::panic::resume_unwind(panic),
+                    }
+                }
+                outcomes.push((node, sum));
+            }
+            failed.map_or(Ok(outcomes), Err)
+        })
+    }
+}
+
+impl Failures {
+    fn note(&self, path: &Path, error: &io::Error) {
+        let mut all = self
+            .0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if all.len() < MAX_FAILURES && !all.iter().any(|(other, _)| other == path) {
+            all.push((path.to_owned(), error.to_string()));
+        }
+    }
+
+    /// Those noted.
+    pub fn into_inner(self) -> Vec<(PathBuf, String)> {
+        self.0
+            .into_inner()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// The next piece with data from `at` on. A file system that knows no holes has none.
+fn next_data(file: &File, at: u64, size: u64) -> io::Result<Option<Range<u64>>> {
+    use rustix::io::Errno;
+    if at >= size {
+        return Ok(None);
+    }
+    let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+        Ok(start) => start,
+        Err(Errno::NXIO) => return Ok(None),
+        Err(Errno::INVAL) => return Ok(Some(at..size)),
+        Err(error) => return Err(error.into()),
+    };
+    let end = match rustix::fs::seek(file, SeekFrom::Hole(start)) {
+        Ok(end) if end > start => end,
+        Err(error) if error != Errno::NXIO => return Err(error.into()),
+        _ => size,
+    };
+    let page_bytes = rustix::param::page_size() as u64;
+    let start = (start / page_bytes * page_bytes).max(at);
+    // Blocks may be smaller than pages.
+    let end = end.checked_next_multiple_of(page_bytes).unwrap_or(size);
+    Ok(Some(start..end.min(size)))
+}
+
+/// The stripes that a range of a file lies in, each with its part.
+fn stripes(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let first = range.start / STRIPE_BYTES;
+    let behind = range.end.div_ceil(STRIPE_BYTES);
+    (first..behind).map(move |stripe| {
+        let (start, end) = (stripe * STRIPE_BYTES, (stripe + 1) * STRIPE_BYTES);
+        start.max(range.start)..end.min(range.end)
+    })
+}
+
+/// The workers of a node.
+struct Crew<'a> {
+    plan: &'a Plan,
+    node: NodeId,
+    stripes: &'a [Stripe],
+    next: AtomicUsize,
+    progress: &'a Progress,
+    failures: &'a Failures,
+}
+
+impl Crew<'_> {
+    /// Takes stripes until there are no more.
+    fn work(&self, machine: &Machine, bring: bool) -> io::Result<Outcome> {
+        let mut outcome = Outcome::default();
+        let touch = Touch::new()?;
+        let mut buffer = Vec::new();
+        if bring {
+            self.settle(machine)?;
+            buffer.resize(STRIPE_BYTES as usize, 0);
+        }
+        let mut open: Option<(usize, File)> = None;
+        while !self.progress.stop.load(Ordering::Relaxed) {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(stripe) = self.stripes.get(number) else {
+                break;
+            };
+            let path = &self.plan.files[stripe.file];
+            let done = self.file_of(stripe, &mut open).and_then(|file| {
+                let piece = Piece {
+                    file,
+                    stripe,
+                    node: self.node,
+                    touch: &touch,
+                };
+                match bring {
+                    true => piece.bring(self.plan.also_mapped, &mut buffer, &mut outcome),
+                    false => piece.verify(&mut outcome),
+                }
+            });
+            if let Err(error) = done {
+                self.failures.note(path, &error);
+            }
+            let bytes = stripe.range.end - stripe.range.start;
+            self.progress.done_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+        Ok(outcome)
+    }
+
+    /// New pages come from the node; running there, too, makes copies short, but is not needed.
+    fn settle(&self, machine: &Machine) -> io::Result<()> {
+        let cpus = machine
+            .node(self.node)
+            .map(|node| node.cpus.iter().copied());
+        let cpus = cpus.into_iter().flatten().collect::<Vec<_>>();
+        if !cpus.is_empty() {
+            let thread = rustix::thread::gettid().as_raw_pid() as u32;
+            let _ = task::set_affinity(thread, &cpus.into_iter().collect());
+        }
+        calls::allocate_on(self.node)
+    }
+
+    fn file_of<'f>(
+        &self,
+        stripe: &Stripe,
+        open: &'f mut Option<(usize, File)>,
+    ) -> io::Result<&'f File> {
+        let is_open = open
+            .as_ref()
+            .is_some_and(|(number, _)| *number == stripe.file);
+        if !is_open {
+            let file = file::open(&self.plan.files[stripe.file])?;
+            // Nothing is read ahead into stripes of other nodes.
+            // SAFETY: integers.
+            unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
+            *open = Some((stripe.file, file));
+        }
+        let opened = open.as_ref().map(|(_, file)| file);
+        opened.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stripes_lie_on_their_boundaries() {
+        let found: Vec<Range<u64>> = stripes(4096..(5 << 20)).collect();
+        assert_eq!(found, [4096..2 << 20, 2 << 20..4 << 20, 4 << 20..5 << 20]);
+        assert_eq!(stripes(0..0).count(), 0);
+    }
+}
