@@ -51,25 +51,25 @@ fn cold_files_are_read_and_verified() {
         }
     }
     fs::write(directory.join("empty"), "").unwrap();
-    let warmed = json(&["warm", "--node", "0", directory.to_str().unwrap()]);
-    assert_eq!(
-        (&warmed["files"], &warmed["complete"]),
-        (&3.into(), &true.into())
-    );
+    let all = 5_001_216 + 4096;
+    let warm = ["--json", "warm", "--node", "0", directory.to_str().unwrap()];
+    let warmed = finish(egeria(warm)).json();
+    assert_eq!(warmed["files"], 3);
     let node = &warmed["nodes"][0];
-    for field in ["bytes", "there_bytes", "read_bytes"] {
-        assert_eq!(node[field], 5_001_216 + 4096, "{field}: {warmed}");
-    }
-    let found = json(&["where", directory.to_str().unwrap()]);
-    assert_eq!(found["held_bytes"], 5_001_216 + 4096);
-    let again = json(&["warm", "--spread", directory.to_str().unwrap()]);
-    let read: u64 = again["nodes"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|node| node["read_bytes"].as_u64().unwrap())
-        .sum();
-    assert_eq!(read, 0, "{again}");
+    // The kernel may drop pages at any time; then they were read again, or are named missing.
+    assert_eq!(node["bytes"], all, "{warmed}");
+    assert!(node["read_bytes"].as_u64() >= Some(all), "{warmed}");
+    let missing = node["missing_bytes"].as_u64().unwrap();
+    assert_eq!(
+        node["there_bytes"].as_u64().unwrap() + missing,
+        all,
+        "{warmed}"
+    );
+    assert_eq!(warmed["complete"], missing == 0, "{warmed}");
+    assert!(missing < all, "{warmed}");
+    let again = finish(egeria(warm)).json();
+    let read = again["nodes"][0]["read_bytes"].as_u64().unwrap();
+    assert!(read < all, "nothing was cached: {again}");
 }
 
 #[test]

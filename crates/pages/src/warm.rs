@@ -26,6 +26,8 @@ use stripe::{Piece, STRIPE_BYTES, Stripe};
 
 /// Reads under way at once, for each node: a device needs several to be fast.
 const WORKERS_OF_NODE: usize = 4;
+/// Times that all is done when pages were dropped meanwhile: the kernel may at any time.
+const ROUNDS: usize = 3;
 /// Failures that are told.
 const MAX_FAILURES: usize = 10;
 
@@ -131,19 +133,29 @@ impl Plan {
         progress: &Progress,
         failures: &Failures,
     ) -> io::Result<Vec<(NodeId, Outcome)>> {
-        let brought = self.on_all_nodes(machine, progress, failures, true)?;
-        let verified = self.on_all_nodes(machine, progress, failures, false)?;
-        let both = brought.into_iter().zip(verified);
-        let merged = both.map(|((node, brought), (_, verified))| {
-            let outcome = Outcome {
-                there: verified.there,
-                elsewhere: verified.elsewhere,
-                missing: verified.missing,
-                ..brought
+        let mut all: Vec<(NodeId, Outcome)> = Vec::new();
+        for _ in 0..ROUNDS {
+            let brought = self.on_all_nodes(machine, progress, failures, true)?;
+            let verified = self.on_all_nodes(machine, progress, failures, false)?;
+            let both = brought.into_iter().zip(verified);
+            let round =
+                both.map(|((node, brought), (_, verified))| (node, brought.then(&verified)));
+            let round: Vec<_> = round.collect();
+            // Of a later round only what it added counts, and where pages are then.
+            all = match all.is_empty() {
+                true => round,
+                false => all
+                    .into_iter()
+                    .zip(round)
+                    .map(|((node, before), (_, after))| (node, before.then(&after)))
+                    .collect(),
             };
-            (node, outcome)
-        });
-        Ok(merged.collect())
+            let is_stopped = progress.stop.load(Ordering::Relaxed);
+            if is_stopped || all.iter().all(|(_, outcome)| outcome.missing == 0) {
+                break;
+            }
+        }
+        Ok(all)
     }
 
     /// Lets the workers of all nodes bring or verify their stripes.

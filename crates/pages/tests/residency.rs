@@ -56,17 +56,35 @@ fn looking_reads_nothing_into_the_cache() {
     let Some(path) = on_disk(directory.path(), 2000) else {
         return;
     };
-    read(&path, [0, 1, 17, 40, 41, 1999].into_iter());
-    let before = fs::metadata(&path).unwrap();
-    for _ in 0..3 {
-        let pages = look(&path, 1 << 20);
-        assert_eq!(pages.cached_bytes, 6 * PAGE);
-        assert_eq!(pages.by_node.total(), 6 * PAGE, "{pages:?}");
-        assert_eq!(pages.unknown_bytes, 0);
-        assert!(!pages.sampled && pages.problem.is_none(), "{pages:?}");
+    // The kernel may drop pages at any time, but never adds any by itself.
+    let mut is_whole = false;
+    for _ in 0..20 {
+        read(&path, [0, 1, 17, 40, 41, 1999].into_iter());
+        for _ in 0..3 {
+            let pages = look(&path, 1 << 20);
+            assert!(pages.cached_bytes <= 6 * PAGE, "{pages:?}");
+            assert!(!pages.sampled && pages.problem.is_none(), "{pages:?}");
+            is_whole |= pages.by_node.total() == 6 * PAGE && pages.unknown_bytes == 0;
+        }
     }
-    let after = fs::metadata(&path).unwrap();
-    assert_eq!(before.atime_nsec(), after.atime_nsec());
+    assert!(is_whole);
+}
+
+#[test]
+fn looking_leaves_the_access_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    fs::write(&path, vec![1; 100_000]).unwrap();
+    let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1000);
+    let times = fs::FileTimes::new().set_accessed(long_ago);
+    File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_times(times)
+        .unwrap();
+    look(&path, 1 << 20);
+    assert_eq!(fs::metadata(&path).unwrap().atime(), 1000);
 }
 
 #[test]

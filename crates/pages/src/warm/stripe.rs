@@ -40,6 +40,18 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// What this and a later look at the same pages come to.
+    pub(super) fn then(&self, later: &Outcome) -> Outcome {
+        Outcome {
+            there: later.there,
+            elsewhere: later.elsewhere,
+            missing: later.missing,
+            moved: self.moved + later.moved,
+            read: self.read + later.read,
+            mapped: self.mapped.max(later.mapped),
+        }
+    }
+
     /// Adds that of another worker.
     pub(super) fn add(&mut self, other: &Outcome) {
         self.there += other.there;
