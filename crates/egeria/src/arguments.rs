@@ -44,6 +44,8 @@ pub enum Command {
     Run(commands::run::Arguments),
     /// Show which node holds which part of a file
     Stat(commands::stat::Arguments),
+    /// Show what works on this machine, and the commands that make the rest work
+    Doctor(commands::doctor::Arguments),
     /// Show which nodes hold a file, directory or process on any file system, and who uses it from where
     Where(commands::where_is::Arguments),
     /// Bring files into the page cache of chosen nodes

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use egeria_machine::NodeId;
 
 /// `cachestat`, since Linux 6.5; the same number on all architectures.
-const SYS_CACHESTAT: libc::c_long = 451;
+pub(crate) const SYS_CACHESTAT: libc::c_long = 451;
 
 /// Flags of `move_pages`, as <linux/mempolicy.h> has them.
 const MPOL_MF_MOVE: libc::c_int = 1 << 1;
@@ -131,6 +131,19 @@ pub(crate) fn allocate_on(node: NodeId) -> io::Result<()> {
         )
     };
     match answer {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// From now on this thread gets new pages from where it runs, as at first.
+///
+/// # Errors
+/// `EPERM` in a sandbox, `ENOSYS` without NUMA support.
+pub(crate) fn allocate_anywhere() -> io::Result<()> {
+    let no_nodes = std::ptr::null::<libc::c_ulong>();
+    // SAFETY: the default policy has no nodes to read.
+    match unsafe { libc::syscall(libc::SYS_set_mempolicy, libc::MPOL_DEFAULT, no_nodes, 0) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

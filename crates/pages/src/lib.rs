@@ -19,6 +19,7 @@ mod mapping;
 pub mod mount;
 pub mod node_bytes;
 pub mod numa_maps;
+pub mod probe;
 pub mod process;
 pub mod room;
 pub mod threads;

@@ -6,6 +6,7 @@ pub mod completions;
 mod decision_log;
 pub mod demo;
 pub mod df;
+pub mod doctor;
 pub mod explain;
 pub mod machine;
 pub mod man;
@@ -44,6 +45,7 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
         Command::Mount(mount) => return mount::run(mount, format),
         Command::Df(df) => return df::run(&df, format),
         Command::Demo(demo) => return demo::run(&demo, format),
+        Command::Doctor(doctor) => return doctor::run(&doctor, format),
         Command::Warm(warm) => return warm::run(&warm, format),
         Command::Bench(bench) => bench::run(&bench, format),
         Command::Mkfs(mkfs) => mkfs::run(mkfs, format),

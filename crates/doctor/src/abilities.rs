@@ -1,0 +1,346 @@
+//! What works, and the command that makes the rest work.
+
+use egeria_machine::{RegionKind, format_bytes};
+use serde::Serialize;
+
+use crate::capabilities::Capability;
+use crate::facts::Facts;
+use crate::probes::Probes;
+
+/// Free space of `/dev/shm` below which volumes of usual sizes cannot be attached.
+const MIN_SHARED_BYTES: u64 = 64 << 20;
+
+/// How far something works.
+#[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Wholly.
+    Works,
+    /// With what is said.
+    Limited,
+    /// Not at all.
+    Fails,
+    /// The machine has nothing that it is for.
+    Absent,
+}
+
+/// Something that a user of Egeria wants to do.
+#[derive(Serialize, Clone, PartialEq, Eq, Debug)]
+pub struct Ability {
+    /// Its name, which does not change.
+    pub name: &'static str,
+    /// The commands that need it.
+    pub commands: &'static str,
+    /// How far it works.
+    pub state: State,
+    /// Why.
+    pub because: String,
+    /// The command that makes it work, or work better.
+    pub fix: Option<String>,
+}
+
+/// How far, why, and what to do about it.
+type Verdict = (State, String, Option<String>);
+
+/// All abilities.
+pub fn of(facts: &Facts, probes: &Probes) -> Vec<Ability> {
+    let ability = |name, commands, (state, because, fix): Verdict| Ability {
+        name,
+        commands,
+        state,
+        because,
+        fix,
+    };
+    vec![
+        ability("volumes", "mkfs, run, check", volumes(facts, probes)),
+        ability("mounts", "mount, run", mounts(facts, probes)),
+        ability(
+            "pages_of_files",
+            "where FILE",
+            pages_of_files(facts, probes),
+        ),
+        ability("memory_of_processes", "where PID", processes(facts, probes)),
+        ability("page_cache_placement", "warm", warming(facts, probes)),
+        ability(
+            "thread_placement",
+            "steward, run --policy",
+            threads(facts, probes),
+        ),
+        ability("persistent_memory", "mkfs", persistent_memory(facts)),
+        ability("sampling", "perf, bpftrace", sampling(facts)),
+    ]
+}
+
+fn works(because: impl Into<String>) -> Verdict {
+    (State::Works, because.into(), None)
+}
+
+fn limited(because: impl Into<String>, fix: impl Into<String>) -> Verdict {
+    (State::Limited, because.into(), Some(fix.into()))
+}
+
+fn fails(because: impl Into<String>, fix: impl Into<String>) -> Verdict {
+    (State::Fails, because.into(), Some(fix.into()))
+}
+
+fn in_container(facts: &Facts) -> bool {
+    facts.container.is_some()
+}
+
+fn volumes(facts: &Facts, probes: &Probes) -> Verdict {
+    let larger = match in_container(facts) {
+        true => "start the container with --shm-size=4g",
+        false => "mount -o remount,size=50% /dev/shm",
+    };
+    match probes.shared_memory {
+        None => fails(
+            "/dev/shm is no tmpfs that this user may write; sessions are there",
+            "mount -t tmpfs -o mode=1777 tmpfs /dev/shm",
+        ),
+        Some(shared) if shared.free_bytes < MIN_SHARED_BYTES => fails(
+            format!(
+                "/dev/shm has {} free; sessions are there",
+                format_bytes(shared.free_bytes)
+            ),
+            larger,
+        ),
+        Some(shared) => match facts.memory_limit_bytes {
+            Some(limit) => limited(
+                format!(
+                    "a control group limits memory to {}, pools in DRAM and sessions included",
+                    format_bytes(limit)
+                ),
+                "raise the limit (systemctl set-property SERVICE MemoryMax=…, docker run --memory …) if volumes report ENOMEM",
+            ),
+            None => works(format!(
+                "/dev/shm has {} free",
+                format_bytes(shared.free_bytes)
+            )),
+        },
+    }
+}
+
+fn mounts(facts: &Facts, probes: &Probes) -> Verdict {
+    match probes.fuse {
+        Err(_) if in_container(facts) => fails(
+            "the container has no /dev/fuse that can be opened",
+            "start the container with --device /dev/fuse --cap-add SYS_ADMIN",
+        ),
+        Err(libc::ENOENT | libc::ENODEV | libc::ENXIO) if !facts.has_fuse => {
+            fails("the kernel module fuse is not loaded", "modprobe fuse")
+        }
+        Err(libc::EACCES | libc::EPERM) => fails(
+            "this user may not open /dev/fuse",
+            "chmod 666 /dev/fuse (as udev does), or run as root",
+        ),
+        Err(_) => fails(
+            "/dev/fuse cannot be opened",
+            "modprobe fuse && mknod -m 666 /dev/fuse c 10 229",
+        ),
+        Ok(()) if !probes.has_fusermount && !facts.capabilities.has(Capability::SysAdmin) => fails(
+            "only root can mount without fusermount3",
+            "apt-get install fuse3",
+        ),
+        Ok(()) if !facts.allows_other && !probes.is_root => limited(
+            "mounts are for this user only",
+            "echo user_allow_other >> /etc/fuse.conf (as root), then mount --allow-other",
+        ),
+        Ok(()) => works("/dev/fuse can be opened"),
+    }
+}
+
+fn pages_of_files(facts: &Facts, probes: &Probes) -> Verdict {
+    match (probes.page_nodes, probes.cachestat) {
+        (Err(libc::EPERM), _) => sandboxed(facts, "move_pages"),
+        (Err(_), _) => (
+            State::Absent,
+            "the kernel has no NUMA support: nothing is remote".to_owned(),
+            None,
+        ),
+        (Ok(()), Err(libc::EPERM)) => limited(
+            "a sandbox forbids cachestat, so large sparse files take long, and dirty pages are unknown",
+            "allow cachestat in the seccomp profile of the container",
+        ),
+        (Ok(()), Err(_)) => limited(
+            "the kernel has no cachestat (Linux 6.5), so large sparse files take long, and dirty pages are unknown",
+            "apt-get install -t bookworm-backports linux-image-amd64",
+        ),
+        (Ok(()), Ok(())) if !probes.is_root => limited(
+            "only of files that this user owns or may write",
+            "sudo egeria where …",
+        ),
+        (Ok(()), Ok(())) => works("of all files"),
+    }
+}
+
+fn sandboxed(facts: &Facts, call: &str) -> Verdict {
+    let fix = match facts.container.is_some() {
+        true => "start the container with --cap-add SYS_NICE, or run egeria outside of it",
+        false => {
+            "run it outside of the sandbox (a service: SystemCallFilter=@system-service @resources)"
+        }
+    };
+    fails(format!("a sandbox forbids {call}"), fix)
+}
+
+fn processes(facts: &Facts, probes: &Probes) -> Verdict {
+    if !facts.has_numa_maps {
+        return (
+            State::Absent,
+            "the kernel has no /proc/PID/numa_maps: nothing is remote".to_owned(),
+            None,
+        );
+    }
+    if !facts.capabilities.has(Capability::SysPtrace) {
+        let fix = match probes.is_root && in_container(facts) {
+            true => {
+                "start the container with --cap-add SYS_PTRACE --pid=host, or run egeria outside of it"
+            }
+            false => "sudo egeria where PID",
+        };
+        return limited("only processes of this user", fix);
+    }
+    match in_container(facts) {
+        true => limited(
+            "only processes of this container",
+            "run egeria outside of it, or start it with --pid=host",
+        ),
+        false => works("all processes"),
+    }
+}
+
+fn warming(facts: &Facts, probes: &Probes) -> Verdict {
+    match probes.memory_policy {
+        Err(libc::EPERM) => return sandboxed(facts, "set_mempolicy"),
+        Err(_) => {
+            return (
+                State::Absent,
+                "the kernel has no NUMA support: there is one node".to_owned(),
+                None,
+            );
+        }
+        Ok(()) => (),
+    }
+    let with_memory = facts
+        .machine
+        .nodes
+        .iter()
+        .filter(|node| node.memory_bytes > 0);
+    let nodes = with_memory.map(|node| node.id).collect::<Vec<_>>();
+    let forbidden = nodes
+        .iter()
+        .filter(|node| !facts.allowed_nodes.contains(node))
+        .count();
+    if forbidden > 0 && !facts.allowed_nodes.is_empty() {
+        return limited(
+            format!(
+                "the cpuset of this process allows memory of {} of {} nodes",
+                nodes.len() - forbidden,
+                nodes.len()
+            ),
+            "systemctl set-property SERVICE AllowedMemoryNodes= (docker: --cpuset-mems), or run egeria outside of the group",
+        );
+    }
+    if let Some(limit) = facts.memory_limit_bytes {
+        return limited(
+            format!(
+                "a control group limits memory to {}; what is read counts and is dropped again beyond",
+                format_bytes(limit)
+            ),
+            "run it outside of the group: systemd-run --scope -p MemoryMax=infinity egeria warm …",
+        );
+    }
+    if nodes.len() < 2 {
+        return works("this machine has one node: files are only read ahead");
+    }
+    if !facts.capabilities.has(Capability::SysNice) {
+        return limited(
+            "pages that other processes have mapped are left where they are",
+            "sudo egeria warm --mapped …",
+        );
+    }
+    works(format!("into the memory of {} nodes", nodes.len()))
+}
+
+fn threads(facts: &Facts, probes: &Probes) -> Verdict {
+    if probes.affinity.is_err() {
+        return sandboxed(facts, "sched_setaffinity");
+    }
+    let (all, usable) = (facts.cpu_nodes().len(), facts.usable_nodes().len());
+    if all < 2 {
+        return works(
+            "this machine has one node with CPUs: there is nothing to move; emulated machines work",
+        );
+    }
+    if usable < all {
+        return limited(
+            format!(
+                "the affinity or cpuset of this process has CPUs of {usable} of {all} nodes; what it starts has no more"
+            ),
+            "taskset -c 0-$(($(nproc --all) - 1)) egeria …; for a cpuset: systemctl set-property SERVICE AllowedCPUs=",
+        );
+    }
+    match facts.numa_balancing {
+        Some(mode) if mode != 0 => limited(
+            "the kernel's NUMA balancing moves memory and threads as well, and may undo what a steward did",
+            "sysctl -w kernel.numa_balancing=0",
+        ),
+        _ => works(format!("between {all} nodes")),
+    }
+}
+
+fn persistent_memory(facts: &Facts) -> Verdict {
+    let regions = facts
+        .machine
+        .nodes
+        .iter()
+        .flat_map(|node| &node.persistent_regions);
+    let regions: Vec<_> = regions.collect();
+    let names: Vec<&str> = regions.iter().map(|region| region.name.as_str()).collect();
+    let all: u64 = regions
+        .iter()
+        .map(|region| region.bytes)
+        .fold(0, u64::saturating_add);
+    let Some(first) = regions.first() else {
+        let because = "none was found: pools in DRAM (tmpfs) do not survive a power cut";
+        return (State::Absent, because.to_owned(), None);
+    };
+    let found = format!("{} in {}", format_bytes(all), names.join(", "));
+    match first.kind {
+        RegionKind::Nvdimm => (
+            State::Works,
+            found,
+            Some(format!(
+                "if there is no /dev/pmem0 yet: ndctl create-namespace --mode=fsdax --region={}; then mkfs.ext4 /dev/pmem0 && mount -o dax=always /dev/pmem0 /mnt/pmem0",
+                first.name
+            )),
+        ),
+        RegionKind::Dax | RegionKind::Cxl => works(found),
+    }
+}
+
+fn sampling(facts: &Facts) -> Verdict {
+    let may_sample =
+        facts.capabilities.has(Capability::Perfmon) || facts.capabilities.has(Capability::SysAdmin);
+    let may_load =
+        facts.capabilities.has(Capability::Bpf) || facts.capabilities.has(Capability::SysAdmin);
+    let paranoid = facts.perf_event_paranoid.unwrap_or(4);
+    if !may_sample && paranoid > 1 {
+        return limited(
+            format!(
+                "kernel.perf_event_paranoid is {paranoid}: users cannot sample what the kernel does for them"
+            ),
+            "sysctl -w kernel.perf_event_paranoid=1, or run perf as root",
+        );
+    }
+    if !facts.has_btf {
+        return limited(
+            "the kernel has no BTF, so BPF programs must be built for it",
+            "apt-get install linux-image-amd64 (Debian's kernels have BTF)",
+        );
+    }
+    match may_load {
+        true => works("no command of Egeria needs it; perf and bpftrace work beside"),
+        false => limited("this user cannot load BPF programs", "sudo bpftrace …"),
+    }
+}

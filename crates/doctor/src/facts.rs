@@ -1,0 +1,164 @@
+//! What the files of a kernel say.
+
+use std::fs;
+use std::path::Path;
+
+use egeria_machine::{CpuId, Machine, MachineError, NodeId, parse_cpu_list};
+
+use crate::capabilities::Capabilities;
+use crate::{container, limits};
+
+/// What is known of a machine and of this process on it. What the kernel does not say is `None`.
+#[derive(Debug)]
+pub struct Facts {
+    /// As `6.12.0`.
+    pub kernel: Option<String>,
+    /// Nodes, CPUs, memory, persistent memory.
+    pub machine: Machine,
+    /// The kernel shows nodes at all.
+    pub has_nodes: bool,
+    /// CPUs that this process may use.
+    pub allowed_cpus: Vec<CpuId>,
+    /// Nodes whose memory it may use; empty when the kernel does not say.
+    pub allowed_nodes: Vec<NodeId>,
+    /// What it may do.
+    pub capabilities: Capabilities,
+    /// Which container it is in.
+    pub container: Option<String>,
+    /// The lowest memory limit of its control groups.
+    pub memory_limit_bytes: Option<u64>,
+    /// `kernel.numa_balancing`: 0 is off.
+    pub numa_balancing: Option<u64>,
+    /// `kernel.perf_event_paranoid`.
+    pub perf_event_paranoid: Option<i64>,
+    /// The kernel describes its types, as portable BPF programs need.
+    pub has_btf: bool,
+    /// `/proc/PID/numa_maps` is there.
+    pub has_numa_maps: bool,
+    /// The kernel has FUSE, or its module is loaded.
+    pub has_fuse: bool,
+    /// `/etc/fuse.conf` lets users share mounts with others.
+    pub allows_other: bool,
+    /// Reserved huge pages by size.
+    pub huge_pages: Vec<HugePages>,
+    /// `always`, `madvise` or `never`.
+    pub transparent_huge_pages: Option<String>,
+}
+
+/// Huge pages of one size.
+#[derive(Debug, PartialEq, Eq)]
+pub struct HugePages {
+    /// Of one.
+    pub size_bytes: u64,
+    /// Reserved.
+    pub count: u64,
+    /// Of them, free.
+    pub free: u64,
+}
+
+impl Facts {
+    /// Of the machine whose files lie below `root`.
+    ///
+    /// # Errors
+    /// When its nodes and CPUs cannot be read.
+    pub fn read(root: &Path) -> Result<Facts, MachineError> {
+        let text = |path: &str| fs::read_to_string(root.join(path)).ok();
+        let word = |path: &str| text(path).map(|text| text.trim().to_owned());
+        let status = text("proc/self/status").unwrap_or_default();
+        let allowed = |key: &str| list(&status, key);
+        let filesystems = text("proc/filesystems").unwrap_or_default();
+        let fuse_settings = text("etc/fuse.conf").unwrap_or_default();
+        Ok(Facts {
+            kernel: word("proc/sys/kernel/osrelease"),
+            machine: Machine::from_sysfs(root)?,
+            has_nodes: root.join("sys/devices/system/node/node0").exists(),
+            allowed_cpus: allowed("Cpus_allowed_list:"),
+            allowed_nodes: allowed("Mems_allowed_list:")
+                .into_iter()
+                .map(|node| NodeId(node.0))
+                .collect(),
+            capabilities: Capabilities::of(&status),
+            container: container::kind(root),
+            memory_limit_bytes: limits::memory(root),
+            numa_balancing: word("proc/sys/kernel/numa_balancing")
+                .and_then(|word| word.parse().ok()),
+            perf_event_paranoid: word("proc/sys/kernel/perf_event_paranoid")
+                .and_then(|word| word.parse().ok()),
+            has_btf: root.join("sys/kernel/btf/vmlinux").exists(),
+            has_numa_maps: root.join("proc/self/numa_maps").exists(),
+            has_fuse: filesystems
+                .lines()
+                .any(|line| line.trim_start_matches("nodev").trim() == "fuse"),
+            allows_other: fuse_settings
+                .lines()
+                .any(|line| line.trim() == "user_allow_other"),
+            huge_pages: huge_pages(root),
+            transparent_huge_pages: text("sys/kernel/mm/transparent_hugepage/enabled")
+                .and_then(|text| chosen(&text)),
+        })
+    }
+
+    /// Major and minor number of the kernel.
+    pub fn version(&self) -> Option<(u32, u32)> {
+        let mut numbers = self
+            .kernel
+            .as_deref()?
+            .split(|letter: char| !letter.is_ascii_digit());
+        Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+    }
+
+    /// Nodes that have CPUs which this process may use.
+    pub fn usable_nodes(&self) -> Vec<NodeId> {
+        let nodes = self.machine.nodes.iter();
+        let usable =
+            nodes.filter(|node| node.cpus.iter().any(|cpu| self.allowed_cpus.contains(cpu)));
+        usable.map(|node| node.id).collect()
+    }
+
+    /// Nodes that have CPUs.
+    pub fn cpu_nodes(&self) -> Vec<NodeId> {
+        let nodes = self
+            .machine
+            .nodes
+            .iter()
+            .filter(|node| !node.cpus.is_empty());
+        nodes.map(|node| node.id).collect()
+    }
+}
+
+fn list(status: &str, key: &str) -> Vec<CpuId> {
+    let text = status.lines().find_map(|line| line.strip_prefix(key));
+    text.and_then(|text| parse_cpu_list(text).ok())
+        .unwrap_or_default()
+}
+
+/// The word in brackets.
+fn chosen(text: &str) -> Option<String> {
+    let (_, behind) = text.split_once('[')?;
+    let (word, _) = behind.split_once(']')?;
+    Some(word.to_owned())
+}
+
+fn huge_pages(root: &Path) -> Vec<HugePages> {
+    let sizes = fs::read_dir(root.join("sys/kernel/mm/hugepages"));
+    let sizes = sizes.into_iter().flatten().flatten().take(16);
+    let of_size = sizes.filter_map(|entry| {
+        let name = entry.file_name();
+        let kib = name
+            .to_str()?
+            .strip_prefix("hugepages-")?
+            .strip_suffix("kB")?;
+        let number = |file: &str| {
+            let text = fs::read_to_string(entry.path().join(file)).ok()?;
+            text.trim().parse::<u64>().ok()
+        };
+        Some(HugePages {
+            size_bytes: kib.parse::<u64>().ok()?.checked_mul(1024)?,
+            count: number("nr_hugepages")?,
+            free: number("free_hugepages")?,
+        })
+    });
+    let mut pages: Vec<HugePages> = of_size.collect();
+    pages.sort_by_key(|pages| pages.size_bytes);
+    pages
+}

@@ -1,0 +1,77 @@
+//! What only the running kernel can tell, by being asked for it.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use egeria_pages::probe;
+
+/// Answers; an error is its number.
+#[derive(Clone, Debug)]
+pub struct Probes {
+    /// Root.
+    pub is_root: bool,
+    /// `/dev/fuse` can be opened.
+    pub fuse: Result<(), i32>,
+    /// `fusermount3` is in the search path.
+    pub has_fusermount: bool,
+    /// Counting cached pages (`cachestat`).
+    pub cachestat: Result<(), i32>,
+    /// Asking for the node of a page (`move_pages`).
+    pub page_nodes: Result<(), i32>,
+    /// Choosing the node of new pages (`set_mempolicy`).
+    pub memory_policy: Result<(), i32>,
+    /// Choosing CPUs (`sched_setaffinity`).
+    pub affinity: Result<(), i32>,
+    /// What `/dev/shm` has; `None` when it is not tmpfs or may not be written.
+    pub shared_memory: Option<SharedMemory>,
+}
+
+/// The file system that sessions are in.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedMemory {
+    /// Its size.
+    pub bytes: u64,
+    /// Of it, free.
+    pub free_bytes: u64,
+}
+
+impl Probes {
+    /// Asks. Policies and affinity are asked for on a thread that ends, and to be what they are.
+    pub fn take() -> Probes {
+        let number = |error: io::Error| error.raw_os_error().unwrap_or(0);
+        let fuse = File::options().read(true).write(true).open("/dev/fuse");
+        Probes {
+            is_root: rustix::process::geteuid().is_root(),
+            fuse: fuse.map(drop).map_err(number),
+            has_fusermount: has_program("fusermount3"),
+            cachestat: probe::cachestat().map_err(number),
+            page_nodes: probe::page_nodes().map_err(number),
+            memory_policy: probe::memory_policy().map_err(number),
+            affinity: probe::affinity().map_err(number),
+            shared_memory: shared_memory(Path::new("/dev/shm")),
+        }
+    }
+}
+
+fn has_program(name: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let places: Vec<_> = std::env::split_paths(&paths).collect();
+    places.iter().any(|place| {
+        let access = rustix::fs::access(place.join(name), rustix::fs::Access::EXEC_OK);
+        access.is_ok()
+    })
+}
+
+fn shared_memory(place: &Path) -> Option<SharedMemory> {
+    let kind = rustix::fs::statfs(place).ok()?.f_type as i64;
+    let writable = rustix::fs::access(place, rustix::fs::Access::WRITE_OK);
+    if kind != libc::TMPFS_MAGIC || writable.is_err() {
+        return None;
+    }
+    let space = rustix::fs::statvfs(place).ok()?;
+    Some(SharedMemory {
+        bytes: space.f_blocks.saturating_mul(space.f_frsize),
+        free_bytes: space.f_bavail.saturating_mul(space.f_frsize),
+    })
+}

@@ -1,0 +1,396 @@
+//! What is said of machines that are not here: their files below a root, and what their kernels would answer.
+
+use std::fs;
+use std::path::Path;
+
+use egeria_doctor::{Ability, Facts, Probes, SharedMemory, State, abilities};
+use tempfile::TempDir;
+
+/// A server with two nodes, each with two CPUs, and all that Egeria needs.
+struct Machine(TempDir);
+
+impl Machine {
+    fn new() -> Machine {
+        let machine = Machine(tempfile::tempdir().unwrap());
+        for node in 0..2 {
+            let first = node * 2;
+            let directory = format!("sys/devices/system/node/node{node}");
+            machine.file(
+                &format!("{directory}/cpulist"),
+                &format!("{first}-{}\n", first + 1),
+            );
+            machine.file(
+                &format!("{directory}/distance"),
+                if node == 0 { "10 21\n" } else { "21 10\n" },
+            );
+            let meminfo =
+                format!("Node {node} MemTotal: 16777216 kB\nNode {node} MemFree: 8388608 kB\n");
+            machine.file(&format!("{directory}/meminfo"), &meminfo);
+        }
+        machine.file("sys/devices/system/cpu/online", "0-3\n");
+        machine.file("sys/kernel/btf/vmlinux", "");
+        machine.file(
+            "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
+            "8\n",
+        );
+        machine.file(
+            "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages",
+            "3\n",
+        );
+        machine.file(
+            "sys/kernel/mm/transparent_hugepage/enabled",
+            "always [madvise] never\n",
+        );
+        machine.file("proc/sys/kernel/osrelease", "6.12.107-cloud-amd64\n");
+        machine.file("proc/sys/kernel/numa_balancing", "0\n");
+        machine.file("proc/sys/kernel/perf_event_paranoid", "1\n");
+        machine.file("proc/filesystems", "nodev\ttmpfs\nnodev\tfuse\n\text4\n");
+        machine.file("proc/self/cgroup", "0::/user.slice\n");
+        machine.file("proc/self/numa_maps", "");
+        machine.status("000001ffffffffff", "0-3", "0-1");
+        machine
+    }
+
+    fn file(&self, path: &str, text: &str) {
+        let path = self.0.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn status(&self, capabilities: &str, cpus: &str, nodes: &str) {
+        let text = format!(
+            "Name:\tx\nCapEff:\t{capabilities}\nCpus_allowed_list:\t{cpus}\nMems_allowed_list:\t{nodes}\n"
+        );
+        self.file("proc/self/status", &text);
+    }
+
+    fn facts(&self) -> Facts {
+        Facts::read(self.0.path()).unwrap()
+    }
+
+    fn abilities(&self, probes: &Probes) -> Vec<Ability> {
+        abilities::of(&self.facts(), probes)
+    }
+
+    /// Checks one ability, and words of its reason and fix.
+    #[track_caller]
+    fn says(&self, probes: &Probes, name: &str, state: State, words: &[&str]) {
+        let abilities = self.abilities(probes);
+        let ability = abilities
+            .iter()
+            .find(|ability| ability.name == name)
+            .unwrap();
+        assert_eq!(ability.state, state, "{ability:?}");
+        for word in words {
+            let said = format!(
+                "{} {}",
+                ability.because,
+                ability.fix.as_deref().unwrap_or("")
+            );
+            assert!(said.contains(word), "{word:?} is not in {said:?}");
+        }
+    }
+}
+
+/// A kernel that allows root everything.
+fn root() -> Probes {
+    Probes {
+        is_root: true,
+        fuse: Ok(()),
+        has_fusermount: true,
+        cachestat: Ok(()),
+        page_nodes: Ok(()),
+        memory_policy: Ok(()),
+        affinity: Ok(()),
+        shared_memory: Some(SharedMemory {
+            bytes: 1 << 34,
+            free_bytes: 1 << 33,
+        }),
+    }
+}
+
+#[test]
+fn on_a_machine_with_everything_only_persistent_memory_is_absent() {
+    let machine = Machine::new();
+    for ability in machine.abilities(&root()) {
+        let expected = match ability.name {
+            "persistent_memory" => State::Absent,
+            _ => State::Works,
+        };
+        assert_eq!(ability.state, expected, "{ability:?}");
+        assert!(ability.fix.is_none(), "{ability:?}");
+    }
+    let facts = machine.facts();
+    assert_eq!(facts.version(), Some((6, 12)));
+    assert_eq!(facts.transparent_huge_pages.as_deref(), Some("madvise"));
+    assert_eq!(
+        (facts.huge_pages[0].size_bytes, facts.huge_pages[0].count),
+        (2 << 20, 8)
+    );
+    assert_eq!((facts.container, facts.memory_limit_bytes), (None, None));
+}
+
+#[test]
+fn users_are_told_what_needs_root() {
+    let machine = Machine::new();
+    machine.status("0000000000000000", "0-3", "0-1");
+    machine.file("proc/sys/kernel/perf_event_paranoid", "3\n");
+    let user = Probes {
+        is_root: false,
+        ..root()
+    };
+    machine.says(&user, "mounts", State::Limited, &["user_allow_other"]);
+    machine.says(
+        &user,
+        "pages_of_files",
+        State::Limited,
+        &["sudo egeria where"],
+    );
+    machine.says(
+        &user,
+        "memory_of_processes",
+        State::Limited,
+        &["sudo egeria where PID"],
+    );
+    machine.says(
+        &user,
+        "page_cache_placement",
+        State::Limited,
+        &["sudo egeria warm --mapped"],
+    );
+    machine.says(
+        &user,
+        "sampling",
+        State::Limited,
+        &["perf_event_paranoid is 3", "sysctl -w"],
+    );
+    let bare = Probes {
+        has_fusermount: false,
+        ..user
+    };
+    machine.says(&bare, "mounts", State::Fails, &["apt-get install fuse3"]);
+    let closed = Probes {
+        fuse: Err(libc_error("EACCES")),
+        ..bare
+    };
+    machine.says(&closed, "mounts", State::Fails, &["may not open /dev/fuse"]);
+}
+
+#[test]
+fn a_container_is_named_with_the_options_it_lacks() {
+    let machine = Machine::new();
+    machine.file(".dockerenv", "");
+    machine.status("00000000a80425fb", "0-1", "0-1");
+    let inside = Probes {
+        fuse: Err(libc_error("ENOENT")),
+        memory_policy: Err(libc_error("EPERM")),
+        page_nodes: Err(libc_error("EPERM")),
+        shared_memory: Some(SharedMemory {
+            bytes: 64 << 20,
+            free_bytes: 60 << 20,
+        }),
+        ..root()
+    };
+    assert_eq!(machine.facts().container.as_deref(), Some("docker"));
+    machine.says(
+        &inside,
+        "volumes",
+        State::Fails,
+        &["60.0 MiB free", "--shm-size"],
+    );
+    machine.says(&inside, "mounts", State::Fails, &["--device /dev/fuse"]);
+    machine.says(
+        &inside,
+        "pages_of_files",
+        State::Fails,
+        &["move_pages", "SYS_NICE"],
+    );
+    machine.says(
+        &inside,
+        "memory_of_processes",
+        State::Limited,
+        &["SYS_PTRACE"],
+    );
+    machine.says(
+        &inside,
+        "page_cache_placement",
+        State::Fails,
+        &["set_mempolicy", "SYS_NICE"],
+    );
+    machine.says(
+        &inside,
+        "thread_placement",
+        State::Limited,
+        &["CPUs of 1 of 2 nodes"],
+    );
+}
+
+#[test]
+fn containers_are_known_by_what_their_makers_leave() {
+    for (path, text, kind) in [
+        (
+            "run/systemd/container",
+            "systemd-nspawn\n",
+            Some("systemd-nspawn"),
+        ),
+        ("proc/1/environ", "PATH=/bin\0container=lxc\0", Some("lxc")),
+        ("run/.containerenv", "", Some("podman")),
+        (
+            "proc/self/cgroup",
+            "3:cpu:/kubepods/pod1\n",
+            Some("kubernetes"),
+        ),
+        ("proc/1/environ", "container=\x1b[31m\0", None),
+        ("proc/self/cgroup", "0::/user.slice\n", None),
+    ] {
+        let machine = Machine::new();
+        machine.file(path, text);
+        assert_eq!(machine.facts().container.as_deref(), kind, "{path}");
+    }
+}
+
+#[test]
+fn the_lowest_memory_limit_counts() {
+    let machine = Machine::new();
+    machine.file("proc/self/cgroup", "0::/a/b\n");
+    machine.file("sys/fs/cgroup/a/memory.max", "1073741824\n");
+    machine.file("sys/fs/cgroup/a/b/memory.max", "max\n");
+    assert_eq!(machine.facts().memory_limit_bytes, Some(1 << 30));
+    machine.says(&root(), "volumes", State::Limited, &["1.00 GiB", "ENOMEM"]);
+    machine.says(
+        &root(),
+        "page_cache_placement",
+        State::Limited,
+        &["1.00 GiB"],
+    );
+    machine.file("proc/self/cgroup", "5:cpu,memory:/x\n0::/\n");
+    machine.file(
+        "sys/fs/cgroup/memory/memory.limit_in_bytes",
+        "9223372036854771712\n",
+    );
+    assert_eq!(machine.facts().memory_limit_bytes, None);
+    machine.file("sys/fs/cgroup/memory/x/memory.limit_in_bytes", "4096\n");
+    assert_eq!(machine.facts().memory_limit_bytes, Some(4096));
+}
+
+#[test]
+fn what_disturbs_placement_is_told_with_its_command() {
+    let machine = Machine::new();
+    machine.file("proc/sys/kernel/numa_balancing", "1\n");
+    machine.says(
+        &root(),
+        "thread_placement",
+        State::Limited,
+        &["sysctl -w kernel.numa_balancing=0"],
+    );
+    machine.status("000001ffffffffff", "0-1", "0");
+    machine.says(
+        &root(),
+        "thread_placement",
+        State::Limited,
+        &["CPUs of 1 of 2 nodes"],
+    );
+    machine.says(
+        &root(),
+        "page_cache_placement",
+        State::Limited,
+        &["memory of 1 of 2 nodes"],
+    );
+    let forbidden = Probes {
+        affinity: Err(libc_error("EPERM")),
+        ..root()
+    };
+    machine.says(
+        &forbidden,
+        "thread_placement",
+        State::Fails,
+        &["sched_setaffinity"],
+    );
+}
+
+#[test]
+fn old_kernels_lack_what_they_lack() {
+    let machine = Machine::new();
+    fs::remove_file(machine.0.path().join("sys/kernel/btf/vmlinux")).unwrap();
+    fs::remove_file(machine.0.path().join("proc/self/numa_maps")).unwrap();
+    machine.file("proc/filesystems", "nodev\ttmpfs\n");
+    let old = Probes {
+        cachestat: Err(libc_error("ENOSYS")),
+        fuse: Err(libc_error("ENOENT")),
+        shared_memory: None,
+        ..root()
+    };
+    machine.says(&old, "pages_of_files", State::Limited, &["Linux 6.5"]);
+    machine.says(
+        &old,
+        "memory_of_processes",
+        State::Absent,
+        &["nothing is remote"],
+    );
+    machine.says(&old, "mounts", State::Fails, &["modprobe fuse"]);
+    machine.says(&old, "volumes", State::Fails, &["mount -t tmpfs"]);
+    machine.says(&old, "sampling", State::Limited, &["BTF"]);
+    let without_nodes = Probes {
+        page_nodes: Err(libc_error("ENOSYS")),
+        memory_policy: Err(libc_error("ENOSYS")),
+        ..root()
+    };
+    machine.says(
+        &without_nodes,
+        "pages_of_files",
+        State::Absent,
+        &["no NUMA support"],
+    );
+    machine.says(
+        &without_nodes,
+        "page_cache_placement",
+        State::Absent,
+        &["one node"],
+    );
+}
+
+#[test]
+fn persistent_memory_is_named() {
+    let machine = Machine::new();
+    machine.file("sys/bus/nd/devices/region0/size", "137438953472\n");
+    machine.file("sys/bus/nd/devices/region0/numa_node", "1\n");
+    machine.says(
+        &root(),
+        "persistent_memory",
+        State::Works,
+        &["128 GiB in region0", "--region=region0"],
+    );
+}
+
+#[test]
+fn nonsense_in_files_is_no_fact() {
+    let machine = Machine::new();
+    for path in [
+        "proc/self/status",
+        "proc/self/cgroup",
+        "proc/sys/kernel/numa_balancing",
+        "proc/sys/kernel/osrelease",
+    ] {
+        machine.file(
+            path,
+            "\u{fffd}:::\n::\nCapEff:\tzz\nCpus_allowed_list: 9-1\n",
+        );
+    }
+    fs::write(machine.0.path().join("proc/filesystems"), [0xff, 0xfe]).unwrap();
+    let facts = machine.facts();
+    assert_eq!((facts.numa_balancing, facts.version()), (None, None));
+    assert!(facts.allowed_cpus.is_empty() && facts.capabilities.names().is_empty());
+    assert!(Facts::read(Path::new("/nowhere")).is_err());
+}
+
+fn libc_error(name: &str) -> i32 {
+    use rustix::io::Errno;
+    let errno = match name {
+        "EACCES" => Errno::ACCESS,
+        "EPERM" => Errno::PERM,
+        "ENOENT" => Errno::NOENT,
+        "ENOSYS" => Errno::NOSYS,
+        _ => panic!("{name}"),
+    };
+    errno.raw_os_error()
+}

@@ -1,0 +1,212 @@
+//! `egeria doctor`: what works on this machine, and the commands that make the rest work.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Args;
+use egeria_doctor::{Ability, Facts, Probes, State, abilities};
+use egeria_machine::{format_bytes, format_cpu_list};
+use serde::Serialize;
+
+use egeria_cli::failure::Outcome;
+use egeria_cli::output::{self, Format, printable};
+
+/// Arguments of `egeria doctor`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  egeria doctor
+  sudo egeria doctor
+  egeria doctor --json | jq -r '.abilities[] | select(.fix) | .fix'
+
+It changes nothing. It tells what works for the user who starts it.
+Exit status: 0 unless something fails; 1 then. What is limited or absent, as
+persistent memory on a machine without any, does not fail.")]
+pub struct Arguments {}
+
+#[derive(Serialize)]
+struct Document {
+    /// Nothing fails.
+    works: bool,
+    facts: Vec<Fact>,
+    abilities: Vec<Ability>,
+}
+
+#[derive(Serialize)]
+struct Fact {
+    name: &'static str,
+    value: String,
+}
+
+/// Shows what works.
+pub fn run(_: &Arguments, format: Format) -> Outcome<ExitCode> {
+    let facts = Facts::read(Path::new("/"))?;
+    let probes = Probes::take();
+    let abilities = abilities::of(&facts, &probes);
+    let document = Document {
+        works: abilities
+            .iter()
+            .all(|ability| ability.state != State::Fails),
+        facts: told(&facts, &probes),
+        abilities,
+    };
+    format.print(&document, human)?;
+    Ok(match document.works {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+fn told(facts: &Facts, probes: &Probes) -> Vec<Fact> {
+    let unknown = || "unknown".to_owned();
+    let yes = |holds: bool| if holds { "yes" } else { "no" }.to_owned();
+    let number = |number: Option<String>| number.unwrap_or_else(unknown);
+    let names = facts.capabilities.names();
+    let told = [
+        ("kernel", number(facts.kernel.clone())),
+        ("nodes", nodes(facts)),
+        ("allowed CPUs", format_cpu_list(&facts.allowed_cpus)),
+        (
+            "container",
+            facts.container.clone().unwrap_or_else(|| "none".to_owned()),
+        ),
+        (
+            "memory limit",
+            facts
+                .memory_limit_bytes
+                .map_or("none".to_owned(), format_bytes),
+        ),
+        (
+            "capabilities",
+            if names.is_empty() {
+                "none".to_owned()
+            } else {
+                names.join(" ")
+            },
+        ),
+        (
+            "/dev/fuse",
+            if probes.fuse.is_ok() {
+                "can be opened"
+            } else {
+                "cannot be opened"
+            }
+            .to_owned(),
+        ),
+        ("fusermount3", yes(probes.has_fusermount)),
+        (
+            "/dev/shm",
+            probes
+                .shared_memory
+                .map_or("cannot be used".to_owned(), |shared| {
+                    format!(
+                        "{} free of {}",
+                        format_bytes(shared.free_bytes),
+                        format_bytes(shared.bytes)
+                    )
+                }),
+        ),
+        ("BTF", yes(facts.has_btf)),
+        (
+            "kernel.perf_event_paranoid",
+            number(facts.perf_event_paranoid.map(|level| level.to_string())),
+        ),
+        (
+            "kernel.numa_balancing",
+            number(facts.numa_balancing.map(|mode| mode.to_string())),
+        ),
+        ("huge pages", huge_pages(facts)),
+        (
+            "transparent huge pages",
+            number(facts.transparent_huge_pages.clone()),
+        ),
+        ("persistent memory", persistent_memory(facts)),
+    ];
+    told.into_iter()
+        .map(|(name, value)| Fact { name, value })
+        .collect()
+}
+
+/// As `0: CPUs 0-1, 24.0 GiB`.
+fn nodes(facts: &Facts) -> String {
+    let nodes = facts.machine.nodes.iter().map(|node| {
+        let cpus = match node.cpus.is_empty() {
+            true => "no CPUs".to_owned(),
+            false => format!("CPUs {}", format_cpu_list(&node.cpus)),
+        };
+        format!("{}: {cpus}, {}", node.id.0, format_bytes(node.memory_bytes))
+    });
+    nodes.collect::<Vec<String>>().join("; ")
+}
+
+fn huge_pages(facts: &Facts) -> String {
+    let reserved = facts.huge_pages.iter().filter(|pages| pages.count > 0);
+    let sizes = reserved.map(|pages| {
+        format!(
+            "{} of {} ({} free)",
+            pages.count,
+            format_bytes(pages.size_bytes),
+            pages.free
+        )
+    });
+    let sizes: Vec<String> = sizes.collect();
+    match sizes.is_empty() {
+        true => "none reserved".to_owned(),
+        false => sizes.join("; "),
+    }
+}
+
+fn persistent_memory(facts: &Facts) -> String {
+    let nodes = facts.machine.nodes.iter();
+    let regions = nodes.flat_map(|node| {
+        node.persistent_regions
+            .iter()
+            .map(move |region| (node, region))
+    });
+    let regions = regions.map(|(node, region)| {
+        format!(
+            "{} at node {}, {}",
+            region.name,
+            node.id.0,
+            format_bytes(region.bytes)
+        )
+    });
+    let regions: Vec<String> = regions.collect();
+    match regions.is_empty() {
+        true => "none".to_owned(),
+        false => regions.join("; "),
+    }
+}
+
+fn human(document: &Document) -> String {
+    let facts = document.facts.iter();
+    let facts = facts.map(|fact| vec![fact.name.to_owned(), printable(&fact.value)]);
+    let abilities = document.abilities.iter().map(|ability| {
+        vec![
+            state(ability.state).to_owned(),
+            ability.name.replace('_', " "),
+            ability.commands.to_owned(),
+            printable(&ability.because),
+        ]
+    });
+    let mut text = format!(
+        "{}\n\n{}\n",
+        output::table(&["fact", "value"], facts.collect()),
+        output::table(&["state", "what", "for", "because"], abilities.collect())
+    );
+    for ability in &document.abilities {
+        if let Some(fix) = &ability.fix {
+            text += &format!("\n{}: {fix}", ability.name.replace('_', " "));
+        }
+    }
+    text
+}
+
+fn state(state: State) -> &'static str {
+    match state {
+        State::Works => "works",
+        State::Limited => "limited",
+        State::Fails => "FAILS",
+        State::Absent => "absent",
+    }
+}
