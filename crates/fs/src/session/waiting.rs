@@ -29,6 +29,9 @@ impl Volume {
         mutex: &RobustMutex,
         report: impl FnOnce(),
     ) -> Outcome<Acquired> {
+        if let Some(acquired) = mutex.lock_soon() {
+            return Ok(acquired);
+        }
         let limit = patience::limit();
         match mutex.lock_within(limit.unwrap_or(WAIT_UNREPORTED)) {
             Ok(acquired) => return Ok(acquired),
