@@ -365,6 +365,91 @@ fn stripes_of_a_full_pool_go_to_others() {
     scratch.assert_clean();
 }
 
+const BLOCKS: u64 = 64;
+const BLOCK_BYTES: u64 = BLOCK as u64;
+
+/// A striped file of [`BLOCKS`] blocks.
+fn filled_file(volume: &Volume) -> FileReference {
+    let file = striped_file(volume, "file", "striped:4096");
+    volume
+        .write(file, 0, &[1; (BLOCKS * BLOCK_BYTES) as usize])
+        .unwrap();
+    file
+}
+
+fn is_in_place(volume: &Volume, file: FileReference, body: impl Fn()) -> bool {
+    let before = volume.extents(file.ino()).expect("extents");
+    body();
+    volume.extents(file.ino()).expect("extents") == before
+}
+
+#[test]
+fn written_blocks_are_changed_where_they_lie() {
+    let scratch = Scratch::new(1, 16 << 20);
+    let volume = scratch.attach();
+    let file = filled_file(&volume);
+    // A second may end between two writes, not in each of ten tries.
+    let is_in_place = |at, bytes: usize| {
+        is_in_place(&volume, file, || {
+            volume.write(file, at, &vec![5; bytes]).expect("write");
+        })
+    };
+    assert!((0..10).any(|_| is_in_place(0, 4096)));
+    assert!((0..10).any(|_| is_in_place(100, 1)));
+    assert!((0..10).any(|_| is_in_place(5000, 100_000)));
+    let end = BLOCKS * BLOCK_BYTES;
+    assert!(!is_in_place(end - 1, 2), "the file grows");
+    let allocate = |at, mode| {
+        volume
+            .allocate(file, at, BLOCK_BYTES, mode)
+            .expect("allocate")
+    };
+    allocate(0, AllocateMode::PunchHole);
+    assert!(!is_in_place(10, 10), "a hole is filled");
+}
+
+/// Whoever writes in place holds the block it writes: what others change meanwhile takes none away.
+#[test]
+fn writers_in_place_and_changes_of_the_index_exclude_each_other() {
+    let scratch = Scratch::new(1, 16 << 20);
+    let volume = scratch.attach();
+    let file = filled_file(&volume);
+    let other = volume.create(InodeNumber::ROOT, b"other", &FILE);
+    let other = volume.open(other.expect("create").ino, None).expect("open");
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let order = std::sync::atomic::Ordering::Relaxed;
+    std::thread::scope(|scope| {
+        for writer in 0..3u64 {
+            let (volume, over) = (&volume, &over);
+            scope.spawn(move || {
+                let mut at = writer;
+                while !over.load(order) {
+                    at = (at * 7 + 3 + writer) % BLOCKS;
+                    let written = volume.write(file, at * BLOCK_BYTES, &[0xAA; 4096]);
+                    assert_eq!(written, Ok(4096));
+                }
+            });
+        }
+        for round in 0..4000u64 {
+            let at = round * 5 % BLOCKS * BLOCK_BYTES;
+            volume
+                .allocate(file, at, 3 * BLOCK_BYTES, AllocateMode::PunchHole)
+                .expect("punch");
+            // Takes the blocks that came free.
+            let bytes = [0x55; 4 * BLOCK_BYTES as usize];
+            volume
+                .write(other, round % 8 * BLOCK_BYTES, &bytes)
+                .expect("write");
+            if round % 64 == 0 {
+                let mut all = vec![0; 11 * BLOCK_BYTES as usize];
+                let read = volume.read(other, 0, &mut all).expect("read");
+                assert!(all[..read].iter().all(|byte| *byte == 0x55));
+            }
+        }
+        over.store(true, order);
+    });
+}
+
 /// What is done to a file.
 #[derive(Clone, Debug)]
 enum Step {

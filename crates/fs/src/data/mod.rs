@@ -4,6 +4,7 @@ pub(crate) mod access;
 pub(crate) mod checksums;
 pub(crate) mod fallocate;
 pub(crate) mod guess;
+pub(crate) mod in_place;
 pub(crate) mod index;
 pub(crate) mod mapping;
 pub(crate) mod overwrite;

@@ -113,6 +113,7 @@ impl Volume {
                 slot.store(new.0, Ordering::Release);
                 inode.mtime_ns.store(time_ns as u64, Ordering::Relaxed);
                 inode.ctime_ns.store(time_ns as u64, Ordering::Relaxed);
+                inode.note_logged_time(time_ns);
                 Ok(())
             })
         };

@@ -146,7 +146,7 @@ impl Volume {
     }
 
     #[inline(always)]
-    fn index_of<'a>(&'a self, inode: &'a SessionInode) -> Index<'a> {
+    pub(crate) fn index_of<'a>(&'a self, inode: &'a SessionInode) -> Index<'a> {
         Index {
             inode,
             arena: self.session.arena(),
@@ -314,7 +314,9 @@ pub(crate) fn copy_run(
     access.run(run, |pool| pool.copy_out(run.at, to).map_err(Errno::from))
 }
 
-fn continues(first: BlockWord, next: BlockWord, distance: u64) -> bool {
+/// Whether a block lies behind another that is this many blocks before it in the file.
+#[inline]
+pub(crate) fn continues(first: BlockWord, next: BlockWord, distance: u64) -> bool {
     if !first.has_data() {
         return !next.has_data();
     }

@@ -146,6 +146,16 @@ impl Volume {
         if self.is_read_only() {
             return Err(Errno(libc::EROFS));
         }
+        let in_place = |offset| match file.inode().is_written_in_place() {
+            true => self.overwrite_in_place(file, offset, from, rules),
+            false => None,
+        };
+        if let Target::At(offset) = target
+            && !self.path_mode().is_limited()
+            && let Some(outcome) = in_place(offset)
+        {
+            return outcome.map(|bytes| (offset, bytes));
+        }
         if let (Target::At(offset), BLOCK) = (target, from.bytes())
             && let Some(outcome) = self.overwrite_block(file, offset, from, rules, PathMode::NORMAL)
         {
@@ -156,6 +166,12 @@ impl Volume {
             true => self.admit_write(file, target, from.bytes())?,
             false => None,
         };
+        if admitted.is_some()
+            && let Target::At(offset) = target
+            && let Some(outcome) = in_place(offset)
+        {
+            return outcome.map(|bytes| (offset, bytes));
+        }
         if admitted.is_some()
             && let (Target::At(offset), BLOCK) = (target, from.bytes())
             && let Some(outcome) =
@@ -410,6 +426,7 @@ impl<'a> Write<'a, '_> {
             inode.size_bytes.store(new_size, Ordering::Release);
             inode.mtime_ns.store(time_ns as u64, Ordering::Relaxed);
             inode.ctime_ns.store(time_ns as u64, Ordering::Relaxed);
+            inode.note_logged_time(time_ns);
             if rules.clear_setid {
                 inode.mode.store(
                     without_setid(inode.mode.load(Ordering::Relaxed)),

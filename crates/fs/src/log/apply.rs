@@ -253,6 +253,8 @@ impl Volume {
             let end = state.size_bytes.div_ceil(BLOCK as u64);
             self.apply_hole(locked, operation, end, MAX_FILE_BLOCKS, loading);
         }
+        // The log may say now that the last change was long ago.
+        inode.logged_time.store(0, Ordering::Relaxed);
         inode.mode.store(state.mode, Ordering::Relaxed);
         inode.uid.store(state.uid, Ordering::Relaxed);
         inode.gid.store(state.gid, Ordering::Relaxed);

@@ -55,7 +55,7 @@ impl Volume {
     }
 
     /// Whether a slot's process is gone. One that another pid namespace hides counts as living.
-    fn is_dead(&self, slot: &ProcessSlot) -> bool {
+    pub(crate) fn is_dead(&self, slot: &ProcessSlot) -> bool {
         let pid = slot.pid.load(Ordering::Acquire);
         if pid == 0 || slot.pid_namespace.load(Ordering::Relaxed) != pid_namespace() {
             return false;

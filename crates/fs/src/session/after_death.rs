@@ -40,8 +40,13 @@ impl Volume {
             inode,
             me,
         };
+        // They began before the dead one had the lock, or saw that it had.
+        let settle = || {
+            self.wait_for_writers_in_place(&locked)?;
+            self.put_right(&locked, dead)
+        };
         if dead != OwnerWord(0)
-            && let Err(errno) = self.put_right(&locked, dead)
+            && let Err(errno) = settle()
         {
             locked.leave_to_the_next();
             return Err(errno);

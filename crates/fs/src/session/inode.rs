@@ -180,7 +180,9 @@ impl Volume {
         let inode = self.inode(ino)?;
         let acquired = self.acquire(ino, inode)?;
         // An owner word that still stands is of a dead one, whom nobody could put right so far.
-        let words = inode.owner.load(Ordering::Relaxed) | inode.leases.load(Ordering::Relaxed);
+        let words = inode.owner.load(Ordering::Relaxed)
+            | inode.leases.load(Ordering::Relaxed)
+            | inode.layout.load(Ordering::Relaxed);
         if acquired == Acquired::OwnerDied || words != 0 {
             return self.lock_with_care(me, ino, inode, acquired);
         }
@@ -193,7 +195,7 @@ impl Volume {
         })
     }
 
-    /// The rest of `lock_unloaded` for an inode whose last owner died or which has a lease.
+    /// The rest of `lock_unloaded` for an inode whose last owner died, or which has a lease or a layout.
     #[cold]
     fn lock_with_care<'a>(
         &'a self,
@@ -233,16 +235,21 @@ impl Volume {
         inode: &'a SessionInode,
         acquired: Acquired,
     ) -> Outcome<Locked<'a>> {
-        if acquired == Acquired::OwnerDied || inode.owner.load(Ordering::Relaxed) != 0 {
-            return self.lock_after_owner_died(me, ino, inode);
-        }
-        inode.owner.store(me.owner_word().0, Ordering::Release);
-        Ok(Locked {
-            volume: self,
-            ino,
-            inode,
-            me,
-        })
+        let in_order = acquired == Acquired::Clean && inode.owner.load(Ordering::Relaxed) == 0;
+        let locked = match in_order {
+            true => {
+                inode.owner.store(me.owner_word().0, Ordering::Release);
+                Locked {
+                    volume: self,
+                    ino,
+                    inode,
+                    me,
+                }
+            }
+            false => self.lock_after_owner_died(me, ino, inode)?,
+        };
+        self.wait_for_writers_in_place(&locked)?;
+        Ok(locked)
     }
 
     /// Forget what the session knows of an inode; the next user reads its log.

@@ -362,6 +362,8 @@ pub struct ThreadSlot {
     pub turn_began_ns: AtomicU64,
     /// State of the thread's random placement.
     pub random: AtomicU64,
+    /// Inode whose blocks the thread is changing where they lie; 0: none (see `in_place`).
+    pub in_place: AtomicU64,
     /// New blocks of the operation under way.
     pub pending_new: [PendingExtent; PENDING_EXTENTS],
     /// Blocks it replaces.
@@ -447,6 +449,8 @@ pub struct SessionInode {
     pub leases: AtomicU32,
     /// `LayoutWord` in force.
     pub layout: AtomicU32,
+    /// See `data::in_place`.
+    pub logged_time: AtomicU32,
     /// Offset of the record in its pool, when loaded.
     pub record_at: AtomicU64,
     /// Words of a small file; of a directory: used slots, subdirectories, next cookie.
@@ -463,6 +467,9 @@ impl SessionInode {
         generation.into()
     }
 }
+
+/// Words of ranges of files (see `in_place`).
+pub const RANGE_LOCKS: usize = 1 << 14;
 
 /// `SessionHeader::allocation`: in stripes.
 pub const STRIPED_ALLOCATION: u64 = 2;
@@ -490,6 +497,8 @@ pub struct SessionLayout {
     pub emulation: usize,
     /// [`ProcessSlot`]s.
     pub processes: usize,
+    /// Words of ranges of files.
+    pub range_locks: usize,
     /// [`ThreadSlot`]s.
     pub threads: usize,
     /// [`CallerSlot`]s.
@@ -527,6 +536,7 @@ impl SessionLayout {
         };
         let emulation = take(size_of::<EmulationState>());
         let processes = take(PROCESS_SLOTS * size_of::<ProcessSlot>());
+        let range_locks = take(RANGE_LOCKS * size_of::<AtomicU32>());
         let threads = take(THREAD_SLOTS * size_of::<ThreadSlot>());
         let callers = take(CALLER_SLOTS * size_of::<CallerSlot>());
         let gates = take(pools.len() * size_of::<AdmissionGate>());
@@ -556,6 +566,7 @@ impl SessionLayout {
         SessionLayout {
             emulation,
             processes,
+            range_locks,
             threads,
             callers,
             gates,

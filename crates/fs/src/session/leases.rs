@@ -103,6 +103,8 @@ impl Volume {
         };
         let locked = patience::within(Duration::ZERO, || self.lock_as_it_is(self.me()?, ino.0));
         match locked {
+            // Who writes in place changes times without the lock.
+            Ok(Ok(locked)) if locked.inode.is_written_in_place() => false,
             Ok(Ok(locked)) if locked.inode.state.load(Ordering::Acquire) == LOADED => {
                 // Under the lock: whoever locks it next sees this.
                 locked.inode.leases.fetch_or(bits, Ordering::Relaxed);

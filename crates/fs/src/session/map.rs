@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A mapped session segment.
 pub struct Session {
@@ -213,6 +213,11 @@ impl Session {
     /// Process slots.
     pub fn processes(&self) -> &[ProcessSlot] {
         self.slice(self.layout.processes, PROCESS_SLOTS)
+    }
+    /// Words of ranges of files.
+    #[inline]
+    pub fn range_locks(&self) -> &[AtomicU32] {
+        self.slice(self.layout.range_locks, RANGE_LOCKS)
     }
     /// Thread slots.
     #[inline]

@@ -8,6 +8,7 @@ pub(crate) mod descriptions;
 pub(crate) mod direct;
 pub(crate) mod free_list;
 pub(crate) mod hole_accounts;
+pub(crate) mod in_place;
 pub(crate) mod inode;
 pub(crate) mod late;
 pub mod layout;

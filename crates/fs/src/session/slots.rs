@@ -187,6 +187,7 @@ impl Volume {
             sum.fetch_add(counter.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         }
         slot.notes.clear();
+        slot.in_place.store(0, Ordering::Relaxed);
         slot.ownership().give_back();
     }
 

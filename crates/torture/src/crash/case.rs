@@ -182,11 +182,7 @@ fn replay_here(path: &Path, case: Case) -> Result<Replayed> {
         if !has_stores(&recovered.stores) {
             return Err(unlike());
         }
-        let found: Vec<_> = legal
-            .iter()
-            .filter(|legal| legal.digest == recovered.digest)
-            .cloned()
-            .collect();
+        let found = [recovered.found.clone()];
         second.restart_from(&image, recovered.stores.clone());
         drop(image);
         tell_crash(&mut text, "crash in the recovery from that", second, place);

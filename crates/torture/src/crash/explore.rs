@@ -94,10 +94,7 @@ pub(super) fn explore(
             };
             if limits.images_in_recovery > 0 && has_stores(&recovered.stores) {
                 second.restart_from(&image, recovered.stores);
-                let found = legal
-                    .iter()
-                    .filter(|legal| legal.digest == recovered.digest);
-                let found: Vec<LegalState> = found.take(1).cloned().collect();
+                let found = [recovered.found];
                 let again = explore_recovery(second, judge, kind, &found, limits, tally);
                 again.map_err(|wrong| {
                     Box::new(BadState {

@@ -91,6 +91,8 @@ const ALL: &[&str] = &[
     "create stripes/new",
     "write stripes/file 4096 4096",
     "write stripes/file 100 30000",
+    "write stripes/file 100 9000",
+    "write stripes/file 0 64",
     "append stripes/file 10000",
     "truncate stripes/file 5001",
     "punch stripes/file 3000 9000",

@@ -85,8 +85,8 @@ impl Kind {
 
 /// What recovery makes of an image.
 pub(super) struct Recovered {
-    /// Of what was found.
-    pub(super) digest: u64,
+    /// What was found.
+    pub(super) found: LegalState,
     /// What recovery stored.
     pub(super) stores: Recording,
 }
@@ -133,7 +133,8 @@ impl Judge {
             Ok(outcome) => outcome?,
             Err(panic) => return Err(format!("panicked: {}", message_of(&*panic))),
         };
-        self.known.insert((kind, image.hash()), recovered.digest);
+        self.known
+            .insert((kind, image.hash()), recovered.found.digest);
         Ok(recovered)
     }
 
@@ -153,13 +154,13 @@ impl Judge {
                 let is_none = !is_volume_private(&pools);
                 let refused = legal.iter().find(|legal| is_none && legal.is_refused());
                 let legal = refused.ok_or_else(|| format!("cannot be attached: {error}"))?;
-                let (digest, stores) = (legal.digest, Vec::new().into());
-                return Ok(Recovered { digest, stores });
+                let (found, stores) = (legal.clone(), Vec::new().into());
+                return Ok(Recovered { found, stores });
             }
         };
         let stores = image.drain();
         volume.set_clock(CLOCK_NS);
-        let digest = self.compare(&volume, kind, legal)?;
+        let found = self.compare(&volume, kind, legal)?;
         let report = volume.check_contents().map_err(|error| error.to_string())?;
         let used_blocks = clean(report)?;
         drop(volume);
@@ -168,7 +169,7 @@ impl Judge {
         }
         let again = clean(self.check(&pools, false)?)?;
         match again == used_blocks {
-            true => Ok(Recovered { digest, stores }),
+            true => Ok(Recovered { found, stores }),
             false => Err(format!(
                 "{used_blocks} blocks are in use, but the next to attach counts {again}"
             )),
@@ -185,10 +186,20 @@ impl Judge {
         volume: &Arc<Volume>,
         kind: Kind,
         legal: &[LegalState],
-    ) -> Result<u64, String> {
+    ) -> Result<LegalState, String> {
         let found = Snapshot::of(volume)?;
         let shown = kind.shown(found.clone());
-        let Some(same) = legal.iter().find(|legal| *legal.snapshot == shown) else {
+        let is_between = || {
+            legal.iter().any(|one| {
+                let mut others = legal.iter();
+                others.any(|other| shown.is_between(&one.snapshot, &other.snapshot))
+            })
+        };
+        let same = match legal.iter().find(|legal| *legal.snapshot == shown) {
+            Some(same) => Some(same.clone()),
+            None => is_between().then(|| LegalState::from(shown.clone())),
+        };
+        let Some(same) = same else {
             let differences = legal.iter().map(|legal| shown.difference(&legal.snapshot));
             let differences: Vec<String> = differences.collect();
             return Err(format!(
@@ -199,7 +210,7 @@ impl Judge {
         if !self.no_probe {
             probe(volume, &found)?;
         }
-        Ok(same.digest)
+        Ok(same)
     }
 }
 

@@ -7,6 +7,13 @@ pub const CHECKSUMS: Attribute = (c"user.egeria.checksum", b"crc32c");
 /// Stripes for the data of what is made in a directory.
 pub const STRIPES: Attribute = (c"user.egeria.layout", b"striped:8192");
 
+/// What a worker gives its own directory.
+pub fn attributes_of(worker: u64) -> impl Iterator<Item = Attribute> {
+    let attributes = [(worker % 2 == 1, CHECKSUMS), (worker % 3 == 1, STRIPES)];
+    let has = attributes.into_iter().filter(|(has, _)| *has);
+    has.map(|(_, attribute)| attribute)
+}
+
 /// Name and value of an extended attribute.
 pub type Attribute = (&'static std::ffi::CStr, &'static [u8]);
 

@@ -118,6 +118,28 @@ impl Oracle {
         self.directories == other.directories && self.picture() == other.picture()
     }
 
+    /// Whether it is what a write in place, cut off, may have made of one: each byte is of the one or of the other.
+    pub fn is_between(&self, one: &Oracle, other: &Oracle) -> bool {
+        let (found, one_picture, other_picture) = (self.picture(), one.picture(), other.picture());
+        let same_names = |one: &[(u64, u64, &[u8])], other: &[(u64, u64, &[u8])]| {
+            let name = |entry: &(u64, u64, &[u8])| (entry.0, entry.1, entry.2.len());
+            one.iter().map(name).eq(other.iter().map(name))
+        };
+        let bytes = found.iter().zip(&one_picture).zip(&other_picture);
+        self.directories == one.directories
+            && one.directories == other.directories
+            && same_names(&found, &one_picture)
+            && same_names(&found, &other_picture)
+            && bytes
+                .into_iter()
+                .all(|(((.., found), (.., one)), (.., other))| {
+                    let bytes = found.iter().zip(*one).zip(*other);
+                    bytes
+                        .into_iter()
+                        .all(|((found, one), other)| found == one || found == other)
+                })
+    }
+
     /// The same whatever files were called inside.
     pub fn picture(&self) -> Vec<(u64, u64, &[u8])> {
         let first = |index: usize| self.names.iter().find(|(_, file)| **file == index);

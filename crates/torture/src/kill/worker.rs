@@ -1,6 +1,6 @@
 //! A worker: takes its steps and notes each one that returned.
 
-use super::files::{CHECKSUMS, Files, STRIPES};
+use super::files::{Files, attributes_of};
 use super::ledger::{DONE, Ledger, monotonic_ns};
 use super::oracle::Oracle;
 use super::plan::*;
@@ -171,8 +171,7 @@ impl<'a, F: Files> Worker<'a, F> {
     fn begin(files: &'a F, id: u64, done: u64) -> Result<Worker<'a, F>, Trouble> {
         let made = files.make_directory(&format!("w{id}"));
         expect("mkdir", made, &[libc::EEXIST])?;
-        let attributes = [(id % 2 == 1, CHECKSUMS), (id % 3 == 1, STRIPES)];
-        for (_, attribute) in attributes.into_iter().filter(|(has, _)| *has) {
+        for attribute in attributes_of(id) {
             let set = files.set_attribute(&format!("w{id}"), attribute);
             expect("setxattr", set, &[])?;
         }

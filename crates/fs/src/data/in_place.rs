@@ -1,0 +1,270 @@
+//! Overwrites where the data lies, of striped files (OdinFS §4.3): writers of ranges that do not overlap need not wait for
+//! each other, and nothing is logged but, once in a while, the time of the last change.
+//!
+//! 1. Only written blocks below the end of file are changed so, and only of files without checksums. All else goes the
+//!    ordinary way: to new blocks, under the inode's lock.
+//! 2. Readers beside such a write, and who looks after a crash or a death in its middle, may find any part of it.
+//! 3. Who holds the inode's lock and who writes in place exclude each other (`session::in_place`).
+//! 4. No lock that the mount needs is held over a fault of the caller's memory: reading a file needs neither of the two.
+//!    Whether the kernel got pages of the file meanwhile is looked at afterwards; the caller then writes again through it.
+
+use crate::data::access::{Access, Run};
+use crate::data::index::Index;
+use crate::data::read::continues;
+use crate::data::write_rules::WriteRules;
+use crate::format::*;
+use crate::session::in_place::MAX_IN_PLACE_BLOCKS;
+use crate::session::layout::SessionInode;
+use crate::session::slots::Me;
+use crate::types::*;
+use crate::volume::{FileReference, Volume};
+use egeria_media::CallerSource;
+use egeria_media::emulation::AccessKind;
+use std::sync::atomic::{Ordering, fence};
+
+impl SessionInode {
+    /// In units of 2^30 ns, the time that the log says was that of the last change.
+    #[inline(always)]
+    pub(crate) fn note_logged_time(&self, time_ns: i64) {
+        self.logged_time
+            .store((time_ns >> 30) as u32, Ordering::Relaxed);
+    }
+
+    fn is_time_logged(&self, time_ns: i64) -> bool {
+        self.logged_time.load(Ordering::Relaxed) == (time_ns >> 30) as u32
+    }
+}
+
+impl Volume {
+    /// Overwrite blocks where they lie; the bytes written, fewer when the caller's memory ends early. `None`: nothing
+    /// happened, go the ordinary way.
+    pub(crate) fn overwrite_in_place(
+        &self,
+        file: FileReference,
+        offset: u64,
+        source: CallerSource<'_>,
+        rules: WriteRules,
+    ) -> Option<Outcome<usize>> {
+        let inode = file.inode();
+        let bytes = source.bytes();
+        let end = offset.checked_add(bytes as u64)?;
+        let blocks = (offset / BLOCK as u64, end.checked_sub(1)? / BLOCK as u64);
+        let time_ns = self.now_ns();
+        let usual = bytes != 0
+            && blocks.1 - blocks.0 < MAX_IN_PLACE_BLOCKS
+            && inode.is_written_in_place()
+            && !rules.clear_setid
+            && !self.is_read_only()
+            && inode.is_time_logged(time_ns)
+            // Its blocks may be those of another file, too.
+            && self.session.header().shared_blocks.load(Ordering::Relaxed) == 0;
+        if !usual {
+            return None;
+        }
+        let me = self.me().ok()?;
+        let ranges = match self.lock_ranges(me, file.ino.0, blocks.0, blocks.1) {
+            Ok(ranges) => ranges,
+            Err(errno) => return Some(Err(errno)),
+        };
+        let writing = self.begin_in_place(me, file.ino.0, inode)?;
+        let is_cached = || rules.direct && inode.kernel_cached.load(Ordering::Acquire) != 0;
+        let index = self.index_of(inode);
+        let is_written = |block| index.load(block).has_data();
+        if end > inode.size_bytes.load(Ordering::Acquire)
+            || is_cached()
+            || !(blocks.0..=blocks.1).all(is_written)
+        {
+            return None;
+        }
+        let mut access = Access::begin(self, me, AccessKind::Write);
+        let (done, fault) = copy_in_place(&mut access, index, offset, source);
+        // Durable before anybody is told, and before the look at what the kernel got.
+        if let Ok(pool) = self.pool(egeria_media::PoolIndex(0)) {
+            pool.fence();
+        }
+        fence(Ordering::SeqCst);
+        if is_cached() {
+            return Some(Err(Errno(libc::EAGAIN)));
+        }
+        inode.mtime_ns.store(time_ns as u64, Ordering::Relaxed);
+        inode.ctime_ns.store(time_ns as u64, Ordering::Relaxed);
+        drop(writing);
+        drop(ranges);
+        Some(self.end_in_place(me, file, access, done, fault))
+    }
+
+    fn end_in_place(
+        &self,
+        me: Me<'_>,
+        file: FileReference,
+        access: Access<'_>,
+        done: usize,
+        fault: Option<Errno>,
+    ) -> Outcome<usize> {
+        access.end();
+        self.note_use(me, file, done as u64, AccessKind::Write);
+        match fault {
+            Some(errno) if done == 0 => Err(errno),
+            _ => Ok(done),
+        }
+    }
+}
+
+/// Copy run by run; how far it came, and what then went wrong.
+fn copy_in_place(
+    access: &mut Access<'_>,
+    index: Index<'_>,
+    offset: u64,
+    source: CallerSource<'_>,
+) -> (usize, Option<Errno>) {
+    let mut done = 0;
+    while done < source.bytes() {
+        let at = offset + done as u64;
+        let (file_block, within) = (at / BLOCK as u64, at % BLOCK as u64);
+        let word = index.load(file_block);
+        let left = source.bytes() - done;
+        let mut bytes = BLOCK - within as usize;
+        let mut next = 1;
+        while bytes < left && continues(word, index.load(file_block + next), next) {
+            bytes += BLOCK;
+            next += 1;
+        }
+        let from = source.after(done).first(bytes);
+        let run = Run {
+            pool: word.pool(),
+            at: word.block().offset() + within,
+            bytes: from.bytes(),
+        };
+        let copied = access.run(run, |pool| pool.copy_in(run.at, from).map_err(Errno::from));
+        if let Err(errno) = copied {
+            return (done, Some(errno));
+        }
+        done += from.bytes();
+    }
+    (done, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::test_volume::{FILE, Stopped, new_volume};
+    use crate::*;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    const BLOCKS: u64 = 64;
+    const BLOCK: u64 = 4096;
+
+    /// A volume with a striped file of [`BLOCKS`] blocks.
+    fn prepared(directory: &tempfile::TempDir) -> (Arc<Volume>, FileReference) {
+        let (volume, _) = new_volume(directory);
+        let made = volume.create(InodeNumber::ROOT, b"file", &FILE);
+        let ino = made.expect("create").ino;
+        let layout = b"user.egeria.layout";
+        let set = volume.set_xattr(ino, layout, b"striped:4096", XattrMode::Any);
+        set.expect("setxattr");
+        let file = volume.open(ino, None).expect("open");
+        let filled = volume.write(file, 0, &[1; (BLOCKS * BLOCK) as usize]);
+        filled.expect("write");
+        (volume, file)
+    }
+
+    fn write(volume: &Volume, file: FileReference, at: u64) -> Outcome<usize> {
+        // Until the time is logged, which is soon.
+        volume.write(file, at, &[2; BLOCK as usize])?;
+        volume.write(file, at, &[3; BLOCK as usize])
+    }
+
+    #[test]
+    fn writers_of_other_ranges_and_readers_do_not_wait_for_a_stopped_one() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, file) = prepared(&directory);
+        let (ino, inode) = (file.ino().0, file.inode());
+        let stopped = Stopped::in_child(&volume, |volume| {
+            let me = volume.me()?;
+            let ranges = volume.lock_ranges(me, ino, 0, 0)?;
+            let writing = volume.begin_in_place(me, ino, inode);
+            let writing = writing.ok_or(Errno(libc::EBUSY))?;
+            Ok((ranges, writing))
+        });
+        let soon =
+            |body: &dyn Fn() -> Outcome<usize>| within_patience(Duration::from_millis(20), body);
+        let mut block = [0; BLOCK as usize];
+        let read = volume.read(file, 0, &mut block);
+        assert_eq!(read, Ok(block.len()));
+        volume.attributes(file.ino()).expect("stat");
+        assert_eq!(
+            soon(&|| volume.write(file, 0, &[2; 10])),
+            None,
+            "the same range"
+        );
+        let change = AttributeChange {
+            size_bytes: Some(0),
+            ..AttributeChange::default()
+        };
+        let truncate = || volume.set_attributes(file.ino(), &change, false).map(|_| 0);
+        assert_eq!(soon(&truncate), None, "it would take its blocks away");
+        stopped.kill();
+        assert_eq!(write(&volume, file, 0), Ok(BLOCK as usize));
+        assert_eq!(truncate(), Ok(0));
+        assert_eq!(volume.attributes(file.ino()).expect("stat").size_bytes, 0);
+    }
+
+    #[test]
+    fn other_ranges_are_free_beside_a_stopped_writer() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, file) = prepared(&directory);
+        let (ino, inode) = (file.ino().0, file.inode());
+        // The time of the change is logged for a while.
+        volume.write(file, 0, &[2; BLOCK as usize]).expect("write");
+        let stopped = Stopped::in_child(&volume, |volume| {
+            let me = volume.me()?;
+            let ranges = volume.lock_ranges(me, ino, 0, 0)?;
+            let writing = volume.begin_in_place(me, ino, inode);
+            let writing = writing.ok_or(Errno(libc::EBUSY))?;
+            Ok((ranges, writing))
+        });
+        // Where the second ends meanwhile, the write must log the time, and waits: not for long.
+        let written = within_patience(Duration::from_millis(20), || {
+            volume.write(file, 32 * BLOCK, &[3; BLOCK as usize])
+        });
+        let is_logged = written == Some(Ok(BLOCK as usize));
+        assert!(is_logged || !inode.is_time_logged(volume.now_ns()));
+        stopped.kill();
+    }
+
+    #[test]
+    fn what_the_kernel_gets_meanwhile_is_written_again_through_it() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, file) = prepared(&directory);
+        volume.mark_kernel_cached(file.ino()).expect("mark");
+        let source = [4; BLOCK as usize];
+        let direct = volume.write_direct(file, 0, source[..].into());
+        assert_eq!(direct, Err(Errno(libc::EAGAIN)));
+        volume.unmark_kernel_cached(file.ino());
+        let direct = volume.write_direct(file, 0, source[..].into());
+        assert_eq!(direct, Ok(source.len()));
+    }
+
+    #[test]
+    fn nobody_writes_in_place_while_the_inode_is_locked() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, file) = prepared(&directory);
+        let begins = || {
+            let me = volume.me().expect("a slot");
+            let writing = volume.begin_in_place(me, file.ino().0, file.inode());
+            writing.is_some()
+        };
+        let begins_elsewhere =
+            || std::thread::scope(|scope| scope.spawn(begins).join().expect("a thread"));
+        assert!(begins_elsewhere());
+        let locked = volume.lock(file.ino().0).expect("a lock");
+        assert!(!begins_elsewhere());
+        drop(locked);
+        assert!(begins_elsewhere());
+        let plain = volume.create(InodeNumber::ROOT, b"plain", &FILE);
+        let plain = volume.open(plain.expect("create").ino, None).expect("open");
+        let me = volume.me().expect("a slot");
+        let writing = volume.begin_in_place(me, plain.ino().0, plain.inode());
+        assert!(writing.is_none(), "it is not striped");
+    }
+}

@@ -1,0 +1,274 @@
+//! Writers that change blocks where they lie (see `data::in_place`), and those they must not meet.
+//!
+//! Each other: a range of a file has a word, which names the writer. Words are shared by all files; those of one write are
+//! taken in the order of their places, so nobody waits in a circle. What a dead writer left there is taken over: his
+//! write was under way, so any part of it may be there.
+//!
+//! Who changes which blocks a file has, under the inode's lock: a writer in place says in his slot which inode it is, then
+//! looks whether somebody holds its lock; who has got the lock says so in the owner word, then looks at the slots.
+//!
+//! ```text
+//! writer: in_place = inode; fence; owner != 0? then take it back, else write; in_place = 0
+//! locker: owner = me;       fence; wait while a living thread's in_place is the inode
+//! ```
+//! So at least one sees the other. Nobody who writes in place waits for a lock meanwhile.
+
+use crate::format::LayoutWord;
+use crate::session::inode::Locked;
+use crate::session::layout::{LOADED, RANGE_LOCKS, SessionInode, THREAD_SLOTS, ThreadSlot};
+use crate::session::owner_word::OwnerWord;
+use crate::session::patience;
+use crate::session::slots::Me;
+use crate::types::Outcome;
+use crate::volume::{Severity, Volume};
+use arrayvec::ArrayVec;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::time::{Duration, Instant};
+
+/// Blocks of a range.
+const RANGE_BLOCKS: u64 = 8;
+/// Most ranges of one write.
+pub(crate) const MAX_RANGES: usize = 65;
+/// Longest write in place, blocks.
+pub(crate) const MAX_IN_PLACE_BLOCKS: u64 = (MAX_RANGES as u64 - 1) * RANGE_BLOCKS;
+
+/// Looks before a waiter sleeps: most writes are over within microseconds.
+const LOOKS: u32 = 200;
+/// How long it sleeps between looks.
+const LOOK_AGAIN: Duration = Duration::from_micros(50);
+/// How often it is asked whether whom it waits for is alive.
+const ASK_AGAIN: Duration = Duration::from_millis(10);
+/// How long it waits before that is reported.
+const WAIT_UNREPORTED: Duration = Duration::from_secs(1);
+/// How often a writer looks again while the inode's lock is held.
+const TRIES: u32 = 64;
+
+impl SessionInode {
+    /// Whether blocks are changed where they lie. Changes only under the inode's lock.
+    #[inline(always)]
+    pub(crate) fn is_written_in_place(&self) -> bool {
+        let layout = LayoutWord(self.layout.load(Ordering::Relaxed));
+        layout.stripe_blocks().is_some()
+            && self.checksums.load(Ordering::Relaxed) == 0
+            && self.mode.load(Ordering::Relaxed) & libc::S_IFMT == libc::S_IFREG
+    }
+}
+
+/// A writer in place is at work, until this is dropped.
+pub(crate) struct WritingInPlace<'a>(&'a ThreadSlot);
+
+impl Drop for WritingInPlace<'_> {
+    fn drop(&mut self) {
+        self.0.in_place.store(0, Ordering::Release);
+    }
+}
+
+/// Ranges of a file that this thread alone writes in place, until this is dropped.
+pub(crate) struct Ranges<'a> {
+    words: &'a [AtomicU32],
+    held: ArrayVec<u16, MAX_RANGES>,
+}
+
+impl Drop for Ranges<'_> {
+    fn drop(&mut self) {
+        for at in &self.held {
+            self.words[usize::from(*at)].store(0, Ordering::Release);
+        }
+    }
+}
+
+/// Places of the words of a file's blocks, each once, ascending.
+fn places(ino: u64, first_block: u64, last_block: u64) -> ArrayVec<u16, MAX_RANGES> {
+    let range = |range: u64| {
+        let mixed = (ino ^ range.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        ((mixed >> 32) as usize % RANGE_LOCKS) as u16
+    };
+    let ranges = first_block / RANGE_BLOCKS..=last_block / RANGE_BLOCKS;
+    let mut places: ArrayVec<u16, MAX_RANGES> = ranges.map(range).take(MAX_RANGES).collect();
+    places.sort_unstable();
+    let mut last = None;
+    places.retain(|place| last.replace(*place) != Some(*place));
+    places
+}
+
+/// Waiting for somebody who mostly is done at once.
+#[derive(Default)]
+struct Wait {
+    looks: u32,
+    asked: Option<Instant>,
+    begun: Option<Instant>,
+    is_reported: bool,
+}
+
+impl Wait {
+    /// A moment; whether it is time to ask who is waited for.
+    fn pause(&mut self, ino: u64) -> Outcome<bool> {
+        self.looks += 1;
+        if self.looks < LOOKS {
+            std::hint::spin_loop();
+            return Ok(false);
+        }
+        let begun = *self.begun.get_or_insert_with(Instant::now);
+        if patience::limit().is_some_and(|limit| begun.elapsed() >= limit) {
+            return Err(patience::expired(ino));
+        }
+        std::thread::sleep(LOOK_AGAIN);
+        let asks = self.asked.is_none_or(|at| at.elapsed() >= ASK_AGAIN);
+        if asks {
+            self.asked = Some(Instant::now());
+        }
+        Ok(asks)
+    }
+
+    /// Whether it is time to report, which it is once.
+    fn is_long(&mut self) -> bool {
+        let is_long = self.begun.is_some_and(|at| at.elapsed() >= WAIT_UNREPORTED);
+        is_long && !std::mem::replace(&mut self.is_reported, true)
+    }
+}
+
+impl Volume {
+    /// Take the ranges of these blocks, at most [`MAX_IN_PLACE_BLOCKS`].
+    pub(crate) fn lock_ranges(
+        &self,
+        me: Me<'_>,
+        ino: u64,
+        first_block: u64,
+        last_block: u64,
+    ) -> Outcome<Ranges<'_>> {
+        let mut ranges = Ranges {
+            words: self.session.range_locks(),
+            held: ArrayVec::new(),
+        };
+        for place in places(ino, first_block, last_block) {
+            self.take_range(me, ino, &ranges.words[usize::from(place)])?;
+            ranges.held.push(place);
+        }
+        Ok(ranges)
+    }
+
+    #[inline]
+    fn take_range(&self, me: Me<'_>, ino: u64, word: &AtomicU32) -> Outcome<()> {
+        let ours = me.owner_word().0;
+        match word.compare_exchange(0, ours, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => Ok(()),
+            Err(_) => self.wait_for_range(ours, ino, word),
+        }
+    }
+
+    #[cold]
+    fn wait_for_range(&self, ours: u32, ino: u64, word: &AtomicU32) -> Outcome<()> {
+        let mut wait = Wait::default();
+        loop {
+            let holder = word.load(Ordering::Relaxed);
+            let asks = holder != 0 && wait.pause(ino)?;
+            let slot = || self.slot_of_owner(OwnerWord(holder));
+            let is_over = || slot().is_none_or(|slot| self.is_thread_dead(slot));
+            let is_free = holder == 0 || holder == ours || (asks && is_over());
+            let (order, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+            if is_free && word.compare_exchange(holder, ours, order, failed).is_ok() {
+                return Ok(());
+            }
+            if wait.is_long()
+                && let Some(slot) = slot()
+            {
+                self.report_writer(ino, slot);
+            }
+        }
+    }
+
+    /// Begin to write in place. `None`: go the ordinary way.
+    #[inline]
+    pub(crate) fn begin_in_place<'a>(
+        &self,
+        me: Me<'a>,
+        ino: u64,
+        inode: &SessionInode,
+    ) -> Option<WritingInPlace<'a>> {
+        for _ in 0..TRIES {
+            me.slot.in_place.store(ino, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            let writing = WritingInPlace(me.slot);
+            if inode.owner.load(Ordering::Acquire) == 0 {
+                let may =
+                    inode.state.load(Ordering::Acquire) == LOADED && inode.is_written_in_place();
+                return may.then_some(writing);
+            }
+            drop(writing);
+            std::hint::spin_loop();
+        }
+        None
+    }
+
+    /// Wait until nobody writes in place any more. The owner word is ours, so nobody begins.
+    #[inline]
+    pub(super) fn wait_for_writers_in_place(&self, locked: &Locked<'_>) -> Outcome<()> {
+        match locked.inode.is_written_in_place() {
+            true => self.wait_for_slots(locked.me, locked.ino),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn wait_for_slots(&self, me: Me<'_>, ino: u64) -> Outcome<()> {
+        fence(Ordering::SeqCst);
+        let high = self.session.header().thread_high.load(Ordering::Relaxed) as usize;
+        for index in (0..high.min(THREAD_SLOTS)).filter(|index| *index != me.index) {
+            let in_place = &self.session.threads()[index].in_place;
+            let mut wait = Wait::default();
+            while in_place.load(Ordering::Acquire) == ino {
+                if wait.pause(ino)? && self.is_thread_dead(index) {
+                    break;
+                }
+                if wait.is_long() {
+                    self.report_writer(ino, index);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the process of a thread slot is gone.
+    fn is_thread_dead(&self, slot: usize) -> bool {
+        let owner = self.session.threads()[slot].owner.load(Ordering::Acquire) as usize;
+        let process = owner.checked_sub(1);
+        let process = process.and_then(|process| self.session.processes().get(process));
+        process.is_none_or(|process| self.is_dead(process))
+    }
+
+    fn report_writer(&self, ino: u64, slot: usize) {
+        let thread = self.session.threads()[slot]
+            .thread_id
+            .load(Ordering::Acquire);
+        let line = format!(
+            "inode {ino} is waited for: thread {thread} is writing to it and has not gone on for {} s; if it is stopped, continue or end it",
+            WAIT_UNREPORTED.as_secs()
+        );
+        self.report(Severity::Warning, &line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_ascend_and_are_there_once() {
+        for (first, last) in [
+            (0, 0),
+            (7, 8),
+            (3, MAX_IN_PLACE_BLOCKS + 2),
+            (1 << 50, (1 << 50) + 99),
+        ] {
+            for ino in [1, 17, 1 << 40] {
+                let places = places(ino, first, last);
+                assert!(places.is_sorted_by(|one, other| one < other), "{places:?}");
+                let ranges = (last / RANGE_BLOCKS - first / RANGE_BLOCKS + 1) as usize;
+                assert!((1..=ranges).contains(&places.len()));
+                assert!(places.iter().all(|place| usize::from(*place) < RANGE_LOCKS));
+            }
+        }
+        assert_eq!(places(5, 8, 9), places(5, 15, 15), "one range, one word");
+        assert_ne!(places(5, 8, 8), places(5, 16, 16));
+    }
+}
