@@ -65,11 +65,11 @@ enum Job {
     Stop,
 }
 
-/// Modification time and size of a marked inode when last looked at, its marks, and writes beside its pages.
+/// A marked inode: its number of changes when last looked at, its marks, and writes beside its pages.
 #[derive(Default)]
 struct Watched {
     marks: u32,
-    seen: Option<(i64, u64)>,
+    seen: Option<u64>,
     merge: Arc<Merge>,
 }
 
@@ -143,7 +143,7 @@ impl Coherence {
         if !mark.set.load(Ordering::Acquire) {
             if !mark.counted.load(Ordering::Acquire) {
                 self.volume.mark_kernel_cached(ino)?;
-                let now = self.seen_now(ino);
+                let now = self.volume.change_number(ino);
                 let mut marked = locked(&self.marked);
                 let watched = marked.entry(ino.0).or_default();
                 if watched.marks == 0 {
@@ -232,7 +232,7 @@ impl Coherence {
     pub(crate) fn watch(&self) {
         let inodes: Vec<u64> = locked(&self.marked).keys().copied().collect();
         for ino in inodes {
-            let now = self.seen_now(InodeNumber(ino));
+            let now = self.volume.change_number(InodeNumber(ino));
             if now.is_none() {
                 continue;
             }
@@ -247,11 +247,6 @@ impl Coherence {
                 self.send(InodeNumber(ino), Range::ALL, None);
             }
         }
-    }
-
-    fn seen_now(&self, ino: InodeNumber) -> Option<(i64, u64)> {
-        let attributes = self.volume.attributes(ino).ok()?;
-        Some((attributes.mtime_ns, attributes.size_bytes))
     }
 
     /// Ends [`send_invalidations`] when it has done what was asked before.

@@ -6,7 +6,8 @@
 //! 2. Readers beside such a write, and who looks after a crash or a death in its middle, may find any part of it.
 //! 3. Who holds the inode's lock and who writes in place exclude each other (`session::in_place`).
 //! 4. No lock that the mount needs is held over a fault of the caller's memory: reading a file needs neither of the two.
-//!    Whether the kernel got pages of the file meanwhile is looked at afterwards; the caller then writes again through it.
+//!    Whether the kernel got pages of the file meanwhile is looked at afterwards; then it is written again: by a direct
+//!    writer through the kernel, by others in the ordinary way.
 
 use crate::data::access::{Access, Run};
 use crate::data::index::Index;
@@ -36,8 +37,8 @@ impl SessionInode {
 }
 
 impl Volume {
-    /// Overwrite blocks where they lie; the bytes written, fewer when the caller's memory ends early. `None`: nothing
-    /// happened, go the ordinary way.
+    /// Overwrite blocks where they lie; the bytes written, fewer when the caller's memory ends early. `None`: go the
+    /// ordinary way, which writes all of it.
     pub(crate) fn overwrite_in_place(
         &self,
         file: FileReference,
@@ -67,7 +68,8 @@ impl Volume {
             Err(errno) => return Some(Err(errno)),
         };
         let writing = self.begin_in_place(me, file.ino.0, inode)?;
-        let is_cached = || rules.direct && inode.kernel_cached.load(Ordering::Acquire) != 0;
+        // Where the kernel has pages, mounts learn of a change by the inode's sequence, which this leaves alone.
+        let is_cached = || inode.kernel_cached.load(Ordering::Acquire) != 0;
         let index = self.index_of(inode);
         let is_written = |block| index.load(block).has_data();
         if end > inode.size_bytes.load(Ordering::Acquire)
@@ -84,7 +86,7 @@ impl Volume {
         }
         fence(Ordering::SeqCst);
         if is_cached() {
-            return Some(Err(Errno(libc::EAGAIN)));
+            return rules.direct.then_some(Err(Errno(libc::EAGAIN)));
         }
         inode.mtime_ns.store(time_ns as u64, Ordering::Relaxed);
         inode.ctime_ns.store(time_ns as u64, Ordering::Relaxed);

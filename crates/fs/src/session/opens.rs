@@ -360,6 +360,13 @@ impl Volume {
         file.inode().kernel_cached.load(Ordering::Relaxed) != 0
     }
 
+    /// A number that changes with every commit to an inode, for who compares it with one from before; `None`: there is no
+    /// such inode. Overwrites in place do not change it: nobody makes them while the kernel holds pages.
+    pub fn change_number(&self, ino: InodeNumber) -> Option<u64> {
+        let inode = self.inode(ino.0).ok()?;
+        Some(inode.sequence.load(Ordering::Acquire))
+    }
+
     /// Take a process's opens and marks off, of a dead one under `reaper`; delete what only it kept alive. Inodes whose
     /// locks are not to be had in time are left as they are: `EAGAIN`, and called again it goes on with them.
     pub(crate) fn reap_opens(&self, process: usize) -> Outcome<()> {
