@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use egeria_bench::datapath::plan::{
-    Case, LARGEST_BLOCK_BYTES, MAX_THREADS, Offsets, Operation, cases, measuring_order,
+    Case, Files, LARGEST_BLOCK_BYTES, MAX_THREADS, Offsets, Operation, cases, measuring_order,
 };
 use egeria_bench::datapath::worker::{Reply, Request};
 use tempfile::TempDir;
@@ -38,6 +38,7 @@ fn random_offsets_differ_between_threads_and_seeds_and_reach_every_block() {
         operation: Operation::RandomPread,
         block_bytes: LARGEST_BLOCK_BYTES,
         threads: 2,
+        files: Files::Own,
     };
     assert_ne!(offsets(&case, 0, 1), offsets(&case, 1, 1));
     assert_ne!(offsets(&case, 0, 1), offsets(&case, 0, 2));
@@ -46,11 +47,31 @@ fn random_offsets_differ_between_threads_and_seeds_and_reach_every_block() {
 }
 
 #[test]
+fn threads_that_share_a_file_have_parts_of_it() {
+    let case = Case {
+        operation: Operation::RandomPwrite,
+        block_bytes: 4096,
+        threads: 2,
+        files: Files::Shared,
+    };
+    let half = FILE_BYTES / 2;
+    assert!(offsets(&case, 0, 1).iter().all(|offset| *offset < half));
+    assert!(offsets(&case, 1, 1).iter().all(|offset| *offset >= half));
+    let sequential = Case {
+        operation: Operation::SequentialPwrite,
+        ..case
+    };
+    let parts = (offsets(&sequential, 0, 1), offsets(&sequential, 1, 1));
+    assert!(parts.0.iter().max() < parts.1.iter().min());
+}
+
+#[test]
 fn sequential_offsets_follow_one_another_and_wrap() {
     let case = Case {
         operation: Operation::SequentialPread,
         block_bytes: 4096,
         threads: 1,
+        files: Files::Own,
     };
     let offsets = offsets(&case, 0, 1);
     let follows = |pair: &[u64]| pair[1] == (pair[0] + 4096) % FILE_BYTES;
@@ -60,9 +81,9 @@ fn sequential_offsets_follow_one_another_and_wrap() {
 #[test]
 fn the_cases_are_those_promised() {
     let all = cases();
-    assert_eq!(all.len(), 18);
-    let names: HashSet<&str> = all.iter().map(|case| case.operation.name()).collect();
-    assert_eq!(names.len(), 5);
+    assert_eq!(all.len(), 18 + 12 + 4);
+    let names: HashSet<String> = all.iter().map(Case::name).collect();
+    assert_eq!(names.len(), 5 + 2 + 1);
     assert!(
         all.iter()
             .all(|case| case.operation != Operation::Append || case.block_bytes == 4096)
@@ -140,6 +161,7 @@ fn measure(case: &Case) -> Request {
         operation: case.operation,
         block_bytes: case.block_bytes,
         threads: case.threads,
+        files: case.files,
         seed: 3,
         milliseconds: 2,
         append_bytes: 1 << 20,
@@ -178,6 +200,7 @@ fn nonsense_is_answered_and_does_not_end_the_worker() {
         operation: Operation::RandomPread,
         block_bytes: 4096,
         threads: 3,
+        files: Files::Own,
     };
     let replies = worker.ask(&[
         measure(&cases()[0]),

@@ -184,6 +184,8 @@ fn datapath_json_is_one_array_of_rows_with_the_agreed_names() {
         memcpy_ops_s: 4_700_000.0,
         of_memcpy: 0.8723,
         of_tmpfs: 1.64,
+        local_ops_s: None,
+        of_local: None,
     };
     let report = DatapathReport {
         rows: vec![row],

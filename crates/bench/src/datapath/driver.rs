@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use egeria_fs::Counters;
+use egeria_fs::{Counters, InodeNumber, XattrMode};
 use tempfile::TempDir;
 
 use super::options::DatapathOptions;
-use super::plan::{self, Case, LARGEST_BLOCK_BYTES, MAX_THREADS, Operation};
+use super::plan::{self, Case, Files, LARGEST_BLOCK_BYTES, MAX_THREADS};
 use super::report::{DatapathReport, Row};
 use super::setup::{Worker, find_worker};
 use super::worker::{Reply, Request};
@@ -23,8 +23,16 @@ const MIN_SPARE_BYTES: u64 = 128 << 20;
 const MAX_FILE_BYTES: u64 = 1 << 40;
 /// Turns each subject has in a round: short ones meet the same disturbances from outside.
 const TURNS: usize = 4;
-/// Place of Egeria among the subjects.
+/// Places of the subjects among the workers.
 const EGERIA: usize = 0;
+/// See [`EGERIA`].
+const TMPFS: usize = 1;
+/// See [`EGERIA`].
+const MEMCPY: usize = 2;
+/// See [`EGERIA`]: files over the pools of a volume of its own.
+const STRIPED: usize = 3;
+/// Nodes of that volume's pools.
+const STRIPED_NODES: [u16; 4] = [0, 1, 2, 3];
 
 pub(super) fn run(options: &DatapathOptions<'_>) -> Result<DatapathReport> {
     check(options)?;
@@ -65,7 +73,7 @@ pub(super) fn run(options: &DatapathOptions<'_>) -> Result<DatapathReport> {
 }
 
 fn what(case: &Case) -> String {
-    let (name, kib, threads) = (case.operation.name(), case.block_bytes >> 10, case.threads);
+    let (name, kib, threads) = (case.name(), case.block_bytes >> 10, case.threads);
     format!("{name} of {kib} KiB, {threads} threads")
 }
 
@@ -78,12 +86,12 @@ fn check(options: &DatapathOptions<'_>) -> Result<()> {
     let sensible = (LARGEST_BLOCK_BYTES..=MAX_FILE_BYTES).contains(&options.file_bytes);
     if !sensible || !options.file_bytes.is_multiple_of(LARGEST_BLOCK_BYTES) {
         return Err(Error::failed(
-            "files must be a multiple of 64 KiB, at most 1 TiB; choose another size",
+            "files must be a multiple of 2 MiB, at most 1 TiB; choose another size",
         ));
     }
     // The pool, the files on tmpfs and what is appended there, the mapped files.
     let files = options.file_bytes * MAX_THREADS as u64;
-    let need = pool_bytes(options) + 2 * files + append_bytes(options) * MAX_THREADS as u64;
+    let need = 2 * pool_bytes(options) + 2 * files + append_bytes(options) * MAX_THREADS as u64;
     check_room(
         &options.memory_directory,
         need,
@@ -101,10 +109,11 @@ fn pool_bytes(options: &DatapathOptions<'_>) -> u64 {
     files + options.file_bytes.max(MIN_SPARE_BYTES)
 }
 
-/// The three subjects, ready; the workers end before what they use goes.
+/// The subjects, ready; the workers end before what they use goes.
 struct Bench<'a> {
-    workers: [Worker; 3],
+    workers: [Worker; 4],
     scratch: ScratchVolume,
+    striped: ScratchVolume,
     _peers: TempDir,
     options: &'a DatapathOptions<'a>,
 }
@@ -115,6 +124,15 @@ impl<'a> Bench<'a> {
         let peers = memory_directory(&options.memory_directory)?;
         let scratch =
             ScratchVolume::make(&options.memory_directory, &[0], pool_bytes(options), None)?;
+        let pool_bytes = pool_bytes(options) / STRIPED_NODES.len() as u64;
+        let pool_bytes = pool_bytes.next_multiple_of(1 << 20);
+        let directory = &options.memory_directory;
+        let striped = ScratchVolume::make(directory, &STRIPED_NODES, pool_bytes, None)?;
+        let layout = (b"user.egeria.layout", b"striped");
+        striped
+            .volume()
+            .set_xattr(InodeNumber::ROOT, layout.0, layout.1, XattrMode::Any)
+            .map_err(|errno| Error::failed(format!("cannot stripe files: {errno}")))?;
         let paths = |directory: &std::path::Path, name: &str| -> Vec<PathBuf> {
             (0..MAX_THREADS)
                 .map(|thread| directory.join(format!("{name}{thread}")))
@@ -133,10 +151,17 @@ impl<'a> Bench<'a> {
             )?,
             start("tmpfs", "files", &paths(peers.path(), "data"), None)?,
             start("memcpy", "memory", &paths(peers.path(), "mapped"), None)?,
+            start(
+                "Egeria, striped",
+                "files",
+                &paths(striped.mount_directory(), "data"),
+                Some(&library),
+            )?,
         ];
         let mut bench = Bench {
             workers,
             scratch,
+            striped,
             _peers: peers,
             options,
         };
@@ -154,27 +179,33 @@ impl<'a> Bench<'a> {
             });
             worker.ask(&Request::Prepare, cancel)?;
         }
-        let mut prefaulted = 0;
-        for path in self.scratch.pool_paths() {
-            let request = Request::Prefault {
-                path: path.to_owned(),
-            };
-            if let Reply::Ready { prefaulted_bytes } = self.workers[EGERIA].ask(&request, cancel)? {
-                prefaulted += prefaulted_bytes;
+        for (volume, worker) in [(&self.scratch, EGERIA), (&self.striped, STRIPED)] {
+            for path in volume.pool_paths() {
+                let request = Request::Prefault {
+                    path: path.to_owned(),
+                };
+                match self.workers[worker].ask(&request, cancel)? {
+                    Reply::Ready {
+                        prefaulted_bytes: 1..,
+                    } => {}
+                    _ => return Err(not_direct("the worker never mapped the pool")),
+                }
             }
-        }
-        if prefaulted == 0 {
-            return Err(not_direct("the worker never mapped the pool"));
         }
         Ok(())
     }
 
-    /// One case on all subjects: calls per second of Egeria, tmpfs and the bare copy.
-    fn turn(&mut self, case: &Case, turn: usize) -> Result<[f64; 3]> {
-        let mut ops_s = [0.0; 3];
-        for subject in rotated_order(ops_s.len(), turn) {
+    /// One case on its subjects: calls per second of Egeria, tmpfs and the bare copy, and of striped files those of local
+    /// ones.
+    fn turn(&mut self, case: &Case, turn: usize) -> Result<Vec<f64>> {
+        let subjects: &[usize] = match case.files {
+            Files::Own => &[EGERIA, TMPFS, MEMCPY],
+            Files::Striped | Files::Shared => &[STRIPED, TMPFS, MEMCPY, EGERIA],
+        };
+        let mut ops_s = vec![0.0; subjects.len()];
+        for place in rotated_order(ops_s.len(), turn) {
             check_cancel(self.options.cancel)?;
-            ops_s[subject] = self.measure(case, turn, subject)?;
+            ops_s[place] = self.measure(case, turn, subjects[place])?;
         }
         Ok(ops_s)
     }
@@ -184,11 +215,18 @@ impl<'a> Bench<'a> {
             operation: case.operation,
             block_bytes: case.block_bytes,
             threads: case.threads,
+            files: case.files,
             seed: turn as u64 + 1,
             milliseconds: self.options.measurement_ms.div_ceil(TURNS as u64),
             append_bytes: append_bytes(self.options),
         };
-        let before = self.scratch.volume().counters();
+        let volume = match subject {
+            EGERIA => Some(&self.scratch),
+            STRIPED => Some(&self.striped),
+            _ => None,
+        };
+        let counters = || volume.map(|volume| volume.volume().counters());
+        let before = counters();
         let reply = self.workers[subject].ask(&request, self.options.cancel)?;
         let Reply::Measured {
             calls,
@@ -200,31 +238,21 @@ impl<'a> Bench<'a> {
                 "a worker answered something else than it was asked; build it again",
             ));
         };
-        if subject == EGERIA {
-            served_directly(
-                &before,
-                &self.scratch.volume().counters(),
-                calls + warm_calls,
-                case.operation,
-            )?;
+        if let (Some(before), Some(after)) = (before, counters()) {
+            served_directly(&before, &after, calls + warm_calls, case)?;
         }
         Ok(ops_s)
     }
 }
 
 /// Fails unless the session counted all these calls as served by the preload library itself.
-fn served_directly(
-    before: &Counters,
-    after: &Counters,
-    calls: u64,
-    operation: Operation,
-) -> Result<()> {
+fn served_directly(before: &Counters, after: &Counters, calls: u64, case: &Case) -> Result<()> {
     let direct = after.direct_calls.saturating_sub(before.direct_calls);
     if direct >= calls {
         return Ok(());
     }
     let passed = after.passed_calls.saturating_sub(before.passed_calls);
-    let name = operation.name();
+    let name = case.name();
     Err(not_direct(&format!(
         "{name}: of {calls} calls {direct} were served directly, {passed} passed to the kernel"
     )))

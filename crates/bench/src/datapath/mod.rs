@@ -3,14 +3,15 @@
 //!
 //! # How it is measured
 //!
-//! 1. A volume of one pool in `/dev/shm` is made and mounted by this process; emulation is off.
-//! 2. Three workers start, the same program each (`egeria-datapath-worker`): one under
-//!    `LD_PRELOAD` with files on the mount, one with files on tmpfs, and one that copies to and from
+//! 1. A volume of one pool in `/dev/shm`, and one of four for striped files, are made and mounted by this process;
+//!    emulation is off.
+//! 2. Four workers start, the same program each (`egeria-datapath-worker`): one under
+//!    `LD_PRELOAD` with files on each mount, one with files on tmpfs, and one that copies to and from
 //!    a file mapped exactly as a pool is. Everything is written and page-faulted before anything is timed.
-//! 3. Each case is measured in rounds, on all three in several short turns, in an order that rotates
+//! 3. Each case is measured in rounds, on all it concerns in several short turns, in an order that rotates
 //!    with the turn. Cases go from large pieces to small ones ([`plan::measuring_order`]).
 //!    Threads are pinned, each has a file of its own, and the offsets come from one generator with
-//!    one seed for all three.
+//!    one seed for all.
 //! 4. The figures are medians over all turns. That the calls were in fact served directly is
 //!    checked against the session's counters after every run.
 //!

@@ -11,7 +11,7 @@ pub struct DatapathOptions<'a> {
     pub rounds: usize,
     /// Time of one case on one subject in a round, ms; split into short turns.
     pub measurement_ms: u64,
-    /// Bytes of each thread's file; well beyond the last-level cache, a multiple of 64 KiB.
+    /// Bytes of each thread's file; well beyond the last-level cache, a multiple of 2 MiB.
     pub file_bytes: u64,
     /// `libegeria_preload.so`.
     pub preload_library: PathBuf,
@@ -26,7 +26,7 @@ pub struct DatapathOptions<'a> {
 }
 
 impl DatapathOptions<'_> {
-    /// The measurement `egeria bench datapath` makes: 7 rounds, 512 MiB a thread, about a minute.
+    /// The measurement `egeria bench datapath` makes: 7 rounds, 512 MiB a thread, about two minutes.
     pub fn new(preload_library: PathBuf) -> DatapathOptions<'static> {
         DatapathOptions {
             rounds: 7,

@@ -36,6 +36,18 @@ impl Operation {
     }
 }
 
+/// Whose the files of a case are, and where their data lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Files {
+    /// Each thread has its own; on Egeria their data is on one node.
+    Own,
+    /// Each thread has its own; on Egeria they are striped.
+    Striped,
+    /// All threads have one, each a part of it for itself; on Egeria it is striped.
+    Shared,
+}
+
 /// One row of the result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Case {
@@ -45,12 +57,28 @@ pub struct Case {
     pub block_bytes: u64,
     /// Threads at once.
     pub threads: usize,
+    /// On what.
+    pub files: Files,
+}
+
+impl Case {
+    /// The name used in rows and tables.
+    pub fn name(&self) -> String {
+        let files = match self.files {
+            Files::Own => "",
+            Files::Striped => "striped_",
+            Files::Shared => "shared_",
+        };
+        format!("{files}{}", self.operation.name())
+    }
 }
 
 /// Most threads of a case.
 pub const MAX_THREADS: usize = 2;
 /// Largest block of a case, bytes; every file is a multiple of it.
-pub const LARGEST_BLOCK_BYTES: u64 = 64 << 10;
+pub const LARGEST_BLOCK_BYTES: u64 = 2 << 20;
+const MEDIUM_BLOCK_BYTES: u64 = 64 << 10;
+const SMALL_BLOCK_BYTES: u64 = 4 << 10;
 
 /// All cases, in the order of the table.
 pub fn cases() -> Vec<Case> {
@@ -60,22 +88,31 @@ pub fn cases() -> Vec<Case> {
         Operation::SequentialPread,
         Operation::SequentialPwrite,
     ];
+    let random = [Operation::RandomPread, Operation::RandomPwrite];
     let mut cases = Vec::new();
-    for block_bytes in [4 << 10, LARGEST_BLOCK_BYTES] {
+    let mut push = |files, operation, block_bytes| {
+        cases.extend((1..=MAX_THREADS).map(|threads| Case {
+            operation,
+            block_bytes,
+            threads,
+            files,
+        }));
+    };
+    for block_bytes in [SMALL_BLOCK_BYTES, MEDIUM_BLOCK_BYTES] {
         for operation in both {
-            push(&mut cases, operation, block_bytes);
+            push(Files::Own, operation, block_bytes);
         }
     }
-    push(&mut cases, Operation::Append, 4 << 10);
+    push(Files::Own, Operation::Append, SMALL_BLOCK_BYTES);
+    for block_bytes in [SMALL_BLOCK_BYTES, MEDIUM_BLOCK_BYTES, LARGEST_BLOCK_BYTES] {
+        for operation in random {
+            push(Files::Striped, operation, block_bytes);
+        }
+    }
+    for block_bytes in [SMALL_BLOCK_BYTES, MEDIUM_BLOCK_BYTES] {
+        push(Files::Shared, Operation::RandomPwrite, block_bytes);
+    }
     cases
-}
-
-fn push(cases: &mut Vec<Case>, operation: Operation, block_bytes: u64) {
-    cases.extend((1..=MAX_THREADS).map(|threads| Case {
-        operation,
-        block_bytes,
-        threads,
-    }));
 }
 
 /// The order in which cases are measured, as places in `cases`: from those that leave a volume in
@@ -97,6 +134,7 @@ pub fn measuring_order(cases: &[Case]) -> Vec<usize> {
 #[derive(Clone, Debug)]
 pub struct Offsets {
     rng: Rng,
+    first_block: u64,
     next_block: u64,
     blocks: u64,
     block_bytes: u64,
@@ -107,9 +145,14 @@ impl Offsets {
     /// Offsets in a file of `file_bytes` (at least one block) for thread `thread` with this seed.
     pub fn new(case: &Case, file_bytes: u64, thread: usize, seed: u64) -> Offsets {
         let mixed = (seed ^ ((thread as u64 + 1) << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let blocks = (file_bytes / case.block_bytes).max(1);
+        let (part, parts) = match case.files {
+            Files::Shared => (thread as u64, case.threads as u64),
+            Files::Own | Files::Striped => (0, 1),
+        };
+        let blocks = (file_bytes / case.block_bytes / parts).max(1);
         Offsets {
             rng: Rng::new(mixed),
+            first_block: part * blocks,
             next_block: match case.operation {
                 Operation::Append => 0,
                 _ => mixed % blocks,
@@ -126,9 +169,10 @@ impl Offsets {
     pub fn next(&mut self) -> u64 {
         if self.random {
             // The high half times the range, shifted: even and without a division.
-            return (((self.rng.next_u64() >> 32) * self.blocks) >> 32) * self.block_bytes;
+            let block = ((self.rng.next_u64() >> 32) * self.blocks) >> 32;
+            return (self.first_block + block) * self.block_bytes;
         }
-        let offset = self.next_block * self.block_bytes;
+        let offset = (self.first_block + self.next_block) * self.block_bytes;
         self.next_block += 1;
         if self.next_block == self.blocks {
             self.next_block = 0;

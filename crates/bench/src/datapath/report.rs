@@ -3,7 +3,7 @@
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
-use super::plan::Case;
+use super::plan::{Case, Files};
 use egeria_harness::statistics::median;
 use egeria_harness::text::thousands;
 
@@ -26,19 +26,29 @@ pub struct Row {
     pub of_memcpy: f64,
     /// `egeria_ops_s / tmpfs_ops_s`.
     pub of_tmpfs: f64,
+    /// Of striped files: the same calls on files of Egeria on one node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub local_ops_s: Option<f64>,
+    /// `egeria_ops_s / local_ops_s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of_local: Option<f64>,
 }
 
 impl Row {
-    /// The row of a case from its turns: each an array of Egeria's, tmpfs's and the bare copy's
-    /// calls per second.
-    pub(crate) fn of_turns(case: &Case, turns: &[[f64; 3]]) -> Row {
+    /// The row of a case from its turns: each Egeria's, tmpfs's and the bare copy's calls per second, and where the
+    /// files are striped, those on local ones.
+    pub(crate) fn of_turns(case: &Case, turns: &[Vec<f64>]) -> Row {
         let middle = |subject: usize| {
-            let values: Vec<f64> = turns.iter().map(|turn| turn[subject]).collect();
+            let values: Vec<f64> = turns
+                .iter()
+                .filter_map(|turn| turn.get(subject).copied())
+                .collect();
             median(&values).unwrap_or(0.0)
         };
+        let local = (case.files != Files::Own).then(|| middle(3));
         let (egeria, tmpfs, memcpy) = (middle(0), middle(1), middle(2));
         Row {
-            op: case.operation.name().to_owned(),
+            op: case.name(),
             block_bytes: case.block_bytes,
             threads: case.threads,
             egeria_ops_s: egeria.round(),
@@ -46,6 +56,8 @@ impl Row {
             memcpy_ops_s: memcpy.round(),
             of_memcpy: ratio(egeria, memcpy),
             of_tmpfs: ratio(egeria, tmpfs),
+            local_ops_s: local.map(f64::round),
+            of_local: local.map(|local| ratio(egeria, local)),
         }
     }
 }
@@ -86,6 +98,7 @@ impl DatapathReport {
             "memcpy ops/s",
             "of memcpy",
             "of tmpfs",
+            "of local",
         ]);
         for row in &self.rows {
             table.add_row([
@@ -97,13 +110,14 @@ impl DatapathReport {
                 thousands(row.memcpy_ops_s),
                 format!("{:.2}", row.of_memcpy),
                 format!("{:.2}", row.of_tmpfs),
+                row.of_local.map_or(String::new(), |of| format!("{of:.2}")),
             ]);
         }
         for column in table.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);
         }
         format!(
-            "{table}\nMedians of {} rounds, files of {} MiB a thread, DRAM, emulation off. Egeria flushes and fences every write; memcpy does not.",
+            "{table}\nMedians of {} rounds, files of {} MiB a thread, DRAM, emulation off. striped: over 4 pools, beside files on one; shared: a part of one striped file for each thread. Egeria flushes and fences every write; memcpy does not.",
             self.rounds,
             self.file_bytes >> 20
         )

@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 
 use egeria_media::{Access, Pool};
 
-use super::plan::{LARGEST_BLOCK_BYTES, Operation};
+use super::plan::{Files, Operation};
+
+/// Bytes of a write that fills a file.
+const FILL_BYTES: u64 = 64 << 10;
 
 /// One of the three, opened; thread `i` uses the `i`-th file.
 pub(super) enum Subject {
@@ -48,7 +51,16 @@ impl Subject {
     }
 
     /// Gets thread `thread` ready for calls of one operation.
-    pub(super) fn open(&self, thread: usize, operation: Operation) -> io::Result<Opened<'_>> {
+    pub(super) fn open(
+        &self,
+        thread: usize,
+        operation: Operation,
+        files: Files,
+    ) -> io::Result<Opened<'_>> {
+        let thread = match files {
+            Files::Shared => 0,
+            Files::Own | Files::Striped => thread,
+        };
         match self {
             Subject::Memory(pools) => Ok(Opened::Memory(&pools[thread])),
             Subject::Files(files) if operation == Operation::Append => {
@@ -71,16 +83,16 @@ impl DataFile {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);
         let data = options.open(path)?;
-        let mut block = vec![0u8; LARGEST_BLOCK_BYTES as usize];
+        let mut block = vec![0u8; FILL_BYTES as usize];
         for offset in (0..bytes).step_by(block.len()) {
-            block.fill((offset / LARGEST_BLOCK_BYTES) as u8 | 1);
+            block.fill((offset / FILL_BYTES) as u8 | 1);
             data.write_all_at(&block, offset)?;
         }
         for offset in (0..bytes).step_by(block.len()) {
             data.read_exact_at(&mut block, offset)?;
             if block
                 .iter()
-                .any(|byte| *byte != (offset / LARGEST_BLOCK_BYTES) as u8 | 1)
+                .any(|byte| *byte != (offset / FILL_BYTES) as u8 | 1)
             {
                 let text = format!(
                     "{}: read back other bytes than were written",

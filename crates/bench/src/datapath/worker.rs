@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Case, Offsets, Operation};
+use super::plan::{Case, Files, Offsets, Operation};
 use super::subject::{Buffer, Call, Calls, Opened, Subject, prefault};
 
 /// Calls of each thread before its time starts.
@@ -42,6 +42,8 @@ pub enum Request {
         block_bytes: u64,
         /// Threads at once.
         threads: usize,
+        /// On what.
+        files: Files,
         /// Seed of the offsets.
         seed: u64,
         /// How long, ms.
@@ -176,6 +178,7 @@ fn measure(subject: &Subject, file_bytes: u64, request: &Request) -> io::Result<
         operation,
         block_bytes,
         threads,
+        files,
         seed,
         milliseconds,
         append_bytes,
@@ -187,6 +190,7 @@ fn measure(subject: &Subject, file_bytes: u64, request: &Request) -> io::Result<
         operation,
         block_bytes,
         threads,
+        files,
     };
     let limits = Limits {
         time: Duration::from_millis(milliseconds),
@@ -236,7 +240,7 @@ fn run_thread(
 ) -> io::Result<Pace> {
     pin(thread);
     let mut buffer = Buffer::new(case.block_bytes);
-    let opened = subject.open(thread, case.operation);
+    let opened = subject.open(thread, case.operation, case.files);
     let warmed = opened.and_then(|opened| {
         let mut offsets = Offsets::new(case, file_bytes, thread, !seed);
         let mut calls = calls_on(&opened, case, &mut buffer);
