@@ -2,6 +2,8 @@
 
 #[path = "../../fs/src/session/direct.rs"]
 pub(crate) mod direct;
+#[path = "../../fs/src/session/exclusion.rs"]
+pub(crate) mod exclusion;
 #[path = "../../fs/src/session/free_list.rs"]
 pub(crate) mod free_list;
 #[path = "../../fs/src/session/seqlock.rs"]

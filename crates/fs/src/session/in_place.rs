@@ -4,25 +4,20 @@
 //! taken in the order of their places, so nobody waits in a circle. What a dead writer left there is taken over: his
 //! write was under way, so any part of it may be there.
 //!
-//! Who changes which blocks a file has, under the inode's lock: a writer in place says in his slot which inode it is, then
-//! looks whether somebody holds its lock; who has got the lock says so in the owner word, then looks at the slots.
-//!
-//! ```text
-//! writer: in_place = inode; fence; owner != 0? then take it back, else write; in_place = 0
-//! locker: owner = me;       fence; wait while a living thread's in_place is the inode
-//! ```
-//! So at least one sees the other. Nobody who writes in place waits for a lock meanwhile.
+//! Who changes which blocks a file has, under the inode's lock: see `exclusion`. Nobody who writes in place waits for a
+//! lock meanwhile.
 
 use crate::format::LayoutWord;
+use crate::session::exclusion::{WritingInPlace, is_writing, say_before_looking};
 use crate::session::inode::Locked;
-use crate::session::layout::{LOADED, RANGE_LOCKS, SessionInode, THREAD_SLOTS, ThreadSlot};
+use crate::session::layout::{LOADED, RANGE_LOCKS, SessionInode, THREAD_SLOTS};
 use crate::session::owner_word::OwnerWord;
 use crate::session::patience;
 use crate::session::slots::Me;
 use crate::types::Outcome;
 use crate::volume::{Severity, Volume};
 use arrayvec::ArrayVec;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Blocks of a range.
@@ -51,15 +46,6 @@ impl SessionInode {
         layout.stripe_blocks().is_some()
             && self.checksums.load(Ordering::Relaxed) == 0
             && self.mode.load(Ordering::Relaxed) & libc::S_IFMT == libc::S_IFREG
-    }
-}
-
-/// A writer in place is at work, until this is dropped.
-pub(crate) struct WritingInPlace<'a>(&'a ThreadSlot);
-
-impl Drop for WritingInPlace<'_> {
-    fn drop(&mut self) {
-        self.0.in_place.store(0, Ordering::Release);
     }
 }
 
@@ -186,15 +172,11 @@ impl Volume {
         inode: &SessionInode,
     ) -> Option<WritingInPlace<'a>> {
         for _ in 0..TRIES {
-            me.slot.in_place.store(ino, Ordering::Relaxed);
-            fence(Ordering::SeqCst);
-            let writing = WritingInPlace(me.slot);
-            if inode.owner.load(Ordering::Acquire) == 0 {
+            if let Some(writing) = WritingInPlace::begin(&me.slot.in_place, ino, &inode.owner) {
                 let may =
                     inode.state.load(Ordering::Acquire) == LOADED && inode.is_written_in_place();
                 return may.then_some(writing);
             }
-            drop(writing);
             std::hint::spin_loop();
         }
         None
@@ -211,12 +193,12 @@ impl Volume {
 
     #[cold]
     fn wait_for_slots(&self, me: Me<'_>, ino: u64) -> Outcome<()> {
-        fence(Ordering::SeqCst);
+        say_before_looking();
         let high = self.session.header().thread_high.load(Ordering::Relaxed) as usize;
         for index in (0..high.min(THREAD_SLOTS)).filter(|index| *index != me.index) {
             let in_place = &self.session.threads()[index].in_place;
             let mut wait = Wait::default();
-            while in_place.load(Ordering::Acquire) == ino {
+            while is_writing(in_place, ino) {
                 if wait.pause(ino)? && self.is_thread_dead(index) {
                     break;
                 }

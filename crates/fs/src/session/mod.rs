@@ -6,6 +6,7 @@ pub mod arena;
 pub(crate) mod current;
 pub(crate) mod descriptions;
 pub(crate) mod direct;
+pub(crate) mod exclusion;
 pub(crate) mod free_list;
 pub(crate) mod hole_accounts;
 pub(crate) mod in_place;

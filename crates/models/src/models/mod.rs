@@ -1,6 +1,7 @@
 //! The models, by what they include.
 
 mod direct;
+mod exclusion;
 mod free_lists;
 mod id_bitmaps;
 mod locks;
