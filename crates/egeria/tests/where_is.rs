@@ -114,7 +114,9 @@ fn a_process_shows_memory_files_and_threads() {
     let path = sandbox.file("data", &"x".repeat(5000));
     let mut user = Command::new("sleep");
     let user = user.arg("600").stdin(File::open(&path).unwrap());
-    let user = Background(user.stdout(Stdio::null()).spawn().unwrap());
+    // What this test writes to may be a file.
+    let user = user.stdout(Stdio::null()).stderr(Stdio::null());
+    let user = Background(user.spawn().unwrap());
     let document = json(Path::new(&user.id().to_string()));
     assert_eq!(
         (&document["kind"], &document["threads"]),
