@@ -247,5 +247,5 @@ fn human(document: &Document, machine: &Machine) -> String {
         text += &format!("\n{}\n", nodes::file_table(&document.largest, SHOWN_FILES));
     }
     text += &format!("\n{}\n\n", nodes::user_table(&document.users));
-    text + &nodes::conclusion(machine, document.remote_percent, &document.remarks)
+    text + &nodes::conclusion(machine, "it", document.remote_percent, &document.remarks)
 }

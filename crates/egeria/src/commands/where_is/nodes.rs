@@ -233,13 +233,16 @@ pub(super) fn user_table(users: &[User]) -> String {
 /// What people read last.
 pub(super) fn conclusion(
     machine: &Machine,
+    what: &str,
     remote_percent: Option<f64>,
     remarks: &[String],
 ) -> String {
     let mut text = match remote_percent {
         _ if machine.nodes.len() == 1 => "This machine has one node: nothing is remote.".to_owned(),
-        Some(percent) => format!("{percent:.0} % of it is remote to the threads that use it."),
-        None => "How much of it is remote cannot be said: no thread was seen that uses it, or nothing of it is in memory.".to_owned(),
+        Some(percent) => format!("{percent:.0} % of {what} is remote to the threads that use it."),
+        None => format!(
+            "How much of {what} is remote cannot be said: no thread was seen that uses it, or nothing of it is in memory."
+        ),
     };
     for remark in remarks {
         text += &format!("\nnote: {}", printable(remark));

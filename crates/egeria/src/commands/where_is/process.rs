@@ -170,7 +170,7 @@ fn human(document: &Document, machine: &Machine) -> String {
         ">ran, ms",
     ];
     let mut text = format!(
-        "process {} ({}): {} threads\n\n{}\n",
+        "process {} ({}), threads: {}\n\n{}\n",
         document.process_id,
         printable(&document.name),
         document.threads,
@@ -190,14 +190,19 @@ fn human(document: &Document, machine: &Machine) -> String {
             text += &format!("\n{what}:\n{}\n", nodes::file_table(files, SHOWN_FILES));
         }
     }
+    text += "\n";
     if let Some(percent) = document
         .open_remote_percent
         .filter(|_| machine.nodes.len() > 1)
     {
         text += &format!(
-            "\n{percent:.0} % of what is cached of its open files is remote to its threads."
+            "{percent:.0} % of what is cached of its open files is remote to its threads.\n"
         );
     }
-    text += "\n";
-    text + &nodes::conclusion(machine, document.remote_percent, &document.remarks)
+    text + &nodes::conclusion(
+        machine,
+        "its memory",
+        document.remote_percent,
+        &document.remarks,
+    )
 }
