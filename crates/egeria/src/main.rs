@@ -7,6 +7,7 @@ mod configuration;
 mod control;
 mod daemon_log;
 mod machine_choice;
+mod metrics;
 mod owner;
 mod paths;
 mod placement;

@@ -148,6 +148,11 @@ impl Steward {
         lock(&self.summary).clone()
     }
 
+    /// The same, as it goes on: for whoever looks now and then.
+    pub fn shared_summary(&self) -> Arc<Mutex<Summary>> {
+        Arc::clone(&self.summary)
+    }
+
     /// Says, whenever it is called, whether the steward still looks: false once a look is long overdue.
     pub fn pulse(&self) -> impl Fn() -> bool + Send + 'static {
         let pulse = self.pulse.clone();

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::configuration::{Configuration, SettingsArgument};
 use crate::machine_choice::{Allocation, MachineArguments, MachineLabel, attach_options};
 use crate::session::{self, PoolLabel};
-use crate::{daemon_log, paths, service, sizes};
+use crate::{daemon_log, metrics, paths, service, sizes};
 use egeria_cli::failure::{Failure, Outcome, reason};
 use egeria_cli::output::{self, Format};
 use egeria_cli::signals::Signals;
@@ -78,6 +78,9 @@ struct Options {
     /// Threads that may access the memory of each node at once (PATS; default: any number, or what a planner sets)
     #[arg(long, value_name = "THREADS", value_parser = parse_limit)]
     limit: Option<NonZeroU32>,
+    /// Serve metrics for Prometheus (/metrics) on this port of the loopback, or on this unix socket
+    #[arg(long, value_name = "PORT|IP:PORT|PATH", value_parser = metrics::Address::parse)]
+    metrics: Option<metrics::Address>,
     /// Say on stdout when the mount answers, then let go of the terminal
     #[arg(long, hide = true)]
     ready: bool,
@@ -192,6 +195,9 @@ fn background_command(mount: &Mount) -> Command {
     if let Some(bytes) = mount.options.page_cache {
         command.arg(format!("--page-cache={bytes}"));
     }
+    if let Some(address) = &mount.options.metrics {
+        command.arg(format!("--metrics={address}"));
+    }
     command.arg("--").arg(&mount.pool).arg(&mount.directory);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     command
@@ -220,6 +226,11 @@ fn serve(mount: &Mount, format: Format) -> Outcome {
         allocation.apply(&volume)?;
     }
     limit(&volume, mount.options.limit)?;
+    let metrics = mount.options.metrics.as_ref().map(|address| {
+        let of_volume = Box::new(metrics::VolumeMetrics::of(&volume));
+        metrics::Server::start(address, of_volume)
+    });
+    let metrics = metrics.transpose()?;
     signals.check()?;
     let options = MountOptions {
         allow_other: mount.options.allow_other,
@@ -246,6 +257,8 @@ fn serve(mount: &Mount, format: Format) -> Outcome {
             let _ = egeria_mount::unmount_lazily(&mount.directory);
         }
     });
+    // Before the end is reported: an answer under way holds the volume.
+    drop(metrics);
     match &served {
         Ok(()) => tracing::info!("volume {} unmounted and closed", document.volume),
         // In the foreground it is the command's own error.

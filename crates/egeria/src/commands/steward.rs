@@ -15,7 +15,7 @@ use crate::daemon_log::{self, Attached};
 use crate::machine_choice::{MachineArguments, attach_options};
 use crate::owner;
 use crate::policy_choice::{self, StewardArguments};
-use crate::{service, session};
+use crate::{metrics, service, session};
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::Format;
 use egeria_cli::signals::Signals;
@@ -50,6 +50,9 @@ pub struct Arguments {
     /// Look after the volume of this name in /etc/egeria/egeria.toml
     #[arg(long, value_name = "NAME", conflicts_with_all = ["pool", "pid"])]
     configured: Option<String>,
+    /// Serve metrics for Prometheus (/metrics) on this port of the loopback, or on this unix socket
+    #[arg(long, value_name = "PORT|IP:PORT|PATH", value_parser = metrics::Address::parse)]
+    metrics: Option<metrics::Address>,
     #[command(flatten)]
     settings: SettingsArgument,
     #[command(flatten)]
@@ -97,6 +100,11 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         Target::Processes => None,
     };
     let steward = arguments.steward.start(target, &machine, policy, scope)?;
+    let metrics = arguments.metrics.as_ref().map(|address| {
+        let of_steward = Box::new(metrics::StewardMetrics::of(steward.shared_summary()));
+        metrics::Server::start(address, of_steward)
+    });
+    let metrics = metrics.transpose()?;
     if let Some(attached) = &attached {
         attached.report();
     }
@@ -116,6 +124,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     service::keep_telling(steward.pulse());
     signals.wait();
     service::stopping();
+    drop(metrics);
     let document = Document {
         volume,
         policy: policy.to_string(),
