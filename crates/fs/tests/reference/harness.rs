@@ -133,7 +133,33 @@ impl Harness {
             self.scratch.assert_clean();
         }
         self.volume = Some(self.scratch.attach());
+        self.learn_logged_times();
         self.compare_everything();
+    }
+
+    /// Striped files are overwritten in place, and the log has the time of that only once in 1.07 s.
+    fn learn_logged_times(&mut self) {
+        let volume = self.volume.as_ref().expect("attached");
+        for (ino, node) in &mut self.model.nodes {
+            let layout = node.layout.as_deref().unwrap_or_default();
+            if node.checked || !layout.starts_with(b"striped") {
+                continue;
+            }
+            let found = volume.attributes(InodeNumber(*ino)).expect("attributes");
+            let found = [found.atime_ns, found.mtime_ns, found.ctime_ns];
+            let lags = node
+                .times_ns
+                .iter()
+                .zip(found)
+                .map(|(known, found)| known - found);
+            let lags: Vec<i64> = lags.collect();
+            let is_lag = |lag: &i64| (0..1_100_000_000).contains(lag);
+            assert!(
+                lags[0] == 0 && lags.iter().all(is_lag),
+                "{ino}: {lags:?} ns"
+            );
+            node.times_ns = found;
+        }
     }
 
     /// One operation, done twice.

@@ -8,20 +8,28 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
 
 /// The current directory. Where its mount goes, calls fail instead of meeting what lies below.
 pub struct Posix;
 
-fn errno(error: io::Error) -> Errno {
-    Errno(error.raw_os_error().unwrap_or(libc::EIO))
-}
+/// How long a mount takes to be gone that died before a call failed.
+const DEATH: Duration = Duration::from_secs(2);
 
-/// Reads through the page cache of a mount that is dead fail with `EIO`: then what other calls say.
-fn errno_of_read(error: io::Error) -> Errno {
-    match (errno(error), rustix::fs::statfs(".")) {
-        (Errno(libc::EIO), Err(of_mount)) => Errno(of_mount.raw_os_error()),
-        (errno, _) => errno,
+/// Where the mount is dead, what other calls say then: reads through its page cache fail with `EIO`, and so does a
+/// request that it was killed in the middle of taking from the kernel, a moment before the mount is gone.
+fn errno(error: io::Error) -> Errno {
+    let said = Errno(error.raw_os_error().unwrap_or(libc::EIO));
+    let failed = Instant::now();
+    while said == Errno(libc::EIO) && failed.elapsed() < DEATH {
+        match rustix::fs::statfs(".") {
+            Err(of_mount) if of_mount != rustix::io::Errno::IO => {
+                return Errno(of_mount.raw_os_error());
+            }
+            _ => std::thread::sleep(Duration::from_millis(5)),
+        }
     }
+    said
 }
 
 impl Files for Posix {
@@ -60,14 +68,14 @@ impl Files for Posix {
     }
 
     fn read_at(&self, file: &File, offset: u64, data: &mut [u8]) -> Outcome<usize> {
-        FileExt::read_at(file, data, offset).map_err(errno_of_read)
+        FileExt::read_at(file, data, offset).map_err(errno)
     }
 
     fn read_all(&self, mut file: &File) -> Outcome<Vec<u8>> {
         let mut data = Vec::new();
         file.rewind()
             .and_then(|()| file.read_to_end(&mut data))
-            .map_err(errno_of_read)?;
+            .map_err(errno)?;
         Ok(data)
     }
 
