@@ -50,6 +50,8 @@ pub enum Command {
     Where(commands::where_is::Arguments),
     /// Bring files into the page cache of chosen nodes
     Warm(commands::warm::Arguments),
+    /// Move the memory of processes, or the page cache of files, to chosen nodes
+    Move(commands::move_pages::Arguments),
     /// Look after the threads that use a volume: bring them to their data, and say why
     Steward(commands::steward::Arguments),
     /// Tell in sentences whom a steward moved, why, and what came of it

@@ -52,18 +52,21 @@ pub(crate) fn cachestat(file: BorrowedFd<'_>, offset: u64, length: u64) -> io::R
     }
 }
 
-/// The node of each page at these addresses of this process, or a negative error number.
+/// For [`nodes_of`] and [`move_to`].
+pub(crate) const THIS_PROCESS: u32 = 0;
+
+/// The node of each page at these addresses of a process, or a negative error number.
 ///
 /// # Errors
-/// When the kernel has no NUMA support, or a sandbox forbids the call.
-pub(crate) fn nodes_of(addresses: &[usize]) -> io::Result<Vec<i32>> {
+/// When the kernel has no NUMA support, a sandbox forbids the call, or the process is gone or another user's.
+pub(crate) fn nodes_of(process_id: u32, addresses: &[usize]) -> io::Result<Vec<i32>> {
     let mut status = vec![-libc::ENOENT; addresses.len()];
     let no_nodes = std::ptr::null::<libc::c_int>();
     // SAFETY: without nodes the call only asks; it reads and fills as many entries as it is told.
     let answer = unsafe {
         libc::syscall(
             libc::SYS_move_pages,
-            0,
+            process_id as libc::pid_t,
             addresses.len(),
             addresses.as_ptr(),
             no_nodes,
@@ -77,12 +80,14 @@ pub(crate) fn nodes_of(addresses: &[usize]) -> io::Result<Vec<i32>> {
     }
 }
 
-/// Moves the pages at these addresses of this process to a node; the node where each is now, or a negative error number. Pages
-/// that other processes have mapped, too, only with `also_shared`.
+/// Moves the pages at these addresses of a process to a node; the node where each is now, or a negative error number. Pages
+/// that other processes have mapped, too, only with `also_shared`. Those that the kernel did not come to, as it gives up
+/// when one does not move, are `-ENOENT`.
 ///
 /// # Errors
-/// `EPERM` when pages of others may not be moved, `EACCES` or `ENODEV` when the node may not be used.
+/// `EPERM` when pages of others may not be moved, `EACCES` or `ENODEV` when the node may not be used, `ESRCH`.
 pub(crate) fn move_to(
+    process_id: u32,
     node: NodeId,
     addresses: &[usize],
     also_shared: bool,
@@ -97,7 +102,7 @@ pub(crate) fn move_to(
     let answer = unsafe {
         libc::syscall(
             libc::SYS_move_pages,
-            0,
+            process_id as libc::pid_t,
             addresses.len(),
             addresses.as_ptr(),
             nodes.as_ptr(),

@@ -7,15 +7,18 @@
 //! * [`tree`]: the files below a directory.
 //!
 //! * [`warm`]: files brought into the page cache of nodes.
+//! * [`areas`] and [`migrate`]: the memory of a process moved to other nodes.
 //! * [`room`]: how much of a node's memory can be had for that.
 //!
-//! Looking changes nothing: no page is read into the cache, none counts as used. Only [`warm`] does.
+//! Looking changes nothing: no page is read into the cache, none counts as used. Only [`warm`] and [`migrate`] do.
 
+pub mod areas;
 pub mod cached;
 mod calls;
 pub mod device;
 pub mod file;
 mod mapping;
+pub mod migrate;
 pub mod mount;
 pub mod node_bytes;
 pub mod numa_maps;

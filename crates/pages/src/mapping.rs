@@ -108,11 +108,16 @@ impl Mapping {
         pages: &[usize],
         also_shared: bool,
     ) -> io::Result<Vec<i32>> {
-        calls::move_to(node, &self.addresses(pages), also_shared)
+        calls::move_to(
+            calls::THIS_PROCESS,
+            node,
+            &self.addresses(pages),
+            also_shared,
+        )
     }
 
     fn known_nodes(&self, pages: &[usize]) -> io::Result<Vec<Option<NodeId>>> {
-        let status = calls::nodes_of(&self.addresses(pages))?;
+        let status = calls::nodes_of(calls::THIS_PROCESS, &self.addresses(pages))?;
         let node = |status: i32| u16::try_from(status).ok().map(NodeId);
         Ok(status.into_iter().map(node).collect())
     }

@@ -33,7 +33,7 @@ fn is_forbidden() -> bool {
 /// `ENOSYS` without NUMA support, `EPERM` in a sandbox.
 pub fn page_nodes() -> io::Result<()> {
     let here = 0_u8;
-    calls::nodes_of(&[&raw const here as usize]).map(drop)
+    calls::nodes_of(calls::THIS_PROCESS, &[&raw const here as usize]).map(drop)
 }
 
 /// Choosing the node of new pages.

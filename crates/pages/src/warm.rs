@@ -38,6 +38,8 @@ pub struct Plan {
     nodes: Vec<(NodeId, Vec<Stripe>)>,
     /// Also move pages that other processes have mapped.
     pub also_mapped: bool,
+    /// Read nothing: what is not cached stays so.
+    pub only_cached: bool,
 }
 
 /// How far it is, and whether it should stop; for those who look on.
@@ -60,6 +62,7 @@ impl Plan {
             files: Vec::new(),
             nodes: nodes.iter().map(|node| (*node, Vec::new())).collect(),
             also_mapped,
+            only_cached: false,
         }
     }
 
@@ -151,7 +154,8 @@ impl Plan {
                     .collect(),
             };
             let is_stopped = progress.stop.load(Ordering::Relaxed);
-            if is_stopped || all.iter().all(|(_, outcome)| outcome.missing == 0) {
+            if is_stopped || self.only_cached || all.iter().all(|(_, outcome)| outcome.missing == 0)
+            {
                 break;
             }
         }
@@ -275,7 +279,9 @@ impl Crew<'_> {
         let mut buffer = Vec::new();
         if bring {
             self.settle(machine)?;
-            buffer.resize(STRIPE_BYTES as usize, 0);
+            if !self.plan.only_cached {
+                buffer.resize(STRIPE_BYTES as usize, 0);
+            }
         }
         let mut open: Option<(usize, File)> = None;
         while !self.progress.stop.load(Ordering::Relaxed) {
@@ -315,7 +321,10 @@ impl Crew<'_> {
             let thread = rustix::thread::gettid().as_raw_pid() as u32;
             let _ = task::set_affinity(thread, &cpus.into_iter().collect());
         }
-        calls::allocate_on(self.node)
+        match self.plan.only_cached {
+            true => Ok(()),
+            false => calls::allocate_on(self.node),
+        }
     }
 
     fn file_of<'f>(

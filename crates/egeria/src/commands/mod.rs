@@ -12,6 +12,8 @@ pub mod machine;
 pub mod man;
 pub mod mkfs;
 pub mod mount;
+pub mod move_pages;
+mod named_files;
 mod recording;
 pub mod replay;
 pub mod run;
@@ -46,6 +48,7 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
         Command::Df(df) => return df::run(&df, format),
         Command::Demo(demo) => return demo::run(&demo, format),
         Command::Doctor(doctor) => return doctor::run(&doctor, format),
+        Command::Move(moved) => return move_pages::run(&moved, format),
         Command::Warm(warm) => return warm::run(&warm, format),
         Command::Bench(bench) => bench::run(&bench, format),
         Command::Mkfs(mkfs) => mkfs::run(mkfs, format),

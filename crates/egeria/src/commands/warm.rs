@@ -1,18 +1,17 @@
 //! `egeria warm`: bring files into the page cache of chosen nodes.
 
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use egeria_machine::{Machine, NodeId, format_bandwidth, format_bytes};
+use egeria_pages::room;
 use egeria_pages::warm::{self, Failures, Plan};
-use egeria_pages::{room, tree};
 use serde::Serialize;
 
-use crate::served;
+use super::named_files;
 use egeria_cli::failure::{Failure, Outcome, reason};
 use egeria_cli::output::{self, Format, printable};
 use egeria_cli::progress::Progress;
@@ -83,10 +82,10 @@ struct FileFailure {
 pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     let signals = Signals::install()?;
     let machine = Machine::detect()?;
-    let nodes = nodes_of(arguments, &machine)?;
+    let nodes = named_files::nodes_of(&arguments.node, arguments.spread, &machine)?;
     let mut plan = Plan::for_nodes(&nodes, arguments.mapped);
     for path in &arguments.files {
-        add(&mut plan, path, &signals)?;
+        named_files::add(&mut plan, path, "warm", &signals)?;
     }
     check_room(&plan)?;
     // If memory runs out on these nodes, it is this process that ends.
@@ -99,84 +98,6 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
-}
-
-fn nodes_of(arguments: &Arguments, machine: &Machine) -> Outcome<Vec<NodeId>> {
-    let has_memory = |node: &&egeria_machine::Node| node.memory_bytes > 0;
-    let with_memory = machine.nodes.iter().filter(has_memory).map(|node| node.id);
-    let with_memory: Vec<NodeId> = with_memory.collect();
-    if arguments.spread {
-        return Ok(with_memory);
-    }
-    let mut nodes: Vec<NodeId> = arguments.node.iter().copied().map(NodeId).collect();
-    nodes.sort_unstable();
-    nodes.dedup();
-    match nodes.iter().find(|node| !with_memory.contains(node)) {
-        None => Ok(nodes),
-        Some(wrong) => Err(Failure::Usage(format!(
-            "this machine has no memory at node {}; choose of {}, see `egeria machine`",
-            wrong.0,
-            with_memory
-                .iter()
-                .map(|node| node.0.to_string())
-                .collect::<Vec<_>>()
-                .join(", ")
-        ))),
-    }
-}
-
-/// Adds a file, or those below a directory.
-fn add(plan: &mut Plan, path: &Path, signals: &Signals) -> Outcome {
-    let failed = |path: &Path, error: &std::io::Error| {
-        let hint = match error.raw_os_error() {
-            Some(libc::EACCES | libc::EPERM) => {
-                "only its owner, who may write it and root can: run as root"
-            }
-            Some(_) => "check the path",
-            None => "name files that the kernel caches",
-        };
-        Failure::io("warm", path, error, hint)
-    };
-    let metadata = std::fs::metadata(path).map_err(|error| failed(path, &error))?;
-    if is_on_volume(path) {
-        return Err(Failure::new(format!(
-            "{} is on a volume of Egeria, whose pools are its memory; see `egeria where` for its nodes",
-            path.display()
-        )));
-    }
-    if !metadata.is_dir() {
-        return plan.add(path).map_err(|error| failed(path, &error));
-    }
-    let mut result = Ok(());
-    let walked = tree::walk(path, |file| {
-        result = signals
-            .check()
-            .and_then(|()| plan.add(file).map_err(|error| failed(file, &error)));
-        match &result {
-            Ok(()) => Ok(()),
-            Err(_) => Err(std::io::Error::other("ended")),
-        }
-    });
-    result?;
-    let walked = walked.map_err(|error| failed(path, &error))?;
-    match walked.is_cut {
-        false => Ok(()),
-        true => Err(Failure::new(format!(
-            "{} has more than {} entries; name directories below it",
-            path.display(),
-            tree::MAX_ENTRIES
-        ))),
-    }
-}
-
-/// Whether a path is on a mount of Egeria; it is found, not opened.
-fn is_on_volume(path: &Path) -> bool {
-    let mut options = std::fs::File::options();
-    let found = options.read(true).custom_flags(libc::O_PATH).open(path);
-    let mount = found
-        .ok()
-        .and_then(|found| served::of_open(&found).ok().flatten());
-    mount.is_some()
 }
 
 /// Refuses what would push out itself, or memory of programs.

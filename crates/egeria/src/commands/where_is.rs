@@ -3,7 +3,7 @@
 mod directory;
 mod file;
 mod look;
-mod memory;
+pub(super) mod memory;
 mod nodes;
 mod process;
 mod volume;

@@ -72,7 +72,7 @@ pub(super) struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    /// Moves what is cached elsewhere, and reads what is not cached.
+    /// Moves what is cached elsewhere, and reads what is not cached, unless there is no buffer for it.
     pub(super) fn bring(
         &self,
         also_mapped: bool,
@@ -85,6 +85,9 @@ impl Piece<'_> {
             (0..cached.len()).partition(|page| cached[*page]);
         self.move_pages(&mapping, &there, also_mapped, outcome)?;
         drop(mapping);
+        if buffer.is_empty() {
+            return Ok(());
+        }
         outcome.read += absent.len() as u64;
         self.read(&absent, buffer)
     }

@@ -11,7 +11,7 @@ use egeria_pages::numa_maps::Memory;
 use super::nodes::{self, FileOfMany, Store};
 
 /// Why the memory of a process cannot be seen.
-pub(super) fn unseen(process_id: u32, error: &io::Error) -> Failure {
+pub(in crate::commands) fn unseen(process_id: u32, error: &io::Error) -> Failure {
     let is_there = std::path::Path::new(&format!("/proc/{process_id}")).exists();
     let cause = match error.raw_os_error() {
         _ if !is_there => format!("there is no process {process_id} any more; check with `ps`"),

@@ -1,0 +1,372 @@
+//! Moves the memory of a process to other nodes: all of it, by several workers, or single pages.
+//!
+//! The mappings are cut into pieces of so many pages, and each worker takes the next piece: finds its pages, moves those that
+//! are elsewhere, and asks afterwards where each one is. The process goes on meanwhile; a thread that touches a page just being copied
+//! waits for that page. Left, and counted, is what others have mapped, too, what is pinned, and what its owner bound.
+
+mod kernel;
+mod outcome;
+mod piece;
+mod target;
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use egeria_machine::{CpuId, Machine, NodeId};
+use egeria_watch::task;
+
+use crate::areas::{self, Area};
+use kernel::Process;
+pub use outcome::Outcome;
+use outcome::Purse;
+use piece::Piece;
+pub use target::Target;
+
+/// What a worker takes at once, unless told otherwise: 32 MiB.
+pub const PIECE_PAGES: usize = 8192;
+/// Workers, unless told otherwise: more hardly help, as they wait for the same locks of the kernel.
+const WORKERS_OF_NODE: usize = 4;
+const MAX_WORKERS: usize = 64;
+/// What entries of `/proc/PID/pagemap` are about.
+const SMALL_PAGE: usize = 4096;
+/// Bit of an entry of `/proc/PID/pagemap`: there is a page.
+const PRESENT: u64 = 1 << 63;
+
+/// What is to be moved, where to, and how much at most.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Whose memory.
+    pub process_id: u32,
+    /// When it began, so that it is not another one with its number.
+    pub start_ticks: u64,
+    /// Where to.
+    pub target: Target,
+    /// Move pages that other processes have mapped, too.
+    pub also_shared: bool,
+    /// Most bytes to move.
+    pub max_bytes: u64,
+    /// No piece is begun after this time.
+    pub max_time: Duration,
+    /// Pages a worker takes at once.
+    pub piece_pages: usize,
+    /// Workers; `None`: as many as the nodes have CPUs, up to four for each.
+    pub workers: Option<usize>,
+}
+
+impl Order {
+    /// All of a process, however long it takes.
+    pub fn of(process_id: u32, start_ticks: u64, target: Target) -> Order {
+        Order {
+            process_id,
+            start_ticks,
+            target,
+            also_shared: false,
+            max_bytes: u64::MAX,
+            max_time: Duration::MAX,
+            piece_pages: PIECE_PAGES,
+            workers: None,
+        }
+    }
+}
+
+/// How far it is, and whether it should stop; for those who look on.
+#[derive(Default)]
+pub struct Progress {
+    /// Bytes of address space done.
+    pub done_bytes: AtomicU64,
+    /// Of so many.
+    pub all_bytes: AtomicU64,
+    /// Set to end it soon.
+    pub stop: AtomicBool,
+}
+
+/// What was done.
+#[derive(Clone, Debug)]
+pub struct Migration {
+    /// What came of the pages.
+    pub outcome: Outcome,
+    /// Who worked.
+    pub workers: usize,
+    /// How long, without finding the mappings.
+    pub took: Duration,
+    /// The process ended meanwhile.
+    pub is_ended: bool,
+    /// The time or a stop cut it short: not all pages were looked at.
+    pub is_cut: bool,
+}
+
+/// Pages of a mapping that a worker takes at once.
+struct Part<'a> {
+    area: &'a Area,
+    start: usize,
+    pages: usize,
+}
+
+/// Moves, then looks at every page. What was done when it is stopped stays.
+///
+/// # Errors
+/// `ENOENT` without NUMA support, `ESRCH` when the process is gone at the beginning, `EACCES` or `EPERM` when it is another user's,
+/// `EACCES`, `EINVAL` or `ENODEV` when it may not have memory of a node.
+pub fn run(order: &Order, machine: &Machine, progress: &Progress) -> io::Result<Migration> {
+    let areas = areas::of(order.process_id)?;
+    let pagemap = File::open(format!("/proc/{}/pagemap", order.process_id))?;
+    let process = Process {
+        id: order.process_id,
+        start_ticks: order.start_ticks,
+    };
+    let parts = parts(&areas, &order.target, order.piece_pages);
+    let bytes = parts.iter().map(|part| part.pages * part.area.page_bytes);
+    let all_bytes = bytes.fold(0_u64, |sum, bytes| sum.saturating_add(bytes as u64));
+    progress.all_bytes.store(all_bytes, Ordering::Relaxed);
+    let crew = Crew {
+        order,
+        parts: &parts,
+        pagemap: &pagemap,
+        process,
+        purse: Purse::of(order.max_bytes),
+        next: AtomicUsize::new(0),
+        begin: Instant::now(),
+        progress,
+        is_ended: AtomicBool::new(false),
+        is_cut: AtomicBool::new(false),
+    };
+    let workers = workers(order, machine, parts.len());
+    let outcome = crew.run(&workers)?;
+    Ok(Migration {
+        outcome,
+        workers: workers.len(),
+        took: crew.begin.elapsed(),
+        is_ended: crew.is_ended.into_inner(),
+        is_cut: crew.is_cut.into_inner(),
+    })
+}
+
+/// The mappings in pieces, huge pages undivided; of single pages those with some of them.
+fn parts<'a>(areas: &'a [Area], target: &Target, piece_pages: usize) -> Vec<Part<'a>> {
+    let mut parts = Vec::new();
+    for area in areas {
+        let range = match target {
+            Target::Pages(pages) => {
+                let mut inside = pages.range(area.range.clone()).map(|(page, _)| *page);
+                let first = inside.next();
+                let last = inside.next_back().or(first);
+                match first.zip(last) {
+                    Some((first, last)) => {
+                        let end = last.saturating_add(area.page_bytes);
+                        area.range.start.max(first)..area.range.end.min(end)
+                    }
+                    None => continue,
+                }
+            }
+            _ => area.range.clone(),
+        };
+        let mut start = range.start / area.page_bytes * area.page_bytes;
+        // Of huge pages as many as are so large together, and at least one.
+        let piece_bytes = (piece_pages.clamp(1, 1 << 20) * SMALL_PAGE).max(area.page_bytes);
+        while start < range.end {
+            // The next boundary of pieces: that is also one of huge pages.
+            let end = (start / piece_bytes + 1)
+                .saturating_mul(piece_bytes)
+                .min(range.end);
+            parts.push(Part {
+                area,
+                start,
+                pages: (end - start).div_ceil(area.page_bytes),
+            });
+            start = end;
+        }
+    }
+    parts
+}
+
+/// The CPUs of each worker: of the nodes that get pages, in turn; none where they have none.
+fn workers(order: &Order, machine: &Machine, parts: usize) -> Vec<Vec<CpuId>> {
+    let nodes = order.target.nodes();
+    let cpus_of = |node: &NodeId| machine.node(*node).map_or(&[][..], |node| &node.cpus);
+    let with_cpus: Vec<&[CpuId]> = nodes.iter().map(cpus_of).collect();
+    let own = with_cpus
+        .iter()
+        .map(|cpus| cpus.len().clamp(1, WORKERS_OF_NODE));
+    let count = order.workers.unwrap_or(own.sum());
+    let count = count.min(parts).clamp(1, MAX_WORKERS);
+    let turn = with_cpus.iter().cycle();
+    turn.take(count).map(|cpus| cpus.to_vec()).collect()
+}
+
+/// The workers.
+struct Crew<'a> {
+    order: &'a Order,
+    parts: &'a [Part<'a>],
+    pagemap: &'a File,
+    process: Process,
+    purse: Purse,
+    next: AtomicUsize,
+    begin: Instant,
+    progress: &'a Progress,
+    is_ended: AtomicBool,
+    is_cut: AtomicBool,
+}
+
+impl Crew<'_> {
+    fn run(&self, workers: &[Vec<CpuId>]) -> io::Result<Outcome> {
+        let sum = Mutex::new(Ok(Outcome::default()));
+        std::thread::scope(|scope| {
+            for cpus in workers {
+                scope.spawn(|| {
+                    settle(cpus);
+                    let done = self.work();
+                    let mut sum = sum
+                        .lock()
+                        .unwrap_or_else(std::sync::PoisonError::into_inner);
+                    match (&mut *sum, done) {
+                        (Ok(sum), Ok(done)) => sum.add(&done),
+                        (Ok(_), Err(error)) => *sum = Err(error),
+                        (Err(_), _) => (),
+                    }
+                });
+            }
+        });
+        sum.into_inner()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Takes pieces until there are no more.
+    fn work(&self) -> io::Result<Outcome> {
+        let mut outcome = Outcome::default();
+        loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(part) = self.parts.get(number) else {
+                return Ok(outcome);
+            };
+            let is_late = self.begin.elapsed() >= self.order.max_time;
+            if is_late || self.progress.stop.load(Ordering::Relaxed) {
+                self.is_cut.store(true, Ordering::Relaxed);
+                return Ok(outcome);
+            }
+            match self.bring(part) {
+                Ok(done) => outcome.add(&done),
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
+                    self.is_ended.store(true, Ordering::Relaxed);
+                    return Ok(outcome);
+                }
+                Err(error) => {
+                    // The others need not find out as well.
+                    self.purse.close();
+                    self.progress.stop.store(true, Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+            let bytes = part.pages * part.area.page_bytes;
+            self.progress
+                .done_bytes
+                .fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
+
+    fn bring(&self, part: &Part<'_>) -> io::Result<Outcome> {
+        let mut pages = present(self.pagemap, part)?;
+        if let Target::Pages(wanted) = &self.order.target {
+            pages.retain(|page| wanted.contains_key(page));
+        }
+        if pages.is_empty() {
+            return Ok(Outcome::default());
+        }
+        let piece = Piece {
+            kernel: &self.process,
+            area: part.area,
+            pages: &pages,
+            target: &self.order.target,
+            also_shared: self.order.also_shared,
+            purse: &self.purse,
+        };
+        piece.bring()
+    }
+}
+
+/// The addresses of a part that have pages. Of large mappings with few, this is what makes them cheap.
+fn present(pagemap: &File, part: &Part<'_>) -> io::Result<Vec<usize>> {
+    const ENTRY: usize = size_of::<u64>();
+    let stride = part.area.page_bytes / SMALL_PAGE;
+    let mut entries = vec![0_u8; part.pages * stride * ENTRY];
+    let at = (part.start / SMALL_PAGE * ENTRY) as u64;
+    let mut filled = 0;
+    while filled < entries.len() {
+        match pagemap.read_at(&mut entries[filled..], at + filled as u64) {
+            // The process ended.
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            Err(error) => return Err(error),
+        }
+    }
+    let entries = entries[..filled].chunks_exact(ENTRY).step_by(stride);
+    let pages = entries.enumerate().filter_map(|(number, entry)| {
+        let entry = u64::from_ne_bytes(entry.try_into().ok()?);
+        (entry & PRESENT != 0).then_some(part.start + number * part.area.page_bytes)
+    });
+    Ok(pages.collect())
+}
+
+/// Runs where pages go to, as far as it may: copies are short then, but it is not needed.
+fn settle(cpus: &[CpuId]) {
+    let thread = rustix::thread::gettid().as_raw_pid() as u32;
+    let Ok(allowed) = task::affinity(thread) else {
+        return;
+    };
+    let there = allowed.intersection(&cpus.iter().copied().collect());
+    if !there.is_empty() {
+        let _ = task::set_affinity(thread, &there);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn area(start: usize, end: usize, page_bytes: usize) -> Area {
+        Area {
+            range: start..end,
+            page_bytes,
+            bound_to: None,
+            bytes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn pieces_cut_no_huge_page_and_miss_nothing() {
+        const HUGE: usize = 2 << 20;
+        let areas = [
+            area(0x5000, 0x5000 + 3 * HUGE, 4096),
+            area(64 * HUGE, 70 * HUGE, HUGE),
+        ];
+        let parts = parts(&areas, &Target::Nodes(vec![NodeId(0)]), 1024);
+        let mut ends: Vec<(usize, usize)> = Vec::new();
+        for part in &parts {
+            let end = part.start + part.pages * part.area.page_bytes;
+            assert!(end - part.start <= 2 * HUGE);
+            assert!(part.start % HUGE == 0 || part.start == 0x5000);
+            ends.push((part.start, end));
+        }
+        let small: Vec<_> = ends
+            .iter()
+            .filter(|(start, _)| *start < 64 * HUGE)
+            .collect();
+        assert_eq!(small.len(), 2);
+        assert!(small.windows(2).all(|pair| pair[0].1 == pair[1].0));
+        assert_eq!(small[1].1, areas[0].range.end);
+        assert_eq!(ends.last(), Some(&(64 * HUGE, 70 * HUGE)));
+    }
+
+    #[test]
+    fn of_single_pages_only_their_neighbourhood_is_looked_at() {
+        let areas = [area(0, 1 << 40, 4096), area(1 << 41, 1 << 42, 4096)];
+        let pages = [(4096 * 9, NodeId(1)), (4096 * 20, NodeId(0))];
+        let parts = parts(&areas, &Target::Pages(pages.into()), 8192);
+        assert_eq!(parts.len(), 1);
+        assert_eq!((parts[0].start, parts[0].pages), (4096 * 9, 12));
+    }
+}
