@@ -3,13 +3,14 @@
 mod document;
 mod files;
 mod process;
+mod wish;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
-use egeria_machine::{Machine, NodeId};
+use egeria_machine::Machine;
 
 use super::named_files;
 use crate::sizes;
@@ -17,6 +18,7 @@ use document::Document;
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::Format;
 use egeria_cli::signals::Signals;
+use wish::Wish;
 
 /// Arguments of `egeria move`.
 #[derive(Args, Debug)]
@@ -55,16 +57,6 @@ pub struct Arguments {
     /// Move so much of each process at most
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse, conflicts_with = "files")]
     max: Option<u64>,
-}
-
-/// What is to be done.
-struct Wish<'a> {
-    machine: &'a Machine,
-    nodes: &'a [NodeId],
-    also_mapped: bool,
-    /// Of each process.
-    max_bytes: u64,
-    signals: &'a Signals,
 }
 
 /// Moves until all is there, or a signal.

@@ -9,8 +9,8 @@ use egeria_cli::progress::Progress;
 use egeria_pages::NodeBytes;
 use egeria_pages::warm::{self, Failures, Plan};
 
-use super::Wish;
 use super::document::{Bytes, Document, Problem, of_nodes};
+use super::wish::Wish;
 use crate::commands::named_files;
 
 /// Moves what is cached of files.

@@ -11,8 +11,8 @@ use egeria_pages::migrate::{self, Migration, Order, Target};
 use egeria_pages::{NodeBytes, areas, room};
 use egeria_watch::task;
 
-use super::Wish;
 use super::document::{Bytes, Document, OfProcess, of_nodes};
+use super::wish::Wish;
 use crate::commands::where_is::memory::unseen;
 
 /// Moves the memory of each, one after the other.
