@@ -1,16 +1,21 @@
-//! Actuators: what decisions do to running threads.
+//! Actuators: what decisions do to running threads and their memory.
 //!
 //! * [`ThreadAffinity`] migrates threads by narrowing the CPUs they may use.
+//! * [`MemoryMigration`] has the memory of processes follow their threads.
 //! * [`AdmissionLimits`] limits how many threads access the memory of a node at once.
 //! * [`Journal`] is written before a mask is applied: whoever starts after a kill undoes what it lists.
 
 #![forbid(unsafe_code)]
 
 mod admission_limits;
+mod departures;
 mod journal;
+mod memory_migration;
 mod restore;
 mod thread_affinity;
 
 pub use admission_limits::AdmissionLimits;
+pub use departures::Departures;
 pub use journal::{Journal, JournalError};
+pub use memory_migration::{HotPages, MemoryMigration};
 pub use thread_affinity::ThreadAffinity;

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use egeria_control::Actuator;
 use egeria_facts::{CpuSet, Facts, ThreadKey};
 use egeria_machine::{Machine, NodeId};
+use egeria_policy::asymsched::NodeMove;
 use egeria_policy::{Action, ActionKind, ActionOutcome};
 use egeria_watch::masks::{AppliedMask, SharedMasks};
 use egeria_watch::{Membership, task};
 
+use crate::departures::Departures;
 use crate::journal::Journal;
 use crate::restore;
 
@@ -19,6 +21,8 @@ pub struct ThreadAffinity {
     masks: SharedMasks,
     members: Arc<dyn Membership>,
     journal: Option<Journal>,
+    kinds: Vec<ActionKind>,
+    departures: Departures,
 }
 
 impl ThreadAffinity {
@@ -34,7 +38,36 @@ impl ThreadAffinity {
             masks,
             members,
             journal: Some(journal),
+            kinds: vec![ActionKind::ThreadMigration],
+            departures: Departures::default(),
         }
+    }
+
+    /// Migrates whole processes as well, and notes from where to where.
+    #[must_use]
+    pub fn with_processes(mut self, departures: Departures) -> ThreadAffinity {
+        self.kinds.push(ActionKind::ProcessMigration);
+        self.departures = departures;
+        self
+    }
+
+    /// Lets the threads that a process has on one node run on another only. Those whose owner bound them stay.
+    fn migrate_process(&mut self, step: &NodeMove, facts: &Facts) -> ActionOutcome {
+        let threads = facts.window.threads.iter().filter(|thread| {
+            thread.key.process_id == step.process.process_id && thread.node == step.from
+        });
+        let mut outcome = ActionOutcome::Vanished;
+        for thread in threads {
+            outcome = match (self.migrate(thread.key, step.to), outcome) {
+                (ActionOutcome::Done, _) | (_, ActionOutcome::Done) => ActionOutcome::Done,
+                (ActionOutcome::Vanished, before) => before,
+                (refused, _) => refused,
+            };
+        }
+        if outcome == ActionOutcome::Done {
+            self.departures.add(step.process, step.from, step.to);
+        }
+        outcome
     }
 
     /// Lets a thread run on this node only.
@@ -112,12 +145,13 @@ impl ThreadAffinity {
 
 impl Actuator for ThreadAffinity {
     fn kinds(&self) -> &[ActionKind] {
-        &[ActionKind::ThreadMigration]
+        &self.kinds
     }
 
-    fn apply(&mut self, action: &Action, _: &Facts) -> ActionOutcome {
+    fn apply(&mut self, action: &Action, facts: &Facts) -> ActionOutcome {
         match action {
             Action::MigrateThread(step) => self.migrate(step.thread, step.to),
+            Action::MigrateProcess { step, .. } => self.migrate_process(step, facts),
             _ => ActionOutcome::NoActuator,
         }
     }

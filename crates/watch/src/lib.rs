@@ -4,12 +4,14 @@
 //! * [`processes`]: facts of processes, without a volume.
 //! * [`trace`]: facts recorded to a file, and read back.
 //! * [`masks`]: the CPUs of threads, as owners allowed them and as applied.
+//! * [`migration_times`]: what migration of memory took of each process.
 //! * [`own`]: files and directories that no other user can read, redirect or replace.
 
 mod callers;
 mod live;
 pub mod masks;
 mod members;
+pub mod migration_times;
 mod nodes;
 pub mod own;
 mod pools;
