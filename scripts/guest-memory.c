@@ -10,10 +10,12 @@
 #include <fcntl.h>
 #include <linux/io_uring.h>
 #include <linux/mempolicy.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -58,9 +60,11 @@ int main(int count, char **arguments)
         memory[at] = (char)(at >> 12) | 1;
     if (strcmp(kind, "pinned") == 0)
         pin(memory);
-    if (strcmp(kind, "shared") == 0 && fork() == 0)
+    if (strcmp(kind, "shared") == 0 && fork() == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (;;)
             pause();
+    }
     if (creat(arguments[3], 0600) < 0)
         fail("creat");
     for (;;)

@@ -4,6 +4,7 @@
 //! - [`datapath`]: what one `pread`, `pwrite` or append costs through the preload library.
 //! - [`demo`]: fio, RocksDB and everyday programs, timed and their data verified.
 //! - [`everyday`]: everyday programs over a tree of files, beside tmpfs and a FUSE loopback.
+//! - [`migration`]: moving the memory of a process, beside `migrate_pages`.
 //! - [`names`]: what creating, opening, listing and removing names costs, beside the same.
 //! - [`nthread`]: the figures of the NThread paper, on an emulated machine.
 //!
@@ -15,6 +16,7 @@ pub mod datapath;
 pub mod demo;
 pub mod everyday;
 mod git;
+pub mod migration;
 pub mod names;
 pub mod nthread;
 mod subjects;

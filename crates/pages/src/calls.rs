@@ -117,6 +117,31 @@ pub(crate) fn move_to(
     }
 }
 
+/// Moves all pages of a process that are on one node to another, as one call; how many it could not.
+///
+/// # Errors
+/// As for [`move_to`].
+pub(crate) fn migrate(process_id: u32, from: NodeId, to: NodeId) -> io::Result<u64> {
+    let mask = |node: NodeId| {
+        let mut mask = [0_u64; 16];
+        let word = mask.get_mut(usize::from(node.0) / 64);
+        *word.ok_or(io::ErrorKind::InvalidInput)? |= 1 << (node.0 % 64);
+        io::Result::Ok(mask)
+    };
+    let (from, to) = (mask(from)?, mask(to)?);
+    // SAFETY: the kernel reads one bit less than it is told of, all inside of both.
+    let left = unsafe {
+        libc::syscall(
+            libc::SYS_migrate_pages,
+            process_id as libc::pid_t,
+            from.len() * 64,
+            from.as_ptr(),
+            to.as_ptr(),
+        )
+    };
+    u64::try_from(left).map_err(|_| io::Error::last_os_error())
+}
+
 /// From now on this thread gets new pages, those of the page cache among them, from this node only.
 ///
 /// # Errors

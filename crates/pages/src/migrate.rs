@@ -20,6 +20,7 @@ use egeria_machine::{CpuId, Machine, NodeId};
 use egeria_watch::task;
 
 use crate::areas::{self, Area};
+use crate::calls;
 use kernel::Process;
 pub use outcome::Outcome;
 use outcome::Purse;
@@ -55,7 +56,7 @@ pub struct Order {
     pub max_time: Duration,
     /// Pages a worker takes at once.
     pub piece_pages: usize,
-    /// Workers; `None`: as many as the nodes have CPUs, up to four for each.
+    /// Workers; `None`: as many as the nodes that have pages or get them have CPUs, up to four for each.
     pub workers: Option<usize>,
 }
 
@@ -136,7 +137,7 @@ pub fn run(order: &Order, machine: &Machine, progress: &Progress) -> io::Result<
         is_ended: AtomicBool::new(false),
         is_cut: AtomicBool::new(false),
     };
-    let workers = workers(order, machine, parts.len());
+    let workers = workers(order, machine, &areas, parts.len());
     let outcome = crew.run(&workers)?;
     Ok(Migration {
         outcome,
@@ -145,6 +146,14 @@ pub fn run(order: &Order, machine: &Machine, progress: &Progress) -> io::Result<
         is_ended: crew.is_ended.into_inner(),
         is_cut: crew.is_cut.into_inner(),
     })
+}
+
+/// The same by one `migrate_pages`, to compare; how many pages it left.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn by_system_call(process_id: u32, from: NodeId, to: NodeId) -> io::Result<u64> {
+    calls::migrate(process_id, from, to)
 }
 
 /// The mappings in pieces, huge pages undivided; of single pages those with some of them.
@@ -186,18 +195,27 @@ fn parts<'a>(areas: &'a [Area], target: &Target, piece_pages: usize) -> Vec<Part
     parts
 }
 
-/// The CPUs of each worker: of the nodes that get pages, in turn; none where they have none.
-fn workers(order: &Order, machine: &Machine, parts: usize) -> Vec<Vec<CpuId>> {
-    let nodes = order.target.nodes();
+/// The CPUs of each worker: of the nodes that get pages and those that have them, in turn.
+fn workers(order: &Order, machine: &Machine, areas: &[Area], parts: usize) -> Vec<Vec<CpuId>> {
+    let mut nodes = order.target.nodes();
+    let holders = areas.iter().flat_map(|area| &area.bytes);
+    for (node, _) in holders {
+        if !nodes.contains(node) {
+            nodes.push(*node);
+        }
+    }
     let cpus_of = |node: &NodeId| machine.node(*node).map_or(&[][..], |node| &node.cpus);
-    let with_cpus: Vec<&[CpuId]> = nodes.iter().map(cpus_of).collect();
-    let own = with_cpus
-        .iter()
-        .map(|cpus| cpus.len().clamp(1, WORKERS_OF_NODE));
+    let mut with_cpus: Vec<&[CpuId]> = nodes.iter().map(cpus_of).collect();
+    with_cpus.retain(|cpus| !cpus.is_empty());
+    let own = with_cpus.iter().map(|cpus| cpus.len().min(WORKERS_OF_NODE));
     let count = order.workers.unwrap_or(own.sum());
     let count = count.min(parts).clamp(1, MAX_WORKERS);
-    let turn = with_cpus.iter().cycle();
-    turn.take(count).map(|cpus| cpus.to_vec()).collect()
+    let turn = with_cpus.iter().map(|cpus| cpus.to_vec()).cycle();
+    let workers: Vec<Vec<CpuId>> = turn.take(count).collect();
+    match workers.is_empty() {
+        true => vec![Vec::new()],
+        false => workers,
+    }
 }
 
 /// The workers.
@@ -363,6 +381,27 @@ mod tests {
         assert_eq!(small[1].1, areas[0].range.end);
         let huge = &ends[2..];
         assert_eq!((huge[0].0, huge[2].1), (64 * HUGE, 70 * HUGE));
+    }
+
+    #[test]
+    fn workers_run_on_the_nodes_involved() {
+        let mut machine = Machine::profile("optane-2s").unwrap();
+        machine.nodes[0].cpus = (0..20).map(CpuId).collect();
+        machine.nodes[1].cpus = (20..40).map(CpuId).collect();
+        let mut areas = [area(0, 1 << 30, 4096)];
+        areas[0].bytes = vec![(NodeId(0), 1 << 30)];
+        let target = Target::Nodes(vec![NodeId(1)]);
+        let order = Order::of(1, 1, target);
+        let found = workers(&order, &machine, &areas, 1000);
+        assert_eq!(found.len(), 2 * WORKERS_OF_NODE);
+        assert_eq!(found[0], machine.nodes[1].cpus);
+        assert_eq!(found[1], machine.nodes[0].cpus);
+        assert_eq!(workers(&order, &machine, &areas, 3).len(), 3);
+        let one = Order {
+            workers: Some(1),
+            ..order
+        };
+        assert_eq!(workers(&one, &machine, &[], 9).len(), 1);
     }
 
     #[test]

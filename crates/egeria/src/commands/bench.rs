@@ -2,6 +2,7 @@
 
 mod everyday;
 mod facts;
+mod migration;
 mod names;
 pub mod nthread;
 mod papers;
@@ -35,6 +36,8 @@ enum What {
     Names(names::Arguments),
     /// tar, cp, rsync, git and others over a tree of files, beside tmpfs and a FUSE loopback
     Everyday(everyday::Arguments),
+    /// Moving the memory of a process to another node, beside one call of migrate_pages
+    Migration(migration::Arguments),
     /// The figures of the NThread paper: who moves threads, on fio, RocksDB and filebench
     Nthread(nthread::Arguments),
     /// The micro-benchmarks that machine profiles cite, beside what the model gives
@@ -74,6 +77,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         What::Datapath(chosen) => datapath(chosen, format),
         What::Names(chosen) => names::run(chosen, format),
         What::Everyday(chosen) => everyday::run(chosen, format),
+        What::Migration(chosen) => migration::run(chosen, format),
         What::Nthread(chosen) => nthread::run(chosen, format),
         What::Facts(chosen) => facts::run(chosen, format),
         What::Papers(chosen) => papers::run(chosen, format),

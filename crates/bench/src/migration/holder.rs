@@ -1,0 +1,108 @@
+//! A process that has memory on a node, and does nothing with it.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use egeria_machine::NodeId;
+use egeria_watch::task;
+
+/// Killed when dropped.
+pub(super) struct Holder {
+    pub(super) process_id: u32,
+    pub(super) start_ticks: u64,
+}
+
+impl Holder {
+    /// Starts one, and waits until it has its memory.
+    ///
+    /// # Errors
+    /// When the kernel refuses, or ends it for want of memory.
+    pub(super) fn start(bytes: usize, is_huge: bool, node: NodeId) -> io::Result<Holder> {
+        let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        // SAFETY: the child only makes system calls and touches memory that it mapped.
+        let child = match unsafe { libc::fork() } {
+            -1 => return Err(io::Error::last_os_error()),
+            0 => hold(bytes, is_huge, node, &writer),
+            child => child as u32,
+        };
+        drop(writer);
+        let mut holder = Holder {
+            process_id: child,
+            start_ticks: 0,
+        };
+        let mut status = [0_u8; 4];
+        let ready = io::Read::read_exact(&mut std::fs::File::from(reader), &mut status);
+        ready.map_err(|_| io::Error::other("a process with so much memory was ended"))?;
+        match i32::from_ne_bytes(status) {
+            0 => holder.start_ticks = task::began(child).unwrap_or(0),
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
+        Ok(holder)
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        // SAFETY: a child that was not waited for yet.
+        unsafe {
+            libc::kill(self.process_id as i32, libc::SIGKILL);
+            libc::waitpid(self.process_id as i32, std::ptr::null_mut(), 0);
+        }
+    }
+}
+
+/// The child: says 0, or an error number, and waits to be killed.
+fn hold(bytes: usize, is_huge: bool, node: NodeId, writer: &OwnedFd) -> ! {
+    // SAFETY: integers; and a buffer that lives until the call is over.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        let status = fill(bytes, is_huge, node).err().unwrap_or(0).to_ne_bytes();
+        libc::write(writer.as_raw_fd(), status.as_ptr().cast(), status.len());
+        loop {
+            libc::pause();
+        }
+    }
+}
+
+/// Maps and touches memory that comes from the node; afterwards nothing binds it there.
+fn fill(bytes: usize, is_huge: bool, node: NodeId) -> Result<(), i32> {
+    const HUGE_BYTES: usize = 2 << 20;
+    let last = || {
+        io::Error::last_os_error()
+            .raw_os_error()
+            .unwrap_or(libc::EIO)
+    };
+    let mask = [1_u64 << (node.0 % 64); 1];
+    let no_mask = std::ptr::null::<u64>();
+    // SAFETY: the mapping is new, and the stores stay inside of it.
+    unsafe {
+        let start = libc::mmap(
+            std::ptr::null_mut(),
+            bytes + HUGE_BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        );
+        if start == libc::MAP_FAILED {
+            return Err(last());
+        }
+        let first = (start as usize).next_multiple_of(HUGE_BYTES);
+        let advice = match is_huge {
+            true => libc::MADV_HUGEPAGE,
+            false => libc::MADV_NOHUGEPAGE,
+        };
+        if libc::madvise(first as *mut libc::c_void, bytes, advice) != 0 {
+            return Err(last());
+        }
+        let bound = libc::syscall(libc::SYS_set_mempolicy, libc::MPOL_BIND, mask.as_ptr(), 65);
+        if bound != 0 {
+            return Err(last());
+        }
+        for page in (first..first + bytes).step_by(4096) {
+            std::ptr::write_volatile(page as *mut u8, 1);
+        }
+        libc::syscall(libc::SYS_set_mempolicy, libc::MPOL_DEFAULT, no_mask, 0);
+    }
+    Ok(())
+}
