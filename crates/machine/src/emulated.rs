@@ -65,8 +65,12 @@ pub struct EmulatedMachine {
     /// Whether accesses are charged the time the nodes declare; without it the nodes exist
     /// (placement, allocation, counters) and everything runs at the host's own speed.
     pub timing: bool,
-    /// One per node, in the order of `Machine::nodes`.
+    /// One per node, in the order of `Machine::nodes`; none where the nodes' own memories ([`crate::Hardware`]) are
+    /// emulated.
     pub nodes: Vec<EmulatedNode>,
+    /// Virtual cores of each node where its own memories are emulated; else nothing.
+    #[serde(default)]
+    pub cores: Vec<u32>,
 }
 
 /// What an emulated node declares. Times are machine time, bandwidths are the whole node's.
@@ -113,7 +117,7 @@ pub struct EmulatedNode {
 }
 
 /// Largest accepted dilation.
-pub const MAX_DILATION: f64 = 1024.0;
+pub const MAX_DILATION: f64 = 65536.0;
 /// Most virtual cores of a node.
 pub const MAX_CORES: u32 = 256;
 /// Most points of a concurrency curve.

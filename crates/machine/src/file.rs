@@ -95,6 +95,9 @@
 //! # Ok::<(), egeria_machine::MachineError>(())
 //! ```
 //!
+//! Instead of `emulated` tables, nodes may have memories of their own, which are then emulated with their controllers,
+//! links and caches; `cores` says how many virtual cores a node has, where not as many as `cpus`.
+//!
 //! What nodes have in memories may be said for the model ([`Memory`], [`Controller`], [`Cache`]):
 //!
 //! ```
@@ -191,6 +194,8 @@ struct NodeTable {
     id: NodeId,
     #[serde(skip_serializing_if = "Option::is_none")]
     cpus: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cores: Option<u32>,
     #[serde(default)]
     memory_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -235,8 +240,12 @@ fn assemble(file: MachineFile, origin: &Path) -> Result<Machine, check::values::
     let emulation = file.emulation;
     let mut nodes = Vec::with_capacity(count);
     let mut declared = Vec::with_capacity(count);
+    let mut cores = Vec::with_capacity(count);
+    let by_tables = file.nodes.iter().any(|table| table.emulated.is_some());
     for (index, table) in file.nodes.into_iter().enumerate() {
-        let (node, emulated) = assemble_node(index, table, emulation.is_some())?;
+        let given = table.cores;
+        let (node, emulated) = assemble_node(index, table, (emulation.is_some(), by_tables))?;
+        cores.push(given.unwrap_or(node.cpus.len() as u32));
         nodes.push(node);
         declared.extend(emulated);
     }
@@ -244,6 +253,7 @@ fn assemble(file: MachineFile, origin: &Path) -> Result<Machine, check::values::
         dilation: table.dilation,
         timing: table.timing,
         nodes: declared,
+        cores: if by_tables { Vec::new() } else { cores },
     });
     Ok(Machine {
         name: file.name,
@@ -262,14 +272,21 @@ fn assemble(file: MachineFile, origin: &Path) -> Result<Machine, check::values::
 fn assemble_node(
     index: usize,
     table: NodeTable,
-    emulation: bool,
+    (emulation, by_tables): (bool, bool),
 ) -> Result<(Node, Option<EmulatedNode>), check::values::Fault> {
+    if table.cores.is_some() && (!emulation || by_tables) {
+        return Err(check::values::fault(
+            format!("nodes[{index}].cores"),
+            "present although the node's own memories are not emulated",
+            "remove it; cpus or [nodes.emulated] say how many there are",
+        ));
+    }
     match (emulation, &table.emulated) {
-        (true, None) => {
+        (true, None) if by_tables => {
             return Err(check::values::fault(
                 format!("nodes[{index}].emulated"),
-                "missing although the file has [emulation]",
-                "add [nodes.emulated] to every node",
+                "missing although other nodes have it",
+                "add [nodes.emulated] to every node, or to none and give all [[nodes.memories]]",
             ));
         }
         (false, Some(_)) => {
@@ -348,8 +365,10 @@ fn shorten(text: &str, limit: usize) -> String {
 pub(crate) fn write(machine: &Machine) -> String {
     let shared = check::cpus_of_one_node_each(machine).is_err();
     let declared = machine.emulated.as_ref();
+    let cores = |index: usize| declared?.cores.get(index).copied();
     let table = |(index, node): (usize, &Node)| NodeTable {
         id: node.id,
+        cores: cores(index),
         cpus: (!shared && !node.cpus.is_empty()).then(|| format_cpu_list(&node.cpus)),
         memory_bytes: node.memory_bytes,
         free_bytes: node.free_bytes,

@@ -23,6 +23,7 @@
 
 mod access;
 mod check;
+pub mod costs;
 mod cpu_list;
 pub mod emulated;
 mod error;

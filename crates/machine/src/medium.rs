@@ -73,10 +73,13 @@ impl<'a> Medium<'a> {
         if curve.is_empty() {
             return 1.0;
         }
-        let ends = [[0.0, 1.0], [1.0, 1.0]];
-        let points = ends[..1].iter().chain(curve).chain(&ends[1..]);
-        let points: Vec<[f64; 2]> = points.copied().collect();
-        let between = points.windows(2).find(|pair| written_share <= pair[1][0]);
+        let point = |index: usize| match index.checked_sub(1) {
+            None => [0.0, 1.0],
+            Some(index) => curve.get(index).copied().unwrap_or([1.0, 1.0]),
+        };
+        // Without a list: the emulation asks in a program's own calls, where nothing may be allocated.
+        let pairs = (0..=curve.len()).map(|index| [point(index), point(index + 1)]);
+        let between = pairs.into_iter().find(|pair| written_share <= pair[1][0]);
         let left = between.map_or(1.0, |pair| {
             let part = (written_share - pair[0][0]) / (pair[1][0] - pair[0][0]).max(1e-9);
             pair[0][1] + (pair[1][1] - pair[0][1]) * part.clamp(0.0, 1.0)

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{CpuId, NodeId};
-use crate::{EmulatedMachine, EmulatedNode, Hardware, Interconnect, MemoryKind};
+use crate::{
+    EmulatedMachine, EmulatedNode, Hardware, Interconnect, MachineError, MemoryKind, check,
+};
 
 /// What the kernel calls the distance of a node to itself.
 pub const LOCAL_DISTANCE: u32 = 10;
@@ -119,20 +121,50 @@ impl Machine {
     /// A machine where any node names CPUs, or that is not emulated, stays as it is.
     #[must_use]
     pub fn stand_on_cpus(mut self, online: &[CpuId]) -> Machine {
-        let count = self.nodes.len();
         if self.emulated.is_none()
             || online.is_empty()
             || self.nodes.iter().any(|node| !node.cpus.is_empty())
         {
             return self;
         }
-        for (index, node) in self.nodes.iter_mut().enumerate() {
+        let has_cores: Vec<bool> = self.nodes.iter().map(|node| self.core_count(node) > 0).collect();
+        let count = has_cores.iter().filter(|has| **has).count();
+        let nodes = self.nodes.iter_mut().zip(has_cores).filter(|(_, has)| *has);
+        for (index, (node, _)) in nodes.enumerate() {
             node.cpus = online.iter().copied().skip(index).step_by(count).collect();
             if node.cpus.is_empty() {
                 node.cpus = vec![online[index % online.len()]];
             }
         }
         self
+    }
+
+    /// The same machine, emulated: what its nodes have in cores, memories, controllers, caches and links, at so much wall
+    /// time per machine time. One that is emulated already gets this dilation.
+    ///
+    /// # Errors
+    /// When nothing is known of its memories, or the dilation is none.
+    pub fn emulate(mut self, dilation: f64) -> Result<Machine, MachineError> {
+        let origin = match &self.source {
+            Source::File(path) | Source::Sysfs(path) => path.clone(),
+            Source::Profile(name) => format!("profile {name}").into(),
+        };
+        match &mut self.emulated {
+            Some(emulated) => emulated.dilation = dilation,
+            None => {
+                let cores = self.nodes.iter().map(|node| node.cpus.len() as u32);
+                self.emulated = Some(EmulatedMachine {
+                    dilation,
+                    timing: true,
+                    nodes: Vec::new(),
+                    cores: cores.collect(),
+                });
+                // The host's take their place.
+                self.nodes.iter_mut().for_each(|node| node.cpus.clear());
+            }
+        }
+        check::machine(&self).map_err(|fault| fault.of(&origin))?;
+        Ok(self)
     }
 
     /// Position of a node in `nodes`, `distances` and the emulated nodes.
@@ -150,8 +182,13 @@ impl Machine {
 
     /// Cores of a node: those an emulated one declares, else its CPUs; 0 on a memory-only node.
     pub fn core_count(&self, node: &Node) -> usize {
-        let declared = self.emulated_node(node.id);
-        declared.map_or(node.cpus.len(), |emulated| emulated.cores as usize)
+        let Some(emulated) = &self.emulated else {
+            return node.cpus.len();
+        };
+        let index = self.index_of(node.id).unwrap_or(usize::MAX);
+        let by_table = emulated.nodes.get(index).map(|node| node.cores);
+        let cores = by_table.or_else(|| emulated.cores.get(index).copied());
+        cores.map_or(node.cpus.len(), |cores| cores as usize)
     }
 
     /// The node with this id.

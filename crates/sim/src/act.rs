@@ -2,6 +2,7 @@
 
 use egeria_control::Actuator;
 use egeria_facts::Facts;
+use egeria_machine::costs::Pattern;
 use egeria_machine::{AccessKind, NodeId};
 use egeria_policy::asymsched::{MemoryAction, MemoryStep};
 use egeria_policy::pats::Request;
@@ -14,7 +15,7 @@ use crate::file::at_one;
 use crate::model::{Model, NS_PER_S};
 use crate::outcome::{MoveOutcome, Options};
 use crate::state::{State, Thread, Thresholds};
-use crate::workload::{MediumKind, Pattern};
+use crate::workload::MediumKind;
 
 /// Pieces in which files are copied, bytes.
 const COPY_BYTES: u64 = 64 << 10;
@@ -151,7 +152,7 @@ impl Acts {
                 delegates: 0,
                 handover_ns: options.handover_ns,
                 stripe_bytes: options.planner.delegation.stripe_bytes.max(1),
-                turns: vec![None; model.places.len()],
+                turns: vec![None; model.costs.places.len()],
                 turn_ns: options.turn_ns,
             },
             thresholds: Thresholds {
@@ -257,9 +258,9 @@ impl Acts {
 
     /// What copies ask for beside threads.
     pub(crate) fn demands(&self, model: &Model) -> Vec<Demand> {
-        let places = model.places.len();
+        let places = model.costs.places.len();
         let demand = |copy: &Copy| {
-            let (from, to) = (model.places[copy.from].node, model.places[copy.to].node);
+            let (from, to) = (model.costs.places[copy.from].node, model.costs.places[copy.to].node);
             // A node without cores is copied to by the other.
             let nodes = [to, from, 0];
             let home = nodes.into_iter().find(|node| model.cores(*node) > 0.0);

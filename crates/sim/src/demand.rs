@@ -3,9 +3,9 @@
 use egeria_machine::fair::Flow;
 use egeria_machine::{AccessKind, MemoryKind};
 
-use crate::crowd::Crowd;
-use crate::model::{Access, Model, NS_PER_S};
-use crate::workload::{MediumKind, Pattern};
+use egeria_machine::costs::{Access, Crowd, Pattern};
+use crate::model::{Model, NS_PER_S};
+use crate::workload::MediumKind;
 
 /// What one thread does per operation now.
 #[derive(Clone, PartialEq, Debug)]
@@ -106,9 +106,9 @@ pub(crate) fn operation(
     demand: &Demand,
     crowd: &Crowd,
 ) -> Operation {
-    let cached = model.cached_share(demand.home, demand.working_set_bytes);
+    let cached = model.costs.cached_share(demand.home, demand.working_set_bytes);
     let reads: f64 = demand.reads.iter().sum();
-    let cached_ns = reads * cached * model.cached_ns(demand.home, demand.request_bytes);
+    let cached_ns = reads * cached * model.costs.cached_ns(demand.home, demand.request_bytes);
     let mut operation = Operation {
         busy_ns: demand.think_ns + cached_ns,
         away_ns: demand.idle_ns,
@@ -147,19 +147,19 @@ impl Operation {
                 pattern: demand.pattern,
                 at_once: demand.at_once,
             };
-            let time_ns = model.access_ns(
+            let time_ns = model.costs.access_ns(
                 &access,
                 crowd.accessors[place],
-                crowd.wait_ns(&model.places[place].queues),
+                crowd.wait_ns(&model.costs.places[place].queues),
             );
-            let unwaited_ns = model.access_ns(&access, crowd.accessors[place], 0.0);
-            let service_ns = model.service_ns(&access, crowd);
+            let unwaited_ns = model.costs.access_ns(&access, crowd.accessors[place], 0.0);
+            let service_ns = model.costs.service_ns(&access, crowd.beside(access.place));
             self.uses(model.memory_resource(place), share * service_ns / NS_PER_S);
             if demand.takes_turns && control.turns[place].is_some() {
                 self.uses(model.turn_resource(place), share * time_ns / NS_PER_S);
                 self.busy_ns += share * control.turn_ns;
             }
-            let node = model.places[place].node;
+            let node = model.costs.places[place].node;
             for lane in model.lane_resources(kind, demand.home, node) {
                 self.uses(lane, share * demand.request_bytes as f64);
             }
@@ -168,9 +168,9 @@ impl Operation {
                 place,
                 time_ns: share * time_ns,
                 unwaited_ns: share * unwaited_ns,
-                lines: model.lines_on_their_way(&access),
+                lines: model.costs.lines_on_their_way(&access),
                 lines_moved: share * access.lines(),
-                line_ns: model.line_ns(&access),
+                line_ns: model.costs.line_ns(&access),
                 kind,
                 delegated: false,
             });
@@ -197,7 +197,7 @@ impl Operation {
             let chance = (stripes * part).min(1.0);
             let bytes = (demand.request_bytes as f64 * part / chance).ceil() as u64;
             let pieces = bytes.div_ceil(control.stripe_bytes) as f64;
-            let node = model.places[place].node;
+            let node = model.costs.places[place].node;
             let host = model.delegate_host(node);
             let access = Access {
                 kind,
@@ -207,15 +207,15 @@ impl Operation {
                 pattern: Pattern::Sequential,
                 at_once: false,
             };
-            let own_ns = model.access_ns(
+            let own_ns = model.costs.access_ns(
                 &access,
                 crowd.accessors[place],
-                crowd.wait_ns(&model.places[place].queues),
+                crowd.wait_ns(&model.costs.places[place].queues),
             );
             let often = all * missed * chance;
             let copied_ns = self.buffer(model, demand, (kind, host, bytes), often, crowd);
-            let time_ns = own_ns + copied_ns + model.path_ns(demand.home, host);
-            let service_ns = model.service_ns(&access, crowd);
+            let time_ns = own_ns + copied_ns + model.costs.path_ns(demand.home, host);
+            let service_ns = model.costs.service_ns(&access, crowd.beside(access.place));
             self.uses(model.memory_resource(place), often * service_ns / NS_PER_S);
             let work_ns = time_ns + pieces * control.handover_ns;
             let delegate_s = often * work_ns / NS_PER_S;
@@ -231,9 +231,9 @@ impl Operation {
                 place,
                 time_ns: often * time_ns,
                 unwaited_ns: 0.0,
-                lines: model.lines_on_their_way(&access),
+                lines: model.costs.lines_on_their_way(&access),
                 lines_moved: often * access.lines(),
-                line_ns: model.line_ns(&access),
+                line_ns: model.costs.line_ns(&access),
                 kind,
                 delegated: true,
             });
@@ -257,7 +257,7 @@ impl Operation {
             return 0.0;
         };
         // Where there is no DRAM, the buffer is not told from the data.
-        if model.places[place].memory.kind != MemoryKind::Dram {
+        if model.costs.places[place].memory.kind != MemoryKind::Dram {
             return 0.0;
         }
         let access = Access {
@@ -271,12 +271,12 @@ impl Operation {
             pattern: Pattern::Sequential,
             at_once: true,
         };
-        let service_ns = model.service_ns(&access, crowd);
+        let service_ns = model.costs.service_ns(&access, crowd.beside(access.place));
         self.uses(model.memory_resource(place), often * service_ns / NS_PER_S);
-        model.access_ns(
+        model.costs.access_ns(
             &access,
             crowd.accessors[place],
-            crowd.wait_ns(&model.places[place].queues),
+            crowd.wait_ns(&model.costs.places[place].queues),
         )
     }
 

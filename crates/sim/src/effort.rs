@@ -30,7 +30,7 @@ pub(crate) fn check(model: &Model, workload: &Workload, options: &Options) -> Re
             hint,
         })
     };
-    let (nodes, places) = (model.node_count() as f64, model.places.len() as f64);
+    let (nodes, places) = (model.node_count() as f64, model.costs.places.len() as f64);
     let threads = workload.thread_count() as f64;
     let figures = files(workload) * nodes * places + threads * places * 8.0;
     if figures > MOST_FIGURES {
@@ -43,7 +43,7 @@ pub(crate) fn check(model: &Model, workload: &Workload, options: &Options) -> Re
         return refused(problem, "lengthen the window, or shorten seconds");
     }
     let kinds = (workload.threads.len() as f64 * nodes).min(threads);
-    let resources = 2.0 * nodes + 2.0 * places + model.lanes().len() as f64;
+    let resources = 2.0 * nodes + 2.0 * places + model.costs.lanes().len() as f64;
     let step = threads * places * PER_THREAD + ROUNDS * kinds * (kinds + resources) * places;
     let work = (windows * STEPS + phases(workload)) * step;
     if work > MOST_WORK {

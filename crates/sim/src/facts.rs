@@ -78,7 +78,7 @@ pub(crate) fn group_index(key: ProcessKey) -> Option<usize> {
 /// Sums over memories, per node.
 fn per_node(model: &Model, bytes: &[f64]) -> Vec<u64> {
     let mut sums = vec![0.0; model.node_count()];
-    for (place, bytes) in model.places.iter().zip(bytes) {
+    for (place, bytes) in model.costs.places.iter().zip(bytes) {
         sums[place.node] += bytes;
     }
     sums.into_iter().map(|bytes| bytes as u64).collect()
@@ -167,11 +167,11 @@ fn accesses(model: &Model, state: &State, span: &Span, migrating_s: &[f64]) -> A
         let here = &mut nodes[thread.node];
         here.threads += 1;
         here.pinned |= thread.pinned;
-        for (bytes, place) in thread.missed_bytes.iter().zip(&model.places) {
+        for (bytes, place) in thread.missed_bytes.iter().zip(&model.costs.places) {
             here.accesses_s[place.node] += bytes / LINE_BYTES as f64 / span.seconds();
         }
         if !std::mem::replace(&mut seen[thread.file], true) {
-            for (share, place) in file.shares.iter().zip(&model.places) {
+            for (share, place) in file.shares.iter().zip(&model.costs.places) {
                 nodes[place.node].resident_bytes += (share * file.bytes) as u64;
             }
         }
@@ -194,8 +194,8 @@ fn accesses(model: &Model, state: &State, span: &Span, migrating_s: &[f64]) -> A
 
 /// Each node's persistent memory.
 fn media(model: &Model, state: &State, passed: &Passed, span: &Span) -> Vec<MediumFacts> {
-    let is_persistent = |place: &usize| model.places[*place].memory.kind == MemoryKind::Persistent;
-    let persistent = (0..model.places.len()).filter(is_persistent);
+    let is_persistent = |place: &usize| model.costs.places[*place].memory.kind == MemoryKind::Persistent;
+    let persistent = (0..model.costs.places.len()).filter(is_persistent);
     let medium = |place: usize| {
         let mut tally = Tally::default();
         let mut demand = 0;
@@ -212,9 +212,9 @@ fn media(model: &Model, state: &State, passed: &Passed, span: &Span) -> Vec<Medi
             tally.merge(&tally_of(thread, AccessKind::Write, writes));
         }
         let at = |place: usize| passed.read_bytes[place] + passed.written_bytes[place];
-        let mine = &model.places[place];
-        let beside = (0..model.places.len()).filter(|other| {
-            let other = &model.places[*other];
+        let mine = &model.costs.places[place];
+        let beside = (0..model.costs.places.len()).filter(|other| {
+            let other = &model.costs.places[*other];
             other.node == mine.node && other.memory.kind == MemoryKind::Dram
         });
         MediumFacts {
@@ -260,7 +260,7 @@ fn files(model: &Model, state: &State) -> Vec<FileFacts> {
         let file = &state.files[index];
         let held: Vec<f64> = file.shares.iter().map(|share| share * file.bytes).collect();
         let mut replicas = vec![false; model.node_count()];
-        for (place, has) in model.places.iter().zip(&file.replicas) {
+        for (place, has) in model.costs.places.iter().zip(&file.replicas) {
             replicas[place.node] |= has;
         }
         FileFacts {

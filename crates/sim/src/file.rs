@@ -36,7 +36,7 @@ impl File {
     /// Where a thread of this node reads it from: a copy, where that is nearer.
     pub(crate) fn read_shares(&self, model: &Model, home: usize) -> Vec<f64> {
         let distance = |place: usize| {
-            let node = model.places[place].node;
+            let node = model.costs.places[place].node;
             f64::from(model.machine.distances[home][node])
         };
         let copies = (0..self.shares.len()).filter(|place| self.replicas[*place]);
@@ -78,7 +78,7 @@ pub(crate) fn new_file(
     shared: bool,
     allocation: Allocation,
 ) -> File {
-    let places = model.places.len();
+    let places = model.costs.places.len();
     let named: Vec<NodeId> = group.node.into_iter().collect();
     let named = [&named[..], &group.nodes].concat();
     let is_storage = group.medium == MediumKind::Storage;

@@ -18,9 +18,9 @@
 //! Slow memory with many accessors makes few lines go through, and fast memory waits with it.
 
 use egeria_machine::AccessKind;
+use egeria_machine::costs::{AccessCosts, Crowd, MAX_WAIT_NS};
 use egeria_machine::fair::{Flow, max_min_shares};
 
-use crate::crowd::Crowd;
 use crate::demand::{Control, Demand, Operation, operation};
 use crate::model::{Model, NS_PER_S};
 
@@ -33,8 +33,6 @@ const HALF_STEPS: usize = 8;
 const SAME_FACTOR: f64 = 0.01;
 /// A round that changes no crowd by more than this part is the last.
 const SETTLED: f64 = 1e-9;
-/// Waits are looked for no longer than this, ns.
-const LONGEST_WAIT_NS: f64 = 1e9;
 
 /// What one thread gets.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -56,9 +54,9 @@ pub(crate) fn rates(model: &Model, control: &Control, demands: &[Demand]) -> Vec
     let (alike, of) = merge(demands);
     let capacities = model.capacities(f64::from(control.delegates), &control.turns);
     let mut crowd = Crowd {
-        accessors: vec![1.0; model.places.len()],
-        wait_ns: vec![0.0; model.queue_lines.len()],
-        written_shares: vec![0.0; model.places.len()],
+        accessors: vec![1.0; model.costs.places.len()],
+        wait_ns: vec![0.0; model.costs.queue_lines.len()],
+        written_shares: vec![0.0; model.costs.places.len()],
         shared_reads: shared_reads(model, control, &alike),
     };
     let describe = |crowd: &Crowd| -> Vec<Operation> {
@@ -71,9 +69,9 @@ pub(crate) fn rates(model: &Model, control: &Control, demands: &[Demand]) -> Vec
     for _ in 0..ROUNDS {
         let next = meet(model, control, &alike, &operations, &shares);
         trail.push(crowd.clone());
-        let change = crowd.approach(&next);
+        let change = approach(&mut crowd, &next);
         if trail.len() == HALF_STEPS {
-            crowd.extrapolate(&trail[HALF_STEPS - 3..]);
+            extrapolate(&mut crowd, &trail[HALF_STEPS - 3..]);
             trail.clear();
         }
         operations = describe(&crowd);
@@ -90,38 +88,36 @@ pub(crate) fn rates(model: &Model, control: &Control, demands: &[Demand]) -> Vec
     of.iter().map(rate).collect()
 }
 
-impl Crowd {
-    /// Half of the way to another; the largest change, relative.
-    fn approach(&mut self, next: &Crowd) -> f64 {
-        let mut change: f64 = 0.0;
-        let accessors = self.accessors.iter_mut().zip(&next.accessors);
-        let waits = self.wait_ns.iter_mut().zip(&next.wait_ns);
-        let shares = self.written_shares.iter_mut().zip(&next.written_shares);
-        for (before, now) in accessors.chain(waits).chain(shares) {
-            let middle = (*before + now) / 2.0;
-            change = change.max((middle - *before).abs() / middle.abs().max(1.0));
-            *before = middle;
-        }
-        change
+/// Half of the way to another; the largest change, relative.
+fn approach(crowd: &mut Crowd, next: &Crowd) -> f64 {
+    let mut change: f64 = 0.0;
+    let accessors = crowd.accessors.iter_mut().zip(&next.accessors);
+    let waits = crowd.wait_ns.iter_mut().zip(&next.wait_ns);
+    let shares = crowd.written_shares.iter_mut().zip(&next.written_shares);
+    for (before, now) in accessors.chain(waits).chain(shares) {
+        let middle = (*before + now) / 2.0;
+        change = change.max((middle - *before).abs() / middle.abs().max(1.0));
+        *before = middle;
     }
+    change
+}
 
-    /// Where steps that shrink by the same factor would end (Aitken), from the three places before this one. Only what
-    /// comes nearer slowly, steadily and without turning is moved.
-    fn extrapolate(&mut self, trail: &[Crowd]) {
-        let end = |now: &mut f64, trail: [f64; 3], least: f64| {
-            let steps = [trail[1] - trail[0], trail[2] - trail[1], *now - trail[2]];
-            let (before, factor) = (steps[1] / steps[0], steps[2] / steps[1]);
-            if (0.5..0.99999).contains(&factor) && (factor - before).abs() < SAME_FACTOR {
-                let ahead = steps[2] * factor / (1.0 - factor);
-                *now = (*now + ahead).clamp(least, LONGEST_WAIT_NS);
-            }
-        };
-        for (index, now) in self.accessors.iter_mut().enumerate() {
-            end(now, [0, 1, 2].map(|at| trail[at].accessors[index]), 1.0);
+/// Where steps that shrink by the same factor would end (Aitken), from the three places before this one. Only what
+/// comes nearer slowly, steadily and without turning is moved.
+fn extrapolate(crowd: &mut Crowd, trail: &[Crowd]) {
+    let end = |now: &mut f64, trail: [f64; 3], least: f64| {
+        let steps = [trail[1] - trail[0], trail[2] - trail[1], *now - trail[2]];
+        let (before, factor) = (steps[1] / steps[0], steps[2] / steps[1]);
+        if (0.5..0.99999).contains(&factor) && (factor - before).abs() < SAME_FACTOR {
+            let ahead = steps[2] * factor / (1.0 - factor);
+            *now = (*now + ahead).clamp(least, MAX_WAIT_NS);
         }
-        for (index, now) in self.wait_ns.iter_mut().enumerate() {
-            end(now, [0, 1, 2].map(|at| trail[at].wait_ns[index]), 0.0);
-        }
+    };
+    for (index, now) in crowd.accessors.iter_mut().enumerate() {
+        end(now, [0, 1, 2].map(|at| trail[at].accessors[index]), 1.0);
+    }
+    for (index, now) in crowd.wait_ns.iter_mut().enumerate() {
+        end(now, [0, 1, 2].map(|at| trail[at].wait_ns[index]), 0.0);
     }
 }
 
@@ -137,7 +133,7 @@ fn shared_reads(model: &Model, control: &Control, alike: &[Alike]) -> Vec<bool> 
         homes.dedup();
         homes.len() > 1
     };
-    (0..model.places.len()).map(is_read).collect()
+    (0..model.costs.places.len()).map(is_read).collect()
 }
 
 /// Demands that are the same, once; and for each demand which that is.
@@ -235,10 +231,6 @@ fn waits_for_core(
     alike.iter().map(|each| is_full(each.demand.home)).collect()
 }
 
-/// Where threads are held back for so large a part of their time (the inverse), all whose lines pass the same queue have as
-/// many on their way as they can; where nothing holds anybody back, only those that are being served.
-const HELD: f64 = 2.0;
-
 /// Who is at a memory at once, in the mean, and the lines of theirs that are on their way and not being served.
 #[derive(Clone, Copy, Default)]
 struct Present {
@@ -271,7 +263,7 @@ fn meet(
     shares: &[f64],
 ) -> Crowd {
     let waits = waits_for_core(model, alike, operations, shares);
-    let places = model.places.len();
+    let places = model.costs.places.len();
     // From each node, with and without turns to wait for; and delegates.
     let mut own = vec![[Present::default(); 2]; model.node_count() * places];
     let mut delegates = vec![Present::default(); places];
@@ -291,7 +283,7 @@ fn meet(
         let direct = operation.at.iter().filter(|at| !at.delegated);
         let unwaited_ns: f64 = direct.map(|at| at.unwaited_ns).sum();
         let unheld = rate * unwaited_ns / NS_PER_S / at_own.max(1e-12);
-        let held = (HELD * (1.0 - unheld)).clamp(0.0, 1.0);
+        let held = AccessCosts::held(unheld);
         for at in &operation.at {
             let moved_s = each.count * rate * at.lines_moved;
             lines_s[at.place] += moved_s;
@@ -354,17 +346,14 @@ fn waits_in_queues(
     held_at: &[f64],
     lines_s: &[f64],
 ) -> Vec<f64> {
-    let wait = |(queue, holds): (usize, &f64)| {
-        let stands = |place: &usize| model.places[*place].queues.contains(&queue);
+    let wait = |queue: usize| {
+        let stands = |place: &usize| model.costs.places[*place].queues.contains(&queue);
         let places = || (0..present.len()).filter(stands);
         // One memory that holds its accessors back stops the queue for all.
         let held = places().map(|place| held_at[place]).fold(0.0, f64::max);
-        let lines: f64 = places().map(|place| present[place].lines).sum::<f64>() * held;
+        let lines: f64 = places().map(|place| present[place].lines).sum();
         let through_s: f64 = places().map(|place| lines_s[place]).sum();
-        match lines > *holds {
-            true => ((lines - holds) / through_s.max(1e-9) * NS_PER_S).min(LONGEST_WAIT_NS),
-            false => 0.0,
-        }
+        model.costs.queue_wait_ns(queue, lines, held, through_s)
     };
-    model.queue_lines.iter().enumerate().map(wait).collect()
+    (0..model.costs.queue_lines.len()).map(wait).collect()
 }

@@ -11,7 +11,6 @@
 #![forbid(unsafe_code)]
 
 mod act;
-mod crowd;
 mod demand;
 mod effort;
 mod error;
@@ -32,4 +31,5 @@ pub use outcome::{
     Options, Outcome, WindowOutcome,
 };
 pub use run::run;
-pub use workload::{FileGroup, Layout, MediumKind, Pattern, Phase, ThreadGroup, Workload};
+pub use egeria_machine::costs::Pattern;
+pub use workload::{FileGroup, Layout, MediumKind, Phase, ThreadGroup, Workload};

@@ -28,9 +28,9 @@ pub(crate) struct GroupPassed {
 impl Passed {
     pub(crate) fn none(model: &Model, groups: usize) -> Passed {
         Passed {
-            read_bytes: vec![0.0; model.places.len()],
-            written_bytes: vec![0.0; model.places.len()],
-            lane_bytes: vec![0.0; model.lanes().len()],
+            read_bytes: vec![0.0; model.costs.places.len()],
+            written_bytes: vec![0.0; model.costs.places.len()],
+            lane_bytes: vec![0.0; model.costs.lanes().len()],
             local_bytes: 0.0,
             groups: vec![GroupPassed::default(); groups],
         }
@@ -72,8 +72,8 @@ impl Passed {
 
     pub(crate) fn cross(&mut self, model: &Model, access: (AccessKind, usize, usize), bytes: f64) {
         let (kind, home, place) = access;
-        let first = model.memory_resource(model.places.len());
-        for lane in model.lane_resources(kind, home, model.places[place].node) {
+        let first = model.memory_resource(model.costs.places.len());
+        for lane in model.lane_resources(kind, home, model.costs.places[place].node) {
             self.lane_bytes[lane - first] += bytes;
         }
     }

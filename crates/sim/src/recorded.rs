@@ -10,8 +10,9 @@ use egeria_facts::{FileKey, ThreadFacts, ThreadKey, Window};
 use egeria_machine::{AccessKind, Machine, NodeId};
 
 use crate::error::SimError;
-use crate::model::{Access, Model};
-use crate::workload::{FileGroup, MediumKind, Pattern, Phase, ThreadGroup, Workload};
+use crate::model::Model;
+use egeria_machine::costs::{Access, Pattern};
+use crate::workload::{FileGroup, MediumKind, Phase, ThreadGroup, Workload};
 
 /// Phases that a thread is given at most; windows are put together until that many are left.
 const MOST_PHASES: usize = 1000;
@@ -262,7 +263,7 @@ fn mean_access_ns(
     let places = model.places_of(MediumKind::Storage);
     let find = |local: bool| {
         let mut places = places.iter();
-        let place = places.find(|place| (model.places[**place].node == home) == local);
+        let place = places.find(|place| (model.costs.places[**place].node == home) == local);
         place.copied()
     };
     let time_ns = |kind, local| {
@@ -275,7 +276,7 @@ fn mean_access_ns(
                 pattern: Pattern::Random,
                 at_once: false,
             };
-            model.access_ns(&access, 1.0, 0.0)
+            model.costs.access_ns(&access, 1.0, 0.0)
         })
     };
     let mut mean_ns = 0.0;

@@ -188,7 +188,7 @@ impl Run<'_> {
             threads: self.threads_per_node(Some(index)),
         };
         let nodes = 0..self.model.node_count();
-        let lanes = self.model.lanes().iter().zip(&sum.lane_bytes);
+        let lanes = self.model.costs.lanes().iter().zip(&sum.lane_bytes);
         WindowOutcome {
             end_s: self.now_s,
             operations_s: sum.operations() / seconds,
@@ -212,7 +212,7 @@ impl Run<'_> {
     }
 
     fn node(&self, node: usize, sum: &Passed, seconds: f64) -> NodeOutcome {
-        let places = self.model.places.iter().enumerate();
+        let places = self.model.costs.places.iter().enumerate();
         let memories: Vec<MemoryOutcome> = places
             .filter(|(_, place)| place.node == node)
             .map(|(index, place)| MemoryOutcome {

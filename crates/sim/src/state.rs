@@ -157,7 +157,7 @@ impl State {
     ) {
         let starts: Vec<NodeId> = group.start_node.into_iter().collect();
         let starts = [&starts[..], &group.start_nodes].concat();
-        let places = model.places.len();
+        let places = model.costs.places.len();
         for number in 0..group.count as usize {
             let start = starts.get(number % starts.len().max(1));
             let start = start.and_then(|id| model.machine.index_of(*id));
@@ -232,7 +232,7 @@ impl State {
 
     /// Share of what a thread writes that goes to each memory.
     fn written_to(&self, model: &Model, thread: &Thread) -> Vec<f64> {
-        let (file, places) = (&self.files[thread.file], model.places.len());
+        let (file, places) = (&self.files[thread.file], model.costs.places.len());
         match (file.layout, file.medium, self.allocation) {
             // A program writes its memory where it lies.
             (Layout::Local, MediumKind::Memory, _) | (Layout::Local, _, Allocation::InPlace) => {
@@ -263,7 +263,7 @@ impl State {
             }
         }
         for (node, readers) in readers.iter().enumerate() {
-            let parts = model.cache_parts(node, threads[node]);
+            let parts = model.costs.cache_parts(node, threads[node]);
             for (file, readers) in self.files.iter().zip(readers) {
                 let in_parts = (*readers as f64).min(parts);
                 sets[node] += file.bytes * in_parts / parts;
@@ -297,11 +297,11 @@ impl State {
             thread.reads += operations * demand.reads.iter().sum::<f64>();
             thread.writes += operations * demand.writes.iter().sum::<f64>();
             let home = thread.node;
-            let cached = model.cached_share(home, demand.working_set_bytes);
+            let cached = model.costs.cached_share(home, demand.working_set_bytes);
             for kind in [AccessKind::Read, AccessKind::Write] {
                 let shares = demand.shares(kind).iter().enumerate();
                 for (place, share) in shares.filter(|(_, share)| **share > 0.0) {
-                    let (moved, node) = (bytes * share, model.places[place].node);
+                    let (moved, node) = (bytes * share, model.costs.places[place].node);
                     thread.count(kind, place, moved);
                     self.files[thread.file].count(kind, home, place, moved);
                     passed.local_bytes += if node == home { moved } else { 0.0 };

@@ -51,6 +51,7 @@
 //! name several `start_nodes`, on which they start in turn. Unknown keys are refused, so that a misspelt one cannot pass unnoticed.
 
 use egeria_machine::{Machine, NodeId};
+use egeria_machine::costs::Pattern;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{SimError, value};
@@ -131,17 +132,6 @@ pub enum Layout {
     Local,
     /// In stripes over all nodes, so that large accesses can be delegated to all of them (OdinFS).
     Striped,
-}
-
-/// Where on a file or in memory accesses go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Pattern {
-    /// Anywhere.
-    #[default]
-    Random,
-    /// One behind the other.
-    Sequential,
 }
 
 /// Threads of one process that do the same.

@@ -29,7 +29,7 @@ pub(crate) fn machine(machine: &Machine) -> Result<(), Fault> {
     distances(machine.nodes.len(), &machine.distances)?;
     interconnect(machine)?;
     one_word_for_emulated_media(machine)?;
-    machine.emulated.as_ref().map_or(Ok(()), emulation)
+    emulation(machine)
 }
 
 pub(crate) fn node_count(count: usize) -> Result<(), Fault> {
@@ -135,7 +135,7 @@ fn cpus_are_somewhere(machine: &Machine) -> Result<(), Fault> {
             let hint = "give at least one node cpus, such as \"0-3\"";
             Err(fault("nodes", "no node has a CPU", hint))
         }
-        (Some(_), Some(index)) if !all_without => {
+        (Some(emulated), Some(index)) if !all_without && emulated.cores.get(index) != Some(&0) => {
             let key = format!("nodes[{index}].cpus");
             let hint = "name CPUs for every emulated node, or for none";
             Err(fault(key, "missing although other nodes name theirs", hint))
@@ -177,7 +177,8 @@ pub(crate) fn distances(count: usize, matrix: &[Vec<u32>]) -> Result<(), Fault> 
 
 /// What an emulated node declares of its medium and cache stands in one place.
 fn one_word_for_emulated_media(machine: &Machine) -> Result<(), Fault> {
-    if machine.emulated.is_none() {
+    let by_tables = |emulated: &EmulatedMachine| !emulated.nodes.is_empty();
+    if !machine.emulated.as_ref().is_some_and(by_tables) {
         return Ok(());
     }
     for (index, node) in machine.nodes.iter().enumerate() {
@@ -211,7 +212,10 @@ fn interconnect(machine: &Machine) -> Result<(), Fault> {
     links::find_paths(machine).map(drop)
 }
 
-fn emulation(emulated: &EmulatedMachine) -> Result<(), Fault> {
+fn emulation(machine: &Machine) -> Result<(), Fault> {
+    let Some(emulated) = &machine.emulated else {
+        return Ok(());
+    };
     let range = format!("a number from 1 to {MAX_DILATION}");
     number(
         "emulation.dilation".into(),
@@ -222,7 +226,33 @@ fn emulation(emulated: &EmulatedMachine) -> Result<(), Fault> {
     for (index, node) in emulated.nodes.iter().enumerate() {
         emulated_node(&format!("nodes[{index}].emulated"), node)?;
     }
-    Ok(())
+    match emulated.nodes.is_empty() {
+        true => own_memories(machine, &emulated.cores),
+        false => Ok(()),
+    }
+}
+
+/// What nodes without `emulated` tables must have to be emulated.
+fn own_memories(machine: &Machine, cores: &[u32]) -> Result<(), Fault> {
+    for (index, cores) in cores.iter().enumerate() {
+        if *cores > MAX_CORES {
+            let hint = format!("use at most {MAX_CORES}");
+            return Err(fault(format!("nodes[{index}].cores"), format!("{cores}"), hint));
+        }
+    }
+    if cores.iter().all(|cores| *cores == 0) {
+        return Err(fault("nodes", "no node has a core", "give one cores or cpus"));
+    }
+    let nodes = machine.nodes.iter().enumerate();
+    let mut bare = nodes.filter(|(_, node)| node.hardware.memories.is_empty());
+    match bare.next() {
+        None => Ok(()),
+        Some((index, _)) => Err(fault(
+            format!("nodes[{index}].memories"),
+            "missing, and nothing can be emulated of memory that is not described",
+            "add [[nodes.memories]] or [nodes.emulated], or take a profile such as optane-1s or odin-8s",
+        )),
+    }
 }
 
 fn emulated_node(key: &str, node: &EmulatedNode) -> Result<(), Fault> {
