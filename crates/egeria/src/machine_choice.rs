@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use egeria_fs::{AllocationPolicy, AttachOptions, Volume};
-use egeria_machine::{Machine, Source};
+use egeria_machine::{Machine, MemoryKind, Source};
 use egeria_watch::own;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,28 @@ pub struct MachineArguments {
     /// Machine file (TOML) or profile (optane-2s, optane-1s, odin-8s …) instead of this machine
     #[arg(long, value_name = "FILE|PROFILE")]
     pub machine: Option<String>,
+    /// Emulate that machine, at so much time here per time on it (1 to 65536); for one that is emulated anyway, this time
+    #[arg(long, value_name = "N", requires = "machine")]
+    pub dilation: Option<f64>,
+}
+
+/// What of an emulated machine the pools of a volume lie on.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct MemoryArguments {
+    /// Kind of the emulated machine's memory that the pools lie on [default: persistent, or what its nodes have]
+    #[arg(long, value_name = "dram|persistent|expander", requires = "machine", value_parser = memory_kind)]
+    pub memory: Option<MemoryKind>,
+}
+
+fn memory_kind(text: &str) -> Result<MemoryKind, String> {
+    let kinds = [
+        MemoryKind::Dram,
+        MemoryKind::Persistent,
+        MemoryKind::Expander,
+    ];
+    let found = kinds.into_iter().find(|kind| kind.name() == text);
+    found
+        .ok_or_else(|| format!("{text:?} is no kind of memory; write dram, persistent or expander"))
 }
 
 /// No machine file is nearly as large.
@@ -28,6 +50,9 @@ impl MachineArguments {
     /// The machine meant: without a name this one, as calibrated where root has had that done.
     pub fn resolve(&self) -> Outcome<Machine> {
         let machine = Machine::resolve(self.machine.as_deref(), None)?;
+        if let Some(dilation) = self.dilation {
+            return Ok(machine.emulate(dilation)?.standing_here()?);
+        }
         Ok(match self.machine {
             Some(_) => machine,
             None => as_calibrated(machine, Path::new(CALIBRATED)),
@@ -194,9 +219,10 @@ fn node_list(nodes: &[u16]) -> String {
 }
 
 /// What a new session is told.
-pub fn attach_options(machine: Option<Machine>) -> AttachOptions {
+pub fn attach_options(machine: Option<Machine>, memory: MemoryArguments) -> AttachOptions {
     AttachOptions {
         machine,
+        memory: memory.memory,
         allocation: None,
     }
 }

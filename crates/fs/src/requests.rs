@@ -105,6 +105,8 @@ impl fmt::Display for RecoveryReport {
 pub struct AttachOptions {
     /// Emulated or declared machine; None: this one.
     pub machine: Option<egeria_machine::Machine>,
+    /// The kind of memory of an emulated machine that the pools lie on; None: persistent memory, or what it has.
+    pub memory: Option<egeria_machine::MemoryKind>,
     /// Where new data goes.
     pub allocation: Option<AllocationPolicy>,
 }

@@ -23,7 +23,7 @@ use crate::session::path_mode::PathMode;
 use crate::session::stuck::Stuck;
 use crate::types::*;
 use crate::volume::segments::{FileIdentity, Leftover};
-use egeria_media::emulation::EmulationState;
+use egeria_media::emulation::Emulation;
 use egeria_media::{BlockNumber, CallerDestination, Pool, PoolIndex};
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -207,7 +207,7 @@ impl Volume {
     }
 
     /// The emulated machine's state in the session.
-    pub fn emulation(&self) -> &EmulationState {
+    pub fn emulation(&self) -> &Emulation {
         self.session.emulation()
     }
 

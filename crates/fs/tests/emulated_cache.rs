@@ -39,7 +39,7 @@ fn reads_are_cached_by_block_and_writes_undo_it() {
     let scratch = Scratch::new(1, 32 << 20);
     let volume = scratch.attach_with(&AttachOptions {
         machine: Some(machine()),
-        allocation: None,
+        ..AttachOptions::default()
     });
     let made = volume.create_open(InodeNumber::ROOT, b"file", &FILE);
     let ino = made.expect("create").ino;

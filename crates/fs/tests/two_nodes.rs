@@ -63,6 +63,7 @@ fn two_nodes(bytes: u64, allocation: Option<AllocationPolicy>) -> Option<Machine
     let volume = scratch.attach_with(&AttachOptions {
         machine: Some(machine),
         allocation,
+        ..AttachOptions::default()
     });
     Some(Machines {
         scratch,

@@ -76,6 +76,15 @@ pub struct Beside {
     pub shared_reads: bool,
 }
 
+impl Beside {
+    /// Nobody else is there.
+    pub const ALONE: Beside = Beside {
+        accessors: 1.0,
+        written_share: 0.0,
+        shared_reads: false,
+    };
+}
+
 impl Crowd {
     /// What is in the way at one memory.
     pub fn beside(&self, place: usize) -> Beside {

@@ -9,7 +9,7 @@
 //!     distances = [[10, 21], [21, 10]]   # in the order of the nodes; default 10 and 20
 //!
 //!     [emulation]                        # leave out to describe a real machine
-//!     dilation = 16.0                    # wall time per machine time, 1 to 1024
+//!     dilation = 16.0                    # wall time per machine time, 1 to 65536
 //!     timing = true                      # false: nodes, but no slowness
 //!
 //!     [[nodes]]

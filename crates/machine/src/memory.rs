@@ -72,6 +72,17 @@ pub enum MemoryKind {
     Expander,
 }
 
+impl MemoryKind {
+    /// As machine files write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            MemoryKind::Dram => "dram",
+            MemoryKind::Persistent => "persistent",
+            MemoryKind::Expander => "expander",
+        }
+    }
+}
+
 /// One memory of a node.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -127,7 +127,11 @@ impl Machine {
         {
             return self;
         }
-        let has_cores: Vec<bool> = self.nodes.iter().map(|node| self.core_count(node) > 0).collect();
+        let has_cores: Vec<bool> = self
+            .nodes
+            .iter()
+            .map(|node| self.core_count(node) > 0)
+            .collect();
         let count = has_cores.iter().filter(|has| **has).count();
         let nodes = self.nodes.iter_mut().zip(has_cores).filter(|(_, has)| *has);
         for (index, (node, _)) in nodes.enumerate() {
@@ -165,6 +169,19 @@ impl Machine {
         }
         check::machine(&self).map_err(|fault| fault.of(&origin))?;
         Ok(self)
+    }
+
+    /// Looks at a machine that another process wrote down.
+    ///
+    /// # Errors
+    /// What is wrong with it, as of a file.
+    pub fn validate(&self) -> Result<(), MachineError> {
+        let mut machine = self.clone();
+        if machine.is_emulated() {
+            // They are the host's, and nodes may share them.
+            machine.nodes.iter_mut().for_each(|node| node.cpus.clear());
+        }
+        check::machine(&machine).map_err(|fault| fault.of("shared memory".as_ref()))
     }
 
     /// Position of a node in `nodes`, `distances` and the emulated nodes.

@@ -91,6 +91,14 @@ impl Machine {
         }
     }
 
+    /// The same machine, its emulated nodes on the running machine's CPUs where they name none.
+    ///
+    /// # Errors
+    /// When the kernel does not say which CPUs there are.
+    pub fn standing_here(self) -> Result<Machine, MachineError> {
+        self.standing_below(Path::new("/"))
+    }
+
     fn standing_below(self, root: &Path) -> Result<Machine, MachineError> {
         if self.emulated.is_none() {
             return Ok(self);

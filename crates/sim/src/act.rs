@@ -260,7 +260,10 @@ impl Acts {
     pub(crate) fn demands(&self, model: &Model) -> Vec<Demand> {
         let places = model.costs.places.len();
         let demand = |copy: &Copy| {
-            let (from, to) = (model.costs.places[copy.from].node, model.costs.places[copy.to].node);
+            let (from, to) = (
+                model.costs.places[copy.from].node,
+                model.costs.places[copy.to].node,
+            );
             // A node without cores is copied to by the other.
             let nodes = [to, from, 0];
             let home = nodes.into_iter().find(|node| model.cores(*node) > 0.0);

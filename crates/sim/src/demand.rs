@@ -3,9 +3,9 @@
 use egeria_machine::fair::Flow;
 use egeria_machine::{AccessKind, MemoryKind};
 
-use egeria_machine::costs::{Access, Crowd, Pattern};
 use crate::model::{Model, NS_PER_S};
 use crate::workload::MediumKind;
+use egeria_machine::costs::{Access, Crowd, Pattern};
 
 /// What one thread does per operation now.
 #[derive(Clone, PartialEq, Debug)]
@@ -106,7 +106,9 @@ pub(crate) fn operation(
     demand: &Demand,
     crowd: &Crowd,
 ) -> Operation {
-    let cached = model.costs.cached_share(demand.home, demand.working_set_bytes);
+    let cached = model
+        .costs
+        .cached_share(demand.home, demand.working_set_bytes);
     let reads: f64 = demand.reads.iter().sum();
     let cached_ns = reads * cached * model.costs.cached_ns(demand.home, demand.request_bytes);
     let mut operation = Operation {

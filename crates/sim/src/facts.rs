@@ -194,7 +194,8 @@ fn accesses(model: &Model, state: &State, span: &Span, migrating_s: &[f64]) -> A
 
 /// Each node's persistent memory.
 fn media(model: &Model, state: &State, passed: &Passed, span: &Span) -> Vec<MediumFacts> {
-    let is_persistent = |place: &usize| model.costs.places[*place].memory.kind == MemoryKind::Persistent;
+    let is_persistent =
+        |place: &usize| model.costs.places[*place].memory.kind == MemoryKind::Persistent;
     let persistent = (0..model.costs.places.len()).filter(is_persistent);
     let medium = |place: usize| {
         let mut tally = Tally::default();

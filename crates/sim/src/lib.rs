@@ -25,11 +25,11 @@ mod run;
 mod state;
 pub mod workload;
 
+pub use egeria_machine::costs::Pattern;
 pub use error::SimError;
 pub use outcome::{
     Allocation, GroupOutcome, GroupWindow, LaneOutcome, MemoryOutcome, MoveOutcome, NodeOutcome,
     Options, Outcome, WindowOutcome,
 };
 pub use run::run;
-pub use egeria_machine::costs::Pattern;
 pub use workload::{FileGroup, Layout, MediumKind, Phase, ThreadGroup, Workload};

@@ -11,8 +11,8 @@ use egeria_machine::{AccessKind, Machine, NodeId};
 
 use crate::error::SimError;
 use crate::model::Model;
-use egeria_machine::costs::{Access, Pattern};
 use crate::workload::{FileGroup, MediumKind, Phase, ThreadGroup, Workload};
+use egeria_machine::costs::{Access, Pattern};
 
 /// Phases that a thread is given at most; windows are put together until that many are left.
 const MOST_PHASES: usize = 1000;

@@ -28,6 +28,7 @@ fn new_volume(folder: &Path) -> Arc<Volume> {
     let options = AttachOptions {
         machine: Some(Machine::profile("optane-2s").unwrap()),
         allocation: Some(AllocationPolicy::Pool(0)),
+        ..AttachOptions::default()
     };
     Volume::attach(&folder.join("pool0"), AttachMode::CreateOrJoin, &options).unwrap()
 }

@@ -16,7 +16,9 @@ use egeria_mount::{MountError, MountOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::configuration::{Configuration, SettingsArgument};
-use crate::machine_choice::{Allocation, MachineArguments, MachineLabel, attach_options};
+use crate::machine_choice::{
+    Allocation, MachineArguments, MachineLabel, MemoryArguments, attach_options,
+};
 use crate::session::{self, PoolLabel};
 use crate::{daemon_log, metrics, paths, service, sizes};
 use egeria_cli::failure::{Failure, Outcome, reason};
@@ -72,6 +74,8 @@ struct Options {
     page_cache: Option<u64>,
     #[command(flatten)]
     machine: MachineArguments,
+    #[command(flatten)]
+    memory: MemoryArguments,
     /// Where new data goes: local (the writer's node), random, striped (over all nodes), node=N
     #[arg(long, value_name = "local|random|striped|node=N", value_parser = Allocation::parse)]
     alloc: Option<Allocation>,
@@ -182,6 +186,12 @@ fn background_command(mount: &Mount) -> Command {
     }
     if let Some(machine) = &mount.options.machine.machine {
         command.arg(format!("--machine={machine}"));
+        if let Some(dilation) = mount.options.machine.dilation {
+            command.arg(format!("--dilation={dilation}"));
+        }
+        if let Some(memory) = mount.options.memory.memory {
+            command.arg(format!("--memory={}", memory.name()));
+        }
     }
     if let Some(allocation) = mount.options.alloc {
         command.arg(format!("--alloc={}", allocation.name()));
@@ -218,7 +228,11 @@ fn serve(mount: &Mount, format: Format) -> Outcome {
     } else {
         AttachMode::CreateOrJoin
     };
-    let volume = session::attach(&mount.pool, mode, &attach_options(machine.clone()))?;
+    let volume = session::attach(
+        &mount.pool,
+        mode,
+        &attach_options(machine.clone(), mount.options.memory),
+    )?;
     let attached = daemon_log::follow(&volume);
     mount.options.machine.check_made(&volume)?;
     let label = MachineLabel::of_session(&volume, machine.as_ref());

@@ -18,7 +18,7 @@ use egeria_steward::{Scope, Steward, Target};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::machine_choice::{
-    Allocation, BorrowedAllocation, MachineArguments, MachineLabel, attach_options,
+    Allocation, BorrowedAllocation, MachineArguments, MachineLabel, MemoryArguments, attach_options,
 };
 use crate::placement;
 use crate::policy_choice::{self, StewardArguments};
@@ -59,6 +59,8 @@ pub struct Arguments {
     scratch: u64,
     #[command(flatten)]
     machine: MachineArguments,
+    #[command(flatten)]
+    memory: MemoryArguments,
     /// Where new data goes: local (the writer's node), random, striped (over all nodes), node=N
     #[arg(long, value_name = "local|random|striped|node=N", value_parser = Allocation::parse)]
     alloc: Option<Allocation>,
@@ -160,7 +162,11 @@ impl Stage {
             .map(ScratchPools::first)
             .or(arguments.volume.as_deref())
             .unwrap_or(Path::new(""));
-        let volume = session::attach(pool, AttachMode::CreateOrJoin, &attach_options(declared))?;
+        let volume = session::attach(
+            pool,
+            AttachMode::CreateOrJoin,
+            &attach_options(declared, arguments.memory),
+        )?;
         arguments.machine.check_made(&volume)?;
         let borrow = |allocation: Allocation| allocation.apply_for_a_while(&volume);
         let allocation = arguments.alloc.map(borrow).transpose()?;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use egeria_fs::AttachMode;
+use egeria_fs::{AttachMode, AttachOptions};
 use egeria_machine::Machine;
 use egeria_policy::planner::System;
 use egeria_steward::{Scope, Summary, Target};
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::configuration::{Configuration, ConfiguredVolume, SettingsArgument};
 use crate::daemon_log::{self, Attached};
-use crate::machine_choice::{MachineArguments, attach_options};
+use crate::machine_choice::MachineArguments;
 use crate::owner;
 use crate::policy_choice::{self, StewardArguments};
 use crate::{metrics, service, session};
@@ -144,7 +144,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
 
 fn of_volume(pool: &Path, arguments: &Arguments) -> Outcome<(Target, Machine, Option<Attached>)> {
     owner::run_as_owner(pool)?;
-    let volume = session::attach(pool, AttachMode::Join, &attach_options(None))?;
+    let volume = session::attach(pool, AttachMode::Join, &AttachOptions::default())?;
     let attached = daemon_log::follow(&volume);
     volume.works_on_behalf();
     let machine = match (volume.declared_machine(), &arguments.machine.machine) {

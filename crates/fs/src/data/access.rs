@@ -108,9 +108,9 @@ impl<'a> Access<'a> {
                 count(&counters.remote_bytes, bytes);
             }
             if self.mode.is_emulated() {
-                let (thread, node) = (&self.me.slot.emulated, self.volume.node_index(pool as u8));
+                let memory = self.volume.memory_index(pool as u8);
                 let emulation = self.volume.session.emulation();
-                emulation.access(thread, node, bytes, self.kind);
+                emulation.access(&self.me.slot.emulated, memory, bytes, self.kind);
             }
         }
     }

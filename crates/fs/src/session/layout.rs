@@ -4,7 +4,7 @@
 
 use super::lock::RobustMutex;
 use crate::format::{BLOCK, MAX_POOLS};
-use egeria_media::emulation::{EmulatedThread, EmulationState};
+use egeria_media::emulation::EmulatedThread;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 /// First word of a session segment.
@@ -75,10 +75,8 @@ pub struct SessionHeader {
     pub hash_seed: AtomicU64,
     /// Allocation policy: 0 local, 1 random, 2 striped, 16 + n: pool n.
     pub allocation: AtomicU64,
-    /// The machine as JSON: arena page + 1 and bytes; 0 when none was declared.
-    pub machine_page: AtomicU64,
-    /// See `machine_page`.
-    pub machine_bytes: AtomicU64,
+    /// Number of the emulated machine's memory (see `machine`); 0: none is emulated.
+    pub machine: AtomicU64,
     /// 1 when recovery found blocks with two owners: freed ones stay taken.
     pub shared_blocks: AtomicU64,
     /// Taken by whoever reaps dead processes. Before inode locks.
@@ -115,6 +113,8 @@ pub struct SessionHeader {
     pub pool_of_node: [AtomicU32; 64],
     /// Position of each pool's node in the declared machine.
     pub node_of_pool: [AtomicU32; MAX_POOLS],
+    /// Position of the memory of the emulated machine that each pool lies on.
+    pub memory_of_pool: [AtomicU32; MAX_POOLS],
     /// Pool of each CPU.
     pub pool_of_cpu: [AtomicU8; 8192],
 }
@@ -493,8 +493,6 @@ pub struct DescriptionEntry {
 /// Where everything lies, from the sizes of the pools; the same in every process.
 #[derive(Clone, Debug)]
 pub struct SessionLayout {
-    /// Emulated machine.
-    pub emulation: usize,
     /// [`ProcessSlot`]s.
     pub processes: usize,
     /// Words of ranges of files.
@@ -534,7 +532,6 @@ impl SessionLayout {
             at = (at + bytes).next_multiple_of(BLOCK);
             here
         };
-        let emulation = take(size_of::<EmulationState>());
         let processes = take(PROCESS_SLOTS * size_of::<ProcessSlot>());
         let range_locks = take(RANGE_LOCKS * size_of::<AtomicU32>());
         let threads = take(THREAD_SLOTS * size_of::<ThreadSlot>());
@@ -564,7 +561,6 @@ impl SessionLayout {
         let arena_links = take(arena_pages * 8);
         let arena = take(arena_pages * BLOCK);
         SessionLayout {
-            emulation,
             processes,
             range_locks,
             threads,

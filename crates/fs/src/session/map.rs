@@ -2,17 +2,19 @@
 
 use super::arena::Arena;
 use super::layout::*;
+use super::machine::{self, SessionMachine};
 use super::memory::{Address, SessionMemory, populate};
 use crate::format::{BLOCK, MAX_POOLS};
 use crate::types::Outcome;
 use crate::volume::trust::Owner;
-use egeria_media::emulation::EmulationState;
+use egeria_machine::Machine;
+use egeria_media::emulation::Emulation;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A mapped session segment.
 pub struct Session {
@@ -22,6 +24,9 @@ pub struct Session {
     layout: SessionLayout,
     arena: Arena,
     path: PathBuf,
+    owner: Option<Owner>,
+    /// The emulated machine, where there is one.
+    machine: OnceLock<Arc<SessionMachine>>,
     /// Pages before the arena that are known to have memory, a bit each.
     backed: Vec<AtomicU64>,
 }
@@ -61,6 +66,10 @@ impl Session {
         let file = owner.create_session(&path)?;
         file.set_len(layout.bytes as u64)
             .and_then(|()| Session::map(path.clone(), layout, &file))
+            .map(|mut session| {
+                session.owner = Some(owner);
+                session
+            })
             .inspect_err(|_| remove_segment(&path))
     }
 
@@ -73,14 +82,44 @@ impl Session {
         if file.metadata()?.len() != layout.bytes as u64 {
             return Err(io::Error::from_raw_os_error(libc::EPROTO));
         }
-        let session = Session::map(path, layout, &file)?;
+        let mut session = Session::map(path, layout, &file)?;
+        session.owner = Some(owner);
         let header = session.header();
         if header.magic.load(Ordering::Acquire) != SESSION_MAGIC
             || header.version.load(Ordering::Relaxed) != SESSION_VERSION
         {
             return Err(io::Error::from_raw_os_error(libc::EPROTO));
         }
+        session.join_machine(owner)?;
         Ok(session)
+    }
+
+    /// From now on this machine is emulated; by whoever makes the session, before anybody joins.
+    ///
+    /// # Errors
+    /// `EINVAL` when it cannot be emulated; what the system says.
+    pub(crate) fn emulate(&self, machine: &Machine) -> io::Result<()> {
+        let made = match (self.owner, self.path.parent()) {
+            (Some(owner), Some(directory)) => {
+                SessionMachine::find_or_make(machine, directory, owner)?
+            }
+            _ => SessionMachine::private(machine)?,
+        };
+        let number = machine::number_of(machine);
+        self.header().machine.store(number, Ordering::Relaxed);
+        let _ = self.machine.set(Arc::new(made));
+        Ok(())
+    }
+
+    /// Maps the machine that the session's maker emulates.
+    fn join_machine(&self, owner: Owner) -> io::Result<()> {
+        let number = self.header().machine.load(Ordering::Relaxed);
+        let (Some(directory), false) = (self.path.parent(), number == 0) else {
+            return Ok(());
+        };
+        let joined = SessionMachine::join(number, directory, owner)?;
+        let _ = self.machine.set(Arc::new(joined));
+        Ok(())
     }
 
     fn map(path: PathBuf, layout: SessionLayout, file: &File) -> io::Result<Session> {
@@ -116,6 +155,8 @@ impl Session {
             layout,
             arena,
             path,
+            owner: None,
+            machine: OnceLock::new(),
             backed: backed.into_iter().map(AtomicU64::new).collect(),
         }
     }
@@ -123,7 +164,10 @@ impl Session {
     /// The same session for another attachment of this process.
     pub fn share(&self) -> Session {
         let (path, layout) = (self.path.clone(), self.layout.clone());
-        Session::over(path, layout, Arc::clone(&self.memory))
+        let mut shared = Session::over(path, layout, Arc::clone(&self.memory));
+        shared.owner = self.owner;
+        shared.machine = self.machine.clone();
+        shared
     }
 
     /// Make sure that what everybody looks at has memory: all but slots, inodes and the arena, which get
@@ -132,7 +176,7 @@ impl Session {
     /// # Errors
     /// `ENOMEM` when /dev/shm has no room.
     pub fn back_fixed(&self) -> Outcome<()> {
-        self.back_range(0, self.layout.emulation + BLOCK)?;
+        self.back_range(0, size_of::<SessionHeader>())?;
         self.back_range(self.layout.processes, self.layout.threads)?;
         match (self.layout.block_maps.first(), self.layout.inodes.first()) {
             (Some(first), Some(end)) => self.back_range(*first, *end),
@@ -207,8 +251,11 @@ impl Session {
         &self.arena
     }
     /// Emulated machine.
-    pub fn emulation(&self) -> &EmulationState {
-        self.at(self.layout.emulation)
+    pub fn emulation(&self) -> &Emulation {
+        match self.machine.get() {
+            Some(machine) => &machine.emulation,
+            None => &machine::NONE,
+        }
     }
     /// Process slots.
     pub fn processes(&self) -> &[ProcessSlot] {

@@ -15,6 +15,7 @@ pub(crate) mod late;
 pub mod layout;
 pub(crate) mod leases;
 pub mod lock;
+mod machine;
 pub mod map;
 pub(crate) mod memory;
 mod memory_group;

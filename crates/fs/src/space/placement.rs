@@ -1,6 +1,6 @@
 //! Which pool is whose: of CPUs, of declared nodes, of the thread that writes.
 
-use crate::format::{BLOCK, LayoutWord, MAX_POOLS, Superblock};
+use crate::format::{LayoutWord, MAX_POOLS, Superblock};
 use crate::requests::failure;
 use crate::requests::{AttachOptions, VolumeError};
 use crate::session::layout::{STRIPED_ALLOCATION, SessionInode};
@@ -60,46 +60,38 @@ pub(crate) fn place_nodes(
         }
     }
     if machine.is_emulated() {
-        session
-            .emulation()
-            .configure(&machine)
-            .map_err(|error| failure(libc::EINVAL, error.to_string()))?;
-        keep_machine(session, &machine);
+        emulate(session, superblock, &machine, options)?;
         let mode = PathMode::EMULATED.0;
         header.path_mode.fetch_or(mode, Ordering::Release);
     }
     Ok(())
 }
 
-/// Largest description kept, bytes: 64 nodes take about 40 KiB.
-const MAX_MACHINE_BYTES: usize = 1 << 20;
-
-/// Keep the declared machine for who joins: a steward cannot plan without it. Without room it has to be
-/// told again.
-fn keep_machine(session: &Session, machine: &Machine) {
-    let Ok(text) = serde_json::to_vec(machine) else {
-        return;
-    };
-    let pages = text.len().div_ceil(BLOCK).next_power_of_two();
-    if text.len() > MAX_MACHINE_BYTES {
-        return;
+/// Begin to emulate the machine, and note which of its memories each pool lies on.
+fn emulate(
+    session: &Session,
+    superblock: &Superblock,
+    machine: &Machine,
+    options: &AttachOptions,
+) -> Result<(), VolumeError> {
+    session.emulate(machine).map_err(|error| {
+        let errno = error.raw_os_error().unwrap_or(libc::EINVAL);
+        failure(errno, error.to_string())
+    })?;
+    for (index, pool) in superblock.pools.iter().enumerate() {
+        let node = session.header().node_of_pool[index].load(Ordering::Relaxed) as usize;
+        let place = session.emulation().place_of(node, options.memory);
+        let place = place.ok_or_else(|| {
+            let kind = options.memory.map_or("", egeria_machine::MemoryKind::name);
+            let message = format!(
+                "node {} of machine {} has no {kind} memory for pool {index}; leave --memory out, or name another kind or machine",
+                pool.node, machine.name
+            );
+            failure(libc::EINVAL, message)
+        })?;
+        session.header().memory_of_pool[index].store(place as u32, Ordering::Relaxed);
     }
-    let Ok(page) = session.arena().allocate(pages.trailing_zeros()) else {
-        return;
-    };
-    for (number, bytes) in text.chunks(BLOCK).enumerate() {
-        let words = session.arena().page(page + number as u64);
-        for (word, bytes) in words.into_iter().flatten().zip(bytes.chunks(8)) {
-            let mut whole = [0; 8];
-            whole[..bytes.len()].copy_from_slice(bytes);
-            word.store(u64::from_le_bytes(whole), Ordering::Relaxed);
-        }
-    }
-    let header = session.header();
-    header
-        .machine_bytes
-        .store(text.len() as u64, Ordering::Relaxed);
-    header.machine_page.store(page + 1, Ordering::Release);
+    Ok(())
 }
 
 /// Where new data of one operation goes.
@@ -135,22 +127,9 @@ impl Placement {
 }
 
 impl Volume {
-    /// The machine that whoever made the session declared; `None`: it is this one, or unreadable.
+    /// The machine that whoever made the session has emulated; `None`: it is this one.
     pub fn declared_machine(&self) -> Option<Machine> {
-        let header = self.session.header();
-        let page = header.machine_page.load(Ordering::Acquire).checked_sub(1)?;
-        let bytes = header.machine_bytes.load(Ordering::Relaxed) as usize;
-        if bytes > MAX_MACHINE_BYTES {
-            return None;
-        }
-        let mut text = Vec::with_capacity(bytes.next_multiple_of(BLOCK));
-        for number in 0..bytes.div_ceil(BLOCK) as u64 {
-            for word in self.session.arena().page(page + number)? {
-                text.extend(word.load(Ordering::Relaxed).to_le_bytes());
-            }
-        }
-        text.truncate(bytes);
-        serde_json::from_slice(&text).ok()
+        self.session.emulation().machine().ok()
     }
 
     /// Index of the pool of the node the thread runs on.
@@ -224,5 +203,10 @@ impl Volume {
     pub(crate) fn node_index(&self, pool: u8) -> usize {
         self.session.header().node_of_pool[pool as usize & (MAX_POOLS - 1)].load(Ordering::Relaxed)
             as usize
+    }
+    /// Position of the memory that a pool lies on, in the emulated machine.
+    pub(crate) fn memory_index(&self, pool: u8) -> usize {
+        self.session.header().memory_of_pool[pool as usize & (MAX_POOLS - 1)]
+            .load(Ordering::Relaxed) as usize
     }
 }

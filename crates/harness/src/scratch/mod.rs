@@ -61,12 +61,22 @@ impl ScratchVolume {
         pool_bytes: u64,
         machine: Option<Machine>,
     ) -> Result<ScratchVolume> {
-        let pools = ScratchPools::make(memory, nodes, pool_bytes, &CreateOptions::default())?;
         let options = AttachOptions {
             machine,
-            allocation: None,
+            ..AttachOptions::default()
         };
-        let volume = Volume::attach(pools.first(), AttachMode::CreateOrJoin, &options)
+        ScratchVolume::make_with(memory, nodes, pool_bytes, &options)
+    }
+
+    /// The same, attached as the options say.
+    pub fn make_with(
+        memory: &Path,
+        nodes: &[u16],
+        pool_bytes: u64,
+        options: &AttachOptions,
+    ) -> Result<ScratchVolume> {
+        let pools = ScratchPools::make(memory, nodes, pool_bytes, &CreateOptions::default())?;
+        let volume = Volume::attach(pools.first(), AttachMode::CreateOrJoin, options)
             .map_err(Error::failed)?;
         let point = MountPoint::create(false)?;
         pools.note_mount(point.path());

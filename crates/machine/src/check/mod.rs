@@ -237,11 +237,19 @@ fn own_memories(machine: &Machine, cores: &[u32]) -> Result<(), Fault> {
     for (index, cores) in cores.iter().enumerate() {
         if *cores > MAX_CORES {
             let hint = format!("use at most {MAX_CORES}");
-            return Err(fault(format!("nodes[{index}].cores"), format!("{cores}"), hint));
+            return Err(fault(
+                format!("nodes[{index}].cores"),
+                format!("{cores}"),
+                hint,
+            ));
         }
     }
     if cores.iter().all(|cores| *cores == 0) {
-        return Err(fault("nodes", "no node has a core", "give one cores or cpus"));
+        return Err(fault(
+            "nodes",
+            "no node has a core",
+            "give one cores or cpus",
+        ));
     }
     let nodes = machine.nodes.iter().enumerate();
     let mut bare = nodes.filter(|(_, node)| node.hardware.memories.is_empty());

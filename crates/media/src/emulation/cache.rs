@@ -19,11 +19,11 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use egeria_machine::EmulatedNode;
 use egeria_machine::emulated::{LLC_GRAIN_BYTES, MAX_LLC_BYTES};
 
 use crate::{BLOCK_BYTES, PoolIndex, PoolOffset};
 
+const NS_PER_S: f64 = 1e9;
 const WAYS: usize = 8;
 const MAX_SETS: usize = (MAX_LLC_BYTES / LLC_GRAIN_BYTES) as usize;
 const SECTOR_BYTES: u64 = 256;
@@ -63,12 +63,16 @@ pub(super) struct Piece {
 }
 
 impl Cache {
-    pub(super) fn fill(&self, node: &EmulatedNode) {
-        let sets = (node.llc_bytes / LLC_GRAIN_BYTES).min(MAX_SETS as u64) as u32;
-        let latency_ns = node.cached_ns(0);
-        let byte_ns = (node.cached_ns(BLOCK_BYTES) - latency_ns) / BLOCK_BYTES as f64;
+    /// As declared; of several parts, as much as one of them, which is what a thread sees.
+    pub(super) fn fill(&self, declared: Option<&egeria_machine::Cache>) {
+        let Some(declared) = declared else {
+            return;
+        };
+        let bytes = declared.bytes / u64::from(declared.parts.max(1));
+        let sets = (bytes / LLC_GRAIN_BYTES).min(MAX_SETS as u64) as u32;
         let bits = |value: f64| (value as f32).to_bits();
-        self.latency_ns.store(bits(latency_ns), Relaxed);
+        self.latency_ns.store(bits(declared.latency_ns), Relaxed);
+        let byte_ns = NS_PER_S / declared.read_bytes_s;
         self.byte_ns.store(bits(byte_ns), Relaxed);
         self.sets.store(sets, Relaxed);
     }

@@ -6,16 +6,16 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use egeria_machine::costs::{self, AccessCosts, Beside, Pattern};
+
 use super::AccessKind;
 use super::clock;
-use super::state::{Cost, EmulatedThread, EmulationState, MAX_EMULATED_NODES, NodeState};
+use super::crowd::Published;
+use super::machine::Emulation;
+use super::state::{EmulatedThread, EmulationState};
 
 /// Idle time between accesses shorter than this is not looked into, machine ns.
 const UNNOTICED_IDLE_NS: f64 = 1_000.0;
-/// An accessor counts as one so long after its access: it may be waking up. Machine ns.
-const LINGER_NS: f64 = 1_000.0;
-/// ... and at least so long, host ns.
-const LINGER_HOST_NS: f64 = 50_000.0;
 /// So far a thread may lag behind its own time, host ns; when it lags more, the machine's clock stands still until
 /// it has caught up. So much unused time a core or medium keeps for threads that lag: what counts is that it never
 /// gives out more than its capacity over this time.
@@ -34,17 +34,42 @@ const LONG_COMPUTING_NS: f64 = 10_000.0;
 /// An access, and what led to it.
 #[derive(Clone, Copy)]
 pub(super) struct Access {
-    pub(super) memory_node: usize,
+    /// The memory.
+    pub(super) place: usize,
     pub(super) bytes: u64,
     pub(super) kind: AccessKind,
     /// Of `bytes`, what the LLC of the thread's node holds.
     pub(super) cached_bytes: u64,
     /// CPU time since the last access, ns.
     pub(super) computed_ns: u64,
+    pub(super) pattern: Pattern,
+}
+
+/// What one access takes, machine ns.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Cost {
+    /// Occupies the memory.
+    pub(super) service_ns: f64,
+    /// From beginning to end when nobody is in the way but those in queues.
+    pub(super) undisturbed_ns: f64,
+    /// The same without waiting in queues.
+    pub(super) unwaited_ns: f64,
 }
 
 impl Access {
-    /// Whether the medium has nothing to do with it.
+    /// What the memory does of it for a thread of this node.
+    fn of_memory(self, home: usize) -> costs::Access {
+        costs::Access {
+            kind: self.kind,
+            home,
+            place: self.place,
+            bytes: self.bytes.saturating_sub(self.cached_bytes),
+            pattern: self.pattern,
+            at_once: false,
+        }
+    }
+
+    /// Whether the memory has nothing to do with it.
     fn is_cached(self) -> bool {
         self.cached_bytes > 0 && self.cached_bytes >= self.bytes
     }
@@ -70,24 +95,20 @@ impl EmulationState {
             thread.forget_cached();
         }
     }
+}
 
-    /// Charges an access of this thread to a node and waits until it would have ended.
-    /// Call it after the real copy and outside all locks. Nodes that do not exist are free.
+impl Emulation {
+    /// Charges an access of this thread to a memory (position in [`AccessCosts::places`]) and waits until it would have
+    /// ended. Call it after the real copy and outside all locks. Memories that do not exist are free.
     #[inline]
-    pub fn access(
-        &self,
-        thread: &EmulatedThread,
-        memory_node: usize,
-        bytes: u64,
-        kind: AccessKind,
-    ) {
+    pub fn access(&self, thread: &EmulatedThread, place: usize, bytes: u64, kind: AccessKind) {
         if self.is_on() {
-            self.access_on(thread, memory_node, bytes, kind);
+            self.access_on(thread, place, bytes, kind);
         }
     }
 
     #[cold]
-    fn access_on(&self, thread: &EmulatedThread, memory_node: usize, bytes: u64, kind: AccessKind) {
+    fn access_on(&self, thread: &EmulatedThread, place: usize, bytes: u64, kind: AccessKind) {
         let (host_ns, cpu_ns) = match thread.entered_ns.swap(0, Relaxed) {
             0 => (clock::now_ns(), clock::thread_cpu_ns()),
             entered_ns => (entered_ns, thread.entered_cpu_ns.load(Relaxed)),
@@ -97,12 +118,20 @@ impl EmulationState {
             .saturating_sub(self.own_cpu_cost_ns.load(Relaxed))
             .min(host_ns.saturating_sub(thread.woke_host_ns.load(Relaxed)))
             .min(MAX_COMPUTING_NS);
+        let places = self.costs().map(|costs| &costs.places);
+        let Some(memory_node) = places
+            .and_then(|places| places.get(place))
+            .map(|place| place.node)
+        else {
+            return;
+        };
         let access = Access {
-            memory_node,
+            place,
             bytes,
             kind,
             cached_bytes: thread.take_cached(memory_node).min(bytes),
             computed_ns,
+            pattern: thread.take_pattern(),
         };
         self.charge(thread, host_ns, access);
         thread.woke_cpu_ns.store(clock::thread_cpu_ns(), Relaxed);
@@ -110,9 +139,9 @@ impl EmulationState {
 
     /// Charges and waits, with a given computing time.
     pub(super) fn charge(&self, thread: &EmulatedThread, host_ns: u64, mut access: Access) {
-        if access.memory_node >= self.node_count() {
+        let Some(costs) = self.costs() else {
             return;
-        }
+        };
         // SAFETY: the call has no arguments and cannot fail.
         let own = unsafe { libc::gettid() } as u32;
         if thread.precise_thread.swap(own, Relaxed) != own {
@@ -123,19 +152,21 @@ impl EmulationState {
             access.computed_ns = 0;
             blocked(thread);
         }
-        let on_core = self.take_core(thread, home, host_ns, access, || blocked(thread));
+        let on_core = self.take_core(costs, thread, home, host_ns, access, || blocked(thread));
         let mut asked_ns = self.at_ns(host_ns);
         if on_core.arrival_ns as f64 - asked_ns as f64 > LONG_COMPUTING_NS * self.dilation() {
             self.sleep(thread, on_core.arrival_ns);
             asked_ns = on_core.arrival_ns;
         }
-        let ended_ns = self.use_medium(thread, home, &on_core, asked_ns, access);
+        let ended_ns = self.use_memory(costs, thread, home, &on_core, asked_ns, access);
         if ended_ns > self.now_ns() + SHORTEST_SLEEP_NS {
             self.sleep(thread, ended_ns);
         }
         self.wake(thread, clock::now_ns());
     }
+}
 
+impl EmulationState {
     /// Sleeps until the machine's clock shows `until_ns`, however long it stands still meanwhile.
     fn sleep(&self, thread: &EmulatedThread, until_ns: u64) {
         loop {
@@ -167,6 +198,7 @@ impl EmulationState {
     /// Step 1: the thread's computing, on the core of its node that is free first.
     pub(super) fn take_core(
         &self,
+        costs: &AccessCosts,
         thread: &EmulatedThread,
         home: usize,
         host_ns: u64,
@@ -176,7 +208,7 @@ impl EmulationState {
         let dilation = self.dilation();
         let computing_ns = access.computed_ns as f64 * dilation;
         let ready_ns = self.ready_ns(thread, host_ns, computing_ns, blocked);
-        let estimate = self.cost(home, access, false, 1);
+        let estimate = self.cost(costs, home, access, (Beside::ALONE, 0.0));
         let estimate_ns = (estimate.undisturbed_ns * dilation) as u64;
         let cores = self.nodes()[home.min(self.node_count() - 1)].cores();
         loop {
@@ -249,25 +281,52 @@ impl EmulationState {
         }
     }
 
-    /// Steps 2 and 3: the medium, then the latency; or the cache, which all this passes by.
+    /// Steps 2 and 3: the memory, then the latency; or the cache, which all this passes by.
     /// Answers the time of the end.
-    pub(super) fn use_medium(
+    pub(super) fn use_memory(
         &self,
+        costs: &AccessCosts,
         thread: &EmulatedThread,
         home: usize,
         on_core: &OnCore<'_>,
         asked_ns: u64,
         access: Access,
     ) -> u64 {
-        let arrival_ns = on_core.arrival_ns;
-        let accessors = 1 + self.other_accessors(thread, access.memory_node, arrival_ns);
-        let cost = self.cost(home, access, home != access.memory_node, accessors);
+        let (arrival_ns, dilation) = (on_core.arrival_ns, self.dilation());
+        let found = self.crowd(costs, thread, access.place, arrival_ns);
+        let cost = self.cost(costs, home, access, (found.beside, found.wait_ns));
         let ended_ns = if access.is_cached() {
-            arrival_ns + (cost.undisturbed_ns * self.dilation()).round() as u64
+            arrival_ns + (cost.undisturbed_ns * dilation).round() as u64
         } else {
-            let node = &self.nodes()[access.memory_node];
-            let ended_ns = occupy(node, cost, arrival_ns, asked_ns, self.dilation());
-            self.publish(thread, access.memory_node, arrival_ns, ended_ns);
+            let work = Work {
+                arrival_ns,
+                entered_ns: arrival_ns.min(asked_ns),
+                undisturbed_ns: cost.undisturbed_ns * dilation,
+            };
+            let mut ended_ns = work.occupy(
+                &self.memory_free_ns[access.place],
+                cost.service_ns * dilation,
+            );
+            let of_memory = access.of_memory(home);
+            let memory_node = costs.places[access.place].node;
+            for lane in costs.lanes_of(access.kind, home, memory_node) {
+                let bytes_s = costs.lanes()[lane].bytes_s;
+                let service_ns = of_memory.bytes as f64 / bytes_s * 1e9 * dilation;
+                ended_ns = ended_ns.max(work.occupy(&self.lane_free_ns[lane], service_ns));
+            }
+            self.publish(
+                thread,
+                Published {
+                    place: access.place,
+                    kind: access.kind,
+                    from_ns: arrival_ns,
+                    until_ns: ended_ns,
+                    lines: costs.lines_on_their_way(&of_memory),
+                    lines_moved: of_memory.lines(),
+                    line_ns: costs.line_ns(&of_memory),
+                    unwaited_ns: cost.unwaited_ns,
+                },
+            );
             ended_ns
         };
         let longer_ns = (ended_ns - arrival_ns).saturating_sub(on_core.estimate_ns);
@@ -277,20 +336,36 @@ impl EmulationState {
         ended_ns
     }
 
-    /// What the access costs: what is cached comes from there, the rest from the medium.
-    fn cost(&self, home: usize, access: Access, remote: bool, accessors: u32) -> Cost {
+    /// What the access costs beside such a crowd: what is cached comes from there, the rest from the memory.
+    pub(super) fn cost(
+        &self,
+        costs: &AccessCosts,
+        home: usize,
+        access: Access,
+        (beside, wait_ns): (Beside, f64),
+    ) -> Cost {
         let cache = &self.caches()[home.min(self.node_count() - 1)];
         let cached_ns = cache.stream_ns(access.cached_bytes);
         if access.is_cached() {
+            let all_ns = cache.latency_ns() + cached_ns;
             return Cost {
                 service_ns: 0.0,
-                undisturbed_ns: cache.latency_ns() + cached_ns,
+                undisturbed_ns: all_ns,
+                unwaited_ns: all_ns,
             };
         }
-        let bytes = access.bytes.saturating_sub(access.cached_bytes);
-        let mut cost = self.nodes()[access.memory_node].cost(bytes, access.kind, remote, accessors);
-        cost.undisturbed_ns += cached_ns;
-        cost
+        let of_memory = access.of_memory(home);
+        let unwaited_ns = costs.access_ns(&of_memory, beside.accessors, 0.0);
+        let access_ns = match wait_ns > 0.0 {
+            true => costs.access_ns(&of_memory, beside.accessors, wait_ns),
+            false => unwaited_ns,
+        };
+        let service_ns = costs.service_ns(&of_memory, beside);
+        Cost {
+            service_ns,
+            undisturbed_ns: access_ns.max(service_ns) + cached_ns,
+            unwaited_ns: unwaited_ns + cached_ns,
+        }
     }
 
     /// Into the thread's counters.
@@ -301,47 +376,6 @@ impl EmulationState {
         add(&thread.computed_ns, access.computed_ns);
         add(&thread.cached_bytes, access.cached_bytes);
         add(&thread.accesses, 1);
-    }
-
-    /// Threads other than this one that access the node at a point in time; of each
-    /// node no more than it has cores, though more may have just ended.
-    fn other_accessors(&self, thread: &EmulatedThread, memory_node: usize, at_ns: u64) -> u32 {
-        let linger_ns = (LINGER_NS * self.dilation()).max(LINGER_HOST_NS) as u64;
-        let highest = (self.highest_slot.load(Relaxed) as usize).min(self.slots.len());
-        let own = thread.slot.load(Relaxed) as usize;
-        let mut from_node = [0u32; MAX_EMULATED_NODES];
-        for (index, slot) in self.slots[..highest].iter().enumerate() {
-            let until_ns = slot.until_ns.load(Relaxed);
-            if index + 1 != own
-                && slot.memory_node.load(Relaxed) as usize == memory_node
-                && slot.from_ns.load(Relaxed) <= at_ns
-                && until_ns != 0
-                && at_ns < until_ns.saturating_add(linger_ns)
-            {
-                let home = (slot.home.load(Relaxed) as usize).wrapping_sub(1);
-                from_node[home.min(MAX_EMULATED_NODES - 1)] += 1;
-            }
-        }
-        let own_home = (thread.home.load(Relaxed) as usize).wrapping_sub(1);
-        let capped = self
-            .nodes()
-            .iter()
-            .zip(from_node)
-            .enumerate()
-            .map(|(home, (node, count))| {
-                let others = node.cores().len() as u32 - u32::from(home == own_home);
-                count.min(others)
-            });
-        capped.sum()
-    }
-
-    fn publish(&self, thread: &EmulatedThread, memory_node: usize, from_ns: u64, until_ns: u64) {
-        let own = (thread.slot.load(Relaxed) as usize).wrapping_sub(1);
-        if let Some(slot) = self.slots.get(own) {
-            slot.memory_node.store(memory_node as u32, Relaxed);
-            slot.from_ns.store(from_ns, Relaxed);
-            slot.until_ns.store(until_ns, Relaxed);
-        }
     }
 }
 
@@ -370,19 +404,28 @@ fn first_free(cores: &[AtomicU64]) -> (&AtomicU64, u64) {
     first
 }
 
-/// Takes the medium for the service time. Work is entered when it is asked for, though it
-/// arrives later (the computing in between is known but not over): so the capacity
-/// before the arrival is left to others.
-fn occupy(node: &NodeState, cost: Cost, arrival_ns: u64, asked_ns: u64, dilation: f64) -> u64 {
-    let service_ns = (cost.service_ns * dilation).round() as u64;
-    let latency_ns = ((cost.undisturbed_ns - cost.service_ns) * dilation).round() as u64;
-    let entered_ns = arrival_ns.min(asked_ns);
-    let serve = |free_ns: u64| Some(with_credit(free_ns, entered_ns) + service_ns);
-    let before_ns = match node.medium_free_ns.fetch_update(Relaxed, Relaxed, serve) {
-        Ok(free_ns) | Err(free_ns) => free_ns,
-    };
-    let served_ns = with_credit(before_ns, entered_ns) + service_ns;
-    served_ns.max(arrival_ns + service_ns) + latency_ns
+/// An access that occupies memory and links, host ns.
+#[derive(Clone, Copy)]
+struct Work {
+    arrival_ns: u64,
+    /// Work is entered when it is asked for, though it arrives later (the computing in between is known but not over): so
+    /// the capacity before the arrival is left to others.
+    entered_ns: u64,
+    undisturbed_ns: f64,
+}
+
+impl Work {
+    /// Takes one of them for a time of service; when the access ends as far as that one is concerned.
+    fn occupy(self, free_ns: &AtomicU64, service_ns: f64) -> u64 {
+        let latency_ns = (self.undisturbed_ns - service_ns).max(0.0).round() as u64;
+        let service_ns = service_ns.round() as u64;
+        let serve = |free_ns: u64| Some(with_credit(free_ns, self.entered_ns) + service_ns);
+        let before_ns = match free_ns.fetch_update(Relaxed, Relaxed, serve) {
+            Ok(free_ns) | Err(free_ns) => free_ns,
+        };
+        let served_ns = with_credit(before_ns, self.entered_ns) + service_ns;
+        served_ns.max(self.arrival_ns + service_ns) + latency_ns
+    }
 }
 
 /// From where on a core or medium that is free at `free_ns` counts work that begins at

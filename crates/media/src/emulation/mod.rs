@@ -1,7 +1,7 @@
 //! Emulated timing: accesses take as long as on a machine one does not have.
 //!
-//! What an access costs is defined once, in [`egeria_machine::emulated`]. Here that time is
-//! waited out, asleep, on clocks in the session's shared memory that all processes
+//! What an access costs is defined once, in [`egeria_machine::costs`]. Here that time is
+//! waited out, asleep, on clocks in memory that all processes and volumes of the emulated machine
 //! share. Machine time is dilated: everything lasts `dilation` times as long on the host.
 //!
 //! ```text
@@ -13,9 +13,10 @@
 //!
 //! 1. What the thread computed since its last access is stretched, on a virtual core of its
 //!    node; when all cores are taken, it waits for the one that is free first.
-//! 2. The access waits for the medium (one service clock per node), occupies it for its
-//!    service time, then takes its latency. The number of concurrent accessors decides
-//!    both times (the profile's curve).
+//! 2. The access waits for the memory and the links on the way (each has one service clock), occupies them for its
+//!    service time, then takes its latency. Who else accesses them decides
+//!    these times: how many (the profile's curve), reading or writing, and how many lines of theirs
+//!    stand in the queue of the memory's controller ([`crowd`]).
 //!    Bytes that a read finds in the last-level cache of the thread's node, where the node
 //!    declares one, come from there instead and leave the medium alone.
 //! 3. The thread sleeps until then. That it woke late is not charged: the next access begins
@@ -38,7 +39,9 @@
 mod cache;
 mod charge;
 mod clock;
+mod crowd;
 mod id_bitmap;
+mod machine;
 mod place;
 mod self_test;
 mod sharing;
@@ -52,8 +55,10 @@ mod tests_of_cores;
 mod touch;
 
 pub use egeria_machine::AccessKind;
+pub use machine::Emulation;
 pub use self_test::{Row, SelfTest, self_test};
 pub use sharing::{Readers, SharingRow, sharing_test};
 pub use state::{
-    EmulatedThread, EmulationError, EmulationState, MAX_EMULATED_CORES, MAX_EMULATED_NODES,
+    EmulatedThread, EmulationError, EmulationState, MAX_EMULATED_CORES, MAX_EMULATED_MEMORIES,
+    MAX_EMULATED_NODES,
 };

@@ -73,6 +73,7 @@ impl EmulationState {
             &thread.queued_ns,
             &thread.accesses,
             &thread.cached_bytes,
+            &thread.last_end,
         ] {
             field.store(0, Relaxed);
         }
@@ -108,7 +109,8 @@ impl EmulationState {
                 *count += 1;
             }
         }
-        let nodes = (0..self.node_count()).filter(|node| allowed & (1 << node) != 0);
+        let nodes = (0..self.node_count())
+            .filter(|node| allowed & (1 << node) != 0 && self.nodes()[*node].has_cores());
         nodes.min_by_key(|&node| threads[node]).unwrap_or(0)
     }
 

@@ -3,11 +3,13 @@
 use std::sync::Barrier;
 use std::time::Duration;
 
+use egeria_machine::costs::{self, AccessCosts, Beside, Pattern};
 use egeria_machine::{AccessKind, Machine};
 
 use super::charge::Access;
 use super::clock;
-use super::state::{EmulatedThread, EmulationError, EmulationState};
+use super::machine::Emulation;
+use super::state::{EmulatedThread, EmulationError};
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -63,13 +65,23 @@ impl Row {
 /// `cores` virtual cores: no more than `cores` of them access at once, the others queue.
 pub(super) fn expected_ns(machine: &Machine, row: &Row, cores: u32) -> f64 {
     let at_once = row.threads.min(cores).max(1);
-    let node = machine
-        .emulated
-        .as_ref()
-        .and_then(|emulated| emulated.nodes.first());
-    let operation_ns = node.map_or(0.0, |node| {
-        node.expected_operation_ns(row.bytes, row.kind, row.remote, at_once)
-    });
+    let costs = AccessCosts::of(machine);
+    let access = costs::Access {
+        kind: row.kind,
+        home: if row.remote { costs.cores.len() - 1 } else { 0 },
+        place: 0,
+        bytes: row.bytes,
+        pattern: Pattern::Sequential,
+        at_once: false,
+    };
+    let beside = Beside {
+        accessors: f64::from(at_once),
+        written_share: f64::from(u8::from(row.kind == AccessKind::Write)),
+        shared_reads: false,
+    };
+    let service_ns = costs.service_ns(&access, beside);
+    let access_ns = costs.access_ns(&access, beside.accessors, 0.0);
+    let operation_ns = access_ns.max(service_ns * f64::from(at_once));
     operation_ns * f64::from(row.threads) / f64::from(at_once)
 }
 
@@ -79,8 +91,7 @@ pub(super) fn expected_ns(machine: &Machine, row: &Row, cores: u32) -> f64 {
 /// # Errors
 /// When the machine is not emulated or too large.
 pub fn self_test(machine: &Machine, test: &SelfTest) -> Result<Vec<Row>, EmulationError> {
-    let state = EmulationState::boxed();
-    state.configure(machine)?;
+    let state = Emulation::private(machine)?;
     state.set_timing(true);
     if !state.is_on() {
         return Ok(Vec::new());
@@ -107,7 +118,7 @@ pub fn self_test(machine: &Machine, test: &SelfTest) -> Result<Vec<Row>, Emulati
 }
 
 fn measure(
-    state: &EmulationState,
+    state: &Emulation,
     machine: &Machine,
     duration: Duration,
     (threads, kind, remote, bytes): (u32, AccessKind, bool, u64),
@@ -126,11 +137,12 @@ fn measure(
     row.expected_ns = expected_ns(machine, &row, state.nodes()[home].cores().len() as u32);
     row.expected_bytes_s = f64::from(threads) * bytes as f64 / row.expected_ns * 1e9;
     let access = Access {
-        memory_node: 0,
+        place: 0,
         bytes,
         kind,
         cached_bytes: 0,
         computed_ns: 0,
+        pattern: Pattern::Sequential,
     };
     let ready = Barrier::new(threads as usize);
     let accesses_per_ns: f64 = std::thread::scope(|scope| {
@@ -149,7 +161,7 @@ fn measure(
 
 /// One thread of a node: accesses per ns, not dilated, over the middle of the time.
 pub(super) fn drive(
-    state: &EmulationState,
+    state: &Emulation,
     home: usize,
     duration: Duration,
     ready: &Barrier,

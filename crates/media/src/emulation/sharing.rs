@@ -7,8 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use egeria_machine::{AccessKind, EmulatedNode, Machine};
 
 use super::charge::Access;
+use super::machine::Emulation;
 use super::self_test::{SelfTest, drive};
-use super::state::{EmulatedThread, EmulationError, EmulationState};
+use super::state::{EmulatedThread, EmulationError};
 use crate::{PoolIndex, PoolOffset};
 
 /// Computing before each read, machine ns: the file-system code that the profile's
@@ -66,8 +67,7 @@ impl SharingRow {
 /// # Errors
 /// When the machine is not emulated or too large.
 pub fn sharing_test(machine: &Machine, test: &SelfTest) -> Result<Vec<SharingRow>, EmulationError> {
-    let state = EmulationState::boxed();
-    state.configure(machine)?;
+    let state = Emulation::private(machine)?;
     state.set_timing(true);
     let nodes = machine.emulated.as_ref().map(|emulated| &emulated.nodes);
     let Some([first, .., last]) = nodes.map(Vec::as_slice) else {
@@ -157,22 +157,24 @@ impl Course<'_> {
         }
     }
 
-    pub(super) fn next(&self, state: &EmulationState, thread: &EmulatedThread) -> Access {
+    pub(super) fn next(&self, state: &Emulation, thread: &EmulatedThread) -> Access {
+        let memory = state.place_of(self.memory_node, None).unwrap_or(0);
         let piece = self.given.fetch_add(1, Relaxed) / self.times;
         let place = (self.pool, PoolOffset(piece * BYTES));
         state.touch(thread, self.memory_node, place, BYTES, AccessKind::Read);
         Access {
-            memory_node: self.memory_node,
+            place: memory,
             bytes: BYTES,
             kind: AccessKind::Read,
             cached_bytes: thread.take_cached(self.memory_node),
             computed_ns: SOFTWARE_NS,
+            pattern: thread.take_pattern(),
         }
     }
 }
 
 /// Mean time of a read with its computing as measured once, machine ns.
-fn measure(state: &EmulationState, test: &SelfTest, readers: Readers) -> f64 {
+fn measure(state: &Emulation, test: &SelfTest, readers: Readers) -> f64 {
     // Pieces are counted from 0 again.
     state.set_timing(true);
     let given = [AtomicU64::new(0), AtomicU64::new(0)];

@@ -1,9 +1,10 @@
-//! What is shared: the layout of the emulation in the session, and filling it once.
+//! What is shared: the layout of an emulated machine in memory that all its processes map, and filling it once.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use egeria_machine::{AccessKind, EmulatedNode, Machine};
+use egeria_machine::Machine;
+use egeria_machine::costs::{AccessCosts, Pattern};
 
 use super::cache::Cache;
 use super::clock;
@@ -12,8 +13,16 @@ use super::clock;
 pub const MAX_EMULATED_NODES: usize = 16;
 /// Most virtual cores of one node.
 pub const MAX_EMULATED_CORES: usize = 64;
-/// Accessors beyond so many cost what so many cost.
-const CURVE_THREADS: usize = 64;
+/// Most memories, of all nodes together.
+pub const MAX_EMULATED_MEMORIES: usize = 64;
+/// Most ways of links.
+const MAX_LANES: usize = MAX_EMULATED_NODES * (MAX_EMULATED_NODES - 1);
+/// Most queues of memory controllers.
+const MAX_QUEUES: usize = 64;
+/// Largest description of a machine, bytes.
+const MAX_TEXT_BYTES: usize = 256 << 10;
+/// What the memory of an emulated machine begins with when it is complete.
+const READY: u64 = 0x4547_4552_4941_454d;
 /// Threads that are told apart as accessors; more share.
 pub(super) const SLOTS: usize = 512;
 /// Words of a CPU mask; CPUs beyond belong to no emulated node.
@@ -24,9 +33,14 @@ pub(super) const CPU_WORDS: usize = 16;
 pub enum EmulationError {
     /// The machine declares no nodes.
     #[error(
-        "machine {0} declares no emulated nodes: name a profile or add [emulation] to its file"
+        "machine {0} declares no emulated nodes: give --dilation, name another profile, or add [emulation] to its file"
     )]
     NotEmulated(String),
+    /// What was found in shared memory is none.
+    #[error(
+        "the memory of the emulated machine is damaged or of another release: detach its volumes everywhere, then attach again"
+    )]
+    Damaged,
     /// More than there is room for.
     #[error("machine {name} has {count} {what}, at most {most} can be emulated: declare fewer")]
     TooMany {
@@ -45,6 +59,8 @@ pub enum EmulationError {
 /// atomic; no process can leave it in a state that blocks another.
 #[repr(C, align(64))]
 pub struct EmulationState {
+    /// [`READY`] when all that follows is filled.
+    ready: AtomicU64,
     configured: AtomicU32,
     timing: AtomicU32,
     node_count: AtomicU32,
@@ -65,6 +81,15 @@ pub struct EmulationState {
     pub(super) used_slots: [AtomicU64; SLOTS / 64],
     pub(super) slots: [Slot; SLOTS],
     nodes: [NodeState; MAX_EMULATED_NODES],
+    /// Time from which on each memory is free.
+    pub(super) memory_free_ns: [AtomicU64; MAX_EMULATED_MEMORIES],
+    /// Time from which on each way of each link is free.
+    pub(super) lane_free_ns: [AtomicU64; MAX_LANES],
+    /// What each queue keeps a line waiting, machine ns: bits of an `f64`.
+    pub(super) queue_wait_ns: [AtomicU64; MAX_QUEUES],
+    /// The machine as JSON.
+    text_bytes: AtomicU64,
+    text: [AtomicU64; MAX_TEXT_BYTES / 8],
     caches: [Cache; MAX_EMULATED_NODES],
 }
 
@@ -75,42 +100,31 @@ pub(super) struct Slot {
     pub(super) from_ns: AtomicU64,
     /// Time of its present access: until.
     pub(super) until_ns: AtomicU64,
-    /// The node it accesses.
-    pub(super) memory_node: AtomicU32,
+    /// The memory it accesses.
+    pub(super) place: AtomicU32,
     /// The node it runs on, plus 1.
     pub(super) home: AtomicU32,
+    /// 1 for a write.
+    pub(super) kind: AtomicU32,
+    /// Cache lines on their way at once, bits of an `f32`.
+    pub(super) lines: AtomicU32,
+    /// Cache lines in all, bits of an `f32`.
+    pub(super) lines_moved: AtomicU32,
+    /// Time that a line takes which waits for nobody, machine ns, bits of an `f32`.
+    pub(super) line_ns: AtomicU32,
+    /// Time of the access if nobody were in the way, machine ns, bits of an `f32`.
+    pub(super) unwaited_ns: AtomicU32,
+    _padding: AtomicU32,
 }
 
 /// One emulated node.
 #[repr(C, align(64))]
 pub(super) struct NodeState {
-    /// Time from which on the medium is free.
-    pub(super) medium_free_ns: AtomicU64,
     cores: AtomicU32,
     _padding: AtomicU32,
-    /// Time to the first byte, machine ns (bits of `f32`), by kind and remoteness.
-    first_byte_ns: [[AtomicU32; 2]; 2],
     pub(super) cpus: [AtomicU64; CPU_WORDS],
     /// Time from which on each virtual core is free.
     core_free_ns: [AtomicU64; MAX_EMULATED_CORES],
-    /// By kind, remoteness, and number of accessors less 1.
-    rates: [[[Rate; CURVE_THREADS]; 2]; 2],
-}
-
-/// Machine ns per byte (bits of `f32`).
-#[repr(C)]
-struct Rate {
-    service: AtomicU32,
-    stream: AtomicU32,
-}
-
-/// What one access costs, machine ns.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Cost {
-    /// Occupies the medium.
-    pub(super) service_ns: f64,
-    /// From beginning to end when nobody is in the way.
-    pub(super) undisturbed_ns: f64,
 }
 
 /// A thread's part of the emulation, in its slot in shared memory. All zeros: a thread
@@ -148,12 +162,18 @@ pub struct EmulatedThread {
     pub(super) cached_bytes: AtomicU64,
     /// Host time at which it went on.
     pub(super) woke_host_ns: AtomicU64,
-    _reserved: [AtomicU64; 7],
+    /// Where its last access of a pool ended, pool and offset.
+    pub(super) last_end: AtomicU64,
+    /// 1 when the access to come begins there.
+    pub(super) is_sequential: AtomicU32,
+    /// 1 when that is known of the access to come.
+    pub(super) is_touched: AtomicU32,
+    _reserved: [AtomicU64; 5],
 }
 
 const _: () = assert!(size_of::<EmulatedThread>() == 256);
 /// Of which only pages in use take memory: the caches of nodes that exist, as large as declared.
-const _: () = assert!(size_of::<EmulationState>() <= 3 << 20);
+const _: () = assert!(size_of::<EmulationState>() <= 4 << 20);
 
 impl Default for EmulatedThread {
     fn default() -> EmulatedThread {
@@ -203,6 +223,24 @@ impl EmulatedThread {
         cached.map_or(0, |cached| u64::from(cached.swap(0, Relaxed)))
     }
 
+    /// Where the access to come begins beside where the last one ended, once.
+    pub(super) fn take_pattern(&self) -> Pattern {
+        self.is_touched.store(0, Relaxed);
+        match self.is_sequential.swap(0, Relaxed) {
+            0 => Pattern::Random,
+            _ => Pattern::Sequential,
+        }
+    }
+
+    /// For the access to come: its first part says where it begins, its last where it ends.
+    pub(super) fn note_place(&self, from: u64, end: u64) {
+        if self.is_touched.swap(1, Relaxed) == 0 {
+            let is_next = self.last_end.load(Relaxed) == from;
+            self.is_sequential.store(u32::from(is_next), Relaxed);
+        }
+        self.last_end.store(end, Relaxed);
+    }
+
     pub(super) fn forget_cached(&self) {
         for cached in &self.cached {
             cached.store(0, Relaxed);
@@ -216,8 +254,8 @@ impl EmulationState {
         size_of::<EmulationState>()
     }
 
-    /// State on this process's heap, for tests and measurements.
-    pub fn boxed() -> Box<EmulationState> {
+    /// State on this process's heap.
+    pub(super) fn boxed() -> Box<EmulationState> {
         // SAFETY: only atomic integers; all zeros is what "off" means.
         unsafe { Box::<EmulationState>::new_zeroed().assume_init() }
     }
@@ -241,22 +279,35 @@ impl EmulationState {
             }),
             false => Ok(()),
         };
-        check("nodes", emulated.nodes.len(), MAX_EMULATED_NODES)?;
-        for node in &emulated.nodes {
-            check("cores in a node", node.cores as usize, MAX_EMULATED_CORES)?;
+        let costs = AccessCosts::of(machine);
+        check("nodes", machine.nodes.len(), MAX_EMULATED_NODES)?;
+        check("memories", costs.places.len(), MAX_EMULATED_MEMORIES)?;
+        check("ways of links", costs.lanes().len(), MAX_LANES)?;
+        check("controllers", costs.queue_lines.len(), MAX_QUEUES)?;
+        for cores in &costs.cores {
+            check("cores in a node", *cores as usize, MAX_EMULATED_CORES)?;
         }
-        for (cache, node) in self.caches.iter().zip(&emulated.nodes) {
-            cache.fill(node);
+        let text = serde_json::to_vec(machine).map_err(|_| EmulationError::Damaged)?;
+        check("bytes of description", text.len(), MAX_TEXT_BYTES)?;
+        for (word, bytes) in self.text.iter().zip(text.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_le_bytes(whole), Relaxed);
         }
-        for ((state, node), place) in self.nodes.iter().zip(&emulated.nodes).zip(&machine.nodes) {
-            state.fill(node);
-            for cpu in &place.cpus {
+        self.text_bytes.store(text.len() as u64, Relaxed);
+        for (cache, declared) in self.caches.iter().zip(&costs.caches) {
+            cache.fill(declared.as_ref());
+        }
+        let nodes = self.nodes.iter().zip(&costs.cores).zip(&machine.nodes);
+        for ((state, cores), node) in nodes {
+            state.cores.store(*cores, Relaxed);
+            for cpu in &node.cpus {
                 if let Some(word) = state.cpus.get(usize::from(cpu.0) / 64) {
                     word.fetch_or(1 << (cpu.0 % 64), Relaxed);
                 }
             }
         }
-        self.node_count.store(emulated.nodes.len() as u32, Relaxed);
+        self.node_count.store(machine.nodes.len() as u32, Relaxed);
         self.dilation.store(emulated.dilation.to_bits(), Relaxed);
         self.own_cpu_cost_ns
             .store(clock::own_cpu_cost_ns(), Relaxed);
@@ -265,7 +316,30 @@ impl EmulationState {
         self.timing.store(u32::from(emulated.timing), Relaxed);
         self.configured
             .store(1 + u32::from(emulated.timing), Release);
+        self.ready.store(READY, Release);
         Ok(())
+    }
+
+    /// The machine that it was filled for.
+    ///
+    /// # Errors
+    /// When it was not, or is no machine.
+    pub fn machine(&self) -> Result<Machine, EmulationError> {
+        let bytes = self.text_bytes.load(Relaxed) as usize;
+        if self.ready.load(Acquire) != READY || bytes > MAX_TEXT_BYTES {
+            return Err(EmulationError::Damaged);
+        }
+        let words = self.text[..bytes.div_ceil(8)].iter();
+        let mut text: Vec<u8> = words
+            .flat_map(|word| word.load(Relaxed).to_le_bytes())
+            .collect();
+        text.truncate(bytes);
+        let machine: Machine =
+            serde_json::from_slice(&text).map_err(|_| EmulationError::Damaged)?;
+        // Written by another process.
+        machine.validate().map_err(|_| EmulationError::Damaged)?;
+        let fits = machine.nodes.len() == self.node_count() && machine.is_emulated();
+        fits.then_some(machine).ok_or(EmulationError::Damaged)
     }
 
     /// Whether accesses are charged now.
@@ -340,52 +414,13 @@ impl EmulationState {
 }
 
 impl NodeState {
-    fn fill(&self, node: &EmulatedNode) {
-        self.cores.store(node.cores.max(1), Relaxed);
-        for kind in [AccessKind::Read, AccessKind::Write] {
-            for remote in [false, true] {
-                let (row, column) = (kind as usize, usize::from(remote));
-                let first_byte_ns = node.undisturbed_ns(0, kind, remote, 1);
-                put(&self.first_byte_ns[row][column], first_byte_ns);
-                for (index, rate) in self.rates[row][column].iter().enumerate() {
-                    let threads = index as u32 + 1;
-                    // One line: so little that the first byte dominates, as it does
-                    // where the time grows with the stream's bandwidth.
-                    let line_ns = node.undisturbed_ns(64, kind, remote, threads);
-                    put(
-                        &rate.service,
-                        node.service_ns(64, kind, remote, threads) / 64.0,
-                    );
-                    put(&rate.stream, (line_ns - first_byte_ns) / 64.0);
-                }
-            }
-        }
-    }
-
-    /// What [`EmulatedNode::service_ns`] and [`EmulatedNode::undisturbed_ns`] say.
-    pub(super) fn cost(&self, bytes: u64, kind: AccessKind, remote: bool, accessors: u32) -> Cost {
-        let (row, column) = (kind as usize, usize::from(remote));
-        let index = (accessors.max(1) as usize).min(CURVE_THREADS) - 1;
-        let rate = &self.rates[row][column][index];
-        let service_ns = get(&rate.service) * bytes as f64;
-        let first_byte_ns = get(&self.first_byte_ns[row][column]);
-        let stream_ns = first_byte_ns + get(&rate.stream) * bytes as f64;
-        Cost {
-            service_ns,
-            undisturbed_ns: stream_ns.max(service_ns),
-        }
-    }
-
+    /// Its virtual cores; one at least, for threads that find themselves on a node without any.
     pub(super) fn cores(&self) -> &[AtomicU64] {
         let cores = (self.cores.load(Relaxed) as usize).clamp(1, MAX_EMULATED_CORES);
         &self.core_free_ns[..cores]
     }
-}
 
-fn put(place: &AtomicU32, value: f64) {
-    place.store((value as f32).to_bits(), Relaxed);
-}
-
-fn get(place: &AtomicU32) -> f64 {
-    f64::from(f32::from_bits(place.load(Relaxed)))
+    pub(super) fn has_cores(&self) -> bool {
+        self.cores.load(Relaxed) > 0
+    }
 }

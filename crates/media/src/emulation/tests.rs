@@ -2,10 +2,12 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use egeria_machine::costs::{Beside, Pattern};
 use egeria_machine::{AccessKind, Machine};
 
-use super::charge::{Access, blocked, sleep};
+use super::charge::{Access, Cost, blocked, sleep};
 use super::clock;
+use super::machine::Emulation;
 use super::place::allowed_nodes;
 use super::self_test::expected_ns;
 use super::state::{CPU_WORDS, EmulatedThread, EmulationState, SLOTS};
@@ -18,10 +20,8 @@ fn machine() -> Machine {
     Machine::profile("optane-2s").unwrap()
 }
 
-fn configured() -> Box<EmulationState> {
-    let state = EmulationState::boxed();
-    state.configure(&machine()).unwrap();
-    state
+fn configured() -> Emulation {
+    Emulation::private(&machine()).unwrap()
 }
 
 /// A thread that does nothing but compute and access, in virtual time.
@@ -35,7 +35,7 @@ pub(super) struct Loop {
 }
 
 impl Loop {
-    pub(super) fn new(state: &EmulationState, home: usize, access: Access) -> Loop {
+    pub(super) fn new(state: &Emulation, home: usize, access: Access) -> Loop {
         let thread = EmulatedThread::default();
         assert_eq!(state.place(&thread, 1, 1 << home), home);
         Loop {
@@ -48,12 +48,26 @@ impl Loop {
     }
 
     /// One access; the thread wakes `late_ns` after its end.
-    pub(super) fn go(&mut self, state: &EmulationState, late_ns: u64) {
+    pub(super) fn go(&mut self, state: &Emulation, late_ns: u64) {
         let now_ns = self.next_ns;
         state.restart(&self.thread, now_ns);
-        let on_core = state.take_core(&self.thread, self.home, now_ns, self.access, || true);
+        let on_core = state.take_core(
+            state.costs().unwrap(),
+            &self.thread,
+            self.home,
+            now_ns,
+            self.access,
+            || true,
+        );
         let asked_ns = state.at_ns(now_ns);
-        let ended_ns = state.use_medium(&self.thread, self.home, &on_core, asked_ns, self.access);
+        let ended_ns = state.use_memory(
+            state.costs().unwrap(),
+            &self.thread,
+            self.home,
+            &on_core,
+            asked_ns,
+            self.access,
+        );
         let woke_ns = (ended_ns + state.stalled_ns()).max(now_ns) + late_ns;
         state.wake(&self.thread, woke_ns);
         // Real computing takes its own time before the next access, undilated.
@@ -64,7 +78,7 @@ impl Loop {
 
 /// Accesses per machine ns of each loop, over the second half of `length_ns` host time.
 pub(super) fn run(
-    state: &EmulationState,
+    state: &Emulation,
     loops: &mut [Loop],
     length_ns: u64,
     late: impl Fn(u64) -> u64,
@@ -120,28 +134,51 @@ pub(super) fn assert_close(measured: f64, expected: f64, share: f64, what: &str)
     );
 }
 
+/// What a local access costs when nobody is in the way.
+fn alone(bytes: u64, kind: AccessKind) -> Cost {
+    let state = configured();
+    let access = Access {
+        place: 0,
+        bytes,
+        kind,
+        cached_bytes: 0,
+        computed_ns: 0,
+        pattern: Pattern::Random,
+    };
+    state.cost(state.costs().unwrap(), 0, access, (Beside::ALONE, 0.0))
+}
+
 #[test]
-fn shared_tables_say_what_the_machine_room_says() {
+fn costs_of_tables_are_what_the_tables_declare() {
     let machine = machine();
     let state = configured();
+    let costs = state.costs().unwrap();
     let nodes = &machine.emulated.as_ref().unwrap().nodes;
-    for (own, node) in state.nodes().iter().zip(nodes) {
+    for (memory_node, node) in nodes.iter().enumerate() {
+        let place = state.place_of(memory_node, None).unwrap();
         for kind in KINDS {
             for (remote, threads) in [(false, 1), (false, 3), (true, 1), (true, 8), (true, 60)] {
-                for bytes in [0u64, 1, 64, 256, 4096, 1 << 16, 2 << 20, 1 << 30] {
-                    let cost = own.cost(bytes, kind, remote, threads);
+                for bytes in [128u64, 4096, 1 << 16, 2 << 20, 1 << 30] {
+                    let access = Access {
+                        place,
+                        bytes,
+                        kind,
+                        cached_bytes: 0,
+                        computed_ns: 0,
+                        pattern: Pattern::Random,
+                    };
+                    let home = if remote { 1 - memory_node } else { memory_node };
+                    let beside = Beside {
+                        accessors: f64::from(threads),
+                        written_share: 1.0,
+                        shared_reads: true,
+                    };
+                    let cost = state.cost(costs, home, access, (beside, 0.0));
                     let what = format!("{kind:?} {remote} {threads} {bytes}");
                     let service_ns = node.service_ns(bytes, kind, remote, threads);
-                    assert!(
-                        (cost.service_ns - service_ns).abs() <= service_ns * 1e-5,
-                        "{what}"
-                    );
+                    assert_close(cost.service_ns, service_ns, 1e-9, &what);
                     let undisturbed_ns = node.undisturbed_ns(bytes, kind, remote, threads);
-                    let off = (cost.undisturbed_ns - undisturbed_ns).abs();
-                    assert!(
-                        off <= undisturbed_ns * 1e-4,
-                        "{what}: {cost:?} {undisturbed_ns}"
-                    );
+                    assert_close(cost.undisturbed_ns, undisturbed_ns, 1e-9, &what);
                 }
             }
         }
@@ -158,11 +195,12 @@ fn bandwidth_and_latency_are_the_profiles_for_1_to_8_threads() {
                 .flat_map(|(remote, bytes)| (1..=8).map(move |threads| (remote, bytes, threads)))
         {
             let access = Access {
-                memory_node: 0,
+                place: 0,
                 bytes,
                 kind,
                 cached_bytes: 0,
                 computed_ns: 0,
+                pattern: Pattern::Random,
             };
             let measured = operation_ns(threads, usize::from(remote), access, |_| 0);
             let row = Row {
@@ -192,11 +230,12 @@ fn waking_late_does_not_slow_the_machine() {
         (7, AccessKind::Write),
     ] {
         let access = Access {
-            memory_node: 0,
+            place: 0,
             bytes: 65_536,
             kind,
             cached_bytes: 0,
             computed_ns: 0,
+            pattern: Pattern::Random,
         };
         let punctual = operation_ns(threads, 0, access, |_| 0);
         assert_close(
@@ -212,15 +251,14 @@ fn waking_late_does_not_slow_the_machine() {
 fn computing_is_dilated_and_occupies_a_core() {
     // Reads of 64 bytes: the medium is idle, the cores are not.
     let access = Access {
-        memory_node: 0,
+        place: 0,
         bytes: 64,
         kind: AccessKind::Read,
         cached_bytes: 0,
         computed_ns: 3_000,
+        pattern: Pattern::Random,
     };
-    let read_ns = configured().nodes()[0]
-        .cost(64, AccessKind::Read, false, 1)
-        .undisturbed_ns;
+    let read_ns = alone(64, AccessKind::Read).undisturbed_ns;
     let alone = 3_000.0 + read_ns;
     for (threads, expected) in [(1, alone), (4, alone), (6, alone * 1.5), (8, alone * 2.0)] {
         assert_close(
@@ -235,18 +273,26 @@ fn computing_is_dilated_and_occupies_a_core() {
 #[test]
 fn time_spent_blocked_counts_and_the_hosts_scheduling_does_not() {
     let access = Access {
-        memory_node: 0,
+        place: 0,
         bytes: 64,
         kind: AccessKind::Read,
         cached_bytes: 0,
         computed_ns: 0,
+        pattern: Pattern::Random,
     };
     let state = configured();
     let arrival_ns = |idle_ns: u64, was_blocked: bool| {
         let mut one = Loop::new(&state, 0, access);
         one.go(&state, 0);
         let ended_ns = one.next_ns;
-        let on_core = state.take_core(&one.thread, 0, ended_ns + idle_ns, access, || was_blocked);
+        let on_core = state.take_core(
+            state.costs().unwrap(),
+            &one.thread,
+            0,
+            ended_ns + idle_ns,
+            access,
+            || was_blocked,
+        );
         on_core.arrival_ns - ended_ns
     };
     assert_eq!(arrival_ns(1_000_000, true), 1_000_000);
@@ -257,18 +303,26 @@ fn time_spent_blocked_counts_and_the_hosts_scheduling_does_not() {
 #[test]
 fn clock_stands_still_while_a_thread_lags() {
     let access = Access {
-        memory_node: 0,
+        place: 0,
         bytes: 64,
         kind: AccessKind::Read,
         cached_bytes: 0,
         computed_ns: 0,
+        pattern: Pattern::Random,
     };
     let state = configured();
     let arrival_ns = |idle_ns: u64| {
         let mut one = Loop::new(&state, 0, access);
         one.go(&state, 0);
         let ended_ns = state.at_ns(one.next_ns);
-        let on_core = state.take_core(&one.thread, 0, one.next_ns + idle_ns, access, || false);
+        let on_core = state.take_core(
+            state.costs().unwrap(),
+            &one.thread,
+            0,
+            one.next_ns + idle_ns,
+            access,
+            || false,
+        );
         on_core.arrival_ns - ended_ns
     };
     assert_eq!((arrival_ns(900_000), state.stalled_ns()), (0, 0));
@@ -286,11 +340,12 @@ fn clock_stands_still_while_a_thread_lags() {
 fn what_others_take_of_the_hosts_cpus_slows_no_thread() {
     // In each 40 ms, a thread gets no CPU for 25: each at another time.
     let access = Access {
-        memory_node: 0,
+        place: 0,
         bytes: 4096,
         kind: AccessKind::Write,
         cached_bytes: 0,
         computed_ns: 0,
+        pattern: Pattern::Random,
     };
     let late = |now_ns: u64| match now_ns / 1_000_000 % 40 {
         0 => 25_000_000,
@@ -322,11 +377,12 @@ fn long_computing_leaves_the_medium_to_others() {
     // One thread computes for 1 ms per access; the other has the medium for itself.
     let state = configured();
     let busy = Access {
-        memory_node: 0,
+        place: 0,
         bytes: 65_536,
         kind: AccessKind::Write,
         cached_bytes: 0,
         computed_ns: 0,
+        pattern: Pattern::Random,
     };
     let mut loops = [
         Loop::new(
@@ -340,9 +396,7 @@ fn long_computing_leaves_the_medium_to_others() {
         Loop::new(&state, 0, busy),
     ];
     let rates = run(&state, &mut loops, 200_000_000, |_| 0);
-    let alone = state.nodes()[0]
-        .cost(65_536, AccessKind::Write, false, 1)
-        .undisturbed_ns;
+    let alone = alone(65_536, AccessKind::Write).undisturbed_ns;
     assert_close(1.0 / rates[1], alone, 0.05, "undisturbed");
 }
 
@@ -352,11 +406,12 @@ fn accessors_of_all_nodes_share_the_medium_and_its_curve() {
     let node = &machine.emulated.as_ref().unwrap().nodes[0];
     let state = configured();
     let access = Access {
-        memory_node: 0,
+        place: 0,
         bytes: 65_536,
         kind: AccessKind::Write,
         cached_bytes: 0,
         computed_ns: 0,
+        pattern: Pattern::Random,
     };
     let mut loops: Vec<Loop> = (0..8)
         .map(|index| Loop::new(&state, index / 4, access))
@@ -377,11 +432,12 @@ fn accessors_of_all_nodes_share_the_medium_and_its_curve() {
 #[test]
 fn a_thread_that_vanishes_is_forgotten_after_its_last_access() {
     let access = Access {
-        memory_node: 0,
+        place: 0,
         bytes: 4096,
         kind: AccessKind::Write,
         cached_bytes: 0,
         computed_ns: 0,
+        pattern: Pattern::Random,
     };
     let state = configured();
     for home in [0, 0, 0, 1, 1, 1, 1] {
@@ -391,20 +447,19 @@ fn a_thread_that_vanishes_is_forgotten_after_its_last_access() {
     let mut survivor = Loop::new(&state, 0, access);
     survivor.next_ns = START_NS + 10_000_000;
     let rates = run(&state, &mut [survivor], 200_000_000, |_| 0);
-    let alone = state.nodes()[0]
-        .cost(4096, AccessKind::Write, false, 1)
-        .undisturbed_ns;
+    let alone = alone(4096, AccessKind::Write).undisturbed_ns;
     assert_close(1.0 / rates[0], alone, 0.02, "alone again");
 }
 
 #[test]
 fn busy_time_is_computing_and_access_but_not_waiting_for_a_core() {
     let access = Access {
-        memory_node: 0,
+        place: 0,
         bytes: 64,
         kind: AccessKind::Read,
         cached_bytes: 0,
         computed_ns: 2_000,
+        pattern: Pattern::Random,
     };
     let state = configured();
     let mut loops: Vec<Loop> = (0..8).map(|_| Loop::new(&state, 0, access)).collect();
@@ -486,11 +541,12 @@ fn more_threads_than_slots_are_still_charged() {
         assert!(state.place(thread, 1, 0b11) < 2);
     }
     let access = Access {
-        memory_node: 1,
+        place: 1,
         bytes: 4096,
         kind: AccessKind::Read,
         cached_bytes: 0,
         computed_ns: 0,
+        pattern: Pattern::Random,
     };
     let mut extra = Loop::new(&state, 0, access);
     extra.go(&state, 0);
@@ -506,8 +562,7 @@ fn cpus_tell_nodes() {
     let mut machine = machine();
     machine.nodes[0].cpus = [0, 2, 70].map(egeria_machine::CpuId).into();
     machine.nodes[1].cpus = [1, 3, 1023].map(egeria_machine::CpuId).into();
-    let state = EmulationState::boxed();
-    state.configure(&machine).unwrap();
+    let state = Emulation::private(&machine).unwrap();
     let allowed = |cpus: &[usize]| {
         let mut mask = [0u64; CPU_WORDS];
         cpus.iter()

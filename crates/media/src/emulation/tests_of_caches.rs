@@ -3,12 +3,14 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use egeria_machine::costs::Pattern;
 use egeria_machine::{AccessKind, Machine};
 
 use super::Readers;
 use super::charge::Access;
+use super::machine::Emulation;
 use super::sharing::{Course, expected_ns};
-use super::state::{EmulatedThread, EmulationState};
+use super::state::EmulatedThread;
 use super::tests::{Loop, assert_close, run};
 use crate::{BLOCK_BYTES, PoolIndex, PoolOffset};
 
@@ -18,17 +20,18 @@ fn machine(llc_bytes: u64) -> Machine {
     let mut machine = Machine::profile("optane-2s").unwrap();
     for node in &mut machine.emulated.as_mut().unwrap().nodes {
         node.llc_bytes = llc_bytes;
+        if llc_bytes == 0 {
+            (node.llc_latency_ns, node.llc_read_bytes_s) = (0.0, 0.0);
+        }
     }
     machine
 }
 
-fn configured(llc_bytes: u64) -> Box<EmulationState> {
-    let state = EmulationState::boxed();
-    state.configure(&machine(llc_bytes)).unwrap();
-    state
+fn configured(llc_bytes: u64) -> Emulation {
+    Emulation::private(&machine(llc_bytes)).unwrap()
 }
 
-fn on(state: &EmulationState, home: usize) -> EmulatedThread {
+fn on(state: &Emulation, home: usize) -> EmulatedThread {
     let thread = EmulatedThread::default();
     // In the future, so that the affinity of the test's own thread is never asked for.
     assert_eq!(state.place(&thread, u64::MAX / 2, 1 << home), home);
@@ -36,13 +39,13 @@ fn on(state: &EmulationState, home: usize) -> EmulatedThread {
 }
 
 /// Bytes that a read finds in the cache.
-fn found(state: &EmulationState, thread: &EmulatedThread, offset: u64, bytes: u64) -> u64 {
+fn found(state: &Emulation, thread: &EmulatedThread, offset: u64, bytes: u64) -> u64 {
     let place = (PoolIndex(0), PoolOffset(offset));
     state.touch(thread, 0, place, bytes, READ);
     thread.take_cached(0)
 }
 
-fn write(state: &EmulationState, thread: &EmulatedThread, offset: u64, bytes: u64) {
+fn write(state: &Emulation, thread: &EmulatedThread, offset: u64, bytes: u64) {
     let place = (PoolIndex(0), PoolOffset(offset));
     state.touch(thread, 0, place, bytes, AccessKind::Write);
     assert_eq!(thread.take_cached(0), 0);
@@ -176,12 +179,14 @@ fn threads_that_race_leave_only_what_was_read() {
 }
 
 fn cached_read(memory_node: usize, cached_bytes: u64) -> Access {
+    let places = configured(1 << 20);
     Access {
-        memory_node,
+        place: places.place_of(memory_node, None).unwrap(),
         bytes: 65_536,
         kind: READ,
         cached_bytes,
         computed_ns: 0,
+        pattern: Pattern::Random,
     }
 }
 
@@ -237,10 +242,7 @@ fn a_read_that_is_half_cached_takes_both_times() {
 
 /// Mean time of two readers, in virtual time.
 fn mean_ns(readers: Readers) -> f64 {
-    let state = EmulationState::boxed();
-    state
-        .configure(&Machine::profile("optane-2s").unwrap())
-        .unwrap();
+    let state = Emulation::private(&Machine::profile("optane-2s").unwrap()).unwrap();
     let given = [AtomicU64::new(0), AtomicU64::new(0)];
     let courses = Course::of(readers, 1, &given);
     let mut loops = courses.each_ref().map(|course| {

@@ -1,32 +1,26 @@
 //! What too few cores cost, and when moving a thread takes effect; in virtual time.
 
+use egeria_machine::costs::Pattern;
 use egeria_machine::{AccessKind, Machine};
 
 use super::charge::Access;
-use super::state::{EmulatedThread, EmulationState};
+use super::machine::Emulation;
+use super::state::EmulatedThread;
 use super::tests::{Loop, assert_close, run};
 
-fn configured() -> Box<EmulationState> {
-    let state = EmulationState::boxed();
-    state
-        .configure(&Machine::profile("optane-2s").unwrap())
-        .unwrap();
-    state
+fn configured() -> Emulation {
+    Emulation::private(&Machine::profile("optane-2s").unwrap()).unwrap()
 }
 
 /// Operations per machine ns of threads on these nodes, each on memory of its own node.
 fn speed(homes: &[usize], access: Access) -> f64 {
     let state = configured();
     let local = |&home: &usize| {
-        let memory_node = home;
-        Loop::new(
-            &state,
-            home,
-            Access {
-                memory_node,
-                ..access
-            },
-        )
+        let access = Access {
+            place: state.place_of(home, None).unwrap(),
+            ..access
+        };
+        Loop::new(&state, home, access)
     };
     let mut loops: Vec<Loop> = homes.iter().map(local).collect();
     run(&state, &mut loops, 200_000_000, |_| 0).iter().sum()
@@ -35,11 +29,12 @@ fn speed(homes: &[usize], access: Access) -> f64 {
 /// Of 64 bytes: the medium is idle, so that only cores can be short.
 fn small_read(computed_ns: u64) -> Access {
     Access {
-        memory_node: 0,
+        place: 0,
         bytes: 64,
         kind: AccessKind::Read,
         cached_bytes: 0,
         computed_ns,
+        pattern: Pattern::Random,
     }
 }
 

@@ -33,6 +33,9 @@ impl EmulationState {
         bytes: u64,
         kind: AccessKind,
     ) {
+        let (pool, offset) = place;
+        let at = |offset: u64| u64::from(pool.0) << 56 ^ offset;
+        thread.note_place(at(offset.0), at(offset.0.saturating_add(bytes)));
         match kind {
             AccessKind::Read => {
                 let home = self.node_of_thread(thread);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use egeria_facts::Window;
-use egeria_fs::{AttachMode, Volume};
+use egeria_fs::{AttachMode, AttachOptions, Volume};
 use egeria_machine::Machine;
 use egeria_policy::Plan;
 use egeria_policy::nthread::{self, Configuration, Settings};
@@ -14,14 +14,14 @@ use egeria_watch::session::SessionSource;
 
 use super::super::decision_log::unix_ns;
 use super::view::{Label, View};
-use crate::machine_choice::{MachineArguments, attach_options};
+use crate::machine_choice::MachineArguments;
 use crate::session;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::signals::Signals;
 
 /// Watches for one window.
 pub(super) fn one_window(pool: &Path, window_ns: u64, signals: &Signals) -> Outcome<View> {
-    let volume = session::attach(pool, AttachMode::Join, &attach_options(None))?;
+    let volume = session::attach(pool, AttachMode::Join, &AttachOptions::default())?;
     volume.works_on_behalf();
     let machine = machine_of(&volume)?;
     let mut view = View::of_window(Label {

@@ -1,0 +1,80 @@
+//! An emulated machine as one process sees it: the shared state, and what accesses cost, which each process computes for
+//! itself from the machine's description in that state.
+
+use std::ops::Deref;
+
+use egeria_machine::costs::AccessCosts;
+use egeria_machine::{Machine, MemoryKind};
+
+use super::state::{EmulationError, EmulationState};
+
+/// Memory that holds a state, for as long as it is used.
+type Memory = Box<dyn Deref<Target = EmulationState> + Send + Sync>;
+
+/// An emulated machine, or none.
+pub struct Emulation {
+    memory: Memory,
+    costs: Option<AccessCosts>,
+}
+
+impl Emulation {
+    /// No machine is emulated.
+    pub fn off() -> Emulation {
+        Emulation {
+            memory: Box::new(EmulationState::boxed()),
+            costs: None,
+        }
+    }
+
+    /// A machine that this process alone emulates.
+    ///
+    /// # Errors
+    /// When it declares no nodes, or is too large.
+    pub fn private(machine: &Machine) -> Result<Emulation, EmulationError> {
+        let state = EmulationState::boxed();
+        state.configure(machine)?;
+        Emulation::over(Box::new(state))
+    }
+
+    /// The machine that a state was configured for.
+    ///
+    /// # Errors
+    /// When it was not, or by another release.
+    pub fn over(memory: Memory) -> Result<Emulation, EmulationError> {
+        let costs = AccessCosts::of(&memory.machine()?);
+        Ok(Emulation {
+            memory,
+            costs: Some(costs),
+        })
+    }
+
+    /// What accesses of its memories take; none where nothing is emulated.
+    pub fn costs(&self) -> Option<&AccessCosts> {
+        self.costs.as_ref()
+    }
+
+    /// The memory that pools of a node lie on: the one of this kind, else as files of a real machine do, on its
+    /// persistent memory, or what else it has.
+    pub fn place_of(&self, node: usize, kind: Option<MemoryKind>) -> Option<usize> {
+        let costs = self.costs.as_ref()?;
+        let usual = [
+            MemoryKind::Persistent,
+            MemoryKind::Dram,
+            MemoryKind::Expander,
+        ];
+        match kind {
+            Some(kind) => costs.place_of_kind(node, kind),
+            None => usual
+                .into_iter()
+                .find_map(|kind| costs.place_of_kind(node, kind)),
+        }
+    }
+}
+
+impl Deref for Emulation {
+    type Target = EmulationState;
+
+    fn deref(&self) -> &EmulationState {
+        &self.memory
+    }
+}
