@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{CpuId, NodeId};
-use crate::{
-    EmulatedMachine, EmulatedNode, Hardware, Interconnect, MachineError, MemoryKind, check,
-};
+use crate::{EmulatedMachine, EmulatedNode, Hardware, Interconnect, MemoryKind};
 
 /// What the kernel calls the distance of a node to itself.
 pub const LOCAL_DISTANCE: u32 = 10;
@@ -141,47 +139,6 @@ impl Machine {
             }
         }
         self
-    }
-
-    /// The same machine, emulated: what its nodes have in cores, memories, controllers, caches and links, at so much wall
-    /// time per machine time. One that is emulated already gets this dilation.
-    ///
-    /// # Errors
-    /// When nothing is known of its memories, or the dilation is none.
-    pub fn emulate(mut self, dilation: f64) -> Result<Machine, MachineError> {
-        let origin = match &self.source {
-            Source::File(path) | Source::Sysfs(path) => path.clone(),
-            Source::Profile(name) => format!("profile {name}").into(),
-        };
-        match &mut self.emulated {
-            Some(emulated) => emulated.dilation = dilation,
-            None => {
-                let cores = self.nodes.iter().map(|node| node.cpus.len() as u32);
-                self.emulated = Some(EmulatedMachine {
-                    dilation,
-                    timing: true,
-                    nodes: Vec::new(),
-                    cores: cores.collect(),
-                });
-                // The host's take their place.
-                self.nodes.iter_mut().for_each(|node| node.cpus.clear());
-            }
-        }
-        check::machine(&self).map_err(|fault| fault.of(&origin))?;
-        Ok(self)
-    }
-
-    /// Looks at a machine that another process wrote down.
-    ///
-    /// # Errors
-    /// What is wrong with it, as of a file.
-    pub fn validate(&self) -> Result<(), MachineError> {
-        let mut machine = self.clone();
-        if machine.is_emulated() {
-            // They are the host's, and nodes may share them.
-            machine.nodes.iter_mut().for_each(|node| node.cpus.clear());
-        }
-        check::machine(&machine).map_err(|fault| fault.of("shared memory".as_ref()))
     }
 
     /// Position of a node in `nodes`, `distances` and the emulated nodes.

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use crate::{CpuId, Fact, Machine, MachineError, facts, file, format_cpu_list, profile, sysfs};
+use crate::{
+    CpuId, EmulatedMachine, Fact, Machine, MachineError, Source, check, facts, file,
+    format_cpu_list, profile, sysfs,
+};
 
 impl Machine {
     /// The running machine, from `/sys` and `/proc`.
@@ -89,6 +92,47 @@ impl Machine {
                 Machine::from_toml(&file::read(path)?, path)?.standing_below(root)
             }
         }
+    }
+
+    /// The same machine, emulated: what its nodes have in cores, memories, controllers, caches and links, at so much wall
+    /// time per machine time. One that is emulated already gets this dilation.
+    ///
+    /// # Errors
+    /// When nothing is known of its memories, or the dilation is none.
+    pub fn emulate(mut self, dilation: f64) -> Result<Machine, MachineError> {
+        let origin = match &self.source {
+            Source::File(path) | Source::Sysfs(path) => path.clone(),
+            Source::Profile(name) => format!("profile {name}").into(),
+        };
+        match &mut self.emulated {
+            Some(emulated) => emulated.dilation = dilation,
+            None => {
+                let cores = self.nodes.iter().map(|node| node.cpus.len() as u32);
+                self.emulated = Some(EmulatedMachine {
+                    dilation,
+                    timing: true,
+                    nodes: Vec::new(),
+                    cores: cores.collect(),
+                });
+                // The host's take their place.
+                self.nodes.iter_mut().for_each(|node| node.cpus.clear());
+            }
+        }
+        check::machine(&self).map_err(|fault| fault.of(&origin))?;
+        Ok(self)
+    }
+
+    /// Looks at a machine that another process wrote down.
+    ///
+    /// # Errors
+    /// What is wrong with it, as of a file.
+    pub fn validate(&self) -> Result<(), MachineError> {
+        let mut machine = self.clone();
+        if machine.is_emulated() {
+            // They are the host's, and nodes may share them.
+            machine.nodes.iter_mut().for_each(|node| node.cpus.clear());
+        }
+        check::machine(&machine).map_err(|fault| fault.of("shared memory".as_ref()))
     }
 
     /// The same machine, its emulated nodes on the running machine's CPUs where they name none.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use egeria_harness::statistics::median;
 use egeria_machine::Machine;
-use egeria_media::emulation::{EmulatedThread, EmulationState, SelfTest, self_test, sharing_test};
+use egeria_media::emulation::{EmulatedThread, Emulation, SelfTest, self_test, sharing_test};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let name = std::env::args().nth(1).unwrap_or("optane-2s".to_owned());
@@ -56,8 +56,7 @@ fn moving_ms(machine: &Machine) -> Option<(f64, f64)> {
     if cpus[0] == cpus[1] {
         return None;
     }
-    let state = EmulationState::boxed();
-    state.configure(machine).ok()?;
+    let state = Emulation::private(machine).ok()?;
     let thread = EmulatedThread::default();
     let delays_ms: Vec<f64> = (0..101)
         .map(|turn| {

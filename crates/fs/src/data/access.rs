@@ -72,7 +72,7 @@ impl<'a> Access<'a> {
         self.traffic.add(run.pool.0, run.bytes as u64);
         if self.mode.is_emulated() {
             let (thread, node) = (&self.me.slot.emulated, self.volume.node_index(run.pool.0));
-            let (place, bytes) = ((run.pool, run.at), run.bytes as u64);
+            let (place, bytes) = (self.volume.emulated_place(run), run.bytes as u64);
             let emulation = self.volume.session.emulation();
             emulation.touch(thread, node, place, bytes, self.kind);
         }

@@ -7,7 +7,7 @@
 
 use super::layout::SESSION_VERSION;
 use super::memory::{SessionMemory, populate};
-use crate::volume::segments::{Leftover, is_mapped};
+use crate::volume::segments::{Leftover, is_mapped, remove_segment};
 use crate::volume::trust::Owner;
 use egeria_machine::Machine;
 use egeria_media::emulation::{Emulation, EmulationError, EmulationState};
@@ -81,9 +81,9 @@ impl SessionMachine {
         if is_mapped(&path) == Some(true) {
             return SessionMachine::open(path, owner);
         }
-        super::map::remove_segment(&path);
+        remove_segment(&path);
         let unfinished = path.with_extension("new");
-        super::map::remove_segment(&unfinished);
+        remove_segment(&unfinished);
         let file = owner.create_session(&unfinished)?;
         let made = file
             .set_len(size_of::<EmulationState>() as u64)
@@ -95,7 +95,7 @@ impl SessionMachine {
                 renameat_with(CWD, &unfinished, CWD, &path, RenameFlags::NOREPLACE)?;
                 SessionMachine::of(state, path)
             });
-        made.inspect_err(|_| super::map::remove_segment(&unfinished))
+        made.inspect_err(|_| remove_segment(&unfinished))
     }
 
     /// The memory of this number below a directory of sessions.

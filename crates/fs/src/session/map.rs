@@ -6,6 +6,7 @@ use super::machine::{self, SessionMachine};
 use super::memory::{Address, SessionMemory, populate};
 use crate::format::{BLOCK, MAX_POOLS};
 use crate::types::Outcome;
+use crate::volume::segments::remove_segment;
 use crate::volume::trust::Owner;
 use egeria_machine::Machine;
 use egeria_media::emulation::Emulation;
@@ -40,12 +41,6 @@ pub fn segment_name(volume: &[u8; 16], session: &[u8; 16]) -> String {
             .collect::<String>()
     };
     format!("{}-{}", hex(volume), hex(session))
-}
-
-/// Remove a segment that nobody is attached to.
-pub fn remove_segment(path: &Path) {
-    // A failure means that it is gone already.
-    let _ = std::fs::remove_file(path);
 }
 
 impl Session {

@@ -1,6 +1,7 @@
 //! Which pool is whose: of CPUs, of declared nodes, of the thread that writes.
 
-use crate::format::{LayoutWord, MAX_POOLS, Superblock};
+use crate::data::access::Run;
+use crate::format::{BLOCK, LayoutWord, MAX_POOLS, Superblock};
 use crate::requests::failure;
 use crate::requests::{AttachOptions, VolumeError};
 use crate::session::layout::{STRIPED_ALLOCATION, SessionInode};
@@ -10,6 +11,7 @@ use crate::session::slots::Me;
 use crate::space::striping::{self, Stripes};
 use crate::volume::Volume;
 use egeria_machine::Machine;
+use egeria_media::{PoolIndex, PoolOffset};
 use std::sync::atomic::Ordering;
 
 /// Note which pool is whose: of declared nodes by position, of CPUs by the machine found.
@@ -204,6 +206,13 @@ impl Volume {
         self.session.header().node_of_pool[pool as usize & (MAX_POOLS - 1)].load(Ordering::Relaxed)
             as usize
     }
+    /// Where a run is for the caches of the emulated machine, which volumes share: apart from those of other volumes.
+    pub(crate) fn emulated_place(&self, run: Run) -> (PoolIndex, PoolOffset) {
+        const APART_BYTES: u64 = (1 << 50) - BLOCK as u64;
+        let apart = u64::from_le_bytes(self.superblock.volume[..8].try_into().unwrap_or_default());
+        (run.pool, PoolOffset(run.at.0 + (apart & APART_BYTES)))
+    }
+
     /// Position of the memory that a pool lies on, in the emulated machine.
     pub(crate) fn memory_index(&self, pool: u8) -> usize {
         self.session.header().memory_of_pool[pool as usize & (MAX_POOLS - 1)]

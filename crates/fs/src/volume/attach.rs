@@ -9,7 +9,7 @@ use crate::requests::*;
 use crate::session::layout::*;
 use crate::session::leases;
 use crate::session::lock;
-use crate::session::map::{Session, remove_segment, segment_name};
+use crate::session::map::{Session, segment_name};
 use crate::session::owner_word::Era;
 use crate::space::placement::place_nodes;
 use crate::types::AllocationPolicy;
@@ -342,7 +342,7 @@ pub(crate) fn create_session(
         let volume = assemble(found, media, geometry, session, read_only, origin);
         volume.recover(options, was_left).map(|()| volume)
     });
-    let volume = made.inspect_err(|_| remove_segment(&segment))?;
+    let volume = made.inspect_err(|_| segments::remove_segment(&segment))?;
     // Joiners look at the magic: everything before it is there when they see it.
     volume
         .session
@@ -362,7 +362,7 @@ fn make_segment(
         let backed = session.back_fixed().map_err(full);
         backed
             .map(|()| session)
-            .inspect_err(|_| remove_segment(path))
+            .inspect_err(|_| segments::remove_segment(path))
     });
     made.map_err(|error| no_session(&error))
 }
@@ -400,7 +400,7 @@ fn remove_stale_segment(found: &Found, pool: &Pool) -> Result<bool, VolumeError>
     if let Some(stale) = &stale {
         segments::find_segment(owner, &segment_name(volume, stale))
             .iter()
-            .for_each(|path| remove_segment(path));
+            .for_each(|path| segments::remove_segment(path));
     }
     Ok(stale.is_some())
 }
@@ -461,7 +461,7 @@ impl Drop for Volume {
             && matches!(lock_byte(&file, ATTACHED, libc::F_WRLCK), Ok(true))
         {
             // The name last: should we die before, the next one finds it there, and removes what is left.
-            remove_segment(self.session.path());
+            segments::remove_segment(self.session.path());
             self.end_session_line(&file);
         }
     }

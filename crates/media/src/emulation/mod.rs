@@ -52,6 +52,8 @@ mod tests;
 mod tests_of_caches;
 #[cfg(test)]
 mod tests_of_cores;
+#[cfg(test)]
+mod tests_of_hardware;
 mod touch;
 
 pub use egeria_machine::AccessKind;

@@ -12,7 +12,7 @@ use super::clock;
 /// Most nodes of an emulated machine.
 pub const MAX_EMULATED_NODES: usize = 16;
 /// Most virtual cores of one node.
-pub const MAX_EMULATED_CORES: usize = 64;
+pub const MAX_EMULATED_CORES: usize = 128;
 /// Most memories, of all nodes together.
 pub const MAX_EMULATED_MEMORIES: usize = 64;
 /// Most ways of links.
@@ -340,6 +340,13 @@ impl EmulationState {
         machine.validate().map_err(|_| EmulationError::Damaged)?;
         let fits = machine.nodes.len() == self.node_count() && machine.is_emulated();
         fits.then_some(machine).ok_or(EmulationError::Damaged)
+    }
+
+    /// As another process could, by accident.
+    #[cfg(test)]
+    pub(super) fn spoil_description(&self) {
+        let word = self.text[8].load(Relaxed);
+        self.text[8].store(!word, Relaxed);
     }
 
     /// Whether accesses are charged now.

@@ -586,8 +586,11 @@ fn machines_that_cannot_be_emulated_are_refused() {
         Err(EmulationError::NotEmulated(_))
     ));
     let mut wide = machine();
-    wide.emulated.as_mut().unwrap().nodes[1].cores = 65;
+    wide.emulated.as_mut().unwrap().nodes[1].cores = 129;
     let error = state.configure(&wide).unwrap_err().to_string();
-    assert!(error.contains("65 cores in a node, at most 64"), "{error}");
+    assert!(
+        error.contains("129 cores in a node, at most 128"),
+        "{error}"
+    );
     assert!(!state.is_configured() && !state.is_on() && state.node_count() == 0);
 }

@@ -1,0 +1,91 @@
+//! Volumes of one emulated machine meet at its memories.
+
+mod common;
+
+use common::{Scratch, sessions};
+use egeria_fs::*;
+use egeria_machine::{Machine, MemoryKind};
+use std::path::PathBuf;
+
+/// A machine of this name, so that tests that run beside this one have another.
+fn machine(name: &str) -> Machine {
+    let mut machine = Machine::profile("optane-1s").expect("a profile");
+    machine.name = name.to_owned();
+    let emulated = machine.emulate(16.0).expect("it says all of its memories");
+    emulated.standing_here().expect("CPUs")
+}
+
+fn on(machine: &Machine, memory: MemoryKind) -> AttachOptions {
+    AttachOptions {
+        machine: Some(machine.clone()),
+        memory: Some(memory),
+        ..AttachOptions::default()
+    }
+}
+
+/// The memory of the machine of this name.
+fn memory_of(machine: &str) -> Option<PathBuf> {
+    let wanted = format!("\"name\":\"{machine}\"").into_bytes();
+    let entries = std::fs::read_dir(sessions())
+        .expect("a directory")
+        .flatten();
+    let names = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    let machines = entries.filter(|entry| names(entry).starts_with("machine-"));
+    let mut paths = machines.map(|entry| entry.path());
+    paths.find(|path| {
+        // It may go while it is looked for: others leave theirs.
+        let bytes = std::fs::read(path).unwrap_or_default();
+        bytes.windows(wanted.len()).any(|part| part == wanted)
+    })
+}
+
+#[test]
+fn volumes_of_one_machine_share_its_memory_until_the_last_leaves() {
+    let machine = machine("shared");
+    let (first, second) = (Scratch::new(1, 32 << 20), Scratch::new(1, 32 << 20));
+    let persistent = first.attach_with(&on(&machine, MemoryKind::Persistent));
+    let dram = second.attach_with(&on(&machine, MemoryKind::Dram));
+    let memory = memory_of("shared").expect("the memory of this machine");
+    assert_eq!(dram.declared_machine(), Some(machine.clone()));
+    assert!(persistent.emulation().is_on() && dram.emulation().is_on());
+    persistent.set_timing(false);
+    assert!(!dram.emulation().is_on(), "one machine");
+    dram.set_timing(true);
+    persistent.detach();
+    assert!(memory.exists(), "still in use");
+    assert!(dram.emulation().is_on());
+    dram.detach();
+    assert!(!memory.exists(), "nobody uses it");
+}
+
+#[test]
+fn memory_that_the_machine_lacks_is_refused_in_one_line() {
+    let scratch = Scratch::new(1, 32 << 20);
+    let options = on(&machine("lacking"), MemoryKind::Expander);
+    let attached = Volume::attach(&scratch.pools[0], AttachMode::CreateOrJoin, &options);
+    let error = attached.err().expect("no expander in it");
+    assert_eq!(error.errno, libc::EINVAL);
+    let line = error.to_string();
+    assert!(
+        line.contains("node 0") && line.contains("no expander memory"),
+        "{line}"
+    );
+    assert!(line.contains("--memory"), "{line}");
+    // And nothing of it is left.
+    scratch.attach().detach();
+}
+
+#[test]
+fn machine_whose_users_were_killed_is_made_anew() {
+    let machine = machine("left");
+    let scratch = Scratch::new(1, 32 << 20);
+    let volume = scratch.attach_with(&on(&machine, MemoryKind::Dram));
+    let memory = memory_of("left").expect("the memory of this machine");
+    volume.detach();
+    // As a kill leaves it: a file of that name which nobody maps, here damaged as well.
+    std::fs::write(&memory, [1; 4096]).expect("a file");
+    let volume = scratch.attach_with(&on(&machine, MemoryKind::Dram));
+    assert_eq!(volume.declared_machine(), Some(machine));
+    volume.detach();
+    assert!(!memory.exists());
+}

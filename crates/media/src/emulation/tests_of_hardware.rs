@@ -1,0 +1,137 @@
+//! Machines whose own memories are emulated: queues, links, several memories of a node; in virtual time.
+
+use egeria_machine::costs::{self, AccessCosts, Beside, Pattern};
+use egeria_machine::{AccessKind, Machine, MemoryKind};
+
+use super::charge::Access;
+use super::machine::Emulation;
+use super::tests::{Loop, assert_close, run};
+
+const LENGTH_NS: u64 = 400_000_000;
+
+fn emulated(profile: &str) -> Emulation {
+    let machine = Machine::profile(profile).unwrap().emulate(64.0).unwrap();
+    Emulation::private(&machine).unwrap()
+}
+
+fn access(state: &Emulation, node: usize, kind: MemoryKind, what: (AccessKind, u64)) -> Access {
+    Access {
+        place: state.place_of(node, Some(kind)).unwrap(),
+        bytes: what.1,
+        kind: what.0,
+        cached_bytes: 0,
+        computed_ns: 0,
+        pattern: Pattern::Sequential,
+    }
+}
+
+/// Accesses per machine ns of the last of these threads of node 0, beside the others.
+fn last_of(profile: &str, writers: usize, other: (MemoryKind, AccessKind)) -> f64 {
+    let state = emulated(profile);
+    let write = (AccessKind::Write, 4096);
+    let writes = access(&state, 0, MemoryKind::Persistent, write);
+    let mut loops: Vec<Loop> = (0..writers).map(|_| Loop::new(&state, 0, writes)).collect();
+    let other = access(&state, 0, other.0, (other.1, 4096));
+    loops.push(Loop::new(&state, 0, other));
+    run(&state, &mut loops, LENGTH_NS, |_| 0)[writers]
+}
+
+#[test]
+fn slow_memory_blocks_the_fast_one_behind_the_same_controller() {
+    let dram = (MemoryKind::Dram, AccessKind::Read);
+    let alone = last_of("optane-1s", 0, dram);
+    let beside_few = last_of("optane-1s", 1, dram);
+    let beside_many = last_of("optane-1s", 14, dram);
+    assert_close(beside_few, alone, 0.1, "one writer fills no queue");
+    assert!(
+        beside_many < 0.5 * alone,
+        "{beside_many} beside fourteen writers, {alone} alone"
+    );
+    // On the other controller they only share what the socket has on its way (PATS §III-B5).
+    let apart = last_of("optane-1s-dimc", 14, dram) / last_of("optane-1s-dimc", 0, dram);
+    let together = beside_many / alone;
+    assert!(apart > 1.5 * together, "{apart} {together}");
+}
+
+#[test]
+fn threads_of_two_nodes_share_one_way_of_a_link() {
+    let state = emulated("odin-8s");
+    let costs = state.costs().unwrap();
+    let read = (AccessKind::Read, 2 << 20);
+    let far = access(&state, 0, MemoryKind::Dram, read);
+    let way: Vec<usize> = costs.lanes_of(AccessKind::Read, 1, 0).collect();
+    assert_eq!(way.len(), 1, "neighbours");
+    let link_bytes_s = costs.lanes()[way[0]].bytes_s;
+    let mut loops: Vec<Loop> = (0..12).map(|_| Loop::new(&state, 1, far)).collect();
+    let rates = run(&state, &mut loops, LENGTH_NS * 8, |_| 0);
+    let bytes_s = rates.iter().sum::<f64>() * (2 << 20) as f64 * 1e9;
+    assert_close(bytes_s, link_bytes_s, 0.03, "the link is full");
+}
+
+#[test]
+fn accessors_lose_what_the_curve_takes() {
+    let state = emulated("odin-8s");
+    let costs: &AccessCosts = state.costs().unwrap();
+    let write = (AccessKind::Write, 1 << 16);
+    let writes = access(&state, 0, MemoryKind::Persistent, write);
+    for threads in [1, 4, 16, 24] {
+        let state = emulated("odin-8s");
+        let mut loops: Vec<Loop> = (0..threads).map(|_| Loop::new(&state, 0, writes)).collect();
+        let rates = run(&state, &mut loops, LENGTH_NS, |_| 0);
+        let of_memory = costs::Access {
+            kind: AccessKind::Write,
+            home: 0,
+            place: writes.place,
+            bytes: 1 << 16,
+            pattern: Pattern::Sequential,
+            at_once: false,
+        };
+        let beside = Beside {
+            accessors: threads as f64,
+            written_share: 1.0,
+            shared_reads: false,
+        };
+        let alone_ns = costs.access_ns(&of_memory, threads as f64, 0.0);
+        let service_ns = costs.service_ns(&of_memory, beside);
+        let expected = (threads as f64 / alone_ns).min(1.0 / service_ns);
+        assert_close(rates.iter().sum(), expected, 0.05, &format!("{threads}"));
+    }
+}
+
+#[test]
+fn nodes_without_cores_run_no_threads_and_hold_data() {
+    let state = emulated("epyc-2s-cxl");
+    let expander = (0..state.node_count()).find_map(|node| {
+        let place = state.place_of(node, Some(MemoryKind::Expander))?;
+        Some((node, place))
+    });
+    let (node, place) = expander.expect("an expander");
+    assert_eq!(state.costs().unwrap().cores[node], 0);
+    let reads = Access {
+        place,
+        bytes: 4096,
+        kind: AccessKind::Read,
+        cached_bytes: 0,
+        computed_ns: 0,
+        pattern: Pattern::Random,
+    };
+    let mut loops = [Loop::new(&state, 0, reads)];
+    assert!(run(&state, &mut loops, LENGTH_NS, |_| 0)[0] > 0.0);
+    let threads: Vec<_> = (0..32).map(|_| super::EmulatedThread::default()).collect();
+    let all = u32::MAX;
+    assert!(
+        threads
+            .iter()
+            .all(|thread| state.place(thread, 1, all) != node)
+    );
+}
+
+#[test]
+fn description_in_shared_memory_is_looked_at() {
+    let machine = Machine::profile("odin-8s").unwrap().emulate(64.0).unwrap();
+    let state = Emulation::private(&machine).unwrap();
+    assert_eq!(state.machine().unwrap(), machine);
+    assert!(Emulation::off().machine().is_err());
+    state.spoil_description();
+    assert!(state.machine().is_err());
+}
