@@ -14,11 +14,14 @@
 mod colors;
 pub mod datapath;
 pub mod demo;
+mod emulated_run;
+pub mod emulation;
 pub mod everyday;
 mod git;
 pub mod migration;
 pub mod names;
 pub mod nthread;
+mod script;
 mod subjects;
 mod tree;
 

@@ -23,11 +23,14 @@ pub struct MachineArguments {
 }
 
 /// What of an emulated machine the pools of a volume lie on.
-#[derive(Args, Clone, Copy, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct MemoryArguments {
     /// Kind of the emulated machine's memory that the pools lie on [default: persistent, or what its nodes have]
     #[arg(long, value_name = "dram|persistent|expander", requires = "machine", value_parser = memory_kind)]
     pub memory: Option<MemoryKind>,
+    /// Let volumes that are attached with the same machine and this name meet on one emulated machine
+    #[arg(long, value_name = "NAME", requires = "machine")]
+    pub share_machine: Option<String>,
 }
 
 fn memory_kind(text: &str) -> Result<MemoryKind, String> {
@@ -219,9 +222,10 @@ fn node_list(nodes: &[u16]) -> String {
 }
 
 /// What a new session is told.
-pub fn attach_options(machine: Option<Machine>, memory: MemoryArguments) -> AttachOptions {
+pub fn attach_options(machine: Option<Machine>, memory: &MemoryArguments) -> AttachOptions {
     AttachOptions {
         machine,
+        share_machine: memory.share_machine.clone(),
         memory: memory.memory,
         allocation: None,
     }

@@ -105,6 +105,9 @@ impl fmt::Display for RecoveryReport {
 pub struct AttachOptions {
     /// Emulated or declared machine; None: this one.
     pub machine: Option<egeria_machine::Machine>,
+    /// Name under which the emulated machine is one with that of other volumes of the same owner, which gave the same machine
+    /// and name; None: this volume has it alone.
+    pub share_machine: Option<String>,
     /// The kind of memory of an emulated machine that the pools lie on; None: persistent memory, or what it has.
     pub memory: Option<egeria_machine::MemoryKind>,
     /// Where new data goes.

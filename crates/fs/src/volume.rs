@@ -196,8 +196,15 @@ impl Volume {
     }
 
     /// Emulated timing on or off (off while data is prepared); false when no machine is emulated.
+    /// Other volumes on the machine go on as before.
     pub fn set_timing(&self, on: bool) -> bool {
-        self.session.emulation().set_timing(on);
+        let (mode, untimed) = (&self.session.header().path_mode, PathMode::UNTIMED.0);
+        match on {
+            true => mode.fetch_and(!untimed, Ordering::AcqRel),
+            false => mode.fetch_or(untimed, Ordering::AcqRel),
+        };
+        // Nobody told the machine what was accessed meanwhile.
+        self.session.emulation().forget();
         self.is_emulated()
     }
 

@@ -19,6 +19,7 @@ fn on(machine: &Machine, memory: MemoryKind) -> AttachOptions {
     AttachOptions {
         machine: Some(machine.clone()),
         memory: Some(memory),
+        share_machine: Some(machine.name.clone()),
         ..AttachOptions::default()
     }
 }
@@ -48,14 +49,40 @@ fn volumes_of_one_machine_share_its_memory_until_the_last_leaves() {
     let memory = memory_of("shared").expect("the memory of this machine");
     assert_eq!(dram.declared_machine(), Some(machine.clone()));
     assert!(persistent.emulation().is_on() && dram.emulation().is_on());
+    let clocks = || [&persistent, &dram].map(|volume| volume.emulation().machine_now_ns());
+    let [first_ns, second_ns] = clocks();
+    assert!(
+        first_ns <= second_ns && second_ns - first_ns < 1_000_000_000,
+        "one clock"
+    );
     persistent.set_timing(false);
-    assert!(!dram.emulation().is_on(), "one machine");
-    dram.set_timing(true);
+    assert!(dram.emulation().is_on(), "of one volume alone");
     persistent.detach();
     assert!(memory.exists(), "still in use");
     assert!(dram.emulation().is_on());
     dram.detach();
     assert!(!memory.exists(), "nobody uses it");
+}
+
+#[test]
+fn volumes_that_share_nothing_have_machines_of_their_own() {
+    let machine = machine("apart");
+    let alone = AttachOptions {
+        share_machine: None,
+        ..on(&machine, MemoryKind::Dram)
+    };
+    let scratches = [Scratch::new(1, 32 << 20), Scratch::new(1, 32 << 20)];
+    let [first, second] = scratches
+        .each_ref()
+        .map(|scratch| scratch.attach_with(&alone));
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let third = Scratch::new(1, 32 << 20);
+    let later = third.attach_with(&alone);
+    let now_ns = [&first, &second, &later].map(|volume| volume.emulation().machine_now_ns());
+    assert!(
+        now_ns[2] + 2_000_000 < now_ns[0],
+        "a clock of its own: {now_ns:?}"
+    );
 }
 
 #[test]

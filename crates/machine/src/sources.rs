@@ -122,6 +122,36 @@ impl Machine {
         Ok(self)
     }
 
+    /// The machine without all but its first nodes, and without the links that lead elsewhere.
+    ///
+    /// # Errors
+    /// When no node is left, or some cannot reach each other.
+    pub fn first_nodes(mut self, count: usize) -> Result<Machine, MachineError> {
+        self.nodes.truncate(count);
+        self.distances.truncate(count);
+        self.distances
+            .iter_mut()
+            .for_each(|row| row.truncate(count));
+        if let Some(emulated) = &mut self.emulated {
+            emulated.nodes.truncate(count);
+            emulated.cores.truncate(count);
+        }
+        let ids: Vec<_> = self.nodes.iter().map(|node| node.id).collect();
+        let links = &mut self.interconnect;
+        links
+            .links
+            .retain(|link| ids.contains(&link.from) && ids.contains(&link.to));
+        links.routes.retain(|route| {
+            let stops = [route.from, route.to];
+            stops
+                .iter()
+                .chain(&route.via)
+                .all(|stop| ids.contains(stop))
+        });
+        check::machine(&self).map_err(|fault| fault.of(self.name.as_ref()))?;
+        Ok(self)
+    }
+
     /// Looks at a machine that another process wrote down.
     ///
     /// # Errors

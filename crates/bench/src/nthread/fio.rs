@@ -8,8 +8,8 @@ use egeria_fs::{Errno, InodeNumber, NewInode, Volume};
 use super::plan::Pace;
 use super::prepare::{aside, text};
 use super::program::Yield;
-use super::script::Call;
 use crate::demo::fio as demo_fio;
+use crate::script::Call;
 use egeria_harness::{Error, Result};
 
 /// Bytes of each thread's file: overwritten several times before it is measured, as the paper's 4 GB are

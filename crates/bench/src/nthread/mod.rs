@@ -22,7 +22,6 @@ mod report;
 mod rocksdb;
 mod rows;
 mod sample;
-mod script;
 mod setup;
 mod stage;
 

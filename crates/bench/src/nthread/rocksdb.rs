@@ -5,8 +5,8 @@ use std::path::Path;
 use super::plan::Pace;
 use super::prepare::text;
 use super::program::{Benchmark, Yield};
-use super::script::Call;
 use crate::demo::rocksdb as demo_rocksdb;
+use crate::script::Call;
 use egeria_harness::{Error, Result};
 
 /// Bytes of each value.

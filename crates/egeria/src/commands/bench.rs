@@ -1,5 +1,6 @@
 //! `egeria bench`: Egeria beside its peers.
 
+mod emulation;
 mod everyday;
 mod facts;
 mod migration;
@@ -38,6 +39,8 @@ enum What {
     Everyday(everyday::Arguments),
     /// Moving the memory of a process to another node, beside one call of migrate_pages
     Migration(migration::Arguments),
+    /// fio on emulated machines, beside what the model predicts of it
+    Emulation(emulation::Arguments),
     /// The figures of the NThread paper: who moves threads, on fio, RocksDB and filebench
     Nthread(nthread::Arguments),
     /// The micro-benchmarks that machine profiles cite, beside what the model gives
@@ -78,6 +81,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         What::Names(chosen) => names::run(chosen, format),
         What::Everyday(chosen) => everyday::run(chosen, format),
         What::Migration(chosen) => migration::run(chosen, format),
+        What::Emulation(chosen) => emulation::run(chosen, format),
         What::Nthread(chosen) => nthread::run(chosen, format),
         What::Facts(chosen) => facts::run(chosen, format),
         What::Papers(chosen) => papers::run(chosen, format),

@@ -192,6 +192,9 @@ fn background_command(mount: &Mount) -> Command {
         if let Some(memory) = mount.options.memory.memory {
             command.arg(format!("--memory={}", memory.name()));
         }
+        if let Some(name) = &mount.options.memory.share_machine {
+            command.arg(format!("--share-machine={name}"));
+        }
     }
     if let Some(allocation) = mount.options.alloc {
         command.arg(format!("--alloc={}", allocation.name()));
@@ -231,7 +234,7 @@ fn serve(mount: &Mount, format: Format) -> Outcome {
     let volume = session::attach(
         &mount.pool,
         mode,
-        &attach_options(machine.clone(), mount.options.memory),
+        &attach_options(machine.clone(), &mount.options.memory),
     )?;
     let attached = daemon_log::follow(&volume);
     mount.options.machine.check_made(&volume)?;

@@ -165,7 +165,7 @@ impl Stage {
         let volume = session::attach(
             pool,
             AttachMode::CreateOrJoin,
-            &attach_options(declared, arguments.memory),
+            &attach_options(declared, &arguments.memory),
         )?;
         arguments.machine.check_made(&volume)?;
         let borrow = |allocation: Allocation| allocation.apply_for_a_while(&volume);

@@ -36,7 +36,7 @@ impl<'a> Access<'a> {
     #[inline(always)]
     pub(crate) fn begin(volume: &'a Volume, me: Me<'a>, kind: AccessKind) -> Access<'a> {
         let access = Access::again(volume, me, kind);
-        if access.mode.is_emulated() {
+        if access.mode.is_timed() {
             volume.session.emulation().begin_access(&me.slot.emulated);
         }
         access
@@ -70,7 +70,7 @@ impl<'a> Access<'a> {
     #[inline(always)]
     fn note(&mut self, run: Run) {
         self.traffic.add(run.pool.0, run.bytes as u64);
-        if self.mode.is_emulated() {
+        if self.mode.is_timed() {
             let (thread, node) = (&self.me.slot.emulated, self.volume.node_index(run.pool.0));
             let (place, bytes) = (self.volume.emulated_place(run), run.bytes as u64);
             let emulation = self.volume.session.emulation();
@@ -107,7 +107,7 @@ impl<'a> Access<'a> {
             if pool != here {
                 count(&counters.remote_bytes, bytes);
             }
-            if self.mode.is_emulated() {
+            if self.mode.is_timed() {
                 let memory = self.volume.memory_index(pool as u8);
                 let emulation = self.volume.session.emulation();
                 emulation.access(&self.me.slot.emulated, memory, bytes, self.kind);

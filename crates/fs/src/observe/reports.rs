@@ -44,6 +44,10 @@ pub struct ThreadReport {
     pub emulated_node: Option<usize>,
     /// On an emulated machine: ns of machine time it was busy since it came, waits included.
     pub emulated_busy_ns: u64,
+    /// Of these, computing.
+    pub emulated_computed_ns: u64,
+    /// On an emulated machine: accesses of pools since it came.
+    pub emulated_accesses: u64,
     /// Whether it used a file in the window that another thread used in it.
     pub is_shared: bool,
     /// What it did with files in the window, in no order.
@@ -134,6 +138,8 @@ impl Volume {
                     .then(|| emulation.placed_node(&slot.emulated))
                     .flatten(),
                 emulated_busy_ns: slot.emulated.busy_ns(),
+                emulated_computed_ns: slot.emulated.computed_ns(),
+                emulated_accesses: slot.emulated.accesses(),
                 is_shared: slot.notes.shared_window.load(Ordering::Relaxed) == window,
                 files: report_files(&slot.notes, window),
             })

@@ -1,8 +1,8 @@
-//! The emulated machine of a session: memory of its own beside the session, so that all volumes of one owner on one machine
-//! meet at its memories and links.
+//! The emulated machine of a session: memory of its own beside the session, so that volumes of one owner can meet at its
+//! memories and links.
 //!
-//! Its name is a hash of the machine's description and of this build, so that who asks for the same machine finds it.
-//! What it holds are points in time that pass by themselves: who dies in the middle holds nobody up. It is removed when
+//! It is named after the session that has it alone, or with a hash of the machine's description, of this build and of the
+//! name under which it is shared. What it holds are points in time that pass by themselves: who dies in the middle holds nobody up. It is removed when
 //! nobody maps it any more, by the last who leaves or by the next who would use it.
 
 use super::layout::SESSION_VERSION;
@@ -47,18 +47,35 @@ impl Deref for MappedState {
     }
 }
 
-/// Number of a machine's memory, never 0.
-pub(super) fn number_of(machine: &Machine) -> u64 {
+/// Number of the machine that a session has alone.
+const OWN: u64 = 1;
+
+/// Number of a machine's memory, never 0: of one that volumes share under a name, or that one session has.
+pub(super) fn number_of(machine: &Machine, shared_as: Option<&str>) -> u64 {
+    let Some(name) = shared_as else {
+        return OWN;
+    };
     let mut hasher = DefaultHasher::new();
-    SESSION_VERSION.hash(&mut hasher);
+    (SESSION_VERSION, name).hash(&mut hasher);
     serde_json::to_vec(machine)
         .unwrap_or_default()
         .hash(&mut hasher);
-    hasher.finish().max(1)
+    hasher.finish().max(OWN + 1)
 }
 
-fn path_of(directory: &Path, number: u64) -> PathBuf {
-    directory.join(format!("machine-{number:016x}"))
+/// Where it is, for this session.
+pub(crate) fn path_of(number: u64, session: &Path) -> PathBuf {
+    match number {
+        OWN => own_path(session),
+        _ => session.with_file_name(format!("machine-{number:016x}")),
+    }
+}
+
+/// Where the machine is that a session has alone.
+pub(crate) fn own_path(session: &Path) -> PathBuf {
+    let mut name = session.as_os_str().to_owned();
+    name.push(".machine");
+    name.into()
 }
 
 impl SessionMachine {
@@ -70,14 +87,13 @@ impl SessionMachine {
         })
     }
 
-    /// The memory of this machine below a directory of sessions, made when there is none.
+    /// The memory of this machine at this place, made when there is none.
     pub(super) fn find_or_make(
         machine: &Machine,
-        directory: &Path,
+        path: PathBuf,
         owner: Owner,
     ) -> io::Result<SessionMachine> {
-        let _only = lock(directory)?;
-        let path = path_of(directory, number_of(machine));
+        let _only = lock(path.parent().unwrap_or(Path::new("/")))?;
         if is_mapped(&path) == Some(true) {
             return SessionMachine::open(path, owner);
         }
@@ -98,12 +114,8 @@ impl SessionMachine {
         made.inspect_err(|_| remove_segment(&unfinished))
     }
 
-    /// The memory of this number below a directory of sessions.
-    pub(super) fn join(number: u64, directory: &Path, owner: Owner) -> io::Result<SessionMachine> {
-        SessionMachine::open(path_of(directory, number), owner)
-    }
-
-    fn open(path: PathBuf, owner: Owner) -> io::Result<SessionMachine> {
+    /// The memory of the machine at this place.
+    pub(super) fn open(path: PathBuf, owner: Owner) -> io::Result<SessionMachine> {
         let file = owner.open_session(&path)?;
         match file.metadata()?.len() == size_of::<EmulationState>() as u64 {
             true => SessionMachine::of(map(&file)?, path),

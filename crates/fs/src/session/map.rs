@@ -89,18 +89,19 @@ impl Session {
         Ok(session)
     }
 
-    /// From now on this machine is emulated; by whoever makes the session, before anybody joins.
+    /// From now on this machine is emulated, for this session alone, or for all that share it under a name; by whoever makes the session, before anybody joins.
     ///
     /// # Errors
     /// `EINVAL` when it cannot be emulated; what the system says.
-    pub(crate) fn emulate(&self, machine: &Machine) -> io::Result<()> {
-        let made = match (self.owner, self.path.parent()) {
-            (Some(owner), Some(directory)) => {
-                SessionMachine::find_or_make(machine, directory, owner)?
+    pub(crate) fn emulate(&self, machine: &Machine, shared_as: Option<&str>) -> io::Result<()> {
+        let number = machine::number_of(machine, shared_as);
+        let made = match self.owner {
+            Some(owner) => {
+                let path = machine::path_of(number, &self.path);
+                SessionMachine::find_or_make(machine, path, owner)?
             }
-            _ => SessionMachine::private(machine)?,
+            None => SessionMachine::private(machine)?,
         };
-        let number = machine::number_of(machine);
         self.header().machine.store(number, Ordering::Relaxed);
         let _ = self.machine.set(Arc::new(made));
         Ok(())
@@ -109,11 +110,11 @@ impl Session {
     /// Maps the machine that the session's maker emulates.
     fn join_machine(&self, owner: Owner) -> io::Result<()> {
         let number = self.header().machine.load(Ordering::Relaxed);
-        let (Some(directory), false) = (self.path.parent(), number == 0) else {
-            return Ok(());
-        };
-        let joined = SessionMachine::join(number, directory, owner)?;
-        let _ = self.machine.set(Arc::new(joined));
+        if number != 0 {
+            let path = machine::path_of(number, &self.path);
+            let joined = SessionMachine::open(path, owner)?;
+            let _ = self.machine.set(Arc::new(joined));
+        }
         Ok(())
     }
 

@@ -15,7 +15,7 @@ pub(crate) mod late;
 pub mod layout;
 pub(crate) mod leases;
 pub mod lock;
-mod machine;
+pub(crate) mod machine;
 pub mod map;
 pub(crate) mod memory;
 mod memory_group;

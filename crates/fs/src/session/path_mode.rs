@@ -14,10 +14,19 @@ impl PathMode {
     /// How many threads are at the pools at once is limited.
     pub(crate) const LIMITED: PathMode = PathMode(2);
 
+    /// Accesses of this session take no time on the emulated machine, as while data is prepared.
+    pub(crate) const UNTIMED: PathMode = PathMode(4);
+
     /// Whether threads ask for admission.
     #[inline(always)]
     pub(crate) fn is_limited(self) -> bool {
         self.0 & PathMode::LIMITED.0 != 0
+    }
+
+    /// Whether accesses take as long as on the emulated machine.
+    #[inline(always)]
+    pub(crate) fn is_timed(self) -> bool {
+        self.0 & (PathMode::EMULATED.0 | PathMode::UNTIMED.0) == PathMode::EMULATED.0
     }
 
     /// Whether the machine is an emulated one.

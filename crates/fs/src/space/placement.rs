@@ -76,7 +76,8 @@ fn emulate(
     machine: &Machine,
     options: &AttachOptions,
 ) -> Result<(), VolumeError> {
-    session.emulate(machine).map_err(|error| {
+    let shared_as = options.share_machine.as_deref();
+    session.emulate(machine, shared_as).map_err(|error| {
         let errno = error.raw_os_error().unwrap_or(libc::EINVAL);
         failure(errno, error.to_string())
     })?;

@@ -9,6 +9,7 @@ use crate::requests::*;
 use crate::session::layout::*;
 use crate::session::leases;
 use crate::session::lock;
+use crate::session::machine;
 use crate::session::map::{Session, segment_name};
 use crate::session::owner_word::Era;
 use crate::space::placement::place_nodes;
@@ -400,7 +401,10 @@ fn remove_stale_segment(found: &Found, pool: &Pool) -> Result<bool, VolumeError>
     if let Some(stale) = &stale {
         segments::find_segment(owner, &segment_name(volume, stale))
             .iter()
-            .for_each(|path| segments::remove_segment(path));
+            .for_each(|path| {
+                segments::remove_segment(path);
+                segments::remove_segment(&machine::own_path(path));
+            });
     }
     Ok(stale.is_some())
 }

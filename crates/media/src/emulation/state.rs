@@ -361,13 +361,19 @@ impl EmulationState {
         self.configured.load(Acquire) != 0
     }
 
-    /// Switches timing, as off while data is prepared; last-level caches are empty then. Stays off
-    /// when the machine declares no timing (or none is emulated).
-    pub fn set_timing(&self, on: bool) {
+    /// Empties last-level caches and lets threads begin anew: for who accessed memory without telling.
+    pub fn forget(&self) {
         if self.configured.load(Acquire) == 2 {
-            // Nobody told them what was written while timing was off.
             self.caches().iter().for_each(Cache::clear);
             self.epoch.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Switches timing for all volumes of the machine; caches are empty then. Stays off when the machine declares no
+    /// timing (or none is emulated).
+    pub fn set_timing(&self, on: bool) {
+        if self.configured.load(Acquire) == 2 {
+            self.forget();
             self.timing.store(u32::from(on), Release);
         }
     }

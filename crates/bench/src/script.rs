@@ -9,16 +9,17 @@ use egeria_harness::process::{self, Cancel};
 use egeria_harness::{Error, Result};
 
 /// A program, its arguments, and where its threads may run.
-pub(super) struct Call {
+#[derive(Clone)]
+pub(crate) struct Call {
     /// Program and arguments.
-    pub(super) words: Vec<String>,
+    pub(crate) words: Vec<String>,
     /// CPUs in the kernel's list format; `None`: all.
-    pub(super) cpus: Option<String>,
+    pub(crate) cpus: Option<String>,
 }
 
 impl Call {
     /// A call without binding.
-    pub(super) fn new(words: impl IntoIterator<Item = impl Into<String>>) -> Call {
+    pub(crate) fn new(words: impl IntoIterator<Item = impl Into<String>>) -> Call {
         Call {
             words: words.into_iter().map(Into::into).collect(),
             cpus: None,
@@ -30,7 +31,7 @@ impl Call {
 ///
 /// # Errors
 /// When one fails, with its last words, or does not end in time.
-pub(super) fn run(
+pub(crate) fn run(
     calls: &[Call],
     library: &Path,
     directory: &Path,

@@ -1,0 +1,175 @@
+//! The emulation beside the model: real programs on emulated machines, and what `egeria sim` predicts of them.
+//!
+//! Both compute what one access takes by the same arithmetic ([`egeria_machine::costs`]); what many get at once is where
+//! they differ: the model solves for the mean, the emulation lets them meet on clocks.
+
+mod report;
+mod scenario;
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use egeria_harness::program::find_in_path;
+use egeria_harness::scratch::check_room;
+use egeria_harness::statistics::median;
+use egeria_harness::{Error, Progress, Result, silent};
+use egeria_sim::{Options, Outcome};
+
+use crate::emulated_run::{EmulatedRun, Moved, RunPace};
+
+pub use report::{EmulationReport, EmulationRow};
+use scenario::{Scenario, scenarios};
+
+/// Memory that the largest run needs.
+const ROOM_BYTES: u64 = 3 << 30;
+
+/// What to run, and on what.
+pub struct EmulationOptions<'a> {
+    /// `libegeria_preload.so`.
+    pub preload_library: PathBuf,
+    /// The tmpfs where pools are made.
+    pub memory_directory: PathBuf,
+    /// Only scenarios whose name contains this.
+    pub only: Option<String>,
+    /// How often each is run; figures are medians.
+    pub rounds: usize,
+    /// How long each is measured, host time.
+    pub measured: Duration,
+    /// Set it (as from a signal handler) to stop and clean up.
+    pub cancel: Option<&'a AtomicBool>,
+    /// Called before each step.
+    pub progress: &'a dyn Fn(&Progress<'_>),
+}
+
+impl EmulationOptions<'_> {
+    /// All of them, three times.
+    pub fn new(preload_library: PathBuf) -> EmulationOptions<'static> {
+        EmulationOptions {
+            preload_library,
+            memory_directory: PathBuf::from("/dev/shm"),
+            only: None,
+            rounds: 3,
+            measured: Duration::from_millis(1500),
+            cancel: None,
+            progress: &silent,
+        }
+    }
+}
+
+/// Runs the scenarios and predicts them.
+///
+/// # Errors
+/// When fio is missing, there is no room, a program fails, or it was interrupted.
+pub fn run(options: &EmulationOptions<'_>) -> Result<EmulationReport> {
+    if find_in_path("fio").is_none() {
+        return Err(Error::MissingPrograms {
+            programs: "fio".to_owned(),
+            packages: "fio".to_owned(),
+        });
+    }
+    check_room(
+        &options.memory_directory,
+        ROOM_BYTES,
+        "free some, or name another tmpfs with --memory",
+    )?;
+    let wanted = |scenario: &Scenario| {
+        let only = options.only.as_ref();
+        only.is_none_or(|only| scenario.name.contains(only.as_str()))
+    };
+    let chosen: Vec<Scenario> = scenarios().into_iter().filter(wanted).collect();
+    if chosen.is_empty() {
+        let names: Vec<String> = scenarios()
+            .into_iter()
+            .map(|scenario| scenario.name)
+            .collect();
+        let names = names.join(", ");
+        return Err(Error::failed(format!(
+            "there is no such scenario; take a part of one of: {names}"
+        )));
+    }
+    let total = (chosen.len() * options.rounds) as u64;
+    let mut all: Vec<Vec<Vec<Moved>>> = vec![Vec::new(); chosen.len()];
+    for round in 0..options.rounds {
+        for (index, scenario) in chosen.iter().enumerate() {
+            (options.progress)(&Progress {
+                done: (round * chosen.len() + index) as u64,
+                total,
+                what: &scenario.name,
+            });
+            all[index].push(perform(options, scenario)?);
+        }
+    }
+    let rows = chosen.iter().zip(&all);
+    let rows: Result<Vec<Vec<EmulationRow>>> = rows
+        .map(|(scenario, rounds)| compare(scenario, rounds))
+        .collect();
+    Ok(EmulationReport::of(rows?.concat(), options.rounds))
+}
+
+/// One run of one scenario on the emulation.
+fn perform(options: &EmulationOptions<'_>, scenario: &Scenario) -> Result<Vec<Moved>> {
+    let machine = scenario.machine()?;
+    let run = EmulatedRun::set_up(
+        &machine,
+        &scenario.volumes(),
+        &options.preload_library,
+        &options.memory_directory,
+        options.cancel,
+    )?;
+    let calls = (0..scenario.programs.len()).map(|index| scenario.preparation(index, &run));
+    run.prepare(calls.collect())?;
+    let programs = scenario.programs.iter().enumerate();
+    let programs: Vec<_> = programs
+        .map(|(index, program)| (scenario.call(index, &run), program.threads))
+        .collect();
+    let pace = RunPace {
+        warm_up: options.measured / 3,
+        measured: options.measured,
+    };
+    run.measure(&programs, pace)
+}
+
+/// What the model says of the scenario with the programs' computing as it was, beside the median of the rounds.
+fn compare(scenario: &Scenario, rounds: &[Vec<Moved>]) -> Result<Vec<EmulationRow>> {
+    let of = |index: usize, what: fn(&Moved) -> f64| {
+        let values: Vec<f64> = rounds.iter().map(|round| what(&round[index])).collect();
+        median(&values).unwrap_or(0.0)
+    };
+    let think_ns: Vec<f64> = (0..scenario.programs.len())
+        .map(|index| of(index, |moved| moved.think_ns))
+        .collect();
+    let predicted = predict(scenario, &think_ns)?;
+    let rows = scenario
+        .programs
+        .iter()
+        .enumerate()
+        .map(|(index, program)| {
+            let (emulated, predicted) =
+                (of(index, Moved::bytes_s), predicted.groups[index].bytes_s);
+            EmulationRow {
+                scenario: scenario.name.clone(),
+                program: program.name.to_owned(),
+                machine: scenario.profile.to_owned(),
+                nodes: scenario.nodes,
+                threads: program.threads,
+                request_bytes: program.request_bytes,
+                read_share: program.read_share,
+                think_ns: think_ns[index],
+                dilation: of(index, |moved| moved.dilation),
+                emulated_bytes_s: emulated,
+                predicted_bytes_s: predicted,
+                error: emulated / predicted - 1.0,
+            }
+        });
+    Ok(rows.collect())
+}
+
+fn predict(scenario: &Scenario, think_ns: &[f64]) -> Result<Outcome> {
+    let workload = scenario.workload(think_ns);
+    let options = Options {
+        allocation: scenario.allocation_in_model(),
+        ..Options::of(egeria_policy::planner::System::Off)
+    };
+    egeria_sim::run(&scenario.described()?, &workload, &options).map_err(Error::failed)
+}

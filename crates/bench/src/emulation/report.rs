@@ -1,0 +1,142 @@
+//! The figures, as JSON, as a table and as a page.
+
+use comfy_table::{CellAlignment, Table, presets};
+use egeria_harness::statistics::median;
+use egeria_report::chart::{Bar, BarGroup, Bars};
+use egeria_report::page;
+use maud::html;
+use serde::Serialize;
+
+use crate::colors;
+
+/// One program of a scenario.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EmulationRow {
+    /// What was run together.
+    pub scenario: String,
+    /// Which of its programs this is.
+    pub program: String,
+    /// The machine's profile.
+    pub machine: String,
+    /// Its first nodes, so many.
+    pub nodes: usize,
+    /// Threads of the program.
+    pub threads: usize,
+    /// Bytes of a request.
+    pub request_bytes: u64,
+    /// Share of requests that read.
+    pub read_share: f64,
+    /// Computing between two accesses, as measured; given to the model, machine ns.
+    pub think_ns: f64,
+    /// Host time per machine time.
+    pub dilation: f64,
+    /// What the program moved on the emulation, bytes/s of machine time.
+    pub emulated_bytes_s: f64,
+    /// What the model says, bytes/s.
+    pub predicted_bytes_s: f64,
+    /// `emulated / predicted - 1`.
+    pub error: f64,
+}
+
+/// Result of [`super::run`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EmulationReport {
+    /// Median of the errors' sizes.
+    pub median: f64,
+    /// Largest of them.
+    pub worst: f64,
+    /// One per program.
+    pub rows: Vec<EmulationRow>,
+    /// Rounds the medians are over.
+    #[serde(skip)]
+    pub rounds: usize,
+}
+
+impl EmulationReport {
+    pub(super) fn of(rows: Vec<EmulationRow>, rounds: usize) -> EmulationReport {
+        let errors: Vec<f64> = rows.iter().map(|row| row.error.abs()).collect();
+        EmulationReport {
+            median: median(&errors).unwrap_or(0.0),
+            worst: errors.iter().copied().fold(0.0, f64::max),
+            rows,
+            rounds,
+        }
+    }
+
+    /// A table for people, with a line that says what it shows.
+    pub fn table(&self) -> String {
+        let mut table = Table::new();
+        table.load_preset(presets::UTF8_FULL_CONDENSED);
+        table.set_header([
+            "scenario",
+            "of it",
+            "think ns",
+            "emulated GB/s",
+            "predicted GB/s",
+            "off",
+        ]);
+        for row in &self.rows {
+            table.add_row([
+                row.scenario.clone(),
+                row.program.clone(),
+                format!("{:.0}", row.think_ns),
+                format!("{:.3}", row.emulated_bytes_s / 1e9),
+                format!("{:.3}", row.predicted_bytes_s / 1e9),
+                format!("{:+.1} %", row.error * 100.0),
+            ]);
+        }
+        for column in table.column_iter_mut().skip(2) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        format!("{table}\n{}", self.summary())
+    }
+
+    fn summary(&self) -> String {
+        format!(
+            "fio on emulated machines (medians of {} rounds) beside what the model predicts: {:.1} % off in the median, {:.1} % at most. \
+             Nothing here was measured on the machines that the profiles describe.",
+            self.rounds,
+            self.median * 100.0,
+            self.worst * 100.0
+        )
+    }
+
+    /// A page of its own.
+    pub fn page(&self) -> String {
+        let group = |row: &EmulationRow| {
+            let label = format!(
+                "{:.2} GB/s, {:+.1} %",
+                row.emulated_bytes_s / 1e9,
+                row.error * 100.0
+            );
+            BarGroup {
+                name: format!("{} ({})", row.program, row.threads),
+                bars: vec![Bar {
+                    color: colors::EGERIA,
+                    value: row.emulated_bytes_s / row.predicted_bytes_s,
+                    label,
+                    mark: Some(1.0),
+                }],
+                stacked: false,
+            }
+        };
+        let pictures = self
+            .rows
+            .chunk_by(|one, other| one.scenario == other.scenario);
+        let body = html! {
+            h1 { "Emulation and model" }
+            p { (self.summary()) }
+            @for rows in pictures {
+                @let bars = Bars { groups: rows.iter().map(group).collect() };
+                (page::figure(
+                    None,
+                    &rows[0].scenario,
+                    &page::key(colors::EGERIA, "emulated, as times the prediction (the line)"),
+                    &bars.draw(&format!("{}: emulated beside predicted", rows[0].scenario)),
+                    &html! {},
+                ))
+            }
+        };
+        page::page("Emulation and model", "", &body)
+    }
+}

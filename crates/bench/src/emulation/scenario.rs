@@ -1,0 +1,294 @@
+//! What is run: one DIMM to eight nodes, reads, writes and mixes, DRAM beside persistent memory, remote, striped.
+
+use egeria_fs::AllocationPolicy;
+use egeria_harness::{Error, Result};
+use egeria_machine::{Machine, MemoryKind, NodeId};
+use egeria_sim::{Allocation, FileGroup, MediumKind, Pattern, Phase, ThreadGroup, Workload};
+
+use crate::emulated_run::{EmulatedRun, VolumeSetup};
+use crate::script::Call;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+/// Beyond this, memory of the host gets scarce.
+const MAX_DATA_BYTES: u64 = 1 << 30;
+
+/// Where data lies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// On node 0.
+    First,
+    /// In stripes over all nodes.
+    Striped,
+}
+
+/// fio, on a volume of its own.
+pub(super) struct Program {
+    pub(super) name: &'static str,
+    pub(super) memory: MemoryKind,
+    pub(super) threads: usize,
+    pub(super) request_bytes: u64,
+    pub(super) read_share: f64,
+}
+
+/// Programs on one machine.
+pub(super) struct Scenario {
+    pub(super) name: String,
+    pub(super) profile: &'static str,
+    /// The first nodes of the profile.
+    pub(super) nodes: usize,
+    pub(super) dilation: f64,
+    pub(super) place: Place,
+    pub(super) programs: Vec<Program>,
+}
+
+/// All of them.
+pub(super) fn scenarios() -> Vec<Scenario> {
+    let mut all = Vec::new();
+    let pm = |threads, request_bytes, read_share| Program {
+        name: "persistent",
+        memory: MemoryKind::Persistent,
+        threads,
+        request_bytes,
+        read_share,
+    };
+    let dram = |threads, request_bytes, read_share| Program {
+        name: "dram",
+        memory: MemoryKind::Dram,
+        ..pm(threads, request_bytes, read_share)
+    };
+    let mut add = |profile: &'static str, nodes: usize, dilation, place, programs: Vec<Program>| {
+        let words: Vec<String> = programs.iter().map(Program::words).collect();
+        let place_words = match (nodes, place) {
+            (1, _) => "",
+            (_, Place::First) => ", data on one",
+            (_, Place::Striped) => ", striped",
+        };
+        let plural = if nodes == 1 { "" } else { "s" };
+        let name = format!(
+            "{profile}, {nodes} node{plural}{place_words}: {}",
+            words.join(" beside ")
+        );
+        all.push(Scenario {
+            name,
+            profile,
+            nodes,
+            dilation,
+            place,
+            programs,
+        });
+    };
+    let one = Place::First;
+    for threads in [1, 4, 14] {
+        add("optane-1s", 1, 64.0, one, vec![pm(threads, 4 * KIB, 0.0)]);
+    }
+    for threads in [1, 7, 14] {
+        add("optane-1s", 1, 128.0, one, vec![pm(threads, 4 * KIB, 1.0)]);
+    }
+    add("optane-1s", 1, 64.0, one, vec![pm(4, 64 * KIB, 0.0)]);
+    add("optane-1s", 1, 64.0, one, vec![pm(4, 64 * KIB, 1.0)]);
+    add("optane-1s", 1, 128.0, one, vec![pm(8, 4 * KIB, 0.5)]);
+    add("optane-1s-3i", 1, 128.0, one, vec![pm(14, 4 * KIB, 0.0)]);
+    add("optane-1s", 1, 256.0, one, vec![dram(1, 4 * KIB, 1.0)]);
+    add("optane-1s", 1, 512.0, one, vec![dram(8, 4 * KIB, 0.0)]);
+    for writers in [2, 14] {
+        let both = vec![pm(writers, 4 * KIB, 0.0), dram(2, 4 * KIB, 1.0)];
+        add("optane-1s", 1, 128.0, one, both);
+    }
+    let both = vec![pm(14, 4 * KIB, 1.0), dram(2, 4 * KIB, 1.0)];
+    add("optane-1s", 1, 256.0, one, both);
+    let both = vec![pm(14, 4 * KIB, 0.0), dram(2, 4 * KIB, 1.0)];
+    add("optane-1s-dimc", 1, 128.0, one, both);
+    add("odin-8s", 1, 16.0, one, vec![pm(12, 2 * MIB, 0.0)]);
+    add("odin-8s", 1, 512.0, one, vec![pm(12, 4 * KIB, 1.0)]);
+    add("odin-8s", 2, 64.0, one, vec![pm(8, 64 * KIB, 0.0)]);
+    add("odin-8s", 2, 256.0, one, vec![pm(8, 64 * KIB, 1.0)]);
+    add(
+        "odin-8s",
+        4,
+        512.0,
+        Place::Striped,
+        vec![pm(16, 2 * MIB, 0.0)],
+    );
+    add(
+        "odin-8s",
+        8,
+        1024.0,
+        Place::Striped,
+        vec![pm(32, 2 * MIB, 0.0)],
+    );
+    add(
+        "odin-8s",
+        8,
+        1024.0,
+        Place::Striped,
+        vec![pm(32, 2 * MIB, 1.0)],
+    );
+    add("odin-8s", 8, 64.0, one, vec![pm(32, 64 * KIB, 0.0)]);
+    all
+}
+
+impl Program {
+    fn words(&self) -> String {
+        let what = match self.read_share {
+            1.0 => "readers".to_owned(),
+            0.0 => "writers".to_owned(),
+            share => format!("threads, {:.0} % reads", share * 100.0),
+        };
+        let size = match self.request_bytes {
+            bytes if bytes >= MIB => format!("{} MiB", bytes / MIB),
+            bytes => format!("{} KiB", bytes / KIB),
+        };
+        let memory = match self.memory {
+            MemoryKind::Dram => " on DRAM",
+            _ => "",
+        };
+        format!("{} {what} of {size}{memory}", self.threads)
+    }
+
+    /// Bytes of each thread's file: beyond what the caches of the machine hold in all, as far as there is room.
+    fn file_bytes(&self) -> u64 {
+        let least = self.request_bytes.max(8 * MIB);
+        (MAX_DATA_BYTES / 2 / self.threads as u64 / least * least).clamp(least, 128 * MIB)
+    }
+}
+
+impl Scenario {
+    /// The machine as its profile describes it, without a last-level cache: files of a size that the host has room for
+    /// would lie in it.
+    pub(super) fn described(&self) -> Result<Machine> {
+        let mut machine = Machine::profile(self.profile).map_err(Error::failed)?;
+        machine = machine.first_nodes(self.nodes).map_err(Error::failed)?;
+        for node in &mut machine.nodes {
+            node.hardware.cache = None;
+        }
+        Ok(machine)
+    }
+
+    /// The same, emulated.
+    pub(super) fn machine(&self) -> Result<Machine> {
+        let emulated = self.described()?.emulate(self.dilation);
+        emulated
+            .and_then(Machine::standing_here)
+            .map_err(Error::failed)
+    }
+
+    pub(super) fn volumes(&self) -> Vec<VolumeSetup> {
+        let setup = |program: &Program| VolumeSetup {
+            memory: Some(program.memory),
+            // Copy-on-write needs room for what is being replaced.
+            pool_bytes: self.pool_bytes(program),
+            allocation: match self.place {
+                Place::First => AllocationPolicy::Pool(0),
+                Place::Striped => AllocationPolicy::Striped,
+            },
+        };
+        self.programs.iter().map(setup).collect()
+    }
+
+    fn pool_bytes(&self, program: &Program) -> u64 {
+        let data = program.file_bytes() * program.threads as u64;
+        let share = match self.place {
+            Place::First => data,
+            Place::Striped => data / self.nodes as u64,
+        };
+        (share + share / 4 + 64 * MIB).next_multiple_of(2 * MIB)
+    }
+
+    fn words(&self, index: usize, run: &EmulatedRun<'_>) -> Vec<String> {
+        let program = &self.programs[index];
+        vec![
+            "fio".to_owned(),
+            "--name=f".to_owned(),
+            format!("--directory={}", run.directory(index).display()),
+            "--ioengine=psync".to_owned(),
+            "--thread".to_owned(),
+            "--fallocate=none".to_owned(),
+            format!("--numjobs={}", program.threads),
+            format!("--size={}", program.file_bytes()),
+        ]
+    }
+
+    /// Fills the files.
+    pub(super) fn preparation(&self, index: usize, run: &EmulatedRun<'_>) -> Call {
+        let mut words = self.words(index, run);
+        words.extend(["--rw=write", "--bs=1M"].map(str::to_owned));
+        Call::new(words)
+    }
+
+    /// The measured program.
+    pub(super) fn call(&self, index: usize, run: &EmulatedRun<'_>) -> Call {
+        let program = &self.programs[index];
+        let mut words = self.words(index, run);
+        words.extend([
+            format!("--bs={}", program.request_bytes),
+            "--rw=randrw".to_owned(),
+            format!("--rwmixread={:.0}", program.read_share * 100.0),
+            "--norandommap".to_owned(),
+            "--randrepeat=0".to_owned(),
+            "--time_based".to_owned(),
+            "--runtime=500".to_owned(),
+        ]);
+        Call::new(words)
+    }
+
+    /// The same for the model. Where threads run, nobody says: they spread over the nodes.
+    pub(super) fn workload(&self, think_ns: &[f64]) -> Workload {
+        let files = self.programs.iter().map(|program| FileGroup {
+            name: program.name.to_owned(),
+            count: program.threads as u64,
+            bytes: program.file_bytes(),
+            node: (self.place == Place::First).then_some(NodeId(0)),
+            nodes: Vec::new(),
+            medium: match program.memory {
+                MemoryKind::Dram => MediumKind::Memory,
+                _ => MediumKind::Storage,
+            },
+            layout: match self.place {
+                Place::First => egeria_sim::Layout::Local,
+                Place::Striped => egeria_sim::Layout::Striped,
+            },
+        });
+        let threads = self.programs.iter().zip(think_ns);
+        let threads = threads.map(|(program, think_ns)| ThreadGroup {
+            name: program.name.to_owned(),
+            count: program.threads as u64,
+            files: program.name.to_owned(),
+            pinned: true,
+            phases: vec![Phase {
+                read_share: program.read_share,
+                request_bytes: self.access_bytes(program),
+                think_ns: *think_ns,
+                pattern: match program.read_share > 0.0 {
+                    true => Pattern::Random,
+                    // New data is written one behind the other, wherever in the file it belongs.
+                    false => Pattern::Sequential,
+                },
+                ..Phase::default()
+            }],
+            ..ThreadGroup::default()
+        });
+        Workload {
+            name: "emulated".to_owned(),
+            seconds: 2.0,
+            warm_up_seconds: 1.0,
+            files: files.collect(),
+            threads: threads.collect(),
+        }
+    }
+
+    /// Bytes of an access of one memory: a striped request is one of each node.
+    fn access_bytes(&self, program: &Program) -> u64 {
+        match self.place {
+            Place::First => program.request_bytes,
+            Place::Striped => program.request_bytes / self.nodes as u64,
+        }
+    }
+
+    pub(super) fn allocation_in_model(&self) -> Allocation {
+        match self.place {
+            Place::First => Allocation::Node(0),
+            Place::Striped => Allocation::Striped,
+        }
+    }
+}
