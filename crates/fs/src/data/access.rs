@@ -107,11 +107,13 @@ impl<'a> Access<'a> {
             if pool != here {
                 count(&counters.remote_bytes, bytes);
             }
-            if self.mode.is_timed() {
-                let memory = self.volume.memory_index(pool as u8);
-                let emulation = self.volume.session.emulation();
-                emulation.access(&self.me.slot.emulated, memory, bytes, self.kind);
-            }
+        }
+        if self.mode.is_timed() {
+            let by_pool = self.traffic.by_pool();
+            let mut parts =
+                by_pool.map(|(pool, bytes)| (self.volume.memory_index(pool as u8), bytes));
+            let emulation = self.volume.session.emulation();
+            emulation.access_striped(&self.me.slot.emulated, &mut parts, self.kind);
         }
     }
 }

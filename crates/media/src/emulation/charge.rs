@@ -31,9 +31,17 @@ const MAX_COMPUTING_NS: u64 = 100_000_000;
 /// Computing longer than this is waited out before the medium is asked, machine ns.
 const LONG_COMPUTING_NS: f64 = 10_000.0;
 
+/// One of the memories of an access.
+#[derive(Clone, Copy)]
+pub(super) struct Part {
+    pub(super) place: usize,
+    pub(super) bytes: u64,
+    pub(super) cached_bytes: u64,
+}
+
 /// An access, and what led to it.
 #[derive(Clone, Copy)]
-pub(super) struct Access {
+pub(super) struct Access<'a> {
     /// The memory.
     pub(super) place: usize,
     pub(super) bytes: u64,
@@ -43,6 +51,9 @@ pub(super) struct Access {
     /// CPU time since the last access, ns.
     pub(super) computed_ns: u64,
     pub(super) pattern: Pattern,
+    /// What of a striped access lies on other memories: the thread goes from one to the other and back, so that it
+    /// waits for the slowest.
+    pub(super) rest: &'a [Part],
 }
 
 /// What one access takes, machine ns.
@@ -56,7 +67,30 @@ pub(super) struct Cost {
     pub(super) unwaited_ns: f64,
 }
 
-impl Access {
+impl Part {
+    const NONE: Part = Part {
+        place: 0,
+        bytes: 0,
+        cached_bytes: 0,
+    };
+}
+
+/// Most memories of one access.
+pub(super) const MAX_PARTS: usize = 16;
+
+impl<'a> Access<'a> {
+    /// Of each memory, as an access of its own.
+    fn parts(self) -> impl Iterator<Item = Access<'a>> {
+        let rest = self.rest.iter().map(move |part| Access {
+            place: part.place,
+            bytes: part.bytes,
+            cached_bytes: part.cached_bytes,
+            rest: &[],
+            ..self
+        });
+        std::iter::once(Access { rest: &[], ..self }).chain(rest)
+    }
+
     /// What the memory does of it for a thread of this node.
     fn of_memory(self, home: usize) -> costs::Access {
         costs::Access {
@@ -103,12 +137,30 @@ impl Emulation {
     #[inline]
     pub fn access(&self, thread: &EmulatedThread, place: usize, bytes: u64, kind: AccessKind) {
         if self.is_on() {
-            self.access_on(thread, place, bytes, kind);
+            self.access_on(thread, &mut std::iter::once((place, bytes)), kind);
+        }
+    }
+
+    /// The same of an access that lies in stripes on several memories, at most 16: those behind count as none.
+    #[inline]
+    pub fn access_striped(
+        &self,
+        thread: &EmulatedThread,
+        parts: &mut dyn Iterator<Item = (usize, u64)>,
+        kind: AccessKind,
+    ) {
+        if self.is_on() {
+            self.access_on(thread, parts, kind);
         }
     }
 
     #[cold]
-    fn access_on(&self, thread: &EmulatedThread, place: usize, bytes: u64, kind: AccessKind) {
+    fn access_on(
+        &self,
+        thread: &EmulatedThread,
+        parts: &mut dyn Iterator<Item = (usize, u64)>,
+        kind: AccessKind,
+    ) {
         let (host_ns, cpu_ns) = match thread.entered_ns.swap(0, Relaxed) {
             0 => (clock::now_ns(), clock::thread_cpu_ns()),
             entered_ns => (entered_ns, thread.entered_cpu_ns.load(Relaxed)),
@@ -118,27 +170,41 @@ impl Emulation {
             .saturating_sub(self.own_cpu_cost_ns.load(Relaxed))
             .min(host_ns.saturating_sub(thread.woke_host_ns.load(Relaxed)))
             .min(MAX_COMPUTING_NS);
-        let places = self.costs().map(|costs| &costs.places);
-        let Some(memory_node) = places
-            .and_then(|places| places.get(place))
-            .map(|place| place.node)
-        else {
+        let Some(costs) = self.costs() else {
+            return;
+        };
+        let existing = parts.filter_map(|(place, bytes)| {
+            let memory_node = costs.places.get(place)?.node;
+            Some(Part {
+                place,
+                bytes,
+                cached_bytes: thread.take_cached(memory_node).min(bytes),
+            })
+        });
+        let mut all = [Part::NONE; MAX_PARTS];
+        let mut count = 0;
+        for (slot, part) in all.iter_mut().zip(existing) {
+            *slot = part;
+            count += 1;
+        }
+        let [first, rest @ ..] = &all[..count] else {
             return;
         };
         let access = Access {
-            place,
-            bytes,
+            place: first.place,
+            bytes: first.bytes,
             kind,
-            cached_bytes: thread.take_cached(memory_node).min(bytes),
+            cached_bytes: first.cached_bytes,
             computed_ns,
             pattern: thread.take_pattern(),
+            rest,
         };
         self.charge(thread, host_ns, access);
         thread.woke_cpu_ns.store(clock::thread_cpu_ns(), Relaxed);
     }
 
     /// Charges and waits, with a given computing time.
-    pub(super) fn charge(&self, thread: &EmulatedThread, host_ns: u64, mut access: Access) {
+    pub(super) fn charge(&self, thread: &EmulatedThread, host_ns: u64, mut access: Access<'_>) {
         let Some(costs) = self.costs() else {
             return;
         };
@@ -202,14 +268,17 @@ impl EmulationState {
         thread: &EmulatedThread,
         home: usize,
         host_ns: u64,
-        access: Access,
+        access: Access<'_>,
         blocked: impl FnOnce() -> bool,
     ) -> OnCore<'_> {
         let dilation = self.dilation();
         let computing_ns = access.computed_ns as f64 * dilation;
         let ready_ns = self.ready_ns(thread, host_ns, computing_ns, blocked);
-        let estimate = self.cost(costs, home, access, (Beside::ALONE, 0.0));
-        let estimate_ns = (estimate.undisturbed_ns * dilation) as u64;
+        let alone = |part| {
+            self.cost(costs, home, part, (Beside::ALONE, 0.0))
+                .undisturbed_ns
+        };
+        let estimate_ns = (access.parts().map(alone).sum::<f64>() * dilation) as u64;
         let cores = self.nodes()[home.min(self.node_count() - 1)].cores();
         loop {
             let (core, free_ns) = first_free(cores);
@@ -290,7 +359,118 @@ impl EmulationState {
         home: usize,
         on_core: &OnCore<'_>,
         asked_ns: u64,
-        access: Access,
+        access: Access<'_>,
+    ) -> u64 {
+        match access.rest {
+            [] => self.use_one(costs, thread, home, on_core, asked_ns, access),
+            _ => self.use_several(costs, thread, home, on_core, asked_ns, access),
+        }
+    }
+
+    /// Several memories: the thread's own time is the sum, and any of them, or a link, may hold it up.
+    fn use_several(
+        &self,
+        costs: &AccessCosts,
+        thread: &EmulatedThread,
+        home: usize,
+        on_core: &OnCore<'_>,
+        asked_ns: u64,
+        access: Access<'_>,
+    ) -> u64 {
+        let (arrival_ns, dilation) = (on_core.arrival_ns, self.dilation());
+        let cost_of = |part: Access<'_>| {
+            let found = self.crowd(costs, thread, part.place, arrival_ns);
+            self.cost(costs, home, part, (found.beside, found.wait_ns))
+        };
+        let mut whole = Cost {
+            service_ns: 0.0,
+            undisturbed_ns: 0.0,
+            unwaited_ns: 0.0,
+        };
+        let mut service_ns = [0.0; MAX_PARTS];
+        for (part, service_ns) in access.parts().zip(&mut service_ns) {
+            let cost = cost_of(part);
+            whole.undisturbed_ns += cost.undisturbed_ns;
+            whole.unwaited_ns += cost.unwaited_ns;
+            *service_ns = cost.service_ns;
+        }
+        let work = Work {
+            arrival_ns,
+            entered_ns: arrival_ns.min(asked_ns),
+            undisturbed_ns: whole.undisturbed_ns * dilation,
+        };
+        let mut ended_ns = arrival_ns + work.undisturbed_ns.round() as u64;
+        let (mut lines, mut count) = (0.0, 0u64);
+        for (part, service_ns) in access.parts().zip(service_ns) {
+            if !part.is_cached() {
+                ended_ns = ended_ns.max(self.occupy(costs, home, part, work, service_ns));
+            }
+            lines += part.of_memory(home).lines();
+            count += 1;
+        }
+        // One slot shows one memory: each in turn, so that in the mean each is shown for its part of the time.
+        let turn = thread.accesses.load(Relaxed) % count.max(1);
+        if let Some(shown) = access.parts().nth(turn as usize) {
+            let of_memory = shown.of_memory(home);
+            self.publish(
+                thread,
+                Published {
+                    place: shown.place,
+                    kind: shown.kind,
+                    from_ns: arrival_ns,
+                    until_ns: ended_ns,
+                    lines: costs.lines_on_their_way(&of_memory),
+                    lines_moved: lines,
+                    line_ns: costs.line_ns(&of_memory),
+                    unwaited_ns: whole.unwaited_ns,
+                },
+            );
+        }
+        self.end_at(thread, on_core, access, ended_ns);
+        ended_ns
+    }
+
+    /// Takes the memory and the links of an access; when it ends as far as these are concerned.
+    fn occupy(
+        &self,
+        costs: &AccessCosts,
+        home: usize,
+        access: Access<'_>,
+        work: Work,
+        service_ns: f64,
+    ) -> u64 {
+        let dilation = self.dilation();
+        let mut ended_ns = work.occupy(&self.memory_free_ns[access.place], service_ns * dilation);
+        let bytes = access.of_memory(home).bytes as f64;
+        let memory_node = costs.places[access.place].node;
+        for lane in costs.lanes_of(access.kind, home, memory_node) {
+            let service_ns = bytes / costs.lanes()[lane].bytes_s * 1e9 * dilation;
+            ended_ns = ended_ns.max(work.occupy(&self.lane_free_ns[lane], service_ns));
+        }
+        ended_ns
+    }
+
+    fn end_at(
+        &self,
+        thread: &EmulatedThread,
+        on_core: &OnCore<'_>,
+        access: Access<'_>,
+        ended_ns: u64,
+    ) {
+        let longer_ns = (ended_ns - on_core.arrival_ns).saturating_sub(on_core.estimate_ns);
+        on_core.core.fetch_add(longer_ns, Relaxed);
+        self.count(thread, access, ended_ns - on_core.arrival_ns);
+        thread.ended_ns.store(ended_ns, Relaxed);
+    }
+
+    fn use_one(
+        &self,
+        costs: &AccessCosts,
+        thread: &EmulatedThread,
+        home: usize,
+        on_core: &OnCore<'_>,
+        asked_ns: u64,
+        access: Access<'_>,
     ) -> u64 {
         let (arrival_ns, dilation) = (on_core.arrival_ns, self.dilation());
         let found = self.crowd(costs, thread, access.place, arrival_ns);
@@ -303,17 +483,8 @@ impl EmulationState {
                 entered_ns: arrival_ns.min(asked_ns),
                 undisturbed_ns: cost.undisturbed_ns * dilation,
             };
-            let mut ended_ns = work.occupy(
-                &self.memory_free_ns[access.place],
-                cost.service_ns * dilation,
-            );
+            let ended_ns = self.occupy(costs, home, access, work, cost.service_ns);
             let of_memory = access.of_memory(home);
-            let memory_node = costs.places[access.place].node;
-            for lane in costs.lanes_of(access.kind, home, memory_node) {
-                let bytes_s = costs.lanes()[lane].bytes_s;
-                let service_ns = of_memory.bytes as f64 / bytes_s * 1e9 * dilation;
-                ended_ns = ended_ns.max(work.occupy(&self.lane_free_ns[lane], service_ns));
-            }
             self.publish(
                 thread,
                 Published {
@@ -329,10 +500,7 @@ impl EmulationState {
             );
             ended_ns
         };
-        let longer_ns = (ended_ns - arrival_ns).saturating_sub(on_core.estimate_ns);
-        on_core.core.fetch_add(longer_ns, Relaxed);
-        self.count(thread, access, ended_ns - arrival_ns);
-        thread.ended_ns.store(ended_ns, Relaxed);
+        self.end_at(thread, on_core, access, ended_ns);
         ended_ns
     }
 
@@ -341,7 +509,7 @@ impl EmulationState {
         &self,
         costs: &AccessCosts,
         home: usize,
-        access: Access,
+        access: Access<'_>,
         (beside, wait_ns): (Beside, f64),
     ) -> Cost {
         let cache = &self.caches()[home.min(self.node_count() - 1)];
@@ -369,12 +537,13 @@ impl EmulationState {
     }
 
     /// Into the thread's counters.
-    fn count(&self, thread: &EmulatedThread, access: Access, host_ns: u64) {
+    fn count(&self, thread: &EmulatedThread, access: Access<'_>, host_ns: u64) {
         let access_ns = (host_ns as f64 / self.dilation()) as u64;
         let add = |counter: &AtomicU64, value| counter.fetch_add(value, Relaxed);
         add(&thread.busy_ns, access.computed_ns + access_ns);
         add(&thread.computed_ns, access.computed_ns);
-        add(&thread.cached_bytes, access.cached_bytes);
+        let cached = access.parts().map(|part| part.cached_bytes);
+        add(&thread.cached_bytes, cached.sum());
         add(&thread.accesses, 1);
     }
 }

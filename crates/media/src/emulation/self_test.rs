@@ -143,6 +143,7 @@ fn measure(
         cached_bytes: 0,
         computed_ns: 0,
         pattern: Pattern::Sequential,
+        rest: &[],
     };
     let ready = Barrier::new(threads as usize);
     let accesses_per_ns: f64 = std::thread::scope(|scope| {
@@ -165,7 +166,7 @@ pub(super) fn drive(
     home: usize,
     duration: Duration,
     ready: &Barrier,
-    next: impl Fn(&EmulatedThread) -> Access,
+    next: impl Fn(&EmulatedThread) -> Access<'static>,
 ) -> f64 {
     let thread = EmulatedThread::default();
     state.place(&thread, u64::MAX / 2, 1 << home);

@@ -157,7 +157,7 @@ impl Course<'_> {
         }
     }
 
-    pub(super) fn next(&self, state: &Emulation, thread: &EmulatedThread) -> Access {
+    pub(super) fn next(&self, state: &Emulation, thread: &EmulatedThread) -> Access<'static> {
         let memory = state.place_of(self.memory_node, None).unwrap_or(0);
         let piece = self.given.fetch_add(1, Relaxed) / self.times;
         let place = (self.pool, PoolOffset(piece * BYTES));
@@ -169,6 +169,7 @@ impl Course<'_> {
             cached_bytes: thread.take_cached(self.memory_node),
             computed_ns: SOFTWARE_NS,
             pattern: thread.take_pattern(),
+            rest: &[],
         }
     }
 }

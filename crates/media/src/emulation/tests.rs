@@ -28,14 +28,14 @@ fn configured() -> Emulation {
 pub(super) struct Loop {
     pub(super) thread: EmulatedThread,
     pub(super) home: usize,
-    pub(super) access: Access,
+    pub(super) access: Access<'static>,
     /// Host time of its next access.
     pub(super) next_ns: u64,
     pub(super) accesses: u64,
 }
 
 impl Loop {
-    pub(super) fn new(state: &Emulation, home: usize, access: Access) -> Loop {
+    pub(super) fn new(state: &Emulation, home: usize, access: Access<'static>) -> Loop {
         let thread = EmulatedThread::default();
         assert_eq!(state.place(&thread, 1, 1 << home), home);
         Loop {
@@ -107,7 +107,12 @@ pub(super) fn run(
 }
 
 /// Mean machine time of an access in a run of equal threads of one node.
-fn operation_ns(threads: u32, home: usize, access: Access, late: impl Fn(u64) -> u64) -> f64 {
+fn operation_ns(
+    threads: u32,
+    home: usize,
+    access: Access<'static>,
+    late: impl Fn(u64) -> u64,
+) -> f64 {
     operation_ns_over(200_000_000, threads, home, access, late)
 }
 
@@ -116,7 +121,7 @@ fn operation_ns_over(
     length_ns: u64,
     threads: u32,
     home: usize,
-    access: Access,
+    access: Access<'static>,
     late: impl Fn(u64) -> u64,
 ) -> f64 {
     let state = configured();
@@ -144,6 +149,7 @@ fn alone(bytes: u64, kind: AccessKind) -> Cost {
         cached_bytes: 0,
         computed_ns: 0,
         pattern: Pattern::Random,
+        rest: &[],
     };
     state.cost(state.costs().unwrap(), 0, access, (Beside::ALONE, 0.0))
 }
@@ -166,6 +172,7 @@ fn costs_of_tables_are_what_the_tables_declare() {
                         cached_bytes: 0,
                         computed_ns: 0,
                         pattern: Pattern::Random,
+                        rest: &[],
                     };
                     let home = if remote { 1 - memory_node } else { memory_node };
                     let beside = Beside {
@@ -201,6 +208,7 @@ fn bandwidth_and_latency_are_the_profiles_for_1_to_8_threads() {
                 cached_bytes: 0,
                 computed_ns: 0,
                 pattern: Pattern::Random,
+                rest: &[],
             };
             let measured = operation_ns(threads, usize::from(remote), access, |_| 0);
             let row = Row {
@@ -236,6 +244,7 @@ fn waking_late_does_not_slow_the_machine() {
             cached_bytes: 0,
             computed_ns: 0,
             pattern: Pattern::Random,
+            rest: &[],
         };
         let punctual = operation_ns(threads, 0, access, |_| 0);
         assert_close(
@@ -257,6 +266,7 @@ fn computing_is_dilated_and_occupies_a_core() {
         cached_bytes: 0,
         computed_ns: 3_000,
         pattern: Pattern::Random,
+        rest: &[],
     };
     let read_ns = alone(64, AccessKind::Read).undisturbed_ns;
     let alone = 3_000.0 + read_ns;
@@ -279,6 +289,7 @@ fn time_spent_blocked_counts_and_the_hosts_scheduling_does_not() {
         cached_bytes: 0,
         computed_ns: 0,
         pattern: Pattern::Random,
+        rest: &[],
     };
     let state = configured();
     let arrival_ns = |idle_ns: u64, was_blocked: bool| {
@@ -309,6 +320,7 @@ fn clock_stands_still_while_a_thread_lags() {
         cached_bytes: 0,
         computed_ns: 0,
         pattern: Pattern::Random,
+        rest: &[],
     };
     let state = configured();
     let arrival_ns = |idle_ns: u64| {
@@ -346,6 +358,7 @@ fn what_others_take_of_the_hosts_cpus_slows_no_thread() {
         cached_bytes: 0,
         computed_ns: 0,
         pattern: Pattern::Random,
+        rest: &[],
     };
     let late = |now_ns: u64| match now_ns / 1_000_000 % 40 {
         0 => 25_000_000,
@@ -383,6 +396,7 @@ fn long_computing_leaves_the_medium_to_others() {
         cached_bytes: 0,
         computed_ns: 0,
         pattern: Pattern::Random,
+        rest: &[],
     };
     let mut loops = [
         Loop::new(
@@ -412,6 +426,7 @@ fn accessors_of_all_nodes_share_the_medium_and_its_curve() {
         cached_bytes: 0,
         computed_ns: 0,
         pattern: Pattern::Random,
+        rest: &[],
     };
     let mut loops: Vec<Loop> = (0..8)
         .map(|index| Loop::new(&state, index / 4, access))
@@ -438,6 +453,7 @@ fn a_thread_that_vanishes_is_forgotten_after_its_last_access() {
         cached_bytes: 0,
         computed_ns: 0,
         pattern: Pattern::Random,
+        rest: &[],
     };
     let state = configured();
     for home in [0, 0, 0, 1, 1, 1, 1] {
@@ -460,6 +476,7 @@ fn busy_time_is_computing_and_access_but_not_waiting_for_a_core() {
         cached_bytes: 0,
         computed_ns: 2_000,
         pattern: Pattern::Random,
+        rest: &[],
     };
     let state = configured();
     let mut loops: Vec<Loop> = (0..8).map(|_| Loop::new(&state, 0, access)).collect();
@@ -547,6 +564,7 @@ fn more_threads_than_slots_are_still_charged() {
         cached_bytes: 0,
         computed_ns: 0,
         pattern: Pattern::Random,
+        rest: &[],
     };
     let mut extra = Loop::new(&state, 0, access);
     extra.go(&state, 0);

@@ -178,7 +178,7 @@ fn threads_that_race_leave_only_what_was_read() {
     }
 }
 
-fn cached_read(memory_node: usize, cached_bytes: u64) -> Access {
+fn cached_read(memory_node: usize, cached_bytes: u64) -> Access<'static> {
     let places = configured(1 << 20);
     Access {
         place: places.place_of(memory_node, None).unwrap(),
@@ -187,6 +187,7 @@ fn cached_read(memory_node: usize, cached_bytes: u64) -> Access {
         cached_bytes,
         computed_ns: 0,
         pattern: Pattern::Random,
+        rest: &[],
     }
 }
 

@@ -13,7 +13,7 @@ fn configured() -> Emulation {
 }
 
 /// Operations per machine ns of threads on these nodes, each on memory of its own node.
-fn speed(homes: &[usize], access: Access) -> f64 {
+fn speed(homes: &[usize], access: Access<'static>) -> f64 {
     let state = configured();
     let local = |&home: &usize| {
         let access = Access {
@@ -27,7 +27,7 @@ fn speed(homes: &[usize], access: Access) -> f64 {
 }
 
 /// Of 64 bytes: the medium is idle, so that only cores can be short.
-fn small_read(computed_ns: u64) -> Access {
+fn small_read(computed_ns: u64) -> Access<'static> {
     Access {
         place: 0,
         bytes: 64,
@@ -35,6 +35,7 @@ fn small_read(computed_ns: u64) -> Access {
         cached_bytes: 0,
         computed_ns,
         pattern: Pattern::Random,
+        rest: &[],
     }
 }
 

@@ -3,7 +3,7 @@
 use egeria_machine::costs::{self, AccessCosts, Beside, Pattern};
 use egeria_machine::{AccessKind, Machine, MemoryKind};
 
-use super::charge::Access;
+use super::charge::{Access, Part};
 use super::machine::Emulation;
 use super::tests::{Loop, assert_close, run};
 
@@ -14,7 +14,12 @@ fn emulated(profile: &str) -> Emulation {
     Emulation::private(&machine).unwrap()
 }
 
-fn access(state: &Emulation, node: usize, kind: MemoryKind, what: (AccessKind, u64)) -> Access {
+fn access(
+    state: &Emulation,
+    node: usize,
+    kind: MemoryKind,
+    what: (AccessKind, u64),
+) -> Access<'static> {
     Access {
         place: state.place_of(node, Some(kind)).unwrap(),
         bytes: what.1,
@@ -22,6 +27,7 @@ fn access(state: &Emulation, node: usize, kind: MemoryKind, what: (AccessKind, u
         cached_bytes: 0,
         computed_ns: 0,
         pattern: Pattern::Sequential,
+        rest: &[],
     }
 }
 
@@ -114,6 +120,7 @@ fn nodes_without_cores_run_no_threads_and_hold_data() {
         cached_bytes: 0,
         computed_ns: 0,
         pattern: Pattern::Random,
+        rest: &[],
     };
     let mut loops = [Loop::new(&state, 0, reads)];
     assert!(run(&state, &mut loops, LENGTH_NS, |_| 0)[0] > 0.0);
@@ -134,4 +141,47 @@ fn description_in_shared_memory_is_looked_at() {
     assert!(Emulation::off().machine().is_err());
     state.spoil_description();
     assert!(state.machine().is_err());
+}
+
+#[test]
+fn striped_accesses_of_many_threads_use_all_memories_at_once() {
+    let state = emulated("odin-8s");
+    let place = |node: usize| state.place_of(node, Some(MemoryKind::Persistent)).unwrap();
+    let bytes = 256 << 10;
+    let part = |node: usize| Part {
+        place: place(node),
+        bytes,
+        cached_bytes: 0,
+    };
+    let rest: &'static [Part] = Vec::leak((1..8).map(part).collect());
+    let striped = Access {
+        rest,
+        ..access(
+            &state,
+            0,
+            MemoryKind::Persistent,
+            (AccessKind::Write, bytes),
+        )
+    };
+    let mut loops: Vec<Loop> = (0..32)
+        .map(|thread| Loop::new(&state, thread % 8, striped))
+        .collect();
+    let rates = run(&state, &mut loops, LENGTH_NS * 8, |_| 0);
+    let striped_bytes_s = rates.iter().sum::<f64>() * (8 * bytes) as f64;
+    // The same bytes, each thread at the memory of one node, from the nodes that the stripes come from.
+    let state = emulated("odin-8s");
+    let single = |thread: usize| {
+        let write = (AccessKind::Write, 8 * bytes);
+        let node = (thread + thread / 8) % 8;
+        Loop::new(
+            &state,
+            thread % 8,
+            access(&state, node, MemoryKind::Persistent, write),
+        )
+    };
+    let mut loops: Vec<Loop> = (0..32).map(single).collect();
+    let rates = run(&state, &mut loops, LENGTH_NS * 8, |_| 0);
+    let single_bytes_s = rates.iter().sum::<f64>() * (8 * bytes) as f64;
+    let of_single = striped_bytes_s / single_bytes_s;
+    assert!(of_single > 0.6, "{of_single}: all nodes work at once");
 }
