@@ -3,6 +3,7 @@
 //! Each program has a volume of its own, so that the volume's counters tell its bytes. Data is prepared with timing off.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -121,6 +122,10 @@ impl<'a> EmulatedRun<'a> {
 
     pub(crate) fn volume(&self, index: usize) -> &Volume {
         self.volumes[index].volume()
+    }
+
+    pub(crate) fn shared(&self, index: usize) -> &Arc<Volume> {
+        self.volumes[index].shared()
     }
 
     pub(crate) fn directory(&self, index: usize) -> &Path {

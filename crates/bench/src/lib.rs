@@ -6,6 +6,8 @@
 //! - [`everyday`]: everyday programs over a tree of files, beside tmpfs and a FUSE loopback.
 //! - [`migration`]: moving the memory of a process, beside `migrate_pages`.
 //! - [`names`]: what creating, opening, listing and removing names costs, beside the same.
+//! - [`emulation`]: emulated machines beside the model.
+//! - [`pats`]: the figures of the PATS paper, on emulated machines.
 //! - [`nthread`]: the figures of the NThread paper, on an emulated machine.
 //!
 //! Nothing of Egeria is measured from inside: the measured programs are children that the
@@ -21,6 +23,7 @@ mod git;
 pub mod migration;
 pub mod names;
 pub mod nthread;
+pub mod pats;
 mod script;
 mod subjects;
 mod tree;

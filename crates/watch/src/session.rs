@@ -44,9 +44,18 @@ pub struct SessionSource {
     /// The emulated machine's clock then, ns.
     started_machine_ns: u64,
     totals: Counters,
+    /// What went through the DRAM of each node of an emulated machine, bytes.
+    dram_bytes: Vec<u64>,
     cpu_times: CpuTimes,
     /// Of the window that ended last.
     media: Vec<MediumFacts>,
+}
+
+/// What went through the DRAM of each node of an emulated machine so far, by all volumes on it, bytes.
+fn dram_bytes(volume: &Volume, machine: &Machine) -> Vec<u64> {
+    let nodes = 0..machine.nodes.len();
+    let of = |node| volume.emulation().dram_bytes(node).unwrap_or(0);
+    nodes.map(of).collect()
 }
 
 struct Known {
@@ -67,6 +76,7 @@ impl SessionSource {
             started: Instant::now(),
             started_machine_ns: volume.emulation().machine_now_ns(),
             totals: volume.counters(),
+            dram_bytes: dram_bytes(&volume, &machine),
             cpu_times: CpuTimes::default(),
             media: Vec::new(),
             known: HashMap::new(),
@@ -167,6 +177,7 @@ impl SessionSource {
         }
         self.media = self.media(&totals, window.duration_ns);
         self.totals = totals;
+        self.dram_bytes = dram_bytes(&self.volume, &self.machine);
         self.cpu_times = cpu_times;
         self.begun_ns = now_ns;
         self.number += 1;
@@ -205,6 +216,7 @@ impl SessionSource {
             return Vec::new();
         }
         let admission = self.volume.admission(true);
+        let dram_bytes = dram_bytes(&self.volume, &self.machine);
         let seconds = duration_ns.max(1) as f64 / 1e9;
         let medium = |(position, node): (usize, &Node)| {
             let on_node = |pool: &usize| self.volume.node_position(*pool) == position;
@@ -223,8 +235,12 @@ impl SessionSource {
                 mix: mix(asked),
                 demand,
                 pm_bytes_s: moved_bytes as f64 / seconds,
-                // An emulated machine has no memory beside its pools.
-                dram_bytes_s: self.machine.is_emulated().then_some(0.0),
+                // An emulated machine has no DRAM in use beside pools; of a real one nobody told.
+                dram_bytes_s: self.machine.is_emulated().then(|| {
+                    let bytes = dram_bytes.get(position).zip(self.dram_bytes.get(position));
+                    let moved = bytes.map_or(0, |(now, before)| now.saturating_sub(*before));
+                    moved as f64 / seconds
+                }),
             };
             let is_medium = !pools.is_empty() && self.machine.has_persistent_memory(node);
             is_medium.then_some(MediumFacts {

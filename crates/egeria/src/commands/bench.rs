@@ -7,6 +7,7 @@ mod migration;
 mod names;
 pub mod nthread;
 mod papers;
+mod pats;
 mod validation;
 
 use std::path::PathBuf;
@@ -45,6 +46,8 @@ enum What {
     Nthread(nthread::Arguments),
     /// The micro-benchmarks that machine profiles cite, beside what the model gives
     Facts(facts::Arguments),
+    /// The figures of the PATS paper: DRAM beside many threads on persistent memory, emulated
+    Pats(pats::Arguments),
     /// The claims of four papers, beside what the model predicts
     Papers(papers::Arguments),
     /// Public measurements declared before the model ran on them, beside its predictions
@@ -84,6 +87,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         What::Emulation(chosen) => emulation::run(chosen, format),
         What::Nthread(chosen) => nthread::run(chosen, format),
         What::Facts(chosen) => facts::run(chosen, format),
+        What::Pats(chosen) => pats::run(chosen, format),
         What::Papers(chosen) => papers::run(chosen, format),
         What::Validation(_) => validation::run(format),
     }

@@ -441,7 +441,9 @@ impl EmulationState {
     ) -> u64 {
         let dilation = self.dilation();
         let mut ended_ns = work.occupy(&self.memory_free_ns[access.place], service_ns * dilation);
-        let bytes = access.of_memory(home).bytes as f64;
+        let bytes = access.of_memory(home).bytes;
+        self.moved_bytes[access.place].fetch_add(bytes, Relaxed);
+        let bytes = bytes as f64;
         let memory_node = costs.places[access.place].node;
         for lane in costs.lanes_of(access.kind, home, memory_node) {
             let service_ns = bytes / costs.lanes()[lane].bytes_s * 1e9 * dilation;

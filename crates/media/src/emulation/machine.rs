@@ -2,6 +2,7 @@
 //! itself from the machine's description in that state.
 
 use std::ops::Deref;
+use std::sync::atomic::Ordering::Relaxed;
 
 use egeria_machine::costs::AccessCosts;
 use egeria_machine::{Machine, MemoryKind};
@@ -51,6 +52,12 @@ impl Emulation {
     /// What accesses of its memories take; none where nothing is emulated.
     pub fn costs(&self) -> Option<&AccessCosts> {
         self.costs.as_ref()
+    }
+
+    /// Bytes that all volumes of the machine have moved from and to the DRAM of a node; `None` where it has none.
+    pub fn dram_bytes(&self, node: usize) -> Option<u64> {
+        let place = self.costs.as_ref()?.place_of_kind(node, MemoryKind::Dram)?;
+        Some(self.moved_bytes[place].load(Relaxed))
     }
 
     /// The memory that pools of a node lie on: the one of this kind, else as files of a real machine do, on its

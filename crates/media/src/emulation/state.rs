@@ -85,6 +85,8 @@ pub struct EmulationState {
     pub(super) memory_free_ns: [AtomicU64; MAX_EMULATED_MEMORIES],
     /// Time from which on each way of each link is free.
     pub(super) lane_free_ns: [AtomicU64; MAX_LANES],
+    /// Bytes that went to or came from each memory, caches aside.
+    pub(super) moved_bytes: [AtomicU64; MAX_EMULATED_MEMORIES],
     /// What each queue keeps a line waiting, machine ns: bits of an `f64`.
     pub(super) queue_wait_ns: [AtomicU64; MAX_QUEUES],
     /// The machine as JSON.

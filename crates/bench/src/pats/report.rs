@@ -1,0 +1,264 @@
+//! The figures, as JSON, as a table and as a page.
+
+use comfy_table::{CellAlignment, Table, presets};
+use egeria_report::chart::{Bar, BarGroup, Bars};
+use egeria_report::page;
+use maud::{Markup, html};
+use serde::Serialize;
+
+use super::{Control, DramLoad, Found, Point, over};
+use crate::colors;
+
+/// One point of a figure: medians over the rounds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PatsRow {
+    /// Number of the paper's figure.
+    pub figure: String,
+    /// The machine's profile.
+    pub machine: String,
+    /// `none`, `formula` or `learned`.
+    pub control: String,
+    /// PATS's tolerated loss (`T_mc`).
+    pub tolerated_loss: f64,
+    /// Threads of fio on persistent memory.
+    pub threads: usize,
+    /// Bytes of their requests.
+    pub request_bytes: u64,
+    /// Share of these that reads.
+    pub read_share: f64,
+    /// `copy` or `get_set`.
+    pub dram_load: String,
+    /// What it moved, bytes/s of machine time.
+    pub dram_bytes_s: f64,
+    /// The same, as a share of what it moves alone.
+    pub dram_of_alone: f64,
+    /// What the threads on persistent memory moved, bytes/s of machine time.
+    pub pm_bytes_s: f64,
+    /// The same, as times what they move without any control.
+    pub pm_gain: f64,
+    /// The slowest of these threads beside the fastest.
+    pub fairness: f64,
+    /// The limit at the end; none where there is no control.
+    pub limit: Option<u32>,
+}
+
+/// At 14 threads that write 4 KiB, under the formula.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PatsSummary {
+    /// The copy on DRAM, as a share of its speed alone.
+    pub dram_of_alone: f64,
+    /// The same without any control.
+    pub dram_of_alone_uncontrolled: f64,
+    /// Writes to persistent memory, as times those without control.
+    pub pm_gain: f64,
+    /// The slowest of equal threads beside the fastest.
+    pub fairness: f64,
+}
+
+/// Result of [`super::run`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PatsReport {
+    /// What counts most; none where its points were left out.
+    pub summary: Option<PatsSummary>,
+    /// One per point.
+    pub rows: Vec<PatsRow>,
+    /// Where the figures come from.
+    pub emulated: bool,
+    /// Rounds the medians are over.
+    #[serde(skip)]
+    pub rounds: usize,
+}
+
+impl PatsReport {
+    pub(super) fn of(points: &[Point], found: &[Vec<Found>], rounds: usize) -> PatsReport {
+        let dram = |index: usize| over(&found[index], |found| found.dram.bytes_s());
+        let pm = |index: usize| over(&found[index], |found| found.persistent.bytes_s());
+        let position = |is_it: &dyn Fn(&Point) -> bool| points.iter().position(is_it);
+        let row = |(index, point): (usize, &Point)| {
+            let alone = position(&|other| {
+                other.threads == 0 && (other.profile, other.load) == (point.profile, point.load)
+            });
+            let uncontrolled = position(&|other| {
+                let same = (other.profile, other.load) == (point.profile, point.load)
+                    && other.threads == point.threads
+                    && other.request_bytes == point.request_bytes
+                    && other.read_share == point.read_share;
+                same && other.control == Control::None
+            });
+            let limit = found[index].last().and_then(|found| found.limit);
+            PatsRow {
+                figure: point.figure.to_owned(),
+                machine: point.profile.to_owned(),
+                control: match point.control {
+                    Control::None => "none",
+                    Control::Formula => "formula",
+                    Control::Learned => "learned",
+                }
+                .to_owned(),
+                tolerated_loss: point.tolerated_loss,
+                threads: point.threads,
+                request_bytes: point.request_bytes,
+                read_share: point.read_share,
+                dram_load: match point.load {
+                    DramLoad::Copy => "copy",
+                    DramLoad::GetSet => "get_set",
+                }
+                .to_owned(),
+                dram_bytes_s: dram(index),
+                dram_of_alone: alone.map_or(1.0, |alone| dram(index) / dram(alone)),
+                pm_bytes_s: pm(index),
+                pm_gain: uncontrolled.map_or(1.0, |other| match point.threads {
+                    0 => 1.0,
+                    _ => pm(index) / pm(other),
+                }),
+                fairness: over(&found[index], |found| found.persistent.fairness()),
+                limit: limit.filter(|_| point.control != Control::None),
+            }
+        };
+        let rows: Vec<PatsRow> = points.iter().enumerate().map(row).collect();
+        PatsReport {
+            summary: summary(&rows),
+            rows,
+            emulated: true,
+            rounds,
+        }
+    }
+
+    /// A table for people, with a line that says what it shows.
+    pub fn table(&self) -> String {
+        let mut table = Table::new();
+        table.load_preset(presets::UTF8_FULL_CONDENSED);
+        table.set_header([
+            "figure",
+            "machine",
+            "threads",
+            "request",
+            "control",
+            "limit",
+            "on DRAM",
+            "DRAM GB/s",
+            "of alone",
+            "PM GB/s",
+            "gain",
+            "fairness",
+        ]);
+        for row in &self.rows {
+            table.add_row([
+                row.figure.clone(),
+                row.machine.clone(),
+                match row.read_share > 0.0 {
+                    true => format!("{} read", row.threads),
+                    false => format!("{} write", row.threads),
+                },
+                row.request_bytes.to_string(),
+                match row.control.as_str() {
+                    "formula" => format!("formula {}", row.tolerated_loss),
+                    other => other.to_owned(),
+                },
+                row.limit.map_or("–".to_owned(), |limit| limit.to_string()),
+                row.dram_load.clone(),
+                format!("{:.2}", row.dram_bytes_s / 1e9),
+                format!("{:.2}", row.dram_of_alone),
+                format!("{:.2}", row.pm_bytes_s / 1e9),
+                format!("{:.2}", row.pm_gain),
+                format!("{:.2}", row.fairness),
+            ]);
+        }
+        for column in table.column_iter_mut().skip(5) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        format!("{table}\n{}", self.words())
+    }
+
+    fn words(&self) -> String {
+        let head = format!(
+            "Emulated machines, medians of {} rounds; nothing was measured on persistent memory.",
+            self.rounds
+        );
+        match &self.summary {
+            None => head,
+            Some(all) => format!(
+                "{head} Fourteen threads that write 4 KiB: the copy on DRAM keeps {:.0} % of its speed alone under PATS ({:.0} % without), and \
+                 the threads write {:.2} times as much; the slowest has {:.2} of the fastest.",
+                all.dram_of_alone * 100.0,
+                all.dram_of_alone_uncontrolled * 100.0,
+                all.pm_gain,
+                all.fairness
+            ),
+        }
+    }
+
+    /// The figure for other pages.
+    pub fn picture(&self) -> Markup {
+        let rows: Vec<&PatsRow> = self
+            .rows
+            .iter()
+            .filter(|row| row.figure == "12" && row.control != "learned")
+            .collect();
+        let mut threads: Vec<usize> = rows.iter().map(|row| row.threads).collect();
+        threads.dedup();
+        threads.sort_unstable();
+        threads.dedup();
+        let group = |threads: &usize| {
+            let mine = rows.iter().filter(|row| row.threads == *threads);
+            let bar = |row: &&PatsRow| Bar {
+                color: match row.control.as_str() {
+                    "none" => colors::NOVA,
+                    _ => colors::EMULATED,
+                },
+                value: row.dram_of_alone,
+                label: format!(
+                    "{:.0} %; writes {:.2} GB/s",
+                    row.dram_of_alone * 100.0,
+                    row.pm_bytes_s / 1e9
+                ),
+                mark: Some(1.0),
+            };
+            BarGroup {
+                name: format!("{threads} writers"),
+                bars: mine.map(bar).collect(),
+                stacked: false,
+            }
+        };
+        let bars = Bars {
+            groups: threads.iter().map(group).collect(),
+        };
+        let keys = html! {
+            (page::key(colors::NOVA, "without control")) (page::key(colors::EMULATED, "PATS"))
+        };
+        page::figure(
+            Some("pats"),
+            "A copy on DRAM beside writers to persistent memory, as share of its speed alone (emulated)",
+            &keys,
+            &bars.draw("The copy's speed by number of writers, with and without PATS"),
+            &html! {},
+        )
+    }
+
+    /// A page of its own.
+    pub fn page(&self) -> String {
+        let body = html! {
+            h1 { "PATS" }
+            p { (self.words()) }
+            (self.picture())
+            pre { (self.table()) }
+        };
+        page::page("PATS on emulated machines", colors::STYLE, &body)
+    }
+}
+
+fn summary(rows: &[PatsRow]) -> Option<PatsSummary> {
+    let find = |control: &str| {
+        rows.iter().find(|row| {
+            let usual = row.threads == 14 && row.request_bytes == 4096 && row.read_share == 0.0;
+            usual && row.figure == "12" && row.control == control
+        })
+    };
+    let (none, formula) = (find("none")?, find("formula")?);
+    Some(PatsSummary {
+        dram_of_alone: formula.dram_of_alone,
+        dram_of_alone_uncontrolled: none.dram_of_alone,
+        pm_gain: formula.pm_gain,
+        fairness: formula.fairness,
+    })
+}
