@@ -7,6 +7,7 @@
 //! - [`migration`]: moving the memory of a process, beside `migrate_pages`.
 //! - [`names`]: what creating, opening, listing and removing names costs, beside the same.
 //! - [`emulation`]: emulated machines beside the model.
+//! - [`odin`]: the figures of OdinFS, on an emulated machine.
 //! - [`pats`]: the figures of the PATS paper, on emulated machines.
 //! - [`nthread`]: the figures of the NThread paper, on an emulated machine.
 //!
@@ -23,6 +24,7 @@ mod git;
 pub mod migration;
 pub mod names;
 pub mod nthread;
+pub mod odin;
 pub mod pats;
 mod script;
 mod subjects;

@@ -6,6 +6,7 @@ mod facts;
 mod migration;
 mod names;
 pub mod nthread;
+mod odin;
 mod papers;
 mod pats;
 mod validation;
@@ -46,6 +47,8 @@ enum What {
     Nthread(nthread::Arguments),
     /// The micro-benchmarks that machine profiles cite, beside what the model gives
     Facts(facts::Arguments),
+    /// The figures of OdinFS: data on one node and in stripes over eight, emulated
+    Odin(odin::Arguments),
     /// The figures of the PATS paper: DRAM beside many threads on persistent memory, emulated
     Pats(pats::Arguments),
     /// The claims of four papers, beside what the model predicts
@@ -87,6 +90,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         What::Emulation(chosen) => emulation::run(chosen, format),
         What::Nthread(chosen) => nthread::run(chosen, format),
         What::Facts(chosen) => facts::run(chosen, format),
+        What::Odin(chosen) => odin::run(chosen, format),
         What::Pats(chosen) => pats::run(chosen, format),
         What::Papers(chosen) => papers::run(chosen, format),
         What::Validation(_) => validation::run(format),

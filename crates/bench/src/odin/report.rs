@@ -1,0 +1,265 @@
+//! The figures, as JSON, as a table and as a page.
+
+use comfy_table::{CellAlignment, Table, presets};
+use egeria_harness::statistics::median;
+use egeria_report::chart::{Bar, BarGroup, Bars};
+use egeria_report::page;
+use maud::{Markup, html};
+use serde::Serialize;
+
+use super::{LARGE_BYTES, Layout, Point, SMALL_BYTES};
+use crate::colors;
+use crate::emulated_run::Moved;
+
+/// One point: medians over the rounds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OdinRow {
+    /// Nodes.
+    pub nodes: usize,
+    /// `one_node`, `spread` or `striped`.
+    pub layout: String,
+    /// Threads of fio.
+    pub threads: usize,
+    /// Bytes of a request.
+    pub request_bytes: u64,
+    /// `read` or `write`.
+    pub op: String,
+    /// Whether all threads use one file, each a part of its own.
+    pub shared_file: bool,
+    /// What they moved, bytes/s of machine time.
+    pub bytes_s: f64,
+    /// The same, as times that of all data on one node; none where that was not run.
+    pub of_one_node: Option<f64>,
+}
+
+/// On the most nodes, striped beside all data on one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct OdinSummary {
+    /// Nodes it is of.
+    pub nodes: usize,
+    /// Writes of 2 MiB.
+    pub write_2m: f64,
+    /// Reads of 2 MiB.
+    pub read_2m: f64,
+    /// Writes of 4 KiB.
+    pub write_4k: f64,
+    /// Reads of 4 KiB.
+    pub read_4k: f64,
+    /// Writers of disjoint parts of one striped file on all nodes, as times one writer of it.
+    pub shared_file: f64,
+    /// Bytes stored per byte written to a striped file.
+    pub amplification: f64,
+}
+
+/// Result of [`super::run`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OdinReport {
+    /// What counts most.
+    pub summary: Option<OdinSummary>,
+    /// One per point.
+    pub rows: Vec<OdinRow>,
+    /// Where the figures come from.
+    pub emulated: bool,
+    /// Rounds the medians are over.
+    #[serde(skip)]
+    pub rounds: usize,
+}
+
+impl OdinReport {
+    pub(super) fn of(
+        points: &[Point],
+        found: &[Vec<Moved>],
+        amplification: f64,
+        rounds: usize,
+    ) -> OdinReport {
+        let bytes_s = |index: usize| {
+            let values: Vec<f64> = found[index].iter().map(Moved::bytes_s).collect();
+            median(&values).unwrap_or(0.0)
+        };
+        let row = |(index, point): (usize, &Point)| {
+            let baseline = Point {
+                layout: Layout::OneNode,
+                ..*point
+            };
+            let baseline = points.iter().position(|other| *other == baseline);
+            OdinRow {
+                nodes: point.nodes,
+                layout: point.layout.name().to_owned(),
+                threads: point.threads,
+                request_bytes: point.request_bytes,
+                op: if point.reads { "read" } else { "write" }.to_owned(),
+                shared_file: point.shared,
+                bytes_s: bytes_s(index),
+                of_one_node: baseline.map(|other| bytes_s(index) / bytes_s(other)),
+            }
+        };
+        let rows: Vec<OdinRow> = points.iter().enumerate().map(row).collect();
+        OdinReport {
+            summary: summary(&rows, amplification),
+            rows,
+            emulated: true,
+            rounds,
+        }
+    }
+
+    /// A table for people, with a line that says what it shows.
+    pub fn table(&self) -> String {
+        let mut table = Table::new();
+        table.load_preset(presets::UTF8_FULL_CONDENSED);
+        table.set_header([
+            "nodes",
+            "data",
+            "threads",
+            "request",
+            "",
+            "file",
+            "GB/s",
+            "of one node",
+        ]);
+        for row in &self.rows {
+            table.add_row([
+                row.nodes.to_string(),
+                row.layout.replace('_', " "),
+                row.threads.to_string(),
+                size(row.request_bytes),
+                row.op.clone(),
+                if row.shared_file { "shared" } else { "own" }.to_owned(),
+                format!("{:.2}", row.bytes_s / 1e9),
+                row.of_one_node
+                    .map_or("–".to_owned(), |times| format!("{times:.2}")),
+            ]);
+        }
+        for column in [0, 2, 3, 6, 7] {
+            if let Some(column) = table.column_mut(column) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        format!("{table}\n{}", self.words())
+    }
+
+    fn words(&self) -> String {
+        let head = format!(
+            "An emulated machine (odin-8s), medians of {} rounds; nothing was measured on persistent memory.",
+            self.rounds
+        );
+        match &self.summary {
+            None => head,
+            Some(all) => format!(
+                "{head} {} nodes, striped, as times all data on one node: writes of 2 MiB {:.1}, reads {:.1}; of 4 KiB {:.1} and {:.1}. \
+                 Writers of one file on all nodes {:.1} times one; {:.3} bytes stored per byte.",
+                all.nodes,
+                all.write_2m,
+                all.read_2m,
+                all.write_4k,
+                all.read_4k,
+                all.shared_file,
+                all.amplification
+            ),
+        }
+    }
+
+    /// The figure for other pages.
+    pub fn picture(&self) -> Markup {
+        let most = self.rows.iter().map(|row| row.nodes).max().unwrap_or(0);
+        let mine: Vec<&OdinRow> = self
+            .rows
+            .iter()
+            .filter(|row| row.nodes == most && !row.shared_file)
+            .collect();
+        let group = |rows: &[&OdinRow]| {
+            let bar = |row: &&OdinRow| Bar {
+                color: match row.layout.as_str() {
+                    "one_node" => colors::NOVA,
+                    "spread" => colors::NOVA_N,
+                    _ => colors::EMULATED,
+                },
+                value: row.bytes_s / 1e9,
+                label: format!(
+                    "{:.1} GB/s, {} ×",
+                    row.bytes_s / 1e9,
+                    times(row.of_one_node)
+                ),
+                mark: None,
+            };
+            BarGroup {
+                name: format!("{} of {}", row_words(rows[0]), size(rows[0].request_bytes)),
+                bars: rows.iter().map(bar).collect(),
+                stacked: false,
+            }
+        };
+        let groups = mine.chunk_by(|one, other| {
+            (one.op.as_str(), one.request_bytes) == (other.op.as_str(), other.request_bytes)
+        });
+        let bars = Bars {
+            groups: groups.map(group).collect(),
+        };
+        let keys = html! {
+            (page::key(colors::NOVA, "all data on one node"))
+            (page::key(colors::NOVA_N, "files on the nodes in turn"))
+            (page::key(colors::EMULATED, "striped"))
+        };
+        page::figure(
+            Some("odin"),
+            &format!("fio on {most} nodes by where data lies (emulated)"),
+            &keys,
+            &bars.draw("Bandwidth by layout, sizes and directions"),
+            &html! {},
+        )
+    }
+
+    /// A page of its own.
+    pub fn page(&self) -> String {
+        let body = html! {
+            h1 { "OdinFS" }
+            p { (self.words()) }
+            (self.picture())
+            pre { (self.table()) }
+        };
+        page::page("OdinFS on an emulated machine", colors::STYLE, &body)
+    }
+}
+
+fn times(value: Option<f64>) -> String {
+    value.map_or("–".to_owned(), |value| format!("{value:.1}"))
+}
+
+fn row_words(row: &OdinRow) -> &'static str {
+    match row.op.as_str() {
+        "read" => "reads",
+        _ => "writes",
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        LARGE_BYTES => "2 MiB".to_owned(),
+        SMALL_BYTES => "4 KiB".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn summary(rows: &[OdinRow], amplification: f64) -> Option<OdinSummary> {
+    let nodes = rows.iter().map(|row| row.nodes).max()?;
+    let of = |op: &str, request_bytes: u64| {
+        let mut mine = rows
+            .iter()
+            .filter(|row| row.nodes == nodes && !row.shared_file);
+        let row = mine.find(|row| {
+            row.layout == "striped" && row.op == op && row.request_bytes == request_bytes
+        });
+        row?.of_one_node
+    };
+    let shared = rows
+        .iter()
+        .filter(|row| row.nodes == nodes && row.shared_file);
+    let (one, all): (Vec<&OdinRow>, Vec<&OdinRow>) = shared.partition(|row| row.threads == 1);
+    Some(OdinSummary {
+        nodes,
+        write_2m: of("write", LARGE_BYTES)?,
+        read_2m: of("read", LARGE_BYTES)?,
+        write_4k: of("write", SMALL_BYTES)?,
+        read_4k: of("read", SMALL_BYTES)?,
+        shared_file: all.first()?.bytes_s / one.first()?.bytes_s,
+        amplification,
+    })
+}
