@@ -173,3 +173,50 @@ fn predict(scenario: &Scenario, think_ns: &[f64]) -> Result<Outcome> {
     };
     egeria_sim::run(&scenario.described()?, &workload, &options).map_err(Error::failed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scenarios_differ_and_the_model_answers_each() {
+        let all = scenarios();
+        assert!(all.len() >= 20, "{}", all.len());
+        for (index, scenario) in all.iter().enumerate() {
+            let name = &scenario.name;
+            assert!(
+                all[..index].iter().all(|other| other.name != *name),
+                "{name}"
+            );
+            let machine = scenario.machine().expect(name);
+            assert!(machine.is_emulated() && machine.nodes.len() == scenario.nodes);
+            let think_ns = vec![2_000.0; scenario.programs.len()];
+            let outcome = predict(scenario, &think_ns).expect(name);
+            assert!(
+                outcome.groups.iter().all(|group| group.bytes_s > 1e6),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn errors_are_of_both_signs_and_the_worst_is_told() {
+        let row = |emulated_bytes_s: f64| EmulationRow {
+            scenario: "one".to_owned(),
+            program: "persistent".to_owned(),
+            machine: "optane-1s".to_owned(),
+            nodes: 1,
+            threads: 1,
+            request_bytes: 4096,
+            read_share: 0.0,
+            think_ns: 0.0,
+            dilation: 1.0,
+            emulated_bytes_s,
+            predicted_bytes_s: 1e9,
+            error: emulated_bytes_s / 1e9 - 1.0,
+        };
+        let report = EmulationReport::of(vec![row(0.7e9), row(1.1e9), row(1e9)], 1);
+        assert!((report.worst - 0.3).abs() < 1e-9 && (report.median - 0.1).abs() < 1e-9);
+        assert!(report.page().contains("-30.0 %") && report.table().contains("+10.0 %"));
+    }
+}

@@ -262,3 +262,40 @@ fn summary(rows: &[PatsRow]) -> Option<PatsSummary> {
         fairness: formula.fairness,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::emulated_run::Moved;
+    use crate::pats::points;
+
+    /// As many bytes as the paper has it, roughly.
+    fn found(point: &Point) -> Found {
+        let controlled = point.control != Control::None;
+        let crowded = point.threads > 4 && !controlled;
+        let moved = |bytes_s: f64| Moved {
+            read_bytes_s: bytes_s,
+            threads_bytes_s: vec![bytes_s, bytes_s * 0.95],
+            ..Moved::default()
+        };
+        Found {
+            dram: moved(if crowded { 0.5e9 } else { 7e9 }),
+            persistent: moved(if crowded { 1e9 } else { 2e9 }),
+            limit: controlled.then_some(2),
+        }
+    }
+
+    #[test]
+    fn summary_is_of_fourteen_writers_beside_the_same_without_control() {
+        let points = points();
+        let all: Vec<Vec<Found>> = points.iter().map(|point| vec![found(point)]).collect();
+        let report = PatsReport::of(&points, &all, 1);
+        let summary = report.summary.expect("all points are there");
+        assert!((summary.dram_of_alone - 1.0).abs() < 1e-9);
+        assert!((summary.dram_of_alone_uncontrolled - 0.5 / 7.0).abs() < 1e-9);
+        assert!((summary.pm_gain - 2.0).abs() < 1e-9 && (summary.fairness - 0.95).abs() < 1e-9);
+        let limits = report.rows.iter().filter(|row| row.limit.is_some());
+        assert!(limits.clone().all(|row| row.control != "none") && limits.count() > 0);
+        assert!(report.page().contains("14 writers") && report.table().contains("get_set"));
+    }
+}
