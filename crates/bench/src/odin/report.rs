@@ -7,7 +7,7 @@ use egeria_report::page;
 use maud::{Markup, html};
 use serde::Serialize;
 
-use super::{LARGE_BYTES, Layout, Point, SMALL_BYTES};
+use super::plan::{LARGE_BYTES, Layout, Point, SMALL_BYTES};
 use crate::colors;
 use crate::emulated_run::Moved;
 

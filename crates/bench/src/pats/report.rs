@@ -6,7 +6,7 @@ use egeria_report::page;
 use maud::{Markup, html};
 use serde::Serialize;
 
-use super::{Control, DramLoad, Found, Point, over};
+use super::plan::{Control, DramLoad, Found, Point, over};
 use crate::colors;
 
 /// One point of a figure: medians over the rounds.
@@ -267,7 +267,7 @@ fn summary(rows: &[PatsRow]) -> Option<PatsSummary> {
 mod tests {
     use super::*;
     use crate::emulated_run::Moved;
-    use crate::pats::points;
+    use crate::pats::plan::points;
 
     /// As many bytes as the paper has it, roughly.
     fn found(point: &Point) -> Found {
