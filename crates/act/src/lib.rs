@@ -17,5 +17,5 @@ mod thread_affinity;
 pub use admission_limits::AdmissionLimits;
 pub use departures::Departures;
 pub use journal::{Journal, JournalError};
-pub use memory_migration::{HotPages, MemoryMigration};
+pub use memory_migration::MemoryMigration;
 pub use thread_affinity::ThreadAffinity;

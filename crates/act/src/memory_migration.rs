@@ -11,6 +11,7 @@ use std::time::Duration;
 use egeria_control::Actuator;
 use egeria_facts::{Facts, ProcessAccesses, ProcessKey, ThreadKey};
 use egeria_machine::{Machine, NodeId};
+use egeria_pages::accesses::HotPages;
 use egeria_pages::migrate::{self, Migration, Order, Progress, Target};
 use egeria_policy::asymsched::{MemoryAction, MemoryStep};
 use egeria_policy::{Action, ActionKind, ActionOutcome};
@@ -23,12 +24,6 @@ use crate::departures::Departures;
 const MAX_PAGES: usize = 1 << 14;
 /// Pages that a worker takes at once meanwhile, so that the time allowed is kept: 2 MiB.
 const PIECE_PAGES: usize = 512;
-
-/// Finds pages that are used.
-pub trait HotPages: Send {
-    /// Addresses of pages of a process that are used most, hottest first, with the node each is on; at most so many.
-    fn hot_pages(&mut self, process: ProcessKey, max: usize) -> Vec<(usize, NodeId)>;
-}
 
 /// Moves memory of processes.
 pub struct MemoryMigration {
@@ -87,7 +82,8 @@ impl MemoryMigration {
             if left_ns == 0 || pairs.is_empty() {
                 continue;
             }
-            let pages = targets(self.hot.hot_pages(process, MAX_PAGES), &pairs);
+            let left: Vec<NodeId> = pairs.keys().copied().collect();
+            let pages = targets(self.hot.hot_pages(process, &left, MAX_PAGES), &pairs);
             if pages.is_empty() {
                 continue;
             }
@@ -274,7 +270,7 @@ mod tests {
     struct None;
 
     impl HotPages for None {
-        fn hot_pages(&mut self, _: ProcessKey, _: usize) -> Vec<(usize, NodeId)> {
+        fn hot_pages(&mut self, _: ProcessKey, _: &[NodeId], _: usize) -> Vec<(usize, NodeId)> {
             Vec::new()
         }
     }

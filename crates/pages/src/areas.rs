@@ -78,7 +78,7 @@ fn each_line(mut lines: impl BufRead, mut take: impl FnMut(&str) -> bool) -> io:
 }
 
 /// `START-END …` of a line of `maps`.
-fn range(line: &str) -> Option<Range<usize>> {
+pub(crate) fn range(line: &str) -> Option<Range<usize>> {
     let (start, end) = line.split_ascii_whitespace().next()?.split_once('-')?;
     let address = |text| usize::from_str_radix(text, 16).ok();
     let range = address(start)?..address(end)?;

@@ -8,20 +8,25 @@
 //!
 //! * [`warm`]: files brought into the page cache of nodes.
 //! * [`areas`] and [`migrate`]: the memory of a process moved to other nodes.
+//! * [`accesses`]: what processes access of it.
+//! * [`file_io`]: what they read and write of files, estimated.
 //! * [`room`]: how much of a node's memory can be had for that.
 //!
 //! Looking changes nothing: no page is read into the cache, none counts as used. Only [`warm`] and [`migrate`] do.
 
+pub mod accesses;
 pub mod areas;
 pub mod cached;
 mod calls;
 pub mod device;
 pub mod file;
+pub mod file_io;
 mod mapping;
 pub mod migrate;
 pub mod mount;
 pub mod node_bytes;
 pub mod numa_maps;
+mod present;
 pub mod probe;
 pub mod process;
 pub mod room;

@@ -11,7 +11,6 @@ mod target;
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -20,7 +19,7 @@ use egeria_machine::{CpuId, Machine, NodeId};
 use egeria_watch::task;
 
 use crate::areas::{self, Area};
-use crate::calls;
+use crate::{calls, present};
 use kernel::Process;
 pub use outcome::Outcome;
 use outcome::Purse;
@@ -32,12 +31,9 @@ pub const PIECE_PAGES: usize = 8192;
 /// Workers, unless told otherwise: more hardly help, as they wait for the same locks of the kernel.
 const WORKERS_OF_NODE: usize = 4;
 const MAX_WORKERS: usize = 64;
-/// What entries of `/proc/PID/pagemap` are about.
 const SMALL_PAGE: usize = 4096;
 /// Size of huge pages that the kernel makes of small ones.
 const HUGE_BYTES: usize = 2 << 20;
-/// Bit of an entry of `/proc/PID/pagemap`: there is a page.
-const PRESENT: u64 = 1 << 63;
 
 /// What is to be moved, where to, and how much at most.
 #[derive(Clone, Debug)]
@@ -289,7 +285,8 @@ impl Crew<'_> {
     }
 
     fn bring(&self, part: &Part<'_>) -> io::Result<Outcome> {
-        let mut pages = present(self.pagemap, part)?;
+        let end = part.start + part.pages * part.area.page_bytes;
+        let mut pages = present::pages(self.pagemap, part.start..end, part.area.page_bytes)?;
         if let Target::Pages(wanted) = &self.order.target {
             pages.retain(|page| wanted.contains_key(page));
         }
@@ -306,30 +303,6 @@ impl Crew<'_> {
         };
         piece.bring()
     }
-}
-
-/// The addresses of a part that have pages. Of large mappings with few, this is what makes them cheap.
-fn present(pagemap: &File, part: &Part<'_>) -> io::Result<Vec<usize>> {
-    const ENTRY: usize = size_of::<u64>();
-    let stride = part.area.page_bytes / SMALL_PAGE;
-    let mut entries = vec![0_u8; part.pages * stride * ENTRY];
-    let at = (part.start / SMALL_PAGE * ENTRY) as u64;
-    let mut filled = 0;
-    while filled < entries.len() {
-        match pagemap.read_at(&mut entries[filled..], at + filled as u64) {
-            // The process ended.
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-            Err(error) => return Err(error),
-        }
-    }
-    let entries = entries[..filled].chunks_exact(ENTRY).step_by(stride);
-    let pages = entries.enumerate().filter_map(|(number, entry)| {
-        let entry = u64::from_ne_bytes(entry.try_into().ok()?);
-        (entry & PRESENT != 0).then_some(part.start + number * part.area.page_bytes)
-    });
-    Ok(pages.collect())
 }
 
 /// Runs where pages go to, as far as it may: copies are short then, but it is not needed.

@@ -8,13 +8,17 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use egeria_act::{AdmissionLimits, Journal, JournalError, ThreadAffinity};
+use egeria_act::{
+    AdmissionLimits, Departures, Journal, JournalError, MemoryMigration, ThreadAffinity,
+};
 use egeria_control::{Actuator, ControlLoop, Turn};
 use egeria_facts::{Facts, ThreadFacts, ThreadKey};
 use egeria_fs::Volume;
 use egeria_machine::Machine;
+use egeria_pages::accesses::{HotAreas, MemorySource, Referenced};
 use egeria_policy::planner::Settings;
 use egeria_policy::{Action, ActionOutcome, ActionResult, KeptBecause};
+use egeria_watch::migration_times::MigrationTimes;
 use egeria_watch::processes::ProcessSource;
 use egeria_watch::session::SessionSource;
 use egeria_watch::trace::{TraceHeader, Writer};
@@ -57,7 +61,7 @@ pub struct StewardOptions {
 pub enum Target {
     /// Threads that use a volume.
     Volume(Arc<Volume>),
-    /// Processes of this user, whatever they use.
+    /// Processes of this user, whatever they use. If the policy places clusters, their accesses to memory are looked at as well.
     Processes,
 }
 
@@ -69,13 +73,28 @@ impl Target {
         }
     }
 
-    fn source(&self, options: &StewardOptions) -> Box<dyn LiveSource> {
-        let (machine, scope) = (options.machine.clone(), options.scope);
+    fn source(&self, options: &StewardOptions) -> (Box<dyn LiveSource>, Option<Accesses>) {
+        let (machine, scope) = (options.machine.clone(), options.scope.clone());
         match self {
             Target::Volume(volume) => {
-                Box::new(SessionSource::begin(Arc::clone(volume), machine, scope))
+                let session = SessionSource::begin(Arc::clone(volume), machine, scope);
+                (Box::new(session), None)
             }
-            Target::Processes => Box::new(ProcessSource::begin(machine, scope)),
+            Target::Processes => {
+                let processes = ProcessSource::begin(machine, scope);
+                if !options.settings.stages.clusters || Referenced::check().is_err() {
+                    return (Box::new(processes), None);
+                }
+                let window = Duration::from_nanos(options.window_ns);
+                let sampler = Referenced::in_windows_of(window);
+                let times = MigrationTimes::default();
+                let accesses = Accesses {
+                    hot: sampler.hot(),
+                    times: times.clone(),
+                };
+                let source = MemorySource::new(processes, sampler, times);
+                (Box::new(source), Some(accesses))
+            }
         }
     }
 
@@ -106,6 +125,36 @@ impl Target {
             true => Err(StewardError::OtherMachine { session, given }),
             false => Ok(()),
         }
+    }
+}
+
+/// What a source that looks at accesses shares with the actuator of memory.
+struct Accesses {
+    hot: HotAreas,
+    times: MigrationTimes,
+}
+
+impl Accesses {
+    fn actuator(
+        self,
+        options: &StewardOptions,
+        source: &dyn LiveSource,
+        departures: Departures,
+    ) -> MemoryMigration {
+        let settings = &options.settings;
+        let budget = match settings.stages.budget {
+            true => settings.budget.share,
+            false => settings.asymsched.budget,
+        };
+        let (machine, hot) = (&options.machine, Box::new(self.hot));
+        MemoryMigration::new(
+            machine,
+            source.members(),
+            hot,
+            self.times,
+            departures,
+            budget,
+        )
     }
 }
 
@@ -194,6 +243,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 struct Work {
     source: Box<dyn LiveSource>,
     affinity: ThreadAffinity,
+    memory: Option<MemoryMigration>,
     limits: Option<AdmissionLimits>,
     control: ControlLoop,
     options: StewardOptions,
@@ -204,6 +254,8 @@ struct Work {
     moved: HashMap<ThreadKey, u64>,
     /// Actions done.
     done: u64,
+    /// What was last decided of clusters, if they are looked at.
+    placement: Option<String>,
     /// Why threads stayed: how often, and the last time in words, by kind.
     kept: HashMap<Discriminant<KeptBecause>, (u64, String)>,
     summary: Arc<Mutex<Summary>>,
@@ -235,11 +287,18 @@ impl Work {
                 return Err(error);
             }
         };
-        let source = target.source(&options);
+        let (source, accesses) = target.source(&options);
         let machine = &options.machine;
-        let affinity = ThreadAffinity::new(machine, source.masks(), source.members(), journal);
+        let mut affinity = ThreadAffinity::new(machine, source.masks(), source.members(), journal);
+        let mut memory = None;
+        if let Some(accesses) = accesses {
+            let departures = Departures::default();
+            affinity = affinity.with_processes(departures.clone());
+            memory = Some(accesses.actuator(&options, source.as_ref(), departures));
+        }
         let limits = target.limits(&options);
         let mut kinds = affinity.kinds().to_vec();
+        kinds.extend(memory.iter().flat_map(Actuator::kinds));
         kinds.extend(limits.iter().flat_map(Actuator::kinds));
         let control = ControlLoop::new(machine, options.settings.clone(), &kinds);
         let unavailable = control.unavailable();
@@ -261,6 +320,7 @@ impl Work {
         });
         Ok(Work {
             affinity,
+            memory,
             limits,
             control,
             log,
@@ -270,6 +330,7 @@ impl Work {
             before: None,
             moved: HashMap::new(),
             done: 0,
+            placement: None,
             kept: HashMap::new(),
             summary: Arc::new(Mutex::new(summary)),
             pulse: Pulse::new(Instant::now()),
@@ -343,12 +404,18 @@ impl Work {
         let Some(facts) = self.facts() else { return };
         self.record(&facts);
         let mut actuators: Vec<&mut dyn Actuator> = vec![&mut self.affinity];
+        let memory = self.memory.as_mut();
+        actuators.extend(memory.map(|memory| memory as &mut dyn Actuator));
         actuators.extend(
             self.limits
                 .as_mut()
                 .map(|limits| limits as &mut dyn Actuator),
         );
         let turn = self.control.turn(&facts, &mut actuators);
+        if let Some(memory) = &mut self.memory {
+            memory.follow(&facts);
+            self.placement = Some(turn.decision.placement.decision.to_string());
+        }
         for record in &turn.actions {
             tracing::debug!(outcome = ?record.outcome, "{}", record.action);
         }
@@ -376,6 +443,8 @@ impl Work {
         for record in turn.into_iter().flat_map(|turn| &turn.actions) {
             let is_done = record.outcome == ActionOutcome::Done;
             self.done += u64::from(is_done);
+            let is_process = matches!(record.action, Action::MigrateProcess { .. });
+            summary.process_moves += u64::from(is_process && is_done);
             let Some(step) = record.action.as_thread_move() else {
                 continue;
             };
@@ -409,6 +478,7 @@ impl Work {
                 summary.notes.push(note);
             }
         }
+        summary.memory_moved_bytes = self.memory.as_ref().map_or(0, MemoryMigration::moved_bytes);
         let results = turn.into_iter().flat_map(|turn| &turn.results);
         summary.missed += results.filter(|result| result.missed).count() as u64;
         summary.moves += moves;
@@ -497,7 +567,7 @@ impl Work {
 impl Work {
     /// Why no thread was migrated, if none was.
     fn no_moves_because(&self, summary: &Summary) -> Option<String> {
-        if summary.moves > 0 {
+        if summary.moves > 0 || summary.process_moves > 0 {
             return None;
         }
         let window_ms = self.options.window_ns / 1_000_000;
@@ -513,6 +583,8 @@ impl Work {
             format!(
                 "it ended before a second window was over ({window_ms} ms of the machine's time, {host_ms} ms here); choose a shorter --window"
             )
+        } else if let Some(because) = &self.placement {
+            because.clone()
         } else if shares().next().is_none() {
             "no thread of the volume read or wrote".to_owned()
         } else if let Some((_, words)) = often {

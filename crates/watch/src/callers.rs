@@ -30,7 +30,7 @@ struct Known {
 pub(crate) struct Look<'a> {
     pub(crate) volume: &'a Volume,
     pub(crate) machine: &'a Machine,
-    pub(crate) scope: Scope,
+    pub(crate) scope: &'a Scope,
     pub(crate) members: &'a Members,
     pub(crate) masks: &'a SharedMasks,
     /// Host ns per ns of the machine's clock.

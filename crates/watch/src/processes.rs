@@ -34,25 +34,35 @@ struct Known {
     cpu: CpuUse,
 }
 
-/// Threads of this user, and of no program with other rights.
+/// Threads of this user, and of no program with other rights; of everybody where nothing is done to them.
 struct OwnThreads {
-    user: u32,
+    user: Option<u32>,
 }
 
 impl Membership for OwnThreads {
     fn holds(&self, thread: ThreadKey) -> bool {
-        task::user_ids(thread.process_id, thread.thread_id) == Some([self.user; 4])
-            && task::is_still(thread)
+        let users = task::user_ids(thread.process_id, thread.thread_id);
+        let is_own = self.user.is_none_or(|user| users == Some([user; 4]));
+        is_own && task::is_still(thread)
     }
 }
 
 impl ProcessSource {
     /// Begins to watch: the first window starts now.
     pub fn begin(machine: Machine, scope: Scope) -> ProcessSource {
+        ProcessSource::of(machine, scope, Some(own::user()))
+    }
+
+    /// The same of everybody's processes, as far as the kernel shows them; only to look at them.
+    pub fn looking(machine: Machine, scope: Scope) -> ProcessSource {
+        ProcessSource::of(machine, scope, None)
+    }
+
+    fn of(machine: Machine, scope: Scope, user: Option<u32>) -> ProcessSource {
         let mut source = ProcessSource {
             machine,
             scope,
-            members: Arc::new(OwnThreads { user: own::user() }),
+            members: Arc::new(OwnThreads { user }),
             masks: SharedMasks::default(),
             known: HashMap::new(),
             number: 0,

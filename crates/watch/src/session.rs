@@ -163,7 +163,7 @@ impl SessionSource {
         let look = Look {
             volume: &self.volume,
             machine: &self.machine,
-            scope: self.scope,
+            scope: &self.scope,
             members: &self.members,
             masks: &self.masks,
             dilation: self.dilation(),

@@ -1,0 +1,35 @@
+//! Contracts: who looks, and what was seen.
+
+use std::time::Duration;
+
+use egeria_facts::ProcessKey;
+use egeria_machine::NodeId;
+
+use crate::NodeBytes;
+
+/// What one process did in a short time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Which process.
+    pub process: ProcessKey,
+    /// Memory that it accessed at least once, by node.
+    pub accessed: NodeBytes,
+    /// All memory that it has, by node.
+    pub resident: NodeBytes,
+    /// How long it was looked at.
+    pub took: Duration,
+}
+
+/// Looks at processes.
+pub trait Sampler: Send {
+    /// Looks at all of these for the same moment; those that are gone or may not be looked at are left out.
+    fn sample(&mut self, processes: &[ProcessKey]) -> Vec<Sample>;
+}
+
+/// Finds pages that are used.
+pub trait HotPages: Send {
+    /// Addresses of pages of a process that lie on one of these nodes and are used most, those of the hottest memory first, with the
+    /// node of each; at most so many.
+    fn hot_pages(&mut self, process: ProcessKey, on: &[NodeId], max: usize)
+    -> Vec<(usize, NodeId)>;
+}

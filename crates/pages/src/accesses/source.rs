@@ -1,0 +1,298 @@
+//! Facts of processes, with what they access in memory.
+//!
+//! A sampler sees what a process accesses, not which of its threads. So the threads on each node are taken to access all of it, in
+//! proportion to how long they ran, as AsymSched takes the threads of a cluster (§4.2).
+
+use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use egeria_facts::{
+    FactSource, Facts, NodeAccesses, ProcessAccesses, ProcessKey, ThreadFacts, Window,
+};
+use egeria_machine::{Machine, NodeId};
+use egeria_watch::masks::SharedMasks;
+use egeria_watch::migration_times::MigrationTimes;
+use egeria_watch::{LiveSource, Membership, task};
+
+use super::sampler::{Sample, Sampler};
+
+/// Processes sampled in one window: those that ran longest.
+const MAX_PROCESSES: usize = 64;
+/// Part of a window that a process, or a thread, must have run to count.
+const BUSY_SHARE: f64 = 0.02;
+/// Part of the time that looking may take; after a look that took longer none is made for a while, and the last one counts.
+const LOOKING_SHARE: f64 = 0.02;
+/// What one access moves.
+const LINE_BYTES: f64 = 64.0;
+
+/// Another source, and what a sampler sees of its processes.
+pub struct MemorySource<I, S> {
+    inner: I,
+    sampler: S,
+    times: MigrationTimes,
+    last: HashMap<ProcessKey, Sample>,
+    /// No look before.
+    rest_until: Instant,
+}
+
+impl<I: LiveSource, S: Sampler> MemorySource<I, S> {
+    /// Adds to the facts of a source; `times` says what migration has taken.
+    pub fn new(inner: I, sampler: S, times: MigrationTimes) -> MemorySource<I, S> {
+        MemorySource {
+            inner,
+            sampler,
+            times,
+            last: HashMap::new(),
+            rest_until: Instant::now(),
+        }
+    }
+
+    fn look(&mut self, window: &Window) -> Vec<ProcessAccesses> {
+        let mut threads: BTreeMap<u32, Vec<&ThreadFacts>> = BTreeMap::new();
+        for thread in &window.threads {
+            threads
+                .entry(thread.key.process_id)
+                .or_default()
+                .push(thread);
+        }
+        let busy_ns = (window.duration_ns as f64 * BUSY_SHARE) as u64;
+        let ran = |threads: &[&ThreadFacts]| {
+            let ran = threads.iter().map(|thread| thread.busy_ns);
+            ran.fold(0, u64::saturating_add)
+        };
+        let mut busy: Vec<(u64, ProcessKey)> = Vec::new();
+        for (process_id, threads) in &threads {
+            let ran_ns = ran(threads);
+            let began = task::began(*process_id).filter(|_| ran_ns >= busy_ns.max(1));
+            busy.extend(began.map(|start_ticks| {
+                let process_id = *process_id;
+                (
+                    ran_ns,
+                    ProcessKey {
+                        process_id,
+                        start_ticks,
+                    },
+                )
+            }));
+        }
+        busy.sort_by(|one, other| other.cmp(one));
+        busy.truncate(MAX_PROCESSES);
+        let keys: Vec<ProcessKey> = busy.into_iter().map(|(_, process)| process).collect();
+        self.sample(&keys);
+        let machine = self.inner.machine();
+        let found = keys.iter().filter_map(|process| {
+            let sample = self.last.get(process)?;
+            let threads = &threads[&process.process_id];
+            Some(accesses(machine, sample, threads, busy_ns, &self.times))
+        });
+        found.collect()
+    }
+
+    /// Looks, unless the last look was so long that it has to last.
+    fn sample(&mut self, processes: &[ProcessKey]) {
+        self.last.retain(|process, _| processes.contains(process));
+        let begin = Instant::now();
+        if begin < self.rest_until && processes.iter().all(|each| self.last.contains_key(each)) {
+            return;
+        }
+        for sample in self.sampler.sample(processes) {
+            self.last.insert(sample.process, sample);
+        }
+        let waited = self.last.values().map(|sample| sample.took).min();
+        let looked = begin
+            .elapsed()
+            .saturating_sub(waited.unwrap_or(Duration::ZERO));
+        self.rest_until = begin + looked.div_f64(LOOKING_SHARE);
+    }
+}
+
+/// What one process did, as AsymSched takes it.
+fn accesses(
+    machine: &Machine,
+    sample: &Sample,
+    threads: &[&ThreadFacts],
+    busy_ns: u64,
+    times: &MigrationTimes,
+) -> ProcessAccesses {
+    let lines_s = |bytes: u64| bytes as f64 / LINE_BYTES / sample.took.as_secs_f64().max(1e-6);
+    let ran_ns: u64 = threads.iter().map(|thread| thread.busy_ns).sum();
+    let nodes = machine.nodes.iter().filter_map(|node| {
+        let here = threads.iter().filter(|thread| thread.node == node.id);
+        let busy = here.filter(|thread| thread.busy_ns >= busy_ns / threads.len().max(1) as u64);
+        let busy: Vec<_> = busy.filter(|thread| thread.busy_ns > 0).collect();
+        let resident_bytes = sample.resident.of(node.id);
+        if busy.is_empty() && resident_bytes == 0 {
+            return None;
+        }
+        let here_ns: u64 = busy.iter().map(|thread| thread.busy_ns).sum();
+        let share = here_ns as f64 / ran_ns.max(1) as f64;
+        let rate = |memory: &NodeId| lines_s(sample.accessed.of(*memory)) * share;
+        Some(NodeAccesses {
+            node: node.id,
+            threads: u32::try_from(busy.len()).unwrap_or(u32::MAX),
+            pinned: busy.iter().any(|thread| thread.pinned),
+            accesses_s: machine.nodes.iter().map(|node| rate(&node.id)).collect(),
+            resident_bytes,
+        })
+    });
+    ProcessAccesses {
+        process: sample.process,
+        nodes: nodes.collect(),
+        running_ns: age_ns(sample.process.start_ticks),
+        migrating_ns: times.of(sample.process),
+    }
+}
+
+/// How long ago a process began.
+fn age_ns(start_ticks: u64) -> u64 {
+    const NS_PER_TICK: u64 = 10_000_000;
+    let text = std::fs::read_to_string("/proc/uptime").unwrap_or_default();
+    let seconds = text.split_ascii_whitespace().next();
+    let seconds: f64 = seconds.and_then(|text| text.parse().ok()).unwrap_or(0.0);
+    ((seconds * 1e9) as u64).saturating_sub(start_ticks.saturating_mul(NS_PER_TICK))
+}
+
+impl<I: LiveSource, S: Sampler> FactSource for MemorySource<I, S> {
+    type Error = Infallible;
+
+    fn machine(&self) -> &Machine {
+        self.inner.machine()
+    }
+
+    fn next_facts(&mut self) -> Result<Option<Facts>, Infallible> {
+        let Some(mut facts) = self.inner.next_facts()? else {
+            return Ok(None);
+        };
+        facts.accesses.processes = self.look(&facts.window);
+        Ok(Some(facts))
+    }
+}
+
+impl<I: LiveSource, S: Sampler> LiveSource for MemorySource<I, S> {
+    fn dilation(&self) -> f64 {
+        self.inner.dilation()
+    }
+
+    fn start_over(&mut self) {
+        self.inner.start_over();
+    }
+
+    fn masks(&self) -> SharedMasks {
+        self.inner.masks()
+    }
+
+    fn members(&self) -> Arc<dyn Membership> {
+        self.inner.members()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::NodeBytes;
+    use crate::accesses::Recorded;
+    use egeria_facts::{CpuSet, ThreadKey};
+
+    /// One window of this process: a thread on each of two nodes, that on node 1 three times as busy, and an idle one on node 1.
+    struct Windows(Machine);
+
+    impl FactSource for Windows {
+        type Error = Infallible;
+
+        fn machine(&self) -> &Machine {
+            &self.0
+        }
+
+        fn next_facts(&mut self) -> Result<Option<Facts>, Infallible> {
+            let mut window = Window::empty(&self.0, 0, 0, 1_000_000_000);
+            for (thread_id, node, busy_ns) in [(1, 0, 200_000_000), (2, 1, 600_000_000), (3, 1, 0)]
+            {
+                let key = ThreadKey {
+                    process_id: std::process::id(),
+                    thread_id,
+                    start_ticks: 1,
+                };
+                let mut thread = ThreadFacts::idle(key, NodeId(node), 2, CpuSet::empty());
+                thread.busy_ns = busy_ns;
+                window.threads.push(thread);
+            }
+            Ok(Some(Facts::of(window)))
+        }
+    }
+
+    struct Nobody;
+
+    impl Membership for Nobody {
+        fn holds(&self, _: ThreadKey) -> bool {
+            false
+        }
+    }
+
+    impl LiveSource for Windows {
+        fn dilation(&self) -> f64 {
+            1.0
+        }
+
+        fn start_over(&mut self) {}
+
+        fn masks(&self) -> SharedMasks {
+            SharedMasks::default()
+        }
+
+        fn members(&self) -> Arc<dyn Membership> {
+            Arc::new(Nobody)
+        }
+    }
+
+    fn own() -> ProcessKey {
+        let process_id = std::process::id();
+        let start_ticks = task::began(process_id).unwrap();
+        ProcessKey {
+            process_id,
+            start_ticks,
+        }
+    }
+
+    #[test]
+    fn threads_share_what_their_process_accesses_by_how_long_they_ran() {
+        let mut accessed = NodeBytes::default();
+        accessed.add(NodeId(1), 64_000_000);
+        let mut resident = accessed.clone();
+        resident.add(NodeId(0), 1 << 30);
+        let sample = Sample {
+            process: own(),
+            accessed,
+            resident,
+            took: Duration::from_millis(100),
+        };
+        let other = Sample {
+            process: ProcessKey::default(),
+            ..sample.clone()
+        };
+        let recorded = Recorded([vec![other, sample]].into());
+        let times = MigrationTimes::default();
+        times.add(own(), Duration::from_millis(7));
+        let machine = Machine::profile("optane-2s").unwrap();
+        let mut source = MemorySource::new(Windows(machine.clone()), recorded, times);
+        let facts = source.next_facts().unwrap().unwrap();
+        facts.accesses.validate(&machine).unwrap();
+        let [process] = &facts.accesses.processes[..] else {
+            panic!("{facts:?}");
+        };
+        assert_eq!((process.process, process.migrating_ns), (own(), 7_000_000));
+        let [zero, one] = &process.nodes[..] else {
+            panic!("{process:?}");
+        };
+        // 1e7 lines/s, a quarter of them from node 0.
+        let near = |found: f64, wanted: f64| (found / wanted - 1.0).abs() < 1e-6;
+        assert!(near(zero.rate_to(1), 2.5e6) && near(one.rate_to(1), 7.5e6));
+        assert_eq!((zero.rate_to(0), one.rate_to(0)), (0.0, 0.0));
+        assert_eq!((zero.threads, one.threads), (1, 1));
+        assert_eq!(
+            (zero.resident_bytes, one.resident_bytes),
+            (1 << 30, 64_000_000)
+        );
+    }
+}
