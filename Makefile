@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 BUILT  := $(TARGET)/release
 REPORT := $(TARGET)/report
 SUITE  ?= bookworm
-NODES  ?= 2
+NODES  ?= 4
 
 .DEFAULT_GOAL := build
 .PHONY: build setup demo test memcheck guest lint book bench install uninstall deb package-test clean help
@@ -29,7 +29,7 @@ test: setup lint ## check format and lints, run all tests
 memcheck: setup ## run tests of several processes under valgrind (some minutes)
 	scripts/memcheck
 
-guest: build ## test on several NUMA nodes, in QEMU (NODES=2, plus one without CPUs)
+guest: build ## test on several NUMA nodes, in QEMU (NODES=4, plus one without CPUs)
 	scripts/guest --nodes $(NODES) "$(BUILT)" "$(TARGET)/guest"
 
 lint: ## check format, lints, links and cycles of modules; warnings are errors

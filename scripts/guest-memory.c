@@ -4,12 +4,15 @@
  *   pinned   small ones, of which io_uring pins the first MiB
  *   shared   small ones that a child has, too
  *   bound    small ones bound to node 0
+ *   sharing  small ones, half of them from node 0 and half from node 1, that a thread on each reads all the time
  *   sparse   a TiB of addresses, of which MIB pieces have a page each
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/io_uring.h>
 #include <linux/mempolicy.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +39,44 @@ static void pin(char *memory)
         fail("io_uring");
 }
 
+/* Two threads on CPU 0 and 1 touch a half each; then both may run anywhere, and read all of it. */
+static char *shared;
+static size_t shared_bytes;
+static pthread_barrier_t touched;
+static cpu_set_t anywhere;
+
+static void *share(void *number)
+{
+    size_t own = (size_t)number, half = shared_bytes / 2;
+    volatile char sum = 0;
+    cpu_set_t here;
+    CPU_ZERO(&here);
+    CPU_SET(own, &here);
+    if (sched_setaffinity(0, sizeof here, &here) < 0)
+        fail("sched_setaffinity");
+    for (size_t at = own * half; at < (own + 1) * half; at += 4096)
+        shared[at] = 1;
+    pthread_barrier_wait(&touched);
+    sched_setaffinity(0, sizeof anywhere, &anywhere);
+    for (;;)
+        for (size_t at = 0; at < shared_bytes; at += 64)
+            sum += shared[at];
+    return NULL;
+}
+
+static void start_sharing(char *memory, size_t bytes)
+{
+    shared = memory, shared_bytes = bytes;
+    sched_getaffinity(0, sizeof anywhere, &anywhere);
+    pthread_barrier_init(&touched, NULL, 3);
+    for (size_t number = 0; number < 2; number++) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, share, (void *)number) != 0)
+            fail("pthread_create");
+    }
+    pthread_barrier_wait(&touched);
+}
+
 int main(int count, char **arguments)
 {
     if (count != 4)
@@ -56,7 +97,9 @@ int main(int count, char **arguments)
     unsigned long first_node = 1;
     if (strcmp(kind, "bound") == 0 && syscall(SYS_mbind, memory, all, MPOL_BIND, &first_node, 8, 0) < 0)
         fail("mbind");
-    for (size_t at = 0; at < all; at += step)
+    if (strcmp(kind, "sharing") == 0)
+        start_sharing(memory, all);
+    for (size_t at = 0; strcmp(kind, "sharing") != 0 && at < all; at += step)
         memory[at] = (char)(at >> 12) | 1;
     if (strcmp(kind, "pinned") == 0)
         pin(memory);

@@ -196,6 +196,55 @@ fn a_steward_works_without_a_volume() {
 }
 
 #[test]
+fn who_is_looked_after_without_a_volume_is_named() {
+    for (status, command, words) in [
+        (2, vec![], ["POOL", "--all"]),
+        (2, vec!["--all", "--pid", "1"], ["--all", "--pid"]),
+        (
+            2,
+            vec!["--cgroup", "/a", "--pid", "1"],
+            ["--cgroup", "--pid"],
+        ),
+        (
+            1,
+            vec!["--cgroup", "/no/such"],
+            ["no control group /no/such", "systemd-cgls"],
+        ),
+        (
+            1,
+            vec!["--pid", "1", "4194303"],
+            ["no process 4194303", "leave --pid out"],
+        ),
+    ] {
+        finish(egeria(["steward"].iter().chain(&command))).refused(status, &words);
+    }
+}
+
+#[test]
+fn clusters_of_a_program_without_a_volume_are_looked_at() {
+    let sandbox = Sandbox::new();
+    let mut command = egeria(["run", "--no-volume", "--json", "--policy", "asymsched"]);
+    command.args(["--window", "20", "--", "sh", "-c"]);
+    command.arg("end=$(($(date +%s) + 2)); while [ $(date +%s) -lt $end ]; do :; done; exit 3");
+    command.env("EGERIA_RUNTIME_DIR", sandbox.path("runtime"));
+    let ended = finish(command);
+    assert_eq!(ended.status, 3, "{ended:?}");
+    let document: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let steward = &document["steward"];
+    assert!(steward["windows"].as_u64() > Some(1), "{document}");
+    assert_eq!(steward["process_moves"], 0, "{document}");
+    let sees_accesses = std::path::Path::new("/proc/self/clear_refs").exists();
+    if !sees_accesses || !std::path::Path::new("/proc/self/numa_maps").exists() {
+        eprintln!("SKIPPED: this kernel does not count accesses by page tables");
+        return;
+    }
+    assert_eq!(steward["unavailable"], serde_json::json!([]), "{document}");
+    // Without links nothing is placed, and on one node no process spans two.
+    let why = steward["no_moves_because"].as_str().unwrap();
+    assert!(why.contains("nothing is placed"), "{why}");
+}
+
+#[test]
 fn a_run_without_moves_says_why() {
     if !can_mount() {
         return;

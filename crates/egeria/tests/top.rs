@@ -34,6 +34,39 @@ fn help_has_examples_that_fit_a_terminal() {
 }
 
 #[test]
+fn programs_without_a_volume_are_estimated() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.path("file");
+    std::fs::write(&file, vec![1; 8 << 20]).unwrap();
+    let script = "while :; do exec 0<\"$FILE\"; while read -r -N 65536 data; do :; done; done";
+    let mut reader = std::process::Command::new("bash");
+    let reader = Background::start(reader.args(["-c", script]).env("FILE", &file));
+    let process = reader.id().to_string();
+    let mut seen = false;
+    // Where the machine is busy it may not get to read in a window.
+    for _ in 0..50 {
+        let frame = run(["top", "--json", "--window", "100", "--pid", &process])
+            .ok()
+            .json();
+        assert!(
+            frame["estimate"].as_str().unwrap().contains("estimated"),
+            "{frame}"
+        );
+        let threads = frame["threads"].as_array().unwrap().iter();
+        let mut own = threads.filter(|thread| thread["thread"]["process_id"] == reader.id());
+        seen = own.any(|thread| thread["read_bytes_s"].as_f64() > Some(0.0));
+        if seen {
+            break;
+        }
+    }
+    assert!(seen);
+    run(["top", "--all", "--window", "1"]).ok();
+    let volume = run(["top", "--all", "--log", "/log"]);
+    volume.refused(2, &["--log", "--all"]);
+    run(["top", "--pid", "4294967295"]).refused(1, &["no process 4294967295"]);
+}
+
+#[test]
 fn once_prints_nodes_threads_and_moves() {
     let sandbox = Sandbox::new();
     let log = write(&sandbox.path("log"), &story(dead_process()));

@@ -17,6 +17,7 @@ mod named_files;
 mod recording;
 pub mod replay;
 pub mod run;
+mod scope;
 pub mod scrub;
 mod self_test;
 pub mod sim;

@@ -1,10 +1,12 @@
 //! `egeria run`: a program nobody changed, on a volume, with its reads and writes served directly.
 
+mod child;
+mod no_volume;
+mod report_file;
+
 use std::ffi::OsString;
-use std::os::fd::AsFd;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,7 +17,6 @@ use egeria_media::HUGE_PAGE_BYTES;
 use egeria_mount::{MountHandle, MountOptions};
 use egeria_policy::planner::System;
 use egeria_steward::{Scope, Steward, Target};
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::machine_choice::{
     Allocation, BorrowedAllocation, MachineArguments, MachineLabel, MemoryArguments, attach_options,
@@ -25,11 +26,13 @@ use crate::policy_choice::{self, StewardArguments};
 use crate::session;
 use crate::sizes;
 use crate::summary::{self, Calls, Summary};
-use egeria_cli::failure::{Failure, Outcome, reason};
+use child::{exit_status, spawn, wait};
+use egeria_cli::failure::Outcome;
 use egeria_cli::output::{self, Format};
 use egeria_cli::preload;
 use egeria_cli::signals::Signals;
 use egeria_harness::scratch::{MountPoint, ScratchPools, check_room};
+use report_file::ReportFile;
 
 /// Size of the scratch volume when nothing is said.
 const DEFAULT_SCRATCH: &str = "1GiB";
@@ -42,6 +45,7 @@ Examples:
   egeria run --volume /mnt/pmem0/pool --report report.json -- ./server
   egeria run --machine optane-2s --alloc random -- ./benchmark.sh
   egeria run --volume /mnt/pmem0/pool --policy full --record day.trace -- ./srv
+  egeria run --no-volume --policy asymsched -- ./server
 
 EGERIA_MOUNT names the mount inside CMD, LD_PRELOAD loads libegeria_preload.so.
 EGERIA_PRELOAD_LIB names that library elsewhere; empty: work without it.
@@ -54,6 +58,9 @@ pub struct Arguments {
     /// Path of any pool of the volume to run on
     #[arg(long, value_name = "POOL", conflicts_with = "scratch")]
     volume: Option<PathBuf>,
+    /// Run without any volume: only threads and memory are looked after (--policy asymsched, all)
+    #[arg(long, conflicts_with_all = ["volume", "scratch", "alloc", "allow_other"])]
+    no_volume: bool,
     /// Run on a volume in DRAM of this size in all, one pool per node
     #[arg(long, value_name = "SIZE", default_value = DEFAULT_SCRATCH, value_parser = sizes::parse)]
     scratch: u64,
@@ -97,6 +104,16 @@ pub fn run(arguments: Arguments, format: Format) -> Outcome<ExitCode> {
         .as_deref()
         .map(ReportFile::create)
         .transpose()?;
+    if arguments.no_volume {
+        let wish = no_volume::Wish {
+            command: &arguments.command,
+            policy: arguments.policy,
+            steward: &arguments.steward,
+            machine: &machine,
+            report,
+        };
+        return no_volume::run(wish, &signals, format);
+    }
     let preload = preload::find()?;
     if preload.is_none() && std::env::var_os(preload::VARIABLE).is_none() {
         output::complain(
@@ -203,7 +220,7 @@ impl Stage {
         let machine_started_ns = self.volume.emulation().machine_now_ns();
         let child = spawn(
             &arguments.command,
-            self.point.path(),
+            Some(self.point.path()),
             preload.as_deref(),
             format,
         )?;
@@ -292,104 +309,4 @@ impl Drop for Stage {
 /// With others let in, they may make files in a scratch volume as in `/tmp`.
 fn root_mode(arguments: &Arguments) -> u32 {
     if arguments.allow_other { 0o1777 } else { 0o755 }
-}
-
-fn spawn(
-    words: &[OsString],
-    mount: &Path,
-    library: Option<&Path>,
-    format: Format,
-) -> Outcome<Child> {
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).env("EGERIA_MOUNT", mount);
-    if let Some(library) = library {
-        command.env(
-            "LD_PRELOAD",
-            preload::with(std::env::var_os("LD_PRELOAD"), library),
-        );
-    }
-    if format == Format::Json {
-        let stderr = std::io::stderr().as_fd().try_clone_to_owned();
-        command.stdout(stderr.map_or(Stdio::null(), Stdio::from));
-    }
-    command.spawn().map_err(|error| {
-        let (status, hint) = match error.kind() {
-            std::io::ErrorKind::NotFound => (127, "check its name and PATH"),
-            _ => (126, "check that it is a program you may execute"),
-        };
-        Failure::Status(
-            status,
-            format!(
-                "cannot run {}: {}; {hint}",
-                words[0].display(),
-                reason(&error)
-            ),
-        )
-    })
-}
-
-/// Waits for the child, to which signals go on meanwhile.
-fn wait(mut child: Child, signals: &Signals) -> Outcome<ExitStatus> {
-    let failed = |error: std::io::Error| {
-        Failure::new(format!(
-            "cannot wait for the command: {error}; end it by hand"
-        ))
-    };
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let Some(pid) = pid else {
-        return child.wait().map_err(failed);
-    };
-    if let Err(interrupted) = signals.forward_to(pid) {
-        let _ = child.kill();
-        let _ = child.wait();
-        return Err(interrupted);
-    }
-    // Not reaped yet, so that a signal forwarded now cannot hit a new process of that number.
-    while waitid(
-        WaitId::Pid(pid),
-        WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
-    )
-    .is_err_and(|error| error == rustix::io::Errno::INTR)
-    {}
-    signals.forget();
-    child.wait().map_err(failed)
-}
-
-fn exit_status(status: ExitStatus) -> u8 {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => code as u8,
-        (None, Some(signal)) => 128_u8.wrapping_add(signal as u8),
-        (None, None) => 1,
-    }
-}
-
-/// The `--report` file: opened before the command runs, so that a wrong path costs no run.
-struct ReportFile {
-    path: PathBuf,
-    file: std::fs::File,
-}
-
-impl ReportFile {
-    fn create(path: &Path) -> Outcome<ReportFile> {
-        let file = std::fs::File::create(path).map_err(|error| {
-            Failure::io(
-                "write the report",
-                path,
-                &error,
-                "choose a file you may write to",
-            )
-        })?;
-        Ok(ReportFile {
-            path: path.to_owned(),
-            file,
-        })
-    }
-
-    fn write(mut self, summary: &Summary) -> Outcome {
-        use std::io::Write;
-        let text = output::to_json(summary) + "\n";
-        self.file
-            .write_all(text.as_bytes())
-            .map_err(|error| Failure::io("write the report", &self.path, &error, "make room there"))
-    }
 }

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use egeria_fs::{AttachMode, AttachOptions};
-use egeria_machine::Machine;
+use egeria_machine::{Machine, format_bytes};
 use egeria_policy::planner::System;
-use egeria_steward::{Scope, Summary, Target};
-use egeria_watch::task;
+use egeria_steward::{Summary, Target};
 use serde::Serialize;
 
+use super::scope::ScopeArguments;
 use crate::configuration::{Configuration, ConfiguredVolume, SettingsArgument};
 use crate::daemon_log::{self, Attached};
 use crate::machine_choice::MachineArguments;
@@ -27,28 +27,30 @@ Examples:
   egeria steward /mnt/pmem0/pool
   egeria steward /mnt/pmem0/pool --policy nm --set cpu_limit=0.8 --window 500
   egeria steward /mnt/pmem0/pool --policy off --record yesterday.trace
-  egeria steward --pid 4711 --policy all
+  egeria steward --pid 4711 4712 --policy asymsched
+  sudo egeria steward --cgroup /system.slice/mongod.service
 
 Works until SIGINT or SIGTERM, then gives all threads the CPUs their owners gave
 them. With POOL: the threads that use that volume, which must be in use.
-Without: those of your own processes, or of one and its descendants (--pid);
-what they read and write is then unknown. One steward works on a volume at a
-time. Killed, it leaves a journal, and the next start puts everything back
+Without, those of your own processes: some and their descendants (--pid), those
+of a control group, or --all. What they read and write of files is then unknown;
+what they access in memory is found in the page tables (asymsched, all), and
+their memory follows them. One steward works on a volume at a time, and one on
+processes. Killed, it leaves a journal, and the next start puts everything back
 first. Stages of a policy that nothing here can act on are named at the start
 and are off.
 `egeria top` and `egeria explain` show what it does and why.")]
 pub struct Arguments {
     /// Path of any pool of the volume; without one, processes are watched
     pool: Option<PathBuf>,
-    /// Only this process and its descendants
-    #[arg(long, value_name = "PID")]
-    pid: Option<u32>,
+    #[command(flatten)]
+    processes: ScopeArguments,
     /// What decides: off (only watch), NThread's rl, cpu, nm and full, pats, odin, asymsched, or all as one
     /// [default: all, or what the settings say]
     #[arg(long, value_name = policy_choice::NAMES, value_parser = policy_choice::policy)]
     policy: Option<System>,
     /// Look after the volume of this name in /etc/egeria/egeria.toml
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["pool", "pid"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["pool", "pid", "cgroup", "all"])]
     configured: Option<String>,
     /// Serve metrics for Prometheus (/metrics) on this port of the loopback, or on this unix socket
     #[arg(long, value_name = "PORT|IP:PORT|PATH", value_parser = metrics::Address::parse)]
@@ -82,15 +84,14 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let policy = asked.unwrap_or(System::All);
     let pool = configured.as_ref().map(ConfiguredVolume::pool);
     arguments.steward.settings(policy)?;
-    let scope = match arguments.pid {
-        Some(process_id) if task::began(process_id).is_none() => {
-            return Err(Failure::new(format!(
-                "there is no process {process_id}; see `ps`, or leave --pid out"
-            )));
-        }
-        Some(process_id) => Scope::Tree(process_id),
-        None => Scope::All,
-    };
+    let scope = arguments.processes.scope()?;
+    let has_pool = pool.is_some() || arguments.pool.is_some();
+    if !has_pool && !arguments.processes.is_any() {
+        return Err(Failure::Usage(
+            "nothing to look after; name a POOL, processes (--pid), a control group (--cgroup), or --all of yours"
+                .to_owned(),
+        ));
+    }
     let (target, machine, attached) = match pool.or(arguments.pool.as_deref()) {
         Some(pool) => of_volume(pool, arguments)?,
         None => (Target::Processes, arguments.machine.resolve()?, None),
@@ -136,8 +137,13 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     format.print(&document, |document| {
         let done = &document.steward;
         format!(
-            "{} moves of {} threads in {} windows, {} brought too little; {} threads have their CPUs back\n",
-            done.moves, done.moved_threads, done.windows, done.missed, done.restored
+            "{} moves of {} threads in {} windows, {} brought too little; {} threads have their CPUs back\n{}",
+            done.moves,
+            done.moved_threads,
+            done.windows,
+            done.missed,
+            done.restored,
+            of_processes(done)
         )
     })
 }
@@ -152,4 +158,16 @@ fn of_volume(pool: &Path, arguments: &Arguments) -> Outcome<(Target, Machine, Op
         _ => arguments.machine.resolve()?,
     };
     Ok((Target::Volume(volume), machine, Some(attached)))
+}
+
+/// What was done to whole processes and their memory, if anything.
+fn of_processes(done: &Summary) -> String {
+    if done.process_moves == 0 && done.memory_moved_bytes == 0 {
+        return String::new();
+    }
+    format!(
+        "{} moves of processes; {} of memory followed them\n",
+        done.process_moves,
+        format_bytes(done.memory_moved_bytes)
+    )
 }

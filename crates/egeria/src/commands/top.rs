@@ -1,6 +1,7 @@
 //! `egeria top`: nodes and threads under a steward, as its decision log grows.
 
 mod draw;
+mod processes;
 mod rows;
 mod screen;
 #[cfg(test)]
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::decision_log::{self, DecisionLog};
+use super::scope::ScopeArguments;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::Format;
 use egeria_cli::signals::Signals;
@@ -28,13 +30,19 @@ Examples:
   egeria top
   egeria top /mnt/pmem0/pool
   egeria top --once --sort local /mnt/pmem0/pool
+  sudo egeria top --all
+  egeria top --pid 4711 --json
   egeria top --json | jq '.threads[] | select(.local_share < 0.5)'
 
 Keys: q quit, s sort by the next column, p pause, up and down scroll. Reads
 the decision log of a steward (`egeria steward`, `egeria run --policy`);
 without POOL and --log that of the one at work, else the newest. With --once
 or --json and no steward on the volume of POOL it watches by itself for one
-window. On an emulated machine all figures are in that machine's own time. The
+window. With --pid, --cgroup or --all it shows one window of programs on any
+file system, without a volume or a steward. What they read and wrote of files is
+then estimated: the kernel counts bytes per thread, pipes and sockets included,
+and they are taken to be of what is cached of the files they have open. On an
+emulated machine all figures are in that machine's own time. The
 fields: docs/reference/decision-log.md.")]
 pub struct Arguments {
     /// Path of any pool of the volume, or a path on its mount
@@ -43,6 +51,8 @@ pub struct Arguments {
     /// The decision log itself
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
+    #[command(flatten)]
+    processes: ScopeArguments,
     /// Print one frame as text (--json: one document) and end
     #[arg(long)]
     once: bool,
@@ -57,6 +67,16 @@ pub struct Arguments {
 /// Shows one frame, or frames until the user has seen enough.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let signals = Signals::install()?;
+    if arguments.processes.is_any() {
+        if arguments.pool.is_some() || arguments.log.is_some() {
+            return Err(Failure::Usage(
+                "POOL and --log are of volumes; give them, or --pid, --cgroup or --all".to_owned(),
+            ));
+        }
+        let view = processes::one_window(&arguments.processes, arguments.window, &signals)?;
+        let frame = view.frame(arguments.sort);
+        return format.print(&frame, text::human);
+    }
     if arguments.once || format == Format::Json {
         let view = one_view(arguments, &signals)?;
         let frame = view.frame(arguments.sort);

@@ -15,6 +15,9 @@ const SHOWN_ACTIONS: usize = 5;
 /// The frame for people who redirect it.
 pub(super) fn human(frame: &Frame) -> String {
     let mut text = format!("{}\n{}\n", title(frame), state(frame));
+    if let Some(estimate) = frame.label.estimate {
+        text.push_str(&format!("{estimate}\n"));
+    }
     if frame.window.is_none() {
         text.push_str("\nNothing was read or written yet.\n");
         return text;

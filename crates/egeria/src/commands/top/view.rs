@@ -37,6 +37,9 @@ pub(super) struct Label {
     pub(super) policy: Option<String>,
     pub(super) window_ns: Option<u64>,
     pub(super) process_id: Option<u32>,
+    /// How bytes were found, where they were not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) estimate: Option<&'static str>,
 }
 
 /// One frame: what `--json` prints.
@@ -192,6 +195,7 @@ impl Label {
             policy: Some(head.policy.clone()),
             window_ns: Some(head.window_ns),
             process_id: Some(head.process_id),
+            estimate: None,
         }
     }
 }

@@ -53,7 +53,7 @@ fn machine_of(volume: &Arc<Volume>) -> Outcome<Machine> {
 }
 
 /// Waits so many host ns, or until somebody asks to stop.
-fn wait(host_ns: f64, signals: &Signals) -> Outcome {
+pub(super) fn wait(host_ns: f64, signals: &Signals) -> Outcome {
     const LOOK: Duration = Duration::from_millis(20);
     let end = Instant::now() + Duration::from_nanos(host_ns as u64);
     loop {
@@ -67,7 +67,7 @@ fn wait(host_ns: f64, signals: &Signals) -> Outcome {
 }
 
 /// The window as a steward would log it: only looked at, so nothing of the plan but the loads.
-fn record(machine: &Machine, window: &Window) -> WindowRecord {
+pub(super) fn record(machine: &Machine, window: &Window) -> WindowRecord {
     let settings = Settings::of(Configuration::Full);
     let looked_at = Plan {
         measured: nthread::plan(machine, window, &settings).measured,
