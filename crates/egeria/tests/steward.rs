@@ -221,6 +221,32 @@ fn who_is_looked_after_without_a_volume_is_named() {
 }
 
 #[test]
+fn programs_of_other_users_are_refused_with_a_hint() {
+    if !common::is_root() {
+        eprintln!("SKIPPED: only root can become another user");
+        return;
+    }
+    let mut other = Command::new("setpriv");
+    other.args([
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "sleep",
+        "600",
+    ]);
+    let other = Background::start(&mut other);
+    let process = other.id().to_string();
+    let path = format!("/proc/{process}/comm");
+    eventually("it runs as the other user", || {
+        std::fs::read_to_string(&path).is_ok_and(|name| name == "sleep\n")
+    });
+    run(["steward", "--pid", &process]).refused(1, &[&process, "sudo -u '#65534'"]);
+    let own = std::process::id().to_string();
+    let refused = finish(common::as_nobody(["steward", "--pid", &own]));
+    refused.refused(1, &[&own, "sudo -u '#0'"]);
+}
+
+#[test]
 fn clusters_of_a_program_without_a_volume_are_looked_at() {
     let sandbox = Sandbox::new();
     let mut command = egeria(["run", "--no-volume", "--json", "--policy", "asymsched"]);

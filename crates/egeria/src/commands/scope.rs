@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_steward::Scope;
-use egeria_watch::task;
+use egeria_watch::{own, task};
 
 /// Which processes.
 #[derive(Args, Clone, Debug, Default)]
@@ -25,6 +25,22 @@ impl ScopeArguments {
     /// Whether any are named.
     pub(super) fn is_any(&self) -> bool {
         self.all || self.cgroup.is_some() || !self.pid.is_empty()
+    }
+
+    /// Refuses what a steward of this user would leave alone: programs of others.
+    pub(super) fn check_own(&self) -> Outcome {
+        let own = own::user();
+        for process in &self.pid {
+            let users = task::user_ids(*process, *process);
+            let Some(users) = users.filter(|users| *users != [own; 4]) else {
+                continue;
+            };
+            let other = users.into_iter().find(|user| *user != own).unwrap_or(own);
+            return Err(Failure::new(format!(
+                "process {process} has rights of another user (uid {other}), and is left alone; run as that user: sudo -u '#{other}' egeria steward …"
+            )));
+        }
+        Ok(())
     }
 
     /// Those named, or all.

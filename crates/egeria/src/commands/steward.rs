@@ -85,6 +85,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let pool = configured.as_ref().map(ConfiguredVolume::pool);
     arguments.steward.settings(policy)?;
     let scope = arguments.processes.scope()?;
+    arguments.processes.check_own()?;
     let has_pool = pool.is_some() || arguments.pool.is_some();
     if !has_pool && !arguments.processes.is_any() {
         return Err(Failure::Usage(
