@@ -61,6 +61,12 @@ pub fn of(facts: &Facts, probes: &Probes) -> Vec<Ability> {
         ),
         ability("memory_of_processes", "where PID", processes(facts, probes)),
         ability("page_cache_placement", "warm", warming(facts, probes)),
+        ability("memory_placement", "move --pid", moving(facts, probes)),
+        ability(
+            "memory_accesses",
+            "steward --pid, run --no-volume",
+            accesses(facts, probes),
+        ),
         ability(
             "thread_placement",
             "steward, run --policy",
@@ -260,6 +266,38 @@ fn warming(facts: &Facts, probes: &Probes) -> Verdict {
         );
     }
     works(format!("into the memory of {} nodes", nodes.len()))
+}
+
+fn moving(facts: &Facts, probes: &Probes) -> Verdict {
+    let with_memory = facts.machine.nodes.iter();
+    let nodes = with_memory.filter(|node| node.memory_bytes > 0).count();
+    match probes.page_nodes {
+        Err(libc::EPERM) => sandboxed(facts, "move_pages"),
+        Err(_) => (
+            State::Absent,
+            "the kernel has no NUMA support: there is one node".to_owned(),
+            None,
+        ),
+        Ok(()) if nodes < 2 => works("this machine has one node: there is nothing to move"),
+        Ok(()) if !facts.capabilities.has(Capability::SysNice) => limited(
+            "memory of this user's processes, without what other processes have mapped, too",
+            "sudo egeria move --pid …",
+        ),
+        Ok(()) => works(format!("between {nodes} nodes")),
+    }
+}
+
+fn accesses(facts: &Facts, probes: &Probes) -> Verdict {
+    match probes.accesses {
+        Ok(()) => works("by page tables: which memory of a process is used"),
+        Err(libc::EACCES | libc::EPERM) => sandboxed(facts, "/proc/PID/clear_refs"),
+        Err(_) => (
+            State::Absent,
+            "the kernel does not tell which memory is used (CONFIG_PROC_PAGE_MONITOR, CONFIG_NUMA)"
+                .to_owned(),
+            None,
+        ),
+    }
 }
 
 fn threads(facts: &Facts, probes: &Probes) -> Verdict {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use egeria_pages::accesses::Referenced;
 use egeria_pages::probe;
 
 /// Answers; an error is its number.
@@ -21,6 +22,8 @@ pub struct Probes {
     pub page_nodes: Result<(), i32>,
     /// Choosing the node of new pages (`set_mempolicy`).
     pub memory_policy: Result<(), i32>,
+    /// Finding which memory is used (`/proc/PID/clear_refs`).
+    pub accesses: Result<(), i32>,
     /// Choosing CPUs (`sched_setaffinity`).
     pub affinity: Result<(), i32>,
     /// What `/dev/shm` has; `None` when it is not tmpfs or may not be written.
@@ -48,6 +51,7 @@ impl Probes {
             cachestat: probe::cachestat().map_err(number),
             page_nodes: probe::page_nodes().map_err(number),
             memory_policy: probe::memory_policy().map_err(number),
+            accesses: Referenced::check().map_err(number),
             affinity: probe::affinity().map_err(number),
             shared_memory: shared_memory(Path::new("/dev/shm")),
         }

@@ -101,6 +101,7 @@ fn root() -> Probes {
         cachestat: Ok(()),
         page_nodes: Ok(()),
         memory_policy: Ok(()),
+        accesses: Ok(()),
         affinity: Ok(()),
         shared_memory: Some(SharedMemory {
             bytes: 1 << 34,
@@ -157,6 +158,12 @@ fn users_are_told_what_needs_root() {
         "page_cache_placement",
         State::Limited,
         &["sudo egeria warm --mapped"],
+    );
+    machine.says(
+        &user,
+        "memory_placement",
+        State::Limited,
+        &["sudo egeria move"],
     );
     machine.says(
         &user,
@@ -217,6 +224,21 @@ fn a_container_is_named_with_the_options_it_lacks() {
         State::Fails,
         &["set_mempolicy", "SYS_NICE"],
     );
+    let hidden = Probes {
+        page_nodes: Err(libc_error("EPERM")),
+        accesses: Err(libc_error("EACCES")),
+        ..root()
+    };
+    let placement = ["move_pages", "SYS_NICE"];
+    machine.says(&hidden, "memory_placement", State::Fails, &placement);
+    machine.says(&hidden, "memory_accesses", State::Fails, &["clear_refs"]);
+    let unknown = Probes {
+        page_nodes: Err(libc_error("ENOSYS")),
+        accesses: Err(libc_error("ENOENT")),
+        ..root()
+    };
+    machine.says(&unknown, "memory_placement", State::Absent, &["one node"]);
+    machine.says(&unknown, "memory_accesses", State::Absent, &["CONFIG"]);
     machine.says(
         &inside,
         "thread_placement",
