@@ -69,6 +69,13 @@ impl Purse {
         before.map_or(0, granted) as usize
     }
 
+    /// So many of them were not moved after all.
+    pub(super) fn give_back(&self, pages: usize, page_bytes: usize) {
+        let bytes = (pages as u64).saturating_mul(page_bytes as u64);
+        let sum = |left: u64| Some(left.saturating_add(bytes));
+        let _ = (self.0).fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
+    }
+
     /// Nothing more may be moved.
     pub(super) fn close(&self) {
         self.0.store(0, Ordering::Relaxed);

@@ -127,6 +127,9 @@ impl<K: Kernel> Piece<'_, K> {
         group
             .left
             .extend(rest.into_iter().map(|page| (page, Left::Pinned)));
+        let reasons = group.left.values();
+        let left = reasons.filter(|left| **left != Left::OverBudget).count();
+        self.purse.give_back(left, self.area.page_bytes);
         Ok(group)
     }
 

@@ -51,6 +51,15 @@ impl Fake {
         bytes: u64,
         bound_to: Option<Vec<NodeId>>,
     ) -> io::Result<Outcome> {
+        self.run_with(target, &Purse::of(bytes), bound_to)
+    }
+
+    fn run_with(
+        &self,
+        target: Target,
+        purse: &Purse,
+        bound_to: Option<Vec<NodeId>>,
+    ) -> io::Result<Outcome> {
         let pages = self.addresses();
         let area = Area {
             range: pages[0]..pages[pages.len() - 1] + SMALL_PAGE,
@@ -64,7 +73,7 @@ impl Fake {
             pages: &pages,
             target: &target,
             also_shared: false,
-            purse: &Purse::of(bytes),
+            purse,
         };
         piece.bring()
     }
@@ -207,6 +216,19 @@ fn no_more_is_moved_than_the_budget() {
         (bytes(30), bytes(970))
     );
     assert_eq!((fake.on(1), outcome.unfinished()), (30, bytes(970)));
+}
+
+#[test]
+fn what_does_not_move_is_not_charged() {
+    let shared = |address: usize| match address / SMALL_PAGE % 2 {
+        0 => Kind::Shared,
+        _ => Kind::Small,
+    };
+    let fake = Fake::default().with(100, 0, shared);
+    let purse = Purse::of(bytes(100));
+    let outcome = fake.run_with(to(1), &purse, None).unwrap();
+    assert_eq!((outcome.moved, outcome.shared), (bytes(50), bytes(50)));
+    assert_eq!(purse.take(1000, SMALL_PAGE), 50);
 }
 
 #[test]
