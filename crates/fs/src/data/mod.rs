@@ -10,6 +10,7 @@ pub(crate) mod mapping;
 pub(crate) mod overwrite;
 pub(crate) mod prefetch;
 pub(crate) mod read;
+pub(crate) mod relocate;
 pub(crate) mod traffic;
 pub(crate) mod verified;
 pub(crate) mod write;

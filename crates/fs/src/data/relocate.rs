@@ -1,0 +1,288 @@
+//! Moving data of a file from one pool to another while the file is in use.
+//!
+//! 1. Copied without a lock, and committed only if nothing of the file changed since: who writes meanwhile wins, and the
+//!    copy is given up. So this is for files that are mostly read.
+//! 2. One commit, as of a write: before it the data is where it was, after it, it is at the new place. Times stay.
+//! 3. Files that are written in place are left alone: their bytes change without a trace that could be looked for. They
+//!    are spread over the pools anyway.
+
+use crate::data::access::{Access, Run};
+use crate::data::index::Index;
+use crate::data::mapping::{Mapping, entries_of};
+use crate::format::*;
+use crate::log::staging::Staged;
+use crate::session::inode::Locked;
+use crate::session::layout::{LOADED, PENDING_EXTENTS};
+use crate::session::seqlock::Snapshot;
+use crate::session::slots::Me;
+use crate::space::free_space::Need;
+use crate::space::operation::Operation;
+use crate::types::*;
+use crate::volume::{FileReference, Volume};
+use arrayvec::ArrayVec;
+use egeria_media::PoolIndex;
+use egeria_media::emulation::AccessKind;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+/// Blocks of one commit: the lock is held for microseconds.
+const MAX_BLOCKS: u64 = 256;
+/// Blocks that are looked at for these.
+const MAX_LOOKS: u64 = 1 << 16;
+
+/// How far a relocation came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Relocated {
+    /// Where the next part begins, file block; the end of the range when all is done.
+    pub next_block: u64,
+    /// What lies on the new pool now, bytes.
+    pub moved_bytes: u64,
+    /// The file was written meanwhile: this part was given up, and stays where it was.
+    pub is_given_up: bool,
+}
+
+/// What was copied and is not committed yet.
+#[derive(Default)]
+struct Copied {
+    mappings: ArrayVec<Mapping, PENDING_EXTENTS>,
+    /// Checksums of the blocks of each mapping; none of files without.
+    sums: Vec<u8>,
+    blocks: u64,
+}
+
+impl Volume {
+    /// Moves what of some blocks of a file lies on one pool to another, up to 1 MiB of it.
+    ///
+    /// # Errors
+    /// `EINVAL` when there are no such pools; `EOPNOTSUPP` for files that are written in place; `ENOSPC` when the new pool has no room;
+    /// `EISDIR` and `EINVAL` for other kinds of inodes; `ESTALE` when there is no such inode; what every change can fail with.
+    pub fn relocate(
+        &self,
+        file: FileReference,
+        blocks: Range<u64>,
+        (from, to): (PoolIndex, PoolIndex),
+    ) -> Outcome<Relocated> {
+        self.writable()?;
+        let pools = self.media.len();
+        if from == to || usize::from(from.0) >= pools || usize::from(to.0) >= pools {
+            return Err(Errno(libc::EINVAL));
+        }
+        let inode = file.inode();
+        if inode.state.load(Ordering::Acquire) != LOADED {
+            drop(self.lock_beside_leases(file.ino.0)?.regular()?);
+        }
+        match inode.mode.load(Ordering::Relaxed) & libc::S_IFMT {
+            libc::S_IFREG => {}
+            libc::S_IFDIR => return Err(Errno(libc::EISDIR)),
+            _ => return Err(Errno(libc::EINVAL)),
+        }
+        if inode.is_written_in_place() {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        let me = self.me()?;
+        let before = Snapshot::begin(inode);
+        let size_blocks = inode
+            .size_bytes
+            .load(Ordering::Acquire)
+            .div_ceil(BLOCK as u64);
+        let blocks = blocks.start..blocks.end.min(size_blocks);
+        let mut operation = Operation::new(self, me);
+        let mut accesses =
+            [AccessKind::Read, AccessKind::Write].map(|kind| Access::begin(self, me, kind));
+        let (copied, next_block) = self.copy_to(
+            (me, file),
+            blocks,
+            (from, to),
+            &mut operation,
+            &mut accesses,
+        )?;
+        let mut relocated = Relocated {
+            next_block,
+            moved_bytes: 0,
+            is_given_up: false,
+        };
+        if !copied.mappings.is_empty() {
+            let locked = self.lock_beside_leases(file.ino.0)?.regular()?;
+            match before.is_unchanged_after_copy(inode) && !inode.is_written_in_place() {
+                true => {
+                    self.commit_copy(&locked, &mut operation, &copied)?;
+                    relocated.moved_bytes = copied.blocks * BLOCK as u64;
+                }
+                false => relocated.is_given_up = true,
+            }
+        }
+        drop(operation);
+        // Nothing is held from here on: on an emulated machine these wait.
+        accesses.into_iter().for_each(Access::end);
+        Ok(relocated)
+    }
+
+    /// Bytes of a file on each pool, holes and what lies behind the end of file left out; as it is in this moment.
+    ///
+    /// # Errors
+    /// `EISDIR` and `EINVAL` for other kinds of inodes; `ESTALE` when there is no such inode.
+    pub fn bytes_by_pool(&self, file: FileReference) -> Outcome<[u64; MAX_POOLS]> {
+        let inode = file.inode();
+        if inode.state.load(Ordering::Acquire) != LOADED {
+            drop(self.lock_beside_leases(file.ino.0)?.regular()?);
+        }
+        let mut bytes = [0; MAX_POOLS];
+        let index = self.index_of(inode);
+        let end = inode
+            .size_bytes
+            .load(Ordering::Acquire)
+            .div_ceil(BLOCK as u64);
+        let mut block = 0;
+        while let Some(next) = index.next_mapped(block, end) {
+            let word = index.load(next);
+            if word.has_data() {
+                bytes[word.pool().0 as usize & (MAX_POOLS - 1)] += BLOCK as u64;
+            }
+            block = next + 1;
+        }
+        Ok(bytes)
+    }
+
+    /// Copies blocks to new ones; what was copied, and the first block that was not looked at.
+    fn copy_to(
+        &self,
+        (me, file): (Me<'_>, FileReference),
+        blocks: Range<u64>,
+        (from, to): (PoolIndex, PoolIndex),
+        operation: &mut Operation<'_>,
+        accesses: &mut [Access<'_>; 2],
+    ) -> Outcome<(Copied, u64)> {
+        debug_assert!(std::ptr::eq(me.slot, operation.me.slot));
+        let index = self.index_of(file.inode());
+        let has_sums = file.inode().checksums.load(Ordering::Relaxed) != 0;
+        let mut copied = Copied::default();
+        let mut block = blocks.start;
+        let last = blocks.end.min(blocks.start.saturating_add(MAX_LOOKS));
+        let lies_there = |block: u64| {
+            let word = index.load(block);
+            (word.has_data() && word.pool() == from).then_some(word)
+        };
+        while block < last && copied.blocks < MAX_BLOCKS && operation.has_room() {
+            if lies_there(block).is_none() {
+                block += 1;
+                continue;
+            }
+            let most = last.min(block + MAX_BLOCKS - copied.blocks);
+            let end = (block..most).find(|next| lies_there(*next).is_none());
+            let count = end.unwrap_or(most) - block;
+            let taken = operation.take(file.ino.0, block, count, to.0.into(), Need::Ordinary)?;
+            if taken.pool != to {
+                return Err(Errno(libc::ENOSPC));
+            }
+            let sums_at = copied.sums.len();
+            for next in 0..taken.count {
+                let word = index.load(block + next);
+                let new = taken.block.offset() + next * BLOCK as u64;
+                self.copy_block(word, (to, new), accesses)?;
+                if has_sums {
+                    copied.sums.extend(index.sum(block + next));
+                }
+            }
+            copied.mappings.push(Mapping {
+                file_block: block,
+                count: taken.count,
+                pool: taken.pool,
+                block: taken.block,
+                unwritten: false,
+                sums_at,
+            });
+            copied.blocks += taken.count;
+            block += taken.count;
+        }
+        // What lies between here and the end may be more than was looked at.
+        Ok((
+            copied,
+            if block < last {
+                block
+            } else {
+                last.max(blocks.start)
+            },
+        ))
+    }
+
+    /// One block. Whatever it is by now: the commit looks whether it still was the file's.
+    fn copy_block(
+        &self,
+        word: BlockWord,
+        (pool, at): (PoolIndex, egeria_media::PoolOffset),
+        [reading, writing]: &mut [Access<'_>; 2],
+    ) -> Outcome<()> {
+        let mut bytes = [0u8; BLOCK];
+        let old = Run {
+            pool: word.pool(),
+            at: word.block().offset(),
+            bytes: BLOCK,
+        };
+        reading.run(old, |pool| {
+            pool.read_bytes(old.at, &mut bytes)
+                .map_err(|_| Errno(libc::EIO))
+        })?;
+        let new = Run {
+            pool,
+            at,
+            bytes: BLOCK,
+        };
+        writing.run(new, |pool| {
+            pool.copy_in(at, (&bytes[..]).into()).map_err(Errno::from)
+        })
+    }
+
+    fn commit_copy(
+        &self,
+        locked: &Locked<'_>,
+        operation: &mut Operation<'_>,
+        copied: &Copied,
+    ) -> Outcome<()> {
+        self.compact_if_due(locked, operation);
+        // The entries carry the time of the last change: it stays what it was.
+        let time_ns = locked.inode.ctime_ns.load(Ordering::Relaxed) as i64;
+        let size_bytes = locked.size_bytes();
+        let sums_of = |mapping: &Mapping| match copied.sums.is_empty() {
+            true => &[][..],
+            false => &copied.sums[mapping.sums_at..mapping.sums_at + 4 * mapping.count as usize],
+        };
+        let entries = |mapping: &Mapping| entries_of(*mapping, sums_of(mapping), size_bytes, false);
+        let mut staged = Staged::begin(locked, Need::Ordinary)?;
+        for mapping in &copied.mappings {
+            for entry in entries(mapping) {
+                staged.add(operation, &entry, time_ns)?;
+            }
+            let index: Index<'_> = locked.index();
+            index.reserve_for_write(mapping.file_block, mapping.count)?;
+        }
+        // The copies are durable before this, by its fence.
+        operation.commit(&[&staged])?;
+        self.apply_commit(locked, &staged, || {
+            for entry in copied.mappings.iter().flat_map(entries) {
+                self.apply_entry(locked, operation, LogPosition::NONE, &entry, time_ns, false)?;
+            }
+            Ok(())
+        })?;
+        operation.finish();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::test_volume::{FILE, new_volume};
+    use crate::*;
+    use egeria_media::PoolIndex;
+
+    #[test]
+    fn pools_that_are_not_there_are_refused() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, _) = new_volume(&directory);
+        let made = volume.create(InodeNumber::ROOT, b"file", &FILE);
+        let file = volume.open(made.expect("create").ino, None).expect("open");
+        for (from, to) in [(0, 0), (0, 7), (7, 0)] {
+            let ends = (PoolIndex(from), PoolIndex(to));
+            assert_eq!(volume.relocate(file, 0..1, ends), Err(Errno(libc::EINVAL)));
+        }
+    }
+}
