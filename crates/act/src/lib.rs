@@ -3,6 +3,7 @@
 //! * [`ThreadAffinity`] migrates threads by narrowing the CPUs they may use.
 //! * [`MemoryMigration`] has the memory of processes follow their threads.
 //! * [`AdmissionLimits`] limits how many threads access the memory of a node at once.
+//! * [`FileRelocation`] moves data of files to other nodes.
 //! * [`Journal`] is written before a mask is applied: whoever starts after a kill undoes what it lists.
 
 #![forbid(unsafe_code)]
@@ -11,6 +12,7 @@ mod admission_limits;
 mod departures;
 mod journal;
 mod memory_migration;
+mod relocations;
 mod restore;
 mod thread_affinity;
 
@@ -18,4 +20,5 @@ pub use admission_limits::AdmissionLimits;
 pub use departures::Departures;
 pub use journal::{Journal, JournalError};
 pub use memory_migration::MemoryMigration;
+pub use relocations::{FileRelocation, Relocations};
 pub use thread_affinity::ThreadAffinity;

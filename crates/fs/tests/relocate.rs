@@ -65,9 +65,15 @@ fn data_moves_and_times_and_bytes_stay() {
     let file = file_of(&volume, ROOT, BYTES);
     let before = volume.attributes(file.ino()).unwrap();
     let rounded = BYTES.next_multiple_of(BLOCK) as u64;
-    assert_eq!(volume.bytes_by_pool(file).unwrap()[..2], [rounded, 0]);
+    assert_eq!(
+        volume.bytes_by_pool(file, u64::MAX).unwrap()[..2],
+        [rounded, 0]
+    );
     assert_eq!(relocate_all(&volume, file, (HERE, THERE)), (rounded, 0));
-    assert_eq!(volume.bytes_by_pool(file).unwrap()[..2], [0, rounded]);
+    assert_eq!(
+        volume.bytes_by_pool(file, u64::MAX).unwrap()[..2],
+        [0, rounded]
+    );
     assert_eq!(contents(&volume, file, BYTES), pattern(0, BYTES));
     assert_eq!(volume.attributes(file.ino()).unwrap(), before);
     assert_eq!(
@@ -82,7 +88,10 @@ fn data_moves_and_times_and_bytes_stay() {
     let file = volume.open(ino, None).unwrap();
     assert_eq!(volume.attributes(ino).unwrap(), before);
     assert_eq!(contents(&volume, file, BYTES), pattern(0, BYTES));
-    assert_eq!(volume.bytes_by_pool(file).unwrap()[..2], [0, rounded]);
+    assert_eq!(
+        volume.bytes_by_pool(file, u64::MAX).unwrap()[..2],
+        [0, rounded]
+    );
     volume.detach();
     scratch.assert_clean();
 }
@@ -99,7 +108,7 @@ fn holes_stay_holes_and_only_the_named_part_moves() {
     assert_eq!((part.next_block, part.moved_bytes), (32, 16 * BLOCK as u64));
     let block = BLOCK as u64;
     assert_eq!(
-        volume.bytes_by_pool(file).unwrap()[..2],
+        volume.bytes_by_pool(file, u64::MAX).unwrap()[..2],
         [40 * block, 16 * block]
     );
     assert_eq!(volume.seek_hole(file, 0), Ok(hole.0));
@@ -149,7 +158,7 @@ fn full_pool_and_files_written_in_place_are_left_as_they_are() {
     let mut at = 0;
     while let Ok(bytes) = volume.write(filler, at, &[7; 1 << 16]) {
         at += bytes as u64;
-        if volume.bytes_by_pool(filler).unwrap()[0] > 0 {
+        if volume.bytes_by_pool(filler, u64::MAX).unwrap()[0] > 0 {
             break;
         }
     }

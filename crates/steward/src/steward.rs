@@ -9,7 +9,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use egeria_act::{
-    AdmissionLimits, Departures, Journal, JournalError, MemoryMigration, ThreadAffinity,
+    AdmissionLimits, Departures, FileRelocation, Journal, JournalError, MemoryMigration,
+    ThreadAffinity,
 };
 use egeria_control::{Actuator, ControlLoop, Turn};
 use egeria_facts::{Facts, ThreadFacts, ThreadKey};
@@ -77,7 +78,10 @@ impl Target {
         let (machine, scope) = (options.machine.clone(), options.scope.clone());
         match self {
             Target::Volume(volume) => {
-                let session = SessionSource::begin(Arc::clone(volume), machine, scope);
+                let mut session = SessionSource::begin(Arc::clone(volume), machine, scope);
+                if options.settings.stages.relocation {
+                    session.watch_files();
+                }
                 (Box::new(session), None)
             }
             Target::Processes => {
@@ -108,6 +112,19 @@ impl Target {
         let has_any = |node| machine.has_persistent_memory(node);
         let wants = options.settings.stages.limits && machine.nodes.iter().any(has_any);
         let begin = || AdmissionLimits::begin(Arc::clone(volume), machine).ok();
+        wants.then(begin).flatten()
+    }
+
+    /// What moves data of its files, where the policy wants that and there is somewhere to go.
+    fn relocation(&self, options: &StewardOptions) -> Option<FileRelocation> {
+        let Target::Volume(volume) = self else {
+            return None;
+        };
+        let mut nodes = volume.pool_nodes();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let wants = options.settings.stages.relocation && nodes.len() > 1;
+        let begin = || FileRelocation::begin(Arc::clone(volume), &options.machine).ok();
         wants.then(begin).flatten()
     }
 
@@ -245,6 +262,7 @@ struct Work {
     affinity: ThreadAffinity,
     memory: Option<MemoryMigration>,
     limits: Option<AdmissionLimits>,
+    relocation: Option<FileRelocation>,
     control: ControlLoop,
     options: StewardOptions,
     log: LogWriter,
@@ -297,10 +315,15 @@ impl Work {
             memory = Some(accesses.actuator(&options, source.as_ref(), departures));
         }
         let limits = target.limits(&options);
+        let relocation = target.relocation(&options);
         let mut kinds = affinity.kinds().to_vec();
         kinds.extend(memory.iter().flat_map(Actuator::kinds));
         kinds.extend(limits.iter().flat_map(Actuator::kinds));
-        let control = ControlLoop::new(machine, options.settings.clone(), &kinds);
+        kinds.extend(relocation.iter().flat_map(Actuator::kinds));
+        let mut settings = options.settings.clone();
+        // Volumes keep no copies of files.
+        settings.relocation.replicas = false;
+        let control = ControlLoop::new(machine, settings, &kinds);
         let unavailable = control.unavailable();
         let summary = Summary {
             restored_at_start: restored as u64,
@@ -322,6 +345,7 @@ impl Work {
             affinity,
             memory,
             limits,
+            relocation,
             control,
             log,
             trace,
@@ -410,6 +434,11 @@ impl Work {
             self.limits
                 .as_mut()
                 .map(|limits| limits as &mut dyn Actuator),
+        );
+        actuators.extend(
+            self.relocation
+                .as_mut()
+                .map(|relocation| relocation as &mut dyn Actuator),
         );
         let turn = self.control.turn(&facts, &mut actuators);
         if let Some(memory) = &mut self.memory {

@@ -14,6 +14,7 @@ use egeria_fs::{AskedOfPool, Counters, ThreadReport, Volume};
 use egeria_machine::{Machine, Node, NodeId};
 
 use crate::callers::{Callers, Look};
+use crate::files;
 use crate::live::{LiveSource, Membership};
 use crate::masks::SharedMasks;
 use crate::members::{Asked, Members, Scope};
@@ -49,6 +50,7 @@ pub struct SessionSource {
     cpu_times: CpuTimes,
     /// Of the window that ended last.
     media: Vec<MediumFacts>,
+    watches_files: bool,
 }
 
 /// What went through the DRAM of each node of an emulated machine so far, by all volumes on it, bytes.
@@ -79,6 +81,7 @@ impl SessionSource {
             dram_bytes: dram_bytes(&volume, &machine),
             cpu_times: CpuTimes::default(),
             media: Vec::new(),
+            watches_files: false,
             known: HashMap::new(),
             members: Arc::new(Members::of(&volume)),
             masks: SharedMasks::default(),
@@ -89,6 +92,11 @@ impl SessionSource {
         };
         watch.forget_time();
         watch
+    }
+
+    /// From now on facts of files are given, too.
+    pub fn watch_files(&mut self) {
+        self.watches_files = true;
     }
 
     /// The machine watched.
@@ -320,7 +328,7 @@ impl SessionSource {
         facts.pinned = self.masks.lock().is_pinned(known.key);
         facts.name = known.name.clone();
         facts.is_shared = report.is_shared;
-        facts.files = files(&report);
+        facts.files = files_of(&report);
         known.before = report;
         Some((known, facts))
     }
@@ -344,6 +352,9 @@ impl FactSource for SessionSource {
     fn next_facts(&mut self) -> Result<Option<Facts>, Infallible> {
         let mut facts = Facts::of(self.take());
         facts.media = std::mem::take(&mut self.media);
+        if self.watches_files {
+            facts.files = files::of_window(&self.volume, &self.machine, &facts.window);
+        }
         // Whoever maps the session may write any counter into it.
         Ok(Some(match facts.validate(&self.machine) {
             Ok(()) => facts,
@@ -403,7 +414,7 @@ fn busy_of_threads(window: &mut Window) {
     }
 }
 
-fn files(report: &ThreadReport) -> Vec<FileUse> {
+fn files_of(report: &ThreadReport) -> Vec<FileUse> {
     let mut files: Vec<FileUse> = (report.files.iter())
         .map(|file| FileUse {
             file: FileKey {

@@ -46,7 +46,7 @@ const DELEGATION: [Entry<Delegation>; 7] = [
     entry!([rest_windows], WINDOWS, u32::to_string, windows),
 ];
 
-const RELOCATION: [Entry<Relocation>; 7] = [
+const RELOCATION: [Entry<Relocation>; 8] = [
     entry!(
         [horizon_ms],
         "milliseconds, a whole number from 1 to 86400000",
@@ -65,6 +65,7 @@ const RELOCATION: [Entry<Relocation>; 7] = [
         |text| number(text, 1, 1000)
     ),
     entry!([cold_bytes_s], RATE, f64::to_string, rate),
+    entry!([replicas], SWITCH, on_or_off, switch),
     entry!([rest_windows], WINDOWS, u32::to_string, windows),
 ];
 

@@ -108,6 +108,8 @@ pub struct Relocation {
     pub most_steps: u32,
     /// Files used less than this may be put on nodes without CPUs, bytes/s (1 MB/s).
     pub cold_bytes_s: f64,
+    /// Nodes may get read-only copies of files (true).
+    pub replicas: bool,
     /// A file rests for so many windows after it went somewhere, and 16 times as long before it goes back (10).
     pub rest_windows: u32,
 }
@@ -169,6 +171,7 @@ impl Default for Relocation {
             copy_share: 0.25,
             most_steps: 8,
             cold_bytes_s: 1e6,
+            replicas: true,
             rest_windows: 10,
         }
     }

@@ -175,7 +175,8 @@ impl Relocations {
         let history = self.histories.of(candidate.facts.file);
         let unwritten_ns = history.map_or(0, |history| history.unwritten_ns);
         let times = (horizon_s, unwritten_ns as f64 / 1e9);
-        let before = Before::new(candidate, traffic, now);
+        let may_replicate = round.scene.settings.relocation.replicas;
+        let before = Before::new(candidate, traffic, now, may_replicate);
         let mut found = Vec::new();
         for to in (0..round.speeds.nodes).filter(|to| *to != source) {
             if round.is_hot_place(to) && history.is_some_and(|history| history.may_go(source, to)) {

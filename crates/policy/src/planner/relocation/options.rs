@@ -61,16 +61,23 @@ pub(super) struct Before<'t, 'a> {
     now: f64,
     /// What a step must gain, threads.
     least_threads: f64,
+    may_replicate: bool,
 }
 
 impl<'t, 'a> Before<'t, 'a> {
     /// Nothing about a file yet; `now` is `W` of the traffic.
-    pub(super) fn new(candidate: &Candidate<'_>, traffic: &'t Traffic<'a>, now: f64) -> Self {
+    pub(super) fn new(
+        candidate: &Candidate<'_>,
+        traffic: &'t Traffic<'a>,
+        now: f64,
+        may_replicate: bool,
+    ) -> Self {
         let own = traffic.reading_threads_of(&candidate.reads.concat());
         Before {
             traffic,
             now,
             least_threads: (LEAST_GAIN * own).max(LEAST_THREADS),
+            may_replicate,
         }
     }
 
@@ -127,7 +134,7 @@ pub(super) fn choices<'a>(
     let may_follow = may_follow && gathered >= GATHERED * candidate.read_bytes_s;
     // Of equals the last is taken.
     let kinds = [
-        (!candidate.facts.has_replica(to)).then_some(Kind::Replicate),
+        (before.may_replicate && !candidate.facts.has_replica(to)).then_some(Kind::Replicate),
         Some(move_of(HALF, false)),
         may_follow.then_some(move_of(1.0, true)),
         Some(move_of(1.0, false)),

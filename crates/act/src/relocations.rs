@@ -1,0 +1,388 @@
+//! Data of files that goes to other nodes, in a thread of its own and at the rate that the plan says.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use egeria_control::Actuator;
+use egeria_facts::Facts;
+use egeria_fs::{InodeNumber, Volume};
+use egeria_machine::{Machine, NodeId};
+use egeria_media::PoolIndex;
+use egeria_policy::planner::{Relocate, RelocationStep};
+use egeria_policy::{Action, ActionKind, ActionOutcome};
+
+/// Blocks of one part: what one commit moves.
+const PART_BLOCKS: u64 = 256;
+const BLOCK_BYTES: u64 = 4096;
+/// A file is given up when it was written during so many parts in a row.
+const MAX_GIVEN_UP: u32 = 8;
+/// Most files under way.
+const MAX_JOBS: usize = 1024;
+/// How often somebody who asks to stop is looked for while a part is waited with.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What relocations did so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Relocations {
+    /// Files that were moved, wholly or as far as asked.
+    pub files: u64,
+    /// Files given up: written meanwhile, gone, or without room for them.
+    pub given_up: u64,
+    /// Bytes on their new nodes.
+    pub moved_bytes: u64,
+}
+
+/// Moves data of a volume between its pools. What was moved stays there when this ends: it lies as well there as before.
+pub struct FileRelocation {
+    volume: Arc<Volume>,
+    machine: Machine,
+    /// Host time per time of the machine.
+    dilation: f64,
+    jobs: Option<Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+    done: Arc<Mutex<Relocations>>,
+}
+
+/// One file, on its way.
+struct Job {
+    ino: InodeNumber,
+    ends: Vec<(PoolIndex, PoolIndex)>,
+    /// Part of what lies there that goes, 0 to 1.
+    share: f64,
+    /// Host time of one byte, ns.
+    byte_ns: f64,
+}
+
+impl FileRelocation {
+    /// Begins a thread that waits for work.
+    ///
+    /// # Errors
+    /// When no thread can be begun.
+    pub fn begin(volume: Arc<Volume>, machine: &Machine) -> std::io::Result<FileRelocation> {
+        let (jobs, inbox) = channel();
+        let done = Arc::new(Mutex::new(Relocations::default()));
+        let (of_thread, counts) = (Arc::clone(&volume), Arc::clone(&done));
+        let thread = std::thread::Builder::new()
+            .name("egeria-relocate".to_owned())
+            .spawn(move || work(&of_thread, &inbox, &counts))?;
+        Ok(FileRelocation {
+            dilation: volume.emulation().dilation(),
+            volume,
+            machine: machine.clone(),
+            jobs: Some(jobs),
+            thread: Some(thread),
+            done,
+        })
+    }
+
+    /// What was done so far.
+    pub fn done(&self) -> Relocations {
+        self.done
+            .lock()
+            .map_or_else(|error| *error.into_inner(), |done| *done)
+    }
+
+    fn pools_on(&self, node: NodeId) -> Vec<PoolIndex> {
+        let Some(position) = self.machine.index_of(node) else {
+            return Vec::new();
+        };
+        let pools = 0..self.volume.pool_nodes().len();
+        let there = pools.filter(|pool| self.volume.node_position(*pool) == position);
+        there.map(|pool| PoolIndex(pool as u8)).collect()
+    }
+
+    fn order(&mut self, step: &RelocationStep, facts: &Facts) -> ActionOutcome {
+        let refused = |reason: &str| ActionOutcome::Refused {
+            reason: reason.to_owned(),
+        };
+        let (from, to) = match step.action {
+            Relocate::Move { from, to } => (from, to),
+            Relocate::Replicate { .. } | Relocate::Drop { .. } => {
+                return refused("volumes keep no copies of files");
+            }
+        };
+        let (sources, targets) = (self.pools_on(from), self.pools_on(to));
+        let Some(target) = targets.first() else {
+            return refused("the volume has no pool on that node");
+        };
+        let ends: Vec<_> = sources.iter().map(|source| (*source, *target)).collect();
+        let file = facts.files.iter().find(|file| file.file == step.file);
+        let position = self.machine.index_of(from);
+        let there = file.zip(position).map_or(0, |(file, node)| file.on(node));
+        if ends.is_empty() || there == 0 {
+            return ActionOutcome::Vanished;
+        }
+        let job = Job {
+            ino: InodeNumber(step.file.inode),
+            ends,
+            share: (step.bytes as f64 / there as f64).min(1.0),
+            byte_ns: 1e9 / step.bytes_s.max(1.0) * self.dilation,
+        };
+        match self.jobs.as_ref().map(|jobs| jobs.send(job)) {
+            Some(Ok(())) => ActionOutcome::Done,
+            _ => refused("the thread that moves data has ended"),
+        }
+    }
+}
+
+impl Actuator for FileRelocation {
+    fn kinds(&self) -> &[ActionKind] {
+        &[ActionKind::Relocation]
+    }
+
+    fn apply(&mut self, action: &Action, facts: &Facts) -> ActionOutcome {
+        match action {
+            Action::Relocate(step) => self.order(step, facts),
+            _ => ActionOutcome::NoActuator,
+        }
+    }
+
+    fn undo(&mut self) -> usize {
+        0
+    }
+}
+
+impl Drop for FileRelocation {
+    fn drop(&mut self) {
+        // The thread sees that nobody sends any more, after the part it is at.
+        drop(self.jobs.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A job, and how far it is.
+struct Course {
+    job: Job,
+    block: u64,
+    /// Parts seen that have data to move, for those that stay.
+    parts: u64,
+    given_up: u32,
+    /// Not before this.
+    due: Instant,
+}
+
+fn work(volume: &Volume, inbox: &Receiver<Job>, done: &Mutex<Relocations>) {
+    let mut courses: VecDeque<Course> = VecDeque::new();
+    loop {
+        let wait = match courses.front() {
+            Some(first) => first
+                .due
+                .saturating_duration_since(Instant::now())
+                .min(LOOK),
+            None => Duration::from_secs(3600),
+        };
+        match inbox.recv_timeout(wait) {
+            Ok(job) if courses.len() < MAX_JOBS => courses.push_back(Course {
+                job,
+                block: 0,
+                parts: 0,
+                given_up: 0,
+                due: Instant::now(),
+            }),
+            Ok(_) => count(done, |done| done.given_up += 1),
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if courses
+            .front()
+            .is_some_and(|first| first.due <= Instant::now())
+            && let Some(course) = courses.pop_front()
+            && let Some(course) = go_on(volume, course, done)
+        {
+            // Who is due first comes first.
+            let at = courses.partition_point(|other| other.due <= course.due);
+            courses.insert(at, course);
+        }
+    }
+}
+
+fn count(done: &Mutex<Relocations>, change: impl FnOnce(&mut Relocations)) {
+    change(&mut done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+}
+
+/// The next part of a file; `None` when it is done or given up.
+fn go_on(volume: &Volume, mut course: Course, done: &Mutex<Relocations>) -> Option<Course> {
+    let give_up = || count(done, |done| done.given_up += 1);
+    let ino = course.job.ino;
+    let Ok(file) = volume.open(ino, None) else {
+        give_up();
+        return None;
+    };
+    let blocks = volume
+        .attributes(ino)
+        .map_or(0, |attributes| attributes.size_bytes.div_ceil(BLOCK_BYTES));
+    let (mut moved_bytes, mut is_over) = (0, course.block >= blocks);
+    // Parts that stay cost nothing: on to the next that goes.
+    while !is_over && moved_bytes == 0 {
+        let end = (course.block + PART_BLOCKS).min(blocks);
+        let share = course.job.share;
+        let goes = |part: u64| (part as f64 * share).floor();
+        let is_taken = goes(course.parts + 1) > goes(course.parts);
+        course.parts += 1;
+        for ends in course.job.ends.iter().filter(|_| is_taken) {
+            match volume.relocate(file, course.block..end, *ends) {
+                Ok(part) if part.is_given_up => course.given_up += 1,
+                Ok(part) => {
+                    moved_bytes += part.moved_bytes;
+                    course.given_up = 0;
+                }
+                // No room, gone, or of a kind that stays.
+                Err(_) => course.given_up = MAX_GIVEN_UP,
+            }
+        }
+        course.block = end;
+        is_over = course.block >= blocks || course.given_up >= MAX_GIVEN_UP;
+    }
+    volume.close(ino);
+    count(done, |done| done.moved_bytes += moved_bytes);
+    if is_over {
+        match course.given_up >= MAX_GIVEN_UP {
+            true => give_up(),
+            false => count(done, |done| done.files += 1),
+        }
+        return None;
+    }
+    let pause = Duration::from_nanos((moved_bytes as f64 * course.job.byte_ns) as u64);
+    course.due = Instant::now() + pause;
+    Some(course)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use egeria_facts::{FileFacts, FileKey, Window};
+    use egeria_fs::{
+        AllocationPolicy, AttachMode, AttachOptions, CreateOptions, FileReference, NewInode,
+        PoolRequest, create_volume,
+    };
+    use egeria_policy::planner::RelocationReason;
+
+    const FILE_BYTES: u64 = 8 << 20;
+
+    fn volume(directory: &std::path::Path) -> (Arc<Volume>, Machine) {
+        let request = |node: u16| PoolRequest {
+            node,
+            path: directory.join(format!("pool{node}")),
+            bytes: Some(48 << 20),
+        };
+        let options = CreateOptions {
+            force: false,
+            root: Some((0, 0, 0o755)),
+        };
+        create_volume(&[request(0), request(1)], &options).expect("mkfs");
+        let mut machine = Machine::profile("optane-2s").expect("a profile");
+        if let Some(emulated) = &mut machine.emulated {
+            emulated.timing = false;
+        }
+        let options = AttachOptions {
+            machine: Some(machine.clone()),
+            allocation: Some(AllocationPolicy::Pool(0)),
+            ..AttachOptions::default()
+        };
+        let pool = directory.join("pool0");
+        let volume = Volume::attach(&pool, AttachMode::CreateOrJoin, &options).expect("attach");
+        (volume, machine)
+    }
+
+    fn file(volume: &Volume) -> FileReference {
+        let new = NewInode {
+            mode: libc::S_IFREG | 0o600,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+        };
+        let ino = volume
+            .create(InodeNumber::ROOT, b"hot", &new)
+            .expect("create")
+            .ino;
+        let file = volume.open(ino, None).expect("open");
+        for at in (0..FILE_BYTES).step_by(1 << 20) {
+            volume
+                .write(file, at, &vec![at as u8; 1 << 20])
+                .expect("write");
+        }
+        file
+    }
+
+    fn ordered(
+        volume: &Arc<Volume>,
+        machine: &Machine,
+        file: FileReference,
+        action: Relocate,
+        bytes: u64,
+    ) -> (ActionOutcome, FileRelocation) {
+        let key = FileKey {
+            volume: 0,
+            inode: file.ino().0,
+        };
+        let step = RelocationStep {
+            file: key,
+            action,
+            bytes,
+            bytes_s: 1e12,
+            cost_ns: 0,
+            loss_thread_s: 0.0,
+            gain_threads: 1.0,
+            horizon_ns: 1,
+            why: RelocationReason::RemoteReads {
+                remote_share: 1.0,
+                remote_bytes_s: 1e9,
+            },
+        };
+        let mut facts = Facts::of(Window::empty(machine, 0, 0, 1));
+        facts.files.push(FileFacts {
+            file: key,
+            bytes: FILE_BYTES,
+            bytes_on: vec![FILE_BYTES, 0],
+            read_bytes: vec![vec![0; 2]; 2],
+            written_bytes: 0,
+            replicas: Vec::new(),
+        });
+        let mut relocation = FileRelocation::begin(Arc::clone(volume), machine).expect("begin");
+        let outcome = relocation.apply(&Action::Relocate(step), &facts);
+        (outcome, relocation)
+    }
+
+    fn wait_for(relocation: &FileRelocation) -> Relocations {
+        let until = Instant::now() + Duration::from_secs(20);
+        while relocation.done().files + relocation.done().given_up == 0 {
+            assert!(Instant::now() < until, "never done");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        relocation.done()
+    }
+
+    #[test]
+    fn files_move_as_far_as_asked_and_copies_are_refused() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, machine) = volume(directory.path());
+        let file = file(&volume);
+        let (from, to) = (machine.nodes[0].id, machine.nodes[1].id);
+        let half = (Relocate::Move { from, to }, FILE_BYTES / 2);
+        let (outcome, relocation) = ordered(&volume, &machine, file, half.0, half.1);
+        assert_eq!(outcome, ActionOutcome::Done);
+        assert_eq!(wait_for(&relocation).moved_bytes, FILE_BYTES / 2);
+        let on =
+            |volume: &Volume| volume.bytes_by_pool(file, u64::MAX).expect("where")[..2].to_vec();
+        assert_eq!(on(&volume), [FILE_BYTES / 2, FILE_BYTES / 2]);
+        let copy = Relocate::Replicate { from, to };
+        let (outcome, _relocation) = ordered(&volume, &machine, file, copy, FILE_BYTES);
+        assert!(
+            matches!(outcome, ActionOutcome::Refused { .. }),
+            "{outcome:?}"
+        );
+        let (_, relocation) = ordered(&volume, &machine, file, half.0, FILE_BYTES);
+        assert_eq!(wait_for(&relocation).moved_bytes, FILE_BYTES / 2);
+        assert_eq!(on(&volume), [0, FILE_BYTES]);
+        let mut block = [0; 4096];
+        for at in (0..FILE_BYTES).step_by(1 << 20) {
+            volume.read(file, at, &mut block).expect("read");
+            assert!(block.iter().all(|byte| *byte == at as u8));
+        }
+    }
+}
