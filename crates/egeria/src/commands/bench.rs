@@ -9,6 +9,7 @@ pub mod nthread;
 mod odin;
 mod papers;
 mod pats;
+mod relocation;
 mod validation;
 
 use std::path::PathBuf;
@@ -51,6 +52,8 @@ enum What {
     Odin(odin::Arguments),
     /// The figures of the PATS paper: DRAM beside many threads on persistent memory, emulated
     Pats(pats::Arguments),
+    /// Readers of one node's files on two nodes: moving files beside moving threads, emulated
+    Relocation(relocation::Arguments),
     /// The claims of four papers, beside what the model predicts
     Papers(papers::Arguments),
     /// Public measurements declared before the model ran on them, beside its predictions
@@ -91,6 +94,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         What::Nthread(chosen) => nthread::run(chosen, format),
         What::Facts(chosen) => facts::run(chosen, format),
         What::Odin(chosen) => odin::run(chosen, format),
+        What::Relocation(chosen) => relocation::run(chosen, format),
         What::Pats(chosen) => pats::run(chosen, format),
         What::Papers(chosen) => papers::run(chosen, format),
         What::Validation(_) => validation::run(format),
