@@ -1,6 +1,7 @@
 //! The grammar: one call of the file API on a small tree, in a form that can be saved and run again.
 
 use egeria_fs::*;
+use egeria_media::PoolIndex;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -64,6 +65,8 @@ pub enum Operation {
     Checksums { path: String, value: String },
     /// Where the data goes of a file, or of what is made in a directory from now on.
     Layout { path: String, value: String },
+    /// What of a file lies on one pool goes to another.
+    Relocate { path: String, from: u8, to: u8 },
     /// The last name of a file goes while it is open; it stays open.
     UnlinkOpen { path: String },
     /// A write to the file that [`Operation::UnlinkOpen`] left.
@@ -101,6 +104,7 @@ impl fmt::Display for Operation {
             RemoveXattr { path, name } => write!(out, "removexattr {path} {name}"),
             Checksums { path, value } => write!(out, "checksums {path} {value}"),
             Layout { path, value } => write!(out, "layout {path} {value}"),
+            Relocate { path, from, to } => write!(out, "relocate {path} {from} {to}"),
             UnlinkOpen { path } => write!(out, "unlink-open {path}"),
             WriteOpen { at, bytes } => write!(out, "write-open {at} {bytes}"),
             CloseOpen => write!(out, "close-open"),
@@ -244,6 +248,11 @@ impl FromStr for Operation {
             "layout" => Layout {
                 path: w.text()?,
                 value: w.text()?,
+            },
+            "relocate" => Relocate {
+                path: w.text()?,
+                from: w.number()?,
+                to: w.number()?,
             },
             "unlink-open" => UnlinkOpen { path: w.text()? },
             "write-open" => WriteOpen {
@@ -429,6 +438,17 @@ fn changed(volume: &Volume, operation: &Operation, seed: u8) -> Outcome<()> {
             let (ino, value) = (ino(volume, path)?, value.as_bytes());
             volume.set_xattr(ino, CHECKSUMS, value, XattrMode::Any)
         }
+        Relocate { path, from, to } => opened(volume, ino(volume, path)?, |file| {
+            let ends = (PoolIndex(*from), PoolIndex(*to));
+            let mut block = 0;
+            loop {
+                let part = volume.relocate(file, block..u64::MAX, ends)?;
+                if part.next_block <= block || part.moved_bytes == 0 {
+                    return Ok(());
+                }
+                block = part.next_block;
+            }
+        }),
         Layout { path, value } => {
             let (ino, value) = (ino(volume, path)?, value.as_bytes());
             volume.set_xattr(ino, LAYOUT, value, XattrMode::Any)
