@@ -25,6 +25,9 @@ use std::time::Instant;
 
 use crate::everyday::{EverydayOptions, EverydayReport};
 use crate::names::{self, NamesOptions, NamesReport};
+use crate::odin::{OdinOptions, OdinReport};
+use crate::pats::{PatsOptions, PatsReport};
+use crate::relocation::{RelocationOptions, RelocationReport};
 use egeria_harness::{Error, Result};
 use stage::Stage;
 
@@ -56,6 +59,9 @@ pub fn run(options: &DemoOptions<'_>) -> Result<DemoReport> {
         rows,
         names: names.rows,
         jobs: jobs.rows,
+        pats: figure(options, pats_of)?,
+        odin: figure(options, odin_of)?,
+        relocation: figure(options, relocation_of)?,
         seconds: (start.elapsed().as_secs_f64() * 10.0).round() / 10.0,
         html: directory.join("report.html"),
         json: directory.join("report.json"),
@@ -91,6 +97,46 @@ fn jobs_of(options: &DemoOptions<'_>) -> Result<EverydayReport> {
         cancel: options.cancel,
         progress: options.progress,
         ..short
+    })
+}
+
+/// A figure of emulated machines, which a quick run leaves out.
+fn figure<T>(
+    options: &DemoOptions<'_>,
+    make: fn(&DemoOptions<'_>) -> Result<T>,
+) -> Result<Option<T>> {
+    (!options.quick).then(|| make(options)).transpose()
+}
+
+fn pats_of(options: &DemoOptions<'_>) -> Result<PatsReport> {
+    crate::pats::run(&PatsOptions {
+        brief: true,
+        rounds: 1,
+        memory_directory: options.memory_directory.clone(),
+        cancel: options.cancel,
+        progress: options.progress,
+        ..PatsOptions::new(options.preload_library.clone())
+    })
+}
+
+fn odin_of(options: &DemoOptions<'_>) -> Result<OdinReport> {
+    crate::odin::run(&OdinOptions {
+        brief: true,
+        rounds: 1,
+        memory_directory: options.memory_directory.clone(),
+        cancel: options.cancel,
+        progress: options.progress,
+        ..OdinOptions::new(options.preload_library.clone())
+    })
+}
+
+fn relocation_of(options: &DemoOptions<'_>) -> Result<RelocationReport> {
+    crate::relocation::run(&RelocationOptions {
+        rounds: 1,
+        memory_directory: options.memory_directory.clone(),
+        cancel: options.cancel,
+        progress: options.progress,
+        ..RelocationOptions::new(options.preload_library.clone())
     })
 }
 

@@ -28,7 +28,7 @@ pub struct DemoOptions<'a> {
 }
 
 impl DemoOptions<'_> {
-    /// The whole demonstration, under five minutes.
+    /// The whole demonstration, under seven minutes.
     pub fn new(
         machine: egeria_machine::Machine,
         preload_library: PathBuf,

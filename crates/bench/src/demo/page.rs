@@ -83,6 +83,9 @@ fn pictures(report: &DemoReport) -> Markup {
         (placement_figure(report))
         (names::picture(&report.names))
         (everyday::picture(&report.jobs))
+        @if let Some(pats) = &report.pats { (pats.picture()) }
+        @if let Some(odin) = &report.odin { (odin.picture()) }
+        @if let Some(relocation) = &report.relocation { (relocation.picture()) }
     }
 }
 

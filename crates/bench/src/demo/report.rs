@@ -9,6 +9,9 @@ use egeria_harness::text::{self, thousands};
 
 use crate::everyday::EverydayRow;
 use crate::names::NamesRow;
+use crate::odin::OdinReport;
+use crate::pats::PatsReport;
+use crate::relocation::RelocationReport;
 
 /// What kind of program a row is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -138,6 +141,15 @@ pub struct DemoReport {
     pub names: Vec<NamesRow>,
     /// Everyday programs on a small tree; as of `egeria bench everyday`.
     pub jobs: Vec<EverydayRow>,
+    /// Copies on DRAM beside writers to persistent memory, emulated; as of `egeria bench pats`. None of these in a quick run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pats: Option<PatsReport>,
+    /// Striped files on eight nodes, emulated; as of `egeria bench odin`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub odin: Option<OdinReport>,
+    /// Readers of one node's files, emulated; as of `egeria bench relocation`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relocation: Option<RelocationReport>,
     /// Time everything took, s.
     pub seconds: f64,
     /// The page with pictures.

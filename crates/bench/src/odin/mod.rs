@@ -27,6 +27,8 @@ pub struct OdinOptions<'a> {
     pub memory_directory: PathBuf,
     /// Only so many nodes; 1, 2, 4 and 8 when empty.
     pub nodes: Vec<usize>,
+    /// Only what the summary of eight nodes needs.
+    pub brief: bool,
     /// How often each is run; figures are medians.
     pub rounds: usize,
     /// How long each is measured, host time.
@@ -44,6 +46,7 @@ impl OdinOptions<'_> {
             preload_library,
             memory_directory: PathBuf::from("/dev/shm"),
             nodes: Vec::new(),
+            brief: false,
             rounds: 5,
             measured: Duration::from_millis(1500),
             cancel: None,
@@ -64,7 +67,10 @@ pub fn run(options: &OdinOptions<'_>) -> Result<OdinReport> {
         });
     }
     check_room(&options.memory_directory, ROOM_BYTES, "free some")?;
-    let points = plan::points(&options.nodes);
+    let mut points = plan::points(&options.nodes);
+    if options.brief {
+        points.retain(|point| point.nodes == 8 && point.layout != Layout::Spread);
+    }
     let total = (points.len() * options.rounds) as u64;
     let mut found: Vec<Vec<Moved>> = vec![Vec::new(); points.len()];
     for round in 0..options.rounds {

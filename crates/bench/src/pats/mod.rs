@@ -34,6 +34,8 @@ pub struct PatsOptions<'a> {
     pub memory_directory: PathBuf,
     /// Only this figure; all when empty.
     pub figure: Option<String>,
+    /// Only what the summary needs, and four threads.
+    pub brief: bool,
     /// How often each is run; figures are medians.
     pub rounds: usize,
     /// How long each is measured, host time.
@@ -51,6 +53,7 @@ impl PatsOptions<'_> {
             preload_library,
             memory_directory: PathBuf::from("/dev/shm"),
             figure: None,
+            brief: false,
             rounds: 5,
             measured: Duration::from_millis(1500),
             cancel: None,
@@ -73,7 +76,10 @@ pub fn run(options: &PatsOptions<'_>) -> Result<PatsReport> {
     check_room(&options.memory_directory, ROOM_BYTES, "free some")?;
     let wanted = |point: &Point| {
         let figure = options.figure.as_ref();
-        point.threads == 0 || figure.is_none_or(|figure| point.figure == figure)
+        match options.brief {
+            true => point.is_brief(),
+            false => point.threads == 0 || figure.is_none_or(|figure| point.figure == figure),
+        }
     };
     let points: Vec<Point> = plan::points().into_iter().filter(wanted).collect();
     let total = (points.len() * options.rounds) as u64;

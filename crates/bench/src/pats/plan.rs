@@ -129,6 +129,13 @@ pub(crate) struct Found {
 }
 
 impl Point {
+    /// Whether it is of the summary, or the same with fewer threads.
+    pub(super) fn is_brief(&self) -> bool {
+        let usual = self.profile == "optane-1s" && self.load == DramLoad::Copy;
+        let few = self.figure == "12" && matches!(self.threads, 4 | 14);
+        usual && (few || self.threads == 0) && self.control != Control::Learned
+    }
+
     pub(super) fn words(&self) -> String {
         let control = match self.control {
             Control::None => "",

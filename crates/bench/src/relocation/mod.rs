@@ -1,6 +1,7 @@
 //! Many readers of files that all lie on one node, on two emulated nodes: with nobody who acts, with NThread, which moves
 //! threads, and with everything, which moves files as well.
 
+mod found;
 mod report;
 
 use std::path::PathBuf;
@@ -16,9 +17,10 @@ use egeria_machine::Machine;
 use egeria_policy::planner::System;
 use egeria_steward::{Scope, Steward, StewardOptions, Target};
 
-use crate::emulated_run::{EmulatedRun, Moved, RunPace, VolumeSetup};
+use crate::emulated_run::{EmulatedRun, RunPace, VolumeSetup};
 use crate::script::Call;
 
+use found::Found;
 pub use report::{RelocationReport, RelocationRow, RelocationSummary};
 
 /// The machine, of which two nodes are taken.
@@ -67,15 +69,6 @@ impl RelocationOptions<'_> {
             progress: &silent,
         }
     }
-}
-
-/// What one run gave.
-struct Found {
-    moved: Moved,
-    /// Bytes of the files that lie on node 1 at the end.
-    elsewhere_bytes: u64,
-    /// Threads moved, each time counted.
-    thread_moves: u64,
 }
 
 /// Runs all systems.

@@ -7,7 +7,7 @@ use egeria_report::page;
 use maud::{Markup, html};
 use serde::Serialize;
 
-use super::Found;
+use super::found::Found;
 use crate::colors;
 
 /// One system: medians over the rounds.
