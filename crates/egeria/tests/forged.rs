@@ -199,7 +199,10 @@ fn read_for_ever(volume: &Volume, ino: InodeNumber, begun: impl Fn(u32)) {
 fn forge(volume: &Volume, from: u32, thread: u32, to: u32) -> String {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let name = volume.uuid().simple().to_string();
-    let is_session = |line: &&str| line.contains(" rw-s ") && line.contains(&name);
+    // The memory of an emulated machine is mapped too, under the session's name with an ending.
+    let is_session = |line: &&str| {
+        line.contains(" rw-s ") && line.contains(&name) && !line.ends_with(".machine")
+    };
     let line = maps.lines().find(is_session).unwrap();
     let path = line.split_ascii_whitespace().nth(5).unwrap();
     let session = File::options().read(true).write(true).open(path).unwrap();

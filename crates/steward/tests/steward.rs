@@ -591,7 +591,10 @@ fn the_session_tells_its_machine_to_who_joins() {
 fn forge(volume: &Volume, from: u32, threads: &[u32], to: u32) {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let name = volume.uuid().simple().to_string();
-    let is_session = |line: &&str| line.contains(" rw-s ") && line.contains(&name);
+    // The memory of an emulated machine is mapped too, under the session's name with an ending.
+    let is_session = |line: &&str| {
+        line.contains(" rw-s ") && line.contains(&name) && !line.ends_with(".machine")
+    };
     let line = maps.lines().find(is_session).unwrap();
     let path = line.split_ascii_whitespace().nth(5).unwrap();
     let file = std::fs::File::options()
