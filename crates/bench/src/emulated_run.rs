@@ -155,6 +155,7 @@ impl<'a> EmulatedRun<'a> {
     /// Runs one program on each volume, as many threads of each, and looks at them once all are at work. They are ended
     /// afterwards.
     pub(crate) fn measure(&self, programs: &[(Call, usize)], pace: RunPace) -> Result<Vec<Moved>> {
+        self.wait_for_the_dead()?;
         self.set_timing(true);
         let enough = AtomicBool::new(false);
         let calls: Vec<Call> = programs.iter().map(|(call, _)| call.clone()).collect();
@@ -181,6 +182,20 @@ impl<'a> EmulatedRun<'a> {
         });
         self.set_timing(false);
         measured
+    }
+
+    /// Until nothing is left in the volumes of programs that prepared data: emulated threads begin on the node with the fewest.
+    fn wait_for_the_dead(&self) -> Result<()> {
+        let own = std::process::id();
+        let until = Instant::now() + BEGIN_LIMIT;
+        let is_left = |volume: &ScratchVolume| {
+            let threads = volume.volume().threads(0);
+            threads.iter().any(|thread| thread.process_id != own)
+        };
+        while self.volumes.iter().any(is_left) && Instant::now() < until {
+            self.pause(LOOK)?;
+        }
+        Ok(())
     }
 
     fn look_at(

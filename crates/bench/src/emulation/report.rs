@@ -93,9 +93,12 @@ impl EmulationReport {
 
     fn summary(&self) -> String {
         format!(
-            "fio on emulated machines (medians of {} rounds) beside what the model predicts: {:.1} % off in the median, {:.1} % at most. \
+            "fio on emulated machines (median of {}) beside what the model predicts: {:.1} % off in the median, {:.1} % at most. \
              Nothing here was measured on the machines that the profiles describe.",
-            self.rounds,
+            match self.rounds {
+                1 => "one round".to_owned(),
+                rounds => format!("{rounds} rounds"),
+            },
             self.median * 100.0,
             self.worst * 100.0
         )
@@ -137,6 +140,6 @@ impl EmulationReport {
                 ))
             }
         };
-        page::page("Emulation and model", "", &body)
+        page::page("Emulation and model", colors::STYLE, &body)
     }
 }

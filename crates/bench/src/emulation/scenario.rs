@@ -131,6 +131,8 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 impl Program {
     fn words(&self) -> String {
         let what = match self.read_share {
+            1.0 if self.threads == 1 => "reader".to_owned(),
+            0.0 if self.threads == 1 => "writer".to_owned(),
             1.0 => "readers".to_owned(),
             0.0 => "writers".to_owned(),
             share => format!("threads, {:.0} % reads", share * 100.0),
