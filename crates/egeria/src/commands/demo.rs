@@ -26,9 +26,10 @@ Examples:
 Runs fio, RocksDB's db_bench, cp, tar, sqlite3 and git on a scratch volume
 over two emulated nodes, and on tmpfs; verifies the data of each; then `bench
 names` and `bench everyday` in short, and one figure each of `bench pats`,
-`bench odin` and `bench relocation`; writes report.html, report.json. Then two
-rows of NThread's Fig. 5 on the emulated machine, at least three times each (all:
-`egeria bench nthread --full`); writes nthread.html. Under eight minutes.
+`bench odin` and `bench relocation`; writes report.html and report.json. Then
+two rows of NThread's Fig. 5 on the emulated machine, at least three times
+each (all: `egeria bench nthread --full`); writes nthread.html. Under eight
+minutes.
 --quick leaves the figures of emulated machines out.
 Needs the Debian packages fio, rocksdb-tools, sqlite3, git, fuse3, ripgrep,
 rsync: `make setup`.
