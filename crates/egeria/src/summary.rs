@@ -40,6 +40,8 @@ pub struct Summary {
     pub local_bytes: u64,
     /// Bytes read or written on other nodes.
     pub remote_bytes: u64,
+    /// Of the local ones, bytes that delegates read or wrote for others.
+    pub delegated_bytes: u64,
     /// By pool.
     pub pools: Vec<PoolTraffic>,
     /// Calls of programs on files of the mount.
@@ -93,6 +95,7 @@ pub fn difference(before: &Counters, after: &Counters) -> Counters {
             .saturating_sub(before.checksum_failures),
         admission_waits: after.admission_waits.saturating_sub(before.admission_waits),
         admission_waited_ns: (after.admission_waited_ns).saturating_sub(before.admission_waited_ns),
+        delegated_bytes: after.delegated_bytes.saturating_sub(before.delegated_bytes),
         asked: std::array::from_fn(|pool| after.asked[pool].since(before.asked[pool])),
     }
 }

@@ -24,6 +24,7 @@ mod test_volume;
 mod types;
 mod volume;
 
+pub use data::delegation::DelegationRule;
 pub use data::relocate::Relocated;
 pub use egeria_media::{CallerDestination, CallerSource};
 pub use failure_cause::{FailureCause, forget_failure_cause};

@@ -137,6 +137,8 @@ pub struct Counters {
     pub admission_waits: u64,
     /// How long, in all, ns.
     pub admission_waited_ns: u64,
+    /// Bytes that delegates read or wrote for other threads, all of them local.
+    pub delegated_bytes: u64,
     /// What asked for admission to each pool, while there were limits.
     pub asked: [AskedOfPool; MAX_POOLS],
 }

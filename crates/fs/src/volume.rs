@@ -9,6 +9,7 @@ pub(crate) mod segments;
 pub(crate) mod session_line;
 pub(crate) mod trust;
 
+use crate::data::delegation::Delegates;
 use crate::data::guess::Guesses;
 use crate::failure_cause::{self, FailureCause};
 use crate::format::{Geometry, MAX_POOLS, Superblock};
@@ -78,6 +79,8 @@ pub struct Volume {
     /// Process slot + 1.
     pub(crate) process: AtomicU32,
     pub(crate) opens: Opens,
+    /// Threads of this process that access pools for others.
+    pub(crate) delegates: Delegates,
     pub(crate) stuck: Stuck,
     /// What is left to do when locks can be had, with the era it was left in.
     pub(crate) late: Mutex<Vec<(u64, Late)>>,

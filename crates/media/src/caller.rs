@@ -50,6 +50,12 @@ impl<'a> CallerDestination<'a> {
         self.start
     }
 
+    /// Its address, for who tells another thread, and waits for that one.
+    #[inline(always)]
+    pub fn address(self) -> usize {
+        self.start.addr()
+    }
+
     /// The first so many bytes, or all there are.
     #[inline(always)]
     pub fn first(self, bytes: usize) -> CallerDestination<'a> {
@@ -131,6 +137,12 @@ impl<'a> CallerSource<'a> {
     #[inline(always)]
     pub(crate) fn start(self) -> *const u8 {
         self.start
+    }
+
+    /// As [`CallerDestination::address`].
+    #[inline(always)]
+    pub fn address(self) -> usize {
+        self.start.addr()
     }
 
     /// The first so many bytes, or all there are.

@@ -25,6 +25,8 @@ use types::Errno;
 
 #[path = "../../media/src/emulation/id_bitmap.rs"]
 mod id_bitmap;
+#[path = "../../fs/src/data/delegation/job.rs"]
+mod job;
 #[path = "../../preload/src/lock.rs"]
 mod lock;
 #[path = "../../preload/src/pin.rs"]

@@ -1,7 +1,7 @@
 //! The volumes this process attached, or tried to: once per volume and mount, never again.
 
 use crate::lock::Lock;
-use crate::{admission, endings, pins, settings, signals};
+use crate::{admission, endings, pins, settings, signals, thread};
 use egeria_fs::control::ControlReply;
 use egeria_fs::{AttachMode, AttachOptions, Volume};
 use std::ffi::OsStr;
@@ -75,6 +75,8 @@ fn attach(reply: &ControlReply) -> Option<&'static Known> {
     let attached = match outcome {
         Ok(volume) => {
             volume.leave_known_names_to_kernel();
+            // Making a thread takes memory from the program's `malloc`, which the handler may have interrupted.
+            volume.start_delegates_if(|| !thread::current().is_in_handler());
             Some(volume).filter(|volume| *volume.uuid().as_bytes() == reply.volume)
         }
         Err(error) if is_passing(error.errno) => return None,

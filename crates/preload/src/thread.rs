@@ -142,6 +142,11 @@ impl Thread {
         compiler_fence(Ordering::SeqCst);
     }
 
+    /// Whether a handler of the program runs on it.
+    pub fn is_in_handler(&self) -> bool {
+        self.handler_depth.load(Ordering::Relaxed) > 0
+    }
+
     /// Leave the engine: handlers that came meanwhile run now.
     #[inline(always)]
     pub fn leave(&self) {

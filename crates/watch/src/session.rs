@@ -325,7 +325,7 @@ impl SessionSource {
         }
         known.node = self.node_of(&report).unwrap_or(known.node);
         facts.node = known.node;
-        facts.pinned = self.masks.lock().is_pinned(known.key);
+        facts.pinned = report.is_delegate || self.masks.lock().is_pinned(known.key);
         facts.name = known.name.clone();
         facts.is_shared = report.is_shared;
         facts.files = files_of(&report);

@@ -257,6 +257,7 @@ impl Stage {
             preload,
             local_bytes: counters.local_bytes,
             remote_bytes: counters.remote_bytes,
+            delegated_bytes: counters.delegated_bytes,
             pools: summary::traffic(
                 session::pool_labels(&self.volume),
                 &counters,

@@ -140,6 +140,12 @@ fn traffic(
         "Read or written by threads on the node of the pool (local) and by others (remote)",
         bytes,
         apart(base, "place", places),
+    )?;
+    families.counter(
+        "delegated",
+        "Read or written by delegates for other threads",
+        bytes,
+        vec![(base.clone(), counters.delegated_bytes)],
     )
 }
 

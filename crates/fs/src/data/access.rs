@@ -6,13 +6,14 @@
 //! begin ─ (run: before ─ copy ─ after)* ─ end        `end` outside of all locks: it may sleep
 //! ```
 
+use crate::data::delegation::Delegation;
 use crate::data::traffic::Traffic;
 use crate::session::path_mode::PathMode;
 use crate::session::slots::{Me, count};
-use crate::types::Outcome;
+use crate::types::{Errno, Outcome};
 use crate::volume::Volume;
 use egeria_media::emulation::AccessKind;
-use egeria_media::{Pool, PoolIndex, PoolOffset};
+use egeria_media::{CallerDestination, CallerSource, Pool, PoolIndex, PoolOffset};
 
 /// A run of bytes of a pool.
 #[derive(Clone, Copy)]
@@ -29,6 +30,8 @@ pub(crate) struct Access<'a> {
     kind: AccessKind,
     mode: PathMode,
     traffic: Traffic,
+    /// Who copies runs for the caller.
+    delegation: Option<&'a Delegation<'a>>,
 }
 
 impl<'a> Access<'a> {
@@ -51,6 +54,58 @@ impl<'a> Access<'a> {
             kind,
             mode: volume.path_mode(),
             traffic: Traffic::default(),
+            delegation: None,
+        }
+    }
+
+    /// An access whose runs are copied by delegates, where there are any.
+    #[inline(always)]
+    pub(crate) fn begin_long(
+        volume: &'a Volume,
+        me: Me<'a>,
+        kind: AccessKind,
+        delegation: Option<&'a Delegation<'a>>,
+    ) -> Access<'a> {
+        match delegation {
+            None => Access::begin(volume, me, kind),
+            // What it takes to hand it over is the thread's own computing.
+            Some(_) => Access {
+                delegation,
+                ..Access::again(volume, me, kind)
+            },
+        }
+    }
+
+    /// Copy a run to the caller's memory, now or until [`Access::settle`].
+    #[inline(always)]
+    pub(crate) fn copy_out(&mut self, run: Run, to: CallerDestination<'_>) -> Outcome<()> {
+        match self.delegation {
+            Some(delegation) if delegation.read(run.pool.0 as usize, run.at, to) => Ok(()),
+            _ => self.run(run, |pool| pool.copy_out(run.at, to).map_err(Errno::from)),
+        }
+    }
+
+    /// Copy a run of the caller's memory to the pool, now or until [`Access::settle`].
+    #[inline(always)]
+    pub(crate) fn copy_in(&mut self, run: Run, from: CallerSource<'_>) -> Outcome<()> {
+        match self.delegation {
+            Some(delegation) if delegation.write(run.pool.0 as usize, run.at, from) => Ok(()),
+            _ => self.run(run, |pool| pool.copy_in(run.at, from).map_err(Errno::from)),
+        }
+    }
+
+    /// Wait until all runs are copied. `false`: not all were, and from now on the caller copies them: all of them again.
+    #[inline(always)]
+    pub(crate) fn settle(&mut self) -> bool {
+        match self.delegation {
+            None => true,
+            Some(delegation) => {
+                delegation.settle().is_ok() || {
+                    self.delegation = None;
+                    self.start_over();
+                    false
+                }
+            }
         }
     }
 
@@ -92,6 +147,9 @@ impl<'a> Access<'a> {
     /// What was accessed so far is of no use, and accessed again elsewhere.
     pub(crate) fn start_over(&mut self) {
         self.traffic = Traffic::default();
+        if let Some(delegation) = self.delegation {
+            delegation.start_over();
+        }
     }
 
     /// Count what was accessed and, on an emulated machine, wait as long as it takes there.
@@ -108,12 +166,35 @@ impl<'a> Access<'a> {
                 count(&counters.remote_bytes, bytes);
             }
         }
+        if let Some(delegation) = self.delegation {
+            // By threads of the pool's node, so nothing of it is remote.
+            for (pool, bytes) in delegation.take_traffic().by_pool() {
+                count(&of_pool[pool], bytes);
+                count(&counters.delegated_bytes, bytes);
+            }
+        }
+        self.charge();
+    }
+
+    /// On an emulated machine, wait as long as it takes there.
+    #[inline(always)]
+    pub(crate) fn charge(self) {
         if self.mode.is_timed() {
             let by_pool = self.traffic.by_pool();
             let mut parts =
                 by_pool.map(|(pool, bytes)| (self.volume.memory_index(pool as u8), bytes));
             let emulation = self.volume.session.emulation();
-            emulation.access_striped(&self.me.slot.emulated, &mut parts, self.kind);
+            match self.delegation {
+                None => emulation.access_striped(&self.me.slot.emulated, &mut parts, self.kind),
+                // At least what the thread computed, and if that was all.
+                Some(_) => {
+                    let own = self
+                        .volume
+                        .memory_index(self.volume.pool_here(self.me) as u8);
+                    let mut parts = std::iter::once((own, 0)).chain(parts);
+                    emulation.access_striped(&self.me.slot.emulated, &mut parts, self.kind);
+                }
+            }
         }
     }
 }

@@ -10,6 +10,7 @@
 //!    writer through the kernel, by others in the ordinary way.
 
 use crate::data::access::{Access, Run};
+use crate::data::delegation::Delegation;
 use crate::data::index::Index;
 use crate::data::read::continues;
 use crate::data::write_rules::WriteRules;
@@ -45,6 +46,7 @@ impl Volume {
         offset: u64,
         source: CallerSource<'_>,
         rules: WriteRules,
+        delegation: Option<&Delegation<'_>>,
     ) -> Option<Outcome<usize>> {
         let inode = file.inode();
         let bytes = source.bytes();
@@ -78,8 +80,11 @@ impl Volume {
         {
             return None;
         }
-        let mut access = Access::begin(self, me, AccessKind::Write);
-        let (done, fault) = copy_in_place(&mut access, index, offset, source);
+        let mut access = Access::begin_long(self, me, AccessKind::Write, delegation);
+        let (mut done, mut fault) = copy_in_place(&mut access, index, offset, source);
+        if !access.settle() {
+            (done, fault) = copy_in_place(&mut access, index, offset, source);
+        }
         // Durable before anybody is told, and before the look at what the kernel got.
         if let Ok(pool) = self.pool(egeria_media::PoolIndex(0)) {
             pool.fence();
@@ -137,8 +142,7 @@ fn copy_in_place(
             at: word.block().offset() + within,
             bytes: from.bytes(),
         };
-        let copied = access.run(run, |pool| pool.copy_in(run.at, from).map_err(Errno::from));
-        if let Err(errno) = copied {
+        if let Err(errno) = access.copy_in(run, from) {
             return (done, Some(errno));
         }
         done += from.bytes();

@@ -2,6 +2,7 @@
 
 pub(crate) mod access;
 pub(crate) mod checksums;
+pub(crate) mod delegation;
 pub(crate) mod fallocate;
 pub(crate) mod guess;
 pub(crate) mod in_place;

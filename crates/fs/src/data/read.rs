@@ -1,6 +1,7 @@
 //! Reading file data without a lock: load the words, copy, look whether they still say the same.
 
 use crate::data::access::{Access, Run};
+use crate::data::delegation::Delegation;
 use crate::data::index::Index;
 use crate::format::*;
 use crate::session::admission::Admitted;
@@ -36,6 +37,51 @@ impl Volume {
         if let Some(bytes) = self.read_one_block(me, file, offset_bytes, to, PathMode::NORMAL) {
             return Ok(bytes);
         }
+        match self.may_delegate(file) {
+            true => self.read_long(me, file, offset_bytes, to),
+            false => self.read_admitted(me, file, offset_bytes, to),
+        }
+    }
+
+    /// A read of a striped file while long ones are delegated.
+    #[cold]
+    fn read_long(
+        &self,
+        me: Me<'_>,
+        file: FileReference,
+        offset: u64,
+        to: CallerDestination<'_>,
+    ) -> Outcome<usize> {
+        let Some(long) = self.long_access(me, AccessKind::Read, to.bytes()) else {
+            return self.read_admitted(me, file, offset, to);
+        };
+        let Some(delegation) = &long.delegation else {
+            let outcome = self.read_admitted(me, file, offset, to);
+            return outcome.inspect(|_| long.end());
+        };
+        for _ in 0..OPTIMISTIC_TRIES {
+            let tried = self.try_read_blocks(me, file.inode(), offset, to, Some(delegation));
+            if let Some(outcome) = tried {
+                let bytes = outcome?;
+                self.note_use(me, file, bytes as u64, AccessKind::Read);
+                long.end();
+                return Ok(bytes);
+            }
+        }
+        self.read_patiently(me, file, offset, to)
+            .inspect(|bytes| self.note_use(me, file, *bytes as u64, AccessKind::Read))
+    }
+
+    /// Read without delegates, as soon as this thread may access the pools.
+    #[inline(always)]
+    fn read_admitted(
+        &self,
+        me: Me<'_>,
+        file: FileReference,
+        offset_bytes: u64,
+        to: CallerDestination<'_>,
+    ) -> Outcome<usize> {
+        let inode = file.inode();
         // Held until this returns.
         let admitted = match self.path_mode().is_limited() {
             true => self.admit_read(me, file, offset_bytes, to.bytes())?,
@@ -53,7 +99,7 @@ impl Volume {
         for _ in 0..OPTIMISTIC_TRIES {
             let tried = match one_block {
                 true => self.try_read_block(me, file, offset_bytes, to),
-                false => self.try_read_blocks(me, inode, offset_bytes, to),
+                false => self.try_read_blocks(me, inode, offset_bytes, to, None),
             };
             if let Some(outcome) = tried {
                 return outcome
@@ -219,6 +265,7 @@ impl Volume {
         inode: &SessionInode,
         offset: u64,
         to: CallerDestination<'_>,
+        delegation: Option<&Delegation<'_>>,
     ) -> Option<Outcome<usize>> {
         let snapshot = Snapshot::begin(inode);
         if snapshot.write_in_progress() {
@@ -230,7 +277,7 @@ impl Volume {
             return snapshot.is_unchanged(inode).then_some(Ok(0));
         }
         let to = to.first(usize::try_from(size - offset).unwrap_or(usize::MAX));
-        let mut access = Access::begin(self, me, AccessKind::Read);
+        let mut access = Access::begin_long(self, me, AccessKind::Read, delegation);
         let outcome = self.copy_range(&mut access, inode, offset, to);
         if !snapshot.is_unchanged_after_copy(inode) {
             return None;
@@ -264,6 +311,20 @@ impl Volume {
 
     /// Copy a range as the index says now, run by run.
     fn copy_range(
+        &self,
+        access: &mut Access<'_>,
+        inode: &SessionInode,
+        offset: u64,
+        to: CallerDestination<'_>,
+    ) -> Outcome<()> {
+        let outcome = self.copy_runs(access, inode, offset, to);
+        match access.settle() {
+            true => outcome,
+            false => self.copy_runs(access, inode, offset, to),
+        }
+    }
+
+    fn copy_runs(
         &self,
         access: &mut Access<'_>,
         inode: &SessionInode,
@@ -311,7 +372,7 @@ pub(crate) fn copy_run(
         at: word.block().offset() + within,
         bytes: to.bytes(),
     };
-    access.run(run, |pool| pool.copy_out(run.at, to).map_err(Errno::from))
+    access.copy_out(run, to)
 }
 
 /// Whether a block lies behind another that is this many blocks before it in the file.

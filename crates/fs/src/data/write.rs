@@ -5,6 +5,7 @@ mod edges;
 
 use crate::data::access::{Access, Run};
 use crate::data::checksums::NewSums;
+use crate::data::delegation::Delegation;
 use crate::data::index::{Index, MAX_FILE_BLOCKS};
 use crate::data::mapping::Mapping;
 use crate::data::prefetch::prefetch;
@@ -146,12 +147,48 @@ impl Volume {
         if self.is_read_only() {
             return Err(Errno(libc::EROFS));
         }
+        match self.may_delegate(file) {
+            true => self.write_long(file, target, from, rules),
+            false => self.write_delegated(file, target, from, rules, None),
+        }
+    }
+
+    /// A write to a striped file while long ones are delegated.
+    #[cold]
+    fn write_long(
+        &self,
+        file: FileReference,
+        target: Target,
+        from: CallerSource<'_>,
+        rules: WriteRules,
+    ) -> Outcome<(u64, usize)> {
+        let me = self.me()?;
+        let long = self.long_access(me, AccessKind::Write, from.bytes());
+        let delegation = long.as_ref().and_then(|long| long.delegation.as_ref());
+        let outcome = self.write_delegated(file, target, from, rules, delegation);
+        if let (Ok(_), Some(long)) = (&outcome, long) {
+            long.end();
+        }
+        outcome
+    }
+
+    #[inline(always)]
+    fn write_delegated(
+        &self,
+        file: FileReference,
+        target: Target,
+        from: CallerSource<'_>,
+        rules: WriteRules,
+        delegation: Option<&Delegation<'_>>,
+    ) -> Outcome<(u64, usize)> {
+        // Delegates ask for themselves.
+        let is_limited = || delegation.is_none() && self.path_mode().is_limited();
         let in_place = |offset| match file.inode().is_written_in_place() {
-            true => self.overwrite_in_place(file, offset, from, rules),
+            true => self.overwrite_in_place(file, offset, from, rules, delegation),
             false => None,
         };
         if let Target::At(offset) = target
-            && !self.path_mode().is_limited()
+            && !is_limited()
             && let Some(outcome) = in_place(offset)
         {
             return outcome.map(|bytes| (offset, bytes));
@@ -162,7 +199,7 @@ impl Volume {
             return outcome.map(|bytes| (offset, bytes));
         }
         // Held until this returns.
-        let admitted = match self.path_mode().is_limited() {
+        let admitted = match is_limited() {
             true => self.admit_write(file, target, from.bytes())?,
             false => None,
         };
@@ -189,7 +226,7 @@ impl Volume {
                 (_, Some(start)) => Target::Rest(start + done as u64),
             };
             let some = from.after(done).first(at_once);
-            match self.write_some(file, target, some, rules) {
+            match self.write_some(file, target, some, rules, delegation) {
                 Ok((offset, written)) => {
                     landed.get_or_insert(offset);
                     done += written;
@@ -232,6 +269,7 @@ impl Volume {
         target: Target,
         source: CallerSource<'_>,
         rules: WriteRules,
+        delegation: Option<&Delegation<'_>>,
     ) -> Outcome<(u64, usize)> {
         let bytes = source.bytes();
         let early = match bytes <= COPY_UNDER_LOCK_BYTES {
@@ -260,7 +298,12 @@ impl Volume {
             placement,
             mappings: ArrayVec::new(),
             sums: NewSums::new(has_sums),
-            access: Access::begin(self, me, AccessKind::Write),
+            access: Access::begin_long(
+                self,
+                me,
+                AccessKind::Write,
+                delegation.filter(|_| !has_sums),
+            ),
         };
         write.prefetch_words(file);
         write.copy_whole_blocks()?;
@@ -362,6 +405,26 @@ impl<'a> Write<'a, '_> {
             });
             block += taken.count;
         }
+        match self.access.settle() {
+            true => Ok(()),
+            false => self.copy_mapped_blocks(),
+        }
+    }
+
+    /// Copy to the blocks that were taken, again.
+    fn copy_mapped_blocks(&mut self) -> Outcome<()> {
+        for at in 0..self.mappings.len() {
+            let mapping = self.mappings[at];
+            let from = (self.source)
+                .after((mapping.file_block * BLOCK as u64 - self.offset) as usize)
+                .first(mapping.count as usize * BLOCK);
+            let run = Run {
+                pool: mapping.pool,
+                at: mapping.block.offset(),
+                bytes: from.bytes(),
+            };
+            self.access.copy_in(run, from)?;
+        }
         Ok(())
     }
 
@@ -373,13 +436,13 @@ impl<'a> Write<'a, '_> {
             bytes: from.bytes(),
         };
         let (volume, sums) = (self.volume, &mut self.sums);
-        self.access.run(run, |pool| match sums.wanted {
-            true => {
+        match sums.wanted {
+            true => self.access.run(run, |_| {
                 let place = (taken.pool, taken.block);
                 sums.store_blocks_of_caller(volume, place, taken.count, from)
-            }
-            false => pool.copy_in(run.at, from).map_err(Errno::from),
-        })
+            }),
+            false => self.access.copy_in(run, from),
+        }
     }
 
     /// Edges, entries, commit, index: under the lock.

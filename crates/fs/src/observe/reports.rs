@@ -48,6 +48,8 @@ pub struct ThreadReport {
     pub emulated_computed_ns: u64,
     /// On an emulated machine: accesses of pools since it came.
     pub emulated_accesses: u64,
+    /// Whether it accesses a pool for others, and stays on its node.
+    pub is_delegate: bool,
     /// Whether it used a file in the window that another thread used in it.
     pub is_shared: bool,
     /// What it did with files in the window, in no order.
@@ -58,6 +60,7 @@ impl ThreadNotes {
     pub(crate) fn clear(&self) {
         self.shared_window.store(0, Ordering::Relaxed);
         self.cpu.store(0, Ordering::Relaxed);
+        self.delegate_of.store(0, Ordering::Relaxed);
         for note in &self.files {
             note.window.store(0, Ordering::Relaxed);
         }
@@ -140,6 +143,7 @@ impl Volume {
                 emulated_busy_ns: slot.emulated.busy_ns(),
                 emulated_computed_ns: slot.emulated.computed_ns(),
                 emulated_accesses: slot.emulated.accesses(),
+                is_delegate: slot.notes.delegate_of.load(Ordering::Relaxed) != 0,
                 is_shared: slot.notes.shared_window.load(Ordering::Relaxed) == window,
                 files: report_files(&slot.notes, window),
             })

@@ -10,6 +10,7 @@
 //!
 //! A thread that asks while it is admitted already, as in a signal handler, goes on at once.
 
+use crate::format::MAX_POOLS;
 use crate::session::layout::{AdmissionGate, THREAD_SLOTS, ThreadSlot};
 use crate::session::path_mode::PathMode;
 use crate::session::patience;
@@ -397,7 +398,8 @@ impl Volume {
     /// The limits of all pools and who is there now; with `reset`, their largest demands begin anew.
     pub fn admission(&self, reset: bool) -> Vec<PoolAdmission> {
         let is_limited = self.path_mode().is_limited();
-        let each = |gate: &AdmissionGate| {
+        let delegating = self.threads_awaiting_delegates();
+        let each = |(pool, gate): (usize, &AdmissionGate)| {
             if !is_limited {
                 return PoolAdmission {
                     limit: None,
@@ -417,11 +419,26 @@ impl Volume {
                 limit: NonZeroU32::new(selector.limit()).filter(|limit| limit.get() < NO_LIMIT),
                 admitted,
                 waiting,
-                max_demand: (max_demand as u32).max(admitted + waiting),
+                max_demand: (max_demand as u32).max(admitted + waiting + delegating[pool]),
                 lent: gate.lent.load(Ordering::Relaxed),
             }
         };
-        self.session.gates().iter().map(each).collect()
+        self.session.gates().iter().enumerate().map(each).collect()
+    }
+
+    /// Threads that wait for delegates of each pool now: each would be at the pool without them.
+    fn threads_awaiting_delegates(&self) -> [u32; MAX_POOLS] {
+        let mut threads = [0; MAX_POOLS];
+        if self.delegation().0.is_some() {
+            let high = self.session.header().thread_high.load(Ordering::Relaxed) as usize;
+            for slot in &self.session.threads()[..high.min(THREAD_SLOTS)] {
+                let pools = slot.awaited_pools.load(Ordering::Relaxed);
+                for (pool, threads) in threads.iter_mut().enumerate() {
+                    *threads += (pools >> pool & 1) as u32;
+                }
+            }
+        }
+        threads
     }
 }
 

@@ -94,10 +94,11 @@ impl Volume {
             sum.checksum_failures += words[36];
             sum.admission_waits += words[37];
             sum.admission_waited_ns += words[38];
+            sum.delegated_bytes += words[39];
             for (pool, asked) in sum.asked.iter_mut().enumerate() {
-                asked.requests += words[39 + pool];
-                asked.writes += words[55 + pool];
-                asked.bytes += words[71 + pool];
+                asked.requests += words[40 + pool];
+                asked.writes += words[56 + pool];
+                asked.bytes += words[72 + pool];
             }
         }
         let total = sum.read_bytes.iter().chain(&sum.written_bytes).sum::<u64>();

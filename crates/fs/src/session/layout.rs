@@ -69,6 +69,8 @@ pub struct SessionHeader {
     pub path_mode: AtomicU32,
     /// 1 once the gates of pools are in use (see `admission`).
     pub has_gates: AtomicU32,
+    /// Which accesses of striped files are delegated, 0: none (see `data::delegation`).
+    pub delegation: AtomicU64,
     /// 1 while somebody measures what asks for admission, limited or not.
     pub measures_admission: AtomicU32,
     /// Seed of the directories' hash.
@@ -231,6 +233,8 @@ pub struct ThreadCounters {
     pub waits: AtomicU64,
     /// How long, in all.
     pub waited_ns: AtomicU64,
+    /// Bytes that delegates accessed for it.
+    pub delegated_bytes: AtomicU64,
 }
 
 /// Files of which a thread notes what it does with them; those used together fall on one place
@@ -259,6 +263,8 @@ pub struct ThreadNotes {
     pub displaced: AtomicU64,
     /// The CPU it ran on when it last noted something, plus 1.
     pub cpu: AtomicU64,
+    /// The pool that the thread accesses for others, plus 1; 0: it is no delegate.
+    pub delegate_of: AtomicU64,
     /// By hash of the inode number.
     pub files: [FileNote; FILES_NOTED],
 }
@@ -364,6 +370,8 @@ pub struct ThreadSlot {
     pub random: AtomicU64,
     /// Inode whose blocks the thread is changing where they lie; 0: none (see `in_place`).
     pub in_place: AtomicU64,
+    /// Bit per pool whose delegates the thread waits for.
+    pub awaited_pools: AtomicU64,
     /// New blocks of the operation under way.
     pub pending_new: [PendingExtent; PENDING_EXTENTS],
     /// Blocks it replaces.

@@ -188,6 +188,7 @@ impl Volume {
         }
         slot.notes.clear();
         slot.in_place.store(0, Ordering::Relaxed);
+        slot.awaited_pools.store(0, Ordering::Relaxed);
         slot.ownership().give_back();
     }
 
@@ -275,6 +276,7 @@ impl Volume {
         self.era.fetch_add(1, Ordering::Relaxed);
         self.process.store(0, Ordering::Release);
         self.opens.reset_after_fork();
+        self.delegates.reset_after_fork();
     }
 }
 
@@ -302,6 +304,7 @@ impl ThreadCounters {
                 &self.checksum_failures,
                 &self.waits,
                 &self.waited_ns,
+                &self.delegated_bytes,
             ])
             .chain(&self.asked)
             .chain(&self.asked_writes)

@@ -3,6 +3,7 @@
 //! Who is attached, or makes a session, is known by locks on the pools (`pool_locks`), and which session it is by a
 //! line on pool 0 (`session_line`).
 
+use crate::data::delegation::Delegates;
 use crate::format::*;
 use crate::namespace::walks::Walks;
 use crate::requests::*;
@@ -271,6 +272,7 @@ pub(crate) fn assemble(
         era: AtomicU64::new(crate::session::slots::new_era().0),
         process: AtomicU32::new(0),
         opens: Default::default(),
+        delegates: Delegates::default(),
         late: Default::default(),
         stuck: Default::default(),
         guesses: crate::data::guess::Guesses::new(),
@@ -447,6 +449,8 @@ impl Drop for Volume {
         if forked {
             return;
         }
+        // They use what is given back now.
+        self.delegates.end();
         if process != 0 {
             self.leave(process as usize - 1);
         }

@@ -41,6 +41,21 @@ impl EmulationState {
         self.place(thread, now_ns, allowed())
     }
 
+    /// Places the calling thread on a node for good, whatever its affinity.
+    pub fn pin_thread(&self, thread: &EmulatedThread, node: usize) {
+        if !self.is_configured() || node >= self.node_count() {
+            return;
+        }
+        self.claim_slot(thread);
+        let _only = Placing::begin(self);
+        thread.home.store(node as u32 + 1, Relaxed);
+        if let Some(slot) = self.own_slot(thread) {
+            slot.home.store(node as u32 + 1, Relaxed);
+        }
+        // Never to be looked at again.
+        thread.placed_ns.store(u64::MAX, Relaxed);
+    }
+
     /// The node a thread was placed on; for others than the thread itself.
     pub fn placed_node(&self, thread: &EmulatedThread) -> Option<usize> {
         (thread.home.load(Relaxed) as usize).checked_sub(1)

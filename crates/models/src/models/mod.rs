@@ -4,6 +4,7 @@ mod direct;
 mod exclusion;
 mod free_lists;
 mod id_bitmaps;
+mod jobs;
 mod locks;
 mod notes;
 mod pins;

@@ -1,0 +1,381 @@
+//! Long accesses of striped files, made by delegates of all pools at once (OdinFS §4.1, §4.2): the caller leaves the runs of
+//! each pool with threads that stay on the pool's node, and waits.
+//!
+//! * Delegates are threads of the same process: they die with the caller, and neither the caller's memory nor a block is
+//!   touched after the caller went on, because it waits until each job has ended (`job`).
+//! * Whoever finds no free job, or whose jobs nobody takes, accesses the pools himself. A failure of a delegate is none yet:
+//!   the caller then makes the whole access himself, and finds out.
+//! * Callers hold no place at a pool (`session::admission`) while they wait; delegates ask for one.
+//! * Which accesses are delegated, and to how many, a planner or a person sets for the session; each process learns from how
+//!   long they take where that is no good (`learned`).
+
+mod board;
+mod job;
+mod learned;
+mod worker;
+
+use crate::data::traffic::Traffic;
+use crate::format::MAX_POOLS;
+use crate::session::layout::ThreadSlot;
+use crate::session::slots::Me;
+use crate::types::{Errno, Outcome};
+use crate::volume::{FileReference, Volume};
+use arrayvec::ArrayVec;
+use board::{Board, JobRun, wait};
+use egeria_media::emulation::AccessKind;
+use egeria_media::{CallerDestination, CallerSource, PoolOffset};
+use job::JobEnd;
+use learned::{Learned, Way};
+use std::cell::{Cell, RefCell};
+use std::num::NonZeroU8;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Jobs that one access waits for at most; what is more, the caller does.
+const MAX_POSTED: usize = 128;
+/// How often a caller looks whether delegates get on.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Delegates that end no job for this long, and some times what their jobs take, get no CPU.
+const MIN_PATIENCE: Duration = Duration::from_millis(20);
+const PATIENCE_JOBS: u32 = 4;
+
+pub(crate) use board::MAX_DELEGATES;
+
+/// Which accesses of striped files are delegated, in this session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DelegationRule {
+    /// Threads per pool and process that access it for others, at most 16.
+    pub delegates: NonZeroU8,
+    /// Reads of so many bytes and more.
+    pub min_read_bytes: u32,
+    /// Writes of so many bytes and more.
+    pub min_write_bytes: u32,
+    /// Whether also those that would be faster without.
+    pub always: bool,
+}
+
+/// A process's part in delegation.
+#[derive(Default)]
+pub(crate) struct Delegates {
+    board: OnceLock<Arc<Board>>,
+    learned: Learned,
+    may_start: OnceLock<fn() -> bool>,
+}
+
+impl Delegates {
+    /// In the child after fork. Only stores.
+    pub(crate) fn reset_after_fork(&self) {
+        if let Some(board) = self.board.get() {
+            board.reset_after_fork();
+        }
+    }
+
+    /// End all delegates of this process.
+    pub(crate) fn end(&self) {
+        if let Some(board) = self.board.get() {
+            board.end();
+        }
+    }
+}
+
+/// An access whose runs are delegated.
+pub(crate) struct Delegation<'a> {
+    volume: &'a Volume,
+    me: Me<'a>,
+    kind: AccessKind,
+    board: &'a Arc<Board>,
+    delegates: usize,
+    /// Jobs that are being filled, by pool, + 1.
+    filling: [Cell<u8>; MAX_POOLS],
+    /// Pool and place.
+    posted: RefCell<ArrayVec<(u8, u8), MAX_POSTED>>,
+    traffic: Cell<Traffic>,
+}
+
+/// A delegate could not do it: the caller must.
+#[derive(Debug)]
+pub(crate) struct NotDone;
+
+impl<'a> Delegation<'a> {
+    fn new(volume: &'a Volume, me: Me<'a>, kind: AccessKind, delegates: usize) -> Delegation<'a> {
+        let board =
+            (volume.delegates.board).get_or_init(|| Arc::new(Board::new(volume.media.len())));
+        Delegation {
+            volume,
+            me,
+            kind,
+            board,
+            delegates,
+            filling: Default::default(),
+            posted: RefCell::new(ArrayVec::new()),
+            traffic: Cell::new(Traffic::default()),
+        }
+    }
+
+    /// Have a run read by a delegate. `false`: do it yourself.
+    pub(crate) fn read(&self, pool: usize, at: PoolOffset, to: CallerDestination<'_>) -> bool {
+        self.add(pool, at, to.address(), to.bytes())
+    }
+
+    /// Have a run written by a delegate. `false`: do it yourself.
+    pub(crate) fn write(&self, pool: usize, at: PoolOffset, from: CallerSource<'_>) -> bool {
+        self.add(pool, at, from.address(), from.bytes())
+    }
+
+    fn add(&self, pool: usize, at: PoolOffset, address: usize, bytes: usize) -> bool {
+        let (Some(of_pool), Some(filling)) = (self.board.pools.get(pool), self.filling.get(pool))
+        else {
+            return false;
+        };
+        let place = match filling.get().checked_sub(1) {
+            Some(place) => place,
+            None => {
+                let filled = self.filling.iter().filter(|place| place.get() != 0).count();
+                let is_full = self.posted.borrow().len() + filled >= MAX_POSTED;
+                let reserved = (!is_full).then(|| of_pool.reserve(self.me.index)).flatten();
+                let Some(place) = reserved else {
+                    return false;
+                };
+                of_pool.job(place).begin(self.kind);
+                filling.set(place + 1);
+                place
+            }
+        };
+        let run = JobRun { at, address, bytes };
+        let is_full = of_pool.job(place).add(run);
+        let mut traffic = self.traffic.get();
+        traffic.add(pool as u8, bytes as u64);
+        self.traffic.set(traffic);
+        if is_full {
+            self.post(pool);
+        }
+        true
+    }
+
+    /// Hand over what was added for a pool.
+    fn post(&self, pool: usize) {
+        let Some(place) = self.filling[pool].replace(0).checked_sub(1) else {
+            return;
+        };
+        let of_pool = &self.board.pools[pool];
+        of_pool.job(place).word.post();
+        self.posted.borrow_mut().push((pool as u8, place));
+        let someone_sleeps = of_pool.ring();
+        if !someone_sleeps && of_pool.worker_count() < self.delegates {
+            // Where none can be started, the job is taken back when it is waited for.
+            let may_start = self.volume.delegates.may_start.get();
+            if may_start.is_none_or(|may| may()) {
+                (self.volume).start_delegate(self.board, pool, self.delegates);
+            }
+        }
+    }
+
+    /// Wait until all that was added has ended: from then on nobody but the caller has to do with his memory.
+    ///
+    /// # Errors
+    /// [`NotDone`]: some of it was not copied, and nothing of it counts.
+    pub(crate) fn settle(&self) -> Result<(), NotDone> {
+        for pool in 0..self.board.pools.len() {
+            self.post(pool);
+        }
+        let posted = self.posted.take();
+        let _awaiting = Awaiting::begin(self.me.slot, &posted);
+        let mut all = JobEnd::Done;
+        for (pool, place) in posted {
+            if self.wait_for(pool as usize, place) == JobEnd::Failed {
+                all = JobEnd::Failed;
+            }
+        }
+        match all {
+            JobEnd::Done => Ok(()),
+            JobEnd::Failed => {
+                self.traffic.take();
+                Err(NotDone)
+            }
+        }
+    }
+
+    fn wait_for(&self, pool: usize, place: u8) -> JobEnd {
+        let of_pool = &self.board.pools[pool];
+        let job = of_pool.job(place);
+        let mut seen = (of_pool.ended.load(Ordering::Relaxed), Instant::now());
+        loop {
+            if let Some(end) = job.word.ended() {
+                job.word.free();
+                return end;
+            }
+            let long = Duration::from_nanos(of_pool.long_ns.load(Ordering::Relaxed));
+            let is_stuck = seen.1.elapsed() > MIN_PATIENCE + long * PATIENCE_JOBS;
+            if (is_stuck || of_pool.worker_count() == 0) && job.word.take() {
+                let done = self.volume.do_job(self.me, pool, job);
+                let end = match done {
+                    Ok(()) => JobEnd::Done,
+                    Err(_) => JobEnd::Failed,
+                };
+                // No delegate looks at it now.
+                job.word.end(end);
+                continue;
+            }
+            if let Some(word) = job.word.sleep_on() {
+                let _ = wait(job.word.word(), word, LOOK_AGAIN);
+            }
+            let ended = of_pool.ended.load(Ordering::Relaxed);
+            if ended != seen.0 {
+                seen = (ended, Instant::now());
+            }
+        }
+    }
+
+    /// What was copied does not count: it is copied again.
+    pub(crate) fn start_over(&self) {
+        let _ = self.settle();
+        self.traffic.take();
+    }
+
+    /// Bytes by pool, once: what the caller had accessed for him.
+    pub(crate) fn take_traffic(&self) -> Traffic {
+        self.traffic.take()
+    }
+}
+
+impl Drop for Delegation<'_> {
+    fn drop(&mut self) {
+        let _ = self.settle();
+    }
+}
+
+/// While a thread waits for delegates, its slot says of which pools.
+struct Awaiting<'a>(&'a ThreadSlot);
+
+impl<'a> Awaiting<'a> {
+    fn begin(slot: &'a ThreadSlot, posted: &[(u8, u8)]) -> Awaiting<'a> {
+        let pools = posted.iter().fold(0, |pools, (pool, _)| pools | 1 << pool);
+        slot.awaited_pools.store(pools, Ordering::Relaxed);
+        Awaiting(slot)
+    }
+}
+
+impl Drop for Awaiting<'_> {
+    fn drop(&mut self) {
+        self.0.awaited_pools.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A long access of a striped file while accesses are delegated: made one way or the other, and timed.
+pub(crate) struct LongAccess<'a> {
+    volume: &'a Volume,
+    kind: AccessKind,
+    bytes: usize,
+    begun: Instant,
+    /// Unless it goes the direct way.
+    pub(crate) delegation: Option<Delegation<'a>>,
+}
+
+impl LongAccess<'_> {
+    /// It succeeded.
+    pub(crate) fn end(self) {
+        let way = match self.delegation {
+            Some(_) => Way::Delegated,
+            None => Way::Direct,
+        };
+        let took_us = self.begun.elapsed().as_micros().min(u128::from(u32::MAX)) as u32;
+        let learned = &self.volume.delegates.learned;
+        learned.learn(self.kind, self.bytes, way, took_us);
+    }
+}
+
+/// The rule in a word of the session; 0: none.
+fn pack(rule: Option<DelegationRule>) -> u64 {
+    // In units of 256 bytes, 24 bits each.
+    let size = |bytes: u32| u64::from(bytes.div_ceil(256).min(0xFF_FFFF));
+    rule.map_or(0, |rule| {
+        let delegates = u64::from(rule.delegates.get().min(MAX_DELEGATES as u8));
+        let always = if rule.always { ALWAYS } else { 0 };
+        always | delegates | size(rule.min_read_bytes) << 8 | size(rule.min_write_bytes) << 32
+    })
+}
+
+fn unpack(word: u64) -> Option<DelegationRule> {
+    let size = |units: u64| (units & 0xFF_FFFF) as u32 * 256;
+    NonZeroU8::new(word as u8).map(|delegates| DelegationRule {
+        delegates,
+        min_read_bytes: size(word >> 8),
+        min_write_bytes: size(word >> 32),
+        always: word & ALWAYS != 0,
+    })
+}
+
+/// Whatever was learned.
+const ALWAYS: u64 = 1 << 62;
+/// Set by a person: no planner changes it.
+const BY_HAND: u64 = 1 << 63;
+
+impl Volume {
+    /// Whether long accesses of this file are delegated.
+    #[inline(always)]
+    pub(crate) fn may_delegate(&self, file: FileReference) -> bool {
+        file.inode().is_written_in_place()
+            && self.session.header().delegation.load(Ordering::Relaxed) & !BY_HAND != 0
+    }
+
+    /// An access of such a file, unless it is too short.
+    pub(crate) fn long_access<'a>(
+        &'a self,
+        me: Me<'a>,
+        kind: AccessKind,
+        bytes: usize,
+    ) -> Option<LongAccess<'a>> {
+        let word = self.session.header().delegation.load(Ordering::Relaxed);
+        let rule = unpack(word)?;
+        let min_bytes = match kind {
+            AccessKind::Read => rule.min_read_bytes,
+            AccessKind::Write => rule.min_write_bytes,
+        };
+        let is_delegate = me.slot.notes.delegate_of.load(Ordering::Relaxed) != 0;
+        if bytes < (min_bytes as usize).max(1) || self.media.len() < 2 || is_delegate {
+            return None;
+        }
+        let way = match rule.always {
+            true => Way::Delegated,
+            false => self.delegates.learned.choose(kind, bytes),
+        };
+        let delegates = usize::from(rule.delegates.get());
+        let delegation =
+            (way == Way::Delegated).then(|| Delegation::new(self, me, kind, delegates));
+        Some(LongAccess {
+            volume: self,
+            kind,
+            bytes,
+            begun: Instant::now(),
+            delegation,
+        })
+    }
+
+    /// Which accesses of striped files are delegated from now on, for all processes of the session; `None`: none.
+    ///
+    /// # Errors
+    /// `EINVAL` for more than 16 delegates; `EBUSY` for a planner where a person set it.
+    pub fn set_delegation(&self, rule: Option<DelegationRule>, by_hand: bool) -> Outcome<()> {
+        if rule.is_some_and(|rule| usize::from(rule.delegates.get()) > MAX_DELEGATES) {
+            return Err(Errno(libc::EINVAL));
+        }
+        let word = &self.session.header().delegation;
+        let new = pack(rule) | if by_hand { BY_HAND } else { 0 };
+        let set = |old: u64| (by_hand || old & BY_HAND == 0).then_some(new);
+        let set = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, set);
+        set.map(|_| ()).map_err(|_| Errno(libc::EBUSY))
+    }
+
+    /// In this process, delegates are started only when this answers `true`: a library in somebody else's process may be
+    /// called where no thread may be made. Once.
+    pub fn start_delegates_if(&self, may_start: fn() -> bool) {
+        let _ = self.delegates.may_start.set(may_start);
+    }
+
+    /// Which accesses of striped files are delegated, and whether a person set it.
+    pub fn delegation(&self) -> (Option<DelegationRule>, bool) {
+        let word = self.session.header().delegation.load(Ordering::Acquire);
+        (unpack(word & !BY_HAND), word & BY_HAND != 0)
+    }
+}

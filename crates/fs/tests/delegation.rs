@@ -1,0 +1,320 @@
+//! Long accesses of striped files by delegates: nothing looks different, and nothing is left behind.
+
+mod common;
+
+use common::*;
+use egeria_fs::*;
+use proptest::prelude::*;
+use std::num::NonZeroU8;
+use std::sync::Arc;
+
+const POOLS: usize = 4;
+const STRIPE: usize = 8192;
+const FILE_BYTES: usize = 64 * STRIPE;
+
+fn always(delegates: u8, min_bytes: u32) -> Option<DelegationRule> {
+    Some(DelegationRule {
+        delegates: NonZeroU8::new(delegates).unwrap(),
+        min_read_bytes: min_bytes,
+        min_write_bytes: min_bytes,
+        always: true,
+    })
+}
+
+fn prepared() -> (Scratch, Arc<Volume>) {
+    let scratch = Scratch::new(POOLS, 16 << 20);
+    let volume = scratch.attach();
+    volume.set_delegation(always(2, 1), true).unwrap();
+    (scratch, volume)
+}
+
+fn striped(volume: &Volume, name: &str) -> FileReference {
+    let made = volume.create(InodeNumber::ROOT, name.as_bytes(), &FILE);
+    let ino = made.unwrap().ino;
+    let layout = format!("striped:{STRIPE}");
+    volume
+        .set_xattr(
+            ino,
+            b"user.egeria.layout",
+            layout.as_bytes(),
+            XattrMode::Any,
+        )
+        .unwrap();
+    volume.open(ino, None).unwrap()
+}
+
+fn pattern(seed: usize, bytes: usize) -> Vec<u8> {
+    (0..bytes)
+        .map(|at| (at * 31 + at / 253 + seed) as u8)
+        .collect()
+}
+
+/// Threads of this process that are delegates of the volume.
+fn delegates_of(volume: &Volume) -> Vec<u32> {
+    let reports = volume.threads(0).into_iter();
+    let delegates =
+        reports.filter(|report| report.is_delegate && report.process_id == std::process::id());
+    delegates.map(|report| report.thread_id).collect()
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write { at: usize, bytes: usize },
+    Append { bytes: usize },
+    Read { at: usize, bytes: usize },
+    Truncate { bytes: usize },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let place = || (0..FILE_BYTES, 1..FILE_BYTES / 2);
+    prop_oneof![
+        4 => place().prop_map(|(at, bytes)| Step::Write { at, bytes }),
+        1 => (1..FILE_BYTES / 4).prop_map(|bytes| Step::Append { bytes }),
+        4 => place().prop_map(|(at, bytes)| Step::Read { at, bytes }),
+        1 => (0..FILE_BYTES).prop_map(|bytes| Step::Truncate { bytes }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn what_delegates_write_and_read_is_what_a_vector_holds(
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        let (scratch, volume) = prepared();
+        let file = striped(&volume, "file");
+        let mut expected = Vec::new();
+        for (number, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::Write { at, bytes } => {
+                    let data = pattern(number, bytes);
+                    prop_assert_eq!(volume.write(file, at as u64, &data), Ok(bytes));
+                    if expected.len() < at + bytes {
+                        expected.resize(at + bytes, 0);
+                    }
+                    expected[at..at + bytes].copy_from_slice(&data);
+                }
+                Step::Append { bytes } => {
+                    let data = pattern(number, bytes);
+                    let landed = volume.append(file, &data);
+                    prop_assert_eq!(landed, Ok((expected.len() as u64, bytes)));
+                    expected.extend(data);
+                }
+                Step::Read { at, bytes } => {
+                    let mut read = vec![0xAA; bytes];
+                    let count = expected.len().saturating_sub(at).min(bytes);
+                    prop_assert_eq!(volume.read(file, at as u64, &mut read), Ok(count));
+                    prop_assert!(read[..count] == expected[at.min(expected.len())..][..count]);
+                }
+                Step::Truncate { bytes } => {
+                    let change = AttributeChange {
+                        size_bytes: Some(bytes as u64),
+                        ..AttributeChange::default()
+                    };
+                    volume.set_attributes(file.ino(), &change, false).unwrap();
+                    expected.resize(bytes, 0);
+                }
+            }
+        }
+        prop_assert!(delegates_of(&volume).len() <= POOLS * 2);
+        drop(volume);
+        scratch.assert_clean();
+    }
+}
+
+#[test]
+fn delegates_read_and_write_for_several_threads() {
+    let (scratch, volume) = prepared();
+    let before = volume.counters();
+    std::thread::scope(|scope| {
+        for thread in 0..6 {
+            let volume = &volume;
+            scope.spawn(move || {
+                let file = striped(volume, &format!("file{thread}"));
+                for round in 0..50 {
+                    let data = pattern(thread * 100 + round, FILE_BYTES);
+                    assert_eq!(volume.write(file, 0, &data), Ok(FILE_BYTES));
+                    let mut read = vec![0; FILE_BYTES];
+                    assert_eq!(volume.read(file, 0, &mut read), Ok(FILE_BYTES));
+                    assert!(read == data);
+                }
+            });
+        }
+    });
+    let counters = volume.counters();
+    let all = 6 * 50 * 2 * FILE_BYTES as u64;
+    let counted = |counters: &Counters| {
+        let pools = counters.read_bytes.iter().chain(&counters.written_bytes);
+        pools.sum::<u64>()
+    };
+    assert_eq!(counted(&counters) - counted(&before), all, "counted once");
+    assert!(counters.delegated_bytes > all / 2, "{counters:?}");
+    let delegates = delegates_of(&volume);
+    assert!(!delegates.is_empty() && delegates.len() <= 2 * POOLS);
+    drop(volume);
+    for thread in delegates {
+        let task = format!("/proc/self/task/{thread}");
+        assert!(
+            !std::path::Path::new(&task).exists(),
+            "it ended with the volume"
+        );
+    }
+    scratch.assert_clean();
+}
+
+#[test]
+fn writers_of_disjoint_ranges_of_one_file_share_delegates() {
+    let (scratch, volume) = prepared();
+    let file = striped(&volume, "file");
+    volume.write(file, 0, &vec![0; FILE_BYTES]).unwrap();
+    let part = FILE_BYTES / 4;
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let volume = &volume;
+            scope.spawn(move || {
+                for round in 0..100 {
+                    let data = vec![(thread * 50 + round) as u8; part];
+                    let written = volume.write(file, (thread * part) as u64, &data);
+                    assert_eq!(written, Ok(part));
+                }
+            });
+        }
+    });
+    let mut read = vec![0; FILE_BYTES];
+    volume.read(file, 0, &mut read).unwrap();
+    for thread in 0..4 {
+        let last = (thread * 50 + 99) as u8;
+        let of_thread = &read[thread * part..(thread + 1) * part];
+        assert!(of_thread.iter().all(|byte| *byte == last), "{thread}");
+    }
+    drop(volume);
+    scratch.assert_clean();
+}
+
+/// Memory of two pages, of which only the first may be touched.
+fn half_mapped(bytes: usize) -> *mut u8 {
+    // SAFETY: a new mapping, and a part of it made inaccessible; nothing else lies there.
+    unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        let memory = libc::mmap(std::ptr::null_mut(), 2 * bytes, rights, flags, -1, 0);
+        assert_ne!(memory, libc::MAP_FAILED);
+        assert_eq!(libc::mprotect(memory.add(bytes), bytes, libc::PROT_NONE), 0);
+        memory.cast()
+    }
+}
+
+#[test]
+fn bad_memory_is_the_same_error_as_without_delegates() {
+    egeria_media::guard::install().unwrap();
+    let (scratch, volume) = prepared();
+    let file = striped(&volume, "file");
+    let data = pattern(7, FILE_BYTES);
+    volume.write(file, 0, &data).unwrap();
+    // Once the time of the last change is logged, writes go in place.
+    volume.write(file, 0, &data).unwrap();
+    let half = FILE_BYTES / 2;
+    let memory = half_mapped(half);
+    let outcomes = || {
+        // SAFETY: memory of the test, of which a part may not be touched: the guard is installed.
+        unsafe {
+            [
+                volume.read_to(file, 0, CallerDestination::new(memory, FILE_BYTES)),
+                volume.write_from(file, 0, CallerSource::new(memory, FILE_BYTES)),
+                volume.read_to(file, 0, CallerDestination::new(memory.add(half), half)),
+                volume.write_from(file, 0, CallerSource::new(memory.add(half), half)),
+            ]
+        }
+    };
+    let delegated = outcomes();
+    volume.set_delegation(None, true).unwrap();
+    let direct = outcomes();
+    assert_eq!(delegated, direct);
+    assert_eq!(direct[2], Err(Errno(libc::EFAULT)));
+    drop(volume);
+    scratch.assert_clean();
+}
+
+#[test]
+fn a_forked_child_has_delegates_of_its_own() {
+    let (scratch, volume) = prepared();
+    let file = striped(&volume, "file");
+    let data = pattern(1, FILE_BYTES);
+    volume.write(file, 0, &data).unwrap();
+    // SAFETY: the child uses the volume, which takes no lock that another thread of this test may hold, and exits.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        volume.after_fork_in_child();
+        let changed = pattern(2, FILE_BYTES);
+        let written = volume.write(file, 0, &changed) == Ok(FILE_BYTES);
+        let mut read = vec![0; FILE_BYTES];
+        let same = volume.read(file, 0, &mut read) == Ok(FILE_BYTES) && read == changed;
+        let has_own = !delegates_of(&volume).is_empty();
+        // SAFETY: no destructors: they are the parent's to run.
+        unsafe { libc::_exit(i32::from(!(written && same && has_own))) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child made above.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+    let mut read = vec![0; FILE_BYTES];
+    volume.read(file, 0, &mut read).unwrap();
+    assert!(read == pattern(2, FILE_BYTES));
+    volume.write(file, 0, &data).unwrap();
+    drop(volume);
+    scratch.assert_clean();
+}
+
+#[test]
+fn where_no_thread_may_be_started_the_caller_does_it() {
+    let (scratch, volume) = prepared();
+    volume.start_delegates_if(|| false);
+    let file = striped(&volume, "file");
+    let data = pattern(3, FILE_BYTES);
+    assert_eq!(volume.write(file, 0, &data), Ok(FILE_BYTES));
+    let mut read = vec![0; FILE_BYTES];
+    assert_eq!(volume.read(file, 0, &mut read), Ok(FILE_BYTES));
+    assert!(read == data);
+    drop(volume);
+    scratch.assert_clean();
+}
+
+#[test]
+fn delegates_ask_for_places_at_limited_pools() {
+    let (scratch, volume) = prepared();
+    for pool in 0..POOLS {
+        let (pool, limit) = (
+            egeria_media::PoolIndex(pool as u8),
+            std::num::NonZeroU32::new(1),
+        );
+        volume
+            .limit_admission(pool, limit, LimitedBy::Hand)
+            .unwrap();
+    }
+    let file = striped(&volume, "file");
+    let data = pattern(4, FILE_BYTES);
+    volume.write(file, 0, &data).unwrap();
+    let asked = volume.counters().asked;
+    assert!(
+        asked[..POOLS].iter().all(|asked| asked.requests > 0),
+        "{asked:?}"
+    );
+    drop(volume);
+    scratch.assert_clean();
+}
+
+#[test]
+fn a_rule_set_by_hand_is_no_planner_s_to_change() {
+    let (_scratch, volume) = prepared();
+    assert_eq!(volume.set_delegation(None, false), Err(Errno(libc::EBUSY)));
+    assert_eq!(
+        volume.set_delegation(always(17, 1), true),
+        Err(Errno(libc::EINVAL))
+    );
+    let rule = always(3, 32768);
+    volume.set_delegation(rule, true).unwrap();
+    assert_eq!(volume.delegation(), (rule, true));
+    volume.set_delegation(None, true).unwrap();
+    assert_eq!(volume.delegation(), (None, true));
+}
