@@ -4,10 +4,12 @@ mod amplification;
 mod plan;
 mod report;
 
+use std::num::NonZeroU8;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use egeria_fs::DelegationRule;
 use egeria_harness::program::find_in_path;
 use egeria_harness::scratch::check_room;
 use egeria_harness::{Error, Progress, Result, silent};
@@ -19,6 +21,9 @@ pub use report::{OdinReport, OdinRow, OdinSummary};
 
 /// Memory that the largest run needs.
 const ROOM_BYTES: u64 = 2 << 30;
+/// What the medium's peak bandwidth for writes takes.
+const DELEGATES: NonZeroU8 = NonZeroU8::new(4).unwrap();
+
 /// What to run, and on what.
 pub struct OdinOptions<'a> {
     /// `libegeria_preload.so`.
@@ -27,6 +32,8 @@ pub struct OdinOptions<'a> {
     pub memory_directory: PathBuf,
     /// Only so many nodes; 1, 2, 4 and 8 when empty.
     pub nodes: Vec<usize>,
+    /// Delegates per node, where there are any.
+    pub delegates: NonZeroU8,
     /// Only what the summary of eight nodes needs.
     pub brief: bool,
     /// How often each is run; figures are medians.
@@ -46,6 +53,7 @@ impl OdinOptions<'_> {
             preload_library,
             memory_directory: PathBuf::from("/dev/shm"),
             nodes: Vec::new(),
+            delegates: DELEGATES,
             brief: false,
             rounds: 5,
             measured: Duration::from_millis(1500),
@@ -107,6 +115,16 @@ fn perform(options: &OdinOptions<'_>, point: &Point) -> Result<Moved> {
         options.cancel,
     )?;
     point.fill(&run)?;
+    if point.layout == Layout::Delegated {
+        let rule = DelegationRule {
+            delegates: options.delegates,
+            min_read_bytes: 1,
+            min_write_bytes: 1,
+            always: true,
+        };
+        let set = run.volume(0).set_delegation(Some(rule), true);
+        set.map_err(|errno| Error::failed(format!("delegation cannot be set: {errno}")))?;
+    }
     let pace = RunPace {
         warm_up: options.measured / 3,
         measured: options.measured,

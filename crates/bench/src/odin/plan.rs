@@ -23,6 +23,8 @@ pub enum Layout {
     Spread,
     /// In stripes over all nodes.
     Striped,
+    /// In stripes over all nodes, accessed by delegates.
+    Delegated,
 }
 
 /// One point.
@@ -48,7 +50,9 @@ pub(super) fn points(only: &[usize]) -> Vec<Point> {
     for nodes in [1, 2, 4, 8].into_iter().filter(wanted) {
         for (request_bytes, threads) in [(LARGE_BYTES, 4 * nodes), (SMALL_BYTES, 8 * nodes)] {
             for reads in [false, true] {
-                for layout in [Layout::OneNode, Layout::Spread, Layout::Striped] {
+                let delegated = (request_bytes == LARGE_BYTES).then_some(Layout::Delegated);
+                let layouts = [Layout::OneNode, Layout::Spread, Layout::Striped];
+                for layout in layouts.into_iter().chain(delegated) {
                     all.push(Point {
                         nodes,
                         threads,
@@ -59,6 +63,19 @@ pub(super) fn points(only: &[usize]) -> Vec<Point> {
                     });
                 }
             }
+        }
+        for (reads, layout) in [false, true]
+            .into_iter()
+            .flat_map(|reads| [(reads, Layout::Striped), (reads, Layout::Delegated)])
+        {
+            all.push(Point {
+                nodes,
+                threads: 1,
+                request_bytes: LARGE_BYTES,
+                reads,
+                shared: false,
+                layout,
+            });
         }
         for threads in [1, 4 * nodes] {
             all.push(Point {
@@ -113,7 +130,7 @@ impl Point {
         match self.layout {
             Layout::OneNode => AllocationPolicy::Pool(0),
             Layout::Spread => AllocationPolicy::Local,
-            Layout::Striped => AllocationPolicy::Striped,
+            Layout::Striped | Layout::Delegated => AllocationPolicy::Striped,
         }
     }
 
@@ -127,7 +144,7 @@ impl Point {
     pub(super) fn pool_bytes(&self) -> u64 {
         let data = self.file_bytes() * self.threads as u64;
         let share = match self.layout {
-            Layout::Striped => data / self.nodes as u64,
+            Layout::Striped | Layout::Delegated => data / self.nodes as u64,
             // New data goes where its writer is, in the worst case all on one.
             Layout::OneNode | Layout::Spread => data,
         };
@@ -204,6 +221,7 @@ impl Layout {
             Layout::OneNode => "one_node",
             Layout::Spread => "spread",
             Layout::Striped => "striped",
+            Layout::Delegated => "delegated",
         }
     }
 }
