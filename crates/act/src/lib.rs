@@ -3,11 +3,13 @@
 //! * [`ThreadAffinity`] migrates threads by narrowing the CPUs they may use.
 //! * [`MemoryMigration`] has the memory of processes follow their threads.
 //! * [`AdmissionLimits`] limits how many threads access the memory of a node at once.
+//! * [`AccessDelegation`] says which accesses of striped files are delegated.
 //! * [`FileRelocation`] moves data of files to other nodes.
 //! * [`Journal`] is written before a mask is applied: whoever starts after a kill undoes what it lists.
 
 #![forbid(unsafe_code)]
 
+mod access_delegation;
 mod admission_limits;
 mod departures;
 mod journal;
@@ -16,6 +18,7 @@ mod relocations;
 mod restore;
 mod thread_affinity;
 
+pub use access_delegation::AccessDelegation;
 pub use admission_limits::AdmissionLimits;
 pub use departures::Departures;
 pub use journal::{Journal, JournalError};

@@ -71,6 +71,9 @@ pub struct ConfiguredVolume {
     /// Threads that may access the memory of each node at once.
     #[serde(default)]
     pub limit: Option<NonZeroU32>,
+    /// Threads per node that make long accesses of striped files.
+    #[serde(default, deserialize_with = "delegates")]
+    pub delegates: Option<u8>,
     /// Mounted at boot.
     #[serde(default = "yes")]
     pub boot: bool,
@@ -93,6 +96,16 @@ fn parsed<'de, D: Deserializer<'de>, T>(
 
 fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     parsed(deserializer, sizes::parse)
+}
+
+fn delegates<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u8>, D::Error> {
+    let count = u8::deserialize(deserializer)?;
+    match count {
+        0..=16 => Ok(Some(count)),
+        _ => Err(serde::de::Error::custom(
+            "delegates: at most 16 threads per node",
+        )),
+    }
 }
 
 fn allocation<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Allocation>, D::Error> {

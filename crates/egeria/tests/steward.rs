@@ -141,8 +141,8 @@ fn a_steward_works_until_it_is_asked_to_stop_and_there_is_only_one() {
     assert_eq!(document["steward"]["restored"], 0);
     let off = document["steward"]["unavailable"].as_array().unwrap();
     assert!(
-        off.iter()
-            .any(|line| line == "delegation (OdinFS) is off: there is no actuator for delegation"),
+        off.iter().any(|line| line.as_str().is_some_and(|line| line
+            .starts_with("placement of clusters (AsymSched) is off: there is no actuator for "))),
         "{off:?}"
     );
     run(["umount", point]).ok();
@@ -293,9 +293,9 @@ fn a_run_without_moves_says_why() {
         text.contains("no thread of the volume read or wrote"),
         "{text}"
     );
-    let text = ended("odin", "2", "sleep 0.1");
+    let text = ended("asymsched", "2", "sleep 0.1");
     assert!(
-        text.contains("delegation (OdinFS) is off: there is no actuator"),
+        text.contains("placement of clusters (AsymSched) is off: there is no actuator"),
         "{text}"
     );
 }

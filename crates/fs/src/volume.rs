@@ -9,7 +9,7 @@ pub(crate) mod segments;
 pub(crate) mod session_line;
 pub(crate) mod trust;
 
-use crate::data::delegation::Delegates;
+use crate::data::delegation::board::Delegates;
 use crate::data::guess::Guesses;
 use crate::failure_cause::{self, FailureCause};
 use crate::format::{Geometry, MAX_POOLS, Superblock};

@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use egeria_act::{
-    AdmissionLimits, Departures, FileRelocation, Journal, JournalError, MemoryMigration,
-    ThreadAffinity,
+    AccessDelegation, AdmissionLimits, Departures, FileRelocation, Journal, JournalError,
+    MemoryMigration, ThreadAffinity,
 };
 use egeria_control::{Actuator, ControlLoop, Turn};
 use egeria_facts::{Facts, ThreadFacts, ThreadKey};
@@ -102,30 +102,33 @@ impl Target {
         }
     }
 
-    /// What sets limits, where the policy has any and there is persistent memory. Otherwise, or without room for them, the
-    /// stage is reported as unavailable.
-    fn limits(&self, options: &StewardOptions) -> Option<AdmissionLimits> {
+    /// What carries out actions on the volume itself, as far as the policy has them and there is something to do. Otherwise, or
+    /// without room for them, the stage is reported as unavailable.
+    fn actuators(&self, options: &StewardOptions) -> Vec<Box<dyn Actuator + Send>> {
+        let mut actuators: Vec<Box<dyn Actuator + Send>> = Vec::new();
         let Target::Volume(volume) = self else {
-            return None;
+            return actuators;
         };
-        let machine = &options.machine;
+        let (machine, stages) = (&options.machine, &options.settings.stages);
         let has_any = |node| machine.has_persistent_memory(node);
-        let wants = options.settings.stages.limits && machine.nodes.iter().any(has_any);
-        let begin = || AdmissionLimits::begin(Arc::clone(volume), machine).ok();
-        wants.then(begin).flatten()
-    }
-
-    /// What moves data of its files, where the policy wants that and there is somewhere to go.
-    fn relocation(&self, options: &StewardOptions) -> Option<FileRelocation> {
-        let Target::Volume(volume) = self else {
-            return None;
-        };
-        let mut nodes = volume.pool_nodes();
+        let volume = || Arc::clone(volume);
+        if stages.limits && machine.nodes.iter().any(has_any) {
+            let limits = AdmissionLimits::begin(volume(), machine).ok();
+            actuators.extend(limits.map(|limits| Box::new(limits) as _));
+        }
+        let mut nodes = volume().pool_nodes();
         nodes.sort_unstable();
         nodes.dedup();
-        let wants = options.settings.stages.relocation && nodes.len() > 1;
-        let begin = || FileRelocation::begin(Arc::clone(volume), &options.machine).ok();
-        wants.then(begin).flatten()
+        if nodes.len() > 1 {
+            if stages.delegation {
+                actuators.push(Box::new(AccessDelegation::begin(volume())));
+            }
+            if stages.relocation {
+                let relocation = FileRelocation::begin(volume(), machine).ok();
+                actuators.extend(relocation.map(|relocation| Box::new(relocation) as _));
+            }
+        }
+        actuators
     }
 
     /// Whether it is in use on the machine given.
@@ -261,8 +264,8 @@ struct Work {
     source: Box<dyn LiveSource>,
     affinity: ThreadAffinity,
     memory: Option<MemoryMigration>,
-    limits: Option<AdmissionLimits>,
-    relocation: Option<FileRelocation>,
+    /// Those of the volume.
+    of_volume: Vec<Box<dyn Actuator + Send>>,
     control: ControlLoop,
     options: StewardOptions,
     log: LogWriter,
@@ -314,12 +317,10 @@ impl Work {
             affinity = affinity.with_processes(departures.clone());
             memory = Some(accesses.actuator(&options, source.as_ref(), departures));
         }
-        let limits = target.limits(&options);
-        let relocation = target.relocation(&options);
+        let of_volume = target.actuators(&options);
         let mut kinds = affinity.kinds().to_vec();
         kinds.extend(memory.iter().flat_map(Actuator::kinds));
-        kinds.extend(limits.iter().flat_map(Actuator::kinds));
-        kinds.extend(relocation.iter().flat_map(Actuator::kinds));
+        kinds.extend(of_volume.iter().flat_map(|actuator| actuator.kinds()));
         let mut settings = options.settings.clone();
         // Volumes keep no copies of files.
         settings.relocation.replicas = false;
@@ -344,8 +345,7 @@ impl Work {
         Ok(Work {
             affinity,
             memory,
-            limits,
-            relocation,
+            of_volume,
             control,
             log,
             trace,
@@ -430,16 +430,9 @@ impl Work {
         let mut actuators: Vec<&mut dyn Actuator> = vec![&mut self.affinity];
         let memory = self.memory.as_mut();
         actuators.extend(memory.map(|memory| memory as &mut dyn Actuator));
-        actuators.extend(
-            self.limits
-                .as_mut()
-                .map(|limits| limits as &mut dyn Actuator),
-        );
-        actuators.extend(
-            self.relocation
-                .as_mut()
-                .map(|relocation| relocation as &mut dyn Actuator),
-        );
+        for actuator in &mut self.of_volume {
+            actuators.push(actuator.as_mut());
+        }
         let turn = self.control.turn(&facts, &mut actuators);
         if let Some(memory) = &mut self.memory {
             memory.follow(&facts);
@@ -579,8 +572,8 @@ impl Work {
             let _ = trace.finish();
         }
         let restored = self.affinity.undo() as u64;
-        // Lifts them.
-        drop(self.limits.take());
+        // Each undoes what it did.
+        self.of_volume.clear();
         let mut summary = lock(&self.summary).clone();
         summary.restored = restored;
         summary.no_moves_because = self.no_moves_because(&summary);

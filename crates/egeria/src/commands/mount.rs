@@ -5,12 +5,12 @@
 //! both. The other leaves the session and the terminal, so nothing that ends a shell ends it.
 
 use std::io::{Read, Write};
-use std::num::NonZeroU32;
+use std::num::{NonZeroU8, NonZeroU32};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use clap::Args;
-use egeria_fs::{AttachMode, LimitedBy, Volume};
+use egeria_fs::{AttachMode, DelegationRule, LimitedBy, Volume};
 use egeria_media::PoolIndex;
 use egeria_mount::{MountError, MountOptions};
 use serde::{Deserialize, Serialize};
@@ -82,6 +82,10 @@ struct Options {
     /// Threads that may access the memory of each node at once (PATS; default: any number, or what a planner sets)
     #[arg(long, value_name = "THREADS", value_parser = parse_limit)]
     limit: Option<NonZeroU32>,
+    /// Threads per node, in each process, that make long accesses of striped files for others (OdinFS; 0: none; default: what
+    /// a planner sets)
+    #[arg(long, value_name = "THREADS", value_parser = clap::value_parser!(u8).range(0..=16))]
+    delegates: Option<u8>,
     /// Serve metrics for Prometheus (/metrics) on this port of the loopback, or on this unix socket
     #[arg(long, value_name = "PORT|IP:PORT|PATH", value_parser = metrics::Address::parse)]
     metrics: Option<metrics::Address>,
@@ -119,6 +123,7 @@ impl Mount {
                 options.page_cache = options.page_cache.or(volume.page_cache);
                 options.alloc = options.alloc.or(volume.alloc);
                 options.limit = options.limit.or(volume.limit);
+                options.delegates = options.delegates.or(volume.delegates);
                 (volume.pool().to_path_buf(), volume.directory)
             }
             None => (
@@ -202,6 +207,9 @@ fn background_command(mount: &Mount) -> Command {
     if let Some(limit) = mount.options.limit {
         command.arg(format!("--limit={limit}"));
     }
+    if let Some(delegates) = mount.options.delegates {
+        command.arg(format!("--delegates={delegates}"));
+    }
     if let Some(log) = &mount.options.log {
         command.arg("--log").arg(log);
     }
@@ -243,6 +251,9 @@ fn serve(mount: &Mount, format: Format) -> Outcome {
         allocation.apply(&volume)?;
     }
     limit(&volume, mount.options.limit)?;
+    if let Some(delegates) = mount.options.delegates {
+        delegate(&volume, delegates)?;
+    }
     let metrics = mount.options.metrics.as_ref().map(|address| {
         let of_volume = Box::new(metrics::VolumeMetrics::of(&volume));
         metrics::Server::start(address, of_volume)
@@ -297,6 +308,21 @@ fn limit(volume: &Volume, limit: Option<NonZeroU32>) -> Outcome {
         limited.map_err(|errno| Failure::new(format!("cannot limit pool {pool}: {errno}")))?;
     }
     Ok(())
+}
+
+/// Has long accesses of striped files delegated, or not; also for those who come past the mount.
+fn delegate(volume: &Volume, delegates: u8) -> Outcome {
+    let sizes = egeria_policy::planner::Delegation::default();
+    let bytes = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+    let rule = NonZeroU8::new(delegates).map(|delegates| DelegationRule {
+        delegates,
+        min_read_bytes: bytes(sizes.least_read_bytes),
+        min_write_bytes: bytes(sizes.least_write_bytes),
+        always: false,
+    });
+    volume
+        .set_delegation(rule, true)
+        .map_err(|errno| Failure::new(format!("cannot delegate accesses: {errno}")))
 }
 
 fn parse_limit(text: &str) -> Result<NonZeroU32, String> {

@@ -3,7 +3,7 @@
 //! Who is attached, or makes a session, is known by locks on the pools (`pool_locks`), and which session it is by a
 //! line on pool 0 (`session_line`).
 
-use crate::data::delegation::Delegates;
+use crate::data::delegation::board::Delegates;
 use crate::format::*;
 use crate::namespace::walks::Walks;
 use crate::requests::*;

@@ -2,11 +2,13 @@
 //! and never freed while anybody may look at them.
 
 use super::job::JobWord;
+use super::learned::Learned;
 use arrayvec::ArrayVec;
 use egeria_media::PoolOffset;
 use egeria_media::emulation::AccessKind;
 use rustix::thread::futex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Most delegates of a pool, in one process.
@@ -244,6 +246,30 @@ impl Board {
             while is_running(id) {
                 std::thread::sleep(Duration::from_micros(50));
             }
+        }
+    }
+}
+
+/// A process's part in delegation.
+#[derive(Default)]
+pub(crate) struct Delegates {
+    pub(super) board: OnceLock<Arc<Board>>,
+    pub(super) learned: Learned,
+    pub(super) may_start: OnceLock<fn() -> bool>,
+}
+
+impl Delegates {
+    /// In the child after fork. Only stores.
+    pub(crate) fn reset_after_fork(&self) {
+        if let Some(board) = self.board.get() {
+            board.reset_after_fork();
+        }
+    }
+
+    /// End all delegates of this process.
+    pub(crate) fn end(&self) {
+        if let Some(board) = self.board.get() {
+            board.end();
         }
     }
 }

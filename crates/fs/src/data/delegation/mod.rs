@@ -9,7 +9,7 @@
 //! * Which accesses are delegated, and to how many, a planner or a person sets for the session; each process learns from how
 //!   long they take where that is no good (`learned`).
 
-mod board;
+pub(crate) mod board;
 mod job;
 mod learned;
 mod worker;
@@ -25,11 +25,11 @@ use board::{Board, JobRun, wait};
 use egeria_media::emulation::AccessKind;
 use egeria_media::{CallerDestination, CallerSource, PoolOffset};
 use job::JobEnd;
-use learned::{Learned, Way};
+use learned::Way;
 use std::cell::{Cell, RefCell};
 use std::num::NonZeroU8;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Jobs that one access waits for at most; what is more, the caller does.
@@ -53,30 +53,6 @@ pub struct DelegationRule {
     pub min_write_bytes: u32,
     /// Whether also those that would be faster without.
     pub always: bool,
-}
-
-/// A process's part in delegation.
-#[derive(Default)]
-pub(crate) struct Delegates {
-    board: OnceLock<Arc<Board>>,
-    learned: Learned,
-    may_start: OnceLock<fn() -> bool>,
-}
-
-impl Delegates {
-    /// In the child after fork. Only stores.
-    pub(crate) fn reset_after_fork(&self) {
-        if let Some(board) = self.board.get() {
-            board.reset_after_fork();
-        }
-    }
-
-    /// End all delegates of this process.
-    pub(crate) fn end(&self) {
-        if let Some(board) = self.board.get() {
-            board.end();
-        }
-    }
 }
 
 /// An access whose runs are delegated.
