@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 
 /// Who had nothing to do for so long ends.
 const IDLE: Duration = Duration::from_secs(5);
-/// A delegate calls nothing deep, but a signal frame with all registers must fit.
-const STACK_BYTES: usize = 128 << 10;
+/// A delegate calls nothing deep, but the program's static thread-local memory must fit as well.
+const STACK_BYTES: usize = 512 << 10;
 
 /// What a delegate has of the process.
 struct Worker {
