@@ -20,7 +20,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// Who had nothing to do for so long ends.
-const IDLE: Duration = Duration::from_secs(5);
+const IDLE: Duration = Duration::from_secs(30);
 /// A delegate calls nothing deep, but the program's static thread-local memory must fit as well.
 const STACK_BYTES: usize = 512 << 10;
 
