@@ -20,9 +20,10 @@ static void fill(int seed) {
 // Written and read again, each in one call.
 static void keeps_data(int fd, int seed) {
     fill(seed);
-    CHECK(pwrite(fd, data, LONG, 0) == LONG);
+    errno = 0;
+    CHECK(pwrite(fd, data, LONG, 0) == LONG && errno == 0);
     memset(found, 0, LONG);
-    CHECK(pread(fd, found, LONG, 0) == LONG);
+    CHECK(pread(fd, found, LONG, 0) == LONG && errno == 0);
     CHECK(memcmp(data, found, LONG) == 0);
 }
 
