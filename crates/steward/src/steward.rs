@@ -17,6 +17,7 @@ use egeria_facts::{Facts, ThreadFacts, ThreadKey};
 use egeria_fs::Volume;
 use egeria_machine::Machine;
 use egeria_pages::accesses::{HotAreas, MemorySource, Referenced};
+use egeria_policy::pats::Controller;
 use egeria_policy::planner::Settings;
 use egeria_policy::{Action, ActionOutcome, ActionResult, KeptBecause};
 use egeria_watch::migration_times::MigrationTimes;
@@ -81,6 +82,13 @@ impl Target {
                 let mut session = SessionSource::begin(Arc::clone(volume), machine, scope);
                 if options.settings.stages.relocation {
                     session.watch_files();
+                }
+                let learns = options.settings.pats.controller == Controller::Learned;
+                if options.settings.stages.limits && learns && !session.measures_dram() {
+                    tracing::warn!(
+                        "limits follow the formula and are not learned: nobody counts what goes through DRAM here; \
+                         where the CPU monitors memory bandwidth, `mount -t resctrl resctrl /sys/fs/resctrl`"
+                    );
                 }
                 (Box::new(session), None)
             }

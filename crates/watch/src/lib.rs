@@ -8,6 +8,7 @@
 //! * [`own`]: files and directories that no other user can read, redirect or replace.
 
 mod callers;
+mod dram;
 mod files;
 mod live;
 pub mod masks;

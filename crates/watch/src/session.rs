@@ -14,6 +14,7 @@ use egeria_fs::{AskedOfPool, Counters, ThreadReport, Volume};
 use egeria_machine::{Machine, Node, NodeId};
 
 use crate::callers::{Callers, Look};
+use crate::dram::{DramBytes, DramCounters};
 use crate::files;
 use crate::live::{LiveSource, Membership};
 use crate::masks::SharedMasks;
@@ -45,19 +46,13 @@ pub struct SessionSource {
     /// The emulated machine's clock then, ns.
     started_machine_ns: u64,
     totals: Counters,
-    /// What went through the DRAM of each node of an emulated machine, bytes.
-    dram_bytes: Vec<u64>,
+    dram: DramCounters,
+    /// What went through the DRAM of each node, where it is counted.
+    dram_bytes: Option<DramBytes>,
     cpu_times: CpuTimes,
     /// Of the window that ended last.
     media: Vec<MediumFacts>,
     watches_files: bool,
-}
-
-/// What went through the DRAM of each node of an emulated machine so far, by all volumes on it, bytes.
-fn dram_bytes(volume: &Volume, machine: &Machine) -> Vec<u64> {
-    let nodes = 0..machine.nodes.len();
-    let of = |node| volume.emulation().dram_bytes(node).unwrap_or(0);
-    nodes.map(of).collect()
 }
 
 struct Known {
@@ -71,6 +66,7 @@ struct Known {
 impl SessionSource {
     /// Begin to watch: the first window starts now.
     pub fn begin(volume: Arc<Volume>, machine: Machine, scope: Scope) -> SessionSource {
+        let dram = DramCounters::of(&volume, &machine);
         let mut watch = SessionSource {
             session_window: 0,
             number: 0,
@@ -78,7 +74,8 @@ impl SessionSource {
             started: Instant::now(),
             started_machine_ns: volume.emulation().machine_now_ns(),
             totals: volume.counters(),
-            dram_bytes: dram_bytes(&volume, &machine),
+            dram_bytes: dram.bytes(&volume, &machine),
+            dram,
             cpu_times: CpuTimes::default(),
             media: Vec::new(),
             watches_files: false,
@@ -97,6 +94,11 @@ impl SessionSource {
     /// From now on facts of files are given, too.
     pub fn watch_files(&mut self) {
         self.watches_files = true;
+    }
+
+    /// Whether anybody counts what goes through the DRAM of nodes.
+    pub fn measures_dram(&self) -> bool {
+        !matches!(self.dram, DramCounters::Nobody)
     }
 
     /// The machine watched.
@@ -183,9 +185,10 @@ impl SessionSource {
         if self.machine.is_emulated() {
             busy_of_threads(&mut window);
         }
-        self.media = self.media(&totals, window.duration_ns);
+        let dram_bytes = self.dram.bytes(&self.volume, &self.machine);
+        self.media = self.media(&totals, dram_bytes.as_ref(), window.duration_ns);
         self.totals = totals;
-        self.dram_bytes = dram_bytes(&self.volume, &self.machine);
+        self.dram_bytes = dram_bytes;
         self.cpu_times = cpu_times;
         self.begun_ns = now_ns;
         self.number += 1;
@@ -219,12 +222,16 @@ impl SessionSource {
     }
 
     /// What was asked of each node's pools, while somebody has that measured.
-    fn media(&self, totals: &Counters, duration_ns: u64) -> Vec<MediumFacts> {
+    fn media(
+        &self,
+        totals: &Counters,
+        dram_bytes: Option<&DramBytes>,
+        duration_ns: u64,
+    ) -> Vec<MediumFacts> {
         if !self.volume.measures_admission() {
             return Vec::new();
         }
         let admission = self.volume.admission(true);
-        let dram_bytes = dram_bytes(&self.volume, &self.machine);
         let seconds = duration_ns.max(1) as f64 / 1e9;
         let medium = |(position, node): (usize, &Node)| {
             let on_node = |pool: &usize| self.volume.node_position(*pool) == position;
@@ -243,12 +250,10 @@ impl SessionSource {
                 mix: mix(asked),
                 demand,
                 pm_bytes_s: moved_bytes as f64 / seconds,
-                // An emulated machine has no DRAM in use beside pools; of a real one nobody told.
-                dram_bytes_s: self.machine.is_emulated().then(|| {
-                    let bytes = dram_bytes.get(position).zip(self.dram_bytes.get(position));
-                    let moved = bytes.map_or(0, |(now, before)| now.saturating_sub(*before));
-                    moved as f64 / seconds
-                }),
+                dram_bytes_s: dram_bytes
+                    .zip(self.dram_bytes.as_ref())
+                    .and_then(|(now, before)| now.since(before, position, moved_bytes))
+                    .map(|moved| moved as f64 / seconds),
             };
             let is_medium = !pools.is_empty() && self.machine.has_persistent_memory(node);
             is_medium.then_some(MediumFacts {

@@ -1,5 +1,6 @@
 //! `egeria df`: space, pool by pool.
 
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -55,11 +56,24 @@ struct VolumeSpace {
     mounts: Vec<PathBuf>,
     #[serde(flatten)]
     total: Space,
+    /// How long accesses of striped files are delegated, if they are.
+    delegation: Option<Delegation>,
     pools: Vec<PoolSpace>,
 }
 
 #[derive(Serialize)]
+struct Delegation {
+    delegates_per_node: u8,
+    min_read_bytes: u32,
+    min_write_bytes: u32,
+    /// Set by a person, not by a planner.
+    by_hand: bool,
+}
+
+#[derive(Serialize)]
 struct PoolSpace {
+    /// Threads that may access it at once; any number without.
+    limit_threads: Option<NonZeroU32>,
     #[serde(flatten)]
     label: PoolLabel,
     #[serde(flatten)]
@@ -147,7 +161,8 @@ fn mounts() -> Outcome<Vec<Served>> {
 fn space_soon(pool: &Path) -> Outcome<VolumeSpace> {
     let (sender, receiver) = std::sync::mpsc::channel();
     let path = pool.to_owned();
-    std::thread::spawn(move || sender.send(space_of_pool(&path)));
+    // Nobody listens any more: it came too late.
+    std::thread::spawn(move || drop(sender.send(space_of_pool(&path))));
     receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| {
         Err(Failure::new(format!(
             "the volume of {} does not answer; see what its mount process waits for",
@@ -164,6 +179,7 @@ fn space_of_pool(pool: &Path) -> Outcome<VolumeSpace> {
 fn report(volume: &Volume) -> Outcome<VolumeSpace> {
     let space = |pool| Space::from(volume.space(pool));
     let pools = session::pool_labels(volume);
+    let admission = volume.admission(false);
     let first = pools.first().map(|pool| pool.path.clone());
     let mounts = mounts()?
         .into_iter()
@@ -172,14 +188,49 @@ fn report(volume: &Volume) -> Outcome<VolumeSpace> {
         volume: volume.uuid().to_string(),
         mounts: mounts.map(|mount| mount.directory).collect(),
         total: space(None),
+        delegation: delegation(volume),
         pools: pools
             .into_iter()
             .map(|label| PoolSpace {
                 space: space(Some(label.pool as u8)),
+                limit_threads: admission.get(label.pool).and_then(|pool| pool.limit),
                 label,
             })
             .collect(),
     })
+}
+
+fn delegation(volume: &Volume) -> Option<Delegation> {
+    let (rule, by_hand) = volume.delegation();
+    rule.map(|rule| Delegation {
+        delegates_per_node: rule.delegates.get(),
+        min_read_bytes: rule.min_read_bytes,
+        min_write_bytes: rule.min_write_bytes,
+        by_hand,
+    })
+}
+
+/// What is unusual about how a volume is accessed, in lines.
+fn remarks(volume: &VolumeSpace) -> Vec<String> {
+    let limits = volume.pools.iter().filter_map(|pool| {
+        let limit = pool.limit_threads?;
+        let node = pool.label.node;
+        Some(format!(
+            "volume {}: at most {limit} threads at once access node {node}",
+            volume.volume
+        ))
+    });
+    let delegation = volume.delegation.as_ref().map(|delegation| {
+        let sizes = [delegation.min_read_bytes, delegation.min_write_bytes];
+        let [reads, writes] = sizes.map(|bytes| format_bytes(bytes.into()));
+        format!(
+            "volume {}: reads of {reads} and writes of {writes} and more of striped files are delegated, {} delegates per node{}",
+            volume.volume,
+            delegation.delegates_per_node,
+            if delegation.by_hand { " (set by hand)" } else { "" }
+        )
+    });
+    limits.chain(delegation).collect()
 }
 
 fn human(document: &Document) -> String {
@@ -208,7 +259,7 @@ fn human(document: &Document) -> String {
             ));
         }
     }
-    output::table(
+    let mut text = output::table(
         &[
             "volume",
             ">node",
@@ -220,7 +271,12 @@ fn human(document: &Document) -> String {
             "path",
         ],
         rows,
-    )
+    );
+    for line in document.volumes.iter().flat_map(remarks) {
+        text.push('\n');
+        text.push_str(&line);
+    }
+    text
 }
 
 fn row(volume: &str, node: &str, space: &Space, path: String) -> Vec<String> {

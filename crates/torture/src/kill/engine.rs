@@ -1,7 +1,9 @@
 //! Calls made on the engine itself, as a program does that attaches the volume.
 
 use super::files::{Attribute, Files};
+use egeria_fs::format::BLOCK;
 use egeria_fs::*;
+use egeria_media::PoolIndex;
 
 /// What new files are.
 pub const FILE: NewInode = NewInode {
@@ -101,6 +103,19 @@ impl Files for Engine<'_> {
     /// Every call is durable when it returns.
     fn sync(&self, _file: &FileReference) -> Outcome<()> {
         Ok(())
+    }
+
+    fn relocate(&self, file: &FileReference) -> Outcome<()> {
+        let blocks = self.0.size_bytes(*file)?.div_ceil(BLOCK as u64);
+        let ends = match blocks % 2 {
+            0 => (PoolIndex(0), PoolIndex(1)),
+            _ => (PoolIndex(1), PoolIndex(0)),
+        };
+        match self.0.relocate(*file, 0..blocks, ends) {
+            // Striped files stay.
+            Ok(_) | Err(Errno(libc::EOPNOTSUPP)) => Ok(()),
+            Err(errno) => Err(errno),
+        }
     }
 
     fn link(&self, from: &str, to: &str) -> Outcome<()> {

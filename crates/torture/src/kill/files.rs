@@ -39,6 +39,10 @@ pub trait Files {
     fn resize(&self, file: &Self::File, bytes: u64) -> Outcome<()>;
     fn punch(&self, file: &Self::File, offset: u64, bytes: u64) -> Outcome<()>;
     fn sync(&self, file: &Self::File) -> Outcome<()>;
+    /// Have its data moved to another pool, where the way can say so.
+    fn relocate(&self, _: &Self::File) -> Outcome<()> {
+        Ok(())
+    }
     fn link(&self, from: &str, to: &str) -> Outcome<()>;
     fn unlink(&self, path: &str) -> Outcome<()>;
     fn rename(&self, from: &str, to: &str) -> Outcome<()>;

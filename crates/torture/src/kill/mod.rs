@@ -27,16 +27,20 @@ pub use report::KillReport;
 pub use roles::main;
 pub use stop::{CallRow, ObserverRow, StackRow, StopReport};
 
-use egeria_fs::{AttachMode, AttachOptions, CreateOptions, PoolRequest, Volume};
+use egeria_fs::{
+    AttachMode, AttachOptions, CreateOptions, DelegationRule, LimitedBy, PoolRequest, Volume,
+};
 use egeria_harness::program;
 use egeria_harness::program::loadable;
 use egeria_harness::rng::Rng;
 use egeria_harness::scratch::{MountPoint, check_room, memory_directory};
 use egeria_harness::{self as harness, Progress};
 use egeria_harness::{Error, Result};
+use egeria_media::PoolIndex;
 use ledger::Ledger;
 use processes::{Mount, Paths};
 use round::Round;
+use std::num::{NonZeroU8, NonZeroU32};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -59,6 +63,8 @@ pub struct KillOptions<'a> {
     pub hold_ms: RangeInclusive<u64>,
     /// Ask `gdb` where a stopped one is that others wait for.
     pub stacks: bool,
+    /// Threads that each pool admits at once while workers are stopped; any number without it.
+    pub admitted: Option<NonZeroU32>,
     /// Stop workers on this mount, kill nobody: to look at another version's, whose library is then the one given.
     pub mounted: Option<PathBuf>,
     /// No new death after so long, and no new stop after as long again.
@@ -85,6 +91,7 @@ impl KillOptions<'_> {
             stops: 500,
             hold_ms: 150..=300,
             stacks: false,
+            admitted: None,
             mounted: None,
             limit: None,
             seed: 1,
@@ -143,10 +150,16 @@ fn kill(
 ) -> Result<()> {
     let deadline = options.limit.map(|limit| Instant::now() + limit);
     let mut rng = Rng::new(options.seed);
-    while report.kills < options.kills && deadline.is_none_or(|end| Instant::now() < end) {
+    for number in 0.. {
         let done = report.kills;
+        if done >= options.kills || deadline.is_some_and(|end| Instant::now() >= end) {
+            break;
+        }
         let kills = ROUND_KILLS.min(options.kills - done);
         let mut round = Round::start(paths, pool, ledger, options.cancel)?;
+        if number % 2 == 1 {
+            manage(round.volume(), NonZeroU32::new(2))?;
+        }
         let tell = |kills| tell(options, done + kills, options.kills, "killing");
         round.kill(kills, deadline, &mut rng, &tell)?;
         report.add(round.end()?);
@@ -165,6 +178,7 @@ fn stop(
         stops: options.stops,
         hold_ms: options.hold_ms.clone(),
         stacks: options.stacks,
+        is_limited: options.admitted.is_some(),
         mount: None,
         deadline: options.limit.map(|limit| Instant::now() + limit),
         seed: options.seed,
@@ -178,12 +192,32 @@ fn stop(
     let attached = Volume::attach(pool, AttachMode::CreateOrJoin, &AttachOptions::default());
     let volume = attached.map_err(Error::failed)?;
     volume.set_reporter(Box::new(|_, line| eprintln!("{line}")));
+    manage(&volume, options.admitted)?;
     let mut mount = Mount::start(paths, pool, ledger, options.cancel)?;
     stops.mount = mount.id();
     let stopped = stop::run(&stops, paths, &tell)?;
     mount.end()?;
     report.look(stop::look_afterwards(volume, pool)?);
     Ok(stopped)
+}
+
+/// As under planners: accesses of striped files are delegated, and each pool admits so many threads at once. Until the session ends.
+fn manage(volume: &Volume, admitted: Option<NonZeroU32>) -> Result<()> {
+    let rule = DelegationRule {
+        delegates: NonZeroU8::MIN,
+        min_read_bytes: 1,
+        min_write_bytes: 1,
+        always: true,
+    };
+    volume
+        .set_delegation(Some(rule), true)
+        .map_err(Error::failed)?;
+    for pool in 0..volume.pools().len() as u8 {
+        volume
+            .limit_admission(PoolIndex(pool), admitted, LimitedBy::Hand)
+            .map_err(Error::failed)?;
+    }
+    Ok(())
 }
 
 /// A volume of two pools; the path of the first.

@@ -89,6 +89,11 @@ impl<'a> Round<'a> {
         })
     }
 
+    /// The volume, attached by this process.
+    pub fn volume(&self) -> &Volume {
+        &self.volume
+    }
+
     /// Kills so many processes, or until the deadline, and tells of each.
     pub fn kill(
         &mut self,

@@ -332,7 +332,10 @@ impl<'a, F: Files> Worker<'a, F> {
                 offset,
                 bytes,
             } => self.with(name, false, |files, file| files.punch(file, offset, bytes)),
-            Own::Sync { name } => self.with(name, false, |files, file| files.sync(file)),
+            Own::Sync { name } => self.with(name, false, |files, file| {
+                files.sync(file)?;
+                files.relocate(file)
+            }),
             Own::Read { name } => {
                 let found = self.with(name, false, |files, file| files.read_all(file))?;
                 let wanted = self.oracle.content(name).unwrap_or_default();

@@ -1,5 +1,6 @@
 //! `egeria-torture kill`: death of processes, and stops.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -30,8 +31,8 @@ JSON: kills, mount_kills, workers, operations, lost, longest_wait_ms,
 leaked_blocks, leaked_inodes, findings, seconds, direct_calls, mount_requests,
 stopped, faults.
 Exit status: 1 when anything is lost, leaked or found, somebody waited more
-than a second for a dead one, or more than 100 ms for a stopped one who does
-not change the same inode.")]
+than a second for a dead one, or more than 100 ms (250 with --admitted) for a
+stopped one who does not change the same inode.")]
 pub struct Arguments {
     /// Processes to kill
     #[arg(long, value_name = "N", default_value_t = 1000,
@@ -47,6 +48,9 @@ pub struct Arguments {
     /// Ask gdb where stopped workers are that others wait for
     #[arg(long)]
     stacks: bool,
+    /// Let each pool admit N threads at once while workers are stopped; others may then wait 250 ms for a stopped one's place
+    #[arg(long, value_name = "N", conflicts_with = "mounted")]
+    admitted: Option<NonZeroU32>,
     /// Stop workers on this mount and kill nobody; another version's library is named by EGERIA_PRELOAD_LIB
     #[arg(long, value_name = "DIR", conflicts_with_all = ["kills", "memory"])]
     mounted: Option<PathBuf>,
@@ -83,6 +87,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
             arguments.stops
         },
         stacks: arguments.stacks,
+        admitted: arguments.admitted,
         mounted: arguments.mounted.clone(),
         limit: arguments.seconds.map(Duration::from_secs),
         seed: arguments.seed,

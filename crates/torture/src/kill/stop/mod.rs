@@ -52,7 +52,8 @@ pub fn run(stops: &StopOptions<'_>, paths: &Paths, tell: &dyn Fn(u64)) -> Result
     let notes: Notes = watch.end()?;
     ended?;
     let _ = std::fs::remove_file(&path);
-    Ok(StopReport::of(notes, started.elapsed().as_secs_f64()))
+    let seconds = started.elapsed().as_secs_f64();
+    Ok(StopReport::of(notes, stops.wanted_wait_ms(), seconds))
 }
 
 /// What is left on the volume.

@@ -7,9 +7,6 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Nobody who does not change what the stopped one changes should wait longer, ms.
-pub const WANTED_WAIT_MS: f64 = 100.0;
-
 /// What the stops came to.
 #[derive(Serialize, Default, Debug)]
 pub struct StopReport {
@@ -23,6 +20,8 @@ pub struct StopReport {
     pub longest_allowed_wait_ms: f64,
     /// Longest wait of anybody while nobody was stopped: what the machine alone does.
     pub longest_undisturbed_ms: f64,
+    /// How long he should wait at most.
+    pub wanted_wait_ms: f64,
     /// Stops during which somebody waited longer than he should.
     pub stops_waited_for: u64,
     /// Calls that failed, threads that waited on after the end of a stop.
@@ -109,7 +108,7 @@ fn ms(ns: u64) -> f64 {
 }
 
 impl StopReport {
-    pub(super) fn of(notes: Notes, seconds: f64) -> StopReport {
+    pub(super) fn of(notes: Notes, wanted_wait_ms: f64, seconds: f64) -> StopReport {
         let seen = || notes.seen.values();
         let longest = |of: &dyn Fn(&ObserverTotals) -> u64| ms(seen().map(of).max().unwrap_or(0));
         let by_call = notes
@@ -137,6 +136,7 @@ impl StopReport {
             stops: notes.stops.values().map(|counts| counts.0).sum(),
             stops_elsewhere: notes.elsewhere,
             stops_waited_for: notes.stops.values().map(|counts| counts.1).sum(),
+            wanted_wait_ms,
             longest_wait_ms: longest(&|seen| seen.wait_ns),
             longest_allowed_wait_ms: longest(&|seen| seen.allowed_ns.unwrap_or(0)),
             longest_undisturbed_ms: longest(&|seen| seen.undisturbed_ns),
@@ -159,9 +159,12 @@ impl StopReport {
         }
         (self.stops_waited_for > 0).then(|| {
             format!(
-                "during {} of {} stops somebody waited longer than {WANTED_WAIT_MS} ms, {:.0} ms at most, who had nothing to do with the stopped; \
+                "during {} of {} stops somebody waited longer than {} ms, {:.0} ms at most, who had nothing to do with the stopped; \
                  compare with {:.0} ms while nobody was stopped, and try again on an idle machine",
-                self.stops_waited_for, self.stops, self.longest_wait_ms, self.longest_undisturbed_ms
+                self.stops_waited_for,
+                self.stops,
+                self.wanted_wait_ms,
+                self.longest_wait_ms, self.longest_undisturbed_ms
             )
         })
     }

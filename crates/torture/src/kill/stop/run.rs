@@ -2,7 +2,7 @@
 
 use super::calls::{Call, Observation};
 use super::options::StopOptions;
-use super::report::{Notes, StackRow, WANTED_WAIT_MS};
+use super::report::{Notes, StackRow};
 use super::stack;
 use super::status_page::{StatusPage, copies_of, look_of, threads_of};
 use crate::kill::processes::{AccessPath, Paths, WorkerProcess};
@@ -27,7 +27,6 @@ const TICK: Duration = Duration::from_millis(2);
 const UNDISTURBED: u64 = 5;
 /// How long everybody works before the first stop.
 const WARM_UP: Duration = Duration::from_millis(300);
-const WANTED_NS: u64 = (WANTED_WAIT_MS * 1e6) as u64;
 
 struct Observers {
     access_path: AccessPath,
@@ -198,7 +197,8 @@ impl<'a> StopRun<'a> {
 
     /// Who waits longer than he should.
     fn waiting(&self, call: Call) -> Vec<(AccessPath, Observation)> {
-        let waits = |number| self.page.observer(number).longest_ns() > WANTED_NS;
+        let wanted_ns = (self.stops.wanted_wait_ms() * 1e6) as u64;
+        let waits = |number| self.page.observer(number).longest_ns() > wanted_ns;
         let all = self
             .threads()
             .filter(|(access_path, look, _)| !look.may_wait_for(*access_path, call));
