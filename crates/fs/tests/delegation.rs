@@ -4,6 +4,8 @@ mod common;
 
 use common::*;
 use egeria_fs::*;
+use egeria_media::PoolIndex;
+use egeria_media::recorder::{CrashImages, Recorder};
 use proptest::prelude::*;
 use std::num::NonZeroU8;
 use std::sync::Arc;
@@ -286,10 +288,7 @@ fn where_no_thread_may_be_started_the_caller_does_it() {
 fn delegates_ask_for_places_at_limited_pools() {
     let (scratch, volume) = prepared();
     for pool in 0..POOLS {
-        let (pool, limit) = (
-            egeria_media::PoolIndex(pool as u8),
-            std::num::NonZeroU32::new(1),
-        );
+        let (pool, limit) = (PoolIndex(pool as u8), std::num::NonZeroU32::new(1));
         volume
             .limit_admission(pool, limit, LimitedBy::Hand)
             .unwrap();
@@ -319,4 +318,37 @@ fn a_rule_set_by_hand_is_no_planner_s_to_change() {
     assert_eq!(volume.delegation(), (rule, true));
     volume.set_delegation(None, true).unwrap();
     assert_eq!(volume.delegation(), (None, true));
+}
+
+#[test]
+fn a_delegated_write_is_durable_when_it_returns() {
+    let (_scratch, volume) = prepared();
+    let file = striped(&volume, "file");
+    let recorder = Recorder::new();
+    for (index, pool) in volume.pools().iter().enumerate() {
+        recorder.attach(PoolIndex(index as u8), pool).unwrap();
+    }
+    // To new blocks, in place, and behind the end.
+    let before = volume.counters().delegated_bytes;
+    for round in 0..6 {
+        let written = volume.write(file, 5 * round, &pattern(1, FILE_BYTES));
+        assert_eq!(written, Ok(FILE_BYTES));
+        recorder.mark(round);
+    }
+    assert!(volume.counters().delegated_bytes > before);
+    volume
+        .pools()
+        .iter()
+        .for_each(|pool| Recorder::detach(pool));
+    let mut images = CrashImages::new(recorder.take()).unwrap();
+    let points = images.recording().points().collect::<Vec<_>>();
+    let mut returned = 0;
+    for point in points {
+        if images.recording().marks_before(point).count() > returned {
+            returned += 1;
+            let pending = images.state_at(point).pending();
+            assert!(pending.is_empty(), "write {returned} left {pending:?}");
+        }
+    }
+    assert_eq!(returned, 6);
 }

@@ -144,17 +144,22 @@ fn replay_here(path: &Path, case: Case) -> Result<Replayed> {
             "{path}: this engine runs the workload otherwise, there is no such crash; explore anew"
         ))
     };
-    let Setup {
-        initial_state,
-        pools,
-    } = case.setup;
-    let mut workspace = Workspace::new(initial_state, pools).map_err(Error::failed)?;
+    let mut workspace = Workspace::new(case.setup).map_err(Error::failed)?;
     let recorded = workspace.record(&case.workload).map_err(Error::failed)?;
     let recorded = recorded
         .ok_or_else(unlike)?
         .without(case.omitted.as_deref());
     let (kind, legal) = (recorded.kind, recorded.legal);
-    let mut text = format!("{initial_state:?} on {pools} pools: {}\n", case.workload);
+    let Setup {
+        initial_state,
+        pools,
+        delegated,
+    } = case.setup;
+    let by_delegates = if delegated { ", by delegates" } else { "" };
+    let mut text = format!(
+        "{initial_state:?} on {pools} pools{by_delegates}: {}\n",
+        case.workload
+    );
     if let Some(without) = &case.omitted {
         let _ = writeln!(
             text,

@@ -66,6 +66,8 @@ const TICK: Duration = Duration::from_millis(100);
 pub struct CrashOptions<'a> {
     /// A part of the plan that takes seconds, not minutes.
     pub quick: bool,
+    /// Have accesses of striped files made by delegates, on several pools.
+    pub delegated: bool,
     /// End after this time.
     pub limit: Option<Duration>,
     /// End after so many states.
@@ -93,6 +95,7 @@ impl Default for CrashOptions<'_> {
     fn default() -> Self {
         CrashOptions {
             quick: false,
+            delegated: false,
             limit: None,
             states: None,
             seed: 1,
@@ -208,7 +211,7 @@ impl Shared {
             output_directory: options.output_directory.clone(),
             omitted: options.omitted.clone(),
             is_cancelled: AtomicBool::new(false),
-            tasks: plan::tasks(extent, options.seed),
+            tasks: plan::tasks(extent, options.seed, options.delegated),
             next: AtomicUsize::new(0),
             states: AtomicU64::new(0),
             stop: AtomicBool::new(false),
@@ -357,7 +360,8 @@ pub fn explore_elsewhere(
     images: usize,
     machine: Option<Machine>,
 ) -> Result<(u64, Option<String>)> {
-    let mut workspace = workspace::Workspace::new(initial_state, pools).map_err(Error::failed)?;
+    let setup = Setup::new(initial_state, pools);
+    let mut workspace = workspace::Workspace::new(setup).map_err(Error::failed)?;
     workspace.judge.options.machine = machine;
     let recorded = workspace.record(workload).map_err(Error::failed)?;
     let Some(recorded) = recorded else {

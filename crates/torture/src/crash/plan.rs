@@ -71,11 +71,20 @@ pub(super) enum Extent {
     Full,
 }
 
-pub(super) fn tasks(extent: Extent, seed: u64) -> Vec<Task> {
+/// All there is to do; `delegated`, by delegates, where threads do not take turns and there is a pool more to delegate to.
+pub(super) fn tasks(extent: Extent, seed: u64, delegated: bool) -> Vec<Task> {
     let mut plan = Plan::default();
     match extent {
         Extent::Quick => plan.quick(seed),
         Extent::Full => plan.full(seed),
+    }
+    if delegated {
+        let by_delegates =
+            |task: &Task| task.setup.pools > 1 && !matches!(task.kind, TaskKind::Pairs { .. });
+        plan.tasks.retain(by_delegates);
+        for task in &mut plan.tasks {
+            task.setup.delegated = true;
+        }
     }
     plan.tasks
 }
@@ -87,10 +96,7 @@ struct Plan {
 
 impl Plan {
     fn add(&mut self, initial_state: InitialState, pools: usize, images: usize, kind: TaskKind) {
-        let setup = Setup {
-            initial_state,
-            pools,
-        };
+        let setup = Setup::new(initial_state, pools);
         self.tasks.push(Task {
             setup,
             kind,

@@ -72,10 +72,7 @@ pub fn prove(images: usize) -> Result<Vec<PlaceProof>> {
 
 /// Workloads that pass every place, the telling ones first.
 fn workloads() -> impl Iterator<Item = (Setup, Workload)> {
-    let setup = |initial_state, pools| Setup {
-        initial_state,
-        pools,
-    };
+    let setup = Setup::new;
     let single = |operation: Operation| Workload::Sequence {
         operations: vec![operation],
         loaded: false,
@@ -110,10 +107,7 @@ fn workloads() -> impl Iterator<Item = (Setup, Workload)> {
 
 /// Two files are made at once where a block of inodes is missing: one makes it, the other relies on it.
 fn two_in_new_block() -> impl Iterator<Item = (Setup, Workload)> {
-    let setup = Setup {
-        initial_state: InitialState::InodesFull,
-        pools: 1,
-    };
+    let setup = Setup::new(InitialState::InodesFull, 1);
     let created = |path: &str| Operation::Create {
         path: path.to_owned(),
     };
@@ -132,10 +126,7 @@ fn two_by_two() -> impl Iterator<Item = (Setup, Workload)> {
         seconds.map(move |second| [first.clone(), second])
     });
     pairs.flat_map(|operations| {
-        let setup = Setup {
-            initial_state: InitialState::Tree,
-            pools: 1,
-        };
+        let setup = Setup::new(InitialState::Tree, 1);
         let after = Workload::Sequence {
             operations: operations.to_vec(),
             loaded: false,

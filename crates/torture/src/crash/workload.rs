@@ -73,4 +73,17 @@ impl fmt::Display for Workload {
 pub(super) struct Setup {
     pub(super) initial_state: InitialState,
     pub(super) pools: usize,
+    /// All accesses of striped files are made by delegates.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) delegated: bool,
+}
+
+impl Setup {
+    pub(super) fn new(initial_state: InitialState, pools: usize) -> Setup {
+        Setup {
+            initial_state,
+            pools,
+            delegated: false,
+        }
+    }
 }

@@ -8,6 +8,7 @@ use super::workload::Setup;
 use egeria_fs::*;
 use egeria_media::Pool;
 use egeria_media::recorder::{CrashImages, Event, PoolSet, Recorder, Recording};
+use std::num::NonZeroU8;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
@@ -47,11 +48,17 @@ pub(super) struct Workspace {
     pub(super) judge: Judge,
     /// The pair last run, and what may be found of it.
     pub(super) pair: Option<([Operation; 2], Vec<Vec<LegalState>>)>,
+    delegated: bool,
 }
 
 impl Workspace {
     /// Prepare an initial state on so many pools.
-    pub(super) fn new(initial_state: InitialState, pools: usize) -> Result<Workspace, String> {
+    pub(super) fn new(setup: Setup) -> Result<Workspace, String> {
+        let Setup {
+            initial_state,
+            pools,
+            delegated,
+        } = setup;
         let live = initial_state.build(pools)?;
         let copy = || {
             live.copy()
@@ -71,6 +78,7 @@ impl Workspace {
             second,
             judge,
             pair: None,
+            delegated,
         };
         if initial_state.is_whole() {
             let volume = workspace.attach()?;
@@ -84,7 +92,7 @@ impl Workspace {
         setup: Setup,
         status: &Arc<WorkerStatus>,
     ) -> Result<Workspace, String> {
-        let mut workspace = Workspace::new(setup.initial_state, setup.pools)?;
+        let mut workspace = Workspace::new(setup)?;
         workspace.judge.status = status.clone();
         Ok(workspace)
     }
@@ -104,7 +112,18 @@ impl Workspace {
         self.reset();
         let options = AttachOptions::default();
         let volume = Volume::attach_private(&self.pools(), &mut self.memory, &options);
-        volume.map_err(|error| error.to_string())
+        let volume = volume.map_err(|error| error.to_string())?;
+        if self.delegated {
+            let rule = DelegationRule {
+                delegates: NonZeroU8::MIN,
+                min_read_bytes: 1,
+                min_write_bytes: 1,
+                always: true,
+            };
+            let set = volume.set_delegation(Some(rule), true);
+            set.map_err(|errno| errno.to_string())?;
+        }
+        Ok(volume)
     }
 
     /// What a sequence leaves, as users see it.

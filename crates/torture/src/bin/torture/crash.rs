@@ -29,6 +29,9 @@ pub struct Arguments {
     /// A part of the plan that takes seconds, not minutes
     #[arg(long)]
     quick: bool,
+    /// Have all accesses of striped files made by delegates; only what runs on several pools
+    #[arg(long)]
+    delegated: bool,
     /// End after so many seconds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
@@ -42,7 +45,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR", default_value = "crash-cases")]
     out: PathBuf,
     /// Look at a saved case again, and tell in words what goes wrong
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "seconds", "states", "seed", "out"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "delegated", "seconds", "states", "seed", "out"])]
     replay: Option<PathBuf>,
 }
 
@@ -63,6 +66,7 @@ fn explore(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
         |step: &egeria_harness::Progress<'_>| progress.step(step.done, step.total, step.what);
     let options = CrashOptions {
         quick: arguments.quick,
+        delegated: arguments.delegated,
         limit: arguments.seconds.map(Duration::from_secs),
         states: arguments.states,
         seed: arguments.seed,
