@@ -16,7 +16,7 @@ use crate::emulated_run::Moved;
 pub struct OdinRow {
     /// Nodes.
     pub nodes: usize,
-    /// `one_node`, `spread` or `striped`.
+    /// `one_node`, `spread`, `striped`, or `delegated`: striped, and accessed by delegates.
     pub layout: String,
     /// Threads of fio.
     pub threads: usize,
@@ -49,6 +49,21 @@ pub struct OdinSummary {
     pub shared_file: f64,
     /// Bytes stored per byte written to a striped file.
     pub amplification: f64,
+    /// Delegated access of striped files, as times direct access.
+    pub delegated: Option<OdinDelegated>,
+}
+
+/// Requests of 2 MiB on striped files, by delegates, as times the same without.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct OdinDelegated {
+    /// Writes of all threads.
+    pub write_2m: f64,
+    /// Reads of all threads.
+    pub read_2m: f64,
+    /// Writes of a single thread.
+    pub one_thread_write_2m: f64,
+    /// Reads of a single thread.
+    pub one_thread_read_2m: f64,
 }
 
 /// Result of [`super::run`].
@@ -139,8 +154,11 @@ impl OdinReport {
 
     fn words(&self) -> String {
         let head = format!(
-            "An emulated machine (odin-8s), medians of {} rounds; nothing was measured on persistent memory.",
-            self.rounds
+            "An emulated machine (odin-8s), {}; nothing was measured on persistent memory.",
+            match self.rounds {
+                1 => "one round".to_owned(),
+                rounds => format!("medians of {rounds} rounds"),
+            }
         );
         match &self.summary {
             None => head,
@@ -154,7 +172,15 @@ impl OdinReport {
                 all.read_4k,
                 all.shared_file,
                 all.amplification
-            ),
+            ) + &all.delegated.map_or(String::new(), |delegated| {
+                format!(
+                    " By delegates, as times direct access: writes of 2 MiB {:.1}, reads {:.1}; of one thread {:.1} and {:.1}.",
+                    delegated.write_2m,
+                    delegated.read_2m,
+                    delegated.one_thread_write_2m,
+                    delegated.one_thread_read_2m
+                )
+            }),
         }
     }
 
@@ -164,13 +190,14 @@ impl OdinReport {
         let mine: Vec<&OdinRow> = self
             .rows
             .iter()
-            .filter(|row| row.nodes == most && !row.shared_file)
+            .filter(|row| row.nodes == most && !row.shared_file && row.threads > 1)
             .collect();
         let group = |rows: &[&OdinRow]| {
             let bar = |row: &&OdinRow| Bar {
                 color: match row.layout.as_str() {
                     "one_node" => colors::NOVA,
                     "spread" => colors::NOVA_N,
+                    "delegated" => colors::LOCAL,
                     _ => colors::EMULATED,
                 },
                 value: row.bytes_s / 1e9,
@@ -197,6 +224,7 @@ impl OdinReport {
             (page::key(colors::NOVA, "all data on one node"))
             (page::key(colors::NOVA_N, "files on the nodes in turn"))
             (page::key(colors::EMULATED, "striped"))
+            (page::key(colors::LOCAL, "striped, by delegates"))
         };
         page::figure(
             Some("odin"),
@@ -238,6 +266,30 @@ fn size(bytes: u64) -> String {
     }
 }
 
+fn delegated(rows: &[OdinRow], nodes: usize) -> Option<OdinDelegated> {
+    let of = |op: &str, is_one: bool| {
+        let bytes_s = |layout: &str| {
+            let mut mine = rows
+                .iter()
+                .filter(|row| row.nodes == nodes && !row.shared_file);
+            let row = mine.find(|row| {
+                row.layout == layout
+                    && (row.threads == 1) == is_one
+                    && row.op == op
+                    && row.request_bytes == LARGE_BYTES
+            });
+            row.map(|row| row.bytes_s)
+        };
+        Some(bytes_s("delegated")? / bytes_s("striped")?)
+    };
+    Some(OdinDelegated {
+        write_2m: of("write", false)?,
+        read_2m: of("read", false)?,
+        one_thread_write_2m: of("write", true)?,
+        one_thread_read_2m: of("read", true)?,
+    })
+}
+
 fn summary(rows: &[OdinRow], amplification: f64) -> Option<OdinSummary> {
     let nodes = rows.iter().map(|row| row.nodes).max()?;
     let of = |op: &str, request_bytes: u64| {
@@ -245,7 +297,10 @@ fn summary(rows: &[OdinRow], amplification: f64) -> Option<OdinSummary> {
             .iter()
             .filter(|row| row.nodes == nodes && !row.shared_file);
         let row = mine.find(|row| {
-            row.layout == "striped" && row.op == op && row.request_bytes == request_bytes
+            row.layout == "striped"
+                && row.threads > 1
+                && row.op == op
+                && row.request_bytes == request_bytes
         });
         row?.of_one_node
     };
@@ -261,5 +316,6 @@ fn summary(rows: &[OdinRow], amplification: f64) -> Option<OdinSummary> {
         read_4k: of("read", SMALL_BYTES)?,
         shared_file: all.first()?.bytes_s / one.first()?.bytes_s,
         amplification,
+        delegated: delegated(rows, nodes),
     })
 }

@@ -22,11 +22,12 @@ Examples:
 
 Real fio on an emulated machine of eight sockets (odin-8s), on its first 1, 2, 4
 and 8 nodes: reads and writes of 2 MiB and 4 KiB, of files that lie on one node,
-on the nodes in turn, and in stripes; and writers of one striped file. Takes
-about 20 minutes with five rounds. JSON: summary (nodes, write_2m, read_2m,
-write_4k, read_4k: striped, as times all data on one node; shared_file: all
-writers of one file as times one; amplification: bytes stored per byte written),
-emulated, rows (nodes, layout, threads, request_bytes, op, shared_file, bytes_s,
+on the nodes in turn, and in stripes, directly and by delegates; and writers of
+one striped file. Takes about 25 minutes with five rounds. JSON: summary (nodes,
+write_2m, read_2m, write_4k, read_4k: striped, as times all data on one node;
+shared_file: all writers of one file as times one; amplification: bytes stored
+per byte written; delegated: write_2m, read_2m, one_thread_write_2m,
+one_thread_read_2m, as times direct access of the same stripes), emulated, rows (nodes, layout, threads, request_bytes, op, shared_file, bytes_s,
 of_one_node). Needs the Debian packages fio and fuse3: `make setup`.")]
 pub struct Arguments {
     /// Rounds to take medians over
