@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use egeria_facts::Facts;
 use egeria_facts::{FileKey, ThreadFacts};
-use egeria_machine::{Machine, NodeId};
+use egeria_machine::{CpuId, Machine, NodeId};
 use egeria_policy::planner::{Decision, DelegationPlan, Planner, Relocate, Settings, System};
 use proptest::prelude::*;
 use whole::{is_of, obeyed_all, whole};
@@ -309,4 +309,47 @@ fn generated_scenes_make_every_stage_decide_something() {
         }
     }
     assert!(seen.iter().all(|count| *count > 20), "{seen:?}");
+}
+
+/// What a property found: thread 4, alone, went to and fro. The CPUs of one node sent it to the other, whose persistent memory was not
+/// contended by the sum of the threads' bytes, but by the medium's curve, with one thread more there.
+#[test]
+fn threads_that_cpus_sent_away_do_not_come_back_for_persistent_memory() {
+    let machine = common::machine(2);
+    // Node, bytes read from each, written, ns busy, the last CPU it may use, whether it shares a file.
+    let threads: [(usize, [u64; 2], u64, u64, u16, bool); 16] = [
+        (0, [320229, 748249141], 351814745, 165077020, 4, true),
+        (1, [0, 0], 0, 291718566, 7, false),
+        (1, [1643939, 2456588902], 1068993, 909537112, 1, false),
+        (1, [821575, 0], 766591135, 597590936, 7, true),
+        (0, [1561468, 0], 2367629543, 46335665, 7, false),
+        (1, [505727821, 446183513], 772047368, 857242107, 1, false),
+        (1, [5675682, 520054], 1322406, 32689804, 7, false),
+        (1, [0, 288794268], 202999, 477505716, 0, false),
+        (0, [2550957379, 167037889], 2312590739, 330777207, 7, false),
+        (0, [0, 838095], 1354780099, 242030197, 7, true),
+        (0, [0, 0], 1655045, 95412988, 7, true),
+        (0, [1795832825, 0], 252226711, 127392821, 5, false),
+        (0, [206415821, 2503968327], 0, 476987360, 7, true),
+        (1, [1552201, 1603855916], 1256698373, 996341990, 6, false),
+        (0, [0, 102296353], 128416577, 175715926, 7, false),
+        (1, [38080316, 0], 431011666, 11538047, 7, false),
+    ];
+    let threads = (0..).zip(threads);
+    let threads = threads.map(
+        |(number, (node, read, written, busy_ns, last_cpu, shared))| {
+            let mut facts = common::thread(&machine, number, node, &read, written, 0.0);
+            facts.busy_ns = busy_ns;
+            facts.allowed_cpus = (0..=last_cpu).map(CpuId).collect();
+            facts.is_shared = shared;
+            facts.pinned = number == 3;
+            facts
+        },
+    );
+    let facts = Facts::of(common::window(&machine, threads.collect()));
+    let all = long_history(&machine, &facts, &System::Full.settings(), 16);
+    let moves = all.iter().map(|(_, decision)| decision.threads.moves.len());
+    let moves: Vec<usize> = moves.collect();
+    assert!(moves[0] > 0, "{moves:?}");
+    assert!(moves[10..].iter().all(|moves| *moves == 0), "{moves:?}");
 }

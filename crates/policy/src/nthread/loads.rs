@@ -98,15 +98,32 @@ impl<'a> Loads<'a> {
     /// the medium is busier with them than that says.
     pub(super) fn pm_bytes_s(&self, node: usize) -> f64 {
         let sums = &self.nodes[node];
-        let (read, written) = (sums.read as f64, sums.written as f64);
+        self.pm_bytes_s_of(sums, sums.written, sums.accessing)
+    }
+
+    /// The same with a thread that is elsewhere there, or `without` one that is there.
+    pub(super) fn pm_bytes_s_with(&self, node: usize, thread: &Thread<'_>, without: bool) -> f64 {
+        let sums = &self.nodes[node];
+        let (written, part) = (u128::from(thread.written), part_of(thread, thread.written));
+        match without {
+            false => self.pm_bytes_s_of(sums, sums.written + written, sums.accessing + part),
+            true => self.pm_bytes_s_of(
+                sums,
+                sums.written.saturating_sub(written),
+                sums.accessing.saturating_sub(part),
+            ),
+        }
+    }
+
+    fn pm_bytes_s_of(&self, sums: &Sums<'_>, written: u128, accessing: u64) -> f64 {
+        let (read, written) = (sums.read as f64, written as f64);
         let bytes_s = self.per_second(read * self.read_weight + written);
         let judged = sums.medium.as_ref().zip(sums.pm_maximum_bytes_s);
         let Some((medium, maximum_bytes_s)) = judged else {
             return bytes_s;
         };
         // The share of the time that these bytes take at this concurrency, as a load of the peak.
-        let threads = sums
-            .accessing
+        let threads = accessing
             .div_ceil(WHOLE_THREAD)
             .clamp(1, u64::from(u32::MAX));
         let share = |bytes: f64, kind| {

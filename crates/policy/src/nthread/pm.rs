@@ -34,10 +34,9 @@ pub(super) fn is_crowded_with(
     thread: &Thread<'_>,
     node: usize,
 ) -> bool {
-    let written_bytes_s = loads.per_second(thread.written as f64);
     let bytes_s = |each: usize| match each {
-        each if each == node => loads.pm_bytes_s(each) + written_bytes_s,
-        each if each == thread.at => loads.pm_bytes_s(each) - written_bytes_s,
+        each if each == node => loads.pm_bytes_s_with(each, thread, false),
+        each if each == thread.at => loads.pm_bytes_s_with(each, thread, true),
         each => loads.pm_bytes_s(each),
     };
     stands_out(loads, settings, node, settings.pm_return, bytes_s)
