@@ -1,0 +1,46 @@
+//! Egeria's C library: `egeria_client` for C. `egeria.h` is generated from this crate and has the rules for callers.
+//!
+//! No panic crosses the border ([`call::call`]), and of what C gives only what it must promise is believed: NULL, handles
+//! of another kind and addresses of data that are not mapped are errors.
+#![allow(non_camel_case_types)] // They are C's names.
+
+mod call;
+
+// In the order of the header.
+mod volume;
+
+mod file;
+
+mod names;
+
+mod directory;
+
+pub use directory::*;
+pub use file::*;
+pub use names::*;
+pub use volume::*;
+
+use call::LAST_MESSAGE;
+use libc::c_char;
+use std::ffi::CStr;
+
+const VERSION: &CStr =
+    match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+        Ok(version) => version,
+        Err(_) => c"",
+    };
+
+/// Why the last call of this thread that failed did: one line, empty before the first. Valid until the next failure
+/// in this thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn egeria_message() -> *const c_char {
+    LAST_MESSAGE
+        .try_with(|message| message.borrow().as_ptr())
+        .unwrap_or(c"".as_ptr())
+}
+
+/// The version of the library: "0.1.0".
+#[unsafe(no_mangle)]
+pub extern "C" fn egeria_version() -> *const c_char {
+    VERSION.as_ptr()
+}

@@ -1,0 +1,85 @@
+//! Volumes.
+
+use crate::call::{Handle, borrow, call, failure, hand_out, path, put, reclaim};
+use egeria_client::Volume;
+use libc::{c_char, c_int, c_uint};
+
+/// An attached volume.
+pub struct egeria_volume {
+    pub(crate) volume: Volume,
+}
+
+impl Handle for egeria_volume {
+    const MARK: u64 = 0xE6E1_A001_564F_4C55;
+}
+
+/// Flag of egeria_attach: every change is refused with EROFS.
+pub const EGERIA_READ_ONLY: c_uint = 1;
+
+/// Space for data, bytes.
+#[repr(C)]
+pub struct egeria_space_report {
+    /// In all.
+    pub total_bytes: u64,
+    /// Free.
+    pub free_bytes: u64,
+}
+
+/// Attach a volume by the path of any of its pools: join those who have it attached, or recover it first. NULL: it
+/// failed. Flags: 0 or EGERIA_READ_ONLY.
+///
+/// # Safety
+/// `pool` is NULL or a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn egeria_attach(pool: *const c_char, flags: c_uint) -> *mut egeria_volume {
+    call(std::ptr::null_mut(), || {
+        // SAFETY: as the caller promises.
+        let pool = unsafe { path(pool) }?;
+        let volume = match flags {
+            0 => Volume::attach(pool)?,
+            EGERIA_READ_ONLY => Volume::attach_read_only(pool)?,
+            _ => {
+                return Err(failure(
+                    libc::EINVAL,
+                    "unknown flags; 0 or EGERIA_READ_ONLY",
+                ));
+            }
+        };
+        Ok(hand_out(egeria_volume { volume }))
+    })
+}
+
+/// Give the handle back. Files that are open stay usable; with the last of them the volume is detached.
+///
+/// # Safety
+/// The handle is NULL or from `egeria_attach`, and not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn egeria_detach(volume: *mut egeria_volume) -> c_int {
+    call(-1, || {
+        // SAFETY: as the caller promises.
+        drop(unsafe { reclaim(volume) }?);
+        Ok(0)
+    })
+}
+
+/// How much space the volume has for data.
+///
+/// # Safety
+/// The handle is NULL or valid; `space` is NULL or has room for one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn egeria_space(
+    volume: *const egeria_volume,
+    space: *mut egeria_space_report,
+) -> c_int {
+    call(-1, || {
+        // SAFETY: as the caller promises.
+        let found = unsafe { borrow(volume) }?.volume.space()?;
+        let report = egeria_space_report {
+            total_bytes: found.total_bytes,
+            free_bytes: found.free_bytes,
+        };
+        // SAFETY: as the caller promises.
+        unsafe { put(space, report) }?;
+        Ok(0)
+    })
+}

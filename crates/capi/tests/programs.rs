@@ -1,0 +1,179 @@
+//! C programs, compiled as `egeria.pc` says against the library as it is installed, on a real volume.
+
+use egeria_fs::{CreateOptions, PoolRequest, Repair, check_volume, create_volume};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use tempfile::TempDir;
+
+fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Where the library is installed for these tests.
+fn installed() -> &'static Path {
+    static INSTALLED: OnceLock<PathBuf> = OnceLock::new();
+    INSTALLED.get_or_init(|| {
+        let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c-library");
+        let made = Command::new(here().join("../../scripts/install-library"))
+            .args([&built(), &prefix])
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", text(&made.stderr));
+        prefix
+    })
+}
+
+/// The directory with the static library. Cargo does not build it for its own package's tests.
+fn built() -> PathBuf {
+    // target/[triple/]profile/deps/test
+    let test = std::env::current_exe().unwrap();
+    let built = test.ancestors().nth(2).unwrap();
+    let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let profile = match name(built).as_str() {
+        "debug" => "dev".to_owned(),
+        other => other.to_owned(),
+    };
+    let mut target = built.parent().unwrap();
+    let mut command = Command::new(env!("CARGO"));
+    command.args([
+        "build",
+        "--quiet",
+        "-p",
+        "egeria-capi",
+        "--profile",
+        &profile,
+    ]);
+    let triple = name(target);
+    if triple.ends_with("-linux-gnu") {
+        command.args(["--target", &triple]);
+        target = target.parent().unwrap();
+    }
+    let status = command.arg("--target-dir").arg(target).status().unwrap();
+    assert!(status.success(), "cargo could not build libegeria.a");
+    built.to_owned()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn pkg_config(words: &[&str]) -> Vec<String> {
+    let said = Command::new("pkg-config")
+        .args(words)
+        .arg("egeria")
+        .env("PKG_CONFIG_PATH", installed().join("lib/pkgconfig"))
+        .output()
+        .expect("no pkg-config: install the package pkg-config");
+    assert!(said.status.success(), "{}", text(&said.stderr));
+    text(&said.stdout)
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect()
+}
+
+fn compile(source: &str, directory: &Path) -> PathBuf {
+    let program = directory.join("program");
+    let status = Command::new("cc")
+        .args([
+            "-std=gnu11",
+            "-O1",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pthread",
+            "-o",
+        ])
+        .arg(&program)
+        .arg(here().join(source))
+        .args(pkg_config(&["--cflags", "--libs"]))
+        .status()
+        .expect("no C compiler: install the package gcc");
+    assert!(status.success(), "{source} does not compile");
+    program
+}
+
+/// A volume of two pools, and a directory for the program.
+fn volume() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let pools = [0, 1].map(|node| PoolRequest {
+        node,
+        path: directory.path().join(format!("pool-{node}")),
+        bytes: Some(32 << 20),
+    });
+    create_volume(&pools, &CreateOptions::default()).unwrap();
+    let pool = directory.path().join("pool-0");
+    (directory, pool)
+}
+
+fn run(source: &str) -> Output {
+    let (directory, pool) = volume();
+    let ran = Command::new(compile(source, directory.path()))
+        .arg(&pool)
+        .env("LD_LIBRARY_PATH", installed().join("lib"))
+        .output()
+        .unwrap();
+    assert!(
+        ran.status.success(),
+        "{:?}: {}",
+        ran.status,
+        text(&ran.stderr)
+    );
+    assert_eq!(text(&ran.stderr), "");
+    let report = check_volume(&pool, Repair::No, &mut |_, _| {}).unwrap();
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    ran
+}
+
+#[test]
+fn example_writes_and_locates() {
+    let said = text(&run("examples/locate.c").stdout);
+    assert!(said.starts_with("byte 0 on: 4096 bytes on node "), "{said}");
+    assert!(said.ends_with("\ntoday\n"), "{said}");
+}
+
+#[test]
+fn example_of_threads_loses_no_line() {
+    assert_eq!(text(&run("examples/threads.c").stdout), "1600 lines\n");
+}
+
+#[test]
+fn example_of_fork_keeps_parent_and_child_apart() {
+    let said = text(&run("examples/fork.c").stdout);
+    assert_eq!(said, "parent and children kept apart\n");
+}
+
+#[test]
+fn wrong_arguments_give_an_errno() {
+    assert_eq!(
+        text(&run("tests/programs/errors.c").stdout),
+        "all refused\n"
+    );
+}
+
+#[test]
+fn symbols_have_versions_and_nothing_else_is_exported() {
+    let library = installed().join("lib/libegeria.so.0");
+    let listed = Command::new("objdump").arg("-T").arg(&library).output();
+    let listed = text(
+        &listed
+            .expect("no objdump: install the package binutils")
+            .stdout,
+    );
+    let mut defined = 0;
+    for line in listed.lines().filter(|line| line.contains(" g ")) {
+        assert!(line.contains("EGERIA_0"), "{line}");
+        defined += 1;
+    }
+    assert!(defined > 20, "{listed}");
+    let head = Command::new("objdump")
+        .arg("-p")
+        .arg(&library)
+        .output()
+        .unwrap();
+    let head = text(&head.stdout);
+    assert!(
+        head.lines()
+            .any(|line| line.trim().starts_with("SONAME") && line.ends_with("libegeria.so.0"))
+    );
+}

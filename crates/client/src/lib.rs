@@ -1,0 +1,49 @@
+//! Egeria volumes for programs: attach one, use its files and directories without the kernel, and ask which NUMA
+//! node holds what.
+//!
+//! ```no_run
+//! # fn main() -> egeria_client::Result<()> {
+//! use egeria_client::{OpenOptions, Volume};
+//!
+//! let volume = Volume::attach("/mnt/pmem0/pool")?;
+//! let file = volume.open("/results", OpenOptions::new().write(true).create(true))?;
+//! file.write_all_at(b"durable when this returns", 0)?;
+//! for part in volume.locate("/results")? {
+//!     println!("{} bytes from {} on node {}", part.length_bytes, part.offset_bytes, part.node);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What is stable
+//!
+//! What this crate exports is the stable surface of Egeria for Rust: it changes by the rules of semantic versioning.
+//! All other crates of the workspace are private, whatever they export: they change with any commit. The C library
+//! and the Python package are made of this crate and nothing else.
+//!
+//! # Paths
+//!
+//! Paths begin at the root of the volume, with or without a slash. Symbolic links are followed as Linux does it; a
+//! path that leads out of the volume (`..` at the root, an absolute link) is `EXDEV`.
+//!
+//! # Permissions
+//!
+//! None are checked: who may attach a volume may read and write its pools. What is made belongs to the effective user
+//! and group of the process, with the mode as given; the umask does not count.
+//!
+//! # Threads and processes
+//!
+//! Everything is `Send` and `Sync`. A [`Volume`] and the files opened from it belong to the process that attached it.
+//! In a child made by `fork` every operation on them fails with `ENOTCONN` and changes nothing, and dropping them
+//! leaves the parent's alone; the child attaches the volume anew. A child made by `vfork`, or by `clone` with the
+//! parent's memory, must not use this crate.
+
+mod error;
+mod file;
+mod lineage;
+mod path;
+mod volume;
+
+pub use error::{Error, Result};
+pub use file::{File, OpenOptions};
+pub use volume::{DirectoryEntry, FileType, Metadata, Part, Space, Volume};
