@@ -1,6 +1,7 @@
 //! C programs, compiled as `egeria.pc` says against the library as it is installed, on a real volume.
 
 use egeria_fs::{CreateOptions, PoolRequest, Repair, check_volume, create_volume};
+use egeria_harness::testing::built;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -14,44 +15,16 @@ fn here() -> &'static Path {
 fn installed() -> &'static Path {
     static INSTALLED: OnceLock<PathBuf> = OnceLock::new();
     INSTALLED.get_or_init(|| {
+        let library = built("egeria-capi", "libegeria.a");
         let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c-library");
         let made = Command::new(here().join("../../scripts/install-library"))
-            .args([&built(), &prefix])
+            .arg(library.parent().unwrap())
+            .arg(&prefix)
             .output()
             .unwrap();
         assert!(made.status.success(), "{}", text(&made.stderr));
         prefix
     })
-}
-
-/// The directory with the static library. Cargo does not build it for its own package's tests.
-fn built() -> PathBuf {
-    // target/[triple/]profile/deps/test
-    let test = std::env::current_exe().unwrap();
-    let built = test.ancestors().nth(2).unwrap();
-    let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
-    let profile = match name(built).as_str() {
-        "debug" => "dev".to_owned(),
-        other => other.to_owned(),
-    };
-    let mut target = built.parent().unwrap();
-    let mut command = Command::new(env!("CARGO"));
-    command.args([
-        "build",
-        "--quiet",
-        "-p",
-        "egeria-capi",
-        "--profile",
-        &profile,
-    ]);
-    let triple = name(target);
-    if triple.ends_with("-linux-gnu") {
-        command.args(["--target", &triple]);
-        target = target.parent().unwrap();
-    }
-    let status = command.arg("--target-dir").arg(target).status().unwrap();
-    assert!(status.success(), "cargo could not build libegeria.a");
-    built.to_owned()
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -1,8 +1,9 @@
 //! An open file.
 
 use crate::error::{Error, Result};
+use crate::kinds::{Metadata, Part, parts};
 use crate::path::walk;
-use crate::volume::{Metadata, Part, Volume, create_open, parts};
+use crate::volume::{Volume, create_open};
 use egeria_fs::{
     AttributeChange, CallerDestination, CallerSource, Errno, FileKind, FileReference, Outcome,
 };

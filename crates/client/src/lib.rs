@@ -40,10 +40,13 @@
 
 mod error;
 mod file;
+mod kinds;
 mod lineage;
+mod names;
 mod path;
 mod volume;
 
 pub use error::{Error, Result};
 pub use file::{File, OpenOptions};
-pub use volume::{DirectoryEntry, FileType, Metadata, Part, Space, Volume};
+pub use kinds::{DirectoryEntry, FileType, Metadata, Part, Space};
+pub use volume::Volume;

@@ -4,7 +4,7 @@ use egeria_client::{File, FileType, OpenOptions, Volume};
 use egeria_fs::{
     AttachMode, AttachOptions, CreateOptions, InodeNumber, PoolRequest, create_volume,
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -29,7 +29,7 @@ fn written(volume: &Volume, path: &str, text: &[u8]) -> File {
 }
 
 /// The engine, which attaches once per process: the same volume.
-fn engine(pool: &PathBuf) -> Arc<egeria_fs::Volume> {
+fn engine(pool: &Path) -> Arc<egeria_fs::Volume> {
     let options = AttachOptions::default();
     egeria_fs::Volume::attach(pool, AttachMode::CreateOrJoin, &options).unwrap()
 }
