@@ -388,6 +388,8 @@ fn what_is_installed_everybody_may_read_whatever_the_umask() {
         fs::write(built.join(name), "").unwrap();
     }
     fs::write(built.join("libegeria_preload.so"), "").unwrap();
+    // An archive without members.
+    fs::write(built.join("libegeria.a"), "!<arch>\n").unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/install");
     let install = |umask: &str| {
         let line = format!(

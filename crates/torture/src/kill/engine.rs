@@ -106,6 +106,9 @@ impl Files for Engine<'_> {
     }
 
     fn relocate(&self, file: &FileReference) -> Outcome<()> {
+        if self.0.pools().len() < 2 {
+            return Ok(());
+        }
         let blocks = self.0.size_bytes(*file)?.div_ceil(BLOCK as u64);
         let ends = match blocks % 2 {
             0 => (PoolIndex(0), PoolIndex(1)),
