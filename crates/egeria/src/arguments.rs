@@ -58,6 +58,8 @@ pub enum Command {
     Explain(commands::explain::Arguments),
     /// Show nodes and threads under a steward while it works
     Top(commands::top::Arguments),
+    /// Serve a live page of nodes, threads, and what a steward does
+    Web(commands::web::Arguments),
     /// Show the space of volumes, pool by pool
     Df(commands::df::Arguments),
     /// Verify a volume that is not mounted, and repair it

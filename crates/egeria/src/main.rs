@@ -6,6 +6,7 @@ mod commands;
 mod configuration;
 mod control;
 mod daemon_log;
+mod http;
 mod machine_choice;
 mod metrics;
 mod owner;

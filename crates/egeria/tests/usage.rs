@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use common::{Sandbox, egeria, run};
 
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 21] = [
     "mkfs",
     "mount",
     "umount",
@@ -19,6 +19,7 @@ const COMMANDS: [&str; 20] = [
     "machine",
     "steward",
     "top",
+    "web",
     "explain",
     "trace",
     "replay",

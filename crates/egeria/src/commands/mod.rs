@@ -28,6 +28,7 @@ pub mod trace;
 pub mod umount;
 pub mod units;
 pub mod warm;
+pub mod web;
 pub mod where_is;
 
 use std::process::ExitCode;
@@ -60,6 +61,7 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
         Command::Steward(steward) => steward::run(&steward, format),
         Command::Explain(explain) => explain::run(&explain, format),
         Command::Top(top) => top::run(&top, format),
+        Command::Web(web) => web::run(&web, format),
         Command::Trace(trace) => trace::run(&trace, format),
         Command::Replay(replay) => replay::run(&replay, format),
         Command::Sim(sim) => sim::run(&sim, format),

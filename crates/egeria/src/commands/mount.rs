@@ -20,7 +20,7 @@ use crate::machine_choice::{
     Allocation, MachineArguments, MachineLabel, MemoryArguments, attach_options,
 };
 use crate::session::{self, PoolLabel};
-use crate::{daemon_log, metrics, paths, service, sizes};
+use crate::{daemon_log, http, metrics, paths, service, sizes};
 use egeria_cli::failure::{Failure, Outcome, reason};
 use egeria_cli::output::{self, Format};
 use egeria_cli::signals::Signals;
@@ -87,8 +87,8 @@ struct Options {
     #[arg(long, value_name = "THREADS", value_parser = clap::value_parser!(u8).range(0..=16))]
     delegates: Option<u8>,
     /// Serve metrics for Prometheus (/metrics) on this port of the loopback, or on this unix socket
-    #[arg(long, value_name = "PORT|IP:PORT|PATH", value_parser = metrics::Address::parse)]
-    metrics: Option<metrics::Address>,
+    #[arg(long, value_name = "PORT|IP:PORT|PATH", value_parser = http::Address::parse)]
+    metrics: Option<http::Address>,
     /// Say on stdout when the mount answers, then let go of the terminal
     #[arg(long, hide = true)]
     ready: bool,
@@ -256,7 +256,11 @@ fn serve(mount: &Mount, format: Format) -> Outcome {
     }
     let metrics = mount.options.metrics.as_ref().map(|address| {
         let of_volume = Box::new(metrics::VolumeMetrics::of(&volume));
-        metrics::Server::start(address, of_volume)
+        http::Server::start(
+            address,
+            ("metrics", "--metrics"),
+            Box::new(metrics::MetricsSite::of(of_volume)),
+        )
     });
     let metrics = metrics.transpose()?;
     signals.check()?;

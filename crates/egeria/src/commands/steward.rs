@@ -15,7 +15,7 @@ use crate::daemon_log::{self, Attached};
 use crate::machine_choice::MachineArguments;
 use crate::owner;
 use crate::policy_choice::{self, StewardArguments};
-use crate::{metrics, service, session};
+use crate::{http, metrics, service, session};
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::Format;
 use egeria_cli::signals::Signals;
@@ -53,8 +53,8 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", conflicts_with_all = ["pool", "pid", "cgroup", "all"])]
     configured: Option<String>,
     /// Serve metrics for Prometheus (/metrics) on this port of the loopback, or on this unix socket
-    #[arg(long, value_name = "PORT|IP:PORT|PATH", value_parser = metrics::Address::parse)]
-    metrics: Option<metrics::Address>,
+    #[arg(long, value_name = "PORT|IP:PORT|PATH", value_parser = http::Address::parse)]
+    metrics: Option<http::Address>,
     #[command(flatten)]
     settings: SettingsArgument,
     #[command(flatten)]
@@ -104,7 +104,11 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let steward = arguments.steward.start(target, &machine, policy, scope)?;
     let metrics = arguments.metrics.as_ref().map(|address| {
         let of_steward = Box::new(metrics::StewardMetrics::of(steward.shared_summary()));
-        metrics::Server::start(address, of_steward)
+        http::Server::start(
+            address,
+            ("metrics", "--metrics"),
+            Box::new(metrics::MetricsSite::of(of_steward)),
+        )
     });
     let metrics = metrics.transpose()?;
     if let Some(attached) = &attached {

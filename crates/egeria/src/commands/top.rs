@@ -1,14 +1,14 @@
 //! `egeria top`: nodes and threads under a steward, as its decision log grows.
 
 mod draw;
-mod processes;
-mod rows;
+pub(in crate::commands) mod processes;
+pub(in crate::commands) mod rows;
 mod screen;
 #[cfg(test)]
 mod tests;
 mod text;
-mod view;
-mod watch;
+pub(in crate::commands) mod view;
+pub(in crate::commands) mod watch;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;

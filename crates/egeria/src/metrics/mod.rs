@@ -1,9 +1,7 @@
 //! Metrics for Prometheus: numbers that exist anyway, read when somebody asks. Nothing is counted for them.
 
-mod address;
 mod families;
-mod server;
+mod site;
 
-pub use address::Address;
 pub use families::{StewardMetrics, VolumeMetrics};
-pub use server::Server;
+pub use site::MetricsSite;

@@ -12,7 +12,7 @@ use super::view::{Label, View};
 use super::watch;
 
 /// How bytes were found.
-const ESTIMATE: &str = "estimated: bytes that threads read and wrote (pipes and sockets included) are taken to be of what is cached of their process's open files";
+pub(in crate::commands) const ESTIMATE: &str = "estimated: bytes that threads read and wrote (pipes and sockets included) are taken to be of what is cached of their process's open files";
 
 /// Watches for one window.
 pub(super) fn one_window(

@@ -10,22 +10,26 @@ use super::super::explain::totals::local_share;
 
 /// One node in one window.
 #[derive(Serialize)]
-pub(super) struct NodeRow {
-    pub(super) node: NodeId,
-    pub(super) read_bytes_s: f64,
-    pub(super) written_bytes_s: f64,
+pub(in crate::commands) struct NodeRow {
+    pub(in crate::commands) node: NodeId,
+    pub(in crate::commands) read_bytes_s: f64,
+    pub(in crate::commands) written_bytes_s: f64,
     /// `BW_N` (NThread Eq. 1): reads weighted, and writes, bytes/s.
-    pub(super) used_bytes_s: f64,
+    pub(in crate::commands) used_bytes_s: f64,
     /// What `used_bytes_s` can be at most, when known.
-    pub(super) maximum_bytes_s: Option<f64>,
-    pub(super) cpu_share: f64,
-    pub(super) threads: u32,
+    pub(in crate::commands) maximum_bytes_s: Option<f64>,
+    pub(in crate::commands) cpu_share: f64,
+    pub(in crate::commands) threads: u32,
     #[serde(skip)]
     parts: [f64; 2],
 }
 
 impl NodeRow {
-    pub(super) fn new(record: &NodeRecord, read_weight: f64, peak_bytes_s: f64) -> NodeRow {
+    pub(in crate::commands) fn new(
+        record: &NodeRecord,
+        read_weight: f64,
+        peak_bytes_s: f64,
+    ) -> NodeRow {
         let reads = record.read_bytes_s * read_weight;
         let end = record.pm_maximum_bytes_s.unwrap_or(peak_bytes_s);
         NodeRow {
@@ -41,20 +45,20 @@ impl NodeRow {
     }
 
     /// Share of the maximum in use, when that is known.
-    pub(super) fn used_share(&self) -> Option<f64> {
+    pub(in crate::commands) fn used_share(&self) -> Option<f64> {
         let maximum = self.maximum_bytes_s.filter(|maximum| *maximum > 0.0)?;
         Some(self.used_bytes_s / maximum)
     }
 
     /// Cells of a bar that reads and writes fill.
-    pub(super) fn memory_cells(&self, width: usize) -> [usize; 2] {
+    pub(in crate::commands) fn memory_cells(&self, width: usize) -> [usize; 2] {
         let reads = cells(self.parts[0], width);
         let both = cells(self.parts[0] + self.parts[1], width).max(reads);
         [reads, both - reads]
     }
 
     /// Cells of a bar that busy CPUs fill.
-    pub(super) fn cpu_cells(&self, width: usize) -> usize {
+    pub(in crate::commands) fn cpu_cells(&self, width: usize) -> usize {
         cells(self.cpu_share, width)
     }
 }
@@ -69,21 +73,25 @@ fn cells(share: f64, width: usize) -> usize {
 
 /// One thread in one window.
 #[derive(Serialize)]
-pub(super) struct ThreadRow {
-    pub(super) thread: ThreadKey,
-    pub(super) name: String,
-    pub(super) node: NodeId,
-    pub(super) read_bytes_s: f64,
-    pub(super) written_bytes_s: f64,
-    pub(super) local_share: Option<f64>,
-    pub(super) cpu_share: f64,
-    pub(super) is_shared: bool,
+pub(in crate::commands) struct ThreadRow {
+    pub(in crate::commands) thread: ThreadKey,
+    pub(in crate::commands) name: String,
+    pub(in crate::commands) node: NodeId,
+    pub(in crate::commands) read_bytes_s: f64,
+    pub(in crate::commands) written_bytes_s: f64,
+    pub(in crate::commands) local_share: Option<f64>,
+    pub(in crate::commands) cpu_share: f64,
+    pub(in crate::commands) is_shared: bool,
     /// Moves since the steward began.
-    pub(super) moves: u64,
+    pub(in crate::commands) moves: u64,
 }
 
 impl ThreadRow {
-    pub(super) fn new(nodes: &[NodeId], record: &ThreadRecord, moves: u64) -> ThreadRow {
+    pub(in crate::commands) fn new(
+        nodes: &[NodeId],
+        record: &ThreadRecord,
+        moves: u64,
+    ) -> ThreadRow {
         ThreadRow {
             thread: record.thread,
             name: record.name.clone(),
@@ -104,7 +112,7 @@ impl ThreadRow {
 
 /// Order of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Sort {
+pub(in crate::commands) enum Sort {
     /// Busiest first.
     Bytes,
     /// Least local first.
@@ -119,14 +127,14 @@ pub(super) enum Sort {
 
 impl Sort {
     /// The next one, for a key.
-    pub(super) fn next(self) -> Sort {
+    pub(in crate::commands) fn next(self) -> Sort {
         let all = Sort::value_variants();
         let at = all.iter().position(|each| *each == self).unwrap_or(0);
         all[(at + 1) % all.len()]
     }
 
     /// As typed.
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::commands) fn name(self) -> &'static str {
         match self {
             Sort::Bytes => "bytes",
             Sort::Local => "local",
@@ -137,7 +145,7 @@ impl Sort {
     }
 
     /// Sorts; ties by thread, so that rows do not jump.
-    pub(super) fn apply(self, rows: &mut [ThreadRow]) {
+    pub(in crate::commands) fn apply(self, rows: &mut [ThreadRow]) {
         let share = |row: &ThreadRow| row.local_share.unwrap_or(f64::INFINITY);
         rows.sort_by(|left, right| {
             let order = match self {

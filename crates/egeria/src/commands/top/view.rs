@@ -18,7 +18,7 @@ use egeria_cli::failure::Outcome;
 const SHOWN_ACTIONS: usize = 20;
 
 /// Everything known of one log, or of one window without a log.
-pub(super) struct View {
+pub(in crate::commands) struct View {
     log: Option<PathBuf>,
     label: Label,
     story: Story,
@@ -30,62 +30,62 @@ pub(super) struct View {
 
 /// What a frame is of.
 #[derive(Clone, Serialize, Default)]
-pub(super) struct Label {
-    pub(super) volume: Option<String>,
-    pub(super) machine: Option<String>,
-    pub(super) emulated: bool,
-    pub(super) policy: Option<String>,
-    pub(super) window_ns: Option<u64>,
-    pub(super) process_id: Option<u32>,
+pub(in crate::commands) struct Label {
+    pub(in crate::commands) volume: Option<String>,
+    pub(in crate::commands) machine: Option<String>,
+    pub(in crate::commands) emulated: bool,
+    pub(in crate::commands) policy: Option<String>,
+    pub(in crate::commands) window_ns: Option<u64>,
+    pub(in crate::commands) process_id: Option<u32>,
     /// How bytes were found, where they were not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) estimate: Option<&'static str>,
+    pub(in crate::commands) estimate: Option<&'static str>,
 }
 
 /// One frame: what `--json` prints.
 #[derive(Serialize)]
-pub(super) struct Frame {
-    pub(super) log: Option<PathBuf>,
+pub(in crate::commands) struct Frame {
+    pub(in crate::commands) log: Option<PathBuf>,
     #[serde(flatten)]
-    pub(super) label: Label,
+    pub(in crate::commands) label: Label,
     /// `None`: no steward.
-    pub(super) steward: Option<Fate>,
+    pub(in crate::commands) steward: Option<Fate>,
     /// `None`: nothing was read or written yet.
-    pub(super) window: Option<WindowLabel>,
-    pub(super) moves: u64,
-    pub(super) nodes: Vec<NodeRow>,
-    pub(super) threads: Vec<ThreadRow>,
+    pub(in crate::commands) window: Option<WindowLabel>,
+    pub(in crate::commands) moves: u64,
+    pub(in crate::commands) nodes: Vec<NodeRow>,
+    pub(in crate::commands) threads: Vec<ThreadRow>,
     /// Threads that read or wrote and are too many to be named.
-    pub(super) threads_omitted: u64,
+    pub(in crate::commands) threads_omitted: u64,
     /// Newest first.
-    pub(super) last_actions: Vec<ActionEvent>,
+    pub(in crate::commands) last_actions: Vec<ActionEvent>,
 }
 
 /// Which window.
 #[derive(Serialize)]
-pub(super) struct WindowLabel {
+pub(in crate::commands) struct WindowLabel {
     number: u64,
-    pub(super) start_ns: u64,
-    pub(super) duration_ns: u64,
+    pub(in crate::commands) start_ns: u64,
+    pub(in crate::commands) duration_ns: u64,
     time_unix_ns: u64,
-    pub(super) local_share: Option<f64>,
+    pub(in crate::commands) local_share: Option<f64>,
 }
 
 impl WindowLabel {
     /// ns of machine time at its end.
-    pub(super) fn end_ns(&self) -> u64 {
+    pub(in crate::commands) fn end_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.duration_ns)
     }
 
     /// How long ago it ended, on the wall clock.
-    pub(super) fn age(&self) -> Duration {
+    pub(in crate::commands) fn age(&self) -> Duration {
         let now_ns = unix_ns(SystemTime::now());
         Duration::from_nanos(now_ns.saturating_sub(self.time_unix_ns))
     }
 }
 
 impl View {
-    pub(super) fn of_log(path: &Path) -> View {
+    pub(in crate::commands) fn of_log(path: &Path) -> View {
         View {
             log: Some(path.to_owned()),
             ..View::of_window(Label::default())
@@ -93,7 +93,7 @@ impl View {
     }
 
     /// Of a window that no steward looks at; [`View::add`] it.
-    pub(super) fn of_window(label: Label) -> View {
+    pub(in crate::commands) fn of_window(label: Label) -> View {
         View {
             log: None,
             label,
@@ -104,10 +104,22 @@ impl View {
     }
 
     /// Reads what is new in the log; answers how many lines that were.
-    pub(super) fn read(&mut self, log: &mut DecisionLog) -> Outcome<usize> {
+    pub(in crate::commands) fn read(&mut self, log: &mut DecisionLog) -> Outcome<usize> {
+        self.read_with(log, &mut |_| ())
+    }
+
+    /// The same, and shows each window.
+    pub(in crate::commands) fn read_with(
+        &mut self,
+        log: &mut DecisionLog,
+        show: &mut dyn FnMut(&WindowRecord),
+    ) -> Outcome<usize> {
         let mut lines = 0;
         while let Some(record) = log.next()? {
             lines += 1;
+            if let egeria_steward::Record::Window(window) = &record {
+                show(window);
+            }
             self.story.add(record);
             self.note_peak();
         }
@@ -118,7 +130,7 @@ impl View {
         Ok(lines)
     }
 
-    pub(super) fn add(&mut self, decision: WindowRecord) {
+    pub(in crate::commands) fn add(&mut self, decision: WindowRecord) {
         let record = egeria_steward::Record::Window(Box::new(decision));
         self.story.add(record);
         self.note_peak();
@@ -131,7 +143,7 @@ impl View {
     }
 
     /// All of it, threads in this order.
-    pub(super) fn frame(&self, sort: Sort) -> Frame {
+    pub(in crate::commands) fn frame(&self, sort: Sort) -> Frame {
         let last = self.story.last.as_ref();
         Frame {
             log: self.log.clone(),
@@ -151,6 +163,11 @@ impl View {
             threads_omitted: last.map_or(0, |last| last.threads_omitted),
             last_actions: self.last_actions(),
         }
+    }
+
+    /// The window that was added last.
+    pub(in crate::commands) fn last_window(&self) -> Option<&WindowRecord> {
+        self.story.last.as_ref()
     }
 
     fn nodes(&self, last: &WindowRecord) -> Vec<NodeRow> {

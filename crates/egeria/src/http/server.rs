@@ -1,16 +1,13 @@
-//! HTTP for one page. Whoever asks is not trusted: little is read of him, and not for long.
+//! Whoever asks is not trusted: little is read of him, and not for long.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-use prometheus_client::collector::Collector;
-use prometheus_client::registry::Registry;
 
 use super::Address;
 use egeria_cli::failure::{Failure, Outcome, reason};
@@ -19,15 +16,42 @@ const MAX_REQUEST_BYTES: usize = 8192;
 const MAX_HEADERS: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(5);
 const MAX_CONNECTIONS: usize = 8;
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-type Shared = Arc<Mutex<Option<Registry>>>;
+/// What a browser must not do with a page: everything that is not named.
+const RULES: &str = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\nContent-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// What is served.
+pub trait Site: Send + 'static {
+    /// The page of this path; `None`: there is none.
+    fn answer(&self, request: &Request<'_>) -> Option<Answer>;
+
+    /// Where to look instead of a path that does not exist.
+    fn hint(&self) -> &'static str;
+}
+
+/// A GET.
+pub struct Request<'a> {
+    /// Its path, without what follows a question mark.
+    pub path: &'a str,
+    /// Kinds that are accepted, as they were sent.
+    pub accept: &'a str,
+}
+
+/// A page.
+pub struct Answer {
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its bytes.
+    pub body: Vec<u8>,
+}
+
+type Shared = Arc<Mutex<Option<Box<dyn Site>>>>;
 
 /// Answers until it is dropped.
 pub struct Server {
-    registry: Shared,
-    socket: Option<PathBuf>,
+    site: Shared,
+    address: Address,
 }
 
 impl Server {
@@ -35,31 +59,34 @@ impl Server {
     ///
     /// # Errors
     /// An address that is taken or may not be used.
-    pub fn start(address: &Address, metrics: Box<dyn Collector>) -> Outcome<Server> {
-        let mut registry = Registry::with_prefix("egeria");
-        registry.register_collector(metrics);
-        let registry = Arc::new(Mutex::new(Some(registry)));
+    pub fn start(
+        address: &Address,
+        (what, option): (&str, &str),
+        site: Box<dyn Site>,
+    ) -> Outcome<Server> {
+        let site = Arc::new(Mutex::new(Some(site)));
         let failed = |error: io::Error| {
             let hint = match error.kind() {
-                io::ErrorKind::AddrInUse => "somebody uses it; choose another",
-                _ => "choose another, or leave --metrics out",
+                io::ErrorKind::AddrInUse => "somebody uses it; choose another".to_owned(),
+                _ => format!("choose another, or leave {option} out"),
             };
             Failure::new(format!(
-                "cannot serve metrics on {address}: {}; {hint}",
+                "cannot serve {what} on {address}: {}; {hint}",
                 reason(&error)
             ))
         };
-        let shared = Arc::clone(&registry);
-        let socket = match address {
+        let shared = Arc::clone(&site);
+        let address = match address {
             Address::Port(port) => {
                 let listener = TcpListener::bind(port).map_err(failed)?;
+                let bound = listener.local_addr().map_err(failed)?;
                 let accept = move || {
                     listener
                         .accept()
                         .map(|(stream, _)| Connection::Port(stream))
                 };
                 listen(accept, shared).map_err(failed)?;
-                None
+                Address::Port(bound)
             }
             Address::Socket(path) => {
                 let listener = bind(path).map_err(failed)?;
@@ -69,25 +96,30 @@ impl Server {
                         .map(|(stream, _)| Connection::Socket(stream))
                 };
                 listen(accept, shared).map_err(failed)?;
-                Some(path.clone())
+                Address::Socket(path.clone())
             }
         };
-        Ok(Server { registry, socket })
+        Ok(Server { site, address })
+    }
+
+    /// Where it answers: of port 0, the one that the kernel chose.
+    pub fn address(&self) -> &Address {
+        &self.address
     }
 }
 
 impl Drop for Server {
     /// What is being collected is finished first: it holds the volume.
     fn drop(&mut self) {
-        locked(&self.registry).take();
-        if let Some(path) = &self.socket {
+        locked(&self.site).take();
+        if let Address::Socket(path) = &self.address {
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-fn locked(registry: &Shared) -> MutexGuard<'_, Option<Registry>> {
-    registry.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked(site: &Shared) -> MutexGuard<'_, Option<Box<dyn Site>>> {
+    site.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A socket that its user alone may use. One that a dead process left is taken away.
@@ -109,7 +141,7 @@ enum Connection {
 
 fn listen(
     accept: impl Fn() -> io::Result<Connection> + Send + 'static,
-    registry: Shared,
+    site: Shared,
 ) -> io::Result<()> {
     let open = Arc::new(AtomicUsize::new(0));
     let body = move || {
@@ -119,15 +151,15 @@ fn listen(
                 std::thread::sleep(Duration::from_millis(100));
                 continue;
             };
-            if locked(&registry).is_none() {
+            if locked(&site).is_none() {
                 return;
             }
             let place = Place(Arc::clone(&open));
             if place.0.fetch_add(1, Ordering::Relaxed) >= MAX_CONNECTIONS {
                 continue;
             }
-            let registry = Arc::clone(&registry);
-            let builder = std::thread::Builder::new().name("metrics-answer".to_owned());
+            let site = Arc::clone(&site);
+            let builder = std::thread::Builder::new().name("http-answer".to_owned());
             let _ = builder.spawn(move || {
                 let _place = place;
                 let _ = match connection {
@@ -136,21 +168,21 @@ fn listen(
                         TcpStream::set_read_timeout,
                         TcpStream::set_write_timeout,
                         true,
-                        &registry,
+                        &site,
                     ),
                     Connection::Socket(stream) => answer(
                         stream,
                         UnixStream::set_read_timeout,
                         UnixStream::set_write_timeout,
                         false,
-                        &registry,
+                        &site,
                     ),
                 };
             });
         }
     };
     std::thread::Builder::new()
-        .name("metrics".to_owned())
+        .name("http".to_owned())
         .spawn(body)?;
     Ok(())
 }
@@ -171,7 +203,7 @@ fn answer<S: Read + Write>(
     read: Limit<S>,
     write: Limit<S>,
     checks_host: bool,
-    registry: &Shared,
+    site: &Shared,
 ) -> io::Result<()> {
     let until = Instant::now() + PATIENCE;
     write(&stream, Some(PATIENCE))?;
@@ -192,13 +224,12 @@ fn answer<S: Read + Write>(
             break asked;
         }
     };
-    stream.write_all(response(&asked, registry).as_bytes())
+    stream.write_all(&response(&asked, site))
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Asked {
-    Metrics { open_metrics: bool },
-    Elsewhere,
+    Page { path: String, accept: String },
     ToChange,
     ForgedHost,
     Nonsense,
@@ -227,12 +258,10 @@ fn understood(bytes: &[u8], checks_host: bool) -> Option<Asked> {
         return Some(Asked::ForgedHost);
     }
     Some(match (request.method, request.path) {
-        (Some("GET"), Some("/metrics")) => Asked::Metrics {
-            open_metrics: values("accept")
-                .iter()
-                .any(|accept| accept.contains("application/openmetrics-text")),
+        (Some("GET"), Some(path)) => Asked::Page {
+            path: path.split('?').next().unwrap_or_default().to_owned(),
+            accept: values("accept").join(","),
         },
-        (Some("GET"), _) => Asked::Elsewhere,
         _ => Asked::ToChange,
     })
 }
@@ -250,57 +279,35 @@ fn is_loopback(host: &str) -> bool {
             .is_ok_and(|address| address.is_loopback())
 }
 
-fn response(asked: &Asked, registry: &Shared) -> String {
-    let (status, kind, body) = match asked {
-        Asked::Metrics { open_metrics } => match collected(registry) {
-            Some(text) if *open_metrics => ("200 OK", OPEN_METRICS, text),
-            Some(text) => ("200 OK", PLAIN, plain(&text)),
-            None => ("503 Service Unavailable", PLAIN, "it ends\n".to_owned()),
-        },
-        Asked::Elsewhere => ("404 Not Found", PLAIN, "see /metrics\n".to_owned()),
-        Asked::ToChange => ("405 Method Not Allowed", PLAIN, "only GET\n".to_owned()),
-        Asked::ForgedHost => ("403 Forbidden", PLAIN, "ask for localhost\n".to_owned()),
-        Asked::Nonsense => (
-            "400 Bad Request",
-            PLAIN,
-            "no request of HTTP/1.1\n".to_owned(),
-        ),
+fn response(asked: &Asked, site: &Shared) -> Vec<u8> {
+    let said = |status, text: &str| {
+        let answer = Answer {
+            kind: PLAIN,
+            body: format!("{text}\n").into_bytes(),
+        };
+        (status, answer)
     };
-    let length = body.len();
-    format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    )
-}
-
-fn collected(registry: &Shared) -> Option<String> {
-    let mut text = String::new();
-    let registry = locked(registry);
-    prometheus_client::encoding::text::encode(&mut text, registry.as_ref()?).ok()?;
-    Some(text)
-}
-
-/// The older text format, where a counter's family has the name of its values, and an empty family is no family.
-fn plain(open_metrics: &str) -> String {
-    let lines = open_metrics.lines();
-    let counters: Vec<&str> = lines
-        .clone()
-        .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
-        .collect();
-    let mut text = String::new();
-    for line in lines.filter(|line| !line.starts_with("# UNIT ") && *line != "# EOF") {
-        let head = ["# HELP ", "# TYPE "]
-            .into_iter()
-            .find_map(|head| Some((head, line.strip_prefix(head)?)));
-        let named = head.and_then(|(head, rest)| Some((head, rest.split_once(' ')?)));
-        match named {
-            Some((head, (name, rest))) if counters.contains(&name) => {
-                text.push_str(&format!("{head}{name}_total {rest}"))
+    let (status, answer) = match asked {
+        Asked::Page { path, accept } => {
+            let request = Request { path, accept };
+            match locked(site)
+                .as_ref()
+                .map(|site| (site.answer(&request), site.hint()))
+            {
+                Some((Some(answer), _)) => ("200 OK", answer),
+                Some((None, hint)) => said("404 Not Found", hint),
+                None => said("503 Service Unavailable", "it ends"),
             }
-            _ => text.push_str(line),
         }
-        text.push('\n');
-    }
-    text
+        Asked::ToChange => said("405 Method Not Allowed", "only GET"),
+        Asked::ForgedHost => said("403 Forbidden", "ask for localhost"),
+        Asked::Nonsense => said("400 Bad Request", "no request of HTTP/1.1"),
+    };
+    let (kind, length) = (answer.kind, answer.body.len());
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n{RULES}\r\n\r\n"
+    );
+    [head.into_bytes(), answer.body].concat()
 }
 
 #[cfg(test)]
@@ -323,8 +330,9 @@ mod tests {
         ] {
             assert_eq!(
                 asked(own),
-                Some(Asked::Metrics {
-                    open_metrics: false
+                Some(Asked::Page {
+                    path: "/metrics".to_owned(),
+                    accept: String::new(),
                 }),
                 "{own}"
             );

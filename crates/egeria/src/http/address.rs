@@ -1,4 +1,4 @@
-//! Where metrics are served: nothing is open to the network.
+//! Where something is served: nothing is open to the network.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

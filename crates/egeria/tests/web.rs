@@ -1,0 +1,272 @@
+//! `egeria web`: its page and documents, who may ask, and the page in a browser.
+
+mod common;
+mod decisions;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use common::{Background, Sandbox, can_mount, egeria, eventually, kill, run};
+use decisions::*;
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// Ends with this test.
+struct Web {
+    process: Background,
+    address: String,
+}
+
+fn web<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Web {
+    let mut command = egeria(["web", "--json", "--listen", "127.0.0.1:0"]);
+    command.args(arguments).stdout(Stdio::piped());
+    let mut process = Background(command.spawn().unwrap());
+    let output = process.0.stdout.take().unwrap();
+    let mut documents = serde_json::Deserializer::from_reader(output).into_iter::<Value>();
+    let document = documents.next().expect("an address").unwrap();
+    let url = document["address"].as_str().unwrap();
+    let address = url.strip_prefix("http://").unwrap().trim_end_matches('/');
+    Web {
+        process,
+        address: address.to_owned(),
+    }
+}
+
+fn exchange(mut stream: impl Read + Write, request: &str) -> String {
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+impl Web {
+    fn ask(&self, first_line: &str, host: &str) -> String {
+        let request = format!("{first_line} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        exchange(TcpStream::connect(&self.address).unwrap(), &request)
+    }
+
+    #[track_caller]
+    fn page(&self, path: &str) -> String {
+        let answer = self.ask(&format!("GET {path}"), &self.address);
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+
+    #[track_caller]
+    fn document(&self, path: &str) -> Value {
+        serde_json::from_str(&self.page(path)).unwrap()
+    }
+}
+
+/// Writes a file over and over until it is dropped.
+struct Load(Arc<AtomicBool>, Option<JoinHandle<()>>);
+
+impl Load {
+    fn on(file: fs::File) -> Load {
+        let ended = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&ended);
+        let body = move || {
+            let data = vec![7; 1 << 20];
+            while !stop.load(Ordering::Relaxed) {
+                file.write_all_at(&data, 0).unwrap();
+            }
+        };
+        let thread = std::thread::Builder::new().name("writer-of-test".to_owned());
+        Load(ended, Some(thread.spawn(body).unwrap()))
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        let _ = self.1.take().map(JoinHandle::join);
+    }
+}
+
+/// The document of a page after its script ran.
+fn in_browser(url: &str, directory: &Path) -> Option<String> {
+    let mut browser = Command::new("chromium");
+    browser.args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]);
+    browser.args(["--disable-background-networking", "--no-first-run"]);
+    browser.args(["--disable-component-update", "--disable-sync"]);
+    browser.args(["--virtual-time-budget=3000", "--timeout=20000"]);
+    browser.arg(format!("--user-data-dir={}", directory.display()));
+    match browser.arg(url).stderr(Stdio::null()).output() {
+        Ok(ended) => Some(String::from_utf8_lossy(&ended.stdout).into_owned()),
+        Err(_) => {
+            eprintln!("SKIPPED: chromium is missing; apt-get install chromium");
+            None
+        }
+    }
+}
+
+#[test]
+fn the_page_shows_who_uses_a_mounted_volume() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
+    let mut mount = egeria(["mount", "--foreground"]);
+    let mut mount = Background::start(mount.arg(&pool).arg(&directory));
+    eventually("the mount answers", || {
+        common::mounts().contains(&directory)
+    });
+    let load = Load::on(fs::File::create(directory.join("file")).unwrap());
+    let mut web = web([
+        OsStr::new("--window"),
+        OsStr::new("100"),
+        directory.as_os_str(),
+    ]);
+    let mut state = Value::Null;
+    eventually("a window has our thread", || {
+        state = web.document("/state");
+        let threads = state["threads"].as_array().unwrap().iter();
+        let mut ours = threads.filter(|row| row["thread"]["process_id"] == std::process::id());
+        ours.any(|row| row["written_bytes_s"].as_f64() > Some(0.0))
+    });
+    assert!(
+        state["nodes"][0]["written_bytes_s"].as_f64() > Some(0.0),
+        "{state}"
+    );
+    assert!(state["flows"][0]["bytes_s"].as_f64() > Some(0.0), "{state}");
+    assert_eq!(state["flows"][0]["to"], 0);
+    let now_ns = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap()
+        .as_nanos() as f64;
+    let history = web.document("/history");
+    let last = history.as_array().unwrap().last().unwrap();
+    let age_ns = now_ns - last["time_unix_ns"].as_f64().unwrap();
+    assert!(age_ns.abs() < 600e9, "{last}");
+    if let Some(dom) = in_browser(
+        &format!("http://{}/", web.address),
+        &sandbox.directory("browser"),
+    ) {
+        assert!(dom.contains("writer-of-test"), "{dom}");
+        assert!(
+            dom.contains("node 0") && dom.contains("data-frame-ms="),
+            "{dom}"
+        );
+        assert!(!dom.contains("does not answer"), "{dom}");
+    }
+    drop(load);
+    kill(web.process.id(), Signal::INT);
+    assert!(web.process.0.wait().unwrap().success());
+    kill(mount.id(), Signal::TERM);
+    assert!(mount.0.wait().unwrap().success());
+}
+
+#[test]
+fn the_page_shows_what_a_steward_did() {
+    let sandbox = Sandbox::new();
+    let log = write(&sandbox.path("log"), &story(std::process::id()));
+    let web = web([OsStr::new("--log"), log.as_os_str()]);
+    let state = web.document("/state");
+    assert_eq!(state["steward"]["state"], "working");
+    assert_eq!(state["threads"][0]["thread"]["process_id"], 4700);
+    assert_eq!(
+        state["last_actions"][0]["action"]["reason"]["kind"],
+        "remote_reads"
+    );
+    let history = web.document("/history");
+    let points = history.as_array().unwrap().iter();
+    let actions: u64 = points.map(|point| point["actions"].as_u64().unwrap()).sum();
+    assert!(actions > 0, "{history}");
+    if let Some(dom) = in_browser(
+        &format!("http://{}/", web.address),
+        &sandbox.directory("browser"),
+    ) {
+        assert!(
+            dom.contains("thread 4711 (fio) of process 4700 went from node 1 to node 0"),
+            "{dom}"
+        );
+        assert!(dom.contains("fio 4700/4712"), "{dom}");
+    }
+    // A steward that begins anew is followed.
+    let later = vec![start(std::process::id())];
+    fs::remove_file(&log).unwrap();
+    write(&log, &later);
+    eventually("the new log is shown", || {
+        web.document("/state")["window"].is_null()
+    });
+}
+
+#[test]
+fn nothing_comes_from_elsewhere_and_nobody_else_may_ask() {
+    let sandbox = Sandbox::new();
+    let log = write(&sandbox.path("log"), &story(std::process::id()));
+    let web = web([OsStr::new("--log"), log.as_os_str()]);
+    for path in ["/", "/page.css", "/page.js"] {
+        let page = web
+            .page(path)
+            .replace("http://www.w3.org/2000/svg", "name of a language");
+        for foreign in ["http://", "https://", "url(", "@import", "import("] {
+            assert!(!page.contains(foreign), "{path} has {foreign}");
+        }
+    }
+    let page = web.ask("GET /", "localhost");
+    assert!(
+        page.contains("Content-Security-Policy: default-src 'none'"),
+        "{page}"
+    );
+    let refused = |line: &str, host: &str, status: &str| {
+        let answer = web.ask(line, host);
+        assert!(answer.starts_with(status), "{line}: {answer}");
+        assert!(!answer.contains("fio"), "{answer}");
+    };
+    refused("GET /state", "evil.example", "HTTP/1.1 403 ");
+    refused("GET /state", "evil.example:9466", "HTTP/1.1 403 ");
+    refused("POST /state", "localhost", "HTTP/1.1 405 ");
+    refused("GET /../../etc/passwd", "localhost", "HTTP/1.1 404 ");
+
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let taken = port.local_addr().unwrap().to_string();
+    let arguments = |address: &str| {
+        run([
+            OsStr::new("web"),
+            OsStr::new("--listen"),
+            OsStr::new(address),
+            OsStr::new("--log"),
+            log.as_os_str(),
+        ])
+    };
+    arguments(&taken).refused(1, &["cannot serve the page on", "choose another"]);
+    arguments("0.0.0.0:9466").refused(2, &["other machines reach"]);
+    arguments("here").refused(2, &["no port and no path"]);
+    run(["web", "--all", "--log", "/log"]).refused(2, &["--log", "--all"]);
+    run(["web", "--log", "/nowhere"]).refused(1, &["/nowhere"]);
+}
+
+#[test]
+fn a_socket_is_its_user_s_and_goes_at_the_end() {
+    let sandbox = Sandbox::new();
+    let log = write(&sandbox.path("log"), &story(std::process::id()));
+    let socket = sandbox.path("web");
+    let mut command = egeria(["web", "--listen"]);
+    command.arg(&socket).arg("--log").arg(&log);
+    let mut web = Background::start(command.stdout(Stdio::null()));
+    let mut answer = String::new();
+    eventually("the socket answers", || {
+        let Ok(stream) = UnixStream::connect(&socket) else {
+            return false;
+        };
+        answer = exchange(stream, "GET /state HTTP/1.1\r\nHost: any\r\n\r\n");
+        true
+    });
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    let mode = fs::metadata(&socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    kill(web.id(), Signal::TERM);
+    assert!(web.0.wait().unwrap().success());
+    assert!(!socket.exists());
+}
