@@ -31,5 +31,7 @@ mod job;
 mod lock;
 #[path = "../../preload/src/pin.rs"]
 mod pin;
+#[path = "../../preload/src/sole.rs"]
+mod sole;
 
 mod models;

@@ -1,7 +1,7 @@
 //! Numbers that the kernel hands out and closes.
 
 use crate::record::Record;
-use crate::table::{Tag, Word, load, place, replace};
+use crate::table::{Tag, Word, is_alone_with, load, place, replace};
 use crate::{libc_threads, ownership, pins, placeholder, process, serve, settings, thread};
 use libc::c_int;
 
@@ -62,6 +62,8 @@ pub struct Closing {
     fd: c_int,
     before: Word,
     marked: Option<Word>,
+    /// No other thread ever used it.
+    is_sole: bool,
 }
 
 /// Call before the kernel closes a number.
@@ -71,6 +73,7 @@ pub fn begin_close(fd: c_int) -> Closing {
         fd,
         before: load(fd),
         marked: None,
+        is_sole: false,
     };
     let idle = closing.before.tag() == Tag::Unknown && libc_threads::alone();
     let known = closing.before.tag() == Tag::Closing;
@@ -83,14 +86,25 @@ pub fn begin_close(fd: c_int) -> Closing {
         serve::publish_if_open(fd);
         closing.before = load(fd);
     }
-    let marked = closing
-        .before
-        .renewed(Tag::Closing, u64::from(thread::current().id()) << 3);
-    if closing.before.tag() != Tag::Closing && replace(fd, closing.before, marked) {
-        closing.marked = Some(marked);
-        if closing.before.is_ours() {
-            pins::drain(fd);
+    // Another thread may begin to use it meanwhile.
+    while closing.before.tag() != Tag::Closing {
+        let marked = closing
+            .before
+            .renewed(Tag::Closing, u64::from(thread::current().id()) << 3);
+        let is_sole = is_alone_with(thread::current(), fd, closing.before);
+        if replace(fd, closing.before, marked) {
+            closing.marked = Some(marked);
+            closing.is_sole = is_sole;
+            if closing.before.is_ours() && !is_sole {
+                pins::drain(fd);
+            }
+            break;
         }
+        let now = load(fd);
+        if !now.is_same_file(closing.before) {
+            break;
+        }
+        closing.before = now;
     }
     closing
 }
@@ -112,7 +126,11 @@ impl Closing {
             return false;
         };
         let stored = replace(self.fd, marked, marked.renewed(tag, record as u64));
-        drop_reference(self.before);
+        if self.is_sole {
+            pins::retire_sole(self.before.record());
+        } else {
+            drop_reference(self.before);
+        }
         stored
     }
 

@@ -58,6 +58,7 @@ mod reply;
 mod serve;
 mod settings;
 mod signals;
+mod sole;
 mod streams;
 mod sync;
 mod table;

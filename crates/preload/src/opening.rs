@@ -2,7 +2,7 @@
 
 use crate::names::{self, Answer, Way, on_path};
 use crate::record::{Found, Origin, Record};
-use crate::table::{self, Tag};
+use crate::table;
 use crate::{deferred, errno, ownership, placeholder, raw, serve, thread};
 use egeria_fs::rights::{READ, WRITE};
 use egeria_fs::{
@@ -112,7 +112,7 @@ fn settle(opened: Opened, fd: c_int, flags: c_int) -> Option<c_int> {
     let record = thread::inside(|| Record::make(found));
     while table::place_made(fd).is_some() && ownership::owns_tables() {
         let before = table::load(fd);
-        if table::replace(fd, before, before.renewed(Tag::Ours, record as u64)) {
+        if table::open(fd, before, record) {
             crate::descriptors::drop_reference(before);
             if fd <= 2 {
                 // Streams of libc read and write it past the library.

@@ -94,11 +94,35 @@ pub fn retire(record: *mut Record) {
                     .store(LIMBO.load(Ordering::Relaxed), Ordering::Relaxed)
             };
             LIMBO.store(record, Ordering::Relaxed);
-            if let Some(wiped) = process::wiped() {
-                // SAFETY: no table entry and no pin names it.
-                pin::free_unused(&LIMBO, taken(&wiped.pins), |record| unsafe {
-                    Record::free(record)
-                });
+            free_limbo();
+        });
+    });
+}
+
+/// Free those that no thread uses. Under limbo's lock.
+fn free_limbo() {
+    if let Some(wiped) = process::wiped() {
+        // SAFETY: no table entry and no pin names it.
+        pin::free_unused(&LIMBO, taken(&wiped.pins), |record| unsafe {
+            Record::free(record)
+        });
+    }
+}
+
+/// As [`retire`], of a record that one number names and that only the calling thread has used.
+pub fn retire_sole(record: *mut Record) {
+    if thread::current().has(thread::FORKING) {
+        return;
+    }
+    thread::inside(|| {
+        LIMBO_LOCK.with(|| {
+            // SAFETY: the table names it no more, no other thread got at it, and this one is in no call.
+            if unsafe { (*record).drop_reference() } {
+                // SAFETY: so it is the last.
+                unsafe { Record::free(record) };
+            }
+            if !LIMBO.load(Ordering::Relaxed).is_null() {
+                free_limbo();
             }
         });
     });

@@ -32,7 +32,7 @@ pub fn serve_quickly(fd: c_int, body: impl FnOnce(&Record) -> Option<usize>) -> 
     let place = table::first_place(fd)?;
     let word = Word::at(place);
     let pin = thread.pin()?;
-    let usual = word.is_ours()
+    let usual = table::may_use(thread, fd, word)
         && thread.gate.load(Ordering::Relaxed) == 0
         && pin.thread.load(Ordering::Relaxed) != 0;
     if !usual {
@@ -76,9 +76,10 @@ pub fn quietly(fd: c_int, body: impl FnOnce(&Record)) {
         return;
     };
     enter(thread);
-    // SAFETY: checked again below, after it was pinned.
-    let record = unsafe { &*word.record() };
-    if pin_record(pin, fd, word) {
+    let pinned = pin_record(thread, pin, fd, word);
+    if let Some(pinned) = pinned.filter(|pinned| pinned.record() == word.record()) {
+        // SAFETY: pinned, and named by the table after it was pinned.
+        let record = unsafe { &*pinned.record() };
         let error = errno::get();
         let _ = catch_unwind(AssertUnwindSafe(|| body(record)));
         errno::set(error);
@@ -90,7 +91,7 @@ pub fn quietly(fd: c_int, body: impl FnOnce(&Record)) {
 #[inline(always)]
 fn ready(thread: &Thread, fd: c_int, word: Word) -> Option<(Word, &'static Pin)> {
     let pin = thread.pin();
-    if word.is_ours()
+    if table::may_use(thread, fd, word)
         && thread.gate.load(Ordering::Relaxed) == 0
         && let Some(pin) = pin
         && pin.thread.load(Ordering::Relaxed) != 0
@@ -119,8 +120,12 @@ fn make_ready(thread: &Thread, fd: c_int) -> Option<(Word, &'static Pin)> {
     }
     let word = loop {
         let word = settled(fd);
-        if word.is_ours() {
+        if table::may_use(thread, fd, word) {
             break word;
+        }
+        if word.is_ours() {
+            table::share(fd, word);
+            continue;
         }
         if word.tag() == Tag::NotOurs || word.tag() == Tag::Closing {
             return None;
@@ -145,7 +150,7 @@ fn make_ready(thread: &Thread, fd: c_int) -> Option<(Word, &'static Pin)> {
 fn open_unpinned(fd: c_int, word: Word) {
     thread::inside(|| {
         pins::while_none_is_freed(|| {
-            if table::load(fd) == word {
+            if table::load(fd).is_same_file(word) {
                 // SAFETY: named by the table, and not freed meanwhile.
                 let _ = deferred::open_in_kernel(unsafe { &*word.record() }, fd);
             }
@@ -171,10 +176,31 @@ fn enter(thread: &Thread) {
     thread.set(thread::INSIDE);
 }
 
-/// Name the record in the pin; false when the number's meaning changed meanwhile.
+/// Name the record in the pin: the word that it is used by; `None` when the number is no file of ours any more.
 #[inline(always)]
-fn pin_record(pin: &Pin, fd: c_int, word: Word) -> bool {
-    pin.hold(fd, word.record(), || table::load(fd) == word)
+fn pin_record(thread: &Thread, pin: &Pin, fd: c_int, word: Word) -> Option<Word> {
+    match pin.hold(fd, word.record(), || table::load(fd) == word) {
+        true => Some(word),
+        false => pin_changed(thread, pin, fd),
+    }
+}
+
+/// The number means another file by now, or more threads use it.
+#[cold]
+fn pin_changed(thread: &Thread, pin: &Pin, fd: c_int) -> Option<Word> {
+    loop {
+        let word = table::load(fd);
+        if !word.is_ours() {
+            return None;
+        }
+        if !table::may_use(thread, fd, word) {
+            table::share(fd, word);
+            continue;
+        }
+        if pin.hold(fd, word.record(), || table::load(fd) == word) {
+            return Some(word);
+        }
+    }
 }
 
 #[inline(always)]
@@ -188,17 +214,14 @@ fn run(
     thread: &Thread,
     pin: &'static Pin,
     fd: c_int,
-    mut word: Word,
+    word: Word,
     body: impl FnOnce(&Record) -> Reply,
 ) -> Option<isize> {
     enter(thread);
-    while !pin_record(pin, fd, word) {
-        word = table::load(fd);
-        if !word.is_ours() {
-            unpin(thread, pin);
-            return None;
-        }
-    }
+    let Some(word) = pin_record(thread, pin, fd, word) else {
+        unpin(thread, pin);
+        return None;
+    };
     let error = errno::get();
     // SAFETY: pinned, and named by the table after it was pinned.
     let record = unsafe { &*word.record() };

@@ -4,7 +4,9 @@
 //! generation, so that whoever found something out about the old meaning cannot store it.
 
 use crate::record::Record;
-use crate::{admission, settings, thread};
+use crate::sole::{self, SOLE};
+use crate::thread::Thread;
+use crate::{admission, libc_threads, settings, thread};
 use libc::c_int;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
@@ -63,10 +65,27 @@ impl Word {
         self.0 & TAG_BITS == Tag::Ours as u64
     }
 
+    /// Whether it is a file of ours that any thread may use as it is.
+    #[inline(always)]
+    pub fn is_everybodys(self) -> bool {
+        self.0 & (TAG_BITS | SOLE) == Tag::Ours as u64
+    }
+
+    /// Of a file of ours: whether only the thread that opened it has used it.
+    pub fn is_sole(self) -> bool {
+        self.0 & (TAG_BITS | SOLE) == Tag::Ours as u64 | SOLE
+    }
+
+    /// Of a file of ours: whether another word of the number names it, too.
+    pub fn is_same_file(self, other: Word) -> bool {
+        self.is_ours() && other.is_ours() && self.record() == other.record()
+    }
+
     /// The record of a word with [`Tag::Ours`].
     #[inline(always)]
     pub fn record(self) -> *mut Record {
-        (self.0 & PAYLOAD_BITS) as *mut Record
+        // Records are aligned, so that SOLE has a bit.
+        (self.0 & PAYLOAD_BITS & !SOLE) as *mut Record
     }
 
     /// The share count at which a [`Tag::Fresh`] number was opened.
@@ -95,6 +114,8 @@ impl Word {
 }
 
 static START: [AtomicU64; FIRST] = [const { AtomicU64::new(0) }; FIRST];
+/// The thread that opened each of the first numbers, where its word is sole.
+static OPENERS: [AtomicU64; FIRST] = [const { AtomicU64::new(0) }; FIRST];
 static MORE: [AtomicPtr<AtomicU64>; CHUNKS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS];
 static HIGHEST: AtomicUsize = AtomicUsize::new(0);
@@ -173,6 +194,44 @@ pub fn replace(fd: c_int, old: Word, new: Word) -> bool {
     thread::inside(|| admission::admitted(exchange)).unwrap_or(false)
 }
 
+fn opener(fd: c_int) -> Option<&'static AtomicU64> {
+    OPENERS.get(fd as u32 as usize)
+}
+
+/// Make a number ours, for the calling thread alone until another one uses it; false when the word has changed.
+pub fn open(fd: c_int, old: Word, record: *mut Record) -> bool {
+    let Some(opener) = opener(fd).filter(|_| !libc_threads::alone()) else {
+        return replace(fd, old, old.renewed(Tag::Ours, record as u64));
+    };
+    // No two threads that live have the same address.
+    opener.store(
+        std::ptr::from_ref(thread::current()) as u64,
+        Ordering::Relaxed,
+    );
+    replace(fd, old, old.renewed(Tag::Ours, record as u64 | SOLE))
+}
+
+/// Whether the word is a file of ours, and the thread may use it as it is.
+#[inline(always)]
+pub fn may_use(thread: &Thread, fd: c_int, word: Word) -> bool {
+    word.is_everybodys() || is_alone_with(thread, fd, word)
+}
+
+/// Whether the word is a file of ours that the thread alone has used.
+pub fn is_alone_with(thread: &Thread, fd: c_int, word: Word) -> bool {
+    let is_opener =
+        |opener: &AtomicU64| sole::may_use(word.0, opener, std::ptr::from_ref(thread) as u64);
+    word.is_sole() && opener(fd).is_some_and(is_opener)
+}
+
+/// Any thread may use it from now on.
+#[cold]
+pub fn share(fd: c_int, word: Word) {
+    if let Some(place) = place(fd) {
+        sole::share(place, word.0);
+    }
+}
+
 /// Every number whose word is a file of ours.
 pub fn for_each_ours(mut body: impl FnMut(c_int, Word)) {
     let mut fd = 0;
@@ -208,7 +267,10 @@ pub fn for_each_known(first: u32, last: u32, mut body: impl FnMut(c_int)) {
 
 /// In a fork child, or when the library gives up: all files of ours are unknown again.
 pub fn forget_records() {
-    for_each_ours(|fd, word| {
-        replace(fd, word, word.renewed(Tag::Unknown, 0));
+    for_each_ours(|fd, mut word| {
+        // A thread may begin to use it meanwhile.
+        while word.is_ours() && !replace(fd, word, word.renewed(Tag::Unknown, 0)) {
+            word = load(fd);
+        }
     });
 }

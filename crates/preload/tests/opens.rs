@@ -110,6 +110,11 @@ fn threads_open_and_close() {
 }
 
 #[test]
+fn others_use_what_one_thread_opens() {
+    keeps("opens", "others_use_what_one_thread_opens", 10_000);
+}
+
+#[test]
 fn inodes_are_opened_by_number_for_the_mount_s_own_user_alone() {
     if !is_root() {
         return;

@@ -10,3 +10,4 @@ mod notes;
 mod pins;
 mod reads;
 mod slot_ownership;
+mod sole;

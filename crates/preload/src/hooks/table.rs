@@ -50,6 +50,11 @@ impl Copied {
     }
 
     fn of_record(fd: c_int) -> Copied {
+        // Two numbers name it from now on.
+        let word = table::load(fd);
+        if word.is_sole() {
+            table::share(fd, word);
+        }
         let mut copied = Copied::UNKNOWN;
         serve::quietly(fd, |record| {
             if record.add_reference() {

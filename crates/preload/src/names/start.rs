@@ -103,7 +103,7 @@ fn deferred(fd: c_int) -> Option<(&'static Mount, InodeNumber, bool)> {
     }
     let mut place = None;
     pins::while_none_is_freed(|| {
-        if table::load(fd) == word {
+        if table::load(fd).is_same_file(word) {
             // SAFETY: named by the table, and not freed meanwhile.
             let record = unsafe { &*word.record() };
             let origin = record.origin().filter(|_| record.is_deferred());

@@ -346,6 +346,37 @@ static void *reads_and_closes(void *argument) {
     return NULL;
 }
 
+static volatile int number, is_over;
+
+// The file, or no such number.
+static void *reads_the_number(void *argument) {
+    char text[8];
+    for (int i = 0; !is_over; i++) {
+        if (i % 16 == 0)
+            sched_yield();
+        ssize_t bytes = pread(number, text, sizeof text, 0);
+        CHECK(bytes == -1 ? errno == EBADF : bytes == 8 && memcmp(text, "01234567", 8) == 0);
+    }
+    return argument;
+}
+
+static void others_use_what_one_thread_opens(void) {
+    pthread_t thread;
+    number = begin("a");
+    CHECK(pthread_create(&thread, NULL, reads_the_number, NULL) == 0);
+    for (int i = 0; i < 20 * ROUNDS; i++) {
+        int fd = open("a", O_RDONLY);
+        char text[8];
+        CHECK(fd >= 0 && read(fd, text, 5) == 5);
+        number = fd;
+        if (i % 7 == 0)
+            sched_yield();
+        CHECK(close(fd) == 0);
+    }
+    is_over = 1;
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 static void threads_open_and_close(void) {
     static char names[4][2] = {"a", "b", "c", "d"};
     pthread_t threads[4];
@@ -455,6 +486,7 @@ static const struct rule rules[] = {
     {"limits_hold", limits_hold},
     {"sent_files_arrive", sent_files_arrive},
     {"threads_open_and_close", threads_open_and_close},
+    {"others_use_what_one_thread_opens", others_use_what_one_thread_opens},
     {"copies_cost_no_requests", copies_cost_no_requests},
     {"copies_answer_as_the_kernel", copies_answer_as_the_kernel},
     {NULL, NULL},
