@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::address::{BLOCK_BYTES, CACHE_LINE_BYTES, PoolOffset};
@@ -22,6 +22,21 @@ const SEALED: u8 = 1;
 /// The memory is writable.
 const STORES: u8 = 2;
 
+/// Where nothing has to reach the medium, from here on copies past the caches are the faster ones: they read no line
+/// before they overwrite it (16 KiB in memory that is in no cache: a fifth).
+const MIN_STREAMED_BYTES: usize = 16 << 10;
+
+/// This process has mapped a pool whose lines have to reach their medium.
+static IS_ANY_DURABLE: AtomicBool = AtomicBool::new(false);
+
+/// Whether lines of such a pool have to reach their medium: what memory loses with the power is in the caches as safe
+/// as in memory, and nothing is flushed.
+fn note_durable(persistence: Persistence) -> bool {
+    let is_durable = persistence != Persistence::Volatile;
+    IS_ANY_DURABLE.fetch_or(is_durable, Ordering::Relaxed);
+    is_durable
+}
+
 /// One pool, mapped into this process.
 ///
 /// Other processes and threads store to the same memory at any time, so no Rust
@@ -30,6 +45,8 @@ const STORES: u8 = 2;
 pub struct Pool {
     base: *mut u8,
     bytes: u64,
+    /// Lines have to be written back.
+    is_durable: bool,
     routines: Routines,
     /// 0 unless a recorder is attached: the one branch that recording costs when off.
     hooks: AtomicU8,
@@ -98,6 +115,7 @@ impl Pool {
         Pool {
             base: mapping.base,
             bytes: mapping.bytes,
+            is_durable: note_durable(mapping.persistence),
             routines: routines::routines(),
             hooks: AtomicU8::new(0),
             stores: AtomicU8::new(stores),
@@ -322,7 +340,10 @@ impl Pool {
     #[inline]
     #[track_caller]
     pub fn fence(&self) {
-        routines::store_fence();
+        // Stores of this thread are seen in their order without; lines of any other pool may be on their way.
+        if self.is_durable || IS_ANY_DURABLE.load(Ordering::Relaxed) {
+            routines::store_fence();
+        }
         if self.is_hooked() {
             self.attachment.fenced(Location::caller());
         }
@@ -411,6 +432,9 @@ impl Pool {
 
     #[inline]
     fn stream_word(&self, at: PoolOffset, value: u64) -> Result<()> {
+        if !self.is_durable {
+            return self.store_word(at, value);
+        }
         // SAFETY: inside the mapping, aligned.
         match unsafe { routines::egeria_media_guard_stream_word(self.address(at), value) } {
             0 => Ok(()),
@@ -426,10 +450,16 @@ impl Pool {
         }
     }
 
-    /// Whole lines past the cache; the unaligned head and tail through it, flushed.
-    /// The bounds were checked.
+    /// Whole lines past the cache; the unaligned head and tail through it, flushed. The bounds were checked.
     #[inline]
     fn stream_in(&self, at: PoolOffset, source: CallerSource<'_>) -> Result<(), AccessFault> {
+        if self.goes_through_cache(source.bytes()) {
+            // SAFETY: the range was checked; the source may be read, as its maker promised.
+            return match unsafe { self.copy(self.address(at), source.start(), source.bytes()) } {
+                0 => Ok(()),
+                address => Err(self.whose(address)),
+            };
+        }
         let (head, lines, tail) = split(at, source.bytes());
         let (to, source) = (self.address(at), source.start());
         // SAFETY: the parts make up the range, which is inside the mapping, and the source, which may be read, as
@@ -451,10 +481,25 @@ impl Pool {
             }
             fault
         };
+        self.order_streamed();
         if fault == 0 {
             Ok(())
         } else {
             Err(self.whose(fault))
+        }
+    }
+
+    /// Where nothing has to reach the medium, what is short is better left in the caches.
+    #[inline(always)]
+    fn goes_through_cache(&self, bytes: usize) -> bool {
+        !self.is_durable && bytes < MIN_STREAMED_BYTES
+    }
+
+    /// Lines that went past the caches are seen before all later stores. Durable pools have that from their fence.
+    #[inline(always)]
+    fn order_streamed(&self) {
+        if !self.is_durable {
+            routines::store_fence();
         }
     }
 
@@ -470,7 +515,10 @@ impl Pool {
     }
 
     fn stream_zeros(&self, at: PoolOffset, bytes: usize) -> Result<(), AccessFault> {
-        let (head, lines, tail) = split(at, bytes);
+        let (head, lines, tail) = match self.goes_through_cache(bytes) {
+            true => (bytes, 0, 0),
+            false => split(at, bytes),
+        };
         let edge = |at: PoolOffset, bytes: usize| {
             // SAFETY: inside the mapping.
             let fault = unsafe { routines::egeria_media_guard_zero(self.address(at), bytes) };
@@ -486,6 +534,9 @@ impl Pool {
         if tail > 0 && fault == 0 {
             fault = edge(at + (head + lines) as u64, tail);
         }
+        if lines > 0 {
+            self.order_streamed();
+        }
         if fault == 0 {
             Ok(())
         } else {
@@ -498,7 +549,7 @@ impl Pool {
     /// The range lies inside the pool. Memory that is gone has nothing to write back.
     #[inline]
     fn flush_lines(&self, at: PoolOffset, bytes: u64) {
-        if bytes == 0 {
+        if bytes == 0 || !self.is_durable {
             return;
         }
         let first = at.0 / CACHE_LINE_BYTES;

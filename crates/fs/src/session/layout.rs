@@ -183,6 +183,8 @@ pub struct Numbers {
     pub mutex: RobustMutex,
     /// Number after the one taken last: where the next search begins.
     pub next: AtomicU64,
+    /// No number of the part below this one is free. Whoever frees one lowers it.
+    pub full_below: AtomicU64,
     /// Inodes in use.
     pub used: AtomicU64,
     /// Inode number that is being taken or given back; zero at rest.

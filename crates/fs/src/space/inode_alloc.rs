@@ -143,7 +143,12 @@ impl Volume {
                 return Ok(index);
             }
         }
-        first_free(taken, start, next)
+        // What is full is not searched again for each new block of records.
+        let full_below = &self.numbers(pool, part).full_below;
+        let from = full_below.load(Ordering::Relaxed).clamp(start, next);
+        let from = first_free(|word| map[word].load(Ordering::Acquire), from, next).unwrap_or(next);
+        full_below.store(from, Ordering::Relaxed);
+        first_free(taken, from, next)
             .or(ahead)
             .ok_or(Errno(libc::ENOSPC))
     }
@@ -183,6 +188,7 @@ impl Volume {
             let gives_back = mover & GIVING_BACK != 0;
             if gives_back || !held {
                 map[(index / 64) as usize].fetch_and(!(1 << (index % 64)), Ordering::Release);
+                numbers.full_below.fetch_min(index, Ordering::Relaxed);
             }
             if gives_back && held {
                 slot.pending_inode.store(0, Ordering::Release);
@@ -256,6 +262,7 @@ impl Volume {
             let mover = (self.index_of_slot(slot) as u64 + 1) | GIVING_BACK;
             numbers.mover.store(mover, Ordering::Release);
             numbers.moving.store(ino, Ordering::Release);
+            numbers.full_below.fetch_min(index, Ordering::Relaxed);
             let word = &self.inode_map(pool)[(index / 64) as usize];
             if word.fetch_and(!(1 << (index % 64)), Ordering::Release) >> (index % 64) & 1 == 1 {
                 numbers.used.fetch_sub(1, Ordering::Relaxed);
