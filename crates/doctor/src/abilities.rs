@@ -73,7 +73,11 @@ pub fn of(facts: &Facts, probes: &Probes) -> Vec<Ability> {
             threads(facts, probes),
         ),
         ability("persistent_memory", "mkfs", persistent_memory(facts)),
-        ability("sampling", "perf, bpftrace", sampling(facts)),
+        ability(
+            "sampling",
+            "files counted by `top` and `steward`; perf, bpftrace",
+            sampling(facts),
+        ),
     ]
 }
 
@@ -373,12 +377,15 @@ fn sampling(facts: &Facts) -> Verdict {
     }
     if !facts.has_btf {
         return limited(
-            "the kernel has no BTF, so BPF programs must be built for it",
+            "the kernel has no BTF, so files are not counted: `top` estimates, and threads do not follow files",
             "apt-get install linux-image-amd64 (Debian's kernels have BTF)",
         );
     }
     match may_load {
-        true => works("no command of Egeria needs it; perf and bpftrace work beside"),
-        false => limited("this user cannot load BPF programs", "sudo bpftrace …"),
+        true => works("what threads read and write of files can be counted"),
+        false => limited(
+            "this user cannot load BPF programs: `top` estimates, and threads do not follow files",
+            "sudo egeria top …, or CAP_BPF and CAP_PERFMON",
+        ),
     }
 }

@@ -34,7 +34,7 @@ fn help_has_examples_that_fit_a_terminal() {
 }
 
 #[test]
-fn programs_without_a_volume_are_estimated() {
+fn programs_without_a_volume_are_counted_or_estimated() {
     let sandbox = Sandbox::new();
     let file = sandbox.path("file");
     std::fs::write(&file, vec![1; 8 << 20]).unwrap();
@@ -48,14 +48,20 @@ fn programs_without_a_volume_are_estimated() {
         let frame = run(["top", "--json", "--window", "100", "--pid", &process])
             .ok()
             .json();
+        let how = frame["estimate"].as_str().unwrap();
+        let is_counted = how.starts_with("counted by the kernel");
         assert!(
-            frame["estimate"].as_str().unwrap().contains("estimated"),
+            is_counted || how.contains("files are not counted: "),
             "{frame}"
         );
         let threads = frame["threads"].as_array().unwrap().iter();
         let mut own = threads.filter(|thread| thread["thread"]["process_id"] == reader.id());
         seen = own.any(|thread| thread["read_bytes_s"].as_f64() > Some(0.0));
         if seen {
+            let files = frame["files"].as_array();
+            let has_path = |row: &serde_json::Value| row["path"] == file.to_str().unwrap();
+            let is_listed = files.is_some_and(|files| files.iter().any(has_path));
+            assert_eq!(is_listed, is_counted, "{frame}");
             break;
         }
     }

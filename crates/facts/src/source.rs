@@ -18,3 +18,15 @@ pub trait FactSource {
     /// When the source cannot be read any more; facts that it gave are [valid](Facts::validate).
     fn next_facts(&mut self) -> Result<Option<Facts>, Self::Error>;
 }
+
+impl<S: FactSource + ?Sized> FactSource for Box<S> {
+    type Error = S::Error;
+
+    fn machine(&self) -> &Machine {
+        (**self).machine()
+    }
+
+    fn next_facts(&mut self) -> Result<Option<Facts>, Self::Error> {
+        (**self).next_facts()
+    }
+}

@@ -13,6 +13,7 @@ use egeria_watch::masks::SharedMasks;
 use egeria_watch::{LiveSource, Membership};
 
 use crate::file::Locator;
+use crate::file_counts::sum_nodes;
 use crate::{NodeBytes, file, process};
 
 /// Open files of a process that are looked at.
@@ -74,14 +75,7 @@ impl<I: LiveSource> FileIo<I> {
                 }
             }
         }
-        for (at, node) in window.nodes.iter_mut().enumerate() {
-            let of = |by_node: &[u64]| by_node.get(at).copied().unwrap_or(0);
-            let threads = &window.threads;
-            let read = threads.iter().map(|thread| of(&thread.read_bytes));
-            let written = threads.iter().map(|thread| of(&thread.written_bytes));
-            node.read_bytes = read.fold(0, u64::saturating_add);
-            node.written_bytes = written.fold(0, u64::saturating_add);
-        }
+        sum_nodes(window);
     }
 }
 

@@ -9,7 +9,7 @@
 //! * [`warm`]: files brought into the page cache of nodes.
 //! * [`areas`] and [`migrate`]: the memory of a process moved to other nodes.
 //! * [`accesses`]: what processes access of it.
-//! * [`file_io`]: what they read and write of files, estimated.
+//! * [`file_counts`] and [`file_io`]: what they read and write of files, counted by the kernel or estimated.
 //! * [`room`]: how much of a node's memory can be had for that.
 //!
 //! Looking changes nothing: no page is read into the cache, none counts as used. Only [`warm`] and [`migrate`] do.
@@ -20,6 +20,7 @@ pub mod cached;
 mod calls;
 pub mod device;
 pub mod file;
+pub mod file_counts;
 pub mod file_io;
 mod mapping;
 pub mod migrate;

@@ -167,8 +167,29 @@ impl Mapped {
 
 fn inode_of(fdinfo: &str) -> Option<u64> {
     let facts = fs::read_to_string(fdinfo).ok()?;
-    let inode = facts.lines().find_map(|line| line.strip_prefix("ino:"))?;
-    inode.trim().parse().ok()
+    value(&facts, "ino:")?.parse().ok()
+}
+
+fn value<'a>(facts: &'a str, name: &str) -> Option<&'a str> {
+    let value = facts.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(value.trim())
+}
+
+/// What a descriptor is of.
+pub(crate) struct Open {
+    pub(crate) inode: u64,
+    /// Past the page cache (`O_DIRECT`).
+    pub(crate) is_direct: bool,
+}
+
+/// What a process has open by a descriptor; `None` when it is gone, and before Linux 5.14.
+pub(crate) fn open_as(process_id: u32, descriptor: u32) -> Option<Open> {
+    let facts = fs::read_to_string(format!("/proc/{process_id}/fdinfo/{descriptor}")).ok()?;
+    let flags = i32::from_str_radix(value(&facts, "flags:")?, 8).ok()?;
+    Some(Open {
+        inode: value(&facts, "ino:")?.parse().ok()?,
+        is_direct: flags & libc::O_DIRECT != 0,
+    })
 }
 
 #[cfg(test)]

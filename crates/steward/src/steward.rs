@@ -12,11 +12,13 @@ use egeria_act::{
     AccessDelegation, AdmissionLimits, Departures, FileRelocation, Journal, JournalError,
     MemoryMigration, ThreadAffinity,
 };
+use egeria_bpf::FileCounter;
 use egeria_control::{Actuator, ControlLoop, Turn};
 use egeria_facts::{Facts, ThreadFacts, ThreadKey};
 use egeria_fs::Volume;
 use egeria_machine::Machine;
 use egeria_pages::accesses::{HotAreas, MemorySource, Referenced};
+use egeria_pages::file_counts::CountedFiles;
 use egeria_policy::pats::Controller;
 use egeria_policy::planner::Settings;
 use egeria_policy::{Action, ActionOutcome, ActionResult, KeptBecause};
@@ -63,7 +65,8 @@ pub struct StewardOptions {
 pub enum Target {
     /// Threads that use a volume.
     Volume(Arc<Volume>),
-    /// Processes of this user, whatever they use. If the policy places clusters, their accesses to memory are looked at as well.
+    /// Processes of this user, whatever they use. If the policy moves threads to files, what they read and write is counted by the
+    /// kernel; if it places clusters, their accesses to memory are looked at as well.
     Processes,
 }
 
@@ -75,7 +78,12 @@ impl Target {
         }
     }
 
-    fn source(&self, options: &StewardOptions) -> (Box<dyn LiveSource>, Option<Accesses>) {
+    /// What cannot be seen is added to `unseen`.
+    fn source(
+        &self,
+        options: &StewardOptions,
+        unseen: &mut Vec<String>,
+    ) -> (Box<dyn LiveSource>, Option<Accesses>) {
         let (machine, scope) = (options.machine.clone(), options.scope.clone());
         match self {
             Target::Volume(volume) => {
@@ -93,9 +101,18 @@ impl Target {
                 (Box::new(session), None)
             }
             Target::Processes => {
-                let processes = ProcessSource::begin(machine, scope);
+                let mut processes: Box<dyn LiveSource> =
+                    Box::new(ProcessSource::begin(machine, scope));
+                if options.settings.moves_threads() {
+                    match FileCounter::begin_in_windows_of(options.window_ns) {
+                        Ok(counter) => processes = Box::new(CountedFiles::new(processes, counter)),
+                        Err(error) => unseen.push(format!(
+                            "threads do not follow files: what they read is not known: {error}"
+                        )),
+                    }
+                }
                 if !options.settings.stages.clusters || Referenced::check().is_err() {
-                    return (Box::new(processes), None);
+                    return (processes, None);
                 }
                 let window = Duration::from_nanos(options.window_ns);
                 let sampler = Referenced::in_windows_of(window);
@@ -316,7 +333,8 @@ impl Work {
                 return Err(error);
             }
         };
-        let (source, accesses) = target.source(&options);
+        let mut unseen = Vec::new();
+        let (source, accesses) = target.source(&options, &mut unseen);
         let machine = &options.machine;
         let mut affinity = ThreadAffinity::new(machine, source.masks(), source.members(), journal);
         let mut memory = None;
@@ -336,7 +354,11 @@ impl Work {
         let unavailable = control.unavailable();
         let summary = Summary {
             restored_at_start: restored as u64,
-            unavailable: unavailable.iter().map(ToString::to_string).collect(),
+            unavailable: unavailable
+                .iter()
+                .map(ToString::to_string)
+                .chain(unseen)
+                .collect(),
             ..Summary::default()
         };
         let _ = log.write(&Record::Start {

@@ -28,3 +28,21 @@ pub trait LiveSource: FactSource<Error = Infallible> + Send {
     /// Decides which threads may be acted upon.
     fn members(&self) -> Arc<dyn Membership>;
 }
+
+impl<S: LiveSource + ?Sized> LiveSource for Box<S> {
+    fn dilation(&self) -> f64 {
+        (**self).dilation()
+    }
+
+    fn start_over(&mut self) {
+        (**self).start_over();
+    }
+
+    fn masks(&self) -> SharedMasks {
+        (**self).masks()
+    }
+
+    fn members(&self) -> Arc<dyn Membership> {
+        (**self).members()
+    }
+}

@@ -39,10 +39,11 @@ the decision log of a steward (`egeria steward`, `egeria run --policy`);
 without POOL and --log that of the one at work, else the newest. With --once
 or --json and no steward on the volume of POOL it watches by itself for one
 window. With --pid, --cgroup or --all it shows one window of programs on any
-file system, without a volume or a steward. What they read and wrote of files is
-then estimated: the kernel counts bytes per thread, pipes and sockets included,
-and they are taken to be of what is cached of the files they have open. On an
-emulated machine all figures are in that machine's own time. The
+file system, and their files, without a volume or a steward. As root, the kernel
+counts for a part of the window what each thread reads and writes of each file.
+Others get an estimate: bytes per thread, pipes and sockets included, are taken
+to be of what is cached of the files that its process has open. On an emulated
+machine all figures are in that machine's own time. The
 fields: docs/reference/decision-log.md.")]
 pub struct Arguments {
     /// Path of any pool of the volume, or a path on its mount

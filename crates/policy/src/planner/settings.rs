@@ -55,7 +55,7 @@ pub struct Settings {
 
 impl Settings {
     /// Whether single threads may move.
-    pub(super) fn moves_threads(&self) -> bool {
+    pub fn moves_threads(&self) -> bool {
         let stages = self.nthread.stages;
         stages.remote || stages.pm || stages.cpu
     }

@@ -1,11 +1,14 @@
 //! Nodes and threads as rows, and bars.
 
+use std::path::Path;
+
 use clap::ValueEnum;
-use egeria_facts::ThreadKey;
+use egeria_facts::{FileFacts, ThreadKey, Window};
 use egeria_machine::NodeId;
 use egeria_steward::{NodeRecord, ThreadRecord};
 use serde::Serialize;
 
+use super::super::decision_log::printable;
 use super::super::explain::totals::local_share;
 
 /// One node in one window.
@@ -107,6 +110,49 @@ impl ThreadRow {
 
     fn bytes_s(&self) -> f64 {
         self.read_bytes_s + self.written_bytes_s
+    }
+}
+
+/// One file in one window.
+#[derive(Clone, Serialize)]
+pub(super) struct FileRow {
+    /// What it was called when somebody had it open.
+    pub(super) path: Option<String>,
+    pub(super) inode: u64,
+    /// Read by threads on the node of the data, and by others.
+    pub(super) local_read_bytes_s: f64,
+    pub(super) remote_read_bytes_s: f64,
+    pub(super) written_bytes_s: f64,
+    /// Of what was read.
+    pub(super) local_share: Option<f64>,
+    /// The nodes of its data, and how much of it they hold.
+    pub(super) shares: Vec<(NodeId, f64)>,
+}
+
+impl FileRow {
+    pub(super) fn new(window: &Window, file: &FileFacts, path: Option<&Path>) -> FileRow {
+        let rows = file.read_bytes.iter();
+        let read: u64 = rows
+            .flatten()
+            .fold(0, |sum, bytes| sum.saturating_add(*bytes));
+        let nodes = 0..window.nodes.len();
+        let local = nodes.map(|node| file.read(node, node));
+        let local = local.fold(0, u64::saturating_add);
+        let held = file.bytes_on.iter();
+        let held = held.fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+        let on = window.nodes.iter().zip(&file.bytes_on);
+        let on = on.filter(|(_, bytes)| **bytes > 0);
+        FileRow {
+            path: path.map(|path| printable(&path.to_string_lossy())),
+            inode: file.file.inode,
+            local_read_bytes_s: window.rate_bytes_s(local),
+            remote_read_bytes_s: window.rate_bytes_s(read.saturating_sub(local)),
+            written_bytes_s: window.rate_bytes_s(file.written_bytes),
+            local_share: (read > 0).then(|| local as f64 / read as f64),
+            shares: on
+                .map(|(node, bytes)| (node.node, *bytes as f64 / held as f64))
+                .collect(),
+        }
     }
 }
 

@@ -4,18 +4,19 @@ use egeria_machine::format_bandwidth;
 
 use super::super::decision_log::Fate;
 use super::super::explain::sentences::{ago, milliseconds, percent, seconds};
-use super::rows::{NodeRow, ThreadRow};
+use super::rows::{FileRow, NodeRow, ThreadRow};
 use super::view::Frame;
 use egeria_cli::output;
 
 /// Cells of a bar.
 const BAR_CELLS: usize = 20;
 const SHOWN_ACTIONS: usize = 5;
+const SHOWN_FILES: usize = 20;
 
 /// The frame for people who redirect it.
 pub(super) fn human(frame: &Frame) -> String {
     let mut text = format!("{}\n{}\n", title(frame), state(frame));
-    if let Some(estimate) = frame.label.estimate {
+    if let Some(estimate) = &frame.label.estimate {
         text.push_str(&format!("{estimate}\n"));
     }
     if frame.window.is_none() {
@@ -30,6 +31,14 @@ pub(super) fn human(frame: &Frame) -> String {
     text.push_str(&output::table(&THREAD_HEADERS, threads));
     if frame.threads_omitted > 0 {
         text.push_str(&format!("\n… and {} more", frame.threads_omitted));
+    }
+    if !frame.files.is_empty() {
+        let files = frame.files.iter().take(SHOWN_FILES).map(file_cells);
+        text.push_str("\n\n");
+        text.push_str(&output::table(&FILE_HEADERS, files.collect()));
+        if frame.files.len() > SHOWN_FILES {
+            text.push_str(&format!("\n… and {} more", frame.files.len() - SHOWN_FILES));
+        }
     }
     if !frame.last_actions.is_empty() {
         text.push_str("\n\nLast actions, newest first:\n");
@@ -123,6 +132,32 @@ pub(super) fn thread_cells(row: &ThreadRow) -> Vec<String> {
         percent(Some(row.cpu_share)),
         if row.is_shared { "yes" } else { "" }.to_owned(),
         row.moves.to_string(),
+    ]
+}
+
+const FILE_HEADERS: [&str; 6] = [
+    "file",
+    "on nodes",
+    ">local",
+    ">read locally",
+    ">read remotely",
+    ">written",
+];
+
+fn file_cells(row: &FileRow) -> Vec<String> {
+    let path = match &row.path {
+        Some(path) => path.clone(),
+        None => format!("inode {}", row.inode),
+    };
+    let shares = row.shares.iter();
+    let shares = shares.map(|(node, share)| format!("{}: {}", node.0, percent(Some(*share))));
+    vec![
+        path,
+        shares.collect::<Vec<_>>().join(", "),
+        percent(row.local_share),
+        format_bandwidth(row.local_read_bytes_s),
+        format_bandwidth(row.remote_read_bytes_s),
+        format_bandwidth(row.written_bytes_s),
     ]
 }
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::super::decision_log::{DecisionLog, Fate, Head, unix_ns};
 use super::super::explain::events::{ActionEvent, Event};
 use super::super::explain::story::Story;
-use super::rows::{NodeRow, Sort, ThreadRow};
+use super::rows::{FileRow, NodeRow, Sort, ThreadRow};
 use egeria_cli::failure::Outcome;
 
 /// Actions shown.
@@ -26,6 +26,7 @@ pub(in crate::commands) struct View {
     /// the maximum.
     peak_bytes_s: f64,
     read_weight: f64,
+    files: Vec<FileRow>,
 }
 
 /// What a frame is of.
@@ -39,7 +40,7 @@ pub(in crate::commands) struct Label {
     pub(in crate::commands) process_id: Option<u32>,
     /// How bytes were found, where they were not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::commands) estimate: Option<&'static str>,
+    pub(in crate::commands) estimate: Option<String>,
 }
 
 /// One frame: what `--json` prints.
@@ -57,6 +58,9 @@ pub(in crate::commands) struct Frame {
     pub(in crate::commands) threads: Vec<ThreadRow>,
     /// Threads that read or wrote and are too many to be named.
     pub(in crate::commands) threads_omitted: u64,
+    /// Busiest first, where they are counted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::commands) files: Vec<FileRow>,
     /// Newest first.
     pub(in crate::commands) last_actions: Vec<ActionEvent>,
 }
@@ -100,7 +104,13 @@ impl View {
             story: Story::about(None),
             peak_bytes_s: 0.0,
             read_weight: Settings::default().read_weight,
+            files: Vec::new(),
         }
+    }
+
+    /// The same, with files.
+    pub(super) fn with_files(self, files: Vec<FileRow>) -> View {
+        View { files, ..self }
     }
 
     /// Reads what is new in the log; answers how many lines that were.
@@ -161,6 +171,7 @@ impl View {
             nodes: last.map_or_else(Vec::new, |last| self.nodes(last)),
             threads: last.map_or_else(Vec::new, |last| self.threads(last, sort)),
             threads_omitted: last.map_or(0, |last| last.threads_omitted),
+            files: self.files.clone(),
             last_actions: self.last_actions(),
         }
     }

@@ -159,7 +159,7 @@ fn processes(watched: &Watched<'_>) -> Outcome<Source> {
     let view = View::of_window(Label {
         machine: Some(machine.name.clone()),
         window_ns: Some(watched.window_ns),
-        estimate: Some(ESTIMATE),
+        estimate: Some(ESTIMATE.to_owned()),
         ..Label::default()
     });
     let threads = ProcessSource::looking(machine.clone(), watched.processes.scope()?);

@@ -1,0 +1,171 @@
+//! The program: at the end of a call that reads or writes, it adds the bytes to those of thread and file.
+
+use crate::assembler::*;
+use crate::btf::Btf;
+use crate::error::Result;
+
+/// Helpers of the kernel, as <linux/bpf.h> numbers them.
+const MAP_LOOK_UP: i32 = 1;
+const MAP_UPDATE: i32 = 2;
+const CURRENT_IDS: i32 = 14;
+const CURRENT_TASK: i32 = 35;
+const READ_KERNEL: i32 = 113;
+
+/// Calls with the file as their first argument that answer how much was read: read, pread64, readv, preadv, preadv2.
+const READS: [i32; 5] = [0, 17, 19, 295, 327];
+/// write, pwrite64, writev, pwritev, pwritev2.
+const WRITES: [i32; 5] = [1, 18, 20, 296, 328];
+/// In `struct pt_regs`: `di`; 8, 16 and 24 bytes behind it are `orig_ax`, `ip` and `cs`.
+const REGISTERS_FROM: i32 = 112;
+const REGISTERS_BYTES: i32 = 32;
+/// Code of 64 bits: others number their calls otherwise.
+const CODE_SEGMENT: i32 = 0x33;
+const FILE_TYPE: i32 = 0o170_000;
+const REGULAR_FILE: i32 = 0o100_000;
+
+/// Bytes of a key: inode (8), device, descriptor, thread, process (4 each).
+pub(crate) const KEY_BYTES: u32 = 24;
+/// Bytes read, bytes written.
+pub(crate) const VALUE_BYTES: u32 = 16;
+
+/// On the stack.
+const REGISTERS: i16 = -32;
+const SCRATCH: i16 = -40;
+const INODE: i16 = -48;
+const KEY: i16 = -80;
+const KEY_DEVICE: i16 = KEY + 8;
+const KEY_DESCRIPTOR: i16 = KEY + 12;
+const KEY_IDS: i16 = KEY + 16;
+const VALUE: i16 = -96;
+
+/// Where the kernel has what leads from a thread to a file.
+pub(crate) struct Offsets {
+    task_files: i32,
+    files_table: i32,
+    table_files: i32,
+    file_inode: i32,
+    inode_mode: i32,
+    inode_number: i32,
+    inode_super_block: i32,
+    super_block_device: i32,
+}
+
+impl Offsets {
+    pub(crate) fn of(btf: &Btf) -> Result<Offsets> {
+        let offset = |structure, field| btf.offset(structure, field).map(|at| at as i32);
+        Ok(Offsets {
+            task_files: offset("task_struct", "files")?,
+            files_table: offset("files_struct", "fdt")?,
+            table_files: offset("fdtable", "fd")?,
+            file_inode: offset("file", "f_inode")?,
+            inode_mode: offset("inode", "i_mode")?,
+            inode_number: offset("inode", "i_ino")?,
+            inode_super_block: offset("inode", "i_sb")?,
+            super_block_device: offset("super_block", "s_dev")?,
+        })
+    }
+}
+
+/// The program for raw tracepoint `sys_exit`, whose arguments are the registers of the call and its answer.
+pub(crate) fn assemble(offsets: &Offsets, map: i32) -> Vec<[u8; 8]> {
+    let mut program = Assembler::default();
+    let p = &mut program;
+    let (out, counts, is_new) = (p.label(), p.label(), p.label());
+    p.load(Width::Eight, R7, R1, 8);
+    p.jump_if_at_most(R7, 0, out);
+    p.load(Width::Eight, R3, R1, 0);
+    p.add(R3, REGISTERS_FROM);
+    read(p, REGISTERS, REGISTERS_BYTES, out);
+    p.load(Width::Eight, R1, R10, REGISTERS + 24);
+    p.jump_unless_equal(R1, CODE_SEGMENT, out);
+    p.load(Width::Eight, R1, R10, REGISTERS + 8);
+    // R8: where in the value to add.
+    p.set(R8, 0);
+    for call in READS {
+        p.jump_if_equal(R1, call, counts);
+    }
+    p.set(R8, 8);
+    for call in WRITES {
+        p.jump_if_equal(R1, call, counts);
+    }
+    p.jump(out);
+
+    p.place(counts);
+    p.load(Width::Eight, R9, R10, REGISTERS);
+    p.copy_half(R9, R9);
+    p.call(CURRENT_TASK);
+    p.copy(R3, R0);
+    follow(p, offsets.task_files, out);
+    follow(p, offsets.files_table, out);
+    follow(p, offsets.table_files, out);
+    p.copy(R1, R9);
+    p.shift_left(R1, 3);
+    p.add_register(R3, R1);
+    follow(p, 0, out);
+    follow(p, offsets.file_inode, out);
+    p.store(Width::Eight, R10, INODE, R3);
+    p.add(R3, offsets.inode_mode);
+    read(p, SCRATCH, Width::Two.bytes(), out);
+    p.load(Width::Two, R1, R10, SCRATCH);
+    p.and(R1, FILE_TYPE);
+    p.jump_unless_equal(R1, REGULAR_FILE, out);
+    p.load(Width::Eight, R3, R10, INODE);
+    p.add(R3, offsets.inode_number);
+    read(p, KEY, Width::Eight.bytes(), out);
+    p.load(Width::Eight, R3, R10, INODE);
+    follow(p, offsets.inode_super_block, out);
+    p.add(R3, offsets.super_block_device);
+    read(p, KEY_DEVICE, Width::Four.bytes(), out);
+    p.store(Width::Four, R10, KEY_DESCRIPTOR, R9);
+    p.call(CURRENT_IDS);
+    p.store(Width::Eight, R10, KEY_IDS, R0);
+
+    p.map(R1, map);
+    address(p, R2, KEY);
+    p.call(MAP_LOOK_UP);
+    p.jump_if_equal(R0, 0, is_new);
+    // No other thread has this key.
+    p.add_register(R0, R8);
+    p.load(Width::Eight, R1, R0, 0);
+    p.add_register(R1, R7);
+    p.store(Width::Eight, R0, 0, R1);
+    p.jump(out);
+
+    p.place(is_new);
+    p.store_value(Width::Eight, R10, VALUE, 0);
+    p.store_value(Width::Eight, R10, VALUE + 8, 0);
+    address(p, R1, VALUE);
+    p.add_register(R1, R8);
+    p.store(Width::Eight, R1, 0, R7);
+    p.map(R1, map);
+    address(p, R2, KEY);
+    address(p, R3, VALUE);
+    p.set(R4, 0);
+    p.call(MAP_UPDATE);
+
+    p.place(out);
+    p.set(R0, 0);
+    p.exit();
+    program.finish()
+}
+
+fn address(p: &mut Assembler, to: Register, at: i16) {
+    p.copy(to, R10);
+    p.add(to, i32::from(at));
+}
+
+/// Copies from the kernel's address in `R3` to the stack; what is not there ends the program.
+fn read(p: &mut Assembler, to: i16, bytes: i32, out: Label) {
+    address(p, R1, to);
+    p.set(R2, bytes);
+    p.call(READ_KERNEL);
+    p.jump_unless_equal(R0, 0, out);
+}
+
+/// The pointer that is so far behind `R3`, into `R3`.
+fn follow(p: &mut Assembler, offset: i32, out: Label) {
+    p.add(R3, offset);
+    read(p, SCRATCH, Width::Eight.bytes(), out);
+    p.load(Width::Eight, R3, R10, SCRATCH);
+    p.jump_if_equal(R3, 0, out);
+}

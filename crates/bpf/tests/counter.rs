@@ -1,0 +1,91 @@
+//! What a program reads and writes is counted, byte by byte, while the counter is attached.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use egeria_bpf::{BpfError, FileCounter};
+
+fn counter() -> Option<FileCounter> {
+    // Attached all the time.
+    match FileCounter::with(Duration::from_secs(3600), Duration::ZERO) {
+        Ok(counter) => Some(counter),
+        Err(error @ (BpfError::Btf(_) | BpfError::Kernel { .. })) => {
+            panic!("a kernel that should do: {error}")
+        }
+        Err(error) => {
+            eprintln!("SKIPPED: {error}");
+            None
+        }
+    }
+}
+
+#[test]
+fn bytes_of_threads_are_counted_by_file() {
+    let Some(mut counter) = counter() else { return };
+    for directory in [env!("CARGO_MANIFEST_DIR"), "/dev/shm"] {
+        let mut file = tempfile::NamedTempFile::new_in(directory).unwrap();
+        file.write_all(&[1; 10_000]).unwrap();
+        let metadata = file.as_file().metadata().unwrap();
+        counter.take();
+        // dd: 5 reads of 2,000 bytes, and one at the end of the file.
+        let mut child = Command::new("dd")
+            .args(["bs=2000", "of=/dev/null"])
+            .stdin(Stdio::from(File::open(file.path()).unwrap()))
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let process_id = child.id();
+        assert!(child.wait().unwrap().success());
+        let counts = counter.take();
+        let uses = counts.uses.iter();
+        let of_child = uses.filter(|each| each.process_id == process_id);
+        let of_file: Vec<_> = of_child
+            .filter(|each| each.inode == metadata.ino())
+            .collect();
+        let [found] = of_file[..] else {
+            panic!("{directory}: {of_file:?}");
+        };
+        assert_eq!(found.thread_id, process_id);
+        assert_eq!((found.read_bytes, found.written_bytes), (10_000, 0));
+        assert_eq!(found.descriptor, 0);
+        assert!(!counts.is_full);
+    }
+}
+
+#[test]
+fn writes_are_counted_and_pipes_and_this_process_are_not() {
+    let Some(mut counter) = counter() else { return };
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let inode = file.as_file().metadata().unwrap().ino();
+    file.write_all(b"ours").unwrap();
+    let mut buffer = [0; 2];
+    file.as_file().read_exact_at(&mut buffer, 0).unwrap();
+    let mut child = Command::new("sh")
+        .args(["-c", "echo 1234567; echo 89 >&2"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::from(file.reopen().unwrap()))
+        .spawn()
+        .unwrap();
+    let mut told = String::new();
+    let mut pipe = child.stdout.take().unwrap();
+    pipe.read_to_string(&mut told).unwrap();
+    let process_id = child.id();
+    child.wait().unwrap();
+    let uses = counter.take().uses;
+    let own = std::process::id();
+    assert!(uses.iter().all(|each| each.process_id != own), "{uses:?}");
+    let of_child = uses.iter().filter(|each| each.process_id == process_id);
+    let written: Vec<_> = of_child.filter(|each| each.written_bytes > 0).collect();
+    let [written] = written[..] else {
+        panic!("a pipe is no file: {written:?}");
+    };
+    assert_eq!((written.inode, written.written_bytes), (inode, 3));
+    let again = counter.take().uses;
+    assert!(
+        again.iter().all(|each| each.process_id != process_id),
+        "taken twice"
+    );
+}
