@@ -73,11 +73,7 @@ pub fn of(facts: &Facts, probes: &Probes) -> Vec<Ability> {
             threads(facts, probes),
         ),
         ability("persistent_memory", "mkfs", persistent_memory(facts)),
-        ability(
-            "sampling",
-            "files counted by `top` and `steward`; perf, bpftrace",
-            sampling(facts),
-        ),
+        ability("sampling", "top --all, steward --pid", sampling(facts)),
     ]
 }
 
