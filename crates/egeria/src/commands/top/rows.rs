@@ -115,7 +115,7 @@ impl ThreadRow {
 
 /// One file in one window.
 #[derive(Clone, Serialize)]
-pub(super) struct FileRow {
+pub(in crate::commands) struct FileRow {
     /// What it was called when somebody had it open.
     pub(super) path: Option<String>,
     pub(super) inode: u64,
