@@ -9,7 +9,7 @@ SUITE  ?= bookworm
 NODES  ?= 4
 
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test memcheck guest lint book bench install uninstall deb package-test clean help
+.PHONY: build setup demo test memcheck guest lint book bench install uninstall deb package-test python-test clean help
 
 build: ## build everything for use (target/release)
 	@scripts/setup --rust-only
@@ -55,6 +55,9 @@ deb: build ## build Debian packages (target/deb)
 
 package-test: build ## install, upgrade, remove and purge the packages in a minimal Debian (SUITE=bookworm)
 	scripts/package-test --suite $(SUITE) "$(BUILT)" "$(TARGET)/package-test"
+
+python-test: build ## build the Python package and test it with numpy, pandas, pyarrow and zarr (from PyPI)
+	python/run-tests "$(BUILT)/egeria" "$(TARGET)/python-test"
 
 clean: ## remove everything built
 	$(CARGO) clean

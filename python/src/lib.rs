@@ -1,0 +1,319 @@
+//! The native half of the Python package `egeria`: `egeria_client` with Python's errors and buffers. What programs
+//! see is in `egeria/__init__.py`.
+
+use egeria_client::{Error, FileType, Metadata, OpenOptions, Part};
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyBufferError, PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::RwLock;
+
+/// An `OSError` of the class that the errno has: `FileNotFoundError` and its kin.
+fn os_error(error: Error) -> PyErr {
+    PyOSError::new_err((error.errno(), error.message().to_owned()))
+}
+
+/// `(offset, length, node)`
+type Place = (u64, u64, u16);
+
+fn places(parts: Vec<Part>) -> Vec<Place> {
+    let place = |part: Part| (part.offset_bytes, part.length_bytes, part.node);
+    parts.into_iter().map(place).collect()
+}
+
+fn type_name(kind: FileType) -> &'static str {
+    match kind {
+        FileType::File => "file",
+        FileType::Directory => "directory",
+        FileType::Symlink => "link",
+        _ => "other",
+    }
+}
+
+/// What is known of a file: type, size, mode, uid, gid, inode, mtime in ns.
+type Status = (&'static str, u64, u32, u32, u32, u64, i64);
+
+fn status(found: &Metadata) -> Status {
+    (
+        type_name(found.file_type()),
+        found.size_bytes,
+        found.mode,
+        found.uid,
+        found.gid,
+        found.inode,
+        found.modified_ns,
+    )
+}
+
+/// An attached volume; `None` when it was closed.
+#[pyclass(frozen, module = "egeria._egeria")]
+struct NativeVolume(RwLock<Option<egeria_client::Volume>>);
+
+impl NativeVolume {
+    /// Without Python's lock.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        body: impl FnOnce(&egeria_client::Volume) -> egeria_client::Result<T> + Send,
+    ) -> PyResult<T> {
+        // A handle of its own, so that a long call keeps nobody from closing.
+        let volume = py.detach(|| {
+            let volume = self
+                .0
+                .read()
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+            volume.clone()
+        });
+        let volume = volume.ok_or_else(|| PyValueError::new_err("the volume was closed"))?;
+        py.detach(move || body(&volume)).map_err(os_error)
+    }
+}
+
+#[pymethods]
+impl NativeVolume {
+    #[new]
+    fn attach(py: Python<'_>, pool: PathBuf, read_only: bool) -> PyResult<NativeVolume> {
+        let attached = py.detach(|| match read_only {
+            true => egeria_client::Volume::attach_read_only(pool),
+            false => egeria_client::Volume::attach(pool),
+        });
+        let volume = attached.map_err(os_error)?;
+        Ok(NativeVolume(RwLock::new(Some(volume))))
+    }
+
+    /// Whether it is open, and this process attached it.
+    fn is_attached_here(&self, py: Python<'_>) -> bool {
+        self.with(py, |volume| Ok(volume.is_attached_here()))
+            .unwrap_or(false)
+    }
+
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| {
+            let mut volume = self
+                .0
+                .write()
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+            volume.take();
+        });
+    }
+
+    fn nodes(&self, py: Python<'_>) -> PyResult<Vec<u16>> {
+        self.with(py, |volume| Ok(volume.nodes()))
+    }
+
+    /// Bytes in all, and free.
+    fn space(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
+        let space = self.with(py, |volume| volume.space())?;
+        Ok((space.total_bytes, space.free_bytes))
+    }
+
+    /// `how`: letters of `r`ead, `w`rite, `c`reate, create e`x`clusively, `t`runcate.
+    fn open(&self, py: Python<'_>, path: PathBuf, how: &str, mode: u32) -> PyResult<NativeFile> {
+        let has = |letter| how.contains(letter);
+        let mut options = OpenOptions::new();
+        options
+            .read(has('r'))
+            .write(has('w'))
+            .create(has('c'))
+            .create_new(has('x'))
+            .truncate(has('t'))
+            .mode(mode);
+        let file = self.with(py, move |volume| volume.open(path, &options))?;
+        Ok(NativeFile(RwLock::new(Some(file))))
+    }
+
+    fn stat(&self, py: Python<'_>, path: PathBuf, follow: bool) -> PyResult<Status> {
+        let found = self.with(py, move |volume| match follow {
+            true => volume.metadata(path),
+            false => volume.symlink_metadata(path),
+        });
+        found.map(|found| status(&found))
+    }
+
+    /// Names and types.
+    fn list(&self, py: Python<'_>, path: PathBuf) -> PyResult<Vec<(OsString, &'static str)>> {
+        let listed = self.with(py, |volume| volume.read_directory(path))?;
+        let named = listed.into_iter();
+        Ok(named
+            .map(|entry| (entry.name, type_name(entry.file_type)))
+            .collect())
+    }
+
+    fn mkdir(&self, py: Python<'_>, path: PathBuf, mode: u32) -> PyResult<()> {
+        self.with(py, |volume| volume.create_directory(path, mode))
+    }
+
+    fn rmdir(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.with(py, |volume| volume.remove_directory(path))
+    }
+
+    fn unlink(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.with(py, |volume| volume.remove_file(path))
+    }
+
+    fn rename(&self, py: Python<'_>, from: PathBuf, to: PathBuf) -> PyResult<()> {
+        self.with(py, |volume| volume.rename(from, to))
+    }
+
+    fn locate(&self, py: Python<'_>, path: PathBuf) -> PyResult<Vec<Place>> {
+        self.with(py, |volume| volume.locate(path)).map(places)
+    }
+}
+
+/// An open file; `None` when it was closed. A reader of the lock is never kept waiting for Python's own.
+#[pyclass(frozen, module = "egeria._egeria")]
+struct NativeFile(RwLock<Option<egeria_client::File>>);
+
+impl NativeFile {
+    /// Without Python's lock.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        body: impl FnOnce(&egeria_client::File) -> egeria_client::Result<T> + Send,
+    ) -> PyResult<T> {
+        py.detach(|| {
+            let file = self
+                .0
+                .read()
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+            let file = file.as_ref();
+            file.map(body)
+        })
+        .ok_or_else(|| PyValueError::new_err("I/O operation on closed file"))?
+        .map_err(os_error)
+    }
+}
+
+/// Memory of a buffer that Python holds in place meanwhile.
+struct Memory {
+    start: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: the buffer stays where it is; what programs do with it at the same time is theirs to order.
+unsafe impl Send for Memory {}
+
+impl Memory {
+    fn of(buffer: &PyBuffer<u8>) -> PyResult<Memory> {
+        match buffer.is_c_contiguous() {
+            true => Ok(Memory {
+                start: buffer.buf_ptr().cast(),
+                bytes: buffer.len_bytes(),
+            }),
+            false => Err(PyBufferError::new_err("the buffer is not contiguous")),
+        }
+    }
+}
+
+#[pymethods]
+impl NativeFile {
+    /// Read into a writable buffer, without another copy.
+    fn readinto_at(&self, py: Python<'_>, buffer: PyBuffer<u8>, offset: u64) -> PyResult<usize> {
+        if buffer.readonly() {
+            return Err(PyBufferError::new_err("the buffer cannot be written"));
+        }
+        let memory = Memory::of(&buffer)?;
+        self.with(py, move |file| {
+            let memory = memory;
+            // SAFETY: the buffer is held until this returns.
+            unsafe { file.read_raw(memory.start, memory.bytes, offset) }
+        })
+    }
+
+    /// Read to new bytes, straight into them.
+    fn read_at<'py>(
+        &self,
+        py: Python<'py>,
+        bytes: usize,
+        offset: u64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let size = self.with(py, |file| file.size_bytes())?;
+        let there = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let wanted = bytes.min(there);
+        let mut done = 0;
+        let read = PyBytes::new_with(py, wanted, |buffer| {
+            let memory = Memory {
+                start: buffer.as_mut_ptr(),
+                bytes: buffer.len(),
+            };
+            done = self.with(py, move |file| {
+                let memory = memory;
+                // SAFETY: nobody else knows these bytes yet.
+                unsafe { file.read_raw(memory.start, memory.bytes, offset) }
+            })?;
+            Ok(())
+        })?;
+        match done < wanted {
+            // Cut meanwhile.
+            true => Ok(PyBytes::new(py, &read.as_bytes()[..done])),
+            false => Ok(read),
+        }
+    }
+
+    /// Write all of a buffer.
+    fn write_at(&self, py: Python<'_>, buffer: PyBuffer<u8>, offset: u64) -> PyResult<usize> {
+        let memory = Memory::of(&buffer)?;
+        self.with(py, move |file| {
+            let memory = memory;
+            let mut done = 0;
+            while done < memory.bytes {
+                let at = offset.saturating_add(done as u64);
+                // SAFETY: the buffer is held until this returns.
+                done += unsafe { file.write_raw(memory.start.add(done), memory.bytes - done, at) }?;
+            }
+            Ok(done)
+        })
+    }
+
+    /// Write all of a buffer at the end: where it begins. In one step unless space runs out.
+    fn append(&self, py: Python<'_>, buffer: PyBuffer<u8>) -> PyResult<(u64, usize)> {
+        let memory = Memory::of(&buffer)?;
+        self.with(py, move |file| {
+            let memory = memory;
+            // SAFETY: the buffer is held until this returns.
+            unsafe { file.append_raw(memory.start, memory.bytes) }
+        })
+    }
+
+    fn size(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |file| file.size_bytes())
+    }
+
+    fn truncate(&self, py: Python<'_>, size: u64) -> PyResult<()> {
+        self.with(py, |file| file.set_size(size))
+    }
+
+    fn sync(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |file| file.sync())
+    }
+
+    fn stat(&self, py: Python<'_>) -> PyResult<Status> {
+        self.with(py, |file| file.metadata())
+            .map(|found| status(&found))
+    }
+
+    fn locate(&self, py: Python<'_>) -> PyResult<Vec<Place>> {
+        self.with(py, |file| file.locate()).map(places)
+    }
+
+    /// Waits for calls of other threads on it.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| {
+            let mut file = self
+                .0
+                .write()
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+            file.take();
+        });
+    }
+}
+
+/// The native half of `egeria`.
+#[pymodule]
+fn _egeria(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<NativeVolume>()?;
+    module.add_class::<NativeFile>()?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))
+}
