@@ -261,7 +261,10 @@ impl NativeFile {
             while done < memory.bytes {
                 let at = offset.saturating_add(done as u64);
                 // SAFETY: the buffer is held until this returns.
-                done += unsafe { file.write_raw(memory.start.add(done), memory.bytes - done, at) }?;
+                match unsafe { file.write_raw(memory.start.add(done), memory.bytes - done, at) }? {
+                    0 => break,
+                    more => done += more,
+                }
             }
             Ok(done)
         })
