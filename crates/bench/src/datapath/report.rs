@@ -117,7 +117,7 @@ impl DatapathReport {
             column.set_cell_alignment(CellAlignment::Right);
         }
         format!(
-            "{table}\nMedians of {} rounds, files of {} MiB a thread, DRAM, emulation off. striped: over 4 pools, beside files on one; shared: a part of one striped file for each thread. Egeria flushes and fences every write; memcpy does not.",
+            "{table}\nMedians of {} rounds, files of {} MiB a thread, DRAM, emulation off. striped: over 4 pools, beside files on one; shared: a part of one striped file for each thread. Nobody flushes: pools in DRAM survive no power loss.",
             self.rounds,
             self.file_bytes >> 20
         )

@@ -68,8 +68,8 @@ Examples:
   egeria bench datapath --rounds 5 --json > rows.json
 
 All three are measured in turn in every round, on DRAM, without emulation;
-figures are medians over the rounds. Egeria flushes and fences what it writes,
-the bare copy does not. JSON rows: op, block_bytes, threads, egeria_ops_s,
+figures are medians over the rounds. Nobody flushes: pools in DRAM survive no
+power loss. JSON rows: op, block_bytes, threads, egeria_ops_s,
 tmpfs_ops_s, memcpy_ops_s, of_memcpy, of_tmpfs.")]
 struct DatapathArguments {
     /// Rounds to take medians over
