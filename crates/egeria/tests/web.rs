@@ -202,6 +202,45 @@ fn the_page_shows_what_a_steward_did() {
 }
 
 #[test]
+fn the_page_shows_programs_on_any_file_system_and_their_files() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.path("file");
+    fs::write(&file, vec![1; 8 << 20]).unwrap();
+    let script = "while :; do exec 0<\"$FILE\"; while read -r -N 65536 data; do :; done; done";
+    let mut reader = Command::new("bash");
+    let reader = Background::start(reader.args(["-c", script]).env("FILE", &file));
+    let process = reader.id().to_string();
+    let web = web(["--window", "200", "--pid", &process]);
+    let mut state = Value::Null;
+    eventually("a window has its bytes", || {
+        state = web.document("/state");
+        let is_counted = state["estimate"]
+            .as_str()
+            .is_some_and(|estimate| estimate.starts_with("counted"));
+        let mut rows = match is_counted {
+            true => state["files"].as_array().into_iter().flatten(),
+            false => state["threads"].as_array().into_iter().flatten(),
+        };
+        let read = |row: &Value, field: &str| row[field].as_f64() > Some(0.0);
+        rows.any(|row| match is_counted {
+            true => {
+                let is_ours = row["path"].as_str() == file.to_str();
+                is_ours && (read(row, "local_read_bytes_s") || read(row, "remote_read_bytes_s"))
+            }
+            false => read(row, "read_bytes_s"),
+        })
+    });
+    if state["files"].is_null() {
+        eprintln!("SKIPPED: files are not counted here: {}", state["estimate"]);
+    } else if let Some(dom) = in_browser(
+        &format!("http://{}/", web.address),
+        &sandbox.directory("browser"),
+    ) {
+        assert!(dom.contains("Read locally/s"), "{dom}");
+    }
+}
+
+#[test]
 fn nothing_comes_from_elsewhere_and_nobody_else_may_ask() {
     let sandbox = Sandbox::new();
     let log = write(&sandbox.path("log"), &story(std::process::id()));

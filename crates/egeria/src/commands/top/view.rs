@@ -108,9 +108,10 @@ impl View {
         }
     }
 
-    /// The same, with files.
-    pub(super) fn with_files(self, files: Vec<FileRow>) -> View {
-        View { files, ..self }
+    /// Files of the window that follows, and how bytes were found.
+    pub(super) fn set_files(&mut self, files: Vec<FileRow>, estimate: &str) {
+        self.files = files;
+        self.label.estimate = Some(estimate.to_owned());
     }
 
     /// Reads what is new in the log; answers how many lines that were.

@@ -4,6 +4,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const MAX_ROWS = 200;
+const MAX_FILES = 50;
 const COLUMNS = [
   ["name", "Thread", (row) => `${row.name} ${row.thread.process_id}/${row.thread.thread_id}`],
   ["node", "Node", (row) => String(row.node)],
@@ -309,6 +310,32 @@ function rows_of_threads() {
   say(part("omitted"), left > 0 ? `${left} more threads are not listed: choose a node or a name.` : "");
 }
 
+// --- files ---
+
+const FILE_CELLS = [
+  (file) => file.path ?? `inode ${file.inode}`,
+  (file) => file.shares.map(([node, share]) => `${node}: ${percent(share)}`).join(", "),
+  (file) => percent(file.local_share),
+  (file) => bytes(file.local_read_bytes_s),
+  (file) => bytes(file.remote_read_bytes_s),
+  (file) => bytes(file.written_bytes_s),
+];
+
+function draw_files(state) {
+  const files = (state.files || []).slice(0, MAX_FILES);
+  part("files").hidden = files.length === 0;
+  const rows = part("file-rows");
+  while (rows.children.length > files.length) rows.lastChild.remove();
+  while (rows.children.length < files.length) {
+    const row = html("tr");
+    FILE_CELLS.forEach((_, index) => row.append(html("td", "", index > 0 ? "number" : "")));
+    rows.append(row);
+  }
+  files.forEach((file, index) => FILE_CELLS.forEach((text, column) => say(rows.children[index].children[column], text(file))));
+  const left = (state.files || []).length - files.length;
+  say(part("files-omitted"), left > 0 ? `${left} more files are not listed.` : "");
+}
+
 // --- the clock ---
 
 async function asked(path) {
@@ -343,6 +370,7 @@ function draw(state) {
   if (state.nodes.length > 0) draw_machine(state);
   draw_history();
   draw_actions(state);
+  draw_files(state);
   rows_of_threads();
   document.documentElement.dataset.frameMs = (performance.now() - begun).toFixed(1);
 }

@@ -3,21 +3,17 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use egeria_facts::FactSource;
 use egeria_fs::{AttachMode, AttachOptions};
-use egeria_machine::Machine;
-use egeria_pages::file_io::FileIo;
 use egeria_steward::{Scope, WindowRecord};
-use egeria_watch::processes::ProcessSource;
 use egeria_watch::session::SessionSource;
 
 use super::super::decision_log::{self, DecisionLog};
 use super::super::scope::ScopeArguments;
-use super::super::top::processes::ESTIMATE;
+use super::super::top::processes::Programs;
 use super::super::top::view::{Label, View};
 use super::super::top::watch;
 use crate::session;
-use egeria_cli::failure::{Failure, Outcome};
+use egeria_cli::failure::Outcome;
 
 /// Windows, and the view of them.
 pub(super) struct Source {
@@ -39,7 +35,7 @@ enum From {
     /// A volume's counters.
     Volume(Box<SessionSource>, Timer),
     /// The kernel's counts of programs.
-    Processes(Box<FileIo<ProcessSource>>, Machine, Timer),
+    Processes(Box<Programs>, Timer),
 }
 
 /// When the next window is over.
@@ -109,19 +105,11 @@ impl Source {
                 self.view.add(record);
                 Ok(1)
             }
-            From::Processes(source, machine, timer) => {
+            From::Processes(programs, timer) => {
                 if !timer.is_over() {
                     return Ok(0);
                 }
-                let facts = match source.next_facts() {
-                    Ok(facts) => facts.ok_or_else(|| {
-                        Failure::new("the kernel shows no processes any more; mount /proc")
-                    })?,
-                    Err(never) => match never {},
-                };
-                let record = watch::record(machine, &facts.window);
-                show(&record);
-                self.view.add(record);
+                show(&programs.look(&mut self.view)?);
                 Ok(1)
             }
         }
@@ -155,17 +143,9 @@ fn of_volume(pool: &Path, window_ns: u64) -> Outcome<Source> {
 }
 
 fn processes(watched: &Watched<'_>) -> Outcome<Source> {
-    let machine = Machine::detect()?;
-    let view = View::of_window(Label {
-        machine: Some(machine.name.clone()),
-        window_ns: Some(watched.window_ns),
-        estimate: Some(ESTIMATE.to_owned()),
-        ..Label::default()
-    });
-    let threads = ProcessSource::looking(machine.clone(), watched.processes.scope()?);
-    let source = Box::new(FileIo::new(threads));
+    let programs = Box::new(Programs::begin(watched.processes, watched.window_ns)?);
     Ok(Source {
-        view,
-        from: From::Processes(source, machine, Timer::of(watched.window_ns as f64)),
+        view: programs.view(),
+        from: From::Processes(programs, Timer::of(watched.window_ns as f64)),
     })
 }

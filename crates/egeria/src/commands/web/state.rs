@@ -11,6 +11,8 @@ use super::super::top::view::{Frame, View};
 
 /// Threads sent: the busiest.
 const MAX_THREADS: usize = 500;
+/// Files sent: the busiest.
+const MAX_FILES: usize = 200;
 /// Flows sent: the widest.
 const MAX_FLOWS: usize = 400;
 
@@ -38,6 +40,7 @@ impl State {
         let mut frame = view.frame(Sort::Bytes);
         let omitted = frame.threads.len().saturating_sub(MAX_THREADS);
         frame.threads.truncate(MAX_THREADS);
+        frame.files.truncate(MAX_FILES);
         frame.threads_omitted = frame.threads_omitted.saturating_add(omitted as u64);
         State {
             frame,
