@@ -10,7 +10,7 @@ use egeria_watch::own;
 use serde::{Deserialize, Deserializer};
 
 use crate::machine_choice::Allocation;
-use crate::{policy_choice, sizes};
+use crate::{http, policy_choice, sizes};
 use egeria_cli::failure::{Failure, Outcome, reason};
 
 /// Where root's settings are.
@@ -80,6 +80,12 @@ pub struct ConfiguredVolume {
     /// Policy of its steward; none without.
     #[serde(default, deserialize_with = "policy")]
     pub steward: Option<System>,
+    /// Where the mount serves metrics; nowhere without.
+    #[serde(default, deserialize_with = "address")]
+    pub metrics: Option<http::Address>,
+    /// Where its steward does.
+    #[serde(default, deserialize_with = "address")]
+    pub steward_metrics: Option<http::Address>,
 }
 
 fn yes() -> bool {
@@ -114,6 +120,23 @@ fn allocation<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Alloc
 
 fn policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<System>, D::Error> {
     parsed(deserializer, policy_choice::policy)
+}
+
+/// A port may be a number.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NumberOrText {
+    Number(i64),
+    Text(String),
+}
+
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<http::Address>, D::Error> {
+    let text = match NumberOrText::deserialize(deserializer)? {
+        NumberOrText::Number(number) => number.to_string(),
+        NumberOrText::Text(text) => text,
+    };
+    let parsed = http::Address::parse(&text).map(Some);
+    parsed.map_err(serde::de::Error::custom)
 }
 
 impl Configuration {
@@ -202,6 +225,12 @@ impl ConfiguredVolume {
                 ));
             }
         }
+        if self.steward_metrics.is_some() && self.steward.is_none() {
+            return Err("steward_metrics without a steward; add steward = \"all\"".to_owned());
+        }
+        if self.metrics.is_some() && self.metrics == self.steward_metrics {
+            return Err("metrics and steward_metrics are the same place; choose two".to_owned());
+        }
         match &self.user {
             Some(user) if user.is_empty() || !user.chars().all(plain) => {
                 Err(format!("{user:?} is no name of a user"))
@@ -266,5 +295,14 @@ mod tests {
         );
         assert!(refused(&format!("{volume}user = \"a\\nb\"\n")).contains("user"));
         assert!(refused("[volumes").contains("line 1"));
+        let open = refused(&format!("{volume}metrics = \"0.0.0.0:9464\"\n"));
+        assert!(
+            open.contains("line 4") && open.contains("other machines"),
+            "{open}"
+        );
+        assert!(refused(&format!("{volume}metrics = 70000\n")).contains("no port"));
+        assert!(refused(&format!("{volume}steward_metrics = 9465\n")).contains("steward ="));
+        let same = "steward = \"all\"\nmetrics = 9464\nsteward_metrics = \"127.0.0.1:9464\"\n";
+        assert!(refused(&format!("{volume}{same}")).contains("choose two"));
     }
 }

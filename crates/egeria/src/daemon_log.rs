@@ -4,7 +4,8 @@
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use egeria_fs::{Severity, Volume};
 use egeria_watch::own;
@@ -43,9 +44,39 @@ pub fn begin(foreground: bool, file: Option<&Path>) -> Outcome {
 pub struct Attached {
     volume: String,
     is_joined: bool,
+    reports: Arc<Reports>,
+}
+
+/// How much was reported of a volume.
+#[derive(Default)]
+pub struct Reports {
+    warnings: AtomicU64,
+    errors: AtomicU64,
+}
+
+impl Reports {
+    fn count(&self, severity: Severity, lines: u64) {
+        let count = match severity {
+            Severity::Information => return,
+            Severity::Warning => &self.warnings,
+            Severity::Error => &self.errors,
+        };
+        count.fetch_add(lines, Ordering::Relaxed);
+    }
+
+    /// Lines by severity.
+    pub fn counts(&self) -> [(&'static str, u64); 2] {
+        [("warning", &self.warnings), ("error", &self.errors)]
+            .map(|(severity, count)| (severity, count.load(Ordering::Relaxed)))
+    }
 }
 
 impl Attached {
+    /// How much is reported of it.
+    pub fn reports(&self) -> Arc<Reports> {
+        Arc::clone(&self.reports)
+    }
+
     /// Report that it is attached: once the command works, because one that cannot start says only why.
     pub fn report(&self) {
         let how = match self.is_joined {
@@ -64,14 +95,20 @@ impl Attached {
 /// Report what the recovery of a volume did, and from now on what is found: damage, failing blocks, processes that died,
 /// and for which stopped process a change waits.
 pub fn follow(volume: &Volume) -> Attached {
-    volume.set_reporter(Box::new(|severity, line| match severity {
-        Severity::Information => tracing::info!("{line}"),
-        Severity::Warning => tracing::warn!("{line}"),
-        Severity::Error => tracing::error!("{line}"),
+    let reports = Arc::<Reports>::default();
+    let counted = Arc::clone(&reports);
+    volume.set_reporter(Box::new(move |severity, line| {
+        counted.count(severity, 1);
+        match severity {
+            Severity::Information => tracing::info!("{line}"),
+            Severity::Warning => tracing::warn!("{line}"),
+            Severity::Error => tracing::error!("{line}"),
+        }
     }));
     let attached = Attached {
         volume: volume.uuid().to_string(),
         is_joined: !volume.made_session(),
+        reports,
     };
     if let Some(recovery) = volume.recovery() {
         recovery

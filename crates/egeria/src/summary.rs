@@ -87,6 +87,7 @@ pub fn difference(before: &Counters, after: &Counters) -> Counters {
         written_bytes: each(&before.written_bytes, &after.written_bytes),
         local_bytes: after.local_bytes.saturating_sub(before.local_bytes),
         remote_bytes: after.remote_bytes.saturating_sub(before.remote_bytes),
+        remote_of_pool_bytes: each(&before.remote_of_pool_bytes, &after.remote_of_pool_bytes),
         direct_calls: after.direct_calls.saturating_sub(before.direct_calls),
         passed_calls: after.passed_calls.saturating_sub(before.passed_calls),
         mount_requests: after.mount_requests.saturating_sub(before.mount_requests),

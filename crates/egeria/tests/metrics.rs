@@ -107,6 +107,31 @@ fn a_mount_and_its_steward_serve_what_the_manual_names() {
         .sum();
     assert!(written >= f64::from(1 << 20), "{text}");
     assert_eq!(value(text, "egeria_admission_limit_threads{"), 2.0);
+    let of = |name: &str, label: &str| -> f64 {
+        let lines = text.lines().filter(|line| line.starts_with(name));
+        let lines = lines.filter(|line| line.contains(label));
+        lines
+            .map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap())
+            .sum()
+    };
+    let moved = of("egeria_read_bytes_total{", "") + written;
+    let local = of("egeria_accessed_bytes_total{", "place=\"local\"");
+    let remote = of("egeria_accessed_bytes_total{", "place=\"remote\"");
+    assert_eq!(local + remote, moved, "{text}");
+    for kind in ["write", "create", "lookup"] {
+        let label = format!("kind=\"{kind}\"");
+        let [count, sum, all] = ["count", "sum", "bucket"].map(|part| {
+            let le = if part == "bucket" { "le=\"+Inf\"" } else { "" };
+            let name = format!("egeria_mount_request_duration_seconds_{part}{{");
+            let lines = text.lines().filter(|line| {
+                line.starts_with(&name) && line.contains(&label) && line.contains(le)
+            });
+            lines
+                .map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap())
+                .sum::<f64>()
+        });
+        assert!(count > 0.0 && sum > 0.0 && count == all, "{kind}: {text}");
+    }
     promtool_accepts(text);
     let answer = ask(connect(), "localhost", "application/openmetrics-text");
     assert!(body(&answer).ends_with("# EOF\n"));
@@ -163,4 +188,58 @@ fn a_page_with_another_host_gets_nothing() {
     assert!(refused.starts_with("HTTP/1.1 403 "), "{refused}");
     assert!(!refused.contains("egeria_"), "{refused}");
     run(["umount".as_ref(), directory.as_os_str()]).ok();
+}
+
+#[test]
+fn every_eio_of_a_mount_is_counted_with_its_cause() {
+    use std::os::unix::fs::FileExt;
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "16M"), sandbox.directory("mnt"));
+    let socket = sandbox.path("metrics");
+    let mount = || {
+        let mut mount = egeria(["mount", "--metrics"]);
+        mount.arg(&socket).arg(&pool).arg(&directory);
+        common::finish(mount).ok();
+    };
+    let unmount = || run(["umount".as_ref(), directory.as_os_str()]).ok();
+    let errors = |cause: &str| {
+        let stream = UnixStream::connect(&socket).unwrap();
+        let answer = ask(stream, "localhost", "");
+        let series = |name: &str| {
+            let lines = body(&answer).lines();
+            let line = lines.filter(|line| line.starts_with(name));
+            let mut line = line.filter(|line| line.contains(cause));
+            let line = line.next().unwrap_or_else(|| panic!("{name}: {answer}"));
+            line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()
+        };
+        (
+            series("egeria_mount_errors_total{"),
+            value(body(&answer), "egeria_checksum_failures_total"),
+        )
+    };
+    mount();
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(&directory, "user.egeria.checksum", b"crc32c", flags).unwrap();
+    let bytes = b"bytes that are nowhere else".repeat(10);
+    fs::write(directory.join("file"), &bytes).unwrap();
+    assert_eq!(errors("cause=\"checksum\""), (0.0, 0.0));
+    unmount();
+    let damaged = ["v.0", "v.1"].map(|pool| common::damage(&sandbox.path(pool), &bytes));
+    assert!(damaged.contains(&true));
+    mount();
+    let file = fs::File::open(directory.join("file")).unwrap();
+    for _ in 0..3 {
+        assert_eq!(
+            file.read_at(&mut [0; 100], 7).unwrap_err().raw_os_error(),
+            Some(5)
+        );
+    }
+    drop(file);
+    let (counted, failures) = errors("cause=\"checksum\"");
+    assert!(counted == 3.0 && failures >= 3.0, "{counted} {failures}");
+    assert_eq!(errors("cause=\"medium\"").0, 0.0);
+    unmount();
 }

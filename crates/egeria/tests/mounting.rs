@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{
-    Background, Sandbox, anybody_can_mount, as_nobody, can_mount, egeria, eventually, finish,
-    is_root, kill, mounts, run, wait,
+    Background, Sandbox, anybody_can_mount, as_nobody, can_mount, damage, egeria, eventually,
+    finish, is_root, kill, mounts, run, wait,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -308,17 +308,6 @@ fn who_may_not_mount_is_told_in_one_line() {
             .iter()
             .all(|mount| !mount.starts_with(&sandbox.root))
     );
-}
-
-/// Changes one byte of a pool where these bytes are.
-fn damage(pool: &Path, bytes: &[u8]) -> bool {
-    let mut content = fs::read(pool).unwrap();
-    let found = content.windows(bytes.len()).position(|part| part == bytes);
-    if let Some(at) = found {
-        content[at] ^= 1;
-        fs::write(pool, content).unwrap();
-    }
-    found.is_some()
 }
 
 #[test]

@@ -4,7 +4,8 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::net::UnixDatagram;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -73,7 +74,10 @@ fn a_configured_volume_is_served_and_its_manager_told() {
     }
     let sandbox = Sandbox::new();
     let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
-    let settings = settings(&sandbox, &pool, &directory, "steward = \"rl\"\n");
+    let [metrics, steward_metrics] = ["metrics", "steward-metrics"].map(|name| sandbox.path(name));
+    let more =
+        format!("steward = \"rl\"\nmetrics = {metrics:?}\nsteward_metrics = {steward_metrics:?}\n");
+    let settings = settings(&sandbox, &pool, &directory, &more);
     let with = ["--configured", "data", "--settings", text(&settings)];
     let manager = Manager::new(&sandbox);
 
@@ -92,6 +96,18 @@ fn a_configured_volume_is_served_and_its_manager_told() {
     let mut steward = Background::start(&mut steward);
     steward_manager.hears("READY=1");
     steward_manager.hears("WATCHDOG=1");
+    for (socket, family) in [
+        (&metrics, "egeria_pool_free_bytes"),
+        (&steward_metrics, "egeria_steward_windows"),
+    ] {
+        let mut stream = UnixStream::connect(socket).unwrap();
+        stream
+            .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains(family), "{answer}");
+    }
     kill(steward.id(), Signal::TERM);
     steward_manager.hears("STOPPING=1");
     assert!(steward.0.wait().unwrap().success());
@@ -196,8 +212,8 @@ fn units_of_volumes_are_written_and_systemd_takes_them() {
     let sandbox = Sandbox::new();
     let settings = sandbox.file(
         "egeria.toml",
-        "[volumes.data]\npools = [\"/mnt/a b/p%0\", \"/mnt/1\"]\ndirectory = \"/srv/data\"\nsteward = \"all\"\n\
-         [volumes.log]\npools = [\"/mnt/2\"]\ndirectory = \"/srv/log\"\nuser = \"root\"\nboot = false\n",
+        "[volumes.data]\npools = [\"/mnt/a b/p%0\", \"/mnt/1\"]\ndirectory = \"/srv/data\"\nsteward = \"all\"\nmetrics = 9464\nsteward_metrics = 9465\n\
+         [volumes.log]\npools = [\"/mnt/2\"]\ndirectory = \"/srv/log\"\nuser = \"root\"\nboot = false\nmetrics = 9466\n",
     );
     let out = sandbox.directory("units");
     run(["units", "--out", text(&out), "--settings", text(&settings)]).ok();
@@ -228,6 +244,12 @@ fn units_of_volumes_are_written_and_systemd_takes_them() {
         fs::read_to_string(out.join("egeria-volume@log.service.d/50-egeria-toml.conf")).unwrap();
     assert!(
         log.contains("User=root\n") && log.contains("NoNewPrivileges=no\n"),
+        "{log}"
+    );
+    // A port needs the loopback, and a list of address families stays away where there is none.
+    assert!(data.contains("AddressFamilies=AF_INET AF_INET6\nIPAddressAllow=localhost\n"));
+    assert!(
+        log.ends_with("[Service]\nIPAddressAllow=localhost\n"),
         "{log}"
     );
     verify(&out);

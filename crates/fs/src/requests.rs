@@ -125,6 +125,8 @@ pub struct Counters {
     pub local_bytes: u64,
     /// Bytes on other nodes.
     pub remote_bytes: u64,
+    /// The same, by the pool they lie in.
+    pub remote_of_pool_bytes: [u64; MAX_POOLS],
     /// Calls the preload library served itself.
     pub direct_calls: u64,
     /// Calls on files of a mount that it passed on to the kernel.

@@ -8,6 +8,7 @@ use crate::known::KnownInodes;
 use crate::leases::Leases;
 use crate::notify::Kernel;
 use crate::open_files::OpenFiles;
+use crate::request_counts::RequestCounts;
 use egeria_fs::Volume;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -34,6 +35,7 @@ impl Adapter {
         read_only: bool,
         lease_timing: LeaseTiming,
         max_page_bytes: u64,
+        counts: Arc<RequestCounts>,
     ) -> Self {
         let identity = Identity::new(&volume, read_only);
         let references = volume.track_lookups();
@@ -54,7 +56,7 @@ impl Adapter {
             leases,
             kernel,
             files,
-            failures: Arc::default(),
+            failures: Arc::new(Failures::new(counts)),
             waiting: AtomicUsize::new(0),
         }
     }

@@ -4,33 +4,36 @@
 //! Programs try again, some for ever, so there are only so many lines in a while; the rest is counted, and the count is
 //! logged.
 
+use crate::request_counts::{ErrorCause, RequestCounts, RequestKind};
 use egeria_fs::{FailureCause, Volume, forget_failure_cause};
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Lines in a [`WINDOW`].
 const LINES: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// What a request asks for.
+/// What a request asks for, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operation {
-    operation: &'static str,
+    kind: RequestKind,
     ino: u64,
     range: Option<(u64, u64)>,
+    began: Instant,
 }
 
 impl Operation {
-    /// An operation on an inode; of one that takes a name, its directory.
-    pub(crate) fn of(operation: &'static str, ino: fuser::INodeNo) -> Self {
+    /// An operation on an inode that begins now; of one that takes a name, its directory.
+    pub(crate) fn of(kind: RequestKind, ino: fuser::INodeNo) -> Self {
         Operation {
-            operation,
+            kind,
             ino: ino.0,
             range: None,
+            began: Instant::now(),
         }
     }
 
@@ -45,7 +48,7 @@ impl Operation {
 
 impl fmt::Display for Operation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} of inode {}", self.operation, self.ino)?;
+        write!(formatter, "{} of inode {}", self.kind.name(), self.ino)?;
         match self.range {
             Some((offset, length)) => write!(formatter, ", {length} bytes at {offset}"),
             None => Ok(()),
@@ -56,11 +59,18 @@ impl fmt::Display for Operation {
 thread_local! {
     /// The request under way was answered with `EIO`.
     static ANSWERED: Cell<bool> = const { Cell::new(false) };
+    /// It goes on under another thread.
+    static HANDED_ON: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Note that the request under way is answered with `EIO`.
 pub(crate) fn note_answer() {
     ANSWERED.set(true);
+}
+
+/// Note that the request under way goes on under another thread, which answers it.
+pub(crate) fn note_handed_on() {
+    HANDED_ON.set(true);
 }
 
 /// Lines in the window that is under way.
@@ -70,17 +80,10 @@ struct Window {
     left_out: u64,
 }
 
-/// The log of requests that failed.
-pub(crate) struct Failures(Mutex<Window>);
-
-impl Default for Failures {
-    fn default() -> Self {
-        Failures(Mutex::new(Window {
-            began: Instant::now(),
-            lines: 0,
-            left_out: 0,
-        }))
-    }
+/// The log of requests that failed, and the counts of all.
+pub(crate) struct Failures {
+    window: Mutex<Window>,
+    counts: Arc<RequestCounts>,
 }
 
 /// What is to be logged now.
@@ -93,20 +96,34 @@ struct Due {
 }
 
 impl Failures {
+    pub(crate) fn new(counts: Arc<RequestCounts>) -> Self {
+        let window = Mutex::new(Window {
+            began: Instant::now(),
+            lines: 0,
+            left_out: 0,
+        });
+        Failures { window, counts }
+    }
+
     /// Serve a request. A panic in it drops the reply unsent, which fuser answers with `EIO`.
     pub(crate) fn watch(&self, volume: &Volume, operation: Operation, serve: impl FnOnce()) {
         forget_failure_cause();
         ANSWERED.set(false);
+        HANDED_ON.set(false);
         match catch_unwind(AssertUnwindSafe(serve)) {
             Ok(()) if !ANSWERED.get() => {}
             Ok(()) => self.log(operation, &Reason::Cause(volume.failure_cause())),
             Err(panic) => self.log(operation, &Reason::Panic(text_of(&*panic))),
+        }
+        if !HANDED_ON.get() {
+            self.counts.count(operation.kind, operation.began.elapsed());
         }
     }
 
     /// Log a request that was answered with `EIO` because no thread could be started for it.
     pub(crate) fn log_without_thread(&self, operation: Operation, error: &std::io::Error) {
         self.log(operation, &Reason::NoThread(error));
+        self.counts.count(operation.kind, operation.began.elapsed());
     }
 
     /// Log how many lines were left out, once the window is over.
@@ -125,6 +142,7 @@ impl Failures {
     }
 
     fn log(&self, operation: Operation, reason: &Reason<'_>) {
+        self.counts.count_error(reason.cause());
         let due = self.locked().due_at(Instant::now(), true);
         log_count(due.left_out);
         match due.line {
@@ -138,7 +156,7 @@ impl Failures {
     }
 
     fn locked(&self) -> MutexGuard<'_, Window> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -179,6 +197,16 @@ enum Reason<'a> {
     Cause(Option<FailureCause>),
     Panic(&'a str),
     NoThread(&'a std::io::Error),
+}
+
+impl Reason<'_> {
+    fn cause(&self) -> ErrorCause {
+        match self {
+            Reason::Cause(cause) => (*cause).into(),
+            Reason::Panic(_) => ErrorCause::Panic,
+            Reason::NoThread(_) => ErrorCause::NoThread,
+        }
+    }
 }
 
 impl fmt::Display for Reason<'_> {
@@ -231,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_line_names_operation_place_and_panic() {
-        let operation = Operation::of("read", fuser::INodeNo(7)).at(4096, 100);
+        let operation = Operation::of(RequestKind::Read, fuser::INodeNo(7)).at(4096, 100);
         assert_eq!(operation.to_string(), "read of inode 7, 100 bytes at 4096");
         let panic = catch_unwind(|| panic!("of {}", "mine")).unwrap_err();
         assert_eq!(text_of(&*panic), "of mine");

@@ -11,6 +11,7 @@ use crate::data::{Copy, WriteManner, Written};
 use crate::failures::Operation;
 use crate::names::new_inode;
 use crate::privilege::Caller;
+use crate::request_counts::RequestKind;
 use crate::requests::*;
 use crate::{negotiation, waiting, xattr};
 use egeria_fs::control::{CONTROL_REQUEST, ControlReply, MARK_REQUEST};
@@ -40,7 +41,7 @@ impl Filesystem for Requests {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let name = name.to_owned();
         self.serve_or_wait(
-            Operation::of("lookup", parent),
+            Operation::of(RequestKind::Lookup, parent),
             move |adapter| adapter.look_up(inode(parent), &name),
             |_, outcome| answer_look_up(reply, outcome),
         );
@@ -48,7 +49,7 @@ impl Filesystem for Requests {
 
     fn forget(&self, _: &Request, ino: INodeNo, times: u64) {
         self.serve_or_wait(
-            Operation::of("forget", ino),
+            Operation::of(RequestKind::Forget, ino),
             move |adapter| {
                 adapter.known.forget(&adapter.volume, inode(ino), times);
                 Ok(())
@@ -59,7 +60,7 @@ impl Filesystem for Requests {
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         self.serve_or_wait(
-            Operation::of("getattr", ino),
+            Operation::of(RequestKind::Getattr, ino),
             move |adapter| adapter.attributes(inode(ino)),
             |_, outcome| match outcome {
                 Ok((attributes, validity)) => reply.attr(&validity, &attributes),
@@ -96,7 +97,7 @@ impl Filesystem for Requests {
         };
         let caller = Caller::of(request);
         self.serve_or_wait(
-            Operation::of("setattr", ino),
+            Operation::of(RequestKind::Setattr, ino),
             move |adapter| adapter.change_attributes(caller, inode(ino), &change),
             |_, outcome| answer_attributes(reply, outcome),
         );
@@ -104,7 +105,7 @@ impl Filesystem for Requests {
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
         self.serve_or_wait(
-            Operation::of("readlink", ino),
+            Operation::of(RequestKind::Readlink, ino),
             move |adapter| adapter.symlink_target(inode(ino)),
             |_, outcome| match outcome {
                 Ok(target) => reply.data(&target),
@@ -126,7 +127,7 @@ impl Filesystem for Requests {
         let new = new_inode(Caller::of(request), mode, umask, rdev);
         let name = name.to_owned();
         self.serve_or_wait(
-            Operation::of("mknod", parent),
+            Operation::of(RequestKind::Mknod, parent),
             move |adapter| adapter.make(inode(parent), &name, &new),
             |_, outcome| answer_entry(reply, outcome),
         );
@@ -145,7 +146,7 @@ impl Filesystem for Requests {
         let new = new_inode(Caller::of(request), mode, umask, 0);
         let name = name.to_owned();
         self.serve_or_wait(
-            Operation::of("mkdir", parent),
+            Operation::of(RequestKind::Mkdir, parent),
             move |adapter| adapter.make(inode(parent), &name, &new),
             |_, outcome| answer_entry(reply, outcome),
         );
@@ -154,7 +155,7 @@ impl Filesystem for Requests {
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let name = name.to_owned();
         self.serve_or_wait(
-            Operation::of("unlink", parent),
+            Operation::of(RequestKind::Unlink, parent),
             move |adapter| adapter.remove_name(inode(parent), &name),
             |_, outcome| answer_empty(reply, outcome),
         );
@@ -163,7 +164,7 @@ impl Filesystem for Requests {
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let name = name.to_owned();
         self.serve_or_wait(
-            Operation::of("rmdir", parent),
+            Operation::of(RequestKind::Rmdir, parent),
             move |adapter| adapter.remove_directory(inode(parent), &name),
             |_, outcome| answer_empty(reply, outcome),
         );
@@ -180,7 +181,7 @@ impl Filesystem for Requests {
         let (name, target) = (name.to_owned(), target.to_owned());
         let caller = Caller::of(request);
         self.serve_or_wait(
-            Operation::of("symlink", parent),
+            Operation::of(RequestKind::Symlink, parent),
             move |adapter| adapter.make_symlink(caller, inode(parent), &name, &target),
             |_, outcome| answer_entry(reply, outcome),
         );
@@ -198,7 +199,7 @@ impl Filesystem for Requests {
     ) {
         let (name, new_name) = (name.to_owned(), new_name.to_owned());
         self.serve_or_wait(
-            Operation::of("rename", parent),
+            Operation::of(RequestKind::Rename, parent),
             move |adapter| {
                 let from = (inode(parent), name.as_os_str());
                 let to = (inode(new_parent), new_name.as_os_str());
@@ -211,7 +212,7 @@ impl Filesystem for Requests {
     fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let name = name.to_owned();
         self.serve_or_wait(
-            Operation::of("link", ino),
+            Operation::of(RequestKind::Link, ino),
             move |adapter| adapter.make_link(inode(ino), inode(parent), &name),
             |_, outcome| answer_entry(reply, outcome),
         );
@@ -220,7 +221,7 @@ impl Filesystem for Requests {
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let caller = Caller::of(request);
         self.serve_or_wait(
-            Operation::of("open", ino),
+            Operation::of(RequestKind::Open, ino),
             move |adapter| adapter.open_file(caller, inode(ino), flags.0),
             |_, outcome| answer_open(reply, outcome),
         );
@@ -244,7 +245,7 @@ impl Filesystem for Requests {
         );
         let name = name.to_owned();
         self.serve_or_wait(
-            Operation::of("create", parent),
+            Operation::of(RequestKind::Create, parent),
             move |adapter| adapter.create_file(inode(parent), &name, &new, flags),
             |_, outcome| answer_created(reply, outcome),
         );
@@ -270,7 +271,7 @@ impl Filesystem for Requests {
             }
         };
         let caller = request.pid();
-        let operation = Operation::of("read", ino).at(offset_bytes, size_bytes.into());
+        let operation = Operation::of(RequestKind::Read, ino).at(offset_bytes, size_bytes.into());
         self.serve(operation, |adapter| {
             let read = || {
                 let read = || adapter.read(handle.0, offset_bytes, size_bytes, for_pages, send);
@@ -325,7 +326,7 @@ impl Filesystem for Requests {
             }
         };
         let caller = request.pid();
-        let operation = Operation::of("write", ino).at(offset_bytes, data.len() as u64);
+        let operation = Operation::of(RequestKind::Write, ino).at(offset_bytes, data.len() as u64);
         self.serve(operation, |adapter| {
             let write = || adapter.write(handle.0, offset_bytes, data, manner);
             match waiting::soon(|| adapter.volume.for_caller(caller, write)) {
@@ -365,7 +366,7 @@ impl Filesystem for Requests {
         reply: ReplyEmpty,
     ) {
         // What would have to wait is left to later.
-        self.serve(Operation::of("release", ino), |adapter| {
+        self.serve(Operation::of(RequestKind::Release, ino), |adapter| {
             let _ = waiting::soon(|| {
                 adapter.release(handle.0);
                 Ok(())
@@ -376,7 +377,7 @@ impl Filesystem for Requests {
 
     fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         self.serve_or_wait(
-            Operation::of("opendir", ino),
+            Operation::of(RequestKind::Opendir, ino),
             move |adapter| adapter.open_directory(inode(ino)),
             |_, outcome| answer_open(reply, outcome),
         );
@@ -390,12 +391,13 @@ impl Filesystem for Requests {
         cookie: u64,
         mut reply: ReplyDirectory,
     ) {
-        self.serve(Operation::of("readdir", ino), |adapter| {
-            match adapter.list(handle.0, cookie, &mut reply) {
+        self.serve(
+            Operation::of(RequestKind::Readdir, ino),
+            |adapter| match adapter.list(handle.0, cookie, &mut reply) {
                 Ok(()) => reply.ok(),
                 Err(error) => reply.error(errno(error)),
-            }
-        });
+            },
+        );
     }
 
     fn releasedir(
@@ -407,7 +409,7 @@ impl Filesystem for Requests {
         reply: ReplyEmpty,
     ) {
         // What would have to wait is left to later.
-        self.serve(Operation::of("releasedir", ino), |adapter| {
+        self.serve(Operation::of(RequestKind::Releasedir, ino), |adapter| {
             let _ = waiting::soon(|| {
                 adapter.release(handle.0);
                 Ok(())
@@ -417,7 +419,7 @@ impl Filesystem for Requests {
     }
 
     fn statfs(&self, _: &Request, ino: INodeNo, reply: ReplyStatfs) {
-        self.serve(Operation::of("statfs", ino), |adapter| {
+        self.serve(Operation::of(RequestKind::Statfs, ino), |adapter| {
             let space = adapter.volume.space(None);
             reply.statfs(
                 space.blocks,
@@ -444,7 +446,7 @@ impl Filesystem for Requests {
     ) {
         let (name, value) = (name.to_owned(), value.to_owned());
         self.serve_or_wait(
-            Operation::of("setxattr", ino),
+            Operation::of(RequestKind::Setxattr, ino),
             move |adapter| adapter.set_xattr(inode(ino), &name, &value, flags),
             |_, outcome| answer_empty(reply, outcome),
         );
@@ -453,7 +455,7 @@ impl Filesystem for Requests {
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let name = name.to_owned();
         self.serve_or_wait(
-            Operation::of("getxattr", ino),
+            Operation::of(RequestKind::Getxattr, ino),
             move |adapter| adapter.xattr(inode(ino), &name),
             move |_, outcome| xattr::answer(reply, outcome, size),
         );
@@ -462,7 +464,7 @@ impl Filesystem for Requests {
     fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
         let caller = Caller::of(request);
         self.serve_or_wait(
-            Operation::of("listxattr", ino),
+            Operation::of(RequestKind::Listxattr, ino),
             move |adapter| adapter.xattr_names(caller, inode(ino)),
             move |_, outcome| xattr::answer(reply, outcome, size),
         );
@@ -471,7 +473,7 @@ impl Filesystem for Requests {
     fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let name = name.to_owned();
         self.serve_or_wait(
-            Operation::of("removexattr", ino),
+            Operation::of(RequestKind::Removexattr, ino),
             move |adapter| adapter.remove_xattr(inode(ino), &name),
             |_, outcome| answer_empty(reply, outcome),
         );
@@ -490,7 +492,7 @@ impl Filesystem for Requests {
     ) {
         if command == MARK_REQUEST {
             return self.serve_or_wait(
-                Operation::of("ioctl", ino),
+                Operation::of(RequestKind::Ioctl, ino),
                 move |adapter| adapter.mark(handle.0),
                 |_, outcome| match outcome {
                     Ok(()) => reply.ioctl(0, &[]),
@@ -498,7 +500,7 @@ impl Filesystem for Requests {
                 },
             );
         }
-        self.serve(Operation::of("ioctl", ino), |adapter| {
+        self.serve(Operation::of(RequestKind::Ioctl, ino), |adapter| {
             if command != CONTROL_REQUEST || (room_bytes as usize) < size_of::<ControlReply>() {
                 return reply.error(fuser::Errno::ENOTTY);
             }
@@ -525,7 +527,7 @@ impl Filesystem for Requests {
         };
         let caller = Caller::of(request);
         self.serve_or_wait(
-            Operation::of("fallocate", ino).at(offset_bytes, length_bytes),
+            Operation::of(RequestKind::Fallocate, ino).at(offset_bytes, length_bytes),
             move |adapter| adapter.allocate(caller, handle.0, range, mode),
             |adapter, outcome| match outcome {
                 Err(error) => reply.error(errno(error)),
@@ -544,7 +546,7 @@ impl Filesystem for Requests {
         reply: ReplyLseek,
     ) {
         self.serve_or_wait(
-            Operation::of("lseek", ino),
+            Operation::of(RequestKind::Lseek, ino),
             move |adapter| adapter.seek(handle.0, offset, whence),
             |_, outcome| match outcome {
                 Ok(found) => reply.offset(found),
@@ -576,7 +578,7 @@ impl Filesystem for Requests {
         };
         let (caller, thread_id) = (Caller::of(request), request.pid());
         self.serve_or_wait(
-            Operation::of("copy_file_range", ino).at(from_offset_bytes, length_bytes),
+            Operation::of(RequestKind::CopyFileRange, ino).at(from_offset_bytes, length_bytes),
             move |adapter| {
                 let copy = || adapter.copy(caller, &copy);
                 adapter.volume.for_caller(thread_id, copy)

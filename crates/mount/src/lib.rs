@@ -43,6 +43,7 @@ mod open_files;
 mod place;
 mod privilege;
 mod recalls;
+mod request_counts;
 mod requests;
 mod session;
 mod unmount;
@@ -52,7 +53,8 @@ mod xattr;
 pub use endpoint::mount_point;
 pub use error::{Holder, MountError};
 pub use mountinfo::{Mounted, mounts};
-pub use session::{MountHandle, serve, serve_socket, spawn};
+pub use request_counts::{LATENCY_BOUNDS_NS, Latencies, RequestCounts};
+pub use session::{MountHandle, serve, serve_counted, serve_socket, spawn};
 pub use unmount::{answers, unmount, unmount_lazily};
 
 /// How to mount.

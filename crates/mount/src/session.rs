@@ -6,6 +6,7 @@ use crate::endpoint::{self, Endpoint};
 use crate::error::MountError;
 use crate::notify::Kernel;
 use crate::recalls::Recalls;
+use crate::request_counts::RequestCounts;
 use crate::requests::Requests;
 use crate::{LeaseTiming, MountOptions, helper, unmount};
 use egeria_fs::{FileReference, InodeNumber, Volume};
@@ -32,7 +33,21 @@ pub fn serve(
     options: &MountOptions,
     ready: impl FnOnce(),
 ) -> Result<(), MountError> {
-    let server = Server::start(volume, directory, options)?;
+    serve_counted(volume, directory, options, Arc::default(), ready)
+}
+
+/// The same, with counts that others may read.
+///
+/// # Errors
+/// As [`serve`].
+pub fn serve_counted(
+    volume: Arc<Volume>,
+    directory: &Path,
+    options: &MountOptions,
+    counts: Arc<RequestCounts>,
+    ready: impl FnOnce(),
+) -> Result<(), MountError> {
+    let server = Server::start(volume, directory, options, counts)?;
     ready();
     server.run()
 }
@@ -55,6 +70,7 @@ pub fn serve_socket(
         socket,
         read_only,
         (LeaseTiming::AtOnce, None),
+        Arc::default(),
         config,
     )?;
     let served = session.run();
@@ -74,7 +90,7 @@ pub fn spawn(
     directory: &Path,
     options: &MountOptions,
 ) -> Result<MountHandle, MountError> {
-    let server = Server::start(volume, directory, options)?;
+    let server = Server::start(volume, directory, options, Arc::default())?;
     let directory = server.directory.clone();
     let coherence = server.coherence.clone();
     let thread = thread("egeria-mount", move || server.run())?;
@@ -174,6 +190,7 @@ impl Server {
         volume: Arc<Volume>,
         directory: &Path,
         options: &MountOptions,
+        counts: Arc<RequestCounts>,
     ) -> Result<Server, MountError> {
         volume.works_on_behalf();
         egeria_media::guard::install().map_err(|source| MountError::System {
@@ -198,7 +215,7 @@ impl Server {
         } = endpoint;
         let config = config(options.threads);
         let kept = (options.leases, options.page_cache_bytes);
-        let started = Server::answer(volume, device, read_only, kept, config);
+        let started = Server::answer(volume, device, read_only, kept, counts, config);
         let (session, coherence, helpers) = started.inspect_err(|_| {
             let _ = unmount::unmount_lazily(&directory);
         })?;
@@ -218,6 +235,7 @@ impl Server {
         device: OwnedFd,
         read_only: bool,
         (lease_timing, page_cache_bytes): (LeaseTiming, Option<u64>),
+        counts: Arc<RequestCounts>,
         config: Config,
     ) -> Result<(Session<Requests>, Arc<Coherence>, Helpers), MountError> {
         let (coherence, invalidations) = Coherence::new(volume.clone());
@@ -235,6 +253,7 @@ impl Server {
             read_only,
             lease_timing,
             page_cache_bytes.unwrap_or_else(|| default_page_cache_bytes(&volume)),
+            counts,
         );
         let requests = Requests::new(adapter);
         let adapter = requests.0.clone();

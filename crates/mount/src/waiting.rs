@@ -2,7 +2,7 @@
 //! so that the few that serve requests never all wait.
 
 use crate::adapter::Adapter;
-use crate::failures::Operation;
+use crate::failures::{self, Operation};
 use egeria_fs::{Errno, Outcome, within_patience};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -53,6 +53,7 @@ pub(crate) fn elsewhere<T>(
             answer(adapter, outcome);
         });
     };
+    failures::note_handed_on();
     let thread = std::thread::Builder::new()
         .name("egeria-waiting".to_owned())
         .stack_size(256 << 10)

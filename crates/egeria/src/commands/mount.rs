@@ -8,11 +8,12 @@ use std::io::{Read, Write};
 use std::num::{NonZeroU8, NonZeroU32};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
 
 use clap::Args;
 use egeria_fs::{AttachMode, DelegationRule, LimitedBy, Volume};
 use egeria_media::PoolIndex;
-use egeria_mount::{MountError, MountOptions};
+use egeria_mount::{MountError, MountOptions, RequestCounts};
 use serde::{Deserialize, Serialize};
 
 use crate::configuration::{Configuration, SettingsArgument};
@@ -124,6 +125,7 @@ impl Mount {
                 options.alloc = options.alloc.or(volume.alloc);
                 options.limit = options.limit.or(volume.limit);
                 options.delegates = options.delegates.or(volume.delegates);
+                options.metrics = options.metrics.or_else(|| volume.metrics.clone());
                 (volume.pool().to_path_buf(), volume.directory)
             }
             None => (
@@ -254,8 +256,13 @@ fn serve(mount: &Mount, format: Format) -> Outcome {
     if let Some(delegates) = mount.options.delegates {
         delegate(&volume, delegates)?;
     }
+    let requests = Arc::new(RequestCounts::default());
     let metrics = mount.options.metrics.as_ref().map(|address| {
-        let of_volume = Box::new(metrics::VolumeMetrics::of(&volume));
+        let of_volume = Box::new(metrics::VolumeMetrics::of(
+            &volume,
+            &requests,
+            attached.reports(),
+        ));
         http::Server::start(
             address,
             ("metrics", "--metrics"),
@@ -273,7 +280,7 @@ fn serve(mount: &Mount, format: Format) -> Outcome {
     let document = document_of(mount, &volume, label);
     unmount_on_signal(&signals, mount.directory.clone());
     let mut said = Ok(());
-    let served = egeria_mount::serve(volume, &mount.directory, &options, || {
+    let served = egeria_mount::serve_counted(volume, &mount.directory, &options, requests, || {
         // A signal before this found nothing to unmount.
         said = signals
             .check()

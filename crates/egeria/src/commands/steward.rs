@@ -83,6 +83,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         .policy
         .or(configured.as_ref().and_then(|volume| volume.steward));
     let policy = asked.unwrap_or(System::All);
+    let serves_metrics = configured
+        .as_ref()
+        .and_then(|volume| volume.steward_metrics.as_ref());
+    let serves_metrics = arguments.metrics.as_ref().or(serves_metrics);
     let pool = configured.as_ref().map(ConfiguredVolume::pool);
     arguments.steward.settings(policy)?;
     let scope = arguments.processes.scope()?;
@@ -103,7 +107,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         Target::Processes => None,
     };
     let steward = arguments.steward.start(target, &machine, policy, scope)?;
-    let metrics = arguments.metrics.as_ref().map(|address| {
+    let metrics = serves_metrics.map(|address| {
         let of_steward = Box::new(metrics::StewardMetrics::of(steward.shared_summary()));
         http::Server::start(
             address,

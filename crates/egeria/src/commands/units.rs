@@ -8,6 +8,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::configuration::{Configuration, ConfiguredVolume, SettingsArgument};
+use crate::http;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::Format;
 
@@ -161,13 +162,29 @@ fn volume_settings(volume: &ConfiguredVolume) -> String {
              RestrictSUIDSGID=no\nLockPersonality=no\nMemoryDenyWriteExecute=no\n"
         ));
     }
+    // Who has no list of address families must not get one.
+    let families = volume.user.is_none();
+    text.push_str(&reachable(volume.metrics.as_ref(), families));
     text
 }
 
 fn steward_settings(volume: &ConfiguredVolume) -> String {
     let user = volume.user.as_ref();
     let user = user.map_or(String::new(), |user| format!("[Service]\nUser={user}\n"));
-    format!("{ORIGIN}{user}")
+    let reachable = reachable(volume.steward_metrics.as_ref(), true);
+    format!("{ORIGIN}{user}{reachable}")
+}
+
+/// Lets a service that serves metrics on a port be asked on the loopback; nothing else of the network is open to it.
+fn reachable(metrics: Option<&http::Address>, families: bool) -> String {
+    match (metrics, families) {
+        (Some(http::Address::Port(_)), true) => {
+            "[Service]\nRestrictAddressFamilies=AF_INET AF_INET6\nIPAddressAllow=localhost\n"
+        }
+        (Some(http::Address::Port(_)), false) => "[Service]\nIPAddressAllow=localhost\n",
+        _ => "",
+    }
+    .to_owned()
 }
 
 /// A word of a list in a unit: quoted, and no specifier.

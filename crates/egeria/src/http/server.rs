@@ -68,6 +68,9 @@ impl Server {
         let failed = |error: io::Error| {
             let hint = match error.kind() {
                 io::ErrorKind::AddrInUse => "somebody uses it; choose another".to_owned(),
+                io::ErrorKind::NotFound => {
+                    "its directory is missing; make it, or choose another".to_owned()
+                }
                 _ => format!("choose another, or leave {option} out"),
             };
             Failure::new(format!(

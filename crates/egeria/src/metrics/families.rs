@@ -5,14 +5,18 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use egeria_fs::{Counters, PoolAdmission, Volume};
 use egeria_media::BLOCK_BYTES;
+use egeria_mount::{LATENCY_BOUNDS_NS, RequestCounts};
 use egeria_steward::Summary;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeMetric};
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeCounterValue, EncodeMetric, NoLabelSet,
+};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
+use crate::daemon_log::Reports;
 use crate::session::{self, PoolLabel};
 
 type Labels = Vec<(&'static str, String)>;
@@ -51,31 +55,60 @@ impl Families<'_> {
         }
         Ok(())
     }
+
+    /// Times by [`LATENCY_BOUNDS_NS`]: labels, their sum in seconds, and how many are in each bucket.
+    fn histogram<const N: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: &Unit,
+        values: impl Iterator<Item = (Labels, f64, [u64; N])>,
+    ) -> fmt::Result {
+        let kind = MetricType::Histogram;
+        let mut family = self.0.encode_descriptor(name, help, Some(unit), kind)?;
+        let bounds = LATENCY_BOUNDS_NS.map(|bound| bound as f64 / 1e9);
+        for (labels, sum, counts) in values {
+            let bounds = bounds.into_iter().chain([f64::INFINITY]);
+            let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
+            let mut metric = family.encode_family(&labels)?;
+            metric.encode_histogram::<NoLabelSet>(sum, counts.iter().sum(), &buckets, None)?;
+        }
+        Ok(())
+    }
 }
 
-/// Metrics of a volume in use: sums over all processes that use it.
-#[derive(Debug)]
-pub struct VolumeMetrics(pub Source);
+/// Metrics of a mounted volume: sums over all processes that use it, and what its mount was asked for.
+pub struct VolumeMetrics {
+    /// As long as others keep it open: metrics keep nothing from being closed.
+    volume: Weak<Volume>,
+    requests: Arc<RequestCounts>,
+    reports: Arc<Reports>,
+}
 
-/// A volume as long as others keep it open: metrics keep nothing from being closed.
-pub struct Source(Weak<Volume>);
-
-impl fmt::Debug for Source {
+impl fmt::Debug for VolumeMetrics {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Source")
+        formatter.write_str("VolumeMetrics")
     }
 }
 
 impl VolumeMetrics {
-    /// Of this volume.
-    pub fn of(volume: &Arc<Volume>) -> VolumeMetrics {
-        VolumeMetrics(Source(Arc::downgrade(volume)))
+    /// Of this volume, its mount, and what is reported of it.
+    pub fn of(
+        volume: &Arc<Volume>,
+        requests: &Arc<RequestCounts>,
+        reports: Arc<Reports>,
+    ) -> VolumeMetrics {
+        VolumeMetrics {
+            volume: Arc::downgrade(volume),
+            requests: Arc::clone(requests),
+            reports,
+        }
     }
 }
 
 impl Collector for VolumeMetrics {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Some(volume) = self.0.0.upgrade() else {
+        let Some(volume) = self.volume.upgrade() else {
             return Ok(());
         };
         let mut families = Families(encoder);
@@ -84,9 +117,13 @@ impl Collector for VolumeMetrics {
         let counters = volume.counters();
         traffic(&mut families, &base, &pools, &counters)?;
         requests(&mut families, &base, &counters)?;
+        latencies(&mut families, &base, &self.requests)?;
+        errors(&mut families, &base, &self.requests)?;
         admission(&mut families, &base, &pools, &volume.admission(false))?;
+        waits(&mut families, &base, &counters)?;
         space(&mut families, &base, &pools, &volume)?;
-        damage(&mut families, &base, &counters, &volume)
+        damage(&mut families, &base, &counters, &volume)?;
+        reports(&mut families, &base, &self.reports)
     }
 }
 
@@ -131,15 +168,22 @@ fn traffic(
     families.counter("read", "Read from each pool", bytes, read)?;
     let written = of_pools(base, pools, |pool| counters.written_bytes[pool]);
     families.counter("written", "Written to each pool", bytes, written)?;
-    let places = [
-        ("local", counters.local_bytes),
-        ("remote", counters.remote_bytes),
-    ];
+    let places = |pool: &PoolLabel| {
+        let remote = counters.remote_of_pool_bytes[pool.pool];
+        let all = counters.read_bytes[pool.pool] + counters.written_bytes[pool.pool];
+        // Threads count while the counters are read.
+        let local = all.saturating_sub(remote);
+        apart(
+            &at(base, pool),
+            "place",
+            [("local", local), ("remote", remote)],
+        )
+    };
     families.counter(
         "accessed",
         "Read or written by threads on the node of the pool (local) and by others (remote)",
         bytes,
-        apart(base, "place", places),
+        pools.iter().flat_map(places).collect(),
     )?;
     families.counter(
         "delegated",
@@ -150,7 +194,7 @@ fn traffic(
 }
 
 fn requests(families: &mut Families<'_>, base: &Labels, counters: &Counters) -> fmt::Result {
-    let kinds = [
+    let ways = [
         ("mount", counters.mount_requests),
         ("direct", counters.direct_calls),
         ("passed", counters.passed_calls),
@@ -159,7 +203,30 @@ fn requests(families: &mut Families<'_>, base: &Labels, counters: &Counters) -> 
         "requests",
         "Requests that the mount served, calls that the preload library served itself, and calls that it passed on to the kernel",
         None,
-        apart(base, "kind", kinds),
+        apart(base, "way", ways),
+    )
+}
+
+fn latencies(families: &mut Families<'_>, base: &Labels, requests: &RequestCounts) -> fmt::Result {
+    let values = requests.latencies().map(|latencies| {
+        let labels = with(base, [("kind", latencies.kind.to_owned())]);
+        (labels, latencies.sum_ns as f64 / 1e9, latencies.buckets)
+    });
+    families.histogram(
+        "mount_request_duration",
+        "How long the mount took to answer requests of the kernel, by kind",
+        &Unit::Seconds,
+        values,
+    )
+}
+
+fn errors(families: &mut Families<'_>, base: &Labels, requests: &RequestCounts) -> fmt::Result {
+    let value = |(cause, count): (&str, u64)| (with(base, [("cause", cause.to_owned())]), count);
+    families.counter(
+        "mount_errors",
+        "Requests that the mount answered with EIO, by cause",
+        None,
+        requests.errors().map(value).collect(),
     )
 }
 
@@ -223,12 +290,7 @@ fn space(
     families.gauge("pool_free_inodes", "Of these, the free ones", None, free)
 }
 
-fn damage(
-    families: &mut Families<'_>,
-    base: &Labels,
-    counters: &Counters,
-    volume: &Volume,
-) -> fmt::Result {
+fn waits(families: &mut Families<'_>, base: &Labels, counters: &Counters) -> fmt::Result {
     let waits = vec![(base.clone(), counters.admission_waits)];
     families.counter(
         "admission_waits",
@@ -242,7 +304,15 @@ fn damage(
         "How long, in all",
         Some(&Unit::Seconds),
         waited,
-    )?;
+    )
+}
+
+fn damage(
+    families: &mut Families<'_>,
+    base: &Labels,
+    counters: &Counters,
+    volume: &Volume,
+) -> fmt::Result {
     let failures = vec![(base.clone(), counters.checksum_failures)];
     families.counter(
         "checksum_failures",
@@ -250,12 +320,30 @@ fn damage(
         None,
         failures,
     )?;
+    let found = volume.recovery().map_or(0, |recovery| {
+        recovery.more_damage + recovery.damage.len() as u64
+    });
+    families.gauge(
+        "recovery_damage",
+        "Damage that was met when the mount opened the volume",
+        None,
+        vec![(base.clone(), found as f64)],
+    )?;
     let read_only = vec![(base.clone(), f64::from(u8::from(volume.is_read_only())))];
     families.gauge(
         "read_only",
         "1 where every change is refused",
         None,
         read_only,
+    )
+}
+
+fn reports(families: &mut Families<'_>, base: &Labels, reports: &Reports) -> fmt::Result {
+    families.counter(
+        "reports",
+        "Lines that the mount's log has of the volume: damage, blocks that fail, processes that died or stopped",
+        None,
+        apart(base, "severity", reports.counts()),
     )
 }
 

@@ -159,6 +159,17 @@ impl Drop for Sandbox {
     }
 }
 
+/// Changes one byte of a pool where these bytes are.
+pub fn damage(pool: &Path, bytes: &[u8]) -> bool {
+    let mut content = fs::read(pool).unwrap();
+    let found = content.windows(bytes.len()).position(|part| part == bytes);
+    if let Some(at) = found {
+        content[at] ^= 1;
+        fs::write(pool, content).unwrap();
+    }
+    found.is_some()
+}
+
 /// Mount points of Egeria, innermost last.
 pub fn mounts() -> Vec<PathBuf> {
     let mounts = egeria_mount::mounts().unwrap().into_iter();

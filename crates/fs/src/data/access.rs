@@ -163,7 +163,7 @@ impl<'a> Access<'a> {
         for (pool, bytes) in self.traffic.by_pool() {
             count(&of_pool[pool], bytes);
             if pool != here {
-                count(&counters.remote_bytes, bytes);
+                count(&counters.remote_bytes[pool], bytes);
             }
         }
         if let Some(delegation) = self.delegation {

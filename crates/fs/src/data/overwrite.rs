@@ -121,12 +121,10 @@ impl Volume {
             return Some(Err(errno));
         }
         operation.finish();
-        count(
-            &me.slot.counters.written_bytes[taken.pool.0 as usize % MAX_POOLS],
-            BLOCK as u64,
-        );
-        if self.pool_here(me) != taken.pool.0 as usize {
-            count(&me.slot.counters.remote_bytes, BLOCK as u64);
+        let pool = taken.pool.0 as usize % MAX_POOLS;
+        count(&me.slot.counters.written_bytes[pool], BLOCK as u64);
+        if self.pool_here(me) != pool {
+            count(&me.slot.counters.remote_bytes[pool], BLOCK as u64);
         }
         Some(Ok(BLOCK))
     }

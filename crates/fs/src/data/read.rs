@@ -163,7 +163,7 @@ impl Volume {
         let pool = word.pool().0 as usize;
         count(&me.slot.counters.read_bytes[pool], bytes as u64);
         if self.media.len() > 1 && self.pool_here(me) != pool {
-            count(&me.slot.counters.remote_bytes, bytes as u64);
+            count(&me.slot.counters.remote_bytes[pool], bytes as u64);
         }
         self.note_use(me, file, bytes as u64, AccessKind::Read);
         Some(bytes)

@@ -86,21 +86,22 @@ impl Volume {
             for pool in 0..16 {
                 sum.read_bytes[pool] += words[pool];
                 sum.written_bytes[pool] += words[16 + pool];
+                sum.remote_of_pool_bytes[pool] += words[32 + pool];
             }
-            sum.remote_bytes += words[32];
-            sum.direct_calls += words[33];
-            sum.passed_calls += words[34];
-            sum.mount_requests += words[35];
-            sum.checksum_failures += words[36];
-            sum.admission_waits += words[37];
-            sum.admission_waited_ns += words[38];
-            sum.delegated_bytes += words[39];
+            sum.direct_calls += words[48];
+            sum.passed_calls += words[49];
+            sum.mount_requests += words[50];
+            sum.checksum_failures += words[51];
+            sum.admission_waits += words[52];
+            sum.admission_waited_ns += words[53];
+            sum.delegated_bytes += words[54];
             for (pool, asked) in sum.asked.iter_mut().enumerate() {
-                asked.requests += words[40 + pool];
-                asked.writes += words[56 + pool];
-                asked.bytes += words[72 + pool];
+                asked.requests += words[55 + pool];
+                asked.writes += words[71 + pool];
+                asked.bytes += words[87 + pool];
             }
         }
+        sum.remote_bytes = sum.remote_of_pool_bytes.iter().sum();
         let total = sum.read_bytes.iter().chain(&sum.written_bytes).sum::<u64>();
         // Threads count while we add up.
         sum.local_bytes = total.saturating_sub(sum.remote_bytes);

@@ -215,8 +215,8 @@ pub struct ThreadCounters {
     pub read_bytes: [AtomicU64; MAX_POOLS],
     /// Bytes written, per pool.
     pub written_bytes: [AtomicU64; MAX_POOLS],
-    /// Of these, bytes on other nodes than the thread's own.
-    pub remote_bytes: AtomicU64,
+    /// Of these, bytes on other nodes than the thread's own, per pool.
+    pub remote_bytes: [AtomicU64; MAX_POOLS],
     /// Calls preload served.
     pub direct_calls: AtomicU64,
     /// Calls preload passed on.

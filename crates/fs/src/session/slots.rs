@@ -296,8 +296,8 @@ impl ThreadCounters {
         self.read_bytes
             .iter()
             .chain(&self.written_bytes)
+            .chain(&self.remote_bytes)
             .chain([
-                &self.remote_bytes,
                 &self.direct_calls,
                 &self.passed_calls,
                 &self.mount_requests,
