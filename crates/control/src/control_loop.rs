@@ -2,7 +2,7 @@
 
 use egeria_facts::Facts;
 use egeria_machine::Machine;
-use egeria_policy::planner::{Decision, Planner, Settings, Unavailable};
+use egeria_policy::planner::{Balance, Decision, Planner, Settings, Unavailable};
 use egeria_policy::{ActionKind, ActionOutcome, ActionRecord, ActionResult, Expectation};
 
 use crate::Actuator;
@@ -52,6 +52,11 @@ impl ControlLoop {
     /// Stages that the settings ask for, and that are off because no actuator takes their actions.
     pub fn unavailable(&self) -> &[Unavailable] {
         self.planner.unavailable()
+    }
+
+    /// What all processes have spent on moves, and may; `None` without a budget.
+    pub fn budget(&self) -> Option<Balance> {
+        self.planner.budget()
     }
 
     /// Forgets all windows so far; what was done stays done.

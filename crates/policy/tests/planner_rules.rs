@@ -205,13 +205,17 @@ fn moves_beyond_the_budget_are_not_made_and_say_so() {
     let with = |thread_move_ns: u64| {
         let mut settings = System::All.settings();
         settings.budget.thread_move_ns = thread_move_ns;
-        Planner::new(&machine, settings)
-            .decide(&machine, &facts)
-            .threads
+        let mut planner = Planner::new(&machine, settings);
+        let threads = planner.decide(&machine, &facts).threads;
+        let balance = planner.budget().expect("all has a budget");
+        assert_eq!(balance.allowed_ns, 50_000_000);
+        (threads, balance.spent_ns)
     };
     // All four of four threads for 50 ms are 5 % of the second they have run.
-    assert_eq!(with(50_000_000).moves.len(), 4);
-    let refused = with(50_000_001);
+    let (moved, spent_ns) = with(50_000_000);
+    assert_eq!((moved.moves.len(), spent_ns), (4, 50_000_000));
+    let (refused, spent_ns) = with(50_000_001);
+    assert_eq!(spent_ns, 0);
     assert!(refused.moves.is_empty());
     assert_eq!(refused.kept.len(), 4);
     let kept = refused.kept(key(1)).expect("a thread of the window");

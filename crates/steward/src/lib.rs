@@ -26,6 +26,6 @@ pub use log::{
 };
 pub use place::{decision_log_path, runtime_directory, trusted_runtime_directory};
 pub use steward::{Steward, StewardOptions, Target};
-pub use summary::{NodeRates, Summary, WindowSummary};
+pub use summary::{ActionCount, NodeRates, Summary, WindowSummary};
 
 pub use egeria_watch::Scope;

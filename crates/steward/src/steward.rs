@@ -493,6 +493,7 @@ impl Work {
         summary.windows += 1;
         let mut moves = 0;
         for record in turn.into_iter().flat_map(|turn| &turn.actions) {
+            summary.count_action(record);
             let is_done = record.outcome == ActionOutcome::Done;
             self.done += u64::from(is_done);
             let is_process = matches!(record.action, Action::MigrateProcess { .. });
@@ -516,6 +517,7 @@ impl Work {
             .into_iter()
             .flat_map(|turn| &turn.decision.threads.kept)
         {
+            summary.count_kept(&kept.because);
             let kind = std::mem::discriminant(&kept.because);
             let (count, words) = self.kept.entry(kind).or_default();
             (*count, *words) = (*count + 1, kept.because.to_string());
@@ -530,6 +532,7 @@ impl Work {
                 summary.notes.push(note);
             }
         }
+        summary.budget = self.control.budget();
         summary.memory_moved_bytes = self.memory.as_ref().map_or(0, MemoryMigration::moved_bytes);
         let results = turn.into_iter().flat_map(|turn| &turn.results);
         summary.missed += results.filter(|result| result.missed).count() as u64;

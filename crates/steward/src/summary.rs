@@ -1,6 +1,8 @@
 //! What a steward did, for reports.
 
 use egeria_machine::NodeId;
+use egeria_policy::planner::{Balance, DelegationPlan};
+use egeria_policy::{Action, ActionRecord};
 use serde::Serialize;
 
 /// What went through one node in one window.
@@ -62,8 +64,78 @@ pub struct Summary {
     pub restored_at_start: u64,
     /// Reasons, with how often each moved a thread.
     pub reasons: Vec<(String, u64)>,
+    /// Everything that was tried, by what, why, and what came of it.
+    pub actions: Vec<ActionCount>,
+    /// Why threads stayed that would have gained elsewhere, with how often.
+    pub kept: Vec<(String, u64)>,
+    /// What all processes have spent on moves, and may; `None` without a budget.
+    pub budget: Option<Balance>,
     /// The windows; at most the last [`MAX_WINDOWS`].
     pub series: Vec<WindowSummary>,
+}
+
+/// Actions of one kind, with one reason and outcome. The names are those of the decision log.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ActionCount {
+    /// What.
+    pub action: String,
+    /// Why.
+    pub reason: String,
+    /// What came of it.
+    pub outcome: String,
+    /// How often.
+    pub count: u64,
+}
+
+impl Summary {
+    /// One more action.
+    pub(crate) fn count_action(&mut self, record: &ActionRecord) {
+        let (action, reason) = (kind(&record.action), reason(&record.action));
+        let outcome = kind(&record.outcome);
+        let known = self.actions.iter_mut().find(|known| {
+            (&known.action, &known.reason) == (&action, &reason) && known.outcome == outcome
+        });
+        match known {
+            Some(known) => known.count += 1,
+            None => self.actions.push(ActionCount {
+                action,
+                reason,
+                outcome,
+                count: 1,
+            }),
+        }
+    }
+
+    /// One more thread that stayed.
+    pub(crate) fn count_kept(&mut self, because: &impl Serialize) {
+        let name = kind(because);
+        match self.kept.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => self.kept.push((name, 1)),
+        }
+    }
+}
+
+/// The name of a variant, as the decision log has it.
+fn kind(variant: &impl Serialize) -> String {
+    let value = serde_json::to_value(variant).unwrap_or_default();
+    let name = value.get("kind").unwrap_or(&value).as_str();
+    name.unwrap_or("unknown").to_owned()
+}
+
+fn reason(action: &Action) -> String {
+    match action {
+        Action::MigrateThread(step) => kind(&step.reason),
+        Action::MigrateProcess { because, .. } => kind(because),
+        Action::MigrateMemory(step) => kind(&step.action),
+        Action::SetLimit(limit) => kind(&limit.decision.because),
+        Action::LiftLimit { .. } => "no_limit".to_owned(),
+        Action::SetDelegation { plan } => match plan {
+            DelegationPlan::Off { because } => kind(because),
+            DelegationPlan::On { because, .. } => kind(because),
+        },
+        Action::Relocate(step) => kind(&step.why),
+    }
 }
 
 /// Windows kept in [`Summary::series`].

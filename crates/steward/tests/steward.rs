@@ -323,6 +323,12 @@ fn a_thread_far_from_its_data_is_brought_there_once_and_given_back() {
     assert_eq!((summary.moves, summary.max_moves_per_thread), (1, 1));
     assert_eq!(summary.restored, 1);
     assert_eq!(summary.reasons, [("remote_reads".to_owned(), 1)]);
+    let [action] = &summary.actions[..] else {
+        panic!("{:?}", summary.actions);
+    };
+    let names = [&action.action, &action.reason, &action.outcome].map(String::as_str);
+    assert_eq!(names, ["migrate_thread", "remote_reads", "done"]);
+    assert_eq!((action.count, summary.budget), (1, None));
     for thread in threads {
         assert_eq!(task::affinity(thread).unwrap(), given);
     }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use egeria_fs::{Counters, PoolAdmission, Volume};
 use egeria_media::BLOCK_BYTES;
 use egeria_mount::{LATENCY_BOUNDS_NS, RequestCounts};
-use egeria_steward::Summary;
+use egeria_policy::planner::Balance;
+use egeria_steward::{ActionCount, NodeRates, Summary};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeCounterValue, EncodeMetric, NoLabelSet,
@@ -369,22 +370,28 @@ impl Collector for StewardMetrics {
             None,
             one(summary.windows),
         )?;
-        let outcomes = [("done", summary.moves), ("failed", summary.moves_failed)];
-        let outcomes = apart(&Labels::new(), "outcome", outcomes);
+        let each = |counted: &ActionCount| {
+            let labels = vec![
+                ("action", counted.action.clone()),
+                ("reason", counted.reason.clone()),
+                ("outcome", counted.outcome.clone()),
+            ];
+            (labels, counted.count)
+        };
         families.counter(
-            "steward_migrations",
-            "Migrations of threads by outcome",
+            "steward_actions",
+            "Moves and other actions, by reason and outcome",
             None,
-            outcomes,
+            summary.actions.iter().map(each).collect(),
         )?;
-        let each = |(reason, count): &(String, u64)| (vec![("reason", reason.clone())], *count);
-        let reasons = summary.reasons.iter().map(each).collect();
+        let each = |(because, count): &(String, u64)| (vec![("because", because.clone())], *count);
         families.counter(
-            "steward_reasons",
-            "Migrations done, by reason",
+            "steward_kept",
+            "Threads that stayed although they would have gained elsewhere, each window counted, by cause",
             None,
-            reasons,
+            summary.kept.iter().map(each).collect(),
         )?;
+        of_budget(&mut families, &summary)?;
         let missed = one(summary.missed);
         families.counter(
             "steward_missed",
@@ -399,16 +406,70 @@ impl Collector for StewardMetrics {
             None,
             moved,
         )?;
-        let last = summary.series.last();
-        let nodes = last.into_iter().flat_map(|window| &window.nodes);
-        let share = |node: &egeria_steward::NodeRates| {
-            (vec![("node", node.node.0.to_string())], node.cpu_share)
-        };
-        families.gauge(
-            "steward_cpu_ratio",
-            "Share of a node's CPUs in use in the last window",
-            None,
-            nodes.map(share).collect(),
-        )
+        of_last_window(&mut families, &summary)
     }
+}
+
+fn of_budget(families: &mut Families<'_>, summary: &Summary) -> fmt::Result {
+    let seconds = Some(&Unit::Seconds);
+    let one = |of: fn(&Balance) -> u64| {
+        let value = summary.budget.as_ref().map(of);
+        let value = value.map(|value_ns| (Labels::new(), value_ns as f64 / 1e9));
+        value.into_iter().collect()
+    };
+    families.gauge(
+        "steward_budget_spent",
+        "Time that moves have taken from processes or will take, all together",
+        seconds,
+        one(|budget| budget.spent_ns),
+    )?;
+    families.gauge(
+        "steward_budget_allowed",
+        "Time that they may have taken until now",
+        seconds,
+        one(|budget| budget.allowed_ns),
+    )?;
+    families.counter(
+        "steward_memory_moved",
+        "Memory of processes that followed their threads",
+        Some(&Unit::Bytes),
+        vec![(Labels::new(), summary.memory_moved_bytes)],
+    )
+}
+
+fn of_last_window(families: &mut Families<'_>, summary: &Summary) -> fmt::Result {
+    let last = summary.series.last();
+    let of_nodes = |value: fn(&NodeRates) -> f64| {
+        let nodes = last.into_iter().flat_map(|window| &window.nodes);
+        let each = |node: &NodeRates| (vec![("node", node.node.0.to_string())], value(node));
+        nodes.map(each).collect()
+    };
+    families.gauge(
+        "steward_cpu_ratio",
+        "Share of a node's CPUs in use in the last window",
+        None,
+        of_nodes(|node| node.cpu_share),
+    )?;
+    families.gauge(
+        "steward_read_bytes_per_second",
+        "Read from the memory of a node in the last window, on the machine's clock",
+        None,
+        of_nodes(|node| node.read_bytes_s),
+    )?;
+    families.gauge(
+        "steward_written_bytes_per_second",
+        "Written to the memory of a node in the last window, on the machine's clock",
+        None,
+        of_nodes(|node| node.written_bytes_s),
+    )?;
+    let local = last.and_then(|window| window.local_share);
+    families.gauge(
+        "steward_local_ratio",
+        "Share of local bytes in the last window; absent when nothing moved",
+        None,
+        local
+            .map(|share| (Labels::new(), share))
+            .into_iter()
+            .collect(),
+    )
 }

@@ -14,6 +14,7 @@
 use std::collections::BTreeMap;
 
 use egeria_facts::{AccessWindow, Facts, ProcessKey};
+use serde::Serialize;
 
 use super::settings::Budget;
 use crate::asymsched::{Following, MemoryAction, PlacementPlan};
@@ -27,11 +28,13 @@ pub(super) struct Ledger {
     accounts: BTreeMap<u32, Account>,
 }
 
-/// Spent and allowed, ns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Balance {
-    pub(super) spent_ns: u64,
-    pub(super) allowed_ns: u64,
+/// What may be spent on moves, and what was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Balance {
+    /// What was spent, ns.
+    pub spent_ns: u64,
+    /// What may be spent in all until now, ns.
+    pub allowed_ns: u64,
 }
 
 impl Balance {
@@ -109,6 +112,20 @@ impl Ledger {
             spent_ns: account.spent_ns(),
             allowed_ns: (running_ns as f64 * settings.share) as u64,
         }
+    }
+
+    /// All processes together.
+    pub(super) fn total(&self, settings: &Budget) -> Balance {
+        let mut total = Balance {
+            spent_ns: 0,
+            allowed_ns: 0,
+        };
+        for process in self.accounts.keys() {
+            let of_one = self.balance(*process, settings);
+            total.spent_ns = total.spent_ns.saturating_add(of_one.spent_ns);
+            total.allowed_ns = total.allowed_ns.saturating_add(of_one.allowed_ns);
+        }
+        total
     }
 
     /// Charges a process.

@@ -38,6 +38,7 @@ pub use decision::{
     Decision, DelegatedBecause, DelegationPlan, DirectBecause, Limit, Relocate, RelocationReason,
     RelocationStep,
 };
+pub use ledger::Balance;
 pub use settings::{Budget, Delegation, Feedback, Limits, Relocation, Settings, Stages, System};
 
 use crate::asymsched::{self, PlacementPlan};
@@ -101,6 +102,12 @@ impl Planner {
     /// Stages that the settings ask for, and that are off because no actuator takes their actions.
     pub fn unavailable(&self) -> &[Unavailable] {
         &self.unavailable
+    }
+
+    /// What all processes have spent on moves, and may; `None` without a budget.
+    pub fn budget(&self) -> Option<Balance> {
+        let total = || self.ledger.total(&self.settings.budget);
+        self.settings.stages.budget.then(total)
     }
 
     /// How it is set.
