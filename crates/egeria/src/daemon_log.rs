@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use egeria_fs::{Severity, Volume};
 use egeria_watch::own;
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -19,6 +19,10 @@ use egeria_cli::failure::{Failure, Outcome, reason};
 
 /// Levels that are reported: `warn`, `debug`, or by module, as `info,egeria_mount=debug`.
 const VARIABLE: &str = "EGERIA_LOG";
+
+/// Of what a command has said on stdout as well: in the foreground, where that is seen beside stderr and goes to the same
+/// journal, it is for the file alone.
+pub const SAID: &str = "egeria::said";
 
 /// Report what happens from now on, in the whole process.
 ///
@@ -33,6 +37,9 @@ pub fn begin(foreground: bool, file: Option<&Path>) -> Outcome {
     let journal = (is_journal || !foreground).then(journal).flatten();
     let on_stderr = foreground && journal.is_none();
     let stderr = on_stderr.then(|| fmt::layer().with_ansi(false).with_writer(std::io::stderr));
+    let unsaid = move || filter_fn(move |about| !(foreground && about.target() == SAID));
+    let stderr = stderr.map(|layer| layer.with_filter(unsaid()));
+    let journal = journal.map(|layer| layer.with_filter(unsaid()));
     // Without a journal there is the file, if any: nobody reads the stderr of a process that left its terminal.
     let registry = tracing_subscriber::registry().with(levels);
     // It fails only when it was done before.

@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use common::{
     Background, Sandbox, anybody_can_mount, as_nobody, can_mount, damage, egeria, eventually,
@@ -256,6 +256,30 @@ fn a_foreground_mount_ends_cleanly_on_a_signal() {
         assert_eq!(wait(&mut served.0), 0);
         assert!(!mounts().contains(&directory));
         run(["check", text(&pool)]).ok();
+    }
+}
+
+#[test]
+fn a_foreground_mount_says_once_where_it_is_mounted() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
+    let [said, log] = ["said", "log"].map(|name| sandbox.path(name));
+    let output = fs::File::create(&said).unwrap();
+    let mut mount = egeria(["mount", "--foreground", "--log", text(&log)]);
+    let mount = mount.arg(&pool).arg(&directory).stdin(Stdio::null());
+    let mount = mount.stdout(output.try_clone().unwrap()).stderr(output);
+    let mut mount = Background(mount.spawn().unwrap());
+    eventually("it is mounted", || mounts().contains(&directory));
+    kill(mount.id(), Signal::TERM);
+    assert_eq!(wait(&mut mount.0), 0);
+    // With what was logged on the terminal, and once in the file, which has no other line of it.
+    for file in [said, log] {
+        let text = fs::read_to_string(file).unwrap();
+        assert_eq!(text.matches("mounted on").count(), 1, "{text}");
+        assert_eq!(text.matches("unmounted and closed").count(), 1, "{text}");
     }
 }
 

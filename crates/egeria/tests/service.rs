@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use common::{Background, Sandbox, can_mount, egeria, kill, mounts, run};
 use rustix::process::Signal;
@@ -55,6 +55,21 @@ impl Manager {
                 return;
             }
         }
+    }
+}
+
+impl Manager {
+    /// Waits until nothing comes for so long.
+    #[track_caller]
+    fn hears_nothing_for(&self, silence: Duration) {
+        let started = Instant::now();
+        self.socket.set_read_timeout(Some(silence)).unwrap();
+        while self.socket.recv(&mut [0; 4096]).is_ok() {
+            assert!(started.elapsed() < common::PATIENCE, "it goes on");
+        }
+        self.socket
+            .set_read_timeout(Some(common::PATIENCE))
+            .unwrap();
     }
 }
 
@@ -118,6 +133,65 @@ fn a_configured_volume_is_served_and_its_manager_told() {
     assert!(!mounts().contains(&directory));
     // As `ExecStopPost` does after each stop.
     run([&["umount"][..], &with].concat()).ok();
+}
+
+/// Threads of a process that are stopped while the process goes on, as if they hung.
+struct Hung(Vec<i32>);
+
+impl Hung {
+    /// All but the one that tells the service manager.
+    fn all_but_watchdog(pid: u32) -> Hung {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+        let others = tasks.filter(|task| {
+            let name = fs::read_to_string(task.path().join("comm")).unwrap();
+            name.trim_end() != "watchdog"
+        });
+        let ids = others.map(|task| task.file_name().to_str().unwrap().parse().unwrap());
+        let ids: Vec<i32> = ids.collect();
+        for id in &ids {
+            trace(libc::PTRACE_SEIZE, *id);
+            trace(libc::PTRACE_INTERRUPT, *id);
+            // SAFETY: nothing is written.
+            let stopped = unsafe { libc::waitpid(*id, std::ptr::null_mut(), libc::__WALL) };
+            assert_eq!(stopped, *id);
+        }
+        Hung(ids)
+    }
+}
+
+impl Drop for Hung {
+    fn drop(&mut self) {
+        for id in &self.0 {
+            trace(libc::PTRACE_DETACH, *id);
+        }
+    }
+}
+
+fn trace(request: libc::c_uint, id: i32) {
+    // SAFETY: these requests neither read nor write memory of ours.
+    let failed = unsafe { libc::ptrace(request, id, 0, 0) } != 0;
+    assert!(!failed, "{}", std::io::Error::last_os_error());
+}
+
+#[test]
+fn a_mount_that_hangs_no_longer_tells_its_manager_that_it_works() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
+    let manager = Manager::new(&sandbox);
+    let mut mount = egeria(["mount", "--foreground"]);
+    manager.watches(mount.arg(&pool).arg(&directory));
+    let mut mount = Background::start(&mut mount);
+    manager.hears("WATCHDOG=1");
+    let hung = Hung::all_but_watchdog(mount.id());
+    // It would be told every 50 ms.
+    manager.hears_nothing_for(Duration::from_secs(2));
+    drop(hung);
+    manager.hears("WATCHDOG=1");
+    kill(mount.id(), Signal::TERM);
+    assert!(mount.0.wait().unwrap().success());
 }
 
 #[test]

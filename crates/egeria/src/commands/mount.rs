@@ -286,7 +286,7 @@ fn serve(mount: &Mount, format: Format) -> Outcome {
             .check()
             .and_then(|()| announce(mount, &document, format));
         attached.report();
-        tracing::info!("{}", human(&document));
+        tracing::info!(target: daemon_log::SAID, "{}", human(&document));
         if said.is_ok() && !mount.options.ready {
             service::ready(&human(&document));
             let directory = mount.directory.clone();
