@@ -99,10 +99,12 @@ impl Volume {
             });
         }
         loop {
-            let found = self.name_of(parent.0, name)?.ok_or(Errno(libc::ENOENT))?;
+            let (found, look) = self
+                .name_and_look(parent.0, name)?
+                .ok_or(Errno(libc::ENOENT))?;
             let named = self.attributes(InodeNumber(found.ino));
             // The name still means the same, so this was no later life of the number.
-            if self.name_of(parent.0, name)? != Some(found) {
+            if !self.is_as_seen(parent.0, look)? && self.name_of(parent.0, name)? != Some(found) {
                 continue;
             }
             if let Ok(named) = &named
@@ -141,17 +143,39 @@ impl Volume {
     }
 
     fn name_of(&self, directory: u64, name: &[u8]) -> Outcome<Option<FoundName>> {
+        let found = self.name_and_look(directory, name)?;
+        Ok(found.map(|(found, _)| found))
+    }
+
+    /// What a name means, and the look at its directory that showed it; `None` for what its log says.
+    fn name_and_look(
+        &self,
+        directory: u64,
+        name: &[u8],
+    ) -> Outcome<Option<(FoundName, Option<Snapshot>)>> {
         self.read_unlocked(
             directory,
             |inode, place| {
+                // A change between the caller's look and this one makes the caller look again.
+                let look = Snapshot::begin(inode);
                 living_directory(inode)?;
-                self.find_in_table(inode, place, name)
+                let found = self.find_in_table(inode, place, name)?;
+                Ok(found.map(|found| (found, Some(look))))
             },
             || {
                 self.committed_parent(directory)?;
-                self.committed_name(directory, name)
+                let found = self.committed_name(directory, name)?;
+                Ok(found.map(|found| (found, None)))
             },
         )
+    }
+
+    /// Whether nothing in a directory changed since a look: a quicker answer than to find a name again.
+    fn is_as_seen(&self, directory: u64, look: Option<Snapshot>) -> Outcome<bool> {
+        let inode = self.inode(directory)?;
+        let is_unchanged = look.is_some_and(|look| look.is_unchanged_after_copy(inode));
+        // Whoever died changed the log, and others may have followed it already, with new lives for old numbers.
+        Ok(is_unchanged && !inode.mutex.is_owner_dead())
     }
 
     /// What is above a living directory, by its log.

@@ -265,14 +265,19 @@ pub fn with_caller_string<T>(text: *const c_char, body: impl FnOnce(&[u8]) -> T)
 type Room = [MaybeUninit<u8>; PATH_ROOM_BYTES];
 
 #[inline(always)]
+fn bytes_of(room: &mut Room) -> &mut [u8; PATH_ROOM_BYTES] {
+    // SAFETY: bytes; only those that a copy filled are looked at.
+    unsafe { &mut *std::ptr::from_mut(room).cast() }
+}
+
+#[inline(always)]
 fn way<'r>(
     thread: &Thread,
     directory: c_int,
     path: *const c_char,
     room: &'r mut Room,
 ) -> Option<Way<'r>> {
-    // SAFETY: bytes; only those that the copy filled are looked at.
-    let room = unsafe { &mut *std::ptr::from_mut(room).cast::<[u8; PATH_ROOM_BYTES]>() };
+    let room = bytes_of(room);
     let bytes = copy_string(room, path.cast())?;
     Way::new(start::start(thread, directory, &room[..bytes])?)
 }
@@ -345,6 +350,10 @@ fn make_ready(thread: &'static Thread, paths: &[(c_int, *const c_char)]) -> Opti
     let error = errno::get();
     let pin = (|| {
         mounts::all().next()?;
+        let may_lead_inside = |(_, path): &(c_int, *const c_char)| may_lead_inside(*path);
+        if !signals::has_taken_over() && !paths.iter().any(may_lead_inside) {
+            return None;
+        }
         if !ownership::owns_tables() {
             return None;
         }
@@ -371,7 +380,7 @@ fn attach_first(thread: &Thread, paths: &[(c_int, *const c_char)]) -> bool {
                 if path.is_null() {
                     return start::of_descriptor(*directory).is_some();
                 }
-                let mut room = vec![0; 2 * PAGE_BYTES];
+                let mut room = [const { MaybeUninit::uninit() }; PATH_ROOM_BYTES];
                 let path = fetch(*path, &mut room);
                 path.is_some_and(|path| start::start(thread, *directory, path).is_some())
             })
@@ -381,28 +390,32 @@ fn attach_first(thread: &Thread, paths: &[(c_int, *const c_char)]) -> bool {
     })
 }
 
-/// A string of the program's, before faults come to us: the kernel reads it.
-fn fetch(from: *const c_char, room: &mut [u8]) -> Option<&[u8]> {
+/// Whether a path may lead into a volume, as far as its text says: a program that uses none pays for no more than this
+/// question.
+fn may_lead_inside(path: *const c_char) -> bool {
+    let mut room = [const { MaybeUninit::uninit() }; PATH_ROOM_BYTES];
+    path.is_null() || fetch(path, &mut room).is_some_and(start::may_lead_inside)
+}
+
+/// A string of the program's, before faults come to us: only what the kernel can read is read here.
+fn fetch(from: *const c_char, room: &mut Room) -> Option<&[u8]> {
+    let room = bytes_of(room);
     let to_page_end = PAGE_BYTES - from as usize % PAGE_BYTES;
-    let part = |start: usize, bytes: usize| libc::iovec {
-        iov_base: from.wrapping_add(start).cast_mut().cast(),
-        iov_len: bytes,
-    };
-    // The kernel copies whole parts only.
-    let there = [part(0, to_page_end), part(to_page_end, PAGE_BYTES)];
-    let here = libc::iovec {
-        iov_base: room.as_mut_ptr().cast(),
-        iov_len: room.len(),
-    };
-    let bytes = raw::process_vm_readv(
-        raw::getpid() as c_int,
-        &raw const here,
-        1,
-        there.as_ptr(),
-        there.len(),
-        0,
-    );
-    let filled = room.get(..usize::try_from(bytes).ok()?)?;
-    let end = filled.iter().position(|byte| *byte == 0)?;
-    Some(&filled[..end])
+    if !is_readable(from as usize) {
+        return None;
+    }
+    let bytes = copy_string(&mut room[..to_page_end], from.cast()).or_else(|| {
+        let next = (from as usize).checked_add(to_page_end)?;
+        is_readable(next).then(|| copy_string(room, from.cast()))?
+    })?;
+    Some(&room[..bytes])
+}
+
+/// Whether the page of an address can be read. The kernel copies a signal mask from there before it finds that it does
+/// not know what to do with it: the quickest call that answers.
+fn is_readable(address: usize) -> bool {
+    const NO_WAY_TO_CHANGE: c_int = -1;
+    let mask = (address & !(size_of::<u64>() - 1)) as *const u64;
+    let answer = raw::signal_mask(NO_WAY_TO_CHANGE, mask, std::ptr::null_mut(), size_of::<u64>());
+    answer == -(libc::EINVAL as isize)
 }

@@ -45,6 +45,11 @@ pub fn start<'p>(thread: &Thread, directory: c_int, path: &'p [u8]) -> Option<St
     begin(mount, ino, path)
 }
 
+/// Whether a path may lead into a volume, as far as its text says.
+pub fn may_lead_inside(path: &[u8]) -> bool {
+    path.first() != Some(&b'/') || mounts::all().any(|mount| mount.inside(path).is_some())
+}
+
 /// What a descriptor means, when it is on a volume. The caller is inside.
 pub fn of_descriptor(fd: c_int) -> Option<Start<'static>> {
     let (mount, ino) = ask_place(fd)?;

@@ -61,8 +61,18 @@ static void names_are_direct(void) {
 static void addresses_may_be_bad(void) {
     struct stat facts;
     const char *bad = (const char *)8;
+    long page = sysconf(_SC_PAGESIZE);
+    char *pages = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(pages != MAP_FAILED && mprotect(pages + 2 * page, page, PROT_NONE) == 0);
+    char *end = pages + 2 * page;
     for (int i = 0; i < 2; i++) {
         CHECK(stat(bad, &facts) == -1 && errno == EFAULT);
+        // Paths over the border of two pages, one that ends with its page, and one without an end.
+        CHECK(stat(strcpy(pages + page - 2, "/dev"), &facts) == 0 && S_ISDIR(facts.st_mode));
+        CHECK(stat(strcpy(end - 2, "/"), &facts) == 0 && S_ISDIR(facts.st_mode));
+        end[-1] = '/';
+        CHECK(stat(end - 1, &facts) == -1 && errno == EFAULT);
+        CHECK(stat(end, &facts) == -1 && errno == EFAULT && stat((char *)-1, &facts) == -1 && errno == EFAULT);
         CHECK(mkdir(NULL, 0755) == -1 && errno == EFAULT);
         CHECK(rename("f", bad) == -1 && (errno == EFAULT || errno == ENOENT));
         // From now on the volume is attached.
@@ -71,11 +81,7 @@ static void addresses_may_be_bad(void) {
         CHECK(readlink("f", (char *)8, 10) == -1);
         CHECK(utimensat(AT_FDCWD, "f", (struct timespec *)8, 0) == -1 && errno == EFAULT);
         CHECK(symlink(bad, "s") == -1 && errno == EFAULT);
-        // A path that ends with its page.
-        long page = sysconf(_SC_PAGESIZE);
-        char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        CHECK(pages != MAP_FAILED && mprotect(pages + page, page, PROT_NONE) == 0);
-        char *path = strcpy(pages + page - 2, "f");
+        char *path = strcpy(end - 2, "f");
         CHECK(stat(path, &facts) == 0);
         path[1] = 'f';
         CHECK(stat(path, &facts) == -1 && errno == EFAULT);
