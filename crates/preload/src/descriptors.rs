@@ -88,9 +88,10 @@ pub fn begin_close(fd: c_int) -> Closing {
     }
     // Another thread may begin to use it meanwhile.
     while closing.before.tag() != Tag::Closing {
-        let marked = closing
-            .before
-            .renewed(Tag::Closing, u64::from(thread::current().id()) << 3);
+        let marked = closing.before.renewed(
+            Tag::Closing,
+            u64::from(thread::current().id(process::owner())) << 3,
+        );
         let is_sole = is_alone_with(thread::current(), fd, closing.before);
         if replace(fd, closing.before, marked) {
             closing.marked = Some(marked);

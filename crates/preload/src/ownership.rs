@@ -15,14 +15,16 @@ pub fn owns_tables() -> bool {
         return false;
     };
     let thread = thread::current();
-    if !thread.has(thread::VFORK) && thread.has_live_pin() {
-        // Given to it in this process, and it has not called `vfork` since.
+    let owner = wiped.owner.load(Ordering::Relaxed);
+    if !thread.has(thread::VFORK) && (thread.has_live_pin() || thread.belongs_to(owner)) {
+        // Seen in this process, and it has not called `vfork` since.
         return true;
     }
     let process = raw::getpid() as u32;
-    match wiped.owner.load(Ordering::Relaxed) {
+    match owner {
         owner if owner == process => {
             thread.clear(thread::VFORK);
+            thread.note_owner(owner);
             true
         }
         0 => {
@@ -43,6 +45,7 @@ pub fn begin_in_child(thread: &Thread) {
     let Some(wiped) = wiped() else { return };
     let interrupted = registry::was_attaching();
     thread.pin.store(std::ptr::null_mut(), Ordering::Relaxed);
+    thread.forget_owner();
     process::count_share();
     FORK_LOCK.reset();
     allocator::reset_in_child();

@@ -31,6 +31,12 @@ pub fn wiped() -> Option<&'static Wiped> {
     unsafe { WIPED.load(Ordering::Acquire).as_ref() }
 }
 
+/// The process that owns the tables; 0 while none does.
+#[inline]
+pub fn owner() -> u32 {
+    wiped().map_or(0, |wiped| wiped.owner.load(Ordering::Relaxed))
+}
+
 /// How often descriptors of this process may have become shared (fork, exec). Tells whether a
 /// descriptor opened at one count is still this process's alone at a later one.
 pub fn shares() -> u64 {
@@ -68,7 +74,7 @@ pub fn count_share() {
 /// Whether the caller runs as a vfork child. Notices when the parent goes on.
 #[cold]
 pub fn in_vfork_child(thread: &Thread) -> bool {
-    let owner = wiped().map_or(0, |wiped| wiped.owner.load(Ordering::Relaxed));
+    let owner = owner();
     if owner != 0 && owner != raw::getpid() as u32 {
         return true;
     }

@@ -6,7 +6,7 @@
 use crate::record::Record;
 use crate::sole::{self, SOLE};
 use crate::thread::Thread;
-use crate::{admission, libc_threads, settings, thread};
+use crate::{admission, libc_threads, process, settings, thread};
 use libc::c_int;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
@@ -95,7 +95,7 @@ impl Word {
 
     /// Whether the calling thread is the one that closes a [`Tag::Closing`] number.
     pub fn closed_by_caller(self) -> bool {
-        self.opened_at() == u64::from(thread::current().id())
+        self.opened_at() == u64::from(thread::current().id(process::owner()))
     }
 
     fn with(self, tag: Tag, payload: u64) -> Word {

@@ -60,6 +60,9 @@ pub struct Thread {
     pub working_directory: SeenDirectory,
     /// What the engine asked to be done when the thread ends (see `endings`).
     pub endings: AtomicPtr<Ending>,
+    /// The owner of the tables when the thread was last seen to belong to it, and in the lower half the kernel's number
+    /// of the thread; 0: not seen yet.
+    seen_of: AtomicU64,
 }
 
 global_asm!(
@@ -117,12 +120,31 @@ impl Thread {
             .map_or(0, |pin| pin.thread.load(Ordering::Relaxed))
     }
 
-    /// The kernel's number of the thread that calls.
-    pub fn id(&self) -> u32 {
+    /// The kernel's number of the thread that calls, whose process is `owner`, as far as anybody knows.
+    pub fn id(&self, owner: u32) -> u32 {
         match self.id_in_pin() {
+            0 if self.belongs_to(owner) => self.seen_of.load(Ordering::Relaxed) as u32,
             0 => raw::gettid() as u32,
             id => id,
         }
+    }
+
+    /// Whether the thread was seen to belong to this process, and made no child since that uses its memory.
+    #[inline]
+    pub fn belongs_to(&self, owner: u32) -> bool {
+        let seen = (self.seen_of.load(Ordering::Relaxed) >> 32) as u32;
+        owner != 0 && seen == owner && !self.has(VFORK)
+    }
+
+    /// The calling thread belongs to this process.
+    pub fn note_owner(&self, owner: u32) {
+        let seen = u64::from(owner) << 32 | raw::gettid() as u64;
+        self.seen_of.store(seen, Ordering::Relaxed);
+    }
+
+    /// The calling thread is another one: that of a fork child.
+    pub fn forget_owner(&self) {
+        self.seen_of.store(0, Ordering::Relaxed);
     }
 
     /// Set gate bits. Only the thread itself changes its gate; a handler leaves it as it found it.

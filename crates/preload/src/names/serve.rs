@@ -416,6 +416,11 @@ fn fetch(from: *const c_char, room: &mut Room) -> Option<&[u8]> {
 fn is_readable(address: usize) -> bool {
     const NO_WAY_TO_CHANGE: c_int = -1;
     let mask = (address & !(size_of::<u64>() - 1)) as *const u64;
-    let answer = raw::signal_mask(NO_WAY_TO_CHANGE, mask, std::ptr::null_mut(), size_of::<u64>());
+    let answer = raw::signal_mask(
+        NO_WAY_TO_CHANGE,
+        mask,
+        std::ptr::null_mut(),
+        size_of::<u64>(),
+    );
     answer == -(libc::EINVAL as isize)
 }
