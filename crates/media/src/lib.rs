@@ -17,6 +17,7 @@ pub mod guard;
 mod map;
 mod pool;
 mod private;
+pub mod protection;
 pub mod recorder;
 mod sync;
 

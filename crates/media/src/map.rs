@@ -9,6 +9,7 @@ use std::ptr;
 
 use crate::address::{BLOCK_BYTES, HUGE_PAGE_BYTES};
 use crate::error::{MediaError, Result};
+use crate::protection;
 
 /// How a pool is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,16 +49,24 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Lets stores in.
+    /// Lets stores in; true when only those of threads that said so, by a protection key.
     ///
     /// # Errors
     /// What the system says: the file was not opened for writing.
-    pub(crate) fn make_writable(&self) -> io::Result<()> {
+    pub(crate) fn make_writable(&self) -> io::Result<bool> {
         let bytes = (self.bytes as usize).next_multiple_of(HUGE_PAGE_BYTES as usize);
         let access = libc::PROT_READ | libc::PROT_WRITE;
+        if let Some(key) = protection::key() {
+            // SAFETY: the range this value mapped; who reads it meanwhile goes on, at worst after a fault.
+            let answer =
+                unsafe { libc::syscall(libc::SYS_pkey_mprotect, self.base, bytes, access, key) };
+            if answer == 0 {
+                return Ok(true);
+            }
+        }
         // SAFETY: the range this value mapped; whoever reads it meanwhile goes on reading.
         match unsafe { libc::mprotect(self.base.cast(), bytes, access) } {
-            0 => Ok(()),
+            0 => Ok(false),
             _ => Err(io::Error::last_os_error()),
         }
     }

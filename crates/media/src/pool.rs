@@ -12,6 +12,7 @@ use crate::error::{AccessFault, MediaError, Result};
 use crate::failures;
 use crate::guard::routines::{self, Routines};
 use crate::map::{self, Access, Mapping, Persistence};
+use crate::protection::{self, Open};
 use crate::recorder::Attachment;
 
 /// Stores are refused.
@@ -21,6 +22,11 @@ const NO_STORES: u8 = 0;
 const SEALED: u8 = 1;
 /// The memory is writable.
 const STORES: u8 = 2;
+
+/// In `hooks`: a recorder is attached.
+const RECORDED: u8 = 1;
+/// In `hooks`: a thread opens the memory for each store (see [`protection`]).
+const PROTECTED: u8 = 2;
 
 /// Where nothing has to reach the medium, from here on copies past the caches are the faster ones: they read no line
 /// before they overwrite it (16 KiB in memory that is in no cache: a fifth).
@@ -48,7 +54,7 @@ pub struct Pool {
     /// Lines have to be written back.
     is_durable: bool,
     routines: Routines,
-    /// 0 unless a recorder is attached: the one branch that recording costs when off.
+    /// [`RECORDED`], [`PROTECTED`]: the one branch that both cost when off.
     hooks: AtomicU8,
     /// [`NO_STORES`], [`SEALED`] or [`STORES`].
     stores: AtomicU8,
@@ -175,16 +181,22 @@ impl Pool {
     /// Whether stores are allowed; from then on the memory is writable.
     #[inline(always)]
     fn takes_stores(&self) -> bool {
-        self.stores.load(Ordering::Relaxed) == STORES || self.unseal()
+        // Acquires `hooks` with it.
+        self.stores.load(Ordering::Acquire) == STORES || self.unseal()
     }
 
     #[cold]
     #[inline(never)]
     fn unseal(&self) -> bool {
-        if self.is_read_only() || self.mapping.make_writable().is_err() {
+        if self.is_read_only() {
             return false;
         }
-        self.stores.store(STORES, Ordering::Relaxed);
+        match self.mapping.make_writable() {
+            Ok(true) => self.hooks.fetch_or(PROTECTED, Ordering::Relaxed),
+            Ok(false) => 0,
+            Err(_) => return false,
+        };
+        self.stores.store(STORES, Ordering::Release);
         true
     }
 
@@ -195,7 +207,7 @@ impl Pool {
     }
 
     /// First byte of the mapping. Only for measuring a bare copy of the same
-    /// mapping: accesses through it are neither checked, guarded nor recorded.
+    /// mapping: accesses through it are neither checked, guarded nor recorded, and fault where stores are protected.
     pub fn base(&self) -> *mut u8 {
         self.takes_stores();
         self.base
@@ -213,7 +225,21 @@ impl Pool {
         if loaded.fault == 0 {
             Ok(loaded.value)
         } else {
-            Err(self.fault(at, loaded.fault))
+            self.load_again(at, loaded.fault)
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn load_again(&self, at: PoolOffset, fault: usize) -> Result<u64> {
+        if !protection::allow_loads() {
+            return Err(self.fault(at, fault));
+        }
+        // SAFETY: inside the mapping, as before.
+        let loaded = unsafe { routines::egeria_media_guard_load(self.address(at)) };
+        match loaded.fault {
+            0 => Ok(loaded.value),
+            address => Err(self.fault(at, address)),
         }
     }
 
@@ -269,7 +295,7 @@ impl Pool {
             return Err(AccessFault::Pool);
         }
         if self.is_hooked() {
-            return self.recorded(at, bytes, Some(Location::caller()), || {
+            return self.hooked(at, bytes, Some(Location::caller()), || {
                 self.stream_in(at, source)
             });
         }
@@ -287,7 +313,7 @@ impl Pool {
         }
         if self.is_hooked() {
             let caller = Some(Location::caller());
-            return self.recorded(at, bytes, caller, || self.stream_zeros(at, bytes));
+            return self.hooked(at, bytes, caller, || self.stream_zeros(at, bytes));
         }
         self.stream_zeros(at, bytes)
     }
@@ -302,7 +328,7 @@ impl Pool {
         self.check_word(at)?;
         self.check_writable(at)?;
         if self.is_hooked() {
-            return self.recorded(at, 8, None, || self.store_word(at, value));
+            return self.hooked(at, 8, None, || self.store_word(at, value));
         }
         self.store_word(at, value)
     }
@@ -316,7 +342,7 @@ impl Pool {
         self.check(at, from.len() as u64)?;
         self.check_writable(at)?;
         if self.is_hooked() {
-            return self.recorded(at, from.len(), None, || self.store_bytes(at, from));
+            return self.hooked(at, from.len(), None, || self.store_bytes(at, from));
         }
         self.store_bytes(at, from)
     }
@@ -331,7 +357,11 @@ impl Pool {
             return;
         }
         if self.is_hooked() {
-            self.attachment.flushed(at, end - at.0, Location::caller());
+            // To write a line back counts as a load.
+            protection::allow_loads();
+            if self.has_hook(RECORDED) {
+                self.attachment.flushed(at, end - at.0, Location::caller());
+            }
         }
         self.flush_lines(at, end - at.0);
     }
@@ -344,7 +374,7 @@ impl Pool {
         if self.is_durable || IS_ANY_DURABLE.load(Ordering::Relaxed) {
             routines::store_fence();
         }
-        if self.is_hooked() {
+        if self.is_hooked() && self.has_hook(RECORDED) {
             self.attachment.fenced(Location::caller());
         }
     }
@@ -361,7 +391,7 @@ impl Pool {
         self.check_writable(at)?;
         if self.is_hooked() {
             let caller = Some(Location::caller());
-            self.recorded(at, 8, caller, || self.stream_word(at, value))?;
+            self.hooked(at, 8, caller, || self.stream_word(at, value))?;
         } else {
             self.stream_word(at, value)?;
         }
@@ -373,8 +403,15 @@ impl Pool {
         &self.attachment
     }
 
-    pub(crate) fn set_hooked(&self, hooked: bool) {
-        self.hooks.store(u8::from(hooked), Ordering::Release);
+    pub(crate) fn set_recorded(&self, is_recorded: bool) {
+        match is_recorded {
+            true => self.hooks.fetch_or(RECORDED, Ordering::Release),
+            false => self.hooks.fetch_and(!RECORDED, Ordering::Release),
+        };
+    }
+
+    fn has_hook(&self, hook: u8) -> bool {
+        self.hooks.load(Ordering::Relaxed) & hook != 0
     }
 
     #[inline(always)]
@@ -384,19 +421,24 @@ impl Pool {
 
     #[cold]
     #[inline(never)]
-    fn recorded<E>(
+    fn hooked<E>(
         &self,
         at: PoolOffset,
         bytes: usize,
         flushed_by: Option<&'static Location<'static>>,
         store: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
-        self.attachment.stored(self, at, bytes, flushed_by, store)
+        let _open = self.has_hook(PROTECTED).then(Open::begin);
+        match self.has_hook(RECORDED) {
+            true => self.attachment.stored(self, at, bytes, flushed_by, store),
+            false => store(),
+        }
     }
 
     /// Stores bytes past any recorder.
     pub(crate) fn store_unseen(&self, at: PoolOffset, from: &[u8]) -> Result<()> {
         self.check(at, from.len() as u64)?;
+        let _open = self.has_hook(PROTECTED).then(Open::begin);
         self.store_bytes(at, from)
     }
 
@@ -418,7 +460,12 @@ impl Pool {
             self.routines.copy
         };
         // SAFETY: a guarded routine, which answers for invalid memory; the other side was checked.
-        unsafe { routines::call_copy(copy, to, from, bytes) }
+        match unsafe { routines::call_copy(copy, to, from, bytes) } {
+            0 => 0,
+            // SAFETY: the same once more.
+            _ if protection::allow_loads() => unsafe { routines::call_copy(copy, to, from, bytes) },
+            fault => fault,
+        }
     }
 
     #[inline]

@@ -112,6 +112,9 @@ fn prepare_process() -> bool {
     }
     std::panic::set_hook(Box::new(|_| {}));
     settings::look_at_limits();
+    if !settings::leaves_pools_open() {
+        egeria_media::protection::protect_stores(signals::close_pools_later);
+    }
     pins::register_barrier() && endings::prepare() && signals::take_over()
 }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static OFF: AtomicBool = AtomicBool::new(false);
 static FILE_SIZE_LIMITED: AtomicBool = AtomicBool::new(false);
 static OPENS_IN_KERNEL: AtomicBool = AtomicBool::new(false);
+static LEAVES_POOLS_OPEN: AtomicBool = AtomicBool::new(false);
 
 /// Every call passes to the kernel, without a system call that the program did not make: it may have
 /// forbidden itself all others (seccomp). No word of the table is ours then, nor becomes ours.
@@ -19,6 +20,11 @@ pub fn is_off() -> bool {
 /// The kernel is to open all files: the program uses descriptors in ways that the library does not see.
 pub fn opens_in_kernel() -> bool {
     OPENS_IN_KERNEL.load(Ordering::Relaxed)
+}
+
+/// Pools are not to be protected from stores of the program by protection keys.
+pub fn leaves_pools_open() -> bool {
+    LEAVES_POOLS_OPEN.load(Ordering::Relaxed)
 }
 
 /// From now on every call passes to the kernel.
@@ -51,7 +57,8 @@ pub fn look_at_limits() {
     FILE_SIZE_LIMITED.store(limited, Ordering::Relaxed);
 }
 
-/// `EGERIA_PRELOAD=off`, the list of program names `EGERIA_BYPASS=one:two`, and `EGERIA_OPEN=kernel`.
+/// `EGERIA_PRELOAD=off`, the list of program names `EGERIA_BYPASS=one:two`, `EGERIA_OPEN=kernel` and
+/// `EGERIA_PROTECTION_KEYS=off`.
 pub fn read_environment(program: Option<&CStr>) {
     let off = variable(c"EGERIA_PRELOAD").is_some_and(|value| value == b"off");
     let name = program.map(|path| {
@@ -68,6 +75,9 @@ pub fn read_environment(program: Option<&CStr>) {
     }
     if variable(c"EGERIA_OPEN").is_some_and(|value| value == b"kernel") {
         OPENS_IN_KERNEL.store(true, Ordering::Relaxed);
+    }
+    if variable(c"EGERIA_PROTECTION_KEYS").is_some_and(|value| value == b"off") {
+        LEAVES_POOLS_OPEN.store(true, Ordering::Relaxed);
     }
 }
 

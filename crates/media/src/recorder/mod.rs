@@ -99,12 +99,12 @@ impl Recorder {
     /// As [`Recorder::attach`], for who has the pool's present content elsewhere.
     pub fn follow(&self, index: PoolIndex, pool: &Pool) {
         *pool.attachment().inner() = Some((self.clone(), index));
-        pool.set_hooked(true);
+        pool.set_recorded(true);
     }
 
     /// Stops recording a pool.
     pub fn detach(pool: &Pool) {
-        pool.set_hooked(false);
+        pool.set_recorded(false);
         *pool.attachment().inner() = None;
     }
 

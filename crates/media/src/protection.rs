@@ -1,0 +1,115 @@
+//! Memory that a thread can store to only while it says so: protection keys of the CPU (Linux: `pkeys(7)`).
+//!
+//! What a key forbids is a register of each thread. Loads are to need nothing, and stores the one instruction that
+//! changes the register before, and after. A thread that is older than the key, or in a handler of a signal, may at
+//! first not even load: a fault in a guarded routine tells, and then loads are allowed and made again.
+//!
+//! A key stops stores that run wild. It stops nobody who means to store: any thread may change its register.
+
+use std::arch::asm;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Tells whether the caller will [`close`] what its thread opened, soon and in any case.
+type ClosesLater = fn() -> bool;
+
+/// Set: pools are protected in this process, as far as the CPU and the kernel can.
+static WANTED: OnceLock<ClosesLater> = OnceLock::new();
+/// The one key of all pools, once there is one. Key 0 is everybody's.
+static KEY: AtomicU32 = AtomicU32::new(0);
+/// The key, or none on this CPU or for this process; allocated at the first store.
+static ALLOCATED: OnceLock<Option<u32>> = OnceLock::new();
+
+/// Bit of a key in the register: neither loads nor stores.
+const NO_ACCESS: u32 = 1;
+/// Bit of a key in the register: no stores.
+const NO_STORES: u32 = 2;
+
+/// Has all pools of this process that are written from now on protected from stores past [`crate::Pool`], where the CPU has
+/// protection keys and the kernel gives one. `closes_later` is asked on a thread that opens them for a store: where it
+/// answers true, they stay open until the thread calls [`close`]; else they are closed right after the store.
+pub fn protect_stores(closes_later: fn() -> bool) {
+    let _ = WANTED.set(closes_later);
+}
+
+/// Whether this process has a key.
+pub fn has_key() -> bool {
+    KEY.load(Ordering::Relaxed) != 0
+}
+
+/// No stores of the calling thread any longer.
+pub fn close() {
+    let key = KEY.load(Ordering::Relaxed);
+    if key != 0 {
+        set_rights(rights() & !bits(key) | NO_STORES << (2 * key));
+    }
+}
+
+/// The key for a pool that is to be written; `None`: not wanted, or not to be had.
+pub(crate) fn key() -> Option<u32> {
+    WANTED.get()?;
+    *ALLOCATED.get_or_init(|| {
+        // SAFETY: allocates a key, and forbids stores by it in the register of this thread; nothing carries it yet.
+        let key = unsafe { libc::syscall(libc::SYS_pkey_alloc, 0, NO_STORES) };
+        let key = u32::try_from(key).ok().filter(|key| *key > 0)?;
+        KEY.store(key, Ordering::Relaxed);
+        Some(key)
+    })
+}
+
+/// The calling thread may store until this is dropped, or longer where it closes later.
+pub(crate) struct Open {
+    closes: bool,
+}
+
+impl Open {
+    pub(crate) fn begin() -> Open {
+        let key = KEY.load(Ordering::Relaxed);
+        let rights = rights();
+        if key == 0 || rights & bits(key) == 0 {
+            return Open { closes: false };
+        }
+        set_rights(rights & !bits(key));
+        let closes_later = WANTED.get().is_some_and(|closes_later| closes_later());
+        Open {
+            closes: !closes_later,
+        }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if self.closes {
+            close();
+        }
+    }
+}
+
+/// Allows loads where the calling thread could not even load; false when that was not the cause of a fault.
+#[cold]
+#[inline(never)]
+pub(crate) fn allow_loads() -> bool {
+    let key = KEY.load(Ordering::Relaxed);
+    if key == 0 || rights() & NO_ACCESS << (2 * key) == 0 {
+        return false;
+    }
+    close();
+    true
+}
+
+fn bits(key: u32) -> u32 {
+    (NO_ACCESS | NO_STORES) << (2 * key)
+}
+
+/// The register, two bits a key. Only where there is a key: other CPUs do not know the instruction.
+fn rights() -> u32 {
+    let rights;
+    // SAFETY: reads a register of the thread; there is a key, so the CPU has it and the kernel switched it on.
+    unsafe { asm!("rdpkru", in("ecx") 0, out("eax") rights, out("edx") _, options(nostack)) };
+    rights
+}
+
+fn set_rights(rights: u32) {
+    // SAFETY: as for `rights`; only bits of our own key differ. No load or store is moved over it.
+    unsafe { asm!("wrpkru", in("eax") rights, in("ecx") 0, in("edx") 0, options(nostack)) };
+}
