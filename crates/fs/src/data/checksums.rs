@@ -14,17 +14,15 @@ use crate::data::mapping::Mapping;
 use crate::format::checksum::crc32c;
 use crate::format::*;
 use crate::session::inode::Locked;
-use crate::space::striping;
 use crate::types::*;
 use crate::volume::Volume;
 use egeria_media::{BlockNumber, CallerSource, PoolIndex};
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 /// The attribute of directories.
 pub(crate) const ATTRIBUTE: &[u8] = b"user.egeria.checksum";
 /// Its value: files made here have checksums.
-const ON: &[u8] = b"crc32c";
+pub(crate) const ON: &[u8] = b"crc32c";
 /// Its value: they have none.
 const OFF: &[u8] = b"off";
 
@@ -114,14 +112,6 @@ impl Volume {
         }
     }
 
-    /// What the attribute of a file answers: it is not kept as one, and not listed.
-    pub(crate) fn checksum_attribute_of_file(&self, locked: &Locked<'_>) -> Outcome<Vec<u8>> {
-        match locked.has_sums() {
-            true => Ok(ON.to_vec()),
-            false => Err(Errno(libc::ENODATA)),
-        }
-    }
-
     /// Take over what an entry says of the attribute.
     pub(crate) fn apply_checksum_attribute(
         &self,
@@ -138,17 +128,5 @@ impl Volume {
             passes_on.ok_or_else(|| self.damaged(locked.ino, "the checksum attribute"))?;
         locked.inode.checksums.store(passes_on, Ordering::Relaxed);
         Ok(())
-    }
-
-    /// The attributes a directory was born with.
-    pub(crate) fn inborn_xattrs(&self, locked: &Locked<'_>) -> Outcome<BTreeMap<Vec<u8>, Vec<u8>>> {
-        if locked.kind() != FileKind::Directory {
-            return Ok(BTreeMap::new());
-        }
-        let born = self.read_record(locked.ino)?.certificate;
-        let sums = born.checksums.then(|| (ATTRIBUTE.to_vec(), ON.to_vec()));
-        let layout = striping::value_of(born.layout);
-        let layout = layout.map(|value| (striping::ATTRIBUTE.to_vec(), value));
-        Ok(sums.into_iter().chain(layout).collect())
     }
 }

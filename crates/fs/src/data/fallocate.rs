@@ -1,10 +1,12 @@
 //! Reserving, punching and zeroing ranges; finding data and holes; telling where data lies.
 
 use crate::data::checksums::NewSums;
+use crate::data::index::Index;
 use crate::data::mapping::Mapping;
 use crate::data::mapping::entries_of;
 use crate::data::write::MAX_FILE_BYTES;
 use crate::format::*;
+use crate::log::committed::CommittedBlocks;
 use crate::log::staging::Staged;
 use crate::session::inode::Locked;
 use crate::session::layout::PENDING_EXTENTS;
@@ -13,6 +15,7 @@ use crate::space::operation::Operation;
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
 use arrayvec::ArrayVec;
+use std::sync::atomic::Ordering;
 
 impl Volume {
     /// Reserve, punch or zero a range.
@@ -230,44 +233,85 @@ impl Volume {
         Ok(())
     }
 
-    /// Next data at or after the offset (`ENXIO` past the end).
+    /// Next data at or after the offset (`ENXIO` past the end). Waits for nobody.
     ///
     /// # Errors
     /// `ENXIO` when there is none; `EISDIR` and `EINVAL` for other kinds of inodes; what [every
     /// operation](crate::Errno) can fail with.
     pub fn seek_data(&self, file: FileReference, offset_bytes: u64) -> Outcome<u64> {
-        let locked = self.lock_beside_leases(file.ino.0)?.regular()?;
-        let size = locked.size_bytes();
-        let end = size.div_ceil(BLOCK as u64);
-        let mut block = offset_bytes / BLOCK as u64;
-        if offset_bytes >= size {
-            return Err(Errno(libc::ENXIO));
-        }
-        while let Some(found) = locked.index().next_mapped(block, end) {
-            if locked.index().load(found).has_data() {
-                return Ok((found * BLOCK as u64).max(offset_bytes));
-            }
-            block = found + 1;
-        }
-        Err(Errno(libc::ENXIO))
+        self.seek(
+            file,
+            offset_bytes,
+            |index, from, end| {
+                let mut block = from;
+                while let Some(found) = index.next_mapped(block, end) {
+                    if index.load(found).has_data() {
+                        return Some(found);
+                    }
+                    block = found + 1;
+                }
+                None
+            },
+            |blocks, from, end| blocks.next_data(from).filter(|found| *found < end),
+        )?
+        .ok_or(Errno(libc::ENXIO))
     }
 
-    /// Next hole at or after the offset (`ENXIO` past the end).
+    /// Next hole at or after the offset (`ENXIO` past the end). Waits for nobody.
     ///
     /// # Errors
     /// `ENXIO` past the end; `EISDIR` and `EINVAL` for other kinds of inodes; what [every operation](crate::Errno)
     /// can fail with.
     pub fn seek_hole(&self, file: FileReference, offset_bytes: u64) -> Outcome<u64> {
-        let locked = self.lock_beside_leases(file.ino.0)?.regular()?;
-        let size = locked.size_bytes();
-        if offset_bytes >= size {
-            return Err(Errno(libc::ENXIO));
-        }
-        let index = locked.index();
-        let first = offset_bytes / BLOCK as u64;
-        let hole =
-            (first..size.div_ceil(BLOCK as u64)).find(|block| !index.load(*block).has_data());
-        Ok(hole.map_or(size, |block| (block * BLOCK as u64).max(offset_bytes)))
+        self.seek(
+            file,
+            offset_bytes,
+            |index, from, end| {
+                let hole = (from..end).find(|block| !index.load(*block).has_data());
+                hole.or(Some(end))
+            },
+            |blocks, from, end| Some(blocks.next_hole(from).min(end)),
+        )?
+        .ok_or(Errno(libc::ENXIO))
+    }
+
+    /// The offset of the block that `in_index`, or `in_log`, finds from a block on before the end of the file.
+    fn seek(
+        &self,
+        file: FileReference,
+        offset_bytes: u64,
+        in_index: impl Fn(Index<'_>, u64, u64) -> Option<u64>,
+        in_log: impl Fn(&CommittedBlocks, u64, u64) -> Option<u64>,
+    ) -> Outcome<Option<u64>> {
+        let from = offset_bytes / BLOCK as u64;
+        let find = |size_bytes: u64, find: &dyn Fn(u64) -> Option<u64>| {
+            if offset_bytes >= size_bytes {
+                return None;
+            }
+            let found = find(size_bytes.div_ceil(BLOCK as u64))?;
+            Some((found * BLOCK as u64).clamp(offset_bytes, size_bytes))
+        };
+        self.read_unlocked(
+            file.ino.0,
+            |inode, _| {
+                match FileKind::from_mode(inode.mode.load(Ordering::Relaxed)) {
+                    Some(FileKind::Regular) => {}
+                    Some(FileKind::Directory) => return Err(Errno(libc::EISDIR)),
+                    _ => return Err(Errno(libc::EINVAL)),
+                }
+                let index = Index {
+                    inode,
+                    arena: self.session.arena(),
+                };
+                let size_bytes = inode.size_bytes.load(Ordering::Acquire);
+                Ok(find(size_bytes, &|end| in_index(index, from, end)))
+            },
+            || {
+                self.with_committed_blocks(file.ino.0, |blocks| {
+                    Ok(find(blocks.size_bytes, &|end| in_log(blocks, from, end)))
+                })
+            },
+        )
     }
 
     /// Where the data of a file lies.

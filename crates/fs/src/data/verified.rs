@@ -7,6 +7,7 @@ use crate::format::checksum::crc32c;
 use crate::format::*;
 use crate::session::inode::Locked;
 use crate::session::layout::{LOADED, SessionInode};
+use crate::session::patience::{self, LOOKING_PATIENCE};
 use crate::session::seqlock::{OPTIMISTIC_TRIES, Snapshot};
 use crate::session::slots::{Me, count};
 use crate::types::*;
@@ -58,7 +59,8 @@ impl Volume {
     /// Whether the blocks of an open file have checksums.
     pub(crate) fn has_sums(&self, file: FileReference) -> Outcome<bool> {
         if file.inode().state.load(Ordering::Acquire) != LOADED {
-            return Ok(self.lock_beside_leases(file.ino.0)?.has_sums());
+            // Whoever loads it may be stopped.
+            return Ok(self.read_record(file.ino.0)?.certificate.checksums);
         }
         Ok(file.inode().checksums.load(Ordering::Relaxed) != 0)
     }
@@ -71,8 +73,16 @@ impl Volume {
         word: BlockWord,
         bytes: &mut [u8; BLOCK],
     ) -> Outcome<bool> {
-        let sum = index.pair(file_block);
-        let sum = sum.map(|[_, sum]| sum.load(Ordering::Acquire) as u32);
+        self.read_block_of(word, sum_in(index, file_block), bytes)
+    }
+
+    /// The same where the checksum is known, if there is one.
+    fn read_block_of(
+        &self,
+        word: BlockWord,
+        sum: Option<u32>,
+        bytes: &mut [u8; BLOCK],
+    ) -> Outcome<bool> {
         let run = Run {
             pool: word.pool(),
             at: word.block().offset(),
@@ -94,21 +104,21 @@ impl Volume {
     ) -> Outcome<()> {
         match self.read_block(locked.index(), file_block, word, bytes)? {
             true => Ok(()),
-            false => Err(self.mismatch(locked, file_block, word)),
+            false => Err(self.mismatch(locked.me, locked.ino, file_block, word)),
         }
     }
 
     /// Tell and count a block that is not what was written.
     #[cold]
-    fn mismatch(&self, locked: &Locked<'_>, file_block: u64, word: BlockWord) -> Errno {
-        count(&locked.me.slot.counters.checksum_failures, 1);
+    fn mismatch(&self, me: Me<'_>, ino: u64, file_block: u64, word: BlockWord) -> Errno {
+        count(&me.slot.counters.checksum_failures, 1);
         let bad = BadBlocks {
             first: file_block,
             count: 1,
             word,
             mismatch: true,
         };
-        let (ino, bad) = (locked.ino, bad.text());
+        let bad = bad.text();
         failure_cause::note(FailureCause::Mismatch {
             ino,
             offset_bytes: file_block * BLOCK as u64,
@@ -179,24 +189,49 @@ impl Volume {
         to: CallerDestination<'_>,
     ) -> Outcome<usize> {
         let me = self.me()?;
-        for _ in 0..OPTIMISTIC_TRIES {
-            if let Some(outcome) = self.try_read_with_sums(me, file.inode(), offset, to) {
-                return outcome
-                    .inspect(|bytes| self.note_use(me, file, *bytes as u64, AccessKind::Read));
+        let ino = file.ino.0;
+        loop {
+            for _ in 0..OPTIMISTIC_TRIES {
+                if let Some(outcome) = self.try_read_with_sums(me, file.inode(), offset, to) {
+                    return outcome
+                        .inspect(|bytes| self.note_use(me, file, *bytes as u64, AccessKind::Read));
+                }
             }
+            let copied = patience::within(LOOKING_PATIENCE, || {
+                let locked = self.lock_beside_leases(ino)?;
+                let to = available(locked.size_bytes(), offset, to);
+                let look = |block| (locked.index().load(block), sum_in(locked.index(), block));
+                let mut access = Access::again(self, me, AccessKind::Read);
+                let copied = self.copy_verified(&mut access, &look, offset, to);
+                Ok((copied, access, to.bytes()))
+            });
+            let copied = match copied {
+                Ok(copied) => copied,
+                // Somebody is stopped in the middle of a change: what the log says is there, and whole.
+                Err(_) => self.with_committed_blocks(ino, |blocks| {
+                    let to = available(blocks.size_bytes, offset, to);
+                    let look = |block| (blocks.run_at(block).0, blocks.sum_of(block));
+                    let mut access = Access::again(self, me, AccessKind::Read);
+                    let copied = self.copy_verified(&mut access, &look, offset, to);
+                    Ok((copied, access, to.bytes()))
+                }),
+            };
+            let (copied, access, bytes) = match copied {
+                // It changes all the time, so nobody is stopped.
+                Err(Errno(libc::EAGAIN)) => continue,
+                copied => copied?,
+            };
+            match copied {
+                Ok(()) => {}
+                Err(Trouble::Errno(errno)) => return Err(errno),
+                Err(Trouble::Mismatch(block, word)) => {
+                    return Err(self.mismatch(me, ino, block, word));
+                }
+            }
+            access.end();
+            self.note_use(me, file, bytes as u64, AccessKind::Read);
+            return Ok(bytes);
         }
-        let locked = self.lock_beside_leases(file.ino.0)?;
-        let mut access = Access::again(self, me, AccessKind::Read);
-        let to = available(locked.size_bytes(), offset, to);
-        match self.copy_verified(&mut access, locked.inode, offset, to) {
-            Ok(()) => {}
-            Err(Trouble::Errno(errno)) => return Err(errno),
-            Err(Trouble::Mismatch(block, word)) => return Err(self.mismatch(&locked, block, word)),
-        }
-        drop(locked);
-        access.end();
-        self.note_use(me, file, to.bytes() as u64, AccessKind::Read);
-        Ok(to.bytes())
     }
 
     /// Without the lock; `None`: try again.
@@ -214,7 +249,12 @@ impl Volume {
         }
         let to = available(inode.size_bytes.load(Ordering::Acquire), offset, to);
         let mut access = Access::begin(self, me, AccessKind::Read);
-        let copied = self.copy_verified(&mut access, inode, offset, to);
+        let index = Index {
+            inode,
+            arena: self.session.arena(),
+        };
+        let look = |block| (index.load(block), sum_in(index, block));
+        let copied = self.copy_verified(&mut access, &look, offset, to);
         if !snapshot.is_unchanged_after_copy(inode) {
             return None;
         }
@@ -228,18 +268,15 @@ impl Volume {
         Some(Ok(to.bytes()))
     }
 
-    /// Copy a range as the index says now, block by block, each only when it is what was written.
+    /// Copy a range block by block, each only when it is what was written: `look` says where a block lies, and its
+    /// checksum.
     fn copy_verified(
         &self,
         access: &mut Access<'_>,
-        inode: &SessionInode,
+        look: &impl Fn(u64) -> (BlockWord, Option<u32>),
         offset: u64,
         to: CallerDestination<'_>,
     ) -> Result<(), Trouble> {
-        let index = Index {
-            inode,
-            arena: self.session.arena(),
-        };
         let mut block = [0u8; BLOCK];
         let mut done = 0;
         while done < to.bytes() {
@@ -248,13 +285,13 @@ impl Volume {
             let file_block = at / BLOCK as u64;
             let to = to.after(done).first(BLOCK - within);
             let bytes = to.bytes();
-            let word = index.load(file_block);
+            let (word, sum) = look(file_block);
             done += bytes;
             if !word.has_data() {
                 to.zero().map_err(Errno::from)?;
                 continue;
             }
-            if !self.read_block(index, file_block, word, &mut block)? {
+            if !self.read_block_of(word, sum, &mut block)? {
                 return Err(Trouble::Mismatch(file_block, word));
             }
             let run = Run {
@@ -268,6 +305,12 @@ impl Volume {
         }
         Ok(())
     }
+}
+
+/// The checksum of a block as the index has it; `None`: none.
+fn sum_in(index: Index<'_>, file_block: u64) -> Option<u32> {
+    let pair = index.pair(file_block);
+    pair.map(|[_, sum]| sum.load(Ordering::Acquire) as u32)
 }
 
 /// The part of a destination for bytes that are before the end of file.

@@ -28,11 +28,16 @@ struct Instant {
 #[derive(Default)]
 pub(crate) struct CommittedBlocks {
     runs: BTreeMap<u64, (u64, BlockWord)>,
+    /// Checksums of blocks that have some.
+    sums: BTreeMap<u64, u32>,
     pub(crate) size_bytes: u64,
 }
 
 impl CommittedBlocks {
     fn cut(&mut self, from: u64, end: u64) {
+        let behind_end = self.sums.split_off(&end);
+        self.sums.split_off(&from);
+        self.sums.extend(behind_end);
         let before = self.runs.range(..from).next_back();
         let first = before.map_or(from, |(first, _)| *first);
         let touched: Vec<(u64, (u64, BlockWord))> = self
@@ -62,9 +67,12 @@ impl CommittedBlocks {
                 block,
                 size_bytes,
                 unwritten,
+                sums,
                 ..
             } => {
                 self.cut(file_block, file_block.saturating_add(count));
+                let sums = sums.as_chunks().0.iter().copied().map(u32::from_le_bytes);
+                self.sums.extend((file_block..).zip(sums));
                 if count > 0 {
                     let word = BlockWord::new(pool, block, unwritten, 0);
                     self.runs.insert(file_block, (count, word));
@@ -86,6 +94,36 @@ impl CommittedBlocks {
                 self.size_bytes = state.size_bytes;
             }
             _ => {}
+        }
+    }
+
+    /// The checksum of a block that has one.
+    pub(crate) fn sum_of(&self, file_block: u64) -> Option<u32> {
+        self.sums.get(&file_block).copied()
+    }
+
+    /// The first block at or after `from` that has data; `None`: none.
+    pub(crate) fn next_data(&self, from: u64) -> Option<u64> {
+        let mut block = from;
+        loop {
+            let (word, count) = self.run_at(block);
+            match (word.has_data(), count) {
+                (true, _) => return Some(block),
+                (false, u64::MAX) => return None,
+                (false, count) => block = block.checked_add(count)?,
+            }
+        }
+    }
+
+    /// The first block at or after `from` that has none.
+    pub(crate) fn next_hole(&self, from: u64) -> u64 {
+        let mut block = from;
+        loop {
+            let (word, count) = self.run_at(block);
+            if !word.has_data() {
+                return block;
+            }
+            block = block.saturating_add(count);
         }
     }
 
@@ -124,7 +162,7 @@ struct State {
 
 impl Volume {
     /// Fold the log of an inode; with the record it began with. Nothing changed meanwhile.
-    fn fold_log<S>(
+    pub(crate) fn fold_log<S>(
         &self,
         ino: u64,
         begin: impl Fn(&Certificate) -> S,

@@ -5,6 +5,7 @@ use crate::data::index::MAX_FILE_BLOCKS;
 use crate::format::*;
 use crate::log::apply::COMPACT_MIN_PAGES;
 use crate::log::staging::Staged;
+use crate::log::xattrs::inborn_xattrs;
 use crate::session::inode::Locked;
 use crate::session::layout::PENDING_LOG;
 use crate::space::free_space::Need;
@@ -12,7 +13,6 @@ use crate::space::operation::{Operation, note_pages};
 use crate::space::striping;
 use crate::types::{Errno, FileKind, Outcome};
 use crate::volume::Volume;
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 /// An entry that lives on, with its time.
@@ -203,8 +203,8 @@ impl Volume {
         } else {
             self.collect_runs(locked, &mut living);
         }
-        let mut inborn = self.inborn_xattrs(locked)?;
-        for (name, value) in self.xattrs(locked)? {
+        let mut inborn = inborn_xattrs(&self.read_record(locked.ino)?.certificate);
+        for (name, value) in self.xattrs(locked.inode, locked.log_place())? {
             if inborn.remove(&name).is_none_or(|inborn| inborn != value) {
                 living.push(Living::Xattr { name, value });
             }
@@ -286,32 +286,5 @@ impl Volume {
             });
             block = first + count;
         }
-    }
-
-    /// All extended attributes of a locked inode.
-    pub(crate) fn xattrs(&self, locked: &Locked<'_>) -> Outcome<BTreeMap<Vec<u8>, Vec<u8>>> {
-        if locked.inode.has_xattr.load(Ordering::Relaxed) == 0 {
-            return Ok(BTreeMap::new());
-        }
-        let mut all = self.inborn_xattrs(locked)?;
-        self.walk_log(
-            locked.log_place(),
-            locked.commit()?,
-            LogPosition::NONE,
-            &mut |_| Ok(()),
-            &mut |_, entry, _| {
-                match *entry {
-                    Entry::XattrSet { name, value } => {
-                        all.insert(name.to_vec(), value.to_vec());
-                    }
-                    Entry::XattrRemove { name } => {
-                        all.remove(name);
-                    }
-                    _ => {}
-                }
-                Ok(())
-            },
-        )?;
-        Ok(all)
     }
 }

@@ -7,3 +7,4 @@ pub(crate) mod compaction;
 pub(crate) mod place;
 pub(crate) mod staging;
 pub(crate) mod walk;
+pub(crate) mod xattrs;

@@ -68,9 +68,12 @@ impl Volume {
         rules: WriteRules,
     ) -> Outcome<Attributes> {
         self.writable()?;
-        let locked = self.lock(ino.0)?;
-        let is_of_owner =
-            change.permissions.is_some() || change.uid.is_some() || change.gid.is_some();
+        let has_new_owner = change.uid.is_some() || change.gid.is_some();
+        let locked = match has_new_owner {
+            true => self.lock_to_change_owner(ino.0)?,
+            false => self.lock(ino.0)?,
+        };
+        let is_of_owner = change.permissions.is_some() || has_new_owner;
         if is_of_owner && locked.kind() == FileKind::Directory {
             // Before it changes a directory, the kernel looks at the owner it remembers.
             self.check_left_to_kernel(ino.0)?;
@@ -151,38 +154,6 @@ impl Volume {
         }))
     }
 
-    /// Extended attribute (`user.*`, also `trusted.*` and `security.*` as opaque bytes). `ENODATA` when absent.
-    ///
-    /// # Errors
-    /// `ENODATA` when it is absent; what [every operation](crate::Errno) can fail with.
-    pub fn get_xattr(&self, ino: InodeNumber, name: &[u8]) -> Outcome<Vec<u8>> {
-        let locked = self.lock_beside_leases(ino.0)?;
-        if locked.kind() != FileKind::Directory {
-            match name {
-                ATTRIBUTE => return self.checksum_attribute_of_file(&locked),
-                striping::ATTRIBUTE => return self.layout_attribute_of_file(&locked),
-                _ => {}
-            }
-        }
-        self.xattrs(&locked)?
-            .remove(name)
-            .ok_or(Errno(libc::ENODATA))
-    }
-
-    /// Names of all extended attributes.
-    ///
-    /// # Errors
-    /// What [every operation](crate::Errno) can fail with.
-    pub fn list_xattr(&self, ino: InodeNumber) -> Outcome<Vec<Vec<u8>>> {
-        let locked = self.lock_beside_leases(ino.0)?;
-        let mut all = self.xattrs(&locked)?;
-        if locked.kind() != FileKind::Directory {
-            // As the checksum attribute: a copy elsewhere should not ask for it.
-            all.remove(striping::ATTRIBUTE);
-        }
-        Ok(all.into_keys().collect())
-    }
-
     /// Set an extended attribute.
     ///
     /// # Errors
@@ -250,7 +221,9 @@ impl Volume {
     fn has_attribute(&self, locked: &Locked<'_>, name: &[u8]) -> Outcome<bool> {
         match name == striping::ATTRIBUTE && locked.kind() != FileKind::Directory {
             true => Ok(locked.layout() != LayoutWord::UNSET),
-            false => Ok(self.xattrs(locked)?.contains_key(name)),
+            false => Ok(self
+                .xattrs(locked.inode, locked.log_place())?
+                .contains_key(name)),
         }
     }
 
@@ -270,7 +243,10 @@ impl Volume {
         if locked.kind() == FileKind::Directory {
             return Ok(());
         }
-        if self.xattrs(&locked)?.contains_key(CAPABILITY) {
+        if self
+            .xattrs(locked.inode, locked.log_place())?
+            .contains_key(CAPABILITY)
+        {
             self.writable()?;
             let entry = Entry::XattrRemove { name: CAPABILITY };
             self.commit_xattr(&locked, &entry, Need::Freeing)?;

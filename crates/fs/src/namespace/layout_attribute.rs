@@ -3,7 +3,7 @@
 use crate::format::{BLOCK, Entry, FIRST_VERSION_WITH_LAYOUTS, LayoutWord};
 use crate::session::inode::Locked;
 use crate::session::layout::STRIPED_ALLOCATION;
-use crate::space::striping::{DEFAULT_STRIPE_BLOCKS, parse, value_of};
+use crate::space::striping::{DEFAULT_STRIPE_BLOCKS, parse};
 use crate::types::*;
 use crate::volume::Volume;
 use std::sync::atomic::Ordering;
@@ -48,11 +48,6 @@ impl Volume {
             true => Ok(()),
             false => Err(Errno(libc::EOPNOTSUPP)),
         }
-    }
-
-    /// What the attribute of a file answers, however it came by it.
-    pub(crate) fn layout_attribute_of_file(&self, locked: &Locked<'_>) -> Outcome<Vec<u8>> {
-        value_of(locked.layout()).ok_or(Errno(libc::ENODATA))
     }
 
     fn has_layouts(&self) -> bool {

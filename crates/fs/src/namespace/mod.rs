@@ -2,6 +2,7 @@
 
 pub(crate) mod attributes;
 pub(crate) mod directory;
+pub(crate) mod extended;
 pub(crate) mod layout_attribute;
 pub(crate) mod lookup_references;
 pub(crate) mod named;

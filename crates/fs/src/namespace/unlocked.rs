@@ -8,7 +8,7 @@ use crate::log::committed::CommittedBlocks;
 use crate::log::place::LogPlace;
 use crate::namespace::directory::{CookieRange, FoundName, Names};
 use crate::session::layout::{LOADED, SessionInode};
-use crate::session::patience;
+use crate::session::patience::{self, LOOKING_PATIENCE};
 use crate::session::seqlock::OPTIMISTIC_TRIES;
 use crate::session::seqlock::Snapshot;
 use crate::session::slots::Me;
@@ -19,12 +19,9 @@ use egeria_media::emulation::AccessKind;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-/// How long who only looks waits for a lock before the log is read.
-const LOOKING_PATIENCE: Duration = Duration::from_millis(5);
-
 impl Volume {
     /// Look at an inode: without its lock, else under it when that is to be had soon, else at its log.
-    fn read_unlocked<T>(
+    pub(crate) fn read_unlocked<T>(
         &self,
         ino: u64,
         unlocked: impl Fn(&SessionInode, LogPlace) -> Outcome<T>,
@@ -287,7 +284,6 @@ impl Volume {
                 return outcome;
             }
             if self.has_sums(file)? {
-                // The log's way does not verify.
                 return self.read_with_sums(file, offset, to);
             }
             let copied = self.with_committed_blocks(file.ino.0, |blocks| {
@@ -375,6 +371,7 @@ mod tests {
     use crate::session::seqlock::WriteSection;
     use crate::test_volume::{Stopped, new_volume};
     use crate::*;
+    use egeria_media::BlockNumber;
     use std::sync::atomic::Ordering;
 
     const FILE: NewInode = NewInode {
@@ -389,9 +386,17 @@ mod tests {
     };
     const ROOT: InodeNumber = InodeNumber::ROOT;
 
-    /// A file and a directory with a history.
-    fn fill(volume: &Volume) -> (FileReference, InodeNumber) {
+    const SUMS: &[u8] = b"user.egeria.checksum";
+    const LAYOUT: &[u8] = b"user.egeria.layout";
+
+    /// A file and a directory with a history; the data of the file with checksums or without.
+    fn fill(volume: &Volume, has_sums: bool) -> (FileReference, InodeNumber) {
         let directory = volume.create(ROOT, b"d", &DIRECTORY).expect("mkdir").ino;
+        let set = |ino, name: &[u8], value: &[u8]| {
+            volume
+                .set_xattr(ino, name, value, XattrMode::Any)
+                .expect("an attribute");
+        };
         for name in 0..200 {
             let name = format!("n{name}");
             volume
@@ -408,7 +413,15 @@ mod tests {
         volume
             .rename(directory, from, directory, to, mode)
             .expect("rename");
-        let ino = volume.create(ROOT, b"f", &FILE).expect("create").ino;
+        if has_sums {
+            set(directory, SUMS, b"crc32c");
+        }
+        set(directory, b"user.of", b"a directory");
+        let ino = volume.create(directory, b"f", &FILE).expect("create").ino;
+        for (name, value) in [(b"user.a", b"1"), (b"user.b", b"2"), (b"user.a", b"3")] {
+            set(ino, name, value);
+        }
+        volume.remove_xattr(ino, b"user.b").expect("remove");
         let file = volume.open(ino, None).expect("open");
         let bytes: Vec<u8> = (0..100_000u32).map(|at| at as u8).collect();
         volume.write(file, 0, &bytes).expect("write");
@@ -416,6 +429,10 @@ mod tests {
         volume.write(file, 300_000, b"far").expect("write");
         let hole = AllocateMode::PunchHole;
         volume.allocate(file, 20_000, 30_000, hole).expect("punch");
+        let reserve = AllocateMode::Extend;
+        volume
+            .allocate(file, 200_000, 20_000, reserve)
+            .expect("reserve");
         let cut = AttributeChange {
             size_bytes: Some(280_001),
             permissions: Some(0o600),
@@ -431,6 +448,9 @@ mod tests {
         Vec<(u64, Vec<u8>)>,
         Vec<Outcome<InodeNumber>>,
         Vec<u8>,
+        Vec<Outcome<u64>>,
+        Vec<Outcome<Vec<u8>>>,
+        Vec<Vec<Vec<u8>>>,
     );
 
     /// All that can be seen of the two without changing them.
@@ -447,21 +467,43 @@ mod tests {
         let mut data = vec![7; 400_000];
         let read = volume.read(file, 0, &mut data).expect("read");
         data.truncate(read);
+        let offsets = (0..320_000).step_by(1000);
+        let both = |offset| {
+            [
+                volume.seek_data(file, offset),
+                volume.seek_hole(file, offset),
+            ]
+        };
+        let both_inodes = [file.ino(), directory];
+        let values = both_inodes.map(|ino| {
+            let names = [b"user.a".as_slice(), b"user.b", b"user.of", SUMS, LAYOUT];
+            names.map(|name| volume.get_xattr(ino, name))
+        });
+        let listed = both_inodes.map(|ino| volume.list_xattr(ino).expect("attributes"));
         (
             volume.attributes(file.ino()).expect("attributes"),
             volume.attributes(directory).expect("attributes"),
             names,
             looked_up.to_vec(),
             data,
+            offsets.flat_map(both).collect(),
+            values.into_iter().flatten().collect(),
+            listed.to_vec(),
         )
     }
 
     /// As when whoever changes them is stopped between any two stores.
     #[test]
     fn unlocked_reads_ignore_a_stopped_writer() {
+        for has_sums in [false, true] {
+            looks_ignore_a_stopped_writer(has_sums);
+        }
+    }
+
+    fn looks_ignore_a_stopped_writer(has_sums: bool) {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let volume = new_volume(&directory).0;
-        let (file, names) = fill(&volume);
+        let (file, names) = fill(&volume, has_sums);
         let before = look(&volume, file, names);
         let held = [file.ino(), names].map(|ino| volume.lock(ino.0).expect("a lock"));
         let locked_only =
@@ -474,6 +516,25 @@ mod tests {
         changing.into_iter().for_each(WriteSection::end);
         drop(held);
         assert_eq!(look(&volume, file, names), before);
+    }
+
+    #[test]
+    fn damage_is_told_beside_a_stopped_writer() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let volume = new_volume(&directory).0;
+        let (file, _) = fill(&volume, true);
+        let first = volume.extents(file.ino()).expect("extents")[0];
+        let damaged = BlockNumber(first.block).offset() + 77;
+        volume.pools()[usize::from(first.pool)]
+            .write_bytes(damaged, b"not what was written")
+            .expect("a store");
+        let held = volume.lock(file.ino().0).expect("a lock");
+        let changing = WriteSection::begin(held.inode);
+        let read = |offset| volume.read(file, offset, &mut [0; 100]);
+        let read = || [read(4096), read(0)];
+        let seen = std::thread::scope(|scope| scope.spawn(read).join()).expect("a thread");
+        assert_eq!(seen, [Ok(100), Err(Errno(libc::EIO))]);
+        changing.end();
     }
 
     #[test]

@@ -323,6 +323,14 @@ impl SessionInode {
         }
     }
 
+    /// Commit word in force.
+    pub(crate) fn commit(&self, ino: u64) -> Outcome<CommitWord> {
+        CommitWord::decode(self.applied.load(Ordering::Relaxed), ino)
+            .ok()
+            .flatten()
+            .ok_or(Errno(libc::EIO))
+    }
+
     fn set_birth(&self, certificate: &Certificate) {
         self.mode.store(certificate.mode, Ordering::Relaxed);
         self.generation
@@ -384,10 +392,7 @@ impl<'a> Locked<'a> {
 
     /// Commit word in force.
     pub(crate) fn commit(&self) -> Outcome<CommitWord> {
-        CommitWord::decode(self.inode.applied.load(Ordering::Relaxed), self.ino)
-            .ok()
-            .flatten()
-            .ok_or(Errno(libc::EIO))
+        self.inode.commit(self.ino)
     }
 
     /// Size in bytes.

@@ -2,6 +2,9 @@
 //! lease covers the attributes of an inode and, of a directory, which names there are not; its names besides cover
 //! those there are.
 //!
+//! The kernel believes the owner of a file that it finds by a name it remembers. To make it forget such a name can take
+//! as long as somebody holds the directory of the name, so it is done before a change of the owner alone.
+//!
 //! Whoever locks an inode to change it past that kernel sees the lease, lets the inode go, has the lease recalled and
 //! begins again. So nothing is held while the mount is waited for, and nothing changes while the kernel believes the
 //! old. The mount grants a lease under the inode's lock: nobody is changing it then. It never waits for its own
@@ -14,7 +17,7 @@ use crate::namespace::lookup_references::LookupReferences;
 use crate::session::inode::Locked;
 use crate::session::layout::{LOADED, MAX_RECALLS, SessionInode};
 use crate::session::patience;
-use crate::types::{Errno, InodeNumber, Outcome};
+use crate::types::{Errno, FileKind, InodeNumber, Outcome};
 use crate::volume::{Severity, Volume};
 use rustix::thread::futex;
 use std::cell::Cell;
@@ -25,6 +28,9 @@ use std::time::{Duration, Instant};
 const ATTRIBUTES: u32 = 1;
 /// The kernel may remember names in the directory and what they mean.
 const NAMES: u32 = 2;
+
+/// The kernel may believe the owner of a file.
+const OWNER: u32 = 4;
 
 /// What stands in the way of who changes names past the kernel.
 pub(crate) const ALL: u32 = ATTRIBUTES | NAMES;
@@ -63,7 +69,7 @@ pub fn work_for_kernel(mount: Option<LeaseMount>) {
 pub struct Recall {
     /// The inode.
     pub ino: InodeNumber,
-    /// Names in the directory are about to change in ways the kernel does not take part in.
+    /// Names in the directory, or the owner of the file, are about to change in ways the kernel does not take part in.
     pub with_names: bool,
 }
 
@@ -98,8 +104,8 @@ impl Volume {
     /// lease is recalled. Of an inode that has a lookup reference, or the root.
     pub fn lease(&self, ino: InodeNumber, with_names: bool) -> bool {
         let bits = match with_names {
-            true => ALL,
-            false => ATTRIBUTES,
+            true => ALL | OWNER,
+            false => ATTRIBUTES | OWNER,
         };
         let locked = patience::within(Duration::ZERO, || self.lock_as_it_is(self.me()?, ino.0));
         match locked {
@@ -124,7 +130,7 @@ impl Volume {
 
     /// The kernel remembers nothing of the inode any more.
     pub fn end_lease(&self, ino: InodeNumber) {
-        self.clear_lease(ino, ALL);
+        self.clear_lease(ino, ALL | OWNER);
     }
 
     /// The kernel remembers nothing any more of what a recall was for.
@@ -132,7 +138,7 @@ impl Volume {
         self.clear_lease(
             recall.ino,
             match recall.with_names {
-                true => ALL,
+                true => ALL | OWNER,
                 false => ATTRIBUTES,
             },
         );
@@ -196,14 +202,34 @@ impl Volume {
     pub(super) fn lock_leased<'a>(&'a self, mut locked: Locked<'a>) -> Outcome<Locked<'a>> {
         while self.has_lease(locked.inode) && !self.works_for_kernel() {
             let (ino, me) = (locked.ino, locked.me);
+            let mask = self.lease_mask.load(Ordering::Relaxed);
+            let with_names = locked.inode.leases.load(Ordering::Relaxed) & mask & NAMES != 0;
             drop(locked);
             if patience::limit().is_some() {
                 return Err(patience::expired(ino));
             }
-            self.recall(ino)?;
+            self.recall(ino, mask, with_names)?;
             locked = self.lock_as_it_is(me, ino)?;
         }
         Ok(locked)
+    }
+
+    /// Lock an inode to change its owner. What the kernel believes of that of a directory, it changes itself
+    /// ([`Volume::check_left_to_kernel`]).
+    pub(crate) fn lock_to_change_owner(&self, ino: u64) -> Outcome<Locked<'_>> {
+        loop {
+            let locked = self.lock(ino)?;
+            let is_believed = locked.inode.leases.load(Ordering::Relaxed) & OWNER != 0;
+            let is_directory = locked.kind() == FileKind::Directory;
+            if !is_believed || is_directory || self.works_for_kernel() {
+                return Ok(locked);
+            }
+            drop(locked);
+            if patience::limit().is_some() {
+                return Err(patience::expired(ino));
+            }
+            self.recall(ino, OWNER, true)?;
+        }
     }
 
     /// For a name of an inode, whose lock and whose directory's lock this thread holds: `EBUSY` when the kernel may
@@ -216,13 +242,13 @@ impl Volume {
         }
     }
 
-    /// Have the leases of an inode ended. Waits for the mount that granted them, as long as it lives.
+    /// Have the leases of an inode ended, as far as the mask says. Waits for the mount that granted them, as long as it
+    /// lives.
     #[cold]
-    fn recall(&self, ino: u64) -> Outcome<()> {
+    fn recall(&self, ino: u64, mask: u32, with_names: bool) -> Outcome<()> {
         let inode = self.inode(ino)?;
         let header = self.session.header();
-        let mask = self.lease_mask.load(Ordering::Relaxed);
-        let word = match mask & NAMES != 0 {
+        let word = match with_names {
             true => ino | WITH_NAMES,
             false => ino,
         };
@@ -405,6 +431,36 @@ mod tests {
         assert!(volume.lease(ROOT, true) && volume.lease(made, false));
         let both = || volume.unlink(ROOT, b"one").expect("unlink");
         assert_eq!(beside_a_mount(&volume, both), 2);
+    }
+
+    #[test]
+    fn the_name_of_a_file_is_recalled_before_its_owner_changes_alone() {
+        let (volume, _directory, references) = with_lease();
+        let made = new_file(&volume);
+        assert!(volume.lease(made, false));
+        let recalled = |body: &dyn Fn()| beside_a_mount(&volume, body);
+        let file = volume.open(made, None).expect("open");
+        let write = || assert_eq!(volume.write(file, 0, b"data"), Ok(4));
+        assert_eq!((recalled(&write), recalled(&write)), (1, 0));
+        let change = |change: AttributeChange| {
+            let changed = volume.set_attributes(made, &change, false);
+            assert_eq!(changed.map(|changed| changed.ino), Ok(made));
+        };
+        let permissions = AttributeChange {
+            permissions: Some(0o600),
+            ..AttributeChange::default()
+        };
+        assert_eq!(recalled(&|| change(permissions)), 0);
+        let owner = AttributeChange {
+            uid: Some(7),
+            ..AttributeChange::default()
+        };
+        assert_eq!(
+            (recalled(&|| change(owner)), recalled(&|| change(owner))),
+            (1, 0)
+        );
+        assert!(volume.lease(made, false));
+        volume.drop_lookup_references(references);
     }
 
     #[test]

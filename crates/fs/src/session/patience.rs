@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 const YIELDS: u64 = 200;
 /// How often it is looked at then.
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
+/// How long who only looks waits for a lock before the log is read.
+pub(crate) const LOOKING_PATIENCE: Duration = Duration::from_millis(5);
 /// Stands for an inode that is not known: the root's number is as good as any.
 const ANY_INODE: u64 = 1;
 

@@ -12,8 +12,8 @@
 //! 4. A name that is there stays: programs with the preload library change names whose inodes the kernel may know
 //!    through the kernel alone. For all others the recall forgets every such name. Directories and open files are
 //!    expired instead of dropped, as somebody may be in them.
-//! 5. The name of a file goes with its attributes: before it changes a file, the kernel relies on the owner that it
-//!    knows, and before it maps one on the size; a look-up brings them.
+//! 5. The name of a file goes before its owner changes: before it changes a file, the kernel relies on the owner that it
+//!    knows, and a look-up brings that. All else it asks for when its attributes are gone, also to open a file.
 //! 6. Listings are collected by the kernel (module `listing`).
 //! 7. Pages are for handles that only read (module `pages`).
 //!

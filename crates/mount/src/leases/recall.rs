@@ -93,7 +93,7 @@ impl Leases {
         let is_directory = attributes.is_ok_and(|found| found.kind() == FileKind::Directory);
         let forget = || match is_directory {
             true => self.forget_directory(recall, kernel),
-            false => self.forget_file(ino, kernel),
+            false => self.forget_file(recall, kernel),
         };
         let _under_way = UnderWay { leases: self, ino };
         let mut times = 0;
@@ -144,10 +144,11 @@ impl Leases {
     }
 
     /// `false`: the kernel does not have it (yet).
-    fn forget_file(&self, ino: InodeNumber, kernel: &Kernel) -> bool {
+    fn forget_file(&self, recall: Recall, kernel: &Kernel) -> bool {
+        let ino = recall.ino;
         loop {
             let has_pages = self.take_pages(ino);
-            let has_names = self.forget_names_of(ino, kernel);
+            let has_names = recall.with_names && self.forget_names_of(ino, kernel);
             let is_there = match has_pages {
                 true => kernel.forgetting().contents(ino),
                 false => kernel.forget_attributes(ino),

@@ -163,6 +163,14 @@ impl Files for Engine<'_> {
         self.find(path).map(drop)
     }
 
+    fn list_attributes(&self, path: &str) -> Outcome<()> {
+        self.0.list_xattr(self.find(path)?.ino).map(drop)
+    }
+
+    fn find_hole(&self, file: &FileReference) -> Outcome<u64> {
+        self.0.seek_hole(*file, 0)
+    }
+
     fn stat_file_system(&self) -> Outcome<()> {
         std::hint::black_box(self.0.space(None));
         Ok(())

@@ -54,6 +54,10 @@ pub trait Files {
     fn set_attribute(&self, path: &str, attribute: Attribute) -> Outcome<()>;
     /// Look at the attributes of a name.
     fn stat(&self, path: &str) -> Outcome<()>;
+    /// Look at the extended attributes of a name.
+    fn list_attributes(&self, path: &str) -> Outcome<()>;
+    /// The first hole in a file, or its end.
+    fn find_hole(&self, file: &Self::File) -> Outcome<u64>;
     /// Ask how much room there is.
     fn stat_file_system(&self) -> Outcome<()>;
     /// Names in a directory but `.` and `..`.

@@ -142,6 +142,21 @@ impl Files for Posix {
         fs::symlink_metadata(path).map(drop).map_err(errno)
     }
 
+    fn list_attributes(&self, path: &str) -> Outcome<()> {
+        let path = CString::new(path).map_err(|_| Errno(libc::EINVAL))?;
+        // SAFETY: a terminated string; without room nothing is stored.
+        match unsafe { libc::llistxattr(path.as_ptr(), std::ptr::null_mut(), 0) } {
+            0.. => Ok(()),
+            _ => Err(errno(io::Error::last_os_error())),
+        }
+    }
+
+    fn find_hole(&self, file: &File) -> Outcome<u64> {
+        // SAFETY: no memory is involved. rustix does not call libc, which the library hooks.
+        let hole = unsafe { libc::lseek(file.as_raw_fd(), 0, libc::SEEK_HOLE) };
+        u64::try_from(hole).map_err(|_| errno(io::Error::last_os_error()))
+    }
+
     fn stat_file_system(&self) -> Outcome<()> {
         // SAFETY: a terminated string, and a local to fill for which zeroed bytes are valid.
         let status = unsafe {

@@ -101,6 +101,8 @@ pub enum Observation {
     ListDirectory,
     OpenFile,
     ReadFile,
+    ListAttributes,
+    FindHole,
     StatFileSystem,
     WriteOther,
     MakeOther,
@@ -109,12 +111,14 @@ pub enum Observation {
 }
 
 impl Observation {
-    pub const ALL: [Observation; 10] = [
+    pub const ALL: [Observation; 12] = [
         Observation::StatFile,
         Observation::StatNeighbour,
         Observation::ListDirectory,
         Observation::OpenFile,
         Observation::ReadFile,
+        Observation::ListAttributes,
+        Observation::FindHole,
         Observation::StatFileSystem,
         Observation::WriteOther,
         Observation::MakeOther,
@@ -122,8 +126,9 @@ impl Observation {
         Observation::WriteFile,
     ];
 
-    /// Whether it may wait for a call: both change the same inode. Through the mount a listing may wait too: the kernel
-    /// keeps a directory locked for everybody while whoever makes a name in it waits.
+    /// Whether it may wait for a call: both change the same inode. Through the mount a listing may wait too, and a seek for
+    /// a hole: the kernel keeps a directory locked for everybody while whoever makes a name in it waits, and a file while
+    /// whoever writes to it waits.
     pub fn may_wait_for(self, access_path: AccessPath, call: Call) -> bool {
         let changes = match (self, access_path) {
             (Observation::WriteFile, _) => CHANGES_FILE,
@@ -131,6 +136,7 @@ impl Observation {
             (Observation::ListDirectory, AccessPath::Mount | AccessPath::Preload) => {
                 CHANGES_DIRECTORY
             }
+            (Observation::FindHole, AccessPath::Mount | AccessPath::Preload) => CHANGES_FILE,
             _ => 0,
         };
         changes & call.changes() != 0
@@ -143,6 +149,8 @@ impl Observation {
             Observation::ListDirectory => "list of the directory",
             Observation::OpenFile => "open and close of the file",
             Observation::ReadFile => "read of the file",
+            Observation::ListAttributes => "extended attributes",
+            Observation::FindHole => "seek for a hole",
             Observation::StatFileSystem => "statfs",
             Observation::WriteOther => "write of another file",
             Observation::MakeOther => "create and unlink elsewhere",
@@ -161,7 +169,9 @@ pub fn furnish<F: Files>(files: &F) -> Outcome<()> {
     let file = files.open(FILE, false)?;
     let written = files.write_at(&file, 0, &vec![7; FILE_BYTES as usize]);
     files.close(file);
-    written.map(drop)
+    written.map(drop)?;
+    // Without any, no log is read for them.
+    files.set_attribute(FILE, (c"user.some", b"value"))
 }
 
 /// A worker's files.
@@ -266,6 +276,8 @@ impl<'a, F: Files> ObservationRunner<'a, F> {
                 let read = files.read_at(&self.file, BLOCK as u64 + 100, &mut self.data);
                 read.map(drop)
             }
+            Observation::ListAttributes => files.list_attributes(FILE),
+            Observation::FindHole => files.find_hole(&self.file).map(drop),
             Observation::StatFileSystem => files.stat_file_system(),
             Observation::WriteOther => files.write_at(&self.other, 0, &self.data).map(drop),
             Observation::MakeOther => make_and_remove(files, &self.other_name),

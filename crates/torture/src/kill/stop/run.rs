@@ -21,6 +21,8 @@ const FIRST: Duration = Duration::from_millis(2);
 const ORDER: Duration = Duration::from_secs(5);
 /// How long anybody may take to end what he began once nobody is stopped any more.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Parts of the names of functions in which one waits for an inode, or for what a kernel knows of it.
+const WAITING: [&str; 3] = ["lock", "forget_", "recall"];
 /// How often is looked.
 const TICK: Duration = Duration::from_millis(2);
 /// Once in so many times nobody is stopped, to know what waits are the machine's.
@@ -158,19 +160,20 @@ impl<'a> StopRun<'a> {
         Ok(false)
     }
 
-    fn place(&self, process: u32) -> StackRow {
+    fn place(&mut self, process: u32) -> StackRow {
         if !self.stops.stacks {
             return StackRow::default();
         }
-        let server_stacks = self.stops.mount.map(stack::of_process);
-        let waits = |paths: &stack::Stack| {
-            let mut names = paths.iter();
-            names.any(|name| name.contains("lock"))
-                && paths.iter().any(|name| name.contains("volume::Volume"))
-        };
+        // The last observers use the engine, where it is used: they wait themselves, and not in the mount.
+        let observers = self.observers.last_mut().map(|last| last.process.id());
+        let servers = [self.stops.mount, observers].into_iter().flatten();
+        let server_stacks = servers.flat_map(stack::of_process).filter(|stack| {
+            let is_of_waiting = |name: &String| WAITING.iter().any(|part| name.contains(part));
+            stack.iter().any(is_of_waiting)
+        });
         StackRow {
             stack: stack::of_process(process).pop().unwrap_or_default(),
-            server_stacks: server_stacks.into_iter().flatten().filter(waits).collect(),
+            server_stacks: server_stacks.collect(),
             ..StackRow::default()
         }
     }
