@@ -202,13 +202,11 @@ impl Volume {
     pub(super) fn lock_leased<'a>(&'a self, mut locked: Locked<'a>) -> Outcome<Locked<'a>> {
         while self.has_lease(locked.inode) && !self.works_for_kernel() {
             let (ino, me) = (locked.ino, locked.me);
-            let mask = self.lease_mask.load(Ordering::Relaxed);
-            let with_names = locked.inode.leases.load(Ordering::Relaxed) & mask & NAMES != 0;
             drop(locked);
             if patience::limit().is_some() {
                 return Err(patience::expired(ino));
             }
-            self.recall(ino, mask, with_names)?;
+            self.recall(ino, self.lease_mask.load(Ordering::Relaxed))?;
             locked = self.lock_as_it_is(me, ino)?;
         }
         Ok(locked)
@@ -228,7 +226,7 @@ impl Volume {
             if patience::limit().is_some() {
                 return Err(patience::expired(ino));
             }
-            self.recall(ino, OWNER, true)?;
+            self.recall(ino, OWNER)?;
         }
     }
 
@@ -245,21 +243,19 @@ impl Volume {
     /// Have the leases of an inode ended, as far as the mask says. Waits for the mount that granted them, as long as it
     /// lives.
     #[cold]
-    fn recall(&self, ino: u64, mask: u32, with_names: bool) -> Outcome<()> {
+    fn recall(&self, ino: u64, mask: u32) -> Outcome<()> {
         let inode = self.inode(ino)?;
         let header = self.session.header();
-        let word = match with_names {
-            true => ino | WITH_NAMES,
-            false => ino,
-        };
         let begun = Instant::now();
         let (mut looked, mut is_reported) = (begun, false);
         loop {
             let seen = header.recalled.load(Ordering::Acquire);
-            if inode.leases.load(Ordering::Acquire) & mask == 0 {
-                return Ok(());
-            }
-            // Each time: a lease may have been granted anew since the last recall.
+            // Each time: a lease may have been granted anew since the last recall, or for more.
+            let word = match inode.leases.load(Ordering::Acquire) & mask {
+                0 => return Ok(()),
+                ATTRIBUTES => ino,
+                _ => ino | WITH_NAMES,
+            };
             match self.ask_for_recall(word) {
                 true => sleep_until_changed(&header.recalled, seen, LOOK_AT_MOUNT),
                 false => std::thread::sleep(LOOK_AGAIN),
@@ -461,6 +457,26 @@ mod tests {
         );
         assert!(volume.lease(made, false));
         volume.drop_lookup_references(references);
+    }
+
+    #[test]
+    fn a_lease_that_grows_while_it_is_recalled_is_recalled_again() {
+        let (volume, _directory, references) = with_lease();
+        assert!(volume.lease(ROOT, false));
+        std::thread::scope(|scope| {
+            let recalls = scope.spawn(|| {
+                work_for_kernel(volume.lease_mount_of(references));
+                let next = || volume.next_recall(Duration::from_secs(10));
+                let first = next().expect("a recall");
+                volume.note_moved_name(ROOT);
+                volume.end_recall(first);
+                let second = next().expect("another");
+                volume.end_recall(second);
+                [first, second].map(|recall| recall.with_names)
+            });
+            volume.create(ROOT, b"two", &FILE).expect("create");
+            assert_eq!(recalls.join().expect("a thread"), [false, true]);
+        });
     }
 
     #[test]
