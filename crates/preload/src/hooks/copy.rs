@@ -11,20 +11,31 @@ use crate::trust::Place;
 use crate::{errno, guarded, raw, real, serve, settings, table, thread, writing};
 use egeria_fs::{Errno, Outcome};
 use libc::{c_int, c_uint, c_void, off_t, size_t, ssize_t};
-use std::sync::atomic::Ordering;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 const CHUNK_BYTES: usize = 256 << 10;
+
+/// A buffer that no call uses: who copies many small files need not have one made, and its pages, for each.
+static SPARE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 
 /// Memory for one call, from the kernel: nothing here may unwind past a destructor.
 struct Buffer(*mut u8);
 
 impl Buffer {
     fn make() -> Option<Buffer> {
-        raw::map(CHUNK_BYTES).map(Buffer)
+        let spare = SPARE.swap(null_mut(), Ordering::Acquire);
+        match spare.is_null() {
+            true => raw::map(CHUNK_BYTES).map(Buffer),
+            false => Some(Buffer(spare)),
+        }
     }
 
     fn give_back(self) {
-        raw::munmap(self.0, CHUNK_BYTES);
+        let kept = SPARE.compare_exchange(null_mut(), self.0, Ordering::Release, Ordering::Relaxed);
+        if kept.is_err() {
+            raw::munmap(self.0, CHUNK_BYTES);
+        }
     }
 }
 

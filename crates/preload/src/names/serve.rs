@@ -151,33 +151,24 @@ impl From<PathStop> for Answer {
     }
 }
 
-/// Before the kernel follows a path: one through `/proc` or `/dev` may lead to a descriptor, whose file it must have
-/// open then.
+/// Before the kernel follows a path: one through `/proc`, `/dev/fd` or `/dev/std…` may lead to a descriptor, whose file
+/// it must have open then.
 pub fn before_path(path: *const c_char) {
-    if is_any_deferred()
-        && can_look()
-        && let Some(start) = look(path.cast::<[u8; 5]>())
-        && [*b"/proc", *b"/dev/"].contains(&start)
-        && !is_plain_device(path)
-    {
+    if is_any_deferred() && can_look() && may_lead_to_descriptor(path) {
         open_all_in_kernel();
     }
 }
 
-/// Devices that programs open often, some for every file.
-fn is_plain_device(path: *const c_char) -> bool {
-    const LONGEST: &[u8; 13] = b"/dev/urandom\0";
-    let Some(start) = look(path.cast::<[u8; LONGEST.len()]>()) else {
-        return false;
-    };
-    let devices: [&[u8]; 5] = [
-        LONGEST,
-        b"/dev/random\0",
-        b"/dev/null\0",
-        b"/dev/zero\0",
-        b"/dev/tty\0",
-    ];
-    devices.iter().any(|device| start.starts_with(device))
+fn may_lead_to_descriptor(path: *const c_char) -> bool {
+    // No more is looked at than such a path has: what follows its end may be bad.
+    match look(path.cast::<[u8; 5]>()).as_ref() {
+        Some(b"/proc") => true,
+        Some(start @ b"/dev/") => {
+            let name = look(path.wrapping_add(start.len()).cast::<[u8; 2]>());
+            matches!(name.as_ref(), Some(b"fd" | b"st"))
+        }
+        _ => false,
+    }
 }
 
 /// Serve a path; `None`: not ours, or not for us: call the real function.
