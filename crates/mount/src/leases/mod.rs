@@ -47,8 +47,9 @@ const REST: Duration = Duration::from_millis(100);
 const REST_AFTER_RECALL: Duration = Duration::from_secs(1);
 const MAX_DOUBLINGS: u32 = 6;
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
-/// How long the kernel may take to replace attributes by those that it was answered.
-const UNTIL_REPLACED: Duration = Duration::from_millis(2);
+/// How long the kernel may take to replace attributes by those that it was answered, also where its CPU is taken from it
+/// for some time.
+const UNTIL_REPLACED: Duration = Duration::from_millis(20);
 /// How soon after a recall who asked for it changes the inode.
 const UNTIL_CHANGED: Duration = Duration::from_micros(300);
 /// Most names of one file that the kernel may remember; it moves names itself.
