@@ -50,6 +50,7 @@ mod pins;
 mod placeholder;
 mod process;
 mod raw;
+mod readable;
 mod reading;
 mod real;
 mod record;

@@ -6,10 +6,11 @@ use super::start::{self, Start};
 use crate::guarded::{can_look, look};
 use crate::guarded_copy::{copy, copy_string};
 use crate::pin::Pin;
+use crate::readable::is_readable;
 use crate::record::{Record, is_any_deferred};
 use crate::serve::{open_all_in_kernel, open_in_kernel};
 use crate::thread::{self, Thread};
-use crate::{errno, ownership, pins, process, raw, settings, signals};
+use crate::{errno, ownership, pins, process, settings, signals};
 use egeria_fs::{Attributes, Errno, PathEnd, PathStop, PathWalker, Volume};
 use libc::{c_char, c_int};
 use std::mem::MaybeUninit;
@@ -400,18 +401,4 @@ fn fetch(from: *const c_char, room: &mut Room) -> Option<&[u8]> {
         is_readable(next).then(|| copy_string(room, from.cast()))?
     })?;
     Some(&room[..bytes])
-}
-
-/// Whether the page of an address can be read. The kernel copies a signal mask from there before it finds that it does
-/// not know what to do with it: the quickest call that answers.
-fn is_readable(address: usize) -> bool {
-    const NO_WAY_TO_CHANGE: c_int = -1;
-    let mask = (address & !(size_of::<u64>() - 1)) as *const u64;
-    let answer = raw::signal_mask(
-        NO_WAY_TO_CHANGE,
-        mask,
-        std::ptr::null_mut(),
-        size_of::<u64>(),
-    );
-    answer == -(libc::EINVAL as isize)
 }
