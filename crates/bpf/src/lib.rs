@@ -15,3 +15,11 @@ mod program;
 
 pub use counter::{Counts, FileCounter, FileUse};
 pub use error::{BpfError, Result};
+
+/// Whether this process may call `bpf` at all: a sandbox may forbid it to one that has the capabilities.
+///
+/// # Errors
+/// `EPERM` where it may not.
+pub fn check() -> std::io::Result<()> {
+    calls::create_map(8, 8, 1).map(drop)
+}

@@ -73,7 +73,11 @@ pub fn of(facts: &Facts, probes: &Probes) -> Vec<Ability> {
             threads(facts, probes),
         ),
         ability("persistent_memory", "mkfs", persistent_memory(facts)),
-        ability("sampling", "top --all, steward --pid", sampling(facts)),
+        ability(
+            "sampling",
+            "top --all, steward --pid",
+            sampling(facts, probes),
+        ),
     ]
 }
 
@@ -147,12 +151,25 @@ fn mounts(facts: &Facts, probes: &Probes) -> Verdict {
             "only root can mount without fusermount3",
             "apt-get install fuse3",
         ),
+        Ok(()) if !may_mount(facts) && in_container(facts) => fails(
+            "nothing in this container may mount",
+            "start the container with --cap-add SYS_ADMIN, or bind a directory into it that is mounted outside",
+        ),
+        Ok(()) if !may_mount(facts) => fails(
+            "no program that this one starts may mount (CAP_SYS_ADMIN, NoNewPrivs)",
+            "run it outside of the sandbox, or as root",
+        ),
         Ok(()) if !facts.allows_other && !probes.is_root => limited(
             "mounts are for this user only",
             "echo user_allow_other >> /etc/fuse.conf (as root), then mount --allow-other",
         ),
         Ok(()) => works("/dev/fuse can be opened"),
     }
+}
+
+fn may_mount(facts: &Facts) -> bool {
+    let sets = [facts.capabilities, facts.reachable_capabilities];
+    sets.iter().any(|set| set.has(Capability::SysAdmin))
 }
 
 fn pages_of_files(facts: &Facts, probes: &Probes) -> Verdict {
@@ -180,9 +197,16 @@ fn pages_of_files(facts: &Facts, probes: &Probes) -> Verdict {
 }
 
 fn sandboxed(facts: &Facts, call: &str) -> Verdict {
-    let fix = match facts.container.is_some() {
-        true => "start the container with --cap-add SYS_NICE, or run egeria outside of it",
-        false => {
+    let fix = match (in_container(facts), call) {
+        (true, "set_mempolicy") => {
+            "start the container with --cap-add SYS_NICE, or run egeria outside of it"
+        }
+        // The profiles of docker and podman forbid it whatever the capabilities.
+        (true, "move_pages") => {
+            "start the container with --security-opt seccomp=unconfined (or a profile that allows move_pages), or run egeria outside of it"
+        }
+        (true, _) => "run egeria outside of the container",
+        (false, _) => {
             "run it outside of the sandbox (a service: SystemCallFilter=@system-service @resources)"
         }
     };
@@ -357,7 +381,9 @@ fn persistent_memory(facts: &Facts) -> Verdict {
     }
 }
 
-fn sampling(facts: &Facts) -> Verdict {
+const CONTAINER_WITH_BPF: &str = "start the container with --cap-add BPF --cap-add PERFMON --pid=host, or run egeria outside of it";
+
+fn sampling(facts: &Facts, probes: &Probes) -> Verdict {
     let may_sample =
         facts.capabilities.has(Capability::Perfmon) || facts.capabilities.has(Capability::SysAdmin);
     let may_load =
@@ -368,7 +394,10 @@ fn sampling(facts: &Facts) -> Verdict {
             format!(
                 "kernel.perf_event_paranoid is {paranoid}: users cannot sample what the kernel does for them"
             ),
-            "sysctl -w kernel.perf_event_paranoid=1, or run perf as root",
+            match in_container(facts) {
+                true => CONTAINER_WITH_BPF,
+                false => "sysctl -w kernel.perf_event_paranoid=1, or run perf as root",
+            },
         );
     }
     if !facts.has_btf {
@@ -378,10 +407,22 @@ fn sampling(facts: &Facts) -> Verdict {
         );
     }
     match may_load {
+        true if probes.bpf == Err(libc::EPERM) => limited(
+            "a sandbox forbids bpf: `top` estimates, and threads do not follow files",
+            match in_container(facts) {
+                true => {
+                    "start the container with --security-opt seccomp=unconfined (or a profile that allows bpf), or run egeria outside of it"
+                }
+                false => "run it outside of the sandbox",
+            },
+        ),
         true => works("what threads read and write of files can be counted"),
         false => limited(
             "this user cannot load BPF programs: `top` estimates, and threads do not follow files",
-            "sudo egeria top …, or CAP_BPF and CAP_PERFMON",
+            match in_container(facts) {
+                true => CONTAINER_WITH_BPF,
+                false => "sudo egeria top …, or CAP_BPF and CAP_PERFMON",
+            },
         ),
     }
 }

@@ -22,7 +22,23 @@ pub struct Capabilities(u64);
 impl Capabilities {
     /// Those that the text of `/proc/PID/status` calls effective.
     pub(crate) fn of(status: &str) -> Capabilities {
-        let word = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        Capabilities::in_set(status, "CapEff:")
+    }
+
+    /// Those that the text of `/proc/PID/status` calls bounding, and that a program with the set-user-id bit can thus
+    /// have; none where such programs give none (`NoNewPrivs`).
+    pub(crate) fn reachable(status: &str) -> Capabilities {
+        let kept = status
+            .lines()
+            .find_map(|line| line.strip_prefix("NoNewPrivs:"));
+        match kept.map(str::trim) {
+            Some("1") => Capabilities::of(status),
+            _ => Capabilities::in_set(status, "CapBnd:"),
+        }
+    }
+
+    fn in_set(status: &str, key: &str) -> Capabilities {
+        let word = status.lines().find_map(|line| line.strip_prefix(key));
         let bits = word.and_then(|word| u64::from_str_radix(word.trim(), 16).ok());
         Capabilities(bits.unwrap_or(0))
     }

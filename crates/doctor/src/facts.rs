@@ -23,6 +23,8 @@ pub struct Facts {
     pub allowed_nodes: Vec<NodeId>,
     /// What it may do.
     pub capabilities: Capabilities,
+    /// What programs with the set-user-id bit may do for it, as fusermount3.
+    pub reachable_capabilities: Capabilities,
     /// Which container it is in.
     pub container: Option<String>,
     /// The lowest memory limit of its control groups.
@@ -78,6 +80,7 @@ impl Facts {
                 .map(|node| NodeId(node.0))
                 .collect(),
             capabilities: Capabilities::of(&status),
+            reachable_capabilities: Capabilities::reachable(&status),
             container: container::kind(root),
             memory_limit_bytes: limits::memory(root),
             numa_balancing: word("proc/sys/kernel/numa_balancing")

@@ -26,6 +26,8 @@ pub struct Probes {
     pub accesses: Result<(), i32>,
     /// Choosing CPUs (`sched_setaffinity`).
     pub affinity: Result<(), i32>,
+    /// Loading programs into the kernel (`bpf`).
+    pub bpf: Result<(), i32>,
     /// What `/dev/shm` has; `None` when it is not tmpfs or may not be written.
     pub shared_memory: Option<SharedMemory>,
 }
@@ -53,6 +55,7 @@ impl Probes {
             memory_policy: probe::memory_policy().map_err(number),
             accesses: Referenced::check().map_err(number),
             affinity: probe::affinity().map_err(number),
+            bpf: egeria_bpf::check().map_err(number),
             shared_memory: shared_memory(Path::new("/dev/shm")),
         }
     }

@@ -58,8 +58,12 @@ impl Machine {
     }
 
     fn status(&self, capabilities: &str, cpus: &str, nodes: &str) {
+        self.bounded_status(capabilities, "000001ffffffffff", cpus, nodes);
+    }
+
+    fn bounded_status(&self, capabilities: &str, bounding: &str, cpus: &str, nodes: &str) {
         let text = format!(
-            "Name:\tx\nCapEff:\t{capabilities}\nCpus_allowed_list:\t{cpus}\nMems_allowed_list:\t{nodes}\n"
+            "Name:\tx\nNoNewPrivs:\t0\nCapEff:\t{capabilities}\nCapBnd:\t{bounding}\nCpus_allowed_list:\t{cpus}\nMems_allowed_list:\t{nodes}\n"
         );
         self.file("proc/self/status", &text);
     }
@@ -103,6 +107,7 @@ fn root() -> Probes {
         memory_policy: Ok(()),
         accesses: Ok(()),
         affinity: Ok(()),
+        bpf: Ok(()),
         shared_memory: Some(SharedMemory {
             bytes: 1 << 34,
             free_bytes: 1 << 33,
@@ -187,7 +192,8 @@ fn users_are_told_what_needs_root() {
 fn a_container_is_named_with_the_options_it_lacks() {
     let machine = Machine::new();
     machine.file(".dockerenv", "");
-    machine.status("00000000a80425fb", "0-1", "0-1");
+    let capabilities = "00000000a80425fb";
+    machine.bounded_status(capabilities, capabilities, "0-1", "0-1");
     let inside = Probes {
         fuse: Err(libc_error("ENOENT")),
         memory_policy: Err(libc_error("EPERM")),
@@ -206,11 +212,21 @@ fn a_container_is_named_with_the_options_it_lacks() {
         &["60.0 MiB free", "--shm-size"],
     );
     machine.says(&inside, "mounts", State::Fails, &["--device /dev/fuse"]);
+    let with_device = Probes {
+        fuse: Ok(()),
+        ..inside
+    };
+    machine.says(
+        &with_device,
+        "mounts",
+        State::Fails,
+        &["--cap-add SYS_ADMIN"],
+    );
     machine.says(
         &inside,
         "pages_of_files",
         State::Fails,
-        &["move_pages", "SYS_NICE"],
+        &["move_pages", "--security-opt seccomp="],
     );
     machine.says(
         &inside,
@@ -229,9 +245,22 @@ fn a_container_is_named_with_the_options_it_lacks() {
         accesses: Err(libc_error("EACCES")),
         ..root()
     };
-    let placement = ["move_pages", "SYS_NICE"];
+    let placement = ["move_pages", "--security-opt seccomp="];
     machine.says(&hidden, "memory_placement", State::Fails, &placement);
     machine.says(&hidden, "memory_accesses", State::Fails, &["clear_refs"]);
+    let without_bpf = Probes {
+        bpf: Err(libc_error("EPERM")),
+        ..root()
+    };
+    let capabilities = "000000c0a80425fb";
+    machine.bounded_status(capabilities, capabilities, "0-1", "0-1");
+    machine.says(
+        &without_bpf,
+        "sampling",
+        State::Limited,
+        &["forbids bpf", "--security-opt seccomp="],
+    );
+    machine.says(&root(), "sampling", State::Works, &[]);
     let unknown = Probes {
         page_nodes: Err(libc_error("ENOSYS")),
         accesses: Err(libc_error("ENOENT")),

@@ -56,7 +56,7 @@ pub enum MountError {
     NoFuse(io::Error),
     /// The kernel, or `fusermount3`, refuses.
     #[error(
-        "no permission to mount at {directory} ({cause}); mount on a directory you own, or as root"
+        "no permission to mount at {directory} ({cause}); mount on a directory you own, or as root (in a container: with --cap-add SYS_ADMIN)"
     )]
     NoPermission {
         /// The mount point.

@@ -111,7 +111,9 @@ fn failure(order: &Order, error: &io::Error) -> Failure {
         Some(libc::EPERM) if order.also_shared => {
             "--mapped needs root, or CAP_SYS_NICE; without it, what is its own is moved"
         }
-        Some(libc::EPERM) => "run as root (in a container: with CAP_SYS_PTRACE and CAP_SYS_NICE)",
+        Some(libc::EPERM) => {
+            "run as root (in a container: with CAP_SYS_PTRACE and a seccomp profile that allows move_pages)"
+        }
         Some(libc::EACCES | libc::EINVAL | libc::ENODEV) => {
             "its cpuset, or that of this command, may not use the node: see /proc/PID/status, Mems_allowed_list"
         }
