@@ -98,6 +98,45 @@ fn run(source: &str) -> Output {
     ran
 }
 
+/// What `readelf` says of the installed library.
+fn readelf(what: &str) -> String {
+    let said = Command::new("readelf")
+        .args([what, "--wide"])
+        .arg(installed().join("lib/libegeria.so"))
+        .output()
+        .expect("no readelf: install the package binutils");
+    assert!(said.status.success(), "{}", text(&said.stderr));
+    text(&said.stdout)
+}
+
+#[test]
+fn library_exports_what_the_map_names_and_nothing_else() {
+    let dynamic = readelf("--dynamic");
+    assert!(
+        dynamic.contains("Library soname: [libegeria.so.0]"),
+        "{dynamic}"
+    );
+    let symbols = readelf("--dyn-syms");
+    let mut exported: Vec<&str> = symbols
+        .lines()
+        .filter(|line| line.contains(" GLOBAL ") || line.contains(" WEAK "))
+        .filter(|line| !line.contains(" UND "))
+        .filter_map(|line| line.split_whitespace().last())
+        .collect();
+    exported.sort_unstable();
+    let map = std::fs::read_to_string(here().join("libegeria.map")).unwrap();
+    let names = map.lines().filter_map(|line| line.trim().strip_suffix(';'));
+    let mut named: Vec<String> = names
+        .filter(|name| name.starts_with("egeria_"))
+        .map(|name| format!("{name}@@EGERIA_0"))
+        .collect();
+    // The version itself is a symbol as well.
+    named.push("EGERIA_0".to_owned());
+    named.sort_unstable();
+    exported.dedup();
+    assert_eq!(exported, named);
+}
+
 #[test]
 fn example_writes_and_locates() {
     let said = text(&run("examples/locate.c").stdout);
