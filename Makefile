@@ -5,11 +5,12 @@ PREFIX ?= /usr/local
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 BUILT  := $(TARGET)/release
 REPORT := $(TARGET)/report
-SUITE  ?= bookworm
+SUITES ?= bookworm trixie
 NODES  ?= 4
 
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test memcheck guest lint book bench install uninstall deb package-test python-test clean help
+.PHONY: build setup demo test memcheck guest lint book bench install uninstall python deb package-test tarball tarball-test \
+	container-test python-test clean help
 
 build: ## build everything for use (target/release)
 	@scripts/setup --rust-only
@@ -50,11 +51,24 @@ install: build ## install below PREFIX (default /usr/local); DESTDIR is honoured
 uninstall: ## remove what install put below PREFIX
 	scripts/install --remove "$(DESTDIR)$(PREFIX)"
 
-deb: build ## build Debian packages (target/deb)
+python: ## build the Python package's library (target/release)
+	@scripts/setup --rust-only
+	PYO3_BUILD_EXTENSION_MODULE=1 PYO3_NO_PYTHON=1 $(CARGO) build --release --locked --manifest-path python/Cargo.toml --target-dir "$(TARGET)"
+
+deb: build python ## build Debian packages (target/deb)
 	scripts/package "$(BUILT)" "$(TARGET)/deb"
 
-package-test: build ## install, upgrade, remove and purge the packages in a minimal Debian (SUITE=bookworm)
-	scripts/package-test --suite $(SUITE) "$(BUILT)" "$(TARGET)/package-test"
+package-test: build python ## install, upgrade, remove and purge the packages in minimal Debians (SUITES="bookworm trixie")
+	for suite in $(SUITES); do scripts/package-test --suite "$$suite" "$(BUILT)" "$(TARGET)/package-test" || exit 1; done
+
+tarball: ## pack the source with all that it is built from (target/egeria-VERSION.tar.xz)
+	scripts/tarball "$(TARGET)"
+
+tarball-test: tarball ## build from the tarball without network
+	scripts/tarball --test "$(TARGET)"
+
+container-test: deb ## build the container image with buildah; try what each capability is for
+	scripts/container-test "$(TARGET)/deb" "$(TARGET)/container-test"
 
 python-test: build ## build the Python package and test it with numpy, pandas, pyarrow and zarr (from PyPI)
 	python/run-tests "$(BUILT)/egeria" "$(TARGET)/python-test"
