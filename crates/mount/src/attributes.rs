@@ -4,7 +4,7 @@ use crate::adapter::Adapter;
 use crate::coherence::Range;
 use crate::convert;
 use crate::known::Held;
-use crate::leases::{self, Epoch};
+use crate::leases::{self, Asker, Epoch};
 use crate::privilege::{self, Caller};
 use egeria_fs::{AttributeChange, Attributes, FileReference, InodeNumber, Outcome};
 use fuser::FileAttr;
@@ -12,9 +12,13 @@ use std::time::Duration;
 
 impl Adapter {
     /// With how long the kernel may remember them.
-    pub(crate) fn attributes(&self, ino: InodeNumber) -> Outcome<(FileAttr, Duration)> {
+    pub(crate) fn attributes(
+        &self,
+        ino: InodeNumber,
+        asker: Asker,
+    ) -> Outcome<(FileAttr, Duration)> {
         let held = self.known.hold(&self.volume, ino)?;
-        let (attributes, granted) = self.leased_attributes(held.ino, false)?;
+        let (attributes, granted) = self.leased_attributes(held.ino, false, asker)?;
         let validity = leases::attribute_validity(granted.is_some(), &attributes);
         Ok((convert::file_attributes(&attributes), validity))
     }
@@ -24,11 +28,12 @@ impl Adapter {
         &self,
         ino: InodeNumber,
         is_new: bool,
+        asker: Asker,
     ) -> Outcome<(Attributes, Option<Epoch>)> {
         // Before they are read: what changes after it is recalled.
         let granted = self.leases.grant_attributes(ino);
         let attributes = self.volume.attributes(ino)?;
-        let granted = granted.filter(|epoch| self.leases.show(ino, *epoch, is_new));
+        let granted = granted.filter(|epoch| self.leases.show(ino, *epoch, is_new, asker));
         Ok((attributes, granted))
     }
 
@@ -44,7 +49,9 @@ impl Adapter {
         let clear_setid = self.must_clear_setid(caller, &held, change)?;
         let changed = self.volume.set_attributes(ino, change, clear_setid);
         self.changed(ino);
-        let attributes = changed?;
+        changed?;
+        // The kernel takes these in whatever happens meanwhile: so they are not to be remembered, but the next are.
+        let (attributes, _) = self.leased_attributes(ino, false, caller.asker())?;
         if let Some(size_bytes) = change.size_bytes {
             let range = Range {
                 offset_bytes: size_bytes,

@@ -9,6 +9,7 @@ use crate::coherence::Range;
 use crate::convert::{self, errno, inode};
 use crate::data::{Copy, WriteManner, Written};
 use crate::failures::Operation;
+use crate::leases::Asker;
 use crate::names::new_inode;
 use crate::privilege::Caller;
 use crate::request_counts::RequestKind;
@@ -38,11 +39,11 @@ impl Filesystem for Requests {
         self.0.release_all();
     }
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let name = name.to_owned();
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let (name, asker) = (name.to_owned(), Asker(request.pid()));
         self.serve_or_wait(
             Operation::of(RequestKind::Lookup, parent),
-            move |adapter| adapter.look_up(inode(parent), &name),
+            move |adapter| adapter.look_up(inode(parent), &name, asker),
             |_, outcome| answer_look_up(reply, outcome),
         );
     }
@@ -58,10 +59,11 @@ impl Filesystem for Requests {
         );
     }
 
-    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+    fn getattr(&self, request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        let asker = Asker(request.pid());
         self.serve_or_wait(
             Operation::of(RequestKind::Getattr, ino),
-            move |adapter| adapter.attributes(inode(ino)),
+            move |adapter| adapter.attributes(inode(ino), asker),
             |_, outcome| match outcome {
                 Ok((attributes, validity)) => reply.attr(&validity, &attributes),
                 Err(error) => reply.error(errno(error)),
@@ -125,10 +127,10 @@ impl Filesystem for Requests {
         reply: ReplyEntry,
     ) {
         let new = new_inode(Caller::of(request), mode, umask, rdev);
-        let name = name.to_owned();
+        let (name, asker) = (name.to_owned(), Asker(request.pid()));
         self.serve_or_wait(
             Operation::of(RequestKind::Mknod, parent),
-            move |adapter| adapter.make(inode(parent), &name, &new),
+            move |adapter| adapter.make(inode(parent), &name, &new, asker),
             |_, outcome| answer_entry(reply, outcome),
         );
     }
@@ -144,10 +146,10 @@ impl Filesystem for Requests {
     ) {
         let mode = libc::S_IFDIR | (mode & 0o7777);
         let new = new_inode(Caller::of(request), mode, umask, 0);
-        let name = name.to_owned();
+        let (name, asker) = (name.to_owned(), Asker(request.pid()));
         self.serve_or_wait(
             Operation::of(RequestKind::Mkdir, parent),
-            move |adapter| adapter.make(inode(parent), &name, &new),
+            move |adapter| adapter.make(inode(parent), &name, &new, asker),
             |_, outcome| answer_entry(reply, outcome),
         );
     }
@@ -243,10 +245,10 @@ impl Filesystem for Requests {
             umask,
             0,
         );
-        let name = name.to_owned();
+        let (name, opening) = (name.to_owned(), (flags, Asker(request.pid())));
         self.serve_or_wait(
             Operation::of(RequestKind::Create, parent),
-            move |adapter| adapter.create_file(inode(parent), &name, &new, flags),
+            move |adapter| adapter.create_file(inode(parent), &name, &new, opening),
             |_, outcome| answer_created(reply, outcome),
         );
     }

@@ -3,7 +3,7 @@
 use crate::adapter::Adapter;
 use crate::convert::{self, Entry};
 use crate::known::Held;
-use crate::leases;
+use crate::leases::{self, Asker, Epoch};
 use crate::privilege::Caller;
 use egeria_fs::control::number_by_name;
 use egeria_fs::{Attributes, Errno, FileKind, InodeNumber, NewInode, Outcome, RenameMode};
@@ -26,17 +26,36 @@ pub(crate) fn new_inode(caller: Caller, mode: u32, umask: u32, rdev: u32) -> New
 /// What a name means, and how long the kernel may remember it.
 pub(crate) enum LookedUp {
     /// An inode.
-    Found {
-        entry: Entry,
-        name_validity: Duration,
-        attribute_validity: Duration,
-    },
+    Found(Found),
     /// Nothing, which may be remembered.
     Missing(Duration),
 }
 
+/// An inode that a name means, and how long the kernel may remember that.
+pub(crate) struct Found {
+    pub entry: Entry,
+    pub name_validity: Duration,
+    pub attribute_validity: Duration,
+}
+
+impl Found {
+    /// Not to be remembered.
+    pub(crate) fn once(attributes: &Attributes) -> Found {
+        Found {
+            entry: convert::entry(attributes),
+            name_validity: Duration::ZERO,
+            attribute_validity: Duration::ZERO,
+        }
+    }
+}
+
 impl Adapter {
-    pub(crate) fn look_up(&self, parent: InodeNumber, name: &OsStr) -> Outcome<LookedUp> {
+    pub(crate) fn look_up(
+        &self,
+        parent: InodeNumber,
+        name: &OsStr,
+        asker: Asker,
+    ) -> Outcome<LookedUp> {
         let parent = self.known.hold(&self.volume, parent)?;
         let name = convert::name(name)?;
         // Before the look: what changes after it is recalled.
@@ -51,32 +70,75 @@ impl Adapter {
             (found, _) => found?,
         };
         let is_new = self.known.add_lookup(&self.volume, &found)?;
-        let read = self.leased_attributes(found.ino, is_new);
-        let read = read.inspect_err(|_| self.known.forget(&self.volume, found.ino, 1));
-        let (attributes, of_file) = read?;
+        let place = (parent.ino, name);
+        let named = self.remembered(place, granted, (&found, is_new), asker);
+        let named = named.inspect_err(|_| self.known.forget(&self.volume, found.ino, 1));
+        Ok(LookedUp::Found(named?))
+    }
+
+    /// How long the kernel may remember a name that was looked up under this grant, and the attributes of what it means,
+    /// which is counted as looked up.
+    fn remembered(
+        &self,
+        (parent, name): (InodeNumber, &[u8]),
+        granted: Option<Epoch>,
+        (found, is_new): (&Attributes, bool),
+        asker: Asker,
+    ) -> Outcome<Found> {
+        let (attributes, of_file) = self.leased_attributes(found.ino, is_new, asker)?;
         // Before it changes or maps a file, the kernel relies on the owner and the size that a look-up brought: so the
         // name goes with the attributes. Of directories it asks for what it checks.
         let may_be_remembered = match found.kind() {
             FileKind::Directory => true,
             _ => {
-                let note = |epoch| self.leases.note_file(found.ino, epoch, parent.ino, name);
+                let note = |epoch| self.leases.note_file(found.ino, epoch, parent, name);
                 attributes.nlink == 1 && of_file.is_some_and(note)
             }
         };
-        let note = |epoch| self.leases.note_answer(parent.ino, epoch);
+        let note = |epoch| self.leases.note_answer(parent, epoch);
         let is_granted = may_be_remembered && granted.is_some_and(note);
-        Ok(LookedUp::Found {
+        Ok(Found {
             entry: convert::entry(&attributes),
             name_validity: leases::name_validity(is_granted),
             attribute_validity: leases::attribute_validity(of_file.is_some(), &attributes),
         })
     }
 
-    pub(crate) fn make(&self, parent: InodeNumber, name: &OsStr, new: &NewInode) -> Outcome<Entry> {
+    /// The answer to a request that made an inode: the kernel remembers it until it forgets it, and its name as after a
+    /// look-up.
+    pub(crate) fn made(
+        &self,
+        parent: InodeNumber,
+        name: &[u8],
+        made: &Attributes,
+        asker: Asker,
+    ) -> Outcome<Found> {
+        let is_new = self.known.add_lookup(&self.volume, made)?;
+        self.leases.note_change_by_kernel(made.ino, made.ctime_ns);
+        // Looked up once more, under the grant: the name may mean something else by now.
+        let granted = self.leases.grant_names(parent);
+        let is_same =
+            |found: &Attributes| (found.ino, found.generation) == (made.ino, made.generation);
+        let found = granted.and_then(|_| self.volume.lookup(parent, name).ok());
+        let Some(found) = found.filter(is_same) else {
+            return Ok(Found::once(made));
+        };
+        self.remembered((parent, name), granted, (&found, is_new), asker)
+            .or_else(|_| Ok(Found::once(made)))
+    }
+
+    pub(crate) fn make(
+        &self,
+        parent: InodeNumber,
+        name: &OsStr,
+        new: &NewInode,
+        asker: Asker,
+    ) -> Outcome<Found> {
         let parent = self.known.hold(&self.volume, parent)?;
-        let made = self.volume.create(parent.ino, convert::name(name)?, new);
+        let name = convert::name(name)?;
+        let made = self.volume.create(parent.ino, name, new);
         self.changed(parent.ino);
-        self.entry(&made?)
+        self.made(parent.ino, name, &made?, asker)
     }
 
     pub(crate) fn make_symlink(
@@ -85,14 +147,14 @@ impl Adapter {
         parent: InodeNumber,
         name: &OsStr,
         target: &Path,
-    ) -> Outcome<Entry> {
+    ) -> Outcome<Found> {
         let parent = self.known.hold(&self.volume, parent)?;
         let name = convert::name(name)?;
         let target = target.as_os_str().as_bytes();
         let (uid, gid) = (caller.uid, caller.gid);
         let made = self.volume.symlink(parent.ino, name, target, uid, gid);
         self.changed(parent.ino);
-        self.entry(&made?)
+        self.made(parent.ino, name, &made?, caller.asker())
     }
 
     pub(crate) fn symlink_target(&self, ino: InodeNumber) -> Outcome<Vec<u8>> {
@@ -105,7 +167,7 @@ impl Adapter {
         ino: InodeNumber,
         parent: InodeNumber,
         name: &OsStr,
-    ) -> Outcome<Entry> {
+    ) -> Outcome<Found> {
         let held = self.known.hold(&self.volume, ino)?;
         let parent = self.known.hold(&self.volume, parent)?;
         let linked = self.volume.link(held.ino, parent.ino, convert::name(name)?);
@@ -201,10 +263,10 @@ impl Adapter {
         }
     }
 
-    /// The answer to a lookup: the kernel remembers the inode until it forgets it.
-    fn entry(&self, attributes: &Attributes) -> Outcome<Entry> {
+    /// The kernel remembers the inode until it forgets it.
+    fn entry(&self, attributes: &Attributes) -> Outcome<Found> {
         self.known.add_lookup(&self.volume, attributes)?;
-        Ok(convert::entry(attributes))
+        Ok(Found::once(attributes))
     }
 }
 

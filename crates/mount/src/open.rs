@@ -2,8 +2,10 @@
 
 use crate::adapter::Adapter;
 use crate::coherence::{Mark, Range};
-use crate::convert::{self, Entry};
+use crate::convert;
 use crate::known::Held;
+use crate::leases::Asker;
+use crate::names::Found;
 use crate::open_files::OpenFile;
 use crate::privilege::Caller;
 use egeria_fs::control::number_by_name;
@@ -70,31 +72,29 @@ impl Adapter {
         parent: InodeNumber,
         name: &OsStr,
         new: &NewInode,
-        flags: i32,
-    ) -> Outcome<(Entry, u64)> {
+        (flags, asker): (i32, Asker),
+    ) -> Outcome<(Found, u64)> {
         if let Some(number) = self.number_to_open(parent, name, new) {
             return self.open_number(number, flags);
         }
         let parent = self.known.hold(&self.volume, parent)?;
-        let created = self
-            .volume
-            .create_open(parent.ino, convert::name(name)?, new);
+        let name = convert::name(name)?;
+        let created = self.volume.create_open(parent.ino, name, new);
         self.changed(parent.ino);
         let attributes = created.map_err(|error| match error.0 {
             libc::EEXIST if flags & libc::O_EXCL == 0 => Errno(libc::ESTALE),
             _ => error,
         })?;
-        let added = self
-            .known
-            .add_lookup(&self.volume, &attributes)
-            .and_then(|_| {
-                let held = self.known.hold(&self.volume, attributes.ino);
-                held.inspect_err(|_| self.known.forget(&self.volume, attributes.ino, 1))
-            });
+        let made = self.made(parent.ino, name, &attributes, asker);
+        let made = made.and_then(|found| {
+            let held = self.known.hold(&self.volume, attributes.ino);
+            let held = held.inspect_err(|_| self.known.forget(&self.volume, attributes.ino, 1));
+            Ok((found, held?))
+        });
         self.volume.close(attributes.ino);
-        let held = added?;
+        let (found, held) = made?;
         let handle = self.keep_open(held, flags, Mark::default(), DIRECT);
-        Ok((convert::entry(&attributes), handle))
+        Ok((found, handle))
     }
 
     /// The inode that a name in the root stands for, by which the mount's own user opens files past their names: who
@@ -114,7 +114,7 @@ impl Adapter {
         &self,
         (ino, generation): (InodeNumber, u32),
         flags: i32,
-    ) -> Outcome<(Entry, u64)> {
+    ) -> Outcome<(Found, u64)> {
         self.volume.open(ino, Some(generation))?;
         let attributes = self.volume.attributes(ino);
         let added = attributes.and_then(|attributes| match attributes.kind() {
@@ -129,7 +129,7 @@ impl Adapter {
         self.volume.close(ino);
         let (held, attributes) = added?;
         let handle = self.keep_open(held, flags, Mark::default(), DIRECT);
-        Ok((convert::entry(&attributes), handle))
+        Ok((Found::once(&attributes), handle))
     }
 
     /// The kernel let go of an open description.

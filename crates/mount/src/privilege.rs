@@ -6,6 +6,7 @@
 //! that on; so for those, and only when there is a bit to clear, the caller's capabilities are
 //! looked up.
 
+use crate::leases::Asker;
 use egeria_fs::Attributes;
 use fuser::Request;
 use procfs::FromRead;
@@ -26,6 +27,10 @@ impl Caller {
             gid: request.gid(),
             pid: request.pid(),
         }
+    }
+
+    pub(crate) fn asker(self) -> Asker {
+        Asker(self.pid)
     }
 }
 

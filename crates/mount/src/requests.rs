@@ -1,9 +1,9 @@
 //! Requests on their way: served at once, or on a thread that may wait, and answered.
 
 use crate::adapter::Adapter;
-use crate::convert::{self, Entry, NO_TIME, errno};
+use crate::convert::{self, NO_TIME, errno};
 use crate::failures::Operation;
-use crate::names::LookedUp;
+use crate::names::{Found, LookedUp};
 use crate::open::DIRECT;
 use crate::waiting;
 use egeria_fs::Outcome;
@@ -51,24 +51,27 @@ pub(crate) fn answer_empty(reply: ReplyEmpty, outcome: Outcome<()>) {
     }
 }
 
-pub(crate) fn answer_entry(reply: ReplyEntry, outcome: Outcome<Entry>) {
+pub(crate) fn answer_entry(reply: ReplyEntry, outcome: Outcome<Found>) {
     match outcome {
-        Ok(entry) => reply.entry(&NO_TIME, &entry.attributes, entry.generation),
+        Ok(found) => answer_found(reply, &found),
         Err(error) => reply.error(errno(error)),
     }
 }
 
-pub(crate) fn answer_created(reply: ReplyCreate, outcome: Outcome<(Entry, u64)>) {
+fn answer_found(reply: ReplyEntry, found: &Found) {
+    let (attributes, generation) = (&found.entry.attributes, found.entry.generation);
+    let (name_validity, attribute_validity) = (&found.name_validity, &found.attribute_validity);
+    reply.entry_with_ttls(attribute_validity, name_validity, attributes, generation);
+}
+
+pub(crate) fn answer_created(reply: ReplyCreate, outcome: Outcome<(Found, u64)>) {
     match outcome {
-        Ok((entry, handle)) => {
+        Ok((found, handle)) => {
             let handle = FileHandle(handle);
-            reply.created(
-                &NO_TIME,
-                &entry.attributes,
-                entry.generation,
-                handle,
-                DIRECT,
-            );
+            // fuser has one time for both.
+            let validity = found.name_validity.min(found.attribute_validity);
+            let (attributes, generation) = (&found.entry.attributes, found.entry.generation);
+            reply.created(&validity, attributes, generation, handle, DIRECT);
         }
         Err(error) => reply.error(errno(error)),
     }
@@ -76,16 +79,7 @@ pub(crate) fn answer_created(reply: ReplyCreate, outcome: Outcome<(Entry, u64)>)
 
 pub(crate) fn answer_look_up(reply: ReplyEntry, outcome: Outcome<LookedUp>) {
     match outcome {
-        Ok(LookedUp::Found {
-            entry,
-            name_validity,
-            attribute_validity,
-        }) => reply.entry_with_ttls(
-            &attribute_validity,
-            &name_validity,
-            &entry.attributes,
-            entry.generation,
-        ),
+        Ok(LookedUp::Found(found)) => answer_found(reply, &found),
         Ok(LookedUp::Missing(validity)) => {
             reply.entry(&validity, &convert::NOTHING, Generation(0));
         }

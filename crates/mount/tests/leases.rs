@@ -432,6 +432,78 @@ fn changes_by_another_mount_are_seen_at_once() {
     mounted.unmount().unwrap();
 }
 
+/// Any change that the kernel makes itself.
+fn change_by_kernel(paths: &[PathBuf], random: &mut Random) -> Result<(), Errno> {
+    let mut any = || &paths[random.below(paths.len() as u64) as usize];
+    let (path, to) = (any(), any());
+    let changed = match random.below(9) {
+        0 | 1 => fs::File::create_new(path).map(drop),
+        2 => fs::create_dir(path),
+        3 => fs::rename(path, to),
+        4 => fs::remove_file(path).or_else(|_| fs::remove_dir(path)),
+        5 => std::os::unix::fs::symlink("one", path),
+        6 => fs::set_permissions(
+            path,
+            fs::Permissions::from_mode(0o600 + random.below(8) as u32),
+        ),
+        7 => fs::OpenOptions::new()
+            .write(true)
+            .open(path)
+            .and_then(|file| file.set_len(random.below(MAX_BYTES))),
+        _ => fs::write(
+            path,
+            vec![random.below(256) as u8; 1 + random.below(6000) as usize],
+        ),
+    };
+    changed.map_err(|error| Errno(error.raw_os_error().unwrap_or(0)))
+}
+
+/// What the kernel makes and changes, it remembers at once.
+#[test]
+fn changes_by_the_kernel_and_past_it_are_seen_at_once() {
+    let at_once = MountOptions {
+        leases: LeaseTiming::AtOnce,
+        ..MountOptions::default()
+    };
+    for (options, seed) in [
+        (MountOptions::default(), 0x5eed_0004),
+        (at_once, 0x5eed_0005),
+    ] {
+        let Some(mounted) = Mounted::with(&options) else {
+            return;
+        };
+        let tree = Tree::new(&mounted.volume);
+        let paths = paths(|path| mounted.path(path));
+        let change = |tree: &Tree<'_>, random: &mut Random| match random.below(2) {
+            0 => tree.change(random),
+            _ => change_by_kernel(&paths, random),
+        };
+        let changed = change_and_compare(&tree, &paths, seed, rounds(), change);
+        assert!(changed > rounds() / 5, "{changed} changes");
+    }
+}
+
+#[test]
+fn what_the_kernel_made_is_not_looked_up() {
+    let Some(mounted) = Mounted::with(&MountOptions::default()) else {
+        return;
+    };
+    fs::create_dir_all(mounted.path("a/b/c")).unwrap();
+    let path = mounted.path("a/b/c/file");
+    fs::write(&path, b"content").unwrap();
+    let look = || assert_eq!(fs::metadata(&path).unwrap().len(), 7);
+    // Once for what the writes changed, and once more, as the first answer is not to be remembered.
+    look();
+    look();
+    let before = mounted.volume.counters().mount_requests;
+    let begun = Instant::now();
+    (0..1000).for_each(|_| look());
+    let requests = mounted.volume.counters().mount_requests - before;
+    // The root is asked for every second.
+    let expected = 2 + 2 * begun.elapsed().as_secs();
+    assert!(requests <= expected, "{requests} requests");
+}
+
 /// The kernel changes an inode itself, while answers of before the change are on their way.
 #[test]
 fn changes_by_the_kernel_are_seen_at_once() {

@@ -41,7 +41,8 @@ const SHARDS: usize = 16;
 /// Most missing names that the kernel may remember, of one directory and in all.
 const MAX_MISSING: usize = 1024;
 const MAX_MISSING_IN_ALL: usize = 1 << 16;
-/// What changed a moment ago is likely to change again: no lease yet.
+/// What somebody else changed a moment ago is likely to be changed by them again: no lease yet. Changes by this kernel need
+/// no recall.
 const REST: Duration = Duration::from_millis(100);
 /// After a recall: doubled by each that follows.
 const REST_AFTER_RECALL: Duration = Duration::from_secs(1);
@@ -73,8 +74,8 @@ struct Lease {
     is_granted: bool,
     /// Of the last grant.
     epoch: Epoch,
-    /// When attributes were first answered since.
-    shown: Option<Instant>,
+    /// When attributes were first answered since, and to whom.
+    shown: Option<(Instant, Asker)>,
     covers_names: bool,
     recalled_now: Option<Recall>,
     /// Changes by the kernel that are about to be answered, after their notification.
@@ -98,6 +99,19 @@ struct Lease {
     answered: Option<Instant>,
     /// When the last recall ended, and how many came before it.
     recalled: Option<(Instant, u32)>,
+    /// Change time of the inode after the last change by this kernel. While the inode has it, nobody else changed it since.
+    changed_by_kernel_ns: Option<i64>,
+}
+
+/// The thread that sent a request; 0 where the kernel does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asker(pub u32);
+
+impl Asker {
+    /// A thread takes an answer in before it asks again.
+    fn has_taken_in(self, first: Asker) -> bool {
+        self.0 != 0 && self == first
+    }
 }
 
 /// Which grant of a lease.
@@ -139,11 +153,12 @@ impl Rests {
 }
 
 impl Lease {
-    fn may_be_granted(&self, rests: &Rests) -> bool {
+    fn may_be_granted(&self, rests: &Rests, now: &Attributes) -> bool {
         let is_rested = |(at, recalls): (Instant, u32)| {
             at.elapsed() >= rests.after_recall * (1 << recalls.min(MAX_DOUBLINGS))
         };
-        self.recalled_now.is_none() && self.recalled.is_none_or(is_rested)
+        let is_at_rest = self.changed_by_kernel_ns == Some(now.ctime_ns) || rests.has_rested(now);
+        is_at_rest && self.recalled_now.is_none() && self.recalled.is_none_or(is_rested)
     }
 
     fn has(&self, epoch: Epoch) -> bool {
@@ -304,17 +319,11 @@ impl Leases {
         {
             return Some(lease.epoch);
         }
-        // Before the shard is held: these take locks of the engine.
-        let is_at_rest = self
-            .volume
-            .attributes(ino)
-            .is_ok_and(|now| self.rests.has_rested(&now));
-        if !is_at_rest {
-            return None;
-        }
+        // Before the shard is held: it may read the log.
+        let now = self.volume.attributes(ino).ok()?;
         let mut shard = self.shard(ino);
         let lease = shard.leases.entry(ino.0).or_default();
-        if !lease.may_be_granted(&self.rests) || !self.hold(lease, ino, with_names) {
+        if !lease.may_be_granted(&self.rests, &now) || !self.hold(lease, ino, with_names) {
             return None;
         }
         if !lease.is_granted {
@@ -339,14 +348,20 @@ impl Leases {
     /// Whether the kernel may remember attributes that were read under this lease.
     ///
     /// The first that it gets, of an inode that it has, it may not: it calls what it has valid a moment before it
-    /// replaces that, and others may look at it.
-    pub(crate) fn show(&self, ino: InodeNumber, epoch: Epoch, is_new: bool) -> bool {
+    /// replaces that, and others may look at it. It has done so when the thread that got them asks for more.
+    pub(crate) fn show(&self, ino: InodeNumber, epoch: Epoch, is_new: bool, asker: Asker) -> bool {
         let mut shard = self.shard(ino);
-        let lease = shard.leases.get_mut(&ino.0);
-        lease.is_some_and(|lease| {
-            let shown = *lease.shown.get_or_insert_with(Instant::now);
-            lease.has(epoch) && (is_new || shown.elapsed() >= UNTIL_REPLACED)
-        })
+        let Some(lease) = shard.leases.get_mut(&ino.0) else {
+            return false;
+        };
+        let is_replaced = match lease.shown {
+            Some((at, first)) => asker.has_taken_in(first) || at.elapsed() >= UNTIL_REPLACED,
+            None => {
+                lease.shown = Some((Instant::now(), asker));
+                false
+            }
+        };
+        lease.has(epoch) && (is_new || is_replaced)
     }
 
     /// A look-up in a directory is about to be answered; false when its lease was recalled meanwhile.
@@ -380,18 +395,32 @@ impl Leases {
     /// The kernel is about to be answered that it changed the inode. It marks what it has of it as old, but an answer
     /// under way, of before the change, would replace that.
     pub(crate) fn changed_by_kernel(&self, ino: InodeNumber, kernel: &Kernel) {
-        // Nothing more is remembered of it for a while: what changes again pays nothing. What changes before the kernel
-        // is told is told, too.
-        match self.shard(ino).leases.get_mut(&ino.0) {
+        // What changes before the kernel is told is told, too.
+        let is_to_be_told = match self.shard(ino).leases.get_mut(&ino.0) {
             Some(lease) if lease.is_granted || lease.notifying > 0 => {
                 lease.is_granted = false;
                 lease.notifying += 1;
+                true
             }
-            _ => return,
+            _ => false,
+        };
+        if is_to_be_told {
+            kernel.forget_attributes(ino);
+            if let Some(lease) = self.shard(ino).leases.get_mut(&ino.0) {
+                lease.notifying = lease.notifying.saturating_sub(1);
+            }
         }
-        kernel.forget_attributes(ino);
-        if let Some(lease) = self.shard(ino).leases.get_mut(&ino.0) {
-            lease.notifying = lease.notifying.saturating_sub(1);
+        if let Ok(now) = self.volume.attributes(ino) {
+            self.note_change_by_kernel(ino, now.ctime_ns);
+        }
+    }
+
+    /// The kernel made or changed an inode that it knows. So it may get a lease at once.
+    pub(crate) fn note_change_by_kernel(&self, ino: InodeNumber, ctime_ns: i64) {
+        if !self.is_off() {
+            let mut shard = self.shard(ino);
+            let lease = shard.leases.entry(ino.0).or_default();
+            lease.changed_by_kernel_ns = Some(ctime_ns);
         }
     }
 
