@@ -29,8 +29,8 @@ impl AccessDelegation {
 /// What a plan means for a volume. Stripes are those of the files.
 fn rule_of(plan: &DelegationPlan) -> Option<DelegationRule> {
     let DelegationPlan::On {
-        least_read_bytes,
-        least_write_bytes,
+        min_read_bytes,
+        min_write_bytes,
         delegates_per_node,
         ..
     } = *plan
@@ -41,8 +41,8 @@ fn rule_of(plan: &DelegationPlan) -> Option<DelegationRule> {
     let delegates = delegates_per_node.min(MAX_DELEGATES) as u8;
     Some(DelegationRule {
         delegates: NonZeroU8::new(delegates)?,
-        min_read_bytes: bytes(least_read_bytes),
-        min_write_bytes: bytes(least_write_bytes),
+        min_read_bytes: bytes(min_read_bytes),
+        min_write_bytes: bytes(min_write_bytes),
         always: false,
     })
 }

@@ -17,7 +17,7 @@ use crate::threads::together;
 use crate::{CalibrateError, LINE_BYTES, Options, room};
 
 /// Others may have the CPUs for this share of the time before it is told.
-const MOST_LOST: f64 = 0.05;
+const MAX_LOST: f64 = 0.05;
 
 /// Everything that is measured with.
 pub(crate) struct Bench<'a> {
@@ -162,7 +162,7 @@ impl<'a> Bench<'a> {
         });
         let mut lines: Vec<String> = of_pools.chain(unknown).collect();
         let lost = 1.0 - self.cpu_s / self.wall_s.max(1e-9);
-        if lost > MOST_LOST {
+        if lost > MAX_LOST {
             lines.push(format!(
                 "other programs had the CPUs for {:.0} % of the time, and used memory meanwhile",
                 100.0 * lost

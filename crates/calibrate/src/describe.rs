@@ -11,19 +11,17 @@
 //! Links stand for whatever lies between two nodes. That several pairs share a wire was not measured and is not described.
 
 use egeria_harness::statistics::median;
-use egeria_machine::{Cache, Hardware, Link, Machine, Memory, NodeId};
+use egeria_machine::{Cache, Hardware, Link, MAX_MEMORIES, Machine, Memory, NodeId};
 
 use crate::LINE_BYTES;
 use crate::figures::{Calibration, Latency, MeasuredMemory, Stream};
 
 /// Least share that a curve or factor may say.
-const LEAST_SHARE: f64 = 1e-6;
+const MIN_SHARE: f64 = 1e-6;
 /// Least bandwidth that a file may say, bytes/s.
-const LEAST_BYTES_S: f64 = 1.0;
+const MIN_BYTES_S: f64 = 1.0;
 /// Most lines in flight that are written down.
-const MOST_LINES: f64 = 4096.0;
-/// Most memories of a node that a file may have.
-const MOST_MEMORIES: usize = egeria_machine::MAX_MEMORIES;
+const MAX_LINES: f64 = 4096.0;
 
 impl Calibration {
     /// The machine that was measured, with what was found of its memories, caches and the ways between its nodes.
@@ -55,7 +53,7 @@ impl Calibration {
                 read_bytes_s: bandwidth(cache.read_bytes_s),
                 parts: 1,
             }),
-            memories: described.take(MOST_MEMORIES).collect(),
+            memories: described.take(MAX_MEMORIES).collect(),
             ..Hardware::default()
         }
     }
@@ -143,12 +141,12 @@ impl Calibration {
                     0 => self.lane_bytes_s(node, other),
                     _ => self.lane_bytes_s(other, node),
                 };
-                (found > 0.0 && lane > 0.0).then(|| found / lane.min(own[kind]).max(LEAST_BYTES_S))
+                (found > 0.0 && lane > 0.0).then(|| found / lane.min(own[kind]).max(MIN_BYTES_S))
             };
             let shares: Vec<f64> = others.iter().filter_map(share).collect();
             match shares.is_empty() {
                 true => 1.0,
-                false => rounded(median(&shares).unwrap_or(0.0)).clamp(LEAST_SHARE, 1.0),
+                false => rounded(median(&shares).unwrap_or(0.0)).clamp(MIN_SHARE, 1.0),
             }
         })
     }
@@ -220,19 +218,19 @@ fn rounded(value: f64) -> f64 {
 
 /// A bandwidth as a file may say it, bytes/s.
 fn bandwidth(bytes_s: f64) -> f64 {
-    rounded(bytes_s).max(LEAST_BYTES_S)
+    rounded(bytes_s).max(MIN_BYTES_S)
 }
 
 /// The most that was got, and the share of it that is left with more threads than got it.
 fn curve(streams: &[&Stream], of: fn(&Stream) -> f64) -> (f64, Vec<(u32, f64)>) {
     let most = streams.iter().map(|stream| of(stream)).fold(0.0, f64::max);
     let best = streams.iter().position(|stream| of(stream) >= most);
-    let most = most.max(LEAST_BYTES_S);
+    let most = most.max(MIN_BYTES_S);
     let beyond = streams.iter().skip(best.unwrap_or(0));
     let point = |stream: &&Stream| {
         (
             stream.threads,
-            rounded(of(stream) / most).clamp(LEAST_SHARE, 1.0),
+            rounded(of(stream) / most).clamp(MIN_SHARE, 1.0),
         )
     };
     (bandwidth(most), beyond.map(point).collect())
@@ -241,7 +239,7 @@ fn curve(streams: &[&Stream], of: fn(&Stream) -> f64) -> (f64, Vec<(u32, f64)>) 
 /// Lines on their way when one thread gets so much and waits so long for each.
 fn lines(bytes_s: f64, latency_ns: f64) -> u32 {
     let lines = bytes_s * latency_ns / 1e9 / LINE_BYTES as f64;
-    lines.round().clamp(1.0, MOST_LINES) as u32
+    lines.round().clamp(1.0, MAX_LINES) as u32
 }
 
 #[cfg(test)]

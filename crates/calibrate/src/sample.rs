@@ -2,7 +2,7 @@
 //!
 //! What counts is the time a thread had its CPU: waiting for memory is part of it, waiting for other programs is not.
 //! Kernels that count CPU time in ticks may say next to nothing of a short sample; so no less than a
-//! [`LEAST_CPU_SHARE`] of the whole time is believed.
+//! [`MIN_CPU_SHARE`] of the whole time is believed.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ const CHUNK_LINES: usize = 1024;
 const CHUNK_HOPS: u32 = 64;
 
 /// Least share of its time that a thread is believed to have had its CPU.
-const LEAST_CPU_SHARE: f64 = 1.0 / 16.0;
+const MIN_CPU_SHARE: f64 = 1.0 / 16.0;
 
 /// How much was done, and in what time.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ pub(crate) struct Sample(Vec<Taken>);
 impl Sample {
     /// What all threads together did per second.
     pub(crate) fn per_second(&self) -> f64 {
-        let believed_s = |taken: &Taken| taken.cpu_s.max(taken.wall_s * LEAST_CPU_SHARE);
+        let believed_s = |taken: &Taken| taken.cpu_s.max(taken.wall_s * MIN_CPU_SHARE);
         let rate = |taken: &Taken| taken.amount as f64 / believed_s(taken).max(1e-9);
         self.0.iter().map(rate).sum()
     }

@@ -13,11 +13,11 @@ use crate::{CalibrateError, Options};
 /// Buffers are whole pages of the largest kind that file systems map.
 const PAGE_BYTES: u64 = 2 << 20;
 /// A stream buffer is at least so many times the cache.
-const LEAST_CACHES: u64 = 2;
+const MIN_CACHES: u64 = 2;
 const USUAL_CACHES: u64 = 4;
-const USUAL_LEAST_BYTES: u64 = 64 << 20;
+const MIN_USUAL_BYTES: u64 = 64 << 20;
 /// Larger ones take long to get; two caches are always taken.
-const USUAL_MOST_BYTES: u64 = 1 << 30;
+const MAX_USUAL_BYTES: u64 = 1 << 30;
 
 /// Nodes with CPUs that may be used, and a line for each that may not.
 pub(crate) fn usable_nodes(
@@ -55,8 +55,8 @@ pub(crate) fn sizes(options: &Options, caches: &[NodeCache]) -> Result<(u64, u64
         .map(|cache| cache.part_bytes)
         .max()
         .unwrap_or(0);
-    let least = LEAST_CACHES * cache_bytes;
-    let usual = (USUAL_CACHES * cache_bytes).clamp(USUAL_LEAST_BYTES, USUAL_MOST_BYTES);
+    let least = MIN_CACHES * cache_bytes;
+    let usual = (USUAL_CACHES * cache_bytes).clamp(MIN_USUAL_BYTES, MAX_USUAL_BYTES);
     let bytes = options.buffer_bytes.unwrap_or(usual.max(least));
     if bytes < least {
         return Err(CalibrateError::SmallBuffer {

@@ -52,9 +52,9 @@ pub enum Command {
     Warm(commands::warm::Arguments),
     /// Move the memory of processes, or the page cache of files, to chosen nodes
     Move(commands::move_pages::Arguments),
-    /// Look after the threads that use a volume: bring them to their data, and say why
+    /// Migrate threads to their data, and log why
     Steward(commands::steward::Arguments),
-    /// Tell in sentences whom a steward moved, why, and what came of it
+    /// Explain thread migrations and the other actions of a steward: why, and with which result
     Explain(commands::explain::Arguments),
     /// Show nodes and threads under a steward while it works
     Top(commands::top::Arguments),
@@ -74,7 +74,7 @@ pub enum Command {
     Trace(commands::trace::Arguments),
     /// Show what a policy would have done about a recorded load
     Replay(commands::replay::Arguments),
-    /// Predict what a workload gets from a machine that need not be there
+    /// Predict what a workload gets from a hypothetical machine
     Sim(commands::sim::Arguments),
     /// Measure Egeria beside its peers
     Bench(commands::bench::Arguments),

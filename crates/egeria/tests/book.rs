@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use common::run;
 
 const PAGE: &str = include_str!("../../../docs/how-to/size-cache-and-log.md");
-/// The model may be mended without a new page, within this.
+/// The model may change without a new page, within this.
 const TOLERANCE: f64 = 0.1;
 
 /// Commands that the page shows, each with the lines below it.

@@ -8,14 +8,14 @@ use crate::{AccessError, FileKey, ThreadKey};
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WindowError {
     /// The window has no length, or an absurd one.
-    #[error("window {window}: lasts {duration_ns} ns; record windows of 1 ns to {most_ns} ns")]
+    #[error("window {window}: lasts {duration_ns} ns; record windows of 1 ns to {max_ns} ns")]
     Duration {
         /// Which window.
         window: u64,
         /// Its length.
         duration_ns: u64,
         /// The longest accepted.
-        most_ns: u64,
+        max_ns: u64,
     },
     /// More threads, files or characters than accepted.
     #[error("window {window}: {count} {what}; have at most {most}")]

@@ -148,7 +148,7 @@ fn duration(window: &Window) -> Result<(), WindowError> {
     Err(WindowError::Duration {
         window: window.number,
         duration_ns: window.duration_ns,
-        most_ns: MAX_DURATION_NS,
+        max_ns: MAX_DURATION_NS,
     })
 }
 

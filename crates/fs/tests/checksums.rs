@@ -136,10 +136,10 @@ fn operations_that_keep_a_part_of_a_damaged_block_are_refused_and_change_nothing
 }
 
 #[test]
-fn operations_that_keep_nothing_of_a_damaged_block_mend_the_file() {
+fn operations_that_keep_nothing_of_a_damaged_block_repair_the_file() {
     let (scratch, volume, directory) = prepared();
-    type Mend<'m> = &'m dyn Fn(&Volume, FileReference) -> Outcome<()>;
-    let mends: [(Mend<'_>, std::ops::Range<usize>); 5] = [
+    type Repair<'m> = &'m dyn Fn(&Volume, FileReference) -> Outcome<()>;
+    let repairs: [(Repair<'_>, std::ops::Range<usize>); 5] = [
         (
             &|volume, file| volume.write(file, 8192, &[5; BLOCK]).map(drop),
             8192..12288,
@@ -158,13 +158,13 @@ fn operations_that_keep_nothing_of_a_damaged_block_mend_the_file() {
         ),
         (&|volume, file| truncate(volume, file, 0), 0..usize::MAX),
     ];
-    for (number, (hint, changed)) in mends.into_iter().enumerate() {
+    for (number, (hint, changed)) in repairs.into_iter().enumerate() {
         let name = [b'a' + number as u8];
         let file = file_of(&volume, directory, &name, 20_000);
         flip(&scratch, &volume, file, 9000);
         assert_eq!(read(&volume, file, 0, 20_000), Err(EIO));
         assert_eq!(hint(&volume, file), Ok(()), "hint {number}");
-        let found = read(&volume, file, 0, 20_000).expect("mended");
+        let found = read(&volume, file, 0, 20_000).expect("repaired");
         for (at, byte) in found.iter().enumerate() {
             let same = *byte == pattern(at, 1)[0];
             assert!(same || changed.contains(&at), "hint {number}, byte {at}");

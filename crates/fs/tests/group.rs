@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const MEMBERS: [u32; 2] = [61_701, 61_702];
-const STRANGER: u32 = 61_703;
+const OTHER_USER: u32 = 61_703;
 const ROLE: &str = "EGERIA_TEST_GROUP";
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -162,7 +162,7 @@ fn members_of_a_group_that_root_allows_share_a_volume() {
     let mut two = shared.start(MEMBERS[1], shared.group, "two");
     assert_eq!(egeria_harness::testing::wait(&mut one), 0);
     assert_eq!(egeria_harness::testing::wait(&mut two), 0);
-    shared.play(STRANGER, STRANGER, "refused");
+    shared.play(OTHER_USER, OTHER_USER, "refused");
 }
 
 #[test]

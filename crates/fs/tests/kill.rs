@@ -1,4 +1,4 @@
-//! Invariant 3: a process killed at any instruction blocks nobody and loses nothing that returned.
+//! Invariant 3: a process killed at any instruction blocks nobody and loses no acknowledged operation.
 //!
 //! `EGERIA_TEST_CASES` sets how many deaths each kind of operation gets.
 

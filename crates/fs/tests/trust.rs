@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 
 const NOBODY: u32 = 65534;
 /// A user whom nothing belongs to.
-const STRANGER: u32 = 61_234;
+const OTHER_USER: u32 = 61_234;
 const ROLE: &str = "EGERIA_TEST_TRUST";
 
 fn is_root(test: &str) -> bool {
@@ -317,16 +317,16 @@ fn a_user_whose_directory_of_sessions_others_took_has_another() {
     if !is_root("a_user_whose_directory_of_sessions_others_took_has_another") {
         return;
     }
-    let taken = format!("/dev/shm/egeria-{STRANGER}");
+    let taken = format!("/dev/shm/egeria-{OTHER_USER}");
     let _ = std::fs::remove_dir_all(&taken);
     let mkdir = as_user(NOBODY, &format!("mkdir#{taken}")).status();
     assert!(mkdir.expect("a process").success());
-    let works = as_user(STRANGER, "make and attach").output();
+    let works = as_user(OTHER_USER, "make and attach").output();
     let works = works.expect("a process");
     let mut others = Vec::new();
     for entry in std::fs::read_dir("/dev/shm").expect("/dev/shm").flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with(&format!("egeria-{STRANGER}-")) {
+        if name.starts_with(&format!("egeria-{OTHER_USER}-")) {
             let metadata = entry.metadata().expect("stat");
             others.push((metadata.uid(), metadata.mode() & 0o777));
             std::fs::remove_dir_all(entry.path()).expect("remove");
@@ -334,5 +334,5 @@ fn a_user_whose_directory_of_sessions_others_took_has_another() {
     }
     std::fs::remove_dir(&taken).expect("nobody's is empty");
     assert!(works.status.success(), "{works:?}");
-    assert_eq!(others, [(STRANGER, 0o700)]);
+    assert_eq!(others, [(OTHER_USER, 0o700)]);
 }

@@ -134,7 +134,7 @@ fn the_picture_names_the_links() {
 }
 
 #[test]
-fn links_that_make_no_sense_get_one_line_with_key_and_mend() {
+fn links_that_make_no_sense_get_one_line_with_key_and_hint() {
     let ring = [link(0, 1, 4e9, 4e9), link(1, 2, 4e9, 4e9)].concat();
     let route = |via: &str| format!("{ring}[[routes]]\nfrom = 0\nto = 2\nvia = [{via}]\n");
     let cases = [

@@ -42,8 +42,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             row.gain_deviation() * 100.0,
         );
     }
-    if let Some((median_ms, most_ms)) = moving_ms(&machine) {
-        println!("affinity takes effect after {median_ms:.1} ms, at most {most_ms:.1} ms (host)");
+    if let Some((median_ms, max_ms)) = moving_ms(&machine) {
+        println!("affinity takes effect after {median_ms:.1} ms, at most {max_ms:.1} ms (host)");
     }
     Ok(())
 }
@@ -68,8 +68,8 @@ fn moving_ms(machine: &Machine) -> Option<(f64, f64)> {
             began.elapsed().as_secs_f64() * 1e3
         })
         .collect();
-    let most_ms = delays_ms.iter().copied().fold(0.0, f64::max);
-    Some((median(&delays_ms)?, most_ms))
+    let max_ms = delays_ms.iter().copied().fold(0.0, f64::max);
+    Some((median(&delays_ms)?, max_ms))
 }
 
 fn pin_to(cpu: usize) {

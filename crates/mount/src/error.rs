@@ -46,7 +46,7 @@ pub enum MountError {
     },
     /// The mount process of an earlier mount died.
     #[error(
-        "{0} is still the mount point of a mount whose process died; run `egeria umount {0}`, nothing that returned is lost"
+        "{0} is still the mount point of a mount whose process died; run `egeria umount {0}`, no acknowledged operation is lost"
     )]
     DeadEndpoint(PathBuf),
     /// No FUSE in this kernel or container.

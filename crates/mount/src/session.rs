@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often dead processes are looked for, and marked files for changes by strangers.
+/// How often dead processes are looked for, and marked files for changes by processes that do not announce them.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
 
 /// Serve the volume at the directory until it is unmounted. `ready` is called once, when
@@ -304,7 +304,7 @@ fn is_unmounted(directory: &Path) -> bool {
 fn ended(source: io::Error) -> MountError {
     MountError::System {
         what: "the mount ended early".to_owned(),
-        hint: "mount again, nothing that returned is lost",
+        hint: "mount again, no acknowledged operation is lost",
         source,
     }
 }

@@ -66,15 +66,15 @@ fn reads_of_damaged_data_are_eio_and_others_are_not() {
     let rest = (BAD + 1) * BLOCK;
     file.read_exact_at(&mut found[rest..], rest as u64).unwrap();
     assert!(found[rest..] == expected[rest..]);
-    // What keeps a part of it is refused, what keeps nothing mends.
+    // What keeps a part of it is refused, what keeps nothing repairs.
     assert_eq!(errno(file.write_at(b"x", 11 * 4096 + 5)), libc::EIO);
     assert_eq!(errno(file.set_len(11 * 4096 + 5)), libc::EIO);
     file.write_all_at(&[7; BLOCK], (BAD * BLOCK) as u64)
         .unwrap();
     file.read_exact_at(&mut found, 0).unwrap();
-    let mended = BAD * BLOCK..rest;
-    assert!(found[..mended.start] == expected[..mended.start]);
-    assert!(found[mended.clone()].iter().all(|byte| *byte == 7));
+    let repaired = BAD * BLOCK..rest;
+    assert!(found[..repaired.start] == expected[..repaired.start]);
+    assert!(found[repaired.clone()].iter().all(|byte| *byte == 7));
     assert!(found[rest..] == expected[rest..]);
 }
 

@@ -176,14 +176,14 @@ fn pages_go_when_the_mounts_own_process_invalidates() {
 
 /// ... and if they do not, the mount notices.
 #[test]
-fn a_mapping_sees_writes_of_strangers_in_a_while() {
+fn a_mapping_sees_unannounced_writes_in_a_while() {
     let Some(shared) = Shared::new() else { return };
     let mapping = Mapping::new(&shared.file, BYTES, false);
     mapping.copy();
     shared
         .mount
         .volume
-        .write(shared.engine, 8192, b"stranger")
+        .write(shared.engine, 8192, b"someone!")
         .unwrap();
     eventually("the mount looks around", || mapping.get(8192) == b's');
 }

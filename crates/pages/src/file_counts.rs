@@ -340,7 +340,7 @@ mod tests {
             read_bytes: 1000,
             written_bytes: 10,
         };
-        let stranger = FileUse {
+        let unrelated = FileUse {
             process_id: 1,
             thread_id: 1,
             ..of_child
@@ -351,7 +351,7 @@ mod tests {
         };
         let counts = Counts {
             counted: Duration::from_millis(50),
-            uses: vec![stranger, of_child, replaced],
+            uses: vec![unrelated, of_child, replaced],
             is_full: false,
         };
         let machine = Machine::detect().unwrap();

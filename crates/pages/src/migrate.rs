@@ -121,7 +121,7 @@ pub fn run(order: &Order, machine: &Machine, progress: &Progress) -> io::Result<
     let bytes = parts.iter().map(|part| part.pages * part.area.page_bytes);
     let all_bytes = bytes.fold(0_u64, |sum, bytes| sum.saturating_add(bytes as u64));
     progress.all_bytes.store(all_bytes, Ordering::Relaxed);
-    let crew = Crew {
+    let queue = Queue {
         order,
         parts: &parts,
         pagemap: &pagemap,
@@ -134,13 +134,13 @@ pub fn run(order: &Order, machine: &Machine, progress: &Progress) -> io::Result<
         is_cut: AtomicBool::new(false),
     };
     let workers = workers(order, machine, &areas, parts.len());
-    let outcome = crew.run(&workers)?;
+    let outcome = queue.run(&workers)?;
     Ok(Migration {
         outcome,
         workers: workers.len(),
-        took: crew.begin.elapsed(),
-        is_ended: crew.is_ended.into_inner(),
-        is_cut: crew.is_cut.into_inner(),
+        took: queue.begin.elapsed(),
+        is_ended: queue.is_ended.into_inner(),
+        is_cut: queue.is_cut.into_inner(),
     })
 }
 
@@ -214,8 +214,8 @@ fn workers(order: &Order, machine: &Machine, areas: &[Area], parts: usize) -> Ve
     }
 }
 
-/// The workers.
-struct Crew<'a> {
+/// The parts of a migration, which its workers take in turn.
+struct Queue<'a> {
     order: &'a Order,
     parts: &'a [Part<'a>],
     pagemap: &'a File,
@@ -228,7 +228,7 @@ struct Crew<'a> {
     is_cut: AtomicBool,
 }
 
-impl Crew<'_> {
+impl Queue<'_> {
     fn run(&self, workers: &[Vec<CpuId>]) -> io::Result<Outcome> {
         let sum = Mutex::new(Ok(Outcome::default()));
         std::thread::scope(|scope| {

@@ -172,7 +172,7 @@ impl Plan {
     ) -> io::Result<Vec<(NodeId, Outcome)>> {
         std::thread::scope(|scope| {
             let nodes = self.nodes.iter().map(|(node, stripes)| {
-                let crew = Crew {
+                let queue = Queue {
                     plan: self,
                     node: *node,
                     stripes,
@@ -180,11 +180,11 @@ impl Plan {
                     progress,
                     failures,
                 };
-                let crew = std::sync::Arc::new(crew);
+                let queue = std::sync::Arc::new(queue);
                 let count = WORKERS_OF_NODE.min(stripes.len());
                 let workers = (0..count).map(|_| {
-                    let crew = crew.clone();
-                    scope.spawn(move || crew.work(machine, bring))
+                    let queue = queue.clone();
+                    scope.spawn(move || queue.work(machine, bring))
                 });
                 (*node, workers.collect::<Vec<_>>())
             });
@@ -261,8 +261,8 @@ fn stripes(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
-/// The workers of a node.
-struct Crew<'a> {
+/// The stripes of a node, which its workers take in turn.
+struct Queue<'a> {
     plan: &'a Plan,
     node: NodeId,
     stripes: &'a [Stripe],
@@ -271,7 +271,7 @@ struct Crew<'a> {
     failures: &'a Failures,
 }
 
-impl Crew<'_> {
+impl Queue<'_> {
     /// Takes stripes until there are no more.
     fn work(&self, machine: &Machine, bring: bool) -> io::Result<Outcome> {
         let mut outcome = Outcome::default();

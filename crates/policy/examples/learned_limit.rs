@@ -21,7 +21,7 @@ struct Row {
     /// The first window from which on each was good.
     good_after: Vec<usize>,
     worst_pm: f64,
-    most_loss: f64,
+    max_loss: f64,
     moved: u32,
     searched_again: u32,
     away: usize,
@@ -67,7 +67,7 @@ impl Row {
         let rest = rests[rests.len() - 1].unwrap_or(1);
         self.worst_pm = self.worst_pm.min(curve.pm(rest) / best);
         let loss = 1.0 - curve.dram(rest) / curve.dram(1);
-        self.most_loss = self.most_loss.max(loss);
+        self.max_loss = self.max_loss.max(loss);
         self.moved += u32::from(rests[SETTLED] != rests[rests.len() - 1]);
         let changed = |(_, decision): &(u32, _)| is_change(decision);
         self.searched_again += u32::from(steps.iter().any(changed));
@@ -93,7 +93,7 @@ impl Row {
             after(0.99),
             after(1.0),
             self.worst_pm,
-            self.most_loss * 100.0,
+            self.max_loss * 100.0,
             self.moved,
             self.searched_again,
             self.away as f64 / windows * 100.0

@@ -71,9 +71,9 @@ pub enum Reason {
         written_bytes_s: f64,
         /// `W_ratio` of the thread, in (0, 1].
         write_ratio: f64,
-        /// What the way from its data to the new node carries for it, bytes/s, if it was chosen by that.
+        /// What the path from its data to the new node carries for it, bytes/s, if it was chosen by that.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        way_bytes_s: Option<f64>,
+        path_bandwidth_bytes_s: Option<f64>,
     },
     /// It runs on a node whose CPUs are contended (NThread §III-C2, Eqs. 5 and 6).
     CpuContention {
@@ -87,9 +87,9 @@ pub enum Reason {
         target_share: f64,
         /// What that may come to.
         limit: f64,
-        /// What the way from its data to the new node carries for it, bytes/s, if it was chosen by that.
+        /// What the path from its data to the new node carries for it, bytes/s, if it was chosen by that.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        way_bytes_s: Option<f64>,
+        path_bandwidth_bytes_s: Option<f64>,
     },
 }
 
@@ -152,7 +152,7 @@ impl fmt::Display for Reason {
                 room_bytes_s,
                 written_bytes_s,
                 write_ratio,
-                way_bytes_s,
+                path_bandwidth_bytes_s,
                 ..
             } => write!(
                 formatter,
@@ -166,14 +166,14 @@ impl fmt::Display for Reason {
                 Percent(*write_ratio),
                 rate(&-room_bytes_s)
             )
-            .and_then(|()| write_way(formatter, *way_bytes_s)),
+            .and_then(|()| write_path_bandwidth(formatter, *path_bandwidth_bytes_s)),
             Reason::CpuContention {
                 contended,
                 cpu_share,
                 thread_share,
                 target_share,
                 limit,
-                way_bytes_s,
+                path_bandwidth_bytes_s,
             } => write!(
                 formatter,
                 "the CPUs of node {} would be {} busy; it needs {} of the new node's, which are {} \
@@ -184,16 +184,19 @@ impl fmt::Display for Reason {
                 Percent(*target_share),
                 Percent(*limit)
             )
-            .and_then(|()| write_way(formatter, *way_bytes_s)),
+            .and_then(|()| write_path_bandwidth(formatter, *path_bandwidth_bytes_s)),
         }
     }
 }
 
-fn write_way(formatter: &mut fmt::Formatter<'_>, way_bytes_s: Option<f64>) -> fmt::Result {
-    match way_bytes_s {
+fn write_path_bandwidth(
+    formatter: &mut fmt::Formatter<'_>,
+    path_bandwidth_bytes_s: Option<f64>,
+) -> fmt::Result {
+    match path_bandwidth_bytes_s {
         Some(bytes_s) => write!(
             formatter,
-            "; the way from its data carries {}",
+            "; the path from its data carries {}",
             format_bandwidth(bytes_s)
         ),
         None => Ok(()),

@@ -504,7 +504,7 @@ fn a_search_that_would_take_too_long_is_cut_and_says_so() {
         ]
     };
     let short = Settings {
-        most_placements: 50,
+        max_placements: 50,
         ..Settings::default()
     };
     let cut = plan(&machine, &window(facts()), &short);

@@ -33,7 +33,7 @@ fn every_field_has_a_name_and_takes_the_value_it_has() {
     let odd = Settings {
         threads: false,
         filter: 0.75,
-        most_placements: 9,
+        max_placements: 9,
         ..Settings::default()
     };
     let mut copy = Settings::default();
@@ -54,7 +54,7 @@ fn a_value_out_of_range_states_the_range_and_changes_nothing() {
         ("cost_s_per_gb", "1001"),
         ("full_after_ms", "1.5"),
         ("chunk_pages", "0"),
-        ("most_placements", "0"),
+        ("max_placements", "0"),
         ("sharing_accesses_s", "-1"),
     ] {
         let mut settings = Settings::default();

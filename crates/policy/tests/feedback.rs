@@ -62,7 +62,7 @@ fn last_with_moves(plans: &[Plan]) -> usize {
 }
 
 /// The most moves of one thread.
-fn most_moves(plans: &[Plan]) -> usize {
+fn max_moves(plans: &[Plan]) -> usize {
     let mut counts = std::collections::HashMap::new();
     for step in plans.iter().flat_map(|plan| &plan.moves) {
         *counts.entry(step.thread).or_insert(0) += 1;
@@ -99,7 +99,7 @@ proptest! {
             window.clone()
         });
         prop_assert!(last_with_moves(&plans) <= 3, "{:?}", lines(&plans));
-        prop_assert!(most_moves(&plans) <= 2, "{:?}", lines(&plans));
+        prop_assert!(max_moves(&plans) <= 2, "{:?}", lines(&plans));
     }
 
     #[test]
@@ -110,7 +110,7 @@ proptest! {
         let plans = fluid_plans(&fluid, &Settings::of(configuration), 24);
         // A thread may follow its data, make room and come back; who gets faster as others
         // leave may pass the margin some windows later.
-        prop_assert!(most_moves(&plans) <= 3, "{:?}", lines(&plans));
+        prop_assert!(max_moves(&plans) <= 3, "{:?}", lines(&plans));
         prop_assert!(last_with_moves(&plans) <= 14, "{:?}", lines(&plans));
     }
 
@@ -129,7 +129,7 @@ proptest! {
             before = after;
             blend
         });
-        prop_assert!(most_moves(&plans) <= 3, "{:?}", lines(&plans));
+        prop_assert!(max_moves(&plans) <= 3, "{:?}", lines(&plans));
         prop_assert!(last_with_moves(&plans) <= 14, "{:?}", lines(&plans));
     }
 }

@@ -208,14 +208,14 @@ fn it_never_admits_more_than_the_most_nor_than_ask() {
         demand: 7,
         ..Curve::default()
     };
-    for most_threads in [1, 2, 5, 64] {
+    for max_threads in [1, 2, 5, 64] {
         let settings = Settings {
-            most_threads,
+            max_threads,
             ..learned()
         };
         let mut limiter = Limiter::new(&settings);
         let limits = run(&mut limiter, &curve, &mut Noise::none(), 300);
-        let most = most_threads.min(7);
+        let most = max_threads.min(7);
         assert!(limits.iter().all(|&limit| (1..=most).contains(&limit)));
         assert_eq!(most_frequent(&limits), most, "all of them are borne");
     }

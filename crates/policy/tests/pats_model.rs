@@ -209,7 +209,7 @@ fn the_formula_sets_the_limit_window_by_window() {
 #[test]
 fn no_limit_is_above_the_most_threads() {
     let settings = Settings {
-        most_threads: 1,
+        max_threads: 1,
         ..Settings::default()
     };
     assert_eq!(cautious_limit(&settings), 1);

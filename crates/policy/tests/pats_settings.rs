@@ -34,8 +34,8 @@ fn every_setting_takes_the_value_it_has() {
         "bypass_bytes=512",
         "paper_bypass=on",
         "window_ms=10",
-        "most_threads=4096",
-        "least_gain=0.05",
+        "max_threads=4096",
+        "min_gain=0.05",
         "probe_windows=100",
     ] {
         settings.set_pair(pair).expect("in range");
@@ -88,9 +88,9 @@ fn a_value_out_of_range_states_the_range() {
         ("paper_bypass", "yes"),
         ("window_ms", "0"),
         ("window_ms", "60001"),
-        ("most_threads", "0"),
-        ("most_threads", "4097"),
-        ("least_gain", "0"),
+        ("max_threads", "0"),
+        ("max_threads", "4097"),
+        ("min_gain", "0"),
         ("probe_windows", "0"),
         ("probe_windows", ""),
     ] {

@@ -80,7 +80,7 @@ fn last_with_moves(decisions: &[Decision]) -> usize {
     position.map_or(0, |position| position + 1)
 }
 
-fn most_moves_of_a_thread(decisions: &[Decision]) -> usize {
+fn max_moves_of_a_thread(decisions: &[Decision]) -> usize {
     let mut counts = BTreeMap::new();
     for step in decisions
         .iter()
@@ -92,7 +92,7 @@ fn most_moves_of_a_thread(decisions: &[Decision]) -> usize {
 }
 
 /// How often a file's data went to a node that some of it had left, of the file that did so most.
-fn most_returns_of_a_file(decisions: &[Decision]) -> usize {
+fn max_returns_of_a_file(decisions: &[Decision]) -> usize {
     let mut files: BTreeMap<_, (Vec<NodeId>, usize)> = BTreeMap::new();
     for step in decisions.iter().flat_map(|decision| &decision.relocations) {
         if let Relocate::Move { from, to } = step.action {
@@ -117,8 +117,8 @@ proptest! {
         let mut world = world(fluid, bytes);
         let decisions = run(&mut world, &settings, 150);
         prop_assert!(last_with_moves(&decisions) <= 120, "{:#?}", lines(&decisions));
-        prop_assert!(most_moves_of_a_thread(&decisions) <= 5, "{:#?}", lines(&decisions));
-        prop_assert!(most_returns_of_a_file(&decisions) == 0, "{:#?}", lines(&decisions));
+        prop_assert!(max_moves_of_a_thread(&decisions) <= 5, "{:#?}", lines(&decisions));
+        prop_assert!(max_returns_of_a_file(&decisions) == 0, "{:#?}", lines(&decisions));
     }
 }
 

@@ -254,7 +254,7 @@ fn copies_take_no_more_than_their_share() {
 }
 
 /// Three nodes of persistent memory; the last has no CPUs.
-fn with_cellar() -> Machine {
+fn with_capacity_tier() -> Machine {
     let node = |id: usize, cpus: &str| {
         format!(
             "[[nodes]]\nid = {id}\n{cpus}\n[[nodes.memories]]\nkind = \"persistent\"\nread_bytes_s = 6.8e9\n\
@@ -263,16 +263,16 @@ fn with_cellar() -> Machine {
         )
     };
     let text = format!(
-        "name = \"cellar\"\n{}{}{}",
+        "name = \"capacity-tier\"\n{}{}{}",
         node(0, "cpus = \"0-3\""),
         node(1, "cpus = \"4-7\""),
         node(2, "cpus = \"\"")
     );
-    Machine::from_toml(&text, "cellar.toml".as_ref()).expect("a good file")
+    Machine::from_toml(&text, "capacity-tier.toml".as_ref()).expect("a good file")
 }
 
 /// Four busy readers of node 0's files, and two files on node 1 that nobody uses.
-fn crowd_above_a_cellar(free_bytes: Option<u64>) -> (Machine, Facts) {
+fn crowd_above_capacity_tier(free_bytes: Option<u64>) -> (Machine, Facts) {
     let mut world = crowd(3, 3, 0.2 * GB);
     for worker in &mut world.fluid.workers {
         worker.node = 0;
@@ -286,7 +286,7 @@ fn crowd_above_a_cellar(free_bytes: Option<u64>) -> (Machine, Facts) {
         measured: Default::default(),
         free_bytes,
     }];
-    let machine = with_cellar();
+    let machine = with_capacity_tier();
     let all = common::all_cpus(&machine);
     let threads = facts.window.threads.iter_mut();
     threads.for_each(|thread| thread.allowed_cpus = all.clone());
@@ -308,20 +308,20 @@ fn hot_data_never_goes_to_a_node_without_cpus_and_cold_data_makes_room_there() {
         from: NodeId(from),
         to: NodeId(to),
     };
-    let (machine, facts) = crowd_above_a_cellar(None);
+    let (machine, facts) = crowd_above_capacity_tier(None);
     let open = ways(&machine, &facts);
     assert!(
         !open.is_empty() && open.iter().all(|(_, action)| *action == from_to(0, 1)),
         "{open:?}"
     );
-    let (machine, facts) = crowd_above_a_cellar(Some(0));
+    let (machine, facts) = crowd_above_capacity_tier(Some(0));
     let full = ways(&machine, &facts);
     let cold: Vec<_> = [(10, from_to(1, 2)), (9, from_to(1, 2))].into();
     assert!(
         !full.is_empty() && full.iter().all(|step| cold.contains(step)),
         "{full:?}"
     );
-    let (mut machine, facts) = crowd_above_a_cellar(Some(0));
+    let (mut machine, facts) = crowd_above_capacity_tier(Some(0));
     machine.nodes[2].cpus = vec![egeria_machine::CpuId(9)];
     machine.nodes[1].cpus.clear();
     machine.nodes[1]

@@ -165,13 +165,17 @@ fn displaced_threads_go_where_the_way_from_their_data_is_widest() {
     let (paper, ours) = (first(System::Full), first(System::All));
     assert_eq!(paper.to, NodeId(1));
     assert_eq!(ours.to, NodeId(3));
-    let Reason::PmContention { way_bytes_s, .. } = ours.reason else {
+    let Reason::PmContention {
+        path_bandwidth_bytes_s,
+        ..
+    } = ours.reason
+    else {
         panic!("{ours}")
     };
-    assert_eq!(way_bytes_s, Some(8e9));
+    assert_eq!(path_bandwidth_bytes_s, Some(8e9));
     assert!(
         ours.to_string()
-            .ends_with("the way from its data carries 8.00 GB/s"),
+            .ends_with("the path from its data carries 8.00 GB/s"),
         "{ours}"
     );
     let mut settings = System::All.settings();

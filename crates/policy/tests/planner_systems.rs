@@ -134,8 +134,8 @@ proptest! {
         for (_, decision) in history(&machine, &facts, System::Odin.settings(), 3) {
             let artifact = DelegationPlan::On {
                 stripe_bytes: 32 << 10,
-                least_read_bytes: 32 << 10,
-                least_write_bytes: 256,
+                min_read_bytes: 32 << 10,
+                min_write_bytes: 256,
                 delegates_per_node: 1,
                 because: DelegatedBecause::Always,
             };

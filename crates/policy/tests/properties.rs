@@ -92,7 +92,7 @@ proptest! {
         for step in &plan.moves {
             let facts = facts_of(&window, step.thread);
             let node = machine.node(step.to).expect("a node of the machine");
-            prop_assert!(facts.moved_total() as f64 >= settings.least_io_bytes_s);
+            prop_assert!(facts.moved_total() as f64 >= settings.min_io_bytes_s);
             prop_assert!(!facts.pinned);
             let mut cpus = node.cpus.iter();
             prop_assert!(cpus.any(|&cpu| facts.allowed_cpus.contains(cpu)), "{step}");

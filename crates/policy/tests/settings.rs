@@ -74,7 +74,7 @@ fn a_value_out_of_range_states_the_range() {
         ("read_weight", "1.1"),
         ("read_margin_bytes_s", "NaN"),
         ("read_margin_bytes_s", "inf"),
-        ("least_io_bytes_s", ""),
+        ("min_io_bytes_s", ""),
         ("dimms", "0"),
         ("dimms", "65"),
         ("dimms", "1.5"),

@@ -7,7 +7,7 @@ use egeria_mount::MountOptions;
 use std::os::unix::fs::{PermissionsExt, chown};
 
 /// A rule that makes so many direct calls, and so many requests.
-fn cost(rule: &str, direct: u64, most_requests: u64) {
+fn cost(rule: &str, direct: u64, max_requests: u64) {
     let Some(mounted) = Mounted::new() else {
         return;
     };
@@ -16,7 +16,7 @@ fn cost(rule: &str, direct: u64, most_requests: u64) {
     assert_ended_well(&finish(command.arg(rule)), rule);
     mounted.assert_served(&before, direct, rule);
     let requests = mounted.volume.counters().mount_requests - before.mount_requests;
-    assert!(requests < most_requests, "{rule}: {requests} requests");
+    assert!(requests < max_requests, "{rule}: {requests} requests");
 }
 
 #[test]

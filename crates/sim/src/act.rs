@@ -156,8 +156,8 @@ impl Acts {
                 turn_ns: options.turn_ns,
             },
             thresholds: Thresholds {
-                least_read_bytes: u64::MAX,
-                least_write_bytes: u64::MAX,
+                min_read_bytes: u64::MAX,
+                min_write_bytes: u64::MAX,
                 bypass_bytes: longest.into_iter().find(bypass).unwrap_or(0),
             },
             dynamic: vec![false; groups],
@@ -207,20 +207,20 @@ impl Acts {
         match plan {
             DelegationPlan::Off { .. } => {
                 self.control.delegates = 0;
-                self.thresholds.least_read_bytes = u64::MAX;
-                self.thresholds.least_write_bytes = u64::MAX;
+                self.thresholds.min_read_bytes = u64::MAX;
+                self.thresholds.min_write_bytes = u64::MAX;
             }
             DelegationPlan::On {
                 stripe_bytes,
-                least_read_bytes,
-                least_write_bytes,
+                min_read_bytes,
+                min_write_bytes,
                 delegates_per_node,
                 ..
             } => {
                 self.control.delegates = *delegates_per_node;
                 self.control.stripe_bytes = (*stripe_bytes).max(1);
-                self.thresholds.least_read_bytes = *least_read_bytes;
-                self.thresholds.least_write_bytes = *least_write_bytes;
+                self.thresholds.min_read_bytes = *min_read_bytes;
+                self.thresholds.min_write_bytes = *min_write_bytes;
             }
         }
     }
@@ -345,7 +345,7 @@ fn follow(model: &Model, state: &mut State, group: usize, pairs: &[(usize, usize
 
 /// Up to so many bytes of a group's memory go where they are used: what one node uses there, what several use spread
 /// over them (AsymSched §4.1). Says how many bytes went.
-fn gather(model: &Model, state: &mut State, group: usize, most_bytes: f64) -> f64 {
+fn gather(model: &Model, state: &mut State, group: usize, max_bytes: f64) -> f64 {
     let mut gone = 0.0;
     for index in files_of(state, group) {
         let users = state.threads.iter().filter(|thread| thread.file == index);
@@ -364,7 +364,7 @@ fn gather(model: &Model, state: &mut State, group: usize, most_bytes: f64) -> f6
         if leaving <= 1.0 {
             continue;
         }
-        let part = ((most_bytes - gone).max(0.0) / leaving).min(1.0);
+        let part = ((max_bytes - gone).max(0.0) / leaving).min(1.0);
         for (is, should) in file.shares.iter_mut().zip(&wanted) {
             *is += (should - *is) * part;
         }

@@ -8,11 +8,11 @@ use crate::outcome::Options;
 use crate::workload::{MediumKind, Phase, Workload};
 
 /// Figures that are kept for files and threads, 8 bytes each.
-const MOST_FIGURES: f64 = 5e7;
+const MAX_FIGURES: f64 = 5e7;
 /// Windows, each of which is in the outcome.
-const MOST_WINDOWS: f64 = 100_000.0;
+const MAX_WINDOWS: f64 = 100_000.0;
 /// Elementary steps: some minutes.
-const MOST_WORK: f64 = 1e12;
+const MAX_WORK: f64 = 1e12;
 /// Those of a thread and a memory in a step.
 const PER_THREAD: f64 = 100.0;
 /// Rounds of the fixed point, as often as not.
@@ -33,12 +33,12 @@ pub(crate) fn check(model: &Model, workload: &Workload, options: &Options) -> Re
     let (nodes, places) = (model.node_count() as f64, model.costs.places.len() as f64);
     let threads = workload.thread_count() as f64;
     let figures = files(workload) * nodes * places + threads * places * 8.0;
-    if figures > MOST_FIGURES {
+    if figures > MAX_FIGURES {
         let problem = format!("{figures:.0} figures of files and threads beside memories");
         return refused(problem, "have fewer files or threads, or share the files");
     }
     let windows = workload.seconds / (options.window_ns.max(1) as f64 / 1e9);
-    if windows > MOST_WINDOWS {
+    if windows > MAX_WINDOWS {
         let problem = format!("{windows:.0} windows");
         return refused(problem, "lengthen the window, or shorten seconds");
     }
@@ -46,7 +46,7 @@ pub(crate) fn check(model: &Model, workload: &Workload, options: &Options) -> Re
     let resources = 2.0 * nodes + 2.0 * places + model.costs.lanes().len() as f64;
     let step = threads * places * PER_THREAD + ROUNDS * kinds * (kinds + resources) * places;
     let work = (windows * STEPS + phases(workload)) * step;
-    if work > MOST_WORK {
+    if work > MAX_WORK {
         let problem = format!("some {work:.0e} steps of computing");
         let hint = "shorten seconds, lengthen phases or windows, or have fewer kinds of threads";
         return refused(problem, hint);

@@ -16,7 +16,7 @@ use crate::state::{FIRST_PROCESS, START_TICKS, State, Thread};
 use crate::workload::MediumKind;
 
 /// Files the planner hears of at most: those used most.
-const MOST_FILES: usize = 256;
+const MAX_FILES: usize = 256;
 
 /// When the window was, and what it is called.
 pub(crate) struct Span {
@@ -256,7 +256,7 @@ fn files(model: &Model, state: &State) -> Vec<FileFacts> {
         let (one, other) = (used(&state.files[*one]), used(&state.files[*other]));
         other.total_cmp(&one)
     });
-    order.truncate(MOST_FILES);
+    order.truncate(MAX_FILES);
     let file_facts = |index: usize| {
         let file = &state.files[index];
         let held: Vec<f64> = file.shares.iter().map(|share| share * file.bytes).collect();

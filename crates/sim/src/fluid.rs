@@ -309,8 +309,8 @@ fn meet(
     }
     let present = |place: usize| {
         let limit = control.turns[place].unwrap_or(f64::INFINITY);
-        let most_delegates = f64::from(control.delegates);
-        let mut all = delegates[place].at_most(most_delegates);
+        let max_delegates = f64::from(control.delegates);
+        let mut all = delegates[place].at_most(max_delegates);
         let mut in_turn = Present::default();
         for home in 0..model.node_count() {
             let [free, turns] = own[home * places + place];

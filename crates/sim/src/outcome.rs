@@ -85,7 +85,7 @@ pub struct Outcome {
     /// Moves of threads in the whole run.
     pub moves: u32,
     /// Most moves of one thread.
-    pub most_moves_of_one: u32,
+    pub max_moves_per_thread: u32,
     /// The groups of threads, as the workload has them.
     pub groups: Vec<GroupOutcome>,
     /// Each window of the run.

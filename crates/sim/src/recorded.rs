@@ -15,9 +15,9 @@ use crate::workload::{FileGroup, MediumKind, Phase, ThreadGroup, Workload};
 use egeria_machine::costs::{Access, Pattern};
 
 /// Phases that a thread is given at most; windows are put together until that many are left.
-const MOST_PHASES: usize = 1000;
+const MAX_PHASES: usize = 1000;
 /// A node that holds less of what is read than this share of an even part is left out.
-const LEAST_PART: f64 = 0.25;
+const MIN_PART: f64 = 0.25;
 /// One operation in a phase in which nothing was done: there must be one.
 const NOTHING: f64 = 1.0;
 
@@ -114,7 +114,7 @@ impl Workload {
 
 /// Windows per phase.
 fn together(windows: &[Window]) -> usize {
-    windows.len().div_ceil(MOST_PHASES).max(1)
+    windows.len().div_ceil(MAX_PHASES).max(1)
 }
 
 /// Length of each phase, s.
@@ -192,7 +192,7 @@ impl Story {
         let all: f64 = self.nodes.iter().sum();
         let bytes = most.map_or(all as u64, |(_, bytes)| *bytes);
         let even = all / self.nodes.len() as f64;
-        let holds = |node: &usize| self.nodes[*node] >= even * LEAST_PART;
+        let holds = |node: &usize| self.nodes[*node] >= even * MIN_PART;
         let nodes = (0..self.nodes.len()).filter(holds);
         let group = files.entry(file).or_insert_with(|| FileGroup {
             name: file_name(file),

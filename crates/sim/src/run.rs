@@ -264,7 +264,7 @@ impl Run<'_> {
     fn outcome(self) -> Outcome {
         let counted_s = self.workload.seconds - self.workload.warm_up_seconds;
         let moves = self.state.threads.iter().map(|thread| thread.moves);
-        let (most_moves_of_one, moves) = (moves.clone().max().unwrap_or(0), moves.sum());
+        let (max_moves_per_thread, moves) = (moves.clone().max().unwrap_or(0), moves.sum());
         let counted = &self.counted;
         let bytes = counted.passed.bytes();
         let groups = self.workload.threads.iter().zip(&counted.passed.groups);
@@ -291,7 +291,7 @@ impl Run<'_> {
                 true => counted.passed.local_bytes / bytes,
                 false => 0.0,
             },
-            most_moves_of_one,
+            max_moves_per_thread,
             moves,
             groups: groups.map(group).collect(),
             windows: self.windows,

@@ -82,9 +82,9 @@ fn left(of_s: f64, passed_s: f64) -> f64 {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Thresholds {
     /// Reads of so many bytes of striped files go to delegates.
-    pub(crate) least_read_bytes: u64,
+    pub(crate) min_read_bytes: u64,
     /// Writes likewise.
-    pub(crate) least_write_bytes: u64,
+    pub(crate) min_write_bytes: u64,
     /// Accesses above so many bytes wait for their turn.
     pub(crate) bypass_bytes: u64,
 }
@@ -221,8 +221,8 @@ impl State {
                 reads: scaled(&file.read_shares(model, thread.node), phase.read_share),
                 writes: scaled(&to, 1.0 - phase.read_share),
                 working_set_bytes: sets[thread.node],
-                delegates_reads: is_striped && bytes >= thresholds.least_read_bytes,
-                delegates_writes: is_striped && bytes >= thresholds.least_write_bytes,
+                delegates_reads: is_striped && bytes >= thresholds.min_read_bytes,
+                delegates_writes: is_striped && bytes >= thresholds.min_write_bytes,
                 takes_turns: is_storage && bytes > thresholds.bypass_bytes,
             }
         };

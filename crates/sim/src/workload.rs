@@ -66,7 +66,7 @@ const MAX_NS: f64 = 1e12;
 const MAX_REQUEST_BYTES: u64 = 1 << 30;
 const MAX_FILE_BYTES: u64 = 1 << 60;
 /// Shorter phases would make a run take for ever.
-const LEAST_PHASE_SECONDS: f64 = 1e-4;
+const MIN_PHASE_SECONDS: f64 = 1e-4;
 
 /// What programs do.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -322,7 +322,7 @@ impl Phase {
         number(
             &format!("{key}.seconds"),
             seconds,
-            LEAST_PHASE_SECONDS..=MAX_SECONDS,
+            MIN_PHASE_SECONDS..=MAX_SECONDS,
         )?;
         number(&format!("{key}.read_share"), self.read_share, 0.0..=1.0)?;
         count(

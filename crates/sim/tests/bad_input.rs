@@ -20,7 +20,7 @@ request_bytes = 4096
 "#;
 
 #[test]
-fn nonsense_gets_one_line_with_key_and_mend() {
+fn nonsense_gets_one_line_with_key_and_hint() {
     let cases = [
         ("seconds = 10.0", "seconds = nan", "seconds: NaN"),
         ("seconds = 10.0", "seconds = 0.0", "seconds: 0"),

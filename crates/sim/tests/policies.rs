@@ -44,7 +44,11 @@ fn writers_leave_a_contended_node_and_stay_away() {
     let rl = run(&workload, System::Rl);
     let full = run(&workload, System::Full);
     assert!(full.operations_s > rl.operations_s * 1.1);
-    assert!(full.most_moves_of_one <= 1, "{}", full.most_moves_of_one);
+    assert!(
+        full.max_moves_per_thread <= 1,
+        "{}",
+        full.max_moves_per_thread
+    );
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn measure(threads: u64, seconds: u64) {
     said.read_line(&mut line).expect("ready");
     let mut settings = System::Full.settings();
     // All threads are looked at, however little they do.
-    settings.set("least_io_bytes_s", "1").expect("setting");
+    settings.set("min_io_bytes_s", "1").expect("setting");
     let options = StewardOptions {
         policy: "full".to_owned(),
         settings,

@@ -651,16 +651,16 @@ fn a_process_that_a_forged_slot_names_is_not_moved() {
     let fixture = Fixture::new();
     let mut worker = fixture.worker("a b");
     let threads = worker.threads(2);
-    let mut stranger = Command::new("sleep").arg("60").spawn().unwrap();
-    forge(&fixture.volume, worker.child.id(), &threads, stranger.id());
-    let before = task::affinity(stranger.id()).unwrap();
+    let mut unrelated = Command::new("sleep").arg("60").spawn().unwrap();
+    forge(&fixture.volume, worker.child.id(), &threads, unrelated.id());
+    let before = task::affinity(unrelated.id()).unwrap();
     let options = fixture.options(System::Rl);
     let steward = Steward::start(fixture.target(), options).unwrap();
     let windows = || steward.summary().windows;
     wait_for("windows", || windows() >= 4);
-    let after = task::affinity(stranger.id()).unwrap();
+    let after = task::affinity(unrelated.id()).unwrap();
     let moves = steward.stop().moves;
-    stranger.kill().unwrap();
-    stranger.wait().unwrap();
+    unrelated.kill().unwrap();
+    unrelated.wait().unwrap();
     assert_eq!((after, moves), (before, 0));
 }

@@ -17,7 +17,7 @@ pub(crate) struct CaseFile {
     pub(crate) version_key: &'static str,
     pub(crate) version: u32,
     /// A larger file is none of ours.
-    pub(crate) most_bytes: u64,
+    pub(crate) max_bytes: u64,
     /// What to do when a file is none.
     pub(crate) hint: &'static str,
 }
@@ -63,7 +63,7 @@ impl CaseFile {
             Error::io(doing, error, self.hint)
         };
         let bytes = std::fs::metadata(path).map_err(failed)?.len();
-        if bytes > self.most_bytes {
+        if bytes > self.max_bytes {
             return Err(self.no_case(path, format!("it has {bytes} bytes")));
         }
         let text = std::fs::read(path).map_err(failed)?;
@@ -109,7 +109,7 @@ mod tests {
             word: "some",
             version_key: "egeria_some_case",
             version: 1,
-            most_bytes: 1 << 10,
+            max_bytes: 1 << 10,
             hint: "name another",
         };
         let directory = tempfile::tempdir().unwrap();

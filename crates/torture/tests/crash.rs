@@ -63,7 +63,7 @@ fn a_case(directory: &Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_saved_case_shows_what_reproduces_until_it_is_mended() {
+fn a_saved_case_shows_what_reproduces_until_it_is_fixed() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = a_case(directory.path());
     let replayed = crash::replay(&file).expect("replay");
@@ -78,7 +78,7 @@ fn a_saved_case_shows_what_reproduces_until_it_is_mended() {
         "{}",
         replayed.text
     );
-    // Mended: the engine has its flushes and fences, and the same stores arrive.
+    // Fixed: the engine has its flushes and fences, and the same stores arrive.
     let text = std::fs::read_to_string(&file).expect("read");
     let mut case: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let fields = case.as_object_mut().expect("an object");

@@ -1,5 +1,5 @@
 //! Invariant 3, on all three ways to the files at once: a process killed at any instruction blocks nobody
-//! and loses nothing that returned; one that is stopped blocks nobody who does not change the same inode.
+//! and loses no acknowledged operation; one that is stopped blocks nobody who does not change the same inode.
 //!
 //! `EGERIA_TEST_CASES` sets how many processes are killed.
 

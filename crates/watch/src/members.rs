@@ -293,16 +293,16 @@ mod tests {
             !members.holds(same.id(), std::process::id()),
             "not its thread"
         );
-        let mut stranger = std::process::Command::new("sleep")
+        let mut unrelated = std::process::Command::new("sleep")
             .arg("60")
             .spawn()
             .unwrap();
         assert!(
-            !members.holds(stranger.id(), stranger.id()),
+            !members.holds(unrelated.id(), unrelated.id()),
             "maps nothing of it"
         );
-        stranger.kill().unwrap();
-        stranger.wait().unwrap();
+        unrelated.kill().unwrap();
+        unrelated.wait().unwrap();
         if own::user() != 0 {
             eprintln!("SKIPPED: only root can become another user");
             return;

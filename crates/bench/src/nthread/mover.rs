@@ -73,7 +73,7 @@ impl Mover {
             return Ok(Moves::default());
         };
         let summary = working.steward.stop();
-        let most = most_moves_at_rest(&working.log, working.rest_after_ns).map_err(|error| {
+        let most = max_moves_at_rest(&working.log, working.rest_after_ns).map_err(|error| {
             let doing = format!("cannot read {}", working.log.display());
             Error::io(doing, error, "free some memory")
         })?;
@@ -84,8 +84,8 @@ impl Mover {
     }
 }
 
-/// As [`most_moves`], of a log on disk.
-fn most_moves_at_rest(log: &Path, rest_after_ns: u64) -> io::Result<u64> {
+/// As [`max_moves`], of a log on disk.
+fn max_moves_at_rest(log: &Path, rest_after_ns: u64) -> io::Result<u64> {
     let mut log = LogReader::open(log)?;
     let mut decisions = Vec::new();
     while let Some(record) = log.next_record()? {
@@ -93,11 +93,11 @@ fn most_moves_at_rest(log: &Path, rest_after_ns: u64) -> io::Result<u64> {
             decisions.push(*decision);
         }
     }
-    Ok(most_moves(&decisions, rest_after_ns))
+    Ok(max_moves(&decisions, rest_after_ns))
 }
 
 /// Moves of the thread that moved most in windows that began so long after the first with I/O.
-fn most_moves(decisions: &[WindowRecord], rest_after_ns: u64) -> u64 {
+fn max_moves(decisions: &[WindowRecord], rest_after_ns: u64) -> u64 {
     let first_ns = decisions.first().map_or(0, |first| first.start_ns);
     let at_rest = |decision: &&WindowRecord| decision.start_ns >= first_ns + rest_after_ns;
     let mut moves: HashMap<_, u64> = HashMap::new();
@@ -170,9 +170,9 @@ mod tests {
             window(1040, &[1, 2], done()),
             window(1050, &[1], ActionOutcome::Vanished),
         ];
-        assert_eq!(most_moves(&windows, 30), 2);
-        assert_eq!(most_moves(&windows, 40), 1);
-        assert_eq!(most_moves(&windows, 0), 4);
-        assert_eq!(most_moves(&[], 0), 0);
+        assert_eq!(max_moves(&windows, 30), 2);
+        assert_eq!(max_moves(&windows, 40), 1);
+        assert_eq!(max_moves(&windows, 0), 4);
+        assert_eq!(max_moves(&[], 0), 0);
     }
 }

@@ -191,7 +191,7 @@ fn human(document: &Document) -> String {
         (open, 0) => format!("{open} left: copy what is still readable to another volume"),
         (open, repairable) => {
             let pool = document.pool.display();
-            format!("{open} left: `egeria check {pool} --repair` mends {repairable}")
+            format!("{open} left: `egeria check {pool} --repair` repairs {repairable}")
         }
     };
     let undo = document.undo_file.as_ref().map_or(String::new(), |undo| {

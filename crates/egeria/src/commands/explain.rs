@@ -1,4 +1,4 @@
-//! `egeria explain`: what a steward did, in sentences.
+//! `egeria explain`: what a steward did and why, in sentences.
 
 mod document;
 pub(super) mod events;

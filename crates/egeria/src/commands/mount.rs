@@ -327,8 +327,8 @@ fn delegate(volume: &Volume, delegates: u8) -> Outcome {
     let bytes = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
     let rule = NonZeroU8::new(delegates).map(|delegates| DelegationRule {
         delegates,
-        min_read_bytes: bytes(sizes.least_read_bytes),
-        min_write_bytes: bytes(sizes.least_write_bytes),
+        min_read_bytes: bytes(sizes.min_read_bytes),
+        min_write_bytes: bytes(sizes.min_write_bytes),
         always: false,
     });
     volume

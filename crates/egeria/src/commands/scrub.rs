@@ -27,7 +27,7 @@ Examples:
 
 Programs go on using the volume meanwhile. Ctrl-C ends it with what was found
 so far. What is found, `egeria check` looks at again once the volume is
-unmounted, and mends what can be mended.
+unmounted, and repairs what can be repaired.
 Exit status: 0 when all was read and nothing is wrong, else 1.")]
 pub struct Arguments {
     /// A pool of the volume, or a path on its mount

@@ -1,4 +1,4 @@
-//! `egeria sim`: what a workload gets from a machine that need not be there.
+//! `egeria sim`: what a workload gets from a hypothetical machine.
 
 use std::path::{Path, PathBuf};
 

@@ -25,7 +25,7 @@ const CLOSING: Duration = Duration::from_secs(60);
 Example:
   egeria umount /mnt
 
-Also takes away a mount whose process was killed: nothing that returned is
+Also takes away a mount whose process was killed: no acknowledged operation is
 lost, the next `egeria mount` recovers the volume.")]
 pub struct Arguments {
     /// Directory it is mounted on

@@ -129,7 +129,7 @@ fn line(step: Move, outcome: ActionOutcome, before: f64, expected: f64) -> Actio
 /// A thread leaves node 0, whose CPUs are contended, for node 1.
 pub fn sent_away(thread_id: u32) -> ActionLine {
     let reason = Reason::CpuContention {
-        way_bytes_s: None,
+        path_bandwidth_bytes_s: None,
         contended: NodeId(0),
         cpu_share: 1.5,
         thread_share: 0.25,

@@ -62,7 +62,7 @@ pub(crate) fn check_contents(
         links: HashMap::new(),
         told: HashSet::new(),
     };
-    check.mend_superblocks(damaged)?;
+    check.repair_superblocks(damaged)?;
     check.collect_damage();
     check.walk_tree(progress);
     check.match_records();
@@ -162,7 +162,7 @@ struct Name {
 }
 
 impl Check<'_> {
-    fn mend_superblocks(&mut self, damaged: &[DamagedCopy]) -> Result<(), VolumeError> {
+    fn repair_superblocks(&mut self, damaged: &[DamagedCopy]) -> Result<(), VolumeError> {
         for each in damaged.iter().filter(|_| self.repair) {
             let at = BlockNumber(SUPERBLOCK_COPIES[each.copy]).offset();
             let media = &self.volume.media[each.pool];

@@ -196,7 +196,7 @@ impl Scrub<'_, '_> {
         &mut self,
         ino: u64,
         resume: Option<Resume>,
-        most_pages: u32,
+        max_pages: u32,
     ) -> Outcome<Option<Resume>> {
         let volume = self.volume;
         let locked = volume.lock_unloaded(volume.me()?, ino)?;
@@ -221,7 +221,7 @@ impl Scrub<'_, '_> {
             from,
             &mut |page| {
                 entered.set(entered.get() + 1);
-                if entered.get() <= most_pages {
+                if entered.get() <= max_pages {
                     return Ok(());
                 }
                 next.set(Some(Resume {

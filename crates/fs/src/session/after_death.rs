@@ -124,7 +124,7 @@ impl Volume {
         let inode = locked.inode;
         // Readers without the lock must notice all that changes here.
         let changing = WriteSection::begin(inode);
-        // A table half changed is not worth mending: read a directory's log again.
+        // A table half changed is not worth repairing: read a directory's log again.
         let directory = locked.kind() == FileKind::Directory;
         if directory || self.reapply(locked).is_err() {
             self.unload(locked);

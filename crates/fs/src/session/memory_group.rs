@@ -62,11 +62,11 @@ fn room_bytes(own_groups: &Path) -> Option<u64> {
             let mut mount = mount.filter(|mount| mount.join("cgroup.controllers").exists());
             return mount
                 .next_back()
-                .and_then(|mount| least_room(mount, path, &VERSION_2));
+                .and_then(|mount| min_room(mount, path, &VERSION_2));
         }
         let is_memory = controllers.split(',').any(|name| name == "memory");
         is_memory
-            .then(|| least_room(Path::new(SEPARATE), path, &VERSION_1))
+            .then(|| min_room(Path::new(SEPARATE), path, &VERSION_1))
             .flatten()
     });
     rooms.min()
@@ -93,7 +93,7 @@ const VERSION_2: Names = Names {
 
 /// The least room from a group up to the root of its mount. A group whose path means nothing here, because the mount
 /// shows a part of the tree only, is the mount's root.
-fn least_room(mount: &Path, group: &str, names: &Names) -> Option<u64> {
+fn min_room(mount: &Path, group: &str, names: &Names) -> Option<u64> {
     let own: PathBuf = mount.join(group.trim_start_matches('/'));
     let own = if own.is_dir() { own } else { mount.to_owned() };
     let groups = own.ancestors().take_while(|at| at.starts_with(mount));
@@ -138,12 +138,12 @@ mod tests {
     }
 
     #[test]
-    fn least_room_of_all_groups_above_counts() {
+    fn min_room_of_all_groups_above_counts() {
         let mount = tempfile::tempdir().expect("a directory");
         let (outer, inner) = (mount.path().join("outer"), mount.path().join("outer/inner"));
         group(&outer, "10000\n", "4000\n", "anon 7\n");
         group(&inner, "max\n", "3000\n", "anon 7\n");
-        let room = |group: &str| least_room(mount.path(), group, &VERSION_2);
+        let room = |group: &str| min_room(mount.path(), group, &VERSION_2);
         assert_eq!(room("/outer/inner"), Some(6000));
         group(
             &inner,

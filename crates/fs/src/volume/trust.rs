@@ -1,5 +1,5 @@
 //! Whose pools and sessions this process believes: those of its own effective user, which nobody else may open. What
-//! is in them is checked, but a session holds locks and a peer can scribble over it; so it is for those only who
+//! is in them is checked, but a session holds locks and a peer can overwrite it; so it is for those only who
 //! could as well debug each other.
 //!
 //! Root can let members of a group share volumes directly, in `/etc/egeria/egeria.toml`:

@@ -18,17 +18,17 @@ const THREADS: u64 = 2;
 /// Who takes longer for one step waits for somebody who never comes.
 const LONGEST_NS: u64 = 20_000_000_000;
 /// Steps of a worker that is not killed before.
-const CREW_STEPS: u64 = 400;
+const PROCESS_STEPS: u64 = 400;
 /// Steps between attaching and leaving.
 const VISIT_STEPS: u64 = 4;
 
 /// A process of workers.
 #[derive(Clone, Copy)]
-struct Crew(i32);
+struct WorkerProcess(i32);
 
-impl Crew {
+impl WorkerProcess {
     /// Fork; the caller has one thread only.
-    fn start(body: impl Fn()) -> Crew {
+    fn start(body: impl Fn()) -> WorkerProcess {
         // SAFETY: this process has one thread, so the child may do what it likes.
         let process = unsafe { libc::fork() };
         assert!(process >= 0, "{}", std::io::Error::last_os_error());
@@ -39,7 +39,7 @@ impl Crew {
             // SAFETY: leaves without running what belongs to the parent.
             unsafe { libc::_exit(i32::from(done.is_err())) }
         }
-        Crew(process)
+        WorkerProcess(process)
     }
 
     /// Kill and wait; its workers that were in the middle of their steps.
@@ -75,8 +75,8 @@ fn guarded<T>(body: impl FnOnce() -> T) -> T {
     result
 }
 
-fn pause(random: &mut Rng, most_us: u64) {
-    std::thread::sleep(Duration::from_micros(1000 + random.below(most_us)));
+fn pause(random: &mut Rng, max_us: u64) {
+    std::thread::sleep(Duration::from_micros(1000 + random.below(max_us)));
 }
 
 /// Kill processes of workers while others go on. One process stays attached and reaps.
@@ -87,14 +87,14 @@ pub fn kill_workers(deaths: u64, random: &mut Rng) {
     let ledger = Ledger::open(&path).expect("ledger");
     let volume = scratch.attach();
     let commons = Commons::make(&volume).expect("what everybody uses");
-    let start = || Crew::start(|| attached_crew(&volume, &ledger, 16 * deaths));
-    let mut crews: Vec<Crew> = (0..PROCESSES).map(|_| start()).collect();
+    let start = || WorkerProcess::start(|| attached_process(&volume, &ledger, 16 * deaths));
+    let mut processes: Vec<WorkerProcess> = (0..PROCESSES).map(|_| start()).collect();
     let mut ended = BTreeMap::new();
     for _ in 0..deaths {
         pause(random, 8000);
-        let at = random.below(crews.len() as u64) as usize;
-        let dead = crews[at].kill(&ledger);
-        crews[at] = start();
+        let at = random.below(processes.len() as u64) as usize;
+        let dead = processes[at].kill(&ledger);
+        processes[at] = start();
         // Sometimes the dead are left to the others for a while.
         if random.below(3) > 0 {
             guarded(|| volume.reap());
@@ -106,22 +106,22 @@ pub fn kill_workers(deaths: u64, random: &mut Rng) {
         });
         ended.extend(dead.into_iter().map(|worker| (worker.id, worker)));
     }
-    for crew in crews {
-        let dead = crew.kill(&ledger);
+    for process in processes {
+        let dead = process.kill(&ledger);
         ended.extend(dead.into_iter().map(|worker| (worker.id, worker)));
     }
     guarded(|| volume.reap());
     verify_all(&scratch, volume, &commons, &ledger, ended);
 }
 
-fn attached_crew(volume: &Arc<Volume>, ledger: &Ledger, most: u64) {
+fn attached_process(volume: &Arc<Volume>, ledger: &Ledger, most: u64) {
     volume.after_fork_in_child();
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 // A volume holds so many workers' files; the last ones wait for their end.
                 while let Some(id) = ledger.add_worker().filter(|id| *id < most) {
-                    work(&Engine(volume), ledger, id, 0..CREW_STEPS);
+                    work(&Engine(volume), ledger, id, 0..PROCESS_STEPS);
                     volume.thread_exit();
                 }
                 loop {
@@ -185,18 +185,18 @@ pub fn kill_visitors(deaths: u64, random: &mut Rng) {
     let uuid = volume.uuid();
     drop(volume);
     let pool = scratch.pools[0].clone();
-    let start = || Crew::start(|| visit(&pool, &ledger));
-    let mut crews: Vec<Crew> = (0..2).map(|_| start()).collect();
+    let start = || WorkerProcess::start(|| visit(&pool, &ledger));
+    let mut processes: Vec<WorkerProcess> = (0..2).map(|_| start()).collect();
     let mut ended = BTreeMap::new();
     for _ in 0..deaths {
         pause(random, 20_000);
-        let at = random.below(crews.len() as u64) as usize;
-        let dead = crews[at].kill(&ledger);
+        let at = random.below(processes.len() as u64) as usize;
+        let dead = processes[at].kill(&ledger);
         ended.extend(dead.into_iter().map(|worker| (worker.id, worker)));
-        crews[at] = start();
+        processes[at] = start();
     }
-    for crew in crews {
-        let dead = crew.kill(&ledger);
+    for process in processes {
+        let dead = process.kill(&ledger);
         ended.extend(dead.into_iter().map(|worker| (worker.id, worker)));
     }
     let volume = guarded(|| scratch.attach());

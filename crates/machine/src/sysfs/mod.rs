@@ -17,7 +17,7 @@ use crate::{
 use tree::{MAX_FILE_BYTES, Tree};
 
 const HINT: &str = "check the machine's firmware and kernel, or describe it in a machine file";
-const MEND_ROOT: &str = "give --sysfs-root the directory that contains sys and proc";
+const ROOT_HINT: &str = "give --sysfs-root the directory that contains sys and proc";
 
 /// The machine below `root`.
 pub(crate) fn read_machine(root: &Path) -> Result<Machine, MachineError> {
@@ -50,7 +50,7 @@ pub(crate) fn read_machine(root: &Path) -> Result<Machine, MachineError> {
 /// The CPUs that are online below `root`, ascending.
 pub(crate) fn online_cpus(root: &Path) -> Result<Vec<CpuId>, MachineError> {
     let path = root.join("sys/devices/system/cpu/online");
-    let text = input::read_text(&path, MAX_FILE_BYTES, MEND_ROOT)?;
+    let text = input::read_text(&path, MAX_FILE_BYTES, ROOT_HINT)?;
     let cpus = parse_cpu_list(&text).map_err(|problem| nonsense(&path, problem))?;
     if cpus.is_empty() {
         return Err(nonsense(&path, "no CPU is online"));

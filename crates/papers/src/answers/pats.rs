@@ -4,7 +4,7 @@ use egeria_policy::pats::{Settings, model};
 
 use crate::answer::Answer::{Bound, Faster, Input, Setting, Similar, Unanswered};
 use crate::answer::{Entry, Reading, compared, farthest, least, most, number, times};
-use crate::experiment::pats::{DEFAULT, LESS, MORE, MOST_THREADS, SIZES, Series, Who};
+use crate::experiment::pats::{DEFAULT, LESS, MAX_THREADS, MORE, SIZES, Series, Who};
 use crate::results::Results;
 
 const MEMCACHED: &str = "neither Memcached's requests nor what it computes for one are told, so its share of time at DRAM is unknown";
@@ -52,16 +52,16 @@ fn smallest(values: Vec<f64>) -> Option<f64> {
 
 /// With how many threads the copy falls below half; one more than there are when it does not.
 fn knee(results: &Results, series: &Series) -> Option<f64> {
-    let curve = over(1..=MOST_THREADS, |threads| {
+    let curve = over(1..=MAX_THREADS, |threads| {
         copy_left(results, series, threads)
     })?;
     let at = curve.iter().position(|left| *left < 0.5);
-    Some(at.map_or(f64::from(MOST_THREADS) + 1.0, |at| at as f64 + 1.0))
+    Some(at.map_or(f64::from(MAX_THREADS) + 1.0, |at| at as f64 + 1.0))
 }
 
 /// With how many threads the copy still has 95 % of what it has alone: its knee.
 fn still_whole(results: &Results, series: &Series) -> Option<f64> {
-    let curve = over(1..=MOST_THREADS, |threads| {
+    let curve = over(1..=MAX_THREADS, |threads| {
         copy_left(results, series, threads)
     })?;
     Some(curve.iter().take_while(|left| **left >= 0.95).count() as f64)
@@ -69,7 +69,7 @@ fn still_whole(results: &Results, series: &Series) -> Option<f64> {
 
 /// 4 KB writes of 14 threads, PATS beside nobody (Fig. 12b; told three times).
 fn large_writes(results: &Results) -> Option<f64> {
-    persistent(results, &ONE_PATS, &ONE, MOST_THREADS)
+    persistent(results, &ONE_PATS, &ONE, MAX_THREADS)
 }
 
 /// Sizes that PATS schedules.
@@ -88,7 +88,7 @@ pub(super) const ENTRIES: &[Entry] = &[
             reading: Reading::Loss,
             part: 0,
             at_most: true,
-            said: |results| copy_left(results, &ONE, MOST_THREADS),
+            said: |results| copy_left(results, &ONE, MAX_THREADS),
         }],
     ),
     entry(
@@ -111,7 +111,7 @@ pub(super) const ENTRIES: &[Entry] = &[
             reading: Reading::Loss,
             part: 0,
             at_most: true,
-            said: |results| copy_left(results, &ONE, MOST_THREADS),
+            said: |results| copy_left(results, &ONE, MAX_THREADS),
         }],
     ),
     entry("P09", &[Unanswered(MEMCACHED)]),
@@ -149,7 +149,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         "P19",
         &[compared(Reading::Loss, |results| {
             let readers = Series::on("optane-1s", Who::Baseline, 1.0, 4096);
-            copy_left(results, &readers, MOST_THREADS)
+            copy_left(results, &readers, MAX_THREADS)
         })],
     ),
     entry(
@@ -171,7 +171,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         &[Faster {
             said: |results| {
                 let mean = |series: &Series| {
-                    let curve = over(1..=MOST_THREADS, |threads| series.copy(results, threads))?;
+                    let curve = over(1..=MAX_THREADS, |threads| series.copy(results, threads))?;
                     Some(curve.iter().sum::<f64>())
                 };
                 let (one, two, three) = (mean(&ONE)?, mean(&TWO)?, mean(&THREE)?);
@@ -223,7 +223,7 @@ pub(super) const ENTRIES: &[Entry] = &[
                 let mut all = Vec::new();
                 for bytes in scheduled() {
                     let series = Series::writes(DEFAULT, bytes);
-                    all.extend(over(1..=MOST_THREADS, |threads| {
+                    all.extend(over(1..=MAX_THREADS, |threads| {
                         series.copy(results, threads)
                     })?);
                 }
@@ -236,7 +236,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         &[Faster {
             // What is scheduled keeps more of the copy than what is not.
             said: |results| {
-                let of = |bytes| copy_left(results, &Series::writes(DEFAULT, bytes), MOST_THREADS);
+                let of = |bytes| copy_left(results, &Series::writes(DEFAULT, bytes), MAX_THREADS);
                 Some(of(512)? / of(256)?)
             },
         }],
@@ -245,7 +245,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         "P32",
         &[number(Reading::Plain, |results| {
             const BYTES_PER_GB: f64 = 1e9;
-            Some(ONE.copy(results, MOST_THREADS)? / BYTES_PER_GB)
+            Some(ONE.copy(results, MAX_THREADS)? / BYTES_PER_GB)
         })
         .at(1, "floor; the peak is an input")],
     ),
@@ -258,7 +258,7 @@ pub(super) const ENTRIES: &[Entry] = &[
                     Series::writes(DEFAULT, bytes),
                     Series::writes(Who::Baseline, bytes),
                 );
-                all.extend(over(1..=MOST_THREADS, |threads| {
+                all.extend(over(1..=MAX_THREADS, |threads| {
                     copies(results, &pats, &none, threads)
                 })?);
             }
@@ -271,7 +271,7 @@ pub(super) const ENTRIES: &[Entry] = &[
             reading: Reading::Loss,
             part: 0,
             at_most: false,
-            said: |results| copy_left(results, &ONE_PATS, MOST_THREADS),
+            said: |results| copy_left(results, &ONE_PATS, MAX_THREADS),
         }],
     ),
     entry("P35", &[Unanswered(MEMCACHED)]),
@@ -283,7 +283,7 @@ pub(super) const ENTRIES: &[Entry] = &[
                 let mut all = Vec::new();
                 for bytes in [2048, 4096, 8192] {
                     let series = Series::writes(DEFAULT, bytes);
-                    let curve = over(1..=MOST_THREADS, |threads| {
+                    let curve = over(1..=MAX_THREADS, |threads| {
                         series.persistent(results, threads)
                     })?;
                     let peak = largest(curve.clone())?;
@@ -312,7 +312,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         "P42",
         &[Faster {
             said: |results| {
-                smallest(over(7..=MOST_THREADS, |threads| {
+                smallest(over(7..=MAX_THREADS, |threads| {
                     persistent(results, &SMALL_PATS, &SMALL, threads)
                 })?)
             },
@@ -325,7 +325,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry(
         "P44",
         &[compared(Reading::Loss, |results| {
-            let of = |series| copy_left(results, series, MOST_THREADS);
+            let of = |series| copy_left(results, series, MAX_THREADS);
             Some((of(&ONE_PATS)? + of(&TWO_PATS)?) / 2.0)
         })],
     ),
@@ -352,7 +352,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry(
         "P48",
         &[compared(Reading::Change, |results| {
-            largest(over(1..=MOST_THREADS, |threads| {
+            largest(over(1..=MAX_THREADS, |threads| {
                 copies(results, &SMALL_LESS, &SMALL_PATS, threads)
             })?)
         })],
@@ -360,7 +360,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry(
         "P49",
         &[compared(Reading::Change, |results| {
-            smallest(over(1..=MOST_THREADS, |threads| {
+            smallest(over(1..=MAX_THREADS, |threads| {
                 persistent(results, &SMALL_LESS, &SMALL_PATS, threads)
             })?)
         })],
@@ -368,7 +368,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry(
         "P50",
         &[compared(Reading::Change, |results| {
-            copies(results, &SMALL_MORE, &SMALL_PATS, MOST_THREADS)
+            copies(results, &SMALL_MORE, &SMALL_PATS, MAX_THREADS)
         })],
     ),
     entry(
@@ -377,7 +377,7 @@ pub(super) const ENTRIES: &[Entry] = &[
             reading: Reading::Change,
             part: 0,
             at_most: true,
-            said: |results| persistent(results, &SMALL_MORE, &SMALL_PATS, MOST_THREADS),
+            said: |results| persistent(results, &SMALL_MORE, &SMALL_PATS, MAX_THREADS),
         }],
     ),
 ];

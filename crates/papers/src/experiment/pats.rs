@@ -10,7 +10,7 @@ use crate::results::Results;
 
 const PATS: &str = include_str!("../../workloads/pats.toml");
 /// Threads at persistent memory, at most (§III-A).
-pub(crate) const MOST_THREADS: u32 = 14;
+pub(crate) const MAX_THREADS: u32 = 14;
 /// Sizes of requests in Figs. 6, 10 and 12, bytes.
 pub(crate) const SIZES: [u64; 8] = [64, 128, 256, 512, 1024, 2048, 4096, 8192];
 /// A load of LMBench, bytes.
@@ -110,7 +110,7 @@ pub(super) fn curves(stage: &Stage, results: &mut Results) -> Result<()> {
     for series in all() {
         let machine = profile(series.machine)?;
         let (mut copy, mut persistent) = (Vec::new(), Vec::new());
-        for threads in 0..=MOST_THREADS {
+        for threads in 0..=MAX_THREADS {
             let workload = workload(stage, &series, threads)?;
             let outcome = stage.outcome(&machine, &workload, &options(&series))?;
             let at = f64::from(threads);
@@ -155,7 +155,7 @@ fn workload(stage: &Stage, series: &Series, threads: u32) -> Result<Workload> {
 fn latency(stage: &Stage, machine: &Machine, results: &mut Results) -> Result<()> {
     let readers = Series::on("optane-1s", Who::Baseline, 1.0, 4096);
     let mut points = Vec::new();
-    for threads in 0..=MOST_THREADS {
+    for threads in 0..=MAX_THREADS {
         let mut workload = workload(stage, &readers, threads)?;
         let phase = &mut workload.threads[COPY].phases[0];
         (phase.read_share, phase.request_bytes) = (1.0, LINE_BYTES);

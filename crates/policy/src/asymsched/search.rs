@@ -28,7 +28,7 @@ use super::settings::Settings;
 use super::traffic::{Part, Traffic};
 
 /// Beyond so many sets of nodes the best is only guessed from above.
-const MOST_SETS: u64 = 5000;
+const MAX_SETS: u64 = 5000;
 /// A bound on new nodes takes as long as so many on known ones.
 const NEW_SET_TRIES: u64 = 10;
 /// What rounding may do to a sum of shares.
@@ -147,9 +147,9 @@ impl Searcher<'_> {
     fn place_all(&mut self, known_wbw: f64) {
         let layout = self.layout;
         let bundles = layout.bundles.iter();
-        self.most = bundles.map(|bundle| self.most_of(bundle)).collect();
+        self.most = bundles.map(|bundle| self.max_of(bundle)).collect();
         self.least = self.settings.filter * known_wbw * (1.0 - ROUNDING);
-        self.tries_left = self.settings.most_placements.saturating_mul(4);
+        self.tries_left = self.settings.max_placements.saturating_mul(4);
         let mut targets = Vec::with_capacity(layout.groups.len());
         self.place_next(&mut targets, 0, self.most.iter().sum());
     }
@@ -161,7 +161,7 @@ impl Searcher<'_> {
             return self.note(targets, bound);
         };
         for set in Combinations::new(group.pool & !used, group.nodes.count_ones()) {
-            if self.tries_left == 0 || self.search.considered >= self.settings.most_placements {
+            if self.tries_left == 0 || self.search.considered >= self.settings.max_placements {
                 self.search.is_complete = false;
                 return;
             }
@@ -215,14 +215,14 @@ impl Searcher<'_> {
     }
 
     /// The most a bundle can add to any placement.
-    fn most_of(&mut self, bundle: &Bundle) -> f64 {
+    fn max_of(&mut self, bundle: &Bundle) -> f64 {
         let groups = &self.layout.groups;
         let pools: NodeSet = bundle
             .groups
             .iter()
             .fold(0, |all, group| all | groups[*group].pool);
         let size = bundle.nodes.count_ones();
-        let most = match Combinations::count(pools.count_ones(), size) > MOST_SETS {
+        let most = match Combinations::count(pools.count_ones(), size) > MAX_SETS {
             false => Combinations::new(pools, size)
                 .map(|set| self.alone(set))
                 .fold(0.0, f64::max),

@@ -30,7 +30,7 @@ pub struct Settings {
     /// Pages that a worker of the full migration takes at once (§4.3: 30,000).
     pub chunk_pages: u64,
     /// Placements looked at before a search is cut (ours). Cut searches give good placements, perhaps not the best.
-    pub most_placements: u64,
+    pub max_placements: u64,
 }
 
 impl Default for Settings {
@@ -46,7 +46,7 @@ impl Default for Settings {
             full_after_ms: 2000,
             old_share: 0.9,
             chunk_pages: 30_000,
-            most_placements: 50_000,
+            max_placements: 50_000,
         }
     }
 }
@@ -85,12 +85,9 @@ const ENTRIES: [Entry<Settings>; 11] = [
         1,
         1_000_000_000
     )),
-    entry!(
-        [most_placements],
-        PLACEMENTS,
-        u64::to_string,
-        |text| number(text, 1, 10_000_000)
-    ),
+    entry!([max_placements], PLACEMENTS, u64::to_string, |text| number(
+        text, 1, 10_000_000
+    )),
 ];
 
 by_name!(Settings, ENTRIES);

@@ -37,8 +37,8 @@ pub(super) fn relieve(what_if: &mut WhatIf<'_>, contended: usize) {
         let present = what_if.threads[index].present;
         if present != contended && narrows(what_if, index, present) {
             what_if.leave_away(index, Contention::Cpu);
-        } else if let Some((node, way_bytes_s)) = destination(what_if, index) {
-            let reason = reason(what_if, index, (node, way_bytes_s), cpu_share);
+        } else if let Some((node, path_bandwidth_bytes_s)) = destination(what_if, index) {
+            let reason = reason(what_if, index, (node, path_bandwidth_bytes_s), cpu_share);
             what_if.send_away(index, node, reason);
         } else if present == contended && !has_room_somewhere(what_if, index) {
             let contention = Contention::Cpu;
@@ -110,7 +110,7 @@ fn destination(what_if: &WhatIf<'_>, index: usize) -> Option<(usize, Option<f64>
 fn reason(
     what_if: &WhatIf<'_>,
     index: usize,
-    (node, way_bytes_s): (usize, Option<f64>),
+    (node, path_bandwidth_bytes_s): (usize, Option<f64>),
     cpu_share: f64,
 ) -> Reason {
     let (thread, loads) = (&what_if.threads[index], &what_if.loads);
@@ -120,6 +120,6 @@ fn reason(
         thread_share: loads.thread_share(thread, node),
         target_share: loads.cpu_share(node),
         limit: what_if.settings.cpu_limit,
-        way_bytes_s,
+        path_bandwidth_bytes_s,
     }
 }

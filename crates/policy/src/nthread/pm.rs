@@ -74,8 +74,15 @@ pub(super) fn relieve(what_if: &mut WhatIf<'_>, contended: usize) -> bool {
         if may_stay_away(what_if, index, contended) {
             what_if.leave_away(index, Contention::Pm);
             relieved = true;
-        } else if let Some((node, way_bytes_s)) = destination(what_if, index, average_bytes_s) {
-            let reason = reason(what_if, index, (node, way_bytes_s), average_bytes_s);
+        } else if let Some((node, path_bandwidth_bytes_s)) =
+            destination(what_if, index, average_bytes_s)
+        {
+            let reason = reason(
+                what_if,
+                index,
+                (node, path_bandwidth_bytes_s),
+                average_bytes_s,
+            );
             what_if.send_away(index, node, reason);
             relieved = true;
         } else if what_if.threads[index].at == what_if.threads[index].present {
@@ -149,7 +156,7 @@ fn destination(
 fn reason(
     what_if: &WhatIf<'_>,
     index: usize,
-    (node, way_bytes_s): (usize, Option<f64>),
+    (node, path_bandwidth_bytes_s): (usize, Option<f64>),
     average_bytes_s: f64,
 ) -> Reason {
     let (thread, loads) = (&what_if.threads[index], &what_if.loads);
@@ -163,6 +170,6 @@ fn reason(
         room_bytes_s: loads.pm_bytes_s(node) - average_bytes_s,
         written_bytes_s: loads.per_second(thread.written as f64),
         write_ratio: write_ratio(what_if, index),
-        way_bytes_s,
+        path_bandwidth_bytes_s,
     }
 }

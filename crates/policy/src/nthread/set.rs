@@ -25,7 +25,7 @@ const ENTRIES: [Entry<Settings>; 17] = [
     entry!([cpu_limit], SHARE, f64::to_string, share),
     entry!([cpu_ratio], FACTOR, f64::to_string, factor),
     entry!([cpu_return], SHARE, f64::to_string, share),
-    entry!([least_io_bytes_s], RATE, f64::to_string, rate),
+    entry!([min_io_bytes_s], RATE, f64::to_string, rate),
     entry!([dimm_read_bytes_s], MAXIMUM, value_or_auto, maximum),
     entry!([dimm_write_bytes_s], MAXIMUM, value_or_auto, maximum),
     entry!([dimms], DIMMS, value_or_auto, dimms),

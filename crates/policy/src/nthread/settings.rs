@@ -133,7 +133,7 @@ pub struct Settings {
     pub cpu_return: f64,
     /// Threads that read and write less than this are left alone, bytes/s (§IV says "fewer data";
     /// ours: 1 MB/s, a two-hundredth of the margin).
-    pub least_io_bytes_s: f64,
+    pub min_io_bytes_s: f64,
     /// What one DIMM reads at most, bytes/s; instead of what the machine says.
     pub dimm_read_bytes_s: Option<f64>,
     /// What one DIMM writes at most, bytes/s; instead of what the machine says.
@@ -159,7 +159,7 @@ impl Settings {
             cpu_limit: 0.9,
             cpu_ratio: 2.0,
             cpu_return: 0.75,
-            least_io_bytes_s: 1e6,
+            min_io_bytes_s: 1e6,
             dimm_read_bytes_s: None,
             dimm_write_bytes_s: None,
             dimms: None,

@@ -14,7 +14,7 @@ pub(super) fn decide(what_if: &mut WhatIf<'_>) {
 }
 
 fn decide_one(what_if: &mut WhatIf<'_>, index: usize) {
-    let Some((best, leads)) = most_read(what_if, index) else {
+    let Some((best, leads)) = most_read_node(what_if, index) else {
         return;
     };
     let margin_bytes_s = what_if.settings.read_margin_bytes_s;
@@ -49,7 +49,7 @@ fn decide_one(what_if: &mut WhatIf<'_>, index: usize) {
 }
 
 /// The node a thread reads from most, and whether it exceeds every other node by the margin.
-fn most_read(what_if: &WhatIf<'_>, index: usize) -> Option<(Lead, bool)> {
+fn most_read_node(what_if: &WhatIf<'_>, index: usize) -> Option<(Lead, bool)> {
     let thread = &what_if.threads[index];
     let nodes = 0..what_if.machine.nodes.len();
     // The first of equals; equals have no lead anyway.

@@ -59,7 +59,7 @@ impl<'a> Thread<'a> {
             lead: None,
             written: facts.written_total(),
             read: facts.read_total(),
-            has_io: moved > 0 && window.rate_bytes_s(moved) >= settings.least_io_bytes_s,
+            has_io: moved > 0 && window.rate_bytes_s(moved) >= settings.min_io_bytes_s,
             is_held: false,
             displaced_from: None,
             away: None,

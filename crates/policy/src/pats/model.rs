@@ -70,13 +70,13 @@ pub fn limit_for(mix: &Mix, settings: &Settings) -> Option<u32> {
         mix.mean_bytes,
         mix.write_share,
     );
-    Some(threads.clamp(1, settings.most_threads.max(1)))
+    Some(threads.clamp(1, settings.max_threads.max(1)))
 }
 
 /// What Eq. 1 allows for large writes, the heaviest requests there are: a limit to begin with.
 pub fn cautious_limit(settings: &Settings) -> u32 {
     let threads = serving_threads(settings.tolerated_loss, settings.dimms, BUFFER_BYTES, 1.0);
-    threads.clamp(1, settings.most_threads.max(1))
+    threads.clamp(1, settings.max_threads.max(1))
 }
 
 fn within_one(share: f64, otherwise: f64) -> f64 {

@@ -66,7 +66,7 @@ pub enum Admission {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StepError {
     /// All ids have owners.
-    #[error("all {length} thread ids are taken; retire one or set most_threads higher")]
+    #[error("all {length} thread ids are taken; retire one or set max_threads higher")]
     Full {
         /// How many there are.
         length: u32,

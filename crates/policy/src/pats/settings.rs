@@ -65,10 +65,10 @@ pub struct Settings {
     /// How long requests are counted for one limit, ms (the paper gives none; ours: 100).
     pub window_ms: u64,
     /// No limit is above this, threads (the paper's array length; ours: 64).
-    pub most_threads: u32,
+    pub max_threads: u32,
     /// `learned` takes another limit for this much more throughput of persistent memory, a share
     /// (ours: 0.03).
-    pub least_gain: f64,
+    pub min_gain: f64,
     /// `learned` tries the next limit at the latest after so many windows of rest (ours: 64).
     pub probe_windows: u32,
 }
@@ -82,8 +82,8 @@ impl Default for Settings {
             bypass_bytes: 256,
             paper_bypass: false,
             window_ms: 100,
-            most_threads: 64,
-            least_gain: 0.03,
+            max_threads: 64,
+            min_gain: 0.03,
             probe_windows: 64,
         }
     }
@@ -137,13 +137,13 @@ const ENTRIES: [Entry<Settings>; 9] = [
         |text| { number(text, 1, 60_000) }
     ),
     entry!(
-        [most_threads],
+        [max_threads],
         "a whole number from 1 to 4096",
         ToString::to_string,
         |text| number(text, 1, 4096)
     ),
     entry!(
-        [least_gain],
+        [min_gain],
         "a number from 0.001 to 1",
         ToString::to_string,
         |text| number(text, 0.001, 1.0)

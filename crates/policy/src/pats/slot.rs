@@ -28,7 +28,7 @@ use super::collector::Request;
 const PHASE_MASK: u64 = 0b111;
 const WRITE_BIT: u64 = 1 << 3;
 const LENGTH_SHIFT: u32 = 4;
-const LENGTH_MOST: u64 = u32::MAX as u64;
+const MAX_LENGTH: u64 = u32::MAX as u64;
 const NUMBER_SHIFT: u32 = 36;
 const NUMBER_MASK: u64 = (1 << 28) - 1;
 
@@ -87,7 +87,7 @@ impl Slot {
             } else {
                 AccessKind::Read
             },
-            bytes: self.0 >> LENGTH_SHIFT & LENGTH_MOST,
+            bytes: self.0 >> LENGTH_SHIFT & MAX_LENGTH,
         })
     }
 
@@ -113,7 +113,7 @@ impl Slot {
             AccessKind::Read => 0,
             AccessKind::Write => WRITE_BIT,
         };
-        let length = request.bytes.min(LENGTH_MOST) << LENGTH_SHIFT;
+        let length = request.bytes.min(MAX_LENGTH) << LENGTH_SHIFT;
         Slot(self.number() << NUMBER_SHIFT | length | writes | phase as u64)
     }
 }

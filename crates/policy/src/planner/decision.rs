@@ -54,14 +54,14 @@ impl DelegationPlan {
             DelegationPlan::Off { .. } => None,
             DelegationPlan::On {
                 stripe_bytes,
-                least_read_bytes,
-                least_write_bytes,
+                min_read_bytes,
+                min_write_bytes,
                 delegates_per_node,
                 ..
             } => Some((
                 stripe_bytes,
-                least_read_bytes,
-                least_write_bytes,
+                min_read_bytes,
+                min_write_bytes,
                 delegates_per_node,
             )),
         };
@@ -101,9 +101,9 @@ pub enum DelegationPlan {
         /// New data is spread over the nodes in pieces of this size, bytes.
         stripe_bytes: u64,
         /// Reads of this size and more are delegated, bytes.
-        least_read_bytes: u64,
+        min_read_bytes: u64,
         /// Writes of this size and more are delegated, bytes.
-        least_write_bytes: u64,
+        min_write_bytes: u64,
         /// Threads that access persistent memory for others, per node that has any.
         delegates_per_node: u32,
         /// Why.

@@ -95,8 +95,8 @@ fn wanted(scene: &Scene<'_>, settings: &Delegation) -> Result<DelegatedBecause, 
 fn on(settings: &Delegation, because: DelegatedBecause) -> DelegationPlan {
     DelegationPlan::On {
         stripe_bytes: settings.stripe_bytes,
-        least_read_bytes: settings.least_read_bytes,
-        least_write_bytes: settings.least_write_bytes,
+        min_read_bytes: settings.min_read_bytes,
+        min_write_bytes: settings.min_write_bytes,
         delegates_per_node: settings.delegates_per_node,
         because,
     }

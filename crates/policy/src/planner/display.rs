@@ -34,15 +34,15 @@ impl fmt::Display for DelegationPlan {
             DelegationPlan::Off { because } => write!(formatter, "nothing is delegated: {because}"),
             DelegationPlan::On {
                 stripe_bytes,
-                least_read_bytes,
-                least_write_bytes,
+                min_read_bytes,
+                min_write_bytes,
                 delegates_per_node,
                 because,
             } => write!(
                 formatter,
                 "reads from {} and writes from {} are delegated to {delegates_per_node} per node, stripes of {}: {because}",
-                format_bytes(*least_read_bytes),
-                format_bytes(*least_write_bytes),
+                format_bytes(*min_read_bytes),
+                format_bytes(*min_write_bytes),
                 format_bytes(*stripe_bytes)
             ),
         }

@@ -46,7 +46,7 @@ impl Owners {
         let mut traffic: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
         for thread in &facts.window.threads {
             let bytes_s = facts.window.rate_bytes_s(thread.moved_total());
-            let counts = bytes_s >= settings.nthread.least_io_bytes_s;
+            let counts = bytes_s >= settings.nthread.min_io_bytes_s;
             let entry = traffic.entry(thread.key.process_id).or_default();
             entry.0 += if counts { bytes_s } else { 0.0 };
         }

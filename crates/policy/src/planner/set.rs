@@ -34,8 +34,8 @@ const DELEGATION: [Entry<Delegation>; 7] = [
         4096,
         1 << 30
     )),
-    entry!([least_read_bytes], BYTES, u64::to_string, bytes),
-    entry!([least_write_bytes], BYTES, u64::to_string, bytes),
+    entry!([min_read_bytes], BYTES, u64::to_string, bytes),
+    entry!([min_write_bytes], BYTES, u64::to_string, bytes),
     entry!(
         [delegates_per_node],
         "a whole number from 1 to 4096",
@@ -53,13 +53,13 @@ const RELOCATION: [Entry<Relocation>; 8] = [
         u64::to_string,
         |text| number(text, 1, 86_400_000)
     ),
-    entry!([most_written_share], SHARE, f64::to_string, share),
-    entry!([least_read_bytes_s], RATE, f64::to_string, rate),
+    entry!([max_written_share], SHARE, f64::to_string, share),
+    entry!([min_read_bytes_s], RATE, f64::to_string, rate),
     entry!([copy_share], PART, f64::to_string, |text| number(
         text, 0.001, 1.0
     )),
     entry!(
-        [most_steps],
+        [max_steps],
         "a whole number from 1 to 1000",
         u32::to_string,
         |text| number(text, 1, 1000)

@@ -81,9 +81,9 @@ pub struct Delegation {
     /// New data is spread over the nodes in pieces of this size, bytes (32 KiB).
     pub stripe_bytes: u64,
     /// Reads of this size and more are delegated, bytes (32 KiB).
-    pub least_read_bytes: u64,
+    pub min_read_bytes: u64,
     /// Writes of this size and more are delegated, bytes (256).
-    pub least_write_bytes: u64,
+    pub min_write_bytes: u64,
     /// Threads that access persistent memory for others, per node (1).
     pub delegates_per_node: u32,
     /// Share of the bytes that go to other nodes from which on delegation is expected to help (ours: 0.25).
@@ -99,13 +99,13 @@ pub struct Relocation {
     /// Copying must be repaid within this time, ms (30,000).
     pub horizon_ms: u64,
     /// Files of which more than this share of the bytes used was written stay (0.05).
-    pub most_written_share: f64,
+    pub max_written_share: f64,
     /// Files that are read less are not looked at, bytes/s (100 MB/s, half of NThread's margin).
-    pub least_read_bytes_s: f64,
+    pub min_read_bytes_s: f64,
     /// Copying takes at most this share of a memory's or link's bandwidth (0.25).
     pub copy_share: f64,
     /// Most new copies and moves in a window (8).
-    pub most_steps: u32,
+    pub max_steps: u32,
     /// Files used less than this may be put on nodes without CPUs, bytes/s (1 MB/s).
     pub cold_bytes_s: f64,
     /// Nodes may get read-only copies of files (true).
@@ -153,8 +153,8 @@ impl Default for Delegation {
         Delegation {
             always: true,
             stripe_bytes: 32 << 10,
-            least_read_bytes: 32 << 10,
-            least_write_bytes: 256,
+            min_read_bytes: 32 << 10,
+            min_write_bytes: 256,
             delegates_per_node: 1,
             remote_limit: 0.25,
             rest_windows: 10,
@@ -166,10 +166,10 @@ impl Default for Relocation {
     fn default() -> Relocation {
         Relocation {
             horizon_ms: 30_000,
-            most_written_share: 0.05,
-            least_read_bytes_s: 100e6,
+            max_written_share: 0.05,
+            min_read_bytes_s: 100e6,
             copy_share: 0.25,
-            most_steps: 8,
+            max_steps: 8,
             cold_bytes_s: 1e6,
             replicas: true,
             rest_windows: 10,

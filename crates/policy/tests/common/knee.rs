@@ -72,7 +72,7 @@ impl Curve {
 
     /// The best of persistent memory that a constant limit has while DRAM bears it.
     pub fn best_pm(&self, settings: &Settings) -> f64 {
-        let limits = 1..=settings.most_threads;
+        let limits = 1..=settings.max_threads;
         let borne = limits.filter(|&limit| self.bears(limit, settings.tolerated_loss));
         borne.map(|limit| self.pm(limit)).fold(0.0, f64::max)
     }

@@ -7,10 +7,10 @@ use proptest::prelude::*;
 
 use super::{SECOND_NS, key, machine, window};
 
-const MOST_BYTES: u64 = 3_000_000_000;
+const MAX_BYTES: u64 = 3_000_000_000;
 
 fn bytes() -> impl Strategy<Value = u64> {
-    prop_oneof![Just(0), 0..2_000_000_u64, 0..MOST_BYTES / 4, 0..MOST_BYTES]
+    prop_oneof![Just(0), 0..2_000_000_u64, 0..MAX_BYTES / 4, 0..MAX_BYTES]
 }
 
 /// CPUs of one node, of some, or of all (4 each).

@@ -19,7 +19,7 @@ const FILE: CaseFile = CaseFile {
     word: "crash",
     version_key: "egeria_crash_case",
     version: 2,
-    most_bytes: 1 << 20,
+    max_bytes: 1 << 20,
     hint: "name one that `egeria-torture crash` saved",
 };
 

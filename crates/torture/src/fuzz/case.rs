@@ -12,7 +12,7 @@ const FILE: CaseFile = CaseFile {
     word: "fuzz",
     version_key: "egeria_fuzz_case",
     version: 2,
-    most_bytes: 1 << 16,
+    max_bytes: 1 << 16,
     hint: "name one that `egeria-torture fuzz` saved",
 };
 

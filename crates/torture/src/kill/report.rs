@@ -19,9 +19,9 @@ pub struct KillReport {
     pub mount_kills: u64,
     /// Lives of threads that worked.
     pub workers: u64,
-    /// Operations that returned.
+    /// Operations that returned (acknowledged).
     pub operations: u64,
-    /// Operations that returned and are missing, and everything else that is not as it must be.
+    /// Acknowledged operations that are missing, and everything else that is not as it must be.
     pub lost: u64,
     /// Longest operation of anybody, waiting for CPUs included.
     pub longest_wait_ms: f64,

@@ -116,7 +116,7 @@ impl<'a> Round<'a> {
                 true => self.kill_mount()?,
                 false => {
                     let at = rng.below(self.processes.len() as u64) as usize;
-                    self.kill_crew(at, rng.below(2) == 0)?;
+                    self.kill_workers(at, rng.below(2) == 0)?;
                 }
             }
             self.replace_ended()?;
@@ -161,7 +161,7 @@ impl<'a> Round<'a> {
     }
 
     /// Every second one dies in the middle of a step, by its own timer; where the others are is chance.
-    fn kill_crew(&mut self, at: usize, in_step: bool) -> Result<()> {
+    fn kill_workers(&mut self, at: usize, in_step: bool) -> Result<()> {
         let process = &mut self.processes[at];
         let ended = match (process.ended(Duration::ZERO)?, in_step) {
             (None, true) => {

@@ -36,7 +36,7 @@ pub(super) fn seal(number: u64, payload: &[u8]) -> Vec<u8> {
 pub(super) fn read(
     file: &mut impl Read,
     number: u64,
-    most_bytes: usize,
+    max_bytes: usize,
     buffer: &mut Vec<u8>,
 ) -> io::Result<Next> {
     fill(file, HEAD_BYTES, buffer)?;
@@ -53,8 +53,8 @@ pub(super) fn read(
     if checksum(number, &buffer[..8]) != head_sum {
         return Ok(damaged("the head of a frame has a wrong checksum"));
     }
-    if length == 0 || length > most_bytes {
-        let what = format!("a frame of {length} bytes, at most {most_bytes} can be");
+    if length == 0 || length > max_bytes {
+        let what = format!("a frame of {length} bytes, at most {max_bytes} can be");
         return Ok(Next::Damaged(what));
     }
     fill(file, length, buffer)?;

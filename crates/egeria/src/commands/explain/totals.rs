@@ -143,7 +143,7 @@ pub(crate) struct Totals {
     threads: HashSet<ThreadKey>,
     active: HashSet<ThreadKey>,
     omitted: u64,
-    omitted_most: u64,
+    max_omitted: u64,
     bytes: Bytes,
     last_local_share: Option<f64>,
     reasons: BTreeMap<&'static str, u64>,
@@ -169,7 +169,7 @@ impl Totals {
             self.bytes.all += all;
         }
         self.omitted = decision.threads_omitted;
-        self.omitted_most = self.omitted_most.max(self.omitted);
+        self.max_omitted = self.max_omitted.max(self.omitted);
         for record in &decision.threads {
             self.threads.insert(record.thread);
             self.active.insert(record.thread);
@@ -269,7 +269,7 @@ impl Totals {
             first_ns: self.first_ns.unwrap_or(0),
             last_ns: self.last_ns,
             threads: self.threads.len(),
-            threads_omitted: self.omitted_most,
+            threads_omitted: self.max_omitted,
             local_share: self.bytes.share(),
             last_local_share: self.last_local_share,
             moves: self.moves(),

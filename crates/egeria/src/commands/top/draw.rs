@@ -14,7 +14,7 @@ use super::text;
 use super::view::Frame;
 use egeria_policy::ActionOutcome;
 
-const MOST_NODE_LINES: usize = 8;
+const MAX_NODE_LINES: usize = 8;
 const ACTION_LINES: u16 = 5;
 const MEMORY_CELLS: usize = 22;
 const CPU_CELLS: usize = 10;
@@ -35,7 +35,7 @@ pub(super) struct Keys {
 
 /// Draws it.
 pub(super) fn draw(terminal: &mut Terminal<'_>, frame: &Frame, keys: &mut Keys) {
-    let nodes = frame.nodes.len().min(MOST_NODE_LINES) as u16;
+    let nodes = frame.nodes.len().min(MAX_NODE_LINES) as u16;
     let [head, node_area, _, thread_area, move_area, foot] = Layout::vertical([
         Constraint::Length(2),
         Constraint::Length(1 + nodes),
@@ -73,8 +73,8 @@ fn node_lines(nodes: &[NodeRow]) -> Paragraph<'static> {
         "node", "read", "written", "memory in use", "", "CPUs", "", "threads"
     );
     let mut lines = vec![Line::styled(header, HEADER)];
-    let hidden = match nodes.len() > MOST_NODE_LINES {
-        true => nodes.len() - MOST_NODE_LINES + 1,
+    let hidden = match nodes.len() > MAX_NODE_LINES {
+        true => nodes.len() - MAX_NODE_LINES + 1,
         false => 0,
     };
     lines.extend(nodes[..nodes.len() - hidden].iter().map(node_line));

@@ -115,7 +115,7 @@ fn summary(summary: &Summary) -> String {
         summary.windows,
         seconds(summary.duration_ns),
         summary.threads,
-        summary.most_threads,
+        summary.max_threads,
         format_bytes(summary.read_bytes),
         format_bytes(summary.written_bytes),
         local.unwrap_or_default(),

@@ -14,7 +14,7 @@ pub(super) struct Totals {
     pub(super) start_ns: u64,
     duration_ns: u64,
     threads: HashMap<ThreadKey, ThreadTotal>,
-    most_threads: usize,
+    max_threads: usize,
     bytes: Bytes,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Summary {
     /// Lengths of all windows, ns.
     pub(super) duration_ns: u64,
     pub(super) threads: usize,
-    pub(super) most_threads: usize,
+    pub(super) max_threads: usize,
     pub(super) read_bytes: u64,
     pub(super) written_bytes: u64,
     pub(super) local_share: Option<f64>,
@@ -72,7 +72,7 @@ impl Totals {
         }
         self.windows += 1;
         self.duration_ns = self.duration_ns.saturating_add(window.duration_ns);
-        self.most_threads = self.most_threads.max(window.threads.len());
+        self.max_threads = self.max_threads.max(window.threads.len());
         for facts in &window.threads {
             let bytes = Bytes::of(machine, facts);
             self.bytes.add(bytes);
@@ -87,7 +87,7 @@ impl Totals {
             windows: self.windows,
             duration_ns: self.duration_ns,
             threads: self.threads.len(),
-            most_threads: self.most_threads,
+            max_threads: self.max_threads,
             read_bytes: self.bytes.read_bytes,
             written_bytes: self.bytes.written_bytes,
             local_share: self.bytes.local_share(),

@@ -3,7 +3,7 @@
 use super::super::figure::{Chart, Facts, Figure};
 use crate::answer::Reading;
 use crate::claim::Paper;
-use crate::experiment::pats::{DEFAULT, LESS, MORE, MOST_THREADS, Series, Who};
+use crate::experiment::pats::{DEFAULT, LESS, MAX_THREADS, MORE, Series, Who};
 use egeria_report::chart::{Line, Lines};
 
 const BYTES_PER_GB: f64 = 1e9;
@@ -81,7 +81,7 @@ fn points<const COUNT: usize>(points: [(f64, Option<f64>); COUNT]) -> Vec<(f64, 
 fn one(facts: &Facts<'_>) -> Option<Figure> {
     let writers = Series::writes(Who::Baseline, 4096);
     let readers = Series::on("optane-1s", Who::Baseline, 1.0, 4096);
-    let most = f64::from(MOST_THREADS);
+    let most = f64::from(MAX_THREADS);
     let left = facts.told("P01", Reading::Loss, 0);
     let drawn: Vec<Drawn<'_>> = vec![
         (
@@ -274,7 +274,7 @@ fn twelve(facts: &Facts<'_>) -> Option<Figure> {
             points: point,
         })
     };
-    let baseline = Series::writes(Who::Baseline, 4096).persistent(facts.results, MOST_THREADS)?;
+    let baseline = Series::writes(Who::Baseline, 4096).persistent(facts.results, MAX_THREADS)?;
     let gain = facts.told("P38", Reading::Plain, 0)?;
     let drawn = [
         ("nobody decides, 4 KB", Who::Baseline, 4096, Vec::new()),

@@ -7,7 +7,7 @@ use crate::asymsched::clusters::{NodeSet, positions};
 /// So many placements are looked at without looking for a good one first.
 const FEW_PLACEMENTS: u64 = 5000;
 /// Most exchanges tried in looking for it.
-const MOST_EXCHANGES: u64 = 2000;
+const MAX_EXCHANGES: u64 = 2000;
 
 impl Searcher<'_> {
     /// Step 2: `P_wbw` of a good placement, 0 where looking at all is as quick. It is among those looked at later, also
@@ -18,7 +18,7 @@ impl Searcher<'_> {
         }
         let mut at = present.to_vec();
         let mut bound = self.bound_of(&at);
-        let mut steps_left = MOST_EXCHANGES;
+        let mut steps_left = MAX_EXCHANGES;
         while let Some((better, higher)) = self.best_exchange(&at, bound, &mut steps_left) {
             (at, bound) = (better, higher);
         }

@@ -17,10 +17,10 @@
 //!    first: 5 windows, 9 where they differ.
 //! 2. **Search** ([`search`]). A limit is tried for 3 to 9 windows, until the medians differ by
 //!    more than their noise explains; two windows of too much loss end it. It is better when it
-//!    gains `least_gain` and DRAM bears it. What is best lies between two limits that are worse,
+//!    gains `min_gain` and DRAM bears it. What is best lies between two limits that are worse,
 //!    and that gap is halved until it is closed.
 //! 3. **Rest.** Only now and then, ever more rarely, one neighbour is tried for a moment
-//!    ([`rest`]). It must gain `least_gain` and three times the noise, if need be over several
+//!    ([`rest`]). It must gain `min_gain` and three times the noise, if need be over several
 //!    such moments, so noise alone does not move the limit.
 //! 4. **Change.** Three windows in a row far from what is known, a loss of DRAM that lasts, or
 //!    DRAM that drifted by 5 % beside noise, begin again with the reference; not sooner than 8
@@ -44,13 +44,13 @@ use egeria_facts::Measured;
 use super::decision::{Because, Decision, Tried};
 pub(super) use learner::Learner;
 use learner::{Mode, REST_WINDOWS, change};
-use samples::{MOST_WINDOWS, Rates, Samples};
+use samples::{MAX_WINDOWS, Rates, Samples};
 use search::{Direction, Estimate, Search};
 use verdict::Verdict;
 
 /// Windows that the reference takes at least.
 const REFERENCE_WINDOWS: u32 = 5;
-/// Noise above which it takes [`MOST_WINDOWS`], a share.
+/// Noise above which it takes [`MAX_WINDOWS`], a share.
 const REFERENCE_NOISE: f64 = 0.01;
 /// What counts as a change of the work: this share, or so many standard deviations.
 const CHANGE: f64 = 0.15;
@@ -112,7 +112,7 @@ impl Learner {
         self.noise.observe(rates);
         let noisy = self.noise.pm.max(self.noise.dram) > REFERENCE_NOISE;
         let wanted = if noisy {
-            MOST_WINDOWS
+            MAX_WINDOWS
         } else {
             REFERENCE_WINDOWS
         };
@@ -139,7 +139,7 @@ impl Learner {
                 self.decision(Because::Trying { best }, tried)
             }
             None => {
-                self.unfilled |= best == most && most < self.settings.most_threads;
+                self.unfilled |= best == most && most < self.settings.max_threads;
                 self.measure(best, Mode::Rest);
                 self.decision(Because::Settled, tried)
             }
@@ -258,7 +258,7 @@ impl Learner {
 
     /// No limit above this can be tried now.
     fn most(&self) -> u32 {
-        self.settings.most_threads.min(self.demand)
+        self.settings.max_threads.min(self.demand)
     }
 
     /// Whether DRAM is another than when the limit began to rest: what it could do undisturbed

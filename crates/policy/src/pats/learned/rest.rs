@@ -8,14 +8,14 @@ const FIRST_PROBE: u32 = 16;
 const NEXT_PROBE: u32 = 8;
 /// No search begins so soon after another, and later when they keep finding the same.
 const FIRST_HOLD: u32 = 8;
-const MOST_HOLD: u32 = 256;
+const MAX_HOLD: u32 = 256;
 /// What neighbours showed is forgotten by halves from so many windows on.
-const MOST_EVIDENCE: u32 = 90;
+const MAX_EVIDENCE: u32 = 90;
 
 /// When to look again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rest {
-    most_interval: u32,
+    max_interval: u32,
     interval: u32,
     until_probe: u32,
     hold: u32,
@@ -38,7 +38,7 @@ pub(super) struct Evidence {
 
 impl Evidence {
     pub(super) fn with(self, gain: f64, windows: u32) -> Evidence {
-        let old = if self.windows >= MOST_EVIDENCE { 2 } else { 1 };
+        let old = if self.windows >= MAX_EVIDENCE { 2 } else { 1 };
         Evidence {
             windows: self.windows / old + windows,
             probes: self.probes / old + 1,
@@ -56,7 +56,7 @@ impl Rest {
     pub(super) fn new(probe_windows: u32) -> Rest {
         let interval = FIRST_PROBE.min(probe_windows.max(1));
         Rest {
-            most_interval: probe_windows.max(1),
+            max_interval: probe_windows.max(1),
             interval,
             until_probe: interval,
             hold: FIRST_HOLD,
@@ -71,7 +71,7 @@ impl Rest {
     /// A search is over; `found_same` when it ended where it had begun.
     pub(super) fn hold(&mut self, found_same: bool) {
         self.hold = if found_same {
-            (self.hold * 2).min(MOST_HOLD)
+            (self.hold * 2).min(MAX_HOLD)
         } else {
             FIRST_HOLD
         };
@@ -80,7 +80,7 @@ impl Rest {
 
     /// The limit is a new one: what was known of its neighbours is not about it.
     pub(super) fn moved(&mut self) {
-        self.interval = FIRST_PROBE.min(self.most_interval);
+        self.interval = FIRST_PROBE.min(self.max_interval);
         self.until_probe = self.interval;
         self.evidence = [Evidence::default(); 2];
         self.odd_windows = 0;
@@ -94,13 +94,13 @@ impl Rest {
         self.moved();
         self.won = Some(direction);
         self.next = direction;
-        self.until_probe = NEXT_PROBE.min(self.most_interval);
+        self.until_probe = NEXT_PROBE.min(self.max_interval);
         again
     }
 
     /// The neighbour was not better.
     pub(super) fn stayed(&mut self, direction: Direction, evidence: Evidence) {
-        self.interval = self.interval.saturating_mul(2).min(self.most_interval);
+        self.interval = self.interval.saturating_mul(2).min(self.max_interval);
         self.until_probe = self.interval;
         self.evidence[direction as usize] = evidence;
         self.odd_windows = 0;

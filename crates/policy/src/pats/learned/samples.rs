@@ -1,7 +1,7 @@
 //! Windows measured under one limit, and how much they differ from each other.
 
 /// The most windows that a limit is tried for.
-pub(super) const MOST_WINDOWS: u32 = 9;
+pub(super) const MAX_WINDOWS: u32 = 9;
 
 /// Standard deviations per mean absolute difference of two, for normal noise: sqrt(pi) / 2.
 const DEVIATION_PER_DIFFERENCE: f64 = 0.886;
@@ -19,16 +19,16 @@ pub(super) struct Rates {
     pub dram: f64,
 }
 
-/// Windows of one limit, the last [`MOST_WINDOWS`] at most.
+/// Windows of one limit, the last [`MAX_WINDOWS`] at most.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Samples {
-    windows: [Rates; MOST_WINDOWS as usize],
+    windows: [Rates; MAX_WINDOWS as usize],
     count: u32,
 }
 
 impl Samples {
     pub(super) fn push(&mut self, rates: Rates) {
-        if self.count < MOST_WINDOWS {
+        if self.count < MAX_WINDOWS {
             self.windows[self.count as usize] = rates;
             self.count += 1;
         }

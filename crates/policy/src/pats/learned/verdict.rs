@@ -2,11 +2,11 @@
 
 use super::learner::{Learner, REST_WINDOWS, change};
 use super::rest::Evidence;
-use super::samples::MOST_WINDOWS;
+use super::samples::MAX_WINDOWS;
 use super::search::Direction;
 
 /// Windows after which a trial can be decided for better, and after which for too much loss.
-const LEAST_WINDOWS: u32 = 3;
+const MIN_WINDOWS: u32 = 3;
 const LOSS_WINDOWS: u32 = 2;
 /// Standard errors that count as a difference, in a search and at rest.
 pub(super) const SEARCH_ERRORS: f64 = 2.0;
@@ -35,10 +35,10 @@ impl Learner {
         if self.is_lost() {
             return Verdict::Worse;
         }
-        if windows < LEAST_WINDOWS {
+        if windows < MIN_WINDOWS {
             return Verdict::Open;
         }
-        let (loss, last) = (self.loss(dram), windows >= MOST_WINDOWS);
+        let (loss, last) = (self.loss(dram), windows >= MAX_WINDOWS);
         let error = SEARCH_ERRORS * self.noise.loss_error(windows);
         if self.is_beyond(loss, error) || (last && self.is_beyond(loss, 0.0)) {
             return Verdict::Worse;
@@ -54,7 +54,7 @@ impl Learner {
 
     /// The same for persistent memory alone.
     fn pm_verdict(&self, probe: Option<Direction>, last: bool) -> Verdict {
-        let (windows, least) = (self.samples.count(), self.settings.least_gain);
+        let (windows, least) = (self.samples.count(), self.settings.min_gain);
         let gain = self.gain(self.samples.median().pm);
         let errors = if probe.is_some() {
             PROBE_ERRORS
@@ -80,7 +80,7 @@ impl Learner {
     fn is_proven(&self, all: Evidence) -> bool {
         let base_windows = REST_WINDOWS.saturating_mul(all.probes);
         let error = self.noise.gain_error(all.windows, base_windows);
-        all.gain() > self.settings.least_gain + PROBE_ERRORS * error
+        all.gain() > self.settings.min_gain + PROBE_ERRORS * error
     }
 
     /// What all probes of a neighbour showed, with the one under way.

@@ -12,7 +12,7 @@ const MAIN_PART: f64 = 0.5;
 /// Threads follow a file if at least this part of what is read of it is then at one node.
 pub(super) const GATHERED: f64 = 0.9;
 /// Most files looked at in one window.
-pub(super) const MOST_FILES: usize = 64;
+pub(super) const MAX_FILES: usize = 64;
 
 /// One file. Nodes are positions.
 pub(super) struct Candidate<'a> {

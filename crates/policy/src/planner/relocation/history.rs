@@ -17,7 +17,7 @@ const REST_SHARE: f64 = 0.05;
 /// It goes back to where it was after so many rests, twice as many each time.
 const RETURN_RESTS: u32 = 16;
 /// That is doubled so many times at most.
-const MOST_DOUBLINGS: u32 = 10;
+const MAX_DOUBLINGS: u32 = 10;
 
 /// One file's.
 #[derive(Clone, Debug, Default)]
@@ -139,7 +139,7 @@ impl UnderWay {
 impl History {
     fn rest(&mut self, settings: &Relocation, returns: bool) {
         self.times = self.times.saturating_add(u32::from(returns));
-        let doublings = self.times.min(MOST_DOUBLINGS);
+        let doublings = self.times.min(MAX_DOUBLINGS);
         self.rest = settings.rest_windows;
         self.no_return = self.rest.saturating_mul(RETURN_RESTS << doublings);
     }

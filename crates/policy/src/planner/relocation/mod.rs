@@ -1,7 +1,7 @@
 //! Hot data that is read moves or is copied where that is repaid (ours; NThread §III-C1 leaves contention among readers
 //! alone, for its data never moves).
 //!
-//! Looked at are files of which at most `most_written_share` of the bytes used was written, whose node is contended for
+//! Looked at are files of which at most `max_written_share` of the bytes used was written, whose node is contended for
 //! reads, or which are read mostly from other nodes although threads have been moved. For each of them and each node:
 //! all of it goes there (with the threads that would follow, or without), half of it goes, or a copy.
 //!
@@ -38,7 +38,7 @@ mod traffic;
 
 use super::decision::{Relocate, RelocationReason, RelocationStep};
 use super::ledger::Ledger;
-use candidates::{Candidate, MOST_FILES, candidates, places};
+use candidates::{Candidate, MAX_FILES, candidates, places};
 use history::Histories;
 use options::{Before, Choice, choices};
 use round::{Round, drop_step};
@@ -76,7 +76,7 @@ impl Relocations {
         }
         self.drop_copies(&mut round);
         let mut open = self.open(&round);
-        for _ in 0..scene.settings.relocation.most_steps {
+        for _ in 0..scene.settings.relocation.max_steps {
             let Some(after) = self.best_step(&mut round, &mut open, &traffic, ledger) else {
                 break;
             };
@@ -112,13 +112,13 @@ impl Relocations {
         let is_open = |(index, candidate): (usize, &Candidate<'_>)| {
             let history = self.histories.of(candidate.facts.file)?;
             let source = candidate.source(|node| round.is_contended(node))?;
-            let is_read = candidate.read_bytes_s >= settings.least_read_bytes_s
-                && candidate.written_share(seconds) <= settings.most_written_share;
+            let is_read = candidate.read_bytes_s >= settings.min_read_bytes_s
+                && candidate.written_share(seconds) <= settings.max_written_share;
             let wants = round.is_contended(source) || candidate.remote_share() > MOSTLY;
             (!history.is_under_way() && is_read && wants).then_some((index, source))
         };
         let all = round.candidates.iter().enumerate().filter_map(is_open);
-        all.take(MOST_FILES).collect()
+        all.take(MAX_FILES).collect()
     }
 
     /// Takes the most worthwhile step that can be taken; the reads after it.

@@ -50,7 +50,7 @@ impl Choice<'_> {
 
     /// The same per second charged to the budget; what is hardly charged counts as a millisecond.
     pub(super) fn worth(&self) -> f64 {
-        self.net_thread_s() / self.copying.taken_s.max(LEAST_TAKEN_S)
+        self.net_thread_s() / self.copying.taken_s.max(MIN_TAKEN_S)
     }
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Before<'t, 'a> {
     /// `W`.
     now: f64,
     /// What a step must gain, threads.
-    least_threads: f64,
+    min_threads: f64,
     may_replicate: bool,
 }
 
@@ -76,7 +76,7 @@ impl<'t, 'a> Before<'t, 'a> {
         Before {
             traffic,
             now,
-            least_threads: (LEAST_GAIN * own).max(LEAST_THREADS),
+            min_threads: (MIN_GAIN * own).max(MIN_THREADS),
             may_replicate,
         }
     }
@@ -110,7 +110,7 @@ impl<'t, 'a> Before<'t, 'a> {
             horizon_s,
             after,
         };
-        let is_worth_it = choice.gain_threads > self.least_threads && choice.net_thread_s() > 0.0;
+        let is_worth_it = choice.gain_threads > self.min_threads && choice.net_thread_s() > 0.0;
         (bytes > 0 && is_worth_it).then_some(choice)
     }
 }
@@ -146,13 +146,13 @@ pub(super) fn choices<'a>(
 const FOLLOWED: f64 = 0.95;
 
 /// Costs below this are all the same, s.
-const LEAST_TAKEN_S: f64 = 1e-3;
+const MIN_TAKEN_S: f64 = 1e-3;
 
 /// What gains less than this share of the time that readers of the file take is not worth the trouble.
-const LEAST_GAIN: f64 = 0.05;
+const MIN_GAIN: f64 = 0.05;
 
 /// Nor is what gains less than this part of a thread.
-const LEAST_THREADS: f64 = 0.01;
+const MIN_THREADS: f64 = 0.01;
 
 /// The reads after a step.
 fn relocate(

@@ -3,7 +3,7 @@
 use super::speeds::Speeds;
 
 /// A copy slower than this part of what it would get alone waits for those under way.
-const LEAST_PART: f64 = 0.1;
+const MIN_PART: f64 = 0.1;
 
 /// What copies under way take, bytes/s.
 pub(super) struct Rates<'a> {
@@ -56,6 +56,6 @@ impl<'a> Rates<'a> {
             beside = beside.min(all * self.share - used);
         }
         let offer = beside.min(alone);
-        (offer >= LEAST_PART * alone && offer > 0.0).then_some(offer)
+        (offer >= MIN_PART * alone && offer > 0.0).then_some(offer)
     }
 }

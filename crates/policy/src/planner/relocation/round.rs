@@ -110,13 +110,13 @@ impl<'a> Round<'a> {
         self.has_pool(node) && self.cores(node) > 0.0
     }
 
-    /// The nearest node without CPUs that data can be written to.
-    pub(super) fn cellar(&self, from: usize) -> Option<usize> {
-        let is_cellar = |node: &usize| self.has_pool(*node) && self.cores(*node) <= 0.0;
+    /// The nearest node of the capacity tier: one without CPUs that data can be written to.
+    pub(super) fn capacity_node(&self, from: usize) -> Option<usize> {
+        let is_capacity = |node: &usize| self.has_pool(*node) && self.cores(*node) <= 0.0;
         let distances = self.scene.machine.distances.get(from);
         let distance = |node: &usize| distances.and_then(|row| row.get(*node)).copied();
-        let cellars = (0..self.speeds.nodes).filter(is_cellar);
-        cellars.min_by_key(|node| distance(node).unwrap_or(u32::MAX))
+        let capacity = (0..self.speeds.nodes).filter(is_capacity);
+        capacity.min_by_key(|node| distance(node).unwrap_or(u32::MAX))
     }
 
     fn has_pool(&self, node: usize) -> bool {

@@ -54,11 +54,13 @@ impl<'a> Speeds<'a> {
             return 1.0 / stream_bytes_s;
         }
         let far_bytes_s = medium.read.bytes_s * medium.read.remote_bandwidth_factor;
-        let way_bytes_s = self
+        let path_bandwidth_bytes_s = self
             .paths
             .map_or(f64::INFINITY, |paths| paths.widest_bytes_s(data, reader));
         let latency = medium.read.remote_latency_factor / stream_bytes_s;
-        latency.max(1.0 / far_bytes_s).max(1.0 / way_bytes_s)
+        latency
+            .max(1.0 / far_bytes_s)
+            .max(1.0 / path_bandwidth_bytes_s)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A step is taken when there is room for it, it can be paid, and copies under way leave it some bandwidth.
 
 use super::Relocations;
-use super::candidates::{Candidate, MOST_FILES};
+use super::candidates::{Candidate, MAX_FILES};
 use super::history::UnderWay;
 use super::options::{Choice, Kind};
 use super::round::Round;
@@ -60,22 +60,22 @@ impl Relocations {
         traffic: &Traffic<'_>,
         ledger: &mut Ledger,
     ) -> bool {
-        let Some(cellar) = round.cellar(choice.to) else {
+        let Some(capacity_node) = round.capacity_node(choice.to) else {
             return false;
         };
         let mut missing = choice.bytes;
         let mut ordered = false;
         for cold in round.candidates.iter().rev() {
             let bytes = cold.facts.on(choice.to);
-            if bytes == 0 || !round.fits(cellar, bytes) || !self.is_cold(round, cold) {
+            if bytes == 0 || !round.fits(capacity_node, bytes) || !self.is_cold(round, cold) {
                 continue;
             }
-            let Some(copying) = traffic.copying(choice.to, cellar, bytes) else {
+            let Some(copying) = traffic.copying(choice.to, capacity_node, bytes) else {
                 return ordered;
             };
             let action = Relocate::Move {
                 from: round.id(choice.to),
-                to: round.id(cellar),
+                to: round.id(capacity_node),
             };
             let why = RelocationReason::MakesRoom {
                 wanted: wanted.facts.file,
@@ -85,12 +85,12 @@ impl Relocations {
                 bytes,
                 ..new_step(cold, action, choice, copying, why)
             };
-            let ends = (choice.to, cellar);
+            let ends = (choice.to, capacity_node);
             if self.order(round, cold, &wanted.payers, ends, step, ledger) {
                 ordered = true;
                 missing = missing.saturating_sub(bytes);
             }
-            if round.fits(choice.to, missing) || round.steps.len() >= MOST_FILES {
+            if round.fits(choice.to, missing) || round.steps.len() >= MAX_FILES {
                 break;
             }
         }

@@ -21,7 +21,7 @@ use egeria_machine::AccessKind;
 use super::speeds::Speeds;
 
 /// What writes leave of a medium at least.
-const LEAST_LEFT: f64 = 0.05;
+const MIN_LEFT: f64 = 0.05;
 
 /// Reads between nodes, as they would be. Nodes are positions; pairs are `[reader * nodes + data]`.
 #[derive(Clone)]
@@ -223,7 +223,7 @@ impl<'a> Traffic<'a> {
             threads += self.waiting[pair];
         }
         let gives_bytes_s = medium.capacity_bytes_s(AccessKind::Read, false, threads.ceil() as u32);
-        let left = (1.0 - self.written[data] / medium.write.bytes_s).max(LEAST_LEFT);
+        let left = (1.0 - self.written[data] / medium.write.bytes_s).max(MIN_LEFT);
         (asked / (gives_bytes_s * left)).max(1.0)
     }
 

@@ -23,7 +23,7 @@ Examples:
   egeria-torture kill --quick
   egeria-torture kill --kills 0 --stops 50 --stacks
 
-Crews of threads use the same files through the preload library, the mount and
+Processes of several threads use the same files through the preload library, the mount and
 the engine at once. They and the mount are killed at random moments. Then
 workers are stopped (SIGSTOP) in the middle of calls for some hundred ms, while
 others look at the same file, its directory and elsewhere in all three ways.

@@ -301,7 +301,7 @@ impl<'a> Actions<'a> {
     }
 
     /// Have a volume attached, its session full of nonsense.
-    pub(super) fn attach_and_scribble(
+    pub(super) fn attach_and_mutate(
         &mut self,
         rng: &mut Rng,
         observed: &mut Observations,

@@ -11,8 +11,8 @@ use tempfile::TempDir;
 /// Where sessions are.
 const MEMORY: &str = "/dev/shm";
 /// Users whom nothing belongs to begin here; each worker has one of its own.
-const FIRST_STRANGER: u32 = 61_300;
-const STRANGERS: u32 = 4000;
+const FIRST_OTHER_USER: u32 = 61_300;
+const OTHER_USERS: u32 = 4000;
 
 /// Two users' directories.
 pub(super) struct Fixture {
@@ -65,7 +65,7 @@ impl Fixture {
             let path = directory.path().join(name);
             fs::create_dir(&path).map(|()| path).map_err(failed)
         };
-        let other_user = FIRST_STRANGER + std::process::id() % STRANGERS;
+        let other_user = FIRST_OTHER_USER + std::process::id() % OTHER_USERS;
         let (theirs, mount_point) = (made("theirs")?, made("mount")?);
         chown(&theirs, Some(other_user), Some(other_user)).map_err(failed)?;
         let own = make_volume(directory.path())?;

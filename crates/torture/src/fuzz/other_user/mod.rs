@@ -72,7 +72,7 @@ impl Subject for OtherUser {
             actions.act(&mut Rng::new(*step), observed)?;
         }
         if attached == Attached::OtherUser {
-            actions.attach_and_scribble(&mut rng, observed)?;
+            actions.attach_and_mutate(&mut rng, observed)?;
         }
         let done = self.meet(&actions, attached, &mut rng, observed);
         // What the other user holds goes first.
