@@ -1,5 +1,7 @@
 //! What counting costs a cached `pread` of 4 KiB: not attached, attached all the time, and as commands do it.
 
+#![forbid(unsafe_code)]
+
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;

@@ -2,6 +2,8 @@
 //!
 //! `cargo bench -p egeria-fs --bench admission_cost`
 
+#![forbid(unsafe_code)]
+
 #[path = "../tests/common/mod.rs"]
 mod common;
 

@@ -3,6 +3,8 @@
 //!
 //! `cargo bench -p egeria-fs --bench checksum_cost`
 
+#![forbid(unsafe_code)]
+
 #[path = "../tests/common/mod.rs"]
 mod common;
 

@@ -1,6 +1,9 @@
 //! A run: time passes, windows are cut, the planner is asked, threads and data move.
 
+use std::convert::Infallible;
+
 use egeria_control::ControlLoop;
+use egeria_facts::{FactSource, Facts};
 use egeria_machine::Machine;
 use egeria_policy::ActionKind;
 
@@ -44,8 +47,8 @@ pub fn run(machine: &Machine, workload: &Workload, options: &Options) -> Result<
         windows: Vec::new(),
         known: None,
     };
-    while run.now_s < workload.seconds * (1.0 - 1e-9) {
-        run.window();
+    while let Ok(Some(facts)) = run.next_facts() {
+        run.decide(&facts);
     }
     Ok(run.outcome())
 }
@@ -86,11 +89,44 @@ struct Run<'a> {
     known: Option<Known>,
 }
 
+/// A window after the other passes, under what was decided on those before. A last piece that is no whole window has
+/// no facts: nothing would come of a decision on it.
+impl FactSource for Run<'_> {
+    type Error = Infallible;
+
+    fn machine(&self) -> &Machine {
+        &self.model.machine
+    }
+
+    fn next_facts(&mut self) -> Result<Option<Facts>, Infallible> {
+        if self.now_s >= self.workload.seconds * (1.0 - 1e-9) {
+            return Ok(None);
+        }
+        let (span, sum) = self.window();
+        let is_last = span.begin_s + self.window_s() >= self.workload.seconds;
+        let facts = (!is_last).then(|| {
+            facts(
+                &self.model,
+                &self.state,
+                &sum,
+                &span,
+                &self.acts.migrating_s,
+            )
+        });
+        self.state.begin_window();
+        Ok(facts)
+    }
+}
+
 impl Run<'_> {
+    fn window_s(&self) -> f64 {
+        self.options.window_ns as f64 / 1e9
+    }
+
     /// One window, or what is left of the run.
-    fn window(&mut self) {
+    fn window(&mut self) -> (Span, Passed) {
         let end_s = self.workload.seconds;
-        let length_s = self.options.window_ns as f64 / 1e9;
+        let length_s = self.window_s();
         let begin_s = self.now_s;
         let until_s = (begin_s + length_s).min(end_s);
         let mut sum = Passed::none(&self.model, self.workload.threads.len());
@@ -104,11 +140,7 @@ impl Run<'_> {
         };
         let outcome = self.describe(&span, &sum);
         self.windows.push(outcome);
-        // A last piece that is no whole window is not decided upon: nothing would come of it.
-        if until_s < end_s {
-            self.decide(&span, &sum);
-        }
-        self.state.begin_window();
+        (span, sum)
     }
 
     fn step(&mut self, until_s: f64, longest_s: f64, sum: &mut Passed) {
@@ -241,9 +273,8 @@ impl Run<'_> {
         }
     }
 
-    fn decide(&mut self, span: &Span, sum: &Passed) {
+    fn decide(&mut self, facts: &Facts) {
         let model = &self.model;
-        let facts = facts(model, &self.state, sum, span, &self.acts.migrating_s);
         let mut actuator = ModelActuator {
             acts: &mut self.acts,
             model,
@@ -252,7 +283,7 @@ impl Run<'_> {
             moves: Vec::new(),
             steps: Vec::new(),
         };
-        self.control.turn(&facts, &mut [&mut actuator]);
+        self.control.turn(facts, &mut [&mut actuator]);
         let ModelActuator { moves, steps, .. } = actuator;
         // Limits, delegation and places may all be others now.
         self.known = None;

@@ -4,6 +4,8 @@
 //!
 //! `cargo run --release -p egeria-steward --example steward_cost [THREADS] [SECONDS]`
 
+#![forbid(unsafe_code)]
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

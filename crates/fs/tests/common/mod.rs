@@ -61,8 +61,8 @@ impl Scratch {
 
 /// Where the sessions of this user are.
 pub fn sessions() -> PathBuf {
-    // SAFETY: a plain getter that cannot fail.
-    PathBuf::from(format!("/dev/shm/egeria-{}", unsafe { libc::geteuid() }))
+    let user = rustix::process::geteuid().as_raw();
+    PathBuf::from(format!("/dev/shm/egeria-{user}"))
 }
 
 /// Segments of a volume's sessions.

@@ -7,6 +7,8 @@
 //! ```
 //! It says `ready` once mounted, and unmounts when its standard input ends: also when who started it was killed.
 
+#![forbid(unsafe_code)]
+
 mod answers;
 mod convert;
 mod files;
