@@ -1,7 +1,7 @@
 //! The CPU masks of threads: what owners allowed and what was applied in its place. Held once, and shared by the source
 //! of facts and the actuator.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use egeria_facts::{CpuSet, ThreadKey};
@@ -23,7 +23,10 @@ pub struct AppliedMask {
 /// The masks of all threads watched.
 #[derive(Debug, Default)]
 pub struct Masks {
-    threads: HashMap<ThreadKey, Mask>,
+    /// Those of a process lie beside each other.
+    threads: BTreeMap<ThreadKey, Mask>,
+    /// What is applied in each process, once per kind: a new thread is compared with these, not with all threads.
+    kinds: HashMap<u32, Vec<Kind>>,
     /// Of threads that ended: what they started goes on with their masks. One of each kind per process.
     ended: Vec<AppliedMask>,
 }
@@ -34,6 +37,14 @@ struct Mask {
     applied: Option<CpuSet>,
     /// Its owner bound it to fewer CPUs than its process, or than it had.
     pinned: bool,
+}
+
+/// A mask applied to threads whose owner allowed the same.
+#[derive(Debug)]
+struct Kind {
+    applied: CpuSet,
+    original: CpuSet,
+    threads: usize,
 }
 
 /// The masks, shared by the source of facts and the actuator.
@@ -65,14 +76,7 @@ impl Masks {
         if let Some(original) = self.original(thread) {
             return original.clone();
         }
-        let parent = task::parent(thread.process_id);
-        let related = |other: &ThreadKey| {
-            other.process_id == thread.process_id || parent == Some(other.process_id)
-        };
-        let mut others = self.threads.iter();
-        let heir_of =
-            others.find(|(other, mask)| mask.applied.as_ref() == Some(now) && related(other));
-        let original = heir_of.map_or_else(|| now.clone(), |(_, mask)| mask.original.clone());
+        let original = self.inherited(thread, now).unwrap_or_else(|| now.clone());
         let mask = Mask {
             pinned: self.is_narrower_than_process(thread, &original),
             original: original.clone(),
@@ -82,15 +86,32 @@ impl Masks {
         original
     }
 
+    /// What the owner of a thread's parent allowed, if the thread has what was applied to that.
+    fn inherited(&self, thread: ThreadKey, now: &CpuSet) -> Option<CpuSet> {
+        if self.kinds.is_empty() {
+            return None;
+        }
+        let of = |process: u32| {
+            let mut kinds = self.kinds.get(&process)?.iter();
+            let kind = kinds.find(|kind| kind.applied == *now)?;
+            Some(kind.original.clone())
+        };
+        of(thread.process_id).or_else(|| of(task::parent(thread.process_id)?))
+    }
+
     /// Whether a thread may use fewer CPUs than the first thread of its process.
     fn is_narrower_than_process(&self, thread: ThreadKey, original: &CpuSet) -> bool {
         let process_id = thread.process_id;
         if process_id == thread.thread_id {
             return false;
         }
-        let is_first =
-            |other: &ThreadKey| (other.process_id, other.thread_id) == (process_id, process_id);
-        let first = self.threads.iter().find(|(other, _)| is_first(other));
+        let first = |start_ticks| ThreadKey {
+            process_id,
+            thread_id: process_id,
+            start_ticks,
+        };
+        let mut firsts = self.threads.range(first(0)..=first(u64::MAX));
+        let first = firsts.next_back();
         let first = match first {
             Some((_, mask)) => Some(mask.original.clone()),
             None => task::affinity(process_id).ok(),
@@ -108,14 +129,50 @@ impl Masks {
             return false;
         }
         mask.pinned = now.is_subset(&mask.original);
-        (mask.original, mask.applied) = (now.clone(), None);
+        let original = std::mem::replace(&mut mask.original, now.clone());
+        if let Some(applied) = mask.applied.take() {
+            self.uncount(thread.process_id, &applied, &original);
+        }
         true
     }
 
     /// These CPUs were applied to a thread; `None`: it has its owner's again.
     pub fn set_applied(&mut self, thread: ThreadKey, applied: Option<CpuSet>) {
-        if let Some(mask) = self.threads.get_mut(&thread) {
-            mask.applied = applied;
+        let Some(mask) = self.threads.get_mut(&thread) else {
+            return;
+        };
+        let original = mask.original.clone();
+        let before = std::mem::replace(&mut mask.applied, applied.clone());
+        if let Some(applied) = applied {
+            self.count(thread.process_id, applied, &original);
+        }
+        if let Some(before) = before {
+            self.uncount(thread.process_id, &before, &original);
+        }
+    }
+
+    fn count(&mut self, process_id: u32, applied: CpuSet, original: &CpuSet) {
+        let kinds = self.kinds.entry(process_id).or_default();
+        match kinds.iter_mut().find(|kind| kind.is(&applied, original)) {
+            Some(kind) => kind.threads += 1,
+            None => kinds.push(Kind {
+                applied,
+                original: original.clone(),
+                threads: 1,
+            }),
+        }
+    }
+
+    fn uncount(&mut self, process_id: u32, applied: &CpuSet, original: &CpuSet) {
+        let Some(kinds) = self.kinds.get_mut(&process_id) else {
+            return;
+        };
+        if let Some(kind) = kinds.iter_mut().find(|kind| kind.is(applied, original)) {
+            kind.threads -= 1;
+        }
+        kinds.retain(|kind| kind.threads > 0);
+        if kinds.is_empty() {
+            self.kinds.remove(&process_id);
         }
     }
 
@@ -129,16 +186,17 @@ impl Masks {
 
     /// Forgets threads that are not among the living, but not what those they started may have of them.
     pub(crate) fn retain(&mut self, living: &HashSet<ThreadKey>) {
-        let gone = self
-            .threads
-            .extract_if(|thread, _| !living.contains(thread));
-        let applied: Vec<AppliedMask> = gone
-            .filter_map(|(thread, mask)| mask.applied_to(thread))
-            .collect();
+        let mut applied: Vec<AppliedMask> = Vec::new();
+        self.threads.retain(|thread, mask| {
+            let stays = living.contains(thread);
+            applied.extend(mask.applied_to(*thread).filter(|_| !stays));
+            stays
+        });
         if applied.is_empty() {
             return;
         }
         for each in applied {
+            self.uncount(each.thread.process_id, &each.applied, &each.original);
             self.remember_ended(each);
         }
         self.ended.retain(|each| task::is_process_of(each.thread));
@@ -149,6 +207,12 @@ impl Masks {
         let living = self.threads.iter();
         let living = living.filter_map(|(thread, mask)| mask.applied_to(*thread));
         (living.collect(), self.ended.clone())
+    }
+}
+
+impl Kind {
+    fn is(&self, applied: &CpuSet, original: &CpuSet) -> bool {
+        self.applied == *applied && self.original == *original
     }
 }
 
@@ -220,6 +284,47 @@ mod tests {
         masks.meet(key(9, 3), &cpus("0-3"));
         assert!(!masks.is_pinned(key(9, 9)) && !masks.is_pinned(key(9, 3)));
         assert!(masks.is_pinned(key(9, 2)));
+    }
+
+    #[test]
+    fn what_is_applied_no_more_is_not_inherited() {
+        let mut masks = Masks::default();
+        let moved = || key(9, 1);
+        masks.meet(moved(), &cpus("0-3"));
+        masks.set_applied(moved(), Some(cpus("0-1")));
+        masks.set_applied(moved(), Some(cpus("2-3")));
+        assert_eq!(masks.meet(key(9, 2), &cpus("0-1")), cpus("0-1"));
+        assert_eq!(masks.meet(key(9, 3), &cpus("2-3")), cpus("0-3"));
+        assert_eq!(
+            masks.meet(key(8, 1), &cpus("2-3")),
+            cpus("2-3"),
+            "another's"
+        );
+        masks.set_applied(moved(), None);
+        assert_eq!(masks.meet(key(9, 4), &cpus("2-3")), cpus("2-3"));
+        masks.set_applied(moved(), Some(cpus("2-3")));
+        masks.retain(&HashSet::new());
+        assert!(masks.kinds.is_empty());
+    }
+
+    /// Comparing each thread with each other would be 10 billion comparisons: minutes.
+    #[test]
+    fn a_hundred_thousand_threads_are_met_one_by_one() {
+        const THREADS: u32 = 100_000;
+        let (wide, narrow) = (cpus("0-3"), cpus("0-1"));
+        let mut masks = Masks::default();
+        let begin = std::time::Instant::now();
+        for thread in 1..=THREADS {
+            masks.meet(key(u32::MAX, thread), &wide);
+            masks.set_applied(key(u32::MAX, thread), Some(narrow.clone()));
+        }
+        for thread in 1..=THREADS {
+            let heir = key(u32::MAX, THREADS + thread);
+            assert_eq!(masks.meet(heir, &narrow), wide);
+        }
+        assert_eq!(masks.applied().0.len(), THREADS as usize);
+        masks.retain(&HashSet::new());
+        assert!(begin.elapsed().as_secs() < 30, "{:?}", begin.elapsed());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use egeria_facts::{CpuSet, ThreadKey, printable_name};
 use egeria_machine::CpuId;
@@ -41,8 +42,18 @@ pub fn user_ids(process_id: u32, thread_id: u32) -> Option<[u32; 4]> {
 
 /// The parent of a process; `None` when it is gone.
 pub fn parent(process_id: u32) -> Option<u32> {
-    let stat = Stat::from_file(format!("/proc/{process_id}/stat")).ok()?;
-    u32::try_from(stat.ppid).ok()
+    u32::try_from(stat_of_process(process_id)?.ppid).ok()
+}
+
+/// Whether a process is a thread of the kernel's own; `None` when it is gone.
+pub fn is_of_kernel(process_id: u32) -> Option<bool> {
+    /// `PF_KTHREAD` of the kernel's include/linux/sched.h.
+    const OF_KERNEL: u32 = 0x0020_0000;
+    Some(stat_of_process(process_id)?.flags & OF_KERNEL != 0)
+}
+
+fn stat_of_process(process_id: u32) -> Option<Stat> {
+    Stat::from_file(format!("/proc/{process_id}/stat")).ok()
 }
 
 fn stat_of_thread(process_id: u32, thread_id: u32) -> Option<Stat> {
@@ -138,24 +149,66 @@ impl CpuClock {
 /// How long a thread ran since it was last asked.
 #[derive(Debug)]
 pub(crate) struct CpuUse {
-    clock: Option<CpuClock>,
+    process_id: u32,
+    thread_id: u32,
+    kept: Option<Kept>,
     before_ns: u64,
+}
+
+/// A clock that stays open. Of the files that this process may have open these take a quarter at most: with more threads
+/// the files of the others are opened for each look.
+#[derive(Debug)]
+struct Kept(CpuClock);
+
+static KEPT: AtomicUsize = AtomicUsize::new(0);
+
+impl Kept {
+    fn open(process_id: u32, thread_id: u32, max: usize) -> Option<Kept> {
+        if KEPT.fetch_add(1, Ordering::Relaxed) >= max {
+            KEPT.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        let clock = CpuClock::open(process_id, thread_id).map(Kept);
+        if clock.is_err() {
+            KEPT.fetch_sub(1, Ordering::Relaxed);
+        }
+        clock.ok()
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        KEPT.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl CpuUse {
     /// From now on.
     pub(crate) fn begin(process_id: u32, thread_id: u32) -> CpuUse {
-        let clock = CpuClock::open(process_id, thread_id).ok();
-        let now_ns = clock.as_ref().and_then(CpuClock::read_ns);
-        CpuUse {
-            clock,
-            before_ns: now_ns.unwrap_or(0),
-        }
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(0));
+        CpuUse::keeping(process_id, thread_id, limit / 4)
+    }
+
+    fn keeping(process_id: u32, thread_id: u32, max_kept: usize) -> CpuUse {
+        let mut clock = CpuUse {
+            process_id,
+            thread_id,
+            kept: Kept::open(process_id, thread_id, max_kept),
+            before_ns: 0,
+        };
+        clock.since_last_ns();
+        clock
     }
 
     /// Since the last call, ns; 0 when the kernel does not say.
     pub(crate) fn since_last_ns(&mut self) -> u64 {
-        let now_ns = self.clock.as_ref().and_then(CpuClock::read_ns);
+        let now_ns = match &self.kept {
+            Some(Kept(clock)) => clock.read_ns(),
+            None => CpuClock::open(self.process_id, self.thread_id)
+                .ok()
+                .and_then(|clock| clock.read_ns()),
+        };
         let now_ns = now_ns.unwrap_or(self.before_ns);
         let ran_ns = now_ns.saturating_sub(self.before_ns);
         self.before_ns = now_ns;
@@ -280,6 +333,36 @@ mod tests {
             });
         }
         assert_eq!(parent(own), Some(std::os::unix::process::parent_id()));
+    }
+
+    #[test]
+    fn more_threads_than_files_may_be_open_have_their_time_counted() {
+        let own = std::process::id();
+        let open = || numbers_in("/proc/self/fd").len();
+        let before = open();
+        let clocks: Vec<CpuUse> = (0..500).map(|_| CpuUse::keeping(own, own, 50)).collect();
+        // Other tests open files too.
+        assert!(open() < before + 300);
+        assert!(clocks.iter().all(|clock| clock.before_ns > 0));
+        assert!(clocks.iter().any(|clock| clock.kept.is_none()));
+        on_thread_named(b"busy", |_| {
+            let busy = rustix::thread::gettid().as_raw_pid() as u32;
+            let mut clock = CpuUse::keeping(std::process::id(), busy, 0);
+            let begin = std::time::Instant::now();
+            while begin.elapsed().as_millis() < 20 {}
+            assert!(clock.since_last_ns() > 0);
+        });
+    }
+
+    #[test]
+    fn the_kernel_s_own_threads_are_told_from_programs() {
+        assert_eq!(is_of_kernel(std::process::id()), Some(false));
+        assert_eq!(is_of_kernel(u32::MAX), None);
+        let kthreadd = |process: &u32| name(*process, *process) == "kthreadd";
+        match processes().into_iter().find(kthreadd) {
+            Some(process) => assert_eq!(is_of_kernel(process), Some(true)),
+            None => eprintln!("SKIPPED: threads of the kernel are not shown here"),
+        }
     }
 
     #[test]
