@@ -17,7 +17,7 @@ use egeria_watch::masks::SharedMasks;
 use egeria_watch::{LiveSource, Membership};
 
 use crate::file::{self, Locator};
-use crate::{NodeBytes, users};
+use crate::{NodeBytes, mount, users};
 
 /// Files of a window, those used most.
 const MAX_FILES_OF_ALL: usize = 64;
@@ -191,7 +191,7 @@ fn moved(each: &FileUse) -> u64 {
 fn look(each: &FileUse, locator: &mut Locator) -> Option<Place> {
     let (process, descriptor) = (each.process_id, each.descriptor);
     let open = users::open_as(process, descriptor)?;
-    if open.inode != each.inode {
+    if open.inode != each.inode || !mount::answers(process, each.device) {
         return None;
     }
     let link = PathBuf::from(format!("/proc/{process}/fd/{descriptor}"));
@@ -329,13 +329,14 @@ mod tests {
     fn what_was_counted_for_a_part_stands_for_the_whole_window() {
         let file = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
         std::fs::write(file.path(), vec![1; 1 << 20]).unwrap();
-        let inode = file.as_file().metadata().unwrap().ino();
+        let metadata = file.as_file().metadata().unwrap();
+        let (inode, device) = (metadata.ino(), metadata.dev());
         let mut child = child_with(file.as_file());
         let of_child = FileUse {
             process_id: child.id(),
             thread_id: child.id(),
             descriptor: 0,
-            device: (0, 30),
+            device: (libc::major(device), libc::minor(device)),
             inode,
             read_bytes: 1000,
             written_bytes: 10,

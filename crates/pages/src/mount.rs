@@ -15,6 +15,39 @@ pub fn file_system(file: &File) -> Option<String> {
     type_of(&mounts, mount.trim())
 }
 
+/// Whether a file of this device, which a process has open, can be asked for its pages without waiting for a file system that
+/// another user serves: such a user answers when he likes. What nobody has mounted is not asked.
+pub(crate) fn answers(process_id: u32, (major, minor): (u32, u32)) -> bool {
+    let device = format!("{major}:{minor}");
+    let own = rustix::process::geteuid().as_raw();
+    let mut places = ["self".to_owned(), process_id.to_string()].into_iter();
+    let found = places.find_map(|place| {
+        let mounts = fs::read(format!("/proc/{place}/mountinfo")).ok()?;
+        is_another_s(&mounts, &device, own)
+    });
+    found == Some(false)
+}
+
+/// Whether the file system of a device is served by another user than root and this one; `None` where it is not mounted.
+fn is_another_s(mounts: &[u8], device: &str, own: u32) -> Option<bool> {
+    let lines = mounts.split(|byte| *byte == b'\n');
+    let mut lines = lines.map(|line| line.split(|byte| *byte == b' '));
+    let mut words = lines.find_map(|mut words| {
+        let is_it = words.nth(2) == Some(device.as_bytes());
+        is_it.then_some(words)
+    })?;
+    words.find(|word| *word == b"-")?;
+    if !words.next()?.starts_with(b"fuse") {
+        return Some(false);
+    }
+    let options = std::str::from_utf8(words.nth(1)?).ok()?;
+    let user = options
+        .split(',')
+        .find_map(|option| option.strip_prefix("user_id="));
+    let user: Option<u32> = user.and_then(|user| user.parse().ok());
+    Some(!user.is_some_and(|user| user == 0 || user == own))
+}
+
 /// A line is `ID PARENT DEVICE ROOT POINT OPTIONS [TAGS] - TYPE SOURCE OPTIONS`.
 fn type_of(mounts: &[u8], mount: &str) -> Option<String> {
     let lines = mounts.split(|byte| *byte == b'\n');
@@ -32,6 +65,20 @@ fn type_of(mounts: &[u8], mount: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn file_systems_that_another_user_serves_are_not_asked() {
+        let mounts = b"21 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw,user_id=7\n\
+            22 21 0:40 / /a rw - fuse.sshfs b rw,user_id=1000,group_id=1000,allow_other\n\
+            23 21 0:41 / /b rw shared:2 - fuse.egeria a rw,user_id=0,group_id=0\n24 21 0:42 / /c rw - fuse c rw\n";
+        let found = |device, own| is_another_s(mounts, device, own);
+        assert_eq!(found("8:1", 0), Some(false));
+        assert_eq!(found("0:40", 0), Some(true));
+        assert_eq!(found("0:40", 1000), Some(false));
+        assert_eq!(found("0:41", 1000), Some(false));
+        assert_eq!(found("0:42", 0), Some(true), "nobody says who serves it");
+        assert_eq!(found("0:4", 0), None);
+    }
 
     #[test]
     fn the_type_is_found_behind_any_number_of_tags() {
