@@ -89,10 +89,21 @@ impl Signals {
 
     /// Waits until somebody asks to stop.
     pub fn wait(&self) {
+        let never: Option<()> = self.wait_or(|| None);
+        debug_assert!(never.is_none());
+    }
+
+    /// Waits until somebody asks to stop, or this gives something, which is asked now and then.
+    pub fn wait_or<T>(&self, mut ended: impl FnMut() -> Option<T>) -> Option<T> {
         const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
         while !self.state.stop.load(Ordering::Acquire) {
+            let found = ended();
+            if found.is_some() {
+                return found;
+            }
             std::thread::sleep(LOOK);
         }
+        None
     }
 
     /// Set once somebody asked to stop, for work that looks at it now and then.

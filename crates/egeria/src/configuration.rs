@@ -34,9 +34,28 @@ pub struct Configuration {
     /// Who may use volumes directly; `egeria_fs` reads it.
     #[serde(default, rename = "direct")]
     _direct: Option<Direct>,
+    /// The steward without a volume.
+    pub steward: Option<ConfiguredSteward>,
     /// Volumes by name.
     #[serde(default)]
     pub volumes: BTreeMap<String, ConfiguredVolume>,
+}
+
+/// What the steward without a volume looks after: the processes of a control group, or all.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct ConfiguredSteward {
+    /// A control group, as `system.slice/postgresql.service`.
+    pub cgroup: Option<PathBuf>,
+    /// All processes.
+    #[serde(default)]
+    pub all: bool,
+    /// What decides.
+    #[serde(default, deserialize_with = "policy")]
+    pub policy: Option<System>,
+    /// Where it serves metrics; nowhere without.
+    #[serde(default, deserialize_with = "address")]
+    pub metrics: Option<http::Address>,
 }
 
 #[derive(Deserialize, Debug)]
@@ -180,6 +199,19 @@ impl Configuration {
         })
     }
 
+    /// Reads what the steward without a volume is to do.
+    ///
+    /// # Errors
+    /// As [`Configuration::read`]; when nothing is said of it.
+    pub fn steward(path: &Path) -> Outcome<ConfiguredSteward> {
+        Configuration::read(path)?.steward.ok_or_else(|| {
+            Failure::new(format!(
+                "{} has no [steward]; add it, with cgroup = \"system.slice/NAME.service\" or all = true",
+                path.display()
+            ))
+        })
+    }
+
     fn parse(text: &str) -> Result<Configuration, String> {
         let configuration: Configuration = toml::from_str(text).map_err(|error| {
             let line = error.span().map(|span| line_of(text, span.start));
@@ -187,6 +219,13 @@ impl Configuration {
             let cause: Vec<&str> = error.message().split_whitespace().collect();
             format!("{line}{}", cause.join(" "))
         })?;
+        if let Some(steward) = &configuration.steward
+            && steward.all == steward.cgroup.is_some()
+        {
+            return Err(
+                "steward: say whom it looks after, with cgroup or with all = true".to_owned(),
+            );
+        }
         for (name, volume) in &configuration.volumes {
             volume
                 .check(name)
@@ -269,6 +308,25 @@ mod tests {
                 .volumes
                 .is_empty()
         );
+    }
+
+    #[test]
+    fn a_steward_without_a_volume_is_told_whom_to_look_after() {
+        let read = |text| Configuration::parse(text).map(|read| read.steward);
+        assert!(read("").expect("nothing").is_none());
+        let group =
+            "[steward]\ncgroup = \"system.slice/a.service\"\npolicy = \"rl\"\nmetrics = 9466\n";
+        let group = read(group).expect("a good file").expect("a steward");
+        assert_eq!(group.cgroup, Some("system.slice/a.service".into()));
+        assert!(!group.all && group.policy == "rl".parse().ok());
+        assert!(
+            read("[steward]\nall = true\n")
+                .expect("a good file")
+                .is_some_and(|all| all.all)
+        );
+        assert!(refused("[steward]\n").contains("cgroup or with all"));
+        assert!(refused("[steward]\nall = true\ncgroup = \"a\"\n").contains("cgroup or with all"));
+        assert!(refused("[steward]\nall = true\npid = 3\n").contains("line 3"));
     }
 
     #[test]

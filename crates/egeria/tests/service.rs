@@ -230,12 +230,18 @@ fn directives(path: &Path) -> Vec<(String, String)> {
         .collect()
 }
 
+const UNITS: [&str; 3] = [
+    "egeria-volume@.service",
+    "egeria-steward@.service",
+    "egeria-steward.service",
+];
+
 #[test]
 fn units_of_the_package_start_commands_as_they_are() {
     let sandbox = Sandbox::new();
     let file = settings(&sandbox, Path::new("/no/pool"), Path::new("/no/mnt"), "");
     let mut tried = 0;
-    for unit in ["egeria-volume@.service", "egeria-steward@.service"] {
+    for unit in UNITS {
         for (key, value) in directives(&packaging().join("systemd").join(unit)) {
             if !key.starts_with("Exec") {
                 continue;
@@ -249,7 +255,7 @@ fn units_of_the_package_start_commands_as_they_are() {
             tried += 1;
         }
     }
-    assert_eq!(tried, 3);
+    assert_eq!(tried, 4);
 }
 
 #[test]
@@ -331,7 +337,7 @@ fn units_of_volumes_are_written_and_systemd_takes_them() {
 
 /// What systemd says of the units of the package with these settings; nothing, where they are right.
 fn verify(out: &Path) {
-    for unit in ["egeria-volume@.service", "egeria-steward@.service"] {
+    for unit in UNITS {
         let unit_text = fs::read_to_string(packaging().join("systemd").join(unit)).unwrap();
         // It wants to see the programs.
         let here = unit_text.replace("/usr/bin/egeria", env!("CARGO_BIN_EXE_egeria"));
@@ -343,6 +349,7 @@ fn verify(out: &Path) {
         "egeria-volume@data.service",
         "egeria-volume@log.service",
         "egeria-steward@data.service",
+        "egeria-steward.service",
     ];
     let verified = Command::new("systemd-analyze")
         .args(["verify", "--recursive-errors=no", "--man=no"])

@@ -220,30 +220,202 @@ fn who_is_looked_after_without_a_volume_is_named() {
     }
 }
 
+/// A program of the user nobody that is busy.
+fn busy_nobody() -> Background {
+    let mut other = Command::new("setpriv");
+    other.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    other.args(["sh", "-c", "while :; do :; done"]);
+    let other = Background::start(&mut other);
+    let path = format!("/proc/{}/comm", other.id());
+    eventually("it runs as the other user", || {
+        std::fs::read_to_string(&path).is_ok_and(|name| name == "sh\n")
+    });
+    other
+}
+
+/// Starts a steward with these arguments; its log and its recording are `log` and `trace` in the sandbox.
+fn steward_of(sandbox: &Sandbox, scope: &[&str]) -> Command {
+    let mut steward = egeria(["steward", "--json", "--window", "20", "--policy", "off"]);
+    steward
+        .args(scope)
+        .args(["--decisions".as_ref(), sandbox.path("log").as_os_str()])
+        .args(["--record".as_ref(), sandbox.path("trace").as_os_str()])
+        .env("EGERIA_RUNTIME_DIR", sandbox.path("runtime"));
+    steward
+}
+
+/// Whether a thread of this process was seen at work in the recording of a steward that ended.
+fn saw(sandbox: &Sandbox, process: u32) -> bool {
+    let trace = sandbox.path("trace");
+    let shown = run([
+        "trace",
+        "show",
+        "--json",
+        "--threads",
+        trace.to_str().unwrap(),
+    ])
+    .ok();
+    let windows = shown.json()["windows"].as_array().unwrap().clone();
+    let mut threads = windows
+        .iter()
+        .flat_map(|window| window["facts"].as_array().unwrap());
+    threads.any(|thread| {
+        thread["key"]["process_id"] == process && thread["busy_ns"].as_u64() > Some(0)
+    })
+}
+
 #[test]
-fn programs_of_other_users_are_refused_with_a_hint() {
+fn root_s_steward_has_programs_of_all_users_and_no_other_user_s_has() {
     if !common::is_root() {
         eprintln!("SKIPPED: only root can become another user");
         return;
     }
-    let mut other = Command::new("setpriv");
-    other.args([
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-        "sleep",
-        "600",
-    ]);
-    let other = Background::start(&mut other);
+    let other = busy_nobody();
     let process = other.id().to_string();
-    let path = format!("/proc/{process}/comm");
-    eventually("it runs as the other user", || {
-        std::fs::read_to_string(&path).is_ok_and(|name| name == "sleep\n")
-    });
-    run(["steward", "--pid", &process]).refused(1, &[&process, "sudo -u '#65534'"]);
+    for scope in [vec!["--pid", &process], vec!["--all"]] {
+        let sandbox = Sandbox::new();
+        let mut steward = Background::start(&mut steward_of(&sandbox, &scope));
+        eventually("a decision log", || {
+            !log_lines(&sandbox.path("log")).is_empty()
+        });
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        kill(steward.id(), Signal::INT);
+        assert!(steward.0.wait().unwrap().success());
+        assert!(saw(&sandbox, other.id()), "{scope:?}");
+    }
     let own = std::process::id().to_string();
     let refused = finish(common::as_nobody(["steward", "--pid", &own]));
-    refused.refused(1, &[&own, "sudo -u '#0'"]);
+    refused.refused(1, &[&own, "sudo -u '#0'", "as root with CAP_SYS_NICE"]);
+    // Root without the right to set where others run is one user like any.
+    let mut bare = Command::new("setpriv");
+    bare.args(["--bounding-set=-sys_nice", "--inh-caps=-sys_nice"])
+        .arg(env!("CARGO_BIN_EXE_egeria"))
+        .args(["steward", "--pid", &process]);
+    finish(bare).refused(1, &[&process, "sudo -u '#65534'", "CAP_SYS_NICE"]);
+}
+
+#[test]
+fn a_steward_ends_when_the_processes_named_have_ended() {
+    let sandbox = Sandbox::new();
+    let mut named = Background::start(Command::new("sleep").arg("600"));
+    let scope = ["--pid", &named.id().to_string()];
+    let steward = steward_of(&sandbox, &scope)
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut steward = Background(steward.unwrap());
+    eventually("a decision log", || {
+        !log_lines(&sandbox.path("log")).is_empty()
+    });
+    assert!(steward.0.try_wait().unwrap().is_none());
+    named.end();
+    ends_in_order(&mut steward, "the processes named have ended");
+}
+
+/// A steward ends by itself, with status 0, a line that says why, and its document.
+fn ends_in_order(steward: &mut Background, why: &str) {
+    eventually("the steward ends", || {
+        steward.0.try_wait().unwrap().is_some()
+    });
+    assert!(steward.0.wait().unwrap().success());
+    let stderr = std::io::read_to_string(steward.0.stderr.take().unwrap()).unwrap();
+    let lines: Vec<&str> = stderr.lines().filter(|line| line.contains(why)).collect();
+    assert_eq!(lines.len(), 1, "{stderr}");
+    let stdout = steward.0.stdout.take().unwrap();
+    let document: Value = serde_json::from_reader(stdout).unwrap();
+    assert_eq!(document["volume"], Value::Null);
+}
+
+/// A control group of our own with a process in it; removed when dropped.
+struct Group(std::path::PathBuf, Background);
+
+impl Group {
+    fn make() -> Option<Group> {
+        let hierarchies = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(Path::new);
+        let is_second = |path: &&Path| path.join("cgroup.controllers").exists();
+        let Some(root) = hierarchies.into_iter().find(is_second) else {
+            eprintln!("SKIPPED: control groups of version 2 are not mounted here");
+            return None;
+        };
+        let directory = root.join(format!("egeria-test-{}", std::process::id()));
+        if let Err(error) = std::fs::create_dir(&directory) {
+            eprintln!("SKIPPED: no control group can be made here: {error}");
+            return None;
+        }
+        let busy = Background::start(Command::new("sh").args(["-c", "while :; do :; done"]));
+        let group = Group(directory, busy);
+        std::fs::write(group.0.join("cgroup.procs"), group.1.id().to_string()).unwrap();
+        Some(group)
+    }
+
+    fn remove(&mut self) {
+        self.1.end();
+        eventually("the control group is empty", || {
+            std::fs::remove_dir(&self.0).is_ok() || !self.0.exists()
+        });
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+#[test]
+fn a_control_group_is_looked_after_until_it_vanishes() {
+    let Some(mut group) = Group::make() else {
+        return;
+    };
+    let sandbox = Sandbox::new();
+    let name = group.0.file_name().unwrap().to_str().unwrap().to_owned();
+    let outside = Background::start(Command::new("sh").args(["-c", "while :; do :; done"]));
+    let steward = steward_of(&sandbox, &["--cgroup", &name])
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut steward = Background(steward.unwrap());
+    eventually("a decision log", || {
+        !log_lines(&sandbox.path("log")).is_empty()
+    });
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    group.remove();
+    ends_in_order(&mut steward, &format!("control group /{name} is gone"));
+    assert!(saw(&sandbox, group.1.id()));
+    assert!(!saw(&sandbox, outside.id()));
+}
+
+#[test]
+fn a_steward_without_a_volume_is_configured_by_the_settings() {
+    let Some(mut group) = Group::make() else {
+        return;
+    };
+    let sandbox = Sandbox::new();
+    let name = group.0.file_name().unwrap().to_str().unwrap().to_owned();
+    let settings = sandbox.file("egeria.toml", "[volumes]\n");
+    let configured = [
+        "steward",
+        "--json",
+        "--configured",
+        "--settings",
+        settings.to_str().unwrap(),
+    ];
+    run(configured).refused(1, &["has no [steward]", "all = true"]);
+    let text = format!("[steward]\ncgroup = \"{name}\"\npolicy = \"off\"\n");
+    let settings = sandbox.file("egeria.toml", &text);
+    let mut steward = egeria(configured);
+    steward.env("EGERIA_RUNTIME_DIR", sandbox.path("runtime"));
+    let steward = steward
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut steward = Background(steward.unwrap());
+    let log = sandbox.path("runtime").join("processes.decisions.jsonl");
+    eventually("a decision log", || !log_lines(&log).is_empty());
+    assert_eq!(log_lines(&log)[0]["policy"], "off");
+    group.remove();
+    ends_in_order(&mut steward, "is gone");
+    drop(settings);
 }
 
 #[test]

@@ -14,18 +14,22 @@
 
 mod error;
 mod log;
+mod options;
 mod place;
 mod pulse;
 mod seen;
 mod steward;
 mod summary;
+mod target;
 
 pub use error::StewardError;
 pub use log::{
     ActionLine, LogReader, NodeRecord, Record, ResultLine, ThreadRecord, ThreadResult, WindowRecord,
 };
+pub use options::StewardOptions;
 pub use place::{decision_log_path, runtime_directory, trusted_runtime_directory};
-pub use steward::{Steward, StewardOptions, Target};
+pub use steward::Steward;
 pub use summary::{ActionCount, NodeRates, Summary, WindowSummary};
+pub use target::Target;
 
 pub use egeria_watch::Scope;

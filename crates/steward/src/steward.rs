@@ -2,206 +2,33 @@
 
 use std::collections::HashMap;
 use std::mem::Discriminant;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use egeria_act::{
-    AccessDelegation, AdmissionLimits, Departures, FileRelocation, Journal, JournalError,
-    MemoryMigration, ThreadAffinity,
-};
-use egeria_bpf::FileCounter;
+use egeria_act::{Departures, Journal, JournalError, MemoryMigration, ThreadAffinity};
 use egeria_control::{Actuator, ControlLoop, Turn};
 use egeria_facts::{Facts, ThreadFacts, ThreadKey};
-use egeria_fs::Volume;
-use egeria_machine::Machine;
-use egeria_pages::accesses::{HotAreas, MemorySource, Referenced};
-use egeria_pages::file_counts::CountedFiles;
-use egeria_policy::pats::Controller;
-use egeria_policy::planner::Settings;
 use egeria_policy::{Action, ActionOutcome, ActionResult, KeptBecause};
-use egeria_watch::migration_times::MigrationTimes;
-use egeria_watch::processes::ProcessSource;
-use egeria_watch::session::SessionSource;
+use egeria_watch::LiveSource;
 use egeria_watch::trace::{TraceHeader, Writer};
-use egeria_watch::{LiveSource, Scope};
 use uuid::Uuid;
 
 use crate::error::{Result, StewardError};
 use crate::log::*;
+use crate::options::StewardOptions;
 use crate::place;
 use crate::pulse::Pulse;
 use crate::seen;
 use crate::summary::{MAX_WINDOWS, NodeRates, Summary, WindowSummary};
+use crate::target::Target;
 
 const MIN_WINDOW_NS: u64 = 1_000_000;
 const MAX_WINDOW_NS: u64 = 3_600_000_000_000;
 /// Notes kept.
 const MAX_NOTES: usize = 64;
-
-/// How a steward works.
-#[derive(Clone, Debug)]
-pub struct StewardOptions {
-    /// The policy's name, as `--policy` takes it.
-    pub policy: String,
-    /// The planner's settings.
-    pub settings: Settings,
-    /// ns of machine time between two looks.
-    pub window_ns: u64,
-    /// The machine.
-    pub machine: Machine,
-    /// Whose threads.
-    pub scope: Scope,
-    /// Record the facts into this file.
-    pub record: Option<PathBuf>,
-    /// Where decisions are written; `None`: where `explain` and `top` look.
-    pub decision_log: Option<PathBuf>,
-}
-
-/// What a steward looks after.
-#[derive(Clone)]
-pub enum Target {
-    /// Threads that use a volume.
-    Volume(Arc<Volume>),
-    /// Processes of this user, whatever they use. If the policy moves threads to files, what they read and write is counted by the
-    /// kernel; if it places clusters, their accesses to memory are looked at as well.
-    Processes,
-}
-
-impl Target {
-    fn volume(&self) -> Option<Uuid> {
-        match self {
-            Target::Volume(volume) => Some(volume.uuid()),
-            Target::Processes => None,
-        }
-    }
-
-    /// What cannot be seen is added to `unseen`.
-    fn source(
-        &self,
-        options: &StewardOptions,
-        unseen: &mut Vec<String>,
-    ) -> (Box<dyn LiveSource>, Option<Accesses>) {
-        let (machine, scope) = (options.machine.clone(), options.scope.clone());
-        match self {
-            Target::Volume(volume) => {
-                let mut session = SessionSource::begin(Arc::clone(volume), machine, scope);
-                if options.settings.stages.relocation {
-                    session.watch_files();
-                }
-                let learns = options.settings.pats.controller == Controller::Learned;
-                if options.settings.stages.limits && learns && !session.measures_dram() {
-                    tracing::warn!(
-                        "limits follow the formula and are not learned: nobody counts what goes through DRAM here; \
-                         where the CPU monitors memory bandwidth, `mount -t resctrl resctrl /sys/fs/resctrl`"
-                    );
-                }
-                (Box::new(session), None)
-            }
-            Target::Processes => {
-                let mut processes: Box<dyn LiveSource> =
-                    Box::new(ProcessSource::begin(machine, scope));
-                if options.settings.moves_threads() {
-                    match FileCounter::begin_in_windows_of(options.window_ns) {
-                        Ok(counter) => processes = Box::new(CountedFiles::new(processes, counter)),
-                        Err(error) => unseen.push(format!(
-                            "threads do not follow files: what they read is not known: {error}"
-                        )),
-                    }
-                }
-                if !options.settings.stages.clusters || Referenced::check().is_err() {
-                    return (processes, None);
-                }
-                let window = Duration::from_nanos(options.window_ns);
-                let sampler = Referenced::in_windows_of(window);
-                let times = MigrationTimes::default();
-                let accesses = Accesses {
-                    hot: sampler.hot(),
-                    times: times.clone(),
-                };
-                let source = MemorySource::new(processes, sampler, times);
-                (Box::new(source), Some(accesses))
-            }
-        }
-    }
-
-    /// What carries out actions on the volume itself, as far as the policy has them and there is something to do. Otherwise, or
-    /// without room for them, the stage is reported as unavailable.
-    fn actuators(&self, options: &StewardOptions) -> Vec<Box<dyn Actuator + Send>> {
-        let mut actuators: Vec<Box<dyn Actuator + Send>> = Vec::new();
-        let Target::Volume(volume) = self else {
-            return actuators;
-        };
-        let (machine, stages) = (&options.machine, &options.settings.stages);
-        let has_any = |node| machine.has_persistent_memory(node);
-        let volume = || Arc::clone(volume);
-        if stages.limits && machine.nodes.iter().any(has_any) {
-            let limits = AdmissionLimits::begin(volume(), machine).ok();
-            actuators.extend(limits.map(|limits| Box::new(limits) as _));
-        }
-        let mut nodes = volume().pool_nodes();
-        nodes.sort_unstable();
-        nodes.dedup();
-        if nodes.len() > 1 {
-            if stages.delegation {
-                actuators.push(Box::new(AccessDelegation::begin(volume())));
-            }
-            if stages.relocation {
-                let relocation = FileRelocation::begin(volume(), machine).ok();
-                actuators.extend(relocation.map(|relocation| Box::new(relocation) as _));
-            }
-        }
-        actuators
-    }
-
-    /// Whether it is in use on the machine given.
-    fn check(&self, machine: &Machine) -> Result<()> {
-        let given = machine.nodes.len();
-        let emulation = match self {
-            Target::Volume(volume) => volume.emulation(),
-            Target::Processes if machine.is_emulated() => return Err(StewardError::NotReal),
-            Target::Processes => return Ok(()),
-        };
-        let session = emulation.node_count();
-        let is_other = machine.is_emulated() != emulation.is_configured();
-        match is_other || (machine.is_emulated() && session != given) {
-            true => Err(StewardError::OtherMachine { session, given }),
-            false => Ok(()),
-        }
-    }
-}
-
-/// What a source that looks at accesses shares with the actuator of memory.
-struct Accesses {
-    hot: HotAreas,
-    times: MigrationTimes,
-}
-
-impl Accesses {
-    fn actuator(
-        self,
-        options: &StewardOptions,
-        source: &dyn LiveSource,
-        departures: Departures,
-    ) -> MemoryMigration {
-        let settings = &options.settings;
-        let budget = match settings.stages.budget {
-            true => settings.budget.share,
-            false => settings.asymsched.budget,
-        };
-        let (machine, hot) = (&options.machine, Box::new(self.hot));
-        MemoryMigration::new(
-            machine,
-            source.members(),
-            hot,
-            self.times,
-            departures,
-            budget,
-        )
-    }
-}
 
 /// A steward at work in a thread of its own. Dropped, it stops as with [`Steward::stop`].
 pub struct Steward {

@@ -8,8 +8,9 @@ use egeria_fs::{CallerReport, Volume};
 use egeria_machine::Machine;
 
 use crate::masks::SharedMasks;
-use crate::members::{Members, Scope};
+use crate::members::Members;
 use crate::pools::add_since;
+use crate::scope::Scope;
 use crate::task::{self, CpuUse};
 
 /// What is known of callers.

@@ -18,9 +18,10 @@ mod nodes;
 pub mod own;
 mod pools;
 pub mod processes;
+mod scope;
 pub mod session;
 pub mod task;
 pub mod trace;
 
 pub use live::{LiveSource, Membership};
-pub use members::Scope;
+pub use scope::{Scope, control_group, hierarchy};

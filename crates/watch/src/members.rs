@@ -13,55 +13,6 @@ use egeria_facts::ThreadKey;
 use crate::live::Membership;
 use crate::{own, task};
 
-/// Whose threads are watched.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Scope {
-    /// All that use the volume, but for mounts.
-    All,
-    /// This process and its descendants.
-    Tree(u32),
-    /// Several such.
-    Trees(Vec<u32>),
-    /// The processes of a control group and those below, by its path within the hierarchy, as `/system.slice`.
-    ControlGroup(String),
-}
-
-impl Scope {
-    pub(crate) fn holds(&self, process_id: u32) -> bool {
-        let roots = match self {
-            Scope::All => return true,
-            Scope::Tree(root) => std::slice::from_ref(root),
-            Scope::Trees(roots) => &roots[..],
-            Scope::ControlGroup(path) => return is_in_group(process_id, path),
-        };
-        // Bounded: a chain of parents that changes under us must not hold us.
-        let mut process = Some(process_id);
-        for _ in 0..64 {
-            match process {
-                Some(found) if roots.contains(&found) => return true,
-                Some(0 | 1) | None => return false,
-                Some(found) => process = task::parent(found),
-            }
-        }
-        false
-    }
-}
-
-/// Whether a process is in a control group (version 2) or one below it.
-fn is_in_group(process_id: u32, path: &str) -> bool {
-    let text = std::fs::read_to_string(format!("/proc/{process_id}/cgroup")).unwrap_or_default();
-    is_group_in(&text, path)
-}
-
-fn is_group_in(text: &str, path: &str) -> bool {
-    let path = path.trim_end_matches('/');
-    let mut own = text.lines().filter_map(|line| line.strip_prefix("0::"));
-    own.any(|own| {
-        let below = own.strip_prefix(path);
-        below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
-    })
-}
-
 /// A file as lines of `/proc/PID/maps` name it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct MappedFile {
@@ -195,32 +146,6 @@ mod tests {
         assert!(shared_file(b"7f00-7f10 rw-p 00001000 00:1a 77 /dev/shm/egeria-ab").is_none());
         assert!(shared_file(b"7f00-7f10 rw-s 00000000 00:00 0").is_none());
         assert!(shared_file(b"nonsense").is_none());
-    }
-
-    #[test]
-    fn groups_hold_those_below_them_and_no_namesakes() {
-        let text = "1:name=systemd:/a/bc\n0::/a/b/c\n";
-        for (path, holds) in [
-            ("/a/b/c", true),
-            ("/a/b", true),
-            ("/a/b/", true),
-            ("/", true),
-            ("/a/bc", false),
-            ("/a/b/c/d", false),
-            ("a/b", false),
-        ] {
-            assert_eq!(is_group_in(text, path), holds, "{path}");
-        }
-        assert!(!is_group_in("", "/"));
-    }
-
-    #[test]
-    fn several_trees_hold_what_each_does() {
-        let own = std::process::id();
-        let parent = task::parent(own).unwrap();
-        assert!(Scope::Trees(vec![u32::MAX, parent]).holds(own));
-        assert!(!Scope::Trees(vec![u32::MAX]).holds(own));
-        assert!(!Scope::Trees(Vec::new()).holds(own));
     }
 
     #[test]

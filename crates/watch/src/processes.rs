@@ -11,16 +11,15 @@ use egeria_machine::Machine;
 
 use crate::live::{LiveSource, Membership};
 use crate::masks::SharedMasks;
-use crate::members::Scope;
 use crate::nodes::CpuTimes;
 use crate::own;
+use crate::scope::Scope;
 use crate::task::{self, CpuUse};
 
-/// Processes of one user under watch: those in scope.
+/// Processes under watch: those in scope.
 pub struct ProcessSource {
     machine: Machine,
-    scope: Scope,
-    members: Arc<OwnThreads>,
+    members: Arc<InScope>,
     masks: SharedMasks,
     known: HashMap<ThreadKey, Known>,
     number: u64,
@@ -34,35 +33,68 @@ struct Known {
     cpu: CpuUse,
 }
 
-/// Threads of this user, and of no program with other rights; of everybody where nothing is done to them.
-struct OwnThreads {
-    user: Option<u32>,
+/// Threads of the processes in scope, as far as this process may act on them.
+struct InScope {
+    scope: Scope,
+    reach: Reach,
 }
 
-impl Membership for OwnThreads {
+/// Whose threads may be acted upon.
+enum Reach {
+    /// Everybody's, because nothing is done to them.
+    Looking,
+    /// Those of this user alone, and of no program with other rights.
+    User(u32),
+    /// Those of all users; the kernel's own stay where it put them.
+    AllUsers,
+}
+
+/// Whether this process may set where threads of other users run: root with `CAP_SYS_NICE`.
+pub fn reaches_all_users() -> bool {
+    use rustix::thread::{CapabilitySet, capabilities};
+    let has = |of: rustix::thread::CapabilitySets| of.effective.contains(CapabilitySet::SYS_NICE);
+    own::user() == 0 && capabilities(None).is_ok_and(has)
+}
+
+impl InScope {
+    fn reaches(&self, thread: ThreadKey) -> bool {
+        let (process_id, thread_id) = (thread.process_id, thread.thread_id);
+        let users = || task::user_ids(process_id, thread_id);
+        match self.reach {
+            Reach::Looking => return true,
+            Reach::User(user) if users() != Some([user; 4]) => return false,
+            Reach::User(_) | Reach::AllUsers => {}
+        }
+        task::is_of_kernel(process_id) == Some(false)
+    }
+}
+
+impl Membership for InScope {
     fn holds(&self, thread: ThreadKey) -> bool {
-        let users = task::user_ids(thread.process_id, thread.thread_id);
-        let is_own = self.user.is_none_or(|user| users == Some([user; 4]));
-        is_own && task::is_still(thread)
+        self.scope.holds(thread.process_id) && self.reaches(thread) && task::is_still(thread)
     }
 }
 
 impl ProcessSource {
-    /// Begins to watch: the first window starts now.
+    /// Begins to watch: the first window starts now. Root's source has the threads of all users, that of another user only
+    /// his own.
     pub fn begin(machine: Machine, scope: Scope) -> ProcessSource {
-        ProcessSource::of(machine, scope, Some(own::user()))
+        let reach = match reaches_all_users() {
+            true => Reach::AllUsers,
+            false => Reach::User(own::user()),
+        };
+        ProcessSource::of(machine, scope, reach)
     }
 
     /// The same of everybody's processes, as far as the kernel shows them; only to look at them.
     pub fn looking(machine: Machine, scope: Scope) -> ProcessSource {
-        ProcessSource::of(machine, scope, None)
+        ProcessSource::of(machine, scope, Reach::Looking)
     }
 
-    fn of(machine: Machine, scope: Scope, user: Option<u32>) -> ProcessSource {
+    fn of(machine: Machine, scope: Scope, reach: Reach) -> ProcessSource {
         let mut source = ProcessSource {
             machine,
-            scope,
-            members: Arc::new(OwnThreads { user }),
+            members: Arc::new(InScope { scope, reach }),
             masks: SharedMasks::default(),
             known: HashMap::new(),
             number: 0,
@@ -87,7 +119,7 @@ impl ProcessSource {
             facts.busy_ns = cpu_times.busy_since_ns(&self.cpu_times, node);
         }
         let mut living = HashSet::new();
-        for key in self.threads_in_scope().into_iter().take(MAX_THREADS) {
+        for key in self.threads_in_scope() {
             if let Some(facts) = self.facts(key) {
                 living.insert(key);
                 window.threads.push(facts);
@@ -103,7 +135,8 @@ impl ProcessSource {
     fn threads_in_scope(&self) -> Vec<ThreadKey> {
         let own = std::process::id();
         let processes = task::processes().into_iter();
-        let processes = processes.filter(|process| *process != own && self.scope.holds(*process));
+        let processes =
+            processes.filter(|process| *process != own && self.members.scope.holds(*process));
         let threads = processes.flat_map(|process_id| {
             let threads = task::threads(process_id).into_iter();
             threads.filter_map(move |thread_id| {
@@ -114,13 +147,13 @@ impl ProcessSource {
                 })
             })
         });
-        threads.collect()
+        threads.take(MAX_THREADS).collect()
     }
 
     fn facts(&mut self, key: ThreadKey) -> Option<ThreadFacts> {
         let (process_id, thread_id) = (key.process_id, key.thread_id);
         if !self.known.contains_key(&key) {
-            if !self.members.holds(key) {
+            if !self.members.reaches(key) || !task::is_still(key) {
                 return None;
             }
             let known = Known {

@@ -18,9 +18,10 @@ use crate::dram::{DramBytes, DramCounters};
 use crate::files;
 use crate::live::{LiveSource, Membership};
 use crate::masks::SharedMasks;
-use crate::members::{Asked, Members, Scope};
+use crate::members::{Asked, Members};
 use crate::nodes::CpuTimes;
 use crate::pools::add_since;
+use crate::scope::Scope;
 use crate::task::{self, CpuUse};
 
 /// A thread's affinity is looked at once in so many windows.

@@ -1,11 +1,14 @@
 //! The `--pid`, `--cgroup` and `--all` arguments, for commands that look at processes.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use egeria_cli::failure::{Failure, Outcome};
+use egeria_facts::ProcessKey;
 use egeria_steward::Scope;
-use egeria_watch::{own, task};
+use egeria_watch::processes::reaches_all_users;
+use egeria_watch::{control_group, hierarchy, own, task};
 
 /// Which processes.
 #[derive(Args, Clone, Debug, Default)]
@@ -16,7 +19,7 @@ pub struct ScopeArguments {
     /// The processes of this control group and of those below
     #[arg(long, value_name = "PATH", conflicts_with_all = ["pid", "pool"])]
     cgroup: Option<PathBuf>,
-    /// All processes; of yours only where something is done to them
+    /// All processes; where something is done to them, only yours, but root's steward has those of all users
     #[arg(long, conflicts_with_all = ["pid", "cgroup", "pool"])]
     all: bool,
 }
@@ -27,9 +30,21 @@ impl ScopeArguments {
         self.all || self.cgroup.is_some() || !self.pid.is_empty()
     }
 
-    /// Refuses what a steward of this user would leave alone: programs of others.
+    /// The same as named in the settings.
+    pub(super) fn configured(cgroup: Option<&Path>, all: bool) -> ScopeArguments {
+        ScopeArguments {
+            pid: Vec::new(),
+            cgroup: cgroup.map(Path::to_owned),
+            all,
+        }
+    }
+
+    /// Refuses what a steward of this user would leave alone: programs of others, but for root's.
     pub(super) fn check_own(&self) -> Outcome {
         let own = own::user();
+        if reaches_all_users() {
+            return Ok(());
+        }
         for process in &self.pid {
             let users = task::user_ids(*process, *process);
             let Some(users) = users.filter(|users| *users != [own; 4]) else {
@@ -37,7 +52,7 @@ impl ScopeArguments {
             };
             let other = users.into_iter().find(|user| *user != own).unwrap_or(own);
             return Err(Failure::new(format!(
-                "process {process} has rights of another user (uid {other}), and is left alone; run as that user: sudo -u '#{other}' egeria steward …"
+                "process {process} has rights of another user (uid {other}), and is left alone; run as that user: sudo -u '#{other}' egeria steward …, or as root with CAP_SYS_NICE"
             )));
         }
         Ok(())
@@ -52,7 +67,13 @@ impl ScopeArguments {
             )));
         }
         if !self.pid.is_empty() {
-            return Ok(Scope::Trees(self.pid.clone()));
+            let keys = self.pid.iter().filter_map(|process| {
+                Some(ProcessKey {
+                    process_id: *process,
+                    start_ticks: task::began(*process)?,
+                })
+            });
+            return Ok(Scope::Trees(keys.collect()));
         }
         match &self.cgroup {
             Some(path) => group(path),
@@ -63,17 +84,75 @@ impl ScopeArguments {
 
 /// A control group as `/sys/fs/cgroup/system.slice`, `/system.slice` or `system.slice`.
 fn group(path: &Path) -> Outcome<Scope> {
-    const ROOT: &str = "/sys/fs/cgroup";
-    let inside = path.strip_prefix(ROOT).unwrap_or(path);
-    let inside = inside.strip_prefix("/").unwrap_or(inside);
-    let name = inside
-        .to_str()
-        .filter(|_| Path::new(ROOT).join(inside).join("cgroup.procs").exists());
-    match name {
-        Some(name) => Ok(Scope::ControlGroup(format!("/{name}"))),
-        None => Err(Failure::new(format!(
-            "there is no control group {} (version 2); see `systemd-cgls`, or below {ROOT}",
-            path.display()
-        ))),
+    control_group(path).map(Scope::ControlGroup).ok_or_else(|| {
+        Failure::new(format!(
+            "there is no control group {} (version 2); see `systemd-cgls`, or below {}",
+            path.display(),
+            hierarchy().unwrap_or("/sys/fs/cgroup".into()).display()
+        ))
+    })
+}
+
+/// Tells when nothing is left of what a steward looks after.
+pub(super) struct Presence {
+    scope: Scope,
+    gone_since: Option<Instant>,
+}
+
+/// A service that is restarted has another control group of the same name a moment later.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+impl Presence {
+    pub(super) fn of(scope: &Scope) -> Presence {
+        Presence {
+            scope: scope.clone(),
+            gone_since: None,
+        }
+    }
+
+    /// What is gone for good, in words.
+    pub(super) fn gone(&mut self) -> Option<String> {
+        self.gone_at(Instant::now())
+    }
+
+    fn gone_at(&mut self, now: Instant) -> Option<String> {
+        if self.scope.is_there() {
+            self.gone_since = None;
+            return None;
+        }
+        let since = *self.gone_since.get_or_insert(now);
+        match &self.scope {
+            Scope::ControlGroup(path) if now.duration_since(since) >= PATIENCE => {
+                Some(format!("control group {path} is gone"))
+            }
+            Scope::ControlGroup(_) => None,
+            // These come back no more.
+            _ => Some("the processes named have ended".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_control_group_may_be_away_for_a_moment_and_a_process_may_not() {
+        let begin = Instant::now();
+        let mut group = Presence::of(&Scope::ControlGroup("/no/such/group".to_owned()));
+        assert_eq!(group.gone_at(begin), None);
+        assert_eq!(group.gone_at(begin + PATIENCE / 2), None);
+        group.scope = Scope::All;
+        assert_eq!(group.gone_at(begin + PATIENCE), None, "it is back");
+        group.scope = Scope::ControlGroup("/no/such/group".to_owned());
+        assert_eq!(group.gone_at(begin + PATIENCE * 2), None);
+        let gone = group.gone_at(begin + PATIENCE * 3);
+        assert_eq!(
+            gone.as_deref(),
+            Some("control group /no/such/group is gone")
+        );
+        let mut processes = Presence::of(&Scope::Trees(Vec::new()));
+        assert!(processes.gone_at(begin).is_some());
+        assert_eq!(Presence::of(&Scope::All).gone_at(begin), None);
     }
 }

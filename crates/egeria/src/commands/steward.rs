@@ -9,8 +9,8 @@ use egeria_policy::planner::System;
 use egeria_steward::{Summary, Target};
 use serde::Serialize;
 
-use super::scope::ScopeArguments;
-use crate::configuration::{Configuration, ConfiguredVolume, SettingsArgument};
+use super::scope::{Presence, ScopeArguments};
+use crate::configuration::{Configuration, SettingsArgument};
 use crate::daemon_log::{self, Attached};
 use crate::machine_choice::MachineArguments;
 use crate::owner;
@@ -32,9 +32,10 @@ Examples:
 
 Works until SIGINT or SIGTERM, then gives all threads the CPUs their owners gave
 them. With POOL: the threads that use that volume, which must be in use.
-Without, those of your own processes: some and their descendants (--pid), those
-of a control group, or --all. What they read and write of files is then counted
-by the kernel, on any file system, and threads follow it (policies rl, cpu, nm,
+Without, those of your own processes, for root those of all users: some and
+their descendants (--pid), those of a control group, or --all. It ends by itself
+when the processes, or for 3 seconds the group, are gone. What they read and
+write of files is counted by the kernel, on any file system, and threads follow it (policies rl, cpu, nm,
 full and all); that needs root, or CAP_BPF and CAP_PERFMON. What they access in
 memory is found in the page tables (asymsched, all), and their memory follows
 them. One steward works on a volume at a time, and one on processes. Killed, it
@@ -50,9 +51,9 @@ pub struct Arguments {
     /// [default: all, or what the settings say]
     #[arg(long, value_name = policy_choice::NAMES, value_parser = policy_choice::policy)]
     policy: Option<System>,
-    /// Look after the volume of this name in /etc/egeria/egeria.toml
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["pool", "pid", "cgroup", "all"])]
-    configured: Option<String>,
+    /// Look after the volume of this name in /etc/egeria/egeria.toml; without NAME, after the processes that its [steward] names
+    #[arg(long, value_name = "NAME", num_args = 0..=1, conflicts_with_all = ["pool", "pid", "cgroup", "all"])]
+    configured: Option<Option<String>>,
     /// Serve metrics for Prometheus (/metrics) on this port of the loopback, or on this unix socket
     #[arg(long, value_name = "PORT|IP:PORT|PATH", value_parser = http::Address::parse)]
     metrics: Option<http::Address>,
@@ -75,30 +76,19 @@ struct Document {
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let signals = Signals::install()?;
     daemon_log::begin(true, None)?;
-    let configured = match &arguments.configured {
-        Some(name) => Some(Configuration::volume(&arguments.settings.settings, name)?),
-        None => None,
-    };
-    let asked = arguments
-        .policy
-        .or(configured.as_ref().and_then(|volume| volume.steward));
-    let policy = asked.unwrap_or(System::All);
-    let serves_metrics = configured
-        .as_ref()
-        .and_then(|volume| volume.steward_metrics.as_ref());
-    let serves_metrics = arguments.metrics.as_ref().or(serves_metrics);
-    let pool = configured.as_ref().map(ConfiguredVolume::pool);
+    let configured = Configured::read(arguments)?;
+    let policy = configured.policy.unwrap_or(System::All);
     arguments.steward.settings(policy)?;
-    let scope = arguments.processes.scope()?;
-    arguments.processes.check_own()?;
-    let has_pool = pool.is_some() || arguments.pool.is_some();
-    if !has_pool && !arguments.processes.is_any() {
+    let scope = configured.processes.scope()?;
+    configured.processes.check_own()?;
+    let pool = configured.pool.as_deref();
+    if pool.is_none() && !configured.processes.is_any() {
         return Err(Failure::Usage(
             "nothing to look after; name a POOL, processes (--pid), a control group (--cgroup), or --all of yours"
                 .to_owned(),
         ));
     }
-    let (target, machine, attached) = match pool.or(arguments.pool.as_deref()) {
+    let (target, machine, attached) = match pool {
         Some(pool) => of_volume(pool, arguments)?,
         None => (Target::Processes, arguments.machine.resolve()?, None),
     };
@@ -106,8 +96,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         Target::Volume(volume) => Some(volume.uuid().to_string()),
         Target::Processes => None,
     };
+    let mut presence = Presence::of(&scope);
     let steward = arguments.steward.start(target, &machine, policy, scope)?;
-    let metrics = serves_metrics.map(|address| {
+    let metrics = configured.metrics.as_ref().map(|address| {
         let of_steward = Box::new(metrics::StewardMetrics::of(steward.shared_summary()));
         http::Server::start(
             address,
@@ -133,7 +124,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     service::ready(&format!("looking after threads, policy {policy}"));
     // A window may be longer than the interval in which a service manager wants to hear of it.
     service::keep_telling(steward.pulse());
-    signals.wait();
+    if let Some(gone) = signals.wait_or(|| presence.gone()) {
+        tracing::warn!("{gone}; nothing is left to look after");
+    }
     service::stopping();
     drop(metrics);
     let document = Document {
@@ -156,6 +149,51 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             of_processes(done)
         )
     })
+}
+
+/// What the arguments say, or the settings that they name.
+struct Configured {
+    pool: Option<PathBuf>,
+    processes: ScopeArguments,
+    policy: Option<System>,
+    metrics: Option<http::Address>,
+}
+
+impl Configured {
+    fn read(arguments: &Arguments) -> Outcome<Configured> {
+        let settings = &arguments.settings.settings;
+        let configured = match &arguments.configured {
+            None => Configured {
+                pool: arguments.pool.clone(),
+                processes: arguments.processes.clone(),
+                policy: None,
+                metrics: None,
+            },
+            Some(Some(name)) => {
+                let volume = Configuration::volume(settings, name)?;
+                Configured {
+                    pool: Some(volume.pool().to_owned()),
+                    processes: arguments.processes.clone(),
+                    policy: volume.steward,
+                    metrics: volume.steward_metrics,
+                }
+            }
+            Some(None) => {
+                let steward = Configuration::steward(settings)?;
+                Configured {
+                    pool: None,
+                    processes: ScopeArguments::configured(steward.cgroup.as_deref(), steward.all),
+                    policy: steward.policy,
+                    metrics: steward.metrics,
+                }
+            }
+        };
+        Ok(Configured {
+            policy: arguments.policy.or(configured.policy),
+            metrics: arguments.metrics.clone().or(configured.metrics),
+            ..configured
+        })
+    }
 }
 
 fn of_volume(pool: &Path, arguments: &Arguments) -> Outcome<(Target, Machine, Option<Attached>)> {

@@ -1,0 +1,26 @@
+//! How a steward works.
+
+use std::path::PathBuf;
+
+use egeria_machine::Machine;
+use egeria_policy::planner::Settings;
+use egeria_watch::Scope;
+
+/// How a steward works.
+#[derive(Clone, Debug)]
+pub struct StewardOptions {
+    /// The policy's name, as `--policy` takes it.
+    pub policy: String,
+    /// The planner's settings.
+    pub settings: Settings,
+    /// ns of machine time between two looks.
+    pub window_ns: u64,
+    /// The machine.
+    pub machine: Machine,
+    /// Whose threads.
+    pub scope: Scope,
+    /// Record the facts into this file.
+    pub record: Option<PathBuf>,
+    /// Where decisions are written; `None`: where `explain` and `top` look.
+    pub decision_log: Option<PathBuf>,
+}

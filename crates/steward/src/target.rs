@@ -1,0 +1,213 @@
+//! What a steward looks after, and with what.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use egeria_act::{AccessDelegation, AdmissionLimits, Departures, FileRelocation, MemoryMigration};
+use egeria_bpf::FileCounter;
+use egeria_control::Actuator;
+use egeria_fs::Volume;
+use egeria_machine::Machine;
+use egeria_pages::accesses::{HotAreas, MemorySource, Referenced};
+use egeria_pages::file_counts::CountedFiles;
+use egeria_policy::pats::Controller;
+use egeria_watch::LiveSource;
+use egeria_watch::migration_times::MigrationTimes;
+use egeria_watch::processes::ProcessSource;
+use egeria_watch::session::SessionSource;
+use uuid::Uuid;
+
+use crate::error::{Result, StewardError};
+use crate::options::StewardOptions;
+
+/// What a steward looks after.
+#[derive(Clone)]
+pub enum Target {
+    /// Threads that use a volume.
+    Volume(Arc<Volume>),
+    /// Processes, whatever they use: of this user; root's steward has those of all users. If the policy moves threads to files,
+    /// what they read and write is counted by the kernel; if it places clusters, their accesses to memory are looked at as well.
+    Processes,
+}
+
+impl Target {
+    pub(crate) fn volume(&self) -> Option<Uuid> {
+        match self {
+            Target::Volume(volume) => Some(volume.uuid()),
+            Target::Processes => None,
+        }
+    }
+
+    /// What cannot be seen is added to `unseen`.
+    pub(crate) fn source(
+        &self,
+        options: &StewardOptions,
+        unseen: &mut Vec<String>,
+    ) -> (Box<dyn LiveSource>, Option<Accesses>) {
+        let (machine, scope) = (options.machine.clone(), options.scope.clone());
+        match self {
+            Target::Volume(volume) => {
+                let mut session = SessionSource::begin(Arc::clone(volume), machine, scope);
+                if options.settings.stages.relocation {
+                    session.watch_files();
+                }
+                let learns = options.settings.pats.controller == Controller::Learned;
+                if options.settings.stages.limits && learns && !session.measures_dram() {
+                    tracing::warn!(
+                        "limits follow the formula and are not learned: nobody counts what goes through DRAM here; \
+                         where the CPU monitors memory bandwidth, `mount -t resctrl resctrl /sys/fs/resctrl`"
+                    );
+                }
+                (Box::new(session), None)
+            }
+            Target::Processes => {
+                let mut processes: Box<dyn LiveSource> =
+                    Box::new(ProcessSource::begin(machine, scope));
+                if options.settings.moves_threads() {
+                    match FileCounter::begin_in_windows_of(options.window_ns) {
+                        Ok(counter) => processes = Box::new(CountedFiles::new(processes, counter)),
+                        Err(error) => unseen.push(format!(
+                            "threads do not follow files: what they read is not known: {error}"
+                        )),
+                    }
+                }
+                if options.machine.nodes.len() > 1
+                    && let Some(note) = numa_balancing(Path::new("/proc"))
+                {
+                    tracing::warn!("{note}");
+                }
+                match Accesses::begin(options, unseen) {
+                    Some((sampler, accesses)) => {
+                        let times = accesses.times.clone();
+                        let source = MemorySource::new(processes, sampler, times);
+                        (Box::new(source), Some(accesses))
+                    }
+                    None => (processes, None),
+                }
+            }
+        }
+    }
+
+    /// What carries out actions on the volume itself, as far as the policy has them and there is something to do. Otherwise, or
+    /// without room for them, the stage is reported as unavailable.
+    pub(crate) fn actuators(&self, options: &StewardOptions) -> Vec<Box<dyn Actuator + Send>> {
+        let mut actuators: Vec<Box<dyn Actuator + Send>> = Vec::new();
+        let Target::Volume(volume) = self else {
+            return actuators;
+        };
+        let (machine, stages) = (&options.machine, &options.settings.stages);
+        let has_any = |node| machine.has_persistent_memory(node);
+        let volume = || Arc::clone(volume);
+        if stages.limits && machine.nodes.iter().any(has_any) {
+            let limits = AdmissionLimits::begin(volume(), machine).ok();
+            actuators.extend(limits.map(|limits| Box::new(limits) as _));
+        }
+        let mut nodes = volume().pool_nodes();
+        nodes.sort_unstable();
+        nodes.dedup();
+        if nodes.len() > 1 {
+            if stages.delegation {
+                actuators.push(Box::new(AccessDelegation::begin(volume())));
+            }
+            if stages.relocation {
+                let relocation = FileRelocation::begin(volume(), machine).ok();
+                actuators.extend(relocation.map(|relocation| Box::new(relocation) as _));
+            }
+        }
+        actuators
+    }
+
+    /// Whether it is in use on the machine given.
+    pub(crate) fn check(&self, machine: &Machine) -> Result<()> {
+        let given = machine.nodes.len();
+        let emulation = match self {
+            Target::Volume(volume) => volume.emulation(),
+            Target::Processes if machine.is_emulated() => return Err(StewardError::NotReal),
+            Target::Processes => return Ok(()),
+        };
+        let session = emulation.node_count();
+        let is_other = machine.is_emulated() != emulation.is_configured();
+        match is_other || (machine.is_emulated() && session != given) {
+            true => Err(StewardError::OtherMachine { session, given }),
+            false => Ok(()),
+        }
+    }
+}
+
+/// What a source that looks at accesses shares with the actuator of memory.
+pub(crate) struct Accesses {
+    hot: HotAreas,
+    times: MigrationTimes,
+}
+
+impl Accesses {
+    /// If the policy places clusters, and the kernel shows what they access; otherwise the reason is added to `unseen`.
+    fn begin(options: &StewardOptions, unseen: &mut Vec<String>) -> Option<(Referenced, Accesses)> {
+        if !options.settings.stages.clusters {
+            return None;
+        }
+        if let Err(error) = Referenced::check() {
+            unseen.push(format!(
+                "clusters are not placed and memory follows nobody: what programs access in memory is not known: {error}"
+            ));
+            return None;
+        }
+        let window = Duration::from_nanos(options.window_ns);
+        let sampler = Referenced::in_windows_of(window);
+        let accesses = Accesses {
+            hot: sampler.hot(),
+            times: MigrationTimes::default(),
+        };
+        Some((sampler, accesses))
+    }
+
+    pub(crate) fn actuator(
+        self,
+        options: &StewardOptions,
+        source: &dyn LiveSource,
+        departures: Departures,
+    ) -> MemoryMigration {
+        let settings = &options.settings;
+        let budget = match settings.stages.budget {
+            true => settings.budget.share,
+            false => settings.asymsched.budget,
+        };
+        let (machine, hot) = (&options.machine, Box::new(self.hot));
+        MemoryMigration::new(
+            machine,
+            source.members(),
+            hot,
+            self.times,
+            departures,
+            budget,
+        )
+    }
+}
+
+/// That the kernel moves memory as well, if it does.
+fn numa_balancing(proc: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(proc.join("sys/kernel/numa_balancing")).ok()?;
+    let is_on = text.trim().parse::<u64>().is_ok_and(|mode| mode != 0);
+    is_on.then(|| {
+        "the kernel moves memory and threads as well (kernel.numa_balancing), perhaps against the steward: sysctl -w kernel.numa_balancing=0"
+            .to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numa_balancing_is_named_where_it_is_on() {
+        let proc = tempfile::tempdir_in("/dev/shm").unwrap();
+        assert_eq!(numa_balancing(proc.path()), None, "no such setting");
+        let file = proc.path().join("sys/kernel/numa_balancing");
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        for (text, is_on) in [("0\n", false), ("1\n", true), ("2\n", true), ("x", false)] {
+            std::fs::write(&file, text).unwrap();
+            assert_eq!(numa_balancing(proc.path()).is_some(), is_on, "{text:?}");
+        }
+    }
+}
