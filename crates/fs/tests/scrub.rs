@@ -82,6 +82,42 @@ fn everything_is_read_and_nothing_is_wrong() {
 }
 
 #[test]
+fn scrub_asks_for_admission_to_what_it_reads() {
+    let (_scratch, volume, _) = filled();
+    let pools = volume.pools().len();
+    let limit = |limit| {
+        for pool in 0..pools {
+            let pool = egeria_media::PoolIndex(pool as u8);
+            volume
+                .limit_admission(pool, limit, LimitedBy::Hand)
+                .expect("limit");
+        }
+    };
+    let asked = || {
+        let asked = volume.counters().asked;
+        asked.iter().fold((0, 0), |(reads, bytes), pool| {
+            (reads + pool.requests - pool.writes, bytes + pool.bytes)
+        })
+    };
+    limit(std::num::NonZeroU32::new(1));
+    let before = asked();
+    assert_eq!(scrub(&volume).findings, []);
+    let after = asked();
+    assert!(
+        after.0 > before.0 && after.1 >= before.1 + 300_000,
+        "{after:?}"
+    );
+    let now = volume.admission(false);
+    assert!(
+        now.iter()
+            .all(|pool| (pool.admitted, pool.waiting) == (0, 0))
+    );
+    limit(None);
+    scrub(&volume);
+    assert_eq!(asked(), after, "nobody is asked without a limit");
+}
+
+#[test]
 fn scrub_reads_media_and_names_damage_by_path() {
     let (scratch, volume, small) = filled();
     let ino = volume.lookup(small, b"file").expect("lookup").ino;
