@@ -8,9 +8,13 @@ use std::path::Path;
 
 use common::{Ended, Sandbox, egeria, finish, run};
 use decisions::*;
+use egeria_facts::Mix;
 use egeria_machine::NodeId;
-use egeria_policy::{Action, ActionOutcome, ActionRecord};
-use egeria_steward::{ActionLine, Record};
+use egeria_policy::planner::{Limit, Resting};
+use egeria_policy::{
+    Action, ActionOutcome, ActionRecord, ActionResult, Expectation, Measure, Subject, pats,
+};
+use egeria_steward::{ActionLine, Record, ResultLine};
 
 #[track_caller]
 fn explain(log: &Path, more: &[&str]) -> Ended {
@@ -174,6 +178,85 @@ fn a_move_refused_again_and_again_is_one_event() {
         "{told}"
     );
     assert!(told.contains("3 could not be done"), "{told}");
+}
+
+/// A limit of 4 threads for node 0 that should raise what goes through its persistent memory from 2 to 3 GB/s.
+fn limited() -> ActionRecord {
+    let mix = Mix {
+        requests: 100,
+        mean_bytes: 4096.0,
+        write_share: 1.0,
+    };
+    let decision = pats::Decision {
+        limit: 4,
+        because: pats::Because::Formula { mix },
+        tried: None,
+    };
+    ActionRecord {
+        action: Action::SetLimit(Limit {
+            node: NodeId(0),
+            threads: 4,
+            decision,
+            bears: None,
+            delegates: None,
+        }),
+        expected: Some(Expectation {
+            measure: Measure::PmBytesPerSecond,
+            before: 2e9,
+            expected: 3e9,
+            windows: 2,
+        }),
+        outcome: ActionOutcome::Done,
+    }
+}
+
+#[test]
+fn an_action_about_no_thread_is_told_with_what_was_measured_and_that_it_rests() {
+    let sandbox = Sandbox::new();
+    let record_of = limited();
+    let (mut first, second, mut third) = (window(1), window(2), window(3));
+    first.actions = vec![ActionLine {
+        sentence: record_of.action.to_string(),
+        name: String::new(),
+        record: record_of.clone(),
+    }];
+    third.results = vec![ResultLine {
+        result: ActionResult {
+            action: record_of.action.clone(),
+            expected: record_of.expected,
+            measured: Some(2.1e9),
+            missed: true,
+        },
+        thread: None,
+    }];
+    third.resting = vec![Resting {
+        subject: Subject::Limit { node: NodeId(0) },
+        expected: record_of.expected.unwrap(),
+        measured: 2.1e9,
+        windows: 10,
+    }];
+    let records = [start(1), record(first), record(second), record(third)];
+    let log = write(&sandbox.path("log"), &records[..3]);
+    let told = explain(&log, &[]).ok().stdout;
+    let expected = "Expected: 3.00 GB/s through the node's persistent memory instead of 2.00 GB/s.";
+    let waiting = format!("{expected} That is judged 2 windows later.");
+    assert!(told.contains(&waiting), "{told}");
+    let log = write(&sandbox.path("log"), &records);
+    let told = explain(&log, &[]).ok().stdout;
+    let judged =
+        format!("{expected} Measured: 2.10 GB/s. That is less than half of what was expected.");
+    assert!(told.contains(&judged), "{told}");
+    let resting = "Limit of the persistent memory of node 0: the last one brought less than half of \
+        3.00 GB/s through the node's persistent memory instead of 2.00 GB/s; not again for 10 windows.";
+    assert!(told.contains(resting), "{told}");
+    let document = explain(&log, &["--json"]).ok().json();
+    assert_eq!(document["events"][0]["result"]["missed"], true);
+    assert_eq!(document["summary"]["missed"], 1);
+    let subject = &document["summary"]["resting"][0]["subject"];
+    assert_eq!(
+        (&subject["kind"], &subject["node"]),
+        (&"limit".into(), &0.into())
+    );
 }
 
 #[test]

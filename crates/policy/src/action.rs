@@ -7,8 +7,8 @@ use egeria_machine::{Machine, NodeId};
 use serde::{Deserialize, Serialize};
 
 use crate::asymsched::{MemoryStep, NodeMove};
-use crate::planner::{Decision, DelegationPlan, Limit, RelocationStep};
-use crate::{ActionKind, Expectation, Measure, Move, Plan, Reason, asymsched};
+use crate::planner::{Decision, DelegationPlan, Limit, Relocate, RelocationStep};
+use crate::{ActionKind, Expectation, Move, Subject, asymsched};
 
 /// One thing that a decision orders. An actuator carries it out.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -51,6 +51,32 @@ impl Action {
             Action::SetLimit(_) | Action::LiftLimit { .. } => ActionKind::AdmissionLimit,
             Action::SetDelegation { .. } => ActionKind::Delegation,
             Action::Relocate(_) => ActionKind::Relocation,
+        }
+    }
+
+    /// What it is about, as far as feedback tells actions apart.
+    pub fn subject(&self) -> Subject {
+        match self {
+            Action::MigrateThread(step) => Subject::Thread {
+                thread: step.thread,
+                to: step.to,
+            },
+            Action::MigrateProcess { step, .. } => Subject::Process {
+                process: step.process,
+            },
+            Action::MigrateMemory(step) => Subject::Memory {
+                process: step.process,
+            },
+            Action::SetLimit(limit) => Subject::Limit { node: limit.node },
+            Action::LiftLimit { node } => Subject::Limit { node: *node },
+            Action::SetDelegation { .. } => Subject::Delegation,
+            Action::Relocate(step) => Subject::File {
+                file: step.file,
+                to: match step.action {
+                    Relocate::Move { to, .. } | Relocate::Replicate { to, .. } => to,
+                    Relocate::Drop { on } => on,
+                },
+            },
         }
     }
 
@@ -99,72 +125,6 @@ pub enum ActionOutcome {
     NoActuator,
 }
 
-impl Expectation {
-    /// What was expected of an action that is decided on these facts and this plan; `None` where nothing can be
-    /// said, or where the policy that ordered it measures by itself (limits).
-    pub fn of(
-        action: &Action,
-        machine: &Machine,
-        facts: &Facts,
-        plan: &Plan,
-    ) -> Option<Expectation> {
-        let step = action.as_thread_move()?;
-        let window = &facts.window;
-        let thread = window.thread(step.thread)?;
-        let bytes_s = window.rate_bytes_s(thread.moved_total());
-        match &step.reason {
-            Reason::RemoteReads { .. } | Reason::ContentionOver { .. } => {
-                let read = *thread.read_bytes.get(machine.index_of(step.to)?)?;
-                let local = read as f64 + thread.written_total() as f64;
-                Some(Expectation {
-                    measure: Measure::LocalShare,
-                    before: thread.local_share(machine)?,
-                    expected: local / thread.moved_total() as f64,
-                })
-            }
-            // Who stays uses what becomes free, and who leaves keeps its rate elsewhere.
-            Reason::PmContention { .. } => {
-                let total = window.read_total().saturating_add(window.written_total());
-                let before = window.rate_bytes_s(total);
-                Some(Expectation {
-                    measure: Measure::TotalBytesPerSecond,
-                    before,
-                    expected: before + bytes_s,
-                })
-            }
-            // Threads of a node with too few CPUs take turns; elsewhere this one has a CPU for itself.
-            Reason::CpuContention { contended, .. } => {
-                let loads = plan.measured.iter().chain(&plan.local);
-                let here = loads.filter(|load| load.node == *contended);
-                let crowding = here.map(|load| load.cpu_share).fold(1.0, f64::max);
-                Some(Expectation {
-                    measure: Measure::ThreadBytesPerSecond,
-                    before: bytes_s,
-                    expected: bytes_s * crowding,
-                })
-            }
-        }
-    }
-
-    /// The same measure afterwards; `None` when the thread is gone or did nothing.
-    pub fn measured(&self, action: &Action, machine: &Machine, facts: &Facts) -> Option<f64> {
-        let step = action.as_thread_move()?;
-        let window = &facts.window;
-        let thread = window.thread(step.thread)?;
-        if thread.moved_total() == 0 {
-            return None;
-        }
-        match self.measure {
-            Measure::LocalShare => thread.local_share(machine),
-            Measure::ThreadBytesPerSecond => Some(window.rate_bytes_s(thread.moved_total())),
-            Measure::TotalBytesPerSecond => {
-                let total = window.read_total().saturating_add(window.written_total());
-                Some(window.rate_bytes_s(total))
-            }
-        }
-    }
-}
-
 /// An action that was tried.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ActionRecord {
@@ -176,20 +136,30 @@ pub struct ActionRecord {
     pub outcome: ActionOutcome,
 }
 
-/// What came of an action that was done in the window before.
+/// What came of an action that was done.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ActionResult {
     /// Which action.
     pub action: Action,
     /// What it should have brought.
     pub expected: Option<Expectation>,
-    /// The measure of `expected` now; `None` when it cannot be measured any more.
+    /// The measure of `expected` now; `None` when it cannot be measured, or another action took the place of this one first.
     pub measured: Option<f64>,
     /// It brought less than half of what was expected.
     pub missed: bool,
 }
 
 impl ActionResult {
+    /// Of what cannot be measured.
+    pub fn unmeasured(record: &ActionRecord) -> ActionResult {
+        ActionResult {
+            action: record.action.clone(),
+            expected: record.expected,
+            measured: None,
+            missed: false,
+        }
+    }
+
     /// Looks at what became of an action that was done before this window.
     pub fn of(record: &ActionRecord, machine: &Machine, facts: &Facts) -> ActionResult {
         let measured = record

@@ -1,6 +1,17 @@
 //! How fast the memory is that holds a node's files, as far as the machine says.
 
+use egeria_facts::Measured;
 use egeria_machine::{Machine, Medium, Memory, MemoryKind, Node};
+
+/// DRAM that moves less than this share of what persistent memory moves is idle: even where slow accesses hold it up to
+/// the utmost it keeps more (PATS Fig. 1: a twentieth of what it can).
+const IDLE_SHARE: f64 = 1e-3;
+
+/// What goes through DRAM beside a medium, bytes/s, where that is measured and in use.
+pub(crate) fn dram_in_use(measured: &Measured) -> Option<f64> {
+    let is_used = |dram_bytes_s: &f64| *dram_bytes_s > IDLE_SHARE * measured.pm_bytes_s;
+    measured.dram_bytes_s.filter(is_used)
+}
 
 /// A medium that gives so much of what it can is not overcrowded.
 const NEARLY_ALL: f64 = 0.95;

@@ -7,7 +7,7 @@ use egeria_facts::Facts;
 use egeria_machine::{Machine, NodeId};
 use egeria_policy::planner::{Decision, Planner, Settings, Stage, System};
 use egeria_policy::{
-    Action, ActionKind, ActionOutcome, ActionRecord, ActionResult, Expectation, KeptBecause,
+    Action, ActionKind, ActionOutcome, ActionRecord, ActionResult, Basis, Expectation, KeptBecause,
     Measure,
 };
 
@@ -32,9 +32,17 @@ fn results(
     decision: &Decision,
     after: &Facts,
 ) -> Vec<ActionResult> {
-    let actions = decision.actions(&Decision::none(0));
+    let (previous, settings) = (Decision::none(0), Settings::default());
+    let actions = decision.actions(&previous);
+    let basis = Basis {
+        machine,
+        facts,
+        decision,
+        previous: &previous,
+        settings: &settings,
+    };
     let record = |action: Action| ActionRecord {
-        expected: Expectation::of(&action, machine, facts, &decision.threads),
+        expected: Expectation::of(&action, &basis),
         outcome: ActionOutcome::Done,
         action,
     };
@@ -159,12 +167,14 @@ fn half_of_the_expected_gain_is_enough() {
         measure: Measure::LocalShare,
         before: 0.2,
         expected: 1.0,
+        windows: 1,
     };
     assert!(expected.is_missed(0.59) && !expected.is_missed(0.61));
     let hardly = Expectation {
         measure: Measure::TotalBytesPerSecond,
         before: 1e9,
         expected: 1.04e9,
+        windows: 1,
     };
     assert!(!hardly.is_missed(0.9e9), "too small to be measured");
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use egeria_facts::ThreadKey;
 use egeria_machine::NodeId;
-use egeria_policy::planner::{Settings, Unavailable};
+use egeria_policy::planner::{Resting, Settings, Unavailable};
 use egeria_policy::{ActionOutcome, ActionRecord, ActionResult, Kept, Move};
 use egeria_watch::own;
 use serde::{Deserialize, Serialize};
@@ -87,8 +87,11 @@ pub struct WindowRecord {
     pub actions: Vec<ActionLine>,
     /// Threads that stay although something speaks for another node.
     pub kept: Vec<Kept>,
-    /// What came of the actions of the window before.
+    /// What came of earlier actions that were judged in this window.
     pub results: Vec<ResultLine>,
+    /// What is not done now, because it brought less than half of what was expected.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resting: Vec<Resting>,
 }
 
 /// One node in one window.
@@ -332,6 +335,7 @@ mod tests {
             actions: Vec::new(),
             kept: Vec::new(),
             results: Vec::new(),
+            resting: Vec::new(),
         }))
     }
 

@@ -30,6 +30,7 @@ impl WindowRecord {
             actions: Vec::new(),
             kept: plan.kept.clone(),
             results: Vec::new(),
+            resting: Vec::new(),
         }
     }
 }

@@ -391,6 +391,7 @@ impl Work {
         let actions = turn.actions.into_iter();
         WindowRecord {
             time_unix_ns: unix_ns(),
+            resting: turn.decision.resting.clone(),
             results: results
                 .map(|result| ResultLine {
                     thread: self.thread_result(&result, facts),

@@ -157,6 +157,7 @@ mod tests {
             actions: threads.iter().map(line).collect(),
             kept: Vec::new(),
             results: Vec::new(),
+            resting: Vec::new(),
         }
     }
 

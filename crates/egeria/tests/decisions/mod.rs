@@ -76,6 +76,7 @@ pub fn window(number: u64) -> WindowRecord {
         actions: Vec::new(),
         kept: Vec::new(),
         results: Vec::new(),
+        resting: Vec::new(),
     }
 }
 
@@ -120,6 +121,7 @@ fn line(step: Move, outcome: ActionOutcome, before: f64, expected: f64) -> Actio
                 measure: Measure::LocalShare,
                 before,
                 expected,
+                windows: 1,
             }),
             outcome,
         },

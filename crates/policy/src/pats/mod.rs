@@ -35,6 +35,7 @@ mod words;
 pub use collector::{Collector, Request, Tally};
 pub use decision::{Because, Decision, Tried};
 pub use limiter::Limiter;
+pub(crate) use model::loss_at;
 pub use selector::{Admission, Selector, StepError, ThreadId, words_for};
 pub use settings::{Controller, Settings};
 pub use slot::Phase;

@@ -58,6 +58,17 @@ pub fn serving_threads(tolerated_loss: f64, dimms: u32, mean_bytes: f64, write_s
     (threads + ROUNDING).floor() as u32
 }
 
+/// `T_mc` for which Eq. 1 gives so many threads: the share of the throughput of DRAM that these lose it, 0 to 1.
+pub(crate) fn loss_at(threads: u32, dimms: u32, mix: &Mix) -> f64 {
+    let pattern = pattern_term(within_one(mix.write_share, 1.0));
+    let (dimms, size) = (
+        dimm_term(dimms.max(1)),
+        size_term(whole_bytes(mix.mean_bytes)),
+    );
+    let beyond = f64::from(threads) - pattern - dimms - size;
+    (beyond / (2.0 * pattern + dimms)).clamp(0.0, 1.0)
+}
+
 /// `T_S` of what was asked for in a window, at most what the settings allow; `None` when nothing
 /// was, for then Eq. 1 has no input.
 pub fn limit_for(mix: &Mix, settings: &Settings) -> Option<u32> {

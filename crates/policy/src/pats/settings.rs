@@ -3,10 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
+use egeria_machine::Machine;
 use serde::{Deserialize, Serialize};
 
 use super::collector::Request;
 use crate::SettingError;
+use crate::media::modules;
 use crate::setting::{Entry, SWITCH, by_name, entry, number, on_or_off, switch};
 
 /// Who decides how many threads may access persistent memory at once.
@@ -71,6 +73,17 @@ pub struct Settings {
     pub min_gain: f64,
     /// `learned` tries the next limit at the latest after so many windows of rest (ours: 64).
     pub probe_windows: u32,
+}
+
+impl Settings {
+    /// `N` of Eq. 1 is a fact of the machine: where it has one and nobody set another, that is taken.
+    pub(crate) fn on_node(&self, machine: &Machine, index: usize) -> Settings {
+        let mut own = self.clone();
+        if own.dimms == Settings::default().dimms {
+            own.dimms = modules(machine, index).unwrap_or(own.dimms);
+        }
+        own
+    }
 }
 
 impl Default for Settings {

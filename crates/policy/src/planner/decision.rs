@@ -5,7 +5,7 @@ use egeria_machine::NodeId;
 use serde::{Deserialize, Serialize};
 
 use super::availability::Unavailable;
-use crate::{Plan, asymsched, pats};
+use crate::{Expectation, Plan, Subject, asymsched, pats};
 
 /// All that should be done about one window, each step with its reason; every step can be written as one line.
 ///
@@ -26,6 +26,22 @@ pub struct Decision {
     /// Stages that the settings ask for, and that are off because no actuator takes their actions.
     #[serde(default)]
     pub unavailable: Vec<Unavailable>,
+    /// What is not done now, because it brought less than half of what was expected (stage `feedback`).
+    #[serde(default)]
+    pub resting: Vec<Resting>,
+}
+
+/// What is not done again for a while, because it brought less than half of what was expected.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Resting {
+    /// What.
+    pub subject: Subject,
+    /// What was expected of it last.
+    pub expected: Expectation,
+    /// What it came to.
+    pub measured: f64,
+    /// Windows until it may be done again.
+    pub windows: u32,
 }
 
 impl Decision {
@@ -43,6 +59,7 @@ impl Decision {
             },
             relocations: Vec::new(),
             unavailable: Vec::new(),
+            resting: Vec::new(),
         }
     }
 }
@@ -119,6 +136,15 @@ pub enum DirectBecause {
     Stage,
     /// No node is known to have persistent memory.
     NoMedium,
+    /// It brought less than half of what was expected (stage `feedback`).
+    BroughtTooLittle {
+        /// What was expected.
+        expected: Expectation,
+        /// What it came to.
+        measured: f64,
+        /// Windows until it is tried again.
+        windows: u32,
+    },
     /// Threads are near their data and few.
     Quiet {
         /// The node that comes nearest to too many threads.

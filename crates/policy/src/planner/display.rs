@@ -7,8 +7,18 @@ use egeria_machine::{format_bandwidth, format_bytes};
 
 use super::decision::{
     DelegatedBecause, DelegationPlan, DirectBecause, Limit, Relocate, RelocationReason,
-    RelocationStep,
+    RelocationStep, Resting,
 };
+
+impl fmt::Display for Resting {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{}: the last one brought less than half of {}; not again for {} windows",
+            self.subject, self.expected, self.windows
+        )
+    }
+}
 
 impl fmt::Display for Limit {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,6 +66,12 @@ impl fmt::Display for DirectBecause {
             DirectBecause::NoMedium => {
                 formatter.write_str("no node is known to have persistent memory")
             }
+            DirectBecause::BroughtTooLittle {
+                expected, windows, ..
+            } => write!(
+                formatter,
+                "it brought less than half of {expected}; not again for {windows} windows"
+            ),
             DirectBecause::Quiet {
                 node,
                 demand,

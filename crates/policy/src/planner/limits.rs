@@ -6,13 +6,9 @@ use egeria_machine::{Machine, NodeId};
 
 use super::decision::{DelegationPlan, Limit};
 use super::settings;
-use crate::media::{bears, modules};
-use crate::pats::{Controller, Limiter, Settings};
+use crate::media::{bears, dram_in_use};
+use crate::pats::{Controller, Limiter};
 use egeria_facts::MediumFacts;
-
-/// DRAM that moves less than this share of what persistent memory moves is idle: even where slow accesses hold it up to
-/// the utmost it keeps more (PATS Fig. 1: a twentieth of what it can).
-const IDLE_SHARE: f64 = 1e-3;
 
 /// What each node's limit hangs on, kept from window to window.
 #[derive(Clone, Debug, Default)]
@@ -47,7 +43,7 @@ impl Limiters {
                 continue;
             }
             let new = || Gate {
-                limiter: Limiter::new(&on_node(machine, index, &settings.pats)),
+                limiter: Limiter::new(&settings.pats.on_node(machine, index)),
                 unreached: None,
                 idle: None,
             };
@@ -76,8 +72,7 @@ impl Gate {
         let (measured, rest) = (&facts.measured, settings.limits.rest_windows);
         let decision = self.limiter.next(measured);
         // Where nobody measures it, it is protected.
-        let uses_dram = (measured.dram_bytes_s)
-            .is_none_or(|dram_bytes_s| dram_bytes_s > IDLE_SHARE * measured.pm_bytes_s);
+        let uses_dram = measured.dram_bytes_s.is_none() || dram_in_use(measured).is_some();
         self.idle = since(self.idle, uses_dram);
         // What is learned is learned under the limit that was told.
         let may_raise = !settings.limits.always && settings.pats.controller == Controller::Formula;
@@ -102,15 +97,6 @@ fn since(windows: Option<u32>, is_so: bool) -> Option<u32> {
         true => Some(0),
         false => windows.map(|windows| windows.saturating_add(1)),
     }
-}
-
-/// `N` of Eq. 1 is a fact of the machine: where it has one and nobody set another, that is taken.
-fn on_node(machine: &Machine, index: usize, settings: &Settings) -> Settings {
-    let mut own = settings.clone();
-    if own.dimms == Settings::default().dimms {
-        own.dimms = modules(machine, index).unwrap_or(own.dimms);
-    }
-    own
 }
 
 /// No limit is below the delegates of its node: they are the threads at its persistent memory, and who waits for a

@@ -30,18 +30,18 @@ mod setbacks;
 mod settings;
 mod threads;
 
-use egeria_facts::{AccessWindow, Facts};
+use egeria_facts::{AccessWindow, Facts, ProcessKey};
 use egeria_machine::{Machine, Paths};
 
 pub use availability::{Stage, Unavailable};
 pub use decision::{
     Decision, DelegatedBecause, DelegationPlan, DirectBecause, Limit, Relocate, RelocationReason,
-    RelocationStep,
+    RelocationStep, Resting,
 };
 pub use ledger::Balance;
 pub use settings::{Budget, Delegation, Feedback, Limits, Relocation, Settings, Stages, System};
 
-use crate::asymsched::{self, PlacementPlan};
+use crate::asymsched::{self, MemoryAction, PlacementPlan};
 use availability::unavailable;
 use delegation::{Delegates, Scene};
 use ledger::{Costs, Ledger};
@@ -137,7 +137,10 @@ impl Planner {
             false => Vec::new(),
         };
         let delegation = self.delegate(machine, facts, &threads, &limits);
-        limits.retain(|limit| self.limits.is_set(limit.node, &self.settings.limits));
+        limits.retain(|limit| {
+            let is_set = self.limits.is_set(limit.node, &self.settings.limits);
+            is_set && !self.setbacks.keep_unlimited(limit.node)
+        });
         admit_delegates(&mut limits, &delegation);
         self.threads = Some(threads.clone());
         self.placement = Some(placement.clone());
@@ -148,6 +151,7 @@ impl Planner {
             delegation,
             relocations,
             unavailable: self.unavailable.clone(),
+            resting: self.setbacks.resting(),
         }
     }
 
@@ -165,8 +169,19 @@ impl Planner {
                 .tell(&mut window, &following, &self.settings.budget);
             settings.budget = self.settings.budget.share;
         }
-        let taken = self.owners.taken_nodes(machine, facts);
-        let plan = asymsched::beside(machine, &window, &settings, &following, &taken);
+        let mut taken = self.owners.taken_nodes(machine, facts);
+        let resting = |process: &ProcessKey| self.setbacks.keep_process(*process);
+        for each in window
+            .processes
+            .iter()
+            .filter(|each| resting(&each.process))
+        {
+            taken.extend(each.nodes.iter().map(|each| each.node));
+        }
+        let mut plan = asymsched::beside(machine, &window, &settings, &following, &taken);
+        // What follows an earlier move goes on.
+        plan.memory
+            .retain(|step| step.action != MemoryAction::Dynamic || !resting(&step.process));
         let costs = Costs {
             thread_move_ns: self.settings.budget.thread_move_ns,
             memory_s_per_gb: settings.cost_s_per_gb,
@@ -193,6 +208,7 @@ impl Planner {
             settings: &self.settings,
             threads,
             held: &self.owners.held(facts, placement),
+            setbacks: &self.setbacks,
         };
         self.relocations.next(&scene, &mut self.ledger)
     }
@@ -216,6 +232,16 @@ impl Planner {
             limits,
             remote_share: delegation::remote_share(machine, &facts.window, threads),
         };
-        self.delegates.next(&scene, &self.settings.delegation)
+        let plan = self.delegates.next(&scene, &self.settings.delegation);
+        match (plan, self.setbacks.delegation()) {
+            (DelegationPlan::On { .. }, Some(resting)) => DelegationPlan::Off {
+                because: DirectBecause::BroughtTooLittle {
+                    expected: resting.expected,
+                    measured: resting.measured,
+                    windows: resting.windows,
+                },
+            },
+            (plan, _) => plan,
+        }
     }
 }

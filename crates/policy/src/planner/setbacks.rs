@@ -1,21 +1,23 @@
-//! Stage 10: a thread that gained less than half of what its migration should have brought is not sent there again for a
-//! while (ours). Each further miss doubles the time, up to sixteen times.
+//! Stage 10: what brought less than half of what it should have is not done again for a while (ours): a thread is not sent to
+//! that node, nor a file; a process is not placed anew, nor does its memory follow; a node has no limit; nothing is delegated.
+//! Each further miss doubles the time, up to sixteen times.
 
 use std::collections::BTreeMap;
 
-use egeria_facts::ThreadKey;
+use egeria_facts::{FileKey, ProcessKey};
 use egeria_machine::NodeId;
 
+use super::decision::Resting;
 use super::settings::Feedback;
-use crate::{ActionResult, Expectation, Kept, KeptBecause, Move};
+use crate::{ActionResult, Expectation, Kept, KeptBecause, Move, Subject};
 
 /// The time doubles so often at most.
 const MAX_DOUBLINGS: u32 = 4;
 
-/// Migrations that brought too little, by thread and node.
+/// Actions that brought too little.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Setbacks {
-    known: BTreeMap<(ThreadKey, NodeId), Setback>,
+    known: BTreeMap<Subject, Setback>,
 }
 
 #[derive(Clone, Debug)]
@@ -43,10 +45,7 @@ impl Setbacks {
     /// Remembers what was missed; what brought enough is forgotten.
     pub(super) fn learn(&mut self, results: &[ActionResult], settings: &Feedback) {
         for result in results {
-            let Some(step) = result.action.as_thread_move() else {
-                continue;
-            };
-            let key = (step.thread, step.to);
+            let key = result.action.subject();
             let (Some(expected), Some(measured)) = (result.expected, result.measured) else {
                 continue;
             };
@@ -72,8 +71,9 @@ impl Setbacks {
 
     /// Why a thread is not sent there now, if it brought too little before.
     pub(super) fn refuses(&self, step: &Move) -> Option<Kept> {
-        let setback = self.known.get(&(step.thread, step.to))?;
-        (setback.rest_windows > 0).then_some(Kept {
+        let (thread, to) = (step.thread, step.to);
+        let setback = self.resting_on(&Subject::Thread { thread, to })?;
+        Some(Kept {
             thread: step.thread,
             node: step.from,
             wanted: Some(step.to),
@@ -83,5 +83,54 @@ impl Setbacks {
                 windows: setback.rest_windows,
             },
         })
+    }
+
+    /// Whether a process is not placed anew now: its last placement, or its memory behind that, brought too little.
+    pub(super) fn keep_process(&self, process: ProcessKey) -> bool {
+        let subjects = [Subject::Process { process }, Subject::Memory { process }];
+        subjects
+            .iter()
+            .any(|subject| self.resting_on(subject).is_some())
+    }
+
+    /// Whether a file's data does not go to a node now.
+    pub(super) fn keep_file(&self, file: FileKey, to: NodeId) -> bool {
+        self.resting_on(&Subject::File { file, to }).is_some()
+    }
+
+    /// Whether a node has no limit now.
+    pub(super) fn keep_unlimited(&self, node: NodeId) -> bool {
+        self.resting_on(&Subject::Limit { node }).is_some()
+    }
+
+    /// Why nothing is delegated now, if it brought too little.
+    pub(super) fn delegation(&self) -> Option<Resting> {
+        let setback = self.resting_on(&Subject::Delegation)?;
+        Some(setback.resting(Subject::Delegation))
+    }
+
+    /// All that is not done again now, but for migrations of threads: those have their reasons in the plan.
+    pub(super) fn resting(&self) -> Vec<Resting> {
+        let rests = |(subject, setback): (&Subject, &Setback)| {
+            let is_thread = matches!(subject, Subject::Thread { .. });
+            (!is_thread && setback.rest_windows > 0).then(|| setback.resting(*subject))
+        };
+        self.known.iter().filter_map(rests).collect()
+    }
+
+    fn resting_on(&self, subject: &Subject) -> Option<&Setback> {
+        let setback = self.known.get(subject)?;
+        (setback.rest_windows > 0).then_some(setback)
+    }
+}
+
+impl Setback {
+    fn resting(&self, subject: Subject) -> Resting {
+        Resting {
+            subject,
+            expected: self.expected,
+            measured: self.measured,
+            windows: self.rest_windows,
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use egeria_facts::ThreadKey;
 use egeria_machine::format_bandwidth;
 use egeria_policy::Contention;
-use egeria_policy::{ActionOutcome, Move};
+use egeria_policy::{ActionOutcome, ActionResult, Expectation, Move};
 use egeria_steward::ResultLine;
 
 use super::super::decision_log::{Fate, Head, unix_ns};
@@ -113,8 +113,7 @@ pub(super) fn action(event: &ActionEvent) -> String {
             }
             text.push_str(&match &event.result {
                 Some(result) => came_of_it(result),
-                None if line.record.expected.is_none() => String::new(),
-                None => " No window followed yet.".to_owned(),
+                None => not_judged(line.record.expected),
             });
         }
         ActionOutcome::Vanished => text.push_str(" It had ended."),
@@ -145,13 +144,30 @@ fn capital(text: &str) -> String {
     first.into_iter().flatten().chain(letters).collect()
 }
 
+fn not_judged(expected: Option<Expectation>) -> String {
+    match expected.map(|expected| expected.windows) {
+        None => String::new(),
+        Some(1) => " No window followed yet.".to_owned(),
+        Some(windows) => format!(" That is judged {windows} windows later."),
+    }
+}
+
+/// What was measured after an action that is about no single thread.
+fn measured(result: &ActionResult) -> String {
+    match (result.expected, result.measured) {
+        (None, _) => String::new(),
+        (Some(_), None) => " That could not be measured.".to_owned(),
+        (Some(expected), Some(value)) => format!(" Measured: {}.", expected.measure.show(value)),
+    }
+}
+
 fn came_of_it(line: &ResultLine) -> String {
     let missed = match line.result.missed {
         true => " That is less than half of what was expected.",
         false => "",
     };
     let (Some(result), Some(step)) = (&line.thread, line.result.action.as_thread_move()) else {
-        return missed.to_owned();
+        return measured(&line.result) + missed;
     };
     let Some(node) = result.node else {
         return " In the next window it was gone.".to_owned();
@@ -221,6 +237,9 @@ fn summary(summary: &Summary) -> String {
         text.push_str(&contention(contended));
     }
     text.push_str(&displaced(&summary.displaced));
+    for resting in &summary.resting {
+        text.push_str(&format!("{}.\n", capital(&resting.to_string())));
+    }
     text
 }
 

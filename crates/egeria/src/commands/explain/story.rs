@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use egeria_facts::{ThreadKey, printable_name};
 use egeria_machine::NodeId;
-use egeria_policy::{ActionKind, ActionOutcome, Kept};
+use egeria_policy::{Action, ActionOutcome, Kept, Subject};
 use egeria_steward::{ActionLine, Record, ResultLine, WindowRecord};
 
 use super::super::decision_log::{Fate, Head, printable};
@@ -12,6 +12,9 @@ use super::events::{ActionEvent, Event, StayEvent};
 use super::selection::Selection;
 use super::sentences;
 use super::totals::{SeenThread, Totals};
+
+/// Actions about one thing that are without a result at one time, at most.
+const MAX_OPEN: usize = 64;
 
 /// All of a log.
 pub(crate) struct Story {
@@ -24,8 +27,8 @@ pub(crate) struct Story {
     selection: Option<Selection>,
     /// The last event of each thread, by its place in `events`.
     latest: HashMap<ThreadKey, usize>,
-    /// The last event of each kind of action that is about no single thread.
-    latest_of_kind: HashMap<ActionKind, usize>,
+    /// Events of actions that are about no single thread and have no result yet.
+    open: HashMap<Subject, Vec<usize>>,
     seen: HashMap<ThreadKey, SeenThread>,
 }
 
@@ -40,7 +43,7 @@ impl Story {
             last: None,
             selection,
             latest: HashMap::new(),
-            latest_of_kind: HashMap::new(),
+            open: HashMap::new(),
             seen: HashMap::new(),
         }
     }
@@ -110,10 +113,7 @@ impl Story {
     fn add_result(&mut self, result: ResultLine) {
         let index = match result.result.action.as_thread_move() {
             Some(step) => self.latest.get(&step.thread).copied(),
-            None => self
-                .latest_of_kind
-                .get(&result.result.action.kind())
-                .copied(),
+            None => self.close(&result.result.action),
         };
         let event = index.and_then(|index| self.events.get_mut(index));
         let Some(Event::Action(event)) = event else {
@@ -131,6 +131,15 @@ impl Story {
             event.result = Some(result);
             event.report = sentences::action(event);
         }
+    }
+
+    /// The last event of this action without a result, if it is about no single thread.
+    fn close(&mut self, action: &Action) -> Option<usize> {
+        let open = self.open.get_mut(&action.subject())?;
+        let position = open.iter().rposition(|index| {
+            matches!(&self.events[*index], Event::Action(event) if event.line.record.action == *action)
+        })?;
+        Some(open.swap_remove(position))
     }
 
     fn add_action(&mut self, at_ns: u64, line: ActionLine) {
@@ -154,7 +163,7 @@ impl Story {
             before.report = sentences::action(before);
             return;
         }
-        let kind = line.record.action.kind();
+        let (subject, is_done) = (line.record.action.subject(), line.is_done());
         let mut event = ActionEvent {
             at_ns,
             until_ns: at_ns,
@@ -167,7 +176,14 @@ impl Story {
         match step {
             Some(step) => self.push(step.thread, Event::Action(Box::new(event))),
             None => {
-                self.latest_of_kind.insert(kind, self.events.len());
+                if is_done {
+                    let open = self.open.entry(subject).or_default();
+                    // Whoever wrote the log may have left out all results.
+                    if open.len() == MAX_OPEN {
+                        open.remove(0);
+                    }
+                    open.push(self.events.len());
+                }
                 self.events.push(Event::Action(Box::new(event)));
             }
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use egeria_facts::ThreadKey;
 use egeria_machine::NodeId;
+use egeria_policy::planner::Resting;
 use egeria_policy::{Contention, KeptBecause, Reason};
 use egeria_steward::{ActionLine, ThreadRecord, WindowRecord};
 use serde::Serialize;
@@ -37,6 +38,8 @@ pub(crate) struct Summary {
     pub(crate) contended: Vec<Contended>,
     /// Threads of the last window that contention keeps away from their data.
     pub(crate) displaced: Vec<Displaced>,
+    /// What is not done now, because it brought less than half of what was expected.
+    pub(crate) resting: Vec<Resting>,
 }
 
 #[derive(Serialize, Debug)]
@@ -153,6 +156,7 @@ pub(crate) struct Totals {
     moved: BTreeMap<ThreadKey, u64>,
     contended: BTreeMap<(NodeId, Contention), u64>,
     displaced: BTreeMap<ThreadKey, Displaced>,
+    resting: Vec<Resting>,
 }
 
 impl Totals {
@@ -186,6 +190,7 @@ impl Totals {
         for line in &decision.actions {
             self.count(line);
         }
+        self.resting.clone_from(&decision.resting);
         let results = decision.results.iter();
         self.missed += results.filter(|line| line.result.missed).count() as u64;
     }
@@ -286,6 +291,7 @@ impl Totals {
                     windows,
                 })
                 .collect(),
+            resting: self.resting.clone(),
             displaced: displaced
                 // One that the log does not name may well be at work.
                 .filter(|each| self.omitted > 0 || self.active.contains(&each.thread))

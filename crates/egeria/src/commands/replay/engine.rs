@@ -41,7 +41,8 @@ impl Actuator for Places {
 impl Replay {
     pub(super) fn new(machine: &Machine, settings: Settings) -> Replay {
         Replay {
-            control: ControlLoop::new(machine, settings, &ActionKind::ALL),
+            control: ControlLoop::new(machine, settings, &ActionKind::ALL)
+                .showing(&[ActionKind::ThreadMigration]),
             places: Places::default(),
         }
     }

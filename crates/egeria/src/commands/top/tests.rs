@@ -82,6 +82,7 @@ fn window() -> WindowRecord {
         }],
         kept: Vec::new(),
         results: Vec::new(),
+        resting: Vec::new(),
     }
 }
 

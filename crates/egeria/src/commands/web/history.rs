@@ -125,6 +125,7 @@ mod tests {
             actions: Vec::new(),
             kept: Vec::new(),
             results: Vec::new(),
+            resting: Vec::new(),
         }
     }
 

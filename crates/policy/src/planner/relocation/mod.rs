@@ -179,7 +179,9 @@ impl Relocations {
         let before = Before::new(candidate, traffic, now, may_replicate);
         let mut found = Vec::new();
         for to in (0..round.speeds.nodes).filter(|to| *to != source) {
-            if round.is_hot_place(to) && history.is_some_and(|history| history.may_go(source, to)) {
+            let may_go = history.is_some_and(|history| history.may_go(source, to))
+                && !round.is_resting(candidate, to);
+            if round.is_hot_place(to) && may_go {
                 let may_follow = round.may_follow(candidate, to);
                 found.extend(choices(candidate, &before, (source, to), may_follow, times));
             }

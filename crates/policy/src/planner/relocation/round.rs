@@ -105,6 +105,12 @@ impl<'a> Round<'a> {
         self.contended[node]
     }
 
+    /// Whether a file brought too little on a node before, and is not sent there again yet.
+    pub(super) fn is_resting(&self, candidate: &Candidate<'_>, to: usize) -> bool {
+        let (file, to) = (candidate.facts.file, self.id(to));
+        self.scene.setbacks.keep_file(file, to)
+    }
+
     /// Whether hot data may go to a node: it can be written there, and read by somebody near.
     pub(super) fn is_hot_place(&self, node: usize) -> bool {
         self.has_pool(node) && self.cores(node) > 0.0

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use egeria_facts::{Facts, ThreadKey};
 use egeria_machine::{Machine, NodeId, Paths};
 
+use super::super::setbacks::Setbacks;
 use super::super::settings::Settings;
 use crate::Plan;
 
@@ -21,4 +22,6 @@ pub(in crate::planner) struct Scene<'a> {
     pub(in crate::planner) threads: &'a Plan,
     /// Threads that others decide about, and where they will be.
     pub(in crate::planner) held: &'a Held,
+    /// What brought too little before.
+    pub(in crate::planner) setbacks: &'a Setbacks,
 }

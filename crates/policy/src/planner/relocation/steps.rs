@@ -67,7 +67,8 @@ impl Relocations {
         let mut ordered = false;
         for cold in round.candidates.iter().rev() {
             let bytes = cold.facts.on(choice.to);
-            if bytes == 0 || !round.fits(capacity_node, bytes) || !self.is_cold(round, cold) {
+            let is_free = self.is_cold(round, cold) && !round.is_resting(cold, capacity_node);
+            if bytes == 0 || !round.fits(capacity_node, bytes) || !is_free {
                 continue;
             }
             let Some(copying) = traffic.copying(choice.to, capacity_node, bytes) else {

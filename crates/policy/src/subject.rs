@@ -1,0 +1,67 @@
+//! What an action is about.
+
+use std::fmt;
+
+use egeria_facts::{FileKey, ProcessKey, ThreadKey};
+use egeria_machine::NodeId;
+use serde::{Deserialize, Serialize};
+
+/// What an action is about, as far as feedback tells actions apart: what is learned of one holds for all with the same subject.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Subject {
+    /// A thread on a node.
+    Thread {
+        /// Which thread.
+        thread: ThreadKey,
+        /// Where it goes.
+        to: NodeId,
+    },
+    /// The threads of a process, moved together.
+    Process {
+        /// Which process.
+        process: ProcessKey,
+    },
+    /// The memory of a process.
+    Memory {
+        /// Which process.
+        process: ProcessKey,
+    },
+    /// The limit of a node's persistent memory.
+    Limit {
+        /// Which node.
+        node: NodeId,
+    },
+    /// Delegation.
+    Delegation,
+    /// A file's data on a node.
+    File {
+        /// Which file.
+        file: FileKey,
+        /// Where its data goes, or where a copy is given up.
+        to: NodeId,
+    },
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Subject::Thread { thread, to } => write!(formatter, "{thread} on node {}", to.0),
+            Subject::Process { process } => write!(formatter, "placement of {process}"),
+            Subject::Memory { process } => {
+                write!(formatter, "migration of the memory of {process}")
+            }
+            Subject::Limit { node } => {
+                write!(
+                    formatter,
+                    "limit of the persistent memory of node {}",
+                    node.0
+                )
+            }
+            Subject::Delegation => formatter.write_str("delegation"),
+            Subject::File { file, to } => {
+                write!(formatter, "relocation of {file} to node {}", to.0)
+            }
+        }
+    }
+}
