@@ -356,6 +356,10 @@ impl Fresh {
             true => forge.rng.index(MAX_XATTR_VALUE_BYTES + 1),
             false => forge.rng.index(80),
         };
+        let (name, value) = match forge.rng.one_in(4) {
+            true => own_attribute(forge),
+            false => (forge.any_name(), vec![b'v'; value_bytes]),
+        };
         Fresh {
             ino: forge.any_ino(),
             block: forge.any_block(),
@@ -367,8 +371,35 @@ impl Fresh {
                 forge.rng.next_u64(),
             ],
             mode: KINDS[forge.rng.index(5)] | forge.rng.below(0o10000) as u32,
-            name: forge.any_name(),
-            value: vec![b'v'; value_bytes],
+            name,
+            value,
         }
     }
+}
+
+/// An attribute that means something to the engine, with a value that it may or may not have.
+fn own_attribute(forge: &mut Forge<'_>) -> (Vec<u8>, Vec<u8>) {
+    const CHECKSUMS: [&[u8]; 3] = [b"crc32c", b"off", b"crc33"];
+    const LAYOUTS: [&[u8]; 12] = [
+        b"local",
+        b"striped",
+        b"striped:4096",
+        b"striped:8192",
+        b"striped:1073741824",
+        b"striped:1073745920",
+        b"striped:0",
+        b"striped:1",
+        b"striped:18446744073709551616",
+        b"striped:\xff\0",
+        b"node=9",
+        b"",
+    ];
+    let (name, values): (&[u8], &[&[u8]]) = match forge.rng.one_in(4) {
+        true => (b"user.egeria.checksum", &CHECKSUMS),
+        false => (b"user.egeria.layout", &LAYOUTS),
+    };
+    (
+        name.to_vec(),
+        values[forge.rng.index(values.len())].to_vec(),
+    )
 }

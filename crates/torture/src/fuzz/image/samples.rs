@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Volumes by the operations that fill them: `pools N`, operations, and at the end perhaps `cut OPERATION`,
 /// in which the machine stops as soon as the journal holds it.
-const CORPUS: [(&str, &str); 9] = [
+const CORPUS: [(&str, &str); 10] = [
     (
         "attributes",
         include_str!("../../../fuzz/image/attributes.txt"),
@@ -40,6 +40,7 @@ const CORPUS: [(&str, &str); 9] = [
         "sixteen-pools",
         include_str!("../../../fuzz/image/sixteen-pools.txt"),
     ),
+    ("striped", include_str!("../../../fuzz/image/striped.txt")),
 ];
 
 /// How a sample is made.

@@ -120,13 +120,15 @@ impl Forge<'_> {
             return;
         };
         let hostile = self.rng.boundary_value();
-        match self.rng.below(8) {
+        match self.rng.below(10) {
             0 | 1 => certificate.mode = KINDS[self.rng.index(8)] | hostile as u32 & 0o7777,
             2 => certificate.nlink = hostile as u32,
             3 => certificate.parent = self.any_ino(),
             4 => certificate.generation = hostile as u32,
             5 => certificate.birth_ns = hostile as i64,
             6 => certificate.checksums = !certificate.checksums,
+            7 => certificate.layout = LayoutWord(1 << self.rng.below(20)),
+            8 => certificate.layout = LayoutWord(hostile as u32),
             _ => certificate.ino = self.any_ino(),
         }
         self.line(|| format!("inode {}: {certificate:?}", record.ino));
