@@ -55,6 +55,8 @@ const DECLARED: [Declared; 9] = [
 ];
 /// What differs under the preload library besides.
 const DECLARED_DIRECT: [Declared; 1] = [("control::direct_changes_are_watched", 51, "left: []")];
+/// What differs in striped files besides.
+const DECLARED_STRIPED: [Declared; 1] = [("size::all_that_is_free_can_be_allocated", 10, "ENOSPC")];
 
 #[derive(Deserialize)]
 struct Report {
@@ -209,7 +211,8 @@ fn assert_as_declared(results: &Results, declared: &[Declared]) {
 #[test]
 fn the_document_names_what_is_declared() {
     let text = include_str!("../../../docs/reference/semantics.md");
-    for (name, number, _) in DECLARED.into_iter().chain(DECLARED_DIRECT) {
+    let all = [&DECLARED[..], &DECLARED_DIRECT, &DECLARED_STRIPED].concat();
+    for (name, number, _) in all {
         let (_, statement) = text.split_once(&format!("\n**{number}** ")).unwrap();
         let (statement, _) = statement.split_once("]\n").unwrap();
         assert!(
@@ -247,4 +250,57 @@ fn the_preload_library_keeps_it_too() {
     assert_as_declared(&results, &declared);
     // It was really used.
     mounted.assert_served(&before, 10_000, "conformance");
+}
+
+/// Files whose blocks go to two pools in turn.
+fn mounted_striped() -> Option<Mounted> {
+    let mounted = mounted()?;
+    let layout = rustix::fs::setxattr(
+        mounted.point(),
+        "user.egeria.layout",
+        b"striped:4096",
+        rustix::fs::XattrFlags::empty(),
+    );
+    layout.unwrap();
+    Some(mounted)
+}
+
+/// That it is so: a new file of two blocks has one on each pool.
+fn assert_striped(mounted: &Mounted) {
+    let before = mounted.volume.counters().written_bytes;
+    std::fs::write(mounted.path("striped"), [1; 8192]).unwrap();
+    let after = mounted.volume.counters().written_bytes;
+    let written: Vec<u64> = before
+        .iter()
+        .zip(after)
+        .map(|(before, after)| after - before)
+        .collect();
+    assert!(
+        written.iter().take(2).all(|bytes| *bytes >= 4096),
+        "{written:?}"
+    );
+    std::fs::remove_file(mounted.path("striped")).unwrap();
+}
+
+#[test]
+fn a_mount_keeps_it_in_striped_files() {
+    let Some(mounted) = mounted_striped() else {
+        return;
+    };
+    assert_striped(&mounted);
+    let declared = [&DECLARED[..], &DECLARED_STRIPED].concat();
+    assert_as_declared(&run(&mut runner(), mounted.point()), &declared);
+}
+
+#[test]
+fn the_preload_library_keeps_it_in_striped_files() {
+    let Some(mounted) = mounted_striped() else {
+        return;
+    };
+    assert_striped(&mounted);
+    let before = mounted.volume.counters();
+    let results = run(runner().env("LD_PRELOAD", library()), mounted.point());
+    let declared = [&DECLARED[..], &DECLARED_DIRECT, &DECLARED_STRIPED].concat();
+    assert_as_declared(&results, &declared);
+    mounted.assert_served(&before, 10_000, "conformance of striped files");
 }
