@@ -16,6 +16,7 @@ mod policy_choice;
 mod served;
 mod service;
 mod session;
+mod sharing;
 mod sizes;
 mod summary;
 

@@ -1,4 +1,4 @@
-//! `egeria mount --limit`.
+//! `--limit` of `egeria mount` and `egeria run`, and `--delegates` of the latter.
 
 mod common;
 
@@ -54,4 +54,47 @@ fn a_limit_that_admits_nobody_is_refused() {
         let limit = format!("--limit={limit}");
         run(["mount", &limit, text(&pool), text(&directory)]).refused(2, &["write 1 or more"]);
     }
+}
+
+/// What `egeria df` says of limits and delegation inside a run with these options.
+fn shown_inside(options: &[&str]) -> serde_json::Value {
+    let mut command = vec!["run"];
+    command.extend(options);
+    let df = format!(
+        "exec {} df --json $EGERIA_MOUNT",
+        env!("CARGO_BIN_EXE_egeria")
+    );
+    command.extend(["--", "sh", "-c", &df]);
+    run(command).ok().json()
+}
+
+#[test]
+fn a_run_has_limits_and_delegates_until_it_ends() {
+    if !can_mount() {
+        return;
+    }
+    let shown = shown_inside(&["--scratch", "64M", "--limit", "3", "--delegates", "2"]);
+    let shown = shown.to_string();
+    assert!(
+        shown.contains("\"limit_threads\":3") && shown.contains("\"delegates_per_node\":2"),
+        "{shown}"
+    );
+    // On a volume that others use, what they had is back afterwards.
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
+    run(["mount", "--limit", "2", text(&pool), text(&directory)]).ok();
+    let volume = Volume::attach(&pool, AttachMode::Join, &AttachOptions::default()).unwrap();
+    let shared = ["--volume", text(&pool), "--limit", "5", "--delegates", "1"];
+    let shown = shown_inside(&shared).to_string();
+    assert!(
+        shown.contains("\"limit_threads\":5") && shown.contains("\"delegates_per_node\":1"),
+        "{shown}"
+    );
+    let limits = volume.admission(false).into_iter().map(|pool| pool.limit);
+    assert!(limits.eq(volume.pools().iter().map(|_| NonZeroU32::new(2))));
+    assert_eq!(volume.delegation(), (None, false));
+    drop(volume);
+    run(["umount", text(&directory)]).ok();
+    run(["run", "--limit", "0", "--", "true"]).refused(2, &["write 1 or more"]);
+    run(["run", "--no-volume", "--limit", "2", "--", "true"]).refused(2, &["--limit"]);
 }

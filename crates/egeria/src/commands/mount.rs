@@ -5,14 +5,12 @@
 //! both. The other leaves the session and the terminal, so nothing that ends a shell ends it.
 
 use std::io::{Read, Write};
-use std::num::{NonZeroU8, NonZeroU32};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
 use clap::Args;
-use egeria_fs::{AttachMode, DelegationRule, LimitedBy, Volume};
-use egeria_media::PoolIndex;
+use egeria_fs::{AttachMode, Volume};
 use egeria_mount::{MountError, MountOptions, RequestCounts};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +19,7 @@ use crate::machine_choice::{
     Allocation, MachineArguments, MachineLabel, MemoryArguments, attach_options,
 };
 use crate::session::{self, PoolLabel};
+use crate::sharing::SharingArguments;
 use crate::{daemon_log, http, metrics, paths, service, sizes};
 use egeria_cli::failure::{Failure, Outcome, reason};
 use egeria_cli::output::{self, Format};
@@ -80,13 +79,8 @@ struct Options {
     /// Where new data goes: local (the writer's node), random, striped (over all nodes), node=N
     #[arg(long, value_name = "local|random|striped|node=N", value_parser = Allocation::parse)]
     alloc: Option<Allocation>,
-    /// Threads that may access the memory of each node at once (PATS; default: any number, or what a planner sets)
-    #[arg(long, value_name = "THREADS", value_parser = parse_limit)]
-    limit: Option<NonZeroU32>,
-    /// Threads per node, in each process, that make long accesses of striped files for others (OdinFS; 0: none; default: what
-    /// a planner sets)
-    #[arg(long, value_name = "THREADS", value_parser = clap::value_parser!(u8).range(0..=16))]
-    delegates: Option<u8>,
+    #[command(flatten)]
+    sharing: SharingArguments,
     /// Serve metrics for Prometheus (/metrics) on this port of the loopback, or on this unix socket
     #[arg(long, value_name = "PORT|IP:PORT|PATH", value_parser = http::Address::parse)]
     metrics: Option<http::Address>,
@@ -123,8 +117,8 @@ impl Mount {
                 options.read_only |= volume.read_only;
                 options.page_cache = options.page_cache.or(volume.page_cache);
                 options.alloc = options.alloc.or(volume.alloc);
-                options.limit = options.limit.or(volume.limit);
-                options.delegates = options.delegates.or(volume.delegates);
+                options.sharing.limit = options.sharing.limit.or(volume.limit);
+                options.sharing.delegates = options.sharing.delegates.or(volume.delegates);
                 options.metrics = options.metrics.or_else(|| volume.metrics.clone());
                 (volume.pool().to_path_buf(), volume.directory)
             }
@@ -206,10 +200,10 @@ fn background_command(mount: &Mount) -> Command {
     if let Some(allocation) = mount.options.alloc {
         command.arg(format!("--alloc={}", allocation.name()));
     }
-    if let Some(limit) = mount.options.limit {
+    if let Some(limit) = mount.options.sharing.limit {
         command.arg(format!("--limit={limit}"));
     }
-    if let Some(delegates) = mount.options.delegates {
+    if let Some(delegates) = mount.options.sharing.delegates {
         command.arg(format!("--delegates={delegates}"));
     }
     if let Some(log) = &mount.options.log {
@@ -252,10 +246,7 @@ fn serve(mount: &Mount, format: Format) -> Outcome {
     if let Some(allocation) = mount.options.alloc {
         allocation.apply(&volume)?;
     }
-    limit(&volume, mount.options.limit)?;
-    if let Some(delegates) = mount.options.delegates {
-        delegate(&volume, delegates)?;
-    }
+    mount.options.sharing.apply(&volume)?;
     let requests = Arc::new(RequestCounts::default());
     let metrics = mount.options.metrics.as_ref().map(|address| {
         let of_volume = Box::new(metrics::VolumeMetrics::of(
@@ -310,36 +301,6 @@ fn serve(mount: &Mount, format: Format) -> Outcome {
     }
     served?;
     said
-}
-
-/// Limits how many threads are at each pool at once; also for those who come past the mount.
-fn limit(volume: &Volume, limit: Option<NonZeroU32>) -> Outcome {
-    for pool in 0..volume.pools().len() * usize::from(limit.is_some()) {
-        let limited = volume.limit_admission(PoolIndex(pool as u8), limit, LimitedBy::Hand);
-        limited.map_err(|errno| Failure::new(format!("cannot limit pool {pool}: {errno}")))?;
-    }
-    Ok(())
-}
-
-/// Has long accesses of striped files delegated, or not; also for those who come past the mount.
-fn delegate(volume: &Volume, delegates: u8) -> Outcome {
-    let sizes = egeria_policy::planner::Delegation::default();
-    let bytes = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-    let rule = NonZeroU8::new(delegates).map(|delegates| DelegationRule {
-        delegates,
-        min_read_bytes: bytes(sizes.min_read_bytes),
-        min_write_bytes: bytes(sizes.min_write_bytes),
-        always: false,
-    });
-    volume
-        .set_delegation(rule, true)
-        .map_err(|errno| Failure::new(format!("cannot delegate accesses: {errno}")))
-}
-
-fn parse_limit(text: &str) -> Result<NonZeroU32, String> {
-    text.parse().map_err(|_| {
-        format!("{text:?} is no number of threads; write 1 or more, or leave --limit out")
-    })
 }
 
 /// A signal unmounts; a mount that is busy is detached all the same, because its process was asked to end.

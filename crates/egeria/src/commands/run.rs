@@ -24,6 +24,7 @@ use crate::machine_choice::{
 use crate::placement;
 use crate::policy_choice::{self, StewardArguments};
 use crate::session;
+use crate::sharing::{BorrowedSharing, SharingArguments};
 use crate::sizes;
 use crate::summary::{self, Calls, Summary};
 use child::{exit_status, spawn, wait};
@@ -50,7 +51,8 @@ Examples:
 EGERIA_MOUNT names the mount inside CMD, LD_PRELOAD loads libegeria_preload.so.
 EGERIA_PRELOAD_LIB names that library elsewhere; empty: work without it.
 A scratch volume lives in DRAM; it is removed at the end, also after a signal.
-On a --volume that others use, --alloc holds for all of them until the end.
+On a --volume that others use, --alloc, --limit and --delegates hold for all of
+them until the end.
 The exit status is CMD's: 128 + signal when one killed it, 127 when it is not
 found, 126 when it cannot be executed. The summary goes to stderr; with --json
 it goes to stdout, and CMD's stdout to stderr.")]
@@ -59,7 +61,7 @@ pub struct Arguments {
     #[arg(long, value_name = "POOL", conflicts_with = "scratch")]
     volume: Option<PathBuf>,
     /// Run without any volume: only threads and memory are looked after (--policy asymsched, all)
-    #[arg(long, conflicts_with_all = ["volume", "scratch", "alloc", "allow_other"])]
+    #[arg(long, conflicts_with_all = ["volume", "scratch", "alloc", "limit", "delegates", "allow_other"])]
     no_volume: bool,
     /// Run on a volume in DRAM of this size in all, one pool per node
     #[arg(long, value_name = "SIZE", default_value = DEFAULT_SCRATCH, value_parser = sizes::parse)]
@@ -71,6 +73,8 @@ pub struct Arguments {
     /// Where new data goes: local (the writer's node), random, striped (over all nodes), node=N
     #[arg(long, value_name = "local|random|striped|node=N", value_parser = Allocation::parse)]
     alloc: Option<Allocation>,
+    #[command(flatten)]
+    sharing: SharingArguments,
     /// What decides while CMD runs: off, NThread's rl (threads to the data they read), cpu (and off busy CPUs),
     /// nm (and off busy memory) and full (but never sharers apart), pats, odin, asymsched, or all as one
     #[arg(long, value_name = policy_choice::NAMES, default_value = "off", value_parser = policy_choice::policy)]
@@ -162,6 +166,7 @@ struct Stage {
     point: MountPoint,
     /// Others may use the volume too, and go on when the command has ended.
     _allocation: Option<BorrowedAllocation>,
+    _sharing: BorrowedSharing,
     volume: Arc<Volume>,
     scratch: Option<ScratchPools>,
 }
@@ -187,6 +192,7 @@ impl Stage {
         arguments.machine.check_made(&volume)?;
         let borrow = |allocation: Allocation| allocation.apply_for_a_while(&volume);
         let allocation = arguments.alloc.map(borrow).transpose()?;
+        let sharing = arguments.sharing.apply_for_a_while(&volume)?;
         signals.check()?;
         let point = MountPoint::create(arguments.allow_other)?;
         if let Some(scratch) = &scratch {
@@ -201,6 +207,7 @@ impl Stage {
             mount,
             point,
             _allocation: allocation,
+            _sharing: sharing,
             volume,
             scratch,
         })

@@ -329,6 +329,18 @@ impl Volume {
         Ok(())
     }
 
+    /// Who set the limit of a pool; `None` without a limit, or such a pool.
+    pub fn limited_by(&self, pool: PoolIndex) -> Option<LimitedBy> {
+        let gate = self.session.gates().get(pool.0 as usize)?;
+        let by = self
+            .path_mode()
+            .is_limited()
+            .then(|| gate.limited_by.load(Ordering::Acquire))?;
+        [LimitedBy::Hand, LimitedBy::Planner]
+            .into_iter()
+            .find(|each| *each as u64 == by)
+    }
+
     /// Lift all limits that a planner set.
     ///
     /// # Errors

@@ -343,6 +343,19 @@ impl Volume {
         set.map(|_| ()).map_err(|_| Errno(libc::EBUSY))
     }
 
+    /// What was [set by hand](Volume::set_delegation) ends, and what was before is back, unless somebody else has changed it
+    /// meanwhile.
+    pub fn give_delegation_back(
+        &self,
+        ours: Option<DelegationRule>,
+        (before, by_hand): (Option<DelegationRule>, bool),
+    ) {
+        let word = &self.session.header().delegation;
+        let before = pack(before) | if by_hand { BY_HAND } else { 0 };
+        let ours = pack(ours) | BY_HAND;
+        let _ = word.compare_exchange(ours, before, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
     /// In this process, delegates are started only when this answers `true`: a library in somebody else's process may be
     /// called where no thread may be made. Once.
     pub fn start_delegates_if(&self, may_start: fn() -> bool) {
