@@ -31,6 +31,12 @@ const ROUNDS: usize = 2000;
 const HALF_STEPS: usize = 8;
 /// Steps shrink by the same factor when two factors in a row are so near to each other.
 const SAME_FACTOR: f64 = 0.01;
+/// Rounds after which steps are halved, unless the largest change has become smaller since.
+const PATIENCE: usize = 24;
+/// What the largest change must have become smaller by.
+const PROGRESS: f64 = 0.9;
+/// The smallest part of a step that is made.
+const MIN_STEP: f64 = 1.0 / 256.0;
 /// A round that changes no crowd by more than this part is the last.
 const SETTLED: f64 = 1e-9;
 
@@ -66,17 +72,19 @@ pub(crate) fn rates(model: &Model, control: &Control, demands: &[Demand]) -> Vec
     let mut operations = describe(&crowd);
     let mut shares = share(&capacities, &alike, &operations);
     let mut trail: Vec<Crowd> = Vec::new();
+    let mut pace = Pace::default();
     for _ in 0..ROUNDS {
         let next = meet(model, control, &alike, &operations, &shares);
         trail.push(crowd.clone());
-        let change = approach(&mut crowd, &next);
+        let change = approach(&mut crowd, &next, pace.step);
+        let goes_on = pace.adapt(change);
         if trail.len() == HALF_STEPS {
             extrapolate(&mut crowd, &trail[HALF_STEPS - 3..]);
             trail.clear();
         }
         operations = describe(&crowd);
         shares = share(&capacities, &alike, &operations);
-        if change < SETTLED {
+        if change < SETTLED || !goes_on {
             break;
         }
     }
@@ -88,8 +96,50 @@ pub(crate) fn rates(model: &Model, control: &Control, demands: &[Demand]) -> Vec
     of.iter().map(rate).collect()
 }
 
-/// Half of the way to another; the largest change, relative.
-fn approach(crowd: &mut Crowd, next: &Crowd) -> f64 {
+/// How far each round goes. Where a little more of one thing makes much less of another, half steps go to and fro
+/// for ever, and shorter ones settle. Where something jumps (a node's cores are just full, or just not), the smallest
+/// steps go to and fro about the jump, and the answer is there.
+struct Pace {
+    step: f64,
+    /// The largest change in the rounds before, and in these.
+    before: f64,
+    now: f64,
+    rounds: usize,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace {
+            step: 0.5,
+            before: f64::INFINITY,
+            now: 0.0,
+            rounds: 0,
+        }
+    }
+}
+
+impl Pace {
+    /// Whether another round may come nearer.
+    fn adapt(&mut self, change: f64) -> bool {
+        self.now = self.now.max(change);
+        self.rounds += 1;
+        if self.rounds < PATIENCE {
+            return true;
+        }
+        let is_stuck = self.now > self.before * PROGRESS;
+        (self.before, self.now, self.rounds) = (self.now, 0.0, 0);
+        if is_stuck && self.step <= MIN_STEP {
+            return false;
+        }
+        if is_stuck {
+            self.step /= 2.0;
+        }
+        true
+    }
+}
+
+/// Part of the way to another; the largest change that half of the way would be, relative.
+fn approach(crowd: &mut Crowd, next: &Crowd, step: f64) -> f64 {
     let mut change: f64 = 0.0;
     let accessors = crowd.accessors.iter_mut().zip(&next.accessors);
     let waits = crowd.wait_ns.iter_mut().zip(&next.wait_ns);
@@ -97,7 +147,7 @@ fn approach(crowd: &mut Crowd, next: &Crowd) -> f64 {
     for (before, now) in accessors.chain(waits).chain(shares) {
         let middle = (*before + now) / 2.0;
         change = change.max((middle - *before).abs() / middle.abs().max(1.0));
-        *before = middle;
+        *before += (now - *before) * step;
     }
     change
 }
