@@ -19,6 +19,7 @@ mod quantile;
 mod report;
 mod results;
 mod validation;
+mod validation_orderings;
 
 pub use beyond::Beyond;
 pub use claim::{Claim, Paper, claims, parse};
@@ -30,3 +31,4 @@ pub use page::page;
 pub use report::{Listed, OrderingRow, Report, Row, run};
 pub use results::Results;
 pub use validation::{Distance, ValidationReport, validation};
+pub use validation_orderings::ValidationOrdering;

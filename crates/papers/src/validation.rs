@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::error::{Result, shipped};
 use crate::facts::{FactRow, row, sorted_errors};
 use crate::quantile::quantile;
+use crate::validation_orderings::{ValidationOrdering, orderings};
 
 const SET: &str = include_str!("../data/validation.toml");
 const NAME: &str = "validation.toml";
@@ -34,8 +35,18 @@ pub struct ValidationReport {
     pub independent: Distance,
     /// Those held out of machines that profiles are calibrated on.
     pub held_out: Distance,
+    /// Pairs of measurements of which one is clearly faster.
+    pub orderings: usize,
+    /// Those in which the model has the same one faster.
+    pub orderings_held: usize,
+    /// Median of all errors, as a share.
+    pub median_error: f64,
+    /// 90 % of them are at most this.
+    pub p90_error: f64,
     /// Each measurement.
     pub rows: Vec<FactRow>,
+    /// The orderings.
+    pub ordering_rows: Vec<ValidationOrdering>,
 }
 
 /// Runs the model on the validation set.
@@ -54,9 +65,15 @@ pub fn validation() -> Result<ValidationReport> {
         let of = rows.iter().filter(|row| row.fact.held_out == held_out);
         of.cloned().collect()
     };
+    let (all, ordering_rows) = (distance(&rows), orderings(&rows));
     Ok(ValidationReport {
         predicted: true,
-        all: distance(&rows),
+        all,
+        orderings: ordering_rows.len(),
+        orderings_held: ordering_rows.iter().filter(|each| each.held).count(),
+        median_error: all.median_error,
+        p90_error: all.p90_error,
+        ordering_rows,
         independent: distance(&of(false)),
         held_out: distance(&of(true)),
         rows,

@@ -15,6 +15,16 @@ fn the_set_is_large_enough_and_every_row_is_run_and_told_apart() {
 }
 
 #[test]
+fn orderings_are_counted_and_told() {
+    let report = egeria_papers::validation().unwrap();
+    assert_eq!(report.orderings, report.ordering_rows.len());
+    let held = report.ordering_rows.iter().filter(|each| each.model > 1.01);
+    assert_eq!(report.orderings_held, held.count());
+    assert!(report.orderings >= 10 && report.orderings_held < report.orderings);
+    assert!(report.ordering_rows.iter().all(|each| each.measured > 1.1));
+}
+
+#[test]
 fn no_profile_cites_what_the_set_has() {
     for row in egeria_papers::validation().unwrap().rows {
         for cited in egeria_machine::Machine::profile_facts(&row.profile).unwrap() {

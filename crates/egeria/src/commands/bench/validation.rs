@@ -18,8 +18,10 @@ Runs the model of `egeria sim` on public measurements that were declared before
 the model ran on them, and that no profile cites. Nothing is tuned on them
 (docs/explanation/validation.md). Nothing is measured.
 
-JSON: predicted; all, independent and held_out (rows, median_error, p90_error,
-worst_error); rows (profile, source, its setting, value, model, ratio, error).")]
+JSON: predicted; orderings, orderings_held, median_error, p90_error; all,
+independent and held_out (rows, median_error, p90_error, worst_error); rows
+(profile, source, its setting, value, model, ratio, error); ordering_rows
+(source, profile, item, measured, model, held).")]
 pub struct Arguments {}
 
 /// Runs, compares and prints.
@@ -39,11 +41,22 @@ fn human(report: &ValidationReport) -> String {
             of.worst_error * 100.0
         )
     };
+    let failed = report.ordering_rows.iter().filter(|each| !each.held);
+    let failed: String = failed
+        .map(|each| {
+            format!(
+                "  {}, {}: {} ({:.2} measured, {:.2} here)\n",
+                each.source, each.profile, each.item, each.measured, each.model
+            )
+        })
+        .collect();
     format!(
-        "Predicted by a model, not measured\n\n{}\n\n{}{}{}",
+        "Predicted by a model, not measured\n\n{}\n\n{}{}{}Orderings: {} of {} hold; not these:\n{failed}",
         output::table(&HEADERS, rows),
         line("Other machines and systems", &report.independent),
         line("Held out", &report.held_out),
         line("All", &report.all),
+        report.orderings_held,
+        report.orderings,
     )
 }
