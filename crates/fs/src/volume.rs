@@ -17,7 +17,7 @@ use crate::namespace::walks::Walks;
 use crate::observe::own_callers::OwnCallers;
 use crate::requests::RecoveryReport;
 use crate::session::late::Late;
-use crate::session::layout::{LOADED, STRIPED_ALLOCATION, SessionInode};
+use crate::session::layout::{LOADED, STRIPED_ALLOCATION, SessionInode, WAIT_NOTES};
 use crate::session::map::Session;
 use crate::session::open_table::Opens;
 use crate::session::path_mode::PathMode;
@@ -93,6 +93,8 @@ pub struct Volume {
     pub(crate) reporter: OnceLock<Reporter>,
     /// Damage and failing blocks that the reporter was given.
     pub(crate) reported: Mutex<HashSet<Reported>>,
+    /// Numbers of the noted waits that were reported, or passed over.
+    pub(crate) noted_waits: Mutex<[u64; WAIT_NOTES]>,
     /// What was done when this attach made the session.
     pub(crate) recovery: OnceLock<RecoveryReport>,
     /// Damage met while a volume is checked or recovered.
@@ -230,6 +232,7 @@ impl Volume {
     /// others wait for, dead ones that were cleaned up after. Set once for good. A library inside another program
     /// sets none. What was found before, by recovery, is in [`Volume::recovery`].
     pub fn set_reporter(&self, reporter: Reporter) {
+        self.pass_over_noted_waits();
         let _ = self.reporter.set(reporter);
         for (index, pool) in self.media.iter().enumerate() {
             let volume = self.weak.clone();

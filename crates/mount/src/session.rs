@@ -396,6 +396,7 @@ fn look_around(adapter: &Adapter, stop: &AtomicBool) {
     while !stop.load(Ordering::Acquire) {
         adapter.leases.work_for_kernel();
         adapter.volume.reap();
+        adapter.volume.report_noted_waits();
         // Another mount, which granted them, may have ended.
         adapter.leases.try_to_begin();
         adapter.kernel.look_after_notifiers();

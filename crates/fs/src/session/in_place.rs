@@ -14,8 +14,9 @@ use crate::session::layout::{LOADED, RANGE_LOCKS, SessionInode, THREAD_SLOTS};
 use crate::session::owner_word::OwnerWord;
 use crate::session::patience;
 use crate::session::slots::Me;
+use crate::session::wait_notes::{Awaited, WAIT_UNREPORTED};
 use crate::types::Outcome;
-use crate::volume::{Severity, Volume};
+use crate::volume::Volume;
 use arrayvec::ArrayVec;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -33,8 +34,6 @@ const LOOKS: u32 = 200;
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
 /// How often it is asked whether whom it waits for is alive.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
-/// How long it waits before that is reported.
-const WAIT_UNREPORTED: Duration = Duration::from_secs(1);
 /// How often a writer looks again while the inode's lock is held.
 const TRIES: u32 = 64;
 
@@ -158,7 +157,7 @@ impl Volume {
             if wait.is_long()
                 && let Some(slot) = slot()
             {
-                self.report_writer(ino, slot);
+                self.report_wait_for_slot(ino, Awaited::Write, slot);
             }
         }
     }
@@ -203,7 +202,7 @@ impl Volume {
                     break;
                 }
                 if wait.is_long() {
-                    self.report_writer(ino, index);
+                    self.report_wait_for_slot(ino, Awaited::Write, index);
                 }
             }
         }
@@ -216,17 +215,6 @@ impl Volume {
         let process = owner.checked_sub(1);
         let process = process.and_then(|process| self.session.processes().get(process));
         process.is_none_or(|process| self.is_dead(process))
-    }
-
-    fn report_writer(&self, ino: u64, slot: usize) {
-        let thread = self.session.threads()[slot]
-            .thread_id
-            .load(Ordering::Acquire);
-        let line = format!(
-            "inode {ino} is waited for: thread {thread} is writing to it and has not gone on for {} s; if it is stopped, continue or end it",
-            WAIT_UNREPORTED.as_secs()
-        );
-        self.report(Severity::Warning, &line);
     }
 }
 

@@ -48,6 +48,33 @@ pub const NUMBER_PARTS: usize = 8;
 /// Groups of a pool's free-space map.
 pub const MAX_GROUPS: usize = 64;
 
+/// Long waits that are noted at one time.
+pub const WAIT_NOTES: usize = 8;
+
+/// Long waits of processes that have no log (see `wait_notes`).
+#[repr(C, align(64))]
+pub struct WaitNotes {
+    /// Notes ever made.
+    pub count: AtomicU64,
+    /// The last ones, by number.
+    pub places: [WaitNote; WAIT_NOTES],
+}
+
+/// A thread has waited long for an inode.
+#[repr(C)]
+pub struct WaitNote {
+    /// Its number; 0 while it is written, or before there was one.
+    pub number: AtomicU64,
+    /// The inode.
+    pub ino: AtomicU64,
+    /// What is waited for: see `wait_notes::Awaited`.
+    pub what: AtomicU64,
+    /// Kernel id of the thread waited for.
+    pub thread: AtomicU64,
+    /// Its process; 0 where that is not known.
+    pub process: AtomicU64,
+}
+
 /// Head of the segment.
 #[repr(C, align(64))]
 pub struct SessionHeader {
@@ -105,6 +132,8 @@ pub struct SessionHeader {
     pub recalled: AtomicU32,
     /// Leases to be recalled, 0: a free place.
     pub recalls: [AtomicU64; MAX_RECALLS],
+    /// Long waits of processes that have no log.
+    pub wait_notes: WaitNotes,
     /// Sum of the counters of threads that ended.
     pub ended: ThreadCounters,
     /// Arena.

@@ -17,6 +17,7 @@ use crate::namespace::lookup_references::LookupReferences;
 use crate::session::inode::Locked;
 use crate::session::layout::{LOADED, MAX_RECALLS, SessionInode};
 use crate::session::patience;
+use crate::session::wait_notes::WAIT_UNREPORTED;
 use crate::types::{Errno, FileKind, InodeNumber, Outcome};
 use crate::volume::{Severity, Volume};
 use rustix::thread::futex;
@@ -39,8 +40,6 @@ pub(crate) const ALL: u32 = ATTRIBUTES | NAMES;
 const WITH_NAMES: u64 = 1 << 63;
 /// How long a recall is waited for before the mount is looked at.
 const LOOK_AT_MOUNT: Duration = Duration::from_millis(20);
-/// How long before it is reported.
-const WAIT_UNREPORTED: Duration = Duration::from_secs(1);
 /// While all places for recalls are taken.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 

@@ -29,4 +29,5 @@ pub(crate) mod slot_ownership;
 pub(crate) mod slots;
 pub(crate) mod stuck;
 pub(crate) mod turn;
+mod wait_notes;
 mod waiting;

@@ -4,13 +4,12 @@ use crate::session::layout::*;
 use crate::session::lock::{Acquired, LockFailure, RobustMutex};
 use crate::session::owner_word::OwnerWord;
 use crate::session::patience;
+use crate::session::wait_notes::{Awaited, LongWait, WAIT_UNREPORTED};
 use crate::types::*;
-use crate::volume::{Severity, Volume};
+use crate::volume::Volume;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long an inode is waited for before its holder is reported.
-const WAIT_UNREPORTED: Duration = Duration::from_secs(1);
 /// How long a lock is waited for while others are held.
 const HOLDING_PATIENCE: Duration = Duration::from_millis(1);
 
@@ -42,34 +41,55 @@ impl Volume {
         mutex.lock().ok_or_else(|| self.unusable(ino))
     }
 
-    /// Report which thread holds an inode.
+    /// Report which thread holds an inode. Whoever has just taken the lock has not yet written down that it is his; the lock
+    /// itself names the thread.
     fn report_wait(&self, ino: u64, inode: &SessionInode) {
-        let holder = self.slot_of_owner(OwnerWord(inode.owner.load(Ordering::Acquire)));
-        let Some(slot) = holder.map(|index| &self.session.threads()[index]) else {
-            return;
+        let thread = u64::from(inode.mutex.holder());
+        let owner = self.slot_of_owner(OwnerWord(inode.owner.load(Ordering::Acquire)));
+        match owner.or_else(|| self.slot_of_thread(thread)) {
+            Some(slot) => self.report_wait_for_slot(ino, Awaited::Change, slot),
+            None => self.report_long_wait(&LongWait {
+                ino,
+                what: Awaited::Change,
+                thread,
+                process: 0,
+            }),
+        }
+    }
+
+    /// The slot of a thread by its kernel id.
+    fn slot_of_thread(&self, thread: u64) -> Option<usize> {
+        let high = self.session.header().thread_high.load(Ordering::Acquire) as usize;
+        let slots = self.session.threads().iter().take(high);
+        let is_its = |slot: &ThreadSlot| {
+            slot.owner.load(Ordering::Acquire) != 0
+                && slot.thread_id.load(Ordering::Acquire) == thread
         };
+        slots.into_iter().position(is_its)
+    }
+
+    /// Report that the thread of a slot is waited for.
+    pub(super) fn report_wait_for_slot(&self, ino: u64, what: Awaited, slot: usize) {
+        let slot = &self.session.threads()[slot];
         let process = (slot.owner.load(Ordering::Acquire) as usize)
             .checked_sub(1)
             .and_then(|process| self.session.processes().get(process));
-        let pid = process.map_or(0, |process| process.pid.load(Ordering::Acquire));
-        let thread = slot.thread_id.load(Ordering::Acquire);
-        let who = format!("thread {thread} of process {pid} is changing it");
-        self.report_waited_for(ino, &who);
+        self.report_long_wait(&LongWait {
+            ino,
+            what,
+            thread: slot.thread_id.load(Ordering::Acquire),
+            process: process.map_or(0, |process| process.pid.load(Ordering::Acquire)),
+        });
     }
 
     /// Report which thread is putting right what a killed one left.
     pub(super) fn report_recovery(&self, ino: u64, recovery: &RobustMutex) {
-        let thread = recovery.holder();
-        let who = format!("thread {thread} is putting right what a killed process left there");
-        self.report_waited_for(ino, &who);
-    }
-
-    fn report_waited_for(&self, ino: u64, who: &str) {
-        let line = format!(
-            "inode {ino} is waited for: {who} and has not gone on for {} s; if it is stopped, continue or end it",
-            WAIT_UNREPORTED.as_secs()
-        );
-        self.report(Severity::Warning, &line);
+        self.report_long_wait(&LongWait {
+            ino,
+            what: Awaited::Recovery,
+            thread: recovery.holder().into(),
+            process: 0,
+        });
     }
 
     /// Wait until nobody is changing an inode, without holding it then.
@@ -94,11 +114,35 @@ impl Volume {
 
 #[cfg(test)]
 mod tests {
+    use super::Ordering;
     use crate::test_volume::new_volume;
     use crate::*;
     use std::sync::Mutex;
     use std::sync::mpsc::channel;
     use std::time::Duration;
+
+    /// A thread that was stopped right after it took the lock has not written down yet that it has it.
+    #[test]
+    fn who_has_just_taken_a_lock_is_reported_too() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, _) = new_volume(&directory);
+        let (sender, said) = channel();
+        let sender = Mutex::new(sender);
+        volume.set_reporter(Box::new(move |_, line| {
+            let _ = sender.lock().expect("one at a time").send(line.to_owned());
+        }));
+        let root = InodeNumber::ROOT;
+        let held = volume.lock(root.0).expect("a lock");
+        let inode = volume.inode(root.0).expect("an inode");
+        let word = inode.owner.swap(0, Ordering::AcqRel);
+        volume.report_wait(root.0, inode);
+        inode.owner.store(word, Ordering::Release);
+        drop(held);
+        let line = said.try_recv().expect("a report");
+        let (thread, process) = (rustix::thread::gettid(), std::process::id());
+        let wanted = format!("thread {thread} of process {process} is changing it");
+        assert!(line.contains(&wanted), "{line}");
+    }
 
     #[test]
     fn waiting_for_an_inode_reports_its_holder() {

@@ -283,6 +283,7 @@ pub(crate) fn assemble(
         read_only,
         reporter: OnceLock::new(),
         reported: Default::default(),
+        noted_waits: Default::default(),
         recovery: OnceLock::new(),
         on_behalf: Default::default(),
         lease_mask: AtomicU32::new(leases::ALL),

@@ -1,0 +1,248 @@
+//! Long waits for an inode, noted in the session by processes that have no log: programs under the preload library, above
+//! all. A process that has one, the mount, looks at the notes now and then and reports them.
+//!
+//! There are a few places, which are overwritten in turn: what matters is that an operator finds a line, not every line.
+//! Whoever is attached can write anything here. A reader believes nothing but that numbers are in their ranges, looks each
+//! place over once and says what is there; it asks the kernel nothing about these ids.
+
+use super::layout::{WAIT_NOTES, WaitNote};
+use crate::format::{INODES_PER_BLOCK, inode_place};
+use crate::volume::{Severity, Volume};
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long an inode is waited for before that is reported.
+pub(super) const WAIT_UNREPORTED: Duration = Duration::from_secs(1);
+/// No process or thread has a larger id (the kernel's `PID_MAX_LIMIT`).
+const MAX_ID: u64 = 1 << 22;
+
+/// A wait for an inode that is long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct LongWait {
+    pub(super) ino: u64,
+    /// What the thread waited for does there.
+    pub(super) what: Awaited,
+    /// The thread waited for.
+    pub(super) thread: u64,
+    /// Its process; 0 where that is not known.
+    pub(super) process: u64,
+}
+
+/// What a thread that others wait for does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Awaited {
+    /// It changes the inode.
+    Change = 1,
+    /// It writes to blocks of it in place.
+    Write = 2,
+    /// It completes what a killed process began.
+    Recovery = 3,
+}
+
+impl Awaited {
+    fn of(word: u64) -> Option<Awaited> {
+        let all = [Awaited::Change, Awaited::Write, Awaited::Recovery];
+        all.into_iter().find(|what| *what as u64 == word)
+    }
+}
+
+impl fmt::Display for LongWait {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "inode {} is waited for: thread {}",
+            self.ino, self.thread
+        )?;
+        if self.process > 0 {
+            write!(formatter, " of process {}", self.process)?;
+        }
+        let what = match self.what {
+            Awaited::Change => "is changing it",
+            Awaited::Write => "is writing to it",
+            Awaited::Recovery => "is putting right what a killed process left there",
+        };
+        let seconds = WAIT_UNREPORTED.as_secs();
+        write!(
+            formatter,
+            " {what} and has not gone on for {seconds} s; if it is stopped, continue or end it"
+        )
+    }
+}
+
+impl Volume {
+    /// Report a long wait of this thread, or note it for a process that can.
+    pub(super) fn report_long_wait(&self, wait: &LongWait) {
+        if self.reporter.get().is_some() {
+            self.report(Severity::Warning, &wait.to_string());
+            return;
+        }
+        let notes = &self.session.header().wait_notes;
+        let number = notes.count.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let note = &notes.places[number as usize % WAIT_NOTES];
+        note.number.store(0, Ordering::Release);
+        note.ino.store(wait.ino, Ordering::Release);
+        note.what.store(wait.what as u64, Ordering::Release);
+        note.thread.store(wait.thread, Ordering::Release);
+        note.process.store(wait.process, Ordering::Release);
+        note.number.store(number.max(1), Ordering::Release);
+    }
+
+    /// Report the waits that others have noted since the last call: for a process that reports, to be called now and then.
+    pub fn report_noted_waits(&self) {
+        let Ok(mut seen) = self.noted_waits.lock() else {
+            return;
+        };
+        let mut told: Vec<LongWait> = Vec::new();
+        let places = self.session.header().wait_notes.places.iter();
+        for (note, seen) in places.zip(seen.iter_mut()) {
+            let number = note.number.load(Ordering::Acquire);
+            if number == 0 || number == *seen {
+                continue;
+            }
+            let wait = self.read_note(note);
+            // Another one may be written there meanwhile: that is for the next look.
+            if note.number.load(Ordering::Acquire) != number {
+                continue;
+            }
+            *seen = number;
+            // Several may wait for the same thread.
+            if let Some(wait) = wait.filter(|wait| !told.contains(wait)) {
+                self.report(Severity::Warning, &wait.to_string());
+                told.push(wait);
+            }
+        }
+    }
+
+    /// Leave out what was noted before: it may be long over.
+    pub(crate) fn pass_over_noted_waits(&self) {
+        if let Ok(mut seen) = self.noted_waits.lock() {
+            let places = self.session.header().wait_notes.places.iter();
+            for (note, seen) in places.zip(seen.iter_mut()) {
+                *seen = note.number.load(Ordering::Acquire);
+            }
+        }
+    }
+
+    /// What a note says, if that can be.
+    fn read_note(&self, note: &WaitNote) -> Option<LongWait> {
+        let (ino, what) = (
+            note.ino.load(Ordering::Acquire),
+            note.what.load(Ordering::Acquire),
+        );
+        let wait = LongWait {
+            ino,
+            what: Awaited::of(what)?,
+            thread: note.thread.load(Ordering::Acquire),
+            process: note.process.load(Ordering::Acquire),
+        };
+        let (pool, index) = inode_place(ino)?;
+        let geometry = self.geometry.get(pool.0 as usize)?;
+        let is_inode = index < geometry.inode_blocks * INODES_PER_BLOCK;
+        let are_ids = (1..=MAX_ID).contains(&wait.thread) && wait.process <= MAX_ID;
+        (is_inode && are_ids).then_some(wait)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_volume::new_volume;
+    use crate::{AttachMode, AttachOptions};
+    use proptest::prelude::*;
+    use std::sync::mpsc::{Receiver, channel};
+    use std::sync::{Arc, Mutex};
+
+    const WAIT: LongWait = LongWait {
+        ino: 1,
+        what: Awaited::Change,
+        thread: 4712,
+        process: 4711,
+    };
+
+    /// Lines that a volume reports.
+    fn reports_of(volume: &Volume) -> Receiver<String> {
+        let (sender, lines) = channel();
+        let sender = Mutex::new(sender);
+        volume.set_reporter(Box::new(move |_, line| {
+            let _ = sender.lock().expect("one at a time").send(line.to_owned());
+        }));
+        lines
+    }
+
+    /// Somebody without a log, and somebody with one: the lines. In one process, which attaches once for either mode.
+    fn two(directory: &tempfile::TempDir) -> (Arc<Volume>, Arc<Volume>, Receiver<String>) {
+        let (without, pool) = new_volume(directory);
+        let options = AttachOptions::default();
+        let with = Volume::attach(&pool, AttachMode::ReadOnly, &options).expect("a second");
+        let lines = reports_of(&with);
+        (without, with, lines)
+    }
+
+    #[test]
+    fn a_wait_that_one_process_notes_another_reports_once() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (without, with, lines) = two(&directory);
+        without.report_long_wait(&WAIT);
+        without.report_long_wait(&WAIT);
+        with.report_noted_waits();
+        with.report_noted_waits();
+        let all: Vec<String> = lines.try_iter().collect();
+        let line = "inode 1 is waited for: thread 4712 of process 4711 is changing it and has not gone on for 1 s; \
+             if it is stopped, continue or end it";
+        assert_eq!(all, [line]);
+        for thread in 1..=3 * WAIT_NOTES as u64 {
+            without.report_long_wait(&LongWait { thread, ..WAIT });
+        }
+        with.report_noted_waits();
+        assert_eq!(lines.try_iter().count(), WAIT_NOTES, "bounded");
+    }
+
+    #[test]
+    fn waits_before_a_process_reports_are_not_its_news() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, _) = new_volume(&directory);
+        volume.report_long_wait(&WAIT);
+        let lines = reports_of(&volume);
+        volume.report_noted_waits();
+        assert_eq!(lines.try_iter().count(), 0);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(20) })]
+
+        /// Words that nobody of ours wrote lead to no line but one of numbers in their ranges, and to no panic.
+        #[test]
+        fn forged_notes_are_left_out_or_plain(
+            words in prop::collection::vec(
+                (prop_oneof![Just(1u64), any::<u64>()], 0..6u64, prop_oneof![0..1u64 << 23, any::<u64>()], any::<u64>()),
+                WAIT_NOTES,
+            ),
+        ) {
+            let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+            let (without, with, lines) = two(&directory);
+            let notes = &without.session.header().wait_notes;
+            notes.count.store(u64::MAX - 3, Ordering::Release);
+            for (note, (ino, what, thread, process)) in notes.places.iter().zip(&words) {
+                note.ino.store(*ino, Ordering::Release);
+                note.what.store(*what, Ordering::Release);
+                note.thread.store(*thread, Ordering::Release);
+                note.process.store(*process % (1 << 24), Ordering::Release);
+                note.number.store(u64::MAX, Ordering::Release);
+            }
+            with.report_noted_waits();
+            let is_good = |(ino, what, thread, process): &(u64, u64, u64, u64)| {
+                without.inode(*ino).is_ok()
+                    && (1..=3).contains(what)
+                    && (1..=1 << 22).contains(thread)
+                    && process % (1 << 24) <= 1 << 22
+            };
+            let good = words.iter().filter(|word| is_good(word)).count();
+            prop_assert!(lines.try_iter().count() <= good);
+            // And what is noted afterwards is still found.
+            without.report_long_wait(&WAIT);
+            with.report_noted_waits();
+            prop_assert!(lines.try_iter().any(|line| line.contains("thread 4712 of process 4711")));
+        }
+    }
+}
