@@ -58,6 +58,9 @@ const DECLARED_DIRECT: [Declared; 1] = [("control::direct_changes_are_watched", 
 /// What differs in striped files besides.
 const DECLARED_STRIPED: [Declared; 1] = [("size::all_that_is_free_can_be_allocated", 10, "ENOSPC")];
 
+/// What is declared and depends on how much is free: the log of a striped file may have room in what others left.
+const MAY_PASS: [&str; 1] = ["size::all_that_is_free_can_be_allocated"];
+
 #[derive(Deserialize)]
 struct Report {
     cases: Vec<Outcome>,
@@ -192,6 +195,7 @@ fn assert_as_declared(results: &Results, declared: &[Declared]) {
         let statement = declared.iter().find(|(declared, ..)| declared == name);
         match (statement, words) {
             (None, Some(words)) => wrong.push(format!("{name}: {words}")),
+            (Some(_), None) if MAY_PASS.contains(&name.as_str()) => {}
             (Some((_, number, _)), None) => wrong.push(format!(
                 "{name} passes: statement {number} of docs/reference/semantics.md is out of date"
             )),

@@ -50,6 +50,12 @@ impl Running {
         // `spawn` comes back when the program has replaced the copy of this one.
         Running(command.arg("60").spawn().expect("a copied program runs"))
     }
+
+    /// Panics with how it ended, if it has.
+    pub(super) fn check(&mut self) {
+        let ended = self.0.try_wait().expect("a child");
+        assert_eq!(ended, None, "the copied program ended");
+    }
 }
 
 impl Drop for Running {
@@ -73,9 +79,11 @@ fn busy_programs() {
     chmod(c"nonsense", 0o755).unwrap();
     fails(ENOEXEC, execute(c"nonsense"));
     assert_eq!(execute(c"p"), Ok(0));
-    let running = Running::begin(c"r");
+    let mut running = Running::begin(c"r");
     for flags in [O_WRONLY, O_RDWR, O_RDONLY | O_TRUNC] {
-        fails(ETXTBSY, open(c"r", flags, 0));
+        let opened = open(c"r", flags, 0);
+        running.check();
+        fails(ETXTBSY, opened);
     }
     drop(running);
     drop(open(c"r", O_RDWR, 0).unwrap());
