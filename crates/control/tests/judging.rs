@@ -3,6 +3,7 @@
 use egeria_control::{Actuator, ControlLoop, Turn};
 use egeria_facts::{Facts, Measured, MediumFacts, Mix, Window};
 use egeria_machine::{Machine, NodeId};
+use egeria_policy::pats::Controller;
 use egeria_policy::planner::{Settings, System};
 use egeria_policy::{Action, ActionKind, ActionOutcome};
 
@@ -49,6 +50,8 @@ fn crowd(machine: &Machine, number: u64, demand: u32, pm_bytes_s: f64) -> Facts 
 fn settings() -> Settings {
     let mut settings = System::All.settings();
     settings.stages.delegation = false;
+    // Trials decide about limits of the formula.
+    settings.pats.controller = Controller::Learned;
     settings
 }
 

@@ -16,6 +16,7 @@ mod experiment;
 mod facts;
 mod page;
 mod quantile;
+pub mod regret;
 mod report;
 mod results;
 mod validation;

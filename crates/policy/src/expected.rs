@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Nothing is expected of what ends something (a limit lifted, delegation off, a copy dropped, memory that has followed), of
-//! limits that are learned (the learner measures each by itself), and where a setting alone orders it.
+//! limits that are learned (the learner measures each by itself), of threads that go back because they got less (the planner
+//! does), and where a setting alone orders it.
 
 use egeria_facts::{Facts, FileFacts, ProcessKey, ThreadFacts};
 use egeria_machine::{AccessKind, Machine, Medium, NodeId};
@@ -87,6 +88,8 @@ fn of_thread(step: &Move, basis: &Basis<'_>) -> Option<Expectation> {
             let crowding = here.map(|load| load.cpu_share).fold(1.0, f64::max);
             next(Measure::ThreadBytesPerSecond, bytes_s, bytes_s * crowding)
         }
+        // The planner judges it by itself.
+        Reason::BroughtLess { .. } => None,
     }
 }
 

@@ -91,6 +91,11 @@ pub enum Reason {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path_bandwidth_bytes_s: Option<f64>,
     },
+    /// It was there before, and since threads moved they get less (the planner's feedback).
+    BroughtLess {
+        /// What all threads get beside what they got before, in a geometric mean.
+        speed: f64,
+    },
 }
 
 impl Reason {
@@ -101,13 +106,16 @@ impl Reason {
             Reason::ContentionOver { .. } => "contention_over",
             Reason::PmContention { .. } => "pm_contention",
             Reason::CpuContention { .. } => "cpu_contention",
+            Reason::BroughtLess { .. } => "brought_less",
         }
     }
 
     /// The contention it is about, if any.
     pub fn contention(&self) -> Option<Contention> {
         match self {
-            Reason::RemoteReads { .. } | Reason::ContentionOver { .. } => None,
+            Reason::RemoteReads { .. }
+            | Reason::ContentionOver { .. }
+            | Reason::BroughtLess { .. } => None,
             Reason::PmContention { .. } => Some(Contention::Pm),
             Reason::CpuContention { .. } => Some(Contention::Cpu),
         }
@@ -185,6 +193,11 @@ impl fmt::Display for Reason {
                 Percent(*limit)
             )
             .and_then(|()| write_path_bandwidth(formatter, *path_bandwidth_bytes_s)),
+            Reason::BroughtLess { speed } => write!(
+                formatter,
+                "it was there before; since threads moved, all of them get {:.2} times as much in the mean",
+                speed
+            ),
         }
     }
 }

@@ -16,6 +16,7 @@ use common::{SECOND_NS, thread, window};
 use data::{World, file_on};
 use egeria_facts::{Facts, Measured, MediumFacts, Mix};
 use egeria_machine::{Link, Machine, NodeId};
+use egeria_policy::pats::Controller;
 use egeria_policy::planner::{
     Decision, DelegationPlan, DirectBecause, Planner, Relocate, Settings, System,
 };
@@ -173,6 +174,8 @@ struct Unchanging {
     pending: Vec<(u64, ActionRecord)>,
     window: u64,
     learns: bool,
+    /// What brought too little so far.
+    missed: Vec<Subject>,
 }
 
 impl Unchanging {
@@ -185,6 +188,7 @@ impl Unchanging {
             pending: Vec::new(),
             window: 0,
             learns,
+            missed: Vec::new(),
         }
     }
 
@@ -201,6 +205,8 @@ impl Unchanging {
         let results: Vec<ActionResult> = (due.iter())
             .map(|(_, record)| ActionResult::of(record, &self.machine, &facts))
             .collect();
+        let missed = results.iter().filter(|result| result.missed);
+        (self.missed).extend(missed.map(|result| result.action.subject()));
         if self.learns {
             self.planner.learn(&results);
         }
@@ -303,20 +309,42 @@ fn limits_alone() -> Settings {
     settings
 }
 
-#[test]
-fn a_limit_that_does_not_help_is_lifted_for_a_while() {
+/// In which of 26 windows a node has a limit that does not help, and the run.
+fn limited(settings: Settings) -> (Vec<bool>, Unchanging) {
     let machine = common::machine(2);
-    let facts = with_medium(&machine, busy_medium(12, Some(1e9)));
-    let mut run = Unchanging::new(&machine, limits_alone(), true);
-    let limited: Vec<bool> = (0..26)
-        .map(|_| !run.decide(&facts).limits.is_empty())
-        .collect();
+    let facts = with_medium(&machine, busy_medium(12, None));
+    let mut run = Unchanging::new(&machine, settings, true);
+    let limited = (0..26).map(|_| !run.decide(&facts).limits.is_empty());
+    (limited.collect(), run)
+}
+
+/// The learned controller takes the limit of the formula where DRAM is not measured.
+#[test]
+fn a_learned_limit_that_does_not_help_is_lifted_for_a_while() {
+    let mut settings = limits_alone();
+    settings.pats.controller = Controller::Learned;
+    let (limited_now, _) = limited(settings.clone());
     let rest = Settings::default().feedback.rest_windows as usize;
     let mut wanted = vec![true];
     wanted.extend(vec![false; rest]);
     wanted.push(true);
     wanted.resize(26, false);
-    assert_eq!(limited, wanted, "and the rest doubles");
+    assert_eq!(limited_now, wanted, "and the rest doubles");
+    settings.limits.always = true;
+    let (limited_always, run) = limited(settings);
+    assert!(limited_always.iter().all(|is_limited| *is_limited));
+    assert!(!run.missed.is_empty() && run.previous.resting.is_empty());
+}
+
+#[test]
+fn limits_of_the_formula_are_marked_and_left_to_trials() {
+    let (limited_now, run) = limited(limits_alone());
+    let is_missed = |subject: &Subject| *subject == Subject::Limit { node: NodeId(0) };
+    assert!(run.missed.iter().any(is_missed), "{limited_now:?}");
+    assert!(run.previous.resting.is_empty());
+    let tried = limited_now.iter().filter(|is_limited| **is_limited).count();
+    assert!((1..=4).contains(&tried), "{limited_now:?}");
+    assert!(!limited_now[25], "{limited_now:?}");
 }
 
 #[test]
@@ -324,9 +352,12 @@ fn limits_are_expected_to_give_dram_back_what_a_crowd_takes_or_the_medium_its_pe
     let machine = common::machine(2);
     let expectation = |dram_bytes_s| {
         let facts = with_medium(&machine, busy_medium(12, dram_bytes_s));
-        let decision = Planner::new(&machine, limits_alone()).decide(&machine, &facts);
+        // Trials begin without.
+        let mut settings = limits_alone();
+        settings.stages.feedback = false;
+        let decision = Planner::new(&machine, settings.clone()).decide(&machine, &facts);
         let none = Decision::none(0);
-        let actions = expected(&machine, &facts, &decision, &none, &limits_alone());
+        let actions = expected(&machine, &facts, &decision, &none, &settings);
         let limit = actions
             .into_iter()
             .find(|(action, _)| matches!(action, Action::SetLimit(_)));
@@ -342,27 +373,30 @@ fn limits_are_expected_to_give_dram_back_what_a_crowd_takes_or_the_medium_its_pe
 }
 
 #[test]
-fn delegation_that_brings_nothing_ends_and_says_so() {
+fn delegation_that_brings_nothing_is_marked_and_ends_after_trials() {
     let machine = common::machine(2);
     let mut facts = with_medium(&machine, busy_medium(1, None));
     let mut bound = thread(&machine, 1, 1, &[900 * MB], 100 * MB, 0.5);
     bound.pinned = true;
     facts.window = window(&machine, vec![bound]);
     let mut run = Unchanging::new(&machine, System::All.settings(), true);
-    let first = run.decide(&facts).delegation;
-    assert!(matches!(first, DelegationPlan::On { .. }), "{first}");
-    let second = run.decide(&facts).delegation;
-    let DelegationPlan::Off {
-        because: DirectBecause::BroughtTooLittle {
-            expected, measured, ..
-        },
-    } = second
-    else {
-        panic!("{second}");
-    };
-    assert_eq!(expected.measure, Measure::TotalBytesPerSecond);
-    assert!(measured < expected.expected, "{expected}");
-    assert!(second.to_string().contains("less than half of"), "{second}");
+    let plans: Vec<DelegationPlan> = (0..10).map(|_| run.decide(&facts).delegation).collect();
+    let is_on = |plan: &&DelegationPlan| matches!(plan, DelegationPlan::On { .. });
+    let tried = plans.iter().filter(is_on).count();
+    assert_eq!(tried as u32, Settings::default().feedback.trial_windows);
+    let last = &plans[9];
+    assert!(
+        matches!(
+            last,
+            DelegationPlan::Off {
+                because: DirectBecause::DidNotPay
+            }
+        ),
+        "{last}"
+    );
+    assert!(last.to_string().contains("less with it"), "{last}");
+    assert_eq!(run.missed, [Subject::Delegation]);
+    assert!(run.previous.resting.is_empty(), "trials decide");
 }
 
 /// Threads bound to nodes 0 to 3 that all read one file on node 0.

@@ -306,11 +306,18 @@ fn medium(node: u16, demand: u32, write_share: f64) -> MediumFacts {
     }
 }
 
+/// Everything but trials: what the stages want.
+fn untried() -> Settings {
+    let mut settings = System::All.settings();
+    settings.stages.feedback = false;
+    settings
+}
+
 /// Eq. 1 gives 2 for writes.
 #[test]
 fn delegation_begins_with_a_crowd_or_with_much_that_is_remote_and_rests_before_it_ends() {
     let machine = common::machine(2);
-    let mut planner = Planner::new(&machine, System::All.settings());
+    let mut planner = Planner::new(&machine, untried());
     let idle = || Facts::of(window(&machine, Vec::new()));
     let mut plan = |facts: Facts| planner.decide(&machine, &facts).delegation;
     let off = |plan: &DelegationPlan| matches!(plan, DelegationPlan::Off { .. });
@@ -356,7 +363,7 @@ fn delegation_begins_with_a_crowd_or_with_much_that_is_remote_and_rests_before_i
 #[test]
 fn a_limit_is_raised_to_the_delegates() {
     let machine = common::machine(2);
-    let mut settings = System::All.settings();
+    let mut settings = untried();
     settings.delegation.always = true;
     settings.delegation.delegates_per_node = 3;
     let facts = Facts {
@@ -387,7 +394,7 @@ fn a_node_has_a_limit_while_it_is_reached_and_for_some_time_after() {
         media: vec![medium(0, demand, 1.0)],
         ..Facts::of(window(&machine, Vec::new()))
     };
-    let mut planner = Planner::new(&machine, System::All.settings());
+    let mut planner = Planner::new(&machine, untried());
     let mut limits = |demand: u32| planner.decide(&machine, &with(demand)).limits.len();
     assert_eq!(limits(2), 0, "Eq. 1 gives 2 for writes");
     assert_eq!(limits(3), 1);
@@ -403,7 +410,7 @@ fn a_node_has_a_limit_while_it_is_reached_and_for_some_time_after() {
 #[test]
 fn beside_idle_dram_the_limit_is_what_the_medium_bears() {
     let machine = common::machine(2);
-    let mut planner = Planner::new(&machine, System::All.settings());
+    let mut planner = Planner::new(&machine, untried());
     let mut limit = |dram_bytes_s: f64| {
         let mut medium = medium(0, 9, 1.0);
         medium.measured.dram_bytes_s = Some(dram_bytes_s);

@@ -104,6 +104,15 @@ pub struct Limit {
     pub delegates: Option<u32>,
 }
 
+impl Limit {
+    /// Takes back what was added to PATS' limit for DRAM that is idle.
+    pub(super) fn lower(&mut self) {
+        if self.bears.take().is_some() {
+            self.threads = self.decision.limit;
+        }
+    }
+}
+
 /// Which accesses to persistent memory are delegated (OdinFS): what is shorter goes the direct way.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -136,15 +145,8 @@ pub enum DirectBecause {
     Stage,
     /// No node is known to have persistent memory.
     NoMedium,
-    /// It brought less than half of what was expected (stage `feedback`).
-    BroughtTooLittle {
-        /// What was expected.
-        expected: Expectation,
-        /// What it came to.
-        measured: f64,
-        /// Windows until it is tried again.
-        windows: u32,
-    },
+    /// Threads got less with it when it was tried, or it is not its turn to be tried (stage `feedback`).
+    DidNotPay,
     /// Threads are near their data and few.
     Quiet {
         /// The node that comes nearest to too many threads.

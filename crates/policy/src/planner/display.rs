@@ -66,11 +66,8 @@ impl fmt::Display for DirectBecause {
             DirectBecause::NoMedium => {
                 formatter.write_str("no node is known to have persistent memory")
             }
-            DirectBecause::BroughtTooLittle {
-                expected, windows, ..
-            } => write!(
-                formatter,
-                "it brought less than half of {expected}; not again for {windows} windows"
+            DirectBecause::DidNotPay => formatter.write_str(
+                "threads got less with it when it was tried, or other settings are being tried",
             ),
             DirectBecause::Quiet {
                 node,

@@ -12,6 +12,7 @@
 //!   8. delegation                  OdinFS; no limit is below the delegates                      delegation.rs
 //!   9. the budget                  what all of it costs, in one account per process             ledger.rs
 //!  10. feedback                    what brought too little is not done again (ours)             setbacks.rs
+//!                                  limits and delegation stay where they pay (ours)             trials.rs
 //! ```
 //!
 //! DESIGN.md says why in this order. Each stage can be switched, so that each paper's own system is one setting:
@@ -24,11 +25,14 @@ mod display;
 mod ledger;
 mod limits;
 mod owners;
+mod progress;
 mod relocation;
 mod set;
 mod setbacks;
 mod settings;
 mod threads;
+mod trials;
+mod undo;
 
 use egeria_facts::{AccessWindow, Facts, ProcessKey};
 use egeria_machine::{Machine, Paths};
@@ -47,10 +51,14 @@ use delegation::{Delegates, Scene};
 use ledger::{Costs, Ledger};
 use limits::{Limiters, admit_delegates};
 use owners::Owners;
+use progress::progress;
 use relocation::Relocations;
 use setbacks::Setbacks;
+use trials::{Arm, Level, Trials};
+use undo::Undo;
 
-use crate::{ActionKind, ActionResult, Plan};
+use crate::pats::Controller;
+use crate::{Action, ActionKind, ActionResult, Plan};
 
 /// Decides window after window. Its state: displaced threads, processes whose memory follows, limits, copies under way,
 /// budgets spent, setbacks. No clock, no I/O: the same facts in the same order give the same decisions.
@@ -68,6 +76,8 @@ pub struct Planner {
     delegates: Delegates,
     relocations: Relocations,
     setbacks: Setbacks,
+    trials: Trials,
+    undo: Undo,
     /// Stages that the settings ask for, and whose actions have no actuator.
     unavailable: Vec<Unavailable>,
 }
@@ -86,6 +96,8 @@ impl Planner {
             delegates: Delegates::default(),
             relocations: Relocations::default(),
             setbacks: Setbacks::default(),
+            trials: Trials::default(),
+            undo: Undo::default(),
             unavailable: Vec::new(),
         }
     }
@@ -118,8 +130,25 @@ impl Planner {
     /// Takes the results of the last decision: what brought too little is not ordered again for a while (stage `feedback`).
     pub fn learn(&mut self, results: &[ActionResult]) {
         if self.settings.stages.feedback {
-            self.setbacks.learn(results, &self.settings.feedback);
+            let results = results.iter().filter(|result| self.rests(&result.action));
+            let results: Vec<&ActionResult> = results.collect();
+            self.setbacks.learn(&results, &self.settings.feedback);
         }
+    }
+
+    /// Whether an action that brought too little is left for a while: trials alone decide what becomes of delegation and of the
+    /// limits that they judge, and what the settings want always goes on.
+    fn rests(&self, action: &Action) -> bool {
+        match action {
+            Action::SetLimit(_) => !self.settings.limits.always && !self.tries_limits(),
+            Action::SetDelegation { .. } => false,
+            _ => true,
+        }
+    }
+
+    /// Whether trials judge limits.
+    fn tries_limits(&self) -> bool {
+        !self.settings.limits.always && self.settings.pats.controller == Controller::Formula
     }
 
     /// What should be done about one window. The next call gets the next window, in which that was done. The machine is
@@ -129,18 +158,28 @@ impl Planner {
         self.owners.look(facts, &self.settings);
         self.ledger.pass(facts);
         self.setbacks.pass();
+        if self.settings.stages.feedback {
+            let progress = progress(facts);
+            self.trials.look(&progress, &self.settings.feedback);
+            self.undo.look(progress, &self.settings.feedback);
+        }
         let placement = self.place(machine, facts);
-        let threads = self.move_threads(machine, facts, &placement);
+        let mut threads = self.move_threads(machine, facts, &placement);
+        self.undo.send_back(facts, &mut threads);
         let relocations = self.relocate(machine, facts, &placement, &threads);
         let mut limits = match self.settings.stages.limits {
             true => self.limits.next(machine, &facts.media, &self.settings),
             false => Vec::new(),
         };
-        let delegation = self.delegate(machine, facts, &threads, &limits);
+        let mut delegation = self.delegate(machine, facts, &threads, &limits);
         limits.retain(|limit| {
             let is_set = self.limits.is_set(limit.node, &self.settings.limits);
             is_set && !self.setbacks.keep_unlimited(limit.node)
         });
+        let is_still = placement.moves.is_empty() && !self.relocations.is_under_way();
+        self.undo.note(&threads, is_still);
+        let is_quiet = is_still && threads.moves.is_empty() && !self.undo.is_open();
+        self.keep_what_pays(&mut limits, &mut delegation, is_quiet);
         admit_delegates(&mut limits, &delegation);
         self.threads = Some(threads.clone());
         self.placement = Some(placement.clone());
@@ -152,6 +191,43 @@ impl Planner {
             relocations,
             unavailable: self.unavailable.clone(),
             resting: self.setbacks.resting(),
+        }
+    }
+
+    /// Stage 10: takes back limits and delegation that are not tried now and did not pay when they were. What the
+    /// settings want always, and limits that are learned, are not judged.
+    fn keep_what_pays(
+        &mut self,
+        limits: &mut Vec<Limit>,
+        delegation: &mut DelegationPlan,
+        is_quiet: bool,
+    ) {
+        let settings = &self.settings;
+        if !settings.stages.feedback {
+            return;
+        }
+        let judges_limits = self.tries_limits();
+        let judges_delegation = !settings.delegation.always;
+        let is_on = matches!(delegation, DelegationPlan::On { .. });
+        let is_raised = limits.iter().any(|limit| limit.bears.is_some());
+        let wanted = Arm {
+            limits: match judges_limits && !limits.is_empty() {
+                true if is_raised => Level::Formula,
+                true => Level::Wanted,
+                false => Level::Off,
+            },
+            delegation: judges_delegation && is_on,
+        };
+        let acts = (self.trials).choose(wanted, is_quiet, &settings.feedback);
+        match acts.limits {
+            Level::Off if judges_limits => limits.clear(),
+            Level::Formula => limits.iter_mut().for_each(Limit::lower),
+            Level::Off | Level::Wanted => {}
+        }
+        if wanted.delegation && !acts.delegation {
+            *delegation = DelegationPlan::Off {
+                because: DirectBecause::DidNotPay,
+            };
         }
     }
 
@@ -209,6 +285,7 @@ impl Planner {
             threads,
             held: &self.owners.held(facts, placement),
             setbacks: &self.setbacks,
+            is_still: self.trials.is_trying(),
         };
         self.relocations.next(&scene, &mut self.ledger)
     }
@@ -232,16 +309,6 @@ impl Planner {
             limits,
             remote_share: delegation::remote_share(machine, &facts.window, threads),
         };
-        let plan = self.delegates.next(&scene, &self.settings.delegation);
-        match (plan, self.setbacks.delegation()) {
-            (DelegationPlan::On { .. }, Some(resting)) => DelegationPlan::Off {
-                because: DirectBecause::BroughtTooLittle {
-                    expected: resting.expected,
-                    measured: resting.measured,
-                    windows: resting.windows,
-                },
-            },
-            (plan, _) => plan,
-        }
+        self.delegates.next(&scene, &self.settings.delegation)
     }
 }

@@ -79,7 +79,11 @@ const BUDGET: [Entry<Budget>; 2] = [
     ),
 ];
 
-const FEEDBACK: [Entry<Feedback>; 1] = [entry!([rest_windows], WINDOWS, u32::to_string, windows)];
+const FEEDBACK: [Entry<Feedback>; 3] = [
+    entry!([rest_windows], WINDOWS, u32::to_string, windows),
+    entry!([trial_windows], WINDOWS, u32::to_string, windows),
+    entry!([retry_windows], WINDOWS, u32::to_string, windows),
+];
 
 by_name!(Feedback, FEEDBACK);
 by_name!(Stages, STAGES);

@@ -1,6 +1,6 @@
 //! Stage 10: what brought less than half of what it should have is not done again for a while (ours): a thread is not sent to
-//! that node, nor a file; a process is not placed anew, nor does its memory follow; a node has no limit; nothing is delegated.
-//! Each further miss doubles the time, up to sixteen times.
+//! that node, nor a file; a process is not placed anew, nor does its memory follow; a node has no limit of the learned controller.
+//! What becomes of other limits and of delegation is for trials.rs to decide. Each further miss doubles the time, up to sixteen times.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ impl Setbacks {
     }
 
     /// Remembers what was missed; what brought enough is forgotten.
-    pub(super) fn learn(&mut self, results: &[ActionResult], settings: &Feedback) {
+    pub(super) fn learn(&mut self, results: &[&ActionResult], settings: &Feedback) {
         for result in results {
             let key = result.action.subject();
             let (Some(expected), Some(measured)) = (result.expected, result.measured) else {
@@ -101,12 +101,6 @@ impl Setbacks {
     /// Whether a node has no limit now.
     pub(super) fn keep_unlimited(&self, node: NodeId) -> bool {
         self.resting_on(&Subject::Limit { node }).is_some()
-    }
-
-    /// Why nothing is delegated now, if it brought too little.
-    pub(super) fn delegation(&self) -> Option<Resting> {
-        let setback = self.resting_on(&Subject::Delegation)?;
-        Some(setback.resting(Subject::Delegation))
     }
 
     /// All that is not done again now, but for migrations of threads: those have their reasons in the plan.

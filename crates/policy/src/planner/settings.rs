@@ -125,17 +125,25 @@ pub struct Budget {
     pub thread_move_ns: u64,
 }
 
-/// Actions that brought less than half of what was expected (ours).
+/// What becomes of actions that brought too little (ours).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Feedback {
     /// A thread is not sent where it gained too little for so many windows (10); twice as long after each further miss.
     pub rest_windows: u32,
+    /// Limits and delegation are each tried for so many windows (2).
+    pub trial_windows: u32,
+    /// What trials found holds for so many windows (600).
+    pub retry_windows: u32,
 }
 
 impl Default for Feedback {
     fn default() -> Feedback {
-        Feedback { rest_windows: 10 }
+        Feedback {
+            rest_windows: 10,
+            trial_windows: 2,
+            retry_windows: 600,
+        }
     }
 }
 

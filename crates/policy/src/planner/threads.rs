@@ -39,6 +39,9 @@ impl Planner {
         facts: &Facts,
         placement: &PlacementPlan,
     ) -> Plan {
+        if self.settings.stages.budget {
+            self.pay_for_the_way_back(facts);
+        }
         let stage = Stage {
             planner: self,
             machine,
@@ -46,10 +49,16 @@ impl Planner {
             counts: thread_counts(&facts.window),
             placement,
         };
-        let held = match self.settings.moves_threads() {
+        let mut held = match self.settings.moves_threads() {
             true => self.owners.held(facts, placement),
             false => HashMap::new(),
         };
+        if self.trials.is_trying() {
+            for thread in &facts.window.threads {
+                held.entry(thread.key).or_insert(thread.node);
+            }
+        }
+        self.undo.held(&mut held);
         if !self.settings.stages.budget && !self.settings.stages.feedback {
             return stage.plan(held);
         }
@@ -57,7 +66,7 @@ impl Planner {
         if !self.settings.stages.budget {
             return plan;
         }
-        let costs: Vec<(u32, u64)> = moved(&plan)
+        let costs: Vec<(u32, u64)> = moved(&plan.moves)
             .into_iter()
             .map(|(process, moved)| (process, stage.cost_ns(process, moved)))
             .collect();
@@ -65,6 +74,20 @@ impl Planner {
             self.ledger.charge(process, cost_ns);
         }
         plan
+    }
+
+    /// Charges processes whose threads go back; threads of those that may not pay stay where they are.
+    fn pay_for_the_way_back(&mut self, facts: &Facts) {
+        let counts = thread_counts(&facts.window);
+        let budget = &self.settings.budget;
+        for (process, moved) in moved(&self.undo.steps_back(facts)) {
+            let threads = counts.get(&process).copied().unwrap_or_default();
+            let cost_ns = pause_ns(moved, threads, budget.thread_move_ns);
+            match self.ledger.balance(process, budget).affords(cost_ns) {
+                true => self.ledger.charge(process, cost_ns),
+                false => self.undo.leave(facts, process),
+            }
+        }
     }
 }
 
@@ -142,7 +165,7 @@ impl Stage<'_> {
             let balance = self.planner.ledger.balance(process, budget);
             (!balance.affords(cost_ns)).then_some((process, Unpaid { balance, cost_ns }))
         };
-        moved(plan).into_iter().filter_map(unpaid).collect()
+        moved(&plan.moves).into_iter().filter_map(unpaid).collect()
     }
 
     fn cost_ns(&self, process: u32, moved: u32) -> u64 {
@@ -176,9 +199,9 @@ fn thread_counts(window: &Window) -> BTreeMap<u32, u32> {
 }
 
 /// Threads of each process that move.
-fn moved(plan: &Plan) -> BTreeMap<u32, u32> {
+fn moved(steps: &[Move]) -> BTreeMap<u32, u32> {
     let mut counts = BTreeMap::new();
-    for step in &plan.moves {
+    for step in steps {
         *counts.entry(step.thread.process_id).or_default() += 1;
     }
     counts

@@ -59,6 +59,11 @@ pub(super) struct Relocations {
 type Open = (usize, usize);
 
 impl Relocations {
+    /// Whether data is on its way.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.histories.under_way().next().is_some()
+    }
+
     /// What becomes of data; costs are charged.
     pub(super) fn next(&mut self, scene: &Scene<'_>, ledger: &mut Ledger) -> Vec<RelocationStep> {
         let places = places(scene);
@@ -75,6 +80,9 @@ impl Relocations {
             round.rates.take(copy.from, copy.to, copy.bytes_s);
         }
         self.drop_copies(&mut round);
+        if scene.is_still {
+            return round.steps;
+        }
         let mut open = self.open(&round);
         for _ in 0..scene.settings.relocation.max_steps {
             let Some(after) = self.best_step(&mut round, &mut open, &traffic, ledger) else {

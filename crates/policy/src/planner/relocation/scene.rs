@@ -24,4 +24,6 @@ pub(in crate::planner) struct Scene<'a> {
     pub(in crate::planner) held: &'a Held,
     /// What brought too little before.
     pub(in crate::planner) setbacks: &'a Setbacks,
+    /// Nothing new sets off.
+    pub(in crate::planner) is_still: bool,
 }

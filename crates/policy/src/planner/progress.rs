@@ -1,0 +1,97 @@
+//! What threads got in a window, and whether that can be held against another window.
+
+use std::collections::BTreeMap;
+
+use egeria_facts::{Facts, ThreadKey};
+
+/// A thread that stops or begins counts as so many times slower or faster, no more.
+const MAX_RATIO: f64 = 16.0;
+/// Windows are alike when so large a share of the threads do the same in both.
+const ALIKE_SHARE: f64 = 0.9;
+/// Shares of writes are told apart in so many steps.
+const CLASSES: f64 = 4.0;
+
+/// Who makes progress.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Actor {
+    Thread(ThreadKey),
+    Process(u32),
+}
+
+/// What one of them did in a window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deed {
+    /// Bytes/s of a thread that uses files; accesses/s of a process' memory.
+    rate: f64,
+    threads: f64,
+    /// How much of what it moves it writes.
+    class: u8,
+}
+
+/// What all of them did in a window, or in several.
+pub(super) type Progress = BTreeMap<Actor, Deed>;
+
+/// Of one window.
+pub(super) fn progress(facts: &Facts) -> Progress {
+    let window = &facts.window;
+    let threads = window.threads.iter().filter(|each| each.moved_total() > 0);
+    let threads = threads.map(|each| {
+        let written = each.written_total() as f64 / each.moved_total() as f64;
+        let deed = Deed {
+            rate: window.rate_bytes_s(each.moved_total()),
+            threads: 1.0,
+            class: (written * CLASSES).round() as u8,
+        };
+        (Actor::Thread(each.key), deed)
+    });
+    let processes = facts.accesses.processes.iter().map(|process| {
+        let rates = process.nodes.iter().flat_map(|each| &each.accesses_s);
+        let deed = Deed {
+            rate: rates.filter(|rate| rate.is_finite() && **rate > 0.0).sum(),
+            threads: process
+                .nodes
+                .iter()
+                .map(|each| f64::from(each.threads))
+                .sum(),
+            class: 0,
+        };
+        (Actor::Process(process.process.process_id), deed)
+    });
+    let processes = processes.filter(|(_, deed)| deed.rate > 0.0 && deed.threads > 0.0);
+    threads.chain(processes).collect()
+}
+
+/// Adds a window to a sum of windows.
+pub(super) fn add(sum: &mut Progress, progress: &Progress) {
+    for (actor, deed) in progress {
+        let all = sum.entry(*actor).or_insert(Deed { rate: 0.0, ..*deed });
+        all.rate += deed.rate;
+    }
+}
+
+/// Whether the same threads do the same in both: how fast they are does not matter.
+pub(super) fn are_alike(one: &Progress, other: &Progress) -> bool {
+    let sum = |progress: &Progress| progress.values().map(|deed| deed.threads).sum::<f64>();
+    let same = one.iter().filter(|(actor, deed)| {
+        let found = other.get(*actor);
+        found.is_some_and(|found| found.class == deed.class)
+    });
+    let same: f64 = same.map(|(_, deed)| deed.threads).sum();
+    same >= ALIKE_SHARE * sum(one).max(sum(other))
+}
+
+/// One progress beside another, in a geometric mean over the threads that both have.
+pub(super) fn speed(progress: &Progress, first: &Progress) -> f64 {
+    let (mut sum, mut threads) = (0.0, 0.0);
+    for (actor, before) in first {
+        let now = progress.get(actor).map_or(0.0, |deed| deed.rate);
+        let ratio = now / before.rate.max(f64::MIN_POSITIVE);
+        sum += ratio.clamp(1.0 / MAX_RATIO, MAX_RATIO).ln() * before.threads;
+        threads += before.threads;
+    }
+    if threads > 0.0 {
+        f64::exp(sum / threads)
+    } else {
+        1.0
+    }
+}
