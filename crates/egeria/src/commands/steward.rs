@@ -38,9 +38,10 @@ when the processes, or for 3 seconds the group, are gone. What they read and
 write of files is counted by the kernel, on any file system, and threads follow
 it (policies rl, cpu, nm, full and all); that needs root, or CAP_BPF and
 CAP_PERFMON. What they access in memory is found in the page tables (asymsched,
-all), and their memory follows them. One steward works on a volume at a time, and one on processes. Killed, it
-leaves a journal, and the next start puts everything back first. Stages of a
-policy that nothing here can act on are named at the start and are off.
+all), and their memory follows them. One steward works on a volume at a time,
+and one on processes. Killed, it leaves a journal, and the next start puts
+everything back first. Stages of a policy that nothing here can act on are named
+at the start and are off.
 `egeria top` and `egeria explain` show what it does and why.")]
 pub struct Arguments {
     /// Path of any pool of the volume; without one, processes are watched
