@@ -16,7 +16,6 @@ mod failures;
 pub mod guard;
 mod map;
 mod pool;
-mod prepared;
 mod private;
 pub mod protection;
 pub mod recorder;

@@ -2,7 +2,6 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -70,18 +69,6 @@ impl Mapping {
             0 => Ok(false),
             _ => Err(io::Error::last_os_error()),
         }
-    }
-}
-
-impl Mapping {
-    /// Have the kernel map these bytes, whole blocks of the mapping, for stores. What does not work does so at the first
-    /// store.
-    pub(crate) fn populate(&self, bytes: Range<u64>) {
-        debug_assert!(bytes.end <= self.bytes && bytes.start.is_multiple_of(BLOCK_BYTES));
-        let at = self.base.wrapping_add(bytes.start as usize);
-        let length = (bytes.end - bytes.start) as usize;
-        // SAFETY: changes no byte, and nothing else than pages of the range, which this value mapped.
-        unsafe { libc::madvise(at.cast(), length, libc::MADV_POPULATE_WRITE) };
     }
 }
 

@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::address::{BLOCK_BYTES, BlockNumber, CACHE_LINE_BYTES, PoolOffset};
+use crate::address::{BLOCK_BYTES, CACHE_LINE_BYTES, PoolOffset};
 use crate::caller::{CallerDestination, CallerSource};
 use crate::error::{AccessFault, MediaError, Result};
 use crate::failures;
 use crate::guard::routines::{self, Routines};
 use crate::map::{self, Access, Mapping, Persistence};
-use crate::prepared::Prepared;
 use crate::protection::{self, Open};
 use crate::recorder::Attachment;
 
@@ -60,7 +59,6 @@ pub struct Pool {
     /// [`NO_STORES`], [`SEALED`] or [`STORES`].
     stores: AtomicU8,
     attachment: Attachment,
-    prepared: Prepared,
     mapping: Mapping,
     path: PathBuf,
     /// The file behind a private mapping.
@@ -128,23 +126,10 @@ impl Pool {
             hooks: AtomicU8::new(0),
             stores: AtomicU8::new(stores),
             attachment: Attachment::default(),
-            prepared: Prepared::new(mapping.persistence, mapping.bytes),
             mapping,
             path: path.to_owned(),
             backing,
             failure_handler: OnceLock::new(),
-        }
-    }
-
-    /// Have the kernel map blocks that this process took and is about to write, where that saves faults; a pool on
-    /// tmpfs may get memory for them. Changes no byte, and what does not work is left to the faults.
-    pub fn prepare(&self, first: BlockNumber, blocks: u64) {
-        let end = BlockNumber((first.0 + blocks).min(self.blocks()));
-        if self.takes_stores() {
-            for range in self.prepared.next_ranges(first, end) {
-                let bytes = range.start * BLOCK_BYTES..range.end * BLOCK_BYTES;
-                self.mapping.populate(bytes);
-            }
         }
     }
 

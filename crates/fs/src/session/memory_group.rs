@@ -23,7 +23,7 @@ static ALLOWANCE_BYTES: AtomicU64 = AtomicU64::new(0);
 static LOOKED_NS: AtomicU64 = AtomicU64::new(0);
 
 /// Whether the groups of this process have room for so many bytes more. A group that cannot be read has.
-pub(crate) fn has_room(bytes: u64) -> bool {
+pub(super) fn has_room(bytes: u64) -> bool {
     let now_ns = clock_ns();
     let fresh = now_ns.saturating_sub(LOOKED_NS.load(Ordering::Relaxed)) < LOOK_NS;
     let take = |left: u64| left.checked_sub(bytes);

@@ -18,7 +18,7 @@ pub mod lock;
 pub(crate) mod machine;
 pub mod map;
 pub(crate) mod memory;
-pub(crate) mod memory_group;
+mod memory_group;
 pub(crate) mod open_table;
 pub(crate) mod opens;
 pub(crate) mod owner_word;

@@ -8,7 +8,6 @@ use crate::format::*;
 use crate::session::late::Late;
 use crate::session::layout::*;
 use crate::session::lock::{Acquired, LockFailure};
-use crate::session::memory_group;
 use crate::session::slots::Me;
 use crate::space::runs::{change_bits, find_run};
 use crate::types::{Errno, Outcome, SpaceReport};
@@ -349,10 +348,6 @@ impl Volume {
         let extent = self
             .search_groups(me, pool, want)?
             .ok_or(Errno(libc::ENOSPC))?;
-        let bytes = extent.count * BLOCK as u64;
-        if extent.count <= POCKET_REFILL_BLOCKS && memory_group::has_room(bytes) {
-            self.media[pool].prepare(extent.block, extent.count);
-        }
         // Named twice for a moment (incoming and pocket): reaping drops the copy.
         me.slot.pocket[pool][entry].store(extent.encode(), Ordering::Release);
         me.slot.incoming.store(0, Ordering::Release);
