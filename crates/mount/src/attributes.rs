@@ -49,9 +49,11 @@ impl Adapter {
         let clear_setid = self.must_clear_setid(caller, &held, change)?;
         let changed = self.volume.set_attributes(ino, change, clear_setid);
         self.changed(ino);
-        changed?;
-        // The kernel takes these in whatever happens meanwhile: so they are not to be remembered, but the next are.
-        let (attributes, _) = self.leased_attributes(ino, false, caller.asker())?;
+        let changed = changed?;
+        // The kernel takes these in whatever happens meanwhile: so they are not to be remembered, but the next are. What is
+        // changed is no error any more.
+        let shown = self.leased_attributes(ino, false, caller.asker());
+        let attributes = shown.map_or(changed, |(attributes, _)| attributes);
         if let Some(size_bytes) = change.size_bytes {
             let range = Range {
                 offset_bytes: size_bytes,
