@@ -1,5 +1,6 @@
 //! `egeria web`: its page and documents, who may ask, and the page in a browser.
 
+mod browser;
 mod common;
 mod decisions;
 
@@ -9,14 +10,16 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use browser::Browser;
 use common::{Background, Sandbox, can_mount, egeria, eventually, kill, run};
 use decisions::*;
+use egeria_machine::NodeId;
+use egeria_steward::{NodeRecord, ThreadRecord, WindowRecord};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -48,7 +51,16 @@ fn exchange(mut stream: impl Read + Write, request: &str) -> String {
     answer
 }
 
+/// The page has drawn a window.
+const HAS_DRAWN: &str = "document.documentElement?.dataset.frameMs !== undefined";
+
 impl Web {
+    /// The page in a browser; `None` where there is none.
+    fn in_browser(&self, sandbox: &Sandbox) -> Option<Browser> {
+        let url = format!("http://{}/", self.address);
+        Browser::open(&url, &sandbox.directory("browser"))
+    }
+
     fn ask(&self, first_line: &str, host: &str) -> String {
         let request = format!("{first_line} HTTP/1.1\r\nHost: {host}\r\n\r\n");
         exchange(TcpStream::connect(&self.address).unwrap(), &request)
@@ -92,23 +104,6 @@ impl Drop for Load {
     }
 }
 
-/// The document of a page after its script ran.
-fn in_browser(url: &str, directory: &Path) -> Option<String> {
-    let mut browser = Command::new("chromium");
-    browser.args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]);
-    browser.args(["--disable-background-networking", "--no-first-run"]);
-    browser.args(["--disable-component-update", "--disable-sync"]);
-    browser.args(["--virtual-time-budget=3000", "--timeout=20000"]);
-    browser.arg(format!("--user-data-dir={}", directory.display()));
-    match browser.arg(url).stderr(Stdio::null()).output() {
-        Ok(ended) => Some(String::from_utf8_lossy(&ended.stdout).into_owned()),
-        Err(_) => {
-            eprintln!("SKIPPED: chromium is missing; apt-get install chromium");
-            None
-        }
-    }
-}
-
 #[test]
 fn the_page_shows_who_uses_a_mounted_volume() {
     if !can_mount() {
@@ -148,15 +143,11 @@ fn the_page_shows_who_uses_a_mounted_volume() {
     let last = history.as_array().unwrap().last().unwrap();
     let age_ns = now_ns - last["time_unix_ns"].as_f64().unwrap();
     assert!(age_ns.abs() < 600e9, "{last}");
-    if let Some(dom) = in_browser(
-        &format!("http://{}/", web.address),
-        &sandbox.directory("browser"),
-    ) {
+    if let Some(mut browser) = web.in_browser(&sandbox) {
+        browser.wait_for(HAS_DRAWN);
+        let dom = browser.document();
         assert!(dom.contains("writer-of-test"), "{dom}");
-        assert!(
-            dom.contains("node 0") && dom.contains("data-frame-ms="),
-            "{dom}"
-        );
+        assert!(dom.contains("node 0"), "{dom}");
         assert!(!dom.contains("does not answer"), "{dom}");
     }
     drop(load);
@@ -182,10 +173,9 @@ fn the_page_shows_what_a_steward_did() {
     let points = history.as_array().unwrap().iter();
     let actions: u64 = points.map(|point| point["actions"].as_u64().unwrap()).sum();
     assert!(actions > 0, "{history}");
-    if let Some(dom) = in_browser(
-        &format!("http://{}/", web.address),
-        &sandbox.directory("browser"),
-    ) {
+    if let Some(mut browser) = web.in_browser(&sandbox) {
+        browser.wait_for(HAS_DRAWN);
+        let dom = browser.document();
         assert!(
             dom.contains("thread 4711 (fio) of process 4700 went from node 1 to node 0"),
             "{dom}"
@@ -199,6 +189,91 @@ fn the_page_shows_what_a_steward_did() {
     eventually("the new log is shown", || {
         web.document("/state")["window"].is_null()
     });
+}
+
+/// A window of 100 nodes, and of 10,000 threads that each use a node of their own and the next one.
+fn wide_window() -> WindowRecord {
+    const NODES: u16 = 100;
+    const THREADS: u32 = 10_000;
+    let mut wide = window(1);
+    let node = |node| NodeRecord {
+        node: NodeId(node),
+        threads: THREADS / u32::from(NODES),
+        ..wide.nodes[0].clone()
+    };
+    wide.nodes = (0..NODES).map(node).collect();
+    let thread = |number: u32| {
+        let own = (number % u32::from(NODES)) as usize;
+        let mut read_bytes_s = vec![0.0; usize::from(NODES)];
+        read_bytes_s[own] = 1e6 * f64::from(number);
+        read_bytes_s[(own + 1) % usize::from(NODES)] = 1e5 * f64::from(number);
+        ThreadRecord {
+            written_bytes_s: vec![0.0; usize::from(NODES)],
+            read_bytes_s,
+            ..reads(number, own as u16, [0.0, 0.0])
+        }
+    };
+    wide.threads = (1..=THREADS).map(thread).collect();
+    wide
+}
+
+#[test]
+fn the_page_is_usable_with_many_nodes_by_keyboard_and_when_narrow() {
+    let sandbox = Sandbox::new();
+    let records = [start(std::process::id()), record(wide_window())];
+    let log = write(&sandbox.path("log"), &records);
+    let web = web([OsStr::new("--log"), log.as_os_str()]);
+    let Some(mut browser) = web.in_browser(&sandbox) else {
+        return;
+    };
+    let fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
+    let rows = "document.querySelectorAll('#rows tr').length";
+    browser.resize(1280, 900);
+    browser.wait_for(HAS_DRAWN);
+    assert_eq!(
+        browser.value("document.querySelectorAll('.node').length"),
+        100
+    );
+    assert_eq!(browser.value(rows), 200, "a bounded number of rows");
+    assert_eq!(browser.value(fits), true);
+    eprintln!(
+        "a frame takes {} ms",
+        browser.value("document.documentElement.dataset.frameMs")
+    );
+    browser.keep_picture("wide");
+
+    // Tab reaches the link past the nodes, then the first node; Enter shows its threads, and again all.
+    let focus =
+        "document.activeElement.getAttribute('aria-label') ?? document.activeElement.className";
+    browser.press("Tab", 9);
+    assert_eq!(browser.value(focus), "skip");
+    browser.press("Tab", 9);
+    browser.wait_for(&format!("({focus}).startsWith('node 0:')"));
+    browser.press("Enter", 13);
+    assert_eq!(
+        browser.value("document.getElementById('of-node').value"),
+        "0"
+    );
+    let of_node_0 = "[...document.querySelectorAll('#rows tr')].every((row) => row.children[1].textContent === '0')";
+    browser.wait_for(of_node_0);
+    assert_eq!(
+        browser.value("document.activeElement.getAttribute('aria-pressed')"),
+        "true"
+    );
+    browser.press("Enter", 13);
+    assert_eq!(browser.value(rows), 200);
+
+    // On a telephone the page itself does not scroll sideways, and what does can be reached by keyboard.
+    browser.resize(360, 800);
+    browser.wait_for("innerWidth === 360");
+    assert_eq!(browser.value(fits), true);
+    let out_of_reach = "[...document.querySelectorAll('*')].filter((node) =>
+        /auto|scroll/.test(getComputedStyle(node).overflowX + getComputedStyle(node).overflowY)
+        && (node.scrollWidth > node.clientWidth || node.scrollHeight > node.clientHeight)
+        && node.tabIndex < 0 && node.querySelector('[tabindex=\"0\"], a, button') === null
+        && node !== document.documentElement).map((node) => node.id || node.className).join()";
+    assert_eq!(browser.value(out_of_reach), "");
+    browser.keep_picture("narrow");
 }
 
 #[test]
@@ -232,10 +307,9 @@ fn the_page_shows_programs_on_any_file_system_and_their_files() {
     });
     if state["files"].is_null() {
         eprintln!("SKIPPED: files are not counted here: {}", state["estimate"]);
-    } else if let Some(dom) = in_browser(
-        &format!("http://{}/", web.address),
-        &sandbox.directory("browser"),
-    ) {
+    } else if let Some(mut browser) = web.in_browser(&sandbox) {
+        browser.wait_for(HAS_DRAWN);
+        let dom = browser.document();
         assert!(dom.contains("Read locally/s"), "{dom}");
     }
 }

@@ -233,11 +233,13 @@ function draw_history() {
   );
   const now = points[points.length - 1];
   say(part("history-words"),
-    `${minutes(span)}; at most ${bytes(most)}/s, now ${bytes(now.read_bytes_s + now.written_bytes_s)}/s, ${percent(now.local_share)} local`);
+    `${duration(span)}; at most ${bytes(most)}/s, now ${bytes(now.read_bytes_s + now.written_bytes_s)}/s, ${percent(now.local_share)} local`);
 }
 
-function minutes(seconds) {
-  return seconds < 120 ? `${Math.round(seconds)} s` : `${Math.round(seconds / 60)} min`;
+function duration(seconds) {
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  if (seconds < 2 * 3600) return `${Math.round(seconds / 60)} min`;
+  return seconds < 48 * 3600 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86400)} days`;
 }
 
 // --- actions ---
@@ -378,7 +380,7 @@ function draw(state) {
 function age(state) {
   if (!state.window) return "Nothing was read or written yet.";
   const seconds = Math.max(0, Date.now() / 1000 - state.window.time_unix_ns / 1e9);
-  return seconds < 3 ? "live" : `nothing new for ${minutes(seconds)}`;
+  return seconds < 3 ? "live" : `nothing new for ${duration(seconds)}`;
 }
 
 async function look() {
