@@ -152,6 +152,7 @@ impl EmulatedNode {
             },
             mix_curve: &[],
             remote_mix_curve: &[],
+            directory_write_share: 0.0,
         }
     }
 

@@ -19,6 +19,8 @@ pub struct Medium<'a> {
     pub mix_curve: &'a [[f64; 2]],
     /// The same for accesses from other nodes.
     pub remote_mix_curve: &'a [[f64; 2]],
+    /// Lines written for the coherence directory per line that is read from another node while its own node reads too.
+    pub directory_write_share: f64,
 }
 
 /// One kind of access to a medium.

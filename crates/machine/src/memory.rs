@@ -210,6 +210,7 @@ impl Memory {
             },
             mix_curve: &self.mix_curve,
             remote_mix_curve: &self.remote_mix_curve,
+            directory_write_share: self.directory_write_share,
         }
     }
 

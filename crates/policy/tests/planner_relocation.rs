@@ -333,3 +333,69 @@ fn hot_data_never_goes_to_a_node_without_cpus_and_cold_data_makes_room_there() {
         "{elsewhere:?}"
     );
 }
+
+/// Two nodes of six DIMMs each; remote reads make a memory write this share of their lines.
+fn with_directory(directory_write_share: f64) -> Machine {
+    let node = |id: usize, cpus: &str| {
+        format!(
+            "[[nodes]]\nid = {id}\ncpus = \"{cpus}\"\n[[nodes.memories]]\nkind = \"persistent\"\nread_bytes_s = 37.6e9\n\
+             write_bytes_s = 12.5e9\nread_stream_bytes_s = 6e9\nwrite_stream_bytes_s = 4e9\nread_latency_ns = 300.0\n\
+             write_latency_ns = 80.0\nremote_latency_factor = 1.66\ndirectory_write_share = {directory_write_share:?}\n"
+        )
+    };
+    let text = format!(
+        "name = \"directory\"\n{}{}",
+        node(0, "0-27"),
+        node(1, "28-55")
+    );
+    Machine::from_toml(&text, "directory.toml".as_ref()).expect("a good file")
+}
+
+/// Five busy readers on node 0 and 28 on node 1, each of a file of its own on node 0, 9 GB/s in all.
+fn readers_of_two_nodes(machine: &Machine) -> Facts {
+    let mut world = crowd(2, 17, 0.008 * GB);
+    world.fluid.workers.truncate(33);
+    world.uses.truncate(33);
+    for (number, worker) in world.fluid.workers.iter_mut().enumerate() {
+        worker.node = usize::from(number >= 5);
+    }
+    let mut facts = world.facts();
+    let all = common::all_cpus(machine);
+    let bytes = 270_000_000;
+    for thread in &mut facts.window.threads {
+        thread.allowed_cpus = all.clone();
+        // Threads may not go, so data must.
+        thread.pinned = true;
+        thread.read_bytes = vec![bytes, 0];
+        thread.busy_ns = facts.window.duration_ns;
+        thread
+            .files
+            .iter_mut()
+            .for_each(|file| file.read_bytes = bytes);
+    }
+    for (number, file) in facts.files.iter_mut().enumerate() {
+        let reader = usize::from(number >= 5);
+        file.read_bytes = vec![vec![0; 2]; 2];
+        file.read_bytes[reader][0] = bytes;
+    }
+    facts.window.validate(machine).expect("made to be valid");
+    facts
+}
+
+#[test]
+fn what_remote_reads_make_a_memory_write_counts_as_its_use() {
+    let used_share = |directory_write_share: f64| {
+        let machine = with_directory(directory_write_share);
+        let facts = readers_of_two_nodes(&machine);
+        let all = Planner::new(&machine, System::All.settings()).decide(&machine, &facts);
+        let contended = all.relocations.iter().find_map(|step| match step.why {
+            RelocationReason::ReadContention { used_share, .. } => Some(used_share),
+            _ => None,
+        });
+        (contended, all.relocations.len())
+    };
+    // 9 of 37.6 GB/s are read; each line that goes to node 1 is written as well, at 12.5 GB/s.
+    assert_eq!(used_share(0.0).0, None);
+    let (contended, steps) = used_share(1.0);
+    assert!(contended > Some(0.8) && steps > 0, "{contended:?}, {steps}");
+}

@@ -12,7 +12,8 @@
 //! ```
 //!
 //! What a medium gives is its read bandwidth with so many threads, without the part of the time that writes take; what is
-//! read from another node counts for more by the medium's factor for that. A medium is contended by NThread's measure
+//! read from another node counts for more by the medium's factor for that, and by what it makes the memory write for
+//! its coherence directory, as long as threads of several nodes read it. A medium is contended by NThread's measure
 //! (§III-C1: `BW_N` above `pm_limit` of the maximum) or when it is in use for that part of what it gives so many threads,
 //! a lane likewise.
 
@@ -139,10 +140,10 @@ impl<'a> Traffic<'a> {
             return 0.0;
         };
         let nodes = self.speeds.nodes;
-        let read: f64 = (0..nodes)
-            .map(|reader| self.rates[reader * nodes + data] * self.weight(reader, data))
-            .sum();
         let threads = self.readers[data].ceil() as u32;
+        let read: f64 = (0..nodes)
+            .map(|reader| self.rates[reader * nodes + data] * self.weight(reader, data, threads))
+            .sum();
         let gives = |kind| medium.capacity_bytes_s(kind, false, threads);
         let used = read / gives(AccessKind::Read) + self.written[data] / gives(AccessKind::Write);
         // A curve may fall to nothing.
@@ -166,12 +167,25 @@ impl<'a> Traffic<'a> {
         one > 0.0 && one < other
     }
 
-    /// How much more a byte takes that is read from another node.
-    fn weight(&self, reader: usize, data: usize) -> f64 {
-        match &self.speeds.media[data] {
-            Some(medium) if reader != data => 1.0 / medium.read.remote_bandwidth_factor,
-            _ => 1.0,
+    /// How much more a byte takes that is read from another node, beside so many threads.
+    fn weight(&self, reader: usize, data: usize, threads: u32) -> f64 {
+        let Some(medium) = self.speeds.media[data].as_ref().filter(|_| reader != data) else {
+            return 1.0;
+        };
+        let far = 1.0 / medium.read.remote_bandwidth_factor;
+        if medium.directory_write_share <= 0.0 || !self.is_shared(data) {
+            return far;
         }
+        let gives = |kind| medium.capacity_bytes_s(kind, false, threads);
+        let written = gives(AccessKind::Read) / gives(AccessKind::Write);
+        far + medium.directory_write_share * if written.is_finite() { written } else { 1.0 }
+    }
+
+    /// Whether threads of several nodes read from a node's memory.
+    fn is_shared(&self, data: usize) -> bool {
+        let nodes = self.speeds.nodes;
+        let reads = |reader: &usize| self.rates[reader * nodes + data] > 0.0;
+        (0..nodes).filter(reads).count() > 1
     }
 
     /// Share of each lane that reads use.
@@ -216,13 +230,13 @@ impl<'a> Traffic<'a> {
             return 1.0;
         };
         let nodes = self.speeds.nodes;
-        let (mut asked, mut threads) = (0.0, 0.0);
-        for reader in 0..nodes {
-            let pair = reader * nodes + data;
-            asked += self.asked_bytes_s(pair) * self.weight(reader, data);
-            threads += self.waiting[pair];
-        }
-        let gives_bytes_s = medium.capacity_bytes_s(AccessKind::Read, false, threads.ceil() as u32);
+        let pair = |reader: usize| reader * nodes + data;
+        let threads: f64 = (0..nodes).map(|reader| self.waiting[pair(reader)]).sum();
+        let threads = threads.ceil() as u32;
+        let asked: f64 = (0..nodes)
+            .map(|reader| self.asked_bytes_s(pair(reader)) * self.weight(reader, data, threads))
+            .sum();
+        let gives_bytes_s = medium.capacity_bytes_s(AccessKind::Read, false, threads);
         let left = (1.0 - self.written[data] / medium.write.bytes_s).max(MIN_LEFT);
         (asked / (gives_bytes_s * left)).max(1.0)
     }
