@@ -53,6 +53,19 @@ pub struct PatsSummary {
     pub pm_gain: f64,
     /// The slowest of equal threads beside the fastest.
     pub fairness: f64,
+    /// Learned limits beside the formula's, everywhere; none where no point has both.
+    pub learned_of_formula: Option<LearnedOfFormula>,
+}
+
+/// What learned limits give, as times what the formula's give: the least of all points that have both.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LearnedOfFormula {
+    /// Of the programs on DRAM.
+    pub dram: f64,
+    /// Of the threads on persistent memory.
+    pub pm: f64,
+    /// Of the product of the two: a limit may trade one for the other.
+    pub both: f64,
 }
 
 /// Result of [`super::run`].
@@ -177,14 +190,22 @@ impl PatsReport {
         );
         match &self.summary {
             None => head,
-            Some(all) => format!(
-                "{head} Fourteen threads that write 4 KiB: the copy on DRAM keeps {:.0} % of its speed alone under PATS ({:.0} % without), and \
-                 the threads write {:.2} times as much; the slowest has {:.2} of the fastest.",
-                all.dram_of_alone * 100.0,
-                all.dram_of_alone_uncontrolled * 100.0,
-                all.pm_gain,
-                all.fairness
-            ),
+            Some(all) => {
+                let learned = all.learned_of_formula.map_or_else(String::new, |learned| {
+                    format!(
+                        " Learned limits give at least {:.2} times what the formula's give to DRAM, {:.2} times to persistent memory.",
+                        learned.dram, learned.pm
+                    )
+                });
+                format!(
+                    "{head} Fourteen threads that write 4 KiB: the copy on DRAM keeps {:.0} % of its speed alone under PATS ({:.0} % without), and \
+                 the threads write {:.2} times as much; the slowest has {:.2} of the fastest.{learned}",
+                    all.dram_of_alone * 100.0,
+                    all.dram_of_alone_uncontrolled * 100.0,
+                    all.pm_gain,
+                    all.fairness
+                )
+            }
         }
     }
 
@@ -260,6 +281,33 @@ fn summary(rows: &[PatsRow]) -> Option<PatsSummary> {
         dram_of_alone_uncontrolled: none.dram_of_alone,
         pm_gain: formula.pm_gain,
         fairness: formula.fairness,
+        learned_of_formula: learned_of_formula(rows),
+    })
+}
+
+fn learned_of_formula(rows: &[PatsRow]) -> Option<LearnedOfFormula> {
+    let is_same = |one: &PatsRow, other: &PatsRow| {
+        let load = one.dram_load == other.dram_load && one.threads == other.threads;
+        let requests = one.request_bytes == other.request_bytes;
+        let place = (&one.figure, &one.machine) == (&other.figure, &other.machine);
+        let mix = one.read_share == other.read_share;
+        load && requests && place && mix && one.tolerated_loss == other.tolerated_loss
+    };
+    let of = |control: &'static str| rows.iter().filter(move |row| row.control == control);
+    let pairs = of("learned").filter_map(|learned| {
+        let formula = of("formula").find(|formula| is_same(learned, formula))?;
+        let dram = learned.dram_bytes_s / formula.dram_bytes_s;
+        let pm = learned.pm_bytes_s / formula.pm_bytes_s;
+        Some(LearnedOfFormula {
+            dram,
+            pm,
+            both: dram * pm,
+        })
+    });
+    pairs.reduce(|one, other| LearnedOfFormula {
+        dram: one.dram.min(other.dram),
+        pm: one.pm.min(other.pm),
+        both: one.both.min(other.both),
     })
 }
 
@@ -294,6 +342,8 @@ mod tests {
         assert!((summary.dram_of_alone - 1.0).abs() < 1e-9);
         assert!((summary.dram_of_alone_uncontrolled - 0.5 / 7.0).abs() < 1e-9);
         assert!((summary.pm_gain - 2.0).abs() < 1e-9 && (summary.fairness - 0.95).abs() < 1e-9);
+        let learned = summary.learned_of_formula.expect("points with both");
+        assert!((learned.dram - 1.0).abs() < 1e-9 && (learned.pm - 1.0).abs() < 1e-9);
         let limits = report.rows.iter().filter(|row| row.limit.is_some());
         assert!(limits.clone().all(|row| row.control != "none") && limits.count() > 0);
         assert!(report.page().contains("14 writers") && report.table().contains("get_set"));

@@ -24,10 +24,11 @@ Real fio on persistent memory and real fio on DRAM (a copy of 256 KiB blocks, or
 gets and sets of 1 KiB) of one emulated socket, without control, with the limits
 that a steward sets by PATS's formula, and with learned ones. Takes about 15
 minutes with five rounds. JSON: summary (dram_of_alone,
-dram_of_alone_uncontrolled, pm_gain, fairness: at 14 threads of 4 KiB), emulated,
-rows (figure, machine, control, tolerated_loss, threads, request_bytes,
-read_share, dram_load, dram_bytes_s, dram_of_alone, pm_bytes_s, pm_gain,
-fairness, limit). Needs the Debian packages fio and fuse3: `make setup`.")]
+dram_of_alone_uncontrolled, pm_gain, fairness: at 14 threads of 4 KiB;
+learned_of_formula (dram, pm, both): the least of all points), emulated, rows
+(figure, machine, control, tolerated_loss, threads, request_bytes, read_share,
+dram_load, dram_bytes_s, dram_of_alone, pm_bytes_s, pm_gain, fairness, limit).
+Needs the Debian packages fio and fuse3: `make setup`.")]
 pub struct Arguments {
     /// Rounds to take medians over
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=99))]
