@@ -41,7 +41,24 @@ fn configurations_stand_side_by_side() {
         (&runs[0]["vs_first"], &runs[0]["moves"]),
         (&1.0.into(), &0.into())
     );
-    assert!(runs[1]["vs_first"].as_f64().unwrap() > 1.1);
+    let number = |run: usize, pointer: &str| runs[run].pointer(pointer).unwrap().as_f64().unwrap();
+    assert!(number(1, "/vs_first") > 1.1);
+    for run in 0..runs.len() {
+        for end in ["low", "high"] {
+            let factor = number(run, &format!("/uncertainty/{end}"));
+            let value = number(run, &format!("/bytes_s_range/{end}"));
+            let expected = factor * number(run, "/bytes_s");
+            assert!((value / expected - 1.0).abs() < 1e-9);
+        }
+        assert!(number(run, "/uncertainty/low") < number(run, "/uncertainty/high"));
+        assert!(number(run, "/uncertainty/measurements") >= 5.0);
+        let (low, high) = (
+            number(run, "/vs_first_range/low"),
+            number(run, "/vs_first_range/high"),
+        );
+        let is_open = run > 0 && low <= 1.0 && high >= 1.0;
+        assert_eq!(runs[run]["is_decided"], !is_open);
+    }
     assert_eq!(runs[1]["moves"], 2);
     assert_eq!(runs[1]["windows"].as_array().unwrap().len(), 60);
     let text = run(fixed.iter().chain(&["--compare", "off,rl"]))
@@ -51,6 +68,7 @@ fn configurations_stand_side_by_side() {
         "predicted by a model, not measured",
         "1.26x",
         "goes from node 1 to node 0: it reads",
+        "Four of five: ",
     ] {
         assert!(text.contains(words), "{text}");
     }

@@ -199,7 +199,7 @@ fn wide_window() -> WindowRecord {
     let node = |node| NodeRecord {
         node: NodeId(node),
         threads: THREADS / u32::from(NODES),
-        ..wide.nodes[0].clone()
+        ..wide.nodes[0]
     };
     wide.nodes = (0..NODES).map(node).collect();
     let thread = |number: u32| {

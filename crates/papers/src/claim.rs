@@ -51,7 +51,7 @@ impl Paper {
         }
     }
 
-    fn of_id(id: &str) -> Option<Paper> {
+    pub(crate) fn of_id(id: &str) -> Option<Paper> {
         Some(match id.chars().next()? {
             'N' => Paper::NThread,
             'S' => Paper::NThreadSlides,

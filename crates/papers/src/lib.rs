@@ -14,6 +14,7 @@ mod distance;
 mod error;
 mod experiment;
 mod facts;
+mod known_errors;
 mod page;
 mod quantile;
 pub mod regret;

@@ -1,6 +1,6 @@
 //! The report of `egeria sim`: systems side by side, what went where over time, who moved and why.
 
-use egeria_sim::{Outcome, WindowOutcome, Workload};
+use egeria_sim::{Outcome, Range, WindowOutcome, Workload};
 use maud::{Markup, html};
 
 use crate::chart::{Bands, Color, Column, ColumnGroup, Columns, Line, Lines};
@@ -25,8 +25,23 @@ pub struct WhatIf<'a> {
     pub workload: &'a Workload,
     /// Where written data went.
     pub allocation: &'a str,
-    /// Name and outcome of each system; the first is what the others are compared with.
-    pub systems: &'a [(&'a str, &'a Outcome)],
+    /// Each system; the first is what the others are compared with.
+    pub systems: &'a [Prediction<'a>],
+}
+
+/// What is predicted of one system.
+#[derive(Clone, Copy, Debug)]
+pub struct Prediction<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What comes of it.
+    pub outcome: &'a Outcome,
+    /// Where four of five such predictions were right, bytes/s.
+    pub bytes_s_range: Range,
+    /// The same of its operations/s beside those of the first.
+    pub vs_first_range: Range,
+    /// Whether that leaves no doubt which of the two is faster.
+    pub is_decided: bool,
 }
 
 /// The page: one file that needs nothing but itself.
@@ -42,7 +57,7 @@ pub fn what_if(what: &WhatIf<'_>) -> String {
             }
         }
         (compared(what))
-        @for (name, outcome) in what.systems { (system(what, name, outcome)) }
+        @for each in what.systems { (system(what, each.name, each.outcome)) }
     };
     page(&title, "", &body)
 }
@@ -58,48 +73,71 @@ fn describe_allocation(allocation: &str) -> String {
 
 /// All systems beside each other.
 fn compared(what: &WhatIf<'_>) -> Markup {
-    let Some((_, first)) = what.systems.first() else {
+    let Some(first) = what.systems.first() else {
         return html! {};
     };
-    let ratio =
-        |outcome: &Outcome| outcome.operations_s / first.operations_s.max(f64::MIN_POSITIVE);
-    let row = |(name, outcome): &(&str, &Outcome)| {
+    let first_operations_s = first.outcome.operations_s.max(f64::MIN_POSITIVE);
+    let ratio = |each: &Prediction<'_>| each.outcome.operations_s / first_operations_s;
+    let gb_s = |bytes_s: f64| format!("{:.2}", bytes_s / BYTES_PER_GB);
+    let row = |(index, each): (usize, &Prediction<'_>)| {
+        let (gain, speed) = (each.vs_first_range, each.bytes_s_range);
+        let gain = match index {
+            0 => String::new(),
+            _ => format!("{:.2}x to {:.2}x", gain.low, gain.high),
+        };
         vec![
-            text(*name),
-            number(format!("{:.0}", outcome.operations_s)),
-            number(format!("{:.2}x", ratio(outcome))),
-            number(format!("{:.2}", outcome.bytes_s / BYTES_PER_GB)),
-            number(format!("{:.0} %", outcome.local_share * 100.0)),
-            number(outcome.moves.to_string()),
+            text(each.name),
+            number(format!("{:.0}", each.outcome.operations_s)),
+            number(format!("{:.2}x", ratio(each))),
+            number(gain),
+            text(if each.is_decided { "" } else { "not decided" }),
+            number(gb_s(each.outcome.bytes_s)),
+            number(format!("{} to {}", gb_s(speed.low), gb_s(speed.high))),
+            number(format!("{:.0} %", each.outcome.local_share * 100.0)),
+            number(each.outcome.moves.to_string()),
         ]
     };
-    let rows: Vec<_> = what.systems.iter().map(row).collect();
+    let rows: Vec<_> = what.systems.iter().enumerate().map(row).collect();
     let headers = [
         "system",
         "operations/s",
         "beside the first",
+        "four of five times",
+        "",
         "GB/s",
+        "four of five times",
         "local",
         "moves",
     ];
-    let group = |(name, outcome): &(&str, &Outcome)| ColumnGroup {
-        name: (*name).to_owned(),
+    let group = |(index, each): (usize, &Prediction<'_>)| ColumnGroup {
+        name: each.name.to_owned(),
         columns: vec![Column {
             series: 2,
-            name: (*name).to_owned(),
-            value: ratio(outcome),
+            name: each.name.to_owned(),
+            value: ratio(each),
+            range: match index {
+                0 => None,
+                _ => Some((each.vs_first_range.low, each.vs_first_range.high)),
+            },
             point: None,
         }],
     };
     let columns = Columns {
         unit: "beside the first".to_owned(),
-        groups: what.systems.iter().map(group).collect(),
+        groups: what.systems.iter().enumerate().map(group).collect(),
     };
     let svg = columns.draw(
-        "Operations per second of each system beside the first; the table below has the numbers.",
+        "Operations per second of each system beside the first, with the range in which four of five such predictions \
+         were right; the table below has the numbers.",
     );
     let rows = table(&headers, &rows);
-    figure(Some("compared"), "Operations/s", &html! {}, &svg, &rows)
+    let lead = html! {
+        p.note {
+            "A whisker is where four of five predictions of that kind were right, where somebody measured; \"not \
+             decided\": it holds 1."
+        }
+    };
+    figure(Some("compared"), "Operations/s", &lead, &svg, &rows)
 }
 
 /// One system over time.

@@ -3,8 +3,27 @@
 use egeria_harness::testing::html::unclosed;
 use egeria_machine::Machine;
 use egeria_policy::planner::System;
-use egeria_report::what_if::{WhatIf, what_if};
-use egeria_sim::{Options, Workload};
+use egeria_report::what_if::{Prediction, WhatIf, what_if};
+use egeria_sim::{Options, Outcome, Range, Workload};
+
+fn prediction<'a>(
+    name: &'a str,
+    outcome: &'a Outcome,
+    gain: f64,
+    is_decided: bool,
+) -> Prediction<'a> {
+    let around = |value: f64| Range {
+        low: value / 2.0,
+        high: value * 2.0,
+    };
+    Prediction {
+        name,
+        outcome,
+        bytes_s_range: around(outcome.bytes_s),
+        vs_first_range: around(gain),
+        is_decided,
+    }
+}
 
 #[test]
 fn what_if_page_shows_every_system() {
@@ -17,7 +36,10 @@ fn what_if_page_shows_every_system() {
         machine: &machine.name,
         workload: &workload,
         allocation: "local",
-        systems: &[("off", &off), ("rl", &rl)],
+        systems: &[
+            prediction("off", &off, 1.0, true),
+            prediction("rl", &rl, 1.2, false),
+        ],
     });
     assert_eq!(unclosed(&page), Ok(Vec::new()));
     assert!(page.contains("Predicted by a model") && page.contains("&lt;fio&gt;"));
@@ -31,6 +53,12 @@ fn what_if_page_shows_every_system() {
     ] {
         assert!(page.contains(&format!("<figure id=\"{id}\">")), "{id}");
     }
+    assert!(page.contains("0.60x to 2.40x") && page.contains("not decided"));
+    assert_eq!(
+        page.matches("<path class=\"range\"").count(),
+        2,
+        "one whisker"
+    );
     assert!(page.contains("Nothing was decided") && page.contains("from node 1 to node 0"));
 }
 
@@ -43,7 +71,7 @@ fn a_what_if_draws_links_where_there_are_some() {
         machine: &machine.name,
         workload: &workload,
         allocation: "local",
-        systems: &[("off", &off)],
+        systems: &[prediction("off", &off, 1.0, true)],
     });
     assert!(page.contains("<figure id=\"off-links\">") && page.contains("0 to 1"));
 }

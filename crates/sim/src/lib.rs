@@ -23,6 +23,7 @@ mod passed;
 mod recorded;
 mod run;
 mod state;
+pub mod uncertainty;
 pub mod workload;
 
 pub use egeria_machine::costs::Pattern;
@@ -32,4 +33,5 @@ pub use outcome::{
     Options, Outcome, WindowOutcome,
 };
 pub use run::run;
+pub use uncertainty::{Range, Uncertainty};
 pub use workload::{FileGroup, Layout, MediumKind, Phase, ThreadGroup, Workload};

@@ -6,8 +6,8 @@ use clap::Args;
 use egeria_facts::Window;
 use egeria_machine::{Machine, NodeId, format_bandwidth};
 use egeria_policy::planner::System;
-use egeria_report::what_if::{self, WhatIf};
-use egeria_sim::{Options, Outcome as Predicted, WindowOutcome, Workload};
+use egeria_report::what_if::{self, Prediction, WhatIf};
+use egeria_sim::{Options, Outcome as Predicted, Range, Uncertainty, WindowOutcome, Workload};
 use serde::Serialize;
 
 use super::recording;
@@ -38,6 +38,9 @@ as one decision.
 
 A prediction by a model, not a measurement: threads share cores, memory and
 links fairly, and the policies' own code decides (docs/explanation/model.md).
+Beside a prediction stands where four of five measurements of its kind were, and
+whether that leaves open which system is faster (JSON: uncertainty,
+vs_first_uncertainty, bytes_s_range, vs_first_range, is_decided).
 The machine must say how fast its memory is, as
 `egeria machine --machine optane-2s --toml` shows.
 
@@ -110,8 +113,37 @@ struct Run {
     configuration: &'static str,
     /// Operations/s beside those of the first configuration.
     vs_first: f64,
+    /// How far `operations_s` and `bytes_s` may be off.
+    uncertainty: Uncertainty,
+    /// How far `vs_first` may be off.
+    vs_first_uncertainty: Uncertainty,
+    /// Where four of five such predictions were right.
+    bytes_s_range: Range,
+    /// The same of `vs_first`.
+    vs_first_range: Range,
+    /// Whether that leaves no doubt which of the two is faster.
+    is_decided: bool,
     #[serde(flatten)]
     outcome: Predicted,
+}
+
+impl Run {
+    fn of(system: System, outcome: Predicted, first: System, first_operations_s: f64) -> Run {
+        let vs_first = beside(outcome.operations_s, first_operations_s);
+        let uncertainty = Uncertainty::of_speed(&outcome);
+        let vs_first_uncertainty = Uncertainty::of_gain(system, first);
+        let vs_first_range = vs_first_uncertainty.around(vs_first);
+        Run {
+            configuration: system.name(),
+            vs_first,
+            bytes_s_range: uncertainty.around(outcome.bytes_s),
+            uncertainty,
+            vs_first_uncertainty,
+            vs_first_range,
+            is_decided: system == first || !vs_first_range.has(1.0),
+            outcome,
+        }
+    }
 }
 
 /// Predicts.
@@ -124,11 +156,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         let outcome = egeria_sim::run(&machine, &workload, &options)
             .map_err(|error| Failure::new(error.to_string()))?;
         let first = runs.first().map_or(&outcome, |run| &run.outcome);
-        runs.push(Run {
-            configuration: system.name(),
-            vs_first: beside(outcome.operations_s, first.operations_s),
-            outcome,
-        });
+        let first_operations_s = first.operations_s;
+        let first = *arguments.compare.first().unwrap_or(system);
+        runs.push(Run::of(*system, outcome, first, first_operations_s));
     }
     if let Some(path) = &arguments.report {
         let allocation = arguments.alloc.name();
@@ -146,7 +176,13 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
 }
 
 fn page(machine: &Machine, workload: &Workload, allocation: &str, runs: &[Run]) -> String {
-    let systems = runs.iter().map(|run| (run.configuration, &run.outcome));
+    let systems = runs.iter().map(|run| Prediction {
+        name: run.configuration,
+        outcome: &run.outcome,
+        bytes_s_range: run.bytes_s_range,
+        vs_first_range: run.vs_first_range,
+        is_decided: run.is_decided,
+    });
     what_if::what_if(&WhatIf {
         machine: &machine.name,
         workload,
@@ -220,7 +256,9 @@ fn human(report: &Report) -> String {
         "system",
         ">operations/s",
         ">beside the first",
+        ">(four of five)",
         ">bytes/s",
+        ">(four of five)",
         ">local",
         ">moves",
         "last window, per node: read, written, cores in use, threads",
@@ -233,11 +271,40 @@ fn human(report: &Report) -> String {
         report.allocation,
         output::table(&headers, rows)
     );
+    text.push_str(&uncertainties(report));
     if report.runs.iter().any(|run| run.outcome.groups.len() > 1) {
         text.push_str(&groups(report));
     }
     for run in &report.runs {
         text.push_str(&decisions(run));
+    }
+    text
+}
+
+/// What the ranges come from, and what they leave open.
+fn uncertainties(report: &Report) -> String {
+    let mut sources: Vec<String> = Vec::new();
+    let all = report.runs.iter();
+    for of in all.flat_map(|run| [&run.uncertainty, &run.vs_first_uncertainty]) {
+        if of.measurements > 0 {
+            let source = format!(
+                "{:.2} to {:.2} times what the model gives, of {} measured {}",
+                of.low, of.high, of.measurements, of.of
+            );
+            if !sources.contains(&source) {
+                sources.push(source);
+            }
+        }
+    }
+    let mut text = format!("\nFour of five: {}.\n", sources.join("; "));
+    let open = report.runs.iter().filter(|run| !run.is_decided);
+    let open: Vec<&str> = open.map(|run| run.configuration).collect();
+    if let (Some(first), false) = (report.runs.first(), open.is_empty()) {
+        text.push_str(&format!(
+            "Not decided: whether {} would be faster than {}: the model has been farther off than they are apart.\n",
+            open.join(", "),
+            first.configuration
+        ));
     }
     text
 }
@@ -274,7 +341,19 @@ fn row(run: &Run) -> Vec<String> {
         run.configuration.to_owned(),
         format!("{:.0}", outcome.operations_s),
         format!("{:.2}x", run.vs_first),
+        match run.vs_first_uncertainty.measurements {
+            0 => String::new(),
+            _ => {
+                let range = run.vs_first_range;
+                format!("{:.2}-{:.2}x", range.low, range.high)
+            }
+        },
         format_bandwidth(outcome.bytes_s),
+        format!(
+            "{} - {}",
+            format_bandwidth(run.bytes_s_range.low),
+            format_bandwidth(run.bytes_s_range.high)
+        ),
         format!("{:.0} %", outcome.local_share * 100.0),
         outcome.moves.to_string(),
         outcome.windows.last().map_or_else(String::new, nodes),

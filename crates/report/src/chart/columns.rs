@@ -30,6 +30,8 @@ pub struct Column {
     pub name: String,
     /// Its height.
     pub value: f64,
+    /// Between what and what it may be.
+    pub range: Option<(f64, f64)>,
     /// What a paper prints.
     pub point: Option<f64>,
 }
@@ -39,7 +41,10 @@ impl Columns {
     pub fn draw(&self, description: &str) -> Markup {
         let frame = Frame::usual();
         let columns = self.groups.iter().flat_map(|group| &group.columns);
-        let most = columns.map(|column| column.value.max(column.point.unwrap_or(0.0)));
+        let most = columns.map(|column| {
+            let range = column.range.map_or(0.0, |(_, high)| high);
+            column.value.max(column.point.unwrap_or(0.0)).max(range)
+        });
         let axis = Axis::of_values(most.fold(0.0, f64::max));
         let room = (WIDTH - LEFT - RIGHT) / self.groups.len().max(1) as f64;
         let inside = html! {
@@ -74,6 +79,13 @@ impl Column {
         html! {
             rect x=(at(x + 1.0)) y=(at(y)) width=(at((width - 2.0).max(1.0))) height=(at((floor - y).max(0.0))) style=(fill) {
                 title { (self.name) ": model " (short(self.value)) }
+            }
+            @if let Some((low, high)) = self.range {
+                @let (middle, low_y, high_y) = (x + width / 2.0, frame.y(axis, low), frame.y(axis, high));
+                path.range d=(format!("M{} {}V{}", at(middle), at(low_y), at(high_y))) {
+                    title { (self.name) ": " (short(low)) " to " (short(high)) }
+                }
+                path.range d=(format!("M{} {}h8M{} {}h8", at(middle - 4.0), at(low_y), at(middle - 4.0), at(high_y))) {}
             }
             @if let Some(point) = self.point {
                 (diamond(

@@ -170,6 +170,7 @@ fn systems(facts: &Facts<'_>, figure: &Systems) -> Option<Figure> {
             series,
             name: format!("{group}, {system}"),
             value: of(group, system)?,
+            range: None,
             point: (figure.points)(facts, group, system),
         })
     };
@@ -208,6 +209,7 @@ fn single(
                 series,
                 name: name.clone(),
                 value: value?,
+                range: None,
                 point,
             }],
             name,

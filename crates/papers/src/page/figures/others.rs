@@ -29,6 +29,7 @@ fn performance(facts: &Facts<'_>) -> Option<Figure> {
                 series: 2,
                 name: (*case).to_owned(),
                 value: facts.results.ratio("O", case, "odin", "existing")?,
+                range: None,
                 point: facts.told(id, Reading::Plain, 0),
             }],
         })
@@ -110,6 +111,7 @@ fn machines(facts: &Facts<'_>) -> Option<Figure> {
                 series: 3,
                 name: name.to_owned(),
                 value: facts.results.ratio("A t3", name, "best", "worst")?,
+                range: None,
                 point: facts.told(id, Reading::Change, 2),
             }],
         })
@@ -138,6 +140,7 @@ fn migration(facts: &Facts<'_>) -> Option<Figure> {
                 series: 5,
                 name: (*program).to_owned(),
                 value: facts.results.bar("A t5", program, "fast")?,
+                range: None,
                 point: facts.told(id, Reading::Plain, 1),
             }],
         })
