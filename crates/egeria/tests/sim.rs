@@ -43,7 +43,7 @@ fn configurations_stand_side_by_side() {
     );
     let number = |run: usize, pointer: &str| runs[run].pointer(pointer).unwrap().as_f64().unwrap();
     assert!(number(1, "/vs_first") > 1.1);
-    for run in 0..runs.len() {
+    for (run, document) in runs.iter().enumerate() {
         for end in ["low", "high"] {
             let factor = number(run, &format!("/uncertainty/{end}"));
             let value = number(run, &format!("/bytes_s_range/{end}"));
@@ -57,7 +57,7 @@ fn configurations_stand_side_by_side() {
             number(run, "/vs_first_range/high"),
         );
         let is_open = run > 0 && low <= 1.0 && high >= 1.0;
-        assert_eq!(runs[run]["is_decided"], !is_open);
+        assert_eq!(document["is_decided"], !is_open);
     }
     assert_eq!(runs[1]["moves"], 2);
     assert_eq!(runs[1]["windows"].as_array().unwrap().len(), 60);
