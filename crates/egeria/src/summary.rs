@@ -166,6 +166,17 @@ impl Summary {
     }
 }
 
+/// What a steward did beside migrating threads, and how often.
+fn other_actions(steward: &egeria_steward::Summary) -> Vec<String> {
+    let mut counts = std::collections::BTreeMap::<&str, u64>::new();
+    let done = steward.actions.iter().filter(|each| each.outcome == "done");
+    for each in done.filter(|each| each.action != "migrate_thread") {
+        *counts.entry(&each.action).or_default() += each.count;
+    }
+    let words = |(action, count): (&str, u64)| format!("{} ({count})", action.replace('_', " "));
+    counts.into_iter().map(words).collect()
+}
+
 fn steward_line(policy: &str, steward: &egeria_steward::Summary) -> String {
     let mut line = format!(
         "egeria: policy {policy}: {} moves of {} threads in {} windows",
@@ -185,9 +196,16 @@ fn steward_line(policy: &str, steward: &egeria_steward::Summary) -> String {
         ));
     }
     line.push('\n');
+    let others = other_actions(steward);
+    if !others.is_empty() {
+        line.push_str(&format!(
+            "egeria: also done: {}; `egeria explain` tells why\n",
+            others.join(", ")
+        ));
+    }
     let off = policy == "off";
     if let Some(because) = steward.no_moves_because.as_ref().filter(|_| !off) {
-        line.push_str(&format!("egeria: nothing was moved: {because}\n"));
+        line.push_str(&format!("egeria: no thread was migrated: {because}\n"));
     }
     // As a rule one note per node, all alike.
     let note = steward.notes.iter().take(1);
@@ -195,4 +213,34 @@ fn steward_line(policy: &str, steward: &egeria_steward::Summary) -> String {
         line.push_str(&format!("egeria: {each}\n"));
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_of_a_steward_names_what_else_was_done() {
+        let action = |action: &str, outcome: &str, count| egeria_steward::ActionCount {
+            action: action.to_owned(),
+            reason: "formula".to_owned(),
+            outcome: outcome.to_owned(),
+            count,
+        };
+        let steward = egeria_steward::Summary {
+            windows: 31,
+            actions: vec![
+                action("set_limit", "done", 1),
+                action("relocate", "done", 3),
+                action("relocate", "vanished", 2),
+                action("migrate_thread", "done", 4),
+            ],
+            ..egeria_steward::Summary::default()
+        };
+        let line = steward_line("all", &steward);
+        assert!(
+            line.contains("\negeria: also done: relocate (3), set limit (1);"),
+            "{line}"
+        );
+    }
 }

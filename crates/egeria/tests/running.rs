@@ -143,6 +143,26 @@ fn the_summary_goes_to_stderr_and_says_when_it_is_emulated() {
 }
 
 #[test]
+fn odin_stripes_what_is_written_unless_told_otherwise() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let allocation = |options: &[&str]| {
+        let machine = ["--machine", "optane-2s"];
+        let options = [&machine[..], options].concat();
+        let (_, report) = script(&sandbox, &options, "true");
+        report["allocation"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(allocation(&["--policy", "odin"]), "striped");
+    assert_eq!(
+        allocation(&["--policy", "odin", "--alloc", "random"]),
+        "random"
+    );
+    assert_eq!(allocation(&["--policy", "full"]), "local");
+}
+
+#[test]
 fn with_json_the_summary_is_all_there_is_on_stdout() {
     if !can_mount() {
         return;

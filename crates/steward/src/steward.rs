@@ -450,7 +450,12 @@ impl Work {
 impl Work {
     /// Why no thread was migrated, if none was.
     fn no_moves_because(&self, summary: &Summary) -> Option<String> {
-        if summary.moves > 0 || summary.process_moves > 0 {
+        let (stages, threads) = (
+            &self.options.settings.stages,
+            &self.options.settings.nthread.stages,
+        );
+        let migrates = stages.clusters || threads.remote || threads.cpu || threads.pm;
+        if !migrates || summary.moves > 0 || summary.process_moves > 0 {
             return None;
         }
         let window_ms = self.options.window_ns / 1_000_000;

@@ -52,7 +52,7 @@ EGERIA_MOUNT names the mount inside CMD, LD_PRELOAD loads libegeria_preload.so.
 EGERIA_PRELOAD_LIB names that library elsewhere; empty: work without it.
 A scratch volume lives in DRAM; it is removed at the end, also after a signal.
 On a --volume that others use, --alloc, --limit and --delegates hold for all of
-them until the end.
+them until the end. --policy odin means --alloc striped unless that is given.
 The exit status is CMD's: 128 + signal when one killed it, 127 when it is not
 found, 126 when it cannot be executed. The summary goes to stderr; with --json
 it goes to stdout, and CMD's stdout to stderr.")]
@@ -191,7 +191,10 @@ impl Stage {
         )?;
         arguments.machine.check_made(&volume)?;
         let borrow = |allocation: Allocation| allocation.apply_for_a_while(&volume);
-        let allocation = arguments.alloc.map(borrow).transpose()?;
+        // OdinFS stripes what is written; without stripes there would be nothing to delegate.
+        let is_odin = arguments.policy == System::Odin && volume.pool_nodes().len() > 1;
+        let published = is_odin.then_some(Allocation::Striped);
+        let allocation = arguments.alloc.or(published).map(borrow).transpose()?;
         let sharing = arguments.sharing.apply_for_a_while(&volume)?;
         signals.check()?;
         let point = MountPoint::create(arguments.allow_other)?;
