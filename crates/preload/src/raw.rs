@@ -62,6 +62,7 @@ calls! {
     fn openat = SYS_openat(directory: c_int, path: *const libc::c_char, flags: c_int, mode: u32);
     fn read = SYS_read(fd: c_int, buffer: *mut c_void, bytes: usize);
     fn pread = SYS_pread64(fd: c_int, buffer: *mut c_void, bytes: usize, offset: i64);
+    fn pwrite = SYS_pwrite64(fd: c_int, buffer: *const c_void, bytes: usize, offset: i64);
     fn write = SYS_write(fd: c_int, buffer: *const c_void, bytes: usize);
     fn preadv2 = SYS_preadv2(fd: c_int, parts: *const libc::iovec, count: c_int, low: i64, high: i64, flags: c_int);
     fn pwritev2 = SYS_pwritev2(fd: c_int, parts: *const libc::iovec, count: c_int, low: i64, high: i64, flags: c_int);

@@ -1,5 +1,8 @@
-//! `copy_file_range` and `sendfile`: from a file of ours without the kernel's page cache, which
+//! `copy_file_range` and `sendfile`: from and to files of ours without the kernel's page cache, which
 //! would mark the inode kernel-cached and slow down everybody.
+//!
+//! Between a file of ours and one of another kind of file system the kernel does not copy (`EXDEV`), and programs then do it
+//! with a buffer of their own for each file; here it is done at once.
 
 use super::map::hand_over;
 use super::refusal::{is_copy_refused, status_in_kernel};
@@ -130,8 +133,10 @@ fn copy_file_range(
         return pass();
     }
     if is_copy_refused(from, from_at, to, to_at) {
-        errno::set(libc::EXDEV);
-        return -1;
+        return across(from, from_at, to, to_at, bytes).unwrap_or_else(|| {
+            errno::set(libc::EXDEV);
+            -1
+        });
     }
     if !may_copy(from, to) {
         return pass();
@@ -157,6 +162,83 @@ fn copy_file_range(
             -1
         }
     }
+}
+
+/// Between a file of ours that the kernel has not opened and a regular file of another kind of file system. `None`: the kernel's
+/// refusal is the answer, and whoever asked copies by itself.
+fn across(
+    from: c_int,
+    from_at: *mut off_t,
+    to: c_int,
+    to_at: *mut off_t,
+    bytes: usize,
+) -> Option<ssize_t> {
+    let into_ours = serve::is_deferred(to);
+    let (ours, other) = if into_ours { (to, from) } else { (from, to) };
+    // Files that are made up when they are read say that they are empty, and may not be read twice.
+    if into_ours && raw::facts_of(other)?.st_size <= 0 {
+        return None;
+    }
+    let position = |fd: c_int, given: *mut off_t| match fd == ours {
+        true => offset_of(fd, given, bytes),
+        false => {
+            let at = match given.is_null() {
+                true => raw::lseek(fd, 0, libc::SEEK_CUR) as off_t,
+                false => {
+                    guarded::fetch(ours, given).filter(|&at| guarded::store(ours, given, at))?
+                }
+            };
+            u64::try_from(at).ok().filter(|&at| !is_beyond(at, bytes))
+        }
+    };
+    let (source, target) = (position(from, from_at)?, position(to, to_at)?);
+    let buffer = Buffer::make()?;
+    let of_kernel = |answer: isize| usize::try_from(answer).map_err(|_| Errno(-answer as c_int));
+    let (mut done, mut is_at_end) = (0, bytes == 0);
+    while done < bytes.min(MAX_BYTES) {
+        let chunk = CHUNK_BYTES.min(bytes - done);
+        let (source, target) = (source + done as u64, target + done as u64);
+        let read = match into_ours {
+            true => {
+                let got = raw::pread(other, buffer.0.cast(), chunk, source as i64);
+                Some(of_kernel(got))
+            }
+            false => one(from, |record| record.read_at(source, buffer.0, chunk)),
+        };
+        let Some(Ok(got)) = read else {
+            break;
+        };
+        if got == 0 {
+            is_at_end = true;
+            break;
+        }
+        let written = match into_ours {
+            true => one(to, |record| {
+                writing::write_at(record, target, buffer.0, got)
+            }),
+            false => {
+                let put = raw::pwrite(other, buffer.0.cast::<c_void>(), got, target as i64);
+                Some(of_kernel(put))
+            }
+        };
+        match written {
+            Some(Ok(put @ 1..)) => done += put,
+            _ => break,
+        }
+    }
+    buffer.give_back();
+    if done == 0 && !is_at_end {
+        // Whoever asked copies by itself and finds the error.
+        return None;
+    }
+    let keep = |fd: c_int, given: *mut off_t, at: u64| match (fd == ours, given.is_null()) {
+        (true, _) => store_offset(fd, given, at),
+        (false, true) => _ = raw::lseek(fd, at as i64, libc::SEEK_SET),
+        (false, false) => _ = guarded::store(ours, given, at as off_t),
+    };
+    keep(from, from_at, source + done as u64);
+    keep(to, to_at, target + done as u64);
+    Some(done as ssize_t)
 }
 
 /// Copy until the end, the count, or an error. An error, or a call to be passed on, after something
