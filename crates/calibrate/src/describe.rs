@@ -4,6 +4,7 @@
 //!   memory of a node   what the nearest node with CPUs got of it: its own, if it has any
 //!   its curves         1 up to the number of threads that got most, then what more threads got of that
 //!   lines in flight    what one thread got times how long it waits for a line (Little's law)
+//!   mixing             what half loads and half stores got of what the two give alone, by as many threads as get most
 //!   a link             between every two nodes: the most that was read or written in that direction, and half of
 //!                      what reading takes longer than from the memory's own node
 //! ```
@@ -90,13 +91,43 @@ impl Calibration {
             remote_read_latency_factor: None,
             remote_write_latency_factor: None,
             interleave: None,
-            mix_curve: Vec::new(),
-            remote_mix_curve: Vec::new(),
+            mix_curve: self.mix_curve(index, &[home]),
+            remote_mix_curve: self.mix_curve(index, &self.others(home)),
             read_lines_at_once: None,
             write_lines_at_once: None,
             read_lines_in_flight: Some(lines(one.read_bytes_s, latency.read_ns)),
             write_lines_in_flight: Some(lines(one.nontemporal_write_bytes_s, latency.write_ns)),
         })
+    }
+
+    /// Nodes whose CPUs were used, but for this one.
+    fn others(&self, home: NodeId) -> Vec<NodeId> {
+        let used = self.latencies.iter().map(|latency| latency.cpu_node);
+        let mut others: Vec<NodeId> = used.filter(|from| *from != home).collect();
+        others.sort_unstable();
+        others.dedup();
+        others
+    }
+
+    /// What is left of a memory while half of the bytes are written, from each of these nodes: the middle of all; none where
+    /// nothing is lost or won. Of several thread counts that with which most is mixed.
+    fn mix_curve(&self, memory: usize, from: &[NodeId]) -> Vec<[f64; 2]> {
+        const HALF: f64 = 0.5;
+        /// What measures alike to so little is the same.
+        const SAME: f64 = 0.02;
+        let left = |from: &NodeId| {
+            let streams = self.streams_of(*from, memory).into_iter();
+            let crowds = streams.filter(|stream| stream.threads > 1);
+            let most =
+                crowds.max_by(|one, other| one.mixed_bytes_s.total_cmp(&other.mixed_bytes_s))?;
+            let apart = HALF / most.read_bytes_s + HALF / most.nontemporal_write_bytes_s;
+            Some(most.mixed_bytes_s * apart).filter(|left| left.is_finite())
+        };
+        let all: Vec<f64> = from.iter().filter_map(left).collect();
+        match median(&all).map(rounded) {
+            Some(left) if (left - 1.0).abs() > SAME => vec![[HALF, left.clamp(0.01, 2.0)]],
+            _ => Vec::new(),
+        }
     }
 
     /// The node itself when its CPUs were used, else the one at the least distance whose were.

@@ -174,6 +174,31 @@ fn a_memory_is_described_as_its_nearest_cpus_found_it() {
 }
 
 #[test]
+fn what_mixing_costs_is_told_of_near_and_far_cpus() {
+    let (found, mut calibration) = two_sockets();
+    let apart = |stream: &Stream| {
+        1.0 / (0.5 / stream.read_bytes_s + 0.5 / stream.nontemporal_write_bytes_s)
+    };
+    for stream in &mut calibration.streams {
+        let left = match (stream.memory, stream.cpu_node) {
+            (0, NodeId(0)) => 0.5,
+            (0, _) => 0.25,
+            (1, _) => 1.0,
+            _ => 4.0,
+        };
+        stream.mixed_bytes_s = left * apart(stream);
+    }
+    let machine = read_back(&calibration.machine(&found));
+    let curves = |node: usize| {
+        let memory = &machine.nodes[node].hardware.memories[0];
+        (memory.mix_curve.clone(), memory.remote_mix_curve.clone())
+    };
+    assert_eq!(curves(0), (vec![[0.5, 0.5]], vec![[0.5, 0.25]]));
+    assert_eq!(curves(1), (Vec::new(), Vec::new()), "nothing is lost");
+    assert_eq!(curves(2).0, [[0.5, 2.0]], "as much as a file may say");
+}
+
+#[test]
 fn links_carry_what_was_got_over_them() {
     let (found, calibration) = two_sockets();
     let machine = read_back(&calibration.machine(&found));

@@ -58,6 +58,9 @@ struct Document {
     measured: Calibration,
     /// The machine file, when one was written.
     machine_file: Option<PathBuf>,
+    /// What such a file says, for the picture.
+    #[serde(skip)]
+    machine: Machine,
 }
 
 /// Measures, prints, writes.
@@ -74,12 +77,16 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     };
     let mut machine = Machine::detect()?;
     let measured = measure(&machine, &options, &signals)?;
-    if let Some(output) = output {
+    if let Some(output) = &output {
         machine.name = output.machine_name(&machine.name);
-        output.write(&measured, &measured.machine(&machine))?;
+    }
+    let machine = measured.machine(&machine);
+    if let Some(output) = output {
+        output.write(&measured, &machine)?;
     }
     let document = Document {
         measured,
+        machine,
         machine_file: arguments.output.clone(),
     };
     format.print(&document, human)?;
@@ -198,7 +205,12 @@ impl Output {
 
 fn human(document: &Document) -> String {
     let measured = &document.measured;
-    let mut text = format!("{}\n\n{}\n", streams(measured), latencies(measured));
+    let mut text = format!(
+        "{}\n\n{}\n\n{}\n",
+        document.machine.picture().trim_end(),
+        streams(measured),
+        latencies(measured)
+    );
     for cache in &measured.caches {
         text.push_str(&format!(
             "\ncache of node {}: {}, {:.1} ns, {} to one thread",
