@@ -7,12 +7,19 @@ use egeria_fs::{Errno, InodeNumber, Outcome, XattrMode};
 use fuser::ReplyXattr;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::LazyLock;
 
 /// What the volume keeps. Not `system.`: it holds access control lists, which the kernel would
 /// not enforce here.
 const NAMESPACES: [&[u8]; 3] = [b"user.", TRUSTED, b"security."];
 /// Attributes that only `CAP_SYS_ADMIN` may know of.
 const TRUSTED: &[u8] = b"trusted.";
+
+/// The label of SELinux, which `ls -l`, `cp -a` and others ask every file for, until one answers that there are none.
+const SELINUX_LABEL: &[u8] = b"security.selinux";
+static HAS_SELINUX: LazyLock<bool> =
+    LazyLock::new(|| Path::new("/sys/fs/selinux/enforce").exists());
 
 /// The attribute's name, if the volume keeps such.
 fn attribute(name: &OsStr) -> Outcome<&[u8]> {
@@ -27,7 +34,14 @@ fn attribute(name: &OsStr) -> Outcome<&[u8]> {
 impl Adapter {
     pub(crate) fn xattr(&self, ino: InodeNumber, name: &OsStr) -> Outcome<Vec<u8>> {
         let held = self.known.hold(&self.volume, ino)?;
-        self.volume.get_xattr(held.ino, attribute(name)?)
+        let name = attribute(name)?;
+        let value = self.volume.get_xattr(held.ino, name);
+        match value {
+            Err(Errno(libc::ENODATA)) if name == SELINUX_LABEL && !*HAS_SELINUX => {
+                Err(Errno(libc::EOPNOTSUPP))
+            }
+            value => value,
+        }
     }
 
     pub(crate) fn set_xattr(

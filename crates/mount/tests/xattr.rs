@@ -103,6 +103,23 @@ fn system_attributes_are_refused() {
     );
 }
 
+/// Programs that copy or show labels ask every file for them until one says that there are none.
+#[test]
+fn labels_that_no_module_uses_are_not_supported() {
+    let Some(mount) = Mounted::new() else { return };
+    if Path::new("/sys/fs/selinux/enforce").exists() {
+        eprintln!("SKIPPED: SELinux labels files here");
+        return;
+    }
+    let path = mount.path("file");
+    File::create(&path).unwrap();
+    let label = |name: &str| get_xattr(&path, name, 10);
+    assert_eq!(label("security.selinux"), Err(libc::EOPNOTSUPP));
+    assert_eq!(label("security.other"), Err(libc::ENODATA));
+    set_xattr(&path, "security.selinux", b"kept", 0).unwrap();
+    assert_eq!(label("security.selinux"), Ok((4, b"kept".to_vec())));
+}
+
 #[test]
 fn attributes_of_others_are_theirs() {
     let Some(mount) = Mounted::new() else { return };
