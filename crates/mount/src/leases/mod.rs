@@ -59,8 +59,8 @@ const MAX_MOVED_NAMES: usize = 16;
 
 /// How long the kernel may remember a name: until it is told otherwise.
 const NAME: Duration = Duration::from_secs(3600);
-/// Attributes of files: those of one that is open outlive the mount.
-const FILE: Duration = Duration::from_secs(60);
+/// Attributes of files, so that a tree looked at now and then costs no requests. Those of one that is open outlive the mount.
+const FILE: Duration = Duration::from_secs(600);
 /// Attributes of directories: each way through one whose mount died ends there.
 const DIRECTORY: Duration = Duration::from_secs(10);
 /// Those of the root, which every way begins with.
