@@ -24,12 +24,16 @@ fn shown() -> Vec<(&'static str, Vec<&'static str>)> {
     shown
 }
 
-/// System, threads and operations/s of a line, if it is such a line.
+/// System, threads and operations/s of a line, if it is such a line; all threads where the line is of the whole system.
 fn figures(line: &str) -> Option<(String, f64)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [system, count, name, operations_s, ..] = words[..] else {
         return None;
     };
+    let beside = name.strip_suffix('x').map(str::parse::<f64>);
+    if let Some(Ok(_)) = beside {
+        return Some((format!("{system}, all"), count.parse().ok()?));
+    }
     count.parse::<u32>().ok()?;
     Some((
         format!("{system} {count} {name}"),
@@ -58,7 +62,7 @@ fn the_sizing_page_shows_what_the_commands_print() {
             compared += 1;
         }
     }
-    assert_eq!(compared, 12);
+    assert_eq!(compared, 14);
 }
 
 #[test]
