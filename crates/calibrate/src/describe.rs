@@ -23,6 +23,8 @@ const MIN_SHARE: f64 = 1e-6;
 const MIN_BYTES_S: f64 = 1.0;
 /// Most lines in flight that are written down.
 const MAX_LINES: f64 = 4096.0;
+/// Least and most that a point of a mix curve may say.
+const MIX_FACTORS: [f64; 2] = [0.01, 2.0];
 
 impl Calibration {
     /// The machine that was measured, with what was found of its memories, caches and the ways between its nodes.
@@ -113,7 +115,7 @@ impl Calibration {
     /// nothing is lost or won. Of several thread counts that with which most is mixed.
     fn mix_curve(&self, memory: usize, from: &[NodeId]) -> Vec<[f64; 2]> {
         const HALF: f64 = 0.5;
-        /// What measures alike to so little is the same.
+        // Medians of measurements are no closer than this.
         const SAME: f64 = 0.02;
         let left = |from: &NodeId| {
             let streams = self.streams_of(*from, memory).into_iter();
@@ -125,7 +127,9 @@ impl Calibration {
         };
         let all: Vec<f64> = from.iter().filter_map(left).collect();
         match median(&all).map(rounded) {
-            Some(left) if (left - 1.0).abs() > SAME => vec![[HALF, left.clamp(0.01, 2.0)]],
+            Some(left) if (left - 1.0).abs() > SAME => {
+                vec![[HALF, left.clamp(MIX_FACTORS[0], MIX_FACTORS[1])]]
+            }
             _ => Vec::new(),
         }
     }

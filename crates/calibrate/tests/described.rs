@@ -174,7 +174,7 @@ fn a_memory_is_described_as_its_nearest_cpus_found_it() {
 }
 
 #[test]
-fn what_mixing_costs_is_told_of_near_and_far_cpus() {
+fn mixing_costs_are_those_of_near_and_of_far_cpus() {
     let (found, mut calibration) = two_sockets();
     let apart = |stream: &Stream| {
         1.0 / (0.5 / stream.read_bytes_s + 0.5 / stream.nontemporal_write_bytes_s)

@@ -218,7 +218,7 @@ fn wide_window() -> WindowRecord {
 }
 
 #[test]
-fn the_page_is_usable_with_many_nodes_by_keyboard_and_when_narrow() {
+fn many_nodes_keys_alone_and_narrow_screens_work() {
     let sandbox = Sandbox::new();
     let records = [start(std::process::id()), record(wide_window())];
     let log = write(&sandbox.path("log"), &records);

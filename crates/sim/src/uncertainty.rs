@@ -3,9 +3,9 @@
 //! The errors are of measurements that calibrate nothing: the validation set (docs/explanation/validation.md) for speeds, and
 //! the numbers of the four papers in which two systems are compared for how much faster one is than another. They lie
 //! in `data/errors.toml`, written by the crate that runs the model on them, whose test keeps both alike.
-//! Of each kind that a prediction may be of, it is told between what and what, as times the prediction, four of five
-//! measurements were. Where the model is too high more often than too low, that range lies below the prediction.
+//! Each kind of prediction gets the range, as times the prediction, in which four of five measurements were. Where the model is too high more often than too low, that range lies below the prediction.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use egeria_machine::MemoryKind;
@@ -98,23 +98,17 @@ impl TrafficKind {
     /// What most of a run's traffic was; `None` where memory was not accessed.
     pub fn of(outcome: &Outcome) -> Option<TrafficKind> {
         let nodes = outcome.windows.iter().flat_map(|window| &window.nodes);
-        let memories = nodes.flat_map(|node| &node.memories);
-        let (mut sums, mut read, mut all) = ([0.0; 3], 0.0, 0.0);
-        for memory in memories {
+        let (mut by_kind, mut read, mut all) = (BTreeMap::new(), 0.0, 0.0);
+        for memory in nodes.flat_map(|node| &node.memories) {
             let bytes_s = memory.read_bytes_s + memory.written_bytes_s;
-            sums[memory.kind as usize] += bytes_s;
+            *by_kind.entry(memory.kind).or_insert(0.0) += bytes_s;
             read += memory.read_bytes_s;
             all += bytes_s;
         }
-        let kinds = [
-            MemoryKind::Dram,
-            MemoryKind::Persistent,
-            MemoryKind::Expander,
-        ];
-        let most = kinds
+        let most = by_kind
             .into_iter()
-            .max_by(|one, other| sums[*one as usize].total_cmp(&sums[*other as usize]));
-        most.filter(|_| all > 0.0).map(|memory| TrafficKind {
+            .max_by(|one, other| one.1.total_cmp(&other.1));
+        most.filter(|_| all > 0.0).map(|(memory, _)| TrafficKind {
             memory,
             is_local: outcome.local_share >= 0.5,
             access: AccessMix::of(read / all),
@@ -159,7 +153,7 @@ impl Uncertainty {
                 measurements: 0,
                 of: "itself".to_owned(),
             },
-            false => gain(&KNOWN, paper(one).or_else(|| paper(other))),
+            false => gain(&KNOWN, paper_of(one, other)),
         }
     }
 
@@ -180,7 +174,7 @@ impl Range {
 }
 
 static KNOWN: LazyLock<KnownErrors> = LazyLock::new(|| {
-    // A test reads it; nothing is known where it is damaged, and then nothing is narrowed.
+    // A test reads it; of a damaged file nothing is known, and every range is as wide as can be.
     toml::from_str(ERRORS).unwrap_or(KnownErrors {
         speed: Vec::new(),
         gain: Vec::new(),
@@ -190,6 +184,14 @@ static KNOWN: LazyLock<KnownErrors> = LazyLock::new(|| {
 /// The errors that ship with the model.
 pub fn known_errors() -> &'static KnownErrors {
     &KNOWN
+}
+
+/// Whose paper compares two systems; `None`: not a single one.
+fn paper_of(one: System, other: System) -> Option<&'static str> {
+    match (one, other) {
+        (System::Off, system) | (system, System::Off) => paper(system),
+        _ => paper(one).filter(|of_one| paper(other) == Some(of_one)),
+    }
 }
 
 /// Whose paper measured a system; `None` of none, or of all of them.
@@ -318,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_of_which_little_was_measured_is_judged_by_a_wider_one() {
+    fn a_kind_hardly_measured_is_judged_by_a_wider_one() {
         let reads = kind(MemoryKind::Dram, true, AccessMix::Reads);
         let writes = kind(MemoryKind::Dram, true, AccessMix::Writes);
         let mut speeds = vec![(reads, 1.1); 4];
@@ -339,6 +341,21 @@ mod tests {
     fn nothing_known_is_no_narrow_range() {
         let of = speed(&known(&[]), None);
         assert_eq!((of.low, of.high, of.measurements), (0.0, f64::MAX, 0));
+    }
+
+    #[test]
+    fn systems_of_several_papers_are_judged_by_all_papers() {
+        let all = "gains of all four papers";
+        for (one, other, expected) in [
+            (System::Pats, System::Off, "gains of PATS"),
+            (System::Off, System::Full, "gains of NThread"),
+            (System::Rl, System::Full, "gains of NThread"),
+            (System::Pats, System::Full, all),
+            (System::All, System::Full, all),
+            (System::All, System::Off, all),
+        ] {
+            assert_eq!(Uncertainty::of_gain(one, other).of, expected);
+        }
     }
 
     #[test]

@@ -71,6 +71,22 @@ fn offset_of(fd: c_int, given: *mut off_t, bytes: usize) -> Option<u64> {
     u64::try_from(at).ok().filter(|&at| !is_beyond(at, bytes))
 }
 
+/// The same of a side that is no file of ours; `ours` is the other side.
+fn offset_elsewhere(ours: c_int, fd: c_int, given: *mut off_t, bytes: usize) -> Option<u64> {
+    let at = match given.is_null() {
+        true => raw::lseek(fd, 0, libc::SEEK_CUR) as off_t,
+        false => guarded::fetch(ours, given).filter(|&at| guarded::store(ours, given, at))?,
+    };
+    u64::try_from(at).ok().filter(|&at| !is_beyond(at, bytes))
+}
+
+fn store_offset_elsewhere(ours: c_int, fd: c_int, given: *mut off_t, at: u64) {
+    match given.is_null() {
+        true => _ = raw::lseek(fd, at as i64, libc::SEEK_SET),
+        false => _ = guarded::store(ours, given, at as off_t),
+    }
+}
+
 fn store_offset(fd: c_int, given: *mut off_t, at: u64) {
     match given.is_null() {
         false => _ = guarded::store(fd, given, at as off_t),
@@ -181,15 +197,7 @@ fn across(
     }
     let position = |fd: c_int, given: *mut off_t| match fd == ours {
         true => offset_of(fd, given, bytes),
-        false => {
-            let at = match given.is_null() {
-                true => raw::lseek(fd, 0, libc::SEEK_CUR) as off_t,
-                false => {
-                    guarded::fetch(ours, given).filter(|&at| guarded::store(ours, given, at))?
-                }
-            };
-            u64::try_from(at).ok().filter(|&at| !is_beyond(at, bytes))
-        }
+        false => offset_elsewhere(ours, fd, given, bytes),
     };
     let (source, target) = (position(from, from_at)?, position(to, to_at)?);
     let buffer = Buffer::make()?;
@@ -231,10 +239,9 @@ fn across(
         // Whoever asked copies by itself and finds the error.
         return None;
     }
-    let keep = |fd: c_int, given: *mut off_t, at: u64| match (fd == ours, given.is_null()) {
-        (true, _) => store_offset(fd, given, at),
-        (false, true) => _ = raw::lseek(fd, at as i64, libc::SEEK_SET),
-        (false, false) => _ = guarded::store(ours, given, at as off_t),
+    let keep = |fd: c_int, given: *mut off_t, at: u64| match fd == ours {
+        true => store_offset(fd, given, at),
+        false => store_offset_elsewhere(ours, fd, given, at),
     };
     keep(from, from_at, source + done as u64);
     keep(to, to_at, target + done as u64);
@@ -341,11 +348,7 @@ fn receive(to: c_int, from: c_int, from_at: *mut off_t, bytes: usize) -> Option<
     if !is_plain {
         return None;
     }
-    let at = match from_at.is_null() {
-        true => raw::lseek(from, 0, libc::SEEK_CUR) as off_t,
-        false => guarded::fetch(to, from_at).filter(|&at| guarded::store(to, from_at, at))?,
-    };
-    let source = u64::try_from(at).ok().filter(|&at| !is_beyond(at, bytes))?;
+    let source = offset_elsewhere(to, from, from_at, bytes)?;
     let buffer = Buffer::make()?;
     let outcome = send(to, source, bytes.min(MAX_BYTES), &buffer, |at, chunk| {
         let got = raw::pread(from, buffer.0.cast(), chunk, at as i64);
@@ -353,11 +356,7 @@ fn receive(to: c_int, from: c_int, from_at: *mut off_t, bytes: usize) -> Option<
     });
     buffer.give_back();
     if let Some(done @ 0..) = outcome {
-        let after = at + done as off_t;
-        match from_at.is_null() {
-            true => _ = raw::lseek(from, after, libc::SEEK_SET),
-            false => _ = guarded::store(to, from_at, after),
-        }
+        store_offset_elsewhere(to, from, from_at, source + done as u64);
     }
     outcome
 }

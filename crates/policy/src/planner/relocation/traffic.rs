@@ -178,6 +178,7 @@ impl<'a> Traffic<'a> {
         }
         let gives = |kind| medium.capacity_bytes_s(kind, false, threads);
         let written = gives(AccessKind::Read) / gives(AccessKind::Write);
+        // A curve may fall to nothing.
         far + medium.directory_write_share * if written.is_finite() { written } else { 1.0 }
     }
 
