@@ -302,6 +302,31 @@ impl Pool {
         self.stream_in(at, source)
     }
 
+    /// As [`Pool::copy_in`], to a range that lies behind the last one, as in a file written from its beginning to its
+    /// end: the lines are asked for first. Where blocks lie scattered that costs more than it brings.
+    ///
+    /// # Errors
+    /// As [`Pool::copy_in`].
+    #[inline(always)]
+    #[track_caller]
+    pub fn copy_in_order(
+        &self,
+        at: PoolOffset,
+        source: CallerSource<'_>,
+    ) -> Result<(), AccessFault> {
+        let bytes = source.bytes();
+        let plain = self.goes_through_cache(bytes) && !self.is_hooked();
+        if !plain || !self.contains(at, bytes as u64) || !self.takes_stores() {
+            return self.copy_in(at, source);
+        }
+        routines::prefetch_lines(self.address(at), bytes);
+        // SAFETY: the range was checked; the source may be read, as its maker promised.
+        match unsafe { (self.routines.copy)(self.address(at), source.start(), bytes) } {
+            0 => Ok(()),
+            address => Err(self.whose(address)),
+        }
+    }
+
     /// Stores zeros; durable after the next [`Pool::fence`] of this thread.
     ///
     /// # Errors
@@ -497,12 +522,26 @@ impl Pool {
         }
     }
 
+    /// Copy to the pool through the caches, where the lines most likely are not.
+    ///
+    /// # Safety
+    /// `to` lies in the pool, as do the bytes from there on; `from` may be read, as far as it is mapped.
+    #[inline]
+    unsafe fn store(&self, to: *mut u8, from: *const u8, bytes: usize) -> usize {
+        if bytes < self.routines.string_store_bytes {
+            // SAFETY: by contract.
+            return unsafe { self.copy(to, from, bytes) };
+        }
+        // SAFETY: a guarded routine, which answers for invalid memory.
+        unsafe { routines::call_copy(self.routines.copy_large, to, from, bytes) }
+    }
+
     /// Whole lines past the cache; the unaligned head and tail through it, flushed. The bounds were checked.
     #[inline]
     fn stream_in(&self, at: PoolOffset, source: CallerSource<'_>) -> Result<(), AccessFault> {
         if self.goes_through_cache(source.bytes()) {
             // SAFETY: the range was checked; the source may be read, as its maker promised.
-            return match unsafe { self.copy(self.address(at), source.start(), source.bytes()) } {
+            return match unsafe { self.store(self.address(at), source.start(), source.bytes()) } {
                 0 => Ok(()),
                 address => Err(self.whose(address)),
             };

@@ -14,9 +14,9 @@ use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
-use egeria_media::CallerSource;
 use egeria_media::emulation::AccessKind;
-use std::sync::atomic::Ordering;
+use egeria_media::{BlockNumber, CallerSource, PoolIndex};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 impl Volume {
     /// Overwrite one whole block below the end of file. `None`: nothing happened, go the ordinary way, which also
@@ -82,9 +82,6 @@ impl Volume {
             .take(locked.ino, file_block, 1, prefer, Need::Ordinary)
             .ok()?;
         let pool = self.pool(taken.pool).ok()?;
-        if let Err(fault) = pool.copy_in(taken.block.offset(), source) {
-            return Some(Err(Errno::from(fault)));
-        }
         let time_ns = self.now_ns();
         let entry = Entry::Write {
             file_block,
@@ -96,8 +93,22 @@ impl Volume {
             touches_mtime: true,
             sums: &[],
         };
+        // Before the copy: what is stored here is loaded again for the checksum, and a load of several stores waits
+        // until all before them are in the caches.
+        if let Err(errno) = staged.store(self, &entry, 1, time_ns) {
+            return Some(Err(errno));
+        }
+        let before = file_block.checked_sub(1);
+        let before = before.and_then(|block| locked.index().slot_in_low_tree(root, block));
+        let in_order = before.is_some_and(|slot| is_followed_by(slot, taken.pool, taken.block));
+        let copied = match in_order {
+            true => pool.copy_in_order(taken.block.offset(), source),
+            false => pool.copy_in(taken.block.offset(), source),
+        };
+        if let Err(fault) = copied {
+            return Some(Err(Errno::from(fault)));
+        }
         let mut change = || {
-            staged.store(self, &entry, 1, time_ns)?;
             let _direct = rules.begin_commit(inode)?;
             operation.commit(&[&staged])?;
             self.apply_commit(locked, &staged, || {
@@ -128,4 +139,10 @@ impl Volume {
         }
         Some(Ok(BLOCK))
     }
+}
+
+/// Whether the block a word of the index names lies right before this one.
+fn is_followed_by(slot: &AtomicU64, pool: PoolIndex, block: BlockNumber) -> bool {
+    let word = BlockWord(slot.load(Ordering::Relaxed));
+    word.is_mapped() && word.pool() == pool && word.block().0 + 1 == block.0
 }

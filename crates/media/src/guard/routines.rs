@@ -414,6 +414,9 @@ pub(crate) struct Routines {
     pub(crate) copy_large: Copy,
     /// From where on the string instruction is the faster one.
     pub(crate) string_bytes: usize,
+    /// From where on it is faster to memory that is not in the caches: it knows that whole lines are stored, and does
+    /// not read them first.
+    pub(crate) string_store_bytes: usize,
     /// Non-temporal; destination and bytes multiples of 64, bytes > 0.
     pub(crate) stream: Copy,
     /// Writes lines back; lines > 0.
@@ -496,16 +499,17 @@ pub(crate) fn routines() -> Routines {
                 egeria_media_guard_stream_sse,
             )
         };
-        let (copy_large, string_bytes) = if features.fast_strings {
-            (egeria_media_guard_copy_string as Copy, 8 << 10)
+        let (copy_large, string_bytes, string_store_bytes) = if features.fast_strings {
+            (egeria_media_guard_copy_string as Copy, 8 << 10, 2 << 10)
         } else {
-            (copy, usize::MAX)
+            (copy, usize::MAX, usize::MAX)
         };
         let flush = flush_routine(flush_instruction());
         Routines {
             copy,
             copy_large,
             string_bytes,
+            string_store_bytes,
             stream,
             flush,
         }
@@ -579,4 +583,15 @@ pub(crate) fn all() -> (Vec<Copy>, Vec<Copy>, Vec<Flush>) {
         flushes.push(egeria_media_guard_clwb);
     }
     (copies, streams, flushes)
+}
+
+/// Asks for the lines of a range that is about to be stored. Stores commit in their order: without it, each waits for
+/// its own line.
+#[inline(always)]
+pub(crate) fn prefetch_lines(start: *mut u8, bytes: usize) {
+    for offset in (0..bytes).step_by(64) {
+        let line = start.wrapping_add(offset);
+        // SAFETY: a prefetch never faults and changes nothing.
+        unsafe { asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags)) };
+    }
 }
