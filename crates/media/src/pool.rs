@@ -257,6 +257,14 @@ impl Pool {
         }
     }
 
+    /// Asks for the lines of a range that is read soon. No more than a hint: nothing happens outside the pool.
+    #[inline]
+    pub fn prefetch(&self, at: PoolOffset, bytes: usize) {
+        if self.contains(at, bytes as u64) {
+            routines::prefetch_lines_to_read(self.address(at), bytes);
+        }
+    }
+
     /// Copies bytes out of the pool, as many as the destination has. On a fault, part of them may
     /// have been copied.
     ///

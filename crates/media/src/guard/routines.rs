@@ -5,7 +5,7 @@
 //! which sends a faulting routine to one of the two ends below. Bytes before the
 //! fault may have been copied.
 
-use std::arch::x86_64::{__cpuid, __cpuid_count};
+use std::arch::x86_64::{__cpuid, __cpuid_count, _MM_HINT_T0, _mm_prefetch};
 use std::arch::{asm, global_asm};
 use std::sync::OnceLock;
 
@@ -593,5 +593,14 @@ pub(crate) fn prefetch_lines(start: *mut u8, bytes: usize) {
         let line = start.wrapping_add(offset);
         // SAFETY: a prefetch never faults and changes nothing.
         unsafe { asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags)) };
+    }
+}
+
+/// Asks for the lines of a range that is about to be read.
+#[inline(always)]
+pub(crate) fn prefetch_lines_to_read(start: *const u8, bytes: usize) {
+    for offset in (0..bytes).step_by(64) {
+        // SAFETY: a prefetch never faults and changes nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(offset).cast()) };
     }
 }
