@@ -9,7 +9,7 @@ SUITES ?= bookworm trixie
 NODES  ?= 4
 
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test memcheck guest lint book bench install uninstall python deb package-test tarball tarball-test \
+.PHONY: build setup demo test memcheck whole-programs guest lint book bench install uninstall python deb package-test tarball tarball-test \
 	container-test python-test clean help
 
 build: ## build everything for use (target/release)
@@ -29,6 +29,9 @@ test: setup lint ## check format and lints, run all tests
 
 memcheck: setup ## run tests of several processes under valgrind (some minutes)
 	scripts/memcheck
+
+whole-programs: build ## run databases, git, make and others on tmpfs, mount and library; kill the databases (7 minutes)
+	scripts/whole-programs
 
 guest: build ## test on several NUMA nodes, in QEMU (NODES=4, plus one without CPUs)
 	scripts/guest --nodes $(NODES) "$(BUILT)" "$(TARGET)/guest"
