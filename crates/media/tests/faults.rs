@@ -59,10 +59,12 @@ fn a_bad_destination_is_the_callers_fault_at_every_size() {
         let fault = Err(AccessFault::Caller);
         assert_eq!(pool.copy_out(PoolOffset(0), to), fault, "{bytes}");
         assert_eq!(pool.copy_in(PoolOffset(37), from), fault, "{bytes}");
+        assert_eq!(pool.copy_in_order(PoolOffset(37), from), fault, "{bytes}");
         if bytes <= PAGE {
             let (to, from) = parts(cliff.0.wrapping_add(PAGE - bytes));
             assert_eq!(pool.copy_out(PoolOffset(0), to), Ok(()));
             assert_eq!(pool.copy_in(PoolOffset(37), from), Ok(()));
+            assert_eq!(pool.copy_in_order(PoolOffset(37), from), Ok(()));
         }
     }
 }
@@ -91,6 +93,7 @@ fn wild_pointers_are_the_callers_fault() {
             let fault = Err(AccessFault::Caller);
             assert_eq!(pool.copy_out(PoolOffset(0), to), fault);
             assert_eq!(pool.copy_in(PoolOffset(0), from), fault);
+            assert_eq!(pool.copy_in_order(PoolOffset(0), from), fault);
         }
     }
 }

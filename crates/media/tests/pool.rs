@@ -100,12 +100,40 @@ fn accesses_beyond_the_end_are_errors_not_faults() {
         let fault = Err(AccessFault::Pool);
         assert_eq!(pool.copy_out(at, buffer[..].as_mut().into()), fault);
         assert_eq!(pool.copy_in(at, buffer[..].into()), fault);
+        assert_eq!(pool.copy_in_order(at, buffer[..].into()), fault);
         pool.flush(at, u64::MAX);
     }
     assert!(matches!(
         pool.load_u64(PoolOffset(4)),
         Err(MediaError::Misaligned { offset: 4 })
     ));
+}
+
+#[test]
+fn copies_of_all_lengths_and_places_arrive() {
+    let folder = Folder::new("lengths");
+    let pool = folder.pool(1 << 20);
+    let data: Vec<u8> = (0..20_000u32).map(|i| (i * 7 / 8) as u8).collect();
+    type CopyIn = fn(&Pool, PoolOffset, &[u8]) -> Result<(), AccessFault>;
+    let ways: [CopyIn; 2] = [
+        |pool, at, from| pool.copy_in(at, from.into()),
+        |pool, at, from| pool.copy_in_order(at, from.into()),
+    ];
+    for bytes in [
+        1, 63, 64, 65, 2047, 2048, 4096, 8191, 16_383, 16_384, 20_000,
+    ] {
+        for at in [4096u64, 4097, 4159] {
+            for copy_in in ways {
+                pool.zero(PoolOffset(0), 32 << 10).unwrap();
+                copy_in(&pool, PoolOffset(at), &data[..bytes]).unwrap();
+                let mut read = vec![0xffu8; bytes + 128];
+                pool.read_bytes(PoolOffset(at - 64), &mut read).unwrap();
+                assert_eq!(read[64..64 + bytes], data[..bytes], "{bytes} at {at}");
+                let around = read[..64].iter().chain(&read[64 + bytes..]);
+                assert!(around.copied().all(|byte| byte == 0), "{bytes} at {at}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -124,6 +152,8 @@ fn a_read_only_pool_refuses_every_store() {
     ));
     assert_eq!(pool.zero(PoolOffset(0), 8), Err(AccessFault::Pool));
     let refused = pool.copy_in(PoolOffset(0), b"x"[..].into());
+    assert_eq!(refused, Err(AccessFault::Pool));
+    let refused = pool.copy_in_order(PoolOffset(0), b"x"[..].into());
     assert_eq!(refused, Err(AccessFault::Pool));
     assert_eq!(pool.load_u64(PoolOffset(0)).unwrap(), 0);
 }

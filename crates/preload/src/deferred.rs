@@ -14,7 +14,8 @@ use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Status flags that an open gives to a description, of those that `opening` admits.
-pub const STATUS: c_int = libc::O_ACCMODE | libc::O_APPEND | libc::O_NONBLOCK | libc::O_SYNC;
+pub const STATUS: c_int =
+    libc::O_ACCMODE | libc::O_APPEND | libc::O_NONBLOCK | libc::O_SYNC | libc::O_DIRECT;
 /// The same of a directory.
 pub const DIRECTORY_STATUS: c_int = STATUS | libc::O_DIRECTORY | libc::O_NOFOLLOW;
 /// The same of a directory for paths alone.

@@ -23,6 +23,7 @@ const KNOWN: c_int = libc::O_ACCMODE
     | libc::O_CLOEXEC
     | libc::O_DIRECTORY
     | libc::O_SYNC
+    | libc::O_DIRECT
     | O_LARGEFILE;
 const O_LARGEFILE: c_int = 0o100_000;
 const SETID: u32 = libc::S_ISUID | libc::S_ISGID;

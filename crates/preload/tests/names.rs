@@ -34,8 +34,8 @@ fn the_umask_counts_at_once() {
 }
 
 #[test]
-fn files_that_are_open_are_renamed_by_the_kernel() {
-    keeps("names", "files_that_are_open_are_renamed_by_the_kernel", 1);
+fn open_files_are_told_by_their_new_names() {
+    keeps("names", "open_files_are_told_by_their_new_names", 1);
 }
 
 #[test]

@@ -182,6 +182,15 @@ fn direct_is_accepted() {
     room.fill(0);
     assert_eq!(pread(direct.0, &mut room[at..at + 4096], 4096), Ok(4096));
     assert_same(&room[at..at + 4096], &pattern(1, 4096));
+    let again = open(c"f", O_RDONLY | O_DIRECT, 0).unwrap();
+    assert_eq!(pread(again.0, &mut room[at..at + 4096], 0), Ok(4096));
+    assert_eq!(room[at..at + 4096], [0; 4096]);
+    let status = |fd: &Fd| fcntl(fd.0, F_GETFL, 0).unwrap() as i32;
+    for fd in [&direct, &again] {
+        assert_eq!(status(fd) & O_DIRECT, O_DIRECT);
+    }
+    fcntl(again.0, F_SETFL, status(&again) & !O_DIRECT).unwrap();
+    assert_eq!(status(&again) & O_DIRECT, 0);
 }
 
 fn noatime_is_for_owners() {

@@ -8,7 +8,7 @@ cases!("rename":
     what_is_missing, into_itself, two_names_of_one_file, without_replacing, exchanging,
     whiteouts_are_refused, flags_that_make_no_sense, open_files_follow, long_and_short_names, moves_times,
     refused_moves_no_times, symlinks_are_moved_not_followed, of_every_kind, racing_renames_lose_nothing,
-    through_a_slash_at_the_end, relative_to_directories, what_is_moved_stays_the_same,
+    names_of_open_files_are_told, through_a_slash_at_the_end, relative_to_directories, what_is_moved_stays_the_same,
 );
 
 fn files_replace_files() {
@@ -331,6 +331,39 @@ fn relative_to_directories() {
     fails(ENOTDIR, at(a.0, f.0));
     at(a.0, b.0).unwrap();
     holds(c"b/g", b"data");
+}
+
+/// Files that are open for the first time, moved within a directory, out of it, and with a second name.
+fn names_of_open_files_are_told() {
+    let told = |fd: &Fd| std::fs::read_link(format!("/proc/self/fd/{}", fd.0)).unwrap();
+    let here = std::env::current_dir().unwrap();
+    mkdir(c"d", 0o755).unwrap();
+    for (from, to) in [(c"a", c"b"), (c"b", c"a"), (c"a", c"d/a"), (c"d/a", c"d/b")] {
+        let mut opened = Vec::new();
+        for flags in [O_RDWR | O_CREAT, O_RDONLY, O_WRONLY | O_APPEND | O_DIRECT] {
+            opened.push(open(from, flags, 0o644).unwrap());
+        }
+        let made = pattern(7, 5000);
+        assert_eq!(pwrite(opened[0].0, &made, 0), Ok(5000));
+        rename(from, to).unwrap();
+        holds(to, &made);
+        for fd in &opened {
+            assert_eq!(fstat(fd.0).unwrap().st_ino, stat(to).unwrap().st_ino);
+            assert_eq!(told(fd), here.join(to.to_str().unwrap()));
+        }
+        fails(ENOENT, stat(from));
+    }
+    rename(c"d/b", c"f").unwrap();
+    link(c"f", c"first").unwrap();
+    let f = open(c"f", O_RDWR, 0).unwrap();
+    rename(c"f", c"last").unwrap();
+    assert_eq!(told(&f), here.join("last"));
+    // Unlinked under its new name, it stays open.
+    rename(c"last", c"f").unwrap();
+    unlink(c"f").unwrap();
+    unlink(c"first").unwrap();
+    assert_eq!(pwrite(f.0, b"x", 0), Ok(1));
+    assert_eq!(fstat(f.0).unwrap().st_nlink, 0);
 }
 
 fn what_is_moved_stays_the_same() {

@@ -5,6 +5,7 @@ use crate::data::index::Index;
 use crate::data::mapping::Mapping;
 use crate::data::mapping::entries_of;
 use crate::data::write::MAX_FILE_BYTES;
+use crate::data::write_rules::WriteRules;
 use crate::format::*;
 use crate::log::committed::CommittedBlocks;
 use crate::log::staging::Staged;
@@ -30,6 +31,36 @@ impl Volume {
         length_bytes: u64,
         mode: AllocateMode,
     ) -> Outcome<()> {
+        let rules = WriteRules::default();
+        self.allocate_by(file, (offset_bytes, length_bytes), mode, rules)
+    }
+
+    /// As `allocate`, by someone who goes past the kernel.
+    ///
+    /// # Errors
+    /// As `allocate`; `EAGAIN` when the kernel holds pages of the inode, which it must change itself: part of the range
+    /// may have been reserved.
+    pub fn allocate_direct(
+        &self,
+        file: FileReference,
+        offset_bytes: u64,
+        length_bytes: u64,
+        mode: AllocateMode,
+    ) -> Outcome<()> {
+        let rules = WriteRules {
+            direct: true,
+            clear_setid: false,
+        };
+        self.allocate_by(file, (offset_bytes, length_bytes), mode, rules)
+    }
+
+    fn allocate_by(
+        &self,
+        file: FileReference,
+        (offset_bytes, length_bytes): (u64, u64),
+        mode: AllocateMode,
+        rules: WriteRules,
+    ) -> Outcome<()> {
         self.writable()?;
         if length_bytes == 0 {
             return Err(Errno(libc::EINVAL));
@@ -39,17 +70,25 @@ impl Volume {
             .filter(|end| *end <= MAX_FILE_BYTES)
             .ok_or(Errno(libc::EFBIG))?;
         match mode {
-            AllocateMode::Extend => self.reserve_range(file, offset_bytes, end, true),
-            AllocateMode::KeepSize => self.reserve_range(file, offset_bytes, end, false),
-            AllocateMode::PunchHole | AllocateMode::ZeroRangeKeepSize => {
-                self.clear_range(file, offset_bytes, end, false)
+            AllocateMode::Extend | AllocateMode::KeepSize => {
+                let grow = mode == AllocateMode::Extend;
+                self.reserve_range(file, (offset_bytes, end), grow, rules)
             }
-            AllocateMode::ZeroRange => self.clear_range(file, offset_bytes, end, true),
+            AllocateMode::PunchHole | AllocateMode::ZeroRange | AllocateMode::ZeroRangeKeepSize => {
+                let grow = mode == AllocateMode::ZeroRange;
+                self.clear_range(file, (offset_bytes, end), grow, rules)
+            }
         }
     }
 
     /// Give every hole of a range a block that reads as zeros; in as many commits as it takes.
-    fn reserve_range(&self, file: FileReference, offset: u64, end: u64, grow: bool) -> Outcome<()> {
+    fn reserve_range(
+        &self,
+        file: FileReference,
+        (offset, end): (u64, u64),
+        grow: bool,
+        rules: WriteRules,
+    ) -> Outcome<()> {
         let mut block = offset / BLOCK as u64;
         let end_block = end.div_ceil(BLOCK as u64);
         loop {
@@ -72,7 +111,7 @@ impl Volume {
                 (&mappings, &NewSums::default()),
                 new_size,
                 None,
-                Need::Ordinary,
+                (Need::Ordinary, rules),
             )?;
             if last {
                 return Ok(());
@@ -112,7 +151,13 @@ impl Volume {
     }
 
     /// Make a range read as zeros: whole blocks become a hole, edges are copied with zeros.
-    fn clear_range(&self, file: FileReference, offset: u64, end: u64, grow: bool) -> Outcome<()> {
+    fn clear_range(
+        &self,
+        file: FileReference,
+        (offset, end): (u64, u64),
+        grow: bool,
+        rules: WriteRules,
+    ) -> Outcome<()> {
         let locked = self.lock(file.ino.0)?.regular()?;
         let size = locked.size_bytes();
         let new_size = if grow { size.max(end) } else { size };
@@ -144,7 +189,7 @@ impl Volume {
             (&mappings, &sums),
             new_size,
             hole,
-            Need::Freeing,
+            (Need::Freeing, rules),
         )
     }
 
@@ -192,7 +237,7 @@ impl Volume {
         (mappings, sums): (&[Mapping], &NewSums),
         size_bytes: u64,
         hole: Option<(u64, u64)>,
-        need: Need,
+        (need, rules): (Need, WriteRules),
     ) -> Outcome<()> {
         if mappings.is_empty() && hole.is_none() && size_bytes == locked.size_bytes() {
             return Ok(());
@@ -216,6 +261,7 @@ impl Volume {
                 .index()
                 .reserve_for_write(mapping.file_block, mapping.count)?;
         }
+        let _direct = rules.begin_commit(locked.inode)?;
         operation.commit(&[&staged])?;
         self.apply_commit(locked, &staged, || {
             if let Some(entry) = &hole {

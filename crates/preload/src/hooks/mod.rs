@@ -37,6 +37,7 @@ mod read;
 mod refusal;
 mod rights;
 mod signal;
+mod size;
 mod space;
 mod status;
 mod stdio;

@@ -51,6 +51,17 @@ fn is_in_use(way: &Way<'_>, named: &Attributes) -> bool {
     is_used_by_kernel(way, named) || way.volume.is_open(named.ino)
 }
 
+/// Whether the kernel must move a name. A file that only the engine has open is found by its inode under its new name
+/// later, when it has that name alone and did not leave its directory.
+fn is_moved_by_kernel(way: &Way<'_>, moved: &Attributes, is_in_one: bool) -> bool {
+    match moved.kind() {
+        FileKind::Regular if is_in_one && moved.nlink == 1 => {
+            way.volume.is_open_in_kernel(moved.ino)
+        }
+        _ => is_used_by_kernel(way, moved),
+    }
+}
+
 /// A name of a file that is open: the kernel must have it open, to know its path later.
 fn by_kernel<T>(call: impl FnOnce() -> T) -> T {
     serve::open_all_in_kernel();
@@ -199,7 +210,7 @@ fn move_name(
             None => credentials.may_add(&new.directory),
         };
         // A kernel that knows a directory keeps its place in its own tree.
-        let is_movable = !is_used_by_kernel(from, &moved)
+        let is_movable = !is_moved_by_kernel(from, &moved, is_in_one)
             && (is_directory || !(old.wants_directory || new.wants_directory))
             && (!is_directory || is_in_one || credentials.may(&moved, egeria_fs::rights::WRITE))
             && credentials.may_remove(&old.directory, &moved)

@@ -2,7 +2,7 @@
 
 use super::opened::arrived;
 use crate::{deferred, errno, forks, real, serve};
-use libc::{c_char, c_int, c_long, c_uint, c_void, dev_t, mode_t, off_t, size_t, ssize_t};
+use libc::{c_char, c_int, c_long, c_uint, c_void, dev_t, mode_t, size_t, ssize_t};
 
 /// Calls on the descriptor that they name first.
 macro_rules! passing {
@@ -20,7 +20,6 @@ macro_rules! passing {
 }
 
 passing! {
-    fallocate(fd: c_int, mode: c_int, offset: off_t, bytes: off_t) -> c_int;
     flock(fd: c_int, operation: c_int) -> c_int;
     fpathconf(fd: c_int, name: c_int) -> c_long;
     futimes(fd: c_int, times: *const libc::timeval) -> c_int;
@@ -65,14 +64,6 @@ fn move_mount(
     serve::open_in_kernel(from_directory);
     serve::open_in_kernel(to_directory);
     real::move_mount(from_directory, from, to_directory, to, flags)
-}
-
-/// Returns an error number; never sets `errno`.
-fn posix_fallocate(fd: c_int, offset: off_t, bytes: off_t) -> c_int {
-    match serve::try_open_in_kernel(fd) {
-        Ok(()) => real::posix_fallocate(fd, offset, bytes),
-        Err(errno) => errno,
-    }
 }
 
 /// Questions for terminals, which files are not.
@@ -154,8 +145,6 @@ export! {
     io_uring_queue_init => io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int;
     io_uring_queue_init_params => io_uring_queue_init_params(entries: c_uint, ring: *mut c_void, parameters: *mut c_void) -> c_int;
     io_uring_queue_init_mem => io_uring_queue_init_mem(entries: c_uint, ring: *mut c_void, parameters: *mut c_void, memory: *mut c_void, bytes: size_t) -> c_int;
-    fallocate, fallocate64 => fallocate(fd: c_int, mode: c_int, offset: off_t, bytes: off_t) -> c_int;
-    posix_fallocate, posix_fallocate64 => posix_fallocate(fd: c_int, offset: off_t, bytes: off_t) -> c_int;
     flock => flock(fd: c_int, operation: c_int) -> c_int;
     fpathconf => fpathconf(fd: c_int, name: c_int) -> c_long;
     isatty => isatty(fd: c_int) -> c_int;

@@ -6,8 +6,8 @@ use crate::offset::{self, Taking};
 use crate::record::Record;
 use crate::reply::Reply;
 use crate::serve::serve;
-use crate::{deferred, errno, guarded, raw, real, serve, settings, table};
-use egeria_fs::{AttributeChange, Errno};
+use crate::{deferred, errno, guarded, raw, real, serve, table};
+use egeria_fs::Errno;
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
 
 /// `lseek`.
@@ -144,41 +144,9 @@ fn lockf(fd: c_int, command: c_int, bytes: off_t) -> c_int {
     real::lockf(fd, command, bytes)
 }
 
-/// `None`: the kernel is to do it.
-fn truncated(record: &Record, bytes: off_t) -> Option<()> {
-    const SETID: u32 = libc::S_ISUID | libc::S_ISGID;
-    if !record.is_writable() || settings::file_size_limited() {
-        return None;
-    }
-    let change = AttributeChange {
-        size_bytes: Some(u64::try_from(bytes).ok()?),
-        ..AttributeChange::default()
-    };
-    let (volume, ino) = (record.volume(), record.ino());
-    // Whether the bits stay is a matter of rights.
-    if volume.attributes(ino).ok()?.mode & SETID != 0 {
-        return None;
-    }
-    volume.drop_capability(record.file()).ok()?;
-    let changed = volume.set_attributes_direct(ino, &change, false);
-    changed.ok().map(drop)
-}
-
-fn ftruncate(fd: c_int, bytes: off_t) -> c_int {
-    if !table::load(fd).is_ours() {
-        return real::ftruncate(fd, bytes);
-    }
-    let truncate = |record: &Record| match truncated(record, bytes) {
-        Some(()) => Reply::Direct(0),
-        None => Reply::Pass,
-    };
-    serve(fd, truncate).map_or_else(|| real::ftruncate(fd, bytes), |value| value as c_int)
-}
-
 export! {
     lseek, lseek64, __lseek, llseek => lseek(fd: c_int, to: off_t, whence: c_int) -> off_t;
     ioctl => ioctl(fd: c_int, request: u64, argument: *mut c_void) -> c_int;
     splice => splice(from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, bytes: size_t, flags: u32) -> ssize_t;
     lockf, lockf64 => lockf(fd: c_int, command: c_int, bytes: off_t) -> c_int;
-    ftruncate, ftruncate64 => ftruncate(fd: c_int, bytes: off_t) -> c_int;
 }

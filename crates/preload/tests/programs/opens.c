@@ -25,11 +25,17 @@ static void opens_cost_no_requests(void) {
         CHECK(ftruncate(fd, 20000) == 0 && lseek(fd, 0, SEEK_HOLE) == 4096 && lseek(fd, 0, SEEK_CUR) == 4096);
         CHECK(lseek(fd, 0, SEEK_DATA) == 0 && lseek(fd, 4096, SEEK_DATA) == -1 && errno == ENXIO);
         CHECK(lseek(fd, 20000, SEEK_HOLE) == -1 && errno == ENXIO && ftruncate(fd, 4) == 0);
+        CHECK(fallocate(fd, 0, 0, 9000) == 0 && posix_fallocate(fd, 0, 10000) == 0 && fstat(fd, &facts) == 0);
+        CHECK(facts.st_size == 10000 && fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) == 0);
+        CHECK(pread(fd, text, 4, 0) == 4 && memcmp(text, "\0\0\0", 4) == 0 && ftruncate(fd, 4) == 0);
+        CHECK(rename("d/f", "d/moved") == 0 && rename("d/moved", "d/f") == 0);
         CHECK(lseek(fd, 1, SEEK_SET) == 1 && read(fd, text, 8) == 3 && close(fd) == 0);
         CHECK(read(fd, text, 8) == -1 && errno == EBADF);
         fd = open("d/f", O_WRONLY | O_TRUNC | O_CLOEXEC);
         CHECK(fd >= 0 && fcntl(fd, F_GETFD) == FD_CLOEXEC && fstat(fd, &facts) == 0);
         CHECK(facts.st_size == 0 && close(fd) == 0 && open("d/g", O_RDONLY) == -1 && errno == ENOENT);
+        fd = open("d/f", O_RDONLY | O_DIRECT);
+        CHECK(fd >= 0 && fcntl(fd, F_GETFL) == (O_DIRECT | 0100000) && close(fd) == 0);
         CHECK(unlink("d/f") == 0);
     }
 }
