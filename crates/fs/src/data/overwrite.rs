@@ -1,5 +1,5 @@
 //! The way of most overwrites: one whole block inside a loaded file, with a free block at hand and room in
-//! the log page. The same steps in the same order as in `write`, without what longer writes need.
+//! the log page. The same steps as in `write`, without what longer writes need; the log entry is stored before the data.
 
 use crate::data::index::has_pairs;
 use crate::data::prefetch::prefetch;
