@@ -53,9 +53,13 @@ int main(void) {
     // The first data call on a file of ours comes from inside malloc.
     int fd = open("f", O_RDWR | O_CREAT, 0644);
     CHECK(fd >= 0);
-    FILE *stream = fopen("g", "w");
+    // Streams allocate. The kernel hears of their close later, so the file read below is another one.
+    FILE *stream = fopen("h", "w");
     CHECK(fputs("stream", stream) >= 0 && fclose(stream) == 0);
-    CHECK((file = open("g", O_RDONLY)) >= 0);
+    int made = open("g", O_WRONLY | O_CREAT, 0644);
+    CHECK(made >= 0);
+    put(made, "stream");
+    CHECK(close(made) == 0 && (file = open("g", O_RDONLY)) >= 0);
     free(malloc(100));
     put(fd, "direct");
     pthread_t threads[4];
