@@ -213,6 +213,22 @@ pub enum AllocateMode {
     ZeroRangeKeepSize,
 }
 
+impl AllocateMode {
+    /// What `fallocate` calls by these flags (`FALLOC_FL_*`); `None`: nothing that is supported.
+    pub fn of_flags(flags: i32) -> Option<AllocateMode> {
+        const PUNCH_HOLE: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        const ZERO_RANGE_KEEP_SIZE: i32 = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
+        Some(match flags {
+            0 => AllocateMode::Extend,
+            libc::FALLOC_FL_KEEP_SIZE => AllocateMode::KeepSize,
+            PUNCH_HOLE => AllocateMode::PunchHole,
+            libc::FALLOC_FL_ZERO_RANGE => AllocateMode::ZeroRange,
+            ZERO_RANGE_KEEP_SIZE => AllocateMode::ZeroRangeKeepSize,
+            _ => return None,
+        })
+    }
+}
+
 /// One entry of a directory, as `read_directory` gives it.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectoryEntry<'a> {

@@ -298,20 +298,11 @@ impl Pool {
     #[inline(always)]
     #[track_caller]
     pub fn copy_in(&self, at: PoolOffset, source: CallerSource<'_>) -> Result<(), AccessFault> {
-        let bytes = source.bytes();
-        if !self.contains(at, bytes as u64) || !self.takes_stores() {
-            return Err(AccessFault::Pool);
-        }
-        if self.is_hooked() {
-            return self.hooked(at, bytes, Some(Location::caller()), || {
-                self.stream_in(at, source)
-            });
-        }
-        self.stream_in(at, source)
+        self.copy_in_by(at, source, |pool| pool.stream_in(at, source))
     }
 
-    /// As [`Pool::copy_in`], to a range that lies behind the last one, as in a file written from its beginning to its
-    /// end: the lines are asked for first. Where blocks lie scattered that costs more than it brings.
+    /// As [`Pool::copy_in`], to a range right behind the last one, as in a file written from its beginning to its end:
+    /// the lines are asked for first. Where blocks lie scattered that costs more than it brings.
     ///
     /// # Errors
     /// As [`Pool::copy_in`].
@@ -322,16 +313,25 @@ impl Pool {
         at: PoolOffset,
         source: CallerSource<'_>,
     ) -> Result<(), AccessFault> {
+        self.copy_in_by(at, source, |pool| pool.stream_in_order(at, source))
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn copy_in_by(
+        &self,
+        at: PoolOffset,
+        source: CallerSource<'_>,
+        copy: impl FnOnce(&Pool) -> Result<(), AccessFault>,
+    ) -> Result<(), AccessFault> {
         let bytes = source.bytes();
-        let plain = self.goes_through_cache(bytes) && !self.is_hooked();
-        if !plain || !self.contains(at, bytes as u64) || !self.takes_stores() {
-            return self.copy_in(at, source);
+        // The first store of a process may give the pool its protection key, and with it the hook.
+        if !self.contains(at, bytes as u64) || !self.takes_stores() {
+            return Err(AccessFault::Pool);
         }
-        routines::prefetch_lines(self.address(at), bytes);
-        // SAFETY: the range was checked; the source may be read, as its maker promised.
-        match unsafe { (self.routines.copy)(self.address(at), source.start(), bytes) } {
-            0 => Ok(()),
-            address => Err(self.whose(address)),
+        match self.is_hooked() {
+            true => self.hooked(at, bytes, Some(Location::caller()), || copy(self)),
+            false => copy(self),
         }
     }
 
@@ -542,6 +542,23 @@ impl Pool {
         }
         // SAFETY: a guarded routine, which answers for invalid memory.
         unsafe { routines::call_copy(self.routines.copy_large, to, from, bytes) }
+    }
+
+    /// As `stream_in`, of a range right behind the last one. The bounds were checked.
+    #[inline(always)]
+    fn stream_in_order(&self, at: PoolOffset, source: CallerSource<'_>) -> Result<(), AccessFault> {
+        let bytes = source.bytes();
+        if !self.goes_through_cache(bytes) {
+            return self.stream_in(at, source);
+        }
+        routines::prefetch_lines(self.address(at), bytes);
+        // SAFETY: the range was checked; the source may be read, as its maker promised.
+        match unsafe {
+            routines::call_copy(self.routines.copy, self.address(at), source.start(), bytes)
+        } {
+            0 => Ok(()),
+            address => Err(self.whose(address)),
+        }
     }
 
     /// Whole lines past the cache; the unaligned head and tail through it, flushed. The bounds were checked.

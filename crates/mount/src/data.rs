@@ -240,7 +240,7 @@ impl Adapter {
         mode: i32,
     ) -> Outcome<Changed> {
         let open = self.files.get(handle)?;
-        let mode = allocate_mode(mode)?;
+        let mode = AllocateMode::of_flags(mode).ok_or(Errno(libc::EOPNOTSUPP))?;
         self.clear_privileges_for(caller, open.file)?;
         let (at, length_bytes) = (range.offset_bytes, range.length_bytes);
         let allocated = self.volume.allocate(open.file, at, length_bytes, mode);
@@ -326,17 +326,4 @@ impl Adapter {
         }
         Ok(copied)
     }
-}
-
-fn allocate_mode(mode: i32) -> Outcome<AllocateMode> {
-    const PUNCH_HOLE: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    const ZERO_RANGE_KEEP_SIZE: i32 = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
-    Ok(match mode {
-        0 => AllocateMode::Extend,
-        libc::FALLOC_FL_KEEP_SIZE => AllocateMode::KeepSize,
-        PUNCH_HOLE => AllocateMode::PunchHole,
-        libc::FALLOC_FL_ZERO_RANGE => AllocateMode::ZeroRange,
-        ZERO_RANGE_KEEP_SIZE => AllocateMode::ZeroRangeKeepSize,
-        _ => return Err(Errno(libc::EOPNOTSUPP)),
-    })
 }

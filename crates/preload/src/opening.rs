@@ -26,7 +26,8 @@ const KNOWN: c_int = libc::O_ACCMODE
     | libc::O_DIRECT
     | O_LARGEFILE;
 const O_LARGEFILE: c_int = 0o100_000;
-const SETID: u32 = libc::S_ISUID | libc::S_ISGID;
+/// Bits that a change of the data may have to take away.
+pub const SETID: u32 = libc::S_ISUID | libc::S_ISGID;
 
 /// An opened inode.
 struct Opened {

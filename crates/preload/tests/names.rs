@@ -34,8 +34,8 @@ fn the_umask_counts_at_once() {
 }
 
 #[test]
-fn open_files_are_told_by_their_new_names() {
-    keeps("names", "open_files_are_told_by_their_new_names", 1);
+fn open_files_have_their_new_paths() {
+    keeps("names", "open_files_have_their_new_paths", 1);
 }
 
 #[test]

@@ -8,7 +8,7 @@ cases!("rename":
     what_is_missing, into_itself, two_names_of_one_file, without_replacing, exchanging,
     whiteouts_are_refused, flags_that_make_no_sense, open_files_follow, long_and_short_names, moves_times,
     refused_moves_no_times, symlinks_are_moved_not_followed, of_every_kind, racing_renames_lose_nothing,
-    names_of_open_files_are_told, through_a_slash_at_the_end, relative_to_directories, what_is_moved_stays_the_same,
+    open_files_have_their_new_paths, through_a_slash_at_the_end, relative_to_directories, what_is_moved_stays_the_same,
 );
 
 fn files_replace_files() {
@@ -334,8 +334,8 @@ fn relative_to_directories() {
 }
 
 /// Files that are open for the first time, moved within a directory, out of it, and with a second name.
-fn names_of_open_files_are_told() {
-    let told = |fd: &Fd| std::fs::read_link(format!("/proc/self/fd/{}", fd.0)).unwrap();
+fn open_files_have_their_new_paths() {
+    let path_of = |fd: &Fd| std::fs::read_link(format!("/proc/self/fd/{}", fd.0)).unwrap();
     let here = std::env::current_dir().unwrap();
     mkdir(c"d", 0o755).unwrap();
     for (from, to) in [(c"a", c"b"), (c"b", c"a"), (c"a", c"d/a"), (c"d/a", c"d/b")] {
@@ -349,7 +349,7 @@ fn names_of_open_files_are_told() {
         holds(to, &made);
         for fd in &opened {
             assert_eq!(fstat(fd.0).unwrap().st_ino, stat(to).unwrap().st_ino);
-            assert_eq!(told(fd), here.join(to.to_str().unwrap()));
+            assert_eq!(path_of(fd), here.join(to.to_str().unwrap()));
         }
         fails(ENOENT, stat(from));
     }
@@ -357,7 +357,7 @@ fn names_of_open_files_are_told() {
     link(c"f", c"first").unwrap();
     let f = open(c"f", O_RDWR, 0).unwrap();
     rename(c"f", c"last").unwrap();
-    assert_eq!(told(&f), here.join("last"));
+    assert_eq!(path_of(&f), here.join("last"));
     // Unlinked under its new name, it stays open.
     rename(c"last", c"f").unwrap();
     unlink(c"f").unwrap();

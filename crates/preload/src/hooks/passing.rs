@@ -2,12 +2,12 @@
 
 use super::opened::arrived;
 use crate::{deferred, errno, forks, real, serve};
-use libc::{c_char, c_int, c_long, c_uint, c_void, dev_t, mode_t, size_t, ssize_t};
+use libc::{c_char, c_int, c_long, c_uint, c_void, dev_t, mode_t, off_t, size_t, ssize_t};
 
 /// Calls on the descriptor that they name first.
 macro_rules! passing {
     ($($name:ident($fd:ident: c_int $(, $argument:ident: $type:ty)*) -> $value:ty;)+) => {
-        $(fn $name($fd: c_int $(, $argument: $type)*) -> $value {
+        $(pub(super) fn $name($fd: c_int $(, $argument: $type)*) -> $value {
             match serve::try_open_in_kernel($fd) {
                 Ok(()) => real::$name($fd $(, $argument)*),
                 Err(errno) => {
@@ -20,6 +20,7 @@ macro_rules! passing {
 }
 
 passing! {
+    fallocate(fd: c_int, mode: c_int, offset: off_t, bytes: off_t) -> c_int;
     flock(fd: c_int, operation: c_int) -> c_int;
     fpathconf(fd: c_int, name: c_int) -> c_long;
     futimes(fd: c_int, times: *const libc::timeval) -> c_int;
@@ -64,6 +65,14 @@ fn move_mount(
     serve::open_in_kernel(from_directory);
     serve::open_in_kernel(to_directory);
     real::move_mount(from_directory, from, to_directory, to, flags)
+}
+
+/// Returns an error number; never sets `errno`.
+pub(super) fn posix_fallocate(fd: c_int, offset: off_t, bytes: off_t) -> c_int {
+    match serve::try_open_in_kernel(fd) {
+        Ok(()) => real::posix_fallocate(fd, offset, bytes),
+        Err(errno) => errno,
+    }
 }
 
 /// Questions for terminals, which files are not.

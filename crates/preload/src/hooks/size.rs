@@ -1,31 +1,27 @@
 //! Sizes and blocks of open files changed: `ftruncate`, `fallocate`.
 
+use super::passing;
+use crate::opening::SETID;
 use crate::record::Record;
 use crate::reply::Reply;
-use crate::serve::{self, serve};
-use crate::{errno, real, settings, table};
+use crate::serve::serve;
+use crate::{real, settings, table};
 use egeria_fs::{AllocateMode, AttributeChange, Errno};
 use libc::{c_int, off_t};
 
-/// Change an open file, when the kernel need not: it checks limits, and whether these bits stay is a matter of rights.
-/// `None`: the kernel is to do it.
-fn changed(record: &Record, change: impl FnOnce() -> Result<(), Errno>) -> Option<()> {
-    const SETID: u32 = libc::S_ISUID | libc::S_ISGID;
-    if !record.is_writable() || settings::file_size_limited() {
-        return None;
-    }
-    let volume = record.volume();
-    if volume.attributes(record.ino()).ok()?.mode & SETID != 0 {
-        return None;
-    }
-    volume.drop_capability(record.file()).ok()?;
-    change().ok()
-}
-
-fn reply(changed: Option<()>) -> Reply {
-    match changed {
-        Some(()) => Reply::Direct(0),
-        None => Reply::Pass,
+/// Change an open file past the kernel, unless it must see to a limit on file sizes, or to whether setuid and setgid
+/// bits stay.
+fn change(record: &Record, change: impl FnOnce() -> Result<(), Errno>) -> Reply {
+    let (volume, ino) = (record.volume(), record.ino());
+    let may_change = record.is_writable()
+        && !settings::file_size_limited()
+        && volume
+            .attributes(ino)
+            .is_ok_and(|inode| inode.mode & SETID == 0)
+        && volume.drop_capability(record.file()).is_ok();
+    match may_change && change().is_ok() {
+        true => Reply::Direct(0),
+        false => Reply::Pass,
     }
 }
 
@@ -37,70 +33,50 @@ fn ftruncate(fd: c_int, bytes: off_t) -> c_int {
         let Ok(bytes) = u64::try_from(bytes) else {
             return Reply::Pass;
         };
-        let change = AttributeChange {
+        let wanted = AttributeChange {
             size_bytes: Some(bytes),
             ..AttributeChange::default()
         };
-        let (volume, ino) = (record.volume(), record.ino());
-        reply(changed(record, || {
-            let changed = volume.set_attributes_direct(ino, &change, false);
+        change(record, || {
+            let changed = record
+                .volume()
+                .set_attributes_direct(record.ino(), &wanted, false);
             changed.map(drop)
-        }))
+        })
     };
     serve(fd, truncate).map_or_else(|| real::ftruncate(fd, bytes), |value| value as c_int)
 }
 
-fn mode_of(mode: c_int) -> Option<AllocateMode> {
-    const PUNCH_HOLE: c_int = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    const ZERO_RANGE_KEEP_SIZE: c_int = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
-    Some(match mode {
-        0 => AllocateMode::Extend,
-        libc::FALLOC_FL_KEEP_SIZE => AllocateMode::KeepSize,
-        PUNCH_HOLE => AllocateMode::PunchHole,
-        libc::FALLOC_FL_ZERO_RANGE => AllocateMode::ZeroRange,
-        ZERO_RANGE_KEEP_SIZE => AllocateMode::ZeroRangeKeepSize,
-        _ => return None,
-    })
-}
-
-/// `None`: the kernel is to do it.
-fn allocated(fd: c_int, mode: c_int, offset: off_t, bytes: off_t) -> Option<()> {
-    let mode = mode_of(mode);
-    let allocate = |record: &Record| {
-        let (Some(mode), Ok(offset), Ok(bytes)) =
-            (mode, u64::try_from(offset), u64::try_from(bytes))
-        else {
-            return Reply::Pass;
-        };
-        let (volume, file) = (record.volume(), record.file());
-        reply(changed(record, || {
-            volume.allocate_direct(file, offset, bytes, mode)
-        }))
+/// Whether the engine did what `fallocate` is to do.
+fn is_allocated(fd: c_int, mode: c_int, offset: off_t, bytes: off_t) -> bool {
+    let (Some(mode), Ok(offset), Ok(bytes)) = (
+        AllocateMode::of_flags(mode),
+        u64::try_from(offset),
+        u64::try_from(bytes),
+    ) else {
+        return false;
     };
-    serve(fd, allocate).filter(|value| *value == 0).map(drop)
+    let allocate = |record: &Record| {
+        change(record, || {
+            record
+                .volume()
+                .allocate_direct(record.file(), offset, bytes, mode)
+        })
+    };
+    table::load(fd).is_ours() && serve(fd, allocate).is_some()
 }
 
 fn fallocate(fd: c_int, mode: c_int, offset: off_t, bytes: off_t) -> c_int {
-    if table::load(fd).is_ours() && allocated(fd, mode, offset, bytes).is_some() {
-        return 0;
-    }
-    match serve::try_open_in_kernel(fd) {
-        Ok(()) => real::fallocate(fd, mode, offset, bytes),
-        Err(errno) => {
-            errno::set(errno);
-            -1
-        }
+    match is_allocated(fd, mode, offset, bytes) {
+        true => 0,
+        false => passing::fallocate(fd, mode, offset, bytes),
     }
 }
 
-/// Returns an error number; never sets `errno`.
 fn posix_fallocate(fd: c_int, offset: off_t, bytes: off_t) -> c_int {
-    if table::load(fd).is_ours() && allocated(fd, 0, offset, bytes).is_some() {
-        return 0;
-    }
-    match serve::try_open_in_kernel(fd) {
-        Ok(()) => real::posix_fallocate(fd, offset, bytes),
-        Err(errno) => errno,
+    match is_allocated(fd, 0, offset, bytes) {
+        true => 0,
+        false => passing::posix_fallocate(fd, offset, bytes),
     }
 }
 

@@ -165,7 +165,7 @@ static void both_ways_see_the_same_space(void) {
     CHECK(fstatfs(fd, &before) == 0 && memcmp(&before, &after, sizeof after) == 0 && close(fd) == 0);
 }
 
-static void open_files_are_told_by_their_new_names(void) {
+static void open_files_have_their_new_paths(void) {
     char link[64], target[4096] = {0};
     int fd = make("before", 0);
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -194,7 +194,7 @@ static const struct rule rules[] = {
     {"the_working_directory_counts_at_once", the_working_directory_counts_at_once},
     {"the_umask_counts_at_once", the_umask_counts_at_once},
     {"mounts_count_at_once", mounts_count_at_once},
-    {"open_files_are_told_by_their_new_names", open_files_are_told_by_their_new_names},
+    {"open_files_have_their_new_paths", open_files_have_their_new_paths},
     {"both_ways_see_the_same", both_ways_see_the_same},
     {"both_ways_see_the_same_space", both_ways_see_the_same_space},
     {NULL, NULL},
