@@ -25,10 +25,13 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a waiter sleeps at most before it looks at those who hold places.
+/// How long a waiter sleeps at most before it looks at those who hold places; longer beside others, who look, too.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// Of so many waiters, each sleeps once longer.
+const WAITERS_PER_LOOK: u32 = 4;
+const MAX_LOOKS: u32 = 8;
 /// For so long a thread keeps its place over several requests while others wait: to wake the next one takes as long as
-/// many a request. A place that its holder does not come back to is free at the latest after [`LOOK_AGAIN`].
+/// many a request. A place that its holder does not come back to is free when the next waiter looks.
 const MAX_TURN_NS: u64 = 250_000;
 /// A thread that has held its place for this long, and for the time that its bytes may take, lends it.
 const MAX_HELD_MS: u64 = 100;
@@ -221,7 +224,8 @@ impl Volume {
             Ok(Admission::Pass | Admission::Admitted) => Ok(Some(Admitted { gate, slot, thread })),
             Ok(Admission::Wait) => {
                 let begun = Instant::now();
-                let outcome = self.wait_for_place(gate, (slot, thread), &selector, ino);
+                let wait = || self.wait_for_place(gate, (slot, thread), &selector, ino);
+                let outcome = self.session.emulation().wait(&slot.emulated, wait);
                 count(&counters.waits, 1);
                 count(&counters.waited_ns, begun.elapsed().as_nanos() as u64);
                 outcome
@@ -276,7 +280,9 @@ impl Volume {
                     false => Ok(None),
                 };
             }
-            let sleep = patience.map_or(LOOK_AGAIN, |limit| LOOK_AGAIN.min(limit - waited));
+            let looks = (selector.waiting() / WAITERS_PER_LOOK).clamp(1, MAX_LOOKS);
+            let sleep = LOOK_AGAIN * looks;
+            let sleep = patience.map_or(sleep, |limit| sleep.min(limit - waited));
             sleep_while(gate, thread, word as u32, sleep);
             lend_overdue(gate);
         }

@@ -129,6 +129,19 @@ impl EmulationState {
             thread.forget_cached();
         }
     }
+
+    /// Runs `wait`, whose CPU time is not the thread's computing: to look now and then whether a wait is over takes
+    /// no longer on a slower machine, and stretched it would make all who wait behind this thread look more often.
+    pub fn wait<T>(&self, thread: &EmulatedThread, wait: impl FnOnce() -> T) -> T {
+        if !self.is_on() {
+            return wait();
+        }
+        let begun_ns = clock::thread_cpu_ns();
+        let outcome = wait();
+        let waited_ns = clock::thread_cpu_ns().saturating_sub(begun_ns);
+        thread.woke_cpu_ns.fetch_add(waited_ns, Relaxed);
+        outcome
+    }
 }
 
 impl Emulation {

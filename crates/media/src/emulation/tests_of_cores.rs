@@ -4,6 +4,7 @@ use egeria_machine::costs::Pattern;
 use egeria_machine::{AccessKind, Machine};
 
 use super::charge::Access;
+use super::clock;
 use super::machine::Emulation;
 use super::state::EmulatedThread;
 use super::tests::{Loop, assert_close, run};
@@ -96,4 +97,28 @@ fn a_new_affinity_takes_effect_within_milliseconds() {
     assert_eq!(at(1_003, 0b10), 0);
     assert_eq!(at(1_004, 0b10), 1);
     assert_eq!(at(1_009, 0b01), 0);
+}
+
+#[test]
+fn what_a_wait_computes_is_not_charged() {
+    const SPUN_NS: u64 = 10_000_000;
+    let spin = || {
+        let begun_ns = clock::thread_cpu_ns();
+        while clock::thread_cpu_ns() - begun_ns < SPUN_NS {}
+    };
+    let state = configured();
+    state.set_timing(true);
+    let thread = EmulatedThread::default();
+    let access = || state.access(&thread, 0, 64, AccessKind::Read);
+    access();
+    state.wait(&thread, spin);
+    access();
+    assert!(
+        thread.computed_ns() < SPUN_NS / 2,
+        "{}",
+        thread.computed_ns()
+    );
+    spin();
+    access();
+    assert!(thread.computed_ns() >= SPUN_NS, "{}", thread.computed_ns());
 }
