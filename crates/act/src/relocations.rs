@@ -1,23 +1,27 @@
 //! Data of files that goes to other nodes, in a thread of its own and at the rate that the plan says.
 
+mod page_cache;
+mod volume_files;
+
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use egeria_control::Actuator;
-use egeria_facts::Facts;
-use egeria_fs::{InodeNumber, Volume};
+use egeria_facts::{Facts, FileKey};
+use egeria_fs::Volume;
 use egeria_machine::{Machine, NodeId};
-use egeria_media::PoolIndex;
+use egeria_pages::found_files::FoundFiles;
 use egeria_policy::planner::{Relocate, RelocationStep};
 use egeria_policy::{Action, ActionKind, ActionOutcome};
 
-/// Blocks of one part: what one commit moves.
-const PART_BLOCKS: u64 = 256;
-const BLOCK_BYTES: u64 = 4096;
-/// A file is given up when it was written during so many parts in a row.
+use page_cache::PageCache;
+use volume_files::VolumeFiles;
+
+/// A file is given up when so many parts in a row could not be moved.
 const MAX_GIVEN_UP: u32 = 8;
 /// Most files under way.
 const MAX_JOBS: usize = 1024;
@@ -35,9 +39,35 @@ pub struct Relocations {
     pub moved_bytes: u64,
 }
 
-/// Moves data of a volume between its pools. What was moved stays there when this ends: it lies as well there as before.
+/// Files whose data can go from one node to another while they are in use.
+trait MovableFiles: Send + Sync {
+    /// What is moved at once, bytes.
+    fn part_bytes(&self) -> u64;
+
+    /// Whether this much of a file can go from one node to another; if not, what to answer.
+    fn check(&self, file: FileKey, ends: (NodeId, NodeId), bytes: u64)
+    -> Result<(), ActionOutcome>;
+
+    /// The size of a file; `None` when it is gone.
+    fn size_bytes(&self, file: FileKey) -> Option<u64>;
+
+    /// Moves what lies on the first node of a part of a file to the second.
+    fn move_part(&self, file: FileKey, range: Range<u64>, ends: (NodeId, NodeId)) -> Part;
+}
+
+/// What became of a part.
+enum Part {
+    /// So many bytes are on their new node; 0 when none was on the old one.
+    Moved(u64),
+    /// It could not be moved now.
+    GivenUp,
+    /// No part of this file can.
+    Never,
+}
+
+/// Moves data of files between nodes. What was moved stays there when this ends: it lies as well there as before.
 pub struct FileRelocation {
-    volume: Arc<Volume>,
+    files: Arc<dyn MovableFiles>,
     machine: Machine,
     /// Host time per time of the machine.
     dilation: f64,
@@ -48,8 +78,8 @@ pub struct FileRelocation {
 
 /// One file, on its way.
 struct Job {
-    ino: InodeNumber,
-    ends: Vec<(PoolIndex, PoolIndex)>,
+    file: FileKey,
+    ends: (NodeId, NodeId),
     /// Part of what lies there that goes, 0 to 1.
     share: f64,
     /// Host time of one byte, ns.
@@ -57,21 +87,40 @@ struct Job {
 }
 
 impl FileRelocation {
-    /// Begins a thread that waits for work.
+    /// Moves data of a volume between its pools.
     ///
     /// # Errors
     /// When no thread can be begun.
-    pub fn begin(volume: Arc<Volume>, machine: &Machine) -> std::io::Result<FileRelocation> {
+    pub fn of_volume(volume: Arc<Volume>, machine: &Machine) -> std::io::Result<FileRelocation> {
+        let dilation = volume.emulation().dilation();
+        let files = VolumeFiles::new(volume, machine);
+        FileRelocation::begin(Arc::new(files), machine, dilation)
+    }
+
+    /// Moves what is in the page cache of files that were found in use, on any file system but DAX.
+    ///
+    /// # Errors
+    /// When no thread can be begun, or no descriptor is left.
+    pub fn of_page_cache(found: FoundFiles, machine: &Machine) -> std::io::Result<FileRelocation> {
+        FileRelocation::begin(Arc::new(PageCache::new(found)?), machine, 1.0)
+    }
+
+    /// Begins a thread that waits for work.
+    fn begin(
+        files: Arc<dyn MovableFiles>,
+        machine: &Machine,
+        dilation: f64,
+    ) -> std::io::Result<FileRelocation> {
         let (jobs, inbox) = channel();
         let done = Arc::new(Mutex::new(Relocations::default()));
-        let (of_thread, counts) = (Arc::clone(&volume), Arc::clone(&done));
+        let (of_thread, counts) = (Arc::clone(&files), Arc::clone(&done));
         let thread = std::thread::Builder::new()
             .name("egeria-relocate".to_owned())
-            .spawn(move || work(&of_thread, &inbox, &counts))?;
+            .spawn(move || work(of_thread.as_ref(), &inbox, &counts))?;
         Ok(FileRelocation {
-            dilation: volume.emulation().dilation(),
-            volume,
+            files,
             machine: machine.clone(),
+            dilation,
             jobs: Some(jobs),
             thread: Some(thread),
             done,
@@ -85,39 +134,22 @@ impl FileRelocation {
             .map_or_else(|error| *error.into_inner(), |done| *done)
     }
 
-    fn pools_on(&self, node: NodeId) -> Vec<PoolIndex> {
-        let Some(position) = self.machine.index_of(node) else {
-            return Vec::new();
-        };
-        let pools = 0..self.volume.pool_nodes().len();
-        let there = pools.filter(|pool| self.volume.node_position(*pool) == position);
-        there.map(|pool| PoolIndex(pool as u8)).collect()
-    }
-
     fn order(&mut self, step: &RelocationStep, facts: &Facts) -> ActionOutcome {
-        let refused = |reason: &str| ActionOutcome::Refused {
-            reason: reason.to_owned(),
+        let Relocate::Move { from, to } = step.action else {
+            return refused("no copies of files are kept");
         };
-        let (from, to) = match step.action {
-            Relocate::Move { from, to } => (from, to),
-            Relocate::Replicate { .. } | Relocate::Drop { .. } => {
-                return refused("volumes keep no copies of files");
-            }
-        };
-        let (sources, targets) = (self.pools_on(from), self.pools_on(to));
-        let Some(target) = targets.first() else {
-            return refused("the volume has no pool on that node");
-        };
-        let ends: Vec<_> = sources.iter().map(|source| (*source, *target)).collect();
         let file = facts.files.iter().find(|file| file.file == step.file);
         let position = self.machine.index_of(from);
         let there = file.zip(position).map_or(0, |(file, node)| file.on(node));
-        if ends.is_empty() || there == 0 {
+        if there == 0 {
             return ActionOutcome::Vanished;
         }
+        if let Err(outcome) = self.files.check(step.file, (from, to), step.bytes) {
+            return outcome;
+        }
         let job = Job {
-            ino: InodeNumber(step.file.inode),
-            ends,
+            file: step.file,
+            ends: (from, to),
             share: (step.bytes as f64 / there as f64).min(1.0),
             byte_ns: 1e9 / step.bytes_s.max(1.0) * self.dilation,
         };
@@ -125,6 +157,12 @@ impl FileRelocation {
             Some(Ok(())) => ActionOutcome::Done,
             _ => refused("the thread that moves data has ended"),
         }
+    }
+}
+
+fn refused(reason: &str) -> ActionOutcome {
+    ActionOutcome::Refused {
+        reason: reason.to_owned(),
     }
 }
 
@@ -158,7 +196,8 @@ impl Drop for FileRelocation {
 /// A job, and how far it is.
 struct Course {
     job: Job,
-    block: u64,
+    /// Where the next part begins, bytes.
+    at: u64,
     /// Parts seen that have data to move, for those that stay.
     parts: u64,
     given_up: u32,
@@ -166,7 +205,7 @@ struct Course {
     due: Instant,
 }
 
-fn work(volume: &Volume, inbox: &Receiver<Job>, done: &Mutex<Relocations>) {
+fn work(files: &dyn MovableFiles, inbox: &Receiver<Job>, done: &Mutex<Relocations>) {
     let mut courses: VecDeque<Course> = VecDeque::new();
     loop {
         let wait = match courses.front() {
@@ -179,7 +218,7 @@ fn work(volume: &Volume, inbox: &Receiver<Job>, done: &Mutex<Relocations>) {
         match inbox.recv_timeout(wait) {
             Ok(job) if courses.len() < MAX_JOBS => courses.push_back(Course {
                 job,
-                block: 0,
+                at: 0,
                 parts: 0,
                 given_up: 0,
                 due: Instant::now(),
@@ -192,7 +231,7 @@ fn work(volume: &Volume, inbox: &Receiver<Job>, done: &Mutex<Relocations>) {
             .front()
             .is_some_and(|first| first.due <= Instant::now())
             && let Some(course) = courses.pop_front()
-            && let Some(course) = go_on(volume, course, done)
+            && let Some(course) = go_on(files, course, done)
         {
             // Who is due first comes first.
             let at = courses.partition_point(|other| other.due <= course.due);
@@ -206,45 +245,43 @@ fn count(done: &Mutex<Relocations>, change: impl FnOnce(&mut Relocations)) {
 }
 
 /// The next part of a file; `None` when it is done or given up.
-fn go_on(volume: &Volume, mut course: Course, done: &Mutex<Relocations>) -> Option<Course> {
-    let give_up = || count(done, |done| done.given_up += 1);
-    let ino = course.job.ino;
-    let Ok(file) = volume.open(ino, None) else {
-        give_up();
+fn go_on(
+    files: &dyn MovableFiles,
+    mut course: Course,
+    done: &Mutex<Relocations>,
+) -> Option<Course> {
+    let file = course.job.file;
+    let Some(size_bytes) = files.size_bytes(file) else {
+        count(done, |done| done.given_up += 1);
         return None;
     };
-    let blocks = volume
-        .attributes(ino)
-        .map_or(0, |attributes| attributes.size_bytes.div_ceil(BLOCK_BYTES));
-    let (mut moved_bytes, mut is_over) = (0, course.block >= blocks);
+    let (mut moved_bytes, mut is_over) = (0, course.at >= size_bytes);
     // Parts that stay cost nothing: on to the next that goes.
     while !is_over && moved_bytes == 0 {
-        let end = (course.block + PART_BLOCKS).min(blocks);
+        let end = (course.at + files.part_bytes()).min(size_bytes);
         let share = course.job.share;
         let goes = |part: u64| (part as f64 * share).floor();
         let is_taken = goes(course.parts + 1) > goes(course.parts);
         course.parts += 1;
-        for ends in course.job.ends.iter().filter(|_| is_taken) {
-            match volume.relocate(file, course.block..end, *ends) {
-                Ok(part) if part.is_given_up => course.given_up += 1,
-                Ok(part) => {
-                    moved_bytes += part.moved_bytes;
+        if is_taken {
+            match files.move_part(file, course.at..end, course.job.ends) {
+                Part::Moved(bytes) => {
+                    moved_bytes += bytes;
                     course.given_up = 0;
                 }
-                // No room, gone, or of a kind that stays.
-                Err(_) => course.given_up = MAX_GIVEN_UP,
+                Part::GivenUp => course.given_up += 1,
+                Part::Never => course.given_up = MAX_GIVEN_UP,
             }
         }
-        course.block = end;
-        is_over = course.block >= blocks || course.given_up >= MAX_GIVEN_UP;
+        course.at = end;
+        is_over = course.at >= size_bytes || course.given_up >= MAX_GIVEN_UP;
     }
-    volume.close(ino);
     count(done, |done| done.moved_bytes += moved_bytes);
     if is_over {
-        match course.given_up >= MAX_GIVEN_UP {
-            true => give_up(),
-            false => count(done, |done| done.files += 1),
-        }
+        count(done, |done| match course.given_up >= MAX_GIVEN_UP {
+            true => done.given_up += 1,
+            false => done.files += 1,
+        });
         return None;
     }
     let pause = Duration::from_nanos((moved_bytes as f64 * course.job.byte_ns) as u64);
@@ -257,8 +294,8 @@ mod tests {
     use super::*;
     use egeria_facts::{FileFacts, FileKey, Window};
     use egeria_fs::{
-        AllocationPolicy, AttachMode, AttachOptions, CreateOptions, FileReference, NewInode,
-        PoolRequest, create_volume,
+        AllocationPolicy, AttachMode, AttachOptions, CreateOptions, FileReference, InodeNumber,
+        NewInode, PoolRequest, create_volume,
     };
     use egeria_policy::planner::RelocationReason;
 
@@ -309,19 +346,10 @@ mod tests {
         file
     }
 
-    fn ordered(
-        volume: &Arc<Volume>,
-        machine: &Machine,
-        file: FileReference,
-        action: Relocate,
-        bytes: u64,
-    ) -> (ActionOutcome, FileRelocation) {
-        let key = FileKey {
-            volume: 0,
-            inode: file.ino().0,
-        };
+    /// An action, and the facts that it was decided on.
+    fn order(machine: &Machine, file: FileKey, action: Relocate, bytes: u64) -> (Action, Facts) {
         let step = RelocationStep {
-            file: key,
+            file,
             action,
             bytes,
             bytes_s: 1e12,
@@ -336,15 +364,30 @@ mod tests {
         };
         let mut facts = Facts::of(Window::empty(machine, 0, 0, 1));
         facts.files.push(FileFacts {
-            file: key,
+            file,
             bytes: FILE_BYTES,
             bytes_on: vec![FILE_BYTES, 0],
             read_bytes: vec![vec![0; 2]; 2],
             written_bytes: 0,
             replicas: Vec::new(),
         });
-        let mut relocation = FileRelocation::begin(Arc::clone(volume), machine).expect("begin");
-        let outcome = relocation.apply(&Action::Relocate(step), &facts);
+        (Action::Relocate(step), facts)
+    }
+
+    fn ordered(
+        volume: &Arc<Volume>,
+        machine: &Machine,
+        file: FileReference,
+        action: Relocate,
+        bytes: u64,
+    ) -> (ActionOutcome, FileRelocation) {
+        let key = FileKey {
+            volume: 0,
+            inode: file.ino().0,
+        };
+        let (action, facts) = order(machine, key, action, bytes);
+        let mut relocation = FileRelocation::of_volume(Arc::clone(volume), machine).expect("begin");
+        let outcome = relocation.apply(&action, &facts);
         (outcome, relocation)
     }
 
@@ -355,6 +398,16 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
         }
         relocation.done()
+    }
+
+    #[test]
+    fn files_that_nobody_has_open_any_more_are_left() {
+        let machine = Machine::profile("optane-2s").expect("a profile");
+        let (from, to) = (machine.nodes[0].id, machine.nodes[1].id);
+        let found = FoundFiles::default();
+        let mut relocation = FileRelocation::of_page_cache(found, &machine).expect("begin");
+        let (action, facts) = order(&machine, FileKey::default(), Relocate::Move { from, to }, 1);
+        assert_eq!(relocation.apply(&action, &facts), ActionOutcome::Vanished);
     }
 
     #[test]

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::convert::Infallible;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use egeria_bpf::{Counts, FileCounter, FileUse};
@@ -17,6 +16,7 @@ use egeria_watch::masks::SharedMasks;
 use egeria_watch::{LiveSource, Membership};
 
 use crate::file::{self, Locator};
+use crate::found_files::{FoundFile, FoundFiles, identity_of, link_of};
 use crate::{NodeBytes, mount, users};
 
 /// Files of a window, those used most.
@@ -53,15 +53,16 @@ pub struct CountedFiles<I, C> {
     /// The devices of files, in the order they were met.
     devices: Vec<(u32, u32)>,
     places: HashMap<FileKey, Place>,
+    found: FoundFiles,
     last: Counts,
     /// The last counts were not all.
     is_full: bool,
 }
 
-/// Where a file was found, and what it is called.
+/// Where a file was found.
 #[derive(Clone, Debug)]
 struct Place {
-    path: PathBuf,
+    found: FoundFile,
     bytes: u64,
     by_node: NodeBytes,
 }
@@ -74,14 +75,15 @@ impl<I: LiveSource, C: FileCounts> CountedFiles<I, C> {
             counter,
             devices: Vec::new(),
             places: HashMap::new(),
+            found: FoundFiles::default(),
             last: Counts::default(),
             is_full: false,
         }
     }
 
-    /// What a file of the last window was called when somebody had it open.
-    pub fn path(&self, file: FileKey) -> Option<&Path> {
-        self.places.get(&file).map(|place| place.path.as_path())
+    /// The files of the last window.
+    pub fn files(&self) -> FoundFiles {
+        self.found.clone()
     }
 
     /// Whether more threads and files were used than can be counted.
@@ -180,6 +182,12 @@ impl<I: LiveSource, C: FileCounts> CountedFiles<I, C> {
                 self.places.insert(*file, place);
             }
         }
+        let found = self.places.iter();
+        self.found.keep(
+            found
+                .map(|(file, place)| (*file, place.found.clone()))
+                .collect(),
+        );
     }
 }
 
@@ -194,16 +202,24 @@ fn look(each: &FileUse, locator: &mut Locator) -> Option<Place> {
     if open.inode != each.inode || !mount::answers(process, each.device) {
         return None;
     }
-    let link = PathBuf::from(format!("/proc/{process}/fd/{descriptor}"));
+    let link = link_of(process, descriptor);
     let path = std::fs::read_link(&link).ok()?;
-    let pages = file::look(&file::open(&link).ok()?, locator).ok()?;
+    let opened = file::open(&link).ok()?;
+    let pages = file::look(&opened, locator).ok()?;
     let mut by_node = pages.by_node;
     if let ([node], true) = (&pages.device_nodes[..], open.is_direct) {
         by_node = NodeBytes::default();
         by_node.add(*node, pages.size_bytes.max(1));
     }
-    (by_node.total() > 0).then_some(Place {
+    let found = FoundFile {
         path,
+        process_id: process,
+        link,
+        device: each.device,
+        identity: identity_of(&opened).ok()?,
+    };
+    (by_node.total() > 0).then_some(Place {
+        found,
         bytes: pages.size_bytes,
         by_node,
     })
@@ -385,13 +401,20 @@ mod tests {
             assert_eq!((found.file.inode, found.bytes), (inode, 1 << 20));
             assert_eq!(found.bytes_on.iter().sum::<u64>(), 1 << 20);
             assert_eq!(thread.files[0].file, found.file);
-            assert_eq!(source.path(found.file), Some(file.path()));
+            let files = source.files();
+            assert_eq!(files.path(found.file).as_deref(), Some(file.path()));
+            let again = files.open(found.file).expect("open still");
+            assert_eq!(again.metadata().unwrap().ino(), inode);
             assert!(!thread.is_shared);
         }
         source.start_over();
         let facts = source.next_facts().unwrap().unwrap();
         assert_eq!(facts.window.threads[0].moved_total(), 0);
+        let files = source.files();
+        let key = FileKey { volume: 0, inode };
         child.kill().unwrap();
         child.wait().unwrap();
+        let gone = files.open(key).expect_err("nobody has it open");
+        assert_eq!(gone.kind(), std::io::ErrorKind::NotFound);
     }
 }

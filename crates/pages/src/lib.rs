@@ -10,6 +10,7 @@
 //! * [`areas`] and [`migrate`]: the memory of a process moved to other nodes.
 //! * [`accesses`]: what processes access of it.
 //! * [`file_counts`] and [`file_io`]: what they read and write of files, counted by the kernel or estimated.
+//! * [`found_files`]: the files among these, for who acts on them.
 //! * [`room`]: how much of a node's memory can be had for that.
 //!
 //! Looking changes nothing: no page is read into the cache, none counts as used. Only [`warm`] and [`migrate`] do.
@@ -22,6 +23,7 @@ pub mod device;
 pub mod file;
 pub mod file_counts;
 pub mod file_io;
+pub mod found_files;
 mod mapping;
 pub mod migrate;
 pub mod mount;

@@ -72,23 +72,8 @@ impl Plan {
     /// When it cannot be opened, or lies in no page cache.
     pub fn add(&mut self, path: &Path) -> io::Result<()> {
         let opened = file::open(path)?;
-        match file::store_of(&opened)? {
-            file::Store::PageCache | file::Store::Tmpfs => (),
-            file::Store::Dax => {
-                return Err(io::Error::other(
-                    "it lies on memory itself (DAX) and is not cached",
-                ));
-            }
-            file::Store::Hugetlbfs => {
-                return Err(io::Error::other(
-                    "it lies in huge pages, which stay where they are",
-                ));
-            }
-        }
+        check_movable(&opened)?;
         let metadata = opened.metadata()?;
-        if !file::may_see(&opened, &metadata) {
-            return Err(io::Error::from_raw_os_error(libc::EACCES));
-        }
         let count = self.nodes.len() as u64;
         let number = self.files.len();
         self.files.push(path.to_owned());
@@ -208,6 +193,82 @@ impl Plan {
     }
 }
 
+/// Whether pages of a file can be moved, and seen to be where they should.
+///
+/// # Errors
+/// When it lies in no page cache; `EACCES` when the kernel does not tell this process where its pages are.
+pub fn check_movable(file: &File) -> io::Result<()> {
+    match file::store_of(file)? {
+        file::Store::PageCache | file::Store::Tmpfs => (),
+        file::Store::Dax => {
+            return Err(io::Error::other(
+                "it lies on memory itself (DAX) and is not cached",
+            ));
+        }
+        file::Store::Hugetlbfs => {
+            return Err(io::Error::other(
+                "it lies in huge pages, which stay where they are",
+            ));
+        }
+    }
+    match file::may_see(file, &file.metadata()?) {
+        true => Ok(()),
+        false => Err(io::Error::from_raw_os_error(libc::EACCES)),
+    }
+}
+
+/// Moves what is cached of open files, part by part. Nothing is read, and what other processes have mapped stays.
+pub struct CachedPages {
+    touch: Touch,
+}
+
+/// What became of the cached pages of a part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MovedPages {
+    /// On their new node, as the kernel says.
+    pub moved_bytes: u64,
+    /// Still on the old one: mapped by others, pinned, in use, or there was no room.
+    pub left_bytes: u64,
+}
+
+impl CachedPages {
+    /// To be used again and again.
+    ///
+    /// # Errors
+    /// When there is no descriptor left.
+    pub fn new() -> io::Result<CachedPages> {
+        Ok(CachedPages {
+            touch: Touch::new()?,
+        })
+    }
+
+    /// Moves what one node has of a part of a file, which begins with a page, to another.
+    ///
+    /// # Errors
+    /// When the part cannot be mapped, or the kernel has no memory.
+    pub fn move_range(
+        &self,
+        file: &File,
+        range: Range<u64>,
+        (from, to): (NodeId, NodeId),
+    ) -> io::Result<MovedPages> {
+        let piece = Piece {
+            file,
+            stripe: &Stripe { file: 0, range },
+            from: Some(from),
+            node: to,
+            touch: &self.touch,
+        };
+        let mut outcome = Outcome::default();
+        piece.bring(false, &mut [], &mut outcome)?;
+        let page_bytes = rustix::param::page_size() as u64;
+        Ok(MovedPages {
+            moved_bytes: outcome.moved * page_bytes,
+            left_bytes: outcome.left * page_bytes,
+        })
+    }
+}
+
 impl Failures {
     fn note(&self, path: &Path, error: &io::Error) {
         let mut all = self
@@ -294,6 +355,7 @@ impl Queue<'_> {
                 let piece = Piece {
                     file,
                     stripe,
+                    from: None,
                     node: self.node,
                     touch: &touch,
                 };
@@ -350,6 +412,25 @@ impl Queue<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_pages_of_the_first_node_move() {
+        let file = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
+        std::fs::write(file.path(), vec![1; 1 << 20]).unwrap();
+        let opened = file::open(file.path()).unwrap();
+        check_movable(&opened).unwrap();
+        let mut locator = file::Locator::for_one(1 << 10).unwrap();
+        let before = file::look(&opened, &mut locator).unwrap().by_node;
+        let (here, nowhere) = (before.iter().next().unwrap().0, NodeId(1023));
+        let pages = CachedPages::new().unwrap();
+        let moved = pages.move_range(&opened, 0..1 << 20, (nowhere, here));
+        assert_eq!(moved.unwrap(), MovedPages::default());
+        if let Ok(moved) = pages.move_range(&opened, 0..1 << 20, (here, nowhere)) {
+            assert_eq!(moved.moved_bytes, 0);
+        }
+        let after = file::look(&opened, &mut locator).unwrap().by_node;
+        assert_eq!(after.total(), before.total());
+    }
 
     #[test]
     fn stripes_lie_on_their_boundaries() {

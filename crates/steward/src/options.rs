@@ -24,3 +24,10 @@ pub struct StewardOptions {
     /// Where decisions are written; `None`: where `explain` and `top` look.
     pub decision_log: Option<PathBuf>,
 }
+
+impl StewardOptions {
+    /// Whether data of files may go to other nodes.
+    pub(crate) fn moves_files(&self) -> bool {
+        self.settings.stages.relocation && self.machine.nodes.len() > 1
+    }
+}

@@ -116,8 +116,8 @@ struct Work {
     source: Box<dyn LiveSource>,
     affinity: ThreadAffinity,
     memory: Option<MemoryMigration>,
-    /// Those of the volume.
-    of_volume: Vec<Box<dyn Actuator + Send>>,
+    /// Those of the volume, or of files.
+    of_data: Vec<Box<dyn Actuator + Send>>,
     control: ControlLoop,
     options: StewardOptions,
     log: LogWriter,
@@ -161,7 +161,9 @@ impl Work {
             }
         };
         let mut unseen = Vec::new();
-        let (source, accesses) = target.source(&options, &mut unseen);
+        let mut source = target.source(&options, &mut unseen);
+        let of_files = source.actuator_of_files(&options);
+        let (source, accesses) = (source.facts, source.accesses);
         let machine = &options.machine;
         let mut affinity = ThreadAffinity::new(machine, source.masks(), source.members(), journal);
         let mut memory = None;
@@ -170,12 +172,13 @@ impl Work {
             affinity = affinity.with_processes(departures.clone());
             memory = Some(accesses.actuator(&options, source.as_ref(), departures));
         }
-        let of_volume = target.actuators(&options);
+        let mut of_data = target.actuators(&options);
+        of_data.extend(of_files.map(|files| Box::new(files) as _));
         let mut kinds = affinity.kinds().to_vec();
         kinds.extend(memory.iter().flat_map(Actuator::kinds));
-        kinds.extend(of_volume.iter().flat_map(|actuator| actuator.kinds()));
+        kinds.extend(of_data.iter().flat_map(|actuator| actuator.kinds()));
         let mut settings = options.settings.clone();
-        // Volumes keep no copies of files.
+        // Neither volumes nor the page cache keep copies of files.
         settings.relocation.replicas = false;
         let control = ControlLoop::new(machine, settings, &kinds);
         let unavailable = control.unavailable();
@@ -202,7 +205,7 @@ impl Work {
         Ok(Work {
             affinity,
             memory,
-            of_volume,
+            of_data,
             control,
             log,
             trace,
@@ -287,7 +290,7 @@ impl Work {
         let mut actuators: Vec<&mut dyn Actuator> = vec![&mut self.affinity];
         let memory = self.memory.as_mut();
         actuators.extend(memory.map(|memory| memory as &mut dyn Actuator));
-        for actuator in &mut self.of_volume {
+        for actuator in &mut self.of_data {
             actuators.push(actuator.as_mut());
         }
         let turn = self.control.turn(&facts, &mut actuators);
@@ -434,7 +437,7 @@ impl Work {
         }
         let restored = self.affinity.undo() as u64;
         // Each undoes what it did.
-        self.of_volume.clear();
+        self.of_data.clear();
         let mut summary = lock(&self.summary).clone();
         summary.restored = restored;
         summary.no_moves_because = self.no_moves_because(&summary);

@@ -11,6 +11,7 @@ use egeria_fs::Volume;
 use egeria_machine::Machine;
 use egeria_pages::accesses::{HotAreas, MemorySource, Referenced};
 use egeria_pages::file_counts::CountedFiles;
+use egeria_pages::found_files::FoundFiles;
 use egeria_policy::pats::Controller;
 use egeria_watch::LiveSource;
 use egeria_watch::migration_times::MigrationTimes;
@@ -40,11 +41,7 @@ impl Target {
     }
 
     /// What cannot be seen is added to `unseen`.
-    pub(crate) fn source(
-        &self,
-        options: &StewardOptions,
-        unseen: &mut Vec<String>,
-    ) -> (Box<dyn LiveSource>, Option<Accesses>) {
+    pub(crate) fn source(&self, options: &StewardOptions, unseen: &mut Vec<String>) -> Source {
         let (machine, scope) = (options.machine.clone(), options.scope.clone());
         match self {
             Target::Volume(volume) => {
@@ -59,32 +56,51 @@ impl Target {
                          where the CPU monitors memory bandwidth, `mount -t resctrl resctrl /sys/fs/resctrl`"
                     );
                 }
-                (Box::new(session), None)
+                Source::of(Box::new(session))
             }
             Target::Processes => {
                 let mut processes: Box<dyn LiveSource> =
                     Box::new(ProcessSource::begin(machine, scope));
-                if options.settings.moves_threads() {
+                let mut found = None;
+                if options.settings.moves_threads() || options.settings.stages.relocation {
                     match FileCounter::begin_in_windows_of(options.window_ns) {
-                        Ok(counter) => processes = Box::new(CountedFiles::new(processes, counter)),
+                        Ok(counter) => {
+                            let counted = CountedFiles::new(processes, counter);
+                            found = Some(counted.files());
+                            processes = Box::new(counted);
+                        }
                         Err(error) => unseen.push(format!(
-                            "threads do not follow files: what they read is not known: {error}"
+                            "threads do not follow files, nor files threads: what they read is not known: {error}"
                         )),
                     }
+                }
+                let knows_memory =
+                    (options.machine.nodes.iter()).any(|node| !node.hardware.memories.is_empty());
+                if found.is_some() && options.moves_files() && !knows_memory {
+                    unseen.push(
+                        "files stay where their pages are: what the memory of the nodes can do is not known; \
+                         `egeria machine calibrate --output FILE`, then --machine FILE"
+                            .to_owned(),
+                    );
                 }
                 if options.machine.nodes.len() > 1
                     && let Some(note) = numa_balancing(Path::new("/proc"))
                 {
                     tracing::warn!("{note}");
                 }
-                match Accesses::begin(options, unseen) {
+                let mut source = match Accesses::begin(options, unseen) {
                     Some((sampler, accesses)) => {
                         let times = accesses.times.clone();
-                        let source = MemorySource::new(processes, sampler, times);
-                        (Box::new(source), Some(accesses))
+                        let memory = MemorySource::new(processes, sampler, times);
+                        Source {
+                            accesses: Some(accesses),
+                            ..Source::of(Box::new(memory))
+                        }
                     }
-                    None => (processes, None),
-                }
+                    None => Source::of(processes),
+                };
+                source.files = found;
+                source
             }
         }
     }
@@ -111,7 +127,7 @@ impl Target {
                 actuators.push(Box::new(AccessDelegation::begin(volume())));
             }
             if stages.relocation {
-                let relocation = FileRelocation::begin(volume(), machine).ok();
+                let relocation = FileRelocation::of_volume(volume(), machine).ok();
                 actuators.extend(relocation.map(|relocation| Box::new(relocation) as _));
             }
         }
@@ -132,6 +148,31 @@ impl Target {
             true => Err(StewardError::OtherMachine { session, given }),
             false => Ok(()),
         }
+    }
+}
+
+/// Where facts come from, and what actuators share with that.
+pub(crate) struct Source {
+    pub(crate) facts: Box<dyn LiveSource>,
+    pub(crate) accesses: Option<Accesses>,
+    /// Files outside of volumes that are in use.
+    pub(crate) files: Option<FoundFiles>,
+}
+
+impl Source {
+    fn of(facts: Box<dyn LiveSource>) -> Source {
+        Source {
+            facts,
+            accesses: None,
+            files: None,
+        }
+    }
+
+    /// What moves the page cache of these files between nodes, if there are several and the policy does such things.
+    pub(crate) fn actuator_of_files(&mut self, options: &StewardOptions) -> Option<FileRelocation> {
+        let files = self.files.take()?;
+        let relocation = || FileRelocation::of_page_cache(files, &options.machine).ok();
+        options.moves_files().then(relocation).flatten()
     }
 }
 

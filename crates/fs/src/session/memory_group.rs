@@ -16,10 +16,15 @@ const MAX_ALLOWANCE_BYTES: u64 = 16 << 20;
 const ALLOWANCE_PART: u64 = 8;
 /// How long a look is believed, ns.
 const LOOK_NS: u64 = 100_000_000;
+/// What a process may take without a look when it begins: far less than it took to start, and a look costs more than
+/// all else that a short program does here.
+const FIRST_ALLOWANCE_BYTES: u64 = 64 << 10;
+/// From here on a limit is none, bytes: version 1 has no word for that.
+const NO_LIMIT_BYTES: u64 = 1 << 62;
 
 /// Bytes that may be taken before the next look.
-static ALLOWANCE_BYTES: AtomicU64 = AtomicU64::new(0);
-/// When the last look was, by [`clock_ns`]; 0: never.
+static ALLOWANCE_BYTES: AtomicU64 = AtomicU64::new(FIRST_ALLOWANCE_BYTES);
+/// When the last look was, by [`clock_ns`].
 static LOOKED_NS: AtomicU64 = AtomicU64::new(0);
 
 /// Whether the groups of this process have room for so many bytes more. A group that cannot be read has.
@@ -41,11 +46,11 @@ pub(super) fn has_room(bytes: u64) -> bool {
     true
 }
 
-/// A clock on which 0 is long ago, ns.
+/// Time since this process asked first, ns.
 fn clock_ns() -> u64 {
     static BEGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     let begin = BEGIN.get_or_init(Instant::now);
-    LOOK_NS + begin.elapsed().as_nanos() as u64
+    begin.elapsed().as_nanos() as u64
 }
 
 /// The least room of this process's groups, bytes; `None` where no limit is known.
@@ -106,7 +111,7 @@ fn room_of(group: &Path, names: &Names) -> Option<u64> {
         text.trim().parse().ok()
     };
     // "max" is no number, and no limit.
-    let limit_bytes = number(names.limit)?;
+    let limit_bytes = number(names.limit).filter(|limit| *limit < NO_LIMIT_BYTES)?;
     let usage_bytes = number(names.usage)?;
     let free_bytes = limit_bytes.saturating_sub(usage_bytes);
     if free_bytes > MAX_ALLOWANCE_BYTES * ALLOWANCE_PART * 2 {
@@ -165,6 +170,8 @@ mod tests {
         assert_eq!(room("/outer/inner"), Some(320));
         fs::write(inner.join("memory.max"), "nonsense").expect("a file");
         assert_eq!(room("/outer/inner"), Some(6000));
+        fs::write(outer.join("memory.max"), "9223372036854771712").expect("no limit of version 1");
+        assert_eq!(room("/outer/inner"), None);
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub struct Outcome {
     pub read: u64,
     /// Could not be moved as other processes have them mapped.
     pub mapped: u64,
+    /// Could not be moved, for that or any other reason.
+    pub left: u64,
 }
 
 impl Outcome {
@@ -49,6 +51,7 @@ impl Outcome {
             moved: self.moved + later.moved,
             read: self.read + later.read,
             mapped: self.mapped.max(later.mapped),
+            left: self.left.max(later.left),
         }
     }
 
@@ -60,6 +63,7 @@ impl Outcome {
         self.moved += other.moved;
         self.read += other.read;
         self.mapped += other.mapped;
+        self.left += other.left;
     }
 }
 
@@ -67,6 +71,8 @@ impl Outcome {
 pub(super) struct Piece<'a> {
     pub(super) file: &'a File,
     pub(super) stripe: &'a Stripe,
+    /// Pages of this node alone are moved; `None`: of any.
+    pub(super) from: Option<NodeId>,
     pub(super) node: NodeId,
     pub(super) touch: &'a Touch,
 }
@@ -104,7 +110,11 @@ impl Piece<'_> {
             return Ok(());
         }
         let nodes = mapping.nodes(cached, self.touch)?.into_iter().zip(cached);
-        let wrong = nodes.filter(|(node, _)| node.is_some_and(|node| node != self.node));
+        let is_wrong = |node: NodeId| match self.from {
+            Some(from) => node == from && node != self.node,
+            None => node != self.node,
+        };
+        let wrong = nodes.filter(|(node, _)| node.is_some_and(is_wrong));
         let mut wrong: Vec<usize> = wrong.map(|(_, page)| *page).collect();
         for attempt in 1..=ATTEMPTS {
             if wrong.is_empty() {
@@ -116,9 +126,12 @@ impl Piece<'_> {
             for (status, page) in status.into_iter().zip(wrong) {
                 match status {
                     status if status == i32::from(self.node.0) => outcome.moved += 1,
-                    status if status == -libc::EACCES => outcome.mapped += 1,
+                    status if status == -libc::EACCES => {
+                        outcome.mapped += 1;
+                        outcome.left += 1;
+                    }
                     _ if !is_last => again.push(page),
-                    _ => (),
+                    _ => outcome.left += 1,
                 }
             }
             wrong = again;

@@ -73,9 +73,10 @@ impl Programs {
         let facts = take(self.source.as_live())?;
         match &self.source {
             Source::Counted(source) => {
+                let files = source.files();
                 let row = |file: &FileFacts| {
-                    let path = source.path(file.file);
-                    FileRow::new(&facts.window, file, path)
+                    let path = files.path(file.file);
+                    FileRow::new(&facts.window, file, path.as_deref())
                 };
                 let estimate = if source.is_full() { CUT } else { COUNTED };
                 view.set_files(facts.files.iter().map(row).collect(), estimate);

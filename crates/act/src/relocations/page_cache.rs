@@ -1,0 +1,69 @@
+//! Files on any file system, as far as the page cache of nodes holds them.
+
+use std::ops::Range;
+
+use egeria_facts::FileKey;
+use egeria_machine::NodeId;
+use egeria_pages::found_files::FoundFiles;
+use egeria_pages::room;
+use egeria_pages::warm::{self, CachedPages};
+use egeria_policy::ActionOutcome;
+
+use super::{MovableFiles, Part, refused};
+
+/// A huge page: it is not split.
+const PART_BYTES: u64 = 2 << 20;
+
+pub(super) struct PageCache {
+    found: FoundFiles,
+    pages: CachedPages,
+}
+
+impl PageCache {
+    pub(super) fn new(found: FoundFiles) -> std::io::Result<PageCache> {
+        Ok(PageCache {
+            found,
+            pages: CachedPages::new()?,
+        })
+    }
+}
+
+impl MovableFiles for PageCache {
+    fn part_bytes(&self) -> u64 {
+        PART_BYTES
+    }
+
+    fn check(
+        &self,
+        file: FileKey,
+        (_, to): (NodeId, NodeId),
+        bytes: u64,
+    ) -> Result<(), ActionOutcome> {
+        let Ok(opened) = self.found.open(file) else {
+            return Err(ActionOutcome::Vanished);
+        };
+        if let Err(error) = warm::check_movable(&opened) {
+            return Err(refused(&error.to_string()));
+        }
+        match room::of(to).is_some_and(|room| room < bytes) {
+            true => Err(refused("that node has no memory left for it")),
+            false => Ok(()),
+        }
+    }
+
+    fn size_bytes(&self, file: FileKey) -> Option<u64> {
+        let metadata = self.found.open(file).ok()?.metadata().ok()?;
+        Some(metadata.len())
+    }
+
+    fn move_part(&self, file: FileKey, range: Range<u64>, ends: (NodeId, NodeId)) -> Part {
+        let Ok(opened) = self.found.open(file) else {
+            return Part::Never;
+        };
+        match self.pages.move_range(&opened, range, ends) {
+            Ok(moved) if moved.moved_bytes == 0 && moved.left_bytes > 0 => Part::GivenUp,
+            Ok(moved) => Part::Moved(moved.moved_bytes),
+            Err(_) => Part::GivenUp,
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Files of a volume, whose data lies in pools on nodes.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use egeria_facts::FileKey;
+use egeria_fs::{InodeNumber, Volume};
+use egeria_machine::{Machine, NodeId};
+use egeria_media::PoolIndex;
+use egeria_policy::ActionOutcome;
+
+use super::{MovableFiles, Part, refused};
+
+/// Blocks of one part: what one commit moves.
+const PART_BLOCKS: u64 = 256;
+const BLOCK_BYTES: u64 = 4096;
+
+pub(super) struct VolumeFiles {
+    volume: Arc<Volume>,
+    /// The pools on each node.
+    pools: Vec<(NodeId, Vec<PoolIndex>)>,
+}
+
+impl VolumeFiles {
+    pub(super) fn new(volume: Arc<Volume>, machine: &Machine) -> VolumeFiles {
+        let count = volume.pool_nodes().len();
+        let pools_on = |(position, node): (usize, &egeria_machine::Node)| {
+            let there = (0..count).filter(|pool| volume.node_position(*pool) == position);
+            (node.id, there.map(|pool| PoolIndex(pool as u8)).collect())
+        };
+        let pools = machine.nodes.iter().enumerate().map(pools_on).collect();
+        VolumeFiles { volume, pools }
+    }
+
+    fn pools_on(&self, node: NodeId) -> &[PoolIndex] {
+        let of_node = self.pools.iter().find(|(other, _)| *other == node);
+        of_node.map_or(&[], |(_, pools)| pools)
+    }
+}
+
+impl MovableFiles for VolumeFiles {
+    fn part_bytes(&self) -> u64 {
+        PART_BLOCKS * BLOCK_BYTES
+    }
+
+    fn check(
+        &self,
+        _file: FileKey,
+        (from, to): (NodeId, NodeId),
+        _bytes: u64,
+    ) -> Result<(), ActionOutcome> {
+        if self.pools_on(to).is_empty() {
+            return Err(refused("the volume has no pool on that node"));
+        }
+        match self.pools_on(from).is_empty() {
+            true => Err(ActionOutcome::Vanished),
+            false => Ok(()),
+        }
+    }
+
+    fn size_bytes(&self, file: FileKey) -> Option<u64> {
+        let attributes = self.volume.attributes(InodeNumber(file.inode)).ok()?;
+        Some(attributes.size_bytes)
+    }
+
+    fn move_part(&self, file: FileKey, range: Range<u64>, (from, to): (NodeId, NodeId)) -> Part {
+        let ino = InodeNumber(file.inode);
+        let (Some(target), Ok(open)) = (self.pools_on(to).first(), self.volume.open(ino, None))
+        else {
+            return Part::Never;
+        };
+        let blocks = range.start / BLOCK_BYTES..range.end.div_ceil(BLOCK_BYTES);
+        let mut moved = Part::Moved(0);
+        for source in self.pools_on(from) {
+            let part = self
+                .volume
+                .relocate(open, blocks.clone(), (*source, *target));
+            moved = match (part, moved) {
+                // No room, gone, or of a kind that stays.
+                (Err(_), _) | (_, Part::Never) => Part::Never,
+                (Ok(part), _) if part.is_given_up => Part::GivenUp,
+                (Ok(part), Part::Moved(bytes)) => Part::Moved(bytes + part.moved_bytes),
+                (Ok(_), Part::GivenUp) => Part::GivenUp,
+            };
+        }
+        self.volume.close(ino);
+        moved
+    }
+}
