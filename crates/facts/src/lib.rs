@@ -34,6 +34,6 @@ pub use file::{FileFacts, FileKey, FileUse};
 pub use medium::{Measured, MediumFacts, Mix};
 pub use node::NodeFacts;
 pub use source::FactSource;
-pub use thread::{MAX_NAME_CHARS, ThreadFacts, ThreadKey, printable_name};
+pub use thread::{MAX_NAME_CHARS, ThreadFacts, ThreadKey, printable_name, printable_path};
 pub use validate::{MAX_COUNTER, MAX_DURATION_NS, MAX_FILE_FACTS, MAX_FILES, MAX_THREADS};
 pub use window::Window;

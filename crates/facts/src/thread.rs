@@ -9,6 +9,8 @@ use crate::{CpuSet, FileUse};
 
 /// Longest thread name kept (the kernel's own have 15 bytes).
 pub const MAX_NAME_CHARS: usize = 64;
+/// As long as a path may be on Linux.
+const MAX_PATH_CHARS: usize = 4096;
 
 /// A thread, for as long as the machine runs: the kernel reuses ids, never together with the
 /// start time.
@@ -108,12 +110,17 @@ impl ThreadFacts {
 /// A thread's name as it may be shown: threads name themselves, and terminals obey bytes.
 pub fn printable_name(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
+    printable(text.trim_end_matches(['\0', '\n']), MAX_NAME_CHARS)
+}
+
+/// A file's path as it may be shown.
+pub fn printable_path(bytes: &[u8]) -> String {
+    printable(&String::from_utf8_lossy(bytes), MAX_PATH_CHARS)
+}
+
+fn printable(text: &str, max_chars: usize) -> String {
     let shown = |letter: char| if letter.is_control() { '?' } else { letter };
-    text.trim_end_matches(['\0', '\n'])
-        .chars()
-        .take(MAX_NAME_CHARS)
-        .map(shown)
-        .collect()
+    text.chars().take(max_chars).map(shown).collect()
 }
 
 pub(crate) fn total(bytes: &[u64]) -> u64 {

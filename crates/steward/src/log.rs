@@ -145,7 +145,7 @@ pub struct ActionLine {
     /// What, why, and what became of it.
     #[serde(flatten)]
     pub record: ActionRecord,
-    /// The name of the thread it is about; empty where it is about none.
+    /// The name of the thread, or the path of the file outside of volumes, that it is about; empty for others.
     #[serde(default)]
     pub name: String,
     /// The same in one line.

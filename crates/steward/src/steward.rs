@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::mem::Discriminant;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -10,7 +11,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use egeria_act::{Departures, Journal, JournalError, MemoryMigration, ThreadAffinity};
 use egeria_control::{Actuator, ControlLoop, Turn};
-use egeria_facts::{Facts, ThreadFacts, ThreadKey};
+use egeria_facts::{Facts, ThreadFacts, ThreadKey, printable_path};
+use egeria_pages::found_files::FoundFiles;
 use egeria_policy::{Action, ActionOutcome, ActionResult, KeptBecause};
 use egeria_watch::LiveSource;
 use egeria_watch::trace::{TraceHeader, Writer};
@@ -118,6 +120,8 @@ struct Work {
     memory: Option<MemoryMigration>,
     /// Those of the volume, or of files.
     of_data: Vec<Box<dyn Actuator + Send>>,
+    /// Files outside of volumes that are in use, for their names.
+    files: Option<FoundFiles>,
     control: ControlLoop,
     options: StewardOptions,
     log: LogWriter,
@@ -161,9 +165,9 @@ impl Work {
             }
         };
         let mut unseen = Vec::new();
-        let mut source = target.source(&options, &mut unseen);
+        let source = target.source(&options, &mut unseen);
         let of_files = source.actuator_of_files(&options);
-        let (source, accesses) = (source.facts, source.accesses);
+        let (source, accesses, files) = (source.facts, source.accesses, source.files);
         let machine = &options.machine;
         let mut affinity = ThreadAffinity::new(machine, source.masks(), source.members(), journal);
         let mut memory = None;
@@ -206,6 +210,7 @@ impl Work {
             affinity,
             memory,
             of_data,
+            files,
             control,
             log,
             trace,
@@ -402,14 +407,33 @@ impl Work {
                 })
                 .collect(),
             actions: actions
-                .map(|record| ActionLine {
-                    name: name_of(&record.action, facts),
-                    sentence: record.action.to_string(),
-                    record,
+                .map(|record| {
+                    let name = self.name_of(&record.action, facts);
+                    let sentence = match &record.action {
+                        Action::Relocate(step) if !name.is_empty() => step.sentence(&name),
+                        action => action.to_string(),
+                    };
+                    ActionLine {
+                        name,
+                        sentence,
+                        record,
+                    }
                 })
                 .collect(),
             ..WindowRecord::seen(&self.options.machine, &facts.window, &turn.decision.threads)
         }
+    }
+
+    /// What the thread, or the file outside of volumes, is called; empty for other actions.
+    fn name_of(&self, action: &Action, facts: &Facts) -> String {
+        if let Action::Relocate(step) = action {
+            let path = self.files.as_ref().and_then(|files| files.path(step.file));
+            let shown = path.map(|path| printable_path(path.as_os_str().as_bytes()));
+            return shown.unwrap_or_default();
+        }
+        let step = action.as_thread_move();
+        let thread = step.and_then(|step| facts.window.thread(step.thread));
+        thread.map_or_else(String::new, |thread| thread.name.clone())
     }
 
     fn thread_result(&self, result: &ActionResult, facts: &Facts) -> Option<ThreadResult> {
@@ -488,12 +512,6 @@ impl Work {
             )
         })
     }
-}
-
-fn name_of(action: &Action, facts: &Facts) -> String {
-    let step = action.as_thread_move();
-    let thread = step.and_then(|step| facts.window.thread(step.thread));
-    thread.map_or_else(String::new, |thread| thread.name.clone())
 }
 
 fn open_log(path: &Path) -> Result<LogWriter> {

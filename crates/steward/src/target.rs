@@ -169,8 +169,8 @@ impl Source {
     }
 
     /// What moves the page cache of these files between nodes, if there are several and the policy does such things.
-    pub(crate) fn actuator_of_files(&mut self, options: &StewardOptions) -> Option<FileRelocation> {
-        let files = self.files.take()?;
+    pub(crate) fn actuator_of_files(&self, options: &StewardOptions) -> Option<FileRelocation> {
+        let files = self.files.clone()?;
         let relocation = || FileRelocation::of_page_cache(files, &options.machine).ok();
         options.moves_files().then(relocation).flatten()
     }

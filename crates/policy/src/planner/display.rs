@@ -115,7 +115,20 @@ impl fmt::Display for DelegatedBecause {
 
 impl fmt::Display for RelocationStep {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = Name(self.file);
+        self.write(formatter, &Name(self.file))
+    }
+}
+
+impl RelocationStep {
+    /// The step and its reason in one line, of a file that is known by a name.
+    pub fn sentence(&self, file: &str) -> String {
+        let mut text = String::new();
+        // Text can always grow.
+        let _ = self.write(&mut text, &file);
+        text
+    }
+
+    fn write(&self, formatter: &mut dyn fmt::Write, file: &dyn fmt::Display) -> fmt::Result {
         match self.action {
             Relocate::Move { from, to } => {
                 write!(

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use egeria_facts::{ThreadKey, printable_name};
+use egeria_facts::{ThreadKey, printable_name, printable_path};
 use egeria_machine::NodeId;
 use egeria_policy::{Action, ActionOutcome, Kept, Subject};
 use egeria_steward::{ActionLine, Record, ResultLine, WindowRecord};
@@ -233,7 +233,10 @@ fn make_printable(decision: &mut WindowRecord) {
         thread.name = printable_name(thread.name.as_bytes());
     }
     for line in &mut decision.actions {
-        line.name = printable_name(line.name.as_bytes());
+        line.name = match line.as_thread_move() {
+            Some(_) => printable_name(line.name.as_bytes()),
+            None => printable_path(line.name.as_bytes()),
+        };
         // Made anew from the numbers: the words in a log are its writer's.
         line.sentence = line.record.action.to_string();
         if let ActionOutcome::Refused { reason } = &mut line.record.outcome {
