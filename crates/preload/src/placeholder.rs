@@ -3,6 +3,7 @@
 //!
 //! A copy costs a quarter of an open. The descriptor itself has a number that programs rarely reach; they may close it.
 
+use crate::libc_threads;
 use crate::raw;
 use libc::c_int;
 use std::io::Write;
@@ -11,6 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 const NONE: c_int = -1;
 /// Where it is looked for a free number, below the usual limit of 1024.
 const FIRST: usize = 1000;
+/// As many at the end of the kernel's table are tried.
+const LAST: usize = 4;
 const SEALS: c_int =
     libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
 
@@ -75,12 +78,30 @@ fn copy_high(file: c_int) -> Option<c_int> {
     let is_it = raw::facts_of(opened)
         .zip(raw::facts_of(file))
         .is_some_and(|(one, other)| (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino));
-    let copied = is_it.then(|| {
-        let from = limit().map_or(FIRST, |limit| FIRST.min(limit.saturating_sub(1) as usize));
-        number(raw::fcntl(opened, libc::F_DUPFD_CLOEXEC, from))
-    });
+    let copied = is_it.then(|| number(raw::fcntl(opened, libc::F_DUPFD_CLOEXEC, first_number())));
     raw::close(opened);
     copied.flatten()
+}
+
+/// Where it is looked for a free number. With other threads the kernel waits for all CPUs before it makes its table longer,
+/// which takes milliseconds: then one of the last numbers there are does.
+fn first_number() -> usize {
+    let first = limit().map_or(FIRST, |limit| FIRST.min(limit.saturating_sub(1) as usize));
+    let table = || table_length().map_or(first, |length| first.min(length.saturating_sub(LAST)));
+    if libc_threads::alone() {
+        first
+    } else {
+        table()
+    }
+}
+
+/// How many numbers the kernel's table has room for.
+fn table_length() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
+    let length = status
+        .lines()
+        .find_map(|line| line.strip_prefix("FDSize:"))?;
+    length.trim().parse().ok()
 }
 
 /// Numbers are below it.
