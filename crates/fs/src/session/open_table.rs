@@ -2,6 +2,9 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+/// Looks at the lock before the CPU is given up: it is held for some tens of nanoseconds.
+const SPINS: u32 = 100;
+
 /// Lock and fill level of this process's table; private to the process.
 #[derive(Default)]
 pub(crate) struct Opens {
@@ -11,12 +14,17 @@ pub(crate) struct Opens {
 
 impl Opens {
     pub(crate) fn locked<T>(&self, body: impl FnOnce() -> T) -> T {
+        let mut spins = 0;
         while self
             .lock
             .compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed)
             .is_err()
         {
-            std::thread::yield_now();
+            spins += 1;
+            match spins < SPINS {
+                true => std::hint::spin_loop(),
+                false => std::thread::yield_now(),
+            }
         }
         let result = body();
         self.lock.store(0, Ordering::Release);

@@ -71,7 +71,8 @@ impl Volume {
             let table = self.open_table(process).ok_or(Errno(libc::EBADF))?;
             let entry = find(table, ino).ok_or(Errno(libc::EBADF))?;
             if entry[1].fetch_sub(unit, Ordering::AcqRel) == unit {
-                entry[0].store(GONE, Ordering::Release);
+                let emptied = remove(table, entry);
+                self.opens.used.fetch_sub(emptied, Ordering::Relaxed);
             }
             inode.open_hint.fetch_sub(1, Ordering::AcqRel);
             Ok(())
@@ -91,8 +92,9 @@ impl Volume {
             self.grow_opens(process)?;
         }
         let table = self.open_table(process).ok_or(Errno(libc::ENOMEM))?;
-        self.opens.used.fetch_add(1, Ordering::Relaxed);
-        insert(table, ino, 0).ok_or(Errno(libc::ENOMEM))
+        let (entry, filled) = insert(table, ino, 0).ok_or(Errno(libc::ENOMEM))?;
+        self.opens.used.fetch_add(filled, Ordering::Relaxed);
+        Ok(entry)
     }
 
     fn grow_opens(&self, process: usize) -> Outcome<()> {
@@ -101,7 +103,9 @@ impl Volume {
             .chunks_exact(2)
             .filter(|entry| !matches!(entry[0].load(Ordering::Relaxed), 0 | GONE));
         let count = living.clone().count();
-        let bytes = ((count + 64) * 4 * 8).next_power_of_two().max(BLOCK);
+        // At least twice the old one: what is left behind is never more than what is in use.
+        let bytes = ((count + 64) * 4 * 8).next_power_of_two();
+        let bytes = bytes.max(BLOCK).max(size_of_val(old) * 2);
         let class = (bytes / BLOCK).trailing_zeros();
         let page = self.session.arena().allocate(class)?;
         let new = self
@@ -419,21 +423,103 @@ fn saturating_sub(word: &AtomicU32, by: u32) {
     });
 }
 
-fn insert(table: &[AtomicU64], ino: u64, counts: u64) -> Option<&[AtomicU64]> {
+/// The new entry, and how many empty ones it took: one that is gone is used again.
+fn insert(table: &[AtomicU64], ino: u64, counts: u64) -> Option<(&[AtomicU64], u64)> {
     let slots = table.len() / 2;
     let entry = (0..slots)
         .map(|step| &table[(hash(ino) + step) % slots * 2..][..2])
         .find(|entry| matches!(entry[0].load(Ordering::Relaxed), 0 | GONE))?;
+    let filled = u64::from(entry[0].load(Ordering::Relaxed) == 0);
     entry[1].store(counts, Ordering::Relaxed);
     entry[0].store(ino, Ordering::Release);
-    Some(entry)
+    Some((entry, filled))
+}
+
+/// Take an entry out; how many became empty. One before an empty one leads to none, so it becomes empty itself, and
+/// with it those before it that are gone. Others who look meanwhile miss nothing: every entry in use is still led to.
+fn remove(table: &[AtomicU64], entry: &[AtomicU64]) -> u64 {
+    let slots = table.len() / 2;
+    let bytes = entry.as_ptr().addr() - table.as_ptr().addr();
+    let removed = bytes / size_of_val(entry);
+    let word = |slot: usize| &table[slot % slots * 2];
+    word(removed).store(GONE, Ordering::Release);
+    if word(removed + 1).load(Ordering::Relaxed) != 0 {
+        return 0;
+    }
+    let mut emptied = 0;
+    for step in 0..slots {
+        let word = word(removed + slots - step);
+        if word.load(Ordering::Relaxed) != GONE {
+            break;
+        }
+        word.store(0, Ordering::Release);
+        emptied += 1;
+    }
+    emptied
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::test_volume::{FILE, Stopped, new_volume};
+    use proptest::prelude::*;
     use std::time::Duration;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+
+        #[test]
+        fn the_table_holds_what_was_put_in_and_not_taken_out(
+            steps in prop::collection::vec((1u64..60, any::<bool>()), 1..400),
+        ) {
+            let table: Vec<AtomicU64> = (0..2 * 64).map(|_| AtomicU64::new(0)).collect();
+            let mut held = std::collections::BTreeSet::new();
+            let mut used = 0;
+            for (ino, add) in steps {
+                if add && held.len() < 40 && held.insert(ino) {
+                    let (_, filled) = insert(&table, ino, 1).expect("room");
+                    used += filled;
+                } else if !add && held.remove(&ino) {
+                    used -= remove(&table, find(&table, ino).expect("it is held"));
+                }
+                for ino in 1..60 {
+                    prop_assert_eq!(find(&table, ino).is_some(), held.contains(&ino));
+                }
+                let words = table.iter().step_by(2);
+                let filled = words.filter(|word| word.load(Ordering::Relaxed) != 0).count();
+                prop_assert_eq!(filled as u64, used);
+            }
+            held.iter().for_each(|ino| { remove(&table, find(&table, *ino).expect("it is held")); });
+            prop_assert!(table.iter().step_by(2).all(|word| word.load(Ordering::Relaxed) == 0));
+        }
+    }
+
+    #[test]
+    fn opening_again_and_again_takes_no_memory() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, _) = new_volume(&directory);
+        let file = |name: String| {
+            let made = volume.create(InodeNumber::ROOT, name.as_bytes(), &FILE);
+            made.expect("create").ino
+        };
+        let files: Vec<_> = (0..20)
+            .map(|number| file(format!("file{number}")))
+            .collect();
+        let table = || {
+            let process = volume.process_slot().expect("a process");
+            let table = &volume.session.processes()[process].open_table;
+            table.load(Ordering::Relaxed)
+        };
+        volume.open(files[0], None).expect("open");
+        let before = table();
+        for _ in 0..200 {
+            for ino in &files[1..] {
+                volume.open(*ino, None).expect("open");
+                volume.close(*ino);
+            }
+        }
+        assert_eq!(table(), before, "the table was replaced");
+    }
 
     /// SIGSTOP to the calling process.
     fn stop() {
