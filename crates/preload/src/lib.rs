@@ -76,7 +76,7 @@ use std::ffi::CStr;
 pub static EGERIA_PRELOAD_INSTANCE: u8 = 1;
 
 /// Run by the dynamic linker before the program: finds the real functions, reads the environment.
-/// Nothing is allocated, mapped, opened or started until the program reads or writes a file of ours.
+/// Nothing is allocated, mapped, opened or started until the program uses a file of ours.
 extern "C" fn initialise(count: c_int, arguments: *const *const c_char) {
     real::find_all();
     let program = (count > 0 && !arguments.is_null()).then(|| {
@@ -89,6 +89,11 @@ extern "C" fn initialise(count: c_int, arguments: *const *const c_char) {
     if !first.is_null() && !std::ptr::eq(first.cast(), &EGERIA_PRELOAD_INSTANCE) {
         // Two libraries would each keep a table: the first one does.
         settings::switch_off();
+    }
+    if !settings::is_off() {
+        // For later: with several threads it takes as long as until all CPUs have been elsewhere. What refuses it now
+        // will then.
+        let _ = pins::register_barrier();
     }
 }
 

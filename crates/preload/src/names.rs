@@ -17,7 +17,7 @@ mod serve;
 mod start;
 
 pub use identity::{note_umask, without_umask};
-pub use mounts::{SpaceWords, note as note_mount, ticks};
+pub use mounts::{SpaceWords, note as note_mount, reset_in_child, ticks};
 pub use serve::{
     Answer, CallerPlace, Way, answered, before_path, by_kernel, on_descriptor, on_open_descriptor,
     on_path, on_two_paths, with_caller_string,

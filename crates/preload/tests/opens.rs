@@ -39,6 +39,14 @@ fn copies_cost_no_requests() {
 }
 
 #[test]
+fn first_opens_of_threads_cost_no_requests() {
+    // Each process finds its mounts anew.
+    for _ in 0..20 {
+        cost_no_requests("first_opens_of_threads_cost_no_requests", 8 * 42);
+    }
+}
+
+#[test]
 fn copies_answer_as_the_kernel() {
     let Some(mounted) = Mounted::new() else {
         return;

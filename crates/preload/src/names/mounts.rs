@@ -6,6 +6,7 @@
 use crate::control_call::ask_mount;
 use crate::raw::MountRequest;
 use crate::registry::{self, Known};
+use crate::sync::pause;
 use crate::trust::Place;
 use crate::{raw, thread};
 use egeria_fs::control::{ControlReply, MountLine, volume_mounts};
@@ -57,8 +58,14 @@ const SPACE_FLAGS_OF_ALL: u64 = libc::ST_RDONLY | libc::ST_SYNCHRONOUS | libc::S
 pub type SpaceWords = [u64; 15];
 
 static MOUNTS: [AtomicPtr<Mount>; MAX_MOUNTS] = [const { AtomicPtr::new(null_mut()) }; MAX_MOUNTS];
-/// 0: nobody looked; 1: somebody looks; 2: done.
-static LOOKED: AtomicU8 = AtomicU8::new(0);
+/// Whether somebody looked for them.
+static LOOKED: AtomicU8 = AtomicU8::new(NOBODY_LOOKED);
+const NOBODY_LOOKED: u8 = 0;
+const SOMEBODY_LOOKS: u8 = 1;
+const HAVE_LOOKED: u8 = 2;
+/// Looks at a thread that looks for mounts, which takes less than a millisecond, before the kernel serves the call: a
+/// tenth of a second.
+const MAX_ROUNDS: u32 = 1200;
 
 /// A mount, known for good.
 pub struct Mount {
@@ -113,7 +120,7 @@ pub fn is_fresh(seen_at_ticks: u64) -> bool {
 /// Every mount; looks for them at the first call, unless in a signal handler.
 #[inline(always)]
 pub fn all() -> impl Iterator<Item = &'static Mount> {
-    if LOOKED.load(Ordering::Acquire) == 0 {
+    if LOOKED.load(Ordering::Acquire) != HAVE_LOOKED {
         look();
     }
     MOUNTS.iter().map_while(|entry| {
@@ -124,10 +131,15 @@ pub fn all() -> impl Iterator<Item = &'static Mount> {
 
 #[cold]
 fn look() {
-    let idle = LOOKED.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed);
-    if thread::current().handler_depth.load(Ordering::Relaxed) > 0 || idle.is_err() {
-        if idle.is_ok() {
-            LOOKED.store(0, Ordering::Release);
+    if thread::current().handler_depth.load(Ordering::Relaxed) > 0 {
+        return;
+    }
+    let (nobody, somebody) = (NOBODY_LOOKED, SOMEBODY_LOOKS);
+    if (LOOKED.compare_exchange(nobody, somebody, Ordering::AcqRel, Ordering::Relaxed)).is_err() {
+        // Files that the kernel opened instead would be left to it from then on.
+        let mut round = 0;
+        while LOOKED.load(Ordering::Acquire) == SOMEBODY_LOOKS && round < MAX_ROUNDS {
+            pause(&mut round);
         }
         return;
     }
@@ -143,14 +155,20 @@ fn look() {
         entry.store(*mount, Ordering::Release);
     }
     thread::inside(|| drop(found));
-    LOOKED.store(2, Ordering::Release);
+    LOOKED.store(HAVE_LOOKED, Ordering::Release);
 }
 
 /// A file of a volume was met on a mount that may be newer than the look: look again at the next path.
 pub fn note(id: u64) {
-    if LOOKED.load(Ordering::Acquire) == 2 && all().all(|mount| mount.id != id) {
-        LOOKED.store(0, Ordering::Release);
+    if LOOKED.load(Ordering::Acquire) == HAVE_LOOKED && all().all(|mount| mount.id != id) {
+        LOOKED.store(NOBODY_LOOKED, Ordering::Release);
     }
+}
+
+/// In a fork child: a thread that was looking is not here.
+pub fn reset_in_child() {
+    let (nobody, somebody) = (NOBODY_LOOKED, SOMEBODY_LOOKS);
+    let _ = LOOKED.compare_exchange(somebody, nobody, Ordering::AcqRel, Ordering::Relaxed);
 }
 
 impl Mount {

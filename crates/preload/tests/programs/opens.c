@@ -488,6 +488,29 @@ static void copies_answer_as_the_kernel(void) {
     }
 }
 
+static pthread_barrier_t start;
+
+static void *opens_first(void *number) {
+    char name[16], moved[16];
+    snprintf(name, sizeof name, "f%ld", (long)number);
+    snprintf(moved, sizeof moved, "m%ld", (long)number);
+    pthread_barrier_wait(&start);
+    CHECK(close(make(name, 0)) == 0);
+    for (int i = 0; i < 20; i++)
+        CHECK(rename(name, moved) == 0 && rename(moved, name) == 0);
+    CHECK(unlink(name) == 0);
+    return NULL;
+}
+
+static void first_opens_of_threads_cost_no_requests(void) {
+    pthread_t threads[8];
+    CHECK(pthread_barrier_init(&start, NULL, 8) == 0);
+    for (long i = 0; i < 8; i++)
+        CHECK(pthread_create(&threads[i], NULL, opens_first, (void *)i) == 0);
+    for (int i = 0; i < 8; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
 static const struct rule rules[] = {
     {"opens_cost_no_requests", opens_cost_no_requests},
     {"made_up_names_cost_no_requests", made_up_names_cost_no_requests},
@@ -503,6 +526,7 @@ static const struct rule rules[] = {
     {"threads_open_and_close", threads_open_and_close},
     {"others_use_what_one_thread_opens", others_use_what_one_thread_opens},
     {"copies_cost_no_requests", copies_cost_no_requests},
+    {"first_opens_of_threads_cost_no_requests", first_opens_of_threads_cost_no_requests},
     {"copies_answer_as_the_kernel", copies_answer_as_the_kernel},
     {NULL, NULL},
 };
