@@ -27,6 +27,7 @@ struct Pieces {
 unsafe impl Send for Pieces {}
 
 /// The global allocator of this shared object.
+#[repr(align(128))]
 pub struct PrivateMemory(Locked<Pieces>);
 
 #[global_allocator]

@@ -26,6 +26,7 @@ compile_error!("egeria-preload is for x86-64 Linux with glibc: use the mount alo
 
 mod admission;
 mod allocator;
+mod apart;
 mod control_call;
 mod deferred;
 mod descriptors;

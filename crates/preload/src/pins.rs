@@ -4,6 +4,7 @@
 //! last reference first makes every running thread pass a barrier (`membarrier`), then looks at all
 //! pins: a record named in one waits in limbo until somebody else closes something.
 
+use crate::apart::Apart;
 use crate::lock::Lock;
 use crate::pin::{self, Pin};
 use crate::process::{self, PINS};
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
 
 static LIMBO: AtomicPtr<Record> = AtomicPtr::new(std::ptr::null_mut());
-static LIMBO_LOCK: Lock = Lock::new();
+static LIMBO_LOCK: Apart<Lock> = Apart(Lock::new());
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 /// Pins from here on were never taken: most programs have few threads, and need not look at all pins.
 static END: AtomicUsize = AtomicUsize::new(0);

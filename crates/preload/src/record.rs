@@ -1,6 +1,7 @@
 //! An open description of ours, as this process knows it. Descriptors made from each other in this
 //! process (`dup`) share one record.
 
+use crate::apart::Apart;
 use crate::locked::Locked;
 use crate::reading::Reading;
 use crate::{errno, raw, settings};
@@ -20,7 +21,7 @@ pub const MAX_BYTES: usize = 0x7fff_f000;
 pub const PASS: Errno = Errno(libc::EAGAIN);
 
 /// Records whose file the kernel has not opened.
-static DEFERRED: AtomicUsize = AtomicUsize::new(0);
+static DEFERRED: Apart<AtomicUsize> = Apart(AtomicUsize::new(0));
 
 /// Whether the kernel has not opened the file of some record.
 #[inline(always)]

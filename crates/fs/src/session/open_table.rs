@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// Looks at the lock before the CPU is given up: it is held for some tens of nanoseconds.
 const SPINS: u32 = 100;
 
-/// Lock and fill level of this process's table; private to the process.
+/// Lock and fill level of this process's table; private to the process. On cache lines of its own, for every open of any
+/// thread writes it.
 #[derive(Default)]
+#[repr(align(128))]
 pub(crate) struct Opens {
     lock: AtomicU32,
     pub(crate) used: AtomicU64,
