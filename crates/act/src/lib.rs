@@ -14,9 +14,12 @@ mod admission_limits;
 mod departures;
 mod journal;
 mod memory_migration;
+mod movable;
+mod page_cache;
 mod relocations;
 mod restore;
 mod thread_affinity;
+mod volume_files;
 
 pub use access_delegation::AccessDelegation;
 pub use admission_limits::AdmissionLimits;

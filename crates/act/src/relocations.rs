@@ -1,10 +1,6 @@
 //! Data of files that goes to other nodes, in a thread of its own and at the rate that the plan says.
 
-mod page_cache;
-mod volume_files;
-
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -18,11 +14,17 @@ use egeria_pages::found_files::FoundFiles;
 use egeria_policy::planner::{Relocate, RelocationStep};
 use egeria_policy::{Action, ActionKind, ActionOutcome};
 
-use page_cache::PageCache;
-use volume_files::VolumeFiles;
+use crate::movable::{MovableFiles, refused};
+use crate::page_cache::PageCache;
+use crate::volume_files::VolumeFiles;
 
 /// A file is given up when so many parts in a row could not be moved.
 const MAX_GIVEN_UP: u32 = 8;
+/// Looks at parts without anything to move before others have their turn.
+const MAX_LOOKS: u32 = 64;
+/// A file that is not to be found now is looked for again after this, so many times.
+const FIND_AGAIN: Duration = Duration::from_millis(500);
+const MAX_FINDS: u32 = 20;
 /// Most files under way.
 const MAX_JOBS: usize = 1024;
 /// How often somebody who asks to stop is looked for while a part is waited with.
@@ -37,32 +39,6 @@ pub struct Relocations {
     pub given_up: u64,
     /// Bytes on their new nodes.
     pub moved_bytes: u64,
-}
-
-/// Files whose data can go from one node to another while they are in use.
-trait MovableFiles: Send + Sync {
-    /// What is moved at once, bytes.
-    fn part_bytes(&self) -> u64;
-
-    /// Whether this much of a file can go from one node to another; if not, what to answer.
-    fn check(&self, file: FileKey, ends: (NodeId, NodeId), bytes: u64)
-    -> Result<(), ActionOutcome>;
-
-    /// The size of a file; `None` when it is gone.
-    fn size_bytes(&self, file: FileKey) -> Option<u64>;
-
-    /// Moves what lies on the first node of a part of a file to the second.
-    fn move_part(&self, file: FileKey, range: Range<u64>, ends: (NodeId, NodeId)) -> Part;
-}
-
-/// What became of a part.
-enum Part {
-    /// So many bytes are on their new node; 0 when none was on the old one.
-    Moved(u64),
-    /// It could not be moved now.
-    GivenUp,
-    /// No part of this file can.
-    Never,
 }
 
 /// Moves data of files between nodes. What was moved stays there when this ends: it lies as well there as before.
@@ -160,12 +136,6 @@ impl FileRelocation {
     }
 }
 
-fn refused(reason: &str) -> ActionOutcome {
-    ActionOutcome::Refused {
-        reason: reason.to_owned(),
-    }
-}
-
 impl Actuator for FileRelocation {
     fn kinds(&self) -> &[ActionKind] {
         &[ActionKind::Relocation]
@@ -201,6 +171,8 @@ struct Course {
     /// Parts seen that have data to move, for those that stay.
     parts: u64,
     given_up: u32,
+    /// Times in a row that it was not to be found.
+    missed: u32,
     /// Not before this.
     due: Instant,
 }
@@ -221,6 +193,7 @@ fn work(files: &dyn MovableFiles, inbox: &Receiver<Job>, done: &Mutex<Relocation
                 at: 0,
                 parts: 0,
                 given_up: 0,
+                missed: 0,
                 due: Instant::now(),
             }),
             Ok(_) => count(done, |done| done.given_up += 1),
@@ -252,32 +225,39 @@ fn go_on(
 ) -> Option<Course> {
     let file = course.job.file;
     let Some(size_bytes) = files.size_bytes(file) else {
-        count(done, |done| done.given_up += 1);
-        return None;
+        course.missed += 1;
+        if course.missed > MAX_FINDS {
+            count(done, |done| done.given_up += 1);
+            return None;
+        }
+        course.due = Instant::now() + FIND_AGAIN;
+        return Some(course);
     };
-    let (mut moved_bytes, mut is_over) = (0, course.at >= size_bytes);
-    // Parts that stay cost nothing: on to the next that goes.
-    while !is_over && moved_bytes == 0 {
+    course.missed = 0;
+    let mut moved_bytes = 0;
+    for _ in 0..MAX_LOOKS {
+        course.at = files.next(file, course.at);
+        if course.at >= size_bytes || course.given_up >= MAX_GIVEN_UP || moved_bytes > 0 {
+            break;
+        }
         let end = (course.at + files.part_bytes()).min(size_bytes);
         let share = course.job.share;
         let goes = |part: u64| (part as f64 * share).floor();
         let is_taken = goes(course.parts + 1) > goes(course.parts);
         course.parts += 1;
         if is_taken {
-            match files.move_part(file, course.at..end, course.job.ends) {
-                Part::Moved(bytes) => {
-                    moved_bytes += bytes;
-                    course.given_up = 0;
-                }
-                Part::GivenUp => course.given_up += 1,
-                Part::Never => course.given_up = MAX_GIVEN_UP,
-            }
+            let part = files.move_part(file, course.at..end, course.job.ends);
+            moved_bytes += part.moved_bytes;
+            course.given_up = match (part.is_hopeless, part.is_given_up) {
+                (true, _) => MAX_GIVEN_UP,
+                (_, true) => course.given_up + 1,
+                _ => 0,
+            };
         }
         course.at = end;
-        is_over = course.at >= size_bytes || course.given_up >= MAX_GIVEN_UP;
     }
     count(done, |done| done.moved_bytes += moved_bytes);
-    if is_over {
+    if course.at >= size_bytes || course.given_up >= MAX_GIVEN_UP {
         count(done, |done| match course.given_up >= MAX_GIVEN_UP {
             true => done.given_up += 1,
             false => done.files += 1,

@@ -1,9 +1,10 @@
 //! How many pages of a file are cached, in parts: by `cachestat`, which costs as much as there is in the cache, or before
 //! Linux 6.5 by `mincore`, which costs as much as there is in the file.
 
+use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::SeekFrom;
 
@@ -14,6 +15,8 @@ use crate::mapping::Mapping;
 const WINDOW_BYTES: u64 = 64 << 20;
 /// Bytes of a file that `mincore` is asked about at most.
 const MAX_MINCORE_BYTES: u64 = 256 << 30;
+/// How many smaller steps a step is divided into.
+const FINER: u64 = 16;
 
 /// Counts cached pages of one file.
 pub(crate) struct Counter<'a> {
@@ -88,11 +91,36 @@ impl<'a> Counter<'a> {
     }
 }
 
+/// Where the next part of a file begins, from `at` on, that has cached pages as far as the kernel tells it cheaply; the end of
+/// the file when none has. Parts begin at multiples of their length.
+///
+/// # Errors
+/// When the kernel refuses to tell.
+pub fn next_part(file: &File, at: u64, part_bytes: u64) -> io::Result<u64> {
+    let size = file.metadata()?.len();
+    let mut counter = Counter::new(file.as_fd());
+    if !counter.has_cachestat {
+        return Ok(counter
+            .data(at, size)?
+            .map_or(size, |data| at.max(data.start / part_bytes * part_bytes)));
+    }
+    let mut at = at;
+    // Large steps over what is not cached, then smaller ones into the first that is.
+    let mut step_bytes = size.saturating_sub(at).next_power_of_two().max(part_bytes);
+    while at < size {
+        let range = at..at.saturating_add(step_bytes).min(size);
+        match (counter.count(&range)?.0, step_bytes > part_bytes) {
+            (0, _) => at = range.end,
+            (_, true) => step_bytes = (step_bytes / FINER).max(part_bytes),
+            (_, false) => return Ok(at),
+        }
+    }
+    Ok(size)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::File;
-    use std::os::fd::AsFd;
     use std::os::unix::fs::FileExt;
 
     #[test]
@@ -122,5 +150,19 @@ mod tests {
                 assert_eq!(stat.0, expected, "{range:?}");
             }
         }
+    }
+
+    #[test]
+    fn the_next_part_with_pages_is_found_in_a_huge_file() {
+        let file = tempfile::tempfile_in("/dev/shm").unwrap();
+        let (size, part) = (1u64 << 50, 2 << 20);
+        file.set_len(size).unwrap();
+        assert_eq!(next_part(&file, 0, part).unwrap(), size);
+        for at in [5 << 20, 1 << 40] {
+            file.write_at(b"x", at).unwrap();
+        }
+        assert_eq!(next_part(&file, 0, part).unwrap(), 4 << 20);
+        assert_eq!(next_part(&file, 6 << 20, part).unwrap(), 1 << 40);
+        assert_eq!(next_part(&file, (1 << 40) + part, part).unwrap(), size);
     }
 }

@@ -214,9 +214,11 @@ fn look(each: &FileUse, locator: &mut Locator) -> Option<Place> {
     let found = FoundFile {
         path,
         process_id: process,
-        link,
+        descriptor,
         device: each.device,
+        inode: each.inode,
         identity: identity_of(&opened).ok()?,
+        age: 0,
     };
     (by_node.total() > 0).then_some(Place {
         found,

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use egeria_facts::FileKey;
 
-use crate::{file, mount};
+use crate::{file, mount, users};
 
 /// Files by the keys that facts give them. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -20,13 +20,30 @@ pub struct FoundFiles(Arc<Mutex<HashMap<FileKey, FoundFile>>>);
 pub(crate) struct FoundFile {
     /// What it was called.
     pub(crate) path: PathBuf,
-    /// The process that has it open, and its link to the file in `/proc`.
+    /// The process that has it open, and by which number.
     pub(crate) process_id: u32,
-    pub(crate) link: PathBuf,
-    /// The device that the kernel counts it by.
+    /// Device and inode that the kernel counts it by.
     pub(crate) device: (u32, u32),
+    pub(crate) inode: u64,
+    pub(crate) descriptor: u32,
     /// Device and inode as `stat` says.
     pub(crate) identity: (u64, u64),
+    /// Windows since it was found last.
+    pub(crate) age: u32,
+}
+
+/// Windows that a file is remembered for: not every window sees everybody.
+const MAX_AGE: u32 = 10;
+
+impl FoundFile {
+    fn link(&self) -> PathBuf {
+        link_of(self.process_id, self.descriptor)
+    }
+}
+
+/// The link of a process to what it has open.
+pub(crate) fn link_of(process_id: u32, descriptor: u32) -> PathBuf {
+    PathBuf::from(format!("/proc/{process_id}/fd/{descriptor}"))
 }
 
 impl FoundFiles {
@@ -42,19 +59,28 @@ impl FoundFiles {
     pub fn open(&self, file: FileKey) -> io::Result<File> {
         let gone = || io::Error::from(io::ErrorKind::NotFound);
         let found = self.all().get(&file).cloned().ok_or_else(gone)?;
-        // By its path it could be asked of a file system that another user serves.
-        if !mount::answers(found.process_id, found.device) {
+        // By its path it could be on a file system that another user serves, who answers when he likes; by the descriptor,
+        // too, if that is another file by now.
+        let is_it = users::open_as(found.process_id, found.descriptor)
+            .is_some_and(|open| open.inode == found.inode);
+        if !is_it || !mount::answers(found.process_id, found.device) {
             return Err(gone());
         }
-        let opened = file::open(&found.link)?;
+        let opened = file::open(&found.link())?;
         match identity_of(&opened)? == found.identity {
             true => Ok(opened),
             false => Err(gone()),
         }
     }
 
-    pub(crate) fn keep(&self, all: HashMap<FileKey, FoundFile>) {
-        *self.all() = all;
+    /// Those of a window; others of windows before are kept for a while.
+    pub(crate) fn keep(&self, found: HashMap<FileKey, FoundFile>) {
+        let mut all = self.all();
+        all.retain(|_, file| {
+            file.age += 1;
+            file.age < MAX_AGE
+        });
+        all.extend(found);
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<FileKey, FoundFile>> {
@@ -66,9 +92,4 @@ impl FoundFiles {
 pub(crate) fn identity_of(file: &File) -> io::Result<(u64, u64)> {
     let metadata = file.metadata()?;
     Ok((metadata.dev(), metadata.ino()))
-}
-
-/// The link of a process to what it has open.
-pub(crate) fn link_of(process_id: u32, descriptor: u32) -> PathBuf {
-    Path::new("/proc").join(format!("{process_id}/fd/{descriptor}"))
 }

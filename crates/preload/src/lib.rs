@@ -77,7 +77,7 @@ use std::ffi::CStr;
 pub static EGERIA_PRELOAD_INSTANCE: u8 = 1;
 
 /// Run by the dynamic linker before the program: finds the real functions, reads the environment.
-/// Nothing is allocated, mapped, opened or started until the program uses a file of ours.
+/// Nothing is allocated, mapped, opened or started until the program's first call with a path.
 extern "C" fn initialise(count: c_int, arguments: *const *const c_char) {
     real::find_all();
     let program = (count > 0 && !arguments.is_null()).then(|| {
@@ -92,8 +92,8 @@ extern "C" fn initialise(count: c_int, arguments: *const *const c_char) {
         settings::switch_off();
     }
     if !settings::is_off() {
-        // For later: with several threads it takes as long as until all CPUs have been elsewhere. What refuses it now
-        // will then.
+        // For later: with several threads the kernel waits for an RCU grace period (milliseconds). An error comes again at
+        // the first attach, and is handled there.
         let _ = pins::register_barrier();
     }
 }

@@ -73,7 +73,7 @@ fn give_back_dead(pins: &[Pin; PINS]) {
     }
 }
 
-/// Once per process, before the first record.
+/// At the start, and again before the first record, when it must have been done.
 pub fn register_barrier() -> bool {
     raw::membarrier(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0) >= 0
 }

@@ -1,7 +1,8 @@
 //! Numbers that stand for files the kernel has not opened: copies of one descriptor, which no call can read, write or
 //! change anything by. Its file is empty, sealed, of mode 0, and nobody else's; it is open as `O_PATH`.
 //!
-//! A copy costs a quarter of an open. The descriptor itself has a number that programs rarely reach; they may close it.
+//! A copy costs a quarter of an open. The descriptor itself has a high number, which programs rarely reach; they may close
+//! it.
 
 use crate::libc_threads;
 use crate::raw;
@@ -83,8 +84,8 @@ fn copy_high(file: c_int) -> Option<c_int> {
     copied.flatten()
 }
 
-/// Where it is looked for a free number. With other threads the kernel waits for all CPUs before it makes its table longer,
-/// which takes milliseconds: then one of the last numbers there are does.
+/// Where it is looked for a free number. With several threads the kernel waits for an RCU grace period (milliseconds) before
+/// it makes its table longer: then a number at the end of the table is taken.
 fn first_number() -> usize {
     let first = limit().map_or(FIRST, |limit| FIRST.min(limit.saturating_sub(1) as usize));
     let table = || table_length().map_or(first, |length| first.min(length.saturating_sub(LAST)));
@@ -97,11 +98,19 @@ fn first_number() -> usize {
 
 /// How many numbers the kernel's table has room for.
 fn table_length() -> Option<usize> {
-    let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
-    let length = status
-        .lines()
-        .find_map(|line| line.strip_prefix("FDSize:"))?;
-    length.trim().parse().ok()
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    let path = c"/proc/thread-self/status";
+    let status = number(raw::openat(libc::AT_FDCWD, path.as_ptr(), flags, 0))?;
+    // The line is among the first.
+    let mut text = [0; 1024];
+    let read = raw::read(status, text.as_mut_ptr().cast(), text.len());
+    raw::close(status);
+    let text = text.get(..usize::try_from(read).ok()?)?;
+    let lines = text.split(|byte| *byte == b'\n');
+    let length = lines
+        .into_iter()
+        .find_map(|line| line.strip_prefix(b"FDSize:"))?;
+    std::str::from_utf8(length).ok()?.trim().parse().ok()
 }
 
 /// Numbers are below it.

@@ -25,13 +25,10 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a waiter sleeps at most before it looks at those who hold places; longer beside others, who look, too.
+/// How long a waiter sleeps at most before it looks at those who hold places.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
-/// Of so many waiters, each sleeps once longer.
-const WAITERS_PER_LOOK: u32 = 4;
-const MAX_LOOKS: u32 = 8;
 /// For so long a thread keeps its place over several requests while others wait: to wake the next one takes as long as
-/// many a request. A place that its holder does not come back to is free when the next waiter looks.
+/// many a request. A place that its holder does not come back to is free at the latest after [`LOOK_AGAIN`].
 const MAX_TURN_NS: u64 = 250_000;
 /// A thread that has held its place for this long, and for the time that its bytes may take, lends it.
 const MAX_HELD_MS: u64 = 100;
@@ -280,9 +277,7 @@ impl Volume {
                     false => Ok(None),
                 };
             }
-            let looks = (selector.waiting() / WAITERS_PER_LOOK).clamp(1, MAX_LOOKS);
-            let sleep = LOOK_AGAIN * looks;
-            let sleep = patience.map_or(sleep, |limit| sleep.min(limit - waited));
+            let sleep = patience.map_or(LOOK_AGAIN, |limit| LOOK_AGAIN.min(limit - waited));
             sleep_while(gate, thread, word as u32, sleep);
             lend_overdue(gate);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Looks at the lock before the CPU is given up: it is held for some tens of nanoseconds.
+/// Looks at the lock before the CPU is given up: it is held for some tens of nanoseconds, unless the table grows.
 const SPINS: u32 = 100;
 
 /// Lock and fill level of this process's table; private to the process. On cache lines of its own, for every open of any

@@ -20,6 +20,11 @@ const COMMIT_SPINS: usize = 2000;
 /// How long locks are waited for on behalf of uses that are late anyway.
 const LATE_PATIENCE: std::time::Duration = std::time::Duration::from_millis(1);
 
+/// Behind the entries of a table: the word of the one that it took the place of, and a spare one.
+const LINK_WORDS: usize = 2;
+/// A process never had more tables: each is twice as large as the one before.
+const MAX_TABLES: usize = 64;
+
 fn hash(ino: u64) -> usize {
     (ino.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20) as usize
 }
@@ -38,12 +43,20 @@ fn find(table: &[AtomicU64], ino: u64) -> Option<&[AtomicU64]> {
 }
 
 impl Volume {
+    /// The entries of a process.
     fn open_table(&self, process: usize) -> Option<&[AtomicU64]> {
-        let (page, class) = decode_table(
-            self.session.processes()[process]
-                .open_table
-                .load(Ordering::Acquire),
-        )?;
+        let word = self.open_table_word(process).load(Ordering::Acquire);
+        self.open_run(word)
+            .map(|run| &run[..run.len() - LINK_WORDS])
+    }
+
+    fn open_table_word(&self, process: usize) -> &AtomicU64 {
+        &self.session.processes()[process].open_table
+    }
+
+    /// The entries, and behind them the word of the table before.
+    fn open_run(&self, word: u64) -> Option<&[AtomicU64]> {
+        let (page, class) = decode_table(word)?;
         self.session.arena().run(page, class)
     }
 
@@ -89,7 +102,9 @@ impl Volume {
             .open_table(process)
             .map_or(0, |table| table.len() as u64 / 2);
         if (self.opens.used.load(Ordering::Relaxed) + 1) * 4 > slots * 3 {
-            self.grow_opens(process)?;
+            let grown = self.grow_opens(process);
+            // Without memory the old one serves as long as it has room.
+            grown.or_else(|errno| if slots > 0 { Ok(()) } else { Err(errno) })?;
         }
         let table = self.open_table(process).ok_or(Errno(libc::ENOMEM))?;
         let (entry, filled) = insert(table, ino, 0).ok_or(Errno(libc::ENOMEM))?;
@@ -105,14 +120,16 @@ impl Volume {
         let count = living.clone().count();
         // At least twice the old one: what is left behind is never more than what is in use.
         let bytes = ((count + 64) * 4 * 8).next_power_of_two();
-        let bytes = bytes.max(BLOCK).max(size_of_val(old) * 2);
+        let bytes = bytes
+            .max(BLOCK)
+            .max((size_of_val(old) * 2).next_power_of_two());
         let class = (bytes / BLOCK).trailing_zeros();
         let page = self.session.arena().allocate(class)?;
-        let new = self
-            .session
-            .arena()
-            .run(page, class)
-            .ok_or(Errno(libc::ENOMEM))?;
+        let word = (page + 1) | ((class as u64) << 56);
+        let run = self.open_run(word).ok_or(Errno(libc::ENOMEM))?;
+        let (new, link) = run.split_at(run.len() - LINK_WORDS);
+        let before = self.open_table_word(process).load(Ordering::Relaxed);
+        link[0].store(before, Ordering::Relaxed);
         for entry in living {
             insert(
                 new,
@@ -121,9 +138,7 @@ impl Volume {
             );
         }
         self.opens.used.store(count as u64, Ordering::Relaxed);
-        self.session.processes()[process]
-            .open_table
-            .store((page + 1) | ((class as u64) << 56), Ordering::Release);
+        self.open_table_word(process).store(word, Ordering::Release);
         Ok(())
     }
 
@@ -406,11 +421,12 @@ impl Volume {
             self.inode_settled(me);
         }
         outcome?;
-        if let Some((page, class)) = decode_table(
-            self.session.processes()[process]
-                .open_table
-                .swap(0, Ordering::AcqRel),
-        ) {
+        let mut word = self.open_table_word(process).swap(0, Ordering::AcqRel);
+        for _ in 0..MAX_TABLES {
+            let (Some(run), Some((page, class))) = (self.open_run(word), decode_table(word)) else {
+                break;
+            };
+            word = run[run.len() - LINK_WORDS].load(Ordering::Relaxed);
             self.session.arena().free(page, class);
         }
         Ok(())
@@ -519,6 +535,39 @@ mod tests {
             }
         }
         assert_eq!(table(), before, "the table was replaced");
+    }
+
+    #[test]
+    fn tables_that_were_too_small_are_free_after_the_process() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, _) = new_volume(&directory);
+        let file = |name: String| {
+            let made = volume.create(InodeNumber::ROOT, name.as_bytes(), &FILE);
+            made.expect("create").ino
+        };
+        let files: Vec<_> = (0..300)
+            .map(|number| file(format!("file{number}")))
+            .collect();
+        let own = volume.process_slot().expect("a process");
+        let opener = Stopped::in_child(&volume, |volume| {
+            files
+                .iter()
+                .try_for_each(|ino| volume.open(*ino, None).map(drop))
+        });
+        let other = (0..volume.session.processes().len()).filter(|process| *process != own);
+        let mut tables =
+            other.map(|process| volume.open_table_word(process).load(Ordering::Relaxed));
+        let word = tables.find(|word| *word != 0).expect("a table");
+        let run = volume.open_run(word).expect("a run");
+        let before = decode_table(run[run.len() - LINK_WORDS].load(Ordering::Relaxed));
+        let (page, class) = before.expect("a table before it");
+        opener.kill();
+        for _ in 0..3 {
+            volume.reap();
+        }
+        let arena = volume.session.arena();
+        let found = (0..64).any(|_| arena.allocate(class) == Ok(page));
+        assert!(found, "page {page} is not given out again");
     }
 
     /// SIGSTOP to the calling process.

@@ -63,8 +63,8 @@ static LOOKED: AtomicU8 = AtomicU8::new(NOBODY_LOOKED);
 const NOBODY_LOOKED: u8 = 0;
 const SOMEBODY_LOOKS: u8 = 1;
 const HAVE_LOOKED: u8 = 2;
-/// Looks at a thread that looks for mounts, which takes less than a millisecond, before the kernel serves the call: a
-/// tenth of a second.
+/// Rounds of waiting for another thread's look, which takes less than a millisecond; in all a tenth of a second. Then that
+/// thread is taken to be gone.
 const MAX_ROUNDS: u32 = 1200;
 
 /// A mount, known for good.
@@ -141,6 +141,9 @@ fn look() {
         while LOOKED.load(Ordering::Acquire) == SOMEBODY_LOOKS && round < MAX_ROUNDS {
             pause(&mut round);
         }
+        if round >= MAX_ROUNDS {
+            let _ = LOOKED.compare_exchange(somebody, nobody, Ordering::AcqRel, Ordering::Relaxed);
+        }
         return;
     }
     let found = thread::inside(|| {
@@ -174,10 +177,11 @@ pub fn reset_in_child() {
 impl Mount {
     fn new(line: MountLine) -> Option<Mount> {
         let point = CString::new(line.point).ok()?;
+        // What the kernel knows: a mount that hangs must not be waited for.
         let facts = facts_at(
             &point,
             libc::STATX_BASIC_STATS | libc::STATX_MNT_ID_UNIQUE,
-            0,
+            libc::AT_STATX_DONT_SYNC,
         )?;
         let id = (facts.stx_mask & libc::STATX_MNT_ID_UNIQUE != 0).then_some(facts.stx_mnt_id)?;
         let mut template = facts;

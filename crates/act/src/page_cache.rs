@@ -4,23 +4,24 @@ use std::ops::Range;
 
 use egeria_facts::FileKey;
 use egeria_machine::NodeId;
+use egeria_pages::cached;
 use egeria_pages::found_files::FoundFiles;
 use egeria_pages::room;
 use egeria_pages::warm::{self, CachedPages};
 use egeria_policy::ActionOutcome;
 
-use super::{MovableFiles, Part, refused};
+use crate::movable::{MovableFiles, Part, refused};
 
 /// A huge page: it is not split.
 const PART_BYTES: u64 = 2 << 20;
 
-pub(super) struct PageCache {
+pub(crate) struct PageCache {
     found: FoundFiles,
     pages: CachedPages,
 }
 
 impl PageCache {
-    pub(super) fn new(found: FoundFiles) -> std::io::Result<PageCache> {
+    pub(crate) fn new(found: FoundFiles) -> std::io::Result<PageCache> {
         Ok(PageCache {
             found,
             pages: CachedPages::new()?,
@@ -56,14 +57,26 @@ impl MovableFiles for PageCache {
         Some(metadata.len())
     }
 
+    fn next(&self, file: FileKey, at: u64) -> u64 {
+        // What cannot be asked is looked at part by part.
+        let opened = self.found.open(file);
+        let next = opened.and_then(|opened| cached::next_part(&opened, at, PART_BYTES));
+        next.unwrap_or(at)
+    }
+
     fn move_part(&self, file: FileKey, range: Range<u64>, ends: (NodeId, NodeId)) -> Part {
-        let Ok(opened) = self.found.open(file) else {
-            return Part::Never;
-        };
-        match self.pages.move_range(&opened, range, ends) {
-            Ok(moved) if moved.moved_bytes == 0 && moved.left_bytes > 0 => Part::GivenUp,
-            Ok(moved) => Part::Moved(moved.moved_bytes),
-            Err(_) => Part::GivenUp,
+        let moved =
+            (self.found.open(file)).and_then(|opened| self.pages.move_range(&opened, range, ends));
+        match moved {
+            Ok(moved) => Part {
+                moved_bytes: moved.moved_bytes,
+                is_given_up: moved.left_bytes > 0,
+                is_hopeless: false,
+            },
+            Err(_) => Part {
+                is_given_up: true,
+                ..Part::default()
+            },
         }
     }
 }

@@ -9,20 +9,20 @@ use egeria_machine::{Machine, NodeId};
 use egeria_media::PoolIndex;
 use egeria_policy::ActionOutcome;
 
-use super::{MovableFiles, Part, refused};
+use crate::movable::{MovableFiles, Part, refused};
 
 /// Blocks of one part: what one commit moves.
 const PART_BLOCKS: u64 = 256;
 const BLOCK_BYTES: u64 = 4096;
 
-pub(super) struct VolumeFiles {
+pub(crate) struct VolumeFiles {
     volume: Arc<Volume>,
     /// The pools on each node.
     pools: Vec<(NodeId, Vec<PoolIndex>)>,
 }
 
 impl VolumeFiles {
-    pub(super) fn new(volume: Arc<Volume>, machine: &Machine) -> VolumeFiles {
+    pub(crate) fn new(volume: Arc<Volume>, machine: &Machine) -> VolumeFiles {
         let count = volume.pool_nodes().len();
         let pools_on = |(position, node): (usize, &egeria_machine::Node)| {
             let there = (0..count).filter(|pool| volume.node_position(*pool) == position);
@@ -63,27 +63,32 @@ impl MovableFiles for VolumeFiles {
         Some(attributes.size_bytes)
     }
 
+    fn next(&self, _file: FileKey, at: u64) -> u64 {
+        at
+    }
+
     fn move_part(&self, file: FileKey, range: Range<u64>, (from, to): (NodeId, NodeId)) -> Part {
         let ino = InodeNumber(file.inode);
         let (Some(target), Ok(open)) = (self.pools_on(to).first(), self.volume.open(ino, None))
         else {
-            return Part::Never;
+            return Part::HOPELESS;
         };
         let blocks = range.start / BLOCK_BYTES..range.end.div_ceil(BLOCK_BYTES);
-        let mut moved = Part::Moved(0);
+        let mut all = Part::default();
         for source in self.pools_on(from) {
-            let part = self
+            match self
                 .volume
-                .relocate(open, blocks.clone(), (*source, *target));
-            moved = match (part, moved) {
+                .relocate(open, blocks.clone(), (*source, *target))
+            {
+                Ok(part) => {
+                    all.moved_bytes += part.moved_bytes;
+                    all.is_given_up |= part.is_given_up;
+                }
                 // No room, gone, or of a kind that stays.
-                (Err(_), _) | (_, Part::Never) => Part::Never,
-                (Ok(part), _) if part.is_given_up => Part::GivenUp,
-                (Ok(part), Part::Moved(bytes)) => Part::Moved(bytes + part.moved_bytes),
-                (Ok(_), Part::GivenUp) => Part::GivenUp,
-            };
+                Err(_) => all.is_hopeless = true,
+            }
         }
         self.volume.close(ino);
-        moved
+        all
     }
 }

@@ -1,0 +1,51 @@
+//! Files whose data can go from one node to another while they are in use: what relocation needs of them.
+
+use std::ops::Range;
+
+use egeria_facts::FileKey;
+use egeria_machine::NodeId;
+use egeria_policy::ActionOutcome;
+
+/// Files by the keys that facts give them.
+pub(crate) trait MovableFiles: Send + Sync {
+    /// What is moved at once, bytes.
+    fn part_bytes(&self) -> u64;
+
+    /// Whether this much of a file can go from one node to another; if not, what to answer.
+    fn check(&self, file: FileKey, ends: (NodeId, NodeId), bytes: u64)
+    -> Result<(), ActionOutcome>;
+
+    /// The size of a file; `None` when it is gone, or not to be found now.
+    fn size_bytes(&self, file: FileKey) -> Option<u64>;
+
+    /// From where on a file may have something to move, from `at` on; a part that lies before is not asked for.
+    fn next(&self, file: FileKey, at: u64) -> u64;
+
+    /// Moves what lies on the first node of a part of a file to the second.
+    fn move_part(&self, file: FileKey, range: Range<u64>, ends: (NodeId, NodeId)) -> Part;
+}
+
+/// What became of a part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Part {
+    /// On its new node.
+    pub(crate) moved_bytes: u64,
+    /// Some of it could not be moved now.
+    pub(crate) is_given_up: bool,
+    /// Nothing of this file can.
+    pub(crate) is_hopeless: bool,
+}
+
+impl Part {
+    pub(crate) const HOPELESS: Part = Part {
+        moved_bytes: 0,
+        is_given_up: true,
+        is_hopeless: true,
+    };
+}
+
+pub(crate) fn refused(reason: &str) -> ActionOutcome {
+    ActionOutcome::Refused {
+        reason: reason.to_owned(),
+    }
+}
