@@ -18,8 +18,8 @@ pub(crate) trait MovableFiles: Send + Sync {
     /// The size of a file; `None` when it is gone, or not to be found now.
     fn size_bytes(&self, file: FileKey) -> Option<u64>;
 
-    /// From where on a file may have something to move, from `at` on; a part that lies before is not asked for.
-    fn next(&self, file: FileKey, at: u64) -> u64;
+    /// Where the next part begins, from `at` on, that may have something to move.
+    fn next_part(&self, file: FileKey, at: u64) -> u64;
 
     /// Moves what lies on the first node of a part of a file to the second.
     fn move_part(&self, file: FileKey, range: Range<u64>, ends: (NodeId, NodeId)) -> Part;
@@ -30,18 +30,10 @@ pub(crate) trait MovableFiles: Send + Sync {
 pub(crate) struct Part {
     /// On its new node.
     pub(crate) moved_bytes: u64,
-    /// Some of it could not be moved now.
+    /// Some of it could not be moved, now.
     pub(crate) is_given_up: bool,
-    /// Nothing of this file can.
+    /// No part of the file can be moved, now or later.
     pub(crate) is_hopeless: bool,
-}
-
-impl Part {
-    pub(crate) const HOPELESS: Part = Part {
-        moved_bytes: 0,
-        is_given_up: true,
-        is_hopeless: true,
-    };
 }
 
 pub(crate) fn refused(reason: &str) -> ActionOutcome {

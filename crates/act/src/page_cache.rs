@@ -57,7 +57,7 @@ impl MovableFiles for PageCache {
         Some(metadata.len())
     }
 
-    fn next(&self, file: FileKey, at: u64) -> u64 {
+    fn next_part(&self, file: FileKey, at: u64) -> u64 {
         // What cannot be asked is looked at part by part.
         let opened = self.found.open(file);
         let next = opened.and_then(|opened| cached::next_part(&opened, at, PART_BYTES));

@@ -20,7 +20,7 @@ use crate::volume_files::VolumeFiles;
 
 /// A file is given up when so many parts in a row could not be moved.
 const MAX_GIVEN_UP: u32 = 8;
-/// Looks at parts without anything to move before others have their turn.
+/// Parts without anything to move that are looked at in one turn.
 const MAX_LOOKS: u32 = 64;
 /// A file that is not to be found now is looked for again after this, so many times.
 const FIND_AGAIN: Duration = Duration::from_millis(500);
@@ -236,7 +236,7 @@ fn go_on(
     course.missed = 0;
     let mut moved_bytes = 0;
     for _ in 0..MAX_LOOKS {
-        course.at = files.next(file, course.at);
+        course.at = files.next_part(file, course.at);
         if course.at >= size_bytes || course.given_up >= MAX_GIVEN_UP || moved_bytes > 0 {
             break;
         }
@@ -272,6 +272,7 @@ fn go_on(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::movable::Part;
     use egeria_facts::{FileFacts, FileKey, Window};
     use egeria_fs::{
         AllocationPolicy, AttachMode, AttachOptions, CreateOptions, FileReference, InodeNumber,
@@ -378,6 +379,48 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
         }
         relocation.done()
+    }
+
+    /// A file without an end, and without anything to move.
+    struct Endless;
+
+    impl MovableFiles for Endless {
+        fn part_bytes(&self) -> u64 {
+            4096
+        }
+
+        fn check(&self, _: FileKey, _: (NodeId, NodeId), _: u64) -> Result<(), ActionOutcome> {
+            Ok(())
+        }
+
+        fn size_bytes(&self, _: FileKey) -> Option<u64> {
+            Some(u64::MAX)
+        }
+
+        fn next_part(&self, _: FileKey, at: u64) -> u64 {
+            at
+        }
+
+        fn move_part(&self, _: FileKey, _: std::ops::Range<u64>, _: (NodeId, NodeId)) -> Part {
+            Part::default()
+        }
+    }
+
+    #[test]
+    fn a_long_search_for_something_to_move_ends_with_the_actuator() {
+        let machine = Machine::profile("optane-2s").expect("a profile");
+        let (from, to) = (machine.nodes[0].id, machine.nodes[1].id);
+        let mut relocation =
+            FileRelocation::begin(Arc::new(Endless), &machine, 1.0).expect("begin");
+        let action = Relocate::Move { from, to };
+        let (action, facts) = order(&machine, FileKey::default(), action, FILE_BYTES);
+        assert_eq!(relocation.apply(&action, &facts), ActionOutcome::Done);
+        let (ended, wait) = channel();
+        std::thread::spawn(move || {
+            drop(relocation);
+            let _ = ended.send(());
+        });
+        wait.recv_timeout(Duration::from_secs(20)).expect("the end");
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl MovableFiles for VolumeFiles {
         Some(attributes.size_bytes)
     }
 
-    fn next(&self, _file: FileKey, at: u64) -> u64 {
+    fn next_part(&self, _file: FileKey, at: u64) -> u64 {
         at
     }
 
@@ -71,7 +71,10 @@ impl MovableFiles for VolumeFiles {
         let ino = InodeNumber(file.inode);
         let (Some(target), Ok(open)) = (self.pools_on(to).first(), self.volume.open(ino, None))
         else {
-            return Part::HOPELESS;
+            return Part {
+                is_hopeless: true,
+                ..Part::default()
+            };
         };
         let blocks = range.start / BLOCK_BYTES..range.end.div_ceil(BLOCK_BYTES);
         let mut all = Part::default();

@@ -81,7 +81,7 @@ impl<I: LiveSource, C: FileCounts> CountedFiles<I, C> {
         }
     }
 
-    /// The files of the last window.
+    /// The files of the last windows.
     pub fn files(&self) -> FoundFiles {
         self.found.clone()
     }
@@ -182,12 +182,8 @@ impl<I: LiveSource, C: FileCounts> CountedFiles<I, C> {
                 self.places.insert(*file, place);
             }
         }
-        let found = self.places.iter();
-        self.found.keep(
-            found
-                .map(|(file, place)| (*file, place.found.clone()))
-                .collect(),
-        );
+        let found = |(file, place): (&FileKey, &Place)| (*file, place.found.clone());
+        self.found.keep(self.places.iter().map(found).collect());
     }
 }
 

@@ -20,12 +20,12 @@ pub struct FoundFiles(Arc<Mutex<HashMap<FileKey, FoundFile>>>);
 pub(crate) struct FoundFile {
     /// What it was called.
     pub(crate) path: PathBuf,
-    /// The process that has it open, and by which number.
+    /// The process that has it open, and by which descriptor.
     pub(crate) process_id: u32,
+    pub(crate) descriptor: u32,
     /// Device and inode that the kernel counts it by.
     pub(crate) device: (u32, u32),
     pub(crate) inode: u64,
-    pub(crate) descriptor: u32,
     /// Device and inode as `stat` says.
     pub(crate) identity: (u64, u64),
     /// Windows since it was found last.
@@ -34,12 +34,6 @@ pub(crate) struct FoundFile {
 
 /// Windows that a file is remembered for: not every window sees everybody.
 const MAX_AGE: u32 = 10;
-
-impl FoundFile {
-    fn link(&self) -> PathBuf {
-        link_of(self.process_id, self.descriptor)
-    }
-}
 
 /// The link of a process to what it has open.
 pub(crate) fn link_of(process_id: u32, descriptor: u32) -> PathBuf {
@@ -66,7 +60,7 @@ impl FoundFiles {
         if !is_it || !mount::answers(found.process_id, found.device) {
             return Err(gone());
         }
-        let opened = file::open(&found.link())?;
+        let opened = file::open(&link_of(found.process_id, found.descriptor))?;
         match identity_of(&opened)? == found.identity {
             true => Ok(opened),
             false => Err(gone()),
@@ -92,4 +86,37 @@ impl FoundFiles {
 pub(crate) fn identity_of(file: &File) -> io::Result<(u64, u64)> {
     let metadata = file.metadata()?;
     Ok((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_remembered_for_some_windows() {
+        let found = FoundFile {
+            path: PathBuf::from("/a"),
+            process_id: 1,
+            descriptor: 0,
+            device: (0, 0),
+            inode: 1,
+            identity: (0, 1),
+            age: 0,
+        };
+        let (files, key) = (FoundFiles::default(), FileKey::default());
+        let seen = || HashMap::from([(key, found.clone())]);
+        files.keep(seen());
+        for _ in 1..MAX_AGE {
+            files.keep(HashMap::new());
+            assert!(files.path(key).is_some());
+        }
+        // Found again, it begins anew.
+        files.keep(seen());
+        for _ in 1..MAX_AGE {
+            files.keep(HashMap::new());
+        }
+        assert!(files.path(key).is_some());
+        files.keep(HashMap::new());
+        assert!(files.path(key).is_none());
+    }
 }

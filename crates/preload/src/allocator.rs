@@ -5,6 +5,7 @@
 //! object allocates here: size classes of powers of two, carved from mapped chunks, under one lock
 //! that only threads inside the engine take. Nothing is allocated on the data path.
 
+use crate::apart::Apart;
 use crate::locked::Locked;
 use crate::{raw, thread};
 use std::alloc::{GlobalAlloc, Layout};
@@ -27,15 +28,14 @@ struct Pieces {
 unsafe impl Send for Pieces {}
 
 /// The global allocator of this shared object.
-#[repr(align(128))]
-pub struct PrivateMemory(Locked<Pieces>);
+pub struct PrivateMemory(Apart<Locked<Pieces>>);
 
 #[global_allocator]
-static MEMORY: PrivateMemory = PrivateMemory(Locked::new(Pieces {
+static MEMORY: PrivateMemory = PrivateMemory(Apart(Locked::new(Pieces {
     free: [ptr::null_mut(); CLASSES],
     chunk: ptr::null_mut(),
     chunk_left_bytes: 0,
-}));
+})));
 
 /// Size class of a layout; `None`: mapped on its own.
 fn class(layout: Layout) -> Option<usize> {

@@ -88,12 +88,10 @@ fn copy_high(file: c_int) -> Option<c_int> {
 /// it makes its table longer: then a number at the end of the table is taken.
 fn first_number() -> usize {
     let first = limit().map_or(FIRST, |limit| FIRST.min(limit.saturating_sub(1) as usize));
-    let table = || table_length().map_or(first, |length| first.min(length.saturating_sub(LAST)));
     if libc_threads::alone() {
-        first
-    } else {
-        table()
+        return first;
     }
+    table_length().map_or(first, |length| first.min(length.saturating_sub(LAST)))
 }
 
 /// How many numbers the kernel's table has room for.
@@ -106,10 +104,8 @@ fn table_length() -> Option<usize> {
     let read = raw::read(status, text.as_mut_ptr().cast(), text.len());
     raw::close(status);
     let text = text.get(..usize::try_from(read).ok()?)?;
-    let lines = text.split(|byte| *byte == b'\n');
-    let length = lines
-        .into_iter()
-        .find_map(|line| line.strip_prefix(b"FDSize:"))?;
+    let mut lines = text.split(|byte| *byte == b'\n');
+    let length = lines.find_map(|line| line.strip_prefix(b"FDSize:"))?;
     std::str::from_utf8(length).ok()?.trim().parse().ok()
 }
 

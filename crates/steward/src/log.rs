@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use egeria_facts::ThreadKey;
 use egeria_machine::NodeId;
 use egeria_policy::planner::{Resting, Settings, Unavailable};
-use egeria_policy::{ActionOutcome, ActionRecord, ActionResult, Kept, Move};
+use egeria_policy::{Action, ActionOutcome, ActionRecord, ActionResult, Kept, Move};
 use egeria_watch::own;
 use serde::{Deserialize, Serialize};
 
@@ -153,6 +153,25 @@ pub struct ActionLine {
 }
 
 impl ActionLine {
+    /// An action, and the name of the thread or file that it is about.
+    pub fn new(record: ActionRecord, name: String) -> ActionLine {
+        let mut line = ActionLine {
+            record,
+            name,
+            sentence: String::new(),
+        };
+        line.write_sentence();
+        line
+    }
+
+    /// Makes the sentence anew from the numbers and the name.
+    pub fn write_sentence(&mut self) {
+        self.sentence = match &self.record.action {
+            Action::Relocate(step) if !self.name.is_empty() => step.sentence(&self.name),
+            action => action.to_string(),
+        };
+    }
+
     /// The migration of a single thread, if it is one.
     pub fn as_thread_move(&self) -> Option<&Move> {
         self.record.action.as_thread_move()
@@ -297,6 +316,9 @@ impl LogReader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use egeria_facts::FileKey;
+    use egeria_machine::NodeId;
+    use egeria_policy::planner::{Relocate, RelocationReason, RelocationStep};
 
     fn start() -> Record {
         Record::Start {
@@ -370,5 +392,33 @@ mod tests {
         let mut older = LogReader::open(&directory.path().join("log.old")).unwrap();
         assert_eq!(older.next_record().unwrap(), Some(start()));
         assert_eq!(older.next_record().unwrap(), Some(long_window(0)));
+    }
+
+    #[test]
+    fn files_outside_of_volumes_are_called_by_their_paths() {
+        let step = RelocationStep {
+            file: FileKey::default(),
+            action: Relocate::Move {
+                from: NodeId(0),
+                to: NodeId(1),
+            },
+            bytes: 1,
+            bytes_s: 1.0,
+            cost_ns: 0,
+            loss_thread_s: 0.0,
+            gain_threads: 0.0,
+            horizon_ns: 0,
+            why: RelocationReason::Unread { windows: 1 },
+        };
+        let sentence = |name: &str| {
+            let record = ActionRecord {
+                action: Action::Relocate(step.clone()),
+                expected: None,
+                outcome: ActionOutcome::Done,
+            };
+            ActionLine::new(record, name.to_owned()).sentence
+        };
+        assert!(sentence("/srv/a").starts_with("/srv/a goes from node 0 to node 1"));
+        assert!(sentence("").starts_with("file 0 of volume 0 goes from node 0"));
     }
 }

@@ -409,15 +409,7 @@ impl Work {
             actions: actions
                 .map(|record| {
                     let name = self.name_of(&record.action, facts);
-                    let sentence = match &record.action {
-                        Action::Relocate(step) if !name.is_empty() => step.sentence(&name),
-                        action => action.to_string(),
-                    };
-                    ActionLine {
-                        name,
-                        sentence,
-                        record,
-                    }
+                    ActionLine::new(record, name)
                 })
                 .collect(),
             ..WindowRecord::seen(&self.options.machine, &facts.window, &turn.decision.threads)

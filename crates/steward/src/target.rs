@@ -70,7 +70,7 @@ impl Target {
                             processes = Box::new(counted);
                         }
                         Err(error) => unseen.push(format!(
-                            "threads do not follow files, nor files threads: what they read is not known: {error}"
+                            "neither threads nor files are moved: what threads read is not known: {error}"
                         )),
                     }
                 }

@@ -16,8 +16,7 @@ const MAX_ALLOWANCE_BYTES: u64 = 16 << 20;
 const ALLOWANCE_PART: u64 = 8;
 /// How long a look is believed, ns.
 const LOOK_NS: u64 = 100_000_000;
-/// What a process may take without a look when it begins: far less than it took to start, and a look costs more than
-/// all else that a short program does here.
+/// What a process may take without a look when it begins, far less than it took to start: a look reads several files.
 const FIRST_ALLOWANCE_BYTES: u64 = 64 << 10;
 /// From here on a limit is none, bytes: version 1 has no word for that.
 const NO_LIMIT_BYTES: u64 = 1 << 62;

@@ -1,7 +1,10 @@
-//! This process's lock on its table of open inodes.
+//! The table of open inodes of a process, which all may look at, and that process's lock on changing it. Entries are of two
+//! words, the inode and its counts; where they lie follows from the inode, and those that are in the way.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+/// The inode of an entry that was taken out, and that others are reached over.
+pub(super) const GONE: u64 = u64::MAX;
 /// Looks at the lock before the CPU is given up: it is held for some tens of nanoseconds, unless the table grows.
 const SPINS: u32 = 100;
 
@@ -37,5 +40,88 @@ impl Opens {
     pub(crate) fn reset_after_fork(&self) {
         self.lock.store(0, Ordering::Relaxed);
         self.used.store(0, Ordering::Relaxed);
+    }
+}
+
+fn hash(ino: u64) -> usize {
+    (ino.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20) as usize
+}
+
+/// The two words of an inode's entry.
+pub(super) fn find(table: &[AtomicU64], ino: u64) -> Option<&[AtomicU64]> {
+    let slots = table.len() / 2;
+    (0..slots)
+        .map(|step| &table[(hash(ino) + step) % slots * 2..][..2])
+        .take_while(|entry| entry[0].load(Ordering::Acquire) != 0)
+        .find(|entry| entry[0].load(Ordering::Acquire) == ino)
+}
+
+/// The new entry, and how many empty ones it took: none where one that was taken out is used again.
+pub(super) fn insert(table: &[AtomicU64], ino: u64, counts: u64) -> Option<(&[AtomicU64], u64)> {
+    let slots = table.len() / 2;
+    let entry = (0..slots)
+        .map(|step| &table[(hash(ino) + step) % slots * 2..][..2])
+        .find(|entry| matches!(entry[0].load(Ordering::Relaxed), 0 | GONE))?;
+    let filled = u64::from(entry[0].load(Ordering::Relaxed) == 0);
+    entry[1].store(counts, Ordering::Relaxed);
+    entry[0].store(ino, Ordering::Release);
+    Some((entry, filled))
+}
+
+/// Take an entry out; how many entries became empty. A search ends at an empty entry, so the one right before it need not
+/// stay [`GONE`], nor do those before that which are. Whoever searches meanwhile still reaches every entry in use.
+pub(super) fn remove(table: &[AtomicU64], entry: &[AtomicU64]) -> u64 {
+    let slots = table.len() / 2;
+    let bytes = entry.as_ptr().addr() - table.as_ptr().addr();
+    let removed = bytes / size_of_val(entry);
+    let word = |slot: usize| &table[slot % slots * 2];
+    word(removed).store(GONE, Ordering::Release);
+    if word(removed + 1).load(Ordering::Relaxed) != 0 {
+        return 0;
+    }
+    let mut emptied = 0;
+    for step in 0..slots {
+        let word = word(removed + slots - step);
+        if word.load(Ordering::Relaxed) != GONE {
+            break;
+        }
+        word.store(0, Ordering::Release);
+        emptied += 1;
+    }
+    emptied
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+
+        #[test]
+        fn the_table_holds_what_was_put_in_and_not_taken_out(
+            steps in prop::collection::vec((1u64..60, any::<bool>()), 1..400),
+        ) {
+            let table: Vec<AtomicU64> = (0..2 * 64).map(|_| AtomicU64::new(0)).collect();
+            let mut held = std::collections::BTreeSet::new();
+            let mut used = 0;
+            for (ino, add) in steps {
+                if add && held.len() < 40 && held.insert(ino) {
+                    let (_, filled) = insert(&table, ino, 1).expect("room");
+                    used += filled;
+                } else if !add && held.remove(&ino) {
+                    used -= remove(&table, find(&table, ino).expect("it is held"));
+                }
+                for ino in 1..60 {
+                    prop_assert_eq!(find(&table, ino).is_some(), held.contains(&ino));
+                }
+                let words = table.iter().step_by(2);
+                let filled = words.filter(|word| word.load(Ordering::Relaxed) != 0).count();
+                prop_assert_eq!(filled as u64, used);
+            }
+            held.iter().for_each(|ino| { remove(&table, find(&table, *ino).expect("it is held")); });
+            prop_assert!(table.iter().step_by(2).all(|word| word.load(Ordering::Relaxed) == 0));
+        }
     }
 }

@@ -6,12 +6,12 @@ use crate::session::direct;
 use crate::session::inode::Locked;
 use crate::session::late::Late;
 use crate::session::layout::{LOADED, ProcessSlot, SessionInode};
+use crate::session::open_table::{GONE, find, insert, remove};
 use crate::session::patience;
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-const GONE: u64 = u64::MAX;
 /// In an entry's count word: handles through which this process (a mount) caches pages, above the opens.
 const CACHED_UNIT: u64 = 1 << 32;
 /// Looks at a direct writer's commit before its lock is waited for; it takes less than a microsecond.
@@ -25,21 +25,8 @@ const LINK_WORDS: usize = 2;
 /// A process never had more tables: each is twice as large as the one before.
 const MAX_TABLES: usize = 64;
 
-fn hash(ino: u64) -> usize {
-    (ino.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20) as usize
-}
-
 fn decode_table(word: u64) -> Option<(u64, u32)> {
     (word != 0).then(|| ((word & ((1 << 56) - 1)) - 1, (word >> 56) as u32))
-}
-
-/// The count word of an inode's entry.
-fn find(table: &[AtomicU64], ino: u64) -> Option<&[AtomicU64]> {
-    let slots = table.len() / 2;
-    (0..slots)
-        .map(|step| &table[(hash(ino) + step) % slots * 2..][..2])
-        .take_while(|entry| entry[0].load(Ordering::Acquire) != 0)
-        .find(|entry| entry[0].load(Ordering::Acquire) == ino)
 }
 
 impl Volume {
@@ -439,93 +426,30 @@ fn saturating_sub(word: &AtomicU32, by: u32) {
     });
 }
 
-/// The new entry, and how many empty ones it took: one that is gone is used again.
-fn insert(table: &[AtomicU64], ino: u64, counts: u64) -> Option<(&[AtomicU64], u64)> {
-    let slots = table.len() / 2;
-    let entry = (0..slots)
-        .map(|step| &table[(hash(ino) + step) % slots * 2..][..2])
-        .find(|entry| matches!(entry[0].load(Ordering::Relaxed), 0 | GONE))?;
-    let filled = u64::from(entry[0].load(Ordering::Relaxed) == 0);
-    entry[1].store(counts, Ordering::Relaxed);
-    entry[0].store(ino, Ordering::Release);
-    Some((entry, filled))
-}
-
-/// Take an entry out; how many became empty. One before an empty one leads to none, so it becomes empty itself, and
-/// with it those before it that are gone. Others who look meanwhile miss nothing: every entry in use is still led to.
-fn remove(table: &[AtomicU64], entry: &[AtomicU64]) -> u64 {
-    let slots = table.len() / 2;
-    let bytes = entry.as_ptr().addr() - table.as_ptr().addr();
-    let removed = bytes / size_of_val(entry);
-    let word = |slot: usize| &table[slot % slots * 2];
-    word(removed).store(GONE, Ordering::Release);
-    if word(removed + 1).load(Ordering::Relaxed) != 0 {
-        return 0;
-    }
-    let mut emptied = 0;
-    for step in 0..slots {
-        let word = word(removed + slots - step);
-        if word.load(Ordering::Relaxed) != GONE {
-            break;
-        }
-        word.store(0, Ordering::Release);
-        emptied += 1;
-    }
-    emptied
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::test_volume::{FILE, Stopped, new_volume};
-    use proptest::prelude::*;
     use std::time::Duration;
 
-    proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
-
-        #[test]
-        fn the_table_holds_what_was_put_in_and_not_taken_out(
-            steps in prop::collection::vec((1u64..60, any::<bool>()), 1..400),
-        ) {
-            let table: Vec<AtomicU64> = (0..2 * 64).map(|_| AtomicU64::new(0)).collect();
-            let mut held = std::collections::BTreeSet::new();
-            let mut used = 0;
-            for (ino, add) in steps {
-                if add && held.len() < 40 && held.insert(ino) {
-                    let (_, filled) = insert(&table, ino, 1).expect("room");
-                    used += filled;
-                } else if !add && held.remove(&ino) {
-                    used -= remove(&table, find(&table, ino).expect("it is held"));
-                }
-                for ino in 1..60 {
-                    prop_assert_eq!(find(&table, ino).is_some(), held.contains(&ino));
-                }
-                let words = table.iter().step_by(2);
-                let filled = words.filter(|word| word.load(Ordering::Relaxed) != 0).count();
-                prop_assert_eq!(filled as u64, used);
-            }
-            held.iter().for_each(|ino| { remove(&table, find(&table, *ino).expect("it is held")); });
-            prop_assert!(table.iter().step_by(2).all(|word| word.load(Ordering::Relaxed) == 0));
-        }
+    /// A volume with so many files, and these.
+    fn with_files(count: usize) -> (std::sync::Arc<Volume>, tempfile::TempDir, Vec<InodeNumber>) {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, _) = new_volume(&directory);
+        let file = |number| {
+            let name = format!("file{number}");
+            let made = volume.create(InodeNumber::ROOT, name.as_bytes(), &FILE);
+            made.expect("create").ino
+        };
+        let files = (0..count).map(file).collect();
+        (volume, directory, files)
     }
 
     #[test]
     fn opening_again_and_again_takes_no_memory() {
-        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
-        let (volume, _) = new_volume(&directory);
-        let file = |name: String| {
-            let made = volume.create(InodeNumber::ROOT, name.as_bytes(), &FILE);
-            made.expect("create").ino
-        };
-        let files: Vec<_> = (0..20)
-            .map(|number| file(format!("file{number}")))
-            .collect();
-        let table = || {
-            let process = volume.process_slot().expect("a process");
-            let table = &volume.session.processes()[process].open_table;
-            table.load(Ordering::Relaxed)
-        };
+        let (volume, _directory, files) = with_files(20);
+        let process = volume.process_slot().expect("a process");
+        let table = || volume.open_table_word(process).load(Ordering::Relaxed);
         volume.open(files[0], None).expect("open");
         let before = table();
         for _ in 0..200 {
@@ -538,16 +462,8 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_were_too_small_are_free_after_the_process() {
-        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
-        let (volume, _) = new_volume(&directory);
-        let file = |name: String| {
-            let made = volume.create(InodeNumber::ROOT, name.as_bytes(), &FILE);
-            made.expect("create").ino
-        };
-        let files: Vec<_> = (0..300)
-            .map(|number| file(format!("file{number}")))
-            .collect();
+    fn replaced_tables_are_freed_with_their_process() {
+        let (volume, _directory, files) = with_files(300);
         let own = volume.process_slot().expect("a process");
         let opener = Stopped::in_child(&volume, |volume| {
             files

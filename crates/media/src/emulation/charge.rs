@@ -6,9 +6,10 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use egeria_machine::costs::{self, AccessCosts, Beside, Pattern};
+use egeria_machine::costs::{AccessCosts, Beside};
 
 use super::AccessKind;
+use super::access::{Access, Cost, MAX_PARTS, Part};
 use super::clock;
 use super::crowd::Published;
 use super::machine::Emulation;
@@ -30,84 +31,6 @@ const SHORTEST_SLEEP_NS: u64 = 3_000;
 const MAX_COMPUTING_NS: u64 = 100_000_000;
 /// Computing longer than this is waited out before the medium is asked, machine ns.
 const LONG_COMPUTING_NS: f64 = 10_000.0;
-
-/// One of the memories of an access.
-#[derive(Clone, Copy)]
-pub(super) struct Part {
-    pub(super) place: usize,
-    pub(super) bytes: u64,
-    pub(super) cached_bytes: u64,
-}
-
-/// An access, and what led to it.
-#[derive(Clone, Copy)]
-pub(super) struct Access<'a> {
-    /// The memory.
-    pub(super) place: usize,
-    pub(super) bytes: u64,
-    pub(super) kind: AccessKind,
-    /// Of `bytes`, what the LLC of the thread's node holds.
-    pub(super) cached_bytes: u64,
-    /// CPU time since the last access, ns.
-    pub(super) computed_ns: u64,
-    pub(super) pattern: Pattern,
-    /// What of a striped access lies on other memories: the thread goes from one to the other and back, so that it
-    /// waits for the slowest.
-    pub(super) rest: &'a [Part],
-}
-
-/// What one access takes, machine ns.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Cost {
-    /// Occupies the memory.
-    pub(super) service_ns: f64,
-    /// From beginning to end when nobody is in the way but those in queues.
-    pub(super) undisturbed_ns: f64,
-    /// The same without waiting in queues.
-    pub(super) unwaited_ns: f64,
-}
-
-impl Part {
-    const NONE: Part = Part {
-        place: 0,
-        bytes: 0,
-        cached_bytes: 0,
-    };
-}
-
-/// Most memories of one access.
-pub(super) const MAX_PARTS: usize = 16;
-
-impl<'a> Access<'a> {
-    /// Of each memory, as an access of its own.
-    fn parts(self) -> impl Iterator<Item = Access<'a>> {
-        let rest = self.rest.iter().map(move |part| Access {
-            place: part.place,
-            bytes: part.bytes,
-            cached_bytes: part.cached_bytes,
-            rest: &[],
-            ..self
-        });
-        std::iter::once(Access { rest: &[], ..self }).chain(rest)
-    }
-
-    /// What the memory does of it for a thread of this node.
-    fn of_memory(self, home: usize) -> costs::Access {
-        costs::Access {
-            kind: self.kind,
-            home,
-            place: self.place,
-            bytes: self.bytes.saturating_sub(self.cached_bytes),
-            pattern: self.pattern,
-            at_once: false,
-        }
-    }
-
-    /// Whether the memory has nothing to do with it.
-    fn is_cached(self) -> bool {
-        self.cached_bytes > 0 && self.cached_bytes >= self.bytes
-    }
-}
 
 /// A thread on a virtual core, about to access memory.
 pub(super) struct OnCore<'a> {

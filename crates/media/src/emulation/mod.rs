@@ -36,6 +36,7 @@
 //! are not dilated; cold caches after a sleep count as computing (0.2 us an access here);
 //! time in which a thread waited for a lock and then for a CPU of the host counts as waiting for the lock.
 
+mod access;
 mod cache;
 mod charge;
 mod clock;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use egeria_machine::costs::{self, AccessCosts, Beside, Pattern};
 use egeria_machine::{AccessKind, Machine};
 
-use super::charge::Access;
+use super::access::Access;
 use super::clock;
 use super::machine::Emulation;
 use super::state::{EmulatedThread, EmulationError};

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use egeria_machine::{AccessKind, EmulatedNode, Machine};
 
-use super::charge::Access;
+use super::access::Access;
 use super::machine::Emulation;
 use super::self_test::{SelfTest, drive};
 use super::state::{EmulatedThread, EmulationError};

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use egeria_machine::costs::{Beside, Pattern};
 use egeria_machine::{AccessKind, Machine};
 
-use super::charge::{Access, Cost, blocked, sleep};
+use super::access::{Access, Cost};
+use super::charge::{blocked, sleep};
 use super::clock;
 use super::machine::Emulation;
 use super::place::allowed_nodes;

@@ -7,7 +7,7 @@ use egeria_machine::costs::Pattern;
 use egeria_machine::{AccessKind, Machine};
 
 use super::Readers;
-use super::charge::Access;
+use super::access::Access;
 use super::machine::Emulation;
 use super::sharing::{Course, expected_ns};
 use super::state::EmulatedThread;

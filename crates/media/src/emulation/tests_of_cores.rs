@@ -3,7 +3,7 @@
 use egeria_machine::costs::Pattern;
 use egeria_machine::{AccessKind, Machine};
 
-use super::charge::Access;
+use super::access::Access;
 use super::clock;
 use super::machine::Emulation;
 use super::state::EmulatedThread;

@@ -3,7 +3,7 @@
 use egeria_machine::costs::{self, AccessCosts, Beside, Pattern};
 use egeria_machine::{AccessKind, Machine, MemoryKind};
 
-use super::charge::{Access, Part};
+use super::access::{Access, Part};
 use super::machine::Emulation;
 use super::tests::{Loop, assert_close, run};
 

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 use egeria_facts::ThreadKey;
 use egeria_machine::format_bandwidth;
 use egeria_policy::Contention;
-use egeria_policy::{Action, ActionOutcome, ActionResult, Expectation, Move};
-use egeria_steward::{ActionLine, ResultLine};
+use egeria_policy::{ActionOutcome, ActionResult, Expectation, Move};
+use egeria_steward::ResultLine;
 
 use super::super::decision_log::{Fate, Head, unix_ns};
 use super::document::Document;
@@ -103,7 +103,7 @@ pub(super) fn action(event: &ActionEvent) -> String {
         None => format!(
             "{}: {}.",
             capital(&when(event.at_ns, event.until_ns, event.windows)),
-            sentence(line)
+            line.sentence
         ),
     };
     match &line.record.outcome {
@@ -121,13 +121,6 @@ pub(super) fn action(event: &ActionEvent) -> String {
         ActionOutcome::NoActuator => text.push_str(" Nothing here can do that."),
     }
     text
-}
-
-fn sentence(line: &ActionLine) -> String {
-    match &line.record.action {
-        Action::Relocate(step) if !line.name.is_empty() => step.sentence(&line.name),
-        action => action.to_string(),
-    }
 }
 
 fn migration(event: &ActionEvent, step: &Move) -> String {

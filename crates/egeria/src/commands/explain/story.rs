@@ -237,8 +237,8 @@ fn make_printable(decision: &mut WindowRecord) {
             Some(_) => printable_name(line.name.as_bytes()),
             None => printable_path(line.name.as_bytes()),
         };
-        // Made anew from the numbers: the words in a log are its writer's.
-        line.sentence = line.record.action.to_string();
+        // The words in a log are its writer's.
+        line.write_sentence();
         if let ActionOutcome::Refused { reason } = &mut line.record.outcome {
             *reason = printable(reason);
         }

@@ -1,0 +1,83 @@
+//! An access of memories, and what it takes.
+
+use egeria_machine::costs::{self, Pattern};
+
+use super::AccessKind;
+
+/// One of the memories of an access.
+#[derive(Clone, Copy)]
+pub(super) struct Part {
+    pub(super) place: usize,
+    pub(super) bytes: u64,
+    pub(super) cached_bytes: u64,
+}
+
+/// An access, and what led to it.
+#[derive(Clone, Copy)]
+pub(super) struct Access<'a> {
+    /// The memory.
+    pub(super) place: usize,
+    pub(super) bytes: u64,
+    pub(super) kind: AccessKind,
+    /// Of `bytes`, what the LLC of the thread's node holds.
+    pub(super) cached_bytes: u64,
+    /// CPU time since the last access, ns.
+    pub(super) computed_ns: u64,
+    pub(super) pattern: Pattern,
+    /// What of a striped access lies on other memories: the thread goes from one to the other and back, so that it
+    /// waits for the slowest.
+    pub(super) rest: &'a [Part],
+}
+
+/// What one access takes, machine ns.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Cost {
+    /// Occupies the memory.
+    pub(super) service_ns: f64,
+    /// From beginning to end when nobody is in the way but those in queues.
+    pub(super) undisturbed_ns: f64,
+    /// The same without waiting in queues.
+    pub(super) unwaited_ns: f64,
+}
+
+impl Part {
+    pub(super) const NONE: Part = Part {
+        place: 0,
+        bytes: 0,
+        cached_bytes: 0,
+    };
+}
+
+/// Most memories of one access.
+pub(super) const MAX_PARTS: usize = 16;
+
+impl<'a> Access<'a> {
+    /// Of each memory, as an access of its own.
+    pub(super) fn parts(self) -> impl Iterator<Item = Access<'a>> {
+        let rest = self.rest.iter().map(move |part| Access {
+            place: part.place,
+            bytes: part.bytes,
+            cached_bytes: part.cached_bytes,
+            rest: &[],
+            ..self
+        });
+        std::iter::once(Access { rest: &[], ..self }).chain(rest)
+    }
+
+    /// What the memory does of it for a thread of this node.
+    pub(super) fn of_memory(self, home: usize) -> costs::Access {
+        costs::Access {
+            kind: self.kind,
+            home,
+            place: self.place,
+            bytes: self.bytes.saturating_sub(self.cached_bytes),
+            pattern: self.pattern,
+            at_once: false,
+        }
+    }
+
+    /// Whether the memory has nothing to do with it.
+    pub(super) fn is_cached(self) -> bool {
+        self.cached_bytes > 0 && self.cached_bytes >= self.bytes
+    }
+}
