@@ -101,8 +101,8 @@ pub struct Volume {
     pub(crate) findings: Mutex<Option<Vec<String>>>,
     /// This process works for others (a mount): its threads do not count as users of files.
     pub(crate) on_behalf: AtomicBool,
-    /// Leases that stand in the way of changes by this process (see `session::leases`).
-    pub(crate) lease_mask: AtomicU32,
+    /// See `session::leases`.
+    pub(crate) leaves_used_names: AtomicBool,
     /// Threads that this process, a mount, works for.
     pub(crate) callers: OwnCallers,
     pub(crate) origin: Origin,

@@ -4,7 +4,7 @@
 mod child;
 mod common;
 use child::Served;
-use common::Mounted;
+use common::{Mounted, NOBODY};
 use egeria_fs::{AttributeChange, Attributes, Errno, InodeNumber, NewInode, RenameMode, Volume};
 use egeria_mount::{LeaseTiming, MountOptions};
 use std::fs;
@@ -261,13 +261,13 @@ fn changes_past_the_kernel_are_seen_at_once() {
     assert!(changed > rounds() / 5, "{changed} changes");
 }
 
-/// As programs under the preload library do it: what the kernel may know it changes itself.
+/// As programs under the preload library do it: names of what the kernel uses it changes itself.
 #[test]
-fn changes_of_unknown_names_past_the_kernel_are_seen_at_once() {
+fn changes_of_unused_names_past_the_kernel_are_seen_at_once() {
     let Some(served) = Served::new() else {
         return;
     };
-    served.volume.leave_known_names_to_kernel();
+    served.volume.leave_used_names_to_kernel();
     let tree = Tree::new(&served.volume);
     let paths = paths(|path| served.path(path));
     let by_kernel = std::cell::Cell::new(0);
@@ -288,6 +288,90 @@ fn changes_of_unknown_names_past_the_kernel_are_seen_at_once() {
         "{} by the kernel",
         by_kernel.get()
     );
+}
+
+/// What is not remembered is looked up under the kernel's lock of the directory, which others may hold for long.
+#[test]
+fn a_change_of_a_name_leaves_all_others_remembered() {
+    const FILES: usize = 200;
+    let Some(mounted) = Mounted::new() else {
+        return;
+    };
+    let volume = &mounted.volume;
+    let directory = volume.create(ROOT, b"directory", &DIRECTORY).unwrap().ino;
+    let name = |number: usize| format!("name{number}");
+    for number in 0..FILES {
+        volume
+            .create(directory, name(number).as_bytes(), &FILE)
+            .unwrap();
+    }
+    let path = |name: &str| mounted.path(&format!("directory/{name}"));
+    let look = |from| {
+        for number in from..FILES {
+            assert!(fs::metadata(path(&name(number))).is_ok());
+        }
+    };
+    // Twice: the first answer about what the kernel has is not to be remembered.
+    look(0);
+    std::thread::sleep(Duration::from_millis(200));
+    look(0);
+    look(0);
+    let requests = || mounted.volume.counters().mount_requests;
+    let before = requests();
+    look(0);
+    assert!(requests() - before < 20, "remembered");
+    let replace = RenameMode::Replace;
+    let rename = |from: &[u8], to: &[u8]| volume.rename(directory, from, directory, to, replace);
+    rename(b"name0", b"moved").unwrap();
+    rename(b"name1", b"name2").unwrap();
+    volume.unlink(directory, b"name3").unwrap();
+    // The directory itself is asked about until its attributes may be remembered again.
+    for _ in 0..3 {
+        assert!(fs::metadata(path("name4")).is_ok());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let before = requests();
+    look(4);
+    let asked = requests() - before;
+    assert!(asked < 20, "{asked} requests");
+    for (name, is_there) in [
+        ("name0", false),
+        ("moved", true),
+        ("name1", false),
+        ("name2", true),
+        ("name3", false),
+    ] {
+        assert_eq!(fs::metadata(path(name)).is_ok(), is_there, "{name}");
+    }
+}
+
+/// A recall of attributes alone leaves the names of a file, and the kernel takes them along when it renames it.
+#[test]
+fn a_name_that_the_kernel_moved_after_a_recall_is_recalled_too() {
+    let Some(mounted) = Mounted::new() else {
+        return;
+    };
+    let volume = &mounted.volume;
+    let made = volume.create(ROOT, b"before", &FILE).unwrap().ino;
+    for _ in 0..3 {
+        assert!(fs::metadata(mounted.path("before")).is_ok());
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    let file = volume.open(made, None).unwrap();
+    volume.write(file, 0, b"data").unwrap();
+    volume.close(made);
+    let after = mounted.path("after");
+    fs::rename(mounted.path("before"), &after).unwrap();
+    let change = AttributeChange {
+        uid: Some(NOBODY),
+        ..AttributeChange::default()
+    };
+    volume.set_attributes(made, &change, false).unwrap();
+    // The kernel checks the owner that it knows.
+    as_user(NOBODY, || {
+        fs::set_permissions(&after, fs::Permissions::from_mode(0o600))
+    })
+    .unwrap();
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn attach(reply: &ControlReply) -> Option<&'static Known> {
     let outcome = Volume::attach(path, AttachMode::Join, &AttachOptions::default());
     let attached = match outcome {
         Ok(volume) => {
-            volume.leave_known_names_to_kernel();
+            volume.leave_used_names_to_kernel();
             // Making a thread takes memory from the program's `malloc`, which the handler may have interrupted.
             volume.start_delegates_if(|| !thread::current().is_in_handler());
             Some(volume).filter(|volume| *volume.uuid().as_bytes() == reply.volume)

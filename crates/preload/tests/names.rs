@@ -19,6 +19,11 @@ fn names_cost_no_requests() {
 }
 
 #[test]
+fn known_names_change_directly() {
+    keeps("names", "known_names_change_directly", 50 * 22);
+}
+
+#[test]
 fn addresses_may_be_bad() {
     keeps("names", "addresses_may_be_bad", 2);
 }

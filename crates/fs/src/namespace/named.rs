@@ -30,12 +30,12 @@ impl Volume {
         Ok(locked)
     }
 
-    /// Lock a directory, and in it what a name means, when its kind is wanted.
+    /// Lock a directory, and in it what a name means, when that is wanted.
     pub(crate) fn lock_named<'a>(
         &'a self,
         lock: impl Fn() -> Outcome<Locked<'a>>,
         name: &[u8],
-        wanted: impl Fn(FileKind) -> Outcome<()>,
+        wanted: impl Fn(&Locked<'a>, &FoundName) -> Outcome<()>,
     ) -> Outcome<(Locked<'a>, FoundName, Locked<'a>)> {
         let mut parent = 0;
         for _ in 0..BELOW_TRIES {
@@ -43,10 +43,9 @@ impl Volume {
             let found = self
                 .find_name(&directory, name)?
                 .ok_or(Errno(libc::ENOENT))?;
-            wanted(found.kind)?;
+            wanted(&directory, &found)?;
             if self.is_below(&directory, &found)? {
                 let child = self.lock(found.ino)?;
-                self.check_left_to_kernel(found.ino)?;
                 return Ok((directory, found, child));
             }
             parent = directory.ino;

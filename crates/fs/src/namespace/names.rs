@@ -382,10 +382,12 @@ impl Volume {
         })?;
         self.holding_up_nobody(|| {
             let lock = || self.lock_for_change(parent);
-            let (directory, found, child) = self.lock_named(lock, name, |kind| match kind {
-                FileKind::Directory => Err(Errno(libc::EISDIR)),
-                _ => Ok(()),
-            })?;
+            let (directory, found, child) =
+                self.lock_named(lock, name, |directory, found| match found.kind {
+                    FileKind::Directory => Err(Errno(libc::EISDIR)),
+                    kind => self.check_remembered_name(directory, (found.ino, kind)),
+                })?;
+            self.check_remembered_name(&directory, (found.ino, found.kind))?;
             self.remove_name(&directory, &child, found.position)
         })
     }
@@ -400,10 +402,12 @@ impl Volume {
         check_old_name(name)?;
         self.holding_up_nobody(|| {
             let lock = || self.lock_for_change(parent);
-            let (directory, found, child) = self.lock_named(lock, name, |kind| match kind {
-                FileKind::Directory => Ok(()),
-                _ => Err(Errno(libc::ENOTDIR)),
-            })?;
+            let (directory, found, child) =
+                self.lock_named(lock, name, |_, found| match found.kind {
+                    FileKind::Directory => Ok(()),
+                    _ => Err(Errno(libc::ENOTDIR)),
+                })?;
+            self.check_remembered_name(&directory, (found.ino, found.kind))?;
             if child.name_count() > 0 {
                 return Err(Errno(libc::ENOTEMPTY));
             }

@@ -213,10 +213,17 @@ impl Volume {
         if !known {
             return Ok(false);
         }
+        let check_remembered = || {
+            let other = target.map(|target| (ends.target(), target));
+            let named = other.into_iter().chain([(&ends.old, source)]);
+            named.into_iter().try_for_each(|(directory, found)| {
+                self.check_remembered_name(directory, (found.ino, found.kind))
+            })
+        };
+        // Before their locks have attributes recalled alone, and under them.
+        check_remembered()?;
         let (moved, other) = self.lock_children(source, target)?;
-        for child in other.iter().chain([&moved]) {
-            self.check_left_to_kernel(child.ino)?;
-        }
+        check_remembered()?;
         if request.mode == RenameMode::Exchange {
             check_room(ends, source, target)?;
             let other = other.ok_or(Errno(libc::ENOENT))?;

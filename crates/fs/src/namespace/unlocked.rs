@@ -134,7 +134,7 @@ impl Volume {
     fn lookup_locked(&self, parent: InodeNumber, name: &[u8]) -> Outcome<Attributes> {
         // The child is locked while its directory still is, so that it cannot go in between.
         let lock = || self.lock_directory(parent);
-        let (directory, _, child) = self.lock_named(lock, name, |_| Ok(()))?;
+        let (directory, _, child) = self.lock_named(lock, name, |_, _| Ok(()))?;
         drop(directory);
         Ok(child.attributes())
     }

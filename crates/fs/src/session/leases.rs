@@ -1,9 +1,10 @@
 //! Leases: what the kernel of a mount may remember of an inode without asking. One mount of a session grants them. A
-//! lease covers the attributes of an inode and, of a directory, which names there are not; its names besides cover
-//! those there are.
+//! lease covers the attributes of an inode and, of a directory, which names there are not. The names of a directory's
+//! directories have a lease with it, those of another file with the file.
 //!
-//! The kernel believes the owner of a file that it finds by a name it remembers. To make it forget such a name can take
-//! as long as somebody holds the directory of the name, so it is done before a change of the owner alone.
+//! To make the kernel forget a name can take as long as somebody holds the directory of the name, and then whoever looks
+//! it up waits for him, too. So it is done before a change of that name alone, and of the owner of a file, which the
+//! kernel believes as long as it finds the file by a name that it remembers.
 //!
 //! Whoever locks an inode to change it past that kernel sees the lease, lets the inode go, has the lease recalled and
 //! begins again. So nothing is held while the mount is waited for, and nothing changes while the kernel believes the
@@ -16,7 +17,7 @@
 use crate::namespace::lookup_references::LookupReferences;
 use crate::session::inode::Locked;
 use crate::session::layout::{LOADED, MAX_RECALLS, SessionInode};
-use crate::session::patience;
+use crate::session::patience::{self, Obstacle};
 use crate::session::wait_notes::WAIT_UNREPORTED;
 use crate::types::{Errno, FileKind, InodeNumber, Outcome};
 use crate::volume::{Severity, Volume};
@@ -27,15 +28,12 @@ use std::time::{Duration, Instant};
 
 /// The kernel may remember the attributes and, of a directory, which names are missing.
 const ATTRIBUTES: u32 = 1;
-/// The kernel may remember names in the directory and what they mean.
+/// The kernel may remember names of directories in the directory and what they mean.
 const NAMES: u32 = 2;
 
-/// The kernel may believe the owner of a file.
+/// The kernel may remember names of a file, and believe its owner.
 const OWNER: u32 = 4;
-
-/// What stands in the way of who changes names past the kernel.
-pub(crate) const ALL: u32 = ATTRIBUTES | NAMES;
-
+const ALL: u32 = ATTRIBUTES | NAMES | OWNER;
 /// In a recall: names too.
 const WITH_NAMES: u64 = 1 << 63;
 /// How long a recall is waited for before the mount is looked at.
@@ -68,15 +66,16 @@ pub fn work_for_kernel(mount: Option<LeaseMount>) {
 pub struct Recall {
     /// The inode.
     pub ino: InodeNumber,
-    /// Names in the directory, or the owner of the file, are about to change in ways the kernel does not take part in.
+    /// A name of the file, of a directory in the directory, or the owner of the file is about to change in a way the kernel
+    /// does not take part in.
     pub with_names: bool,
 }
 
 impl Volume {
-    /// From now on this process changes no name that a kernel may remember (`EBUSY`), but has that kernel do it; so the
-    /// leases of such names may stay when it changes others.
-    pub fn leave_known_names_to_kernel(&self) {
-        self.lease_mask.store(ATTRIBUTES, Ordering::Relaxed);
+    /// From now on this process has the kernel change the names of what the kernel uses without asking (`EBUSY`):
+    /// directories that it knows, and other files that are open there.
+    pub fn leave_used_names_to_kernel(&self) {
+        self.leaves_used_names.store(true, Ordering::Relaxed);
     }
 
     /// Begin to grant leases to the kernel that has these lookup references; `None` when another mount does.
@@ -103,7 +102,7 @@ impl Volume {
     /// lease is recalled. Of an inode that has a lookup reference, or the root.
     pub fn lease(&self, ino: InodeNumber, with_names: bool) -> bool {
         let bits = match with_names {
-            true => ALL | OWNER,
+            true => ALL,
             false => ATTRIBUTES | OWNER,
         };
         let locked = patience::within(Duration::ZERO, || self.lock_as_it_is(self.me()?, ino.0));
@@ -129,7 +128,7 @@ impl Volume {
 
     /// The kernel remembers nothing of the inode any more.
     pub fn end_lease(&self, ino: InodeNumber) {
-        self.clear_lease(ino, ALL | OWNER);
+        self.clear_lease(ino, ALL);
     }
 
     /// The kernel remembers nothing any more of what a recall was for.
@@ -137,7 +136,7 @@ impl Volume {
         self.clear_lease(
             recall.ino,
             match recall.with_names {
-                true => ALL | OWNER,
+                true => ALL,
                 false => ATTRIBUTES,
             },
         );
@@ -190,9 +189,9 @@ impl Volume {
         wake(bell);
     }
 
-    /// What of the leases of an inode stands in the way of a change by this thread.
+    /// Whether the kernel may remember what every change of an inode changes: attributes, and that a name is missing.
     pub(crate) fn has_lease(&self, inode: &SessionInode) -> bool {
-        inode.leases.load(Ordering::Relaxed) & self.lease_mask.load(Ordering::Relaxed) != 0
+        inode.leases.load(Ordering::Relaxed) & ATTRIBUTES != 0
     }
 
     /// The rest of `lock_unloaded` on an inode with a lease. `EAGAIN` where the operation begins again with nothing
@@ -205,7 +204,7 @@ impl Volume {
             if patience::limit().is_some() {
                 return Err(patience::expired(ino));
             }
-            self.recall(ino, self.lease_mask.load(Ordering::Relaxed))?;
+            self.recall(ino, ATTRIBUTES)?;
             locked = self.lock_as_it_is(me, ino)?;
         }
         Ok(locked)
@@ -229,11 +228,55 @@ impl Volume {
         }
     }
 
-    /// For a name of an inode, whose lock and whose directory's lock this thread holds: `EBUSY` when the kernel may
-    /// remember it and is to change it itself.
+    /// Before a name in a locked directory goes to or from what it means: nothing when no kernel remembers it. Looked at
+    /// once more when that is locked, too, as a lease is granted under its lock.
+    ///
+    /// # Errors
+    /// `EAGAIN` when the name is to be [recalled](Volume::recall_names) with nothing held, by
+    /// [`Volume::holding_up_nobody`]; `EBUSY` when this process [leaves](Volume::leave_used_names_to_kernel) the change
+    /// to the kernel.
+    pub(crate) fn check_remembered_name(
+        &self,
+        directory: &Locked<'_>,
+        (ino, kind): (u64, FileKind),
+    ) -> Outcome<()> {
+        let named = InodeNumber(ino);
+        if !self.is_referenced_by_kernel(named) || self.works_for_kernel() {
+            return Ok(());
+        }
+        let is_directory = kind == FileKind::Directory;
+        if self.leaves_used_names.load(Ordering::Relaxed)
+            && (is_directory || self.is_open_in_kernel(named))
+        {
+            return Err(Errno(libc::EBUSY));
+        }
+        // A directory is remembered under the lease of its parent; another file under its own, too, which says by which
+        // names, so that all others in its directory stay.
+        let (holder, bit) = match is_directory {
+            true => (directory.ino, NAMES),
+            false => (ino, OWNER),
+        };
+        match self.inode(holder)?.leases.load(Ordering::Acquire) & bit {
+            0 => Ok(()),
+            _ => Err(patience::stopped_by(Obstacle::Names(holder))),
+        }
+    }
+
+    /// Have a kernel forget the names of a file, or those in a directory. With nothing held.
+    #[cold]
+    pub(crate) fn recall_names(&self, ino: u64) -> Outcome<()> {
+        if patience::limit().is_some() {
+            return Err(patience::stopped_by(Obstacle::Names(ino)));
+        }
+        self.recall(ino, NAMES | OWNER)
+    }
+
+    /// For the owner and the permissions of a directory, whose lock this thread holds: `EBUSY` when this process
+    /// [leaves](Volume::leave_used_names_to_kernel) them to a kernel that knows it.
     pub(crate) fn check_left_to_kernel(&self, ino: u64) -> Outcome<()> {
-        let leaves_known_names = self.lease_mask.load(Ordering::Relaxed) & NAMES == 0;
-        match leaves_known_names && self.is_referenced_by_kernel(InodeNumber(ino)) {
+        let is_left = self.leaves_used_names.load(Ordering::Relaxed)
+            && self.is_referenced_by_kernel(InodeNumber(ino));
+        match is_left {
             true => Err(Errno(libc::EBUSY)),
             false => Ok(()),
         }
@@ -249,7 +292,7 @@ impl Volume {
         let (mut looked, mut is_reported) = (begun, false);
         loop {
             let seen = header.recalled.load(Ordering::Acquire);
-            // Each time: a lease may have been granted anew since the last recall, or for more.
+            // Each time: a lease may have been granted anew since the last recall.
             let word = match inode.leases.load(Ordering::Acquire) & mask {
                 0 => return Ok(()),
                 ATTRIBUTES => ino,
@@ -353,7 +396,7 @@ fn wake(word: &AtomicU32) {
 mod tests {
     use super::*;
     use crate::test_volume::{FILE, Stopped, new_volume};
-    use crate::types::AttributeChange;
+    use crate::types::{AttributeChange, NewInode, RenameMode};
     use std::sync::atomic::AtomicUsize;
 
     const ROOT: InodeNumber = InodeNumber::ROOT;
@@ -459,41 +502,60 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_grows_while_it_is_recalled_is_recalled_again() {
+    fn a_mount_does_not_wait_for_itself() {
         let (volume, _directory, references) = with_lease();
-        assert!(volume.lease(ROOT, false));
-        std::thread::scope(|scope| {
-            let recalls = scope.spawn(|| {
-                work_for_kernel(volume.lease_mount_of(references));
-                let next = || volume.next_recall(Duration::from_secs(10));
-                let first = next().expect("a recall");
-                volume.note_moved_name(ROOT);
-                volume.end_recall(first);
-                let second = next().expect("another");
-                volume.end_recall(second);
-                [first, second].map(|recall| recall.with_names)
-            });
-            volume.create(ROOT, b"two", &FILE).expect("create");
-            assert_eq!(recalls.join().expect("a thread"), [false, true]);
-        });
+        assert!(volume.lease(ROOT, true));
+        create_for_kernel(&volume, references, b"one");
+        let recalled = beside_a_mount(&volume, || volume.unlink(ROOT, b"one").expect("unlink"));
+        assert_eq!(recalled, 1);
     }
 
     #[test]
-    fn a_mount_does_not_wait_for_itself_and_keeps_known_names() {
+    fn names_are_recalled_with_what_they_mean_alone() {
         let (volume, _directory, references) = with_lease();
-        let made = volume.create(ROOT, b"one", &FILE).expect("create");
-        let (ino, generation) = (made.ino, made.generation);
-        volume
-            .add_lookup_reference(references, ino, generation)
-            .expect("a reference");
-        assert!(volume.lease(ROOT, true));
-        create_for_kernel(&volume, references, b"two");
-        volume.leave_known_names_to_kernel();
-        let refused = || assert_eq!(volume.unlink(ROOT, b"one"), Err(Errno(libc::EBUSY)));
-        assert_eq!(beside_a_mount(&volume, refused), 1);
-        volume.unlink(ROOT, b"two").expect("not known");
-        volume.drop_lookup_reference(references, ino);
-        volume.unlink(ROOT, b"one").expect("forgotten");
+        let make = |name: &[u8], new: &NewInode| {
+            let made = volume.create(ROOT, name, new).expect("create");
+            volume
+                .add_lookup_reference(references, made.ino, made.generation)
+                .expect("a reference");
+            volume.attributes(made.ino).expect("attributes").ino
+        };
+        let directory = NewInode {
+            mode: libc::S_IFDIR | 0o755,
+            ..FILE
+        };
+        let (one, two) = (make(b"one", &FILE), make(b"two", &FILE));
+        let below = make(b"below", &directory);
+        let grant = || {
+            assert!(volume.lease(ROOT, true));
+            assert!([one, two, below].map(|ino| volume.lease(ino, false)) == [true; 3]);
+        };
+        let replace = RenameMode::Replace;
+        let rename = |from: &[u8], to: &[u8]| volume.rename(ROOT, from, ROOT, to, replace);
+        let leases = |ino: InodeNumber| {
+            let inode = volume.inode(ino.0).expect("an inode");
+            inode.leases.load(Ordering::Relaxed)
+        };
+        grant();
+        // The directory's attributes, and all of the file.
+        let moved = || rename(b"one", b"moved").expect("rename");
+        assert_eq!(beside_a_mount(&volume, moved), 2);
+        assert_eq!((leases(one), leases(two)), (0, ATTRIBUTES | OWNER));
+        assert_eq!(leases(ROOT), NAMES | OWNER);
+        grant();
+        // The names of directories, and the attributes of this one.
+        let moved = || rename(b"below", b"elsewhere").expect("rename");
+        assert_eq!(beside_a_mount(&volume, moved), 3);
+        assert_eq!((leases(ROOT), leases(two)), (0, ATTRIBUTES | OWNER));
+        // What the kernel uses it changes itself.
+        volume.leave_used_names_to_kernel();
+        grant();
+        let left = || assert_eq!(rename(b"elsewhere", b"below"), Err(Errno(libc::EBUSY)));
+        assert_eq!(beside_a_mount(&volume, left), 1);
+        let replaced = || rename(b"moved", b"two").expect("rename");
+        assert_eq!(beside_a_mount(&volume, replaced), 2);
+        volume.drop_lookup_references(references);
+        rename(b"elsewhere", b"below").expect("forgotten");
     }
 
     #[test]

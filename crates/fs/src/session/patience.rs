@@ -16,10 +16,18 @@ pub(crate) const LOOKING_PATIENCE: Duration = Duration::from_millis(5);
 /// Stands for an inode that is not known: the root's number is as good as any.
 const ANY_INODE: u64 = 1;
 
+/// What an operation with a limit would have had to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// The lock of an inode, or the recall of its leases.
+    Inode(u64),
+    /// A kernel remembers the names of this file, or those in this directory.
+    Names(u64),
+}
+
 thread_local! {
     static LIMIT: Cell<Option<Duration>> = const { Cell::new(None) };
-    /// The inode whose lock was not to be had in time; 0: none.
-    static BUSY: Cell<u64> = const { Cell::new(0) };
+    static OBSTACLE: Cell<Option<Obstacle>> = const { Cell::new(None) };
 }
 
 /// The limit of this thread now. A thread whose thread-local memory is gone has none.
@@ -30,13 +38,19 @@ pub(crate) fn limit() -> Option<Duration> {
 /// The error of a lock that was not to be had in time.
 #[cold]
 pub(crate) fn expired(ino: u64) -> Errno {
-    let _ = BUSY.try_with(|busy| busy.set(ino));
+    stopped_by(Obstacle::Inode(ino))
+}
+
+/// The error of an operation that has to wait for this with nothing held.
+#[cold]
+pub(crate) fn stopped_by(obstacle: Obstacle) -> Errno {
+    let _ = OBSTACLE.try_with(|cell| cell.set(Some(obstacle)));
     Errno(libc::EAGAIN)
 }
 
 /// Whether an error is that of a lock that was not to be had in time.
 pub(crate) fn is_expiry(errno: Errno) -> bool {
-    errno == Errno(libc::EAGAIN) && BUSY.try_with(Cell::get).unwrap_or(0) != 0
+    errno == Errno(libc::EAGAIN) && OBSTACLE.try_with(Cell::get).unwrap_or(None).is_some()
 }
 
 /// Sets the limit back, also when a panic passes.
@@ -48,23 +62,25 @@ impl Drop for Restore {
     }
 }
 
-/// Run `body` with no lock of an inode waited for longer than `limit`; the inode when one was not to be had,
-/// and `body` failed for it.
+/// Run `body` with no lock of an inode waited for longer than `limit`; what it would have had to wait for, when `body`
+/// failed for it.
 pub(crate) fn within<T>(
     limit: Duration,
     body: impl FnOnce() -> Outcome<T>,
-) -> Result<Outcome<T>, u64> {
+) -> Result<Outcome<T>, Obstacle> {
     let _restore = Restore(
         LIMIT
             .try_with(|cell| cell.replace(Some(limit)))
             .unwrap_or(None),
     );
     // What an enclosing one has met is its own.
-    let before = BUSY.try_with(|busy| busy.replace(0)).unwrap_or(0);
+    let before = OBSTACLE.try_with(Cell::take).unwrap_or(None);
     let outcome = body();
-    let busy = BUSY.try_with(|busy| busy.replace(before)).unwrap_or(0);
-    match (&outcome, busy) {
-        (Err(_), 1..) => Err(busy),
+    let obstacle = OBSTACLE
+        .try_with(|cell| cell.replace(before))
+        .unwrap_or(None);
+    match (&outcome, obstacle) {
+        (Err(_), Some(obstacle)) => Err(obstacle),
         _ => Ok(outcome),
     }
 }
@@ -128,7 +144,10 @@ mod tests {
     fn only_a_failure_for_a_lock_counts_and_limits_nest() {
         let limits = (Duration::from_millis(1), Duration::from_millis(5));
         let outer = within(limits.1, || {
-            assert_eq!(within(limits.0, || Err::<(), _>(expired(7))), Err(7));
+            assert_eq!(
+                within(limits.0, || Err::<(), _>(expired(7))),
+                Err(Obstacle::Inode(7))
+            );
             assert_eq!(limit(), Some(limits.1));
             let recovered = within(limits.0, || {
                 expired(8);
@@ -143,7 +162,11 @@ mod tests {
             assert_eq!(within(limits.0, || Ok(())), Ok(Ok(())));
             Err::<(), _>(error)
         });
-        assert_eq!(outer, Err(9), "looking meanwhile hides nothing");
+        assert_eq!(
+            outer,
+            Err(Obstacle::Inode(9)),
+            "looking meanwhile hides nothing"
+        );
         assert_eq!(limit(), None);
     }
 }

@@ -3,7 +3,7 @@
 use crate::session::layout::*;
 use crate::session::lock::{Acquired, LockFailure, RobustMutex};
 use crate::session::owner_word::OwnerWord;
-use crate::session::patience;
+use crate::session::patience::{self, Obstacle};
 use crate::session::wait_notes::{Awaited, LongWait, WAIT_UNREPORTED};
 use crate::types::*;
 use crate::volume::Volume;
@@ -106,7 +106,8 @@ impl Volume {
         loop {
             match patience::within(HOLDING_PATIENCE, &operation) {
                 Ok(outcome) => return outcome,
-                Err(busy) => self.wait_for_inode(InodeNumber(busy))?,
+                Err(Obstacle::Inode(ino)) => self.wait_for_inode(InodeNumber(ino))?,
+                Err(Obstacle::Names(ino)) => self.recall_names(ino)?,
             }
         }
     }

@@ -8,7 +8,6 @@ use crate::format::*;
 use crate::namespace::walks::Walks;
 use crate::requests::*;
 use crate::session::layout::*;
-use crate::session::leases;
 use crate::session::lock;
 use crate::session::machine;
 use crate::session::map::{Session, segment_name};
@@ -286,7 +285,7 @@ pub(crate) fn assemble(
         noted_waits: Default::default(),
         recovery: OnceLock::new(),
         on_behalf: Default::default(),
-        lease_mask: AtomicU32::new(leases::ALL),
+        leaves_used_names: Default::default(),
         callers: Default::default(),
         findings: Mutex::new((origin == Origin::Private).then(Vec::new)),
         origin,

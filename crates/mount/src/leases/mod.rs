@@ -9,11 +9,12 @@
 //!    before. A look-up of a name holds its directory, and a recall of the directory waits for that; a kernel that does
 //!    not wait (Linux 6.19) is given time.
 //! 3. A missing name is noted before it is answered, and forgotten in the recall of its directory.
-//! 4. A name that is there stays: programs with the preload library change names whose inodes the kernel may know
-//!    through the kernel alone. For all others the recall forgets every such name. Directories and open files are
-//!    expired instead of dropped, as somebody may be in them.
-//! 5. The name of a file goes before its owner changes: before it changes a file, the kernel relies on the owner that it
-//!    knows, and a look-up brings that. All else it asks for when its attributes are gone, also to open a file.
+//! 4. A name that is there stays until it is changed itself: who holds the kernel's lock of a directory holds up every
+//!    look-up in it of what is not remembered. The name of a file goes in a recall of the file, those of directories in
+//!    one of the directory they are in. Directories and open files are expired instead of dropped, as somebody may be
+//!    in them; programs with the preload library change their names through the kernel alone.
+//! 5. The name of a file goes before its owner changes, too: before it changes a file, the kernel relies on the owner
+//!    that it knows, and a look-up brings that. All else it asks for when its attributes are gone, also to open a file.
 //! 6. Listings are collected by the kernel (module `listing`).
 //! 7. Pages are for handles that only read (module `pages`).
 //!
@@ -428,7 +429,7 @@ impl Leases {
     pub(crate) fn note_moved_file(&self, ino: InodeNumber, directory: InodeNumber, name: &[u8]) {
         let mut shard = self.shard(ino);
         if let Some(lease) = shard.leases.get_mut(&ino.0)
-            && (lease.is_held || lease.recalled_now.is_some())
+            && (lease.is_held || lease.recalled_now.is_some() || !lease.names.is_empty())
         {
             // Of older names the moves have ended: the kernel moves a file once at a time.
             let is_known = |known: &FileName| known.is(directory, name);

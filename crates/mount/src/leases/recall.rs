@@ -131,13 +131,13 @@ impl Leases {
                 forgetting.name(recall.ino, &name, Name::Dropped);
             }
         }
-        if recall.with_names && self.forget_names(recall.ino, &mut forgetting) {
-            // Some were expired: an answer to who asked about one again may still be on its way.
+        if recall.with_names && self.forget_directories(recall.ino, &mut forgetting) {
+            // They were expired: an answer to who asked about one again may still be on its way.
             forgetting.send();
             let rest = answered().map(|at| self.rests.until_taken_in.saturating_sub(at.elapsed()));
             if let Some(rest) = rest.filter(|rest| !rest.is_zero()) {
                 std::thread::sleep(rest);
-                self.forget_names(recall.ino, &mut forgetting);
+                self.forget_directories(recall.ino, &mut forgetting);
             }
         }
         forgetting.contents(recall.ino)
@@ -207,20 +207,17 @@ impl Leases {
         true
     }
 
-    /// Whether there are names that cannot be dropped, as somebody uses them.
-    fn forget_names(&self, directory: InodeNumber, forgetting: &mut Forgetting<'_>) -> bool {
-        let mut are_used = false;
+    /// Have the names of directories in this one looked up again; dropped they cannot be, as somebody may be in them.
+    /// Other files have leases of their own for their names. `false`: there are none.
+    fn forget_directories(&self, directory: InodeNumber, forgetting: &mut Forgetting<'_>) -> bool {
+        let mut are_there = false;
         let mut each = |entry: &DirectoryEntry<'_>| {
-            let is_dots = matches!(entry.name, b"." | b"..");
-            if !is_dots && self.volume.is_referenced_by_kernel(entry.ino) {
-                let is_used =
-                    entry.kind == FileKind::Directory || self.volume.is_open_in_kernel(entry.ino);
-                are_used |= is_used;
-                let how = match is_used {
-                    true => Name::Expired,
-                    false => Name::Dropped,
-                };
-                forgetting.name(directory, entry.name, how);
+            if entry.kind == FileKind::Directory
+                && !matches!(entry.name, b"." | b"..")
+                && self.volume.is_referenced_by_kernel(entry.ino)
+            {
+                are_there = true;
+                forgetting.name(directory, entry.name, Name::Expired);
             }
             true
         };
@@ -229,6 +226,6 @@ impl Leases {
             self.volume
                 .read_directory_until(directory, 0, end, &mut each)
         });
-        are_used
+        are_there
     }
 }

@@ -187,8 +187,30 @@ static void both_ways_see_the_same(void) {
     }
 }
 
+/* 50 files that the kernel looked up: each is renamed twenty times, and removed. */
+static void known_names_change_directly(void) {
+    char name[2][16];
+    for (int i = 0; i < 50; i++) {
+        snprintf(name[0], sizeof name[0], "f%d", i);
+        CHECK(close(make(name[0], 0)) == 0);
+    }
+    CHECK(system("EGERIA_PRELOAD=off sh -c 'sleep 0.2; cat f* && ls -l > /dev/null && ls -l > /dev/null'") == 0);
+    for (int i = 0; i < 50; i++) {
+        snprintf(name[0], sizeof name[0], "f%d", i);
+        snprintf(name[1], sizeof name[1], "g%d", i);
+        for (int turn = 0; turn < 21; turn++)
+            CHECK(rename(name[turn & 1], name[(turn + 1) & 1]) == 0);
+    }
+    CHECK(system("EGERIA_PRELOAD=off sh -c 'test ! -e f1 && test -e g1 && cat g* && ls -l > /dev/null'") == 0);
+    for (int i = 0; i < 50; i++) {
+        snprintf(name[1], sizeof name[1], "g%d", i);
+        CHECK(unlink(name[1]) == 0);
+    }
+    CHECK(system("EGERIA_PRELOAD=off sh -c 'test ! -e g1 && test -z \"$(ls)\"'") == 0);
+}
 
 static const struct rule rules[] = {
+    {"known_names_change_directly", known_names_change_directly},
     {"names_are_direct", names_are_direct},
     {"addresses_may_be_bad", addresses_may_be_bad},
     {"the_working_directory_counts_at_once", the_working_directory_counts_at_once},
