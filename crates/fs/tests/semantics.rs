@@ -314,6 +314,43 @@ fn s24_names_that_stay_are_listed_exactly_once_while_others_come_and_go() {
     assert_eq!(stayed.iter().collect::<BTreeSet<_>>().len(), 1000);
 }
 
+/// Then the table is read instead of the log.
+#[test]
+fn s24_few_names_among_many_that_went_are_listed_in_the_order_in_which_they_were_made() {
+    let scratch = Scratch::new(1, 32 << 20);
+    let volume = scratch.attach();
+    let directory = volume.create(ROOT, b"d", &DIRECTORY).unwrap().ino;
+    let file = volume.create(ROOT, b"f", &FILE).unwrap().ino;
+    let from = |cookie: u64, end: u64| {
+        let mut found = Vec::new();
+        let mut emit = |entry: &DirectoryEntry<'_>| {
+            found.push((entry.cookie, entry.ino, entry.name.to_vec()));
+            true
+        };
+        volume
+            .read_directory_until(directory, cookie, end, &mut emit)
+            .unwrap();
+        found
+    };
+    let mut there = Vec::new();
+    for at in 0..200u32 {
+        let name = format!("name{at}").into_bytes();
+        volume.link(file, directory, &name).unwrap();
+        match at % 16 {
+            0 => there.push(name),
+            _ => volume.unlink(directory, &name).unwrap(),
+        }
+        let all = from(0, u64::MAX);
+        let names: Vec<_> = all.iter().skip(2).map(|found| found.2.clone()).collect();
+        assert_eq!(names, there);
+        assert!(all.iter().skip(2).all(|found| found.1 == file));
+        assert!(all.is_sorted_by_key(|found| found.0));
+        let middle = all[all.len() / 2].0;
+        let (behind, before) = (from(middle, u64::MAX), from(0, middle + 1));
+        assert_eq!([before, behind].concat(), all);
+    }
+}
+
 #[test]
 fn s25_a_removed_directory_is_empty_and_takes_no_names() {
     let scratch = Scratch::new(1, 16 << 20);

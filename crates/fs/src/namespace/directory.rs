@@ -16,6 +16,8 @@ const TOMBSTONE: u64 = 1;
 const TAG_SHIFT: u32 = 51;
 const POSITION_MASK: u64 = (1 << TAG_SHIFT) - 1;
 const CLASS_SHIFT: u32 = 56;
+/// Words of a table that are looked at in the time of an entry of the log.
+const WORDS_PER_ENTRY: u64 = 128;
 // Words of `SessionInode::inline_words` that a directory uses.
 const USED: usize = 0;
 const SUBDIRECTORIES: usize = 1;
@@ -348,6 +350,9 @@ impl Volume {
         names.add_dots(place.ino, parent, range);
         let commit = CommitWord::decode(inode.applied.load(Ordering::Acquire), place.ino);
         let commit = commit.ok().flatten().ok_or(Errno(libc::EIO))?;
+        if self.is_table_shorter(inode, commit) {
+            return self.names_of_table(inode, place, range, names);
+        }
         let start = self.resume_walk(inode, place.ino, range.after);
         let last = Cell::new(Walk {
             cookie: range.after,
@@ -401,6 +406,55 @@ impl Volume {
         } else {
             walked.map(|()| names)
         }
+    }
+
+    /// Whether all names fit into one answer and are found sooner by the table than by the log, which also has those that
+    /// are gone.
+    fn is_table_shorter(&self, inode: &SessionInode, commit: CommitWord) -> bool {
+        let names = inode.blocks.load(Ordering::Relaxed);
+        if names > Names::MAX_BUT_DOTS {
+            return false;
+        }
+        let words = self.table(inode).map_or(0, <[_]>::len) as u64;
+        let full_pages = inode.log_pages.load(Ordering::Relaxed).saturating_sub(1);
+        let lines = u64::from(full_pages) * u64::from(PAGE_LINES) + u64::from(commit.tail.line());
+        names + words / WORDS_PER_ENTRY < lines
+    }
+
+    /// Names of a loaded directory that are in its table, behind those there are.
+    fn names_of_table(
+        &self,
+        inode: &SessionInode,
+        place: LogPlace,
+        range: CookieRange,
+        mut names: Names,
+    ) -> Outcome<Names> {
+        let dots = names.list.len();
+        let mut bytes = [0u8; 8 * LINE];
+        for word in self.table(inode).unwrap_or(&[]) {
+            let word = word.load(Ordering::Acquire);
+            if word <= TOMBSTONE {
+                continue;
+            }
+            let position = LogPosition(word & POSITION_MASK);
+            let (_, entry, _) = self.read_entry(place, position, &mut bytes)?;
+            let Entry::NameAdd {
+                ino,
+                kind,
+                cookie,
+                name,
+            } = entry
+            else {
+                return Err(self.damaged_in(place, "a name"));
+            };
+            // More than there were: somebody changes it, and who reads looks again.
+            if range.holds(cookie) && !names.is_full() {
+                let kind = kind_of(kind).ok_or_else(|| self.damaged_in(place, "kind of a name"))?;
+                names.add(ino, kind, cookie, name);
+            }
+        }
+        names.list[dots..].sort_unstable_by_key(|name| name.cookie);
+        Ok(names)
     }
 
     /// Where to go on after `cookie`: where a walk of this process stopped there, when the log is still
@@ -463,6 +517,7 @@ pub(crate) struct Name {
 impl Names {
     /// Entries looked at in one go: the fewer, the rarer something changes meanwhile.
     const MAX: usize = 128;
+    const MAX_BUT_DOTS: u64 = Names::MAX as u64 - 2;
 
     pub(crate) fn is_full(&self) -> bool {
         self.list.len() >= Names::MAX
