@@ -16,7 +16,7 @@ use crate::format::{Geometry, MAX_POOLS, Superblock};
 use crate::namespace::walks::Walks;
 use crate::observe::own_callers::OwnCallers;
 use crate::requests::RecoveryReport;
-use crate::session::late::Late;
+use crate::session::late::{Late, SpaceBusy};
 use crate::session::layout::{LOADED, STRIPED_ALLOCATION, SessionInode, WAIT_NOTES};
 use crate::session::map::Session;
 use crate::session::open_table::Opens;
@@ -84,6 +84,7 @@ pub struct Volume {
     pub(crate) stuck: Stuck,
     /// What is left to do when locks can be had, with the era it was left in.
     pub(crate) late: Mutex<Vec<(u64, Late)>>,
+    pub(crate) space_busy: SpaceBusy,
     pub(crate) guesses: Guesses,
     pub(crate) walks: Walks,
     pub(crate) hash_seed: u64,

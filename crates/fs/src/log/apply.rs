@@ -351,9 +351,7 @@ impl Volume {
                     count,
                 };
                 // Through our own slot: others may settle other inodes of the same dead one.
-                let me = locked.me;
-                me.slot.outgoing.store(run.encode(), Ordering::Release);
-                self.give_back(me.index, me.slot);
+                self.give_back_run(locked.me, run);
             }
         }
     }

@@ -148,7 +148,7 @@ impl Volume {
         })?;
         self.reap_pending(index)?;
         self.reap_moves(index)?;
-        self.empty_pockets(slot);
+        self.empty_pockets(slot)?;
         self.reap_pending_inode(index)?;
         self.under_recovery(slot, || self.retire_thread_slot(slot))
     }
@@ -195,8 +195,7 @@ impl Volume {
         let held = named || is_in_pocket(slot, extent) || is_outgoing(slot, extent);
         entry.extent.store(0, Ordering::Release);
         if let (false, Ok(me)) = (held, self.me()) {
-            me.slot.outgoing.store(extent.encode(), Ordering::Release);
-            self.give_back(me.index, me.slot);
+            self.give_back_run(me, extent);
         }
     }
 
@@ -207,7 +206,7 @@ impl Volume {
         if outgoing != 0 && is_in_pocket(slot, Extent::decode(outgoing)) {
             slot.outgoing.store(0, Ordering::Release);
         }
-        self.give_back(index, slot);
+        self.give_back(index, slot)?;
         let incoming = Extent::decode(slot.incoming.load(Ordering::Acquire));
         if incoming.count > 0 {
             // While `incoming` still names it: the group may be locked by the dead one.
@@ -215,7 +214,7 @@ impl Volume {
             slot.incoming.store(0, Ordering::Release);
             if !is_in_pocket(slot, incoming) {
                 slot.outgoing.store(incoming.encode(), Ordering::Release);
-                self.give_back(index, slot);
+                self.give_back(index, slot)?;
             }
         }
         Ok(())

@@ -17,9 +17,6 @@ const CACHED_UNIT: u64 = 1 << 32;
 /// Looks at a direct writer's commit before its lock is waited for; it takes less than a microsecond.
 const COMMIT_SPINS: usize = 2000;
 
-/// How long locks are waited for on behalf of uses that are late anyway.
-const LATE_PATIENCE: std::time::Duration = std::time::Duration::from_millis(1);
-
 /// Behind the entries of a table: the word of the one that it took the place of, and a spare one.
 const LINK_WORDS: usize = 2;
 /// A process never had more tables: each is twice as large as the one before.
@@ -225,46 +222,6 @@ impl Volume {
             Err(errno) if patience::is_expiry(errno) => self.later(Late::Close(ino)),
             Err(_) => self.note_close(ino.0),
         }
-    }
-
-    /// Leave to `reap` what would have to wait for a lock that this thread may not wait for.
-    pub(crate) fn later(&self, what: Late) {
-        // Never waited for: a fork may have come while another thread held it.
-        if let Ok(mut late) = self.late.try_lock() {
-            late.push((self.era.load(Ordering::Relaxed), what));
-        }
-    }
-
-    /// Do what was left to later, as far as locks can be had now.
-    pub(crate) fn do_late(&self) {
-        let late = self
-            .late
-            .try_lock()
-            .map(|mut late| std::mem::take(&mut *late));
-        let era = self.era.load(Ordering::Relaxed);
-        // What was left before a fork is the parent's to do.
-        let own = late.unwrap_or_default().into_iter();
-        for (_, what) in own.filter(|(of, _)| *of == era) {
-            let _ = patience::within(LATE_PATIENCE, || self.do_one_late(what));
-        }
-    }
-
-    fn do_one_late(&self, what: Late) -> Outcome<()> {
-        match what {
-            Late::Close(ino) => self.close(ino),
-            Late::Unmark(ino) => self.unmark_kernel_cached(ino),
-            Late::Run(extent) => {
-                let me = self.me()?;
-                me.slot.outgoing.store(extent, Ordering::Release);
-                self.give_back(me.index, me.slot);
-            }
-            Late::Number(ino) => {
-                let me = self.me()?;
-                me.slot.pending_inode.store(ino, Ordering::Release);
-                self.free_inode(me.slot, ino);
-            }
-        }
-        Ok(())
     }
 
     fn delete_nameless(&self, ino: InodeNumber) {

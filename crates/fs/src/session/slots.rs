@@ -2,6 +2,7 @@
 //! its process dies, whoever reaps it (`recovery::reap`) finds there all that was in flight.
 
 use crate::session::current;
+use crate::session::late::Late;
 use crate::session::layout::*;
 use crate::session::owner_word::{Era, OwnerWord};
 use crate::session::slot_ownership::SlotOwnership;
@@ -174,7 +175,14 @@ impl Volume {
     /// Give a thread slot back in order: its pockets to the free-space maps, its counts to the sum.
     pub(crate) fn release_thread_slot(&self, index: usize) {
         let slot = &self.session.threads()[index];
-        self.empty_pockets(slot);
+        if self.empty_pockets(slot).is_err() {
+            for word in slot.pocket.iter().flatten() {
+                match word.swap(0, Ordering::AcqRel) {
+                    0 => {}
+                    run => self.later(Late::Run(run)),
+                }
+            }
+        }
         self.retire_thread_slot(slot);
     }
 

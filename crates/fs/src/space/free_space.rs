@@ -7,7 +7,7 @@ use crate::failpoint::{Resource, should_fail};
 use crate::format::*;
 use crate::session::late::Late;
 use crate::session::layout::*;
-use crate::session::lock::{Acquired, LockFailure};
+use crate::session::lock::{Acquired, LockFailure, RobustMutex};
 use crate::session::slots::Me;
 use crate::space::runs::{change_bits, find_run};
 use crate::types::{Errno, Outcome, SpaceReport};
@@ -27,7 +27,11 @@ const POCKET_RUN_BLOCKS: u64 = 64;
 /// In a `mover` word: the move is towards the map.
 pub(crate) const GIVING_BACK: u64 = 1 << 63;
 /// How long a lock is waited for to give something back, before that is left to later.
-pub(crate) const GIVING_BACK_PATIENCE: Duration = Duration::from_millis(20);
+const GIVING_BACK_PATIENCE: Duration = Duration::from_millis(20);
+/// How long each of several locks is waited for in turn.
+pub(super) const TURN: Duration = Duration::from_millis(1);
+/// Fewer blocks are no group of their own, unless the pool has no more.
+const MIN_GROUP_BLOCKS: u64 = 2048;
 /// Blocks of a huge page: long runs begin at a multiple of it.
 const HUGE_BLOCKS: u64 = 512;
 
@@ -40,6 +44,15 @@ pub(crate) enum Need {
     Freeing,
 }
 
+/// How long the lock of a part of the free space is waited for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    No,
+    For(Duration),
+    /// Some time, but not again and again.
+    ToGiveBack,
+}
+
 impl Volume {
     fn map_of(&self, pool: usize) -> &[AtomicU64] {
         self.session.block_map(pool, self.geometry[pool].blocks)
@@ -49,7 +62,7 @@ impl Volume {
     pub(crate) fn initialise_space(&self) {
         for (pool, geometry) in self.geometry.iter().enumerate() {
             let header = self.session.pool(pool);
-            let groups = (geometry.blocks / 8192).clamp(1, MAX_GROUPS as u64);
+            let groups = (geometry.blocks / MIN_GROUP_BLOCKS).clamp(1, MAX_GROUPS as u64);
             let group_blocks = geometry
                 .blocks
                 .div_ceil(groups)
@@ -105,26 +118,32 @@ impl Volume {
             .store(free, Ordering::Release);
     }
 
-    /// Lock a group; finish what its dead owner began.
-    fn lock_group(&self, pool: usize, group: usize) -> Outcome<&Group> {
-        let acquired = self.session.pool(pool).groups[group].mutex.lock();
-        self.locked_group(pool, group, acquired.ok_or(LockFailure::Unusable))
-    }
-
-    /// The same of a group that nobody holds; `EBUSY` otherwise.
-    fn try_lock_group(&self, pool: usize, group: usize) -> Outcome<&Group> {
-        let acquired = self.session.pool(pool).groups[group].mutex.try_lock();
-        self.locked_group(pool, group, acquired)
-    }
-
-    /// The same, waiting for no longer than whoever holds it may be stopped.
-    fn lock_group_soon(&self, pool: usize, group: usize) -> Outcome<&Group> {
+    /// Lock a group; finish what its dead owner began. `EBUSY` when somebody holds it for as long as `wait` says.
+    fn lock_group(&self, pool: usize, group: usize, wait: Wait) -> Outcome<&Group> {
         let mutex = &self.session.pool(pool).groups[group].mutex;
-        let acquired = mutex.try_lock().or_else(|failure| match failure {
-            LockFailure::Busy => mutex.lock_within(GIVING_BACK_PATIENCE),
-            LockFailure::Unusable => Err(failure),
-        });
-        self.locked_group(pool, group, acquired)
+        self.locked_group(pool, group, self.lock_space(mutex, wait))
+    }
+
+    /// Lock part of the free space, or of the numbers, whose holder may be stopped.
+    pub(super) fn lock_space(
+        &self,
+        mutex: &RobustMutex,
+        wait: Wait,
+    ) -> Result<Acquired, LockFailure> {
+        match (mutex.try_lock(), wait) {
+            (Err(LockFailure::Busy), Wait::For(limit)) => mutex.lock_within(limit),
+            (Err(LockFailure::Busy), Wait::ToGiveBack) => {
+                if self.space_busy.is_on() {
+                    return Err(LockFailure::Busy);
+                }
+                let acquired = mutex.lock_within(GIVING_BACK_PATIENCE);
+                if acquired == Err(LockFailure::Busy) {
+                    self.space_busy.note();
+                }
+                acquired
+            }
+            (acquired, _) => acquired,
+        }
     }
 
     fn locked_group(
@@ -154,7 +173,7 @@ impl Volume {
             let size = self.session.pool(pool).group_blocks.load(Ordering::Relaxed);
             let group = (extent.block.0 / size.max(1)) as usize;
             if group < MAX_GROUPS {
-                match self.lock_group_soon(pool, group) {
+                match self.lock_group(pool, group, Wait::ToGiveBack) {
                     Ok(entry) => entry.mutex.unlock(),
                     Err(Errno(libc::EBUSY)) => return Err(Errno(libc::EBUSY)),
                     // Nobody will ever settle it.
@@ -194,14 +213,11 @@ impl Volume {
         pool: usize,
         group: usize,
         want: u64,
-        (exact, wait): (bool, bool),
+        (exact, wait): (bool, Wait),
     ) -> Outcome<Option<Extent>> {
-        let entry = match wait {
-            true => self.lock_group(pool, group)?,
-            false => match self.try_lock_group(pool, group) {
-                Err(Errno(libc::EBUSY)) => return Ok(None),
-                entry => entry?,
-            },
+        let entry = match self.lock_group(pool, group, wait) {
+            Err(Errno(libc::EBUSY)) => return Ok(None),
+            entry => entry?,
         };
         let (start, end) = self.group_range(pool, group);
         let hint = entry.hint.load(Ordering::Relaxed).clamp(start, end);
@@ -246,12 +262,15 @@ impl Volume {
     }
 
     /// Give `slot.outgoing` back to the map. The caller has taken the run out of where it was.
-    pub(crate) fn give_back(&self, slot_index: usize, slot: &ThreadSlot) {
+    ///
+    /// # Errors
+    /// `EBUSY` when somebody holds a part of the map, who may be stopped: `outgoing` still names what is left.
+    pub(crate) fn give_back(&self, slot_index: usize, slot: &ThreadSlot) -> Outcome<()> {
         let whole = Extent::decode(slot.outgoing.load(Ordering::Acquire));
         let pool = whole.pool.0 as usize;
         if whole.count == 0 || pool >= self.geometry.len() || self.has_shared_blocks() {
             slot.outgoing.store(0, Ordering::Release);
-            return;
+            return Ok(());
         }
         let group_blocks = self
             .session
@@ -273,13 +292,9 @@ impl Volume {
                 block: BlockNumber(block),
                 count: whole.end() - block,
             };
-            let entry = match self.lock_group_soon(pool, group) {
+            let entry = match self.lock_group(pool, group, Wait::ToGiveBack) {
                 Ok(entry) => entry,
-                Err(Errno(libc::EBUSY)) => {
-                    // This thread goes on; should its process die first, the run is lost until the next session.
-                    self.later(Late::Run(left.encode()));
-                    break;
-                }
+                Err(Errno(libc::EBUSY)) => return Err(Errno(libc::EBUSY)),
                 Err(_) => break,
             };
             let rest = left.without_first(count);
@@ -305,6 +320,25 @@ impl Volume {
             block += count;
         }
         slot.outgoing.store(0, Ordering::Release);
+        Ok(())
+    }
+
+    /// Give a run back that is nobody's, through this thread's slot. What cannot be given back now, this thread keeps.
+    pub(crate) fn give_back_run(&self, me: Me<'_>, run: Extent) {
+        me.slot.outgoing.store(run.encode(), Ordering::Release);
+        if self.give_back(me.index, me.slot).is_ok() {
+            return;
+        }
+        let left = me.slot.outgoing.load(Ordering::Relaxed);
+        let pocket = &me.slot.pocket[Extent::decode(left).pool.0 as usize];
+        let empty = pocket.iter().find(|word| word.load(Ordering::Relaxed) == 0);
+        match empty {
+            // Named twice for a moment, as by `refill`.
+            Some(word) => word.store(left, Ordering::Release),
+            // Should this process die first, the run is lost until the next session.
+            None => self.later(Late::Run(left)),
+        }
+        me.slot.outgoing.store(0, Ordering::Release);
     }
 
     /// Recovery met a block with two owners. What one of them gives up may be the other's: while the session
@@ -331,6 +365,7 @@ impl Volume {
 
     /// Fetch a run of up to `want` blocks of this pool into the pocket; returns the pocket entry.
     fn refill(&self, me: Me<'_>, pool: usize, want: u64, need: Need) -> Outcome<usize> {
+        self.give_back_late();
         let free = self.free_in_maps(pool);
         let floor = if need == Need::Ordinary {
             RESERVE_BLOCKS
@@ -369,13 +404,15 @@ impl Volume {
             .clone()
             .filter(|group| free(group) >= want)
             .take(4)
-            .map(|group| (group, (true, false)));
-        // A group that somebody holds, who may be stopped, is waited for only when no other has room.
-        let any = [false, true].into_iter().flat_map(|wait| {
-            let some = order.clone().filter(|group| free(group) > 0);
-            some.map(move |group| (group, (false, wait)))
-        });
-        for (group, manner) in whole.chain(any) {
+            .map(|group| (group, (true, Wait::No)));
+        let any = || order.clone().filter(|group| free(group) > 0);
+        let some = any().map(|group| (group, (false, Wait::No)));
+        // When somebody holds all that have room, they are waited for in turn: one of them may be stopped.
+        let waiting = std::iter::repeat_with(|| any().collect::<Vec<usize>>())
+            .take_while(|groups| !groups.is_empty())
+            .flatten()
+            .map(|group| (group, (false, Wait::For(TURN))));
+        for (group, manner) in whole.chain(some).chain(waiting) {
             if let Some(extent) = self.take_from_group(me, pool, group, want, manner)? {
                 last.store(group as u32 + 1, Ordering::Relaxed);
                 return Ok(Some(extent));
@@ -392,27 +429,49 @@ impl Volume {
         {
             return entry;
         }
-        for word in pocket {
-            self.give_back_pocket_entry(me.index, me.slot, word);
+        let mut empty = None;
+        for (entry, word) in pocket.iter().enumerate() {
+            let given = self.give_back_pocket_entry(me.index, me.slot, word);
+            empty = empty.or(given.is_ok().then_some(entry));
         }
-        0
+        empty.unwrap_or_else(|| {
+            self.later(Late::Run(pocket[0].swap(0, Ordering::AcqRel)));
+            0
+        })
     }
 
-    fn give_back_pocket_entry(&self, index: usize, slot: &ThreadSlot, word: &AtomicU64) {
+    /// `EBUSY`: what is left stays there.
+    fn give_back_pocket_entry(
+        &self,
+        index: usize,
+        slot: &ThreadSlot,
+        word: &AtomicU64,
+    ) -> Outcome<()> {
         let extent = word.load(Ordering::Relaxed);
-        if extent != 0 {
-            slot.outgoing.store(extent, Ordering::Release);
-            word.store(0, Ordering::Release);
-            self.give_back(index, slot);
+        if extent == 0 {
+            return Ok(());
         }
+        slot.outgoing.store(extent, Ordering::Release);
+        word.store(0, Ordering::Release);
+        let given = self.give_back(index, slot);
+        if given.is_err() {
+            // Named twice for a moment, as by `refill`.
+            word.store(slot.outgoing.load(Ordering::Relaxed), Ordering::Release);
+            slot.outgoing.store(0, Ordering::Release);
+        }
+        given
     }
 
     /// Give all pockets of a slot back to the maps.
-    pub(crate) fn empty_pockets(&self, slot: &ThreadSlot) {
+    ///
+    /// # Errors
+    /// `EBUSY` when somebody holds parts of them, who may be stopped: what is left stays in the pockets.
+    pub(crate) fn empty_pockets(&self, slot: &ThreadSlot) -> Outcome<()> {
         let index = self.index_of_slot(slot);
-        for word in slot.pocket.iter().flatten() {
-            self.give_back_pocket_entry(index, slot, word);
-        }
+        let words = slot.pocket.iter().flatten();
+        words
+            .map(|word| self.give_back_pocket_entry(index, slot, word))
+            .fold(Ok(()), |all, given| all.and(given))
     }
 
     pub(crate) fn index_of_slot(&self, slot: &ThreadSlot) -> usize {
@@ -512,7 +571,7 @@ impl Volume {
         }
         me.slot.outgoing.store(extent.encode(), Ordering::Release);
         source.store(0, Ordering::Release);
-        self.give_back(me.index, me.slot);
+        self.give_back_run(me, extent);
     }
 
     /// Whether a pool is so full that threads should not keep free runs.
@@ -567,5 +626,109 @@ fn merge(held: Extent, freed: Extent) -> Option<Extent> {
         Some(Extent { count, ..freed })
     } else {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_volume::{FILE, Stopped, new_volume};
+    use crate::types::InodeNumber;
+
+    const ROOT: InodeNumber = InodeNumber::ROOT;
+
+    /// A process that holds this group, and is stopped.
+    fn holding(volume: &Volume, group: usize) -> Stopped {
+        Stopped::in_child(volume, |volume| {
+            let locked = volume.lock_group(0, group, Wait::No);
+            locked.map(drop)
+        })
+    }
+
+    fn groups(volume: &Volume) -> usize {
+        let count = &volume.session.pool(0).group_count;
+        count.load(Ordering::Relaxed) as usize
+    }
+
+    #[test]
+    fn what_cannot_be_given_back_is_kept_and_not_lost() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, _) = new_volume(&directory);
+        let me = volume.me().expect("a slot");
+        let before = volume.space(None).free_blocks;
+        let made = volume.create(ROOT, b"file", &FILE).expect("create").ino;
+        let file = volume.open(made, None).expect("open");
+        for block in 0..400 {
+            let at = block * 2 * BLOCK as u64;
+            assert_eq!(volume.write(file, at, &[1; BLOCK]), Ok(BLOCK));
+        }
+        volume.close(made);
+        let all: Vec<Stopped> = (0..groups(&volume))
+            .map(|group| holding(&volume, group))
+            .collect();
+        // Whole pockets, so that not all of it fits into them.
+        volume.tight[0].store(true, Ordering::Relaxed);
+        volume.unlink(ROOT, b"file").expect("unlink");
+        assert!(volume.empty_pockets(me.slot).is_err());
+        assert!(
+            volume.space_busy.is_on(),
+            "waited for once, not for each run"
+        );
+        all.iter().for_each(Stopped::kill);
+        volume.reap();
+        volume.empty_pockets(me.slot).expect("nobody holds a group");
+        volume.reap();
+        // The log of the directory has a page now.
+        let after = volume.space(None).free_blocks;
+        assert!(before - after <= 2, "{before} and {after} blocks are free");
+    }
+
+    #[test]
+    fn a_dead_thread_keeps_what_cannot_be_given_back_until_it_can() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, _) = new_volume(&directory);
+        let before = volume.space(None).free_blocks;
+        let dying = Stopped::in_child(&volume, |volume| {
+            let made = volume.create(ROOT, b"file", &FILE)?.ino;
+            let file = volume.open(made, None)?;
+            volume.write(file, 0, &[1; BLOCK])
+        });
+        let all: Vec<Stopped> = (0..groups(&volume))
+            .map(|group| holding(&volume, group))
+            .collect();
+        dying.kill();
+        volume.reap();
+        all.iter().for_each(Stopped::kill);
+        volume.reap();
+        volume.unlink(ROOT, b"file").expect("unlink");
+        let me = volume.me().expect("a slot");
+        volume.empty_pockets(me.slot).expect("nobody holds a group");
+        let after = volume.space(None).free_blocks;
+        assert!(before - after <= 2, "{before} and {after} blocks are free");
+    }
+
+    #[test]
+    fn a_group_that_is_let_go_is_taken_beside_one_whose_holder_is_stopped() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, _) = new_volume(&directory);
+        assert!(groups(&volume) > 1);
+        let stopped = holding(&volume, 0);
+        let held: Vec<&Group> = (1..groups(&volume))
+            .map(|group| volume.lock_group(0, group, Wait::No).expect("free"))
+            .collect();
+        std::thread::scope(|scope| {
+            let taking = scope.spawn(|| {
+                let me = volume.me().expect("a slot");
+                // It looks at the first one first.
+                me.slot.last_group[0].store(1, Ordering::Relaxed);
+                volume.search_groups(me, 0, 1)
+            });
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(!taking.is_finished());
+            held.iter().for_each(|group| group.mutex.unlock());
+            let taken = taking.join().expect("a thread").expect("room");
+            assert_eq!(taken.map(|taken| taken.count), Some(1));
+        });
+        stopped.kill();
     }
 }

@@ -8,20 +8,12 @@ use crate::session::late::Late;
 use crate::session::layout::{LOSING_USE, NUMBER_PARTS, Numbers, ThreadSlot};
 use crate::session::lock::LockFailure;
 use crate::session::slots::Me;
-use crate::space::free_space::{GIVING_BACK, GIVING_BACK_PATIENCE, Need};
+use crate::space::free_space::{GIVING_BACK, Need, TURN, Wait};
 use crate::space::operation::{Operation, note_pages};
 use crate::types::{Errno, Outcome};
 use crate::volume::Volume;
 use egeria_media::PoolIndex;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// How long the lock of a part is waited for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wait {
-    No,
-    Soon,
-    Long,
-}
 
 impl Volume {
     pub(crate) fn inodes_of(&self, pool: usize) -> u64 {
@@ -78,22 +70,27 @@ impl Volume {
         if should_fail(Resource::InodeNumber) {
             return Err(Errno(libc::ENOSPC));
         }
-        let mut failure = Errno(libc::ENOSPC);
-        // Numbers that a kernel remembers come last.
-        let manners = [Wait::No, Wait::Long].map(|wait| [(false, wait), (true, wait)]);
-        for (remembered, wait) in manners.into_iter().flatten() {
+        self.give_back_late();
+        // Numbers that a kernel remembers come last. When somebody holds all parts that have some, they are waited for
+        // in turn: one of them may be stopped.
+        let waits = std::iter::once(Wait::No).chain(std::iter::repeat(Wait::For(TURN)));
+        for (wait, remembered) in waits.flat_map(|wait| [(wait, false), (wait, true)]) {
+            let (mut failure, mut is_busy) = (Errno(libc::ENOSPC), false);
             for step in 0..pools * NUMBER_PARTS {
                 let pool = (prefer + step / NUMBER_PARTS) % pools;
                 let place = (pool, step % NUMBER_PARTS);
                 let take = || self.take_inode_in(operation, place, remembered);
                 match self.with_numbers(place, wait, take).and_then(|taken| taken) {
                     Ok(ino) => return Ok(ino),
-                    Err(Errno(libc::EBUSY)) => {}
+                    Err(Errno(libc::EBUSY)) => is_busy = true,
                     Err(errno) => failure = errno,
                 }
             }
+            if remembered && !is_busy {
+                return Err(failure);
+            }
         }
-        Err(failure)
+        Err(Errno(libc::ENOSPC))
     }
 
     fn take_inode_in(
@@ -163,12 +160,7 @@ impl Volume {
     ) -> Outcome<T> {
         let mutex = &self.numbers(place.0, place.1).mutex;
         let repair = || self.finish_number(place);
-        let acquired = match (mutex.try_lock(), wait) {
-            (Err(LockFailure::Busy), Wait::Soon) => mutex.lock_within(GIVING_BACK_PATIENCE),
-            (Err(LockFailure::Busy), Wait::Long) => return mutex.with(repair, body),
-            (acquired, _) => acquired,
-        };
-        match acquired {
+        match self.lock_space(mutex, wait) {
             Ok(acquired) => Ok(mutex.run_locked(acquired, repair, body)),
             Err(LockFailure::Busy) => Err(Errno(libc::EBUSY)),
             Err(LockFailure::Unusable) => Err(Errno(libc::EIO)),
@@ -254,7 +246,7 @@ impl Volume {
         let pool = pool.0 as usize;
         let place = (pool, self.part_of(pool, index));
         let numbers = self.numbers(place.0, place.1);
-        let freed = self.with_numbers(place, Wait::Soon, || {
+        let freed = self.with_numbers(place, Wait::ToGiveBack, || {
             if slot.pending_inode.load(Ordering::Acquire) != ino {
                 // Given back for a dead owner by whoever locked the numbers first.
                 return;

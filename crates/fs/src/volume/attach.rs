@@ -273,6 +273,7 @@ pub(crate) fn assemble(
         opens: Default::default(),
         delegates: Delegates::default(),
         late: Default::default(),
+        space_busy: Default::default(),
         stuck: Default::default(),
         guesses: crate::data::guess::Guesses::new(),
         walks: Walks::default(),
