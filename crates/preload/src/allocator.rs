@@ -88,6 +88,19 @@ unsafe impl GlobalAlloc for PrivateMemory {
         }
     }
 
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let Some(class) = class(layout) else {
+            // Fresh from the kernel: pages that nobody uses stay untouched.
+            return map_aligned(layout);
+        };
+        let piece = self.with_pieces(|pieces| pieces.take(class));
+        if !piece.is_null() {
+            // SAFETY: a piece is as long as its layout at least.
+            unsafe { piece.write_bytes(0, layout.size()) };
+        }
+        piece
+    }
+
     unsafe fn dealloc(&self, piece: *mut u8, layout: Layout) {
         match class(layout) {
             Some(class) => self.with_pieces(|pieces| pieces.give(piece, class)),

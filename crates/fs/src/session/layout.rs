@@ -552,6 +552,8 @@ pub struct SessionLayout {
     pub inode_maps: Vec<usize>,
     /// [`SessionInode`]s, one array per pool.
     pub inodes: Vec<usize>,
+    /// Bit map of the pages before it that have memory.
+    pub backed: usize,
     /// For each arena page, the link of a free one.
     pub arena_links: usize,
     /// Arena pages.
@@ -593,6 +595,13 @@ impl SessionLayout {
             .iter()
             .map(|(_, inodes)| take(*inodes as usize * size_of::<SessionInode>()))
             .collect();
+        let before = at;
+        let mut take = |bytes: usize| {
+            let here = at;
+            at = (at + bytes).next_multiple_of(BLOCK);
+            here
+        };
+        let backed = take((before / BLOCK).div_ceil(64) * 8);
         let total_blocks: u64 = pools.iter().map(|(blocks, _)| blocks).sum();
         // Sparse: a page costs memory once touched. Indexes take 8 bytes a block, directories up to
         // 16 bytes a name; the rest is room for many small trees.
@@ -610,6 +619,7 @@ impl SessionLayout {
             block_maps,
             inode_maps,
             inodes,
+            backed,
             arena_links,
             arena,
             arena_pages,

@@ -172,6 +172,7 @@ impl Session {
     /// # Errors
     /// `ENOMEM` when /dev/shm has no room.
     pub fn back_fixed(&self) -> Outcome<()> {
+        self.back_range(self.layout.backed, self.layout.arena_links)?;
         self.back_range(0, size_of::<SessionHeader>())?;
         self.back_range(self.layout.processes, self.layout.threads)?;
         match (self.layout.block_maps.first(), self.layout.inodes.first()) {
@@ -214,13 +215,35 @@ impl Session {
         let (first, last) = (start / BLOCK, end.min(self.bytes).div_ceil(BLOCK));
         // SAFETY: in bounds of the segment, on page boundaries.
         let at = unsafe { self.base.0.add(first * BLOCK) };
-        populate(at, (last - first) * BLOCK)?;
+        let is_before = last * BLOCK <= self.layout.backed;
+        let has_memory = |page: usize| {
+            let word = &self.pages_with_memory()[page / 64];
+            word.load(Ordering::Acquire) >> (page % 64) & 1 == 1
+        };
+        if is_before && (first..last).all(has_memory) {
+            // To read one maps its neighbours, too, as far as they have memory.
+            // SAFETY: a byte of a page that has memory.
+            unsafe { at.read_volatile() };
+        } else {
+            populate(at, (last - first) * BLOCK)?;
+        }
         for page in first..last {
+            let bit = 1 << (page % 64);
+            if is_before {
+                // What is not of the arena keeps its memory as long as there is a session.
+                self.pages_with_memory()[page / 64].fetch_or(bit, Ordering::Release);
+            }
             if let Some(word) = self.backed.get(page / 64) {
-                word.fetch_or(1 << (page % 64), Ordering::Relaxed);
+                word.fetch_or(bit, Ordering::Relaxed);
             }
         }
         Ok(())
+    }
+
+    /// A bit per page: it has memory, whoever gave it some.
+    fn pages_with_memory(&self) -> &[AtomicU64] {
+        let pages = self.layout.backed / BLOCK;
+        self.slice(self.layout.backed, pages.div_ceil(64))
     }
 
     fn at<T>(&self, offset: usize) -> &T {
@@ -305,5 +328,34 @@ impl Session {
     /// Where the segment is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_process_backed_others_need_not() {
+        let layout = SessionLayout::new(&[(4096, 4096)]);
+        let first = Session::create(PathBuf::new(), layout, None).expect("memory");
+        first.back_fixed().expect("memory");
+        let second = first.share();
+        let slots = first.threads();
+        let page = |at: usize| (&raw const slots[at] as usize - first.base.0 as usize) / BLOCK;
+        let knows = |session: &Session, page: usize| {
+            let known = |words: &[AtomicU64]| {
+                words[page / 64].load(Ordering::Relaxed) >> (page % 64) & 1 == 1
+            };
+            (known(&session.backed), known(session.pages_with_memory()))
+        };
+        let (used, unused) = (page(0), page(64));
+        assert_eq!(knows(&second, used), (false, false));
+        first.back(&slots[0]).expect("memory");
+        assert_eq!(knows(&first, used), (true, true));
+        assert_eq!(knows(&second, used), (false, true));
+        second.back(&slots[0]).expect("memory");
+        assert_eq!(knows(&second, used), (true, true));
+        assert_eq!(knows(&first, unused), (false, false));
     }
 }

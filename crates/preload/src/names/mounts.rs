@@ -18,8 +18,8 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 const MAX_MOUNTS: usize = 16;
-/// How long what was seen of a mount is believed, in ticks of the processor's clock: 13 to 65 us at 1 to 5 GHz.
-const VALID_TICKS: u64 = 1 << 16;
+/// How long what was seen of a mount is believed, in ticks of the processor's clock: 26 to 100 us at 5 to 1.3 GHz.
+const VALID_TICKS: u64 = 1 << 17;
 
 const STATMOUNT_SB_BASIC: u64 = 1;
 const STATMOUNT_MNT_BASIC: u64 = 2;

@@ -342,7 +342,8 @@ fn make_ready(thread: &'static Thread, paths: &[(c_int, *const c_char)]) -> Opti
     let error = errno::get();
     let pin = (|| {
         mounts::all().next()?;
-        let may_lead_inside = |(_, path): &(c_int, *const c_char)| may_lead_inside(*path);
+        let may_lead_inside =
+            |(directory, path): &(c_int, *const c_char)| may_lead_inside(thread, *directory, *path);
         if !signals::has_taken_over() && !paths.iter().any(may_lead_inside) {
             return None;
         }
@@ -382,11 +383,15 @@ fn attach_first(thread: &Thread, paths: &[(c_int, *const c_char)]) -> bool {
     })
 }
 
-/// Whether a path may lead into a volume, as far as its text says: a program that uses none pays for no more than this
-/// question.
-fn may_lead_inside(path: *const c_char) -> bool {
+/// Whether a path may lead into a volume, as far as its text and the working directory say: a program that uses none pays
+/// for no more than this question.
+fn may_lead_inside(thread: &Thread, directory: c_int, path: *const c_char) -> bool {
+    if path.is_null() {
+        return true;
+    }
     let mut room = [const { MaybeUninit::uninit() }; PATH_ROOM_BYTES];
-    path.is_null() || fetch(path, &mut room).is_some_and(start::may_lead_inside)
+    let path = fetch(path, &mut room);
+    path.is_some_and(|path| thread::inside(|| start::may_lead_inside(thread, directory, path)))
 }
 
 /// A string of the program's, before faults come to us: only what the kernel can read is read here.

@@ -45,9 +45,13 @@ pub fn start<'p>(thread: &Thread, directory: c_int, path: &'p [u8]) -> Option<St
     begin(mount, ino, path)
 }
 
-/// Whether a path may lead into a volume, as far as its text says.
-pub fn may_lead_inside(path: &[u8]) -> bool {
-    path.first() != Some(&b'/') || mounts::all().any(|mount| mount.inside(path).is_some())
+/// Whether a path may lead into a volume, as far as its text and the working directory say. The caller is inside.
+pub fn may_lead_inside(thread: &Thread, directory: c_int, path: &[u8]) -> bool {
+    match (path.first(), directory) {
+        (Some(b'/'), _) => mounts::all().any(|mount| mount.inside(path).is_some()),
+        (_, libc::AT_FDCWD) => working_directory(thread).is_some(),
+        _ => true,
+    }
 }
 
 /// What a descriptor means, when it is on a volume. The caller is inside.
