@@ -478,8 +478,9 @@ unsafe fn call_copy_lightly(copy: Copy, to: *mut u8, from: *const u8, bytes: usi
 }
 
 /// Chosen once: by what the CPU has, and by measurement where it has several
-/// (vectors beat `rep movsb` below 8 KiB and lose above; non-temporal stores cost
-/// less than ordinary ones plus flushes from one line on).
+/// (vectors beat `rep movsb` below 8 KiB, or 2 KiB where short strings are fast, and
+/// lose above: it reads no lines that it overwrites; non-temporal stores cost less
+/// than ordinary ones plus flushes from one line on).
 pub(crate) fn routines() -> Routines {
     static CHOSEN: OnceLock<Routines> = OnceLock::new();
     *CHOSEN.get_or_init(|| {
@@ -500,7 +501,11 @@ pub(crate) fn routines() -> Routines {
             )
         };
         let (copy_large, string_bytes, string_store_bytes) = if features.fast_strings {
-            (egeria_media_guard_copy_string as Copy, 8 << 10, 2 << 10)
+            let bytes = match features.fast_short_strings {
+                true => 2 << 10,
+                false => 8 << 10,
+            };
+            (egeria_media_guard_copy_string as Copy, bytes, 2 << 10)
         } else {
             (copy, usize::MAX, usize::MAX)
         };
