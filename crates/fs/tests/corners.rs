@@ -119,3 +119,34 @@ fn a_number_given_back_rests_and_is_used_again() {
         assert_eq!(before, expected, "{number:?} in turn {turn}");
     }
 }
+
+/// Each change of a name is noted in the log of what it means, too.
+#[test]
+fn names_that_change_all_the_time_take_no_more_space() {
+    let scratch = Scratch::new(1, 16 << 20);
+    let volume = scratch.attach();
+    let made = |name: &[u8], new| volume.create(ROOT, name, new).unwrap().ino;
+    let (file, directory) = (made(b"file", &FILE), made(b"directory", &DIRECTORY));
+    made(b"other", &FILE);
+    let rename = |from: &[u8], to: &[u8], mode| volume.rename(ROOT, from, ROOT, to, mode).unwrap();
+    let used = || {
+        let space = volume.space(None);
+        space.blocks - space.free_blocks
+    };
+    let before = used();
+    for turn in 0..3_000 {
+        let (from, to): (&[u8], &[u8]) = match turn % 2 {
+            0 => (b"directory", b"renamed"),
+            _ => (b"renamed", b"directory"),
+        };
+        rename(from, to, RenameMode::Replace);
+        rename(b"file", b"other", RenameMode::Exchange);
+        volume.link(file, directory, b"link").unwrap();
+        rename(b"file", b"moved", RenameMode::NoReplace);
+        rename(b"moved", b"file", RenameMode::NoReplace);
+        volume.unlink(directory, b"link").unwrap();
+    }
+    // Logs are compacted when they have a few pages.
+    let after = used();
+    assert!(after - before < 100, "{before} to {after} blocks");
+}

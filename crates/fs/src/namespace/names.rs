@@ -335,6 +335,7 @@ impl Volume {
         }
         self.reserve_names(&directory, 1)?;
         let mut operation = Operation::new(self, directory.me);
+        self.compact_if_due(&child, &mut operation);
         let time_ns = self.now_ns();
         let mut staged = Staged::begin(&directory, Need::Ordinary)?;
         let entry = Entry::NameAdd {

@@ -224,6 +224,9 @@ impl Volume {
         check_remembered()?;
         let (moved, other) = self.lock_children(source, target)?;
         check_remembered()?;
+        for child in other.iter().chain([&moved]) {
+            self.compact_if_due(child, &mut Operation::new(self, child.me));
+        }
         if request.mode == RenameMode::Exchange {
             check_room(ends, source, target)?;
             let other = other.ok_or(Errno(libc::ENOENT))?;
