@@ -1,17 +1,9 @@
 //! Work that is deferred until a lock can be taken.
 
-use crate::format::Extent;
-use crate::session::patience;
-use crate::types::{InodeNumber, Outcome};
-use crate::volume::Volume;
+use crate::types::InodeNumber;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-/// How often the list of what is late is looked at while another thread has it.
-const LATE_TRIES: u32 = 10_000;
-/// How long locks are waited for on behalf of uses that are late anyway.
-const LATE_PATIENCE: Duration = Duration::from_millis(1);
 
 /// For how long nothing is waited for to give space back, after that was in vain.
 const BUSY: Duration = Duration::from_millis(200);
@@ -56,71 +48,11 @@ impl SpaceBusy {
     }
 
     /// Once after each time: what was left to later is worth a try.
-    fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         if self.until_ms.load(Ordering::Relaxed) == 0 || self.is_on() {
             return false;
         }
         self.until_ms.store(0, Ordering::Relaxed);
         true
-    }
-}
-
-impl Volume {
-    /// Leave to `reap` what would have to wait for a lock that this thread may not wait for.
-    pub(crate) fn later(&self, what: Late) {
-        // Not waited for without end: a fork may have come while another thread held it.
-        for _ in 0..LATE_TRIES {
-            if let Ok(mut late) = self.late.try_lock() {
-                late.push((self.era.load(Ordering::Relaxed), what));
-                return;
-            }
-            std::thread::yield_now();
-        }
-    }
-
-    /// Do what was left to later, as far as locks can be had now.
-    pub(crate) fn do_late(&self) {
-        let late = self
-            .late
-            .try_lock()
-            .map(|mut late| std::mem::take(&mut *late));
-        let era = self.era.load(Ordering::Relaxed);
-        // What was left before a fork is the parent's to do.
-        let own = late.unwrap_or_default().into_iter();
-        for (_, what) in own.filter(|(of, _)| *of == era) {
-            let _ = patience::within(LATE_PATIENCE, || self.do_one_late(what));
-        }
-    }
-
-    /// Give back the space that was left to later, once that is worth a try. For who holds inodes, and waits for none.
-    pub(crate) fn give_back_late(&self) {
-        if !self.space_busy.is_over() {
-            return;
-        }
-        let is_space = |late: &Late| matches!(late, Late::Run(_) | Late::Number(_));
-        let era = self.era.load(Ordering::Relaxed);
-        let late = self.late.try_lock().map(|mut late| {
-            let own = |(of, what): &mut (u64, Late)| *of == era && is_space(what);
-            late.extract_if(.., own).collect::<Vec<_>>()
-        });
-        for (_, what) in late.unwrap_or_default() {
-            let _ = self.do_one_late(what);
-        }
-    }
-
-    fn do_one_late(&self, what: Late) -> Outcome<()> {
-        match what {
-            Late::Close(ino) => self.close(ino),
-            Late::Unmark(ino) => self.unmark_kernel_cached(ino),
-            Late::Run(extent) => {
-                self.give_back_run(self.me()?, Extent::decode(extent));
-            }
-            Late::Number(ino) => {
-                let me = self.me()?;
-                me.slot.pending_inode.store(ino, Ordering::Release);
-                self.free_inode(me.slot, ino);
-            }
-        }
-        Ok(())
     }
 }

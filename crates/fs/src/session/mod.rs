@@ -12,6 +12,7 @@ pub(crate) mod hole_accounts;
 pub(crate) mod in_place;
 pub(crate) mod inode;
 pub(crate) mod late;
+mod late_work;
 pub mod layout;
 pub(crate) mod leases;
 pub mod lock;

@@ -468,10 +468,11 @@ impl Volume {
     /// `EBUSY` when somebody holds parts of them, who may be stopped: what is left stays in the pockets.
     pub(crate) fn empty_pockets(&self, slot: &ThreadSlot) -> Outcome<()> {
         let index = self.index_of_slot(slot);
-        let words = slot.pocket.iter().flatten();
-        words
-            .map(|word| self.give_back_pocket_entry(index, slot, word))
-            .fold(Ok(()), |all, given| all.and(given))
+        let mut all = Ok(());
+        for word in slot.pocket.iter().flatten() {
+            all = all.and(self.give_back_pocket_entry(index, slot, word));
+        }
+        all
     }
 
     pub(crate) fn index_of_slot(&self, slot: &ThreadSlot) -> usize {
