@@ -2,6 +2,7 @@
 
 mod common;
 use common::*;
+use egeria_fs::failpoint::{Resource, with_failures};
 use egeria_fs::*;
 
 const ROOT: InodeNumber = InodeNumber::ROOT;
@@ -149,4 +150,54 @@ fn names_that_change_all_the_time_take_no_more_space() {
     // Logs are compacted when they have a few pages.
     let after = used();
     assert!(after - before < 100, "{before} to {after} blocks");
+}
+
+/// Its table is then read again, for which there may be no memory.
+#[test]
+fn a_directory_that_is_compacted_when_it_moves_keeps_its_names() {
+    // Then a log is compacted by the next change.
+    const PAGES: u64 = 16;
+    for refused in 0..4 {
+        let scratch = Scratch::new(1, 16 << 20);
+        let volume = scratch.attach();
+        let made = |parent, name: &[u8], new| volume.create(parent, name, new).unwrap().ino;
+        let [one, two, empty] =
+            ["one", "two", "empty"].map(|name| made(ROOT, name.as_bytes(), &DIRECTORY));
+        for directory in [one, two] {
+            made(directory, b"name", &FILE);
+            let mut pages = 1;
+            while pages < PAGES {
+                let nothing = AttributeChange::default();
+                let change = || volume.set_attributes(directory, &nothing, false).map(drop);
+                let (changed, taken) = with_failures(Resource::Blocks, 0..0, change);
+                assert_eq!(changed, Ok(()));
+                pages += taken;
+            }
+        }
+        let rename = |from: &[u8], to: &[u8]| {
+            let rename = || volume.rename(ROOT, from, ROOT, to, RenameMode::Replace);
+            with_failures(Resource::SessionPages, refused..u64::MAX, rename).0
+        };
+        // What is not empty is not replaced, however little is known of it.
+        let replaced = rename(b"empty", b"two").expect_err("it has a name");
+        assert!([libc::ENOTEMPTY, libc::ENOMEM].contains(&replaced.0));
+        let moved = match rename(b"one", b"moved") {
+            Ok(()) => b"moved".as_slice(),
+            Err(errno) => {
+                assert_eq!(errno, Errno(libc::ENOMEM));
+                b"one"
+            }
+        };
+        let look = |attached: &Volume| {
+            assert_eq!(attached.lookup(ROOT, moved).unwrap().ino, one);
+            assert_eq!(attached.lookup(ROOT, b"two").unwrap().ino, two);
+            assert_eq!(names(attached, empty).len(), 2);
+            for directory in [one, two] {
+                assert!(attached.lookup(directory, b"name").is_ok(), "{refused}");
+            }
+        };
+        look(&volume);
+        drop(volume);
+        look(&scratch.attach());
+    }
 }

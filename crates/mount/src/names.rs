@@ -49,6 +49,16 @@ impl Found {
     }
 }
 
+/// A directory, and a name in it.
+type Place<'n> = (InodeNumber, &'n [u8]);
+
+/// A file whose name the kernel has us change.
+struct MovingFile<'n> {
+    file: InodeNumber,
+    from: Place<'n>,
+    to: Place<'n>,
+}
+
 impl Adapter {
     pub(crate) fn look_up(
         &self,
@@ -227,13 +237,21 @@ impl Adapter {
             _ => None,
         };
         // The kernel takes what it remembers of the name along.
-        self.note_move((parent.ino, name), (new_parent.ino, new_name));
+        let (from, to) = ((parent.ino, name), (new_parent.ino, new_name));
+        let mut moves = vec![self.begin_move(from, to)];
         if mode == RenameMode::Exchange {
-            self.note_move((new_parent.ino, new_name), (parent.ino, name));
+            moves.push(self.begin_move(to, from));
         }
         let moved = self
             .volume
             .rename(parent.ino, name, new_parent.ino, new_name, mode);
+        for moving in moves.into_iter().flatten() {
+            let left = match moved {
+                Ok(()) => moving.from,
+                Err(_) => moving.to,
+            };
+            self.leases.end_move_of_file(moving.file, left);
+        }
         self.changed(parent.ino);
         self.changed(new_parent.ino);
         // What was there; after an exchange, under either name.
@@ -254,13 +272,15 @@ impl Adapter {
         self.leases.changed_by_kernel(ino, &self.kernel);
     }
 
-    fn note_move(&self, from: (InodeNumber, &[u8]), to: (InodeNumber, &[u8])) {
+    /// `None`: not of a file.
+    fn begin_move<'n>(&self, from: Place<'n>, to: Place<'n>) -> Option<MovingFile<'n>> {
         self.leases.note_moved_name(to.0);
-        if let Ok(moved) = self.volume.lookup(from.0, from.1)
-            && moved.kind() != FileKind::Directory
-        {
-            self.leases.note_moved_file(moved.ino, to.0, to.1);
-        }
+        let moved = self.volume.lookup(from.0, from.1).ok();
+        let file = moved
+            .filter(|moved| moved.kind() != FileKind::Directory)?
+            .ino;
+        self.leases.begin_move_of_file(file, from, to);
+        Some(MovingFile { file, from, to })
     }
 
     /// The kernel remembers the inode until it forgets it.

@@ -374,6 +374,34 @@ fn a_name_that_the_kernel_moved_after_a_recall_is_recalled_too() {
     .unwrap();
 }
 
+/// The kernel moves one name of a file again and again, and remembers the other all the time.
+#[test]
+fn a_name_is_recalled_after_many_moves_of_another() {
+    let Some(mounted) = Mounted::new() else {
+        return;
+    };
+    let volume = &mounted.volume;
+    let made = volume.create(ROOT, b"name", &FILE).unwrap().ino;
+    for _ in 0..3 {
+        assert!(fs::metadata(mounted.path("name")).is_ok());
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    let link = |number: usize| mounted.path(&format!("link{number}"));
+    fs::hard_link(mounted.path("name"), link(0)).unwrap();
+    for number in 0..40 {
+        fs::rename(link(number), link(number + 1)).unwrap();
+    }
+    let change = AttributeChange {
+        uid: Some(NOBODY),
+        ..AttributeChange::default()
+    };
+    volume.set_attributes(made, &change, false).unwrap();
+    for path in [mounted.path("name"), link(40)] {
+        let permissions = fs::Permissions::from_mode(0o600);
+        as_user(NOBODY, || fs::set_permissions(&path, permissions)).unwrap();
+    }
+}
+
 #[test]
 fn moved_names_are_not_remembered_without_a_lease() {
     let Some(mounted) = Mounted::with(&MountOptions::default()) else {

@@ -8,7 +8,7 @@ use crate::data::mapping::Mapping;
 use crate::data::mapping::entries_of;
 use crate::format::*;
 use crate::session::inode::Locked;
-use crate::session::layout::PENDING_LOG;
+use crate::session::layout::{LOADED, PENDING_LOG};
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::{Errno, Outcome};
@@ -37,8 +37,12 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
-    /// Begin behind the tail of a locked inode.
+    /// Begin behind the tail of a locked inode. `ENOMEM` when it is not loaded any more, as a compaction found no memory to
+    /// load it again: its tail is not known then, nor whether it is empty.
     pub(crate) fn begin(locked: &Locked<'_>, need: Need) -> Outcome<Staged> {
+        if locked.inode.state.load(Ordering::Acquire) != LOADED {
+            return Err(Errno(libc::ENOMEM));
+        }
         Ok(Staged {
             ino: locked.ino,
             generation: locked.inode.generation.load(Ordering::Relaxed),

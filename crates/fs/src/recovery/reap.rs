@@ -148,8 +148,8 @@ impl Volume {
         })?;
         self.reap_pending(index)?;
         self.reap_moves(index)?;
-        self.empty_pockets(slot)?;
         self.reap_pending_inode(index)?;
+        self.empty_pockets(slot)?;
         self.under_recovery(slot, || self.retire_thread_slot(slot))
     }
 

@@ -21,6 +21,16 @@ pub(crate) enum Late {
     Number(u64),
 }
 
+impl Late {
+    pub(crate) fn is_run(&self) -> bool {
+        matches!(self, Late::Run(_))
+    }
+
+    pub(crate) fn is_space(&self) -> bool {
+        matches!(self, Late::Run(_) | Late::Number(_))
+    }
+}
+
 /// Whether giving space back was waited for in vain a moment ago: many runs may be given back in one call, and do not wait
 /// for the same holder one after the other.
 #[derive(Default)]

@@ -40,15 +40,15 @@ impl Volume {
         }
     }
 
-    /// Give back the space that was left to later, once that is worth a try. For who holds inodes, and waits for none.
-    pub(crate) fn give_back_late(&self) {
+    /// Give back such space that was left to later, once that is worth a try. For who holds inodes, and waits for none; of
+    /// this thread's slot, what names such space must be free.
+    pub(crate) fn give_back_late(&self, is_meant: impl Fn(&Late) -> bool) {
         if !self.space_busy.is_over() {
             return;
         }
-        let is_space = |late: &Late| matches!(late, Late::Run(_) | Late::Number(_));
         let era = self.era.load(Ordering::Relaxed);
         let late = self.late.try_lock().map(|mut late| {
-            let own = |(of, what): &mut (u64, Late)| *of == era && is_space(what);
+            let own = |(of, what): &mut (u64, Late)| *of == era && is_meant(what);
             late.extract_if(.., own).collect::<Vec<_>>()
         });
         for (_, what) in late.unwrap_or_default() {

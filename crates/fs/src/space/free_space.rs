@@ -365,7 +365,7 @@ impl Volume {
 
     /// Fetch a run of up to `want` blocks of this pool into the pocket; returns the pocket entry.
     fn refill(&self, me: Me<'_>, pool: usize, want: u64, need: Need) -> Outcome<usize> {
-        self.give_back_late();
+        self.give_back_late(Late::is_run);
         let free = self.free_in_maps(pool);
         let floor = if need == Need::Ordinary {
             RESERVE_BLOCKS

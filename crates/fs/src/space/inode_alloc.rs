@@ -70,7 +70,7 @@ impl Volume {
         if should_fail(Resource::InodeNumber) {
             return Err(Errno(libc::ENOSPC));
         }
-        self.give_back_late();
+        self.give_back_late(Late::is_space);
         // Numbers that a kernel remembers come last. When somebody holds all parts that have some, they are waited for
         // in turn: one of them may be stopped.
         let waits = std::iter::once(Wait::No).chain(std::iter::repeat(Wait::For(TURN)));

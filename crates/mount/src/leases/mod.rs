@@ -56,7 +56,6 @@ const UNTIL_REPLACED: Duration = Duration::from_millis(20);
 const UNTIL_CHANGED: Duration = Duration::from_micros(300);
 /// Most names of one file that the kernel may remember; it moves names itself.
 const MAX_NAMES: usize = 4;
-const MAX_MOVED_NAMES: usize = 16;
 
 /// How long the kernel may remember a name: until it is told otherwise.
 const NAME: Duration = Duration::from_secs(3600);
@@ -426,18 +425,24 @@ impl Leases {
     }
 
     /// The kernel is about to move a name of the file, and takes along how long it is valid.
-    pub(crate) fn note_moved_file(&self, ino: InodeNumber, directory: InodeNumber, name: &[u8]) {
-        let mut shard = self.shard(ino);
-        if let Some(lease) = shard.leases.get_mut(&ino.0)
-            && (lease.is_held || lease.recalled_now.is_some() || !lease.names.is_empty())
+    pub(crate) fn begin_move_of_file(
+        &self,
+        ino: InodeNumber,
+        from: (InodeNumber, &[u8]),
+        to: (InodeNumber, &[u8]),
+    ) {
+        if let Some(lease) = self.shard(ino).leases.get_mut(&ino.0)
+            // A recall may have taken the old name, and not come to it.
+            && (lease.recalled_now.is_some() || lease.has_name(from.0, from.1))
         {
-            // Of older names the moves have ended: the kernel moves a file once at a time.
-            let is_known = |known: &FileName| known.is(directory, name);
-            lease.names.retain(|known| !is_known(known));
-            if lease.names.len() >= MAX_MOVED_NAMES {
-                lease.names.remove(0);
-            }
-            lease.add_name(directory, name);
+            lease.add_name(to.0, to.1);
+        }
+    }
+
+    /// The file does not have this name any more, or has not got it: what the kernel remembered by it, it does not.
+    pub(crate) fn end_move_of_file(&self, ino: InodeNumber, left: (InodeNumber, &[u8])) {
+        if let Some(lease) = self.shard(ino).leases.get_mut(&ino.0) {
+            lease.names.retain(|known| !known.is(left.0, left.1));
         }
     }
 

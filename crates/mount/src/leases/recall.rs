@@ -71,7 +71,7 @@ impl Leases {
         } else if let Some(lease) = shard.leases.get_mut(&recall.ino.0) {
             let is_read = std::mem::take(&mut lease.is_read_meanwhile);
             let is_moved = std::mem::take(&mut lease.is_moved_meanwhile);
-            if is_moved || is_read && for_readers {
+            if is_moved && recall.with_names || is_read && for_readers {
                 return false;
             }
             let recalls = lease.recalled.map_or(0, |(_, recalls)| recalls + 1);
@@ -146,17 +146,20 @@ impl Leases {
     /// `false`: the kernel does not have it (yet).
     fn forget_file(&self, recall: Recall, kernel: &Kernel) -> bool {
         let ino = recall.ino;
+        let mut times = 0;
         loop {
+            times += 1;
             let has_pages = self.take_pages(ino);
             let has_names = recall.with_names && self.forget_names_of(ino, kernel);
             let is_there = match has_pages {
                 true => kernel.forgetting().contents(ino),
                 false => kernel.forget_attributes(ino),
             };
-            if !has_names {
+            // A name that the kernel was moving meanwhile has been moved by now: once more. Those that it moves again and
+            // again it does not remember any more.
+            if !has_names || times >= MAX_TIMES {
                 return is_there;
             }
-            // A name that the kernel was moving meanwhile has been moved by now: once more.
         }
     }
 
