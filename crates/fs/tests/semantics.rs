@@ -316,7 +316,7 @@ fn s24_names_that_stay_are_listed_exactly_once_while_others_come_and_go() {
 
 /// Then the table is read instead of the log.
 #[test]
-fn s24_few_names_among_many_that_went_are_listed_in_the_order_in_which_they_were_made() {
+fn s24_few_names_among_many_that_went_are_listed_in_order() {
     let scratch = Scratch::new(1, 32 << 20);
     let volume = scratch.attach();
     let directory = volume.create(ROOT, b"d", &DIRECTORY).unwrap().ino;

@@ -345,6 +345,24 @@ fn a_change_of_a_name_leaves_all_others_remembered() {
     }
 }
 
+/// A file made past the kernel, whose name that remembers.
+fn remembered_file(mounted: &Mounted, name: &str) -> InodeNumber {
+    let made = mounted.volume.create(ROOT, name.as_bytes(), &FILE).unwrap();
+    for _ in 0..3 {
+        assert!(fs::metadata(mounted.path(name)).is_ok());
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    made.ino
+}
+
+fn give_to_nobody(volume: &Volume, ino: InodeNumber) {
+    let change = AttributeChange {
+        uid: Some(NOBODY),
+        ..AttributeChange::default()
+    };
+    volume.set_attributes(ino, &change, false).unwrap();
+}
+
 /// A recall of attributes alone leaves the names of a file, and the kernel takes them along when it renames it.
 #[test]
 fn a_name_that_the_kernel_moved_after_a_recall_is_recalled_too() {
@@ -352,21 +370,13 @@ fn a_name_that_the_kernel_moved_after_a_recall_is_recalled_too() {
         return;
     };
     let volume = &mounted.volume;
-    let made = volume.create(ROOT, b"before", &FILE).unwrap().ino;
-    for _ in 0..3 {
-        assert!(fs::metadata(mounted.path("before")).is_ok());
-        std::thread::sleep(Duration::from_millis(30));
-    }
+    let made = remembered_file(&mounted, "before");
     let file = volume.open(made, None).unwrap();
     volume.write(file, 0, b"data").unwrap();
     volume.close(made);
     let after = mounted.path("after");
     fs::rename(mounted.path("before"), &after).unwrap();
-    let change = AttributeChange {
-        uid: Some(NOBODY),
-        ..AttributeChange::default()
-    };
-    volume.set_attributes(made, &change, false).unwrap();
+    give_to_nobody(volume, made);
     // The kernel checks the owner that it knows.
     as_user(NOBODY, || {
         fs::set_permissions(&after, fs::Permissions::from_mode(0o600))
@@ -381,21 +391,13 @@ fn a_name_is_recalled_after_many_moves_of_another() {
         return;
     };
     let volume = &mounted.volume;
-    let made = volume.create(ROOT, b"name", &FILE).unwrap().ino;
-    for _ in 0..3 {
-        assert!(fs::metadata(mounted.path("name")).is_ok());
-        std::thread::sleep(Duration::from_millis(30));
-    }
+    let made = remembered_file(&mounted, "name");
     let link = |number: usize| mounted.path(&format!("link{number}"));
     fs::hard_link(mounted.path("name"), link(0)).unwrap();
     for number in 0..40 {
         fs::rename(link(number), link(number + 1)).unwrap();
     }
-    let change = AttributeChange {
-        uid: Some(NOBODY),
-        ..AttributeChange::default()
-    };
-    volume.set_attributes(made, &change, false).unwrap();
+    give_to_nobody(volume, made);
     for path in [mounted.path("name"), link(40)] {
         let permissions = fs::Permissions::from_mode(0o600);
         as_user(NOBODY, || fs::set_permissions(&path, permissions)).unwrap();

@@ -215,8 +215,8 @@ impl Volume {
         }
         let check_remembered = || {
             let other = target.map(|target| (ends.target(), target));
-            let named = other.into_iter().chain([(&ends.old, source)]);
-            named.into_iter().try_for_each(|(directory, found)| {
+            let mut named = other.into_iter().chain([(&ends.old, source)]);
+            named.try_for_each(|(directory, found)| {
                 self.check_remembered_name(directory, (found.ino, found.kind))
             })
         };

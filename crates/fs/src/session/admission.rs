@@ -13,7 +13,7 @@
 use crate::format::MAX_POOLS;
 use crate::session::layout::{AdmissionGate, THREAD_SLOTS, ThreadSlot};
 use crate::session::path_mode::PathMode;
-use crate::session::patience;
+use crate::session::patience::{self, coarse_now_ms};
 use crate::session::slots::{Me, count};
 use crate::types::{Errno, Outcome};
 use crate::volume::Volume;
@@ -131,16 +131,10 @@ fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-fn now_ms() -> u64 {
-    // The coarse clock: a few ms are near enough, and it is read in a few ns.
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
-    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
-}
-
 /// Release waiters while there are places.
 fn release_waiters(gate: &AdmissionGate) {
     let selector = selector(gate);
-    gate.turn.run(now_ms, || {
+    gate.turn.run(coarse_now_ms, || {
         while let Some(thread) = selector.release() {
             if let Some(word) = word_of(gate, thread) {
                 let _ = futex::wake(word, futex::Flags::empty(), 1);
@@ -161,7 +155,7 @@ fn word_of(gate: &AdmissionGate, thread: ThreadId) -> Option<&AtomicU32> {
 /// Lend the places of threads that have held them for too long.
 fn lend_overdue(gate: &AdmissionGate) {
     let selector = selector(gate);
-    let now_ms = now_ms() & TIME_MASK;
+    let now_ms = coarse_now_ms() & TIME_MASK;
     for (thread, word) in selector.holders() {
         let Some(seen) = gate.seen.get(thread.0 as usize) else {
             continue;

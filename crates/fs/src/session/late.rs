@@ -1,7 +1,7 @@
 //! Work that is deferred until a lock can be taken.
 
+use crate::session::patience::coarse_now_ms;
 use crate::types::InodeNumber;
-use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -40,29 +40,25 @@ pub(crate) struct SpaceBusy {
 }
 
 impl SpaceBusy {
-    fn now_ms() -> u64 {
-        let now = clock_gettime(ClockId::MonotonicCoarse);
-        now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
-    }
-
     /// It was just now.
     pub(crate) fn note(&self) {
-        let until_ms = SpaceBusy::now_ms() + BUSY.as_millis() as u64;
+        let until_ms = coarse_now_ms() + BUSY.as_millis() as u64;
         self.until_ms.store(until_ms, Ordering::Relaxed);
     }
 
     /// Whether nothing is to be waited for.
     pub(crate) fn is_on(&self) -> bool {
         let until_ms = self.until_ms.load(Ordering::Relaxed);
-        until_ms != 0 && SpaceBusy::now_ms() < until_ms
+        until_ms != 0 && coarse_now_ms() < until_ms
     }
 
-    /// Once after each time: what was left to later is worth a try.
+    /// Whether it was, and what was left to later since is worth a try.
     pub(crate) fn is_over(&self) -> bool {
-        if self.until_ms.load(Ordering::Relaxed) == 0 || self.is_on() {
-            return false;
-        }
+        self.until_ms.load(Ordering::Relaxed) != 0 && !self.is_on()
+    }
+
+    /// Nothing is left of what was left to later.
+    pub(crate) fn clear(&self) {
         self.until_ms.store(0, Ordering::Relaxed);
-        true
     }
 }

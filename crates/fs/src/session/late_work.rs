@@ -49,7 +49,11 @@ impl Volume {
         let era = self.era.load(Ordering::Relaxed);
         let late = self.late.try_lock().map(|mut late| {
             let own = |(of, what): &mut (u64, Late)| *of == era && is_meant(what);
-            late.extract_if(.., own).collect::<Vec<_>>()
+            let meant: Vec<_> = late.extract_if(.., own).collect();
+            if !late.iter().any(|(_, what)| what.is_space()) {
+                self.space_busy.clear();
+            }
+            meant
         });
         for (_, what) in late.unwrap_or_default() {
             let _ = self.do_one_late(what);

@@ -595,13 +595,8 @@ impl SessionLayout {
             .iter()
             .map(|(_, inodes)| take(*inodes as usize * size_of::<SessionInode>()))
             .collect();
-        let before = at;
-        let mut take = |bytes: usize| {
-            let here = at;
-            at = (at + bytes).next_multiple_of(BLOCK);
-            here
-        };
-        let backed = take((before / BLOCK).div_ceil(64) * 8);
+        let pages_before = take(0) / BLOCK;
+        let backed = take(pages_before.div_ceil(64) * 8);
         let total_blocks: u64 = pools.iter().map(|(blocks, _)| blocks).sum();
         // Sparse: a page costs memory once touched. Indexes take 8 bytes a block, directories up to
         // 16 bytes a name; the rest is room for many small trees.

@@ -16,6 +16,12 @@ pub(crate) const LOOKING_PATIENCE: Duration = Duration::from_millis(5);
 /// Stands for an inode that is not known: the root's number is as good as any.
 const ANY_INODE: u64 = 1;
 
+/// The monotonic clock as it was a few ms ago, which is read in a few ns.
+pub(crate) fn coarse_now_ms() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+}
+
 /// What an operation with a limit would have had to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Obstacle {
@@ -38,12 +44,12 @@ pub(crate) fn limit() -> Option<Duration> {
 /// The error of a lock that was not to be had in time.
 #[cold]
 pub(crate) fn expired(ino: u64) -> Errno {
-    stopped_by(Obstacle::Inode(ino))
+    blocked_by(Obstacle::Inode(ino))
 }
 
 /// The error of an operation that has to wait for this with nothing held.
 #[cold]
-pub(crate) fn stopped_by(obstacle: Obstacle) -> Errno {
+pub(crate) fn blocked_by(obstacle: Obstacle) -> Errno {
     let _ = OBSTACLE.try_with(|cell| cell.set(Some(obstacle)));
     Errno(libc::EAGAIN)
 }
