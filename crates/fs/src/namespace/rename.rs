@@ -1,5 +1,8 @@
-//! Rename. Moves between directories take the volume's rename lock, which keeps the tree's shape still
-//! while ancestry is looked at; directories are then locked ancestors first, what they name after them.
+//! Rename. Moves of directories between directories take the volume's rename lock, which keeps the tree's shape still
+//! while ancestry is looked at; directories are then locked ancestors first, what they name after them. Moves of other
+//! files do not change the tree's shape and hold neither that lock nor anything above their two directories. Those they
+//! lock by what the tree looks like now; if it changes meanwhile, two operations may come to wait for each other, and
+//! begin again when their patience ends ([`Volume::holding_up_nobody`]).
 
 use crate::format::*;
 use crate::log::staging::Staged;
@@ -7,7 +10,8 @@ use crate::namespace::directory::FoundName;
 use crate::namespace::named::BELOW_TRIES;
 use crate::namespace::names::{Dropped, check_old_name};
 use crate::session::inode::Locked;
-use crate::session::lock::{Acquired, RobustMutex};
+use crate::session::lock::{Acquired, LockFailure, RobustMutex};
+use crate::session::patience::{self, Obstacle};
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
@@ -46,6 +50,15 @@ impl<'a> Ends<'a> {
         let all = [Some(&self.old), self.new.as_ref(), Some(moved), other];
         all.into_iter().flatten().collect()
     }
+}
+
+/// How a try to rename ended.
+enum Tried {
+    Renamed,
+    /// What is named is not known well enough to be locked.
+    IsNotKnown,
+    /// A directory is to be moved to another one, or replaced by what comes from there: the tree is to be kept still.
+    IsOfDirectories,
 }
 
 /// What a rename is asked to do.
@@ -92,61 +105,116 @@ impl Volume {
             new_name,
             mode,
         };
-        for _ in 0..BELOW_TRIES {
-            if self.holding_up_nobody(|| self.rename_once(parent, new_parent, &request))? {
-                return Ok(());
+        let mut moves_directories = false;
+        for _ in 0..=BELOW_TRIES {
+            let tried = self.holding_up_nobody(|| match parent == new_parent {
+                true => self.rename_within(parent, &request),
+                false if moves_directories => self.move_directories(parent, new_parent, &request),
+                false => self.move_files(parent, new_parent, &request),
+            });
+            match tried? {
+                Tried::Renamed => return Ok(()),
+                Tried::IsOfDirectories => moves_directories = true,
+                Tried::IsNotKnown => {
+                    // What is named must be known before it can be locked; see `is_below`.
+                    let _ = self.lookup(parent, name);
+                    let _ = self.lookup(new_parent, new_name);
+                }
             }
-            // What is named must be known before it can be locked; see `is_below`.
-            let _ = self.lookup(parent, name);
-            let _ = self.lookup(new_parent, new_name);
         }
         Err(self.damaged(parent.0, "a directory in it with another parent"))
     }
 
-    /// `false`: what is named is not known well enough.
-    fn rename_once(
+    fn rename_within(&self, parent: InodeNumber, request: &Request<'_>) -> Outcome<Tried> {
+        let ends = Ends {
+            old: self.lock_for_change(parent)?,
+            new: None,
+        };
+        self.rename_locked(&ends, request, &[])
+    }
+
+    fn move_files(
         &self,
         parent: InodeNumber,
         new_parent: InodeNumber,
         request: &Request<'_>,
-    ) -> Outcome<bool> {
-        if parent == new_parent {
-            let ends = Ends {
-                old: self.lock_for_change(parent)?,
-                new: None,
-            };
-            return self.rename_locked(&ends, request, &[]);
-        }
+    ) -> Outcome<Tried> {
+        self.check_directories(parent, new_parent)?;
+        // Whoever holds a directory may wait for what is in it.
+        let is_in = |inner: InodeNumber, outer: InodeNumber| -> Outcome<bool> {
+            let parent = self.inode(inner.0)?.parent.load(Ordering::Relaxed);
+            Ok(inner != InodeNumber::ROOT && parent == outer.0)
+        };
+        let is_old_first =
+            is_in(new_parent, parent)? || (!is_in(parent, new_parent)? && parent < new_parent);
+        let ends = self.lock_ends(parent, new_parent, is_old_first)?;
+        self.rename_locked(&ends, request, &[])
+    }
+
+    fn move_directories(
+        &self,
+        parent: InodeNumber,
+        new_parent: InodeNumber,
+        request: &Request<'_>,
+    ) -> Outcome<Tried> {
+        let _held = self.lock_renames()?;
+        self.check_directories(parent, new_parent)?;
+        let old_line = self.ancestry(parent)?;
+        let new_line = self.ancestry(new_parent)?;
+        let is_old_first = new_line.contains(&parent.0)
+            || (!old_line.contains(&new_parent.0) && parent < new_parent);
+        let ends = self.lock_ends(parent, new_parent, is_old_first)?;
+        self.rename_locked(&ends, request, &[old_line, new_line])
+    }
+
+    fn lock_renames(&self) -> Outcome<Held<'_>> {
         let mutex = &self.session.header().rename;
-        match mutex.lock() {
-            Some(Acquired::Clean) => {}
+        let acquired = match (mutex.try_lock(), patience::limit()) {
+            (Err(LockFailure::Busy), Some(limit)) => mutex.lock_within(limit),
+            (Err(LockFailure::Busy), None) => mutex.lock().ok_or(LockFailure::Unusable),
+            (tried, _) => tried,
+        };
+        match acquired {
+            Ok(Acquired::Clean) => {}
             // It protects no state of its own.
-            Some(Acquired::OwnerDied) => mutex.make_consistent(),
-            None => return Err(Errno(libc::EIO)),
+            Ok(Acquired::OwnerDied) => mutex.make_consistent(),
+            Err(LockFailure::Busy) => return Err(patience::blocked_by(Obstacle::Renames)),
+            Err(LockFailure::Unusable) => return Err(Errno(libc::EIO)),
         }
-        let _held = Held(mutex);
-        // What is no directory is told before what is gone.
+        Ok(Held(mutex))
+    }
+
+    /// Wait until no directory is being moved, with nothing held.
+    #[cold]
+    pub(crate) fn wait_for_renames(&self) -> Outcome<()> {
+        self.lock_renames().map(drop)
+    }
+
+    /// What is no directory is told before what is gone.
+    fn check_directories(&self, parent: InodeNumber, new_parent: InodeNumber) -> Outcome<()> {
         for end in [parent, new_parent] {
             drop(self.lock(end.0)?.directory()?);
         }
-        let old_line = self.ancestry(parent)?;
-        let new_line = self.ancestry(new_parent)?;
-        let ends = if new_line.contains(&parent.0)
-            || (!old_line.contains(&new_parent.0) && parent < new_parent)
-        {
+        Ok(())
+    }
+
+    fn lock_ends(
+        &self,
+        parent: InodeNumber,
+        new_parent: InodeNumber,
+        is_old_first: bool,
+    ) -> Outcome<Ends<'_>> {
+        if is_old_first {
             let old = self.lock_for_change(parent)?;
-            Ends {
-                old,
-                new: Some(self.lock_for_change(new_parent)?),
-            }
-        } else {
-            let new = self.lock_for_change(new_parent)?;
-            Ends {
-                old: self.lock_for_change(parent)?,
-                new: Some(new),
-            }
-        };
-        self.rename_locked(&ends, request, &[old_line, new_line])
+            let new = Some(self.lock_for_change(new_parent)?);
+            return Ok(Ends { old, new });
+        }
+        let new = self.lock_for_change(new_parent)?;
+        let old = self.lock_for_change(parent)?;
+        Ok(Ends {
+            old,
+            new: Some(new),
+        })
     }
 
     /// A directory and all directories above it.
@@ -172,7 +240,7 @@ impl Volume {
         ends: &Ends<'_>,
         request: &Request<'_>,
         lines: &[Vec<u64>],
-    ) -> Outcome<bool> {
+    ) -> Outcome<Tried> {
         let source = self
             .find_name(&ends.old, request.name)?
             .ok_or(Errno(libc::ENOENT))?;
@@ -180,8 +248,15 @@ impl Volume {
         match (request.mode, target) {
             (RenameMode::NoReplace, Some(_)) => return Err(Errno(libc::EEXIST)),
             (RenameMode::Exchange, None) => return Err(Errno(libc::ENOENT)),
-            (_, Some(target)) if target.ino == source.ino => return Ok(true),
+            (_, Some(target)) if target.ino == source.ino => return Ok(Tried::Renamed),
             _ => {}
+        }
+        let is_directory = |found: FoundName| found.kind == FileKind::Directory;
+        if lines.is_empty()
+            && ends.new.is_some()
+            && (is_directory(source) || target.is_some_and(is_directory))
+        {
+            return Ok(Tried::IsOfDirectories);
         }
         if let [old_line, new_line] = lines {
             if new_line.contains(&source.ino) {
@@ -196,11 +271,11 @@ impl Volume {
             }
         }
         if request.mode != RenameMode::Exchange {
-            match target.map(|target| target.kind == FileKind::Directory) {
-                Some(true) if source.kind != FileKind::Directory => {
+            match target.map(is_directory) {
+                Some(true) if !is_directory(source) => {
                     return Err(Errno(libc::EISDIR));
                 }
-                Some(false) if source.kind == FileKind::Directory => {
+                Some(false) if is_directory(source) => {
                     return Err(Errno(libc::ENOTDIR));
                 }
                 _ => {}
@@ -211,7 +286,7 @@ impl Volume {
             known &= self.is_below(ends.target(), target)?;
         }
         if !known {
-            return Ok(false);
+            return Ok(Tried::IsNotKnown);
         }
         let check_remembered = || {
             let other = target.map(|target| (ends.target(), target));
@@ -232,7 +307,7 @@ impl Volume {
             let other = other.ok_or(Errno(libc::ENOENT))?;
             let target = target.ok_or(Errno(libc::ENOENT))?;
             let exchanged = self.exchange(ends, request, (&moved, source), (&other, target));
-            return exchanged.map(|()| true);
+            return exchanged.map(|()| Tried::Renamed);
         }
         if other
             .as_ref()
@@ -244,7 +319,7 @@ impl Volume {
         let outcome = self.replace(ends, request, (&moved, source), other.as_ref().zip(target));
         // What was replaced is deleted, or open somewhere and not ours to delete.
         self.inode_settled(ends.old.me);
-        outcome.map(|()| true)
+        outcome.map(|()| Tried::Renamed)
     }
 
     fn lock_children(
@@ -528,5 +603,127 @@ impl<'a, 'e, 'n> Changes<'a, 'e, 'n> {
             }
             Ok(())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Held;
+    use crate::test_volume::{FILE, new_volume};
+    use crate::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    const ROOT: InodeNumber = InodeNumber::ROOT;
+    const REPLACE: RenameMode = RenameMode::Replace;
+
+    const DIRECTORY: NewInode = NewInode {
+        mode: libc::S_IFDIR | 0o755,
+        ..FILE
+    };
+
+    fn directory(volume: &Volume, parent: InodeNumber, name: &[u8]) -> InodeNumber {
+        let made = volume.create(parent, name, &DIRECTORY);
+        made.expect("a directory").ino
+    }
+
+    fn file(volume: &Volume, parent: InodeNumber, name: &[u8]) -> InodeNumber {
+        volume.create(parent, name, &FILE).expect("a file").ino
+    }
+
+    #[test]
+    fn moves_of_files_wait_neither_for_moves_of_directories_nor_for_what_is_above() {
+        let media = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, _) = new_volume(&media);
+        let above = directory(&volume, ROOT, b"above");
+        let (one, two) = (
+            directory(&volume, above, b"one"),
+            directory(&volume, above, b"two"),
+        );
+        let inner = directory(&volume, one, b"inner");
+        file(&volume, one, b"file");
+        let moves_at_once = |from, to, name: &[u8]| {
+            let soon = Duration::from_millis(20);
+            within_patience(soon, || volume.rename(from, name, to, name, REPLACE))
+        };
+        std::thread::scope(|scope| {
+            let mutex = &volume.session.header().rename;
+            assert!(mutex.lock().is_some());
+            let held = Held(mutex);
+            let beside = scope.spawn(|| {
+                assert_eq!(moves_at_once(one, two, b"file"), Some(Ok(())));
+                assert_eq!(moves_at_once(one, two, b"inner"), None);
+            });
+            beside.join().expect("nobody waits");
+            drop(held);
+            let held = volume.lock(above.0).expect("a lock");
+            let beside = scope.spawn(|| {
+                assert_eq!(moves_at_once(two, one, b"file"), Some(Ok(())));
+                assert_eq!(moves_at_once(one, inner, b"file"), Some(Ok(())));
+                assert_eq!(moves_at_once(one, two, b"inner"), None);
+            });
+            beside.join().expect("nobody waits");
+            drop(held);
+        });
+        assert_eq!(moves_at_once(one, two, b"inner"), Some(Ok(())));
+    }
+
+    /// Each thread moves its own file round, whatever the tree looks like; another moves the directories.
+    #[test]
+    fn files_and_directories_move_all_at_once() {
+        const THREADS: usize = 3;
+        let media = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, pool) = new_volume(&media);
+        let places: Vec<_> = (0..4u8)
+            .map(|number| directory(&volume, ROOT, &[b'a' + number]))
+            .collect();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let movers: Vec<_> = (0..THREADS)
+                .map(|number| {
+                    let (volume, places) = (&volume, &places);
+                    scope.spawn(move || {
+                        let name = [b'0' + number as u8];
+                        let own = file(volume, places[0], &name);
+                        for turn in 0..10_000 {
+                            let (from, to) = (turn % 4, (turn + 1 + number % 3) % 4);
+                            let from = places[from];
+                            if volume.lookup(from, &name).is_ok() {
+                                let moved = volume.rename(from, &name, places[to], &name, REPLACE);
+                                assert_eq!(moved, Ok(()));
+                            }
+                        }
+                        let found = |place: &&InodeNumber| {
+                            volume
+                                .lookup(**place, &name)
+                                .is_ok_and(|found| found.ino == own)
+                        };
+                        assert_eq!(places.iter().filter(found).count(), 1);
+                    })
+                })
+                .collect();
+            let turning = scope.spawn(|| {
+                let mut parents = [ROOT; 4];
+                let mut turn = 0;
+                while !is_over.load(Ordering::Acquire) {
+                    turn += 1;
+                    let (moved, to) = (turn % 4, (turn * 7 / 4) % 5);
+                    let to = places.get(to).copied().unwrap_or(ROOT);
+                    let name = [b'a' + moved as u8];
+                    match volume.rename(parents[moved], &name, to, &name, REPLACE) {
+                        Ok(()) => parents[moved] = to,
+                        Err(errno) => assert_eq!(errno, Errno(libc::EINVAL)),
+                    }
+                }
+            });
+            for mover in movers {
+                mover.join().expect("a thread that ends");
+            }
+            is_over.store(true, Ordering::Release);
+            turning.join().expect("a thread that ends");
+        });
+        drop(volume);
+        let report = check_volume(&pool, false, &mut |_, _| {}).expect("a report");
+        assert!(report.findings.is_empty(), "{:?}", report.findings);
     }
 }

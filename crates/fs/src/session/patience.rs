@@ -29,6 +29,8 @@ pub(crate) enum Obstacle {
     Inode(u64),
     /// A kernel remembers the names of this file, or those in this directory.
     Names(u64),
+    /// The lock of renames that move directories.
+    Renames,
 }
 
 thread_local! {

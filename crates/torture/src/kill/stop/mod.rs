@@ -3,6 +3,7 @@
 
 mod calls;
 mod options;
+mod pause;
 mod report;
 mod roles;
 mod run;

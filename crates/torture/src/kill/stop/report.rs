@@ -20,7 +20,9 @@ pub struct StopReport {
     pub longest_allowed_wait_ms: f64,
     /// Longest wait of anybody while nobody was stopped: what the machine alone does.
     pub longest_undisturbed_ms: f64,
-    /// How long he should wait at most.
+    /// Longest time during a stop that the machine kept a thread that only sleeps from running.
+    pub longest_pause_ms: f64,
+    /// How long he should wait at most, beside a pause of the machine.
     pub wanted_wait_ms: f64,
     /// Stops during which somebody waited longer than he should.
     pub stops_waited_for: u64,
@@ -96,6 +98,7 @@ pub struct ObserverTotals {
 /// What is noted while it runs.
 #[derive(Default)]
 pub struct Notes {
+    pub pause_ns: u64,
     pub stops: BTreeMap<(AccessPath, Call), (u64, u64)>,
     pub elsewhere: u64,
     pub seen: BTreeMap<(AccessPath, Observation), ObserverTotals>,
@@ -137,6 +140,7 @@ impl StopReport {
             stops_elsewhere: notes.elsewhere,
             stops_waited_for: notes.stops.values().map(|counts| counts.1).sum(),
             wanted_wait_ms,
+            longest_pause_ms: ms(notes.pause_ns),
             longest_wait_ms: longest(&|seen| seen.wait_ns),
             longest_allowed_wait_ms: longest(&|seen| seen.allowed_ns.unwrap_or(0)),
             longest_undisturbed_ms: longest(&|seen| seen.undisturbed_ns),
@@ -178,6 +182,7 @@ impl StopReport {
             ("longest wait of others", told(self.longest_wait_ms)),
             ("of who may wait", told(self.longest_allowed_wait_ms)),
             ("nobody stopped", told(self.longest_undisturbed_ms)),
+            ("pause of the machine", told(self.longest_pause_ms)),
             ("time", format!("{:.0} s", self.seconds)),
         ];
         let mut text = lined(rows.map(|(what, value)| vec![what.to_owned(), value]), &[]);

@@ -2,6 +2,7 @@
 
 use super::calls::{Call, Observation};
 use super::options::StopOptions;
+use super::pause::PauseClock;
 use super::report::{Notes, StackRow};
 use super::stack;
 use super::status_page::{StatusPage, copies_of, look_of, threads_of};
@@ -43,6 +44,7 @@ pub struct StopRun<'a> {
     workers: Vec<WorkerProcess>,
     observers: Vec<Observers>,
     rng: Rng,
+    pauses: PauseClock,
     notes: Notes,
 }
 
@@ -80,6 +82,7 @@ impl<'a> StopRun<'a> {
             workers,
             observers,
             rng: Rng::of(&[stops.seed, 1]),
+            pauses: PauseClock::start(),
             notes: Notes::default(),
         })
     }
@@ -131,10 +134,10 @@ impl<'a> StopRun<'a> {
         let call = page.call().filter(|_| access_path != AccessPath::Mount);
         if let Some(call) = call {
             self.reset();
-            std::thread::sleep(hold);
+            let found = self.watch(process, call, hold);
             let waiting = self.note(access_path, call);
             if !waiting.is_empty() {
-                self.note_place(process, waiting);
+                self.note_place(found, waiting);
             }
         } else {
             self.notes.elsewhere += 1;
@@ -160,10 +163,26 @@ impl<'a> StopRun<'a> {
         Ok(false)
     }
 
-    fn place(&mut self, process: u32) -> StackRow {
-        if !self.stops.stacks {
-            return StackRow::default();
+    /// Leave a worker stopped; where it and others are as soon as one waits longer than he should.
+    fn watch(&mut self, process: u32, call: Call, hold: Duration) -> Option<StackRow> {
+        let end = Instant::now() + hold;
+        let mut found = None;
+        loop {
+            let rest = end.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                return found;
+            }
+            std::thread::sleep(match self.stops.stacks {
+                true => rest.min(TICK),
+                false => rest,
+            });
+            if self.stops.stacks && found.is_none() && !self.waiting(call).is_empty() {
+                found = Some(self.place(process));
+            }
         }
+    }
+
+    fn place(&mut self, process: u32) -> StackRow {
         // The last observers use the engine, where it is used: they wait themselves, and not in the mount.
         let observers = self.observers.last_mut().map(|last| last.process.id());
         let servers = [self.stops.mount, observers].into_iter().flatten();
@@ -196,11 +215,12 @@ impl<'a> StopRun<'a> {
         for (_, _, number) in self.threads() {
             self.page.observer(number).reset();
         }
+        self.pauses.reset();
     }
 
     /// Who waits longer than he should.
     fn waiting(&self, call: Call) -> Vec<(AccessPath, Observation)> {
-        let wanted_ns = (self.stops.wanted_wait_ms() * 1e6) as u64;
+        let wanted_ns = (self.stops.wanted_wait_ms() * 1e6) as u64 + self.pauses.longest_ns();
         let waits = |number| self.page.observer(number).longest_ns() > wanted_ns;
         let all = self
             .threads()
@@ -215,6 +235,7 @@ impl<'a> StopRun<'a> {
         let mut waiting = self.waiting(call);
         waiting.sort_unstable();
         waiting.dedup();
+        self.notes.pause_ns = self.notes.pause_ns.max(self.pauses.longest_ns());
         let counts = self.notes.stops.entry((access_path, call)).or_default();
         counts.0 += 1;
         counts.1 += u64::from(!waiting.is_empty());
@@ -235,8 +256,8 @@ impl<'a> StopRun<'a> {
     }
 
     /// Where a stopped process is that others wait for.
-    fn note_place(&mut self, process: u32, waiting: Vec<(AccessPath, Observation)>) {
-        let found = self.place(process);
+    fn note_place(&mut self, found: Option<StackRow>, waiting: Vec<(AccessPath, Observation)>) {
+        let found = found.unwrap_or_default();
         let paths = self.notes.stacks.entry(found.stack.clone());
         let paths = paths.or_insert(found);
         paths.stops += 1;
