@@ -39,6 +39,7 @@ mod guarded;
 mod guarded_copy;
 mod hooks;
 mod identify;
+mod libc_streams;
 mod libc_threads;
 mod lock;
 mod locked;

@@ -3,7 +3,9 @@
 use crate::lock::Lock;
 use crate::process::{prepare, wiped};
 use crate::thread::{self, Thread};
-use crate::{allocator, deferred, names, pins, process, raw, registry, settings, table};
+use crate::{
+    allocator, deferred, libc_streams, names, pins, process, raw, registry, settings, table,
+};
 use std::sync::atomic::Ordering;
 
 /// Held by a fork, and by what must not be forked in its middle.
@@ -50,6 +52,7 @@ pub fn begin_in_child(thread: &Thread) {
     FORK_LOCK.reset();
     allocator::reset_in_child();
     deferred::reset_in_child();
+    libc_streams::reset_in_child();
     pins::reset_in_child();
     names::reset_in_child();
     table::forget_records();

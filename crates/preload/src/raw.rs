@@ -99,6 +99,8 @@ calls! {
     fn futex = SYS_futex(word: *const u32, operation: c_int, value: u32, timeout: *const libc::timespec);
     fn membarrier = SYS_membarrier(command: c_int, flags: c_int);
     fn prlimit = SYS_prlimit64(process: c_int, resource: c_int, new: *const libc::rlimit64, old: *mut libc::rlimit64);
+    fn mprotect = SYS_mprotect(address: *mut u8, bytes: usize, protection: c_int);
+    fn pipe2 = SYS_pipe2(pair: *mut [c_int; 2], flags: c_int);
     fn munmap = SYS_munmap(address: *mut u8, bytes: usize);
     fn nanosleep = SYS_nanosleep(time: *const libc::timespec, left: *mut libc::timespec);
     fn clock_nanosleep = SYS_clock_nanosleep(clock: c_int, flags: c_int, time: *const libc::timespec, left: *mut libc::timespec);

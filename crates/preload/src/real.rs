@@ -46,6 +46,11 @@ extern "C" fn absent() -> c_long {
     -1
 }
 
+/// Whether the address of a function stands for none.
+pub fn is_absent(address: *mut c_void) -> bool {
+    std::ptr::eq(address, absent as *mut c_void)
+}
+
 /// Find all.
 pub fn find_all() {
     for real in ALL {
@@ -251,7 +256,14 @@ reals! {
     fn freopen(path: *const c_char, mode: *const c_char, file: *mut libc::FILE) -> *mut libc::FILE;
     fn freopen64(path: *const c_char, mode: *const c_char, file: *mut libc::FILE) -> *mut libc::FILE;
     fn fclose(file: *mut libc::FILE) -> c_int;
-    fn fcloseall() -> c_int;
+    fn _IO_file_read(stream: *mut libc::FILE, into: *mut c_void, bytes: ssize_t) -> ssize_t;
+    fn _IO_file_write(stream: *mut libc::FILE, from: *const c_void, bytes: ssize_t) -> ssize_t;
+    fn _IO_file_seek(stream: *mut libc::FILE, offset: off_t, whence: c_int) -> off_t;
+    fn _IO_file_close(stream: *mut libc::FILE) -> c_int;
+    fn _IO_file_stat(stream: *mut libc::FILE, into: *mut c_void) -> c_int;
+    // Tables of functions, of which only the address is used.
+    fn _IO_file_jumps();
+    fn _IO_wfile_jumps();
     fn tmpfile() -> *mut libc::FILE;
     fn popen(command: *const c_char, kind: *const c_char) -> *mut libc::FILE;
     fn pclose(file: *mut libc::FILE) -> c_int;

@@ -173,6 +173,8 @@ fn rules_hold_without_the_library() {
         ("calls", "copies_between_files"),
         ("calls", "streams_and_calls_together"),
         ("calls", "mmap_of_hole"),
+        ("streams", "what_is_under_a_stream_is_a_file_like_any_other"),
+        ("streams", "streams_begin_again"),
         ("signals", "bad_buffers_are_errors"),
         ("signals", "file_size_limit_is_the_kernels"),
     ];

@@ -24,6 +24,7 @@ mod changing;
 mod copy;
 mod directory;
 mod extended;
+mod file_stream;
 mod limit;
 mod map;
 mod message;

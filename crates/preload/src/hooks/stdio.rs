@@ -1,10 +1,11 @@
-//! Outer forms of what libc does inside itself: streams open, read and close past the hooks. A descriptor under a stream keeps its offset in the kernel; a number that libc closes
-//! is forgotten.
+//! Outer forms of what libc does inside itself. Streams over files that the kernel has not opened use the hooks (`file_stream`).
+//! Others open, read and close past them: a descriptor under such a stream keeps its offset in the kernel, and a number that
+//! libc closes is forgotten.
 
+use super::file_stream::{self, Mode};
 use super::opened::arrived;
-use super::table::{closing, closing_range};
-use crate::names::{Answer, on_path};
-use crate::{errno, forks, names, real, serve};
+use super::table::{closing, fcntl};
+use crate::{descriptors, errno, forks, libc_streams, names, real, serve};
 use libc::{FILE, c_char, c_int, c_void};
 
 /// The number under a stream; -1 when there is none.
@@ -20,27 +21,23 @@ fn number(file: *mut FILE) -> c_int {
 }
 
 fn opened(file: *mut FILE) -> *mut FILE {
-    arrived(number(file));
+    let fd = number(file);
+    match libc_streams::is_served(file) {
+        // All calls come through the hooks.
+        true => descriptors::opened(fd),
+        false => _ = arrived(fd),
+    }
     file
 }
 
 fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
     // SAFETY: the program gave a mode.
-    let only_opens = unsafe { *mode.cast::<u8>() } == b'r';
-    if only_opens && is_missing(path) {
-        return std::ptr::null_mut();
+    let known = unsafe { Mode::of(mode) };
+    if let Some(stream) = known.and_then(|known| file_stream::open(path, known)) {
+        return stream;
     }
     names::before_path(path);
     opened(real::fopen(path, mode))
-}
-
-/// Whether there is no such file in a volume, with its errno: many are looked for in several places. What there is
-/// the kernel opens, for libc reads it past the hooks.
-fn is_missing(path: *const c_char) -> bool {
-    let found = on_path(libc::AT_FDCWD, path, |way| {
-        way.find(true).map(|_| Answer::Kernel)
-    });
-    found == Some(-1)
 }
 
 fn tmpfile() -> *mut FILE {
@@ -48,25 +45,39 @@ fn tmpfile() -> *mut FILE {
 }
 
 fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+    if serve::is_deferred(fd)
+        // SAFETY: the program gave a mode.
+        && let Some(known) = unsafe { Mode::of(mode) }
+        && known.fits(fcntl(fd, libc::F_GETFL, 0))
+    {
+        return file_stream::over(fd, known);
+    }
     // "a" sets O_APPEND past our fcntl: as if another process had.
     serve::share(fd);
     real::fdopen(fd, mode)
 }
 
+/// Libc writes what a stream still has, and opens a number anew, past the hooks.
+fn before_reopening(file: *mut FILE) {
+    serve::publish(number(file));
+}
+
 fn freopen(path: *const c_char, mode: *const c_char, file: *mut FILE) -> *mut FILE {
+    before_reopening(file);
     opened(closing(number(file), || real::freopen(path, mode, file)))
 }
 
 fn freopen64(path: *const c_char, mode: *const c_char, file: *mut FILE) -> *mut FILE {
+    before_reopening(file);
     opened(closing(number(file), || real::freopen64(path, mode, file)))
 }
 
 fn fclose(file: *mut FILE) -> c_int {
+    if libc_streams::is_served(file) {
+        // It writes what it still has, and then closes the number by a function of ours.
+        return real::fclose(file);
+    }
     closing(number(file), || real::fclose(file))
-}
-
-fn fcloseall() -> c_int {
-    closing_range(0, u32::MAX, || (real::fcloseall(), true))
 }
 
 fn popen(command: *const c_char, kind: *const c_char) -> *mut FILE {
@@ -105,7 +116,6 @@ export! {
     freopen => freopen(path: *const c_char, mode: *const c_char, file: *mut FILE) -> *mut FILE;
     freopen64 => freopen64(path: *const c_char, mode: *const c_char, file: *mut FILE) -> *mut FILE;
     fclose => fclose(file: *mut FILE) -> c_int;
-    fcloseall => fcloseall() -> c_int;
     popen => popen(command: *const c_char, kind: *const c_char) -> *mut FILE;
     pclose => pclose(file: *mut FILE) -> c_int;
     vdprintf => vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;

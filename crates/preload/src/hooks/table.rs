@@ -172,6 +172,16 @@ pub(super) fn close(fd: c_int) -> c_int {
     })
 }
 
+/// `close` where nobody is cancelled.
+pub(super) fn close_within(fd: c_int) -> c_int {
+    if is_idle() {
+        return real::close(fd);
+    }
+    closing(fd, || {
+        crate::errno::from_kernel(crate::raw::close(fd)) as c_int
+    })
+}
+
 /// Close `fd` with `close`, which closes it in any case.
 pub(super) fn closing<T>(fd: c_int, close: impl FnOnce() -> T) -> T {
     let closing = descriptors::begin_close(fd);

@@ -48,6 +48,10 @@ fn write_body(record: &Record, fd: c_int, buffer: *const c_void, bytes: size_t) 
     };
     let direct = |at: u64, _| write_moving(record, appends, at, buffer.cast(), bytes);
     offset::moving(record, fd, taking, direct, || {
+        if appends {
+            // It takes the position from where it believes the file to end.
+            kernel_size(fd);
+        }
         let done = crate::raw::write(fd, buffer, bytes);
         if appends && done > 0 {
             kernel_size(fd);
