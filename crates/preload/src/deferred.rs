@@ -125,6 +125,10 @@ fn open_below(root: c_int, record: &Record, origin: &Origin) -> Result<(c_int, u
         return Err(-opened as c_int);
     }
     let opened = opened as c_int;
+    if raw::facts_of(opened).is_some_and(|facts| facts.st_nlink == 0) {
+        // The kernel learns that nothing has the name by which it was opened, and shows it as deleted.
+        raw::facts_at(root, &name);
+    }
     slot_of(record, origin, opened)
         .map(|slot| (opened, slot))
         .ok_or_else(|| {

@@ -134,6 +134,15 @@ pub fn facts_of(fd: c_int) -> Option<libc::stat> {
     (fstat(fd, &raw mut facts) == 0).then_some(facts)
 }
 
+/// What the kernel knows of the file with this name in a directory.
+pub fn facts_at(directory: c_int, name: &std::ffi::CStr) -> Option<libc::statx> {
+    // SAFETY: all-zero is a valid statx.
+    let mut facts: libc::statx = unsafe { std::mem::zeroed() };
+    let flags = libc::AT_SYMLINK_NOFOLLOW;
+    let answer = statx(directory, name.as_ptr(), flags, 0, &raw mut facts);
+    (answer == 0).then_some(facts)
+}
+
 /// The size that the kernel keeps of an open file, without asking its file system.
 pub fn known_size_bytes(fd: c_int) -> Option<u64> {
     // SAFETY: all-zero is a valid statx.

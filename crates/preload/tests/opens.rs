@@ -117,6 +117,25 @@ fn files_change_under_their_opens() {
 }
 
 #[test]
+fn removed_files_stay_open() {
+    let Some(mounted) = Mounted::new() else {
+        return;
+    };
+    let before = mounted.volume.counters();
+    let free = mounted.volume.space(None).free_inodes;
+    let rule = "removed_files_stay_open";
+    let mut command = mounted.command(program("opens"));
+    assert_ended_well(&finish(command.arg(rule)), rule);
+    mounted.assert_served(&before, 500 * 18, rule);
+    let requests = mounted.volume.counters().mount_requests - before.mount_requests;
+    assert!(requests < 100, "{requests} requests");
+    mounted.volume.reap();
+    // There is one file more.
+    let left = mounted.volume.space(None).free_inodes;
+    assert_eq!(left, free - 1, "nothing is left open");
+}
+
+#[test]
 fn limits_hold() {
     keeps("opens", "limits_hold", 3);
 }

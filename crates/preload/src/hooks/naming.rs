@@ -45,10 +45,13 @@ fn is_used_by_kernel(way: &Way<'_>, named: &Attributes) -> bool {
     }
 }
 
-/// The same of what is to be removed: who has a directory open can have it opened in the kernel as long as it has a
-/// name.
-fn is_in_use(way: &Way<'_>, named: &Attributes) -> bool {
-    is_used_by_kernel(way, named) || way.volume.is_open(named.ino)
+/// The same of what is to be removed. A file that only the engine has open is found by its number later; who has a
+/// directory open can have it opened in the kernel as long as it has a name.
+fn is_removed_by_kernel(way: &Way<'_>, named: &Attributes) -> bool {
+    match named.kind() {
+        FileKind::Regular => way.volume.is_open_in_kernel(named.ino),
+        _ => is_used_by_kernel(way, named) || way.volume.is_open(named.ino),
+    }
 }
 
 /// Whether the kernel must move a name. A file that only the engine has open is found by its inode under its new name
@@ -131,7 +134,7 @@ fn remove_file(directory: c_int, path: *const c_char) -> Option<c_int> {
         let named = way.named(&end)?;
         let is_removable = !end.wants_directory
             && named.kind() != FileKind::Directory
-            && !is_used_by_kernel(way, &named)
+            && !is_removed_by_kernel(way, &named)
             && way.identity.credentials.may_remove(&end.directory, &named);
         if !is_removable {
             return Err(PathStop::Elsewhere);
@@ -147,7 +150,7 @@ fn remove_directory(directory: c_int, path: *const c_char) -> Option<c_int> {
         let end = end_to_change(way)?;
         let named = way.named(&end)?;
         let is_removable = named.kind() == FileKind::Directory
-            && !is_in_use(way, &named)
+            && !is_removed_by_kernel(way, &named)
             && way.identity.credentials.may_remove(&end.directory, &named);
         if !is_removable {
             return Err(PathStop::Elsewhere);
@@ -205,7 +208,8 @@ fn move_name(
         let credentials = &from.identity.credentials;
         let may_place = match &replaced {
             Some(replaced) => {
-                credentials.may_remove(&new.directory, replaced) && !is_in_use(to, replaced)
+                credentials.may_remove(&new.directory, replaced)
+                    && !is_removed_by_kernel(to, replaced)
             }
             None => credentials.may_add(&new.directory),
         };

@@ -298,6 +298,40 @@ static void files_change_under_their_opens(void) {
     CHECK(syscall(SYS_pread64, closed, text, 6, 0) == 6 && memcmp(text, "secret", 6) == 0);
 }
 
+static void removed_files_stay_open(void) {
+    char text[8], path[64], found[256] = {0};
+    struct stat facts, other;
+    for (int i = 0; i < 500; i++) {
+        int fd = begin("f"), replaced = begin("g");
+        CHECK(unlink("f") == 0 && access("f", F_OK) == -1 && fstat(fd, &facts) == 0 && facts.st_nlink == 0);
+        CHECK(read(fd, text, 2) == 2 && memcmp(text, "23", 2) == 0 && pwrite(fd, "+", 1, 20) == 1);
+        CHECK(close(begin("h")) == 0 && rename("h", "g") == 0 && fstat(replaced, &facts) == 0 && facts.st_nlink == 0);
+        CHECK(stat("g", &other) == 0 && other.st_ino != facts.st_ino && other.st_nlink == 1);
+        CHECK(pread(replaced, text, 2, 0) == 2 && memcmp(text, "01", 2) == 0);
+        CHECK(close(fd) == 0 && close(replaced) == 0);
+    }
+    int fd = begin("f");
+    CHECK(unlink("f") == 0 && close(begin("f")) == 0);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    CHECK(readlink(path, found, sizeof found - 1) > 0 && strstr(found, " (deleted)"));
+    CHECK(syscall(SYS_fstat, fd, &facts) == 0 && facts.st_nlink == 0 && stat("f", &other) == 0);
+    CHECK(facts.st_ino != other.st_ino && unlink("f") == 0);
+    char *mapped = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(mapped != MAP_FAILED && memcmp(mapped, "0123456789", 10) == 0);
+    memcpy(mapped, "ab", 2);
+    CHECK(pread(fd, text, 3, 0) == 3 && memcmp(text, "ab2", 3) == 0 && munmap(mapped, 4096) == 0 && close(fd) == 0);
+    fd = begin("f");
+    CHECK(unlink("f") == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        CHECK(read(fd, text, 2) == 2 && memcmp(text, "23", 2) == 0);
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(read(fd, text, 2) == 2 && memcmp(text, "45", 2) == 0 && close(fd) == 0);
+}
+
 static void limits_hold(void) {
     struct rlimit limit = {20, 20};
     int fds[32], count = 0;
@@ -521,6 +555,7 @@ static const struct rule rules[] = {
     {"copies_share_the_position", copies_share_the_position},
     {"children_have_the_file", children_have_the_file},
     {"files_change_under_their_opens", files_change_under_their_opens},
+    {"removed_files_stay_open", removed_files_stay_open},
     {"limits_hold", limits_hold},
     {"sent_files_arrive", sent_files_arrive},
     {"threads_open_and_close", threads_open_and_close},
