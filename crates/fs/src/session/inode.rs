@@ -5,6 +5,7 @@ use crate::failure_cause::{self, FailureCause};
 use crate::format::*;
 use crate::log::place::LogPlace;
 use crate::session::layout::*;
+use crate::session::lease_words;
 use crate::session::lock::{Acquired, LockFailure};
 use crate::session::seqlock::WriteSection;
 use crate::session::slots::Me;
@@ -181,7 +182,7 @@ impl Volume {
         let acquired = self.acquire(ino, inode)?;
         // An owner word that still stands is of a dead one, whom nobody could put right so far.
         let words = inode.owner.load(Ordering::Relaxed)
-            | inode.leases.load(Ordering::Relaxed)
+            | lease_words::held(&inode.leases)
             | inode.layout.load(Ordering::Relaxed);
         if acquired == Acquired::OwnerDied || words != 0 {
             return self.lock_with_care(me, ino, inode, acquired);

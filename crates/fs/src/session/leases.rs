@@ -16,26 +16,16 @@
 
 use crate::namespace::lookup_references::LookupReferences;
 use crate::session::inode::Locked;
-use crate::session::layout::{LOADED, MAX_RECALLS, SessionInode};
+use crate::session::layout::{LOADED, SessionInode};
+use crate::session::lease_words::{self, ALL, ATTRIBUTES, NAMES, OWNER, Recalls, Turn, WITH_NAMES};
 use crate::session::patience::{self, Obstacle};
 use crate::session::wait_notes::WAIT_UNREPORTED;
 use crate::types::{Errno, FileKind, InodeNumber, Outcome};
 use crate::volume::{Severity, Volume};
-use rustix::thread::futex;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// The kernel may remember the attributes and, of a directory, which names are missing.
-const ATTRIBUTES: u32 = 1;
-/// The kernel may remember names of directories in the directory and what they mean.
-const NAMES: u32 = 2;
-
-/// The kernel may remember names of a file, and believe its owner.
-const OWNER: u32 = 4;
-const ALL: u32 = ATTRIBUTES | NAMES | OWNER;
-/// In a recall: names too.
-const WITH_NAMES: u64 = 1 << 63;
 /// How long a recall is waited for before the mount is looked at.
 const LOOK_AT_MOUNT: Duration = Duration::from_millis(20);
 /// While all places for recalls are taken.
@@ -111,7 +101,7 @@ impl Volume {
             Ok(Ok(locked)) if locked.inode.is_written_in_place() => false,
             Ok(Ok(locked)) if locked.inode.state.load(Ordering::Acquire) == LOADED => {
                 // Under the lock: whoever locks it next sees this.
-                locked.inode.leases.fetch_or(bits, Ordering::Relaxed);
+                lease_words::grant(&locked.inode.leases, bits);
                 true
             }
             _ => false,
@@ -122,7 +112,7 @@ impl Volume {
     /// change: whoever locks the directory after it sees this.
     pub fn note_moved_name(&self, directory: InodeNumber) {
         if let Ok(inode) = self.inode(directory.0) {
-            inode.leases.fetch_or(NAMES, Ordering::Relaxed);
+            lease_words::grant(&inode.leases, NAMES);
         }
     }
 
@@ -140,42 +130,26 @@ impl Volume {
                 false => ATTRIBUTES,
             },
         );
-        let recalled = &self.session.header().recalled;
-        recalled.fetch_add(1, Ordering::Release);
-        wake(recalled);
+        self.recalls().tell_ended();
     }
 
     fn clear_lease(&self, ino: InodeNumber, bits: u32) {
-        if let Ok(inode) = self.inode(ino.0)
-            && inode.leases.load(Ordering::Relaxed) & bits != 0
-        {
-            inode.leases.fetch_and(!bits, Ordering::Release);
+        if let Ok(inode) = self.inode(ino.0) {
+            lease_words::end(&inode.leases, bits);
         }
     }
 
     /// The next recall, for a thread that [works](work_for_kernel) for the mount that grants leases; `None` when none
     /// comes within this time, or [`Volume::ring_for_recalls`] was called.
     pub fn next_recall(&self, patience: Duration) -> Option<Recall> {
-        let bell = &self.session.header().recall_bell;
-        let rung = bell.load(Ordering::Acquire);
-        self.take_recall().or_else(|| {
-            sleep_until_changed(bell, rung, patience);
-            self.take_recall()
-        })
+        self.recalls().next(patience, || self.take_recall())
     }
 
     fn take_recall(&self) -> Option<Recall> {
         if !self.works_for_kernel() {
             return None;
         }
-        let take = |place: &AtomicU64| {
-            let word = match place.load(Ordering::Relaxed) {
-                0 => 0,
-                _ => place.swap(0, Ordering::AcqRel),
-            };
-            (word != 0).then_some(word)
-        };
-        let word = self.session.header().recalls.iter().find_map(take)?;
+        let word = self.recalls().take()?;
         Some(Recall {
             ino: InodeNumber(word & !WITH_NAMES),
             with_names: word & WITH_NAMES != 0,
@@ -184,14 +158,12 @@ impl Volume {
 
     /// Wake whoever waits for a recall to come.
     pub fn ring_for_recalls(&self) {
-        let bell = &self.session.header().recall_bell;
-        bell.fetch_add(1, Ordering::Release);
-        wake(bell);
+        self.recalls().ring();
     }
 
     /// Whether the kernel may remember what every change of an inode changes: attributes, and that a name is missing.
     pub(crate) fn has_lease(&self, inode: &SessionInode) -> bool {
-        inode.leases.load(Ordering::Relaxed) & ATTRIBUTES != 0
+        lease_words::held(&inode.leases) & ATTRIBUTES != 0
     }
 
     /// The rest of `lock_unloaded` on an inode with a lease. `EAGAIN` where the operation begins again with nothing
@@ -215,7 +187,7 @@ impl Volume {
     pub(crate) fn lock_to_change_owner(&self, ino: u64) -> Outcome<Locked<'_>> {
         loop {
             let locked = self.lock(ino)?;
-            let is_believed = locked.inode.leases.load(Ordering::Relaxed) & OWNER != 0;
+            let is_believed = lease_words::held(&locked.inode.leases) & OWNER != 0;
             let is_directory = locked.kind() == FileKind::Directory;
             if !is_believed || is_directory || self.works_for_kernel() {
                 return Ok(locked);
@@ -256,7 +228,7 @@ impl Volume {
             true => (directory.ino, NAMES),
             false => (ino, OWNER),
         };
-        match self.inode(holder)?.leases.load(Ordering::Acquire) & bit {
+        match lease_words::held(&self.inode(holder)?.leases) & bit {
             0 => Ok(()),
             _ => Err(patience::blocked_by(Obstacle::Names(holder))),
         }
@@ -287,20 +259,14 @@ impl Volume {
     #[cold]
     fn recall(&self, ino: u64, mask: u32) -> Outcome<()> {
         let inode = self.inode(ino)?;
-        let header = self.session.header();
+        let recalls = self.recalls();
         let begun = Instant::now();
         let (mut looked, mut is_reported) = (begun, false);
         loop {
-            let seen = header.recalled.load(Ordering::Acquire);
-            // Each time: a lease may have been granted anew since the last recall.
-            let word = match inode.leases.load(Ordering::Acquire) & mask {
-                0 => return Ok(()),
-                ATTRIBUTES => ino,
-                _ => ino | WITH_NAMES,
-            };
-            match self.ask_for_recall(word) {
-                true => sleep_until_changed(&header.recalled, seen, LOOK_AT_MOUNT),
-                false => std::thread::sleep(LOOK_AGAIN),
+            match recalls.wait(&inode.leases, ino, mask, LOOK_AT_MOUNT) {
+                Turn::Ended => return Ok(()),
+                Turn::Waited => {}
+                Turn::NoRoom => std::thread::sleep(LOOK_AGAIN),
             }
             if looked.elapsed() >= LOOK_AT_MOUNT {
                 looked = Instant::now();
@@ -317,22 +283,16 @@ impl Volume {
 
     /// Have the lease on an inode recalled some time; `false`: too many recalls are under way. Waits for nobody.
     pub fn ask_for_recall_of(&self, ino: InodeNumber) -> bool {
-        self.ask_for_recall(ino.0)
+        self.recalls().ask(ino.0)
     }
 
-    fn ask_for_recall(&self, word: u64) -> bool {
+    fn recalls(&self) -> Recalls<'_> {
         let header = self.session.header();
-        let places: &[_; MAX_RECALLS] = &header.recalls;
-        let is_asked = places.iter().any(|place| {
-            let there = place.load(Ordering::Relaxed);
-            there == word
-                || there == 0
-                    && place
-                        .compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed)
-                        .is_ok()
-        });
-        self.ring_for_recalls();
-        is_asked
+        Recalls {
+            places: &header.recalls,
+            bell: &header.recall_bell,
+            ended: &header.recalled,
+        }
     }
 
     /// Nobody grants leases: what is left of one is of a mount that died before it was cleared.
@@ -342,7 +302,7 @@ impl Volume {
             // Under the lock: a mount that begins meanwhile sets bits with it, which are not to be cleared.
             let _locked = self.lock_as_it_is(self.me()?, ino)?;
             if mount.load(Ordering::Acquire) == 0 {
-                inode.leases.store(0, Ordering::Release);
+                lease_words::end(&inode.leases, u32::MAX);
             }
         }
         Ok(())
@@ -370,26 +330,11 @@ impl Volume {
         }
         self.end_lease(InodeNumber::ROOT);
         self.for_each_lookup_reference(references, |ino| self.end_lease(ino));
-        for place in &header.recalls {
-            place.store(0, Ordering::Relaxed);
-        }
+        let recalls = self.recalls();
+        recalls.drop_all();
         header.lease_mount.store(0, Ordering::Release);
-        header.recalled.fetch_add(1, Ordering::Release);
-        wake(&header.recalled);
+        recalls.tell_ended();
     }
-}
-
-fn sleep_until_changed(word: &AtomicU32, seen: u32, limit: Duration) {
-    let limit = futex::Timespec {
-        tv_sec: limit.as_secs() as i64,
-        tv_nsec: limit.subsec_nanos().into(),
-    };
-    // Woken, changed or late: the caller looks again.
-    let _ = futex::wait(word, futex::Flags::empty(), seen, Some(&limit));
-}
-
-fn wake(word: &AtomicU32) {
-    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
 }
 
 #[cfg(test)]

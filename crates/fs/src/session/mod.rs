@@ -14,6 +14,7 @@ pub(crate) mod inode;
 pub(crate) mod late;
 mod late_work;
 pub mod layout;
+mod lease_words;
 pub(crate) mod leases;
 pub mod lock;
 pub(crate) mod machine;

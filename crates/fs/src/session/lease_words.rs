@@ -1,0 +1,137 @@
+//! The words of leases: of an inode, what a kernel may remember of it; of the session, which recalls are asked for.
+//!
+//! ```text
+//! mount:  lock the inode; bits on; unlock; the kernel remembers ─ take a recall ─ it forgets; bits off; ended += 1; wake
+//! change: lock the inode; bits on? then unlock, and until they are off: { seen = ended; bits on? ask; sleep while ended
+//!         is seen } and begin again, else change; unlock
+//! ask:    there already? else into a free place; bell += 1; wake
+//! serve:  rung = bell; take one, or sleep while bell is rung
+//! ```
+//! Each of both counts is read before what it counts, so that who sleeps on it slept on nothing that he has not seen.
+
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{sleep_until_changed, wake_all};
+use std::time::Duration;
+
+/// The kernel may remember the attributes and, of a directory, which names are missing.
+pub(crate) const ATTRIBUTES: u32 = 1;
+/// The kernel may remember names of directories in the directory and what they mean.
+pub(crate) const NAMES: u32 = 2;
+/// The kernel may remember names of a file, and believe its owner.
+pub(crate) const OWNER: u32 = 4;
+pub(crate) const ALL: u32 = ATTRIBUTES | NAMES | OWNER;
+/// In a recall: names too.
+pub(crate) const WITH_NAMES: u64 = 1 << 63;
+
+/// What a kernel may remember of an inode. Under the inode's lock: nothing is added meanwhile. Acquire: what it does not
+/// remember any more, it has forgotten before whatever comes now.
+#[inline(always)]
+pub(crate) fn held(leases: &AtomicU32) -> u32 {
+    leases.load(Ordering::Acquire)
+}
+
+/// A kernel may remember this from now on. Under the inode's lock, whose next holder sees it.
+pub(crate) fn grant(leases: &AtomicU32, bits: u32) {
+    leases.fetch_or(bits, Ordering::Relaxed);
+}
+
+/// The kernel has forgotten it.
+pub(crate) fn end(leases: &AtomicU32, bits: u32) {
+    // Nobody adds any meanwhile: the mount does, and calls this, or there is none.
+    if leases.load(Ordering::Relaxed) & bits != 0 {
+        leases.fetch_and(!bits, Ordering::Release);
+    }
+}
+
+/// A turn of waiting for the end of a lease.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// There is none any more.
+    Ended,
+    /// Some recall ended, or it is late: look again.
+    Waited,
+    /// As many recalls are asked for as there is room for.
+    NoRoom,
+}
+
+/// The session's words for recalls.
+pub(crate) struct Recalls<'a> {
+    /// What is asked for, 0: nothing.
+    pub(crate) places: &'a [AtomicU64],
+    /// Counts what was asked for; slept on by the mount.
+    pub(crate) bell: &'a AtomicU32,
+    /// Counts recalls that ended; slept on by who asked.
+    pub(crate) ended: &'a AtomicU32,
+}
+
+impl Recalls<'_> {
+    /// Have the leases of an inode ended, as far as the mask says. Not under its lock.
+    pub(crate) fn wait(&self, leases: &AtomicU32, ino: u64, mask: u32, limit: Duration) -> Turn {
+        let seen = self.ended.load(Ordering::Acquire);
+        // Each time: a lease may have been granted anew since the last recall.
+        let word = match held(leases) & mask {
+            0 => return Turn::Ended,
+            ATTRIBUTES => ino,
+            _ => ino | WITH_NAMES,
+        };
+        if !self.ask(word) {
+            return Turn::NoRoom;
+        }
+        sleep_until_changed(self.ended, seen, limit);
+        Turn::Waited
+    }
+
+    /// Ask for a recall; `false`: there is no room.
+    pub(crate) fn ask(&self, word: u64) -> bool {
+        let is_asked = self.places.iter().any(|place| leave_word(place, word));
+        // Also when somebody else had asked: he may have died before he rang.
+        self.ring();
+        is_asked
+    }
+
+    /// Wake whoever waits for a recall to come.
+    pub(crate) fn ring(&self) {
+        self.bell.fetch_add(1, Ordering::Release);
+        wake_all(self.bell);
+    }
+
+    /// What `take` takes, which calls [`Recalls::take`]; when there is nothing, what it takes after a ring of the bell.
+    pub(crate) fn next<T>(&self, limit: Duration, take: impl Fn() -> Option<T>) -> Option<T> {
+        let rung = self.bell.load(Ordering::Acquire);
+        take().or_else(|| {
+            sleep_until_changed(self.bell, rung, limit);
+            take()
+        })
+    }
+
+    /// A recall that is asked for, and that nobody else gets.
+    pub(crate) fn take(&self) -> Option<u64> {
+        self.places.iter().find_map(|place| {
+            let word = match place.load(Ordering::Relaxed) {
+                0 => 0,
+                _ => place.swap(0, Ordering::AcqRel),
+            };
+            (word != 0).then_some(word)
+        })
+    }
+
+    /// Whoever waits looks again. When bits were taken off, or no mount is left to take them.
+    pub(crate) fn tell_ended(&self) {
+        self.ended.fetch_add(1, Ordering::Release);
+        wake_all(self.ended);
+    }
+
+    /// Nobody serves recalls any more.
+    pub(crate) fn drop_all(&self) {
+        for place in self.places {
+            place.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Whether a place has the word, by us or another one.
+fn leave_word(place: &AtomicU64, word: u64) -> bool {
+    let there = place.load(Ordering::Relaxed);
+    let leave = || place.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed);
+    there == word || there == 0 && leave().is_ok()
+}
