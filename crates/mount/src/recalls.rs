@@ -83,10 +83,11 @@ fn add_thread(shared: &Arc<Shared>) -> std::io::Result<()> {
 
 fn serve(shared: &Arc<Shared>) {
     let adapter = &shared.adapter;
-    while !shared.is_over.load(Ordering::Acquire) {
+    let is_over = || shared.is_over.load(Ordering::Acquire);
+    while !is_over() {
         adapter.leases.work_for_kernel();
         shared.idle.fetch_add(1, Ordering::AcqRel);
-        let recall = adapter.volume.next_recall(LOOK_AROUND);
+        let recall = adapter.volume.next_recall(LOOK_AROUND, is_over);
         let others = shared.idle.fetch_sub(1, Ordering::AcqRel) - 1;
         let Some(recall) = recall else {
             continue;

@@ -5,7 +5,7 @@
 //! change: lock the inode; bits on? then unlock, and until they are off: { seen = ended; bits on? ask; sleep while ended
 //!         is seen } and begin again, else change; unlock
 //! ask:    there already? else into a free place; bell += 1; wake
-//! serve:  rung = bell; take one, or sleep while bell is rung
+//! serve:  rung = bell; over? then end, else take one, or sleep while bell is rung
 //! ```
 //! Each of both counts is read before what it counts, so that who sleeps on it slept on nothing that he has not seen.
 
@@ -96,8 +96,17 @@ impl Recalls<'_> {
     }
 
     /// What `take` takes, which calls [`Recalls::take`]; when there is nothing, what it takes after a ring of the bell.
-    pub(crate) fn next<T>(&self, limit: Duration, take: impl Fn() -> Option<T>) -> Option<T> {
+    /// Nothing when it is over, which is told by ringing the bell.
+    pub(crate) fn next<T>(
+        &self,
+        limit: Duration,
+        is_over: impl Fn() -> bool,
+        take: impl Fn() -> Option<T>,
+    ) -> Option<T> {
         let rung = self.bell.load(Ordering::Acquire);
+        if is_over() {
+            return None;
+        }
         take().or_else(|| {
             sleep_until_changed(self.bell, rung, limit);
             take()

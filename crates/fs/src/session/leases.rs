@@ -140,9 +140,10 @@ impl Volume {
     }
 
     /// The next recall, for a thread that [works](work_for_kernel) for the mount that grants leases; `None` when none
-    /// comes within this time, or [`Volume::ring_for_recalls`] was called.
-    pub fn next_recall(&self, patience: Duration) -> Option<Recall> {
-        self.recalls().next(patience, || self.take_recall())
+    /// comes within this time, or it is over, which is told by [`Volume::ring_for_recalls`].
+    pub fn next_recall(&self, patience: Duration, is_over: impl Fn() -> bool) -> Option<Recall> {
+        let recalls = self.recalls();
+        recalls.next(patience, is_over, || self.take_recall())
     }
 
     fn take_recall(&self) -> Option<Recall> {

@@ -16,7 +16,7 @@ fn beside_a_mount(volume: &Volume, body: impl FnOnce()) -> usize {
         scope.spawn(|| {
             work_for_kernel(Some(mount));
             while !is_over.load(Ordering::Relaxed) {
-                if let Some(recall) = volume.next_recall(Duration::from_millis(20)) {
+                if let Some(recall) = volume.next_recall(Duration::from_millis(20), || false) {
                     recalls.fetch_add(1, Ordering::Relaxed);
                     volume.end_recall(recall);
                 }
