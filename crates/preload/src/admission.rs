@@ -1,9 +1,8 @@
 //! Who may attach volumes and make descriptors ours, and whether anybody tried.
 
 use crate::settings;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-static ADMITTED: AtomicUsize = AtomicUsize::new(0);
 static TRIED: AtomicBool = AtomicBool::new(false);
 
 /// Whether an attach was ever tried.
@@ -16,21 +15,13 @@ pub fn note_attach() {
     TRIED.store(true, Ordering::Release);
 }
 
-/// Whether somebody is in [`admitted`].
-pub fn is_anybody_admitted() -> bool {
-    ADMITTED.load(Ordering::SeqCst) != 0
+/// Wait until nobody is in [`admitted`], when the library is off.
+pub fn wait_until_none() {
+    settings::GATE.wait_until_empty();
 }
 
 /// Run what makes the table or a volume ours; `None` when that is over. The caller is inside, so that no
 /// handler of the program jumps out of it.
 pub fn admitted<T>(body: impl FnOnce() -> T) -> Option<T> {
-    struct Admission;
-    impl Drop for Admission {
-        fn drop(&mut self) {
-            ADMITTED.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
-    ADMITTED.fetch_add(1, Ordering::SeqCst);
-    let _admission = Admission;
-    (!settings::is_off()).then(body)
+    settings::GATE.inside(body)
 }

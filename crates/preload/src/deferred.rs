@@ -3,8 +3,7 @@
 //! copies of it.
 
 use crate::control_call::ask_mount;
-use crate::locked::Locked;
-use crate::record::{Origin, Record};
+use crate::record::{OPENINGS, Origin, Record};
 use crate::trust::Place;
 use crate::{placeholder, raw, settings, table};
 use egeria_fs::InodeNumber;
@@ -23,8 +22,6 @@ pub const PATH_STATUS: c_int = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLL
 
 /// Something uses descriptors where nobody can be asked: all opens go to the kernel from now on.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
-/// Held while a file is opened in the kernel; after a record's offset.
-static OPENING: Locked<()> = Locked::new(());
 
 /// From now on no open is deferred.
 pub fn end() {
@@ -38,7 +35,7 @@ pub fn is_possible() -> bool {
 
 /// In a fork child: whoever was opening is not here.
 pub fn reset_in_child() {
-    OPENING.reset();
+    OPENINGS.reset_in_child();
 }
 
 /// Have the kernel open a record's file under `fd`, and under every other number that the record has. By a thread
@@ -48,12 +45,11 @@ pub fn reset_in_child() {
 /// The errno of the open.
 #[cold]
 pub fn open_in_kernel(record: &Record, fd: c_int) -> Result<(), c_int> {
-    OPENING.with(|()| {
-        let Some(origin) = record.origin().filter(|_| record.is_deferred()) else {
-            return Ok(());
-        };
+    let Some(origin) = record.origin() else {
+        return Ok(());
+    };
+    OPENINGS.open(&record.deferral, || {
         let (opened, slot) = open(record, origin)?;
-        record.set_slot(slot);
         replace(opened, fd);
         table::for_each_ours(|other, word| {
             if other != fd && std::ptr::eq(word.record(), record) {
@@ -61,8 +57,7 @@ pub fn open_in_kernel(record: &Record, fd: c_int) -> Result<(), c_int> {
             }
         });
         raw::close(opened);
-        record.end_deferral();
-        Ok(())
+        Ok(slot)
     })
 }
 

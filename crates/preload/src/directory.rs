@@ -38,21 +38,18 @@ pub fn read(fd: c_int, into: &mut [u8]) -> (isize, Option<u64>) {
 
 /// Run `body` at the position of a directory that the engine reads: what it returns, a value or minus an errno.
 pub fn read_with(fd: c_int, body: impl FnOnce(&Record, &mut u64) -> isize) -> Option<isize> {
-    use Ordering::{Acquire, Relaxed};
     let error = crate::errno::get();
     let mut outcome = None;
     serve(fd, |record| {
-        if !record.is_directory() || !record.offset_is_private.load(Acquire) {
+        if !record.is_directory() {
             return Reply::Pass;
         }
-        record.offset_bytes.with(|position| {
-            if !record.offset_is_private.load(Relaxed) {
-                return Reply::Pass;
-            }
+        let done = record.offset.with(|position| {
             let value = body(record, position);
             outcome = Some(value);
             Reply::Direct(value.max(0))
-        })
+        });
+        done.unwrap_or(Reply::Pass)
     });
     crate::errno::set(error);
     outcome

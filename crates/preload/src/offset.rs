@@ -14,7 +14,6 @@ use crate::reply::Reply;
 use crate::{deferred, raw};
 use egeria_fs::Outcome;
 use libc::c_int;
-use std::sync::atomic::Ordering;
 
 /// What a call at the position does: where the position is afterwards, and the call's value.
 pub type Moved = Outcome<(u64, usize)>;
@@ -42,9 +41,7 @@ pub fn moving(
     mut direct: impl FnMut(u64, usize) -> Moved,
     kernel: impl FnOnce() -> isize,
 ) -> Reply {
-    if record.offset_is_private.load(Ordering::Acquire)
-        && let Some(reply) = moving_private(record, fd, &mut direct)
-    {
+    if let Some(reply) = moving_private(record, fd, &mut direct) {
         return reply;
     }
     let Some(slot) = record.slot() else {
@@ -66,11 +63,9 @@ fn moving_private(
     fd: c_int,
     direct: &mut impl FnMut(u64, usize) -> Moved,
 ) -> Option<Reply> {
-    record.offset_bytes.with(|offset_bytes| {
-        if !record.offset_is_private.load(Ordering::Relaxed) {
-            return None;
-        }
-        match direct(*offset_bytes, usize::MAX) {
+    let moved = record
+        .offset
+        .with(|offset_bytes| match direct(*offset_bytes, usize::MAX) {
             Ok((after, value)) => {
                 *offset_bytes = after;
                 Some(Reply::Direct(value as isize))
@@ -80,8 +75,8 @@ fn moving_private(
                 None
             }
             Err(error) => Some(Reply::Direct(-error.0 as isize)),
-        }
-    })
+        });
+    moved.flatten()
 }
 
 /// `None`: nothing was done, the kernel must.
@@ -133,16 +128,11 @@ fn publish_locked(record: &Record, offset_bytes: u64, fd: c_int) {
         return;
     }
     raw::lseek(fd, offset_bytes as i64, libc::SEEK_SET);
-    record.offset_is_private.store(false, Ordering::Release);
+    record.offset.end();
 }
 
 /// The record's offset goes to the kernel, for good.
 pub fn publish_record(record: &Record, fd: c_int) {
-    if record.offset_is_private.load(Ordering::Acquire) {
-        record.offset_bytes.with(|offset_bytes| {
-            if record.offset_is_private.load(Ordering::Relaxed) {
-                publish_locked(record, *offset_bytes, fd);
-            }
-        });
-    }
+    let publish = |offset_bytes: &mut u64| publish_locked(record, *offset_bytes, fd);
+    let _ = record.offset.with(publish);
 }

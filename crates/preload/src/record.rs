@@ -1,8 +1,8 @@
 //! An open description of ours, as this process knows it. Descriptors made from each other in this
 //! process (`dup`) share one record.
 
-use crate::apart::Apart;
-use crate::locked::Locked;
+use crate::deferral::{Deferral, Openings};
+use crate::private_offset::PrivateOffset;
 use crate::reading::Reading;
 use crate::{errno, raw, settings};
 use egeria_fs::control::NO_DESCRIPTION_SLOT;
@@ -12,7 +12,7 @@ use egeria_fs::{
 use libc::c_int;
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 /// The most that one call moves, as in the kernel (`MAX_RW_COUNT`).
 pub const MAX_BYTES: usize = 0x7fff_f000;
@@ -21,12 +21,12 @@ pub const MAX_BYTES: usize = 0x7fff_f000;
 pub const PASS: Errno = Errno(libc::EAGAIN);
 
 /// Records whose file the kernel has not opened.
-static DEFERRED: Apart<AtomicUsize> = Apart(AtomicUsize::new(0));
+pub static OPENINGS: Openings = Openings::new();
 
 /// Whether the kernel has not opened the file of some record.
 #[inline(always)]
 pub fn is_any_deferred() -> bool {
-    DEFERRED.load(Ordering::Relaxed) != 0
+    OPENINGS.is_any_deferred()
 }
 
 /// One open description.
@@ -36,22 +36,18 @@ pub struct Record {
     file: FileReference,
     readable: bool,
     writable: bool,
-    /// The offset lives here, not in the kernel. Goes from true to false, never back.
-    pub(crate) offset_is_private: AtomicBool,
     appends: AtomicBool,
     /// Other processes may hold the description, and may change its flags.
     shared: AtomicBool,
     references: AtomicU32,
-    /// The offset, while it is private.
-    pub(crate) offset_bytes: Locked<u64>,
-    /// Slot of the description in the session, or [`NO_DESCRIPTION_SLOT`].
-    slot: AtomicU32,
+    /// The offset, while it is not the kernel's.
+    pub(crate) offset: PrivateOffset,
+    /// Whether the kernel has no open file yet, and the slot, or [`NO_DESCRIPTION_SLOT`].
+    pub(crate) deferral: Deferral,
     /// Status flags of the open.
     status: c_int,
     /// Where it was opened without the kernel.
     origin: Option<Origin>,
-    /// The kernel has no open file yet, but a placeholder. Goes from true to false, never back.
-    is_deferred: AtomicBool,
     ino: InodeNumber,
     /// Of a directory.
     reading: Option<Reading>,
@@ -107,9 +103,6 @@ impl Record {
     /// A record with one reference, for the table.
     pub fn make(found: Found) -> *mut Record {
         let access = found.status & libc::O_ACCMODE;
-        if found.origin.is_some() {
-            DEFERRED.fetch_add(1, Ordering::Relaxed);
-        }
         Box::into_raw(Box::new(Record {
             volume: found.volume,
             file: found.file,
@@ -117,14 +110,12 @@ impl Record {
             readable: !found.is_directory && matches!(access, libc::O_RDONLY | libc::O_RDWR),
             writable: matches!(access, libc::O_WRONLY | libc::O_RDWR) && !found.read_only,
             reading: found.is_directory.then(Reading::new),
-            offset_is_private: AtomicBool::new(found.private_offset_bytes.is_some()),
             appends: AtomicBool::new(found.status & libc::O_APPEND != 0),
             shared: AtomicBool::new(found.shared),
             references: AtomicU32::new(1),
-            offset_bytes: Locked::new(found.private_offset_bytes.unwrap_or(0)),
-            slot: AtomicU32::new(found.slot),
+            offset: PrivateOffset::new(found.private_offset_bytes),
+            deferral: OPENINGS.begin(found.origin.is_some(), found.slot),
             status: found.status,
-            is_deferred: AtomicBool::new(found.origin.is_some()),
             origin: found.origin,
             ino: found.ino,
             next: AtomicPtr::new(std::ptr::null_mut()),
@@ -139,7 +130,7 @@ impl Record {
         // SAFETY: made by `make`, and the caller is the last.
         let record = unsafe { Box::from_raw(record) };
         if record.is_deferred() {
-            DEFERRED.fetch_sub(1, Ordering::Relaxed);
+            OPENINGS.end(&record.deferral);
         }
         if settings::is_off() {
             // The volume is left, or about to be, and with it all that this process holds open there.
@@ -201,15 +192,10 @@ impl Record {
     /// Slot of the description, where the session has one.
     #[inline(always)]
     pub fn slot(&self) -> Option<DescriptionSlot> {
-        match self.slot.load(Ordering::Acquire) {
+        match self.deferral.slot() {
             NO_DESCRIPTION_SLOT => None,
             slot => Some(DescriptionSlot(slot)),
         }
-    }
-
-    /// The kernel has an open file now, with this slot.
-    pub fn set_slot(&self, slot: u32) {
-        self.slot.store(slot, Ordering::Release);
     }
 
     /// Status flags of the open.
@@ -225,14 +211,7 @@ impl Record {
     /// The kernel has no open file yet.
     #[inline(always)]
     pub fn is_deferred(&self) -> bool {
-        self.is_deferred.load(Ordering::Acquire)
-    }
-
-    /// The kernel has an open file.
-    pub fn end_deferral(&self) {
-        if self.is_deferred.swap(false, Ordering::Release) {
-            DEFERRED.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.deferral.is_on()
     }
 
     /// Its number.

@@ -1,11 +1,13 @@
 //! Whether the library does anything at all: the environment, and reasons found on the way.
 
+use crate::gate::Gate;
 use crate::raw;
 use libc::c_char;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-static OFF: AtomicBool = AtomicBool::new(false);
+/// Closed when the library does nothing any more.
+pub static GATE: Gate = Gate::new();
 static FILE_SIZE_LIMITED: AtomicBool = AtomicBool::new(false);
 static OPENS_IN_KERNEL: AtomicBool = AtomicBool::new(false);
 static LEAVES_POOLS_OPEN: AtomicBool = AtomicBool::new(false);
@@ -14,7 +16,7 @@ static LEAVES_POOLS_OPEN: AtomicBool = AtomicBool::new(false);
 /// forbidden itself all others (seccomp). No word of the table is ours then, nor becomes ours.
 #[inline(always)]
 pub fn is_off() -> bool {
-    OFF.load(Ordering::SeqCst)
+    GATE.is_closed()
 }
 
 /// The kernel is to open all files: the program uses descriptors in ways that the library does not see.
@@ -29,7 +31,7 @@ pub fn leaves_pools_open() -> bool {
 
 /// From now on every call passes to the kernel.
 pub fn switch_off() {
-    OFF.store(true, Ordering::SeqCst);
+    GATE.close();
 }
 
 /// A limit on file sizes is set: the kernel must see writes, to send its signal.

@@ -12,7 +12,6 @@
 //! and its handlers wait for their end.
 
 use crate::offset::publish_record;
-use crate::sync::pause;
 use crate::thread::{self, Thread};
 use crate::{
     admission, errno, ownership, pins, placeholder, process, registry, settings, signals, table,
@@ -65,10 +64,7 @@ pub fn for_good() {
 /// Every step is the condition of the next.
 fn leave(thread: &Thread) {
     settings::switch_off();
-    let mut round = 0;
-    while admission::is_anybody_admitted() {
-        pause(&mut round);
-    }
+    admission::wait_until_none();
     // Records are freed under limbo's lock alone: those that the table names stay meanwhile.
     pins::while_none_is_freed(hand_over_records);
     placeholder::end();

@@ -46,11 +46,7 @@ impl Buffer {
 fn private_offset<T>(fd: c_int, look: impl FnOnce(&mut u64) -> T) -> Option<T> {
     let mut seen = None;
     serve::quietly(fd, |record| {
-        record.offset_bytes.with(|offset_bytes| {
-            if record.offset_is_private.load(Ordering::Relaxed) {
-                seen = Some(look(offset_bytes));
-            }
-        });
+        seen = record.offset.with(look);
     });
     seen
 }

@@ -24,14 +24,7 @@ pub(super) fn lseek(fd: c_int, to: off_t, whence: c_int) -> off_t {
 }
 
 fn seek_private(record: &Record, fd: c_int, to: off_t, whence: c_int) -> Option<Reply> {
-    use std::sync::atomic::Ordering::{Acquire, Relaxed};
-    if !record.offset_is_private.load(Acquire) {
-        return None;
-    }
-    record.offset_bytes.with(|offset_bytes| {
-        if !record.offset_is_private.load(Relaxed) {
-            return None;
-        }
+    record.offset.with(|offset_bytes| {
         let target = match whence {
             libc::SEEK_SET => Some(to),
             libc::SEEK_CUR => (*offset_bytes as i64).checked_add(to),
@@ -44,26 +37,26 @@ fn seek_private(record: &Record, fd: c_int, to: off_t, whence: c_int) -> Option<
             {
                 match found {
                     Ok(target) => Some(target),
-                    Err(errno) => return Some(Reply::Direct(-errno as isize)),
+                    Err(errno) => return Reply::Direct(-errno as isize),
                 }
             }
             _ => {
                 if let Err(errno) = deferred::open_in_kernel(record, fd) {
-                    return Some(Reply::Direct(-errno as isize));
+                    return Reply::Direct(-errno as isize);
                 }
                 match raw::lseek(fd, to, whence) {
-                    error @ ..0 => return Some(Reply::Kernel(error)),
+                    error @ ..0 => return Reply::Kernel(error),
                     target => Some(target as i64),
                 }
             }
         };
-        Some(match target.filter(|&target| target >= 0) {
+        match target.filter(|&target| target >= 0) {
             Some(target) => {
                 *offset_bytes = target as u64;
                 Reply::Direct(target as isize)
             }
             None => Reply::Direct(-libc::EINVAL as isize),
-        })
+        }
     })
 }
 

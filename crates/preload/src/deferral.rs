@@ -1,0 +1,100 @@
+//! Whether the kernel has opened the file of a record: it has not, or it has, and every number of the record means that
+//! file. Nobody meets what is between, whose numbers mean the one and the other.
+//!
+//! ```text
+//! opener: lock ─ deferred still? open ─ numbers that the table gives the record mean the file ─ slot ─ deferred no more ─
+//!         count less ─ unlock
+//! user:   deferred? then as the opener; else the number means the file, and the slot is known
+//! hook:   nothing counted? then every number means its file
+//! ```
+
+use crate::apart::Apart;
+use crate::lock::Lock;
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// What all records share.
+pub struct Openings {
+    /// Held by who opens a file in the kernel; after a record's offset.
+    lock: Lock,
+    /// Records whose file the kernel has not opened.
+    deferred: Apart<AtomicU32>,
+}
+
+impl Openings {
+    /// No record is deferred.
+    pub const fn new() -> Openings {
+        Openings {
+            lock: Lock::new(),
+            deferred: Apart(AtomicU32::new(0)),
+        }
+    }
+
+    /// Whether the kernel has not opened the file of some record. Acquire: if none, it has opened them by now.
+    #[inline(always)]
+    pub fn is_any_deferred(&self) -> bool {
+        self.deferred.load(Ordering::Acquire) != 0
+    }
+
+    /// A record begins.
+    pub fn begin(&self, is_deferred: bool, slot: u32) -> Deferral {
+        if is_deferred {
+            self.deferred.fetch_add(1, Ordering::Relaxed);
+        }
+        Deferral {
+            is_on: AtomicBool::new(is_deferred),
+            slot: AtomicU32::new(slot),
+        }
+    }
+
+    /// Have `open` open the file of a record, unless somebody has: it makes the record's numbers mean the file, and tells
+    /// its slot. By a thread that is inside.
+    ///
+    /// # Errors
+    /// What `open` says: the record is deferred as before.
+    pub fn open<E>(
+        &self,
+        deferral: &Deferral,
+        open: impl FnOnce() -> Result<u32, E>,
+    ) -> Result<(), E> {
+        self.lock.with(|| {
+            if deferral.is_on() {
+                deferral.slot.store(open()?, Ordering::Release);
+                self.end(deferral);
+            }
+            Ok(())
+        })
+    }
+
+    /// A deferred record is that no more: its file is open, or it goes.
+    pub fn end(&self, deferral: &Deferral) {
+        deferral.is_on.store(false, Ordering::Release);
+        self.deferred.fetch_sub(1, Ordering::Release);
+    }
+
+    /// In a fork child: whoever was opening is not here.
+    pub fn reset_in_child(&self) {
+        self.lock.reset();
+    }
+}
+
+/// Of one record.
+pub struct Deferral {
+    /// The kernel has no open file yet, but a placeholder. Goes from true to false, never back.
+    is_on: AtomicBool,
+    /// Slot of the description in the session.
+    slot: AtomicU32,
+}
+
+impl Deferral {
+    /// The kernel has no open file yet. Acquire: if it has, all numbers mean it.
+    #[inline(always)]
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Acquire)
+    }
+
+    /// The slot, as far as it is known.
+    #[inline(always)]
+    pub fn slot(&self) -> u32 {
+        self.slot.load(Ordering::Acquire)
+    }
+}
