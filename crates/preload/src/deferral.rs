@@ -6,7 +6,10 @@
 //!         count less ─ unlock
 //! user:   deferred? then as the opener; else the number means the file, and the slot is known
 //! hook:   nothing counted? then every number means its file
+//! closer: the number out of the table ─ wait for calls by it ─ wait for the opener ─ close
 //! ```
+//! An opener may have found a number by another one of the record, so calls by the number alone are not all that a closer
+//! waits for.
 
 use crate::apart::Apart;
 use crate::lock::Lock;
@@ -69,6 +72,13 @@ impl Openings {
     pub fn end(&self, deferral: &Deferral) {
         deferral.is_on.store(false, Ordering::Release);
         self.deferred.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Wait for who may give a file to a number that was taken out of the table. By a thread that is inside.
+    pub fn wait_for_opener(&self) {
+        if self.is_any_deferred() {
+            self.lock.with(|| ());
+        }
     }
 
     /// In a fork child: whoever was opening is not here.

@@ -5,7 +5,7 @@
 use crate::control_call::ask_mount;
 use crate::record::{OPENINGS, Origin, Record};
 use crate::trust::Place;
-use crate::{placeholder, raw, settings, table};
+use crate::{placeholder, raw, settings, table, thread};
 use egeria_fs::InodeNumber;
 use egeria_fs::control::{NO_DESCRIPTION_SLOT, name_by_number};
 use libc::c_int;
@@ -31,6 +31,11 @@ pub fn end() {
 /// Whether opens may be deferred at all.
 pub fn is_possible() -> bool {
     !IS_OVER.load(Ordering::Relaxed) && !settings::opens_in_kernel()
+}
+
+/// A number was taken out of the table and is about to be closed: wait for who may give it a file.
+pub fn wait_for_opener() {
+    thread::inside(|| OPENINGS.wait_for_opener());
 }
 
 /// In a fork child: whoever was opening is not here.

@@ -1,8 +1,10 @@
 //! Numbers that the kernel hands out and closes.
 
 use crate::record::Record;
-use crate::table::{Tag, Word, is_alone_with, load, place, replace};
-use crate::{libc_threads, ownership, pins, placeholder, process, serve, settings, thread};
+use crate::table::{Tag, Word, is_alone_with, load, place, replace, wait_while_handed_over};
+use crate::{
+    deferred, libc_threads, ownership, pins, placeholder, process, serve, settings, thread,
+};
 use libc::c_int;
 
 /// A number was just handed out by the kernel: whatever was known of it is over.
@@ -77,6 +79,7 @@ pub fn begin_close(fd: c_int) -> Closing {
     };
     let idle = closing.before.tag() == Tag::Unknown && libc_threads::alone();
     let known = closing.before.tag() == Tag::Closing;
+    wait_while_handed_over(fd);
     if fd < 0 || idle || known || settings::is_off() || !ownership::owns_tables() {
         return closing;
     }
@@ -98,6 +101,10 @@ pub fn begin_close(fd: c_int) -> Closing {
             closing.is_sole = is_sole;
             if closing.before.is_ours() && !is_sole {
                 pins::drain(fd);
+                if !libc_threads::alone() {
+                    // By another number of the record, calls may go on.
+                    deferred::wait_for_opener();
+                }
             }
             break;
         }

@@ -87,6 +87,25 @@ pub fn quietly(fd: c_int, body: impl FnOnce(&Record)) {
     unpin(thread, pin);
 }
 
+/// Run `body` on the record of a number, if it is a file of ours, while nobody closes the number; also when the library is
+/// off. By a thread that is inside and in no call, while no record is freed.
+pub fn while_open(thread: &Thread, fd: c_int, body: impl FnOnce(&Record)) {
+    let live = |pin: &&Pin| pin.thread.load(Ordering::Relaxed) != 0;
+    let pin = thread.pin().filter(live).or_else(|| pins::take(thread));
+    let word = match pin {
+        Some(pin) => pin_changed(thread, pin, fd),
+        // No pins left: better at the risk of a close than not at all.
+        None => Some(table::load(fd)).filter(|word| word.is_ours()),
+    };
+    if let Some(word) = word {
+        // SAFETY: named by the table when looked at, and not freed meanwhile.
+        body(unsafe { &*word.record() });
+    }
+    if let Some(pin) = pin {
+        pin.let_go();
+    }
+}
+
 /// The descriptor's word, ours for sure, and the thread's pin.
 #[inline(always)]
 fn ready(thread: &Thread, fd: c_int, word: Word) -> Option<(Word, &'static Pin)> {
@@ -107,7 +126,11 @@ fn ready(thread: &Thread, fd: c_int, word: Word) -> Option<(Word, &'static Pin)>
 #[cold]
 #[inline(never)]
 fn make_ready(thread: &Thread, fd: c_int) -> Option<(Word, &'static Pin)> {
-    if settings::is_off() || thread.has(thread::INSIDE | thread::FORKING) {
+    if thread.has(thread::INSIDE | thread::FORKING) {
+        return None;
+    }
+    if settings::is_off() {
+        table::wait_while_handed_over(fd);
         return None;
     }
     if thread.has(thread::VFORK) && process::in_vfork_child(thread) {

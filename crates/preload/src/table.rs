@@ -5,6 +5,7 @@
 
 use crate::record::Record;
 use crate::sole::{self, SOLE};
+use crate::sync::pause;
 use crate::thread::Thread;
 use crate::{admission, libc_threads, process, settings, thread};
 use libc::c_int;
@@ -192,6 +193,17 @@ pub fn replace(fd: c_int, old: Word, new: Word) -> bool {
     }
     HIGHEST.fetch_max(fd as usize, Ordering::Relaxed);
     thread::inside(|| admission::admitted(exchange)).unwrap_or(false)
+}
+
+/// While another thread leaves the volumes (`withdraw`): wait until the number is no file of ours any more. The kernel has
+/// the file then, and nobody gives the number another meaning.
+pub fn wait_while_handed_over(fd: c_int) {
+    // Ten seconds. A fork child that nobody announced has nobody who goes on.
+    const ROUNDS: u32 = 100_000;
+    let mut round = 0;
+    while settings::is_off() && load(fd).is_ours() && round < ROUNDS {
+        pause(&mut round);
+    }
 }
 
 fn opener(fd: c_int) -> Option<&'static AtomicU64> {

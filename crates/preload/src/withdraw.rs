@@ -14,7 +14,8 @@
 use crate::offset::publish_record;
 use crate::thread::{self, Thread};
 use crate::{
-    admission, errno, ownership, pins, placeholder, process, registry, settings, signals, table,
+    admission, errno, ownership, pins, placeholder, process, registry, serve, settings, signals,
+    table,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -66,7 +67,7 @@ fn leave(thread: &Thread) {
     settings::switch_off();
     admission::wait_until_none();
     // Records are freed under limbo's lock alone: those that the table names stay meanwhile.
-    pins::while_none_is_freed(hand_over_records);
+    pins::while_none_is_freed(|| hand_over_records(thread));
     placeholder::end();
     pins::drain_all();
     registry::detach_all();
@@ -74,11 +75,11 @@ fn leave(thread: &Thread) {
 }
 
 /// The library gives up: the kernel gets all positions, and no file is ours any more. Nothing becomes ours
-/// meanwhile, and no record is freed. The caller is inside.
-fn hand_over_records() {
-    table::for_each_ours(|fd, word| {
-        // SAFETY: named by the table when looked at, and not freed since.
-        publish_record(unsafe { &*word.record() }, fd);
+/// meanwhile, and no record is freed. The caller is inside. Calls that found the library off wait for the end of this, as
+/// far as their number is concerned, and so do closes.
+fn hand_over_records(thread: &Thread) {
+    table::for_each_ours(|fd, _| {
+        serve::while_open(thread, fd, |record| publish_record(record, fd));
     });
     table::forget_records();
 }

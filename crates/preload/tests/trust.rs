@@ -171,6 +171,11 @@ fn threads_in_calls_are_waited_for() {
 }
 
 #[test]
+fn numbers_mean_what_they_meant_while_rights_go() {
+    keeps("numbers_mean_what_they_meant_while_rights_go", 1);
+}
+
+#[test]
 fn confined_programs_go_on() {
     keeps("confined_programs_go_on", 4);
 }

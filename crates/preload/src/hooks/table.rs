@@ -202,6 +202,7 @@ pub(super) fn closing_range<T>(first: u32, last: u32, close: impl FnOnce() -> (T
     table::for_each_known(first, last, |fd| match free.next() {
         Some(place) => *place = Some(descriptors::begin_close(fd)),
         None => {
+            table::wait_while_handed_over(fd);
             serve::publish(fd);
             descriptors::arrived(fd);
         }

@@ -179,6 +179,62 @@ static void threads_in_calls_are_waited_for(void) {
     }
 }
 
+enum { FILES = 100 };
+static int files[2 * FILES];
+static pthread_barrier_t begun;
+
+// Files that this thread has not used before.
+static void *reads_the_upper_half(void *unused) {
+    pthread_barrier_wait(&begun);
+    usleep(500);
+    for (int i = FILES; i < 2 * FILES; i++) {
+        char byte = 0;
+        CHECK(pread(files[i], &byte, 1, 0) == 1 && byte == 'x');
+    }
+    return unused;
+}
+
+// Downwards: the kernel gets the files from the lowest number on.
+static void *replaces_the_lower_half(void *unused) {
+    pthread_barrier_wait(&begun);
+    usleep(500);
+    for (int i = FILES - 1; i >= 0; i--) {
+        CHECK(close(files[i]) == 0);
+        CHECK((files[i] = open("/dev/null", O_RDONLY)) >= 0);
+    }
+    return unused;
+}
+
+// While one thread gives up rights, and the kernel gets to open what it has not opened so far.
+static void numbers_mean_what_they_meant_while_rights_go(void) {
+    for (int round = 0; round < 10; round++) {
+        // A file of its own: what the kernel has open, it opens once more.
+        char name[] = {'f', (char)('0' + round), 0};
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child > 0) {
+            ended_well(child);
+            continue;
+        }
+        pthread_t reader, closer;
+        struct stat facts, null;
+        int made = make(name, 0);
+        put(made, "x");
+        CHECK(close(made) == 0 && has_pools());
+        for (int i = 0; i < 2 * FILES; i++)
+            CHECK((files[i] = open(name, O_RDONLY)) >= 0);
+        CHECK(pthread_barrier_init(&begun, NULL, 3) == 0 && stat("/dev/null", &null) == 0);
+        CHECK(pthread_create(&reader, NULL, reads_the_upper_half, NULL) == 0);
+        CHECK(pthread_create(&closer, NULL, replaces_the_lower_half, NULL) == 0);
+        pthread_barrier_wait(&begun);
+        CHECK(setegid(NOBODY) == 0 && !has_pools());
+        CHECK(pthread_join(reader, NULL) == 0 && pthread_join(closer, NULL) == 0);
+        for (int i = 0; i < FILES; i++)
+            CHECK(fstat(files[i], &facts) == 0 && facts.st_rdev == null.st_rdev);
+        _exit(0);
+    }
+}
+
 // A call that is not among these ends the process.
 static void allow_few_calls(bool by_prctl) {
 #define ALLOW(name)                                       \
@@ -282,6 +338,7 @@ static const struct rule rules[] = {
     {"pools_go_with_the_rights", pools_go_with_the_rights},
     {"rights_that_stay_keep_the_pools", rights_that_stay_keep_the_pools},
     {"threads_in_calls_are_waited_for", threads_in_calls_are_waited_for},
+    {"numbers_mean_what_they_meant_while_rights_go", numbers_mean_what_they_meant_while_rights_go},
     {"confined_programs_go_on", confined_programs_go_on},
     {"strictly_confined", strictly_confined},
     {NULL, NULL},
