@@ -23,14 +23,24 @@ mod types;
 
 use types::Errno;
 
+#[path = "../../preload/src/apart.rs"]
+mod apart;
+#[path = "../../preload/src/deferral.rs"]
+mod deferral;
+#[path = "../../preload/src/gate.rs"]
+mod gate;
 #[path = "../../media/src/emulation/id_bitmap.rs"]
 mod id_bitmap;
 #[path = "../../fs/src/data/delegation/job.rs"]
 mod job;
 #[path = "../../preload/src/lock.rs"]
 mod lock;
+#[path = "../../preload/src/locked.rs"]
+mod locked;
 #[path = "../../preload/src/pin.rs"]
 mod pin;
+#[path = "../../preload/src/private_offset.rs"]
+mod private_offset;
 #[path = "../../preload/src/sole.rs"]
 mod sole;
 

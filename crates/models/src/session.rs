@@ -6,6 +6,8 @@ pub(crate) mod direct;
 pub(crate) mod exclusion;
 #[path = "../../fs/src/session/free_list.rs"]
 pub(crate) mod free_list;
+#[path = "../../fs/src/session/lease_words.rs"]
+pub(crate) mod lease_words;
 #[path = "../../fs/src/session/seqlock.rs"]
 pub(crate) mod seqlock;
 #[path = "../../fs/src/session/slot_ownership.rs"]

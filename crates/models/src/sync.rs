@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::panic::Location;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// Names the places to break and how, in a process started for that; `|` between them.
 pub(crate) const BROKEN: &str = "EGERIA_MODELS_BROKEN";
@@ -136,19 +137,25 @@ pub(crate) mod atomic {
 
     atomic!(AtomicU64, u64);
     atomic!(AtomicI32, i32);
+    atomic!(AtomicBool, bool);
     atomic!(AtomicPtr<T>, *mut T);
 
     /// One that a constant can hold: loom's is made at the first use, which must come before it is shared.
     pub(crate) struct AtomicU32 {
         first: u32,
         word: OnceLock<loom::sync::atomic::AtomicU32>,
+        pub(super) asleep: OnceLock<Asleep>,
     }
+
+    /// The kernel's list of those who sleep on a word: it compares and puts to sleep in one step.
+    pub(super) type Asleep = (loom::sync::Mutex<()>, loom::sync::Condvar);
 
     impl AtomicU32 {
         pub(crate) const fn new(first: u32) -> AtomicU32 {
             AtomicU32 {
                 first,
                 word: OnceLock::new(),
+                asleep: OnceLock::new(),
             }
         }
 
@@ -160,44 +167,68 @@ pub(crate) mod atomic {
         accesses!(u32);
     }
 
-    impl AtomicU64 {
-        #[track_caller]
-        pub(crate) fn fetch_add(&self, value: u64, ordering: Ordering) -> u64 {
-            match (chosen(ordering), is_left_out()) {
-                (ordering, false) => self.word().fetch_add(value, ordering),
-                (ordering, true) => self.word().load(as_load(ordering)),
+    macro_rules! arithmetic {
+        ($name:ident, $value:ty: $($change:ident)*) => {
+            impl $name {
+                $(
+                    #[track_caller]
+                    pub(crate) fn $change(&self, value: $value, ordering: Ordering) -> $value {
+                        match (chosen(ordering), is_left_out()) {
+                            (ordering, false) => self.word().$change(value, ordering),
+                            (ordering, true) => self.word().load(as_load(ordering)),
+                        }
+                    }
+                )*
             }
-        }
+        };
+    }
 
-        #[track_caller]
-        pub(crate) fn fetch_and(&self, value: u64, ordering: Ordering) -> u64 {
-            match (chosen(ordering), is_left_out()) {
-                (ordering, false) => self.word().fetch_and(value, ordering),
-                (ordering, true) => self.word().load(as_load(ordering)),
-            }
-        }
+    arithmetic!(AtomicU64, u64: fetch_add fetch_and);
+    arithmetic!(AtomicU32, u32: fetch_add fetch_sub fetch_and fetch_or);
+
+    /// Whether a call that wakes is to be left out.
+    #[track_caller]
+    pub(super) fn wakes_nobody() -> bool {
+        is_left_out()
     }
 }
 
 use atomic::{AtomicU32, Ordering, fence};
 
-loom::lazy_static! {
-    /// The kernel's table of those who sleep: it compares and puts to sleep in one step.
-    static ref ASLEEP: (loom::sync::Mutex<()>, loom::sync::Condvar) = Default::default();
+fn asleep(word: &AtomicU32) -> &atomic::Asleep {
+    word.asleep.get_or_init(Default::default)
 }
 
 /// As the kernel's futex.
 pub(crate) fn wait(word: &AtomicU32, value: u32) {
-    let table = ASLEEP.0.lock().expect("the kernel");
+    let (list, woken) = asleep(word);
+    let list = list.lock().expect("the kernel");
     if word.load(Ordering::Relaxed) == value {
-        drop(ASLEEP.1.wait(table).expect("the kernel"));
+        drop(woken.wait(list).expect("the kernel"));
     }
 }
 
 /// As the kernel's futex.
-pub(crate) fn wake_one(_word: &AtomicU32) {
-    let _table = ASLEEP.0.lock().expect("the kernel");
-    ASLEEP.1.notify_one();
+pub(crate) fn wake_one(word: &AtomicU32) {
+    let (list, woken) = asleep(word);
+    let _list = list.lock().expect("the kernel");
+    woken.notify_one();
+}
+
+/// As a futex that processes share. Nobody waits in vain here: a time limit that a model needs is a wake-up that was
+/// lost.
+pub(crate) fn sleep_until_changed(word: &AtomicU32, seen: u32, _limit: Duration) {
+    wait(word, seen);
+}
+
+/// As the kernel's futex.
+#[track_caller]
+pub(crate) fn wake_all(word: &AtomicU32) {
+    if !atomic::wakes_nobody() {
+        let (list, woken) = asleep(word);
+        let _list = list.lock().expect("the kernel");
+        woken.notify_all();
+    }
 }
 
 /// What makes `heavy_barrier` work for who only stops the compiler: as strong as the other, here.
