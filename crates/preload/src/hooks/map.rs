@@ -24,7 +24,13 @@ fn mmap(
                 return Reply::Direct(-errno as isize);
             }
             raw::ioctl(fd, u64::from(MARK_REQUEST), std::ptr::null_mut());
-            kernel_size(fd);
+            // Nobody changes the size past the kernel any more.
+            let is_known = raw::known_size_bytes(fd)
+                .zip(record.size_bytes().ok())
+                .is_some_and(|(known, size)| known == size);
+            if !is_known {
+                kernel_size(fd);
+            }
             Reply::Pass
         });
         if served.is_some() {
