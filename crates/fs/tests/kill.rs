@@ -7,6 +7,8 @@ mod cases;
 mod common;
 #[path = "kill/crowd.rs"]
 mod crowd;
+#[path = "kill/direct.rs"]
+mod direct;
 #[path = "kill/living.rs"]
 mod living;
 #[path = "kill/scene.rs"]
@@ -173,7 +175,8 @@ fn steps(random: &mut Rng) {
         moments: setting("EGERIA_TEST_CASES", 25),
         instructions: setting("EGERIA_TEST_STEPS", 0),
     };
-    for case in CASES.iter().filter(|case| case.name.contains(&only)) {
+    let all = CASES.iter().chain(direct::CASES);
+    for case in all.filter(|case| case.name.contains(&only)) {
         for checksums in [false, true] {
             kill_case(case, checksums, &plan, random);
         }

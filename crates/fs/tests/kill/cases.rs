@@ -4,9 +4,10 @@ use crate::common::{DIRECTORY, FILE};
 use crate::scene::{Scene, pattern, write_in};
 use egeria_fs::*;
 
-type Act = Box<dyn Fn(&Volume)>;
+/// What the child does.
+pub type Act = Box<dyn Fn(&Volume)>;
 /// Panics unless the operation happened wholly or not at all; true: it happened.
-type Verify = Box<dyn Fn(&Scene) -> bool>;
+pub type Verify = Box<dyn Fn(&Scene) -> bool>;
 
 /// One kind of operation.
 pub struct Case {
@@ -15,7 +16,7 @@ pub struct Case {
     pub prepare: fn(&mut Scene) -> (Act, Verify),
 }
 
-/// All of them.
+/// Of the engine's operations, all.
 pub const CASES: &[Case] = &[
     Case {
         name: "create",
@@ -127,7 +128,7 @@ fn either(bytes: Vec<u8>, before: &[u8], after: &[u8]) -> bool {
 }
 
 /// A file `f` whose content goes from `before` to `after`.
-fn content(before: Vec<u8>, after: Vec<u8>) -> Verify {
+pub fn content(before: Vec<u8>, after: Vec<u8>) -> Verify {
     Box::new(move |scene| {
         let ino = scene.find(scene.a, b"f").expect("the file stays");
         either(scene.read(ino), &before, &after)
