@@ -45,6 +45,7 @@ mod libc_streams;
 mod libc_threads;
 mod lock;
 mod locked;
+mod locked_files;
 mod names;
 mod offset;
 mod opening;

@@ -3,7 +3,7 @@
 use crate::names::{self, Answer, Way, on_path};
 use crate::record::{Found, Origin, Record};
 use crate::table;
-use crate::{deferred, errno, ownership, placeholder, raw, serve, thread};
+use crate::{deferred, errno, locked_files, ownership, placeholder, raw, serve, thread};
 use egeria_fs::rights::{READ, WRITE};
 use egeria_fs::{
     AttributeChange, Attributes, Errno, FileKind, FileReference, InodeNumber, NewInode, PathEnd,
@@ -111,11 +111,13 @@ fn settle(opened: Opened, fd: c_int, flags: c_int) -> Option<c_int> {
         private_offset_bytes: Some(0),
         shared: false,
     };
+    let (volume, ino) = (found.volume, found.ino);
     let record = thread::inside(|| Record::make(found));
     while table::place_made(fd).is_some() && ownership::owns_tables() {
         let before = table::load(fd);
         if table::open(fd, before, record) {
             crate::descriptors::drop_reference(before);
+            locked_files::settle(volume, ino, fd);
             if fd <= 2 {
                 // Streams of libc read and write it past the library.
                 serve::publish(fd);

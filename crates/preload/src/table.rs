@@ -185,7 +185,8 @@ pub fn replace(fd: c_int, old: Word, new: Word) -> bool {
     let Some(place) = place(fd) else { return false };
     let exchange = || {
         place
-            .compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Acquire)
+            // Ordered against `locked_files`.
+            .compare_exchange(old.0, new.0, Ordering::SeqCst, Ordering::Acquire)
             .is_ok()
     };
     if !new.is_ours() {

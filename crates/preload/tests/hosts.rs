@@ -176,6 +176,7 @@ fn rules_hold_without_the_library() {
         ("streams", "what_is_under_a_stream_is_a_file_like_any_other"),
         ("streams", "streams_begin_again"),
         ("opens", "removed_files_stay_open"),
+        ("opens", "locks_go_with_any_descriptor"),
         ("signals", "bad_buffers_are_errors"),
         ("signals", "file_size_limit_is_the_kernels"),
     ];

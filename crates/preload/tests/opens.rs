@@ -136,6 +136,19 @@ fn removed_files_stay_open() {
 }
 
 #[test]
+fn locks_go_with_any_descriptor() {
+    keeps("opens", "locks_go_with_any_descriptor", 5);
+}
+
+#[test]
+fn who_locks_one_file_opens_others_without_the_kernel() {
+    cost_no_requests(
+        "who_locks_one_file_opens_others_without_the_kernel",
+        500 * 7,
+    );
+}
+
+#[test]
 fn limits_hold() {
     keeps("opens", "limits_hold", 3);
 }

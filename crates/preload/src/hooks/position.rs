@@ -6,7 +6,7 @@ use crate::offset::{self, Taking};
 use crate::record::Record;
 use crate::reply::Reply;
 use crate::serve::serve;
-use crate::{deferred, errno, guarded, raw, real, serve, table};
+use crate::{deferred, errno, guarded, locked_files, raw, real, serve, table};
 use egeria_fs::Errno;
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
 
@@ -132,7 +132,7 @@ fn splice(
 
 /// Locks a range from the position on.
 fn lockf(fd: c_int, command: c_int, bytes: off_t) -> c_int {
-    deferred::end();
+    locked_files::note(fd);
     serve::publish(fd);
     real::lockf(fd, command, bytes)
 }

@@ -3,8 +3,8 @@
 use crate::record::{Record, is_any_deferred};
 use crate::table::{self, Tag};
 use crate::{
-    deferred, descriptors, forks, guarded, libc_threads, offset, ownership, real, serve, settings,
-    thread, withdraw,
+    descriptors, forks, guarded, libc_threads, locked_files, offset, ownership, real, serve,
+    settings, thread, withdraw,
 };
 use libc::{c_int, c_uint};
 use std::mem::MaybeUninit;
@@ -301,9 +301,8 @@ pub(super) fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
         | libc::F_OFD_GETLK
         | libc::F_OFD_SETLK
         | libc::F_OFD_SETLKW => {
-            // The kernel drops a process's locks on a file with any of its descriptors of the file.
-            if !is_idle() {
-                deferred::end();
+            if !is_idle() && [libc::F_SETLK, libc::F_SETLKW].contains(&command) {
+                locked_files::note(fd);
             }
             if let Err(errno) = serve::try_open_in_kernel(fd) {
                 crate::errno::set(errno);

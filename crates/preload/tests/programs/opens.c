@@ -332,6 +332,53 @@ static void removed_files_stay_open(void) {
     CHECK(read(fd, text, 2) == 2 && memcmp(text, "45", 2) == 0 && close(fd) == 0);
 }
 
+// Whether a child finds a byte of the file locked.
+static int is_locked(const char *name, off_t at) {
+    pid_t child = fork();
+    if (child == 0) {
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
+        _exit(fcntl(open(name, O_RDWR), F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void locks_go_with_any_descriptor(void) {
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1, .l_len = 1};
+    int fd = begin("f"), before = open("f", O_RDONLY), other = begin("g");
+    CHECK(fcntl(fd, F_SETLK, &lock) == 0 && is_locked("f", 1) && !is_locked("f", 2));
+    CHECK(close(other) == 0 && is_locked("f", 1) && close(before) == 0 && !is_locked("f", 1));
+    CHECK(fcntl(fd, F_SETLK, &lock) == 0 && is_locked("f", 1));
+    CHECK(close(open("f", O_RDONLY)) == 0 && !is_locked("f", 1));
+    CHECK(lseek(fd, 2, SEEK_SET) == 2 && lockf(fd, F_LOCK, 1) == 0 && is_locked("f", 2) && link("f", "linked") == 0);
+    FILE *stream = fopen("linked", "r");
+    CHECK(stream && is_locked("f", 2) && fclose(stream) == 0 && !is_locked("f", 2) && close(fd) == 0);
+    char name[16];
+    for (int i = 0; i < 100; i++) {
+        snprintf(name, sizeof name, "l%d", i);
+        fd = begin(name);
+        CHECK(fcntl(fd, F_SETLK, &lock) == 0 && close(open(name, O_RDONLY)) == 0);
+        CHECK(i % 33 || !is_locked(name, 1));
+        CHECK(close(fd) == 0);
+    }
+}
+
+// As a database with a lock on its file and journals beside it.
+static void who_locks_one_file_opens_others_without_the_kernel(void) {
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+    int fd = begin("database");
+    for (int i = 0; i < 500; i++) {
+        lock.l_type = F_WRLCK;
+        CHECK(fcntl(fd, F_SETLK, &lock) == 0);
+        int journal = open("journal", O_RDWR | O_CREAT | O_EXCL, 0644);
+        CHECK(journal >= 0 && write(journal, "old", 3) == 3 && fsync(journal) == 0);
+        CHECK(pwrite(fd, "new", 3, i) == 3 && fsync(fd) == 0 && close(journal) == 0 && unlink("journal") == 0);
+        lock.l_type = F_UNLCK;
+        CHECK(fcntl(fd, F_SETLK, &lock) == 0);
+    }
+}
+
 static void limits_hold(void) {
     struct rlimit limit = {20, 20};
     int fds[32], count = 0;
@@ -556,6 +603,8 @@ static const struct rule rules[] = {
     {"children_have_the_file", children_have_the_file},
     {"files_change_under_their_opens", files_change_under_their_opens},
     {"removed_files_stay_open", removed_files_stay_open},
+    {"locks_go_with_any_descriptor", locks_go_with_any_descriptor},
+    {"who_locks_one_file_opens_others_without_the_kernel", who_locks_one_file_opens_others_without_the_kernel},
     {"limits_hold", limits_hold},
     {"sent_files_arrive", sent_files_arrive},
     {"threads_open_and_close", threads_open_and_close},
