@@ -34,6 +34,24 @@ pub fn is_root() -> bool {
     root
 }
 
+/// Whether there is FUSE; says so when not.
+pub fn has_fuse() -> bool {
+    let is_there = Path::new("/dev/fuse").exists();
+    if !is_there {
+        eprintln!("SKIPPED, PROVES NOTHING: there is no /dev/fuse on this machine");
+    }
+    is_there
+}
+
+/// A directory of its own in another.
+pub fn temporary(directory: &str) -> TempDir {
+    let mut builder = tempfile::Builder::new();
+    builder
+        .prefix("egeria-preload-")
+        .tempdir_in(directory)
+        .unwrap()
+}
+
 /// A mounted volume of its own; unmounted and removed when dropped.
 pub struct Mounted {
     pub volume: Arc<Volume>,
@@ -55,16 +73,9 @@ impl Mounted {
 
     /// The same, with a step between attaching and mounting.
     pub fn with_step(options: &MountOptions, step: impl FnOnce()) -> Option<Mounted> {
-        if !Path::new("/dev/fuse").exists() {
-            eprintln!("SKIPPED, PROVES NOTHING: there is no /dev/fuse on this machine");
+        if !has_fuse() {
             return None;
         }
-        let temporary = |directory| {
-            tempfile::Builder::new()
-                .prefix("egeria-preload-")
-                .tempdir_in(directory)
-                .unwrap()
-        };
         let (pools, point) = (temporary("/dev/shm"), temporary("/tmp"));
         let path = |node: u16| pools.path().join(format!("pool{node}"));
         let requests: Vec<PoolRequest> = (0..2)
@@ -130,6 +141,15 @@ impl Mounted {
         self.assert_served(&before, direct, rule);
     }
 
+    /// Unmounted, the volume has nothing that a check finds.
+    pub fn assert_sound(mut self) {
+        let pools = std::mem::replace(&mut self.pools, temporary("/tmp"));
+        drop(self);
+        let pool = pools.path().join("pool0");
+        let report = egeria_fs::check_volume(&pool, false, &mut |_, _| {}).unwrap();
+        assert!(report.findings.is_empty(), "{:#?}", report.findings);
+    }
+
     pub fn assert_served(&self, before: &Counters, direct: u64, what: &str) {
         let served = self.volume.counters().direct_calls - before.direct_calls;
         assert!(
@@ -141,7 +161,10 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let outcome = self.handle.take().unwrap().unmount();
+        let Some(handle) = self.handle.take() else {
+            return;
+        };
+        let outcome = handle.unmount();
         if !std::thread::panicking() {
             outcome.unwrap();
         }
