@@ -53,6 +53,16 @@ fn forged_recordings_machines_settings_and_workloads_give_answers_or_errors() {
     }
 }
 
+#[test]
+fn hostile_paths_mean_what_they_mean_in_the_kernel() {
+    if let Some(why) = Target::Path.missing() {
+        eprintln!("SKIPPED, PROVES NOTHING: paths cannot be tried: {why}");
+        return;
+    }
+    let report = fuzz(Target::Path, 1500);
+    assert!(report.details.by_target[0].corpus > 20, "{}", report.text());
+}
+
 /// The program of this build, whose commands meet what another user left.
 fn egeria() -> PathBuf {
     egeria_harness::testing::built("egeria", "egeria")

@@ -16,6 +16,7 @@ mod image;
 mod machine;
 mod options;
 mod other_user;
+mod path;
 mod report;
 mod request;
 mod settings;
@@ -63,7 +64,7 @@ fn whole(target: Target) -> u64 {
         Target::Image => 1_000_000,
         Target::Request => 200_000,
         Target::Trace | Target::Machine | Target::Settings => 500_000,
-        Target::Workload => 200_000,
+        Target::Workload | Target::Path => 200_000,
         Target::OtherUser => 2000,
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::subject::Subject;
-use super::{image, machine, other_user, request, settings, trace, workload};
+use super::{image, machine, other_user, path, request, settings, trace, workload};
 
 /// A kind of input nobody vouches for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -22,19 +22,22 @@ pub enum Target {
     Settings,
     /// Workloads of the model.
     Workload,
+    /// Paths that lead astray.
+    Path,
     /// What another user of the machine leaves for root's commands.
     OtherUser,
 }
 
 impl Target {
     /// All of them.
-    pub const ALL: [Target; 7] = [
+    pub const ALL: [Target; 8] = [
         Target::Image,
         Target::Request,
         Target::Trace,
         Target::Machine,
         Target::Settings,
         Target::Workload,
+        Target::Path,
         Target::OtherUser,
     ];
 
@@ -47,6 +50,7 @@ impl Target {
             Target::Machine => "machine",
             Target::Settings => "settings",
             Target::Workload => "workload",
+            Target::Path => "path",
             Target::OtherUser => "other-user",
         }
     }
@@ -60,13 +64,14 @@ impl Target {
             Target::OtherUser => 160 << 20,
             // A recording of the most threads and nodes that are allowed is that large.
             Target::Trace => 1 << 30,
-            Target::Machine | Target::Settings | Target::Workload => 64 << 20,
+            Target::Machine | Target::Settings | Target::Workload | Target::Path => 64 << 20,
         }
     }
 
     /// Why it cannot be tried here; nothing when it can.
     pub fn missing(self) -> Option<&'static str> {
         match self {
+            Target::Path => path::missing(),
             Target::OtherUser => other_user::missing(),
             _ => None,
         }
@@ -80,6 +85,7 @@ impl Target {
             Target::Machine => Box::new(machine::Machines::new()?),
             Target::Settings => Box::new(settings::Texts::new()?),
             Target::Workload => Box::new(workload::Workloads::new()?),
+            Target::Path => Box::new(path::Paths::new()?),
             Target::OtherUser => Box::new(other_user::OtherUser::new()?),
         })
     }

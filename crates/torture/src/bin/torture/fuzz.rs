@@ -26,7 +26,8 @@ do not, and does with them whatever can be done, in processes that are watched.
 Wrong are panics, deaths, more than a second of CPU time or far more memory
 than the input can need, what check calls clean or repaired and is not. Inputs
 in which something is wrong are saved. A whole run has 1,000,000 volumes. The
-target other-user runs root's commands beside another user's files: as root only.
+target path compares what paths mean with the kernel's tmpfs, and other-user runs
+root's commands beside another user's files: both as root only.
 JSON: runs, findings, seconds, details.
 Exit status: 1 when something is wrong.")]
 pub struct Arguments {
