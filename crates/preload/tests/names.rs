@@ -69,3 +69,9 @@ fn mounts_count_at_once() {
     assert_ended_well(&finish(&mut command), "mounts");
     mounted.assert_served(&before, 8, "beside mounts");
 }
+
+/// `EGERIA_TEST_SEED` chooses other paths.
+#[test]
+fn hostile_paths_mean_the_same() {
+    keeps("paths", "hostile_paths_mean_the_same", 2500);
+}
