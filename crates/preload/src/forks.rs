@@ -3,8 +3,8 @@
 use crate::ownership::{FORK_LOCK, begin_in_child};
 use crate::process::{self, in_vfork_child, wiped};
 use crate::thread::{self, Thread};
-use crate::{allocator, errno, pins, registry, serve, settings};
-use std::sync::atomic::Ordering;
+use crate::{allocator, errno, libc_streams, pins, registry, serve, settings};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Descriptors become shared: private offsets go to the kernel, and no older descriptor gets one.
 pub fn share_descriptors() {
@@ -12,28 +12,78 @@ pub fn share_descriptors() {
     serve::publish_all();
 }
 
-/// Run a call that makes a process with memory of its own.
+/// libc calls the handlers here around each fork.
+static HAS_HANDLERS: AtomicBool = AtomicBool::new(false);
+/// The fork that holds all has taken the lock of libc's list of streams, too.
+static HAS_LIST: AtomicBool = AtomicBool::new(false);
+
+/// When the library is initialised: handlers that are registered later come before ours, and may wait for threads that
+/// use the library.
+pub fn prepare() {
+    // SAFETY: functions of the right kind, which stay.
+    let answer = unsafe { libc::pthread_atfork(Some(before), Some(after), Some(after_in_child)) };
+    HAS_HANDLERS.store(answer == 0, Ordering::Relaxed);
+}
+
+/// Run a call that makes a process with memory of its own, and has libc's handlers run.
 pub fn around_fork(fork: impl FnOnce() -> isize) -> isize {
+    match HAS_HANDLERS.load(Ordering::Relaxed) {
+        true => fork(),
+        false => around_bare_fork(fork),
+    }
+}
+
+/// The same without handlers.
+pub fn around_bare_fork(fork: impl FnOnce() -> isize) -> isize {
+    before();
+    let child = fork();
+    match child {
+        0 => after_in_child(),
+        _ => after(),
+    }
+    child
+}
+
+extern "C" fn before() {
     let thread = thread::current();
     let nested = thread.has(thread::INSIDE | thread::FORKING);
     let vforked = thread.has(thread::VFORK) && in_vfork_child(thread);
     if nested || vforked || wiped().is_none() || settings::is_off() {
-        return fork();
+        return;
     }
+    let error = errno::get();
     share_descriptors();
+    // Whoever writes streams has it, and then takes ours. libc's `fork` takes it once more.
+    let has_list = libc_streams::lock_list();
     hold_all(thread);
-    let child = fork();
-    if child == 0 {
+    HAS_LIST.store(has_list, Ordering::Relaxed);
+    errno::set(error);
+}
+
+extern "C" fn after() {
+    let thread = thread::current();
+    if thread.has(thread::FORKING) {
+        let error = errno::get();
+        let has_list = HAS_LIST.swap(false, Ordering::Relaxed);
+        release_all(thread);
+        if has_list {
+            libc_streams::unlock_list();
+        }
+        errno::set(error);
+    }
+}
+
+extern "C" fn after_in_child() {
+    let thread = thread::current();
+    if thread.has(thread::FORKING) {
+        if HAS_LIST.swap(false, Ordering::Relaxed) {
+            libc_streams::free_list_in_child();
+        }
         if wiped().is_some_and(|wiped| wiped.owner.load(Ordering::Relaxed) == 0) {
             begin_in_child(thread);
         }
         thread.clear(thread::FORKING);
-    } else {
-        let error = errno::get();
-        release_all(thread);
-        errno::set(error);
     }
-    child
 }
 
 /// No other thread is in the middle of anything that the child would find half done.

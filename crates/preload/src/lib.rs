@@ -85,6 +85,8 @@ pub static EGERIA_PRELOAD_INSTANCE: u8 = 1;
 /// Nothing is allocated, mapped, opened or started until the program's first call with a path.
 extern "C" fn initialise(count: c_int, arguments: *const *const c_char) {
     real::find_all();
+    forks::prepare();
+    libc_streams::prepare(hooks::stream_functions());
     let program = (count > 0 && !arguments.is_null()).then(|| {
         // SAFETY: the linker passes the program's arguments.
         unsafe { CStr::from_ptr(*arguments) }

@@ -3,11 +3,12 @@
 //! numbers that may be ours and call libc's for all others: so a file under a stream need not be open in the kernel, and the stream
 //! stays one of libc in all else (buffers, wide characters, `freopen`).
 //!
-//! It is done once, when the first file of a volume gets a stream, and only if the tables hold what they are known to
+//! It is done once, before the first file of a volume is open without the kernel (an older stream may get its number), and only if the tables hold what they are known to
 //! hold: libc exports both them and the functions. Else files under streams are the kernel's.
 
-use crate::{raw, real};
+use crate::{libc_threads, raw, real};
 use libc::{FILE, c_int, c_void, off64_t, ssize_t};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 /// A `FILE` (glibc's `bits/types/struct_FILE.h`, part of its binary interface), and the table that libc keeps behind it.
@@ -18,7 +19,8 @@ pub struct Stream {
     pointers: [*mut c_void; 13],
     /// The number that it is over.
     pub number: c_int,
-    other_flags: c_int,
+    /// More of it.
+    pub other_flags: c_int,
     old_offset_bytes: off64_t,
     column: [u8; 8],
     lock: *mut c_void,
@@ -38,6 +40,9 @@ pub const NO_WRITES: c_int = 0x8;
 pub const HAS_FAILED: c_int = 0x20;
 /// Writes go to the end.
 pub const APPENDS: c_int = 0x1000;
+
+/// In [`Stream::other_flags`]: no call on it is a cancellation point.
+pub const NOT_CANCELLED: c_int = 0x2;
 
 /// What is in place of libc's functions.
 pub struct Functions {
@@ -64,9 +69,30 @@ const UNDER_WAY: u8 = 1;
 const REPLACED: u8 = 2;
 const LEFT: u8 = 3;
 
-/// Whether streams over files use these functions, from now on; `false`, too, while another thread sees to it.
-pub fn use_functions(functions: &Functions) -> bool {
+/// The functions, once the library is initialised.
+static FUNCTIONS: OnceLock<&'static Functions> = OnceLock::new();
+
+/// What [`use_functions`] has streams use.
+pub fn prepare(functions: &'static Functions) {
+    let _ = FUNCTIONS.set(functions);
+}
+
+/// Whether streams over files use our functions, from now on; `false`, too, while another thread sees to it.
+#[inline]
+pub fn use_functions() -> bool {
+    match STATE.load(Ordering::Acquire) {
+        REPLACED => true,
+        UNKNOWN => begin_to_use(),
+        _ => false,
+    }
+}
+
+#[cold]
+fn begin_to_use() -> bool {
     let (begun, order) = (UNDER_WAY, Ordering::Acquire);
+    let Some(functions) = FUNCTIONS.get() else {
+        return false;
+    };
     match STATE.compare_exchange(UNKNOWN, begun, order, order) {
         Ok(_) => {}
         Err(state) => return state == REPLACED,
@@ -78,11 +104,28 @@ pub fn use_functions(functions: &Functions) -> bool {
         functions.close as *mut c_void,
         functions.stat as *mut c_void,
     ];
-    let is_done = tables().iter().all(|table| holds_libcs(*table))
-        && tables().iter().all(|table| replace(*table, &ours));
-    let state = if is_done { REPLACED } else { LEFT };
+    let locks = [
+        real::address::_IO_list_lock.address(),
+        real::address::_IO_list_unlock.address(),
+        real::address::_IO_list_resetlock.address(),
+    ];
+    let known = tables().map(|table| (table, holds_libcs(table).then(|| is_protected(table))));
+    let state = match known {
+        // Another time there may be a free number to ask with.
+        [(_, Some(None)), _] | [_, (_, Some(None))] => UNKNOWN,
+        [
+            (one, Some(Some(protected))),
+            (other, Some(Some(other_protected))),
+        ] if !locks.into_iter().any(real::is_absent)
+            && replace(one, &ours, protected)
+            && replace(other, &ours, other_protected) =>
+        {
+            REPLACED
+        }
+        _ => LEFT,
+    };
     STATE.store(state, Ordering::Release);
-    is_done
+    state == REPLACED
 }
 
 /// In a fork child: whoever was at it is not here.
@@ -130,15 +173,13 @@ fn holds_libcs(table: *mut c_void) -> bool {
     found == libcs
 }
 
-fn replace(table: *mut c_void, ours: &Words) -> bool {
+fn replace(table: *mut c_void, ours: &Words, is_protected: bool) -> bool {
     const PAGE_BYTES: usize = 4096;
     let first = functions_at(table);
     let offset = first.addr() % PAGE_BYTES;
     let page = first.cast::<u8>().wrapping_sub(offset);
     let bytes = (offset + size_of::<Words>()).next_multiple_of(PAGE_BYTES);
     let both = libc::PROT_READ | libc::PROT_WRITE;
-    // The dynamic linker has made them read-only, unless somebody told it not to.
-    let is_protected = !is_writable(first);
     if is_protected && raw::mprotect(page, bytes, both) != 0 {
         return false;
     }
@@ -153,15 +194,43 @@ fn replace(table: *mut c_void, ours: &Words) -> bool {
     true
 }
 
-/// Whether a word may be written: the kernel is asked to write what it holds.
-fn is_writable(word: *mut *mut c_void) -> bool {
+/// Whether the dynamic linker has made a table read-only, as it does unless somebody told it not to: the kernel is asked
+/// to write what the table holds. `None`: it could not be asked.
+fn is_protected(table: *mut c_void) -> Option<bool> {
     let mut pipe = [-1; 2];
     if raw::pipe2(&raw mut pipe, libc::O_CLOEXEC) != 0 {
-        return false;
+        return None;
     }
-    let bytes = size_of::<*mut c_void>();
-    let is_written = raw::write(pipe[1], word.cast(), bytes) == bytes as isize
-        && raw::read(pipe[0], word.cast(), bytes) == bytes as isize;
+    let (word, bytes) = (functions_at(table), size_of::<*mut c_void>());
+    let answer = match raw::write(pipe[1], word.cast(), bytes) {
+        written if written == bytes as isize => raw::read(pipe[0], word.cast(), bytes),
+        _ => 0,
+    };
     pipe.into_iter().for_each(|end| _ = raw::close(end));
-    is_written
+    match answer {
+        read if read == bytes as isize => Some(false),
+        fault if fault == -libc::EFAULT as isize => Some(true),
+        _ => None,
+    }
+}
+
+/// Take the lock of libc's list of streams, under which it may write them: before all of ours, as whoever writes
+/// streams does. `false`: there is no need.
+pub fn lock_list() -> bool {
+    let is_needed = STATE.load(Ordering::Relaxed) == REPLACED && !libc_threads::alone();
+    if is_needed {
+        // A thread may take it several times.
+        real::_IO_list_lock();
+    }
+    is_needed
+}
+
+/// Let it go, after [`lock_list`] by the same thread.
+pub fn unlock_list() {
+    real::_IO_list_unlock();
+}
+
+/// In a fork child whose parent took it: nobody holds it.
+pub fn free_list_in_child() {
+    real::_IO_list_resetlock();
 }

@@ -3,7 +3,9 @@
 use crate::names::{self, Answer, Way, on_path};
 use crate::record::{Found, Origin, Record};
 use crate::table;
-use crate::{deferred, errno, locked_files, ownership, placeholder, raw, serve, thread};
+use crate::{
+    deferred, errno, libc_streams, locked_files, ownership, placeholder, raw, serve, thread,
+};
 use egeria_fs::rights::{READ, WRITE};
 use egeria_fs::{
     AttributeChange, Attributes, Errno, FileKind, FileReference, InodeNumber, NewInode, PathEnd,
@@ -54,6 +56,8 @@ pub fn open(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -
     if !is_known || !deferred::is_possible() {
         return names::by_kernel(directory);
     }
+    // Streams may be over the number later, or older ones get it.
+    libc_streams::use_functions();
     let creates = flags & libc::O_CREAT != 0;
     let (mut number, mut opened) = (None, None);
     let answer = on_path(directory, path, |way| {

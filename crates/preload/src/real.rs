@@ -261,6 +261,9 @@ reals! {
     fn _IO_file_seek(stream: *mut libc::FILE, offset: off_t, whence: c_int) -> off_t;
     fn _IO_file_close(stream: *mut libc::FILE) -> c_int;
     fn _IO_file_stat(stream: *mut libc::FILE, into: *mut c_void) -> c_int;
+    fn _IO_list_lock();
+    fn _IO_list_unlock();
+    fn _IO_list_resetlock();
     // Tables of functions, of which only the address is used.
     fn _IO_file_jumps();
     fn _IO_wfile_jumps();

@@ -175,6 +175,8 @@ fn rules_hold_without_the_library() {
         ("calls", "mmap_of_hole"),
         ("streams", "what_is_under_a_stream_is_a_file_like_any_other"),
         ("streams", "streams_begin_again"),
+        ("streams", "forks_beside_locks"),
+        ("streams", "streams_that_were_there_before_write"),
         ("opens", "removed_files_stay_open"),
         ("opens", "locks_go_with_any_descriptor"),
         ("signals", "bad_buffers_are_errors"),

@@ -136,6 +136,11 @@ fn removed_files_stay_open() {
 }
 
 #[test]
+fn removed_files_open_below_a_closed_root() {
+    keeps("opens", "removed_files_open_below_a_closed_root", 4);
+}
+
+#[test]
 fn locks_go_with_any_descriptor() {
     keeps("opens", "locks_go_with_any_descriptor", 5);
 }
@@ -144,7 +149,7 @@ fn locks_go_with_any_descriptor() {
 fn who_locks_one_file_opens_others_without_the_kernel() {
     cost_no_requests(
         "who_locks_one_file_opens_others_without_the_kernel",
-        500 * 7,
+        500 * 6,
     );
 }
 

@@ -34,6 +34,16 @@ fn streams_begin_again() {
 }
 
 #[test]
+fn forks_beside_locks() {
+    keeps("streams", "forks_beside_locks", 300 * 5);
+}
+
+#[test]
+fn streams_that_were_there_before_write() {
+    keeps("streams", "streams_that_were_there_before_write", 5);
+}
+
+#[test]
 fn all_is_written_at_exit() {
     let Some(mounted) = Mounted::new() else {
         return;

@@ -140,13 +140,8 @@ impl Volume {
         request: &Request<'_>,
     ) -> Outcome<Tried> {
         self.check_directories(parent, new_parent)?;
-        // Whoever holds a directory may wait for what is in it.
-        let is_in = |inner: InodeNumber, outer: InodeNumber| -> Outcome<bool> {
-            let parent = self.inode(inner.0)?.parent.load(Ordering::Relaxed);
-            Ok(inner != InodeNumber::ROOT && parent == outer.0)
-        };
-        let is_old_first =
-            is_in(new_parent, parent)? || (!is_in(parent, new_parent)? && parent < new_parent);
+        let is_old_first = self.is_above(parent, new_parent)
+            || (!self.is_above(new_parent, parent) && parent < new_parent);
         let ends = self.lock_ends(parent, new_parent, is_old_first)?;
         self.rename_locked(&ends, request, &[])
     }
@@ -188,6 +183,16 @@ impl Volume {
     #[cold]
     pub(crate) fn wait_for_renames(&self) -> Outcome<()> {
         self.lock_renames().map(drop)
+    }
+
+    /// Whether a directory is above another one, as far as can be seen without holding anything.
+    fn is_above(&self, outer: InodeNumber, inner: InodeNumber) -> bool {
+        let above = |at: &u64| {
+            let parent = self.inode(*at).ok()?.parent.load(Ordering::Relaxed);
+            (*at != InodeNumber::ROOT.0 && parent != 0).then_some(parent)
+        };
+        let mut line = std::iter::successors(Some(inner.0), above).take(MAX_DEPTH);
+        line.any(|at| at == outer.0)
     }
 
     /// What is no directory is told before what is gone.

@@ -257,7 +257,7 @@ impl Kernel {
             // SAFETY: an open descriptor and one byte.
             unsafe { libc::write(pipe[1], [u8::from(is_leased)].as_ptr().cast(), 1) };
             loop {
-                if let Some(recall) = volume.next_recall(Duration::from_secs(1)) {
+                if let Some(recall) = volume.next_recall(Duration::from_secs(1), || false) {
                     volume.end_recall(recall);
                 }
             }
@@ -356,7 +356,7 @@ fn recall_by_mount(scene: &mut Scene) -> (Act, Verify) {
         Box::new(|volume| {
             let (references, file) = lease(volume).expect("a lease");
             assert!(volume.ask_for_recall_of(file));
-            let recall = volume.next_recall(Duration::from_secs(1));
+            let recall = volume.next_recall(Duration::from_secs(1), || false);
             volume.end_recall(recall.expect("a recall"));
             volume.end_leases_of(references);
             volume.drop_lookup_references(references);

@@ -1,11 +1,13 @@
 //! Streams of libc over files that the kernel has not opened.
 
 use super::position::lseek;
-use super::read::read;
+use super::read::{read, read_uncancelled};
 use super::status::fstat;
 use super::table::close_within;
-use super::write::write;
-use crate::libc_streams::{APPENDS, Functions, HAS_FAILED, NO_READS, NO_WRITES, Stream};
+use super::write::{write, write_uncancelled};
+use crate::libc_streams::{
+    APPENDS, Functions, HAS_FAILED, NO_READS, NO_WRITES, NOT_CANCELLED, Stream,
+};
 use crate::table::{self, Tag};
 use crate::{libc_streams, opening, real, serve};
 use libc::{FILE, c_char, c_int, c_void, off64_t, ssize_t};
@@ -81,13 +83,15 @@ impl Mode {
 }
 
 /// Open a file and a stream over it; `None` when libc is to do it.
-pub fn open(path: *const c_char, mode: Mode) -> Option<*mut FILE> {
+pub fn open(path: *const c_char, text: *const c_char) -> Option<*mut FILE> {
+    // SAFETY: the program gave a mode.
+    let mode = unsafe { Mode::of(text) }?;
     let fd = opening::open(libc::AT_FDCWD, path, mode.flags, 0o666)?;
     if fd < 0 {
         return Some(std::ptr::null_mut());
     }
     let only_appends = APPENDS | NO_READS;
-    let stream = over(fd, mode);
+    let stream = over(fd, mode, text);
     match stream.is_null() {
         true => _ = close_within(fd),
         false if mode.stream_flags == only_appends => _ = lseek(fd, 0, libc::SEEK_END),
@@ -96,10 +100,10 @@ pub fn open(path: *const c_char, mode: Mode) -> Option<*mut FILE> {
     Some(stream)
 }
 
-/// A stream over an open number of ours; null with `errno`.
-pub fn over(fd: c_int, mode: Mode) -> *mut FILE {
+/// A stream of this mode, also as a text, over an open number of ours; null with `errno`.
+pub fn over(fd: c_int, mode: Mode, text: *const c_char) -> *mut FILE {
     const BARS: c_int = NO_READS | NO_WRITES | APPENDS;
-    if libc_streams::use_functions(&FUNCTIONS) {
+    if libc_streams::use_functions() {
         // As libc sees the number, it may be read alone.
         let stream = real::fdopen(fd, c"r".as_ptr());
         // SAFETY: an open stream that nobody else has yet.
@@ -109,17 +113,11 @@ pub fn over(fd: c_int, mode: Mode) -> *mut FILE {
         }
     }
     serve::share(fd);
-    let text = match (mode.stream_flags & APPENDS, mode.stream_flags & !APPENDS) {
-        (0, NO_WRITES) => c"r",
-        (0, NO_READS) => c"w",
-        (0, _) => c"r+",
-        (_, NO_READS) => c"a",
-        _ => c"a+",
-    };
-    real::fdopen(fd, text.as_ptr())
+    real::fdopen(fd, text)
 }
 
-static FUNCTIONS: Functions = Functions {
+/// What streams use in place of libc's functions.
+pub static FUNCTIONS: Functions = Functions {
     read: read_from,
     write: write_to,
     seek: seek_in,
@@ -133,12 +131,24 @@ fn number_of(stream: *mut Stream) -> c_int {
     unsafe { (*stream).number }
 }
 
-/// Whether the number may be ours: the hooks find out.
-fn may_be_ours(stream: *mut Stream) -> bool {
-    !matches!(
-        table::load(number_of(stream)).tag(),
-        Tag::NotOurs | Tag::Closing
-    )
+/// Who makes the calls on a stream.
+enum Caller {
+    Libc,
+    Hooks,
+    /// A hook that is no cancellation point.
+    Uncancelled,
+}
+
+/// The hooks find out whether a number is ours. Streams that libc uses itself, in the middle of things, are not cancelled.
+fn caller_for(stream: *mut Stream) -> Caller {
+    // SAFETY: libc hands out an open stream, which it has locked.
+    let is_cancelled = unsafe { (*stream).other_flags } & NOT_CANCELLED == 0;
+    match (table::load(number_of(stream)).tag(), is_cancelled) {
+        (Tag::NotOurs | Tag::Closing, _) => Caller::Libc,
+        (_, true) => Caller::Hooks,
+        (Tag::Ours, false) => Caller::Uncancelled,
+        _ => Caller::Libc,
+    }
 }
 
 unsafe extern "C-unwind" fn read_from(
@@ -146,9 +156,10 @@ unsafe extern "C-unwind" fn read_from(
     into: *mut c_void,
     bytes: ssize_t,
 ) -> ssize_t {
-    match may_be_ours(stream) {
-        true => read(number_of(stream), into, bytes as usize),
-        false => real::_IO_file_read(stream.cast(), into, bytes),
+    match caller_for(stream) {
+        Caller::Libc => real::_IO_file_read(stream.cast(), into, bytes),
+        Caller::Hooks => read(number_of(stream), into, bytes as usize),
+        Caller::Uncancelled => read_uncancelled(number_of(stream), into, bytes as usize),
     }
 }
 
@@ -158,9 +169,11 @@ unsafe extern "C-unwind" fn write_to(
     from: *const c_void,
     bytes: ssize_t,
 ) -> ssize_t {
-    if !may_be_ours(stream) {
-        return real::_IO_file_write(stream.cast(), from, bytes);
-    }
+    let write: fn(c_int, *const c_void, usize) -> ssize_t = match caller_for(stream) {
+        Caller::Libc => return real::_IO_file_write(stream.cast(), from, bytes),
+        Caller::Hooks => write,
+        Caller::Uncancelled => write_uncancelled,
+    };
     let mut done = 0;
     while done < bytes {
         let rest = from.wrapping_byte_offset(done);
@@ -187,9 +200,9 @@ unsafe extern "C-unwind" fn seek_in(
     offset: off64_t,
     whence: c_int,
 ) -> off64_t {
-    match may_be_ours(stream) {
-        true => lseek(number_of(stream), offset, whence),
-        false => real::_IO_file_seek(stream.cast(), offset, whence),
+    match caller_for(stream) {
+        Caller::Libc => real::_IO_file_seek(stream.cast(), offset, whence),
+        _ => lseek(number_of(stream), offset, whence),
     }
 }
 
@@ -198,9 +211,9 @@ unsafe extern "C-unwind" fn close_under(stream: *mut Stream) -> c_int {
 }
 
 unsafe extern "C-unwind" fn stat_of(stream: *mut Stream, into: *mut libc::stat) -> c_int {
-    match may_be_ours(stream) {
-        true => fstat(number_of(stream), into),
-        false => real::_IO_file_stat(stream.cast(), into.cast()),
+    match caller_for(stream) {
+        Caller::Libc => real::_IO_file_stat(stream.cast(), into.cast()),
+        _ => fstat(number_of(stream), into),
     }
 }
 

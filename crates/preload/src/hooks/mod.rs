@@ -18,6 +18,11 @@ macro_rules! export {
     };
 }
 
+/// What streams of libc use in place of its own functions.
+pub fn stream_functions() -> &'static crate::libc_streams::Functions {
+    &file_stream::FUNCTIONS
+}
+
 mod advice;
 mod asynchronous;
 mod changing;

@@ -45,11 +45,14 @@ fn is_used_by_kernel(way: &Way<'_>, named: &Attributes) -> bool {
     }
 }
 
-/// The same of what is to be removed. A file that only the engine has open is found by its number later; who has a
-/// directory open can have it opened in the kernel as long as it has a name.
+/// The same of what is to be removed. A file that only the engine has open is found by its number later, by who may make
+/// names in the root; who has a directory open can have it opened in the kernel as long as it has a name.
 fn is_removed_by_kernel(way: &Way<'_>, named: &Attributes) -> bool {
     match named.kind() {
-        FileKind::Regular => way.volume.is_open_in_kernel(named.ino),
+        FileKind::Regular => {
+            way.volume.is_open_in_kernel(named.ino)
+                || (way.volume.is_open(named.ino) && !way.may_add_to_root())
+        }
         _ => is_used_by_kernel(way, named) || way.volume.is_open(named.ino),
     }
 }

@@ -10,7 +10,7 @@ pub(super) fn fork() -> pid_t {
 }
 
 fn fork_bare() -> pid_t {
-    forks::around_fork(|| real::_Fork() as isize) as pid_t
+    forks::around_bare_fork(|| real::_Fork() as isize) as pid_t
 }
 
 fn clone(

@@ -4,7 +4,7 @@ use crate::offset::{self, Taking};
 use crate::real;
 use crate::record::{PASS, Record};
 use crate::reply::Reply;
-use crate::serve::{serve_cancellable, serve_quickly};
+use crate::serve::{serve, serve_cancellable, serve_quickly};
 use egeria_fs::Outcome;
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
 
@@ -26,19 +26,28 @@ pub(super) fn is_excessive(bytes: size_t) -> bool {
 
 /// Read at the position.
 pub(super) fn read(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssize_t {
-    let body = |record: &Record| {
-        if !record.is_readable() || is_excessive(bytes) {
-            return Reply::Pass;
-        }
-        let direct = |at: u64, most: usize| {
-            let done = record.read_at(at, buffer.cast(), bytes.min(most))?;
-            Ok((at + done as u64, done))
-        };
-        offset::moving(record, fd, Taking::Read(bytes), direct, || {
-            crate::raw::read(fd, buffer, bytes)
-        })
+    serve_cancellable(fd, |record| read_body(record, fd, buffer, bytes))
+        .unwrap_or_else(|| real::read(fd, buffer, bytes))
+}
+
+/// The same, for callers that hold something meanwhile: no cancellation point.
+pub(super) fn read_uncancelled(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssize_t {
+    serve(fd, |record| read_body(record, fd, buffer, bytes))
+        .unwrap_or_else(|| crate::errno::from_kernel(crate::raw::read(fd, buffer, bytes)))
+}
+
+#[inline(always)]
+fn read_body(record: &Record, fd: c_int, buffer: *mut c_void, bytes: size_t) -> Reply {
+    if !record.is_readable() || is_excessive(bytes) {
+        return Reply::Pass;
+    }
+    let direct = |at: u64, most: usize| {
+        let done = record.read_at(at, buffer.cast(), bytes.min(most))?;
+        Ok((at + done as u64, done))
     };
-    serve_cancellable(fd, body).unwrap_or_else(|| real::read(fd, buffer, bytes))
+    offset::moving(record, fd, Taking::Read(bytes), direct, || {
+        crate::raw::read(fd, buffer, bytes)
+    })
 }
 
 /// Read at an offset.

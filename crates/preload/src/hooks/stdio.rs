@@ -31,9 +31,7 @@ fn opened(file: *mut FILE) -> *mut FILE {
 }
 
 fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
-    // SAFETY: the program gave a mode.
-    let known = unsafe { Mode::of(mode) };
-    if let Some(stream) = known.and_then(|known| file_stream::open(path, known)) {
+    if let Some(stream) = file_stream::open(path, mode) {
         return stream;
     }
     names::before_path(path);
@@ -50,7 +48,7 @@ fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
         && let Some(known) = unsafe { Mode::of(mode) }
         && known.fits(fcntl(fd, libc::F_GETFL, 0))
     {
-        return file_stream::over(fd, known);
+        return file_stream::over(fd, known, mode);
     }
     // "a" sets O_APPEND past our fcntl: as if another process had.
     serve::share(fd);
@@ -110,12 +108,12 @@ fn backtrace_symbols_fd(frames: *const *mut c_void, count: c_int, fd: c_int) {
 }
 
 export! {
-    fopen, fopen64 => fopen(path: *const c_char, mode: *const c_char) -> *mut FILE;
+    fopen, fopen64, _IO_fopen => fopen(path: *const c_char, mode: *const c_char) -> *mut FILE;
     tmpfile, tmpfile64 => tmpfile() -> *mut FILE;
-    fdopen => fdopen(fd: c_int, mode: *const c_char) -> *mut FILE;
+    fdopen, _IO_fdopen => fdopen(fd: c_int, mode: *const c_char) -> *mut FILE;
     freopen => freopen(path: *const c_char, mode: *const c_char, file: *mut FILE) -> *mut FILE;
     freopen64 => freopen64(path: *const c_char, mode: *const c_char, file: *mut FILE) -> *mut FILE;
-    fclose => fclose(file: *mut FILE) -> c_int;
+    fclose, _IO_fclose => fclose(file: *mut FILE) -> c_int;
     popen => popen(command: *const c_char, kind: *const c_char) -> *mut FILE;
     pclose => pclose(file: *mut FILE) -> c_int;
     vdprintf => vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;

@@ -105,7 +105,7 @@ fn around_clone(number: c_long, flags: usize, clone: impl FnOnce() -> c_long) ->
         }
         return clone();
     }
-    crate::forks::around_fork(|| clone() as isize) as c_long
+    crate::forks::around_bare_fork(|| clone() as isize) as c_long
 }
 
 export! {

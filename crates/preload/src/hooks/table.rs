@@ -174,12 +174,11 @@ pub(super) fn close(fd: c_int) -> c_int {
 
 /// `close` where nobody is cancelled.
 pub(super) fn close_within(fd: c_int) -> c_int {
-    if is_idle() {
-        return real::close(fd);
+    let close = || crate::errno::from_kernel(crate::raw::close(fd)) as c_int;
+    match is_idle() {
+        true => close(),
+        false => closing(fd, close),
     }
-    closing(fd, || {
-        crate::errno::from_kernel(crate::raw::close(fd)) as c_int
-    })
 }
 
 /// Close `fd` with `close`, which closes it in any case.

@@ -2,13 +2,14 @@
 
 use crate::raw;
 use egeria_fs::rights::Credentials;
-use std::sync::OnceLock;
+use once_cell::race::OnceBox;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const CAPABILITY_VERSION: u32 = 0x2008_0522;
 const UMASK_UNKNOWN: u32 = u32::MAX;
 
-static IDENTITY: OnceLock<Option<Identity>> = OnceLock::new();
+/// Never waited for: a fork child would wait for a thread that is not there.
+static IDENTITY: OnceBox<Option<Identity>> = OnceBox::new();
 static UMASK: AtomicU32 = AtomicU32::new(UMASK_UNKNOWN);
 
 /// The process towards file systems.
@@ -31,7 +32,7 @@ impl Identity {
     /// The process's; `None` when the kernel must decide: in a user namespace, under a system call filter, or where
     /// something cannot be found out. The caller is inside.
     pub fn own() -> Option<&'static Identity> {
-        IDENTITY.get_or_init(find_out).as_ref()
+        IDENTITY.get_or_init(|| Box::new(find_out())).as_ref()
     }
 }
 

@@ -122,6 +122,12 @@ impl<'p> Way<'p> {
             .or(Err(PathStop::Elsewhere))
     }
 
+    /// Whether names can be made in the root.
+    pub fn may_add_to_root(&self) -> bool {
+        let root = self.volume.attributes(egeria_fs::InodeNumber::ROOT);
+        root.is_ok_and(|root| self.identity.credentials.may_add(&root))
+    }
+
     /// Where the path ends.
     pub fn find_end(&self) -> Result<PathEnd, PathStop> {
         let directory = self.walker.directory(self.start.ino)?;

@@ -332,6 +332,22 @@ static void removed_files_stay_open(void) {
     CHECK(read(fd, text, 2) == 2 && memcmp(text, "45", 2) == 0 && close(fd) == 0);
 }
 
+// Nobody may make names in the root, by which the kernel finds removed files.
+static void removed_files_open_below_a_closed_root(void) {
+    // Before the library asks for the rights of the process: without capabilities.
+    struct { uint32_t version; int pid; } header = {0x20080522, 0};
+    struct { uint32_t effective, permitted, inheritable; } none[2] = {0};
+    CHECK(syscall(SYS_mkdir, "d", 0777) == 0 && syscall(SYS_chmod, ".", 0555) == 0);
+    CHECK(syscall(SYS_capset, &header, none) == 0);
+    CHECK(open("f", O_WRONLY | O_CREAT, 0600) == -1 && errno == EACCES);
+    int fd = begin("d/f"), replaced = begin("d/g");
+    CHECK(unlink("d/f") == 0 && close(begin("d/h")) == 0 && rename("d/h", "d/g") == 0);
+    char *mapped = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+    CHECK(mapped != MAP_FAILED && memcmp(mapped, "0123456789", 10) == 0);
+    mapped = mmap(NULL, 4096, PROT_READ, MAP_SHARED, replaced, 0);
+    CHECK(mapped != MAP_FAILED && memcmp(mapped, "0123456789", 10) == 0);
+}
+
 // Whether a child finds a byte of the file locked.
 static int is_locked(const char *name, off_t at) {
     pid_t child = fork();
@@ -603,6 +619,7 @@ static const struct rule rules[] = {
     {"children_have_the_file", children_have_the_file},
     {"files_change_under_their_opens", files_change_under_their_opens},
     {"removed_files_stay_open", removed_files_stay_open},
+    {"removed_files_open_below_a_closed_root", removed_files_open_below_a_closed_root},
     {"locks_go_with_any_descriptor", locks_go_with_any_descriptor},
     {"who_locks_one_file_opens_others_without_the_kernel", who_locks_one_file_opens_others_without_the_kernel},
     {"limits_hold", limits_hold},

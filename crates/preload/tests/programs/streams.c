@@ -133,6 +133,76 @@ static void all_is_written_at_exit(void) {
     holds("exit2", "at exit");
 }
 
+static volatile int is_over;
+static volatile long rounds;
+static pthread_mutex_t of_the_program = PTHREAD_MUTEX_INITIALIZER;
+
+static void take(void) { pthread_mutex_lock(&of_the_program); }
+static void give(void) { pthread_mutex_unlock(&of_the_program); }
+
+// Under libc's lock of all streams.
+static void *flushes_all(void *name) {
+    FILE *stream = fopen(name, "w+");
+    CHECK(stream);
+    while (!is_over) {
+        CHECK(fprintf(stream, "line %ld\n", rounds) > 0 && fflush(NULL) == 0);
+        if (++rounds % 50 == 0) {
+            rewind(stream);
+            CHECK(ftruncate(fileno(stream), 0) == 0);
+        }
+    }
+    CHECK(fclose(stream) == 0);
+    return NULL;
+}
+
+// Under a lock that a handler of forks takes, too.
+static void *writes_under_a_lock(void *name) {
+    while (!is_over) {
+        take();
+        int fd = open(name, O_CREAT | O_RDWR | O_APPEND, 0644);
+        CHECK(fd >= 0 && write(fd, "x", 1) == 1 && close(fd) == 0);
+        give();
+        rounds++;
+    }
+    return NULL;
+}
+
+static void forks_beside_locks(void) {
+    pthread_t threads[4];
+    CHECK(pthread_atfork(take, give, give) == 0);
+    CHECK(pthread_create(&threads[0], NULL, flushes_all, "one") == 0);
+    CHECK(pthread_create(&threads[1], NULL, flushes_all, "two") == 0);
+    CHECK(pthread_create(&threads[2], NULL, writes_under_a_lock, "three") == 0);
+    CHECK(pthread_create(&threads[3], NULL, writes_under_a_lock, "four") == 0);
+    for (int i = 0; i < 300; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            FILE *stream = fopen("child", "w");
+            CHECK(stream && fputs("of a child", stream) >= 0 && fclose(stream) == 0);
+            _exit(0);
+        }
+        int status;
+        CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    }
+    is_over = 1;
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    holds("child", "of a child");
+}
+
+// As logs are rotated: a file takes the number under a stream that was there before.
+static void streams_that_were_there_before_write(void) {
+    FILE *other = fopen("/dev/null", "w"), *log = fopen("/dev/null", "a");
+    CHECK(log && fputs("old", log) >= 0 && fflush(log) == 0);
+    int fd = open("log", O_WRONLY | O_CREAT | O_APPEND, 0644);
+    CHECK(fd >= 0 && dup2(fd, fileno(log)) == fileno(log) && close(fd) == 0);
+    CHECK(fputs("new", log) >= 0 && fclose(log) == 0);
+    holds("log", "new");
+    CHECK(close(fileno(other)) == 0 && open("other", O_WRONLY | O_CREAT, 0644) == fileno(other));
+    CHECK(fputs("by its number", other) >= 0 && fclose(other) == 0);
+    holds("other", "by its number");
+}
+
 static unsigned seed;
 static unsigned below(unsigned end) {
     seed = seed * 1103515245 + 12345;
@@ -206,6 +276,8 @@ static const struct rule rules[] = {
     {"streams_cost_no_requests", streams_cost_no_requests},
     {"what_is_under_a_stream_is_a_file_like_any_other", what_is_under_a_stream_is_a_file_like_any_other},
     {"streams_begin_again", streams_begin_again},
+    {"forks_beside_locks", forks_beside_locks},
+    {"streams_that_were_there_before_write", streams_that_were_there_before_write},
     {"all_is_written_at_exit", all_is_written_at_exit},
     {"streams_answer_as_libc", streams_answer_as_libc},
     {NULL, NULL},

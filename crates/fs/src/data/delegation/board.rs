@@ -6,6 +6,7 @@ use super::learned::Learned;
 use arrayvec::ArrayVec;
 use egeria_media::PoolOffset;
 use egeria_media::emulation::AccessKind;
+use once_cell::race::OnceBox;
 use rustix::thread::futex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
@@ -253,7 +254,8 @@ impl Board {
 /// A process's part in delegation.
 #[derive(Default)]
 pub(crate) struct Delegates {
-    pub(super) board: OnceLock<Arc<Board>>,
+    /// Never waited for: a fork child would wait for a thread that is not there.
+    pub(super) board: OnceBox<Arc<Board>>,
     pub(super) learned: Learned,
     pub(super) may_start: OnceLock<fn() -> bool>,
 }

@@ -75,8 +75,8 @@ pub(crate) struct NotDone;
 
 impl<'a> Delegation<'a> {
     fn new(volume: &'a Volume, me: Me<'a>, kind: AccessKind, delegates: usize) -> Delegation<'a> {
-        let board =
-            (volume.delegates.board).get_or_init(|| Arc::new(Board::new(volume.media.len())));
+        let make = || Box::new(Arc::new(Board::new(volume.media.len())));
+        let board = volume.delegates.board.get_or_init(make);
         Delegation {
             volume,
             me,
