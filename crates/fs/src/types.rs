@@ -131,6 +131,22 @@ pub struct Attributes {
 }
 
 impl Attributes {
+    /// Of nothing: to be filled in.
+    pub(crate) const NONE: Attributes = Attributes {
+        ino: InodeNumber(0),
+        generation: 0,
+        mode: 0,
+        nlink: 0,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        size_bytes: 0,
+        blocks: 0,
+        atime_ns: 0,
+        mtime_ns: 0,
+        ctime_ns: 0,
+    };
+
     /// What the inode is.
     pub fn kind(&self) -> FileKind {
         FileKind::from_mode(self.mode).unwrap_or(FileKind::Regular)

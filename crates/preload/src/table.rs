@@ -192,7 +192,9 @@ pub fn replace(fd: c_int, old: Word, new: Word) -> bool {
     if !new.is_ours() {
         return exchange();
     }
-    HIGHEST.fetch_max(fd as usize, Ordering::Relaxed);
+    if HIGHEST.load(Ordering::Relaxed) < fd as usize {
+        HIGHEST.fetch_max(fd as usize, Ordering::Relaxed);
+    }
     thread::inside(|| admission::admitted(exchange)).unwrap_or(false)
 }
 

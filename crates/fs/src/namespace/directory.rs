@@ -3,6 +3,7 @@
 
 use crate::format::*;
 use crate::log::place::LogPlace;
+use crate::namespace::name_hash::hash_name;
 use crate::namespace::walks::Walk;
 use crate::session::inode::Locked;
 use crate::session::layout::SessionInode;
@@ -33,18 +34,6 @@ pub(crate) struct FoundName {
     pub(crate) ino: u64,
     pub(crate) kind: FileKind,
     pub(crate) position: LogPosition,
-}
-
-fn hash_name(seed: u64, name: &[u8]) -> u64 {
-    let mut hash = seed ^ (name.len() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    for chunk in name.chunks(8) {
-        let mut word = [0u8; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
-        hash ^= hash >> 32;
-    }
-    hash = hash.wrapping_mul(0xC4CE_B9FE_1A85_EC53);
-    hash ^ (hash >> 29)
 }
 
 impl SessionInode {

@@ -5,6 +5,7 @@ pub(crate) mod directory;
 pub(crate) mod extended;
 pub(crate) mod layout_attribute;
 pub(crate) mod lookup_references;
+pub(crate) mod name_hash;
 pub(crate) mod named;
 pub(crate) mod names;
 pub(crate) mod path;

@@ -47,7 +47,10 @@ pub struct PathEnd {
 
 /// A way under way.
 struct Way<'p> {
-    at: Attributes,
+    /// Where it is, and what was found next, in turn: they are read where they were found.
+    places: [Attributes; 2],
+    /// Which of them it is at.
+    at: usize,
     rest: std::borrow::Cow<'p, [u8]>,
     /// Of `rest`, the bytes done.
     done: usize,
@@ -63,6 +66,20 @@ struct Next {
 }
 
 impl Way<'_> {
+    fn at(&self) -> &Attributes {
+        &self.places[self.at & 1]
+    }
+
+    /// What the last step found.
+    fn found(&self) -> &Attributes {
+        &self.places[!self.at & 1]
+    }
+
+    /// It is where the last step led.
+    fn go_on(&mut self) {
+        self.at = !self.at & 1;
+    }
+
     /// `None` at the end.
     fn next(&mut self) -> Option<Next> {
         let rest = &self.rest[self.done..];
@@ -87,9 +104,10 @@ impl<'a> PathWalker<'a> {
     /// # Errors
     /// [`PathStop::Elsewhere`] when it is gone, or no directory.
     pub fn directory(&self, ino: InodeNumber) -> Result<Attributes, PathStop> {
-        let attributes = self.volume.attributes(ino).or(Err(PathStop::Elsewhere))?;
-        match attributes.kind() == FileKind::Directory && attributes.nlink > 0 {
-            true => Ok(attributes),
+        let mut found = Attributes::NONE;
+        let outcome = self.volume.attributes_into(ino, &mut found);
+        match outcome.is_ok() && found.kind() == FileKind::Directory && found.nlink > 0 {
+            true => Ok(found),
             false => Err(PathStop::Elsewhere),
         }
     }
@@ -107,23 +125,24 @@ impl<'a> PathWalker<'a> {
         let mut way = begin(start, path)?;
         while let Some(next) = way.next() {
             let follows = !next.is_last || follows_last || next.wants_directory;
-            let found = self.step(&mut way, &next)?;
-            if found.kind() == FileKind::Symlink && follows {
-                self.follow(&mut way, &next, &found)?;
+            self.step(&mut way, &next)?;
+            let kind = way.found().kind();
+            if kind == FileKind::Symlink && follows {
+                self.follow(&mut way, &next)?;
                 continue;
             }
-            if next.wants_directory && found.kind() != FileKind::Directory {
+            if next.wants_directory && kind != FileKind::Directory {
                 return Err(PathStop::Elsewhere);
             }
+            way.go_on();
             if next.is_last {
-                return Ok(found);
+                break;
             }
-            way.at = found;
         }
         // Slashes alone, or nothing: the directory itself, or an error that the kernel knows.
         match path.is_empty() {
             true => Err(PathStop::Elsewhere),
-            false => Ok(way.at),
+            false => Ok(*way.at()),
         }
     }
 
@@ -137,19 +156,19 @@ impl<'a> PathWalker<'a> {
             if next.is_last {
                 let name = &way.rest[next.start..next.end];
                 let is_plain = name != b"." && name != b".." && name.len() <= MAX_NAME_BYTES;
-                if !is_plain || !self.may_search(&way.at) {
+                if !is_plain || !self.may_search(way.at()) {
                     return Err(PathStop::Elsewhere);
                 }
                 return Ok(PathEnd {
-                    directory: way.at,
+                    directory: *way.at(),
                     name: name.to_vec(),
                     wants_directory: next.wants_directory,
                 });
             }
-            let found = self.step(&mut way, &next)?;
-            match found.kind() {
-                FileKind::Symlink => self.follow(&mut way, &next, &found)?,
-                _ => way.at = found,
+            self.step(&mut way, &next)?;
+            match way.found().kind() {
+                FileKind::Symlink => self.follow(&mut way, &next)?,
+                _ => way.go_on(),
             }
         }
         Err(PathStop::Elsewhere)
@@ -160,27 +179,42 @@ impl<'a> PathWalker<'a> {
     /// # Errors
     /// See [`PathStop`].
     pub fn named(&self, end: &PathEnd) -> Result<Attributes, PathStop> {
-        self.look_up(&end.directory, &end.name)
+        let mut found = Attributes::NONE;
+        self.look_up(&end.directory, &end.name, &mut found)?;
+        Ok(found)
     }
 
     fn may_search(&self, directory: &Attributes) -> bool {
         directory.kind() == FileKind::Directory && self.credentials.may(directory, EXECUTE)
     }
 
-    fn step(&self, way: &mut Way<'_>, next: &Next) -> Result<Attributes, PathStop> {
+    fn step(&self, way: &mut Way<'_>, next: &Next) -> Result<(), PathStop> {
         let name = &way.rest[next.start..next.end];
-        if !self.may_search(&way.at) {
+        let [even, odd] = &mut way.places;
+        let (at, found) = match way.at & 1 {
+            0 => (&*even, odd),
+            _ => (&*odd, even),
+        };
+        if !self.may_search(at) {
             return Err(PathStop::Elsewhere);
         }
         match name {
-            b"." => Ok(way.at),
-            b".." if way.at.ino == InodeNumber::ROOT => Err(PathStop::Elsewhere),
-            _ => self.look_up(&way.at, name),
+            b"." => {
+                *found = *at;
+                Ok(())
+            }
+            b".." if at.ino == InodeNumber::ROOT => Err(PathStop::Elsewhere),
+            _ => self.look_up(at, name, found),
         }
     }
 
-    fn look_up(&self, directory: &Attributes, name: &[u8]) -> Result<Attributes, PathStop> {
-        let found = self.volume.lookup(directory.ino, name);
+    fn look_up(
+        &self,
+        directory: &Attributes,
+        name: &[u8],
+        into: &mut Attributes,
+    ) -> Result<(), PathStop> {
+        let found = self.volume.lookup_into(directory.ino, name, into);
         // Its number may have got another life since it was found.
         if !self
             .volume
@@ -197,16 +231,18 @@ impl<'a> PathWalker<'a> {
         }
     }
 
-    /// Go on with the target of a link in place of its name.
-    fn follow(&self, way: &mut Way<'_>, next: &Next, link: &Attributes) -> Result<(), PathStop> {
+    /// Go on with the target of the link that was found in place of its name.
+    fn follow(&self, way: &mut Way<'_>, next: &Next) -> Result<(), PathStop> {
+        let link = way.found();
         let is_refused =
-            next.is_last && self.protects_symlinks && !self.credentials.may_follow(&way.at, link);
+            next.is_last && self.protects_symlinks && !self.credentials.may_follow(way.at(), link);
+        let (ino, generation) = (link.ino, link.generation);
         way.links += 1;
         if is_refused || way.links > MAX_LINKS {
             return Err(PathStop::Elsewhere);
         }
-        let target = self.volume.read_link(link.ino);
-        let is_same = self.volume.has_generation(link.ino, link.generation);
+        let target = self.volume.read_link(ino);
+        let is_same = self.volume.has_generation(ino, generation);
         let mut target = target.ok().filter(|_| is_same).ok_or(PathStop::Elsewhere)?;
         if target.first() == Some(&b'/') {
             return Err(PathStop::Elsewhere);
@@ -269,7 +305,8 @@ impl Volume {
 fn begin(start: Attributes, path: &[u8]) -> Result<Way<'_>, PathStop> {
     match path.len() <= MAX_PATH_BYTES {
         true => Ok(Way {
-            at: start,
+            places: [start, Attributes::NONE],
+            at: 0,
             rest: path.into(),
             done: 0,
             links: 0,

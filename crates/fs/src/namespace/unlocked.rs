@@ -60,11 +60,29 @@ impl Volume {
     /// # Errors
     /// `ESTALE` when there is no such inode; `EIO` for damage.
     pub fn attributes(&self, ino: InodeNumber) -> Outcome<Attributes> {
-        self.read_unlocked(
+        let mut found = Attributes::NONE;
+        self.attributes_into(ino, &mut found)?;
+        Ok(found)
+    }
+
+    /// The same into a place: each copy of attributes on their way up waits for the stores of the one before. Nothing is
+    /// said of the place after an error.
+    pub(crate) fn attributes_into(&self, ino: InodeNumber, into: &mut Attributes) -> Outcome<()> {
+        let inode = self.inode(ino.0)?;
+        for _ in 0..OPTIMISTIC_TRIES {
+            if let Some(look) = begin_look(inode) {
+                *into = inode.attributes(ino.0);
+                if look.is_unchanged_after_copy(inode) {
+                    return Ok(());
+                }
+            }
+        }
+        *into = self.read_unlocked(
             ino.0,
             |inode, _| Ok(inode.attributes(ino.0)),
             || self.committed_attributes(ino.0),
-        )
+        )?;
+        Ok(())
     }
 
     /// Whether a number still has this life. Whatever was found in between by the number was this one's.
@@ -80,6 +98,18 @@ impl Volume {
     /// # Errors
     /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`; `ESTALE` when there is no such directory; `EIO` for damage.
     pub fn lookup(&self, parent: InodeNumber, name: &[u8]) -> Outcome<Attributes> {
+        let mut found = Attributes::NONE;
+        self.lookup_into(parent, name, &mut found)?;
+        Ok(found)
+    }
+
+    /// The same into a place.
+    pub(crate) fn lookup_into(
+        &self,
+        parent: InodeNumber,
+        name: &[u8],
+        into: &mut Attributes,
+    ) -> Outcome<()> {
         if name.len() > MAX_NAME_BYTES {
             return Err(Errno(libc::ENAMETOOLONG));
         }
@@ -89,30 +119,26 @@ impl Volume {
                 |inode, _| living_directory(inode).map(|()| inode.parent.load(Ordering::Relaxed)),
                 || self.committed_parent(parent.0),
             )?;
-            return self.attributes(if name == b"." {
-                parent
-            } else {
-                InodeNumber(up)
-            });
+            let up = InodeNumber(up);
+            let ino = if name == b"." { parent } else { up };
+            return self.attributes_into(ino, into);
         }
         loop {
             let (found, look) = self
                 .name_and_look(parent.0, name)?
                 .ok_or(Errno(libc::ENOENT))?;
-            let named = self.attributes(InodeNumber(found.ino));
+            let named = self.attributes_into(InodeNumber(found.ino), into);
             // The name still means the same, so this was no later life of the number.
             if !self.is_as_seen(parent.0, look)? && self.name_of(parent.0, name)? != Some(found) {
                 continue;
             }
-            if let Ok(named) = &named
-                && self.is_plausible(parent.0, &found, named)
-            {
-                return Ok(*named);
+            if named.is_ok() && self.is_plausible(parent.0, &found, into) {
+                return Ok(());
             }
             // Half renamed, half made, or damaged: known for sure under the locks.
             let surely = patience::within(LOOKING_PATIENCE, || self.lookup_locked(parent, name));
             return match (surely, named) {
-                (Ok(outcome), _) => outcome,
+                (Ok(outcome), _) => outcome.map(|surely| *into = surely),
                 (Err(_), Err(Errno(libc::ESTALE))) => Err(Errno(libc::ENOENT)),
                 (Err(_), named) => named,
             };
@@ -150,6 +176,15 @@ impl Volume {
         directory: u64,
         name: &[u8],
     ) -> Outcome<Option<(FoundName, Option<Snapshot>)>> {
+        let inode = self.inode(directory)?;
+        if let Some(look) = begin_look(inode)
+            && living_directory(inode).is_ok()
+            && let Ok(Some(found)) =
+                self.find_in_table(inode, unlocked_place(inode, directory), name)
+            && look.is_unchanged_after_copy(inode)
+        {
+            return Ok(Some((found, Some(look))));
+        }
         self.read_unlocked(
             directory,
             |inode, place| {
@@ -327,28 +362,37 @@ fn copy_committed(
     Ok(to.bytes())
 }
 
-/// One look at a loaded inode; `None`: it changed meanwhile, or somebody is changing it.
-fn read_unlocked_once<T>(
-    inode: &SessionInode,
-    ino: u64,
-    unlocked: &impl Fn(&SessionInode, LogPlace) -> Outcome<T>,
-) -> Option<Outcome<T>> {
+/// `None`: it is not loaded, or somebody is changing it.
+#[inline(always)]
+fn begin_look(inode: &SessionInode) -> Option<Snapshot> {
     let look = Snapshot::begin(inode);
     if look.write_in_progress() {
         std::hint::spin_loop();
         return None;
     }
     // What a dead owner committed is in the log, and not here yet.
-    if inode.state.load(Ordering::Acquire) != LOADED || inode.mutex.is_owner_dead() {
-        return None;
-    }
-    let place = LogPlace {
+    let is_loaded = inode.state.load(Ordering::Acquire) == LOADED && !inode.mutex.is_owner_dead();
+    is_loaded.then_some(look)
+}
+
+#[inline(always)]
+fn unlocked_place(inode: &SessionInode, ino: u64) -> LogPlace {
+    LogPlace {
         ino,
         generation: inode.generation.load(Ordering::Relaxed),
         pages_before: 0,
         unlocked: true,
-    };
-    let seen = unlocked(inode, place);
+    }
+}
+
+/// One look at a loaded inode; `None`: it changed meanwhile, or somebody is changing it.
+fn read_unlocked_once<T>(
+    inode: &SessionInode,
+    ino: u64,
+    unlocked: &impl Fn(&SessionInode, LogPlace) -> Outcome<T>,
+) -> Option<Outcome<T>> {
+    let look = begin_look(inode)?;
+    let seen = unlocked(inode, unlocked_place(inode, ino));
     let damaged = matches!(seen, Err(Errno(libc::EIO)));
     // Damage is believed, and told, only under the lock.
     (look.is_unchanged_after_copy(inode) && !damaged).then_some(seen)

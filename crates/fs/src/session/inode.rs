@@ -293,6 +293,7 @@ impl Volume {
 
 impl SessionInode {
     /// Attributes as `stat` shows them, of a loaded inode.
+    #[inline(always)]
     pub(crate) fn attributes(&self, ino: u64) -> Attributes {
         let mode = self.mode.load(Ordering::Relaxed);
         let directory = FileKind::from_mode(mode) == Some(FileKind::Directory);
