@@ -145,12 +145,7 @@ mod tests {
             nlink: 1,
             uid,
             gid,
-            rdev: 0,
-            size_bytes: 0,
-            blocks: 0,
-            atime_ns: 0,
-            mtime_ns: 0,
-            ctime_ns: 0,
+            ..Attributes::NONE
         }
     }
 

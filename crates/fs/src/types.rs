@@ -131,8 +131,8 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// Of nothing: to be filled in.
-    pub(crate) const NONE: Attributes = Attributes {
+    /// Of no inode: to be filled in.
+    pub const NONE: Attributes = Attributes {
         ino: InodeNumber(0),
         generation: 0,
         mode: 0,

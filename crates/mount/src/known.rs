@@ -244,14 +244,7 @@ mod tests {
             generation,
             mode: libc::S_IFREG,
             nlink: 1,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            size_bytes: 0,
-            blocks: 0,
-            atime_ns: 0,
-            mtime_ns: 0,
-            ctime_ns: 0,
+            ..Attributes::NONE
         }
     }
 

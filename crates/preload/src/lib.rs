@@ -35,6 +35,7 @@ mod devices;
 mod directory;
 mod endings;
 mod errno;
+mod file_set;
 mod forks;
 mod gate;
 mod guarded;

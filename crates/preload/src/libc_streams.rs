@@ -1,10 +1,11 @@
 //! Streams of libc (`FILE`). Inside itself libc reads and writes past the hooks, through tables of functions that streams
 //! point to. In the tables of streams over files the functions that call the kernel are replaced by ours, which answer for
-//! numbers that may be ours and call libc's for all others: so a file under a stream need not be open in the kernel, and the stream
-//! stays one of libc in all else (buffers, wide characters, `freopen`).
+//! numbers that may be ours and call libc's for all others: so a file under a stream need not be open in the kernel, and the
+//! stream stays one of libc in all else (buffers, wide characters, `freopen`).
 //!
-//! It is done once, before the first file of a volume is open without the kernel (an older stream may get its number), and only if the tables hold what they are known to
-//! hold: libc exports both them and the functions. Else files under streams are the kernel's.
+//! It is done once, before the first file of a volume is open without the kernel (an older stream may get its number), and
+//! only if the tables hold what they are known to hold: libc exports both them and the functions. Else files under streams
+//! are the kernel's.
 
 use crate::{libc_threads, raw, real};
 use libc::{FILE, c_int, c_void, off64_t, ssize_t};
@@ -44,18 +45,18 @@ pub const APPENDS: c_int = 0x1000;
 /// In [`Stream::other_flags`]: no call on it is a cancellation point.
 pub const NOT_CANCELLED: c_int = 0x2;
 
-/// What is in place of libc's functions.
+/// What is in place of libc's functions. libc hands them an open stream that its thread has locked.
 pub struct Functions {
     /// Read so many bytes.
-    pub read: unsafe extern "C-unwind" fn(*mut Stream, *mut c_void, ssize_t) -> ssize_t,
+    pub read: extern "C-unwind" fn(&mut Stream, *mut c_void, ssize_t) -> ssize_t,
     /// Write all of these bytes.
-    pub write: unsafe extern "C-unwind" fn(*mut Stream, *const c_void, ssize_t) -> ssize_t,
+    pub write: extern "C-unwind" fn(&mut Stream, *const c_void, ssize_t) -> ssize_t,
     /// Move the position.
-    pub seek: unsafe extern "C-unwind" fn(*mut Stream, off64_t, c_int) -> off64_t,
+    pub seek: extern "C-unwind" fn(&mut Stream, off64_t, c_int) -> off64_t,
     /// Close the number.
-    pub close: unsafe extern "C-unwind" fn(*mut Stream) -> c_int,
+    pub close: extern "C-unwind" fn(&mut Stream) -> c_int,
     /// What the number is.
-    pub stat: unsafe extern "C-unwind" fn(*mut Stream, *mut libc::stat) -> c_int,
+    pub stat: extern "C-unwind" fn(&mut Stream, *mut libc::stat) -> c_int,
 }
 
 /// A table: the first function that calls the kernel is this one, and so many follow.
@@ -97,6 +98,13 @@ fn begin_to_use() -> bool {
         Ok(_) => {}
         Err(state) => return state == REPLACED,
     }
+    let state = replace_all(functions);
+    STATE.store(state, Ordering::Release);
+    state == REPLACED
+}
+
+/// The state after it.
+fn replace_all(functions: &Functions) -> u8 {
     let ours = [
         functions.read as *mut c_void,
         functions.write as *mut c_void,
@@ -109,23 +117,19 @@ fn begin_to_use() -> bool {
         real::address::_IO_list_unlock.address(),
         real::address::_IO_list_resetlock.address(),
     ];
-    let known = tables().map(|table| (table, holds_libcs(table).then(|| is_protected(table))));
-    let state = match known {
+    let [bytes, wide] = tables();
+    if locks.into_iter().any(real::is_absent) || !holds_libcs(bytes) || !holds_libcs(wide) {
+        return LEFT;
+    }
+    let (Some(bytes_protected), Some(wide_protected)) = (is_protected(bytes), is_protected(wide))
+    else {
         // Another time there may be a free number to ask with.
-        [(_, Some(None)), _] | [_, (_, Some(None))] => UNKNOWN,
-        [
-            (one, Some(Some(protected))),
-            (other, Some(Some(other_protected))),
-        ] if !locks.into_iter().any(real::is_absent)
-            && replace(one, &ours, protected)
-            && replace(other, &ours, other_protected) =>
-        {
-            REPLACED
-        }
-        _ => LEFT,
+        return UNKNOWN;
     };
-    STATE.store(state, Ordering::Release);
-    state == REPLACED
+    match replace(bytes, &ours, bytes_protected) && replace(wide, &ours, wide_protected) {
+        true => REPLACED,
+        false => LEFT,
+    }
 }
 
 /// In a fork child: whoever was at it is not here.
@@ -194,8 +198,8 @@ fn replace(table: *mut c_void, ours: &Words, is_protected: bool) -> bool {
     true
 }
 
-/// Whether the dynamic linker has made a table read-only, as it does unless somebody told it not to: the kernel is asked
-/// to write what the table holds. `None`: it could not be asked.
+/// Whether the dynamic linker has made a table read-only, as it does where it can: the kernel is asked to write what
+/// the table holds. `None`: it could not be asked.
 fn is_protected(table: *mut c_void) -> Option<bool> {
     let mut pipe = [-1; 2];
     if raw::pipe2(&raw mut pipe, libc::O_CLOEXEC) != 0 {

@@ -185,8 +185,7 @@ pub fn replace(fd: c_int, old: Word, new: Word) -> bool {
     let Some(place) = place(fd) else { return false };
     let exchange = || {
         place
-            // Ordered against `locked_files`.
-            .compare_exchange(old.0, new.0, Ordering::SeqCst, Ordering::Acquire)
+            .compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
     };
     if !new.is_ours() {

@@ -50,7 +50,7 @@ fn die_after(instructions: u64, command: &mut Command) -> Result<(), u64> {
 }
 
 #[test]
-fn a_program_killed_at_any_instruction_of_a_direct_call_did_it_or_not() {
+fn a_direct_call_killed_at_any_instruction_happened_or_not() {
     // Leases rest after a recall: it takes long to get through a call instruction by instruction.
     let Some(mounted) = Mounted::new() else {
         return;

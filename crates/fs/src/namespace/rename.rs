@@ -4,6 +4,9 @@
 //! lock by what the tree looks like now; if it changes meanwhile, two operations may come to wait for each other, and
 //! begin again when their patience ends ([`Volume::holding_up_nobody`]).
 
+mod changes;
+
+use self::changes::{Changes, Ends};
 use crate::format::*;
 use crate::log::staging::Staged;
 use crate::namespace::directory::FoundName;
@@ -26,29 +29,6 @@ struct Held<'a>(&'a RobustMutex);
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         self.0.unlock();
-    }
-}
-
-/// The two ends of a rename, locked.
-struct Ends<'a> {
-    old: Locked<'a>,
-    /// `None`: the same directory.
-    new: Option<Locked<'a>>,
-}
-
-impl<'a> Ends<'a> {
-    fn target(&self) -> &Locked<'a> {
-        self.new.as_ref().unwrap_or(&self.old)
-    }
-
-    /// All that a rename changes.
-    fn and<'l>(
-        &'l self,
-        moved: &'l Locked<'a>,
-        other: Option<&'l Locked<'a>>,
-    ) -> Vec<&'l Locked<'a>> {
-        let all = [Some(&self.old), self.new.as_ref(), Some(moved), other];
-        all.into_iter().flatten().collect()
     }
 }
 
@@ -195,7 +175,7 @@ impl Volume {
         line.any(|at| at == outer.0)
     }
 
-    /// What is no directory is told before what is gone.
+    /// An end that is no directory is reported before one that is gone.
     fn check_directories(&self, parent: InodeNumber, new_parent: InodeNumber) -> Outcome<()> {
         for end in [parent, new_parent] {
             drop(self.lock(end.0)?.directory()?);
@@ -535,200 +515,5 @@ struct Moved {
     state: AttributeState,
 }
 
-/// Entries staged in one or two directories.
-struct Changes<'a, 'e, 'n> {
-    ends: &'e Ends<'a>,
-    old: Staged,
-    new: Option<Staged>,
-    time_ns: i64,
-    entries: Vec<(bool, LogPosition, Entry<'n>)>,
-}
-
-impl<'a, 'e, 'n> Changes<'a, 'e, 'n> {
-    fn begin(ends: &'e Ends<'a>, time_ns: i64) -> Outcome<Changes<'a, 'e, 'n>> {
-        let old = Staged::begin(&ends.old, Need::Ordinary)?;
-        let new = ends
-            .new
-            .as_ref()
-            .map(|new| Staged::begin(new, Need::Ordinary))
-            .transpose()?;
-        Ok(Changes {
-            ends,
-            old,
-            new,
-            time_ns,
-            entries: Vec::new(),
-        })
-    }
-
-    fn stage(
-        &mut self,
-        operation: &mut Operation<'_>,
-        in_new: bool,
-        entry: Entry<'n>,
-    ) -> Outcome<()> {
-        let in_new = in_new && self.new.is_some();
-        let staged = if in_new {
-            self.new.as_mut().unwrap_or(&mut self.old)
-        } else {
-            &mut self.old
-        };
-        let position = staged.add(operation, &entry, self.time_ns)?;
-        self.entries.push((in_new, position, entry));
-        Ok(())
-    }
-
-    fn commit(&self, operation: &mut Operation<'_>, children: &[Option<&Staged>]) -> Outcome<()> {
-        let mut all = vec![&self.old];
-        all.extend(self.new.as_ref());
-        all.extend(children.iter().copied().flatten());
-        operation.commit(&all)
-    }
-
-    fn apply(&self, volume: &Volume, operation: &mut Operation<'_>) -> Outcome<()> {
-        self.apply_to(volume, operation, false, &self.ends.old, &self.old)?;
-        match (&self.ends.new, &self.new) {
-            (Some(locked), Some(staged)) => self.apply_to(volume, operation, true, locked, staged),
-            _ => Ok(()),
-        }
-    }
-
-    fn apply_to(
-        &self,
-        volume: &Volume,
-        operation: &mut Operation<'_>,
-        in_new: bool,
-        locked: &Locked<'_>,
-        staged: &Staged,
-    ) -> Outcome<()> {
-        volume.apply_commit(locked, staged, || {
-            for (_, position, entry) in self.entries.iter().filter(|(of_new, ..)| *of_new == in_new)
-            {
-                volume.apply_entry(locked, operation, *position, entry, self.time_ns, false)?;
-            }
-            Ok(())
-        })
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::Held;
-    use crate::test_volume::{FILE, new_volume};
-    use crate::*;
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::Duration;
-
-    const ROOT: InodeNumber = InodeNumber::ROOT;
-    const REPLACE: RenameMode = RenameMode::Replace;
-
-    const DIRECTORY: NewInode = NewInode {
-        mode: libc::S_IFDIR | 0o755,
-        ..FILE
-    };
-
-    fn directory(volume: &Volume, parent: InodeNumber, name: &[u8]) -> InodeNumber {
-        let made = volume.create(parent, name, &DIRECTORY);
-        made.expect("a directory").ino
-    }
-
-    fn file(volume: &Volume, parent: InodeNumber, name: &[u8]) -> InodeNumber {
-        volume.create(parent, name, &FILE).expect("a file").ino
-    }
-
-    #[test]
-    fn moves_of_files_wait_neither_for_moves_of_directories_nor_for_what_is_above() {
-        let media = tempfile::tempdir_in("/dev/shm").expect("a directory");
-        let (volume, _) = new_volume(&media);
-        let above = directory(&volume, ROOT, b"above");
-        let (one, two) = (
-            directory(&volume, above, b"one"),
-            directory(&volume, above, b"two"),
-        );
-        let inner = directory(&volume, one, b"inner");
-        file(&volume, one, b"file");
-        let moves_at_once = |from, to, name: &[u8]| {
-            let soon = Duration::from_millis(20);
-            within_patience(soon, || volume.rename(from, name, to, name, REPLACE))
-        };
-        std::thread::scope(|scope| {
-            let mutex = &volume.session.header().rename;
-            assert!(mutex.lock().is_some());
-            let held = Held(mutex);
-            let beside = scope.spawn(|| {
-                assert_eq!(moves_at_once(one, two, b"file"), Some(Ok(())));
-                assert_eq!(moves_at_once(one, two, b"inner"), None);
-            });
-            beside.join().expect("nobody waits");
-            drop(held);
-            let held = volume.lock(above.0).expect("a lock");
-            let beside = scope.spawn(|| {
-                assert_eq!(moves_at_once(two, one, b"file"), Some(Ok(())));
-                assert_eq!(moves_at_once(one, inner, b"file"), Some(Ok(())));
-                assert_eq!(moves_at_once(one, two, b"inner"), None);
-            });
-            beside.join().expect("nobody waits");
-            drop(held);
-        });
-        assert_eq!(moves_at_once(one, two, b"inner"), Some(Ok(())));
-    }
-
-    /// Each thread moves its own file round, whatever the tree looks like; another moves the directories.
-    #[test]
-    fn files_and_directories_move_all_at_once() {
-        const THREADS: usize = 3;
-        let media = tempfile::tempdir_in("/dev/shm").expect("a directory");
-        let (volume, pool) = new_volume(&media);
-        let places: Vec<_> = (0..4u8)
-            .map(|number| directory(&volume, ROOT, &[b'a' + number]))
-            .collect();
-        let is_over = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let movers: Vec<_> = (0..THREADS)
-                .map(|number| {
-                    let (volume, places) = (&volume, &places);
-                    scope.spawn(move || {
-                        let name = [b'0' + number as u8];
-                        let own = file(volume, places[0], &name);
-                        for turn in 0..10_000 {
-                            let (from, to) = (turn % 4, (turn + 1 + number % 3) % 4);
-                            let from = places[from];
-                            if volume.lookup(from, &name).is_ok() {
-                                let moved = volume.rename(from, &name, places[to], &name, REPLACE);
-                                assert_eq!(moved, Ok(()));
-                            }
-                        }
-                        let found = |place: &&InodeNumber| {
-                            volume
-                                .lookup(**place, &name)
-                                .is_ok_and(|found| found.ino == own)
-                        };
-                        assert_eq!(places.iter().filter(found).count(), 1);
-                    })
-                })
-                .collect();
-            let turning = scope.spawn(|| {
-                let mut parents = [ROOT; 4];
-                let mut turn = 0;
-                while !is_over.load(Ordering::Acquire) {
-                    turn += 1;
-                    let (moved, to) = (turn % 4, (turn * 7 / 4) % 5);
-                    let to = places.get(to).copied().unwrap_or(ROOT);
-                    let name = [b'a' + moved as u8];
-                    match volume.rename(parents[moved], &name, to, &name, REPLACE) {
-                        Ok(()) => parents[moved] = to,
-                        Err(errno) => assert_eq!(errno, Errno(libc::EINVAL)),
-                    }
-                }
-            });
-            for mover in movers {
-                mover.join().expect("a thread that ends");
-            }
-            is_over.store(true, Ordering::Release);
-            turning.join().expect("a thread that ends");
-        });
-        drop(volume);
-        let report = check_volume(&pool, false, &mut |_, _| {}).expect("a report");
-        assert!(report.findings.is_empty(), "{:?}", report.findings);
-    }
-}
+mod tests;

@@ -69,12 +69,10 @@ impl Volume {
     /// said of the place after an error.
     pub(crate) fn attributes_into(&self, ino: InodeNumber, into: &mut Attributes) -> Outcome<()> {
         let inode = self.inode(ino.0)?;
-        for _ in 0..OPTIMISTIC_TRIES {
-            if let Some(look) = begin_look(inode) {
-                *into = inode.attributes(ino.0);
-                if look.is_unchanged_after_copy(inode) {
-                    return Ok(());
-                }
+        if let Some(look) = begin_look(inode) {
+            *into = inode.attributes(ino.0);
+            if look.is_unchanged_after_copy(inode) {
+                return Ok(());
             }
         }
         *into = self.read_unlocked(
@@ -176,6 +174,7 @@ impl Volume {
         directory: u64,
         name: &[u8],
     ) -> Outcome<Option<(FoundName, Option<Snapshot>)>> {
+        // What is below, for nearly all looks: what is found there is copied twice on its way here.
         let inode = self.inode(directory)?;
         if let Some(look) = begin_look(inode)
             && living_directory(inode).is_ok()
@@ -410,201 +409,4 @@ fn living_directory(inode: &SessionInode) -> Outcome<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::session::layout::CHANGING;
-    use crate::session::seqlock::WriteSection;
-    use crate::test_volume::{Stopped, new_volume};
-    use crate::*;
-    use egeria_media::BlockNumber;
-    use std::sync::atomic::Ordering;
-
-    const FILE: NewInode = NewInode {
-        mode: libc::S_IFREG | 0o640,
-        uid: 3,
-        gid: 4,
-        rdev: 0,
-    };
-    const DIRECTORY: NewInode = NewInode {
-        mode: libc::S_IFDIR | 0o755,
-        ..FILE
-    };
-    const ROOT: InodeNumber = InodeNumber::ROOT;
-
-    const SUMS: &[u8] = b"user.egeria.checksum";
-    const LAYOUT: &[u8] = b"user.egeria.layout";
-
-    /// A file and a directory with a history; the data of the file with checksums or without.
-    fn fill(volume: &Volume, has_sums: bool) -> (FileReference, InodeNumber) {
-        let directory = volume.create(ROOT, b"d", &DIRECTORY).expect("mkdir").ino;
-        let set = |ino, name: &[u8], value: &[u8]| {
-            volume
-                .set_xattr(ino, name, value, XattrMode::Any)
-                .expect("an attribute");
-        };
-        for name in 0..200 {
-            let name = format!("n{name}");
-            volume
-                .create(directory, name.as_bytes(), &FILE)
-                .expect("create");
-        }
-        for name in (0..200).step_by(3) {
-            let name = format!("n{name}");
-            volume.unlink(directory, name.as_bytes()).expect("unlink");
-        }
-        volume.create(directory, b"s", &DIRECTORY).expect("mkdir");
-        let (from, to) = (b"n1", b"n200");
-        let mode = RenameMode::Replace;
-        volume
-            .rename(directory, from, directory, to, mode)
-            .expect("rename");
-        if has_sums {
-            set(directory, SUMS, b"crc32c");
-        }
-        set(directory, b"user.of", b"a directory");
-        let ino = volume.create(directory, b"f", &FILE).expect("create").ino;
-        for (name, value) in [(b"user.a", b"1"), (b"user.b", b"2"), (b"user.a", b"3")] {
-            set(ino, name, value);
-        }
-        volume.remove_xattr(ino, b"user.b").expect("remove");
-        let file = volume.open(ino, None).expect("open");
-        let bytes: Vec<u8> = (0..100_000u32).map(|at| at as u8).collect();
-        volume.write(file, 0, &bytes).expect("write");
-        volume.write(file, 9_000, b"over blocks").expect("write");
-        volume.write(file, 300_000, b"far").expect("write");
-        let hole = AllocateMode::PunchHole;
-        volume.allocate(file, 20_000, 30_000, hole).expect("punch");
-        let reserve = AllocateMode::Extend;
-        volume
-            .allocate(file, 200_000, 20_000, reserve)
-            .expect("reserve");
-        let cut = AttributeChange {
-            size_bytes: Some(280_001),
-            permissions: Some(0o600),
-            ..AttributeChange::default()
-        };
-        volume.set_attributes(ino, &cut, false).expect("truncate");
-        (file, directory)
-    }
-
-    type Seen = (
-        Attributes,
-        Attributes,
-        Vec<(u64, Vec<u8>)>,
-        Vec<Outcome<InodeNumber>>,
-        Vec<u8>,
-        Vec<Outcome<u64>>,
-        Vec<Outcome<Vec<u8>>>,
-        Vec<Vec<Vec<u8>>>,
-    );
-
-    /// All that can be seen of the two without changing them.
-    fn look(volume: &Volume, file: FileReference, directory: InodeNumber) -> Seen {
-        let mut names = Vec::new();
-        volume
-            .read_directory(directory, 0, &mut |entry| {
-                names.push((entry.cookie, entry.name.to_vec()));
-                true
-            })
-            .expect("list");
-        let looked_up = [b"n2".as_slice(), b"n3", b"n1", b"n200", b"s", b"..", b"."];
-        let looked_up = looked_up.map(|name| volume.lookup(directory, name).map(|found| found.ino));
-        let mut data = vec![7; 400_000];
-        let read = volume.read(file, 0, &mut data).expect("read");
-        data.truncate(read);
-        let offsets = (0..320_000).step_by(1000);
-        let both = |offset| {
-            [
-                volume.seek_data(file, offset),
-                volume.seek_hole(file, offset),
-            ]
-        };
-        let both_inodes = [file.ino(), directory];
-        let values = both_inodes.map(|ino| {
-            let names = [b"user.a".as_slice(), b"user.b", b"user.of", SUMS, LAYOUT];
-            names.map(|name| volume.get_xattr(ino, name))
-        });
-        let listed = both_inodes.map(|ino| volume.list_xattr(ino).expect("attributes"));
-        (
-            volume.attributes(file.ino()).expect("attributes"),
-            volume.attributes(directory).expect("attributes"),
-            names,
-            looked_up.to_vec(),
-            data,
-            offsets.flat_map(both).collect(),
-            values.into_iter().flatten().collect(),
-            listed.to_vec(),
-        )
-    }
-
-    /// As when whoever changes them is stopped between any two stores.
-    #[test]
-    fn unlocked_reads_ignore_a_stopped_writer() {
-        for has_sums in [false, true] {
-            looks_ignore_a_stopped_writer(has_sums);
-        }
-    }
-
-    fn looks_ignore_a_stopped_writer(has_sums: bool) {
-        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
-        let volume = new_volume(&directory).0;
-        let (file, names) = fill(&volume, has_sums);
-        let before = look(&volume, file, names);
-        let held = [file.ino(), names].map(|ino| volume.lock(ino.0).expect("a lock"));
-        let locked_only =
-            std::thread::scope(|scope| scope.spawn(|| look(&volume, file, names)).join());
-        assert_eq!(locked_only.expect("a thread"), before);
-        let changing = held.each_ref().map(|held| WriteSection::begin(held.inode));
-        let amid_change =
-            std::thread::scope(|scope| scope.spawn(|| look(&volume, file, names)).join());
-        assert_eq!(amid_change.expect("a thread"), before);
-        changing.into_iter().for_each(WriteSection::end);
-        drop(held);
-        assert_eq!(look(&volume, file, names), before);
-    }
-
-    #[test]
-    fn damage_is_told_beside_a_stopped_writer() {
-        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
-        let volume = new_volume(&directory).0;
-        let (file, _) = fill(&volume, true);
-        let first = volume.extents(file.ino()).expect("extents")[0];
-        let damaged = BlockNumber(first.block).offset() + 77;
-        volume.pools()[usize::from(first.pool)]
-            .write_bytes(damaged, b"not what was written")
-            .expect("a store");
-        let held = volume.lock(file.ino().0).expect("a lock");
-        let changing = WriteSection::begin(held.inode);
-        let read = |offset| volume.read(file, offset, &mut [0; 100]);
-        let read = || [read(4096), read(0)];
-        let seen = std::thread::scope(|scope| scope.spawn(read).join()).expect("a thread");
-        assert_eq!(seen, [Ok(100), Err(Errno(libc::EIO))]);
-        changing.end();
-    }
-
-    #[test]
-    fn a_listing_beside_a_load_that_is_stopped_has_all_names() {
-        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
-        let (volume, _) = new_volume(&directory);
-        for name in [b"one", b"two"] {
-            volume.create(ROOT, name, &FILE).expect("create");
-        }
-        let stopped = Stopped::in_child(&volume, |volume| {
-            let locked = volume.lock(ROOT.0).expect("the root");
-            volume.unload(&locked);
-            locked.inode.state.store(CHANGING, Ordering::Release);
-            Ok(locked)
-        });
-        let end = volume.directory_end(ROOT).expect("an end");
-        let mut names = Vec::new();
-        let mut each = |entry: &DirectoryEntry<'_>| {
-            names.push(entry.name.to_vec());
-            true
-        };
-        volume
-            .read_directory_until(ROOT, 0, end, &mut each)
-            .expect("a listing");
-        assert!(names.contains(&b"one".to_vec()) && names.contains(&b"two".to_vec()));
-        stopped.kill();
-        assert!(volume.lookup(ROOT, b"two").is_ok());
-    }
-}
+mod tests;

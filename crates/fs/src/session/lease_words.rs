@@ -43,13 +43,13 @@ pub(crate) fn end(leases: &AtomicU32, bits: u32) {
     }
 }
 
-/// A turn of waiting for the end of a lease.
+/// How waiting for the end of a lease went on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Turn {
+pub(crate) enum RecallProgress {
     /// There is none any more.
     Ended,
     /// Some recall ended, or it is late: look again.
-    Waited,
+    Woken,
     /// As many recalls are asked for as there is room for.
     NoRoom,
 }
@@ -66,19 +66,25 @@ pub(crate) struct Recalls<'a> {
 
 impl Recalls<'_> {
     /// Have the leases of an inode ended, as far as the mask says. Not under its lock.
-    pub(crate) fn wait(&self, leases: &AtomicU32, ino: u64, mask: u32, limit: Duration) -> Turn {
+    pub(crate) fn wait(
+        &self,
+        leases: &AtomicU32,
+        ino: u64,
+        mask: u32,
+        limit: Duration,
+    ) -> RecallProgress {
         let seen = self.ended.load(Ordering::Acquire);
         // Each time: a lease may have been granted anew since the last recall.
         let word = match held(leases) & mask {
-            0 => return Turn::Ended,
+            0 => return RecallProgress::Ended,
             ATTRIBUTES => ino,
             _ => ino | WITH_NAMES,
         };
         if !self.ask(word) {
-            return Turn::NoRoom;
+            return RecallProgress::NoRoom;
         }
         sleep_until_changed(self.ended, seen, limit);
-        Turn::Waited
+        RecallProgress::Woken
     }
 
     /// Ask for a recall; `false`: there is no room.
@@ -96,7 +102,7 @@ impl Recalls<'_> {
     }
 
     /// What `take` takes, which calls [`Recalls::take`]; when there is nothing, what it takes after a ring of the bell.
-    /// Nothing when it is over, which is told by ringing the bell.
+    /// Nothing when it is over, after which the bell is rung.
     pub(crate) fn next<T>(
         &self,
         limit: Duration,

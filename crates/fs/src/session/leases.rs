@@ -17,7 +17,9 @@
 use crate::namespace::lookup_references::LookupReferences;
 use crate::session::inode::Locked;
 use crate::session::layout::{LOADED, SessionInode};
-use crate::session::lease_words::{self, ALL, ATTRIBUTES, NAMES, OWNER, Recalls, Turn, WITH_NAMES};
+use crate::session::lease_words::{
+    self, ALL, ATTRIBUTES, NAMES, OWNER, RecallProgress, Recalls, WITH_NAMES,
+};
 use crate::session::patience::{self, Obstacle};
 use crate::session::wait_notes::WAIT_UNREPORTED;
 use crate::types::{Errno, FileKind, InodeNumber, Outcome};
@@ -140,7 +142,8 @@ impl Volume {
     }
 
     /// The next recall, for a thread that [works](work_for_kernel) for the mount that grants leases; `None` when none
-    /// comes within this time, or it is over, which is told by [`Volume::ring_for_recalls`].
+    /// comes within this time, or it is over, after which
+    /// [`Volume::ring_for_recalls`] is called.
     pub fn next_recall(&self, patience: Duration, is_over: impl Fn() -> bool) -> Option<Recall> {
         let recalls = self.recalls();
         recalls.next(patience, is_over, || self.take_recall())
@@ -265,9 +268,9 @@ impl Volume {
         let (mut looked, mut is_reported) = (begun, false);
         loop {
             match recalls.wait(&inode.leases, ino, mask, LOOK_AT_MOUNT) {
-                Turn::Ended => return Ok(()),
-                Turn::Waited => {}
-                Turn::NoRoom => std::thread::sleep(LOOK_AGAIN),
+                RecallProgress::Ended => return Ok(()),
+                RecallProgress::Woken => {}
+                RecallProgress::NoRoom => std::thread::sleep(LOOK_AGAIN),
             }
             if looked.elapsed() >= LOOK_AT_MOUNT {
                 looked = Instant::now();

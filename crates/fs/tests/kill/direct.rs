@@ -2,6 +2,7 @@
 
 use crate::cases::{Act, Case, Verify, content};
 use crate::common::{DIRECTORY, FILE};
+use crate::living::fork_until_ready;
 use crate::scene::{Scene, pattern, write_in};
 use egeria_fs::rights::{Credentials, READ, WRITE};
 use egeria_fs::*;
@@ -234,43 +235,23 @@ fn rename_between(scene: &mut Scene) -> (Act, Verify) {
     )
 }
 
-/// A process that remembers `a` and what `f` in it is, as a kernel does, and forgets when it is told; as long as the
+/// A process that remembers `a` and what `f` in it is, as a kernel does, and forgets when it is asked to; as long as the
 /// call or what verifies it is there.
 struct Kernel(Cell<i32>);
 
 impl Kernel {
     /// The caller has one thread only.
     fn start(scene: &Scene) -> Rc<Kernel> {
-        let mut pipe = [0; 2];
-        // SAFETY: a valid out-parameter; this process has one thread, so the child may do what it likes.
-        let process = unsafe {
-            assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
-            libc::fork()
-        };
-        assert!(process >= 0, "{}", std::io::Error::last_os_error());
-        if process == 0 {
-            // SAFETY: asks to die with the parent.
-            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-            let volume = &scene.volume;
+        let volume = &scene.volume;
+        let process = fork_until_ready(|parent| {
             volume.after_fork_in_child();
-            let is_leased = lease(volume).is_some();
-            // SAFETY: an open descriptor and one byte.
-            unsafe { libc::write(pipe[1], [u8::from(is_leased)].as_ptr().cast(), 1) };
+            parent.answer(lease(volume).is_some());
             loop {
                 if let Some(recall) = volume.next_recall(Duration::from_secs(1), || false) {
                     volume.end_recall(recall);
                 }
             }
-        }
-        let mut is_leased = [0u8; 1];
-        // SAFETY: descriptors of ours, and room for one byte.
-        let told = unsafe {
-            libc::close(pipe[1]);
-            let told = libc::read(pipe[0], is_leased.as_mut_ptr().cast(), 1);
-            libc::close(pipe[0]);
-            told
-        };
-        assert_eq!((told, is_leased), (1, [1]), "no lease was granted");
+        });
         Rc::new(Kernel(Cell::new(process)))
     }
 

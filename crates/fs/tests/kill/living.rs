@@ -4,8 +4,20 @@ use crate::common::{FILE, Scratch};
 use crate::stepping::{Death, End, kill_after, uncounted};
 use egeria_fs::*;
 
-/// Fork a process that holds an inode open, tells so and stays; it goes with its parent.
-fn holder(volume: &Volume, ino: InodeNumber, first_thread_ends: bool) -> i32 {
+/// What a forked process answers its parent by.
+#[derive(Clone, Copy)]
+pub struct Parent(i32);
+
+impl Parent {
+    /// Once.
+    pub fn answer(self, is_ready: bool) {
+        // SAFETY: an open descriptor and one byte.
+        unsafe { libc::write(self.0, [u8::from(is_ready)].as_ptr().cast(), 1) };
+    }
+}
+
+/// Fork a process that dies with its parent, and wait until it answers that it is ready. The caller has one thread only.
+pub fn fork_until_ready(child: impl FnOnce(Parent)) -> i32 {
     let mut pipe = [0; 2];
     // SAFETY: a valid out-parameter; this process has one thread, so the child may do what it likes.
     let process = unsafe {
@@ -14,30 +26,42 @@ fn holder(volume: &Volume, ino: InodeNumber, first_thread_ends: bool) -> i32 {
     };
     assert!(process >= 0, "{}", std::io::Error::last_os_error());
     if process == 0 {
-        // SAFETY: asks to die with the parent; ends this thread alone.
+        // SAFETY: asks to die with the parent.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        child(Parent(pipe[1]));
+        // SAFETY: ends the child, which must not go on as its parent.
+        unsafe { libc::_exit(0) };
+    }
+    let mut is_ready = [0u8; 1];
+    // SAFETY: descriptors of ours, and room for one byte.
+    let bytes = unsafe {
+        libc::close(pipe[1]);
+        let bytes = libc::read(pipe[0], is_ready.as_mut_ptr().cast(), 1);
+        libc::close(pipe[0]);
+        bytes
+    };
+    assert_eq!((bytes, is_ready), (1, [1]), "the child is not ready");
+    process
+}
+
+/// Fork a process that holds an inode open, and stays; its first thread may end before.
+fn holder(volume: &Volume, ino: InodeNumber, first_thread_ends: bool) -> i32 {
+    fork_until_ready(|parent| {
         volume.after_fork_in_child();
         let opened = volume.open(ino, None).is_ok();
-        let tell = move || {
-            // SAFETY: an open descriptor and one byte.
-            unsafe { libc::write(pipe[1], [u8::from(opened)].as_ptr().cast(), 1) };
+        let stay = move || {
+            parent.answer(opened);
             loop {
                 std::thread::sleep(std::time::Duration::from_secs(1));
             }
         };
         if first_thread_ends {
-            std::thread::spawn(tell);
-            // SAFETY: as above; the other thread needs nothing of this one.
+            std::thread::spawn(stay);
+            // SAFETY: ends this thread alone; the other one needs nothing of it.
             unsafe { libc::syscall(libc::SYS_exit, 0) };
         }
-        tell();
-    }
-    let mut opened = [0u8; 1];
-    // SAFETY: an open descriptor and room for one byte.
-    let told = unsafe { libc::read(pipe[0], opened.as_mut_ptr().cast(), 1) };
-    assert_eq!(told, 1);
-    assert_eq!(opened, [1]);
-    process
+        stay();
+    })
 }
 
 /// Unlink what another process holds open, reap, and see whether it was taken for dead.

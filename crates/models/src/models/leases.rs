@@ -3,7 +3,7 @@
 
 use crate::check::check;
 use crate::session::lease_words::{
-    ALL, ATTRIBUTES, OWNER, Recalls, Turn, WITH_NAMES, end, grant, held,
+    ALL, ATTRIBUTES, OWNER, RecallProgress, Recalls, WITH_NAMES, end, grant, held,
 };
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::sync::{Arc, Mutex};
@@ -74,9 +74,9 @@ impl<const PLACES: usize> Scene<PLACES> {
     fn have_ended(&self, mask: u32) {
         loop {
             match self.recalls().wait(&self.leases, INODE, mask, LIMIT) {
-                Turn::Ended => return,
-                Turn::Waited => {}
-                Turn::NoRoom => thread::yield_now(),
+                RecallProgress::Ended => return,
+                RecallProgress::Woken => {}
+                RecallProgress::NoRoom => thread::yield_now(),
             }
         }
     }
@@ -178,9 +178,9 @@ const CHANGING: &[&str] = &[
 ];
 
 #[test]
-fn what_the_kernel_forgot_by_itself_is_forgotten_before_the_change() {
+fn what_the_kernel_forgot_by_itself_precedes_a_change() {
     check(
-        "models::leases::what_the_kernel_forgot_by_itself_is_forgotten_before_the_change",
+        "models::leases::what_the_kernel_forgot_by_itself_precedes_a_change",
         &[
             "leases.fetch_and(!bits, Ordering::Release);",
             "leases.load(Ordering::Acquire)",

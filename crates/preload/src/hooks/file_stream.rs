@@ -9,14 +9,14 @@ use crate::libc_streams::{
     APPENDS, Functions, HAS_FAILED, NO_READS, NO_WRITES, NOT_CANCELLED, Stream,
 };
 use crate::table::{self, Tag};
-use crate::{libc_streams, opening, real, serve};
+use crate::{errno, libc_streams, opening, real, serve};
 use libc::{FILE, c_char, c_int, c_void, off64_t, ssize_t};
 
 /// How a file is opened for a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mode {
     /// For `open`.
-    pub flags: c_int,
+    flags: c_int,
     /// Of the stream.
     stream_flags: c_int,
 }
@@ -104,13 +104,15 @@ pub fn open(path: *const c_char, text: *const c_char) -> Option<*mut FILE> {
 pub fn over(fd: c_int, mode: Mode, text: *const c_char) -> *mut FILE {
     const BARS: c_int = NO_READS | NO_WRITES | APPENDS;
     if libc_streams::use_functions() {
-        // As libc sees the number, it may be read alone.
+        // As libc sees a placeholder, it may be read alone. A file that the kernel has opened may not even be that.
+        let error = errno::get();
         let stream = real::fdopen(fd, c"r".as_ptr());
         // SAFETY: an open stream that nobody else has yet.
         if let Some(inner) = unsafe { stream.cast::<Stream>().as_mut() } {
             inner.flags = inner.flags & !BARS | mode.stream_flags;
             return stream;
         }
+        errno::set(error);
     }
     serve::share(fd);
     real::fdopen(fd, text)
@@ -125,12 +127,6 @@ pub static FUNCTIONS: Functions = Functions {
     stat: stat_of,
 };
 
-/// The number under a stream.
-fn number_of(stream: *mut Stream) -> c_int {
-    // SAFETY: libc hands out an open stream, which it has locked.
-    unsafe { (*stream).number }
-}
-
 /// Who makes the calls on a stream.
 enum Caller {
     Libc,
@@ -140,10 +136,9 @@ enum Caller {
 }
 
 /// The hooks find out whether a number is ours. Streams that libc uses itself, in the middle of things, are not cancelled.
-fn caller_for(stream: *mut Stream) -> Caller {
-    // SAFETY: libc hands out an open stream, which it has locked.
-    let is_cancelled = unsafe { (*stream).other_flags } & NOT_CANCELLED == 0;
-    match (table::load(number_of(stream)).tag(), is_cancelled) {
+fn caller_for(stream: &Stream) -> Caller {
+    let is_cancelled = stream.other_flags & NOT_CANCELLED == 0;
+    match (table::load(stream.number).tag(), is_cancelled) {
         (Tag::NotOurs | Tag::Closing, _) => Caller::Libc,
         (_, true) => Caller::Hooks,
         (Tag::Ours, false) => Caller::Uncancelled,
@@ -151,69 +146,57 @@ fn caller_for(stream: *mut Stream) -> Caller {
     }
 }
 
-unsafe extern "C-unwind" fn read_from(
-    stream: *mut Stream,
-    into: *mut c_void,
-    bytes: ssize_t,
-) -> ssize_t {
+fn libcs(stream: &mut Stream) -> *mut FILE {
+    std::ptr::from_mut(stream).cast()
+}
+
+extern "C-unwind" fn read_from(stream: &mut Stream, into: *mut c_void, bytes: ssize_t) -> ssize_t {
     match caller_for(stream) {
-        Caller::Libc => real::_IO_file_read(stream.cast(), into, bytes),
-        Caller::Hooks => read(number_of(stream), into, bytes as usize),
-        Caller::Uncancelled => read_uncancelled(number_of(stream), into, bytes as usize),
+        Caller::Libc => real::_IO_file_read(libcs(stream), into, bytes),
+        Caller::Hooks => read(stream.number, into, bytes as usize),
+        Caller::Uncancelled => read_uncancelled(stream.number, into, bytes as usize),
     }
 }
 
 /// What could be written: all of it, or the stream has failed.
-unsafe extern "C-unwind" fn write_to(
-    stream: *mut Stream,
-    from: *const c_void,
-    bytes: ssize_t,
-) -> ssize_t {
+extern "C-unwind" fn write_to(stream: &mut Stream, from: *const c_void, bytes: ssize_t) -> ssize_t {
     let write: fn(c_int, *const c_void, usize) -> ssize_t = match caller_for(stream) {
-        Caller::Libc => return real::_IO_file_write(stream.cast(), from, bytes),
+        Caller::Libc => return real::_IO_file_write(libcs(stream), from, bytes),
         Caller::Hooks => write,
         Caller::Uncancelled => write_uncancelled,
     };
     let mut done = 0;
     while done < bytes {
         let rest = from.wrapping_byte_offset(done);
-        match write(number_of(stream), rest, (bytes - done) as usize) {
+        match write(stream.number, rest, (bytes - done) as usize) {
             written @ 0.. => done += written,
             _ => {
-                // SAFETY: libc hands out an open stream, which it has locked.
-                unsafe { (*stream).flags |= HAS_FAILED };
+                stream.flags |= HAS_FAILED;
                 break;
             }
         }
     }
-    // SAFETY: as above.
-    unsafe {
-        if (*stream).offset_bytes >= 0 {
-            (*stream).offset_bytes += done as off64_t;
-        }
+    if stream.offset_bytes >= 0 {
+        stream.offset_bytes += done as off64_t;
     }
     done
 }
 
-unsafe extern "C-unwind" fn seek_in(
-    stream: *mut Stream,
-    offset: off64_t,
-    whence: c_int,
-) -> off64_t {
+extern "C-unwind" fn seek_in(stream: &mut Stream, offset: off64_t, whence: c_int) -> off64_t {
     match caller_for(stream) {
-        Caller::Libc => real::_IO_file_seek(stream.cast(), offset, whence),
-        _ => lseek(number_of(stream), offset, whence),
+        Caller::Libc => real::_IO_file_seek(libcs(stream), offset, whence),
+        _ => lseek(stream.number, offset, whence),
     }
 }
 
-unsafe extern "C-unwind" fn close_under(stream: *mut Stream) -> c_int {
-    close_within(number_of(stream))
+extern "C-unwind" fn close_under(stream: &mut Stream) -> c_int {
+    close_within(stream.number)
 }
 
-unsafe extern "C-unwind" fn stat_of(stream: *mut Stream, into: *mut libc::stat) -> c_int {
+extern "C-unwind" fn stat_of(stream: &mut Stream, into: *mut libc::stat) -> c_int {
     match caller_for(stream) {
-        Caller::Libc => real::_IO_file_stat(stream.cast(), into.cast()),
-        _ => fstat(number_of(stream), into),
+        Caller::Libc => real::_IO_file_stat(libcs(stream), into.cast()),
+        _ => fstat(stream.number, into),
     }
 }
 

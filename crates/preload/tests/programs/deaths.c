@@ -20,17 +20,6 @@ static const struct rule rules[] = {
     {"moves", moves},     {"unlinks", unlinks}, {NULL, NULL},
 };
 
-// Past the library, which would let signals wait until it is out of the engine.
-static long kernel(long number, long one, long two, long three, long four) {
-    long answer;
-    register long fourth asm("r10") = four;
-    asm volatile("syscall"
-                 : "=a"(answer)
-                 : "a"(number), "D"(one), "S"(two), "d"(three), "r"(fourth)
-                 : "rcx", "r11", "memory");
-    return answer;
-}
-
 static volatile long left;
 
 // After each instruction while the processor's trap flag is set.

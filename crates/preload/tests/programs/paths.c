@@ -10,17 +10,6 @@ static uint64_t below(uint64_t limit) {
     return state % limit;
 }
 
-// Past the library.
-static long kernel(long number, long one, long two, long three, long four) {
-    long answer;
-    register long fourth asm("r10") = four;
-    asm volatile("syscall"
-                 : "=a"(answer)
-                 : "a"(number), "D"(one), "S"(two), "d"(three), "r"(fourth)
-                 : "rcx", "r11", "memory");
-    return answer;
-}
-
 static char point[PATH_MAX], path[3 * PATH_MAX], long_name[257];
 static int directory, gone;
 

@@ -209,7 +209,7 @@ static unsigned below(unsigned end) {
     return (seed >> 16) % end;
 }
 
-// Random calls on two streams over one file; every answer is told.
+// Random calls on two streams over one file; every answer is printed.
 static void streams_answer_as_libc(void) {
     static const char *modes[] = {"r", "r+", "w", "w+", "a", "a+", "rb", "w+x", "ae", "r+c"};
     char text[9000], path[32];

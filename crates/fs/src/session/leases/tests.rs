@@ -78,7 +78,7 @@ fn a_change_has_the_leases_of_what_it_changes_recalled() {
 }
 
 #[test]
-fn the_name_of_a_file_is_recalled_before_its_owner_changes_alone() {
+fn the_name_of_a_file_is_recalled_when_its_owner_changes() {
     let (volume, _directory, references) = with_lease();
     let made = new_file(&volume);
     assert!(volume.lease(made, false));
