@@ -328,7 +328,7 @@ impl Drop for Spot {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::{Access, Pool, PoolOffset};
 
     /// How the kernel protects the page at an address, as /proc/self/maps writes it.
     fn protection(address: usize) -> Option<String> {
@@ -343,21 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_past_a_pool_faults() {
-        let mapping = map_anonymous(3 * BLOCK_BYTES).expect("memory");
-        let base = mapping.base as usize;
-        assert_eq!(protection(base).as_deref(), Some("rw-s"));
-        let end = base + HUGE_PAGE_BYTES as usize;
-        for guard in [base - 1, end] {
-            assert_eq!(protection(guard).as_deref(), Some("---p"));
-        }
-        drop(mapping);
-        assert_eq!(protection(base), None, "all of it goes");
-    }
-
-    #[test]
     fn a_pool_is_writable_from_the_first_store_on() {
-        use crate::{Access, Pool, PoolOffset};
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let path = directory.path().join("pool");
         Pool::create(&path, 16 << 20).expect("a pool");

@@ -27,8 +27,6 @@ use types::Errno;
 mod apart;
 #[path = "../../preload/src/deferral.rs"]
 mod deferral;
-#[path = "../../preload/src/file_set.rs"]
-mod file_set;
 #[path = "../../preload/src/gate.rs"]
 mod gate;
 #[path = "../../media/src/emulation/id_bitmap.rs"]

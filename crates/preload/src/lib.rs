@@ -35,7 +35,6 @@ mod devices;
 mod directory;
 mod endings;
 mod errno;
-mod file_set;
 mod forks;
 mod gate;
 mod guarded;

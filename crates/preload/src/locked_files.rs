@@ -1,42 +1,45 @@
-//! Files of which this process has locked ranges (`fcntl`, `lockf`). The kernel drops such locks when the process closes any
-//! of its descriptors of the file: so it must have them all, and those to come.
+//! Files of which this process locks ranges (`fcntl`, `lockf`). The kernel drops such locks when the process closes any of
+//! its descriptors of the file: so it must have opened them all. Files that the kernel has open are opened there anyway, as
+//! long as somebody has; what is left are descriptors from before, and those of threads that are just opening the file.
+//!
+//! ```text
+//! locker: the kernel opens the file ─ heavy barrier ─ numbers in the table? those of the file: to the kernel ─ lock
+//! opener: number into the table ─ light barrier ─ open in the kernel? then to the kernel
+//! ```
+//! One of both sees the other.
 
-use crate::file_set::FileSet;
 use crate::record::Record;
 use crate::reply::Reply;
+use crate::sync::{heavy_barrier, light_barrier};
 use crate::{deferred, serve, table};
 use egeria_fs::{InodeNumber, Volume};
 use libc::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-static LOCKED: FileSet = FileSet::new();
-
-/// Stands for a file, not 0. Two files may have the same: then both go to the kernel.
-fn key(volume: &'static Volume, ino: InodeNumber) -> u32 {
-    // Of the address, what tells two volumes apart.
-    let volume = std::ptr::from_ref(volume) as u64 >> 6;
-    (ino.0 ^ volume) as u32 | 1 << 31
-}
-
-fn key_of(record: &Record) -> u32 {
-    key(record.volume(), record.ino())
-}
+/// The process has locked ranges of some file.
+static HAS_LOCKED: AtomicBool = AtomicBool::new(false);
 
 /// The process is about to lock ranges of the file of a number.
 pub fn note(fd: c_int) {
-    let mut found = None;
+    let file_of = |record: &Record| (std::ptr::from_ref(record.volume()), record.ino());
+    let mut file = None;
     // Also of a number that no call has used yet.
     serve::serve(fd, |record| {
-        found = Some(key_of(record));
+        file = Some(file_of(record));
+        // Where that fails, the lock does, too.
+        let _ = deferred::open_in_kernel(record, fd);
         Reply::Pass
     });
-    let Some(key) = found else { return };
-    if !LOCKED.add(key) {
-        return deferred::end();
+    if file.is_none() {
+        return;
+    }
+    HAS_LOCKED.store(true, Ordering::Relaxed);
+    if !heavy_barrier() {
+        deferred::end();
     }
     table::for_each_ours(|other, _| {
         serve::quietly(other, |record| {
-            if key_of(record) == key {
-                // Where that fails, the lock does, too.
+            if Some(file_of(record)) == file {
                 let _ = deferred::open_in_kernel(record, other);
             }
         });
@@ -45,8 +48,9 @@ pub fn note(fd: c_int) {
 
 /// A number means this file from now on.
 #[inline]
-pub fn settle(volume: &'static Volume, ino: InodeNumber, fd: c_int) {
-    if LOCKED.has(key(volume, ino)) {
+pub fn settle(volume: &Volume, ino: InodeNumber, fd: c_int) {
+    light_barrier();
+    if HAS_LOCKED.load(Ordering::Relaxed) && volume.is_open_in_kernel(ino) {
         serve::open_in_kernel(fd);
     }
 }

@@ -3,7 +3,6 @@
 mod deferrals;
 mod direct;
 mod exclusion;
-mod file_sets;
 mod free_lists;
 mod gates;
 mod id_bitmaps;
