@@ -12,8 +12,9 @@ use egeria_fs::{
     PathStop, Volume,
 };
 use libc::{c_char, c_int, mode_t};
+use std::sync::atomic::AtomicBool;
 
-/// Flags that change nothing here, or are done here.
+/// Flags that change nothing here, or are done here. `O_TMPFILE` is one more with `O_DIRECTORY`.
 const KNOWN: c_int = libc::O_ACCMODE
     | libc::O_CREAT
     | libc::O_EXCL
@@ -26,6 +27,7 @@ const KNOWN: c_int = libc::O_ACCMODE
     | libc::O_DIRECTORY
     | libc::O_SYNC
     | libc::O_DIRECT
+    | libc::O_TMPFILE
     | O_LARGEFILE;
 const O_LARGEFILE: c_int = 0o100_000;
 /// Bits that a change of the data may have to take away.
@@ -58,7 +60,7 @@ pub fn open(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -
     }
     // Streams may be over the number later, or older ones get it.
     libc_streams::use_functions();
-    let creates = flags & libc::O_CREAT != 0;
+    let creates = flags & libc::O_CREAT != 0 || is_unnamed(flags);
     let (mut number, mut opened) = (None, None);
     let answer = on_path(directory, path, |way| {
         if creates {
@@ -146,6 +148,9 @@ fn open_in_engine(way: &Way<'_>, flags: c_int, mode: mode_t) -> Result<Opening, 
     if flags & libc::O_PATH != 0 && flags & libc::O_DIRECTORY == 0 {
         return Err(PathStop::Elsewhere);
     }
+    if is_unnamed(flags) {
+        return create_unnamed(way, flags, mode).map(Opening::Done);
+    }
     if flags & libc::O_DIRECTORY != 0 {
         let found = way.find(flags & libc::O_NOFOLLOW == 0)?;
         return match found.kind() {
@@ -161,7 +166,7 @@ fn open_in_engine(way: &Way<'_>, flags: c_int, mode: mode_t) -> Result<Opening, 
         Ok(_) if flags & NEW == NEW => return Ok(Opening::Fails(libc::EEXIST)),
         Ok(named) if named.kind() == FileKind::Directory => open_directory(way, &named, flags),
         Ok(named) => open_existing(way, end, &named, flags),
-        Err(PathStop::Missing) if flags & libc::O_CREAT != 0 => create(way, end, mode),
+        Err(PathStop::Missing) if flags & libc::O_CREAT != 0 => create_named(way, end, mode),
         Err(stop) => Err(stop),
     };
     opened.map(Opening::Done)
@@ -235,6 +240,7 @@ fn open_directory(way: &Way<'_>, named: &Attributes, flags: c_int) -> Result<Ope
             // Its place is known from itself.
             parent: named.ino,
             name: Vec::new(),
+            may_be_named: AtomicBool::new(false),
         },
     })
 }
@@ -250,22 +256,28 @@ fn truncate(way: &Way<'_>, file: FileReference, named: &Attributes) -> Result<()
     changed.map(drop)
 }
 
-fn create(way: &Way<'_>, end: PathEnd, mode: mode_t) -> Result<Opened, PathStop> {
+/// Make a file, with the engine's `make`, in the directory where a way ends.
+fn create(
+    way: &Way<'_>,
+    end: PathEnd,
+    mode: mode_t,
+    make: impl FnOnce(&PathEnd, &NewInode) -> egeria_fs::Outcome<Attributes>,
+) -> Result<Opened, PathStop> {
     let credentials = &way.identity.credentials;
     let is_plain = way.usage.is_writable() && mode & libc::S_ISGID == 0;
     if !is_plain || !credentials.may_add(&end.directory) {
         return Err(PathStop::Elsewhere);
     }
-    let volume = way.volume;
-    let directory = volume.open(end.directory.ino, Some(end.directory.generation));
-    directory.or(Err(PathStop::Elsewhere))?;
     let new = NewInode {
         mode: libc::S_IFREG | names::without_umask(mode & 0o7777),
         uid: credentials.uid,
         gid: credentials.gid,
         rdev: 0,
     };
-    let created = volume.create_open(end.directory.ino, &end.name, &new);
+    let volume = way.volume;
+    let directory = volume.open(end.directory.ino, Some(end.directory.generation));
+    directory.or(Err(PathStop::Elsewhere))?;
+    let created = make(&end, &new);
     volume.close(end.directory.ino);
     let created = created.or(Err(PathStop::Elsewhere))?;
     let file = volume.open(created.ino, Some(created.generation));
@@ -279,6 +291,40 @@ fn create(way: &Way<'_>, end: PathEnd, mode: mode_t) -> Result<Opened, PathStop>
     })
 }
 
+fn create_named(way: &Way<'_>, end: PathEnd, mode: mode_t) -> Result<Opened, PathStop> {
+    create(way, end, mode, |end, new| {
+        way.volume.create_open(end.directory.ino, &end.name, new)
+    })
+}
+
+/// Whether a file without a name is to be made.
+fn is_unnamed(flags: c_int) -> bool {
+    flags & libc::O_TMPFILE == libc::O_TMPFILE
+}
+
+/// `O_TMPFILE`, which the mount does not know. The kernel finds the file by its number later, for who may make names in
+/// the root.
+fn create_unnamed(way: &Way<'_>, flags: c_int, mode: mode_t) -> Result<Opened, PathStop> {
+    let is_valid = flags & libc::O_ACCMODE != libc::O_RDONLY && flags & libc::O_CREAT == 0;
+    if !is_valid || !way.may_add_to_root() {
+        return Err(PathStop::Elsewhere);
+    }
+    let directory = way.find(flags & libc::O_NOFOLLOW == 0)?;
+    if directory.kind() != FileKind::Directory {
+        return Err(PathStop::Elsewhere);
+    }
+    let end = PathEnd {
+        directory,
+        name: Vec::new(),
+        wants_directory: false,
+    };
+    let mut opened = create(way, end, mode, |end, new| {
+        way.volume.create_unnamed(end.directory.ino, new)
+    })?;
+    *opened.origin.may_be_named.get_mut() = flags & libc::O_EXCL == 0;
+    Ok(opened)
+}
+
 fn origin(way: &Way<'_>, end: PathEnd, generation: u32) -> Origin {
     Origin {
         point: way.mount.point(),
@@ -286,5 +332,6 @@ fn origin(way: &Way<'_>, end: PathEnd, generation: u32) -> Origin {
         generation,
         parent: end.directory.ino,
         name: end.name,
+        may_be_named: AtomicBool::new(false),
     }
 }

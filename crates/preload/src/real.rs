@@ -181,6 +181,8 @@ reals! {
     fn lgetxattr(path: *const c_char, name: *const c_char, value: *mut c_void, bytes: size_t) -> ssize_t;
     fn listxattr(path: *const c_char, names: *mut c_char, bytes: size_t) -> ssize_t;
     fn llistxattr(path: *const c_char, names: *mut c_char, bytes: size_t) -> ssize_t;
+    fn removexattr(path: *const c_char, name: *const c_char) -> c_int;
+    fn lremovexattr(path: *const c_char, name: *const c_char) -> c_int;
     fn fremovexattr(fd: c_int, name: *const c_char) -> c_int;
     fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut c_void) -> c_int;
     fn name_to_handle_at(directory: c_int, path: *const c_char, handle: *mut c_void, mount: *mut c_int, flags: c_int) -> c_int;

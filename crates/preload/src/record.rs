@@ -73,6 +73,8 @@ pub struct Origin {
     pub parent: InodeNumber,
     /// That name.
     pub name: Vec<u8>,
+    /// It was made without a name and may be given its first (`O_TMPFILE` without `O_EXCL`).
+    pub may_be_named: AtomicBool,
 }
 
 /// What a record begins with.

@@ -4,18 +4,28 @@ mod common;
 
 use common::{Mounted, assert_ended_well, finish, is_root, keeps, program};
 
-#[test]
-fn names_cost_no_requests() {
+/// A rule that makes so many direct calls, and hardly any requests: for attaching, and for refused calls, which the kernel
+/// makes again.
+fn cost_no_requests(rule: &str, direct: u64) {
     let Some(mounted) = Mounted::new() else {
         return;
     };
     let before = mounted.volume.counters();
     let mut command = mounted.command(program("names"));
-    assert_ended_well(&finish(command.arg("names_are_direct")), "names");
-    mounted.assert_served(&before, 200 * 25, "names");
+    assert_ended_well(&finish(command.arg(rule)), rule);
+    mounted.assert_served(&before, direct, rule);
     let requests = mounted.volume.counters().mount_requests - before.mount_requests;
-    // Attaching; refused calls, which the kernel makes again.
-    assert!(requests < 100, "{requests} requests");
+    assert!(requests < 100, "{rule}: {requests} requests");
+}
+
+#[test]
+fn names_cost_no_requests() {
+    cost_no_requests("names_are_direct", 200 * 25);
+}
+
+#[test]
+fn attributes_cost_no_requests() {
+    cost_no_requests("attributes_are_direct", 200 * 16);
 }
 
 #[test]

@@ -40,6 +40,16 @@ fn copies_cost_no_requests() {
 }
 
 #[test]
+fn unnamed_files_cost_no_requests() {
+    cost_no_requests("unnamed_files_cost_no_requests", 500 * 12);
+}
+
+#[test]
+fn unnamed_files_are_named_once() {
+    keeps("opens", "unnamed_files_are_named_once", 10);
+}
+
+#[test]
 fn first_opens_of_threads_cost_no_requests() {
     // Each process finds its mounts anew.
     for _ in 0..20 {

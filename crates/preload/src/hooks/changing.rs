@@ -1,6 +1,6 @@
 //! Attributes changed: permissions, owners, times, and sizes by path.
 
-use crate::names::{Answer, Way, answered, by_kernel, on_open_descriptor, on_path};
+use crate::names::{Answer, Way, by_kernel, on_open_descriptor, on_path};
 use crate::{guarded, real, settings};
 use egeria_fs::rights::WRITE;
 use egeria_fs::{AttributeChange, Attributes, FileKind, PathStop, TimeChange};
@@ -20,20 +20,17 @@ fn change(way: &Way<'_>, inode: &Attributes, change: &AttributeChange, drops: bo
     {
         return Err(PathStop::Elsewhere);
     }
-    let volume = way.volume;
-    let Ok(file) = volume.open(inode.ino, Some(inode.generation)) else {
-        return Err(PathStop::Elsewhere);
-    };
     let setid = libc::S_ISUID | libc::S_ISGID;
     let has_setid = inode.mode & setid != 0 && inode.kind() != FileKind::Directory;
-    let outcome = match drops {
-        true => volume.drop_capability(file),
-        false => Ok(()),
-    };
-    let outcome =
-        outcome.and_then(|()| volume.set_attributes(inode.ino, change, drops && has_setid));
-    volume.close(inode.ino);
-    Ok(answered(outcome, &[]))
+    way.change(inode, &[], |file| {
+        if drops {
+            way.volume.drop_capability(file)?;
+        }
+        let changed = way
+            .volume
+            .set_attributes(inode.ino, change, drops && has_setid);
+        changed.map(drop)
+    })
 }
 
 fn set_permissions(way: &Way<'_>, inode: &Attributes, mode: mode_t) -> Outcome {
@@ -253,17 +250,15 @@ fn truncate(path: *const c_char, bytes: off_t) -> c_int {
         let Some(size_bytes) = size_bytes else {
             return Err(PathStop::Elsewhere);
         };
-        let Ok(file) = way.volume.open(found.ino, Some(found.generation)) else {
-            return Err(PathStop::Elsewhere);
-        };
         let wanted = AttributeChange {
             size_bytes: Some(size_bytes),
             ..AttributeChange::default()
         };
-        let set = || way.volume.set_attributes_direct(found.ino, &wanted, false);
-        let outcome = way.volume.drop_capability(file).and_then(|()| set());
-        way.volume.close(found.ino);
-        Ok(answered(outcome, &[]))
+        way.change(&found, &[], |file| {
+            way.volume.drop_capability(file)?;
+            let set = way.volume.set_attributes_direct(found.ino, &wanted, false);
+            set.map(drop)
+        })
     });
     truncated.unwrap_or_else(|| real::truncate(path, bytes))
 }

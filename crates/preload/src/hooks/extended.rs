@@ -1,15 +1,22 @@
-//! Extended attributes that are read, and those that no volume keeps.
+//! Extended attributes.
 
-use crate::names::{Answer, CallerPlace, Way, on_open_descriptor, on_path, with_caller_string};
+use crate::guarded_copy::copy;
+use crate::names::{
+    self, Answer, CallerPlace, Way, on_open_descriptor, on_path, with_caller_string,
+};
 use crate::real;
-use egeria_fs::rights::READ;
-use egeria_fs::{Attributes, Errno, FileKind, PathStop};
+use egeria_fs::rights::{READ, WRITE};
+use egeria_fs::{Attributes, Errno, FileKind, InodeNumber, PathStop, Volume, XattrMode};
 use libc::{c_char, c_int, c_void, size_t, ssize_t};
 
 type Outcome = Result<Answer, PathStop>;
 
 /// Longer names are refused by the kernel.
 const MAX_NAME_BYTES: usize = 255;
+/// Longer values are refused by the mount.
+const MAX_VALUE_BYTES: usize = 4096;
+/// Names that everybody may know of.
+const OPEN_SPACES: [&[u8]; 2] = [b"user.", b"security."];
 
 /// How a file is named.
 #[derive(Clone, Copy)]
@@ -25,6 +32,16 @@ impl Of {
             Of::Path(path) => on_path(libc::AT_FDCWD, path, |way| body(way, &way.find(true)?)),
             Of::Link(path) => on_path(libc::AT_FDCWD, path, |way| body(way, &way.find(false)?)),
             Of::Descriptor(fd) => on_open_descriptor(fd, |way| body(way, &way.inode()?)),
+        }
+    }
+
+    fn by_kernel<T>(self) -> Option<T> {
+        match self {
+            Of::Path(path) | Of::Link(path) => {
+                names::before_path(path);
+                None
+            }
+            Of::Descriptor(fd) => names::by_kernel(fd),
         }
     }
 }
@@ -83,27 +100,90 @@ fn get(of: Of, name: *const c_char, into: *mut c_void, room: size_t) -> Option<s
     answer.map(|bytes| bytes as ssize_t)
 }
 
-/// Of inodes without any; who may know of which others is the kernel's to say.
-fn list(of: Of) -> Option<ssize_t> {
+/// Who may know of `trusted.` ones is the kernel's to say.
+fn list(of: Of, into: *mut c_char, room: size_t) -> Option<ssize_t> {
     let answer = of.serve(|way, inode| {
         let names = way.volume.list_xattr(inode.ino);
-        let is_same = way.volume.has_generation(inode.ino, inode.generation);
-        match names {
-            Ok(names) if names.is_empty() && is_same => Ok(Answer::Done(0)),
-            _ => Err(PathStop::Elsewhere),
+        let names = names.or(Err(PathStop::Elsewhere))?;
+        let is_open = |name: &Vec<u8>| OPEN_SPACES.iter().any(|space| name.starts_with(space));
+        if !names.iter().all(is_open) || !way.volume.has_generation(inode.ino, inode.generation) {
+            return Err(PathStop::Elsewhere);
         }
+        let ended = |mut name: Vec<u8>| {
+            name.push(0);
+            name
+        };
+        let listed: Vec<u8> = names.into_iter().flat_map(ended).collect();
+        Ok(filled(&listed, into.cast(), room))
     });
     answer.map(|bytes| bytes as ssize_t)
 }
 
-/// Of access control lists, which tools try to set on all that they copy.
-fn set(of: Of, name: *const c_char) -> Option<c_int> {
-    of.serve(|way, _| {
-        let is_list = with_caller_string(name, |name| name.starts_with(b"system.posix_acl_"));
-        match is_list == Some(true) && way.usage.is_writable() {
-            true => Ok(Answer::Fails(libc::EOPNOTSUPP)),
-            false => Err(PathStop::Elsewhere),
+/// Change an attribute that means something to programs alone.
+fn change(
+    of: Of,
+    name: *const c_char,
+    expected: &[c_int],
+    change: impl FnOnce(&Volume, InodeNumber, &[u8]) -> Result<(), Errno>,
+) -> Option<c_int> {
+    of.serve(|way, inode| {
+        let changed = with_caller_string(name, |name| {
+            // Access control lists, which tools try to set on all that they copy.
+            if name.starts_with(b"system.posix_acl_") && way.usage.is_writable() {
+                return Ok(Answer::Fails(libc::EOPNOTSUPP));
+            }
+            let credentials = &way.identity.credentials;
+            let is_kind = match inode.kind() {
+                FileKind::Regular => true,
+                FileKind::Directory => {
+                    inode.mode & libc::S_ISVTX == 0 || credentials.is_owner(inode)
+                }
+                _ => false,
+            };
+            let is_plain = is_kind
+                && name.starts_with(b"user.")
+                && name.len() <= MAX_NAME_BYTES
+                && !name.starts_with(b"user.egeria.");
+            let is_permitted = way.usage.is_writable()
+                && !way.volume.are_names_watched()
+                && credentials.may(inode, WRITE);
+            match is_plain && is_permitted {
+                true => way.change(inode, expected, |_| change(way.volume, inode.ino, name)),
+                false => Err(PathStop::Elsewhere),
+            }
+        });
+        changed.unwrap_or(Err(PathStop::Elsewhere))
+    })
+}
+
+fn set(
+    of: Of,
+    name: *const c_char,
+    value: *const c_void,
+    bytes: size_t,
+    flags: c_int,
+) -> Option<c_int> {
+    let mode = match flags {
+        0 => XattrMode::Any,
+        libc::XATTR_CREATE => XattrMode::Create,
+        libc::XATTR_REPLACE => XattrMode::Replace,
+        _ => return of.by_kernel(),
+    };
+    let expected = [libc::EEXIST, libc::ENODATA];
+    change(of, name, &expected, |volume, ino, name| {
+        let mut room = [0; MAX_VALUE_BYTES];
+        let to = room.get_mut(..bytes).ok_or(Errno(libc::E2BIG))?;
+        // SAFETY: all of `to` is ours.
+        if !unsafe { copy(to.as_mut_ptr(), value.cast(), bytes) } {
+            return Err(Errno(libc::EFAULT));
         }
+        volume.set_xattr(ino, name, to, mode)
+    })
+}
+
+fn remove(of: Of, name: *const c_char) -> Option<c_int> {
+    change(of, name, &[libc::ENODATA], |volume, ino, name| {
+        volume.remove_xattr(ino, name)
     })
 }
 
@@ -114,7 +194,8 @@ fn setxattr(
     bytes: size_t,
     flags: c_int,
 ) -> c_int {
-    set(Of::Path(path), name).unwrap_or_else(|| real::setxattr(path, name, value, bytes, flags))
+    set(Of::Path(path), name, value, bytes, flags)
+        .unwrap_or_else(|| real::setxattr(path, name, value, bytes, flags))
 }
 
 fn lsetxattr(
@@ -124,7 +205,8 @@ fn lsetxattr(
     bytes: size_t,
     flags: c_int,
 ) -> c_int {
-    set(Of::Link(path), name).unwrap_or_else(|| real::lsetxattr(path, name, value, bytes, flags))
+    set(Of::Link(path), name, value, bytes, flags)
+        .unwrap_or_else(|| real::lsetxattr(path, name, value, bytes, flags))
 }
 
 fn fsetxattr(
@@ -134,7 +216,8 @@ fn fsetxattr(
     bytes: size_t,
     flags: c_int,
 ) -> c_int {
-    set(Of::Descriptor(fd), name).unwrap_or_else(|| real::fsetxattr(fd, name, value, bytes, flags))
+    set(Of::Descriptor(fd), name, value, bytes, flags)
+        .unwrap_or_else(|| real::fsetxattr(fd, name, value, bytes, flags))
 }
 
 fn getxattr(path: *const c_char, name: *const c_char, into: *mut c_void, room: size_t) -> ssize_t {
@@ -151,15 +234,27 @@ fn fgetxattr(fd: c_int, name: *const c_char, into: *mut c_void, room: size_t) ->
 }
 
 fn listxattr(path: *const c_char, into: *mut c_char, room: size_t) -> ssize_t {
-    list(Of::Path(path)).unwrap_or_else(|| real::listxattr(path, into, room))
+    list(Of::Path(path), into, room).unwrap_or_else(|| real::listxattr(path, into, room))
 }
 
 fn llistxattr(path: *const c_char, into: *mut c_char, room: size_t) -> ssize_t {
-    list(Of::Link(path)).unwrap_or_else(|| real::llistxattr(path, into, room))
+    list(Of::Link(path), into, room).unwrap_or_else(|| real::llistxattr(path, into, room))
 }
 
 fn flistxattr(fd: c_int, into: *mut c_char, room: size_t) -> ssize_t {
-    list(Of::Descriptor(fd)).unwrap_or_else(|| real::flistxattr(fd, into, room))
+    list(Of::Descriptor(fd), into, room).unwrap_or_else(|| real::flistxattr(fd, into, room))
+}
+
+fn removexattr(path: *const c_char, name: *const c_char) -> c_int {
+    remove(Of::Path(path), name).unwrap_or_else(|| real::removexattr(path, name))
+}
+
+fn lremovexattr(path: *const c_char, name: *const c_char) -> c_int {
+    remove(Of::Link(path), name).unwrap_or_else(|| real::lremovexattr(path, name))
+}
+
+fn fremovexattr(fd: c_int, name: *const c_char) -> c_int {
+    remove(Of::Descriptor(fd), name).unwrap_or_else(|| real::fremovexattr(fd, name))
 }
 
 export! {
@@ -172,4 +267,7 @@ export! {
     listxattr => listxattr(path: *const c_char, into: *mut c_char, room: size_t) -> ssize_t;
     llistxattr => llistxattr(path: *const c_char, into: *mut c_char, room: size_t) -> ssize_t;
     flistxattr => flistxattr(fd: c_int, into: *mut c_char, room: size_t) -> ssize_t;
+    removexattr => removexattr(path: *const c_char, name: *const c_char) -> c_int;
+    lremovexattr => lremovexattr(path: *const c_char, name: *const c_char) -> c_int;
+    fremovexattr => fremovexattr(fd: c_int, name: *const c_char) -> c_int;
 }

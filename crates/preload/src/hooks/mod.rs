@@ -31,6 +31,7 @@ mod directory;
 mod extended;
 mod file_stream;
 mod limit;
+mod linking;
 mod map;
 mod message;
 mod naming;

@@ -1,38 +1,18 @@
-//! Names made, linked, renamed and removed.
+//! Names made, renamed and removed.
 
-use crate::names::{
-    Answer, Way, answered, on_path, on_two_paths, with_caller_string, without_umask,
-};
-use crate::{names, real, serve};
+use crate::names::{Answer, Way, on_path, on_two_paths, with_caller_string, without_umask};
+use crate::{real, serve};
 use egeria_fs::{Attributes, FileKind, NewInode, PathEnd, PathStop, RenameMode};
 use libc::{c_char, c_int, c_uint, mode_t};
-
-type Outcome = Result<Answer, PathStop>;
 
 const NEW_DIRECTORY_BITS: u32 = 0o1777;
 
 /// Where a name can be made or removed: on a writable mount, when nobody wants to hear of it.
-fn end_to_change(way: &Way<'_>) -> Result<PathEnd, PathStop> {
+pub(super) fn end_to_change(way: &Way<'_>) -> Result<PathEnd, PathStop> {
     match way.usage.is_writable() && !way.volume.are_names_watched() {
         true => way.find_end(),
         false => Err(PathStop::Elsewhere),
     }
-}
-
-/// Run a change of a directory that cannot become another meanwhile.
-fn in_directory(
-    way: &Way<'_>,
-    directory: &Attributes,
-    expected: &[c_int],
-    change: impl FnOnce() -> egeria_fs::Outcome<()>,
-) -> Outcome {
-    let held = way.volume.open(directory.ino, Some(directory.generation));
-    if held.is_err() {
-        return Err(PathStop::Elsewhere);
-    }
-    let outcome = change();
-    way.volume.close(directory.ino);
-    Ok(answered(outcome, expected))
 }
 
 /// Whether a kernel uses an inode without asking, or shows the name by which it was opened: then the name must go, or
@@ -88,7 +68,7 @@ pub(super) fn make_directory(directory: c_int, path: *const c_char, mode: mode_t
             gid: credentials.gid,
             rdev: 0,
         };
-        in_directory(way, &end.directory, &[libc::EEXIST], || {
+        way.change(&end.directory, &[libc::EEXIST], |_| {
             let made = way.volume.create(end.directory.ino, &end.name, &new);
             made.map(drop)
         })
@@ -112,7 +92,7 @@ fn make_symlink(target: *const c_char, directory: c_int, path: *const c_char) ->
         }
         let (uid, gid) = (credentials.uid, credentials.gid);
         let made = with_caller_string(target, |target| {
-            in_directory(way, &end.directory, &[libc::EEXIST], || {
+            way.change(&end.directory, &[libc::EEXIST], |_| {
                 let parent = end.directory.ino;
                 let made = way.volume.symlink(parent, &end.name, target, uid, gid);
                 made.map(drop)
@@ -142,7 +122,7 @@ fn remove_file(directory: c_int, path: *const c_char) -> Option<c_int> {
         if !is_removable {
             return Err(PathStop::Elsewhere);
         }
-        in_directory(way, &end.directory, &[libc::ENOENT], || {
+        way.change(&end.directory, &[libc::ENOENT], |_| {
             way.volume.unlink(end.directory.ino, &end.name)
         })
     })
@@ -159,7 +139,7 @@ fn remove_directory(directory: c_int, path: *const c_char) -> Option<c_int> {
             return Err(PathStop::Elsewhere);
         }
         let expected = [libc::ENOENT, libc::ENOTEMPTY];
-        in_directory(way, &end.directory, &expected, || {
+        way.change(&end.directory, &expected, |_| {
             way.volume.remove_directory(end.directory.ino, &end.name)
         })
     })
@@ -232,8 +212,8 @@ fn move_name(
             volume.rename(old_parent, &old.name, new_parent, &new.name, mode)
         };
         let mut outcome = Ok(Answer::Kernel);
-        in_directory(to, &new.directory, &[], || {
-            outcome = in_directory(from, &old.directory, &expected, rename);
+        to.change(&new.directory, &[], |_| {
+            outcome = from.change(&old.directory, &expected, |_| rename());
             Ok(())
         })?;
         outcome
@@ -267,54 +247,6 @@ fn renameat2(
     })
 }
 
-fn make_link(
-    from: (c_int, *const c_char),
-    to: (c_int, *const c_char),
-    flags: c_int,
-) -> Option<c_int> {
-    if flags & !libc::AT_SYMLINK_FOLLOW != 0 {
-        serve::open_in_kernel(to.0);
-        return names::by_kernel(from.0);
-    }
-    on_two_paths([from, to], |from, to| {
-        let named = from.find(flags & libc::AT_SYMLINK_FOLLOW != 0)?;
-        let end = end_to_change(to)?;
-        let identity = from.identity;
-        let is_linkable = named.kind() == FileKind::Regular
-            && !end.wants_directory
-            && (!identity.protects_hardlinks || identity.credentials.may_link(&named))
-            && identity.credentials.may_add(&end.directory);
-        if !is_linkable {
-            return Err(PathStop::Elsewhere);
-        }
-        let mut outcome = Ok(Answer::Kernel);
-        in_directory(from, &named, &[], || {
-            outcome = in_directory(to, &end.directory, &[libc::EEXIST], || {
-                let made = to.volume.link(named.ino, end.directory.ino, &end.name);
-                made.map(drop)
-            });
-            Ok(())
-        })?;
-        outcome
-    })
-}
-
-fn link(from: *const c_char, to: *const c_char) -> c_int {
-    let here = libc::AT_FDCWD;
-    make_link((here, from), (here, to), 0).unwrap_or_else(|| real::link(from, to))
-}
-
-fn linkat(
-    from_directory: c_int,
-    from: *const c_char,
-    to_directory: c_int,
-    to: *const c_char,
-    flags: c_int,
-) -> c_int {
-    make_link((from_directory, from), (to_directory, to), flags)
-        .unwrap_or_else(|| real::linkat(from_directory, from, to_directory, to, flags))
-}
-
 export! {
     mkdir => mkdir(path: *const c_char, mode: mode_t) -> c_int;
     mkdirat => mkdirat(directory: c_int, path: *const c_char, mode: mode_t) -> c_int;
@@ -327,6 +259,4 @@ export! {
     rename => rename(from: *const c_char, to: *const c_char) -> c_int;
     renameat => renameat(from_directory: c_int, from: *const c_char, to_directory: c_int, to: *const c_char) -> c_int;
     renameat2 => renameat2(from_directory: c_int, from: *const c_char, to_directory: c_int, to: *const c_char, flags: c_uint) -> c_int;
-    link => link(from: *const c_char, to: *const c_char) -> c_int;
-    linkat => linkat(from_directory: c_int, from: *const c_char, to_directory: c_int, to: *const c_char, flags: c_int) -> c_int;
 }

@@ -27,7 +27,6 @@ passing! {
     syncfs(fd: c_int) -> c_int;
     tee(fd: c_int, to: c_int, bytes: size_t, flags: c_uint) -> ssize_t;
     vmsplice(fd: c_int, parts: *const libc::iovec, count: size_t, flags: c_uint) -> ssize_t;
-    fremovexattr(fd: c_int, name: *const c_char) -> c_int;
     mkfifoat(fd: c_int, path: *const c_char, mode: mode_t) -> c_int;
     mknodat(fd: c_int, path: *const c_char, mode: mode_t, device: dev_t) -> c_int;
     futimesat(fd: c_int, path: *const c_char, times: *const libc::timeval) -> c_int;
@@ -164,7 +163,6 @@ export! {
     syncfs => syncfs(fd: c_int) -> c_int;
     tee => tee(fd: c_int, to: c_int, bytes: size_t, flags: c_uint) -> ssize_t;
     vmsplice => vmsplice(fd: c_int, parts: *const libc::iovec, count: size_t, flags: c_uint) -> ssize_t;
-    fremovexattr => fremovexattr(fd: c_int, name: *const c_char) -> c_int;
     mkfifoat => mkfifoat(directory: c_int, path: *const c_char, mode: mode_t) -> c_int;
     mknodat => mknodat(directory: c_int, path: *const c_char, mode: mode_t, device: dev_t) -> c_int;
     __xmknodat => xmknodat(version: c_int, directory: c_int, path: *const c_char, mode: mode_t, device: *mut dev_t) -> c_int;

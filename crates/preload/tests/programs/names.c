@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
+#include <sys/xattr.h>
 
 #define ROUNDS 200
 
@@ -58,6 +59,25 @@ static void names_are_direct(void) {
     }
 }
 
+static void attributes_are_direct(void) {
+    char text[64];
+    CHECK(mkdir("d", 0755) == 0 && close(make("f", 0)) == 0 && symlink("f", "l") == 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        const char *name = i % 2 ? "f" : "d", *through = i % 2 ? "l" : "d/.";
+        CHECK(setxattr(through, "user.one", "1", 1, XATTR_CREATE) == 0);
+        CHECK(setxattr(name, "user.one", "", 0, XATTR_CREATE) == -1 && errno == EEXIST);
+        CHECK(setxattr(name, "user.two", "", 0, XATTR_REPLACE) == -1 && errno == ENODATA);
+        CHECK(lsetxattr(name, "user.two", "22", 2, 0) == 0 && getxattr(name, "user.two", text, 64) == 2);
+        CHECK(memcmp(text, "22", 2) == 0 && listxattr(name, NULL, 0) == 18 && llistxattr(name, text, 64) == 18);
+        CHECK(memcmp(text, "user.one\0user.two", 18) == 0 && listxattr(name, text, 17) == -1 && errno == ERANGE);
+        int fd = open(name, O_RDONLY);
+        CHECK(fd >= 0 && fsetxattr(fd, "user.two", NULL, 0, XATTR_REPLACE) == 0 && fgetxattr(fd, "user.two", text, 64) == 0);
+        CHECK(removexattr(through, "user.one") == 0 && lremovexattr(name, "user.one") == -1 && errno == ENODATA);
+        CHECK(flistxattr(fd, text, 64) == 9 && fremovexattr(fd, "user.two") == 0 && close(fd) == 0);
+        CHECK(listxattr(name, text, 64) == 0);
+    }
+}
+
 static void addresses_may_be_bad(void) {
     struct stat facts;
     const char *bad = (const char *)8;
@@ -81,6 +101,9 @@ static void addresses_may_be_bad(void) {
         CHECK(readlink("f", (char *)8, 10) == -1);
         CHECK(utimensat(AT_FDCWD, "f", (struct timespec *)8, 0) == -1 && errno == EFAULT);
         CHECK(symlink(bad, "s") == -1 && errno == EFAULT);
+        CHECK(setxattr("f", "user.a", bad, 9, 0) == -1 && errno == EFAULT);
+        CHECK(setxattr("f", bad, "", 0, 0) == -1 && errno == EFAULT && removexattr("f", bad) == -1 && errno == EFAULT);
+        CHECK(linkat(AT_FDCWD, bad, AT_FDCWD, "g", AT_SYMLINK_FOLLOW) == -1 && errno == EFAULT);
         char *path = strcpy(end - 2, "f");
         CHECK(stat(path, &facts) == 0);
         path[1] = 'f';
@@ -212,6 +235,7 @@ static void known_names_change_directly(void) {
 static const struct rule rules[] = {
     {"known_names_change_directly", known_names_change_directly},
     {"names_are_direct", names_are_direct},
+    {"attributes_are_direct", attributes_are_direct},
     {"addresses_may_be_bad", addresses_may_be_bad},
     {"the_working_directory_counts_at_once", the_working_directory_counts_at_once},
     {"the_umask_counts_at_once", the_umask_counts_at_once},

@@ -69,6 +69,54 @@ static void made_up_names_cost_no_requests(void) {
     CHECK(fd >= 0 && close(fd) == 0 && unlink(outside) == 0);
 }
 
+// Files that are made without a name, and given one.
+static void unnamed_files_cost_no_requests(void) {
+    char path[64], text[8];
+    struct stat facts;
+    CHECK(mkdir("d", 0755) == 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        int fd = open("d", O_TMPFILE | O_RDWR | O_CLOEXEC, 0640), lost = open("d", O_TMPFILE | O_WRONLY | O_EXCL, 0600);
+        CHECK(fd >= 0 && lost >= 0 && write(fd, "text", 4) == 4 && write(lost, "text", 4) == 4);
+        CHECK(fstat(fd, &facts) == 0 && facts.st_nlink == 0 && (facts.st_mode & 07777) == 0640 && facts.st_size == 4);
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        CHECK(linkat(AT_FDCWD, path, AT_FDCWD, "d/f", AT_SYMLINK_FOLLOW) == 0);
+        CHECK(fstat(fd, &facts) == 0 && facts.st_nlink == 1 && close(fd) == 0 && close(lost) == 0);
+        CHECK((fd = open("d/f", O_RDONLY)) >= 0 && read(fd, text, 8) == 4 && memcmp(text, "text", 4) == 0);
+        CHECK(close(fd) == 0 && unlink("d/f") == 0 && rmdir("d") == 0 && mkdir("d", 0755) == 0);
+    }
+}
+
+static void unnamed_files_are_named_once(void) {
+    char path[64], text[8];
+    struct stat facts;
+    int fd = open(".", O_TMPFILE | O_RDWR, 0600), never = open(".", O_TMPFILE | O_RDWR | O_EXCL, 0600);
+    CHECK(fd >= 0 && never >= 0 && write(fd, "text", 4) == 4 && close(make("taken", 0)) == 0);
+    CHECK(open(".", O_TMPFILE | O_RDONLY, 0600) == -1 && errno == EINVAL);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", never);
+    CHECK(linkat(AT_FDCWD, path, AT_FDCWD, "f", AT_SYMLINK_FOLLOW) == -1 && errno == ENOENT);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    CHECK(linkat(AT_FDCWD, path, AT_FDCWD, "taken", AT_SYMLINK_FOLLOW) == -1 && errno == EEXIST);
+    // The kernel has it open from now on, as a removed file.
+    char *mapped = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(mapped != MAP_FAILED && memcmp(mapped, "text", 4) == 0);
+    mapped[0] = 'T';
+    CHECK(syscall(SYS_fstat, fd, &facts) == 0 && facts.st_nlink == 0 && facts.st_size == 4);
+    pid_t child = fork();
+    if (child == 0) {
+        CHECK(linkat(AT_FDCWD, path, AT_FDCWD, "f", AT_SYMLINK_FOLLOW) == -1 && errno == ENOENT);
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(linkat(AT_FDCWD, path, AT_FDCWD, "f", AT_SYMLINK_FOLLOW) == 0);
+    CHECK(syscall(SYS_fstat, fd, &facts) == 0 && facts.st_nlink == 1 && pread(fd, text, 8, 0) == 4);
+    CHECK(memcmp(text, "Text", 4) == 0 && stat("f", &facts) == 0 && facts.st_nlink == 1);
+    int other = open(".", O_TMPFILE | O_RDWR, 0600);
+    CHECK(other >= 0 && linkat(other, "", AT_FDCWD, "g", AT_EMPTY_PATH) == 0 && unlink("g") == 0);
+    CHECK(linkat(other, "", AT_FDCWD, "g", AT_EMPTY_PATH) == -1 && errno == ENOENT);
+    CHECK(close(fd) == 0 && close(never) == 0 && close(other) == 0);
+}
+
 // A file that nobody but the engine has opened, with a position in it.
 static int begin(const char *name) {
     int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0644);
@@ -618,6 +666,8 @@ static const struct rule rules[] = {
     {"copies_share_the_position", copies_share_the_position},
     {"children_have_the_file", children_have_the_file},
     {"files_change_under_their_opens", files_change_under_their_opens},
+    {"unnamed_files_cost_no_requests", unnamed_files_cost_no_requests},
+    {"unnamed_files_are_named_once", unnamed_files_are_named_once},
     {"removed_files_stay_open", removed_files_stay_open},
     {"removed_files_open_below_a_closed_root", removed_files_open_below_a_closed_root},
     {"locks_go_with_any_descriptor", locks_go_with_any_descriptor},
