@@ -12,6 +12,33 @@ impl InodeNumber {
     pub const ROOT: InodeNumber = InodeNumber(1);
 }
 
+/// An inode that a change is for: whichever has the number, or the one that was looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InodeHandle {
+    /// Its number.
+    pub ino: InodeNumber,
+    /// Life of the number; in another one the change fails with `ESTALE`.
+    pub generation: Option<u32>,
+}
+
+impl From<InodeNumber> for InodeHandle {
+    fn from(ino: InodeNumber) -> InodeHandle {
+        InodeHandle {
+            ino,
+            generation: None,
+        }
+    }
+}
+
+impl From<&Attributes> for InodeHandle {
+    fn from(attributes: &Attributes) -> InodeHandle {
+        InodeHandle {
+            ino: attributes.ino,
+            generation: Some(attributes.generation),
+        }
+    }
+}
+
 /// An errno value: what a system call of the same meaning would set.
 ///
 /// Every operation on an inode can fail with `ESTALE` (there is no such inode), `EIO` (damage, which is reported, or

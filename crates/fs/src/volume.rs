@@ -65,6 +65,12 @@ impl FileReference {
     }
 }
 
+impl From<FileReference> for InodeHandle {
+    fn from(file: FileReference) -> InodeHandle {
+        file.ino.into()
+    }
+}
+
 /// An attached volume. `Send + Sync`; every method may be called from any thread.
 pub struct Volume {
     pub(crate) media: Vec<Arc<Pool>>,

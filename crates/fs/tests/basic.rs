@@ -160,3 +160,49 @@ fn nothing_moves_into_a_removed_directory_whose_parent_is_gone() {
     assert_eq!(moved, Err(Errno(libc::ENOENT)));
     volume.close(below);
 }
+
+#[test]
+fn changes_are_for_the_inode_that_was_looked_at() {
+    let scratch = Scratch::new(1, 16 << 20);
+    let volume = scratch.attach();
+    let directory = volume.create(InodeNumber::ROOT, b"d", &DIRECTORY).unwrap();
+    let file = volume.create(&directory, b"f", &FILE).unwrap();
+    volume.create(&directory, b"sub", &DIRECTORY).unwrap();
+    let root = volume.attributes(InodeNumber::ROOT).unwrap();
+    let next_life = |attributes: &Attributes| Attributes {
+        generation: attributes.generation + 1,
+        ..*attributes
+    };
+    let (no_directory, no_file) = (next_life(&directory), next_life(&file));
+    let (change, any) = (AttributeChange::default(), XattrMode::Any);
+    let replace = RenameMode::Replace;
+    for outcome in [
+        volume.create(&no_directory, b"new", &FILE).map(drop),
+        volume.create_open(&no_directory, b"new", &FILE).map(drop),
+        volume.create_unnamed(&no_directory, &FILE).map(drop),
+        volume.symlink(&no_directory, b"new", b"f", 0, 0).map(drop),
+        volume.link(&no_file, &directory, b"new").map(drop),
+        volume.link(&file, &no_directory, b"new").map(drop),
+        volume.unlink(&no_directory, b"f"),
+        volume.remove_directory(&no_directory, b"sub"),
+        volume.rename(&no_directory, b"f", &no_directory, b"new", replace),
+        volume.rename(&no_directory, b"f", &root, b"new", replace),
+        volume.rename(&root, b"d", &no_directory, b"new", replace),
+        volume.set_attributes(&no_file, &change, false).map(drop),
+        volume
+            .set_attributes_direct(&no_file, &change, false)
+            .map(drop),
+        volume.set_xattr(&no_file, b"user.a", b"1", any),
+        volume.remove_xattr(&no_file, b"user.a"),
+    ] {
+        assert_eq!(outcome, Err(Errno(libc::ESTALE)));
+    }
+    assert_eq!(names(&volume, directory.ino), [".", "..", "f", "sub"]);
+    assert_eq!(volume.attributes(file.ino).unwrap(), file);
+    volume
+        .rename(&directory, b"f", &root, b"f", replace)
+        .unwrap();
+    volume.unlink(&root, b"f").unwrap();
+    drop(volume);
+    scratch.assert_clean();
+}

@@ -22,9 +22,7 @@ const ROOT: InodeNumber = InodeNumber::ROOT;
 /// A new file in the root, open.
 fn open_new(volume: &Volume, name: &[u8]) -> FileReference {
     let made = volume.create_open(ROOT, name, &FILE).unwrap();
-    let file = volume.open(made.ino, None).unwrap();
-    volume.close(made.ino);
-    file
+    volume.file(made.ino).unwrap()
 }
 
 fn failed<T: std::fmt::Debug>(outcome: Outcome<T>) -> i32 {

@@ -252,7 +252,7 @@ fn truncate(way: &Way<'_>, file: FileReference, named: &Attributes) -> Result<()
         size_bytes: Some(0),
         ..AttributeChange::default()
     };
-    let changed = way.volume.set_attributes_direct(named.ino, &change, clears);
+    let changed = way.volume.set_attributes_direct(named, &change, clears);
     changed.map(drop)
 }
 
@@ -274,17 +274,14 @@ fn create(
         gid: credentials.gid,
         rdev: 0,
     };
-    let volume = way.volume;
-    let directory = volume.open(end.directory.ino, Some(end.directory.generation));
-    directory.or(Err(PathStop::Elsewhere))?;
-    let created = make(&end, &new);
-    volume.close(end.directory.ino);
-    let created = created.or(Err(PathStop::Elsewhere))?;
-    let file = volume.open(created.ino, Some(created.generation));
-    volume.close(created.ino);
+    let created = make(&end, &new).or(Err(PathStop::Elsewhere))?;
+    let Ok(file) = way.volume.file(created.ino) else {
+        way.volume.close(created.ino);
+        return Err(PathStop::Elsewhere);
+    };
     Ok(Opened {
-        volume,
-        file: file.or(Err(PathStop::Elsewhere))?,
+        volume: way.volume,
+        file,
         ino: created.ino,
         is_directory: false,
         origin: origin(way, end, created.generation),
@@ -293,7 +290,7 @@ fn create(
 
 fn create_named(way: &Way<'_>, end: PathEnd, mode: mode_t) -> Result<Opened, PathStop> {
     create(way, end, mode, |end, new| {
-        way.volume.create_open(end.directory.ino, &end.name, new)
+        way.volume.create_open(&end.directory, &end.name, new)
     })
 }
 
@@ -319,7 +316,7 @@ fn create_unnamed(way: &Way<'_>, flags: c_int, mode: mode_t) -> Result<Opened, P
         wants_directory: false,
     };
     let mut opened = create(way, end, mode, |end, new| {
-        way.volume.create_unnamed(end.directory.ino, new)
+        way.volume.create_unnamed(&end.directory, new)
     })?;
     *opened.origin.may_be_named.get_mut() = flags & libc::O_EXCL == 0;
     Ok(opened)

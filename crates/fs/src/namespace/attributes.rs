@@ -12,7 +12,7 @@ use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::space::striping;
 use crate::types::*;
-use crate::volume::{FileReference, Volume};
+use crate::volume::Volume;
 use std::sync::atomic::Ordering;
 
 /// Namespaces of extended attributes that are kept.
@@ -33,7 +33,7 @@ impl Volume {
     /// change](crate::Errno) can fail with.
     pub fn set_attributes(
         &self,
-        ino: InodeNumber,
+        inode: impl Into<InodeHandle>,
         change: &AttributeChange,
         clear_setid: bool,
     ) -> Outcome<Attributes> {
@@ -41,7 +41,7 @@ impl Volume {
             direct: false,
             clear_setid,
         };
-        self.change_attributes(ino, change, rules)
+        self.change_attributes(inode.into(), change, rules)
     }
 
     /// As `set_attributes`, by someone who goes past the kernel.
@@ -50,7 +50,7 @@ impl Volume {
     /// As `set_attributes`; `EAGAIN` when the kernel holds pages of the inode, which it must change itself.
     pub fn set_attributes_direct(
         &self,
-        ino: InodeNumber,
+        inode: impl Into<InodeHandle>,
         change: &AttributeChange,
         clear_setid: bool,
     ) -> Outcome<Attributes> {
@@ -58,25 +58,26 @@ impl Volume {
             direct: true,
             clear_setid,
         };
-        self.change_attributes(ino, change, rules)
+        self.change_attributes(inode.into(), change, rules)
     }
 
     fn change_attributes(
         &self,
-        ino: InodeNumber,
+        inode: InodeHandle,
         change: &AttributeChange,
         rules: WriteRules,
     ) -> Outcome<Attributes> {
         self.writable()?;
         let has_new_owner = change.uid.is_some() || change.gid.is_some();
         let locked = match has_new_owner {
-            true => self.lock_to_change_owner(ino.0)?,
-            false => self.lock(ino.0)?,
+            true => self.lock_to_change_owner(inode.ino.0)?,
+            false => self.lock(inode.ino.0)?,
         };
+        let locked = locked.same(inode)?;
         let is_of_owner = change.permissions.is_some() || has_new_owner;
         if is_of_owner && locked.kind() == FileKind::Directory {
             // Before it changes a directory, the kernel looks at the owner it remembers.
-            self.check_left_to_kernel(ino.0)?;
+            self.check_left_to_kernel(inode.ino.0)?;
         }
         if let Some(size_bytes) = change.size_bytes {
             match locked.kind() {
@@ -162,7 +163,7 @@ impl Volume {
     /// one that the inode cannot have any more; what [every change](crate::Errno) can fail with.
     pub fn set_xattr(
         &self,
-        ino: InodeNumber,
+        inode: impl Into<InodeHandle>,
         name: &[u8],
         value: &[u8],
         mode: XattrMode,
@@ -176,7 +177,8 @@ impl Volume {
                 libc::ENOSPC
             }));
         }
-        let locked = self.lock(ino.0)?;
+        let inode = inode.into();
+        let locked = self.lock(inode.ino.0)?.same(inode)?;
         if name == ATTRIBUTE && self.check_checksum_attribute(&locked, value)? {
             return match mode {
                 XattrMode::Create => Err(Errno(libc::EEXIST)),
@@ -202,10 +204,11 @@ impl Volume {
     /// # Errors
     /// `ENODATA` when it is absent; `ERANGE`, `EOPNOTSUPP` for the name; what [every change](crate::Errno) can fail
     /// with.
-    pub fn remove_xattr(&self, ino: InodeNumber, name: &[u8]) -> Outcome<()> {
+    pub fn remove_xattr(&self, inode: impl Into<InodeHandle>, name: &[u8]) -> Outcome<()> {
         self.writable()?;
         check_xattr_name(name)?;
-        let locked = self.lock(ino.0)?;
+        let inode = inode.into();
+        let locked = self.lock(inode.ino.0)?.same(inode)?;
         if name == ATTRIBUTE && locked.has_sums() {
             return Err(Errno(libc::EOPNOTSUPP));
         }
@@ -232,14 +235,15 @@ impl Volume {
     ///
     /// # Errors
     /// What [every change](crate::Errno) can fail with.
-    pub fn drop_capability(&self, file: FileReference) -> Outcome<()> {
-        let inode = file.inode();
+    pub fn drop_capability(&self, file: impl Into<InodeHandle>) -> Outcome<()> {
+        let file = file.into();
+        let inode = self.inode(file.ino.0)?;
         if inode.state.load(Ordering::Acquire) == LOADED
             && inode.has_xattr.load(Ordering::Acquire) != XATTRS_UNKNOWN
         {
             return Ok(());
         }
-        let locked = self.lock(file.ino().0)?;
+        let locked = self.lock(file.ino.0)?.same(file)?;
         if locked.kind() == FileKind::Directory {
             return Ok(());
         }

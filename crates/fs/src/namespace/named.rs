@@ -15,8 +15,9 @@ pub(crate) const BELOW_TRIES: usize = 16;
 
 impl Volume {
     /// Lock a directory that is still there.
-    pub(crate) fn lock_directory(&self, ino: InodeNumber) -> Outcome<Locked<'_>> {
-        let locked = self.lock(ino.0)?.directory()?;
+    pub(crate) fn lock_directory(&self, directory: impl Into<InodeHandle>) -> Outcome<Locked<'_>> {
+        let directory = directory.into();
+        let locked = self.lock(directory.ino.0)?.same(directory)?.directory()?;
         if locked.inode.nlink.load(Ordering::Relaxed) == 0 {
             return Err(Errno(libc::ENOENT));
         }
@@ -24,8 +25,8 @@ impl Volume {
     }
 
     /// Lock a directory whose names will change. Compaction moves entries, so it comes before any look.
-    pub(crate) fn lock_for_change(&self, ino: InodeNumber) -> Outcome<Locked<'_>> {
-        let locked = self.lock_directory(ino)?;
+    pub(crate) fn lock_for_change(&self, directory: impl Into<InodeHandle>) -> Outcome<Locked<'_>> {
+        let locked = self.lock_directory(directory)?;
         self.compact_if_due(&locked, &mut Operation::new(self, locked.me));
         Ok(locked)
     }

@@ -56,8 +56,13 @@ impl Volume {
     /// # Errors
     /// `EEXIST`; `ENOTDIR`; `ENOENT` when the directory was removed; `ENAMETOOLONG`; `EINVAL` for a bad name or
     /// kind; `EMLINK`; what [every change](crate::Errno) can fail with.
-    pub fn create(&self, parent: InodeNumber, name: &[u8], new: &NewInode) -> Outcome<Attributes> {
-        self.create_named(parent, name, new, Birth::Closed)
+    pub fn create(
+        &self,
+        parent: impl Into<InodeHandle>,
+        name: &[u8],
+        new: &NewInode,
+    ) -> Outcome<Attributes> {
+        self.create_named(parent.into(), name, new, Birth::Closed)
     }
 
     /// As `create`, but the inode is also opened (see `open`), in one step, so that it cannot vanish between.
@@ -66,11 +71,11 @@ impl Volume {
     /// As `create`.
     pub fn create_open(
         &self,
-        parent: InodeNumber,
+        parent: impl Into<InodeHandle>,
         name: &[u8],
         new: &NewInode,
     ) -> Outcome<Attributes> {
-        self.create_named(parent, name, new, Birth::Open)
+        self.create_named(parent.into(), name, new, Birth::Open)
     }
 
     /// Make a symbolic link.
@@ -79,7 +84,7 @@ impl Volume {
     /// As `create`; `ENOENT` and `ENAMETOOLONG` for the target.
     pub fn symlink(
         &self,
-        parent: InodeNumber,
+        parent: impl Into<InodeHandle>,
         name: &[u8],
         target: &[u8],
         uid: u32,
@@ -97,12 +102,12 @@ impl Volume {
             gid,
             rdev: 0,
         };
-        self.create_named(parent, name, &new, Birth::Symlink(target))
+        self.create_named(parent.into(), name, &new, Birth::Symlink(target))
     }
 
     fn create_named(
         &self,
-        parent: InodeNumber,
+        parent: InodeHandle,
         name: &[u8],
         new: &NewInode,
         birth: Birth<'_>,
@@ -261,7 +266,11 @@ impl Volume {
     /// # Errors
     /// `ENOTDIR`; `ENOENT` when the directory was removed; `EINVAL` for another kind of inode; what [every
     /// change](crate::Errno) can fail with.
-    pub fn create_unnamed(&self, parent: InodeNumber, new: &NewInode) -> Outcome<Attributes> {
+    pub fn create_unnamed(
+        &self,
+        parent: impl Into<InodeHandle>,
+        new: &NewInode,
+    ) -> Outcome<Attributes> {
         self.writable()?;
         let directory = self.lock_directory(parent)?;
         let mut operation = Operation::new(self, directory.me);
@@ -314,21 +323,32 @@ impl Volume {
     /// # Errors
     /// `EEXIST`; `ENOTDIR`; `ENOENT` when the directory or the last name was removed; `ENAMETOOLONG`; `EINVAL` for
     /// a bad name; `EPERM` for directories; `EMLINK`; what [every change](crate::Errno) can fail with.
-    pub fn link(&self, ino: InodeNumber, parent: InodeNumber, name: &[u8]) -> Outcome<Attributes> {
+    pub fn link(
+        &self,
+        inode: impl Into<InodeHandle>,
+        parent: impl Into<InodeHandle>,
+        name: &[u8],
+    ) -> Outcome<Attributes> {
+        let (inode, parent) = (inode.into(), parent.into());
         self.writable()?;
         check_new_name(name)?;
-        self.holding_up_nobody(|| self.link_once(ino, parent, name))
+        self.holding_up_nobody(|| self.link_once(inode, parent, name))
     }
 
-    fn link_once(&self, ino: InodeNumber, parent: InodeNumber, name: &[u8]) -> Outcome<Attributes> {
+    fn link_once(
+        &self,
+        inode: InodeHandle,
+        parent: InodeHandle,
+        name: &[u8],
+    ) -> Outcome<Attributes> {
         let directory = self.lock_for_change(parent)?;
         if self.find_name(&directory, name)?.is_some() {
             return Err(Errno(libc::EEXIST));
         }
-        if ino == parent {
+        if inode.ino == parent.ino {
             return Err(Errno(libc::EPERM));
         }
-        let child = self.lock_leaf(ino.0)?;
+        let child = self.lock_leaf(inode.ino.0)?.same(inode)?;
         let nlink = child.inode.nlink.load(Ordering::Relaxed);
         if nlink >= MAX_LINKS {
             return Err(Errno(libc::EMLINK));
@@ -339,7 +359,7 @@ impl Volume {
         let time_ns = self.now_ns();
         let mut staged = Staged::begin(&directory, Need::Ordinary)?;
         let entry = Entry::NameAdd {
-            ino: ino.0,
+            ino: inode.ino.0,
             kind: child.kind() as u8,
             cookie: directory.next_cookie(),
             name,
@@ -372,7 +392,8 @@ impl Volume {
     ///
     /// # Errors
     /// `ENOENT`; `ENOTDIR`; `EISDIR`; `ENAMETOOLONG`; what [every change](crate::Errno) can fail with.
-    pub fn unlink(&self, parent: InodeNumber, name: &[u8]) -> Outcome<()> {
+    pub fn unlink(&self, parent: impl Into<InodeHandle>, name: &[u8]) -> Outcome<()> {
+        let parent = parent.into();
         self.writable()?;
         check_old_name(name).map_err(|errno| {
             if name == b"." || name == b".." {
@@ -398,7 +419,8 @@ impl Volume {
     /// # Errors
     /// `ENOENT`; `ENOTDIR`; `ENOTEMPTY`; `EINVAL` for `.`; `ENAMETOOLONG`; what [every change](crate::Errno) can
     /// fail with.
-    pub fn remove_directory(&self, parent: InodeNumber, name: &[u8]) -> Outcome<()> {
+    pub fn remove_directory(&self, parent: impl Into<InodeHandle>, name: &[u8]) -> Outcome<()> {
+        let parent = parent.into();
         self.writable()?;
         check_old_name(name)?;
         self.holding_up_nobody(|| {

@@ -57,12 +57,13 @@ impl Volume {
     /// and `..`; `EMLINK`; what [every change](crate::Errno) can fail with.
     pub fn rename(
         &self,
-        parent: InodeNumber,
+        parent: impl Into<InodeHandle>,
         name: &[u8],
-        new_parent: InodeNumber,
+        new_parent: impl Into<InodeHandle>,
         new_name: &[u8],
         mode: RenameMode,
     ) -> Outcome<()> {
+        let (parent, new_parent) = (parent.into(), new_parent.into());
         self.writable()?;
         for name in [name, new_name] {
             check_old_name(name).map_err(|errno| {
@@ -87,7 +88,7 @@ impl Volume {
         };
         let mut moves_directories = false;
         for _ in 0..=BELOW_TRIES {
-            let tried = self.holding_up_nobody(|| match parent == new_parent {
+            let tried = self.holding_up_nobody(|| match parent.ino == new_parent.ino {
                 true => self.rename_within(parent, &request),
                 false if moves_directories => self.move_directories(parent, new_parent, &request),
                 false => self.move_files(parent, new_parent, &request),
@@ -97,15 +98,15 @@ impl Volume {
                 Tried::IsOfDirectories => moves_directories = true,
                 Tried::IsNotKnown => {
                     // What is named must be known before it can be locked; see `is_below`.
-                    let _ = self.lookup(parent, name);
-                    let _ = self.lookup(new_parent, new_name);
+                    let _ = self.lookup(parent.ino, name);
+                    let _ = self.lookup(new_parent.ino, new_name);
                 }
             }
         }
-        Err(self.damaged(parent.0, "a directory in it with another parent"))
+        Err(self.damaged(parent.ino.0, "a directory in it with another parent"))
     }
 
-    fn rename_within(&self, parent: InodeNumber, request: &Request<'_>) -> Outcome<Tried> {
+    fn rename_within(&self, parent: InodeHandle, request: &Request<'_>) -> Outcome<Tried> {
         let ends = Ends {
             old: self.lock_for_change(parent)?,
             new: None,
@@ -115,29 +116,29 @@ impl Volume {
 
     fn move_files(
         &self,
-        parent: InodeNumber,
-        new_parent: InodeNumber,
+        parent: InodeHandle,
+        new_parent: InodeHandle,
         request: &Request<'_>,
     ) -> Outcome<Tried> {
-        self.check_directories(parent, new_parent)?;
-        let is_old_first = self.is_above(parent, new_parent)
-            || (!self.is_above(new_parent, parent) && parent < new_parent);
+        let (old, new) = (parent.ino, new_parent.ino);
+        self.check_directories(old, new)?;
+        let is_old_first = self.is_above(old, new) || (!self.is_above(new, old) && old < new);
         let ends = self.lock_ends(parent, new_parent, is_old_first)?;
         self.rename_locked(&ends, request, &[])
     }
 
     fn move_directories(
         &self,
-        parent: InodeNumber,
-        new_parent: InodeNumber,
+        parent: InodeHandle,
+        new_parent: InodeHandle,
         request: &Request<'_>,
     ) -> Outcome<Tried> {
         let _held = self.lock_renames()?;
-        self.check_directories(parent, new_parent)?;
-        let old_line = self.ancestry(parent)?;
-        let new_line = self.ancestry(new_parent)?;
-        let is_old_first = new_line.contains(&parent.0)
-            || (!old_line.contains(&new_parent.0) && parent < new_parent);
+        let (old, new) = (parent.ino, new_parent.ino);
+        self.check_directories(old, new)?;
+        let old_line = self.ancestry(old)?;
+        let new_line = self.ancestry(new)?;
+        let is_old_first = new_line.contains(&old.0) || (!old_line.contains(&new.0) && old < new);
         let ends = self.lock_ends(parent, new_parent, is_old_first)?;
         self.rename_locked(&ends, request, &[old_line, new_line])
     }
@@ -185,8 +186,8 @@ impl Volume {
 
     fn lock_ends(
         &self,
-        parent: InodeNumber,
-        new_parent: InodeNumber,
+        parent: InodeHandle,
+        new_parent: InodeHandle,
         is_old_first: bool,
     ) -> Outcome<Ends<'_>> {
         if is_old_first {

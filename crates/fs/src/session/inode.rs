@@ -402,6 +402,16 @@ impl<'a> Locked<'a> {
         self.inode.size_bytes.load(Ordering::Relaxed)
     }
 
+    /// Must be the inode that was looked at.
+    #[inline]
+    pub(crate) fn same(self, handle: InodeHandle) -> Outcome<Locked<'a>> {
+        let generation = self.inode.generation.load(Ordering::Relaxed);
+        match handle.generation.is_none_or(|wanted| wanted == generation) {
+            true => Ok(self),
+            false => Err(Errno(libc::ESTALE)),
+        }
+    }
+
     /// Must be a directory.
     pub(crate) fn directory(self) -> Outcome<Locked<'a>> {
         if self.kind() == FileKind::Directory {

@@ -43,50 +43,75 @@ impl Opens {
     }
 }
 
-fn hash(ino: u64) -> usize {
-    (ino.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20) as usize
+/// The entry where the search for an inode begins.
+#[inline]
+fn first(ino: u64, slots: usize) -> usize {
+    // A part of all, as large as the hash is a part of its range: without a division.
+    let hash = ino.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    ((u128::from(hash) * slots as u128) >> 64) as usize
+}
+
+#[inline]
+fn next(slot: usize, slots: usize) -> usize {
+    if slot + 1 == slots { 0 } else { slot + 1 }
+}
+
+fn entry(table: &[AtomicU64], slot: usize) -> &[AtomicU64] {
+    &table[slot * 2..][..2]
 }
 
 /// The two words of an inode's entry.
+#[inline]
 pub(super) fn find(table: &[AtomicU64], ino: u64) -> Option<&[AtomicU64]> {
     let slots = table.len() / 2;
-    (0..slots)
-        .map(|step| &table[(hash(ino) + step) % slots * 2..][..2])
-        .take_while(|entry| entry[0].load(Ordering::Acquire) != 0)
-        .find(|entry| entry[0].load(Ordering::Acquire) == ino)
+    let mut slot = first(ino, slots);
+    for _ in 0..slots {
+        let entry = entry(table, slot);
+        match entry[0].load(Ordering::Acquire) {
+            0 => return None,
+            found if found == ino => return Some(entry),
+            _ => slot = next(slot, slots),
+        }
+    }
+    None
 }
 
 /// The new entry, and how many empty ones it took: none where one that was taken out is used again.
 pub(super) fn insert(table: &[AtomicU64], ino: u64, counts: u64) -> Option<(&[AtomicU64], u64)> {
     let slots = table.len() / 2;
-    let entry = (0..slots)
-        .map(|step| &table[(hash(ino) + step) % slots * 2..][..2])
-        .find(|entry| matches!(entry[0].load(Ordering::Relaxed), 0 | GONE))?;
-    let filled = u64::from(entry[0].load(Ordering::Relaxed) == 0);
-    entry[1].store(counts, Ordering::Relaxed);
-    entry[0].store(ino, Ordering::Release);
-    Some((entry, filled))
+    let mut slot = first(ino, slots);
+    for _ in 0..slots {
+        let entry = entry(table, slot);
+        let found = entry[0].load(Ordering::Relaxed);
+        if matches!(found, 0 | GONE) {
+            entry[1].store(counts, Ordering::Relaxed);
+            entry[0].store(ino, Ordering::Release);
+            return Some((entry, u64::from(found == 0)));
+        }
+        slot = next(slot, slots);
+    }
+    None
 }
 
 /// Take an entry out; how many entries became empty. A search ends at an empty entry, so the one right before it need not
 /// stay [`GONE`], nor do those before that which are. Whoever searches meanwhile still reaches every entry in use.
-pub(super) fn remove(table: &[AtomicU64], entry: &[AtomicU64]) -> u64 {
+pub(super) fn remove(table: &[AtomicU64], removed: &[AtomicU64]) -> u64 {
     let slots = table.len() / 2;
-    let bytes = entry.as_ptr().addr() - table.as_ptr().addr();
-    let removed = bytes / size_of_val(entry);
-    let word = |slot: usize| &table[slot % slots * 2];
-    word(removed).store(GONE, Ordering::Release);
-    if word(removed + 1).load(Ordering::Relaxed) != 0 {
+    let bytes = removed.as_ptr().addr() - table.as_ptr().addr();
+    let mut slot = bytes / size_of_val(removed);
+    removed[0].store(GONE, Ordering::Release);
+    if entry(table, next(slot, slots))[0].load(Ordering::Relaxed) != 0 {
         return 0;
     }
     let mut emptied = 0;
-    for step in 0..slots {
-        let word = word(removed + slots - step);
+    while emptied < slots as u64 {
+        let word = &entry(table, slot)[0];
         if word.load(Ordering::Relaxed) != GONE {
             break;
         }
         word.store(0, Ordering::Release);
         emptied += 1;
+        slot = slot.checked_sub(1).unwrap_or(slots - 1);
     }
     emptied
 }

@@ -58,16 +58,20 @@ impl Volume {
         let process = self.process_slot()?;
         let inode = self.inode(ino)?;
         self.opens.locked(|| {
+            // This process alone changes the counts of its table, under its lock.
+            let set = |entry: &[AtomicU64], counts| entry[1].store(counts, Ordering::Release);
             if add {
                 // Hint first: to die between leaves it too high, which costs a look at the tables.
                 let entry = self.entry_for(process, ino)?;
                 inode.open_hint.fetch_add(1, Ordering::AcqRel);
-                entry[1].fetch_add(unit, Ordering::AcqRel);
+                set(entry, entry[1].load(Ordering::Relaxed) + unit);
                 return Ok(());
             }
             let table = self.open_table(process).ok_or(Errno(libc::EBADF))?;
             let entry = find(table, ino).ok_or(Errno(libc::EBADF))?;
-            if entry[1].fetch_sub(unit, Ordering::AcqRel) == unit {
+            let counts = entry[1].load(Ordering::Relaxed).wrapping_sub(unit);
+            set(entry, counts);
+            if counts == 0 {
                 let emptied = remove(table, entry);
                 self.opens.used.fetch_sub(emptied, Ordering::Relaxed);
             }
@@ -79,12 +83,11 @@ impl Volume {
     /// The entry of an inode, made when missing. The old table of a growing one stays until the process
     /// is reaped: others may be looking at it.
     fn entry_for(&self, process: usize, ino: u64) -> Outcome<&[AtomicU64]> {
-        if let Some(entry) = self.open_table(process).and_then(|table| find(table, ino)) {
+        let table = self.open_table(process);
+        if let Some(entry) = table.and_then(|table| find(table, ino)) {
             return Ok(entry);
         }
-        let slots = self
-            .open_table(process)
-            .map_or(0, |table| table.len() as u64 / 2);
+        let slots = table.map_or(0, |table| table.len() as u64 / 2);
         if (self.opens.used.load(Ordering::Relaxed) + 1) * 4 > slots * 3 {
             let grown = self.grow_opens(process);
             // Without memory the old one serves as long as it has room.
@@ -191,6 +194,19 @@ impl Volume {
             }
             _ => self.open_noted(ino, same),
         }
+    }
+
+    /// The file of an open that is noted already, as by [`Volume::create_open`], and known to the session: its first
+    /// access needs no lock.
+    ///
+    /// # Errors
+    /// `ESTALE` when there is no such inode.
+    pub fn file(&self, ino: InodeNumber) -> Outcome<FileReference> {
+        let inode = self.inode(ino.0)?;
+        if inode.state.load(Ordering::Acquire) != LOADED {
+            self.attributes(ino)?;
+        }
+        Ok(FileReference::new(ino, inode))
     }
 
     /// The same under the lock; the open is noted.

@@ -1,6 +1,6 @@
 //! Attributes changed: permissions, owners, times, and sizes by path.
 
-use crate::names::{Answer, Way, by_kernel, on_open_descriptor, on_path};
+use crate::names::{Answer, Way, answered, by_kernel, on_open_descriptor, on_path};
 use crate::{guarded, real, settings};
 use egeria_fs::rights::WRITE;
 use egeria_fs::{AttributeChange, Attributes, FileKind, PathStop, TimeChange};
@@ -22,15 +22,13 @@ fn change(way: &Way<'_>, inode: &Attributes, change: &AttributeChange, drops: bo
     }
     let setid = libc::S_ISUID | libc::S_ISGID;
     let has_setid = inode.mode & setid != 0 && inode.kind() != FileKind::Directory;
-    way.change(inode, &[], |file| {
-        if drops {
-            way.volume.drop_capability(file)?;
-        }
-        let changed = way
-            .volume
-            .set_attributes(inode.ino, change, drops && has_setid);
-        changed.map(drop)
-    })
+    let volume = way.volume;
+    let dropped = match drops {
+        true => volume.drop_capability(inode),
+        false => Ok(()),
+    };
+    let set = || volume.set_attributes(inode, change, drops && has_setid);
+    Ok(answered(dropped.and_then(|()| set()), &[]))
 }
 
 fn set_permissions(way: &Way<'_>, inode: &Attributes, mode: mode_t) -> Outcome {
@@ -254,11 +252,10 @@ fn truncate(path: *const c_char, bytes: off_t) -> c_int {
             size_bytes: Some(size_bytes),
             ..AttributeChange::default()
         };
-        way.change(&found, &[], |file| {
-            way.volume.drop_capability(file)?;
-            let set = way.volume.set_attributes_direct(found.ino, &wanted, false);
-            set.map(drop)
-        })
+        let volume = way.volume;
+        let dropped = volume.drop_capability(&found);
+        let set = || volume.set_attributes_direct(&found, &wanted, false);
+        Ok(answered(dropped.and_then(|()| set()), &[]))
     });
     truncated.unwrap_or_else(|| real::truncate(path, bytes))
 }

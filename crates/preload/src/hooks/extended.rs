@@ -2,11 +2,11 @@
 
 use crate::guarded_copy::copy;
 use crate::names::{
-    self, Answer, CallerPlace, Way, on_open_descriptor, on_path, with_caller_string,
+    self, Answer, CallerPlace, Way, answered, on_open_descriptor, on_path, with_caller_string,
 };
 use crate::real;
 use egeria_fs::rights::{READ, WRITE};
-use egeria_fs::{Attributes, Errno, FileKind, InodeNumber, PathStop, Volume, XattrMode};
+use egeria_fs::{Attributes, Errno, FileKind, PathStop, Volume, XattrMode};
 use libc::{c_char, c_int, c_void, size_t, ssize_t};
 
 type Outcome = Result<Answer, PathStop>;
@@ -124,7 +124,7 @@ fn change(
     of: Of,
     name: *const c_char,
     expected: &[c_int],
-    change: impl FnOnce(&Volume, InodeNumber, &[u8]) -> Result<(), Errno>,
+    change: impl FnOnce(&Volume, &Attributes, &[u8]) -> Result<(), Errno>,
 ) -> Option<c_int> {
     of.serve(|way, inode| {
         let changed = with_caller_string(name, |name| {
@@ -148,7 +148,7 @@ fn change(
                 && !way.volume.are_names_watched()
                 && credentials.may(inode, WRITE);
             match is_plain && is_permitted {
-                true => way.change(inode, expected, |_| change(way.volume, inode.ino, name)),
+                true => Ok(answered(change(way.volume, inode, name), expected)),
                 false => Err(PathStop::Elsewhere),
             }
         });
@@ -170,20 +170,20 @@ fn set(
         _ => return of.by_kernel(),
     };
     let expected = [libc::EEXIST, libc::ENODATA];
-    change(of, name, &expected, |volume, ino, name| {
+    change(of, name, &expected, |volume, inode, name| {
         let mut room = [0; MAX_VALUE_BYTES];
         let to = room.get_mut(..bytes).ok_or(Errno(libc::E2BIG))?;
         // SAFETY: all of `to` is ours.
         if !unsafe { copy(to.as_mut_ptr(), value.cast(), bytes) } {
             return Err(Errno(libc::EFAULT));
         }
-        volume.set_xattr(ino, name, to, mode)
+        volume.set_xattr(inode, name, to, mode)
     })
 }
 
 fn remove(of: Of, name: *const c_char) -> Option<c_int> {
-    change(of, name, &[libc::ENODATA], |volume, ino, name| {
-        volume.remove_xattr(ino, name)
+    change(of, name, &[libc::ENODATA], |volume, inode, name| {
+        volume.remove_xattr(inode, name)
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::naming::end_to_change;
 use crate::guarded::{can_look, look};
-use crate::names::{self, Answer, Way, on_path, on_two_paths};
+use crate::names::{self, Answer, Way, answered, on_path, on_two_paths};
 use crate::{real, serve};
 use egeria_fs::{Attributes, FileKind, InodeNumber, PathStop, Volume};
 use libc::{c_char, c_int};
@@ -99,15 +99,8 @@ fn link_to(named: &Attributes, to: &Way<'_>) -> Result<Answer, PathStop> {
     if !is_linkable {
         return Err(PathStop::Elsewhere);
     }
-    let mut outcome = Ok(Answer::Kernel);
-    to.change(named, &[], |_| {
-        outcome = to.change(&end.directory, &[libc::EEXIST], |_| {
-            let made = to.volume.link(named.ino, end.directory.ino, &end.name);
-            made.map(drop)
-        });
-        Ok(())
-    })?;
-    outcome
+    let linked = to.volume.link(named, &end.directory, &end.name);
+    Ok(answered(linked, &[libc::EEXIST]))
 }
 
 fn link(from: *const c_char, to: *const c_char) -> c_int {

@@ -1,6 +1,6 @@
 //! Names made, renamed and removed.
 
-use crate::names::{Answer, Way, on_path, on_two_paths, with_caller_string, without_umask};
+use crate::names::{Way, answered, on_path, on_two_paths, with_caller_string, without_umask};
 use crate::{real, serve};
 use egeria_fs::{Attributes, FileKind, NewInode, PathEnd, PathStop, RenameMode};
 use libc::{c_char, c_int, c_uint, mode_t};
@@ -68,10 +68,8 @@ pub(super) fn make_directory(directory: c_int, path: *const c_char, mode: mode_t
             gid: credentials.gid,
             rdev: 0,
         };
-        way.change(&end.directory, &[libc::EEXIST], |_| {
-            let made = way.volume.create(end.directory.ino, &end.name, &new);
-            made.map(drop)
-        })
+        let made = way.volume.create(&end.directory, &end.name, &new);
+        Ok(answered(made, &[libc::EEXIST]))
     })
 }
 
@@ -92,13 +90,10 @@ fn make_symlink(target: *const c_char, directory: c_int, path: *const c_char) ->
         }
         let (uid, gid) = (credentials.uid, credentials.gid);
         let made = with_caller_string(target, |target| {
-            way.change(&end.directory, &[libc::EEXIST], |_| {
-                let parent = end.directory.ino;
-                let made = way.volume.symlink(parent, &end.name, target, uid, gid);
-                made.map(drop)
-            })
+            let volume = way.volume;
+            volume.symlink(&end.directory, &end.name, target, uid, gid)
         });
-        made.unwrap_or(Err(PathStop::Elsewhere))
+        Ok(answered(made.ok_or(PathStop::Elsewhere)?, &[libc::EEXIST]))
     })
 }
 
@@ -122,9 +117,8 @@ fn remove_file(directory: c_int, path: *const c_char) -> Option<c_int> {
         if !is_removable {
             return Err(PathStop::Elsewhere);
         }
-        way.change(&end.directory, &[libc::ENOENT], |_| {
-            way.volume.unlink(end.directory.ino, &end.name)
-        })
+        let removed = way.volume.unlink(&end.directory, &end.name);
+        Ok(answered(removed, &[libc::ENOENT]))
     })
 }
 
@@ -138,10 +132,8 @@ fn remove_directory(directory: c_int, path: *const c_char) -> Option<c_int> {
         if !is_removable {
             return Err(PathStop::Elsewhere);
         }
-        let expected = [libc::ENOENT, libc::ENOTEMPTY];
-        way.change(&end.directory, &expected, |_| {
-            way.volume.remove_directory(end.directory.ino, &end.name)
-        })
+        let removed = way.volume.remove_directory(&end.directory, &end.name);
+        Ok(answered(removed, &[libc::ENOENT, libc::ENOTEMPTY]))
     })
 }
 
@@ -205,18 +197,13 @@ fn move_name(
         if !is_movable {
             return Err(PathStop::Elsewhere);
         }
-        let expected = [libc::ENOENT, libc::EEXIST, libc::ENOTEMPTY];
-        let rename = || {
-            let (old_parent, new_parent) = (old.directory.ino, new.directory.ino);
-            let volume = from.volume;
-            volume.rename(old_parent, &old.name, new_parent, &new.name, mode)
-        };
-        let mut outcome = Ok(Answer::Kernel);
-        to.change(&new.directory, &[], |_| {
-            outcome = from.change(&old.directory, &expected, |_| rename());
-            Ok(())
-        })?;
-        outcome
+        let volume = from.volume;
+        let (old_directory, new_directory) = (&old.directory, &new.directory);
+        let moved = volume.rename(old_directory, &old.name, new_directory, &new.name, mode);
+        Ok(answered(
+            moved,
+            &[libc::ENOENT, libc::EEXIST, libc::ENOTEMPTY],
+        ))
     })
 }
 

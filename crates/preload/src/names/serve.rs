@@ -11,7 +11,7 @@ use crate::record::{Record, is_any_deferred};
 use crate::serve::{open_all_in_kernel, open_in_kernel};
 use crate::thread::{self, Thread};
 use crate::{errno, ownership, pins, process, settings, signals};
-use egeria_fs::{Attributes, Errno, FileReference, PathEnd, PathStop, PathWalker, Volume};
+use egeria_fs::{Attributes, Errno, PathEnd, PathStop, PathWalker, Volume};
 use libc::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -134,27 +134,14 @@ impl<'p> Way<'p> {
         self.walker.find_end(directory, self.start.path)
     }
 
-    /// Run a change of an inode that cannot become another meanwhile. Of its errors, only those that are expected are
-    /// answered; the kernel knows the others best.
-    pub fn change(
-        &self,
-        inode: &Attributes,
-        expected: &[c_int],
-        change: impl FnOnce(FileReference) -> Result<(), Errno>,
-    ) -> Result<Answer, PathStop> {
-        let held = self.volume.open(inode.ino, Some(inode.generation));
-        let outcome = change(held.or(Err(PathStop::Elsewhere))?);
-        self.volume.close(inode.ino);
-        Ok(answered(outcome, expected))
-    }
-
     /// What the name at its end means.
     pub fn named(&self, end: &PathEnd) -> Result<Attributes, PathStop> {
         self.walker.named(end)
     }
 }
 
-fn answered<T>(outcome: Result<T, Errno>, expected: &[c_int]) -> Answer {
+/// The answer of an engine call: only what every caller expects; the kernel knows the other errors best.
+pub fn answered<T>(outcome: Result<T, Errno>, expected: &[c_int]) -> Answer {
     match outcome {
         Ok(_) => Answer::Done(0),
         Err(errno) if expected.contains(&errno.0) => Answer::Fails(errno.0),
