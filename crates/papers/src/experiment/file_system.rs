@@ -158,7 +158,7 @@ impl FileSystem {
     }
 
     /// The workload, written for NOVA, on this file system. No operation takes less than nothing.
-    pub(crate) fn run(&self, workload: &mut Workload, writes: Writes, metadata: Metadata) {
+    pub(crate) fn adapt(&self, workload: &mut Workload, writes: Writes, metadata: Metadata) {
         let scan_us = self.scan_us * metadata.directory_files / SCANNED_FILES;
         let metadata_us = metadata.created
             * (self.create_delete_us - NOVA_CREATE_DELETE_US + scan_us)

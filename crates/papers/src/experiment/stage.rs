@@ -104,7 +104,7 @@ impl System {
     pub(crate) fn on(&self, workload: &Workload, writes: Writes, metadata: Metadata) -> Workload {
         let mut workload = workload.clone();
         if let Some(file_system) = self.file_system {
-            file_system.run(&mut workload, writes, metadata);
+            file_system.adapt(&mut workload, writes, metadata);
         }
         workload
     }
