@@ -95,6 +95,17 @@ impl Answer {
             other => other,
         }
     }
+
+    /// The same between two file systems.
+    pub(crate) const fn across(self) -> Answer {
+        match self {
+            Answer::Predicted(prediction) => Answer::Predicted(Prediction {
+                across: true,
+                ..prediction
+            }),
+            other => other,
+        }
+    }
 }
 
 /// A number that the model gives.
@@ -108,6 +119,8 @@ pub struct Prediction {
     pub label: &'static str,
     /// Whether it compares two systems or placements, so that it says which is faster.
     pub compares: bool,
+    /// The two are on different file systems: what software takes differs, too.
+    pub across: bool,
     /// What the model gives.
     pub said: Said,
 }
@@ -131,6 +144,7 @@ pub(crate) const fn change(said: Said) -> Answer {
         part: 0,
         label: "",
         compares: true,
+        across: false,
         said,
     })
 }
@@ -142,6 +156,7 @@ pub(crate) const fn times(said: Said) -> Answer {
         part: 0,
         label: "",
         compares: true,
+        across: false,
         said,
     })
 }
@@ -153,6 +168,7 @@ pub(crate) const fn number(reading: Reading, said: Said) -> Answer {
         part: 0,
         label: "",
         compares: false,
+        across: false,
         said,
     })
 }
@@ -164,6 +180,7 @@ pub(crate) const fn compared(reading: Reading, said: Said) -> Answer {
         part: 0,
         label: "",
         compares: true,
+        across: false,
         said,
     })
 }

@@ -47,10 +47,11 @@ impl Report {
         })
     }
 
-    /// Whether a number says how much faster one of two is.
+    /// Whether a number says how much faster one of two is, on the same file system: what `egeria sim` compares.
     fn compares(&self, row: &Row) -> bool {
         let mut orderings = self.ordering_rows.iter();
-        orderings.any(|other| !other.pure && other.id == row.id && other.item == row.item)
+        !row.across
+            && orderings.any(|other| !other.pure && other.id == row.id && other.item == row.item)
     }
 }
 

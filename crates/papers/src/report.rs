@@ -39,6 +39,9 @@ pub struct Row {
     /// Whether the model agrees: of a bound, that it is kept; of a setting, that it is equal; of a number, that
     /// the same side is faster.
     pub held: bool,
+    /// Two file systems are compared.
+    #[serde(skip)]
+    pub across: bool,
 }
 
 /// A statement that one is faster than another, or alike.
@@ -214,6 +217,7 @@ impl Report {
             self.not_run(claim);
             return;
         };
+        row.across = prediction.across;
         if prediction.compares {
             // Whoever the paper puts first must be first here.
             let ratio = if row.paper >= 1.0 {
@@ -346,6 +350,7 @@ fn row(claim: &Claim, label: &str, paper: Option<f64>, model: f64) -> Option<Row
         ratio,
         error: (ratio - 1.0).abs(),
         held: (ratio - 1.0).abs() <= EQUAL,
+        across: false,
     })
 }
 

@@ -23,6 +23,12 @@ pub(crate) struct Demand {
     pub(crate) think_ns: f64,
     /// Waiting off the core, ns.
     pub(crate) idle_ns: f64,
+    /// The lock it takes, which all that have this number share.
+    pub(crate) lock: Option<usize>,
+    /// Of computing and waiting, how much is under that lock, ns.
+    pub(crate) serial_ns: f64,
+    /// Bytes that reach the medium beside each byte written.
+    pub(crate) write_overhead: f64,
     /// Share of operations that read from each memory; what the cache serves included.
     pub(crate) reads: Vec<f64>,
     /// Share of operations that write to each memory.
@@ -118,7 +124,11 @@ pub(crate) fn operation(
         at: Vec::new(),
         flow: Flow::default(),
     };
-    for (kind, missed) in [(AccessKind::Read, 1.0 - cached), (AccessKind::Write, 1.0)] {
+    let written = 1.0 + demand.write_overhead;
+    for (kind, missed) in [
+        (AccessKind::Read, 1.0 - cached),
+        (AccessKind::Write, written),
+    ] {
         if demand.is_delegated(kind) && control.delegates > 0 {
             operation.delegate(model, control, demand, (kind, missed), crowd);
         } else {
@@ -309,6 +319,9 @@ impl Operation {
         self.busy_ns += self.at_memory_ns;
         let core = model.core_resource(demand.home);
         self.uses(core, self.busy_ns / NS_PER_S);
+        if let Some(lock) = demand.lock {
+            self.uses(model.lock_resource(lock), demand.serial_ns / NS_PER_S);
+        }
         self.flow.most = NS_PER_S / (self.busy_ns + self.away_ns).max(1e-3);
         // By bytes: who asks for more at once gets no more.
         self.flow.weight = 1.0 / demand.request_bytes as f64;

@@ -58,7 +58,9 @@ struct Alike {
 /// What each of the threads gets.
 pub(crate) fn rates(model: &Model, control: &Control, demands: &[Demand]) -> Vec<Rate> {
     let (alike, of) = merge(demands);
-    let capacities = model.capacities(f64::from(control.delegates), &control.turns);
+    let locks = demands.iter().filter_map(|demand| demand.lock);
+    let locks = locks.max().map_or(0, |last| last + 1);
+    let capacities = model.capacities(f64::from(control.delegates), &control.turns, locks);
     let mut crowd = Crowd {
         accessors: vec![1.0; model.costs.places.len()],
         wait_ns: vec![0.0; model.costs.queue_lines.len()],
@@ -242,7 +244,7 @@ fn busy_shares(
     operations: &[Operation],
     shares: &[f64],
 ) -> Vec<f64> {
-    let waits = waits_for_core(model, alike, operations, shares);
+    let waits = waits_elsewhere(model, alike, operations, shares);
     let mut sums = vec![0.0; model.node_count()];
     let mut busy = Vec::with_capacity(alike.len());
     for (index, each) in alike.iter().enumerate() {
@@ -261,24 +263,29 @@ fn busy_shares(
     busy
 }
 
-/// Whether it is for a core that each kind waits.
-fn waits_for_core(
+/// Whether it is for a core, or for a lock, that each kind waits: not at a memory.
+fn waits_elsewhere(
     model: &Model,
     alike: &[Alike],
     operations: &[Operation],
     shares: &[f64],
 ) -> Vec<bool> {
-    let nodes = model.node_count();
-    let mut used = vec![0.0; nodes];
+    let locks = alike.iter().filter_map(|each| each.demand.lock);
+    let locks = locks.max().map_or(0, |last| last + 1);
+    let mut used = vec![0.0; model.lock_resource(locks)];
     for ((each, operation), rate) in alike.iter().zip(operations).zip(shares) {
         // Delegates need cores of their own nodes.
-        let uses = operation.flow.uses.iter();
-        for (core, amount) in uses.filter(|(resource, _)| *resource < nodes) {
-            used[*core] += each.count * rate * amount;
+        for (resource, amount) in &operation.flow.uses {
+            used[*resource] += each.count * rate * amount;
         }
     }
-    let is_full = |node: usize| used[node] >= model.cores(node) * (1.0 - 1e-9);
-    alike.iter().map(|each| is_full(each.demand.home)).collect()
+    let is_full = |resource: usize, capacity: f64| used[resource] >= capacity * (1.0 - 1e-9);
+    let waits = |each: &Alike| {
+        let (home, lock) = (each.demand.home, each.demand.lock);
+        is_full(model.core_resource(home), model.cores(home))
+            || lock.is_some_and(|lock| is_full(model.lock_resource(lock), 1.0))
+    };
+    alike.iter().map(waits).collect()
 }
 
 /// Who is at a memory at once, in the mean, and the lines of theirs that are on their way and not being served.
@@ -303,7 +310,7 @@ impl Present {
     }
 }
 
-/// The crowd that these rates make. A thread that is not computing and not waiting for a core is at a memory, or
+/// The crowd that these rates make. A thread that is not computing and not waiting for a core or a lock is at a memory, or
 /// waits for its turn or for delegates; of each node no more than it has cores.
 fn meet(
     model: &Model,
@@ -312,7 +319,7 @@ fn meet(
     operations: &[Operation],
     shares: &[f64],
 ) -> Crowd {
-    let waits = waits_for_core(model, alike, operations, shares);
+    let waits = waits_elsewhere(model, alike, operations, shares);
     let places = model.costs.places.len();
     // From each node, with and without turns to wait for; and delegates.
     let mut own = vec![[Present::default(); 2]; model.node_count() * places];

@@ -6,9 +6,12 @@
 //!   lane of a link       bytes/s, each way
 //!   delegates of a node  thread-time/s: as many as there are
 //!   turns at a memory    access time/s: as many as are admitted at once
+//!   a lock               held time/s: 1
 //! ```
 //!
 //! What one access takes is defined once, in [`egeria_machine::costs`]; here is what many get at once.
+
+use std::iter;
 
 use egeria_machine::costs::AccessCosts;
 use egeria_machine::{AccessKind, CpuId, Machine, MemoryKind};
@@ -128,15 +131,25 @@ impl Model {
         2 * self.node_count() + self.costs.places.len() + self.costs.lanes().len() + place
     }
 
-    /// Capacity of every resource; delegates and turns as given, per node and per memory.
-    pub(crate) fn capacities(&self, delegates: f64, turns: &[Option<f64>]) -> Vec<f64> {
+    pub(crate) fn lock_resource(&self, lock: usize) -> usize {
+        self.turn_resource(self.costs.places.len()) + lock
+    }
+
+    /// Capacity of every resource; delegates and turns as given, per node and per memory; and so many locks.
+    pub(crate) fn capacities(
+        &self,
+        delegates: f64,
+        turns: &[Option<f64>],
+        locks: usize,
+    ) -> Vec<f64> {
         let cores = self.costs.cores.iter().map(|cores| f64::from(*cores));
         let memories = self.costs.places.iter().map(|_| 1.0);
         let lanes = self.costs.lanes().iter().map(|lane| lane.bytes_s);
         let delegates = self.costs.cores.iter().map(|_| delegates);
         let turns = turns.iter().map(|turns| turns.unwrap_or(f64::INFINITY));
         let media = cores.chain(memories).chain(lanes);
-        media.chain(delegates).chain(turns).collect()
+        let locks = iter::repeat_n(1.0, locks);
+        media.chain(delegates).chain(turns).chain(locks).collect()
     }
 
     /// The resources of [`AccessCosts::lanes_of`].

@@ -227,6 +227,7 @@ impl Story {
                 idle_ns: length_ns.min(1e12),
                 pattern: Pattern::Random,
                 at_once: false,
+                ..Phase::default()
             };
             if operations < NOTHING {
                 return quiet;

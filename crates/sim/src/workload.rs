@@ -31,6 +31,8 @@
 //!     request_bytes = 4096
 //!     think_ns = 1000.0          # computing per operation
 //!     idle_ns = 0.0              # waiting for somebody else per operation, off the core
+//!     serial_ns = 0.0            # of both, under a lock that all threads of the table share
+//!     write_overhead = 0.0       # written beside each byte: 1.0 where a file system zeroes new blocks first
 //!     pattern = "sequential"     # default "random": what matters below a medium's granularity
 //!     at_once = true             # default false: no access waits for the one before it
 //!
@@ -63,6 +65,7 @@ pub const MAX_FILES: u64 = 65_536;
 const MAX_GROUPS: usize = 1024;
 const MAX_SECONDS: f64 = 1e6;
 const MAX_NS: f64 = 1e12;
+const MAX_OVERHEAD: f64 = 1e3;
 const MAX_REQUEST_BYTES: u64 = 1 << 30;
 const MAX_FILE_BYTES: u64 = 1 << 60;
 /// Shorter phases would make a run take for ever.
@@ -181,6 +184,13 @@ pub struct Phase {
     /// Waiting per operation for what is no memory and no core, ns.
     #[serde(default)]
     pub idle_ns: f64,
+    /// Of computing and waiting, how much is under a lock that the threads of the group share, ns.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub serial_ns: f64,
+    /// What is written to the medium beside each byte of an operation that writes, bytes: journals, blocks zeroed before
+    /// they are filled. The program does not see it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub write_overhead: f64,
     /// Where accesses go.
     #[serde(default)]
     pub pattern: Pattern,
@@ -192,6 +202,10 @@ pub struct Phase {
 
 fn one() -> u64 {
     1
+}
+
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
 }
 
 impl Workload {
@@ -331,7 +345,15 @@ impl Phase {
             MAX_REQUEST_BYTES,
         )?;
         number(&format!("{key}.think_ns"), self.think_ns, 0.0..=MAX_NS)?;
-        number(&format!("{key}.idle_ns"), self.idle_ns, 0.0..=MAX_NS)
+        number(&format!("{key}.idle_ns"), self.idle_ns, 0.0..=MAX_NS)?;
+        let unlocked_too = 0.0..=self.think_ns + self.idle_ns;
+        number(&format!("{key}.serial_ns"), self.serial_ns, unlocked_too)?;
+        let overhead = self.write_overhead;
+        number(
+            &format!("{key}.write_overhead"),
+            overhead,
+            0.0..=MAX_OVERHEAD,
+        )
     }
 }
 

@@ -29,9 +29,19 @@ fn phase() -> impl Strategy<Value = Phase> {
         0.0f64..1e5,
         any::<bool>(),
         any::<bool>(),
+        (0.0f64..=1.0, 0.0f64..2.0),
     )
         .prop_map(
-            |(seconds, read_share, request_bytes, think_ns, idle_ns, sequential, at_once)| Phase {
+            |(
+                seconds,
+                read_share,
+                request_bytes,
+                think_ns,
+                idle_ns,
+                sequential,
+                at_once,
+                software,
+            )| Phase {
                 seconds,
                 read_share,
                 request_bytes,
@@ -43,6 +53,8 @@ fn phase() -> impl Strategy<Value = Phase> {
                     Pattern::Random
                 },
                 at_once,
+                serial_ns: software.0 * (think_ns + idle_ns),
+                write_overhead: software.1,
             },
         )
 }

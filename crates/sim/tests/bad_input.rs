@@ -63,6 +63,16 @@ fn nonsense_gets_one_line_with_key_and_hint() {
         ),
         (
             "request_bytes = 4096",
+            "request_bytes = 4096\nthink_ns = 5.0\nserial_ns = 6.0",
+            "serial_ns: 6",
+        ),
+        (
+            "request_bytes = 4096",
+            "request_bytes = 4096\nwrite_overhead = -1.0",
+            "write_overhead: -1",
+        ),
+        (
+            "request_bytes = 4096",
             "request_bytes = 4096\nseconds = 1e-9",
             "phases[0].seconds",
         ),

@@ -206,3 +206,45 @@ fn data_goes_where_the_allocation_says() {
         close(outcome.local_share, 1.0 - on_node_0);
     }
 }
+
+#[test]
+fn a_lock_lets_one_thread_of_its_table_on_at_a_time() {
+    let speed = plain(8);
+    let machine = machine(1, &speed);
+    let phase = Phase {
+        serial_ns: 2_000.0,
+        ..reading(10_000.0)
+    };
+    let one = 1.0 / (10e-6 + read_s(&speed, false));
+    for (count, expected) in [(1, one), (2, 2.0 * one), (8, 1.0 / 2e-6)] {
+        let found = rate(&machine, vec![threads("a", count, 0, 0, phase)]);
+        close(found, expected);
+    }
+    // Two tables have a lock each.
+    let both = ["a", "b"].map(|name| threads(name, 8, 0, 0, phase));
+    let found = rate(&machine, both.to_vec());
+    assert!(found > 0.5e6 && found <= 1e6, "{found}");
+}
+
+#[test]
+fn what_is_written_beside_each_byte_takes_the_medium_but_is_not_the_programs() {
+    let speed = plain(16);
+    let machine = machine(1, &speed);
+    let writing = |write_overhead| Phase {
+        read_share: 0.0,
+        write_overhead,
+        ..reading(0.0)
+    };
+    let full = rate(&machine, vec![threads("a", 16, 0, 0, writing(0.0))]);
+    let half = rate(&machine, vec![threads("a", 16, 0, 0, writing(1.0))]);
+    close(half, full / 2.0);
+    let reads = Phase {
+        write_overhead: 1.0,
+        ..reading(0.0)
+    };
+    let undisturbed = rate(&machine, vec![threads("a", 16, 0, 0, reading(0.0))]);
+    close(
+        rate(&machine, vec![threads("a", 16, 0, 0, reads)]),
+        undisturbed,
+    );
+}

@@ -48,7 +48,8 @@ A workload is TOML: `name`, `seconds`, perhaps `warm_up_seconds`; [[files]]
 with `name`, `count`, `bytes`, `node` or `nodes`, `medium`, `layout`;
 [[threads]] with `name`, `count`, `files`, `shared`, `start_node` or
 `start_nodes`, `pinned`, `lockstep`; and [[threads.phases]] with `seconds`,
-`read_share`, `request_bytes`, `think_ns`, `idle_ns`, `pattern`.")]
+`read_share`, `request_bytes`, `think_ns`, `idle_ns`, `serial_ns`,
+`write_overhead`, `pattern`, `at_once`.")]
 pub struct Arguments {
     /// Machine file (TOML) or profile (optane-1s, optane-2s, odin-8s, epyc-2s-cxl; any other name lists all)
     #[arg(long, value_name = "FILE|PROFILE")]

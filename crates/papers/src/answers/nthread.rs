@@ -7,13 +7,8 @@ use crate::answer::{Entry, Reading, change, compared, farthest, least, number};
 use crate::experiment::{MIXES, PERSONALITIES};
 use crate::results::Results;
 
-/// Why rows about these two file systems stay open.
-const OTHERS: &str = "what ext4-dax and PMFS compute per operation is no property of a machine, and no paper \
-     here gives a micro-benchmark of it";
-
 const ROCKSDB: [&str; 3] = ["W", "R", "RW"];
-const NO_WORKLOAD: &str = "the paper does not say what was run";
-const NO_BASELINE: &str = "the slides do not name what it is compared with";
+const BASELINES: [&str; 4] = ["ext4-dax", "pmfs", "nova", "nova_n"];
 
 fn mixes() -> [&'static str; 6] {
     MIXES.map(|(name, _)| name)
@@ -48,9 +43,19 @@ pub(super) const ENTRIES: &[Entry] = &[
             "optane-2s: remote_read_ and remote_write_bandwidth_factor",
         )],
     ),
-    entry("N03", &[Unanswered(NO_WORKLOAD)]),
+    entry(
+        "N03",
+        &[Faster {
+            said: |results| balanced(results, "reads"),
+        }],
+    ),
     entry("N04", &[Unanswered("as N03, which it repeats")]),
-    entry("N05", &[Unanswered(NO_WORKLOAD)]),
+    entry(
+        "N05",
+        &[Faster {
+            said: |results| results.ratio("contention", "cores", "8 cores", "4 cores"),
+        }],
+    ),
     entry("N06", &[Input("as N01, which it repeats")]),
     entry(
         "N07",
@@ -129,8 +134,18 @@ pub(super) const ENTRIES: &[Entry] = &[
             value: || defaults().cpu_ratio,
         }],
     ),
-    entry("N24", &[Unanswered(OTHERS)]),
-    entry("N25", &[Unanswered(OTHERS)]),
+    entry(
+        "N24",
+        &[compared(Reading::Share, |results| {
+            results.bar("2 of all local", "RW", "ext4-dax")
+        })],
+    ),
+    entry(
+        "N25",
+        &[compared(Reading::Share, |results| {
+            results.bar("2 of all local", "RW", "pmfs")
+        })],
+    ),
     entry(
         "N26",
         &[compared(Reading::Share, |results| {
@@ -166,8 +181,14 @@ pub(super) const ENTRIES: &[Entry] = &[
             ])
         })],
     ),
-    entry("N30", &[Unanswered(OTHERS)]),
-    entry("N31", &[Unanswered(OTHERS)]),
+    entry(
+        "N30",
+        &[change(|results| fio(results, "5a", "rl", "ext4-dax")).across()],
+    ),
+    entry(
+        "N31",
+        &[change(|results| fio(results, "5a", "rl", "pmfs")).across()],
+    ),
     entry("N32", &[change(|results| fio(results, "5a", "rl", "nova"))]),
     entry(
         "N33",
@@ -211,8 +232,14 @@ pub(super) const ENTRIES: &[Entry] = &[
             said: |results| alike(results, "read-only"),
         }],
     ),
-    entry("N40", &[Unanswered(OTHERS)]),
-    entry("N41", &[Unanswered(OTHERS)]),
+    entry(
+        "N40",
+        &[change(|results| fio(results, "5b", "full", "ext4-dax")).across()],
+    ),
+    entry(
+        "N41",
+        &[change(|results| fio(results, "5b", "full", "pmfs")).across()],
+    ),
     entry(
         "N42",
         &[change(|results| fio(results, "5b", "full", "nova"))],
@@ -256,8 +283,14 @@ pub(super) const ENTRIES: &[Entry] = &[
             "optane-2s: write_stream_bytes_s, and read_curve of the same figure",
         )],
     ),
-    entry("N51", &[Unanswered(OTHERS)]),
-    entry("N52", &[Unanswered(OTHERS)]),
+    entry(
+        "N51",
+        &[change(|results| filebench(results, "6a", "rl", "ext4-dax")).across()],
+    ),
+    entry(
+        "N52",
+        &[change(|results| filebench(results, "6a", "rl", "pmfs")).across()],
+    ),
     entry(
         "N53",
         &[change(|results| filebench(results, "6a", "rl", "nova"))],
@@ -280,14 +313,26 @@ pub(super) const ENTRIES: &[Entry] = &[
             },
         }],
     ),
-    entry("N56", &[Unanswered(OTHERS)]),
-    entry("N57", &[Unanswered(OTHERS)]),
+    entry(
+        "N56",
+        &[change(|results| filebench(results, "6a", "full", "ext4-dax")).across()],
+    ),
+    entry(
+        "N57",
+        &[change(|results| filebench(results, "6a", "full", "pmfs")).across()],
+    ),
     entry(
         "N58",
         &[change(|results| filebench(results, "6a", "full", "nova"))],
     ),
-    entry("N59", &[Unanswered(OTHERS)]),
-    entry("N60", &[Unanswered(OTHERS)]),
+    entry(
+        "N59",
+        &[change(|results| filebench(results, "6b", "rl", "ext4-dax")).across()],
+    ),
+    entry(
+        "N60",
+        &[change(|results| filebench(results, "6b", "rl", "pmfs")).across()],
+    ),
     entry(
         "N61",
         &[change(|results| filebench(results, "6b", "rl", "nova"))],
@@ -315,12 +360,24 @@ pub(super) const ENTRIES: &[Entry] = &[
             crate::answer::most([figure("6a"), figure("6b")])
         })],
     ),
-    entry("N65", &[Unanswered(OTHERS)]),
-    entry("N66", &[Unanswered(OTHERS)]),
+    entry(
+        "N65",
+        &[change(|results| rocksdb(results, "7a", "ext4-dax")).across()],
+    ),
+    entry(
+        "N66",
+        &[change(|results| rocksdb(results, "7a", "pmfs")).across()],
+    ),
     entry("N67", &[change(|results| rocksdb(results, "7a", "nova"))]),
     entry("N68", &[change(|results| rocksdb(results, "7a", "nova_n"))]),
-    entry("N69", &[Unanswered(OTHERS)]),
-    entry("N70", &[Unanswered(OTHERS)]),
+    entry(
+        "N69",
+        &[change(|results| results.ratio("7a", "R", "full", "ext4-dax")).across()],
+    ),
+    entry(
+        "N70",
+        &[change(|results| results.ratio("7a", "R", "full", "pmfs")).across()],
+    ),
     entry(
         "N71",
         &[change(|results| results.ratio("7a", "R", "full", "nova"))],
@@ -329,8 +386,14 @@ pub(super) const ENTRIES: &[Entry] = &[
         "N72",
         &[change(|results| results.ratio("7a", "R", "full", "nova_n"))],
     ),
-    entry("N73", &[Unanswered(OTHERS)]),
-    entry("N74", &[Unanswered(OTHERS)]),
+    entry(
+        "N73",
+        &[change(|results| results.ratio("7a", "RW", "full", "ext4-dax")).across()],
+    ),
+    entry(
+        "N74",
+        &[change(|results| results.ratio("7a", "RW", "full", "pmfs")).across()],
+    ),
     entry(
         "N75",
         &[change(|results| results.ratio("7a", "RW", "full", "nova"))],
@@ -344,6 +407,12 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry(
         "N77",
         &[
+            change(|results| results.ratio("7a", "W", "full", "ext4-dax"))
+                .at(0, "ext4-dax")
+                .across(),
+            change(|results| results.ratio("7a", "W", "full", "pmfs"))
+                .at(1, "PMFS")
+                .across(),
             change(|results| results.ratio("7a", "W", "full", "nova")).at(2, "NOVA"),
             change(|results| results.ratio("7a", "W", "full", "nova_n")).at(3, "NOVA_n"),
         ],
@@ -351,11 +420,22 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry(
         "N78",
         &[Faster {
-            said: |results| results.ratio("7a", "R", "nova_n", "nova"),
+            said: |results| {
+                least(
+                    ["ext4-dax", "pmfs", "nova"]
+                        .map(|other| results.ratio("7a", "R", "nova_n", other)),
+                )
+            },
         }],
     ),
-    entry("N79", &[Unanswered(OTHERS)]),
-    entry("N80", &[Unanswered(OTHERS)]),
+    entry(
+        "N79",
+        &[change(|results| rocksdb(results, "7b", "ext4-dax")).across()],
+    ),
+    entry(
+        "N80",
+        &[change(|results| rocksdb(results, "7b", "pmfs")).across()],
+    ),
     entry("N81", &[change(|results| rocksdb(results, "7b", "nova"))]),
     entry("N82", &[change(|results| rocksdb(results, "7b", "nova_n"))]),
     entry(
@@ -364,8 +444,14 @@ pub(super) const ENTRIES: &[Entry] = &[
             "it contradicts N71 and N81, which are larger, and names no workload",
         )],
     ),
-    entry("N84", &[Unanswered(OTHERS)]),
-    entry("N85", &[Unanswered(OTHERS)]),
+    entry(
+        "N84",
+        &[change(|results| rocksdb(results, "7c", "ext4-dax")).across()],
+    ),
+    entry(
+        "N85",
+        &[change(|results| rocksdb(results, "7c", "pmfs")).across()],
+    ),
     entry("N86", &[change(|results| rocksdb(results, "7c", "nova"))]),
     entry("N87", &[change(|results| rocksdb(results, "7c", "nova_n"))]),
     entry(
@@ -406,7 +492,12 @@ pub(super) const SLIDES: &[Entry] = &[
     entry("S09", &[Unanswered("no machine here has an SSD")]),
     entry("S10", &[Unanswered("no machine here has an SSD")]),
     entry("S11", &[Input("as N01")]),
-    entry("S12", &[Unanswered(NO_WORKLOAD)]),
+    entry(
+        "S12",
+        &[Faster {
+            said: |results| least(["reads", "writes"].map(|kind| balanced(results, kind))),
+        }],
+    ),
     entry("S13", &[Input("as N06")]),
     entry(
         "S14",
@@ -415,12 +506,41 @@ pub(super) const SLIDES: &[Entry] = &[
             value: || defaults().read_margin_bytes_s / 1e6,
         }],
     ),
-    entry("S15", &[Unanswered(NO_BASELINE)]),
-    entry("S16", &[Unanswered(NO_BASELINE)]),
-    entry("S17", &[Unanswered(NO_BASELINE)]),
+    entry(
+        "S15",
+        &[Faster {
+            // Which baseline is not named: every one.
+            said: |results| least(BASELINES.map(|other| results.ratio("5a", "rw40", "rl", other))),
+        }],
+    ),
+    entry(
+        "S16",
+        &[Faster {
+            said: |results| {
+                let least_of =
+                    |figure| least(BASELINES.map(|other| fio(results, figure, "full", other)));
+                least([least_of("5a"), least_of("5b")])
+            },
+        }],
+    ),
+    entry(
+        "S17",
+        &[Faster {
+            said: |results| {
+                let least_of =
+                    |figure| least(BASELINES.map(|other| rocksdb(results, figure, other)));
+                least([least_of("7a"), least_of("7b")])
+            },
+        }],
+    ),
     entry("S18", &[Input("Figs. 2, 6 and 7: cores of a node")]),
     entry("S19", &[Input("optane-4s-emulated: memory of a node")]),
 ];
+
+/// Threads with their data on two nodes, beside all on one. What the paper ran is not told, so only the order is judged.
+fn balanced(results: &Results, kind: &str) -> Option<f64> {
+    results.ratio("contention", kind, "two nodes", "one node")
+}
 
 /// rl, cpu and full of Fig. 5a, each beside each.
 fn alike(results: &Results, mix: &str) -> Option<f64> {

@@ -75,5 +75,14 @@ pub(super) const ENTRIES: &[Entry] = &[
         "O14",
         &[Unanswered("the slides do not say which workloads")],
     ),
-    entry("O15", &[Unanswered("locks inside a file are not modelled")]),
+    entry(
+        "O15",
+        // Which path is not named. One thread at a time, most of them on other nodes, beside locks on ranges.
+        &[Faster {
+            said: |results| {
+                let odin = results.bar("O", "2 MB writes", "odin")?;
+                Some(odin / results.bar("O one thread", "persistent write", "remote")?)
+            },
+        }],
+    ),
 ];

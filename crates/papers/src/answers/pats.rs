@@ -132,9 +132,9 @@ pub(super) const ENTRIES: &[Entry] = &[
     ),
     entry(
         "P15",
-        &[Unanswered(
-            "it is the program's: the model's copy always misses",
-        )],
+        &[number(Reading::Share, |results| {
+            results.bar("P table", "MBW", "missed")
+        })],
     ),
     entry(
         "P16",
@@ -275,7 +275,19 @@ pub(super) const ENTRIES: &[Entry] = &[
         }],
     ),
     entry("P35", &[Unanswered(MEMCACHED)]),
-    entry("P36", &[Unanswered(MEMCACHED)]),
+    entry(
+        "P36",
+        // No program loses more than one that does nothing but wait for DRAM.
+        &[Bound {
+            reading: Reading::Loss,
+            part: 0,
+            at_most: false,
+            said: |results| {
+                let loads = |threads| results.at("P11", "loads", f64::from(threads));
+                Some(loads(MAX_THREADS)? / loads(0)?)
+            },
+        }],
+    ),
     entry(
         "P37",
         &[Similar {

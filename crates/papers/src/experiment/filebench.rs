@@ -3,6 +3,7 @@
 use egeria_machine::NodeId;
 use egeria_sim::Workload;
 
+use super::file_system::{Metadata, Writes};
 use super::stage::{Stage, System};
 use crate::error::Result;
 use crate::results::Results;
@@ -21,6 +22,11 @@ struct Personality {
     read_share: f64,
     /// Operations of a loop in filebench's personality file, and those of them that move data.
     operations: (f64, f64),
+    /// fsyncs of a loop.
+    fsyncs: f64,
+    /// Files created and deleted in a loop, and how many their directory has: all of the set where the personality's
+    /// directories are a million files wide (webproxy, varmail), else its 20.
+    created: (f64, u64),
 }
 
 const TABLE_3: [Personality; 4] = [
@@ -30,6 +36,8 @@ const TABLE_3: [Personality; 4] = [
         threads: 50,
         read_share: 1.0 / 3.0,
         operations: (11.0, 3.0),
+        fsyncs: 0.0,
+        created: (1.0, 20),
     },
     Personality {
         name: "webserver",
@@ -37,6 +45,8 @@ const TABLE_3: [Personality; 4] = [
         threads: 100,
         read_share: 10.0 / 11.0,
         operations: (31.0, 11.0),
+        fsyncs: 0.0,
+        created: (0.0, 20),
     },
     Personality {
         name: "webproxy",
@@ -44,6 +54,8 @@ const TABLE_3: [Personality; 4] = [
         threads: 100,
         read_share: 5.0 / 6.0,
         operations: (20.0, 7.0),
+        fsyncs: 0.0,
+        created: (1.0, FILES),
     },
     Personality {
         name: "varmail",
@@ -51,8 +63,22 @@ const TABLE_3: [Personality; 4] = [
         threads: 16,
         read_share: 0.5,
         operations: (13.0, 4.0),
+        fsyncs: 2.0,
+        created: (1.0, FILES),
     },
 ];
+
+impl Personality {
+    fn metadata(&self) -> Metadata {
+        let (_, with_data) = self.operations;
+        let (created, directory_files) = self.created;
+        Metadata {
+            created: created / with_data,
+            fsyncs: self.fsyncs / with_data,
+            directory_files: directory_files as f64,
+        }
+    }
+}
 
 /// Their names: the groups of Fig. 6.
 pub(crate) const PERSONALITIES: [&str; 4] = ["fileserver", "webserver", "webproxy", "varmail"];
@@ -64,6 +90,8 @@ pub(super) fn figure_6(stage: &Stage, results: &mut Results) -> Result<()> {
         let one = workload(stage, personality, 1)?;
         let two = workload(stage, personality, 2)?;
         for system in System::all() {
+            let [one, two] = [&one, &two]
+                .map(|workload| system.on(workload, Writes::New, personality.metadata()));
             let operations_s = stage.run(&machine, &one, &system)?.operations_s;
             results.set("6a", personality.name, system.name, operations_s);
             let operations_s = stage.run(&machine, &two, &system.for_two())?.operations_s;

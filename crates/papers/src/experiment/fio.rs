@@ -2,8 +2,9 @@
 
 use egeria_machine::NodeId;
 use egeria_policy::nthread::{Configuration, Settings};
-use egeria_sim::{Allocation, Outcome, Workload};
+use egeria_sim::{Outcome, Workload};
 
+use super::file_system::{Metadata, Writes};
 use super::stage::{Stage, System};
 use crate::error::Result;
 use crate::results::Results;
@@ -45,6 +46,7 @@ pub(super) fn figure_5(stage: &Stage, results: &mut Results) -> Result<()> {
         for (mix, read_share) in MIXES {
             let workload = fio(stage, threads, read_share, 4096)?;
             for system in System::all() {
+                let workload = system.on(&workload, Writes::InPlace, Metadata::default());
                 let outcome = stage.run(&machine, &workload, &system)?;
                 let bandwidth = weighted(&outcome, read_share, READ_WEIGHT);
                 results.set(figure, mix, system.name, bandwidth);
@@ -101,6 +103,31 @@ fn bound_to(mut workload: Workload, nodes: &[u16]) -> Workload {
     workload
 }
 
+/// §III-B: the same threads with their data on one node and on two, on cores enough; and on 4 cores and on 8. How many threads
+/// the paper's numbers are of is not told, so that only the order is asked for.
+pub(super) fn contention(stage: &Stage, results: &mut Results) -> Result<()> {
+    const THREADS: u64 = 8;
+    let system = System::nova_on_each();
+    let machine = stage.optane(2 * CORES)?;
+    for (group, read_share) in [("reads", 1.0), ("writes", 0.0)] {
+        let one = bound_to(fio(stage, THREADS, read_share, 4096)?, &[0]);
+        let mut two = bound_to(fio(stage, THREADS, read_share, 4096)?, &[0, 1]);
+        for (files, node) in two.files.iter_mut().zip([0, 1]) {
+            files.node = Some(NodeId(node));
+        }
+        for (bar, workload) in [("one node", one), ("two nodes", two)] {
+            let operations_s = stage.run(&machine, &workload, &system)?.operations_s;
+            results.set("contention", group, bar, operations_s);
+        }
+    }
+    let workload = bound_to(fio(stage, THREADS, 1.0, 1024)?, &[0]);
+    for (bar, cores) in [("4 cores", CORES), ("8 cores", 2 * CORES)] {
+        let outcome = stage.run(&stage.optane(cores)?, &workload, &system)?;
+        results.set("contention", "cores", bar, outcome.operations_s);
+    }
+    Ok(())
+}
+
 /// Fig. 8: 16 threads of 1 KB under limits of CPU use. Fig. 9: weights of a byte read.
 pub(super) fn figures_8_and_9(stage: &Stage, results: &mut Results) -> Result<()> {
     let machine = stage.optane(CORES)?;
@@ -113,13 +140,13 @@ pub(super) fn figures_8_and_9(stage: &Stage, results: &mut Results) -> Result<()
         ("130 %", 1.3),
         ("none", 100.0),
     ] {
+        let cpu = System::nthread(Configuration::Cpu);
         let system = System {
-            name: "cpu",
             nthread: Settings {
                 cpu_limit,
-                ..System::nthread(Configuration::Cpu).nthread
+                ..cpu.nthread.clone()
             },
-            allocation: Allocation::Local,
+            ..cpu
         };
         let outcome = stage.run(&machine, &workload, &system)?;
         results.set(

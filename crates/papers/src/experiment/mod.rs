@@ -3,8 +3,9 @@
 //! What the papers say of a workload is taken from them; what they do not say is assumed, and said beside it in
 //! `workloads/*.toml`. Nothing here is chosen to meet a figure.
 
-mod asymsched;
+pub(crate) mod asymsched;
 pub(crate) mod beyond;
+mod file_system;
 mod filebench;
 mod fio;
 pub(crate) mod managed;
@@ -31,10 +32,14 @@ pub(crate) struct Experiment {
 }
 
 /// All of them.
-pub(crate) const ALL: [Experiment; 19] = [
+pub(crate) const ALL: [Experiment; 20] = [
     Experiment {
         name: "NThread §III-C1",
         run: micro::migration,
+    },
+    Experiment {
+        name: "NThread §III-B",
+        run: fio::contention,
     },
     Experiment {
         name: "NThread Fig. 4",

@@ -1,6 +1,7 @@
 //! PATS's machine: a copy in DRAM beside threads that access persistent memory. Figs. 1 and 3 to 14.
 
 use egeria_machine::Machine;
+use egeria_machine::costs::AccessCosts;
 use egeria_policy::planner::System;
 use egeria_sim::{Options, Pattern, Workload};
 
@@ -122,7 +123,34 @@ pub(super) fn curves(stage: &Stage, results: &mut Results) -> Result<()> {
         results.set_curve(FIGURE, &series.key("copy"), copy);
         results.set_curve(FIGURE, &series.key("persistent"), persistent);
     }
-    latency(stage, &profile("optane-1s")?, results)
+    let machine = profile("optane-1s")?;
+    loads(stage, &machine, results)?;
+    latency(stage, &machine, results)
+}
+
+/// What waits for DRAM alone, a load after the other, beside writers that PATS schedules: loads/s. And what share of an array
+/// that is copied the cache cannot hold.
+fn loads(stage: &Stage, machine: &Machine, results: &mut Results) -> Result<()> {
+    let writers = Series::writes(DEFAULT, 4096);
+    let mut points = Vec::new();
+    for threads in [0, MAX_THREADS] {
+        let workload = one_load(workload(stage, &writers, threads)?);
+        let outcome = stage.outcome(machine, &workload, &options(&writers))?;
+        points.push((f64::from(threads), outcome.groups[COPY].operations_s));
+    }
+    results.set_curve("P11", "loads", points);
+    let array = &workload(stage, &writers, 0)?.files[0];
+    let cached = AccessCosts::of(machine).cached_share(0, array.bytes as f64);
+    results.set("P table", "MBW", "missed", 1.0 - cached);
+    Ok(())
+}
+
+/// The copy becomes loads that wait for each other.
+fn one_load(mut workload: Workload) -> Workload {
+    let phase = &mut workload.threads[COPY].phases[0];
+    (phase.read_share, phase.request_bytes) = (1.0, LINE_BYTES);
+    phase.pattern = Pattern::Random;
+    workload
 }
 
 fn options(series: &Series) -> Options {
@@ -156,10 +184,7 @@ fn latency(stage: &Stage, machine: &Machine, results: &mut Results) -> Result<()
     let readers = Series::on("optane-1s", Who::Baseline, 1.0, 4096);
     let mut points = Vec::new();
     for threads in 0..=MAX_THREADS {
-        let mut workload = workload(stage, &readers, threads)?;
-        let phase = &mut workload.threads[COPY].phases[0];
-        (phase.read_share, phase.request_bytes) = (1.0, LINE_BYTES);
-        phase.pattern = Pattern::Random;
+        let workload = one_load(workload(stage, &readers, threads)?);
         let outcome = stage.outcome(machine, &workload, &options(&readers))?;
         points.push((f64::from(threads), outcome.groups[COPY].operation_ns));
     }

@@ -3,6 +3,7 @@
 use egeria_machine::{Machine, NodeId};
 use egeria_sim::Workload;
 
+use super::file_system::{Metadata, Writes};
 use super::filebench::{CORES, add_instance};
 use super::stage::{Stage, System};
 use crate::error::Result;
@@ -28,7 +29,8 @@ fn read_throughput(
     workload: &Workload,
     system: &System,
 ) -> Result<f64> {
-    let outcome = stage.run(machine, workload, system)?;
+    let workload = system.on(workload, Writes::New, Metadata::default());
+    let outcome = stage.run(machine, &workload, system)?;
     let gets = outcome
         .groups
         .iter()
@@ -43,6 +45,7 @@ fn fill_throughput(stage: &Stage, machine: &Machine, system: &System) -> Result<
     for node in 0..nodes {
         let mut workload = stage.workload(FILL, "rocksdb-fill.toml")?;
         workload.threads[0].start_node = Some(NodeId(node));
+        let workload = system.on(&workload, Writes::New, Metadata::default());
         seconds += 1.0 / stage.run(machine, &workload, system)?.operations_s;
     }
     Ok(f64::from(nodes) / seconds)
@@ -102,6 +105,12 @@ pub(super) fn figure_2(stage: &Stage, results: &mut Results) -> Result<()> {
         for system in [System::nova_on_each(), System::nova_n()] {
             let throughput = read_throughput(stage, &machine, &two, &system)?;
             results.set("2", group, system.name, throughput);
+        }
+        for system in System::others() {
+            let bound = bound_to(reads(stage, writes)?, 0);
+            let local = 2.0 * read_throughput(stage, &machine, &bound, &system)?;
+            let throughput = read_throughput(stage, &machine, &two, &system.for_two())?;
+            results.set("2 of all local", group, system.name, throughput / local);
         }
     }
     Ok(())

@@ -5,6 +5,7 @@ use egeria_policy::nthread::{Configuration, Settings};
 use egeria_policy::planner;
 use egeria_sim::{Allocation, Options, Outcome, Workload};
 
+use super::file_system::{EXT4_DAX, FileSystem, Metadata, PMFS, Writes};
 use crate::error::{Result, shipped};
 
 /// LLC of a Xeon Gold 5215, bytes: 1.375 MB for each of its ten cores (that family's figure), in whole grains. The
@@ -38,11 +39,13 @@ impl Extent {
 }
 
 /// A system under test.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct System {
     pub(crate) name: &'static str,
     pub(crate) nthread: Settings,
     pub(crate) allocation: Allocation,
+    /// When it is not NOVA's.
+    pub(crate) file_system: Option<&'static FileSystem>,
 }
 
 impl System {
@@ -51,7 +54,17 @@ impl System {
             name,
             nthread: Settings::of(configuration),
             allocation,
+            file_system: None,
         }
+    }
+
+    /// ext4-dax and PMFS: on one node, like NOVA (NThread §V-B).
+    pub(crate) fn others() -> [System; 2] {
+        [&EXT4_DAX, &PMFS].map(|file_system| System {
+            name: file_system.name,
+            file_system: Some(file_system),
+            ..System::nova()
+        })
     }
 
     /// NOVA: all data on one node, threads where the kernel puts them (NThread §V-B).
@@ -79,19 +92,30 @@ impl System {
     /// As it is set up for two applications: a file system that knows one node is there once for each (NThread §V-B).
     pub(crate) fn for_two(&self) -> System {
         match self.allocation {
-            Allocation::Node(_) => System::nova_on_each(),
+            Allocation::Node(_) => System {
+                allocation: Allocation::InPlace,
+                ..self.clone()
+            },
             _ => self.clone(),
         }
     }
 
-    /// All that NThread's figures have bars of and the model answers.
+    /// What a workload becomes on its file system.
+    pub(crate) fn on(&self, workload: &Workload, writes: Writes, metadata: Metadata) -> Workload {
+        let mut workload = workload.clone();
+        if let Some(file_system) = self.file_system {
+            file_system.adapt(&mut workload, writes, metadata);
+        }
+        workload
+    }
+
+    /// All that NThread's figures have bars of.
     pub(crate) fn all() -> Vec<System> {
         use Configuration::*;
         let nthread = [Rl, Cpu, Nm, Full].map(System::nthread);
-        [System::nova(), System::nova_n()]
-            .into_iter()
-            .chain(nthread)
-            .collect()
+        let published = [System::nova(), System::nova_n()];
+        let published = System::others().into_iter().chain(published);
+        published.chain(nthread).collect()
     }
 }
 

@@ -198,5 +198,6 @@ fn phase(rng: &mut Rng) -> Phase {
             false => Pattern::Sequential,
         },
         at_once: rng.one_in(4),
+        ..Phase::default()
     }
 }

@@ -6,7 +6,9 @@ use crate::claim::Paper;
 use crate::experiment::{MIXES, PERSONALITIES, WEIGHTS};
 use egeria_report::chart::{Column, ColumnGroup, Columns, Line, Lines};
 
-const SYSTEMS: [&str; 6] = ["nova", "nova_n", "rl", "cpu", "nm", "full"];
+const SYSTEMS: [&str; 8] = [
+    "ext4-dax", "pmfs", "nova", "nova_n", "rl", "cpu", "nm", "full",
+];
 const MEAN: &str = "mean";
 
 pub(super) fn figures(facts: &Facts<'_>) -> Vec<Figure> {
@@ -55,10 +57,14 @@ const FIVE_A: Systems = Systems {
     groups: mixes,
     points: |facts, group, system| match (group, system) {
         (MEAN, "rl" | "cpu") => facts.change("N32"),
+        (MEAN, "ext4-dax") => facts.quotient("N32", "N30"),
+        (MEAN, "pmfs") => facts.quotient("N32", "N31"),
         (MEAN, "nova_n") => facts.quotient("N32", "N33"),
         _ => None,
     },
-    ids: &["N32", "N33", "N34", "N35", "N36", "N37", "N38", "N39"],
+    ids: &[
+        "N30", "N31", "N32", "N33", "N34", "N35", "N36", "N37", "N38", "N39",
+    ],
 };
 
 const FIVE_B: Systems = Systems {
@@ -69,12 +75,14 @@ const FIVE_B: Systems = Systems {
     groups: mixes,
     points: |facts, group, system| match (group, system) {
         (MEAN, "full" | "cpu") => facts.change("N42"),
+        (MEAN, "ext4-dax") => facts.quotient("N42", "N40"),
+        (MEAN, "pmfs") => facts.quotient("N42", "N41"),
         (MEAN, "nova_n") => facts.quotient("N42", "N43"),
         (MEAN, "rl") => facts.quotient("N42", "N44"),
         _ => None,
     },
     ids: &[
-        "N42", "N43", "N44", "N45", "N46", "N47", "N48", "N49", "N50",
+        "N40", "N41", "N42", "N43", "N44", "N45", "N46", "N47", "N48", "N49", "N50",
     ],
 };
 
@@ -86,11 +94,15 @@ const SIX_A: Systems = Systems {
     groups: || PERSONALITIES.to_vec(),
     points: |facts, group, system| match (group, system) {
         (MEAN, "rl") => facts.change("N53"),
+        (MEAN, "ext4-dax") => facts.quotient("N53", "N51"),
+        (MEAN, "pmfs") => facts.quotient("N53", "N52"),
         (MEAN, "nova_n") => facts.quotient("N53", "N54"),
         (MEAN, "full") => facts.change("N58"),
         _ => None,
     },
-    ids: &["N53", "N54", "N55", "N58", "N64"],
+    ids: &[
+        "N51", "N52", "N53", "N54", "N55", "N56", "N57", "N58", "N64",
+    ],
 };
 
 const SIX_B: Systems = Systems {
@@ -101,10 +113,12 @@ const SIX_B: Systems = Systems {
     groups: || PERSONALITIES.to_vec(),
     points: |facts, group, system| match (group, system) {
         (MEAN, "rl" | "cpu" | "nm" | "full") => facts.change("N61"),
+        (MEAN, "ext4-dax") => facts.quotient("N61", "N59"),
+        (MEAN, "pmfs") => facts.quotient("N61", "N60"),
         (MEAN, "nova_n") => facts.quotient("N61", "N62"),
         _ => None,
     },
-    ids: &["N61", "N62", "N63", "N64"],
+    ids: &["N59", "N60", "N61", "N62", "N63", "N64"],
 };
 
 const SEVEN_A: Systems = Systems {
@@ -115,18 +129,27 @@ const SEVEN_A: Systems = Systems {
     groups: || vec!["W", "R", "RW"],
     points: |facts, group, system| match (group, system) {
         ("W", "full") => facts.told("N77", Reading::Change, 2),
-        ("W", "nova_n") => {
-            Some(facts.told("N77", Reading::Change, 2)? / facts.told("N77", Reading::Change, 3)?)
-        }
+        ("W", "ext4-dax") => puts(facts, 0),
+        ("W", "pmfs") => puts(facts, 1),
+        ("W", "nova_n") => puts(facts, 3),
         ("R", "full") => facts.change("N71"),
+        ("R", "ext4-dax") => facts.quotient("N71", "N69"),
+        ("R", "pmfs") => facts.quotient("N71", "N70"),
         ("R", "nova_n") => facts.quotient("N71", "N72"),
         ("RW", "full") => facts.change("N75"),
+        ("RW", "ext4-dax") => facts.quotient("N75", "N73"),
+        ("RW", "pmfs") => facts.quotient("N75", "N74"),
         ("RW", "nova_n") => facts.quotient("N75", "N76"),
         (MEAN, "full") => facts.change("N67"),
+        (MEAN, "ext4-dax") => facts.quotient("N67", "N65"),
+        (MEAN, "pmfs") => facts.quotient("N67", "N66"),
         (MEAN, "nova_n") => facts.quotient("N67", "N68"),
         _ => None,
     },
-    ids: &["N67", "N68", "N71", "N72", "N75", "N76", "N77", "N78"],
+    ids: &[
+        "N65", "N66", "N67", "N68", "N69", "N70", "N71", "N72", "N73", "N74", "N75", "N76", "N77",
+        "N78",
+    ],
 };
 
 const SEVEN_B: Systems = Systems {
@@ -137,10 +160,12 @@ const SEVEN_B: Systems = Systems {
     groups: || vec!["W", "R", "RW"],
     points: |facts, group, system| match (group, system) {
         (MEAN, "full") => facts.change("N81"),
+        (MEAN, "ext4-dax") => facts.quotient("N81", "N79"),
+        (MEAN, "pmfs") => facts.quotient("N81", "N80"),
         (MEAN, "nova_n") => facts.quotient("N81", "N82"),
         _ => None,
     },
-    ids: &["N81", "N82"],
+    ids: &["N79", "N80", "N81", "N82"],
 };
 
 const SEVEN_C: Systems = Systems {
@@ -151,11 +176,19 @@ const SEVEN_C: Systems = Systems {
     groups: || vec!["W", "R", "RW"],
     points: |facts, group, system| match (group, system) {
         (MEAN, "full") => facts.change("N86"),
+        (MEAN, "ext4-dax") => facts.quotient("N86", "N84"),
+        (MEAN, "pmfs") => facts.quotient("N86", "N85"),
         (MEAN, "nova_n") => facts.quotient("N86", "N87"),
         _ => None,
     },
-    ids: &["N86", "N87"],
+    ids: &["N84", "N85", "N86", "N87"],
 };
+
+/// N77 tells all beside NThread: one of them beside NOVA.
+fn puts(facts: &Facts<'_>, part: usize) -> Option<f64> {
+    let of = |part| facts.told("N77", Reading::Change, part);
+    Some(of(2)? / of(part)?)
+}
 
 fn systems(facts: &Facts<'_>, figure: &Systems) -> Option<Figure> {
     let workloads = (figure.groups)();
@@ -224,6 +257,7 @@ fn single(
 
 fn two(facts: &Facts<'_>) -> Option<Figure> {
     let of = |bar| facts.results.ratio("2", "RW", bar, "all local");
+    let of_own = |bar| facts.results.bar("2 of all local", "RW", bar);
     let bars = vec![
         ("NOVA, all local".to_owned(), of("all local"), None),
         (
@@ -237,6 +271,16 @@ fn two(facts: &Facts<'_>) -> Option<Figure> {
             facts.told("N27", Reading::Share, 0),
         ),
         ("NOVA, all remote".to_owned(), of("all remote"), None),
+        (
+            "ext4-dax, threads free".to_owned(),
+            of_own("ext4-dax"),
+            facts.told("N24", Reading::Share, 0),
+        ),
+        (
+            "PMFS, threads free".to_owned(),
+            of_own("pmfs"),
+            facts.told("N25", Reading::Share, 0),
+        ),
     ];
     Some(Figure {
         paper: Paper::NThread,
@@ -244,8 +288,8 @@ fn two(facts: &Facts<'_>) -> Option<Figure> {
         title: "two RocksDB instances, readwhilewriting",
         note: "",
         series: vec!["model".to_owned()],
-        chart: Chart::Columns(single("of all local", bars, 0)?),
-        ids: &["N26", "N27"],
+        chart: Chart::Columns(single("of its all local", bars, 0)?),
+        ids: &["N24", "N25", "N26", "N27"],
     })
 }
 
