@@ -26,6 +26,7 @@ test: setup lint ## check format and lints, run all tests
 	$(CARGO) build --workspace
 	$(CARGO) test --workspace --no-fail-fast
 	scripts/memcheck --short
+	scripts/guest --parts short "$(TARGET)/debug" "$(TARGET)/guest"
 
 memcheck: setup ## run tests of several processes under valgrind (some minutes)
 	scripts/memcheck

@@ -1,7 +1,8 @@
 //! Migration of the memory of processes, after their threads (AsymSched §4.2 and §4.3).
 //!
 //! Memory follows *dynamically*: in each window pages that are used most, and lie on a node that the process left, go where its threads
-//! went; *fully*: all of it at once. Nothing takes a process over its budget: work ends when the time is over, and the time is charged.
+//! went; where no threads were moved, from nodes without threads of the process to the one where they ran most. Or *fully*: all of it at
+//! once. Nothing takes a process over its budget: work ends when the time is over, and the time is charged.
 //! Nothing is undone: no page has a place to which it would have to go back.
 
 use std::collections::{BTreeMap, HashMap};
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use egeria_control::Actuator;
-use egeria_facts::{Facts, ProcessAccesses, ProcessKey, ThreadKey};
+use egeria_facts::{Facts, NodeAccesses, ProcessAccesses, ProcessKey, ThreadKey};
 use egeria_machine::{Machine, NodeId};
 use egeria_pages::accesses::HotPages;
 use egeria_pages::migrate::{self, Migration, Order, Progress, Target};
@@ -78,7 +79,7 @@ impl MemoryMigration {
             };
             self.following.push(process);
             let left_ns = self.left_ns(accesses);
-            let pairs = left_behind(&self.departures.of(process), accesses);
+            let pairs = pairs(&self.departures.of(process), accesses);
             if left_ns == 0 || pairs.is_empty() {
                 continue;
             }
@@ -205,6 +206,26 @@ fn of_process(facts: &Facts, process: ProcessKey) -> Option<&ProcessAccesses> {
     all.find(|accesses| accesses.process == process)
 }
 
+/// From which nodes pages follow, and where to.
+fn pairs(departures: &[(NodeId, NodeId)], accesses: &ProcessAccesses) -> BTreeMap<NodeId, NodeId> {
+    match departures.is_empty() {
+        true => to_threads(accesses),
+        false => left_behind(departures, accesses),
+    }
+}
+
+/// Nodes that have memory of the process and none of its threads, and the node where these ran most.
+fn to_threads(accesses: &ProcessAccesses) -> BTreeMap<NodeId, NodeId> {
+    let rate = |each: &NodeAccesses| each.accesses_s.iter().sum::<f64>();
+    let busy = accesses.nodes.iter().filter(|each| each.threads > 0);
+    let Some(most) = busy.max_by(|one, other| rate(one).total_cmp(&rate(other))) else {
+        return BTreeMap::new();
+    };
+    let nodes = accesses.nodes.iter();
+    let remote = nodes.filter(|each| each.threads == 0 && each.resident_bytes > 0);
+    remote.map(|each| (each.node, most.node)).collect()
+}
+
 /// Nodes that the process was on and that none of its threads is on.
 fn left_behind(pairs: &[(NodeId, NodeId)], accesses: &ProcessAccesses) -> BTreeMap<NodeId, NodeId> {
     let has_threads = |node: NodeId| {
@@ -238,7 +259,6 @@ impl Actuator for MemoryMigration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use egeria_facts::NodeAccesses;
 
     fn at(node: u16, threads: u32) -> NodeAccesses {
         NodeAccesses {
@@ -265,6 +285,29 @@ mod tests {
         let hot = vec![(4096, NodeId(0)), (8192, NodeId(1)), (12288, NodeId(3))];
         let wanted = targets(hot, &left);
         assert_eq!(wanted, [(4096, NodeId(2)), (12288, NodeId(1))].into());
+    }
+
+    #[test]
+    fn memory_of_threads_that_stay_comes_to_where_they_ran_most() {
+        let with = |node, threads, accesses_s: f64, resident_bytes| NodeAccesses {
+            accesses_s: vec![accesses_s; 4],
+            resident_bytes,
+            ..at(node, threads)
+        };
+        let (here, remote) = (with(1, 2, 5.0, 9), with(0, 0, 0.0, 4096));
+        let accesses = ProcessAccesses {
+            nodes: vec![remote, here, with(2, 1, 3.0, 0), with(3, 0, 0.0, 0)],
+            ..ProcessAccesses::default()
+        };
+        assert_eq!(
+            pairs(&[], &accesses),
+            [(NodeId(0), NodeId(1))].into(),
+            "what its other threads have beside them stays"
+        );
+        // Where threads were moved, memory follows these.
+        let moved = pairs(&[(NodeId(3), NodeId(2))], &accesses);
+        assert_eq!(moved, [(NodeId(3), NodeId(2))].into());
+        assert!(pairs(&[], &ProcessAccesses::default()).is_empty());
     }
 
     struct None;
