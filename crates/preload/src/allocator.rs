@@ -4,18 +4,26 @@
 //! memory from there could deadlock (faults.md, hook_allocates). So all Rust code in this shared
 //! object allocates here: size classes of powers of two, carved from mapped chunks, under one lock
 //! that only threads inside the engine take. Nothing is allocated on the data path.
+//!
+//! Threads that the engine hears the end of keep some small pieces for themselves, so that calls on names neither wait
+//! for each other here nor for the lock's cache line.
 
 use crate::apart::Apart;
 use crate::locked::Locked;
-use crate::{raw, thread};
+use crate::raw;
+use crate::thread::{self, INSIDE, KEPT_CLASSES, KeptPieces, Thread};
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr;
+use std::sync::atomic::Ordering;
 
 const SMALLEST_BYTES: usize = 16;
 const CLASSES: usize = 14;
 const LARGEST_BYTES: usize = SMALLEST_BYTES << (CLASSES - 1);
 const CHUNK_BYTES: usize = 1 << 20;
 const PAGE_BYTES: usize = 4096;
+/// What a thread keeps of a class at most, and how many pieces of small ones.
+const KEPT_BYTES: usize = 16 << 10;
+const MAX_KEPT: usize = 64;
 
 /// A free piece holds the address of the next.
 struct Pieces {
@@ -79,11 +87,91 @@ impl Pieces {
     }
 }
 
+/// How many pieces of a class a thread keeps at most.
+const fn max_kept(class: usize) -> usize {
+    let pieces = KEPT_BYTES / (SMALLEST_BYTES << class);
+    if pieces < MAX_KEPT { pieces } else { MAX_KEPT }
+}
+
+/// What the calling thread keeps of a class. Nothing outside of the engine, where a handler may interrupt, nor before the
+/// engine is told of the thread's end.
+#[inline(always)]
+fn kept(thread: &'static Thread, class: usize) -> Option<&'static KeptPieces> {
+    let hears_of_end = !thread.endings.load(Ordering::Relaxed).is_null();
+    (hears_of_end && thread.has(INSIDE))
+        .then(|| thread.kept.get(class))
+        .flatten()
+}
+
+impl KeptPieces {
+    /// One that was kept.
+    #[inline(always)]
+    fn take(&self) -> Option<*mut u8> {
+        let piece = self.first.load(Ordering::Relaxed);
+        if piece.is_null() {
+            return None;
+        }
+        // SAFETY: a kept piece begins with the next one, and is this thread's.
+        let next = unsafe { *piece.cast::<*mut u8>() };
+        self.first.store(next, Ordering::Relaxed);
+        let count = self.count.load(Ordering::Relaxed);
+        self.count.store(count.saturating_sub(1), Ordering::Relaxed);
+        Some(piece)
+    }
+
+    /// Keep one; how many there are.
+    #[inline(always)]
+    fn give(&self, piece: *mut u8) -> usize {
+        // SAFETY: the piece is unused from now on and at least 16 bytes long.
+        unsafe { *piece.cast::<*mut u8>() = self.first.load(Ordering::Relaxed) };
+        self.first.store(piece, Ordering::Relaxed);
+        let count = self.count.load(Ordering::Relaxed) + 1;
+        self.count.store(count, Ordering::Relaxed);
+        count as usize
+    }
+
+    /// Take one from those of all, and half as many as may be kept.
+    #[cold]
+    fn fill(&self, class: usize) -> *mut u8 {
+        MEMORY.with_pieces(|pieces| {
+            for _ in 0..max_kept(class) / 2 {
+                match pieces.take(class) {
+                    piece if piece.is_null() => break,
+                    piece => _ = self.give(piece),
+                }
+            }
+            pieces.take(class)
+        })
+    }
+
+    /// Give all but so many to all.
+    #[cold]
+    fn empty(&self, class: usize, but: usize) {
+        MEMORY.with_pieces(|pieces| {
+            while self.count.load(Ordering::Relaxed) as usize > but {
+                let Some(piece) = self.take() else { break };
+                pieces.give(piece, class);
+            }
+        });
+    }
+}
+
+/// The thread ends, and was told so before: it keeps nothing any more.
+pub fn leave(thread: &'static Thread) {
+    for (class, kept) in thread.kept.iter().enumerate() {
+        kept.empty(class, 0);
+        // The count may be too low: a child of `vfork` that was killed.
+        while let Some(piece) = kept.take() {
+            MEMORY.with_pieces(|pieces| pieces.give(piece, class));
+        }
+    }
+}
+
 // SAFETY: pieces are disjoint, as large and as aligned as their class says, which covers the layout.
 unsafe impl GlobalAlloc for PrivateMemory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match class(layout) {
-            Some(class) => self.with_pieces(|pieces| pieces.take(class)),
+            Some(class) => self.take(class),
             None => map_aligned(layout),
         }
     }
@@ -93,7 +181,7 @@ unsafe impl GlobalAlloc for PrivateMemory {
             // Fresh from the kernel: pages that nobody uses stay untouched.
             return map_aligned(layout);
         };
-        let piece = self.with_pieces(|pieces| pieces.take(class));
+        let piece = self.take(class);
         if !piece.is_null() {
             // SAFETY: a piece is as long as its layout at least.
             unsafe { piece.write_bytes(0, layout.size()) };
@@ -103,15 +191,52 @@ unsafe impl GlobalAlloc for PrivateMemory {
 
     unsafe fn dealloc(&self, piece: *mut u8, layout: Layout) {
         match class(layout) {
-            Some(class) => self.with_pieces(|pieces| pieces.give(piece, class)),
+            Some(class) => self.give(piece, class),
             None => {
                 raw::munmap(piece, layout.size().next_multiple_of(PAGE_BYTES));
             }
         }
     }
+
+    unsafe fn realloc(&self, piece: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        // SAFETY: the caller says that the size is one of a layout with this alignment.
+        let new_layout = unsafe { Layout::from_size_align_unchecked(bytes, layout.align()) };
+        if class(layout).is_some_and(|old| class(new_layout) == Some(old)) {
+            return piece;
+        }
+        // SAFETY: as the caller says of the old one, and each is as long as its layout.
+        unsafe {
+            let new = self.alloc(new_layout);
+            if !new.is_null() {
+                ptr::copy_nonoverlapping(piece, new, layout.size().min(bytes));
+                self.dealloc(piece, layout);
+            }
+            new
+        }
+    }
 }
 
 impl PrivateMemory {
+    #[inline(always)]
+    fn take(&self, class: usize) -> *mut u8 {
+        match kept(thread::current(), class) {
+            Some(kept) => kept.take().unwrap_or_else(|| kept.fill(class)),
+            None => self.with_pieces(|pieces| pieces.take(class)),
+        }
+    }
+
+    #[inline(always)]
+    fn give(&self, piece: *mut u8, class: usize) {
+        match kept(thread::current(), class) {
+            Some(kept) => {
+                if kept.give(piece) > max_kept(class) {
+                    kept.empty(class, max_kept(class) / 2);
+                }
+            }
+            None => self.with_pieces(|pieces| pieces.give(piece, class)),
+        }
+    }
+
     fn with_pieces<T>(&self, body: impl FnOnce(&mut Pieces) -> T) -> T {
         thread::inside(|| self.0.with(body))
     }
@@ -159,4 +284,107 @@ pub fn reset_in_child() {
         pieces.free = [ptr::null_mut(); CLASSES];
         pieces.chunk_left_bytes = 0;
     });
+}
+
+const _: () = assert!(max_kept(KEPT_CLASSES - 1) >= 2 && KEPT_CLASSES <= CLASSES);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endings;
+    use libc::c_void;
+    use std::sync::mpsc;
+
+    extern "C" fn nothing(_: *mut c_void) {}
+
+    fn is_kept(class: usize) -> usize {
+        thread::current().kept[class].count.load(Ordering::Relaxed) as usize
+    }
+
+    /// A thread that the engine hears the end of.
+    fn on_own_thread<T: Send>(body: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| {
+            let known = scope.spawn(|| {
+                assert!(endings::prepare());
+                thread::inside(|| endings::add(nothing as *mut c_void, ptr::null_mut()));
+                body()
+            });
+            known.join().expect("the thread ends well")
+        })
+    }
+
+    #[test]
+    fn what_is_in_use_overlaps_nothing() {
+        let (sender, receiver) = mpsc::channel::<Vec<Vec<u8>>>();
+        let fill = |seed: usize| -> Vec<Vec<u8>> {
+            let sizes = (0..400).map(|at| (at * 37 + seed * 11) % 9000 + 1);
+            sizes
+                .map(|bytes| vec![(bytes + seed) as u8; bytes])
+                .collect()
+        };
+        let is_whole = |seed: usize, all: &[Vec<u8>]| {
+            all.iter().all(|piece| {
+                let byte = (piece.len() + seed) as u8;
+                piece.iter().all(|found| *found == byte)
+            })
+        };
+        std::thread::scope(|scope| {
+            for seed in 0..3 {
+                let sender = sender.clone();
+                scope.spawn(move || {
+                    on_own_thread(|| {
+                        for round in 0..30 {
+                            let mine = thread::inside(|| fill(seed));
+                            let (kept, given) = thread::inside(|| (fill(seed + 1), fill(round)));
+                            assert!(is_whole(seed, &mine) && is_whole(round, &given));
+                            thread::inside(|| drop(mine));
+                            assert!(is_whole(seed + 1, &kept));
+                            // Freed by another thread than took it.
+                            sender.send(given).expect("somebody receives");
+                            thread::inside(|| drop(kept));
+                        }
+                    });
+                });
+            }
+            drop(sender);
+            on_own_thread(move || {
+                while let Ok(given) = receiver.recv() {
+                    thread::inside(|| drop(given));
+                }
+            });
+        });
+    }
+
+    #[test]
+    fn a_thread_keeps_few_pieces_and_none_when_it_ends() {
+        let class = class(Layout::new::<[u8; 1024]>()).expect("a small one");
+        on_own_thread(|| {
+            let many: Vec<Box<[u8; 1024]>> = (0..500).map(|_| Box::new([1; 1024])).collect();
+            thread::inside(|| drop(many));
+            assert!((1..=max_kept(class)).contains(&is_kept(class)));
+            let piece = thread::inside(|| Box::new([2_u8; 1024]));
+            assert!((0..max_kept(class)).contains(&is_kept(class)));
+            drop(piece);
+            thread::inside(|| leave(thread::current()));
+            assert_eq!(is_kept(class), 0);
+        });
+        // Whom the engine is not told of keeps nothing.
+        std::thread::spawn(move || {
+            thread::inside(|| drop(Box::new([3_u8; 1024])));
+            assert_eq!(is_kept(class), 0);
+        })
+        .join()
+        .expect("the thread ends well");
+    }
+
+    #[test]
+    fn what_grows_within_its_piece_stays_there() {
+        let mut text = Vec::with_capacity(65);
+        text.extend_from_slice(&[7_u8; 65]);
+        let before = text.as_ptr();
+        text.reserve_exact(128 - text.len());
+        assert_eq!(text.as_ptr(), before);
+        text.resize(300, 8);
+        assert!(text[..65] == [7; 65] && text[65..] == [8; 235]);
+    }
 }

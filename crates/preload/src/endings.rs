@@ -1,6 +1,7 @@
 //! What the engine does when a thread ends (it gives the thread's slot back), without memory from the
 //! host's allocator: a thread's first call may come from a handler that interrupted `malloc`.
 
+use crate::allocator;
 use crate::thread::{self, Ending};
 use libc::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -55,5 +56,6 @@ extern "C" fn thread_ends(_: *mut c_void) {
             }
             ending = next;
         }
+        allocator::leave(current);
     });
 }

@@ -41,6 +41,18 @@ pub struct SeenDirectory {
     pub ino: AtomicU64,
 }
 
+/// Classes of small pieces of memory that threads keep (see `allocator`).
+pub const KEPT_CLASSES: usize = 10;
+
+/// Free pieces of one class that a thread keeps for itself, which nobody else touches.
+#[repr(C)]
+pub struct KeptPieces {
+    /// The first; each holds the address of the next.
+    pub first: AtomicPtr<u8>,
+    /// About how many.
+    pub count: AtomicU32,
+}
+
 /// One thread's words. All zero at first.
 #[repr(C, align(64))]
 pub struct Thread {
@@ -60,6 +72,8 @@ pub struct Thread {
     pub working_directory: SeenDirectory,
     /// What the engine asked to be done when the thread ends (see `endings`).
     pub endings: AtomicPtr<Ending>,
+    /// Free memory, by class.
+    pub kept: [KeptPieces; KEPT_CLASSES],
     /// The owner of the tables when the thread was last seen to belong to it, and in the lower half the kernel's number
     /// of the thread; 0: not seen yet.
     seen_of: AtomicU64,

@@ -53,7 +53,7 @@ const TABLE_3: [Personality; 4] = [
         file_bytes: 16 << 10,
         threads: 100,
         read_share: 5.0 / 6.0,
-        operations: (20.0, 7.0),
+        operations: (19.0, 6.0),
         fsyncs: 0.0,
         created: (1.0, FILES),
     },
