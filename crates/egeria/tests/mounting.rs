@@ -272,7 +272,10 @@ fn a_foreground_mount_says_once_where_it_is_mounted() {
     let mount = mount.arg(&pool).arg(&directory).stdin(Stdio::null());
     let mount = mount.stdout(output.try_clone().unwrap()).stderr(output);
     let mut mount = Background(mount.spawn().unwrap());
-    eventually("it is mounted", || mounts().contains(&directory));
+    eventually("it says so", || {
+        let text = fs::read_to_string(&said).unwrap();
+        text.ends_with('\n')
+    });
     kill(mount.id(), Signal::TERM);
     assert_eq!(wait(&mut mount.0), 0);
     // With what was logged on the terminal, and once in the file, which has no other line of it.

@@ -220,11 +220,10 @@ impl Filesystem for Requests {
         );
     }
 
-    fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let caller = Caller::of(request);
+    fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         self.serve_or_wait(
             Operation::of(RequestKind::Open, ino),
-            move |adapter| adapter.open_file(caller, inode(ino), flags.0),
+            move |adapter| adapter.open_file(inode(ino), flags.0),
             |_, outcome| answer_open(reply, outcome),
         );
     }

@@ -4,11 +4,12 @@ use crate::data::REQUEST_BYTES;
 use fuser::{InitFlags, KernelConfig};
 
 /// What the kernel is asked to do, where it can.
-const CAPABILITIES: [InitFlags; 9] = [
+///
+/// Not `FUSE_ATOMIC_O_TRUNC`: with it the kernel has a file truncated when it is opened, and only then finds that it is a
+/// running program.
+const CAPABILITIES: [InitFlags; 8] = [
     // A symbolic link never has another target.
     InitFlags::FUSE_CACHE_SYMLINKS,
-    // One request for open with O_TRUNC.
-    InitFlags::FUSE_ATOMIC_O_TRUNC,
     // The control call on directories.
     InitFlags::FUSE_HAS_IOCTL_DIR,
     // Pages go when `stat` shows another time or size.

@@ -1,15 +1,14 @@
 //! Open files and directories.
 
 use crate::adapter::Adapter;
-use crate::coherence::{Mark, Range};
+use crate::coherence::Mark;
 use crate::convert;
 use crate::known::Held;
 use crate::leases::Asker;
 use crate::names::Found;
 use crate::open_files::OpenFile;
-use crate::privilege::Caller;
 use egeria_fs::control::number_by_name;
-use egeria_fs::{AttributeChange, Errno, FileKind, InodeNumber, NewInode, Outcome};
+use egeria_fs::{Errno, FileKind, InodeNumber, NewInode, Outcome};
 use fuser::FopenFlags;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -20,21 +19,13 @@ pub(crate) const DIRECT: FopenFlags =
     FopenFlags::FOPEN_DIRECT_IO.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
 
 fn may_write(flags: i32) -> bool {
-    flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0
+    flags & libc::O_ACCMODE != libc::O_RDONLY
 }
 
 impl Adapter {
     /// Open a regular file. Permission is checked already.
-    pub(crate) fn open_file(
-        &self,
-        caller: Caller,
-        ino: InodeNumber,
-        flags: i32,
-    ) -> Outcome<(u64, FopenFlags)> {
+    pub(crate) fn open_file(&self, ino: InodeNumber, flags: i32) -> Outcome<(u64, FopenFlags)> {
         let held = self.known.hold(&self.volume, ino)?;
-        if flags & libc::O_TRUNC != 0 {
-            self.truncate_at_open(caller, &held)?;
-        }
         let mark = Mark::default();
         let open_flags = match may_write(flags) {
             true => DIRECT,
@@ -186,16 +177,5 @@ impl Adapter {
             end_cookie: AtomicU64::new(end_cookie),
             keeps_listing,
         })
-    }
-
-    fn truncate_at_open(&self, caller: Caller, held: &Held<'_>) -> Outcome<()> {
-        self.clear_privileges_for(caller, held.file)?;
-        let empty = AttributeChange {
-            size_bytes: Some(0),
-            ..AttributeChange::default()
-        };
-        self.volume.set_attributes(held.ino, &empty, false)?;
-        self.coherence.changed(held.ino, held.file, Range::ALL);
-        Ok(())
     }
 }

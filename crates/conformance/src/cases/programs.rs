@@ -80,10 +80,12 @@ fn busy_programs() {
     fails(ENOEXEC, execute(c"nonsense"));
     assert_eq!(execute(c"p"), Ok(0));
     let mut running = Running::begin(c"r");
+    let bytes = stat(c"r").unwrap().st_size;
     for flags in [O_WRONLY, O_RDWR, O_RDONLY | O_TRUNC] {
         let opened = open(c"r", flags, 0);
         running.check();
         fails(ETXTBSY, opened);
+        assert_eq!(stat(c"r").unwrap().st_size, bytes, "it is not changed");
     }
     drop(running);
     drop(open(c"r", O_RDWR, 0).unwrap());
