@@ -5,8 +5,8 @@
 //! object allocates here: size classes of powers of two, carved from mapped chunks, under one lock
 //! that only threads inside the engine take. Nothing is allocated on the data path.
 //!
-//! Threads that the engine hears the end of keep some small pieces for themselves, so that calls on names neither wait
-//! for each other here nor for the lock's cache line.
+//! Threads whose end is reported (`endings`) keep some small pieces for themselves, so that calls on names neither wait for
+//! each other here nor for the lock's cache line.
 
 use crate::apart::Apart;
 use crate::locked::Locked;
@@ -93,12 +93,12 @@ const fn max_kept(class: usize) -> usize {
     if pieces < MAX_KEPT { pieces } else { MAX_KEPT }
 }
 
-/// What the calling thread keeps of a class. Nothing outside of the engine, where a handler may interrupt, nor before the
-/// engine is told of the thread's end.
+/// What the calling thread keeps of a class. Nothing outside of the engine, where a handler may interrupt, nor while its
+/// end would not be reported.
 #[inline(always)]
 fn kept(thread: &'static Thread, class: usize) -> Option<&'static KeptPieces> {
-    let hears_of_end = !thread.endings.load(Ordering::Relaxed).is_null();
-    (hears_of_end && thread.has(INSIDE))
+    let is_end_reported = !thread.endings.load(Ordering::Relaxed).is_null();
+    (is_end_reported && thread.has(INSIDE))
         .then(|| thread.kept.get(class))
         .flatten()
 }
@@ -156,15 +156,15 @@ impl KeptPieces {
     }
 }
 
-/// The thread ends, and was told so before: it keeps nothing any more.
+/// The thread ends: what it keeps goes to all. Not by the counts, which a killed child of `vfork` may leave too low.
 pub fn leave(thread: &'static Thread) {
-    for (class, kept) in thread.kept.iter().enumerate() {
-        kept.empty(class, 0);
-        // The count may be too low: a child of `vfork` that was killed.
-        while let Some(piece) = kept.take() {
-            MEMORY.with_pieces(|pieces| pieces.give(piece, class));
+    MEMORY.with_pieces(|pieces| {
+        for (class, kept) in thread.kept.iter().enumerate() {
+            while let Some(piece) = kept.take() {
+                pieces.give(piece, class);
+            }
         }
-    }
+    });
 }
 
 // SAFETY: pieces are disjoint, as large and as aligned as their class says, which covers the layout.
@@ -301,7 +301,7 @@ mod tests {
         thread::current().kept[class].count.load(Ordering::Relaxed) as usize
     }
 
-    /// A thread that the engine hears the end of.
+    /// A thread whose end is reported.
     fn on_own_thread<T: Send>(body: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
             let known = scope.spawn(|| {
@@ -368,7 +368,7 @@ mod tests {
             thread::inside(|| leave(thread::current()));
             assert_eq!(is_kept(class), 0);
         });
-        // Whom the engine is not told of keeps nothing.
+        // A thread whose end is not reported keeps nothing.
         std::thread::spawn(move || {
             thread::inside(|| drop(Box::new([3_u8; 1024])));
             assert_eq!(is_kept(class), 0);

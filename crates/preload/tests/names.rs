@@ -2,30 +2,16 @@
 
 mod common;
 
-use common::{Mounted, assert_ended_well, finish, is_root, keeps, program};
-
-/// A rule that makes so many direct calls, and hardly any requests: for attaching, and for refused calls, which the kernel
-/// makes again.
-fn cost_no_requests(rule: &str, direct: u64) {
-    let Some(mounted) = Mounted::new() else {
-        return;
-    };
-    let before = mounted.volume.counters();
-    let mut command = mounted.command(program("names"));
-    assert_ended_well(&finish(command.arg(rule)), rule);
-    mounted.assert_served(&before, direct, rule);
-    let requests = mounted.volume.counters().mount_requests - before.mount_requests;
-    assert!(requests < 100, "{rule}: {requests} requests");
-}
+use common::{Mounted, assert_ended_well, cost_no_requests, finish, is_root, keeps, program};
 
 #[test]
 fn names_cost_no_requests() {
-    cost_no_requests("names_are_direct", 200 * 25);
+    cost_no_requests("names", "names_are_direct", 200 * 25);
 }
 
 #[test]
 fn attributes_cost_no_requests() {
-    cost_no_requests("attributes_are_direct", 200 * 16);
+    cost_no_requests("names", "attributes_are_direct", 200 * 16);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{Mounted, NOBODY, assert_ended_well, finish, is_root, keeps, program};
+use common::{
+    Mounted, NOBODY, assert_ended_well, cost_no_requests, finish, is_root, keeps, program,
+};
 use egeria_fs::InodeNumber;
 use egeria_fs::control::name_by_number;
 use egeria_mount::MountOptions;
@@ -11,37 +13,24 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-/// A rule that makes so many direct calls, and hardly any requests.
-fn cost_no_requests(rule: &str, direct: u64) {
-    let Some(mounted) = Mounted::new() else {
-        return;
-    };
-    let before = mounted.volume.counters();
-    let mut command = mounted.command(program("opens"));
-    assert_ended_well(&finish(command.arg(rule)), rule);
-    mounted.assert_served(&before, direct, rule);
-    let requests = mounted.volume.counters().mount_requests - before.mount_requests;
-    assert!(requests < 100, "{rule}: {requests} requests");
-}
-
 #[test]
 fn made_up_names_cost_no_requests() {
-    cost_no_requests("made_up_names_cost_no_requests", 500 * 9);
+    cost_no_requests("opens", "made_up_names_cost_no_requests", 500 * 9);
 }
 
 #[test]
 fn opens_cost_no_requests() {
-    cost_no_requests("opens_cost_no_requests", 500 * 8);
+    cost_no_requests("opens", "opens_cost_no_requests", 500 * 8);
 }
 
 #[test]
 fn copies_cost_no_requests() {
-    cost_no_requests("copies_cost_no_requests", 500 * 8);
+    cost_no_requests("opens", "copies_cost_no_requests", 500 * 8);
 }
 
 #[test]
 fn unnamed_files_cost_no_requests() {
-    cost_no_requests("unnamed_files_cost_no_requests", 500 * 12);
+    cost_no_requests("opens", "unnamed_files_cost_no_requests", 500 * 12);
 }
 
 #[test]
@@ -53,7 +42,7 @@ fn unnamed_files_are_named_once() {
 fn first_opens_of_threads_cost_no_requests() {
     // Each process finds its mounts anew.
     for _ in 0..20 {
-        cost_no_requests("first_opens_of_threads_cost_no_requests", 8 * 42);
+        cost_no_requests("opens", "first_opens_of_threads_cost_no_requests", 8 * 42);
     }
 }
 
@@ -165,6 +154,7 @@ fn locks_go_with_any_descriptor() {
 #[test]
 fn who_locks_one_file_opens_others_without_the_kernel() {
     cost_no_requests(
+        "opens",
         "who_locks_one_file_opens_others_without_the_kernel",
         500 * 6,
     );

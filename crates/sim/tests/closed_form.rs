@@ -227,7 +227,7 @@ fn a_lock_lets_one_thread_of_its_table_on_at_a_time() {
 }
 
 #[test]
-fn what_is_written_beside_each_byte_takes_the_medium_but_is_not_the_programs() {
+fn bytes_written_beside_the_program_s_take_the_medium_s_time() {
     let speed = plain(16);
     let machine = machine(1, &speed);
     let writing = |write_overhead| Phase {

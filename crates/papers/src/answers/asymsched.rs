@@ -278,7 +278,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     ),
     entry(
         "A52",
-        // How long is.D runs is not told, but by the overhead of the system call.
+        // How long is.D runs is not given, but by the overhead of the system call.
         &[number(Reading::Plain, |results| {
             const CALL_PERCENT: f64 = 50.0;
             Some(CALL_PERCENT * results.ratio("A t5", "is.D", "fast", "system call")?)

@@ -537,7 +537,7 @@ pub(super) const SLIDES: &[Entry] = &[
     entry("S19", &[Input("optane-4s-emulated: memory of a node")]),
 ];
 
-/// Threads with their data on two nodes, beside all on one. What the paper ran is not told, so only the order is judged.
+/// Threads with their data on two nodes, beside all on one. What the paper ran is not given, so only the order is judged.
 fn balanced(results: &Results, kind: &str) -> Option<f64> {
     results.ratio("contention", kind, "two nodes", "one node")
 }

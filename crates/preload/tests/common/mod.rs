@@ -171,6 +171,20 @@ impl Drop for Mounted {
     }
 }
 
+/// One rule on a fresh mount, which makes so many direct calls and hardly any requests: for attaching, and for refused
+/// calls, which the kernel makes again.
+pub fn cost_no_requests(program_name: &str, rule: &str, direct: u64) {
+    let Some(mounted) = Mounted::new() else {
+        return;
+    };
+    let before = mounted.volume.counters();
+    let mut command = mounted.command(program(program_name));
+    assert_ended_well(&finish(command.arg(rule)), rule);
+    mounted.assert_served(&before, direct, rule);
+    let requests = mounted.volume.counters().mount_requests - before.mount_requests;
+    assert!(requests < 100, "{rule}: {requests} requests");
+}
+
 /// One rule on a fresh mount.
 pub fn keeps(program_name: &str, rule: &str, direct: u64) {
     if let Some(mounted) = Mounted::new() {
