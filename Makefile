@@ -23,7 +23,7 @@ demo: setup build ## run real programs on a scratch volume, write target/report/
 	$(BUILT)/egeria demo --out $(REPORT)
 
 test: setup lint ## check format and lints, run all tests
-	$(CARGO) build --workspace
+	$(CARGO) build --workspace --lib --bins --tests --examples
 	$(CARGO) test --workspace --no-fail-fast
 	scripts/memcheck --short
 	scripts/guest --parts short "$(TARGET)/debug" "$(TARGET)/guest"
