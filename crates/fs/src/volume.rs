@@ -95,6 +95,8 @@ pub struct Volume {
     pub(crate) walks: Walks,
     pub(crate) hash_seed: u64,
     pub(crate) tight: [AtomicBool; MAX_POOLS],
+    /// A thread of this process has filled its pocket with free blocks.
+    pub(crate) has_refilled: AtomicBool,
     pub(crate) description_hint: AtomicU32,
     pub(crate) read_only: bool,
     pub(crate) reporter: OnceLock<Reporter>,

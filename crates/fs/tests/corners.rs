@@ -4,6 +4,7 @@ mod common;
 use common::*;
 use egeria_fs::failpoint::{Resource, with_failures};
 use egeria_fs::*;
+use egeria_harness::testing::pages_in_use;
 
 const ROOT: InodeNumber = InodeNumber::ROOT;
 
@@ -200,4 +201,26 @@ fn a_directory_that_is_compacted_when_it_moves_keeps_its_names() {
         drop(volume);
         look(&scratch.attach());
     }
+}
+
+#[test]
+fn who_goes_on_writing_has_pages_mapped_ahead() {
+    const BLOCK: usize = 4096;
+    let scratch = Scratch::new(1, 1 << 30);
+    let volume = scratch.attach();
+    let pool = volume.pools()[0].clone();
+    let mapped_pages = || {
+        let pages = pages_in_use(pool.base(), pool.blocks() as usize);
+        pages.into_iter().filter(|is_in_use| *is_in_use).count()
+    };
+    let ino = volume.create(ROOT, b"f", &FILE).unwrap().ino;
+    let file = volume.open(ino, None).unwrap();
+    let before = mapped_pages();
+    volume.write(file, 0, &[7; BLOCK]).unwrap();
+    // Little is written: one page at a time.
+    assert!(mapped_pages() < before + 8);
+    for at in 1..200 {
+        volume.write(file, at * BLOCK as u64, &[7; BLOCK]).unwrap();
+    }
+    assert!(mapped_pages() > before + 200 + 32);
 }

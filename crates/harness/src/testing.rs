@@ -5,6 +5,8 @@ pub mod html;
 
 pub use command::{Ended, PATIENCE, Running, finish, wait, wait_within, without_surroundings};
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, OnceLock};
@@ -73,6 +75,23 @@ pub fn memory() -> TempDir {
     let mut directory = tempfile::Builder::new();
     let made = directory.prefix("egeria-test-").tempdir_in("/dev/shm");
     made.expect("a directory in /dev/shm")
+}
+
+/// Which of the pages from `address` on this process can use without a fault.
+///
+/// # Panics
+/// When its page map cannot be read.
+pub fn pages_in_use(address: *const u8, pages: usize) -> Vec<bool> {
+    const PAGE_BYTES: u64 = 4096;
+    const PRESENT: u64 = 1 << 63;
+    let map = File::open("/proc/self/pagemap").expect("a page map");
+    let mut words = vec![0; pages * 8];
+    map.read_exact_at(&mut words, address as u64 / PAGE_BYTES * 8)
+        .expect("words of the page map");
+    let words = words.as_chunks().0.iter();
+    words
+        .map(|word| u64::from_le_bytes(*word) & PRESENT != 0)
+        .collect()
 }
 
 /// Fails when a measurement left files in `memory`, or a mount point, behind.

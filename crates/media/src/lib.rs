@@ -15,6 +15,7 @@ mod error;
 mod failures;
 pub mod guard;
 mod map;
+mod map_ahead;
 mod pool;
 mod private;
 pub mod protection;

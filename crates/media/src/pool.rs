@@ -12,6 +12,7 @@ use crate::error::{AccessFault, MediaError, Result};
 use crate::failures;
 use crate::guard::routines::{self, Routines};
 use crate::map::{self, Access, Mapping, Persistence};
+use crate::map_ahead::MappedPieces;
 use crate::protection::{self, Open};
 use crate::recorder::Attachment;
 
@@ -64,6 +65,7 @@ pub struct Pool {
     /// The file behind a private mapping.
     backing: Option<Arc<File>>,
     failure_handler: OnceLock<FailureHandler>,
+    pub(crate) mapped_pieces: MappedPieces,
 }
 
 /// Called with each place of a pool whose memory failed when it was accessed, on the thread that accessed it.
@@ -130,6 +132,7 @@ impl Pool {
             path: path.to_owned(),
             backing,
             failure_handler: OnceLock::new(),
+            mapped_pieces: MappedPieces::default(),
         }
     }
 
@@ -180,7 +183,7 @@ impl Pool {
 
     /// Whether stores are allowed; from then on the memory is writable.
     #[inline(always)]
-    fn takes_stores(&self) -> bool {
+    pub(crate) fn takes_stores(&self) -> bool {
         // Acquires `hooks` with it.
         self.stores.load(Ordering::Acquire) == STORES || self.unseal()
     }
@@ -447,6 +450,11 @@ impl Pool {
         self.hooks.load(Ordering::Relaxed) & hook != 0
     }
 
+    /// Whether threads open the memory for their stores.
+    pub(crate) fn is_protected(&self) -> bool {
+        self.has_hook(PROTECTED)
+    }
+
     #[inline(always)]
     fn is_hooked(&self) -> bool {
         self.hooks.load(Ordering::Relaxed) != 0
@@ -477,7 +485,7 @@ impl Pool {
 
     /// `at` is inside the pool or one past its end.
     #[inline(always)]
-    fn address(&self, at: PoolOffset) -> *mut u8 {
+    pub(crate) fn address(&self, at: PoolOffset) -> *mut u8 {
         // SAFETY: every caller has checked the bounds.
         unsafe { self.base.add(at.0 as usize) }
     }

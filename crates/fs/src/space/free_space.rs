@@ -22,6 +22,10 @@ pub(crate) const RESERVE_BLOCKS: u64 = 64;
 const LOG_BLOCKS: u64 = 8;
 /// Most blocks a thread takes at once for its pocket.
 const POCKET_REFILL_BLOCKS: u64 = 64;
+/// Who wants as many blocks at once writes them now.
+const MIN_MAPPED_BLOCKS: u64 = 16;
+/// Most blocks whose pages are mapped before they are written.
+const MAX_MAPPED_BLOCKS: u64 = 512;
 /// Longest run that goes back into a pocket instead of the map.
 const POCKET_RUN_BLOCKS: u64 = 64;
 /// In a `mover` word: the move is towards the map.
@@ -378,6 +382,7 @@ impl Volume {
             return Err(Errno(libc::ENOSPC));
         }
         let ahead = (free / 2048).clamp(1, POCKET_REFILL_BLOCKS);
+        let is_large = want >= MIN_MAPPED_BLOCKS;
         let want = want.max(ahead).min(free - floor).min(MAX_EXTENT_BLOCKS);
         let entry = self.empty_pocket_entry(me, pool);
         let extent = self
@@ -386,6 +391,15 @@ impl Volume {
         // Named twice for a moment (incoming and pocket): reaping drops the copy.
         me.slot.pocket[pool][entry].store(extent.encode(), Ordering::Release);
         me.slot.incoming.store(0, Ordering::Release);
+        // A process that fills one pocket may write a little file and end; who fills a second goes on.
+        if is_large || self.has_refilled.load(Ordering::Relaxed) {
+            let blocks = extent.count.min(MAX_MAPPED_BLOCKS);
+            if let Ok(pool) = self.pool(extent.pool) {
+                pool.map_ahead(extent.block.offset(), blocks * BLOCK as u64);
+            }
+        } else {
+            self.has_refilled.store(true, Ordering::Relaxed);
+        }
         Ok(entry)
     }
 

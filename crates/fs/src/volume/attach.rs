@@ -279,6 +279,7 @@ pub(crate) fn assemble(
         walks: Walks::default(),
         hash_seed,
         tight: Default::default(),
+        has_refilled: Default::default(),
         description_hint: AtomicU32::new(0),
         read_only,
         reporter: OnceLock::new(),
