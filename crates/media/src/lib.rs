@@ -16,6 +16,7 @@ mod failures;
 pub mod guard;
 mod map;
 mod map_ahead;
+mod mapped_pieces;
 mod pool;
 mod private;
 pub mod protection;

@@ -1,36 +1,13 @@
 //! Pages that are stored to soon, mapped by one call instead of a fault each: on tmpfs a process that fills fresh
 //! blocks spends more time in faults than in copies.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use once_cell::race::OnceBox;
 use rustix::mm::Advice;
 
 use crate::address::PoolOffset;
 use crate::map::Persistence;
+use crate::mapped_pieces::PIECE_BYTES;
 use crate::pool::Pool;
 use crate::protection::Open;
-
-/// Pages are mapped by pieces of this size, each once in a process.
-const PIECE_BYTES: u64 = 256 << 10;
-
-/// The pieces of a pool that this process has asked for, a bit each. One that the kernel took away since, or that a
-/// parent of this process asked for, is mapped by faults.
-#[derive(Default)]
-pub(crate) struct MappedPieces(OnceBox<Box<[AtomicU64]>>);
-
-impl MappedPieces {
-    /// Whether this is the first to ask for the piece of a pool of `bytes`.
-    fn is_first(&self, piece: u64, bytes: u64) -> bool {
-        let words = bytes.div_ceil(PIECE_BYTES).div_ceil(64);
-        let all = || Box::new((0..words).map(|_| AtomicU64::new(0)).collect());
-        let (word, bit) = (
-            &self.0.get_or_init(all)[(piece / 64) as usize],
-            1 << (piece % 64),
-        );
-        word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0
-    }
-}
 
 impl Pool {
     /// Has the kernel map the pages around a range that is stored to soon. No more than a hint: no byte changes, what

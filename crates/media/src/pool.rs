@@ -12,7 +12,7 @@ use crate::error::{AccessFault, MediaError, Result};
 use crate::failures;
 use crate::guard::routines::{self, Routines};
 use crate::map::{self, Access, Mapping, Persistence};
-use crate::map_ahead::MappedPieces;
+use crate::mapped_pieces::MappedPieces;
 use crate::protection::{self, Open};
 use crate::recorder::Attachment;
 

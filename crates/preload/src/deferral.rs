@@ -3,15 +3,14 @@
 //!
 //! ```text
 //! opener: lock ─ deferred still? open ─ numbers that the table gives the record mean the file ─ slot ─ deferred no more ─
-//!         count less ─ unlock
+//!         unlock
 //! user:   deferred? then as the opener; else the number means the file, and the slot is known
-//! hook:   nothing counted? then every number means its file
+//! hook:   no record was ever deferred? then every number means its file
 //! closer: the number out of the table ─ wait for calls by it ─ wait for the opener ─ close
 //! ```
 //! An opener may have found a number by another one of the record, so calls by the number alone are not all that a closer
 //! waits for.
 
-use crate::apart::Apart;
 use crate::lock::Lock;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -19,8 +18,9 @@ use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 pub struct Openings {
     /// Held by who opens a file in the kernel; after a record's offset.
     lock: Lock,
-    /// Records whose file the kernel has not opened.
-    deferred: Apart<AtomicU32>,
+    /// Whether a record was ever deferred. It stays so: a count would be written by every open of every thread, and a program that
+    /// has opened one file of ours opens more.
+    has_deferred: AtomicU32,
 }
 
 impl Openings {
@@ -28,20 +28,21 @@ impl Openings {
     pub const fn new() -> Openings {
         Openings {
             lock: Lock::new(),
-            deferred: Apart(AtomicU32::new(0)),
+            has_deferred: AtomicU32::new(0),
         }
     }
 
-    /// Whether the kernel has not opened the file of some record. Acquire: if none, it has opened them by now.
+    /// Whether there may be a record whose file the kernel has not opened. Relaxed: whoever has a number of one learned
+    /// of it from the thread that made it, and of this with it.
     #[inline(always)]
-    pub fn is_any_deferred(&self) -> bool {
-        self.deferred.load(Ordering::Acquire) != 0
+    pub fn may_any_be_deferred(&self) -> bool {
+        self.has_deferred.load(Ordering::Relaxed) != 0
     }
 
     /// A record begins.
     pub fn begin(&self, is_deferred: bool, slot: u32) -> Deferral {
-        if is_deferred {
-            self.deferred.fetch_add(1, Ordering::Relaxed);
+        if is_deferred && !self.may_any_be_deferred() {
+            self.has_deferred.store(1, Ordering::Relaxed);
         }
         Deferral {
             is_on: AtomicBool::new(is_deferred),
@@ -62,21 +63,15 @@ impl Openings {
         self.lock.with(|| {
             if deferral.is_on() {
                 deferral.slot.store(open()?, Ordering::Release);
-                self.end(deferral);
+                deferral.is_on.store(false, Ordering::Release);
             }
             Ok(())
         })
     }
 
-    /// A deferred record is that no more: its file is open, or it goes.
-    pub fn end(&self, deferral: &Deferral) {
-        deferral.is_on.store(false, Ordering::Release);
-        self.deferred.fetch_sub(1, Ordering::Release);
-    }
-
     /// Wait for who may give a file to a number that was taken out of the table. By a thread that is inside.
     pub fn wait_for_opener(&self) {
-        if self.is_any_deferred() {
+        if self.may_any_be_deferred() {
             self.lock.with(|| ());
         }
     }

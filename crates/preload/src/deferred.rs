@@ -75,7 +75,7 @@ fn replace(opened: c_int, fd: c_int) {
             _ => libc::O_CLOEXEC,
         };
         if placeholder::is_among(fd, fd) {
-            placeholder::forget();
+            placeholder::forget(fd, fd);
         }
         raw::dup3(opened, fd, cloexec);
     }

@@ -35,7 +35,7 @@ pub fn renew(fd: c_int, tag: Tag, payload: u64) {
 pub fn note_closed(first: c_int, last: c_int) {
     // A `vfork` child closes its own.
     if placeholder::is_among(first, last) && ownership::owns_tables() {
-        placeholder::forget();
+        placeholder::forget(first, last);
     }
 }
 

@@ -17,7 +17,10 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
 
 static LIMBO: AtomicPtr<Record> = AtomicPtr::new(std::ptr::null_mut());
+/// Of the list. Taken after one of [`FREEING`].
 static LIMBO_LOCK: Apart<Lock> = Apart(Lock::new());
+/// Who frees a record that never was in limbo holds one of these; who wants none to be freed holds all.
+static FREEING: [Apart<Lock>; 4] = [const { Apart(Lock::new()) }; 4];
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 /// Pins from here on were never taken: most programs have few threads, and need not look at all pins.
 static END: AtomicUsize = AtomicUsize::new(0);
@@ -112,20 +115,22 @@ fn free_limbo() {
 
 /// As [`retire`], of a record that one number names and that only the calling thread has used.
 pub fn retire_sole(record: *mut Record) {
-    if thread::current().has(thread::FORKING) {
+    let thread = thread::current();
+    if thread.has(thread::FORKING) {
         return;
     }
+    let own = thread.id(process::owner()) as usize % FREEING.len();
     thread::inside(|| {
-        LIMBO_LOCK.with(|| {
+        FREEING[own].with(|| {
             // SAFETY: the table names it no more, no other thread got at it, and this one is in no call.
             if unsafe { (*record).drop_reference() } {
                 // SAFETY: so it is the last.
                 unsafe { Record::free(record) };
             }
-            if !LIMBO.load(Ordering::Relaxed).is_null() {
-                free_limbo();
-            }
         });
+        if !LIMBO.load(Ordering::Relaxed).is_null() {
+            LIMBO_LOCK.with(free_limbo);
+        }
     });
 }
 
@@ -146,21 +151,32 @@ pub fn drain_all() {
 
 /// Run `body` while no record is freed. The caller is inside.
 pub fn while_none_is_freed(body: impl FnOnce()) {
-    LIMBO_LOCK.with(body);
+    struct Held;
+    impl Drop for Held {
+        fn drop(&mut self) {
+            release();
+        }
+    }
+    hold();
+    let _held = Held;
+    body();
 }
 
-/// Hold limbo still across a fork.
+/// Hold limbo, and records on their way out, still across a fork.
 pub fn hold() {
+    FREEING.iter().for_each(|lock| lock.take());
     LIMBO_LOCK.take();
 }
 
-/// Let it go in the parent.
+/// Let them go in the parent.
 pub fn release() {
     LIMBO_LOCK.give();
+    FREEING.iter().for_each(|lock| lock.give());
 }
 
 /// In a fork child: the parent's records are not the child's to give back.
 pub fn reset_in_child() {
     LIMBO.store(std::ptr::null_mut(), Ordering::Relaxed);
     LIMBO_LOCK.reset();
+    FREEING.iter().for_each(|lock| lock.reset());
 }

@@ -23,10 +23,10 @@ pub const PASS: Errno = Errno(libc::EAGAIN);
 /// Records whose file the kernel has not opened.
 pub static OPENINGS: Openings = Openings::new();
 
-/// Whether the kernel has not opened the file of some record.
+/// Whether there may be a record whose file the kernel has not opened.
 #[inline(always)]
-pub fn is_any_deferred() -> bool {
-    OPENINGS.is_any_deferred()
+pub fn may_any_be_deferred() -> bool {
+    OPENINGS.may_any_be_deferred()
 }
 
 /// One open description.
@@ -131,9 +131,6 @@ impl Record {
     pub unsafe fn free(record: *mut Record) {
         // SAFETY: made by `make`, and the caller is the last.
         let record = unsafe { Box::from_raw(record) };
-        if record.is_deferred() {
-            OPENINGS.end(&record.deferral);
-        }
         if settings::is_off() {
             // The volume is left, or about to be, and with it all that this process holds open there.
             return;

@@ -6,7 +6,7 @@
 use crate::identify::{Identified, identify};
 use crate::offset::publish_record;
 use crate::pin::Pin;
-use crate::record::{Record, is_any_deferred};
+use crate::record::{Record, may_any_be_deferred};
 use crate::reply::Reply;
 use crate::table::{self, Tag, Word};
 use crate::thread::{self, Thread};
@@ -104,6 +104,22 @@ pub fn while_open(thread: &Thread, fd: c_int, body: impl FnOnce(&Record)) {
     if let Some(pin) = pin {
         pin.let_go();
     }
+}
+
+/// As [`while_open`], also while records are freed, and by a thread that may be in a call. `body` cannot panic.
+pub fn while_used(fd: c_int, body: impl FnOnce(&Record)) {
+    let thread = thread::current();
+    let is_free = |pin: &&Pin| pin.thread.load(Ordering::Relaxed) != 0 && !pin.is_in_any_call();
+    if thread.pin().is_some_and(|pin| is_free(&pin)) {
+        return while_open(thread, fd, body);
+    }
+    pins::while_none_is_freed(|| {
+        let word = table::load(fd);
+        if word.is_ours() {
+            // SAFETY: named by the table, and not freed meanwhile.
+            body(unsafe { &*word.record() });
+        }
+    });
 }
 
 /// The descriptor's word, ours for sure, and the thread's pin.
@@ -298,7 +314,7 @@ pub fn open_in_kernel(fd: c_int) {
 #[inline]
 pub fn try_open_in_kernel(fd: c_int) -> Result<(), c_int> {
     let mut outcome = Ok(());
-    if is_any_deferred() {
+    if may_any_be_deferred() {
         quietly(fd, |record| outcome = deferred::open_in_kernel(record, fd));
     }
     outcome
@@ -308,7 +324,7 @@ pub fn try_open_in_kernel(fd: c_int) -> Result<(), c_int> {
 #[inline]
 pub fn is_deferred(fd: c_int) -> bool {
     let mut is_deferred = false;
-    if is_any_deferred() {
+    if may_any_be_deferred() {
         quietly(fd, |record| {
             is_deferred = record.is_deferred() && !record.is_directory() && !record.is_path();
         });
@@ -318,7 +334,7 @@ pub fn is_deferred(fd: c_int) -> bool {
 
 /// Have the kernel open the files of all numbers.
 pub fn open_all_in_kernel() {
-    if is_any_deferred() {
+    if may_any_be_deferred() {
         table::for_each_ours(|fd, _| open_in_kernel(fd));
     }
 }

@@ -3,6 +3,7 @@
 //! A word is `generation | payload | tag`. Every change of what a number means makes a new
 //! generation, so that whoever found something out about the old meaning cannot store it.
 
+use crate::apart::Apart;
 use crate::record::Record;
 use crate::sole::{self, SOLE};
 use crate::sync::pause;
@@ -114,9 +115,19 @@ impl Word {
     }
 }
 
-static START: [AtomicU64; FIRST] = [const { AtomicU64::new(0) }; FIRST];
-/// The thread that opened each of the first numbers, where its word is sole.
-static OPENERS: [AtomicU64; FIRST] = [const { AtomicU64::new(0) }; FIRST];
+/// One of the first numbers. Threads that open files beside each other have numbers beside each other.
+struct First {
+    word: AtomicU64,
+    /// The thread that opened it, where its word is sole.
+    opener: AtomicU64,
+}
+
+static START: [Apart<First>; FIRST] = [const {
+    Apart(First {
+        word: AtomicU64::new(0),
+        opener: AtomicU64::new(0),
+    })
+}; FIRST];
 static MORE: [AtomicPtr<AtomicU64>; CHUNKS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS];
 static HIGHEST: AtomicUsize = AtomicUsize::new(0);
@@ -124,7 +135,7 @@ static HIGHEST: AtomicUsize = AtomicUsize::new(0);
 /// The word's place, if the number is a low one, as most are.
 #[inline(always)]
 pub fn first_place(fd: c_int) -> Option<&'static AtomicU64> {
-    START.get(fd as u32 as usize)
+    START.get(fd as u32 as usize).map(|first| &first.word)
 }
 
 /// The word's place, if that part of the table is there.
@@ -132,7 +143,7 @@ pub fn first_place(fd: c_int) -> Option<&'static AtomicU64> {
 pub fn place(fd: c_int) -> Option<&'static AtomicU64> {
     let number = fd as u32 as usize;
     if number < FIRST {
-        return Some(&START[number]);
+        return Some(&START[number].word);
     }
     place_beyond(number)
 }
@@ -209,7 +220,7 @@ pub fn wait_while_handed_over(fd: c_int) {
 }
 
 fn opener(fd: c_int) -> Option<&'static AtomicU64> {
-    OPENERS.get(fd as u32 as usize)
+    START.get(fd as u32 as usize).map(|first| &first.opener)
 }
 
 /// Make a number ours, for the calling thread alone until another one uses it; false when the word has changed.

@@ -166,6 +166,11 @@ fn limits_hold() {
 }
 
 #[test]
+fn limits_hold_for_threads() {
+    keeps("opens", "limits_hold_for_threads", 40);
+}
+
+#[test]
 fn sent_files_arrive() {
     keeps("opens", "sent_files_arrive", 2);
 }

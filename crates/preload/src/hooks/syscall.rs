@@ -91,7 +91,7 @@ fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: 
 
 /// Any argument may be a descriptor.
 fn open_in_kernel(arguments: [usize; 6]) {
-    if crate::record::is_any_deferred() {
+    if crate::record::may_any_be_deferred() {
         let numbers = arguments.into_iter().map(c_int::try_from);
         numbers.flatten().for_each(crate::serve::open_in_kernel);
     }

@@ -1,6 +1,6 @@
 //! `dup`, `close`, `fcntl` and their kin: what keeps the table of descriptors true.
 
-use crate::record::{Record, is_any_deferred};
+use crate::record::{Record, may_any_be_deferred};
 use crate::table::{self, Tag};
 use crate::{
     descriptors, forks, guarded, libc_threads, locked_files, offset, ownership, real, serve,
@@ -328,7 +328,7 @@ pub(super) fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
 /// What `F_GETFL` says of a file that the kernel has not opened.
 pub(super) fn status_of_deferred(fd: c_int) -> Option<c_int> {
     let mut status = None;
-    if is_any_deferred() && !is_idle() {
+    if may_any_be_deferred() && !is_idle() {
         serve::quietly(fd, |record| {
             let large = match record.is_path() {
                 true => 0,

@@ -1,7 +1,7 @@
 //! Calls that sleep, and tell a handler from a stop (see `signals::stops`).
 
 use crate::guarded::{can_look, look};
-use crate::record::is_any_deferred;
+use crate::record::may_any_be_deferred;
 use crate::signals::before_sleep;
 use crate::{errno, raw, real, serve, thread};
 use libc::{c_int, c_uint, c_void, size_t, ssize_t, timespec};
@@ -41,7 +41,7 @@ macro_rules! of_sets {
 
 /// The kernel must have the files open that it is asked about.
 fn open_of_list(list: *const libc::pollfd, count: u64) {
-    if !is_any_deferred() || !can_look() {
+    if !may_any_be_deferred() || !can_look() {
         return;
     }
     let entries = (0..usize::try_from(count).unwrap_or(usize::MAX))
@@ -51,7 +51,7 @@ fn open_of_list(list: *const libc::pollfd, count: u64) {
 
 fn open_of_sets(count: c_int, sets: [*mut c_void; 3]) {
     const BITS: c_int = u64::BITS as c_int;
-    if !is_any_deferred() || !can_look() {
+    if !may_any_be_deferred() || !can_look() {
         return;
     }
     for set in sets.into_iter().filter(|set| !set.is_null()) {

@@ -7,7 +7,7 @@ use crate::guarded::{can_look, look};
 use crate::guarded_copy::{copy, copy_string};
 use crate::pin::Pin;
 use crate::readable::is_readable;
-use crate::record::{Record, is_any_deferred};
+use crate::record::{Record, may_any_be_deferred};
 use crate::serve::{open_all_in_kernel, open_in_kernel};
 use crate::thread::{self, Thread};
 use crate::{errno, ownership, pins, process, settings, signals};
@@ -161,7 +161,7 @@ impl From<PathStop> for Answer {
 /// Before the kernel follows a path: one through `/proc`, `/dev/fd` or `/dev/std…` may lead to a descriptor, whose file
 /// it must have open then.
 pub fn before_path(path: *const c_char) {
-    if is_any_deferred() && can_look() && may_lead_to_descriptor(path) {
+    if may_any_be_deferred() && can_look() && may_lead_to_descriptor(path) {
         open_all_in_kernel();
     }
 }

@@ -1,9 +1,9 @@
 //! Where a path begins.
 
 use super::mounts::{self, Mount, Use, is_fresh, ticks};
-use crate::record::is_any_deferred;
+use crate::record::may_any_be_deferred;
 use crate::thread::Thread;
-use crate::{pins, raw, table};
+use crate::{raw, serve, table};
 use egeria_fs::{InodeNumber, Volume};
 use libc::c_int;
 use std::mem::MaybeUninit;
@@ -107,17 +107,13 @@ pub fn is_open(fd: c_int) -> bool {
 /// The file of a number that is a placeholder, and whether it is one for paths alone. The caller is inside.
 fn deferred(fd: c_int) -> Option<(&'static Mount, InodeNumber, bool)> {
     let word = table::load(fd);
-    if !is_any_deferred() || !word.is_ours() {
+    if !may_any_be_deferred() || !word.is_ours() {
         return None;
     }
     let mut place = None;
-    pins::while_none_is_freed(|| {
-        if table::load(fd).is_same_file(word) {
-            // SAFETY: named by the table, and not freed meanwhile.
-            let record = unsafe { &*word.record() };
-            let origin = record.origin().filter(|_| record.is_deferred());
-            place = origin.map(|origin| (origin.mount, record.ino(), record.is_path()));
-        }
+    serve::while_used(fd, |record| {
+        let origin = record.origin().filter(|_| record.is_deferred());
+        place = origin.map(|origin| (origin.mount, record.ino(), record.is_path()));
     });
     let (id, ino, is_path) = place?;
     let mount = mounts::all().find(|mount| mount.id() == id)?;

@@ -461,6 +461,34 @@ static void limits_hold(void) {
     CHECK(open("f", O_RDONLY) == -1 && errno == EMFILE);
 }
 
+static void *opens_once(void *unused) {
+    (void)unused;
+    CHECK(close(open("f", O_RDONLY)) == 0);
+    return NULL;
+}
+
+static void limits_hold_for_threads(void) {
+    struct rlimit limit = {40, 40};
+    int fd;
+    // What whoever started this left open.
+    closefrom(3);
+    CHECK(close(begin("f")) == 0 && setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    pthread_t threads[8];
+    for (int i = 0; i < 8; i++)
+        CHECK(pthread_create(&threads[i], NULL, opens_once, NULL) == 0);
+    for (int i = 0; i < 8; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    // Every number is the program's.
+    int count = 0;
+    while ((fd = open("f", O_RDONLY)) >= 0) {
+        char text[4];
+        CHECK(fd >= 3 && fd < 40 && read(fd, text, 4) == 4 && memcmp(text, "0123", 4) == 0);
+        count++;
+    }
+    CHECK(errno == EMFILE && count == 40 - 3);
+    CHECK(close(30) == 0 && open("f", O_RDONLY) == 30);
+}
+
 static int send_fd(int socket, int fd) {
     char control[CMSG_SPACE(sizeof fd)] = {0}, byte = 0;
     struct iovec part = {&byte, 1};
@@ -673,6 +701,7 @@ static const struct rule rules[] = {
     {"locks_go_with_any_descriptor", locks_go_with_any_descriptor},
     {"who_locks_one_file_opens_others_without_the_kernel", who_locks_one_file_opens_others_without_the_kernel},
     {"limits_hold", limits_hold},
+    {"limits_hold_for_threads", limits_hold_for_threads},
     {"sent_files_arrive", sent_files_arrive},
     {"threads_open_and_close", threads_open_and_close},
     {"others_use_what_one_thread_opens", others_use_what_one_thread_opens},
