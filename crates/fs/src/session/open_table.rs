@@ -1,24 +1,26 @@
-//! The table of open inodes of a process, which all may look at, and that process's lock on changing it. Entries are of two
-//! words, the inode and its counts; where they lie follows from the inode, and those that are in the way.
+//! The table of open inodes of a process, which all may look at, and that process's locks on changing it. Entries are of two
+//! words, the inode and its counts. An inode belongs to one of the table's parts, and where it lies in there follows from the
+//! inode, and from those that are in the way.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The inode of an entry that was taken out, and that others are reached over.
 pub(super) const GONE: u64 = u64::MAX;
-/// Looks at the lock before the CPU is given up: it is held for some tens of nanoseconds, unless the table grows.
+/// Parts of a table, a power of two: threads that open different files rarely need the same.
+const PARTS: usize = 8;
+/// Looks at a lock before the CPU is given up: it is held for some tens of nanoseconds, unless the table grows.
 const SPINS: u32 = 100;
 
-/// Lock and fill level of this process's table; private to the process. On cache lines of its own, for every open of any
-/// thread writes it.
+/// Lock and fill level of a part. On cache lines of their own, for every open and close writes them.
 #[derive(Default)]
 #[repr(align(128))]
-pub(crate) struct Opens {
+struct Part {
     lock: AtomicU32,
-    pub(crate) used: AtomicU64,
+    used: AtomicU64,
 }
 
-impl Opens {
-    pub(crate) fn locked<T>(&self, body: impl FnOnce() -> T) -> T {
+impl Part {
+    fn take(&self) {
         let mut spins = 0;
         while self
             .lock
@@ -31,24 +33,88 @@ impl Opens {
                 false => std::thread::yield_now(),
             }
         }
-        let result = body();
+    }
+
+    fn give(&self) {
         self.lock.store(0, Ordering::Release);
+    }
+}
+
+/// Locks and fill levels of this process's table; private to the process.
+#[derive(Default)]
+pub(crate) struct Opens {
+    parts: [Part; PARTS],
+}
+
+impl Opens {
+    /// Run `body` under the lock of the inode's part, with the count of entries there that are not empty.
+    pub(crate) fn locked<T>(&self, ino: u64, body: impl FnOnce(&AtomicU64) -> T) -> T {
+        let part = &self.parts[part_of(hash(ino))];
+        part.take();
+        let result = body(&part.used);
+        part.give();
+        result
+    }
+
+    /// Run `body` under all locks, with the counts of all parts.
+    pub(crate) fn all_locked<T>(&self, body: impl FnOnce(&FillLevels<'_>) -> T) -> T {
+        // In their order: whoever else takes all does the same.
+        self.parts.iter().for_each(Part::take);
+        let result = body(&FillLevels(&self.parts));
+        self.parts.iter().for_each(Part::give);
         result
     }
 
     /// The child has no table yet.
     pub(crate) fn reset_after_fork(&self) {
-        self.lock.store(0, Ordering::Relaxed);
-        self.used.store(0, Ordering::Relaxed);
+        for part in &self.parts {
+            part.lock.store(0, Ordering::Relaxed);
+            part.used.store(0, Ordering::Relaxed);
+        }
     }
 }
 
-/// The entry where the search for an inode begins.
+/// How many entries of each part are not empty.
+pub(crate) struct FillLevels<'a>(&'a [Part; PARTS]);
+
+impl FillLevels<'_> {
+    /// Of the inode's part.
+    pub(crate) fn of(&self, ino: u64) -> &AtomicU64 {
+        &self.0[part_of(hash(ino))].used
+    }
+
+    /// The table is empty.
+    pub(crate) fn reset(&self) {
+        let all = self.0.iter();
+        all.for_each(|part| part.used.store(0, Ordering::Relaxed));
+    }
+}
+
+fn hash(ino: u64) -> u64 {
+    ino.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+fn part_of(hash: u64) -> usize {
+    (hash >> (u64::BITS - PARTS.trailing_zeros())) as usize
+}
+
+/// The inode's part of a table. What is left at the end is of no part.
+fn part(table: &[AtomicU64], ino: u64) -> &[AtomicU64] {
+    let words = part_slots(table) * 2;
+    &table[part_of(hash(ino)) * words..][..words]
+}
+
+/// Entries of each part.
+pub(super) fn part_slots(table: &[AtomicU64]) -> usize {
+    table.len() / 2 / PARTS
+}
+
+/// The entry of a part where the search for an inode begins.
 #[inline]
 fn first(ino: u64, slots: usize) -> usize {
-    // A part of all, as large as the hash is a part of its range: without a division.
-    let hash = ino.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    ((u128::from(hash) * slots as u128) >> 64) as usize
+    // As large a part of all as the rest of the hash is of its range: without a division.
+    let rest = hash(ino) << PARTS.trailing_zeros();
+    ((u128::from(rest) * slots as u128) >> 64) as usize
 }
 
 #[inline]
@@ -56,17 +122,17 @@ fn next(slot: usize, slots: usize) -> usize {
     if slot + 1 == slots { 0 } else { slot + 1 }
 }
 
-fn entry(table: &[AtomicU64], slot: usize) -> &[AtomicU64] {
-    &table[slot * 2..][..2]
+fn entry(part: &[AtomicU64], slot: usize) -> &[AtomicU64] {
+    &part[slot * 2..][..2]
 }
 
 /// The two words of an inode's entry.
 #[inline]
 pub(super) fn find(table: &[AtomicU64], ino: u64) -> Option<&[AtomicU64]> {
-    let slots = table.len() / 2;
+    let (part, slots) = (part(table, ino), part_slots(table));
     let mut slot = first(ino, slots);
     for _ in 0..slots {
-        let entry = entry(table, slot);
+        let entry = entry(part, slot);
         match entry[0].load(Ordering::Acquire) {
             0 => return None,
             found if found == ino => return Some(entry),
@@ -78,10 +144,10 @@ pub(super) fn find(table: &[AtomicU64], ino: u64) -> Option<&[AtomicU64]> {
 
 /// The new entry, and how many empty ones it took: none where one that was taken out is used again.
 pub(super) fn insert(table: &[AtomicU64], ino: u64, counts: u64) -> Option<(&[AtomicU64], u64)> {
-    let slots = table.len() / 2;
+    let (part, slots) = (part(table, ino), part_slots(table));
     let mut slot = first(ino, slots);
     for _ in 0..slots {
-        let entry = entry(table, slot);
+        let entry = entry(part, slot);
         let found = entry[0].load(Ordering::Relaxed);
         if matches!(found, 0 | GONE) {
             entry[1].store(counts, Ordering::Relaxed);
@@ -96,16 +162,17 @@ pub(super) fn insert(table: &[AtomicU64], ino: u64, counts: u64) -> Option<(&[At
 /// Take an entry out; how many entries became empty. A search ends at an empty entry, so the one right before it need not
 /// stay [`GONE`], nor do those before that which are. Whoever searches meanwhile still reaches every entry in use.
 pub(super) fn remove(table: &[AtomicU64], removed: &[AtomicU64]) -> u64 {
-    let slots = table.len() / 2;
-    let bytes = removed.as_ptr().addr() - table.as_ptr().addr();
+    let part = part(table, removed[0].load(Ordering::Relaxed));
+    let slots = part_slots(table);
+    let bytes = removed.as_ptr().addr() - part.as_ptr().addr();
     let mut slot = bytes / size_of_val(removed);
     removed[0].store(GONE, Ordering::Release);
-    if entry(table, next(slot, slots))[0].load(Ordering::Relaxed) != 0 {
+    if entry(part, next(slot, slots))[0].load(Ordering::Relaxed) != 0 {
         return 0;
     }
     let mut emptied = 0;
     while emptied < slots as u64 {
-        let word = &entry(table, slot)[0];
+        let word = &entry(part, slot)[0];
         if word.load(Ordering::Relaxed) != GONE {
             break;
         }
@@ -128,7 +195,7 @@ mod tests {
         fn the_table_holds_what_was_put_in_and_not_taken_out(
             steps in prop::collection::vec((1u64..60, any::<bool>()), 1..400),
         ) {
-            let table: Vec<AtomicU64> = (0..2 * 64).map(|_| AtomicU64::new(0)).collect();
+            let table: Vec<AtomicU64> = (0..2 * 40 * PARTS).map(|_| AtomicU64::new(0)).collect();
             let mut held = std::collections::BTreeSet::new();
             let mut used = 0;
             for (ino, add) in steps {

@@ -6,7 +6,7 @@ use crate::session::direct;
 use crate::session::inode::Locked;
 use crate::session::late::Late;
 use crate::session::layout::{LOADED, ProcessSlot, SessionInode};
-use crate::session::open_table::{GONE, find, insert, remove};
+use crate::session::open_table::{FillLevels, GONE, find, insert, part_slots, remove};
 use crate::session::patience;
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
@@ -57,49 +57,69 @@ impl Volume {
     fn change_entry(&self, ino: u64, unit: u64, add: bool) -> Outcome<()> {
         let process = self.process_slot()?;
         let inode = self.inode(ino)?;
-        self.opens.locked(|| {
-            // This process alone changes the counts of its table, under its lock.
-            let set = |entry: &[AtomicU64], counts| entry[1].store(counts, Ordering::Release);
-            if add {
-                // Hint first: to die between leaves it too high, which costs a look at the tables.
-                let entry = self.entry_for(process, ino)?;
-                inode.open_hint.fetch_add(1, Ordering::AcqRel);
-                set(entry, entry[1].load(Ordering::Relaxed) + unit);
-                return Ok(());
-            }
+        // This process alone changes the counts of its table, under the lock of the inode's part.
+        let set = |entry: &[AtomicU64], counts| entry[1].store(counts, Ordering::Release);
+        let take_off = |used: &AtomicU64| {
             let table = self.open_table(process).ok_or(Errno(libc::EBADF))?;
             let entry = find(table, ino).ok_or(Errno(libc::EBADF))?;
             let counts = entry[1].load(Ordering::Relaxed).wrapping_sub(unit);
             set(entry, counts);
             if counts == 0 {
                 let emptied = remove(table, entry);
-                self.opens.used.fetch_sub(emptied, Ordering::Relaxed);
+                used.fetch_sub(emptied, Ordering::Relaxed);
             }
             inode.open_hint.fetch_sub(1, Ordering::AcqRel);
+            Ok(())
+        };
+        let put_on = |entry: &[AtomicU64]| {
+            // Hint first: to die between leaves it too high, which costs a look at the tables.
+            inode.open_hint.fetch_add(1, Ordering::AcqRel);
+            set(entry, entry[1].load(Ordering::Relaxed) + unit);
+        };
+        if !add {
+            return self.opens.locked(ino, take_off);
+        }
+        let has_room = self.opens.locked(ino, |used| {
+            let entry = self.entry_for(process, ino, used);
+            entry.map(put_on).is_some()
+        });
+        if has_room {
+            return Ok(());
+        }
+        self.opens.all_locked(|levels| {
+            let used = levels.of(ino);
+            // Another thread may have made it longer.
+            if let Some(entry) = self.entry_for(process, ino, used) {
+                put_on(entry);
+                return Ok(());
+            }
+            let grown = self.grow_opens(process, levels);
+            let table = self.open_table(process);
+            let inserted = table.and_then(|table| insert(table, ino, 0));
+            // Without memory the old one serves as long as it has room.
+            let (entry, filled) = inserted.ok_or(grown.err().unwrap_or(Errno(libc::ENOMEM)))?;
+            used.fetch_add(filled, Ordering::Relaxed);
+            put_on(entry);
             Ok(())
         })
     }
 
-    /// The entry of an inode, made when missing. The old table of a growing one stays until the process
-    /// is reaped: others may be looking at it.
-    fn entry_for(&self, process: usize, ino: u64) -> Outcome<&[AtomicU64]> {
-        let table = self.open_table(process);
-        if let Some(entry) = table.and_then(|table| find(table, ino)) {
-            return Ok(entry);
+    /// The entry of an inode, made when missing; `None` when its part of the table is nearly full.
+    fn entry_for(&self, process: usize, ino: u64, used: &AtomicU64) -> Option<&[AtomicU64]> {
+        let table = self.open_table(process)?;
+        if let Some(entry) = find(table, ino) {
+            return Some(entry);
         }
-        let slots = table.map_or(0, |table| table.len() as u64 / 2);
-        if (self.opens.used.load(Ordering::Relaxed) + 1) * 4 > slots * 3 {
-            let grown = self.grow_opens(process);
-            // Without memory the old one serves as long as it has room.
-            grown.or_else(|errno| if slots > 0 { Ok(()) } else { Err(errno) })?;
+        if (used.load(Ordering::Relaxed) + 1) * 4 > part_slots(table) as u64 * 3 {
+            return None;
         }
-        let table = self.open_table(process).ok_or(Errno(libc::ENOMEM))?;
-        let (entry, filled) = insert(table, ino, 0).ok_or(Errno(libc::ENOMEM))?;
-        self.opens.used.fetch_add(filled, Ordering::Relaxed);
-        Ok(entry)
+        let (entry, filled) = insert(table, ino, 0)?;
+        used.fetch_add(filled, Ordering::Relaxed);
+        Some(entry)
     }
 
-    fn grow_opens(&self, process: usize) -> Outcome<()> {
+    /// A longer table. The old one stays until the process is reaped: others may be looking at it.
+    fn grow_opens(&self, process: usize, levels: &FillLevels<'_>) -> Outcome<()> {
         let old = self.open_table(process).unwrap_or(&[]);
         let living = old
             .chunks_exact(2)
@@ -117,14 +137,17 @@ impl Volume {
         let (new, link) = run.split_at(run.len() - LINK_WORDS);
         let before = self.open_table_word(process).load(Ordering::Relaxed);
         link[0].store(before, Ordering::Relaxed);
+        levels.reset();
+        // Each part has twice the places, and so room for all that it held.
         for entry in living {
-            insert(
-                new,
+            let (ino, counts) = (
                 entry[0].load(Ordering::Relaxed),
                 entry[1].load(Ordering::Relaxed),
             );
+            if insert(new, ino, counts).is_some() {
+                levels.of(ino).fetch_add(1, Ordering::Relaxed);
+            }
         }
-        self.opens.used.store(count as u64, Ordering::Relaxed);
         self.open_table_word(process).store(word, Ordering::Release);
         Ok(())
     }
