@@ -78,20 +78,35 @@ impl Mapping {
         self.start.wrapping_add(at)
     }
 
+    /// Where a byte or a word is.
+    #[track_caller]
+    fn place<T>(&self, at: usize) -> *mut T {
+        assert!(at.is_multiple_of(size_of::<T>()) && at + size_of::<T>() <= self.bytes);
+        self.start.wrapping_add(at).cast()
+    }
+
+    #[track_caller]
+    fn load_one<T: Integer>(&self, at: usize) -> T {
+        // SAFETY: inside the mapping, and aligned; any bytes are an integer.
+        unsafe { self.place::<T>(at).read_volatile() }
+    }
+
+    #[track_caller]
+    fn store_one<T: Integer>(&self, at: usize, value: T) {
+        // SAFETY: inside the mapping, and aligned.
+        unsafe { self.place::<T>(at).write_volatile(value) }
+    }
+
     /// Loads a byte.
     #[track_caller]
     pub fn get(&self, at: usize) -> u8 {
-        assert!(at < self.bytes);
-        // SAFETY: inside the mapping.
-        unsafe { self.start.add(at).read_volatile() }
+        self.load_one(at)
     }
 
     /// Stores a byte.
     #[track_caller]
     pub fn set(&self, at: usize, value: u8) {
-        assert!(at < self.bytes);
-        // SAFETY: inside the mapping.
-        unsafe { self.start.add(at).write_volatile(value) }
+        self.store_one(at, value);
     }
 
     /// Stores, byte by byte.
@@ -108,23 +123,16 @@ impl Mapping {
         (0..bytes).map(|at| self.get(at)).collect()
     }
 
-    fn word(&self, at: usize) -> *mut u64 {
-        assert!(at.is_multiple_of(8) && at + 8 <= self.bytes);
-        self.start.wrapping_add(at).cast()
-    }
-
     /// Loads eight bytes at once.
     #[track_caller]
     pub fn load_word(&self, at: usize) -> u64 {
-        // SAFETY: inside the mapping, and aligned.
-        unsafe { self.word(at).read_volatile() }
+        self.load_one(at)
     }
 
     /// Stores eight bytes at once.
     #[track_caller]
     pub fn store_word(&self, at: usize, value: u64) {
-        // SAFETY: inside the mapping, and aligned.
-        unsafe { self.word(at).write_volatile(value) }
+        self.store_one(at, value);
     }
 
     /// `msync(2)`, all of it, waiting.
@@ -175,6 +183,11 @@ impl Mapping {
         done(unsafe { libc::mprotect(start.cast(), self.bytes - at, protection) })
     }
 }
+
+/// What is loaded and stored at once.
+trait Integer {}
+impl Integer for u8 {}
+impl Integer for u64 {}
 
 fn done(answer: c_int) -> io::Result<()> {
     match answer {
