@@ -360,7 +360,8 @@ mod tests {
         assert_eq!((&bytes, u64::from_ne_bytes(word)), (b"ab", 5));
         assert_eq!((mapping.load_word(8), mapping.load(9)[8]), (5, 5));
         assert!(std::panic::catch_unwind(|| mapping.get(8192)).is_err());
-        assert!(std::panic::catch_unwind(|| mapping.load_word(8188)).is_err());
+        assert!(std::panic::catch_unwind(|| mapping.load_word(8192)).is_err());
+        assert!(std::panic::catch_unwind(|| mapping.load_word(4)).is_err());
     }
 
     #[test]
@@ -371,6 +372,8 @@ mod tests {
         assert_eq!(touch(4095).code(), Some(0));
         let signal = std::os::unix::process::ExitStatusExt::signal(&touch(4096));
         assert_eq!(signal, Some(libc::SIGSEGV));
-        assert!(Mapping::new(-1, 4096, PROT_READ, MAP_FIXED | MAP_ANONYMOUS, 0).is_err());
+        let flags = MAP_FIXED | MAP_SHARED | MAP_ANONYMOUS;
+        let fixed = Mapping::new(-1, 4096, PROT_READ, flags, 0);
+        assert_eq!(fixed.err().unwrap().kind(), io::ErrorKind::InvalidInput);
     }
 }
