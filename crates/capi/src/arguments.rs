@@ -4,16 +4,11 @@
 //! They are laid out as the pointers that they hold; `cbindgen.toml` says which pointer each is in `egeria.h`.
 
 use crate::call::{Answer, failure};
-use egeria_client::{File, Part};
+use egeria_client::File;
 use libc::{c_char, c_int, c_void, iovec, off_t, stat};
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-
-use crate::directory::{egeria_directory, egeria_entry};
-use crate::file::egeria_file;
-use crate::names::egeria_part;
-use crate::volume::{egeria_space_report, egeria_volume};
 
 /// Most buffers of one call, as in Linux.
 const MAX_BUFFERS: usize = 1024;
@@ -43,14 +38,23 @@ pub struct Returned<T>(*mut T);
 #[repr(transparent)]
 pub struct Place<T>(*mut T);
 
+/// Where several results go: room for as many as the number beside it says.
+#[repr(transparent)]
+pub struct Room<T>(*mut T);
+
 // cbindgen expands no macros, so these are names to it, which its configuration translates.
-macro_rules! arguments {
-    ($($(#[$about:meta])* struct $type:ident($pointer:ty);)* $(type $name:ident = $means:ty;)*) => {
+macro_rules! argument_types {
+    ($($(#[$about:meta])* $type:ident($pointer:ty);)*) => {
         $(
             $(#[$about])*
             #[repr(transparent)]
             pub struct $type($pointer);
         )*
+    };
+}
+
+macro_rules! argument_names {
+    ($($name:ident = $means:ty;)*) => {
         $(
             #[doc = concat!("What C sees as `", stringify!($means), "`.")]
             pub type $name = $means;
@@ -58,27 +62,20 @@ macro_rules! arguments {
     };
 }
 
-arguments! {
+argument_types! {
     /// A path: NULL, or a string that ends.
-    struct Text(*const c_char);
+    Text(*const c_char);
     /// Memory to read into, which nobody else uses meanwhile; or a bad address, which is found out.
-    struct Destination(*mut c_void);
+    Destination(*mut c_void);
     /// Memory to write from, which nobody changes meanwhile; or a bad address, which is found out.
-    struct Source(*const c_void);
+    Source(*const c_void);
     /// NULL, or as many buffers as the number beside it says.
-    struct Buffers(*const iovec);
-    /// Room for as many parts as the number beside it says.
-    struct Parts(*mut egeria_part);
-    type VolumeHandle = Lent<egeria_volume>;
-    type FileHandle = Lent<egeria_file>;
-    type DirectoryHandle = Lent<egeria_directory>;
-    type OwnVolume = Returned<egeria_volume>;
-    type OwnFile = Returned<egeria_file>;
-    type OwnDirectory = Returned<egeria_directory>;
-    type SpacePlace = Place<egeria_space_report>;
-    type EntryPlace = Place<egeria_entry>;
-    type StatPlace = Place<stat>;
-    type OffsetPlace = Place<off_t>;
+    Buffers(*const iovec);
+}
+
+argument_names! {
+    StatPlace = Place<stat>;
+    OffsetPlace = Place<off_t>;
 }
 
 impl<T: Handle> Lent<T> {
@@ -216,22 +213,21 @@ impl Buffers {
     }
 }
 
-impl Parts {
+impl<T> Room<T> {
     /// Write as many as there is room for; how many there are.
-    pub(crate) fn put(&self, found: &[Part], room: usize) -> Answer<isize> {
+    pub(crate) fn put(
+        &self,
+        found: impl ExactSizeIterator<Item = T>,
+        room: usize,
+    ) -> Answer<isize> {
         if room > 0 && (self.0.is_null() || !self.0.is_aligned()) {
             return Err(failure(libc::EINVAL, "there is no place for the parts"));
         }
-        for (at, part) in found.iter().take(room).enumerate() {
-            let part = egeria_part {
-                offset_bytes: part.offset_bytes,
-                length_bytes: part.length_bytes,
-                node: part.node.into(),
-                pool: part.pool.into(),
-            };
+        let count = found.len();
+        for (at, value) in found.take(room).enumerate() {
             // SAFETY: there is room.
-            unsafe { self.0.add(at).write(part) };
+            unsafe { self.0.add(at).write(value) };
         }
-        Ok(found.len() as isize)
+        Ok(count as isize)
     }
 }

@@ -1,9 +1,8 @@
 //! Reading directories.
 
-use crate::arguments::{
-    DirectoryHandle, EntryPlace, Handle, OwnDirectory, Text, VolumeHandle, hand_out,
-};
+use crate::arguments::{Handle, Lent, Place, Returned, Text, hand_out};
 use crate::call::{call, failure};
+use crate::volume::VolumeHandle;
 use egeria_client::{DirectoryEntry, FileType};
 use libc::{c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
@@ -28,6 +27,12 @@ pub struct egeria_entry {
     pub file_type: u8,
     /// The name.
     pub name: [c_char; 256],
+}
+
+argument_names! {
+    DirectoryHandle = Lent<egeria_directory>;
+    OwnDirectory = Returned<egeria_directory>;
+    EntryPlace = Place<egeria_entry>;
 }
 
 /// Read the names of a directory, without `.` and `..`. NULL: it failed.

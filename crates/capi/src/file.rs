@@ -1,11 +1,11 @@
 //! Open files.
 
 use crate::arguments::{
-    Buffers, Destination, FileHandle, Handle, OffsetPlace, OwnFile, Parts, Source, StatPlace, Text,
-    VolumeHandle, hand_out,
+    Buffers, Destination, Handle, Lent, OffsetPlace, Returned, Source, StatPlace, Text, hand_out,
 };
 use crate::call::{Answer, call, failure, offset};
-use crate::names::stat_of;
+use crate::names::{Parts, part_of, stat_of};
+use crate::volume::VolumeHandle;
 use egeria_client::{File, OpenOptions};
 use libc::{c_int, mode_t, off_t, ssize_t};
 
@@ -16,6 +16,11 @@ pub struct egeria_file {
 
 impl Handle for egeria_file {
     const MARK: u64 = 0xE6E1_A002_4649_4C45;
+}
+
+argument_names! {
+    FileHandle = Lent<egeria_file>;
+    OwnFile = Returned<egeria_file>;
 }
 
 /// Flags that change nothing here: writes are durable anyway, and there is no descriptor.
@@ -242,6 +247,6 @@ pub extern "C" fn egeria_fstat(file: FileHandle, found: StatPlace) -> c_int {
 pub extern "C" fn egeria_fwhere(file: FileHandle, parts: Parts, room: usize) -> ssize_t {
     call(-1, || {
         let found = file.get()?.file.locate()?;
-        parts.put(&found, room)
+        parts.put(found.iter().map(part_of), room)
     })
 }

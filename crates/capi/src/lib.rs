@@ -4,6 +4,7 @@
 //! of another kind and addresses of data that are not mapped are errors.
 #![allow(non_camel_case_types)] // They are C's names.
 
+#[macro_use]
 mod arguments;
 mod call;
 

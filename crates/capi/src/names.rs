@@ -1,8 +1,9 @@
 //! What is done by path.
 
-use crate::arguments::{Parts, StatPlace, Text, VolumeHandle};
+use crate::arguments::{Room, StatPlace, Text};
 use crate::call::call;
-use egeria_client::Metadata;
+use crate::volume::VolumeHandle;
+use egeria_client::{Metadata, Part};
 use libc::{c_int, mode_t, ssize_t, stat};
 
 /// A part of a file's data, on one node.
@@ -16,6 +17,10 @@ pub struct egeria_part {
     pub node: u32,
     /// The pool that holds it, by its index in the volume.
     pub pool: u32,
+}
+
+argument_names! {
+    Parts = Room<egeria_part>;
 }
 
 /// What is known of a file; symbolic links are followed. st_dev is 0.
@@ -133,6 +138,15 @@ pub extern "C" fn egeria_where(
 ) -> ssize_t {
     call(-1, || {
         let (volume, file) = (volume.get()?, file.path()?);
-        parts.put(&volume.volume.locate(file)?, room)
+        parts.put(volume.volume.locate(file)?.iter().map(part_of), room)
     })
+}
+
+pub(crate) fn part_of(part: &Part) -> egeria_part {
+    egeria_part {
+        offset_bytes: part.offset_bytes,
+        length_bytes: part.length_bytes,
+        node: part.node.into(),
+        pool: part.pool.into(),
+    }
 }

@@ -1,6 +1,6 @@
 //! Volumes.
 
-use crate::arguments::{Handle, OwnVolume, SpacePlace, Text, VolumeHandle, hand_out};
+use crate::arguments::{Handle, Lent, Place, Returned, Text, hand_out};
 use crate::call::{call, failure};
 use egeria_client::Volume;
 use libc::{c_int, c_uint};
@@ -24,6 +24,12 @@ pub struct egeria_space_report {
     pub total_bytes: u64,
     /// Free.
     pub free_bytes: u64,
+}
+
+argument_names! {
+    VolumeHandle = Lent<egeria_volume>;
+    OwnVolume = Returned<egeria_volume>;
+    SpacePlace = Place<egeria_space_report>;
 }
 
 /// Attach a volume by the path of any of its pools: join those who have it attached, or recover it first. NULL: it
