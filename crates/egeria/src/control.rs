@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use egeria_fs::control::{CONTROL_MAGIC, CONTROL_REQUEST, ControlReply};
+use egeria_fs::control::{CONTROL_MAGIC, ControlReply};
 use egeria_fs::{FileKind, InodeNumber};
 
 use crate::owner;
