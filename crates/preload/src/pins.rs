@@ -117,12 +117,10 @@ pub fn retire_sole(record: *mut Record) {
     }
     thread::inside(|| {
         LIMBO_LOCK.with(|| {
-            // SAFETY: the table names it no more, no other thread got at it, and this one is in no call; so its last
-            // reference is the last of all.
-            unsafe {
-                if (*record).drop_reference() {
-                    Record::free(record);
-                }
+            // SAFETY: the table names it no more, no other thread got at it, and this one is in no call.
+            if unsafe { (*record).drop_reference() } {
+                // SAFETY: so it is the last.
+                unsafe { Record::free(record) };
             }
             if !LIMBO.load(Ordering::Relaxed).is_null() {
                 free_limbo();
