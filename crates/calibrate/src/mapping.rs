@@ -102,24 +102,26 @@ impl Mapping {
 
     /// Every page is there afterwards, as large as the kernel has them.
     fn fill(&self, is_stopped: &dyn Fn() -> bool) -> Result<(), MapFault> {
-        let base = self.base.as_ptr().cast::<u8>();
-        // SAFETY: advice about a range that is ours.
-        unsafe { libc::madvise(base.cast(), self.bytes, libc::MADV_HUGEPAGE) };
+        let _ = self.advise(0, self.bytes, libc::MADV_HUGEPAGE);
         for from in (0..self.bytes).step_by(PIECE_BYTES) {
             if is_stopped() {
                 return Err(MapFault::Stopped);
             }
             let bytes = PIECE_BYTES.min(self.bytes - from);
-            // SAFETY: the piece lies in the range.
-            let status =
-                unsafe { libc::madvise(base.add(from).cast(), bytes, libc::MADV_POPULATE_WRITE) };
-            match answer(status.into()) {
+            match self.advise(from, bytes, libc::MADV_POPULATE_WRITE) {
                 // A kernel before 5.14, or memory of a device.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.touch(from, bytes),
                 other => other.map_err(MapFault::Memory)?,
             }
         }
         Ok(())
+    }
+
+    fn advise(&self, from: usize, bytes: usize, advice: libc::c_int) -> io::Result<()> {
+        assert!(from + bytes <= self.bytes);
+        let start = self.base.as_ptr().cast::<u8>().wrapping_add(from);
+        // SAFETY: in the range, which is ours, and of which nobody has a reference.
+        answer(unsafe { libc::madvise(start.cast(), bytes, advice) }.into())
     }
 
     fn touch(&self, from: usize, bytes: usize) {

@@ -1,7 +1,8 @@
 //! Reading directories.
 
-use crate::call::{Handle, borrow, call, failure, hand_out, path, put, reclaim};
-use crate::volume::egeria_volume;
+use crate::arguments::{Handle, Lent, Place, Returned, Text, hand_out};
+use crate::call::{call, failure};
+use crate::volume::VolumeHandle;
 use egeria_client::{DirectoryEntry, FileType};
 use libc::{c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
@@ -28,18 +29,20 @@ pub struct egeria_entry {
     pub name: [c_char; 256],
 }
 
+argument_names! {
+    DirectoryHandle = Lent<egeria_directory>;
+    OwnDirectory = Returned<egeria_directory>;
+    EntryPlace = Place<egeria_entry>;
+}
+
 /// Read the names of a directory, without `.` and `..`. NULL: it failed.
 ///
 /// # Safety
 /// The handle is NULL or valid; the path is NULL or a string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_opendir(
-    volume: *const egeria_volume,
-    directory: *const c_char,
-) -> *mut egeria_directory {
+pub extern "C" fn egeria_opendir(volume: VolumeHandle, directory: Text) -> *mut egeria_directory {
     call(std::ptr::null_mut(), || {
-        // SAFETY: as the caller promises.
-        let (volume, directory) = unsafe { (borrow(volume)?, path(directory)?) };
+        let (volume, directory) = (volume.get()?, directory.path()?);
         Ok(hand_out(egeria_directory {
             entries: volume.volume.read_directory(directory)?,
             next: AtomicUsize::new(0),
@@ -52,13 +55,9 @@ pub unsafe extern "C" fn egeria_opendir(
 /// # Safety
 /// The handle is NULL or valid; `entry` is NULL or has room for one.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_readdir(
-    directory: *mut egeria_directory,
-    entry: *mut egeria_entry,
-) -> c_int {
+pub extern "C" fn egeria_readdir(directory: DirectoryHandle, entry: EntryPlace) -> c_int {
     call(-1, || {
-        // SAFETY: as the caller promises.
-        let directory = unsafe { borrow(directory) }?;
+        let directory = directory.get()?;
         if entry.is_null() {
             return Err(failure(libc::EINVAL, "there is no place for the entry"));
         }
@@ -68,8 +67,7 @@ pub unsafe extern "C" fn egeria_readdir(
         let Ok(at) = directory.next.fetch_update(order, order, step) else {
             return Ok(0);
         };
-        // SAFETY: as the caller promises.
-        unsafe { put(entry, entry_of(&directory.entries[at])) }?;
+        entry.put(entry_of(&directory.entries[at]))?;
         Ok(1)
     })
 }
@@ -98,10 +96,9 @@ fn entry_of(found: &DirectoryEntry) -> egeria_entry {
 /// # Safety
 /// The handle is NULL or from `egeria_opendir`, and not used any more.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_closedir(directory: *mut egeria_directory) -> c_int {
+pub extern "C" fn egeria_closedir(directory: OwnDirectory) -> c_int {
     call(-1, || {
-        // SAFETY: as the caller promises.
-        drop(unsafe { reclaim(directory) }?);
+        drop(directory.take()?);
         Ok(0)
     })
 }

@@ -1,10 +1,13 @@
 //! Open files.
 
-use crate::call::{Answer, Handle, borrow, call, failure, hand_out, offset, path, put, reclaim};
-use crate::names::{egeria_part, put_parts, stat_of};
-use crate::volume::egeria_volume;
+use crate::arguments::{
+    Buffers, Destination, Handle, Lent, OffsetPlace, Returned, Source, StatPlace, Text, hand_out,
+};
+use crate::call::{Answer, call, failure, offset};
+use crate::names::{Parts, part_of, stat_of};
+use crate::volume::VolumeHandle;
 use egeria_client::{File, OpenOptions};
-use libc::{c_char, c_int, c_void, iovec, mode_t, off_t, ssize_t, stat};
+use libc::{c_int, mode_t, off_t, ssize_t};
 
 /// An open regular file.
 pub struct egeria_file {
@@ -13,6 +16,11 @@ pub struct egeria_file {
 
 impl Handle for egeria_file {
     const MARK: u64 = 0xE6E1_A002_4649_4C45;
+}
+
+argument_names! {
+    FileHandle = Lent<egeria_file>;
+    OwnFile = Returned<egeria_file>;
 }
 
 /// Flags that change nothing here: writes are durable anyway, and there is no descriptor.
@@ -24,8 +32,6 @@ const KNOWN: c_int = libc::O_ACCMODE
     | libc::O_TRUNC
     | libc::O_NOFOLLOW
     | WITHOUT_EFFECT;
-/// Most buffers of one call, as in Linux.
-const MAX_BUFFERS: usize = 1024;
 
 /// Open a regular file. Flags: O_RDONLY, O_WRONLY or O_RDWR, with O_CREAT, O_EXCL, O_TRUNC and O_NOFOLLOW; O_CLOEXEC, O_SYNC
 /// and O_DSYNC change nothing; others are EINVAL (to append: egeria_append). NULL: it failed.
@@ -33,15 +39,14 @@ const MAX_BUFFERS: usize = 1024;
 /// # Safety
 /// The handle is NULL or valid; the path is NULL or a string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_open(
-    volume: *const egeria_volume,
-    file: *const c_char,
+pub extern "C" fn egeria_open(
+    volume: VolumeHandle,
+    file: Text,
     flags: c_int,
     mode: mode_t,
 ) -> *mut egeria_file {
     call(std::ptr::null_mut(), || {
-        // SAFETY: as the caller promises.
-        let (volume, file) = unsafe { (borrow(volume)?, path(file)?) };
+        let (volume, file) = (volume.get()?, file.path()?);
         let file = volume.volume.open(file, &options(flags, mode)?)?;
         Ok(hand_out(egeria_file { file }))
     })
@@ -73,10 +78,9 @@ fn options(flags: c_int, mode: mode_t) -> Answer<OpenOptions> {
 /// # Safety
 /// The handle is NULL or from `egeria_open`, and not used any more.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_close(file: *mut egeria_file) -> c_int {
+pub extern "C" fn egeria_close(file: OwnFile) -> c_int {
     call(-1, || {
-        // SAFETY: as the caller promises.
-        drop(unsafe { reclaim(file) }?);
+        drop(file.take()?);
         Ok(0)
     })
 }
@@ -86,18 +90,15 @@ pub unsafe extern "C" fn egeria_close(file: *mut egeria_file) -> c_int {
 /// # Safety
 /// The handle is NULL or valid; nobody else uses the buffer meanwhile.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_pread(
-    file: *const egeria_file,
-    buffer: *mut c_void,
+pub extern "C" fn egeria_pread(
+    file: FileHandle,
+    buffer: Destination,
     bytes: usize,
     at: off_t,
 ) -> ssize_t {
     call(-1, || {
-        // SAFETY: as the caller promises.
-        let file = unsafe { borrow(file) }?;
-        let at = offset(at)?;
-        // SAFETY: as the caller promises.
-        let read = unsafe { file.file.read_raw(buffer.cast(), bytes, at) }?;
+        let file = file.get()?;
+        let read = buffer.fill(bytes, &file.file, offset(at)?)?;
         Ok(read as ssize_t)
     })
 }
@@ -107,18 +108,15 @@ pub unsafe extern "C" fn egeria_pread(
 /// # Safety
 /// The handle is NULL or valid; nobody changes the buffer meanwhile.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_pwrite(
-    file: *const egeria_file,
-    buffer: *const c_void,
+pub extern "C" fn egeria_pwrite(
+    file: FileHandle,
+    buffer: Source,
     bytes: usize,
     at: off_t,
 ) -> ssize_t {
     call(-1, || {
-        // SAFETY: as the caller promises.
-        let file = unsafe { borrow(file) }?;
-        let at = offset(at)?;
-        // SAFETY: as the caller promises.
-        let written = unsafe { file.file.write_raw(buffer.cast(), bytes, at) }?;
+        let file = file.get()?;
+        let written = buffer.write(bytes, &file.file, offset(at)?)?;
         Ok(written as ssize_t)
     })
 }
@@ -128,20 +126,17 @@ pub unsafe extern "C" fn egeria_pwrite(
 /// # Safety
 /// The handle is NULL or valid; nobody changes the buffer meanwhile; `at` is NULL or has room for an offset.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_append(
-    file: *const egeria_file,
-    buffer: *const c_void,
+pub extern "C" fn egeria_append(
+    file: FileHandle,
+    buffer: Source,
     bytes: usize,
-    at: *mut off_t,
+    at: OffsetPlace,
 ) -> ssize_t {
     call(-1, || {
-        // SAFETY: as the caller promises.
-        let file = unsafe { borrow(file) }?;
-        // SAFETY: as the caller promises.
-        let (place, written) = unsafe { file.file.append_raw(buffer.cast(), bytes) }?;
+        let file = file.get()?;
+        let (place, written) = buffer.append(bytes, &file.file)?;
         if !at.is_null() {
-            // SAFETY: as the caller promises.
-            unsafe { put(at, place as off_t) }?;
+            at.put(place as off_t)?;
         }
         Ok(written as ssize_t)
     })
@@ -152,22 +147,16 @@ pub unsafe extern "C" fn egeria_append(
 /// # Safety
 /// The handle is NULL or valid; `buffers` is NULL or has `count` of them; nobody else uses them meanwhile.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_preadv(
-    file: *const egeria_file,
-    buffers: *const iovec,
+pub extern "C" fn egeria_preadv(
+    file: FileHandle,
+    buffers: Buffers,
     count: c_int,
     at: off_t,
 ) -> ssize_t {
     call(-1, || {
-        // SAFETY: as the caller promises.
-        let (file, buffers) = unsafe { (borrow(file)?, list(buffers, count)?) };
-        one_by_one(buffers, offset(at)?, |buffer, at| {
-            // SAFETY: as the caller promises.
-            let read = unsafe {
-                file.file
-                    .read_raw(buffer.iov_base.cast(), buffer.iov_len, at)
-            };
-            Ok(read?)
+        let (file, buffers) = (&file.get()?.file, buffers.destinations(count)?);
+        one_by_one(buffers, offset(at)?, |buffer, bytes, at| {
+            buffer.fill(bytes, file, at)
         })
     })
 }
@@ -177,63 +166,32 @@ pub unsafe extern "C" fn egeria_preadv(
 /// # Safety
 /// The handle is NULL or valid; `buffers` is NULL or has `count` of them; nobody changes them meanwhile.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_pwritev(
-    file: *const egeria_file,
-    buffers: *const iovec,
+pub extern "C" fn egeria_pwritev(
+    file: FileHandle,
+    buffers: Buffers,
     count: c_int,
     at: off_t,
 ) -> ssize_t {
     call(-1, || {
-        // SAFETY: as the caller promises.
-        let (file, buffers) = unsafe { (borrow(file)?, list(buffers, count)?) };
-        one_by_one(buffers, offset(at)?, |buffer, at| {
-            // SAFETY: as the caller promises.
-            let written = unsafe {
-                file.file
-                    .write_raw(buffer.iov_base.cast(), buffer.iov_len, at)
-            };
-            Ok(written?)
+        let (file, buffers) = (&file.get()?.file, buffers.sources(count)?);
+        one_by_one(buffers, offset(at)?, |buffer, bytes, at| {
+            buffer.write(bytes, file, at)
         })
     })
 }
 
-/// # Safety
-/// NULL, or `count` buffers.
-unsafe fn list<'a>(buffers: *const iovec, count: c_int) -> Answer<&'a [iovec]> {
-    let wrong = || failure(libc::EINVAL, "no list of at most 1024 buffers");
-    let count = usize::try_from(count).map_err(|_| wrong())?;
-    if count > MAX_BUFFERS {
-        return Err(wrong());
-    }
-    if count == 0 {
-        return Ok(&[]);
-    }
-    if buffers.is_null() || !buffers.is_aligned() {
-        return Err(wrong());
-    }
-    // SAFETY: as the caller promises.
-    let list = unsafe { std::slice::from_raw_parts(buffers, count) };
-    let sum = list
-        .iter()
-        .try_fold(0usize, |sum, buffer| sum.checked_add(buffer.iov_len));
-    match sum.is_some_and(|sum| sum <= isize::MAX as usize) {
-        true => Ok(list),
-        false => Err(wrong()),
-    }
-}
-
 /// Once something was moved, a later failure shortens the answer.
-fn one_by_one(
-    buffers: &[iovec],
+fn one_by_one<B>(
+    buffers: impl Iterator<Item = (B, usize)>,
     at: u64,
-    mut transfer: impl FnMut(&iovec, u64) -> Answer<usize>,
+    mut transfer: impl FnMut(B, usize, u64) -> Answer<usize>,
 ) -> Answer<ssize_t> {
     let mut done = 0usize;
-    for buffer in buffers {
-        match transfer(buffer, at.saturating_add(done as u64)) {
+    for (buffer, bytes) in buffers {
+        match transfer(buffer, bytes, at.saturating_add(done as u64)) {
             Ok(moved) => {
                 done += moved;
-                if moved < buffer.iov_len {
+                if moved < bytes {
                     break;
                 }
             }
@@ -249,10 +207,9 @@ fn one_by_one(
 /// # Safety
 /// The handle is NULL or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_fsync(file: *const egeria_file) -> c_int {
+pub extern "C" fn egeria_fsync(file: FileHandle) -> c_int {
     call(-1, || {
-        // SAFETY: as the caller promises.
-        unsafe { borrow(file) }?.file.sync()?;
+        file.get()?.file.sync()?;
         Ok(0)
     })
 }
@@ -262,10 +219,9 @@ pub unsafe extern "C" fn egeria_fsync(file: *const egeria_file) -> c_int {
 /// # Safety
 /// The handle is NULL or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_ftruncate(file: *const egeria_file, bytes: off_t) -> c_int {
+pub extern "C" fn egeria_ftruncate(file: FileHandle, bytes: off_t) -> c_int {
     call(-1, || {
-        // SAFETY: as the caller promises.
-        unsafe { borrow(file) }?.file.set_size(offset(bytes)?)?;
+        file.get()?.file.set_size(offset(bytes)?)?;
         Ok(0)
     })
 }
@@ -275,12 +231,10 @@ pub unsafe extern "C" fn egeria_ftruncate(file: *const egeria_file, bytes: off_t
 /// # Safety
 /// The handle is NULL or valid; `found` is NULL or has room for one.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_fstat(file: *const egeria_file, found: *mut stat) -> c_int {
+pub extern "C" fn egeria_fstat(file: FileHandle, found: StatPlace) -> c_int {
     call(-1, || {
-        // SAFETY: as the caller promises.
-        let metadata = unsafe { borrow(file) }?.file.metadata()?;
-        // SAFETY: as the caller promises.
-        unsafe { put(found, stat_of(&metadata)) }?;
+        let metadata = file.get()?.file.metadata()?;
+        found.put(stat_of(&metadata))?;
         Ok(0)
     })
 }
@@ -290,15 +244,9 @@ pub unsafe extern "C" fn egeria_fstat(file: *const egeria_file, found: *mut stat
 /// # Safety
 /// The handle is NULL or valid; `parts` has room for `room` parts.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_fwhere(
-    file: *const egeria_file,
-    parts: *mut egeria_part,
-    room: usize,
-) -> ssize_t {
+pub extern "C" fn egeria_fwhere(file: FileHandle, parts: Parts, room: usize) -> ssize_t {
     call(-1, || {
-        // SAFETY: as the caller promises.
-        let found = unsafe { borrow(file) }?.file.locate()?;
-        // SAFETY: as the caller promises.
-        unsafe { put_parts(&found, parts, room) }
+        let found = file.get()?.file.locate()?;
+        parts.put(found.iter().map(part_of), room)
     })
 }

@@ -4,6 +4,8 @@
 //! of another kind and addresses of data that are not mapped are errors.
 #![allow(non_camel_case_types)] // They are C's names.
 
+#[macro_use]
+mod arguments;
 mod call;
 
 // In the order of the header.
@@ -15,6 +17,7 @@ mod names;
 
 mod directory;
 
+pub use arguments::*;
 pub use directory::*;
 pub use file::*;
 pub use names::*;

@@ -1,9 +1,10 @@
 //! What is done by path.
 
-use crate::call::{Answer, borrow, call, failure, path, put};
-use crate::volume::egeria_volume;
+use crate::arguments::{Room, StatPlace, Text};
+use crate::call::call;
+use crate::volume::VolumeHandle;
 use egeria_client::{Metadata, Part};
-use libc::{c_char, c_int, mode_t, ssize_t, stat};
+use libc::{c_int, mode_t, ssize_t, stat};
 
 /// A part of a file's data, on one node.
 #[repr(C)]
@@ -18,22 +19,20 @@ pub struct egeria_part {
     pub pool: u32,
 }
 
+argument_names! {
+    Parts = Room<egeria_part>;
+}
+
 /// What is known of a file; symbolic links are followed. st_dev is 0.
 ///
 /// # Safety
 /// The handle is NULL or valid; the path is NULL or a string; `found` is NULL or has room for one.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_stat(
-    volume: *const egeria_volume,
-    file: *const c_char,
-    found: *mut stat,
-) -> c_int {
+pub extern "C" fn egeria_stat(volume: VolumeHandle, file: Text, found: StatPlace) -> c_int {
     call(-1, || {
-        // SAFETY: as the caller promises.
-        let (volume, file) = unsafe { (borrow(volume)?, path(file)?) };
+        let (volume, file) = (volume.get()?, file.path()?);
         let metadata = volume.volume.metadata(file)?;
-        // SAFETY: as the caller promises.
-        unsafe { put(found, stat_of(&metadata)) }?;
+        found.put(stat_of(&metadata))?;
         Ok(0)
     })
 }
@@ -43,24 +42,18 @@ pub unsafe extern "C" fn egeria_stat(
 /// # Safety
 /// As `egeria_stat`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_lstat(
-    volume: *const egeria_volume,
-    file: *const c_char,
-    found: *mut stat,
-) -> c_int {
+pub extern "C" fn egeria_lstat(volume: VolumeHandle, file: Text, found: StatPlace) -> c_int {
     call(-1, || {
-        // SAFETY: as the caller promises.
-        let (volume, file) = unsafe { (borrow(volume)?, path(file)?) };
+        let (volume, file) = (volume.get()?, file.path()?);
         let metadata = volume.volume.symlink_metadata(file)?;
-        // SAFETY: as the caller promises.
-        unsafe { put(found, stat_of(&metadata)) }?;
+        found.put(stat_of(&metadata))?;
         Ok(0)
     })
 }
 
 pub(crate) fn stat_of(metadata: &Metadata) -> stat {
     const SECOND_NS: i64 = 1_000_000_000;
-    // SAFETY: all-zero is a valid stat (integers).
+    // SAFETY: integers, for which zeros are values.
     let mut found: stat = unsafe { std::mem::zeroed() };
     found.st_ino = metadata.inode;
     found.st_mode = metadata.mode;
@@ -84,14 +77,9 @@ pub(crate) fn stat_of(metadata: &Metadata) -> stat {
 /// # Safety
 /// The handle is NULL or valid; the path is NULL or a string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_mkdir(
-    volume: *const egeria_volume,
-    directory: *const c_char,
-    mode: mode_t,
-) -> c_int {
+pub extern "C" fn egeria_mkdir(volume: VolumeHandle, directory: Text, mode: mode_t) -> c_int {
     call(-1, || {
-        // SAFETY: as the caller promises.
-        let (volume, directory) = unsafe { (borrow(volume)?, path(directory)?) };
+        let (volume, directory) = (volume.get()?, directory.path()?);
         volume.volume.create_directory(directory, mode)?;
         Ok(0)
     })
@@ -102,13 +90,9 @@ pub unsafe extern "C" fn egeria_mkdir(
 /// # Safety
 /// The handle is NULL or valid; the path is NULL or a string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_rmdir(
-    volume: *const egeria_volume,
-    directory: *const c_char,
-) -> c_int {
+pub extern "C" fn egeria_rmdir(volume: VolumeHandle, directory: Text) -> c_int {
     call(-1, || {
-        // SAFETY: as the caller promises.
-        let (volume, directory) = unsafe { (borrow(volume)?, path(directory)?) };
+        let (volume, directory) = (volume.get()?, directory.path()?);
         volume.volume.remove_directory(directory)?;
         Ok(0)
     })
@@ -119,10 +103,9 @@ pub unsafe extern "C" fn egeria_rmdir(
 /// # Safety
 /// The handle is NULL or valid; the path is NULL or a string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_unlink(volume: *const egeria_volume, file: *const c_char) -> c_int {
+pub extern "C" fn egeria_unlink(volume: VolumeHandle, file: Text) -> c_int {
     call(-1, || {
-        // SAFETY: as the caller promises.
-        let (volume, file) = unsafe { (borrow(volume)?, path(file)?) };
+        let (volume, file) = (volume.get()?, file.path()?);
         volume.volume.remove_file(file)?;
         Ok(0)
     })
@@ -133,14 +116,9 @@ pub unsafe extern "C" fn egeria_unlink(volume: *const egeria_volume, file: *cons
 /// # Safety
 /// The handle is NULL or valid; the paths are NULL or strings.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_rename(
-    volume: *const egeria_volume,
-    from: *const c_char,
-    to: *const c_char,
-) -> c_int {
+pub extern "C" fn egeria_rename(volume: VolumeHandle, from: Text, to: Text) -> c_int {
     call(-1, || {
-        // SAFETY: as the caller promises.
-        let (volume, from, to) = unsafe { (borrow(volume)?, path(from)?, path(to)?) };
+        let (volume, from, to) = (volume.get()?, from.path()?, to.path()?);
         volume.volume.rename(from, to)?;
         Ok(0)
     })
@@ -152,39 +130,23 @@ pub unsafe extern "C" fn egeria_rename(
 /// # Safety
 /// The handle is NULL or valid; the path is NULL or a string; `parts` has room for `room` parts.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_where(
-    volume: *const egeria_volume,
-    file: *const c_char,
-    parts: *mut egeria_part,
+pub extern "C" fn egeria_where(
+    volume: VolumeHandle,
+    file: Text,
+    parts: Parts,
     room: usize,
 ) -> ssize_t {
     call(-1, || {
-        // SAFETY: as the caller promises.
-        let (volume, file) = unsafe { (borrow(volume)?, path(file)?) };
-        // SAFETY: as the caller promises.
-        unsafe { put_parts(&volume.volume.locate(file)?, parts, room) }
+        let (volume, file) = (volume.get()?, file.path()?);
+        parts.put(volume.volume.locate(file)?.iter().map(part_of), room)
     })
 }
 
-/// # Safety
-/// `parts` has room for `room` parts.
-pub(crate) unsafe fn put_parts(
-    found: &[Part],
-    parts: *mut egeria_part,
-    room: usize,
-) -> Answer<ssize_t> {
-    if room > 0 && (parts.is_null() || !parts.is_aligned()) {
-        return Err(failure(libc::EINVAL, "there is no place for the parts"));
+pub(crate) fn part_of(part: &Part) -> egeria_part {
+    egeria_part {
+        offset_bytes: part.offset_bytes,
+        length_bytes: part.length_bytes,
+        node: part.node.into(),
+        pool: part.pool.into(),
     }
-    for (at, part) in found.iter().take(room).enumerate() {
-        let part = egeria_part {
-            offset_bytes: part.offset_bytes,
-            length_bytes: part.length_bytes,
-            node: part.node.into(),
-            pool: part.pool.into(),
-        };
-        // SAFETY: there is room, as the caller promises.
-        unsafe { parts.add(at).write(part) };
-    }
-    Ok(found.len() as ssize_t)
 }

@@ -1,8 +1,9 @@
 //! Volumes.
 
-use crate::call::{Handle, borrow, call, failure, hand_out, path, put, reclaim};
+use crate::arguments::{Handle, Lent, Place, Returned, Text, hand_out};
+use crate::call::{call, failure};
 use egeria_client::Volume;
-use libc::{c_char, c_int, c_uint};
+use libc::{c_int, c_uint};
 
 /// An attached volume.
 pub struct egeria_volume {
@@ -25,16 +26,21 @@ pub struct egeria_space_report {
     pub free_bytes: u64,
 }
 
+argument_names! {
+    VolumeHandle = Lent<egeria_volume>;
+    OwnVolume = Returned<egeria_volume>;
+    SpacePlace = Place<egeria_space_report>;
+}
+
 /// Attach a volume by the path of any of its pools: join those who have it attached, or recover it first. NULL: it
 /// failed. Flags: 0 or EGERIA_READ_ONLY.
 ///
 /// # Safety
 /// `pool` is NULL or a string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_attach(pool: *const c_char, flags: c_uint) -> *mut egeria_volume {
+pub extern "C" fn egeria_attach(pool: Text, flags: c_uint) -> *mut egeria_volume {
     call(std::ptr::null_mut(), || {
-        // SAFETY: as the caller promises.
-        let pool = unsafe { path(pool) }?;
+        let pool = pool.path()?;
         let volume = match flags {
             0 => Volume::attach(pool)?,
             EGERIA_READ_ONLY => Volume::attach_read_only(pool)?,
@@ -54,10 +60,9 @@ pub unsafe extern "C" fn egeria_attach(pool: *const c_char, flags: c_uint) -> *m
 /// # Safety
 /// The handle is NULL or from `egeria_attach`, and not used any more.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_detach(volume: *mut egeria_volume) -> c_int {
+pub extern "C" fn egeria_detach(volume: OwnVolume) -> c_int {
     call(-1, || {
-        // SAFETY: as the caller promises.
-        drop(unsafe { reclaim(volume) }?);
+        drop(volume.take()?);
         Ok(0)
     })
 }
@@ -67,19 +72,14 @@ pub unsafe extern "C" fn egeria_detach(volume: *mut egeria_volume) -> c_int {
 /// # Safety
 /// The handle is NULL or valid; `space` is NULL or has room for one.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn egeria_space(
-    volume: *const egeria_volume,
-    space: *mut egeria_space_report,
-) -> c_int {
+pub extern "C" fn egeria_space(volume: VolumeHandle, space: SpacePlace) -> c_int {
     call(-1, || {
-        // SAFETY: as the caller promises.
-        let found = unsafe { borrow(volume) }?.volume.space()?;
+        let found = volume.get()?.volume.space()?;
         let report = egeria_space_report {
             total_bytes: found.total_bytes,
             free_bytes: found.free_bytes,
         };
-        // SAFETY: as the caller promises.
-        unsafe { put(space, report) }?;
+        space.put(report)?;
         Ok(0)
     })
 }

@@ -14,7 +14,8 @@ fn generated() -> String {
     builder.generate().unwrap().write(&mut text);
     let text = String::from_utf8(text).unwrap();
     // Rust's heading means something to Rust's users only.
-    text.replace(" # Safety\n ", " What the caller sees to: ")
+    let text = text.replace(" # Safety\n ", " What the caller sees to: ");
+    text.replace("@ ", " *")
 }
 
 #[test]

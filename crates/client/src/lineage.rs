@@ -7,38 +7,31 @@
 use egeria_fs::Volume;
 use std::cell::UnsafeCell;
 use std::io;
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Held while a volume is attached and while the process forks. A `std` mutex cannot be given back by a handler.
-struct ForkLock(UnsafeCell<libc::pthread_mutex_t>);
+/// What this process attached.
+struct Attached {
+    /// Held while a volume is attached and while the process forks. A `std` mutex cannot be given back by a handler.
+    lock: UnsafeCell<libc::pthread_mutex_t>,
+    /// Only under the lock.
+    volumes: UnsafeCell<Vec<Weak<Volume>>>,
+}
 
-// SAFETY: a mutex is what threads share.
-unsafe impl Sync for ForkLock {}
-
-static LOCK: ForkLock = ForkLock(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
-
-/// Volumes attached by this process; only under [`LOCK`].
-struct Attached(UnsafeCell<Vec<Weak<Volume>>>);
-
-// SAFETY: only used under the lock.
+// SAFETY: a mutex is what threads share, and the rest is only used under it.
 unsafe impl Sync for Attached {}
 
-static ATTACHED: Attached = Attached(UnsafeCell::new(Vec::new()));
+static ATTACHED: Attached = Attached {
+    lock: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
+    volumes: UnsafeCell::new(Vec::new()),
+};
 
 /// Numbers given out; inherited by children, whose numbers differ therefore.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// Where the number of this process is; 0 in a child that nobody told so.
-struct Page(NonNull<AtomicU64>);
-
-// SAFETY: it points to an atomic that stays mapped.
-unsafe impl Send for Page {}
-// SAFETY: as above.
-unsafe impl Sync for Page {}
-
-static PAGE: OnceLock<Page> = OnceLock::new();
+/// Where the number of this process is, in a page that stays mapped; 0 in a child that nobody told so.
+static PAGE: OnceLock<&AtomicU64> = OnceLock::new();
 
 /// The number of a process in its line of forks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,26 +41,15 @@ impl Process {
     /// Whether it is the one that runs.
     #[inline]
     pub(crate) fn is_this(self) -> bool {
-        PAGE.get().is_some_and(|page| page.number() == self.0)
-    }
-}
-
-impl Page {
-    #[inline]
-    fn number(&self) -> u64 {
-        // SAFETY: the page stays mapped.
-        unsafe { self.0.as_ref() }.load(Ordering::Relaxed)
-    }
-
-    fn set(&self, number: u64) {
-        // SAFETY: the page stays mapped.
-        unsafe { self.0.as_ref() }.store(number, Ordering::Relaxed);
+        PAGE.get()
+            .is_some_and(|page| page.load(Ordering::Relaxed) == self.0)
     }
 }
 
 /// Whether this is a child that no handler ran in (`_Fork`, `clone`).
 pub(crate) fn is_untold_child() -> bool {
-    PAGE.get().is_some_and(|page| page.number() == 0)
+    PAGE.get()
+        .is_some_and(|page| page.load(Ordering::Relaxed) == 0)
 }
 
 /// Attach a volume of this process.
@@ -76,13 +58,13 @@ pub(crate) fn attach<E: From<io::Error>>(
 ) -> std::result::Result<(Arc<Volume>, Process), E> {
     let page = prepare()?;
     let _held = Held::take();
-    if page.number() == 0 {
+    if page.load(Ordering::Relaxed) == 0 {
         // A child made past the handlers.
         begin_in_child();
     }
     let volume = attach()?;
     // SAFETY: under the lock.
-    let attached = unsafe { &mut *ATTACHED.0.get() };
+    let attached = unsafe { &mut *ATTACHED.volumes.get() };
     attached.retain(|other| other.strong_count() > 0);
     if !attached
         .iter()
@@ -90,7 +72,7 @@ pub(crate) fn attach<E: From<io::Error>>(
     {
         attached.push(Arc::downgrade(&volume));
     }
-    Ok((volume, Process(page.number())))
+    Ok((volume, Process(page.load(Ordering::Relaxed))))
 }
 
 struct Held;
@@ -110,12 +92,12 @@ impl Drop for Held {
 
 extern "C" fn take() {
     // SAFETY: a mutex initialised by its definition.
-    unsafe { libc::pthread_mutex_lock(LOCK.0.get()) };
+    unsafe { libc::pthread_mutex_lock(ATTACHED.lock.get()) };
 }
 
 extern "C" fn give() {
     // SAFETY: held by this thread, or by the one that this one is the copy of.
-    unsafe { libc::pthread_mutex_unlock(LOCK.0.get()) };
+    unsafe { libc::pthread_mutex_unlock(ATTACHED.lock.get()) };
 }
 
 extern "C" fn child() {
@@ -125,20 +107,21 @@ extern "C" fn child() {
 
 /// Only stores. Under the lock.
 fn begin_in_child() {
-    // SAFETY: under the lock.
-    for volume in unsafe { &*ATTACHED.0.get() } {
-        if volume.strong_count() > 0 {
-            // SAFETY: somebody holds it. Not upgraded: the last holder may be a thread that is not here.
-            unsafe { &*volume.as_ptr() }.after_fork_in_child();
+    // SAFETY: under the lock; and what somebody holds is there. Not upgraded: the last holder may be a thread that is
+    // not here.
+    unsafe {
+        let attached = &*ATTACHED.volumes.get();
+        for volume in attached.iter().filter(|volume| volume.strong_count() > 0) {
+            (*volume.as_ptr()).after_fork_in_child();
         }
     }
     if let Some(page) = PAGE.get() {
         let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
-        page.set(number);
+        page.store(number, Ordering::Relaxed);
     }
 }
 
-fn prepare() -> io::Result<&'static Page> {
+fn prepare() -> io::Result<&'static AtomicU64> {
     if let Some(page) = PAGE.get() {
         return Ok(page);
     }
@@ -152,32 +135,27 @@ fn prepare() -> io::Result<&'static Page> {
     if errno != 0 {
         return Err(io::Error::from_raw_os_error(errno));
     }
-    page.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+    let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+    page.store(number, Ordering::Relaxed);
     Ok(PAGE.get_or_init(|| page))
 }
 
-fn map_page() -> io::Result<Page> {
-    // SAFETY: no argument that it takes has a meaning for others.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
-    // SAFETY: a new mapping, of a place that the kernel chooses.
-    let start = unsafe {
-        libc::mmap(
+fn map_page() -> io::Result<&'static AtomicU64> {
+    // The kernel makes a page of it.
+    let bytes = size_of::<AtomicU64>();
+    // SAFETY: a new mapping, of a place that the kernel chooses, zeroed and never unmapped.
+    unsafe {
+        let start = libc::mmap(
             ptr::null_mut(),
             bytes,
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
             -1,
             0,
-        )
-    };
-    if start == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
+        );
+        if start == libc::MAP_FAILED || libc::madvise(start, bytes, libc::MADV_WIPEONFORK) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(&*start.cast())
     }
-    // SAFETY: the mapping just made.
-    if unsafe { libc::madvise(start, bytes, libc::MADV_WIPEONFORK) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    NonNull::new(start.cast())
-        .map(Page)
-        .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
 }

@@ -191,12 +191,12 @@ pub(crate) fn in_directory<T>(
 }
 
 pub(crate) fn new_inode(kind: u32, mode: u32) -> NewInode {
+    // SAFETY: they cannot fail.
+    let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
     NewInode {
         mode: kind | (mode & 0o7777),
-        // SAFETY: they cannot fail.
-        uid: unsafe { libc::geteuid() },
-        // SAFETY: as above.
-        gid: unsafe { libc::getegid() },
+        uid,
+        gid,
         rdev: 0,
     }
 }

@@ -5,7 +5,7 @@
 use libc::{c_int, c_void, iovec, mode_t, off_t};
 use std::ffi::CStr;
 use std::fmt;
-use std::os::fd::RawFd;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
 /// What a failed call left in `errno`.
@@ -47,12 +47,37 @@ fn answer(value: i64) -> Answer {
     if value == -1 { Err(errno()) } else { Ok(value) }
 }
 
+/// A call, and what it returned. Every function of this module makes one, with what is its own to promise: that strings
+/// end with NUL, that structures and buffers live and have the sizes passed.
+macro_rules! plain {
+    ($call:expr) => {{
+        // SAFETY: strings end with NUL; buffers live and have the sizes passed; handles of libc are open; where a test
+        // passes a bad address on purpose, the kernel or the library answers for it.
+        unsafe { $call }
+    }};
+}
+
 /// A call with its result as [`Answer`].
 macro_rules! call {
-    ($call:expr) => {{
-        // SAFETY: strings end with NUL; buffers live and have the sizes passed; where a test passes a
-        // bad address on purpose, the kernel or the library answers for it.
-        answer(unsafe { $call } as i64)
+    ($call:expr) => {
+        answer(plain!($call) as i64)
+    };
+}
+
+/// A structure of libc, all zeros: plain numbers and pointers, for which zero is a value.
+macro_rules! zeros {
+    ($type:ty) => {{
+        let zeros: $type = plain!(std::mem::zeroed());
+        zeros
+    }};
+}
+
+/// A call that fills a structure in.
+macro_rules! filled {
+    ($type:ty, |$room:ident| $call:expr) => {{
+        let mut room = zeros!($type);
+        let $room = &raw mut room;
+        call!($call).map(|_| room)
     }};
 }
 
@@ -62,8 +87,14 @@ macro_rules! done {
     };
 }
 
+mod control;
+mod own;
 mod paths;
+mod streams;
+pub use control::*;
+pub use own::*;
 pub use paths::*;
+pub use streams::*;
 
 /// An open descriptor, closed when dropped.
 #[derive(Debug)]
@@ -71,12 +102,18 @@ pub struct Fd(pub RawFd);
 
 impl Drop for Fd {
     fn drop(&mut self) {
-        // SAFETY: the number is this value's own.
-        unsafe { libc::close(self.0) };
+        plain!(libc::close(self.0));
     }
 }
 
 impl Fd {
+    /// As std has them.
+    pub fn into_owned(self) -> OwnedFd {
+        let number = self.0;
+        std::mem::forget(self);
+        plain!(OwnedFd::from_raw_fd(number))
+    }
+
     /// Close now, and say how that went.
     pub fn close(self) -> Answer<()> {
         let number = self.0;
@@ -151,6 +188,12 @@ pub fn transfer_raw_at(writes: bool, fd: RawFd, address: usize, bytes: usize, at
         true => call!(libc::pwrite(fd, address, bytes, at)),
         false => call!(libc::pread(fd, address, bytes, at)),
     }
+}
+
+/// `msync(2)` of any range, waiting.
+pub fn msync_raw(address: usize, bytes: usize) -> Answer<()> {
+    let address: *mut c_void = ptr::with_exposed_provenance_mut(address);
+    done!(libc::msync(address, bytes, libc::MS_SYNC))
 }
 
 fn parts(buffers: &mut [&mut [u8]]) -> Vec<iovec> {
@@ -311,6 +354,11 @@ pub fn fcntl(fd: RawFd, command: c_int, argument: c_int) -> Answer {
 /// `fcntl(2)` with a lock.
 pub fn fcntl_lock(fd: RawFd, command: c_int, lock: &mut libc::flock) -> Answer<()> {
     done!(libc::fcntl(fd, command, ptr::from_mut(lock)))
+}
+
+/// `fcntl(2)` without an argument.
+pub fn fcntl_bare(fd: RawFd, command: c_int) -> Answer {
+    call!(libc::fcntl(fd, command))
 }
 
 /// `flock(2)`.

@@ -1,9 +1,17 @@
 //! Child processes: for each case one, and in cases for other users and for those who compete.
 
-use crate::call::{self, Errno, Fd};
+use crate::call;
+use egeria_harness::fork::{Forked, PANICKED};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
-use std::os::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::Errno;
+use rustix::process::{
+    DumpableBehavior, Pid, PidfdFlags, Signal, pidfd_open, set_dumpable_behavior,
+    set_parent_process_death_signal,
+};
+use std::mem::ManuallyDrop;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +24,6 @@ pub const BOB: u32 = 40_002;
 /// A group that neither is in by itself.
 pub const TEAM: u32 = 40_100;
 
-/// Status with which a child that panicked ends.
-const PANICKED: i32 = 101;
 /// What begins the message of a case that cannot be run here.
 const SKIPPED: &str = "skipped: ";
 
@@ -50,9 +56,7 @@ pub fn note_interruption() {
     extern "C" fn note(_: libc::c_int) {
         INTERRUPTED.store(true, Ordering::Relaxed);
     }
-    let handler = note as extern "C" fn(libc::c_int);
-    // SAFETY: the handler stores a word.
-    unsafe { libc::signal(libc::SIGINT, handler as libc::sighandler_t) };
+    call::handle(libc::SIGINT, note);
 }
 
 /// Whether a SIGINT came.
@@ -78,10 +82,10 @@ pub enum Ending {
 
 /// A process that runs a closure.
 pub struct Child {
-    pid: i32,
+    forked: ManuallyDrop<Forked>,
     /// Readable when it has ended.
     process: OwnedFd,
-    words: Fd,
+    words: OwnedFd,
 }
 
 /// How long a killed process may take to end; one that waits inside the kernel for what never comes does not.
@@ -93,16 +97,12 @@ impl Child {
     /// Begin, in a copy of this process.
     pub fn begin(body: impl FnOnce()) -> Child {
         let (read, write) = call::pipe().expect("a pipe");
-        // SAFETY: this program has one thread.
-        let pid = unsafe { libc::fork() };
-        assert!(pid >= 0, "fork: {:?}", call::errno());
-        if pid == 0 {
-            drop(read);
-            // SAFETY: no memory is passed; a case must not outlive the program that watches it.
-            unsafe {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                libc::signal(libc::SIGINT, libc::SIG_DFL);
-            }
+        // This program has one thread.
+        let forked = Forked::run(|| {
+            let _ = call::close(read.0);
+            // A case must not outlive the program that watches it.
+            let _ = set_parent_process_death_signal(Some(Signal::KILL));
+            call::reset(libc::SIGINT);
             let outcome = catch_unwind(AssertUnwindSafe(body));
             if outcome.is_err() {
                 let words = LAST_PANIC
@@ -110,15 +110,14 @@ impl Child {
                     .unwrap_or_else(|poison| poison.into_inner());
                 let _ = call::write(write.0, &words.as_bytes()[..words.len().min(4096)]);
             }
-            // SAFETY: nothing to be flushed or dropped.
-            unsafe { libc::_exit(if outcome.is_err() { PANICKED } else { 0 }) };
-        }
-        Child::watched(pid, read)
+            if outcome.is_err() { PANICKED } else { 0 }
+        });
+        Child::watched(forked.expect("fork"), read.into_owned())
     }
 
     /// Its process id.
     pub fn pid(&self) -> i32 {
-        self.pid
+        self.forked.id()
     }
 
     /// Whether it has ended.
@@ -129,18 +128,15 @@ impl Child {
 
     /// Kill it; [`Child::end`] then says so.
     pub fn kill(&self) {
-        // Our own child, not waited for yet.
-        if let Some(process) = Pid::from_raw(self.pid) {
-            let _ = kill_process(process, Signal::KILL);
-        }
+        self.forked.signal(Signal::KILL);
     }
 
-    fn watched(pid: i32, words: Fd) -> Child {
-        let child = Pid::from_raw(pid).expect("a child has a number");
+    fn watched(forked: Forked, words: OwnedFd) -> Child {
+        let child = Pid::from_raw(forked.id()).expect("a child has a number");
         let process = pidfd_open(child, PidfdFlags::empty()).expect("pidfd_open");
-        call::fcntl(words.0, libc::F_SETFL, libc::O_NONBLOCK).expect("a flag of a pipe");
+        fcntl_setfl(&words, OFlags::NONBLOCK).expect("a flag of a pipe");
         Child {
-            pid,
+            forked: ManuallyDrop::new(forked),
             process,
             words,
         }
@@ -167,37 +163,30 @@ impl Child {
 
     /// The status of a child that has ended.
     fn status(&self) -> i32 {
-        let mut status = 0;
-        // SAFETY: our own child; the status is there to be written.
-        while unsafe { libc::waitpid(self.pid, &raw mut status, 0) } == -1 {
-            assert_eq!(call::errno(), Errno(libc::EINTR), "waiting for a child");
-        }
-        status
+        self.forked.wait().into_raw()
     }
 
     /// Collect what it says until it ends; whether it ended within the limit. (Its own children may hold the pipe
     /// for longer.)
     fn listen(&self, limit: Duration, words: &mut Vec<u8>) -> bool {
         let end = Instant::now() + limit;
-        let wanted = |fd| libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let mut wanted = [wanted(self.process.as_raw_fd()), wanted(self.words.0)];
+        // When nobody can say more, the end alone is waited for.
+        let mut is_silent = false;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            // SAFETY: two entries, which live.
-            match unsafe { libc::poll(wanted.as_mut_ptr(), 2, left.as_millis() as i32) } {
-                0 => return false,
+            let left = Timespec::try_from(left).ok();
+            let wanted = |fd| PollFd::new(fd, PollFlags::IN);
+            let mut wanted = [wanted(&self.process), wanted(&self.words)];
+            let count = if is_silent { 1 } else { 2 };
+            match poll(&mut wanted[..count], left.as_ref()) {
+                Ok(0) => return false,
+                Ok(_) => {}
                 // A signal: the limit counts on.
-                -1 => continue,
-                _ => {}
+                Err(_) => continue,
             }
-            let has_ended = wanted[0].revents != 0;
-            if wanted[1].revents != 0 && self.hear(words) {
-                // Nobody can say more: the end alone is waited for.
-                wanted[1].fd = -1;
+            let [has_ended, has_spoken] = wanted.map(|fd| !fd.revents().is_empty());
+            if !is_silent && has_spoken {
+                is_silent = self.hear(words);
             }
             if has_ended {
                 return true;
@@ -209,10 +198,10 @@ impl Child {
     fn hear(&self, words: &mut Vec<u8>) -> bool {
         let mut buffer = [0; 4096];
         loop {
-            match call::read(self.words.0, &mut buffer) {
+            match rustix::io::read(&self.words, &mut buffer) {
                 Ok(bytes @ 1..) => words.extend_from_slice(&buffer[..bytes]),
-                Err(Errno(libc::EINTR)) => {}
-                Err(Errno(libc::EAGAIN)) => return false,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return false,
                 Ok(0) | Err(_) => return true,
             }
         }
@@ -287,15 +276,12 @@ pub fn as_user(user: u32, group: u32, further: &[u32], body: impl FnOnce()) {
 
 /// Give up all rights but those of a user, for good.
 pub fn become_user(user: u32, group: u32, further: &[u32]) {
-    // SAFETY: the list lives; the calls change this process alone.
-    unsafe {
-        assert_eq!(libc::setgroups(further.len(), further.as_ptr()), 0);
-        assert_eq!(libc::setresgid(group, group, group), 0);
-        assert_eq!(libc::setresuid(user, user, user), 0);
-        // A change of user makes a process unreadable in /proc.
-        libc::prctl(libc::PR_SET_DUMPABLE, 1);
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-    }
+    call::setgroups(further).expect("setgroups");
+    call::setresgid(group, group, group).expect("setresgid");
+    call::setresuid(user, user, user).expect("setresuid");
+    // A change of user makes a process unreadable in /proc.
+    let _ = set_dumpable_behavior(DumpableBehavior::Dumpable);
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
 }
 
 /// Skip unless this is root.

@@ -52,8 +52,7 @@ pub fn run<'c>(
     cases: impl Iterator<Item = &'c Case>,
     mut tell: impl FnMut(&Outcome) -> bool,
 ) -> io::Result<Report> {
-    // SAFETY: no memory is passed.
-    unsafe { libc::umask(0o022) };
+    call::umask(0o022);
     let place = fs::canonicalize(directory)?.join(format!("conformance-{}", std::process::id()));
     fs::create_dir(&place)?;
     let mut report = Report {

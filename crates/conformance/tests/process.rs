@@ -2,6 +2,7 @@
 
 use egeria_conformance::call;
 use egeria_conformance::process::Child;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -23,8 +24,7 @@ struct Silent {
 
 impl Silent {
     fn mount() -> Option<Silent> {
-        // SAFETY: no arguments.
-        let is_root = unsafe { libc::geteuid() } == 0;
+        let is_root = rustix::process::geteuid().is_root();
         if !is_root || !Path::new("/dev/fuse").exists() {
             eprintln!("SKIPPED, PROVES NOTHING: needs root and /dev/fuse");
             return None;
@@ -37,12 +37,8 @@ impl Silent {
         let fd = silent.device.as_raw_fd();
         let options = format!("fd={fd},rootmode=40000,user_id=0,group_id=0");
         let (point, options) = (silent.path(), CString::new(options).unwrap());
-        // SAFETY: terminated strings.
-        let mounted = unsafe {
-            let kind = c"fuse".as_ptr();
-            libc::mount(kind, point.as_ptr(), kind, 0, options.as_ptr().cast())
-        };
-        assert_eq!(mounted, 0, "{}", std::io::Error::last_os_error());
+        let flags = MountFlags::empty();
+        mount("fuse", &point, "fuse", flags, options.as_c_str()).unwrap();
         silent.agree();
         Some(silent)
     }
@@ -74,9 +70,9 @@ impl Silent {
 
 impl Drop for Silent {
     fn drop(&mut self) {
-        let point = self.path();
-        // SAFETY: a terminated path. By force: whoever still waits gets an error.
-        unsafe { libc::umount2(point.as_ptr(), libc::MNT_FORCE | libc::MNT_DETACH) };
+        // By force: whoever still waits gets an error.
+        let how = UnmountFlags::FORCE | UnmountFlags::DETACH;
+        let _ = unmount(self.path(), how);
     }
 }
 
@@ -88,8 +84,7 @@ fn a_child_that_cannot_be_killed_is_left_behind() {
     let path = CString::new([silent.path().to_bytes(), b"/name"].concat()).unwrap();
     let begin = Instant::now();
     let child = Child::begin(|| {
-        // SAFETY: a terminated path.
-        unsafe { libc::access(path.as_ptr(), libc::F_OK) };
+        let _ = call::access(&path, libc::F_OK);
     });
     // From here on it waits for the answer, whatever happens.
     silent.request();
@@ -118,8 +113,8 @@ fn the_end_of_a_child_is_enough() {
     let child = Child::begin(|| {
         let (ready, tell) = call::pipe().unwrap();
         let grandchild = Child::begin(|| {
-            // SAFETY: no memory is passed. It outlives its parent.
-            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, 0) };
+            // It outlives its parent.
+            rustix::process::set_parent_process_death_signal(None).unwrap();
             call::write(tell.0, b"!").unwrap();
             std::thread::sleep(Duration::from_secs(20));
         });

@@ -22,25 +22,23 @@ impl Account {
         let mut room = vec![0; 16 << 10];
         let mut found = std::ptr::null_mut();
         // SAFETY: zeroed bytes are a valid passwd; the entry, its text and the result are locals that outlive
-        // their use, and the length is that of the text.
-        let entry = unsafe {
+        // their use, and the length is that of the text. The name of an entry that was found is a terminated text.
+        unsafe {
             let mut entry: libc::passwd = std::mem::zeroed();
             let (text, length) = (room.as_mut_ptr(), room.len());
             libc::getpwuid_r(user, &mut entry, text, length, &mut found);
-            entry
-        };
-        if found.is_null() {
-            return Account {
-                user,
-                group: NO_GROUP,
-                name: None,
-            };
-        }
-        Account {
-            user,
-            group: entry.pw_gid,
-            // SAFETY: the entry was found, so its name is a terminated text in `room`.
-            name: Some(unsafe { CStr::from_ptr(entry.pw_name) }.to_owned()),
+            match found.is_null() {
+                true => Account {
+                    user,
+                    group: NO_GROUP,
+                    name: None,
+                },
+                false => Account {
+                    user,
+                    group: entry.pw_gid,
+                    name: Some(CStr::from_ptr(entry.pw_name).to_owned()),
+                },
+            }
         }
     }
 }
@@ -136,6 +134,7 @@ fn refuse_typing() {}
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
+    use egeria_harness::fork::Forked;
 
     /// 0 when only the two requests are refused.
     fn tried() -> i32 {
@@ -153,19 +152,12 @@ mod tests {
 
     #[test]
     fn typing_into_the_terminal_is_refused_and_nothing_else() {
-        let mut status = -1;
-        // SAFETY: the child makes system calls only, and is waited for.
-        unsafe {
-            match libc::fork() {
-                0 => {
-                    libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-                    refuse_typing();
-                    libc::_exit(tried());
-                }
-                child => assert_eq!(libc::waitpid(child, &mut status, 0), child),
-            }
-        }
-        assert_eq!(status, 0);
+        let child = Forked::run(|| {
+            rustix::thread::set_no_new_privs(true).expect("prctl");
+            refuse_typing();
+            tried()
+        });
+        assert!(child.unwrap().wait().success());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use egeria_fs::control::{CONTROL_MAGIC, CONTROL_REQUEST, ControlReply};
+use egeria_fs::control::{CONTROL_MAGIC, ControlReply};
 use egeria_fs::{FileKind, InodeNumber};
 
 use crate::owner;
@@ -143,11 +143,8 @@ fn request(file: &File) -> Option<ControlReply> {
     if !on_fuse {
         return None;
     }
-    // SAFETY: ControlReply is plain integers and bytes, for which zeros are valid.
-    let mut reply: ControlReply = unsafe { std::mem::zeroed() };
-    // SAFETY: the request is _IOR of ControlReply: the kernel writes at most its size, into `reply`.
-    let status = unsafe { libc::ioctl(file.as_raw_fd(), CONTROL_REQUEST.into(), &raw mut reply) };
-    (status == 0 && reply.magic == CONTROL_MAGIC).then_some(reply)
+    let reply = ControlReply::ask(file).ok()?;
+    (reply.magic == CONTROL_MAGIC).then_some(reply)
 }
 
 fn unreachable_path(path: &Path, error: &io::Error) -> Failure {

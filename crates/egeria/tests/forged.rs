@@ -181,8 +181,7 @@ fn make_file(volume: &Volume) -> InodeNumber {
 }
 
 fn read_for_ever(volume: &Volume, ino: InodeNumber, begun: impl Fn(u32)) {
-    // SAFETY: no arguments.
-    let own = unsafe { libc::gettid() } as u32;
+    let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     let far = Machine::profile("optane-2s").unwrap().nodes[1].cpus.clone();
     task::set_affinity(own, &far.into_iter().collect()).unwrap();
     let file = volume.open(ino, None).unwrap();

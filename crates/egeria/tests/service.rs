@@ -2,6 +2,7 @@
 
 mod common;
 
+use rustix::process::{Pid, WaitOptions, waitpid};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
@@ -151,9 +152,9 @@ impl Hung {
         for id in &ids {
             trace(libc::PTRACE_SEIZE, *id);
             trace(libc::PTRACE_INTERRUPT, *id);
-            // SAFETY: nothing is written.
-            let stopped = unsafe { libc::waitpid(*id, std::ptr::null_mut(), libc::__WALL) };
-            assert_eq!(stopped, *id);
+            let all = WaitOptions::from_bits_retain(libc::__WALL as u32);
+            let (stopped, _) = waitpid(Pid::from_raw(*id), all).unwrap().unwrap();
+            assert_eq!(Some(stopped), Pid::from_raw(*id));
         }
         Hung(ids)
     }

@@ -3,10 +3,11 @@
 mod common;
 mod decisions;
 
+use rustix::termios::{LocalModes, tcgetattr};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::FromRawFd;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
@@ -213,11 +214,13 @@ impl Pty {
             ws_ypixel: 0,
         };
         let (name, modes) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: the numbers and the size outlive the call; name and modes may be null.
-        let status = unsafe { libc::openpty(&mut ours, &mut theirs, name, modes, &size) };
-        assert_eq!(status, 0, "no pseudo terminal");
-        // SAFETY: openpty gave us both descriptors, nobody else has them.
-        let (ours, theirs) = unsafe { (File::from_raw_fd(ours), File::from_raw_fd(theirs)) };
+        // SAFETY: the numbers and the size outlive the call; name and modes may be null; nobody else has the
+        // descriptors that we are given.
+        let (ours, theirs) = unsafe {
+            let status = libc::openpty(&mut ours, &mut theirs, name, modes, &size);
+            assert_eq!(status, 0, "no pseudo terminal");
+            (File::from_raw_fd(ours), File::from_raw_fd(theirs))
+        };
         let written = Arc::new(Mutex::new(Vec::new()));
         let (mut reader, sink) = (ours.try_clone().unwrap(), written.clone());
         std::thread::spawn(move || {
@@ -245,13 +248,8 @@ impl Pty {
     }
 
     /// Whether keys are echoed and lines edited, as shells want it.
-    fn local_modes(&self) -> libc::tcflag_t {
-        // SAFETY: zeros are a valid termios, which the call fills.
-        let mut modes: libc::termios = unsafe { std::mem::zeroed() };
-        // SAFETY: an open terminal and room for its modes.
-        let status = unsafe { libc::tcgetattr(self.theirs.as_raw_fd(), &mut modes) };
-        assert_eq!(status, 0);
-        modes.c_lflag
+    fn local_modes(&self) -> LocalModes {
+        tcgetattr(&self.theirs).unwrap().local_modes
     }
 }
 

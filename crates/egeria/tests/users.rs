@@ -2,9 +2,10 @@
 
 mod common;
 
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use std::ffi::CString;
 use std::fs;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
@@ -44,14 +45,9 @@ struct Opened(OwnedFd);
 
 impl Opened {
     fn watch(path: &Path) -> Opened {
-        let path = CString::new(path.as_os_str().as_bytes()).unwrap();
-        // SAFETY: flags the kernel knows, a descriptor just made, a terminated path.
-        unsafe {
-            let queue = libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC);
-            assert!(queue >= 0);
-            assert!(libc::inotify_add_watch(queue, path.as_ptr(), libc::IN_OPEN) >= 0);
-            Opened(OwnedFd::from_raw_fd(queue))
-        }
+        let queue = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
+        inotify::add_watch(&queue, path, WatchFlags::OPEN).unwrap();
+        Opened(queue)
     }
 
     fn was_opened(&self) -> bool {

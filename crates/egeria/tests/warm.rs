@@ -4,7 +4,6 @@ mod common;
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use common::{Sandbox, as_nobody, can_mount, egeria, finish, is_root, run};
@@ -31,8 +30,7 @@ fn cold(path: &Path, bytes: usize) -> Option<&str> {
     let mut file = File::create(path).unwrap();
     file.write_all(&vec![7; bytes]).unwrap();
     file.sync_all().unwrap();
-    // SAFETY: integers.
-    unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+    let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
     let path = path.to_str().unwrap();
     let is_cold = json(&["where", path])["held_bytes"] == 0;
     if !is_cold {

@@ -7,6 +7,8 @@ mod serving;
 pub use mounts::{MountLine, volume_mounts};
 pub use serving::serving_user;
 
+use std::os::fd::{AsFd, AsRawFd};
+
 /// `_IOR('E', 1, ControlReply)`: what to pass to `ioctl` on a descriptor of a mount.
 pub const CONTROL_REQUEST: u32 =
     (2 << 30) | ((size_of::<ControlReply>() as u32) << 16) | ((b'E' as u32) << 8) | 1;
@@ -68,6 +70,37 @@ pub struct ControlReply {
 }
 
 impl ControlReply {
+    /// What no mount answers.
+    pub const EMPTY: ControlReply = ControlReply {
+        magic: 0,
+        volume: [0; 16],
+        ino: 0,
+        generation: 0,
+        description_slot: 0,
+        kind: 0,
+        read_only: 0,
+        tracks_lookups: 0,
+        reserved: 0,
+        mount_pid: 0,
+        pool_path_bytes: 0,
+        pool_path: [0; 1024],
+    };
+
+    /// Ask whatever serves this file; whether it is a mount is for [`ControlReply::magic`] and the caller to judge.
+    ///
+    /// # Errors
+    /// `ENOTTY` where no mount serves it, else as `ioctl(2)`.
+    pub fn ask(file: impl AsFd) -> std::io::Result<ControlReply> {
+        let file = file.as_fd().as_raw_fd();
+        let mut reply = ControlReply::EMPTY;
+        // SAFETY: the request is `_IOR` of `ControlReply`: the kernel writes at most its size, into `reply`, and any
+        // bytes are one.
+        match unsafe { libc::ioctl(file, CONTROL_REQUEST.into(), &raw mut reply) } {
+            0 => Ok(reply),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    }
+
     /// The reply as bytes, for the mount's answer.
     pub fn as_bytes(&self) -> &[u8] {
         // SAFETY: repr(C) of integers and byte arrays without padding (asserted below).

@@ -19,6 +19,11 @@ pub mod rights;
 mod session;
 mod space;
 mod sync;
+// The harness itself is linked with this crate's library, of which there can be one in a program.
+#[cfg(test)]
+#[allow(dead_code)] // It has what other tests need, too.
+#[path = "../../harness/src/fork.rs"]
+mod fork;
 #[cfg(test)]
 mod test_volume;
 mod types;

@@ -1,8 +1,12 @@
 //! A volume for tests inside the crate.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rustix::process::{Signal, getpid, kill_process};
+
+use crate::fork::Forked;
 use crate::*;
 
 /// A new volume of one pool in this directory, and the pool's path.
@@ -26,52 +30,49 @@ pub(crate) const FILE: NewInode = NewInode {
     rdev: 0,
 };
 
+/// This process stops, until somebody continues it.
+pub(crate) fn stop() {
+    let _ = kill_process(getpid(), Signal::STOP);
+}
+
 /// A child that does something with the volume, says whether it worked, stops, and ends when it is continued.
-pub(crate) struct Stopped(i32);
+pub(crate) struct Stopped(Forked);
 
 impl Stopped {
     pub(crate) fn in_child<'a, T>(
         volume: &'a Volume,
         body: impl FnOnce(&'a Volume) -> Outcome<T>,
     ) -> Stopped {
-        // SAFETY: the child uses the volume and system calls, and leaves without running what is the parent's.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
+        let child = Forked::run(|| {
             volume.after_fork_in_child();
             let done = body(volume);
-            // SAFETY: plain system calls.
-            unsafe {
-                if done.is_ok() {
-                    libc::raise(libc::SIGSTOP);
-                }
-                libc::_exit(1);
+            if done.is_ok() {
+                stop();
             }
-        }
-        let stopped = Stopped(child);
-        let status = stopped.wait(libc::WUNTRACED);
-        assert!(libc::WIFSTOPPED(status), "the child failed: {status:#x}");
+            // Nothing is given back that is held.
+            std::mem::forget(done);
+            1
+        });
+        let stopped = Stopped(child.expect("fork"));
+        stopped.wait_for_stop();
         stopped
     }
 
     /// Let one that stopped within its work go on, and wait until it stops again.
     pub(crate) fn go_on(&self) {
-        // SAFETY: our own child, not waited for yet.
-        unsafe { libc::kill(self.0, libc::SIGCONT) };
-        let status = self.wait(libc::WUNTRACED);
-        assert!(libc::WIFSTOPPED(status), "the child failed: {status:#x}");
+        self.0.signal(Signal::CONT);
+        self.wait_for_stop();
     }
 
-    fn wait(&self, how: i32) -> i32 {
-        let mut status = 0;
-        // SAFETY: our own child, a valid out-parameter.
-        let waited = unsafe { libc::waitpid(self.0, &mut status, how) };
-        assert_eq!(waited, self.0, "{}", std::io::Error::last_os_error());
-        status
+    fn wait_for_stop(&self) {
+        let status = self.0.wait_for_stop();
+        assert!(
+            status.stopped_signal().is_some(),
+            "the child failed: {status}"
+        );
     }
 
     pub(crate) fn kill(&self) {
-        // SAFETY: our own child, not waited for yet.
-        unsafe { libc::kill(self.0, libc::SIGKILL) };
-        self.wait(0);
+        self.0.kill();
     }
 }

@@ -4,6 +4,8 @@ mod common;
 
 use common::*;
 use egeria_fs::*;
+use egeria_harness::fork::Forked;
+use egeria_harness::memory::Mapping;
 use egeria_media::PoolIndex;
 use egeria_media::recorder::{CrashImages, Recorder};
 use proptest::prelude::*;
@@ -202,16 +204,12 @@ fn writers_of_disjoint_ranges_of_one_file_share_delegates() {
 }
 
 /// Memory of two pages, of which only the first may be touched.
-fn half_mapped(bytes: usize) -> *mut u8 {
-    // SAFETY: a new mapping, and a part of it made inaccessible; nothing else lies there.
-    unsafe {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let rights = libc::PROT_READ | libc::PROT_WRITE;
-        let memory = libc::mmap(std::ptr::null_mut(), 2 * bytes, rights, flags, -1, 0);
-        assert_ne!(memory, libc::MAP_FAILED);
-        assert_eq!(libc::mprotect(memory.add(bytes), bytes, libc::PROT_NONE), 0);
-        memory.cast()
-    }
+fn half_mapped(bytes: usize) -> Mapping {
+    let memory = Mapping::of_zeros(2 * bytes).expect("memory");
+    memory
+        .protect_from(bytes, libc::PROT_NONE)
+        .expect("mprotect");
+    memory
 }
 
 #[test]
@@ -225,14 +223,15 @@ fn bad_memory_is_the_same_error_as_without_delegates() {
     volume.write(file, 0, &data).unwrap();
     let half = FILE_BYTES / 2;
     let memory = half_mapped(half);
+    let (start, behind) = (memory.address(0), memory.address(half));
     let outcomes = || {
         // SAFETY: memory of the test, of which a part may not be touched: the guard is installed.
         unsafe {
             [
-                volume.read_to(file, 0, CallerDestination::new(memory, FILE_BYTES)),
-                volume.write_from(file, 0, CallerSource::new(memory, FILE_BYTES)),
-                volume.read_to(file, 0, CallerDestination::new(memory.add(half), half)),
-                volume.write_from(file, 0, CallerSource::new(memory.add(half), half)),
+                volume.read_to(file, 0, CallerDestination::new(start, FILE_BYTES)),
+                volume.write_from(file, 0, CallerSource::new(start, FILE_BYTES)),
+                volume.read_to(file, 0, CallerDestination::new(behind, half)),
+                volume.write_from(file, 0, CallerSource::new(behind, half)),
             ]
         }
     };
@@ -252,9 +251,7 @@ fn a_forked_child_has_delegates_of_its_own() {
     let data = pattern(1, FILE_BYTES);
     volume.write(file, 0, &data).unwrap();
     let before = volume.counters().delegated_bytes;
-    // SAFETY: the child uses the volume, which takes no lock that another thread of this test may hold, and exits.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
+    let child = Forked::run_well(|| {
         volume.after_fork_in_child();
         let changed = pattern(2, FILE_BYTES);
         let written = volume.write(file, 0, &changed) == Ok(FILE_BYTES);
@@ -262,13 +259,9 @@ fn a_forked_child_has_delegates_of_its_own() {
         let same = volume.read(file, 0, &mut read) == Ok(FILE_BYTES) && read == changed;
         let counted = volume.counters().delegated_bytes;
         let has_own = counted - before >= 2 * FILE_BYTES as u64;
-        // SAFETY: no destructors: they are the parent's to run.
-        unsafe { libc::_exit(i32::from(!(written && same && has_own))) };
-    }
-    let mut status = 0;
-    // SAFETY: waits for the child made above.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert_eq!(status, 0);
+        written && same && has_own
+    });
+    assert!(child.unwrap().wait().success());
     let mut read = vec![0; FILE_BYTES];
     volume.read(file, 0, &mut read).unwrap();
     assert!(read == pattern(2, FILE_BYTES));

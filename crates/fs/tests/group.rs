@@ -24,8 +24,7 @@ struct Shared {
 impl Shared {
     /// Each group for one test, for the sessions of a group have one place; `None` where it cannot be tried.
     fn new(group: u32, setting_mode: Option<u32>) -> Option<Shared> {
-        // SAFETY: a plain getter that cannot fail.
-        if unsafe { libc::geteuid() } != 0 {
+        if !rustix::process::geteuid().is_root() {
             eprintln!("SKIPPED: a shared volume needs root, to be several users");
             return None;
         }

@@ -18,6 +18,7 @@ mod stepping;
 
 use cases::{CASES, Case};
 use common::Scratch;
+use egeria_harness::process::Deadline;
 use egeria_harness::rng::Rng;
 use scene::Scene;
 use std::process::{Command, ExitStatus};
@@ -147,11 +148,9 @@ fn die_once(case: &Case, scene: &mut Scene, death: Death, random: &mut Rng) -> (
         });
     }
     // A lock that nobody gives back ends this process by a signal.
-    // SAFETY: sets a timer of this process.
-    unsafe { libc::alarm(20) };
+    let deadline = Deadline::in_seconds(20);
     let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| verify(scene)));
-    // SAFETY: as above.
-    unsafe { libc::alarm(0) };
+    drop(deadline);
     match done {
         Ok(done) => (end, done),
         Err(panic) => {

@@ -3,6 +3,7 @@
 mod common;
 use common::*;
 use egeria_fs::*;
+use egeria_harness::fork::Forked;
 use std::collections::HashSet;
 
 const ROOT: InodeNumber = InodeNumber::ROOT;
@@ -69,20 +70,15 @@ fn killed_mount_drops_its_references() {
     let volume = scratch.attach();
     let made = volume.create(ROOT, b"known", &FILE).unwrap();
     for _ in 0..10 {
-        // SAFETY: the child calls the volume as after any fork, and ends without unwinding.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
+        let child = Forked::run_well(|| {
             volume.after_fork_in_child();
             let known = volume
                 .track_lookups()
                 .map(|memory| volume.add_lookup_reference(memory, made.ino, made.generation));
-            // SAFETY: ends this process.
-            unsafe { libc::_exit(i32::from(known != Some(Ok(())))) };
-        }
-        let mut status = 0;
-        // SAFETY: a child of ours and a valid place.
-        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-        assert_eq!(status, 0, "no room was left by those who died");
+            known == Some(Ok(()))
+        });
+        let status = child.unwrap().wait();
+        assert!(status.success(), "no room was left by those who died");
         volume.reap();
     }
     volume.unlink(ROOT, b"known").unwrap();

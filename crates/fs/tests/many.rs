@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use egeria_fs::*;
+use egeria_harness::fork::Forked;
 use std::time::Duration;
 
 const ROOT: InodeNumber = InodeNumber::ROOT;
@@ -26,24 +27,14 @@ fn alone(test: &str) -> bool {
     false
 }
 
-/// A child that does something and ends without giving anything back; the worst that still returns.
-fn visit(body: impl FnOnce() -> bool) -> libc::pid_t {
-    // SAFETY: the caller has one thread, so the child may do what it likes.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0, "{}", std::io::Error::last_os_error());
-    if child == 0 {
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
-        // SAFETY: leaves without running what belongs to the parent.
-        unsafe { libc::_exit(i32::from(!matches!(done, Ok(true)))) }
-    }
-    child
+/// A child that does something and ends without giving anything back; the worst that still returns. There is one thread
+/// only, so it may do what it likes.
+fn visit(body: impl FnOnce() -> bool) -> Forked {
+    Forked::run_well(body).expect("fork")
 }
 
-fn ended_well(child: libc::pid_t) {
-    let mut status = 0;
-    // SAFETY: our own child, and a valid out-parameter.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert_eq!(status, 0, "a visitor failed");
+fn ended_well(child: Forked) {
+    assert!(child.wait().success(), "a visitor failed");
 }
 
 #[test]

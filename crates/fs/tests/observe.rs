@@ -46,8 +46,7 @@ impl Fixture {
 
     /// The report of the thread that runs `body`, of a new window.
     fn me(&self, window: u64) -> ThreadReport {
-        // SAFETY: no arguments.
-        let own = unsafe { libc::gettid() } as u32;
+        let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         let threads = self.volume.threads(window);
         threads
             .into_iter()

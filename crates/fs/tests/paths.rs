@@ -5,9 +5,13 @@ use common::*;
 use egeria_fs::rights::{Credentials, EXECUTE, READ, WRITE};
 use egeria_fs::*;
 use proptest::prelude::*;
+use rustix::fs::{
+    Access, AtFlags, FileType, Gid, Mode, Stat, Uid, accessat, chmodat, chownat, mkdirat, mknodat,
+    statat, symlinkat, unlinkat,
+};
+use rustix::process::{geteuid, umask};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use std::collections::HashMap;
-use std::ffi::CString;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 const USERS: [u32; 3] = [0, 1000, 1001];
@@ -91,22 +95,20 @@ fn act() -> impl Strategy<Value = (Act, String, u32, Vec<u32>)> {
     (act, path(), prop::sample::select(USERS.to_vec()), groups)
 }
 
-fn failed(answer: i64) -> Result<(), i32> {
-    match answer {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)),
-    }
+/// What a call answered, or its errno.
+fn answer<T>(answer: rustix::io::Result<T>) -> Result<T, i32> {
+    answer.map_err(rustix::io::Errno::raw_os_error)
 }
 
 /// Run `body` in a thread that is somebody else towards file systems.
 fn act_as<T: Send>(uid: u32, groups: &[u32], body: impl FnOnce() -> T + Send) -> T {
     let act = || {
-        // SAFETY: of this thread alone; the list is as long as it says.
-        unsafe {
-            libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr());
-            libc::syscall(libc::SYS_setfsgid, uid);
-            libc::syscall(libc::SYS_setfsuid, uid);
-        }
+        let groups: Vec<Gid> = groups.iter().copied().map(Gid::from_raw).collect();
+        let (user, group) = (Uid::from_raw(uid), Gid::from_raw(uid));
+        // Of this thread alone.
+        set_thread_groups(&groups).expect("setgroups");
+        set_thread_res_gid(group, group, group).expect("setresgid");
+        set_thread_res_uid(user, user, user).expect("setresuid");
         body()
     };
     std::thread::scope(|scope| scope.spawn(act).join().expect("a thread"))
@@ -121,17 +123,12 @@ struct Twins {
 }
 
 impl Twins {
-    fn stat(&self, path: &CString, flags: i32) -> Result<libc::stat, i32> {
-        // SAFETY: all-zero is a valid stat, which the call fills.
-        unsafe {
-            let mut stat: libc::stat = std::mem::zeroed();
-            let base = self.base.as_raw_fd();
-            failed(libc::fstatat(base, path.as_ptr(), &raw mut stat, flags).into()).map(|()| stat)
-        }
+    fn stat(&self, path: &str, flags: AtFlags) -> Result<Stat, i32> {
+        answer(statat(&self.base, path, flags))
     }
 
-    fn ino_at(&self, path: &CString) -> u64 {
-        let stat = self.stat(path, libc::AT_SYMLINK_NOFOLLOW);
+    fn ino_at(&self, path: &str) -> u64 {
+        let stat = self.stat(path, AtFlags::SYMLINK_NOFOLLOW);
         stat.expect("just made").st_ino
     }
 
@@ -145,8 +142,8 @@ impl Twins {
                 _ => return,
             }
         }
-        let path = CString::new(new.at.join("/")).expect("no NUL");
-        let (base, uid, gid) = (self.base.as_raw_fd(), new.uid, new.gid);
+        let path = new.at.join("/");
+        let (base, uid, gid) = (&self.base, new.uid, new.gid);
         let inode = |kind| NewInode {
             mode: kind | new.mode,
             uid,
@@ -154,36 +151,31 @@ impl Twins {
             rdev: 0,
         };
         let name = name.as_bytes();
-        // SAFETY: terminated strings and a descriptor of ours.
-        let (twin, made) = unsafe {
-            match &new.kind {
-                Kind::Directory => (
-                    failed(libc::mkdirat(base, path.as_ptr(), 0o700).into()),
-                    self.volume.create(parent, name, &inode(libc::S_IFDIR)),
-                ),
-                Kind::File => (
-                    failed(libc::mknodat(base, path.as_ptr(), libc::S_IFREG | 0o600, 0).into()),
-                    self.volume.create(parent, name, &inode(libc::S_IFREG)),
-                ),
-                Kind::Link(target) => {
-                    let c_target = CString::new(target.as_str()).expect("no NUL");
-                    (
-                        failed(libc::symlinkat(c_target.as_ptr(), base, path.as_ptr()).into()),
-                        self.volume
-                            .symlink(parent, name, target.as_bytes(), uid, gid),
-                    )
-                }
-            }
+        let own = Mode::RUSR | Mode::WUSR;
+        let (twin, made) = match &new.kind {
+            Kind::Directory => (
+                mkdirat(base, &path, Mode::RWXU),
+                self.volume.create(parent, name, &inode(libc::S_IFDIR)),
+            ),
+            Kind::File => (
+                mknodat(base, &path, FileType::RegularFile, own, 0),
+                self.volume.create(parent, name, &inode(libc::S_IFREG)),
+            ),
+            Kind::Link(target) => (
+                symlinkat(target.as_str(), base, &path),
+                self.volume
+                    .symlink(parent, name, target.as_bytes(), uid, gid),
+            ),
         };
+        let twin = answer(twin);
         assert_eq!(twin, made.map(drop).map_err(|errno| errno.0), "{new:?}");
         let Ok(made) = made else { return };
-        // SAFETY: as above.
-        unsafe {
-            let flags = libc::AT_SYMLINK_NOFOLLOW;
-            failed(libc::fchownat(base, path.as_ptr(), uid, gid, flags).into()).expect("chown");
-            if !matches!(new.kind, Kind::Link(_)) {
-                failed(libc::fchmodat(base, path.as_ptr(), new.mode, 0).into()).expect("chmod");
-            }
+        let (user, group) = (Uid::from_raw(uid), Gid::from_raw(gid));
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        chownat(base, &path, Some(user), Some(group), flags).expect("chown");
+        if !matches!(new.kind, Kind::Link(_)) {
+            let mode = Mode::from_raw_mode(new.mode);
+            chmodat(base, &path, mode, AtFlags::empty()).expect("chmod");
         }
         self.same.insert(self.ino_at(&path), made.ino);
     }
@@ -208,16 +200,15 @@ impl Twins {
             protects_symlinks: self.protects_symlinks,
         };
         let root = walker.directory(InodeNumber::ROOT).expect("the root");
-        let c_path = CString::new(path).expect("no NUL");
-        let base = self.base.as_raw_fd();
+        let base = &self.base;
         match *act {
             Act::Find { follows } => {
                 let flags = if follows {
-                    0
+                    AtFlags::empty()
                 } else {
-                    libc::AT_SYMLINK_NOFOLLOW
+                    AtFlags::SYMLINK_NOFOLLOW
                 };
-                let twin = act_as(uid, groups, || self.stat(&c_path, flags));
+                let twin = act_as(uid, groups, || self.stat(path, flags));
                 match walker.find(root, path.as_bytes(), follows) {
                     Ok(found) => {
                         let twin = twin.map(|stat| self.same.get(&stat.st_ino));
@@ -226,7 +217,7 @@ impl Twins {
                     Err(PathStop::Missing) => prop_assert_eq!(twin.err(), Some(libc::ENOENT)),
                     // Nothing is left to the kernel without a reason.
                     Err(PathStop::Elsewhere) => {
-                        let inside = |stat: libc::stat| self.same.contains_key(&stat.st_ino);
+                        let inside = |stat: Stat| self.same.contains_key(&stat.st_ino);
                         prop_assert!(!twin.is_ok_and(inside) || path.contains(".."));
                     }
                 }
@@ -235,13 +226,9 @@ impl Twins {
                 let Ok(found) = walker.find(root, path.as_bytes(), true) else {
                     return Ok(());
                 };
-                let twin = act_as(uid, groups, || {
-                    // SAFETY: a terminated string and a descriptor of ours.
-                    failed(unsafe {
-                        let flags = libc::AT_EACCESS;
-                        libc::syscall(libc::SYS_faccessat2, base, c_path.as_ptr(), wanted, flags)
-                    })
-                });
+                let wanted_there = Access::from_bits_retain(wanted);
+                let ask = || accessat(base, path, wanted_there, AtFlags::EACCESS);
+                let twin = act_as(uid, groups, ask);
                 prop_assert_eq!(twin.is_ok(), credentials.may(&found, wanted));
             }
             Act::Remove => {
@@ -253,8 +240,7 @@ impl Twins {
                 };
                 let is_plain = named.kind() != FileKind::Directory && !end.wants_directory;
                 let is_allowed = is_plain && credentials.may_remove(&end.directory, &named);
-                // SAFETY: as above.
-                let remove = || failed(unsafe { libc::unlinkat(base, c_path.as_ptr(), 0) }.into());
+                let remove = || unlinkat(base, path, AtFlags::empty());
                 let twin = act_as(uid, groups, remove);
                 prop_assert_eq!(twin.is_ok(), is_allowed, "{:?}", twin);
                 if is_allowed {
@@ -268,8 +254,7 @@ impl Twins {
                 };
                 let is_new = walker.named(&end) == Err(PathStop::Missing);
                 let is_allowed = is_new && credentials.may_add(&end.directory);
-                // SAFETY: as above.
-                let make = || failed(unsafe { libc::mkdirat(base, c_path.as_ptr(), 0o755) }.into());
+                let make = || mkdirat(base, path, Mode::from_raw_mode(0o755));
                 let twin = act_as(uid, groups, make);
                 prop_assert_eq!(twin.is_ok(), is_allowed, "{:?}", twin);
                 if is_allowed {
@@ -281,7 +266,7 @@ impl Twins {
                     };
                     let made = volume.create(end.directory.ino, &end.name, &new);
                     let made = made.expect("made");
-                    let twin = self.stat(&c_path, 0).expect("just made");
+                    let twin = self.stat(path, AtFlags::empty()).expect("just made");
                     self.same.insert(twin.st_ino, made.ino);
                 }
             }
@@ -292,8 +277,7 @@ impl Twins {
 
 #[test]
 fn paths_mean_what_they_mean_in_the_kernel() {
-    // SAFETY: without arguments.
-    if unsafe { libc::geteuid() } != 0 {
+    if !geteuid().is_root() {
         eprintln!("SKIPPED: only root can act as other users");
         return;
     }
@@ -308,8 +292,8 @@ fn paths_mean_what_they_mean_in_the_kernel() {
     });
     let tree = prop::collection::vec(new(), 1..25);
     let acts = prop::collection::vec(act(), 1..40);
-    // SAFETY: the process's own setting; permissions are set for all to see.
-    unsafe { libc::umask(0o022) };
+    // Permissions are set for all to see.
+    umask(Mode::WGRP | Mode::WOTH);
     let outcome = runner.run(&(tree, acts), |(tree, acts)| {
         let scratch = Scratch::new(1, 8 << 20);
         let base = tempfile::tempdir_in("/dev/shm").expect("a directory");

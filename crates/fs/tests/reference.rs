@@ -3,6 +3,8 @@
 //!
 //! `EGERIA_TEST_CASES` sets how many sequences are tried, `EGERIA_TEST_OPERATIONS` how long they are.
 
+#[path = "common/clock.rs"]
+mod clock;
 mod common;
 mod reference {
     pub mod compare;

@@ -1,6 +1,8 @@
 //! docs/reference/semantics.md, statement by statement: each test bears the number of the statement it holds.
 //! Statements about the mount and the preload library are held by their own tests, named there.
 
+#[path = "common/clock.rs"]
+mod clock;
 mod common;
 #[path = "semantics/document.rs"]
 mod document;
@@ -9,6 +11,7 @@ mod limits;
 #[path = "semantics/space.rs"]
 mod space;
 
+use clock::coarse_now_ns;
 use common::*;
 use egeria_fs::format::*;
 use egeria_fs::*;
@@ -192,16 +195,6 @@ fn s20_access_times_change_by_request_only() {
     for ino in [file.ino(), ROOT] {
         assert_eq!(volume.attributes(ino).unwrap().atime_ns, 1);
     }
-}
-
-fn coarse_now_ns() -> i64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: a valid out-parameter.
-    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &mut now) };
-    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
 #[test]

@@ -6,6 +6,8 @@ mod common;
 
 use common::*;
 use egeria_fs::*;
+use egeria_harness::process::separate_mounts;
+use rustix::mount::{MountFlags, mount, mount_remount};
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,8 +18,7 @@ const PART: &str = "EGERIA_TEST_SESSION_MEMORY";
 
 /// Run a part in a new process; not as root there is nothing to run.
 fn part(name: &str) {
-    // SAFETY: asks only.
-    if unsafe { libc::geteuid() } != 0 {
+    if !rustix::process::geteuid().is_root() {
         eprintln!("SKIPPED: only root can mount a /dev/shm of its own");
         return;
     }
@@ -64,27 +65,9 @@ fn make_pool(directory: &Path) -> PathBuf {
 }
 
 /// A /dev/shm of this process alone.
-fn own_memory(options: &CStr, flags: libc::c_ulong) {
-    // SAFETY: terminated strings; a mount name space of our own, so nobody else sees the mounts.
-    let done = unsafe {
-        let none = std::ptr::null();
-        libc::unshare(libc::CLONE_NEWNS) == 0
-            && libc::mount(
-                none,
-                c"/".as_ptr(),
-                none,
-                libc::MS_REC | libc::MS_PRIVATE,
-                none.cast(),
-            ) == 0
-            && libc::mount(
-                c"tmpfs".as_ptr(),
-                c"/dev/shm".as_ptr(),
-                c"tmpfs".as_ptr(),
-                flags,
-                options.as_ptr().cast(),
-            ) == 0
-    };
-    assert!(done, "{}", std::io::Error::last_os_error());
+fn own_memory(options: &CStr, flags: MountFlags) {
+    separate_mounts().expect("unshare");
+    mount("tmpfs", "/dev/shm", "tmpfs", flags, options).expect("mount");
 }
 
 fn attach(pool: &Path) -> Result<Arc<Volume>, VolumeError> {
@@ -101,20 +84,10 @@ fn should_fail(pool: &Path, errno: i32, hint: &str) {
 
 fn nothing_at_all(pool: &Path) {
     // With a little more each time, memory ends at another place of making a session.
-    own_memory(c"size=4k", 0);
+    own_memory(c"size=4k", MountFlags::empty());
     for kib in (4..4096).step_by(16) {
-        let size = std::ffi::CString::new(format!("remount,size={kib}k")).expect("options");
-        // SAFETY: terminated strings.
-        let done = unsafe {
-            libc::mount(
-                std::ptr::null(),
-                c"/dev/shm".as_ptr(),
-                std::ptr::null(),
-                libc::MS_REMOUNT,
-                size.as_ptr().add("remount,".len()).cast(),
-            )
-        };
-        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+        let size = format!("size={kib}k");
+        mount_remount("/dev/shm", MountFlags::empty(), size).expect("remount");
         match attach(pool) {
             Ok(volume) => {
                 assert!(kib > 4, "4 KiB are enough for a session");
@@ -134,7 +107,7 @@ fn nothing_at_all(pool: &Path) {
 }
 
 fn cannot_be_written(pool: &Path) {
-    own_memory(c"size=64m", libc::MS_RDONLY);
+    own_memory(c"size=64m", MountFlags::RDONLY);
     should_fail(pool, libc::EROFS, "make it writable");
 }
 
@@ -169,7 +142,7 @@ impl Drop for OwnGroup {
 }
 
 fn full_group(pool: &Path) {
-    own_memory(c"size=1g", 0);
+    own_memory(c"size=1g", MountFlags::empty());
     let Some(group) = OwnGroup::enter(48 << 20) else {
         eprintln!("SKIPPED: no memory control group can be made here");
         return;
@@ -193,7 +166,7 @@ fn full_group(pool: &Path) {
 
 /// Work until memory ends, under everything the session takes more of: inodes, trees, names, threads.
 fn full_later(pool: &Path) {
-    own_memory(c"size=64m", 0);
+    own_memory(c"size=64m", MountFlags::empty());
     let volume = attach(pool).expect("attach");
     volume.create(ROOT, b"kept", &FILE).expect("create");
     let kept = volume.lookup(ROOT, b"kept").expect("lookup").ino;

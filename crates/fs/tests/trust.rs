@@ -17,8 +17,7 @@ const OTHER_USER: u32 = 61_234;
 const ROLE: &str = "EGERIA_TEST_TRUST";
 
 fn is_root(test: &str) -> bool {
-    // SAFETY: a plain getter that cannot fail.
-    let root = unsafe { libc::geteuid() } == 0;
+    let root = rustix::process::geteuid().is_root();
     if !root {
         eprintln!("SKIPPED: {test} needs root, to be several users");
     }
@@ -274,9 +273,13 @@ fn lock_wait_ends_at_its_limit() {
         .write(true)
         .open(&scratch.pools[0]);
     let pool = pool.expect("open");
-    // SAFETY: all-zero is a valid lock.
-    let mut all: libc::flock = unsafe { std::mem::zeroed() };
-    (all.l_type, all.l_start) = (libc::F_WRLCK as i16, 0x4000_0000_0000_0000);
+    let all = libc::flock {
+        l_type: libc::F_WRLCK as i16,
+        l_whence: 0,
+        l_start: 0x4000_0000_0000_0000,
+        l_len: 0,
+        l_pid: 0,
+    };
     let fd = std::os::fd::AsRawFd::as_raw_fd(&pool);
     // SAFETY: an open descriptor and a lock that outlives the call.
     assert_eq!(unsafe { libc::fcntl(fd, libc::F_OFD_SETLK, &all) }, 0);
@@ -290,9 +293,8 @@ fn lock_wait_ends_at_its_limit() {
 fn fifos_terminals_and_sockets_are_no_pools_and_keep_nobody_waiting() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
     let fifo = directory.path().join("fifo");
-    let name = std::ffi::CString::new(fifo.as_os_str().as_encoded_bytes()).expect("a name");
-    // SAFETY: a valid C string.
-    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, mode).expect("a fifo");
     let socket = directory.path().join("socket");
     let _listening = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
     for path in [

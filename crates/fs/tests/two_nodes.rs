@@ -6,6 +6,7 @@ mod common;
 use common::{FILE, Scratch};
 use egeria_fs::*;
 use egeria_machine::{CpuId, Machine};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::Arc;
 
 const MIB: usize = 1 << 20;
@@ -17,27 +18,25 @@ fn machine() -> Machine {
 }
 
 fn allowed_cpus() -> Vec<CpuId> {
-    // SAFETY: a zeroed set is valid, and large enough for what is asked.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        assert_eq!(libc::sched_getaffinity(0, size_of_val(&set), &mut set), 0);
-        (0..libc::CPU_SETSIZE as usize)
-            .filter(|cpu| libc::CPU_ISSET(*cpu, &set))
-            .map(|cpu| CpuId(cpu as u16))
-            .collect()
-    }
+    let set = sched_getaffinity(None).expect("affinity");
+    (0..CpuSet::MAX_CPU)
+        .filter(|cpu| set.is_set(*cpu))
+        .map(|cpu| CpuId(cpu as u16))
+        .collect()
+}
+
+/// The calling thread alone.
+fn bind_to(cpu: CpuId) {
+    let mut set = CpuSet::new();
+    set.set(cpu.0 as usize);
+    sched_setaffinity(None, &set).expect("affinity");
 }
 
 /// Run on a new thread bound to one CPU.
 fn on_cpu<T: Send>(cpu: CpuId, body: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(move || {
-            // SAFETY: a zeroed set is valid; binds the calling thread only.
-            unsafe {
-                let mut set: libc::cpu_set_t = std::mem::zeroed();
-                libc::CPU_SET(cpu.0 as usize, &mut set);
-                assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &set), 0);
-            }
+            bind_to(cpu);
             body()
         });
         thread.join().expect("thread")
@@ -265,12 +264,7 @@ fn a_thread_that_is_bound_elsewhere_writes_there_from_then_on() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for (turn, cpu) in [cpus[0], cpus[1]].into_iter().enumerate() {
-                // SAFETY: a zeroed set is valid; binds the calling thread only.
-                unsafe {
-                    let mut set: libc::cpu_set_t = std::mem::zeroed();
-                    libc::CPU_SET(cpu.0 as usize, &mut set);
-                    assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &set), 0);
-                }
+                bind_to(cpu);
                 // The engine looks at the affinity now and then only.
                 std::thread::sleep(std::time::Duration::from_millis(50));
                 let data = vec![7; MIB];

@@ -1,5 +1,6 @@
 //! What measurements and tests share.
 //!
+//! - [`fork`]: copies of this process that run a closure; [`memory`]: mappings and what processes share in them.
 //! - [`process`]: child processes in groups of their own, with time limits.
 //! - [`program`]: where programs and libraries of this build are.
 //! - [`rng`]: random numbers that follow from a printed seed.
@@ -8,6 +9,8 @@
 //! - [`testing`]: what tests of whole programs need.
 
 mod error;
+pub mod fork;
+pub mod memory;
 pub mod process;
 pub mod program;
 mod progress;

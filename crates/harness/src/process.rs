@@ -12,9 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::process::{
     Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, set_parent_process_death_signal,
 };
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::error::{Error, Result};
 
@@ -185,6 +187,39 @@ pub fn run_well(command: &mut Command, limit: Duration, cancel: Cancel<'_>) -> R
         _ => last_words(&finished.stderr),
     };
     Err(Error::failed(format!("{name} {how}{said}")))
+}
+
+/// From here on this process and its children see mounts of their own: what they mount is nobody else's.
+///
+/// # Errors
+/// `EPERM` for whoever may not.
+pub fn separate_mounts() -> io::Result<()> {
+    // SAFETY: no descriptor or memory is parted, mounts alone.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
+    let alone = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
+    Ok(mount_change("/", alone)?)
+}
+
+/// Ends this process by a signal when it is not dropped in time: for what may hang where nothing else would end it.
+pub struct Deadline(());
+
+impl Deadline {
+    /// The only one of the process.
+    pub fn in_seconds(seconds: u32) -> Deadline {
+        set_alarm(seconds);
+        Deadline(())
+    }
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        set_alarm(0);
+    }
+}
+
+fn set_alarm(seconds: u32) {
+    // SAFETY: a timer of this process; its signal has no handler.
+    unsafe { libc::alarm(seconds) };
 }
 
 fn display_name(program: &OsStr) -> String {

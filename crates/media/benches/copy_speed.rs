@@ -65,8 +65,7 @@ fn reads(criterion: &mut Criterion, pool: &Pool, bytes: u64) {
         }
     });
     at_random(&mut group, "copy_out", bytes, |at| {
-        // SAFETY: the buffer is so long, and outlives the copy.
-        let to = unsafe { CallerDestination::new(address, length) };
+        let to = CallerDestination::from(&mut buffer[..]);
         let _ = black_box(pool.copy_out(at, to));
     });
     group.finish();
@@ -75,8 +74,7 @@ fn reads(criterion: &mut Criterion, pool: &Pool, bytes: u64) {
 fn writes(criterion: &mut Criterion, pool: &Pool, bytes: u64) {
     let buffer = vec![1u8; bytes as usize];
     let (address, length) = (buffer.as_ptr(), buffer.len());
-    // SAFETY: the buffer is so long, and outlives every copy.
-    let source = || unsafe { CallerSource::new(address, length) };
+    let source = || CallerSource::from(&buffer[..]);
     let mut group = group_of(criterion, "write", bytes);
     at_random(&mut group, "memcpy", bytes, |at| {
         // SAFETY: `at` and what follows lie inside the pool, and the buffer is so long.

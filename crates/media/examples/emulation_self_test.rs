@@ -3,6 +3,7 @@
 //!
 //! `cargo run --release -p egeria-media --example emulation_self_test [PROFILE|FILE]`
 
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::time::{Duration, Instant};
 
 use egeria_harness::statistics::median;
@@ -73,11 +74,7 @@ fn moving_ms(machine: &Machine) -> Option<(f64, f64)> {
 }
 
 fn pin_to(cpu: usize) {
-    // SAFETY: an all-zero set is valid and the call only reads it.
-    let answer = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        libc::sched_setaffinity(0, size_of_val(&set), &set)
-    };
-    assert_eq!(answer, 0, "CPU {cpu} is not allowed");
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set).expect("a CPU that is allowed");
 }

@@ -1,5 +1,6 @@
 //! The emulation as other rooms use it: with real threads and the host's clock.
 
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::time::{Duration, Instant};
 
 use egeria_machine::Machine;
@@ -112,13 +113,9 @@ fn a_thread_follows_its_affinity() {
 }
 
 fn pin_to(cpu: usize) {
-    // SAFETY: an all-zero set is valid and the call only reads it.
-    let answer = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        libc::sched_setaffinity(0, size_of_val(&set), &set)
-    };
-    assert_eq!(answer, 0);
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set).expect("a CPU that is allowed");
 }
 
 #[test]

@@ -2,26 +2,26 @@
 //!
 //! Only forked children install the handler, so that each finds its own predecessor.
 
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::ptr;
 
+use egeria_harness::fork::Forked;
 use egeria_media::guard;
+use rustix::process::{Signal, getpid, kill_process};
 
 /// Runs `body` in a forked child and answers how it ended.
-fn status_of(body: impl FnOnce()) -> i32 {
-    // SAFETY: the child only runs `body` and leaves without unwinding into the parent's tests.
-    unsafe {
-        match libc::fork() {
-            0 => {
-                body();
-                libc::_exit(0);
-            }
-            child => {
-                let mut status = 0;
-                assert_eq!(libc::waitpid(child, &mut status, 0), child);
-                status
-            }
-        }
-    }
+fn status_of(body: impl FnOnce()) -> ExitStatus {
+    let child = Forked::run(|| {
+        body();
+        0
+    });
+    child.unwrap().wait()
+}
+
+/// Sends the signal of a fault to this process.
+fn send_fault() {
+    kill_process(getpid(), Signal::SEGV).unwrap();
 }
 
 /// Faults in code that is not ours.
@@ -52,10 +52,7 @@ fn other_faults_go_to_the_handler_that_was_there_before() {
         guard::install().unwrap();
         stumble();
     });
-    assert!(
-        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7,
-        "{status:#x}"
-    );
+    assert_eq!(status.code(), Some(7), "{status}");
 }
 
 #[test]
@@ -65,16 +62,12 @@ fn the_default_action_still_kills() {
             before_ours(libc::SIG_DFL, 0);
             guard::install().unwrap();
             if sent {
-                // SAFETY: to ourselves.
-                unsafe { libc::raise(libc::SIGSEGV) };
+                send_fault();
             } else {
                 stumble();
             }
         });
-        assert!(
-            libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSEGV,
-            "{status:#x}"
-        );
+        assert_eq!(status.signal(), Some(libc::SIGSEGV), "{status}");
     }
 }
 
@@ -83,17 +76,13 @@ fn an_ignored_signal_is_ignored_only_when_it_was_sent() {
     let sent = status_of(|| {
         before_ours(libc::SIG_IGN, 0);
         guard::install().unwrap();
-        // SAFETY: to ourselves.
-        unsafe { libc::raise(libc::SIGSEGV) };
+        send_fault();
     });
-    assert_eq!(sent, 0);
+    assert!(sent.success(), "{sent}");
     let own = status_of(|| {
         before_ours(libc::SIG_IGN, 0);
         guard::install().unwrap();
         stumble();
     });
-    assert!(
-        libc::WIFSIGNALED(own) && libc::WTERMSIG(own) == libc::SIGSEGV,
-        "{own:#x}"
-    );
+    assert_eq!(own.signal(), Some(libc::SIGSEGV), "{own}");
 }

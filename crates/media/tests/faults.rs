@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::ptr;
 
+use egeria_harness::memory::Mapping;
 use egeria_media::{
     Access, AccessFault, CallerDestination, CallerSource, MediaError, Pool, PoolOffset, guard,
 };
@@ -10,31 +11,30 @@ use egeria_media::{
 const PAGE: usize = 4096;
 
 /// One accessible page followed by one that is not.
-struct Cliff(*mut u8);
+struct Cliff(Mapping);
 
 impl Cliff {
     fn new() -> Cliff {
         guard::install().unwrap();
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a fresh mapping; its second page is closed again.
-        unsafe {
-            let base = libc::mmap(ptr::null_mut(), 2 * PAGE, access, flags, -1, 0);
-            assert_ne!(base, libc::MAP_FAILED);
-            let base: *mut u8 = base.cast();
-            assert_eq!(
-                libc::mprotect(base.add(PAGE).cast(), PAGE, libc::PROT_NONE),
-                0
-            );
-            Cliff(base)
-        }
+        let mapping = Mapping::of_zeros(2 * PAGE).unwrap();
+        mapping.protect_from(PAGE, libc::PROT_NONE).unwrap();
+        Cliff(mapping)
+    }
+
+    /// So many bytes before the edge.
+    fn before(&self, bytes: usize) -> *mut u8 {
+        self.0.address(PAGE - bytes)
     }
 }
 
-impl Drop for Cliff {
-    fn drop(&mut self) {
-        // SAFETY: mapped by new().
-        unsafe { libc::munmap(self.0.cast(), 2 * PAGE) };
+/// These bytes, to be written and to be read.
+fn both<'a>(start: *mut u8, bytes: usize) -> (CallerDestination<'a>, CallerSource<'a>) {
+    // SAFETY: what is mapped of them is a cliff's own.
+    unsafe {
+        (
+            CallerDestination::new(start, bytes),
+            CallerSource::new(start, bytes),
+        )
     }
 }
 
@@ -45,23 +45,14 @@ fn a_bad_destination_is_the_callers_fault_at_every_size() {
     for bytes in [
         1usize, 2, 4, 8, 16, 40, 64, 100, 300, 4000, 4096, 20_000, 65_536,
     ] {
-        let parts = |start: *mut u8| {
-            // SAFETY: the bytes that are mapped are this test's.
-            unsafe {
-                (
-                    CallerDestination::new(start, bytes),
-                    CallerSource::new(start, bytes),
-                )
-            }
-        };
         // The last byte that can be written is followed by one that cannot.
-        let (to, from) = parts(cliff.0.wrapping_add(PAGE - (bytes - 1).min(PAGE)));
+        let (to, from) = both(cliff.before((bytes - 1).min(PAGE)), bytes);
         let fault = Err(AccessFault::Caller);
         assert_eq!(pool.copy_out(PoolOffset(0), to), fault, "{bytes}");
         assert_eq!(pool.copy_in(PoolOffset(37), from), fault, "{bytes}");
         assert_eq!(pool.copy_in_order(PoolOffset(37), from), fault, "{bytes}");
         if bytes <= PAGE {
-            let (to, from) = parts(cliff.0.wrapping_add(PAGE - bytes));
+            let (to, from) = both(cliff.before(bytes), bytes);
             assert_eq!(pool.copy_out(PoolOffset(0), to), Ok(()));
             assert_eq!(pool.copy_in(PoolOffset(37), from), Ok(()));
             assert_eq!(pool.copy_in_order(PoolOffset(37), from), Ok(()));
@@ -83,13 +74,7 @@ fn wild_pointers_are_the_callers_fault() {
     ] {
         let wild = ptr::without_provenance_mut::<u8>(address);
         for bytes in [1, 64, 4096, 65_536] {
-            // SAFETY: nothing is mapped at those addresses.
-            let (to, from) = unsafe {
-                (
-                    CallerDestination::new(wild, bytes),
-                    CallerSource::new(wild, bytes),
-                )
-            };
+            let (to, from) = both(wild, bytes);
             let fault = Err(AccessFault::Caller);
             assert_eq!(pool.copy_out(PoolOffset(0), to), fault);
             assert_eq!(pool.copy_in(PoolOffset(0), from), fault);

@@ -12,6 +12,7 @@
 #![cfg(test)]
 #![allow(dead_code)] // Every model uses a part.
 
+mod cell;
 mod check;
 mod data;
 mod format;

@@ -1,10 +1,10 @@
 //! What a pin names.
 
+use crate::cell::Watched;
 use crate::sync::atomic::AtomicPtr;
-use loom::cell::UnsafeCell;
 
 /// An open description; `alive` until it was freed.
 pub(crate) struct Record {
     pub(crate) next: AtomicPtr<Record>,
-    pub(crate) alive: UnsafeCell<bool>,
+    pub(crate) alive: Watched<bool>,
 }

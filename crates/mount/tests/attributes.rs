@@ -2,9 +2,9 @@
 
 mod common;
 use common::*;
+use rustix::fs::{AtFlags, CWD, StatxFlags, Timespec, Timestamps, statx, utimensat};
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
@@ -18,14 +18,15 @@ fn times(path: &Path) -> (Time, Time) {
 }
 
 fn set_times(path: &Path, access: Time, change: Time) {
-    let spec = |time: Time| libc::timespec {
+    let spec = |time: Time| Timespec {
         tv_sec: time.0,
         tv_nsec: time.1,
     };
-    let times = [spec(access), spec(change)];
-    // SAFETY: a terminated path and two times.
-    let outcome = unsafe { libc::utimensat(libc::AT_FDCWD, c(path).as_ptr(), times.as_ptr(), 0) };
-    sys(outcome.into()).unwrap();
+    let times = Timestamps {
+        last_access: spec(access),
+        last_modification: spec(change),
+    };
+    utimensat(CWD, path, &times, AtFlags::empty()).unwrap();
 }
 
 const OMIT: Time = (0, libc::UTIME_OMIT);
@@ -173,14 +174,7 @@ fn writing_and_truncating_change_the_times() {
 #[test]
 fn statfs_counts_space_and_inodes() {
     let Some(mount) = Mounted::new() else { return };
-    let statfs = || {
-        // SAFETY: all zeros is a valid statfs; terminated path.
-        unsafe {
-            let mut space: libc::statfs64 = std::mem::zeroed();
-            assert_eq!(libc::statfs64(c(mount.path("")).as_ptr(), &mut space), 0);
-            space
-        }
-    };
+    let statfs = || rustix::fs::statfs(mount.path("")).unwrap();
     let before = statfs();
     assert_eq!((before.f_bsize, before.f_namelen), (4096, 255));
     assert!(
@@ -200,14 +194,8 @@ fn statfs_counts_space_and_inodes() {
 fn unknown_requests_are_declined() {
     let Some(mount) = Mounted::new() else { return };
     let file = File::create(mount.path("file")).unwrap();
-    // SAFETY: all zeros is a valid statx; an empty path with AT_EMPTY_PATH.
-    unsafe {
-        let mut statx: libc::statx = std::mem::zeroed();
-        let mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
-        let flags = libc::AT_EMPTY_PATH;
-        let outcome = libc::statx(file.as_raw_fd(), c"".as_ptr(), flags, mask, &mut statx);
-        assert_eq!(sys(outcome.into()), Ok(0));
-        assert_eq!(statx.stx_mask & libc::STATX_BTIME, 0);
-    }
+    let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    let found = statx(&file, "", AtFlags::EMPTY_PATH, mask).unwrap();
+    assert_eq!(found.stx_mask & StatxFlags::BTIME.bits(), 0);
     assert_eq!(file.metadata().unwrap().len(), 0);
 }

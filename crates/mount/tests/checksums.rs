@@ -5,10 +5,11 @@ mod common;
 
 use common::*;
 use egeria_fs::{InodeNumber, Volume};
+use egeria_harness::fork::Forked;
 use egeria_media::{BlockNumber, PoolIndex};
 use std::fs::{self, File};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 
 const ATTRIBUTE: &str = "user.egeria.checksum";
@@ -85,10 +86,9 @@ fn copies_by_the_kernel_of_damaged_data_are_eio() {
     };
     let to = tempfile::tempfile().unwrap();
     for (offset, expected) in [(0, Ok(8192)), (11 * 4096, Err(libc::EIO))] {
-        let mut at: i64 = offset;
-        // SAFETY: an offset that lives.
-        let sent = unsafe { libc::sendfile(to.as_raw_fd(), file.as_raw_fd(), &mut at, 8192) };
-        assert_eq!(sys(sent as i64), expected, "sendfile at {offset}");
+        let mut at = offset;
+        let sent = rustix::fs::sendfile(&to, &file, Some(&mut at), 8192);
+        assert_eq!(sys(sent), expected, "sendfile at {offset}");
     }
 }
 
@@ -99,31 +99,20 @@ fn a_copy_within_the_mount_of_damaged_data_is_eio() {
     };
     let to = File::create(mount.path("copy")).unwrap();
     for (offset, expected) in [(0, Ok(8192)), (11 * 4096, Err(libc::EIO))] {
-        let mut at: i64 = offset;
-        let (from, to) = (file.as_raw_fd(), to.as_raw_fd());
-        let none = std::ptr::null_mut();
-        // SAFETY: an offset that lives.
-        let copied = unsafe { libc::copy_file_range(from, &mut at, to, none, 8192, 0) };
-        assert_eq!(sys(copied as i64), expected, "copy_file_range at {offset}");
+        let mut at = offset;
+        let copied = rustix::fs::copy_file_range(&file, Some(&mut at), &to, None, 8192);
+        assert_eq!(sys(copied), expected, "copy_file_range at {offset}");
     }
 }
 
 /// The signal that ends a child process which maps a file and reads this byte; none: the byte.
 fn touched(file: &File, at: usize) -> Result<u8, i32> {
-    // SAFETY: the child maps, reads one byte and exits; it takes no locks and allocates nothing.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        let byte = Mapping::new(file, BYTES, false).get(at);
-        // SAFETY: ends the child without running the parent's handlers.
-        unsafe { libc::_exit(byte.into()) };
-    }
-    let mut status = 0;
-    // SAFETY: our own child, an out-parameter that lives.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    match libc::WIFSIGNALED(status) {
-        true => Err(libc::WTERMSIG(status)),
-        false => Ok(libc::WEXITSTATUS(status) as u8),
-    }
+    let child = Forked::run(|| map(file, BYTES, false).get(at).into());
+    let status = child.unwrap().wait();
+    status
+        .code()
+        .map(|byte| byte as u8)
+        .ok_or(status.signal().unwrap_or_default())
 }
 
 #[test]
@@ -149,9 +138,9 @@ fn stores_through_a_mapping_have_checksums() {
     let path = mount.path("checked/file");
     flip(&mount.volume, &path, BAD);
     {
-        let mapping = Mapping::new(&file, BYTES, true);
+        let mapping = map(&file, BYTES, true);
         (0..BYTES).step_by(1000).for_each(|at| mapping.set(at, 9));
-        mapping.sync();
+        mapping.sync().unwrap();
     }
     let mut expected = pattern(1, BYTES);
     expected.iter_mut().step_by(1000).for_each(|byte| *byte = 9);

@@ -10,7 +10,6 @@ use common::*;
 use egeria_fs::{CallerSource, Errno, FileReference, InodeNumber};
 use egeria_mount::MountOptions;
 use std::fs::{self, File};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -85,16 +84,13 @@ impl Drop for Shared {
 }
 
 /// `sendfile` of a range into a file elsewhere.
-fn sendfile(file: &File, offset: i64, bytes: usize) -> Vec<u8> {
+fn sendfile(file: &File, offset: u64, bytes: usize) -> Vec<u8> {
     let target = tempfile::tempfile().unwrap();
     let (mut at, mut sent) = (offset, 0);
     while sent < bytes {
-        // SAFETY: an offset that lives.
-        let part =
-            unsafe { libc::sendfile(target.as_raw_fd(), file.as_raw_fd(), &mut at, bytes - sent) };
-        match sys(part as i64).unwrap() {
+        match rustix::fs::sendfile(&target, file, Some(&mut at), bytes - sent).unwrap() {
             0 => break,
-            part => sent += part as usize,
+            part => sent += part,
         }
     }
     let mut data = vec![0; sent];
@@ -116,7 +112,7 @@ fn ordinary_reads_and_writes_leave_no_mark() {
 #[test]
 fn a_mapping_marks_the_inode_before_it_is_answered() {
     let Some(shared) = Shared::new() else { return };
-    let mapping = Mapping::new(&shared.file, BYTES, false);
+    let mapping = map(&shared.file, BYTES, false);
     assert!(!shared.cached());
     assert_eq!(mapping.get(5), pattern(1, 6)[5]);
     assert!(shared.cached());
@@ -129,13 +125,13 @@ fn a_mapping_marks_the_inode_before_it_is_answered() {
 #[test]
 fn a_mapping_sees_writes_through_the_mount() {
     let Some(shared) = Shared::new() else { return };
-    let mapping = Mapping::new(&shared.file, BYTES, false);
+    let mapping = map(&shared.file, BYTES, false);
     let other = File::options()
         .write(true)
         .open(shared.mount.path("file"))
         .unwrap();
     for round in 0..50u8 {
-        assert_eq!(mapping.copy().len(), BYTES);
+        assert_eq!(mapping.load(mapping.bytes()).len(), BYTES);
         other.write_all_at(&[round], 4096).unwrap();
         assert_eq!(mapping.get(4096), round);
         shared.file.write_all_at(&[round; 9000], 20_000).unwrap();
@@ -148,7 +144,7 @@ fn a_mapping_sees_writes_through_the_mount() {
 #[test]
 fn a_mapping_sees_writes_of_preload() {
     let Some(shared) = Shared::new() else { return };
-    let mapping = Mapping::new(&shared.file, BYTES, false);
+    let mapping = map(&shared.file, BYTES, false);
     for round in 0..50u8 {
         let direct = shared.write_like_preload(100, &[round]);
         assert_eq!(mapping.get(100), round);
@@ -178,8 +174,8 @@ fn pages_go_when_the_mounts_own_process_invalidates() {
 #[test]
 fn a_mapping_sees_unannounced_writes_in_a_while() {
     let Some(shared) = Shared::new() else { return };
-    let mapping = Mapping::new(&shared.file, BYTES, false);
-    mapping.copy();
+    let mapping = map(&shared.file, BYTES, false);
+    mapping.load(mapping.bytes());
     shared
         .mount
         .volume
@@ -200,7 +196,7 @@ fn a_busy_mapping_never_shows_the_past() {
     let written = AtomicU8::new(0);
     let done = AtomicBool::new(false);
     let reader = File::open(shared.mount.path("file")).unwrap();
-    let mapping = Mapping::new(&reader, LARGE, false);
+    let mapping = map(&reader, LARGE, false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for round in 1..=250u8 {
@@ -224,13 +220,13 @@ fn a_busy_mapping_never_shows_the_past() {
 #[test]
 fn stores_are_seen_by_reads_and_after_msync_by_the_engine() {
     let Some(shared) = Shared::new() else { return };
-    let mapping = Mapping::new(&shared.file, BYTES, true);
+    let mapping = map(&shared.file, BYTES, true);
     mapping.set(10, 0xA5);
     let mut byte = [0];
     shared.file.read_exact_at(&mut byte, 10).unwrap();
     assert_eq!(byte, [0xA5]);
     mapping.set(50_000, 0x5A);
-    mapping.sync();
+    mapping.sync().unwrap();
     assert_eq!(shared.read_engine(50_000, 1), [0x5A]);
     mapping.set(50_001, 0x77);
     drop(mapping);
@@ -243,13 +239,13 @@ fn stores_are_seen_by_reads_and_after_msync_by_the_engine() {
 #[test]
 fn stores_and_writes_to_one_page_both_survive() {
     let Some(shared) = Shared::new() else { return };
-    let mapping = Mapping::new(&shared.file, BYTES, true);
+    let mapping = map(&shared.file, BYTES, true);
     for round in 1..100u8 {
         mapping.set(0, round);
         shared.file.write_all_at(&[round], 2000).unwrap();
         assert_eq!((mapping.get(0), mapping.get(2000)), (round, round));
     }
-    mapping.sync();
+    mapping.sync().unwrap();
     assert_eq!(shared.read_engine(0, 1), [99]);
     assert_eq!(shared.read_engine(2000, 1), [99]);
 }
@@ -258,7 +254,7 @@ fn stores_and_writes_to_one_page_both_survive() {
 #[test]
 fn write_back_does_not_grow_the_file() {
     let Some(shared) = Shared::new() else { return };
-    let mapping = Mapping::new(&shared.file, BYTES, true);
+    let mapping = map(&shared.file, BYTES, true);
     mapping.set(60_000, 1);
     let cut = egeria_fs::AttributeChange {
         size_bytes: Some(100),
@@ -269,19 +265,17 @@ fn write_back_does_not_grow_the_file() {
         .volume
         .set_attributes(shared.ino, &cut, false)
         .unwrap();
-    mapping.sync();
+    mapping.sync().unwrap();
     assert_eq!(shared.mount.volume.size_bytes(shared.engine), Ok(100));
 }
 
 #[test]
 fn a_mapping_sees_truncation_and_holes() {
     let Some(shared) = Shared::new() else { return };
-    let mapping = Mapping::new(&shared.file, BYTES, true);
-    mapping.copy();
+    let mapping = map(&shared.file, BYTES, true);
+    mapping.load(mapping.bytes());
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    // SAFETY: plain integers.
-    let punched = unsafe { libc::fallocate(shared.file.as_raw_fd(), mode, 4096, 8192) };
-    assert_eq!(punched, 0);
+    allocate(&shared.file, mode, 4096, 8192).unwrap();
     assert!((4096..12_288).all(|at| mapping.get(at) == 0));
     shared.file.set_len(20_000).unwrap();
     shared.file.set_len(BYTES as u64).unwrap();
@@ -301,7 +295,7 @@ fn invalidations_do_not_deadlock() {
         return;
     };
     let done = AtomicBool::new(false);
-    let mapping = Mapping::new(&shared.file, BYTES, true);
+    let mapping = map(&shared.file, BYTES, true);
     std::thread::scope(|scope| {
         let (mapping, done, shared) = (&mapping, &done, &shared);
         scope.spawn(move || {
@@ -342,8 +336,8 @@ fn the_mark_clears_after_the_last_release() {
     shared.file.set_len(FAR as u64 + 4096).unwrap();
     let open = || File::open(shared.mount.path("file")).unwrap();
     let (one, two) = (open(), open());
-    let map = |file| Mapping::new(file, FAR + 4096, false);
-    let (first, second) = (map(&one), map(&two));
+    let far = |file| map(file, FAR + 4096, false);
+    let (first, second) = (far(&one), far(&two));
     first.get(0);
     second.get(FAR);
     drop((first, one));
@@ -355,7 +349,7 @@ fn the_mark_clears_after_the_last_release() {
     for round in 0..20u8 {
         assert!(shared.write_like_preload(0, &[round]));
         let file = File::open(shared.mount.path("file")).unwrap();
-        assert_eq!(Mapping::new(&file, 4096, false).get(0), round);
+        assert_eq!(map(&file, 4096, false).get(0), round);
         drop(file);
         eventually("the mark is taken off again", || !shared.cached());
     }
@@ -389,7 +383,7 @@ fn a_first_page_racing_with_a_direct_write_is_not_stale() {
     shared.file.write_all_at(&[0; LARGE], 0).unwrap();
     for round in 0..300u32 {
         let file = File::open(shared.mount.path("file")).unwrap();
-        let mapping = Mapping::new(&file, LARGE, false);
+        let mapping = map(&file, LARGE, false);
         let value = (round % 251) as u8;
         let start = std::sync::Barrier::new(2);
         std::thread::scope(|scope| {
@@ -417,7 +411,7 @@ fn a_first_page_racing_with_a_direct_write_is_not_stale() {
 fn a_mapping_forgets_what_was_cut_off_past_the_kernel() {
     let Some(shared) = Shared::new() else { return };
     shared.file.set_len(100).unwrap();
-    let mapping = Mapping::new(&shared.file, 4096, false);
+    let mapping = map(&shared.file, 4096, false);
     shared
         .mount
         .volume
@@ -435,11 +429,11 @@ fn a_mapping_keeps_the_mark_after_close_and_unlink() {
     let Some(mount) = Served::new() else { return };
     fs::write(mount.path("file"), pattern(1, BYTES)).unwrap();
     let (ino, engine) = mount.engine_file("file");
-    let mapping = Mapping::new(&File::open(mount.path("file")).unwrap(), BYTES, false);
+    let mapping = map(&File::open(mount.path("file")).unwrap(), BYTES, false);
     mapping.get(0);
     fs::remove_file(mount.path("file")).unwrap();
     assert!(mount.volume.is_kernel_cached(engine));
-    assert_eq!(mapping.copy(), pattern(1, BYTES));
+    assert_eq!(mapping.load(mapping.bytes()), pattern(1, BYTES));
     drop(mapping);
     eventually("the mark is taken off", || {
         !mount.volume.is_kernel_cached(engine)
@@ -474,10 +468,10 @@ fn mmap_of_hole() {
         .open(mount.path("hole"))
         .unwrap();
     file.set_len(1 << 20).unwrap();
-    let mapping = Mapping::new(&file, 1 << 20, true);
+    let mapping = map(&file, 1 << 20, true);
     assert!((0..1 << 20).step_by(4096).all(|at| mapping.get(at) == 0));
     mapping.set(500_000, 42);
-    mapping.sync();
+    mapping.sync().unwrap();
     let mut byte = [0];
     file.read_exact_at(&mut byte, 500_000).unwrap();
     assert_eq!(byte, [42]);
@@ -550,14 +544,17 @@ fn programs_run_from_the_mount_and_are_never_stale() {
 #[test]
 fn a_file_can_be_written_from_its_own_mapping() {
     let Some(shared) = Shared::new() else { return };
-    let mapping = Mapping::new(&shared.file, BYTES, true);
+    let mapping = map(&shared.file, BYTES, true);
     let mut expected = pattern(1, BYTES);
     for shift in [1usize, 100, 4096, 5000] {
         // SAFETY: the first half of the mapping.
-        let source = unsafe { std::slice::from_raw_parts(mapping.address().cast::<u8>(), 30_000) };
+        let source = unsafe { std::slice::from_raw_parts(mapping.address(0), 30_000) };
         shared.file.write_all_at(source, shift as u64).unwrap();
         expected.copy_within(0..30_000, shift);
-        assert!(mapping.copy() == expected, "shift {shift}: the mapping");
+        assert!(
+            mapping.load(mapping.bytes()) == expected,
+            "shift {shift}: the mapping"
+        );
         assert!(
             shared.read_engine(0, BYTES) == expected,
             "shift {shift}: the pool"
@@ -575,13 +572,13 @@ fn a_write_that_waits_is_not_undone_by_a_page_given_meanwhile() {
     };
     fs::write(slow.path("source"), pattern(2, 4096)).unwrap();
     let source = File::open(slow.path("source")).unwrap();
-    let unread = Mapping::new(&source, 4096, false);
-    let mapping = Mapping::new(&shared.file, BYTES, true);
+    let unread = map(&source, 4096, false);
+    let mapping = map(&shared.file, BYTES, true);
     slow.stop();
     std::thread::scope(|scope| {
         let holder = scope.spawn(|| {
             // SAFETY: a mapping that lives, read by guarded routines.
-            let source = unsafe { CallerSource::new(unread.address().cast(), 100) };
+            let source = unsafe { CallerSource::new(unread.address(0), 100) };
             shared
                 .mount
                 .volume
@@ -603,7 +600,7 @@ fn a_write_that_waits_is_not_undone_by_a_page_given_meanwhile() {
         assert!(waits, "nobody waited, so nothing is proved");
         assert_eq!(before, pattern(1, 6)[5]);
     });
-    mapping.sync();
+    mapping.sync().unwrap();
     let now = shared.read_engine(0, 4096);
     assert_eq!(now[..100], [9; 100], "the write is gone");
     assert_eq!(now[2000], 77, "the store is gone");

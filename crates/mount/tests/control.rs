@@ -4,19 +4,18 @@ mod common;
 use common::*;
 use egeria_fs::control::{CONTROL_MAGIC, CONTROL_REQUEST, ControlReply, NO_DESCRIPTION_SLOT};
 use egeria_fs::{FileKind, InodeNumber};
+use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
+fn last_errno() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap()
+}
+
 fn identify(file: &File) -> Result<ControlReply, i32> {
-    // SAFETY: integers and bytes: all zeros is valid; the kernel fills as much as the request says.
-    unsafe {
-        let mut reply: ControlReply = std::mem::zeroed();
-        let fd = file.as_raw_fd();
-        sys(libc::ioctl(fd, CONTROL_REQUEST.into(), &mut reply as *mut ControlReply).into())?;
-        Ok(reply)
-    }
+    ControlReply::ask(file).map_err(|error| error.raw_os_error().unwrap())
 }
 
 #[test]
@@ -67,11 +66,7 @@ fn slots_come_back_at_the_last_close() {
         c(mount.path("file")),
     );
     for _ in 0..66_000 {
-        // SAFETY: a terminated path; the descriptor is closed and nobody else's.
-        unsafe {
-            let file = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
-            assert!(file >= 0 && libc::close(file) == 0);
-        }
+        rustix::fs::open(&path, OFlags::CLOEXEC, Mode::empty()).unwrap();
     }
     // The kernel tells of a close a moment after it.
     eventually("there are slots again", || {
@@ -120,7 +115,7 @@ fn every_other_ioctl_is_unknown() {
     for request in [other_size, libc::TCGETS, u64::from(CONTROL_REQUEST) + 1] {
         // SAFETY: room for whatever these requests write.
         let outcome = unsafe { libc::ioctl(file.as_raw_fd(), request, place.as_mut_ptr()) };
-        assert_eq!(sys(outcome.into()), Err(libc::ENOTTY), "{request:x}");
+        assert_eq!((outcome, last_errno()), (-1, libc::ENOTTY), "{request:x}");
     }
     assert_eq!(
         identify(&File::open("/dev/null").unwrap()).err(),
@@ -156,7 +151,7 @@ fn handles() {
             0,
         )
     };
-    assert_eq!(sys(outcome), Err(libc::EOPNOTSUPP));
+    assert_eq!((outcome, last_errno()), (-1, libc::EOPNOTSUPP));
 }
 
 #[test]

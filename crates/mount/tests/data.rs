@@ -3,20 +3,15 @@
 mod common;
 use common::*;
 use egeria_mount::MountOptions;
+use rustix::fs::{FlockOperation, OFlags, copy_file_range, flock};
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::process::Command;
 
-fn allocate(file: &File, mode: i32, offset: i64, length: i64) -> Result<i64, i32> {
-    // SAFETY: plain integers.
-    sys(unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, length) }.into())
-}
-
-fn seek(file: &File, offset: i64, whence: i32) -> Result<i64, i32> {
-    // SAFETY: plain integers.
-    sys(unsafe { libc::lseek(file.as_raw_fd(), offset, whence) })
+fn seek(file: &File, to: rustix::fs::SeekFrom) -> Result<u64, i32> {
+    sys(rustix::fs::seek(file, to))
 }
 
 #[test]
@@ -131,12 +126,11 @@ fn append_is_what_the_flags_say_now() {
     let mut file = File::create(mount.path("file")).unwrap();
     file.write_all(b"0123456789").unwrap();
     file.seek(SeekFrom::Start(2)).unwrap();
-    // SAFETY: plain integers.
-    let set = |flags: i32| unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) };
-    assert_eq!(set(libc::O_APPEND), 0);
+    let set = |flags| rustix::fs::fcntl_setfl(&file, flags);
+    assert_eq!(set(OFlags::APPEND), Ok(()));
     file.write_all_at(b"X", 0).unwrap();
     assert_eq!(fs::read(mount.path("file")).unwrap(), b"0123456789X");
-    assert_eq!(set(0), 0);
+    assert_eq!(set(OFlags::empty()), Ok(()));
     file.write_all_at(b"Y", 0).unwrap();
     assert_eq!(fs::read(mount.path("file")).unwrap(), b"Y123456789X");
 }
@@ -236,11 +230,12 @@ fn sparse_files_have_holes_that_can_be_sought() {
     file.write_all_at(b"data", 1 << 20).unwrap();
     file.set_len(4 << 20).unwrap();
     assert_eq!(file.metadata().unwrap().blocks(), 8);
-    assert_eq!(seek(&file, 0, libc::SEEK_DATA), Ok(1 << 20));
-    assert_eq!(seek(&file, 1 << 20, libc::SEEK_HOLE), Ok((1 << 20) + 4096));
-    assert_eq!(seek(&file, 2 << 20, libc::SEEK_DATA), Err(libc::ENXIO));
-    assert_eq!(seek(&file, 4 << 20, libc::SEEK_HOLE), Err(libc::ENXIO));
-    assert_eq!(seek(&file, -5, libc::SEEK_END), Ok((4 << 20) - 5));
+    use rustix::fs::SeekFrom::{Data, End, Hole};
+    assert_eq!(seek(&file, Data(0)), Ok(1 << 20));
+    assert_eq!(seek(&file, Hole(1 << 20)), Ok((1 << 20) + 4096));
+    assert_eq!(seek(&file, Data(2 << 20)), Err(libc::ENXIO));
+    assert_eq!(seek(&file, Hole(4 << 20)), Err(libc::ENXIO));
+    assert_eq!(seek(&file, End(-5)), Ok((4 << 20) - 5));
     let huge = i64::MAX as u64 - 4096;
     file.write_all_at(b"far", huge).unwrap_or_else(|error| {
         assert_eq!(
@@ -294,15 +289,11 @@ fn copy_file_range_copies_inside_the_volume() {
     fs::write(mount.path("from"), &data).unwrap();
     let from = File::open(mount.path("from")).unwrap();
     let to = File::create(mount.path("to")).unwrap();
-    let (mut at, mut total) = (1000i64, 0);
+    let (mut at, mut total) = (1000, 0);
     loop {
-        let (input, output) = (from.as_raw_fd(), to.as_raw_fd());
-        let none = std::ptr::null_mut();
-        // SAFETY: one offset that lives, one that is the file's own.
-        let copied = unsafe { libc::copy_file_range(input, &mut at, output, none, 10 << 20, 0) };
-        match sys(copied as i64).unwrap() {
+        match copy_file_range(&from, Some(&mut at), &to, None, 10 << 20).unwrap() {
             0 => break,
-            copied => total += copied as usize,
+            copied => total += copied,
         }
     }
     assert_eq!(total, data.len() - 1000);
@@ -346,16 +337,12 @@ fn locks_work() {
         File::create(mount.path("l")).unwrap(),
         File::open(mount.path("l")).unwrap(),
     );
-    // SAFETY: plain integers.
-    let flock = |file: &File, how| sys(unsafe { libc::flock(file.as_raw_fd(), how) }.into());
-    flock(&one, libc::LOCK_EX).unwrap();
-    assert_eq!(
-        flock(&two, libc::LOCK_EX | libc::LOCK_NB),
-        Err(libc::EWOULDBLOCK)
-    );
-    flock(&one, libc::LOCK_UN).unwrap();
-    flock(&two, libc::LOCK_EX | libc::LOCK_NB).unwrap();
-    // SAFETY: plain integers.
+    flock(&one, FlockOperation::LockExclusive).unwrap();
+    let try_lock = || sys(flock(&two, FlockOperation::NonBlockingLockExclusive));
+    assert_eq!(try_lock(), Err(libc::EWOULDBLOCK));
+    flock(&one, FlockOperation::Unlock).unwrap();
+    try_lock().unwrap();
+    // SAFETY: plain integers; rustix locks whole files alone.
     let lockf = unsafe { libc::lockf(one.as_raw_fd(), libc::F_TLOCK, 10) };
     assert_eq!(lockf, 0);
 }
@@ -369,8 +356,7 @@ fn syncing_succeeds() {
     file.sync_all().unwrap();
     file.sync_data().unwrap();
     File::open(mount.path("")).unwrap().sync_all().unwrap();
-    // SAFETY: plain integers.
-    assert_eq!(unsafe { libc::syncfs(file.as_raw_fd()) }, 0);
+    rustix::fs::syncfs(&file).unwrap();
 }
 
 /// A full volume says so, keeps what it has, and takes new data when something goes.

@@ -707,9 +707,8 @@ fn a_new_owner_may_change_what_is_his() {
 fn as_user<T: Send>(uid: u32, body: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let as_user = scope.spawn(|| {
-            // SAFETY: the raw call changes this thread alone, which ends.
-            let changed = unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) };
-            assert_eq!(changed, 0);
+            let user = rustix::process::Uid::from_raw(uid);
+            rustix::thread::set_thread_res_uid(user, user, user).unwrap();
             body()
         });
         as_user.join().unwrap()

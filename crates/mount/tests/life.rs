@@ -7,6 +7,7 @@ use child::{kill, mounted, serve_in_child};
 use common::*;
 use egeria_fs::{AttachMode, InodeNumber, NewInode};
 use egeria_mount::{MountError, MountOptions, serve, spawn, unmount};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown, symlink};
@@ -130,7 +131,7 @@ fn a_busy_mount_stays_and_its_holders_are_named() {
     file.set_len(4096).unwrap();
     drop(file);
     let file = File::open(mount.path("file")).unwrap();
-    let mapping = Mapping::new(&file, 4096, false);
+    let mapping = map(&file, 4096, false);
     drop(file);
     let text = one_line(&unmount(mount.place().point()).unwrap_err());
     assert!(
@@ -218,15 +219,8 @@ fn refuses_changes(mount: &Mounted) {
     let (file, directory) = (mount.path("file"), mount.path("directory"));
     let new = mount.path("new");
     let owner_only = fs::Permissions::from_mode(0o700);
-    // SAFETY: terminated paths.
-    let truncated = || sys(unsafe { libc::truncate(c(&file).as_ptr(), 0) }.into());
-    let xattr = || {
-        let name = c"user.a".as_ptr();
-        // SAFETY: terminated strings, no value.
-        sys(unsafe { libc::setxattr(c(&file).as_ptr(), name, std::ptr::null(), 0, 0) }.into())
-    };
-    assert_eq!(truncated(), Err(libc::EROFS));
-    assert_eq!(xattr(), Err(libc::EROFS));
+    assert_eq!(truncate(&file, 0), Err(libc::EROFS));
+    assert_eq!(set_xattr(&file, "user.a", b"", 0), Err(libc::EROFS));
     for (what, outcome) in [
         ("create", File::create(&new).map(drop)),
         (
@@ -451,22 +445,21 @@ struct Stop<'a>(&'a std::process::Child);
 impl<'a> Stop<'a> {
     fn of(child: &'a std::process::Child) -> Stop<'a> {
         let stop = Stop(child);
-        stop.signal(libc::SIGSTOP);
+        stop.signal(Signal::STOP);
         // Until all its threads are: one that is not yet could take a request with it.
-        // SAFETY: our own child; no status is asked for.
-        unsafe { libc::waitpid(child.id() as i32, std::ptr::null_mut(), libc::WUNTRACED) };
+        waitpid(Some(Pid::from_child(child)), WaitOptions::UNTRACED).unwrap();
         stop
     }
 
-    fn signal(&self, signal: i32) {
-        // SAFETY: our own child, not waited for yet.
-        unsafe { libc::kill(self.0.id() as i32, signal) };
+    fn signal(&self, signal: Signal) {
+        // Our own child, not waited for yet.
+        kill_process(Pid::from_child(self.0), signal).unwrap();
     }
 }
 
 impl Drop for Stop<'_> {
     fn drop(&mut self) {
-        self.signal(libc::SIGCONT);
+        self.signal(Signal::CONT);
     }
 }
 
@@ -490,7 +483,7 @@ fn nobody_waits_for_a_stopped_process_to_unmount_its_mount() {
             std::thread::spawn(move || sender.send(unmount(&point)));
             let outcome = receiver.recv_timeout(std::time::Duration::from_secs(60));
             outcome.unwrap_or_else(|_| {
-                stop.signal(libc::SIGKILL);
+                stop.signal(Signal::KILL);
                 panic!("{what}: it waits for the stopped process")
             })
         };

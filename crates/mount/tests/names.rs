@@ -2,21 +2,21 @@
 
 mod common;
 use common::*;
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, RenameFlags, mknodat, openat, renameat_with};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 use std::path::Path;
 
-fn rename(from: &Path, to: &Path, flags: u32) -> Result<i64, i32> {
-    let at = libc::AT_FDCWD;
-    // SAFETY: terminated paths.
-    sys(unsafe { libc::renameat2(at, c(from).as_ptr(), at, c(to).as_ptr(), flags) }.into())
+fn rename(from: &Path, to: &Path, flags: u32) -> Result<(), i32> {
+    let flags = RenameFlags::from_bits_retain(flags);
+    sys(renameat_with(CWD, from, CWD, to, flags))
 }
 
-fn mknod(path: &Path, mode: u32, device: u64) -> Result<i64, i32> {
-    // SAFETY: a terminated path.
-    sys(unsafe { libc::mknod(c(path).as_ptr(), mode, device) }.into())
+fn mknod(path: &Path, mode: u32, device: u64) -> Result<(), i32> {
+    let (kind, mode) = (FileType::from_raw_mode(mode), Mode::from_raw_mode(mode));
+    sys(mknodat(CWD, path, kind, mode, device))
 }
 
 #[test]
@@ -220,46 +220,39 @@ fn directories_can_be_read_again_from_a_place() {
     for n in 0..500 {
         File::create(mount.path(&format!("{n}"))).unwrap();
     }
-    // SAFETY: one stream, used as documented; entries are copied before the next call.
-    unsafe {
-        let stream = libc::opendir(c(mount.path("")).as_ptr());
-        assert!(!stream.is_null());
-        let next = || {
-            let entry = libc::readdir64(stream);
-            (!entry.is_null())
-                .then(|| std::ffi::CStr::from_ptr((*entry).d_name.as_ptr()).to_owned())
-        };
-        for _ in 0..100 {
-            next().unwrap();
-        }
-        let place = libc::telldir(stream);
-        let rest: Vec<_> = std::iter::from_fn(next).collect();
-        assert_eq!(rest.len(), 402);
-        libc::seekdir(stream, place);
-        assert_eq!(std::iter::from_fn(next).collect::<Vec<_>>(), rest);
-        libc::rewinddir(stream);
-        assert_eq!(std::iter::from_fn(next).count(), 502);
-        libc::closedir(stream);
+    let mut stream = Dir::read_from(File::open(mount.path("")).unwrap()).unwrap();
+    let rest = |stream: &mut Dir| -> Vec<_> {
+        let names = stream.map(|entry| entry.unwrap().file_name().to_owned());
+        names.collect()
+    };
+    let mut place = 0;
+    for _ in 0..100 {
+        place = stream.read().unwrap().unwrap().offset();
     }
+    let behind = rest(&mut stream);
+    assert_eq!(behind.len(), 402);
+    stream.seek(place).unwrap();
+    assert_eq!(rest(&mut stream), behind);
+    stream.rewind();
+    assert_eq!(rest(&mut stream).len(), 502);
 }
 
 /// `openat_relative`: a path relative to a directory descriptor, also after it was moved.
 #[test]
 fn openat_relative() {
-    use std::os::fd::AsRawFd;
     let Some(mount) = Mounted::new() else { return };
     fs::create_dir_all(mount.path("one/two")).unwrap();
     fs::write(mount.path("one/two/file"), b"relative").unwrap();
     let directory = File::open(mount.path("one")).unwrap();
     fs::rename(mount.path("one"), mount.path("renamed")).unwrap();
-    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    // SAFETY: terminated path; the descriptor is new.
-    let mut file = unsafe {
-        use std::os::fd::FromRawFd;
-        let fd = libc::openat(directory.as_raw_fd(), c"two/../two/file".as_ptr(), flags);
-        File::from_raw_fd(sys(fd.into()).unwrap() as i32)
-    };
-    assert_eq!(std::io::read_to_string(&mut file).unwrap(), "relative");
+    let file = openat(
+        &directory,
+        "two/../two/file",
+        OFlags::CLOEXEC,
+        Mode::empty(),
+    );
+    let file = File::from(file.unwrap());
+    assert_eq!(std::io::read_to_string(file).unwrap(), "relative");
 }
 
 /// Of many who open a name with `O_CREAT` at once all get the same file.

@@ -2,9 +2,9 @@
 
 mod common;
 use common::*;
+use rustix::fs::{Access, CWD, Mode};
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{
     FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown, lchown, symlink,
 };
@@ -31,8 +31,7 @@ fn creates_as_caller() {
         File::create(mount.path("file")).unwrap();
         fs::create_dir(mount.path("directory")).unwrap();
         symlink("target", mount.path("symlink")).unwrap();
-        // SAFETY: terminated path.
-        sys(unsafe { libc::mkfifo(c(mount.path("pipe")).as_ptr(), 0o600) }.into()).unwrap();
+        rustix::fs::mkfifoat(CWD, mount.path("pipe"), Mode::RUSR | Mode::WUSR).unwrap();
         std::os::unix::net::UnixListener::bind(mount.path("socket")).unwrap();
     });
     for name in ["file", "directory", "symlink", "pipe", "socket"] {
@@ -103,9 +102,8 @@ fn the_kernel_checks_permission() {
             libc::EPERM
         );
         assert_eq!(errno(chown(&secret, Some(NOBODY), None)), libc::EPERM);
-        // SAFETY: terminated path.
-        let access = unsafe { libc::access(c(&secret).as_ptr(), libc::R_OK) };
-        assert_eq!(sys(access.into()), Err(libc::EACCES));
+        let access = rustix::fs::access(&secret, Access::READ_OK);
+        assert_eq!(sys(access), Err(libc::EACCES));
     });
     assert_eq!(mode(&secret), 0o600);
 }
@@ -184,8 +182,7 @@ const CHANGES: [(&str, Change); 7] = [
             .unwrap();
     }),
     ("truncate", |path| {
-        // SAFETY: terminated path.
-        sys(unsafe { libc::truncate(c(path).as_ptr(), 2) }.into()).unwrap();
+        truncate(path, 2).unwrap();
     }),
     ("open_trunc", |path| {
         File::options()
@@ -196,8 +193,7 @@ const CHANGES: [(&str, Change); 7] = [
     }),
     ("fallocate", |path| {
         let file = File::options().write(true).open(path).unwrap();
-        // SAFETY: plain integers.
-        sys(unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, 8192) }.into()).unwrap();
+        allocate(&file, 0, 0, 8192).unwrap();
     }),
 ];
 
@@ -216,11 +212,8 @@ fn setid_cleared_on_write() {
 }
 
 fn copy_six_bytes(from: &File, to: &File) {
-    let none = std::ptr::null_mut();
-    // SAFETY: no offsets are passed.
-    let copied =
-        unsafe { libc::copy_file_range(from.as_raw_fd(), none, to.as_raw_fd(), none, 6, 0) };
-    assert_eq!(copied, 6);
+    let copied = rustix::fs::copy_file_range(from, None, to, None, 6);
+    assert_eq!(copied, Ok(6));
 }
 
 #[test]

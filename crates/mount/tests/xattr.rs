@@ -2,23 +2,22 @@
 
 mod common;
 use common::*;
-use std::ffi::CString;
+use rustix::fs::{llistxattr, llistxattr_query, lremovexattr};
 use std::fs::{self, File};
 use std::path::Path;
 
 fn list(path: &Path, room: usize) -> Result<(usize, Vec<u8>), i32> {
     let mut names = vec![0u8; room];
-    // SAFETY: a terminated string and the room claimed.
-    let got = unsafe { libc::llistxattr(c(path).as_ptr(), names.as_mut_ptr().cast(), room) };
-    let got = sys(got as i64)? as usize;
+    let got = match room {
+        0 => sys(llistxattr_query(path))?,
+        _ => sys(llistxattr(path, &mut names[..]))?,
+    };
     names.truncate(got);
     Ok((got, names))
 }
 
-fn remove(path: &Path, name: &str) -> Result<i64, i32> {
-    let name = CString::new(name).unwrap();
-    // SAFETY: terminated strings.
-    sys(unsafe { libc::lremovexattr(c(path).as_ptr(), name.as_ptr()) }.into())
+fn remove(path: &Path, name: &str) -> Result<(), i32> {
+    sys(lremovexattr(path, name))
 }
 
 #[test]

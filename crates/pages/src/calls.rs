@@ -60,22 +60,9 @@ pub(crate) const THIS_PROCESS: u32 = 0;
 /// # Errors
 /// When the kernel has no NUMA support, a sandbox forbids the call, or the process is gone or another user's.
 pub(crate) fn nodes_of(process_id: u32, addresses: &[usize]) -> io::Result<Vec<i32>> {
-    let mut status = vec![-libc::ENOENT; addresses.len()];
-    let no_nodes = std::ptr::null::<libc::c_int>();
-    // SAFETY: without nodes the call only asks; it reads and fills as many entries as it is told.
-    let answer = unsafe {
-        libc::syscall(
-            libc::SYS_move_pages,
-            process_id as libc::pid_t,
-            addresses.len(),
-            addresses.as_ptr(),
-            no_nodes,
-            status.as_mut_ptr(),
-            0,
-        )
-    };
-    match answer {
-        0 => Ok(status),
+    // Without nodes the call only asks.
+    match move_pages(process_id, addresses, None, 0)? {
+        (0, status) => Ok(status),
         _ => Err(io::Error::last_os_error()),
     }
 }
@@ -93,26 +80,40 @@ pub(crate) fn move_to(
     also_shared: bool,
 ) -> io::Result<Vec<i32>> {
     let nodes = vec![libc::c_int::from(node.0); addresses.len()];
-    let mut status = vec![-libc::ENOENT; addresses.len()];
     let flags = match also_shared {
         true => MPOL_MF_MOVE_ALL,
         false => MPOL_MF_MOVE,
     };
-    // SAFETY: three arrays of as many entries as said; the kernel moves pages without changing what is in them.
+    // Above 0: so many were not moved, as their status says.
+    move_pages(process_id, addresses, Some(&nodes), flags).map(|(_, status)| status)
+}
+
+/// `move_pages`: what it answered, and the status of each page.
+fn move_pages(
+    process_id: u32,
+    addresses: &[usize],
+    nodes: Option<&[libc::c_int]>,
+    flags: libc::c_int,
+) -> io::Result<(libc::c_long, Vec<i32>)> {
+    let mut status = vec![-libc::ENOENT; addresses.len()];
+    let nodes = nodes.map_or(std::ptr::null(), |nodes| {
+        assert_eq!(nodes.len(), addresses.len());
+        nodes.as_ptr()
+    });
+    // SAFETY: arrays of as many entries as said; the kernel moves pages without changing what is in them.
     let answer = unsafe {
         libc::syscall(
             libc::SYS_move_pages,
             process_id as libc::pid_t,
             addresses.len(),
             addresses.as_ptr(),
-            nodes.as_ptr(),
+            nodes,
             status.as_mut_ptr(),
             flags,
         )
     };
-    // Above 0: so many were not moved, as their status says.
     match answer {
-        0.. => Ok(status),
+        0.. => Ok((answer, status)),
         _ => Err(io::Error::last_os_error()),
     }
 }
@@ -151,19 +152,7 @@ pub(crate) fn allocate_on(node: NodeId) -> io::Result<()> {
     let mut mask = [0 as libc::c_ulong; 1024 / WORD];
     let word = mask.get_mut(usize::from(node.0) / WORD);
     *word.ok_or(io::ErrorKind::InvalidInput)? |= 1 << (usize::from(node.0) % WORD);
-    // SAFETY: the kernel reads one bit less than it is told of, all inside of `mask`.
-    let answer = unsafe {
-        libc::syscall(
-            libc::SYS_set_mempolicy,
-            libc::MPOL_BIND,
-            mask.as_ptr(),
-            mask.len() * WORD,
-        )
-    };
-    match answer {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    set_mempolicy(libc::MPOL_BIND, &mask)
 }
 
 /// From now on this thread gets new pages from where it runs, as at first.
@@ -171,9 +160,14 @@ pub(crate) fn allocate_on(node: NodeId) -> io::Result<()> {
 /// # Errors
 /// `EPERM` in a sandbox, `ENOSYS` without NUMA support.
 pub(crate) fn allocate_anywhere() -> io::Result<()> {
-    let no_nodes = std::ptr::null::<libc::c_ulong>();
-    // SAFETY: the default policy has no nodes to read.
-    match unsafe { libc::syscall(libc::SYS_set_mempolicy, libc::MPOL_DEFAULT, no_nodes, 0) } {
+    set_mempolicy(libc::MPOL_DEFAULT, &[])
+}
+
+/// `set_mempolicy`, with the nodes as bits.
+fn set_mempolicy(policy: libc::c_int, nodes: &[libc::c_ulong]) -> io::Result<()> {
+    let bits = std::mem::size_of_val(nodes) * 8;
+    // SAFETY: the kernel reads one bit less than it is told of, all inside of `nodes`.
+    match unsafe { libc::syscall(libc::SYS_set_mempolicy, policy, nodes.as_ptr(), bits) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

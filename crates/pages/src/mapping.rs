@@ -30,27 +30,22 @@ impl Mapping {
     /// When the file cannot be mapped.
     pub(crate) fn new(file: BorrowedFd<'_>, offset: u64, length: usize) -> io::Result<Mapping> {
         let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
-        // SAFETY: the kernel chooses a place that nothing else has.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                length,
-                libc::PROT_READ,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                offset,
-            )
+        let file = file.as_raw_fd();
+        // SAFETY: the kernel chooses a place that nothing else has, of which the advice is.
+        let (start, advised) = unsafe {
+            let (none, read, shared) = (std::ptr::null_mut(), libc::PROT_READ, libc::MAP_SHARED);
+            let start = libc::mmap(none, length, read, shared, file, offset);
+            if start == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            (start, libc::madvise(start, length, libc::MADV_RANDOM))
         };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
         let mapping = Mapping {
             start: start as usize,
             length,
             page_bytes: rustix::param::page_size(),
         };
-        // SAFETY: this range is the mapping just made.
-        match unsafe { libc::madvise(start, length, libc::MADV_RANDOM) } {
+        match advised {
             0 => Ok(mapping),
             _ => Err(io::Error::last_os_error()),
         }

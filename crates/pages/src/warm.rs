@@ -9,7 +9,6 @@ mod stripe;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -400,8 +399,7 @@ impl Queue<'_> {
         if !is_open {
             let file = file::open(&self.plan.files[stripe.file])?;
             // Nothing is read ahead into stripes of other nodes.
-            // SAFETY: integers.
-            unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
+            let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
             *open = Some((stripe.file, file));
         }
         let opened = open.as_ref().map(|(_, file)| file);

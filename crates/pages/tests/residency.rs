@@ -1,8 +1,8 @@
 //! Where pages are said to lie, and that looking changes nothing. Any machine has a node; more are tried in `scripts/guest`.
 
+use rustix::fs::{Advice, CWD, Mode, fadvise, mkfifoat};
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -18,8 +18,7 @@ fn on_disk(directory: &Path, pages: u64) -> Option<PathBuf> {
     let mut file = File::create(&path).unwrap();
     file.write_all(&vec![7; (pages * PAGE) as usize]).unwrap();
     file.sync_all().unwrap();
-    // SAFETY: integers.
-    unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+    let _ = fadvise(&file, 0, None, Advice::DontNeed);
     let is_memory = matches!(mount::file_system(&file).as_deref(), Some("tmpfs"));
     if is_memory || cached_bytes(&path) != 0 {
         eprintln!(
@@ -43,8 +42,7 @@ fn look(path: &Path, pages: u64) -> file::FilePages {
 /// Reads pages without reading others ahead.
 fn read(path: &Path, pages: impl Iterator<Item = u64>) {
     let file = File::open(path).unwrap();
-    // SAFETY: integers.
-    unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
+    let _ = fadvise(&file, 0, None, Advice::Random);
     for page in pages {
         file.read_exact_at(&mut [0; 1], page * PAGE).unwrap();
     }
@@ -122,9 +120,7 @@ fn a_sparse_file_of_a_tebibyte_costs_what_it_holds() {
 fn what_is_no_regular_file_is_not_opened() {
     let directory = tempfile::tempdir().unwrap();
     let pipe = directory.path().join("pipe");
-    let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
-    // SAFETY: the name ends with a zero.
-    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
     // Opening it would wait for a writer.
     assert!(file::open(&pipe).is_err());
     assert!(file::open(Path::new("/dev/null")).is_err());

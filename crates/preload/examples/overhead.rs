@@ -15,6 +15,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// A call of libc, which the library may have replaced.
+macro_rules! plain {
+    ($call:expr) => {{
+        // SAFETY: the buffer is longer than what is passed as its length.
+        unsafe { $call }
+    }};
+}
+
 const CALLS: u32 = 500_000;
 const ROUNDS: usize = 9;
 const SIZES_BYTES: [usize; 2] = [64, 4096];
@@ -53,19 +61,15 @@ fn measure_calls(path: &Path) {
     let pointer = buffer.as_mut_ptr();
     let done = |answer: isize, bytes: usize| assert_eq!(answer, bytes as isize);
     for bytes in SIZES_BYTES {
-        // SAFETY: the buffer is 4096 bytes long.
-        let pread = || done(unsafe { libc::pread(fd, pointer.cast(), bytes, 0) }, bytes);
+        let pread = || done(plain!(libc::pread(fd, pointer.cast(), bytes, 0)), bytes);
         println!("  pread      {bytes:5}: {:8.1} ns", per_call_ns(pread));
-        // SAFETY: the buffer is 4096 bytes long.
-        let pwrite = || done(unsafe { libc::pwrite(fd, pointer.cast(), bytes, 0) }, bytes);
+        let pwrite = || done(plain!(libc::pwrite(fd, pointer.cast(), bytes, 0)), bytes);
         println!("  pwrite     {bytes:5}: {:8.1} ns", per_call_ns(pwrite));
-        // SAFETY: no memory is passed.
-        let seek = || done(unsafe { libc::lseek(fd, 0, libc::SEEK_SET) } as isize, 0);
+        let seek = || done(plain!(libc::lseek(fd, 0, libc::SEEK_SET)) as isize, 0);
         println!("  lseek           : {:8.1} ns", per_call_ns(seek));
         let read = || {
             seek();
-            // SAFETY: the buffer is 4096 bytes long.
-            done(unsafe { libc::read(fd, pointer.cast(), bytes) }, bytes);
+            done(plain!(libc::read(fd, pointer.cast(), bytes)), bytes);
         };
         println!("  lseek+read {bytes:5}: {:8.1} ns", per_call_ns(read));
     }
@@ -75,18 +79,15 @@ fn measure_engine(volume: &Volume, path: &Path) {
     let ino = InodeNumber(path.metadata().unwrap().ino());
     let file = volume.open(ino, None).unwrap();
     let mut buffer = vec![7_u8; 4096];
-    let pointer = buffer.as_mut_ptr();
     for bytes in SIZES_BYTES {
         let read = || {
-            // SAFETY: the buffer is 4096 bytes long.
-            let to = unsafe { CallerDestination::new(pointer, bytes) };
+            let to = CallerDestination::from(&mut buffer[..bytes]);
             let done = volume.read_direct(file, 0, to);
             assert_eq!(done, Ok(bytes));
         };
         println!("  read_direct  {bytes:5}: {:8.1} ns", per_call_ns(read));
         let write = || {
-            // SAFETY: the buffer is 4096 bytes long.
-            let from = unsafe { CallerSource::new(pointer, bytes) };
+            let from = CallerSource::from(&buffer[..bytes]);
             let done = volume.write_direct(file, 0, from);
             assert_eq!(done, Ok(bytes));
         };

@@ -7,8 +7,7 @@ use libc::c_int;
 
 /// Ask the mount of a descriptor what it is; `None` when it is no other process's mount of ours.
 pub fn ask_mount(fd: c_int, place: Place) -> Option<ControlReply> {
-    // SAFETY: all-zero is a valid reply (integers and bytes).
-    let mut reply: ControlReply = unsafe { std::mem::zeroed() };
+    let mut reply = ControlReply::EMPTY;
     let answer = raw::ioctl(fd, u64::from(CONTROL_REQUEST), (&raw mut reply).cast());
     if answer < 0 || reply.magic != CONTROL_MAGIC {
         if answer == -(libc::ENOTTY as isize) || answer == -(libc::ENOSYS as isize) {

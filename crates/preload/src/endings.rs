@@ -47,14 +47,14 @@ extern "C" fn thread_ends(_: *mut c_void) {
             .endings
             .swap(std::ptr::null_mut(), Ordering::Relaxed);
         while !ending.is_null() {
-            // SAFETY: made by `add`, and taken out of the list.
-            let Ending { run, object, next } = *unsafe { Box::from_raw(ending) };
-            // SAFETY: what the engine's runtime registered; it does not unwind.
+            // SAFETY: made by `add`, and taken out of the list; what the engine's runtime registered, which does not
+            // unwind.
             unsafe {
+                let Ending { run, object, next } = *Box::from_raw(ending);
                 let run: extern "C" fn(*mut c_void) = std::mem::transmute(run);
                 run(object);
+                ending = next;
             }
-            ending = next;
         }
         allocator::leave(current);
     });

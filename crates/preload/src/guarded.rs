@@ -10,16 +10,11 @@ use std::sync::atomic::Ordering;
 /// What a caller of ours points to; `None` for a bad address, or when the descriptor is not (known to be)
 /// ours.
 pub fn fetch<T: Copy>(fd: c_int, from: *const T) -> Option<T> {
-    let mut value = MaybeUninit::<T>::uninit();
-    let mut there = false;
+    let mut value = None;
     let error = errno::get();
-    serve::quietly(fd, |_| {
-        // SAFETY: a place of ours.
-        there = unsafe { copy(value.as_mut_ptr().cast(), from.cast(), size_of::<T>()) };
-    });
+    serve::quietly(fd, |_| value = look(from));
     errno::set(error);
-    // SAFETY: filled.
-    there.then(|| unsafe { value.assume_init() })
+    value
 }
 
 /// Store where a caller of ours points to; false as with [`fetch`].

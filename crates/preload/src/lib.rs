@@ -27,6 +27,7 @@ compile_error!("egeria-preload is for x86-64 Linux with glibc: use the mount alo
 mod admission;
 mod allocator;
 mod apart;
+mod caller;
 mod control_call;
 mod deferral;
 mod deferred;
@@ -73,6 +74,7 @@ mod thread;
 mod trust;
 mod withdraw;
 mod writing;
+mod zeros;
 
 use libc::{c_char, c_int};
 use std::ffi::CStr;

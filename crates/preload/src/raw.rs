@@ -3,6 +3,7 @@
 //! Every function returns what the kernel returns: a value, or minus an errno. Pointers are checked
 //! by the kernel (`EFAULT`), so the functions are safe to call with any.
 
+use crate::zeros::zeros;
 use libc::*;
 use std::arch::asm;
 
@@ -129,15 +130,13 @@ pub fn advise(address: *mut u8, bytes: usize, advice: c_int) -> isize {
 
 /// What the kernel knows of an open file.
 pub fn facts_of(fd: c_int) -> Option<libc::stat> {
-    // SAFETY: all-zero is a valid stat.
-    let mut facts: libc::stat = unsafe { std::mem::zeroed() };
+    let mut facts: libc::stat = zeros();
     (fstat(fd, &raw mut facts) == 0).then_some(facts)
 }
 
 /// What the kernel knows of the file with this name in a directory.
 pub fn facts_at(directory: c_int, name: &std::ffi::CStr) -> Option<libc::statx> {
-    // SAFETY: all-zero is a valid statx.
-    let mut facts: libc::statx = unsafe { std::mem::zeroed() };
+    let mut facts: libc::statx = zeros();
     let flags = libc::AT_SYMLINK_NOFOLLOW;
     let answer = statx(directory, name.as_ptr(), flags, 0, &raw mut facts);
     (answer == 0).then_some(facts)
@@ -145,8 +144,7 @@ pub fn facts_at(directory: c_int, name: &std::ffi::CStr) -> Option<libc::statx> 
 
 /// The size that the kernel keeps of an open file, without asking its file system.
 pub fn known_size_bytes(fd: c_int) -> Option<u64> {
-    // SAFETY: all-zero is a valid statx.
-    let mut facts: libc::statx = unsafe { std::mem::zeroed() };
+    let mut facts: libc::statx = zeros();
     let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
     let answer = statx(fd, c"".as_ptr(), flags, libc::STATX_SIZE, &raw mut facts);
     (answer == 0).then_some(facts.stx_size)

@@ -84,8 +84,10 @@ pub fn read_environment(program: Option<&CStr>) {
 }
 
 fn variable(name: &CStr) -> Option<&'static [u8]> {
-    // SAFETY: called while the program is being started, before it can change its environment.
-    let value: *const c_char = unsafe { libc::getenv(name.as_ptr()) };
-    // SAFETY: getenv gives a terminated string or null.
-    (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_bytes())
+    // SAFETY: called while the program is being started, before it can change its environment; a terminated string or
+    // null.
+    unsafe {
+        let value: *const c_char = libc::getenv(name.as_ptr());
+        (!value.is_null()).then(|| CStr::from_ptr(value).to_bytes())
+    }
 }

@@ -64,9 +64,7 @@ pub fn owner(stream: *mut DIR) -> Owner {
     if first.is_null() || offset >= STREAMS * size_of::<Stream>() {
         return Owner::Libc;
     }
-    let place = first.wrapping_add(offset / size_of::<Stream>());
-    // SAFETY: a place of the region, mapped for ever, of which all-zero is a valid one.
-    let place = unsafe { &*place };
+    let place = place(first, offset / size_of::<Stream>());
     match offset.is_multiple_of(size_of::<Stream>()) && place.state.load(Ordering::Acquire) == TAKEN
     {
         true => Owner::Ours(place),
@@ -77,14 +75,13 @@ pub fn owner(stream: *mut DIR) -> Owner {
 /// A stream on a descriptor; `None` when there is no place or memory for one.
 pub fn open(fd: c_int) -> Option<*mut DIR> {
     let stream = take_place()?;
-    // SAFETY: a layout of some bytes.
-    let buffer = unsafe { alloc(BUFFER) };
-    if buffer.is_null() {
-        give_back(stream);
-        return None;
-    }
-    // SAFETY: just taken, and known to nobody else.
+    // SAFETY: a layout of some bytes; the place was just taken, and is known to nobody else.
     unsafe {
+        let buffer = alloc(BUFFER);
+        if buffer.is_null() {
+            give_back(stream);
+            return None;
+        }
         *stream.inner.get() = Inner {
             fd,
             buffer,
@@ -119,12 +116,18 @@ fn region() -> Option<*mut Stream> {
     }
 }
 
+/// One of the [`STREAMS`] places of the region.
+#[inline(always)]
+fn place(first: *mut Stream, index: usize) -> &'static Stream {
+    // SAFETY: in the region, mapped for ever, of which all-zero is a valid place.
+    unsafe { &*first.wrapping_add(index) }
+}
+
 fn take_place() -> Option<&'static Stream> {
     let first = region()?;
     let from = FIRST_FREE.load(Ordering::Relaxed);
     (from..STREAMS).chain(0..from).find_map(|index| {
-        // SAFETY: a place of the region, mapped for ever, of which all-zero is a valid one.
-        let stream = unsafe { &*first.add(index) };
+        let stream = place(first, index);
         let state = &stream.state;
         let taken = state.compare_exchange(FREE, TAKEN, Ordering::AcqRel, Ordering::Relaxed);
         taken.ok()?;
@@ -142,12 +145,12 @@ fn give_back(stream: &'static Stream) {
 
 impl Stream {
     fn with<T>(&self, body: impl FnOnce(&mut Inner) -> T) -> T {
-        if libc_threads::alone() {
-            // SAFETY: there is nobody else.
-            return body(unsafe { &mut *self.inner.get() });
+        // SAFETY: under the lock, or there is nobody else.
+        let body = || body(unsafe { &mut *self.inner.get() });
+        match libc_threads::alone() {
+            true => body(),
+            false => self.lock.with(body),
         }
-        // SAFETY: under the lock.
-        self.lock.with(|| body(unsafe { &mut *self.inner.get() }))
     }
 
     /// Its descriptor.
@@ -165,14 +168,11 @@ impl Stream {
         self.with(Inner::next)
     }
 
-    /// Copy the next entry to `into`: null at the end; or an errno.
+    /// Copy the next entry to where the program has room for one: null at the end; or an errno.
     ///
     /// # Errors
     /// What reading the directory answers.
-    ///
-    /// # Safety
-    /// There is room for an entry.
-    pub unsafe fn next_into(&self, into: *mut dirent) -> Result<*mut dirent, c_int> {
+    pub fn next_into(&self, into: *mut dirent) -> Result<*mut dirent, c_int> {
         let error = errno::get();
         errno::set(0);
         let outcome = self.with(|inner| {
@@ -183,7 +183,7 @@ impl Stream {
                     failed => Err(failed),
                 };
             }
-            // SAFETY: an entry is as long as it says, and fits where an entry fits.
+            // SAFETY: an entry is as long as it says, and fits where the program has room for one.
             unsafe {
                 let bytes = usize::from((*entry).d_reclen);
                 std::ptr::copy_nonoverlapping(entry.cast::<u8>(), into.cast(), bytes);

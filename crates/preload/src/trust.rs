@@ -5,6 +5,7 @@
 //! devices do not do: the one of root's mount is anybody's next when root's mount is gone.
 
 use crate::raw;
+use crate::zeros::zeros;
 use egeria_fs::control::serving_user;
 use libc::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,8 +64,7 @@ impl Place {
     }
 
     fn of(fd: c_int, kind: u32) -> Option<Place> {
-        // SAFETY: all-zero is a valid statx.
-        let mut facts: libc::statx = unsafe { std::mem::zeroed() };
+        let mut facts: libc::statx = zeros();
         let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
         let wanted = libc::STATX_TYPE | libc::STATX_MNT_ID_UNIQUE;
         if raw::statx(fd, c"".as_ptr(), flags, wanted, &raw mut facts) < 0 {
@@ -113,8 +113,7 @@ impl Place {
     }
 
     fn find_out(self, fd: c_int) -> u64 {
-        // SAFETY: all-zero is a valid statfs.
-        let mut facts: libc::statfs = unsafe { std::mem::zeroed() };
+        let mut facts: libc::statfs = zeros();
         if raw::fstatfs(fd, &raw mut facts) < 0 {
             return 0;
         }

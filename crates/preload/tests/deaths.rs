@@ -12,6 +12,7 @@ mod scene;
 use common::{Mounted, finish, program};
 use egeria_harness::rng::Rng;
 use mount::MountProcess;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use scene::{CALLS, Call, Observer, PATIENCE, Place};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Output};
@@ -102,15 +103,12 @@ fn a_direct_call_killed_at_any_instruction_happened_or_not() {
 }
 
 fn until_stopped(child: &Child) {
-    let mut status = 0;
-    // SAFETY: a child of ours that was not waited for, and a place for its status.
-    let told = unsafe { libc::waitpid(child.id() as i32, &raw mut status, libc::WUNTRACED) };
-    assert!(told > 0 && libc::WIFSTOPPED(status), "{told} {status:#x}");
+    let told = waitpid(Some(Pid::from_child(child)), WaitOptions::UNTRACED).unwrap();
+    assert!(told.is_some_and(|(_, status)| status.stopped()), "{told:?}");
 }
 
 fn go_on(child: &Child) {
-    // SAFETY: a child of ours that was not waited for.
-    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGCONT) }, 0);
+    kill_process(Pid::from_child(child), Signal::CONT).unwrap();
 }
 
 /// A call whose mount dies: while the call waits for it, or at any moment.

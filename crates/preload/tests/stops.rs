@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Mounted, keeps, program};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
@@ -37,17 +38,14 @@ impl Other {
     }
 }
 
-fn signal(child: &Child, signal: i32) {
-    // SAFETY: a child of ours that was not waited for.
-    assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
 }
 
 fn wait_until_stopped(child: &Child) {
-    let mut status = 0;
-    // SAFETY: a child of ours, and a place for its status.
-    let told = unsafe { libc::waitpid(child.id() as i32, &raw mut status, libc::WUNTRACED) };
-    assert!(told > 0 && libc::WIFSTOPPED(status), "{told} {status}");
-    assert_eq!(libc::WSTOPSIG(status), libc::SIGTSTP);
+    let told = waitpid(Some(Pid::from_child(child)), WaitOptions::UNTRACED).unwrap();
+    let (_, status) = told.unwrap();
+    assert_eq!(status.stopping_signal(), Some(libc::SIGTSTP), "{status:?}");
 }
 
 #[test]
@@ -73,11 +71,11 @@ fn a_stopped_writer_holds_no_other_writer_up() {
     let mut held_up = 0;
     for turn in 0..STOPS as u64 {
         std::thread::sleep(Duration::from_micros(3000 + turn * 7919 % 2000));
-        signal(&child, libc::SIGTSTP);
+        signal(&child, Signal::TSTP);
         wait_until_stopped(&child);
         other.ask.send(()).unwrap();
         let waited = other.done.recv_timeout(BOUND).is_err();
-        signal(&child, libc::SIGCONT);
+        signal(&child, Signal::CONT);
         if waited {
             held_up += 1;
             other.done.recv_timeout(Duration::from_secs(10)).unwrap();

@@ -4,6 +4,7 @@ mod common;
 
 use common::{Mounted, NOBODY, is_root, program};
 use egeria_mount::MountOptions;
+use rustix::process::Uid;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -56,9 +57,9 @@ impl Reader {
 
 /// Real and effective user of this thread, and of those it starts.
 fn become_user(own: u32, effective: u32) {
-    // SAFETY: the credentials of this thread alone.
-    let changed = unsafe { libc::syscall(libc::SYS_setresuid, own, effective, -1) };
-    assert_eq!(changed, 0);
+    // The credentials of this thread alone.
+    let (own, effective) = (Uid::from_raw(own), Uid::from_raw(effective));
+    rustix::thread::set_thread_res_uid(own, effective, None).unwrap();
 }
 
 /// A mount that nobody serves, as the kernel's list has it, with pools of another user.

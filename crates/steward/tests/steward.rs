@@ -197,9 +197,12 @@ fn cpus_of_node(position: usize) -> CpuSet {
     emulated().nodes[position].cpus.iter().copied().collect()
 }
 
+fn own_id() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get() as u32
+}
+
 fn own_cpus() -> CpuSet {
-    // SAFETY: no arguments.
-    task::affinity(unsafe { libc::gettid() } as u32).unwrap()
+    task::affinity(own_id()).unwrap()
 }
 
 // --- what the other processes do ---
@@ -232,8 +235,7 @@ fn worker_process() {
 }
 
 fn read_on(volume: &Arc<Volume>, order: &str) {
-    // SAFETY: no arguments.
-    let own = unsafe { libc::gettid() } as u32;
+    let own = own_id();
     if let Some((_, node)) = order.split_once('!') {
         task::set_affinity(own, &cpus_of_node(node.parse().unwrap())).unwrap();
     }

@@ -136,6 +136,9 @@ fn own_pid_namespace() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use egeria_harness::fork::Forked;
+    use egeria_harness::memory::Mapping;
+    use rustix::process::Uid;
 
     #[test]
     fn shared_files_are_read_from_lines_of_maps() {
@@ -157,51 +160,31 @@ mod tests {
     }
 
     /// A process that has what this one has mapped, and only waits; killed when dropped.
-    struct Waiting(u32);
+    struct Waiting(Forked);
 
     impl Waiting {
         fn with_user(user: u32) -> Waiting {
-            let keep = u32::MAX;
-            // SAFETY: the child makes system calls only.
-            match unsafe { libc::fork() } {
-                0 => loop {
-                    // SAFETY: integers; the call itself, for the child has no other threads.
-                    unsafe {
-                        libc::syscall(libc::SYS_setresuid, keep, user, keep);
-                        libc::pause();
-                    }
-                },
-                child => Waiting(u32::try_from(child).unwrap()),
-            }
+            let waiting = Forked::run(|| {
+                let user = Some(Uid::from_raw(user));
+                // The call itself, for the child has no other threads.
+                let _ = rustix::thread::set_thread_res_uid(None, user, None);
+                loop {
+                    rustix::event::pause();
+                }
+            });
+            Waiting(waiting.unwrap())
         }
 
         fn id(&self) -> u32 {
-            self.0
-        }
-    }
-
-    impl Drop for Waiting {
-        fn drop(&mut self) {
-            // SAFETY: a child that was not waited for yet.
-            unsafe {
-                libc::kill(self.0 as i32, libc::SIGKILL);
-                libc::waitpid(self.0 as i32, std::ptr::null_mut(), 0);
-            }
+            self.0.id() as u32
         }
     }
 
     #[test]
     fn members_have_the_session_mapped_and_no_rights_but_its_user_s() {
-        use std::os::fd::AsRawFd;
         let file = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
         file.as_file().set_len(4096).unwrap();
-        // SAFETY: a fresh mapping at an address of the kernel's choice, which nothing touches.
-        let mapping = unsafe {
-            let (read, shared) = (libc::PROT_READ, libc::MAP_SHARED);
-            let descriptor = file.as_file().as_raw_fd();
-            libc::mmap(std::ptr::null_mut(), 4096, read, shared, descriptor, 0)
-        };
-        assert_ne!(mapping, libc::MAP_FAILED);
+        let _mapping = Mapping::of_file(file.as_file(), 4096, false).unwrap();
         let path = file.path().to_str().unwrap();
         let own = mapped_files(std::process::id());
         let members = Members {

@@ -376,8 +376,7 @@ mod tests {
     #[test]
     fn an_affinity_set_is_the_one_read() {
         std::thread::spawn(|| {
-            // SAFETY: no arguments.
-            let own = unsafe { libc::gettid() } as u32;
+            let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
             let before = affinity(own).unwrap();
             let one: CpuSet = before.iter().take(1).collect();
             set_affinity(own, &one).unwrap();

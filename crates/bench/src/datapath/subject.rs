@@ -166,33 +166,20 @@ impl Call for Calls<'_> {
             self.operation,
             Operation::RandomPread | Operation::SequentialPread
         );
-        let done = match self.opened {
-            Opened::Memory(pool) => {
-                bare_copy(pool, offset, buffer, self.bytes, reads);
-                return Ok(());
+        let (bytes, at) = (self.bytes, offset as libc::off_t);
+        // SAFETY: the buffer holds `bytes` bytes, see `Buffer::new`.
+        let done = unsafe {
+            match self.opened {
+                Opened::Memory(pool) => {
+                    bare_copy(pool, offset, buffer, bytes, reads);
+                    return Ok(());
+                }
+                Opened::File(file) if reads => {
+                    libc::pread(file.as_raw_fd(), buffer.cast(), bytes, at)
+                }
+                Opened::File(file) => libc::pwrite(file.as_raw_fd(), buffer.cast(), bytes, at),
+                Opened::Appending(file) => libc::write(file.as_raw_fd(), buffer.cast(), bytes),
             }
-            // SAFETY: the buffer holds `bytes` bytes, see `Buffer::new`.
-            Opened::File(file) if reads => unsafe {
-                libc::pread(
-                    file.as_raw_fd(),
-                    buffer.cast(),
-                    self.bytes,
-                    offset as libc::off_t,
-                )
-            },
-            // SAFETY: as above.
-            Opened::File(file) => unsafe {
-                libc::pwrite(
-                    file.as_raw_fd(),
-                    buffer.cast(),
-                    self.bytes,
-                    offset as libc::off_t,
-                )
-            },
-            // SAFETY: as above.
-            Opened::Appending(file) => unsafe {
-                libc::write(file.as_raw_fd(), buffer.cast(), self.bytes)
-            },
         };
         match done {
             done if done == self.bytes as isize => Ok(()),

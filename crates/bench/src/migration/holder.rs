@@ -1,14 +1,18 @@
 //! A process that has memory on a node, and does nothing with it.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
+use egeria_harness::fork::Forked;
 use egeria_machine::NodeId;
 use egeria_watch::task;
+use rustix::process::{Signal, set_parent_process_death_signal};
 
-/// Killed when dropped.
+/// As long as it is kept.
 pub(super) struct Holder {
     pub(super) process_id: u32,
+    /// Killed when dropped.
+    _process: Forked,
     pub(super) start_ticks: u64,
 }
 
@@ -19,15 +23,13 @@ impl Holder {
     /// When the kernel refuses, or ends it for want of memory.
     pub(super) fn start(bytes: usize, is_huge: bool, node: NodeId) -> io::Result<Holder> {
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-        // SAFETY: the child only makes system calls and touches memory that it mapped.
-        let child = match unsafe { libc::fork() } {
-            -1 => return Err(io::Error::last_os_error()),
-            0 => hold(bytes, is_huge, node, &writer),
-            child => child as u32,
-        };
+        // The child only makes system calls and touches memory that it mapped.
+        let process = Forked::run(|| hold(bytes, is_huge, node, &writer))?;
         drop(writer);
+        let child = process.id() as u32;
         let mut holder = Holder {
             process_id: child,
+            _process: process,
             start_ticks: 0,
         };
         let mut status = [0_u8; 4];
@@ -41,26 +43,13 @@ impl Holder {
     }
 }
 
-impl Drop for Holder {
-    fn drop(&mut self) {
-        // SAFETY: a child that was not waited for yet.
-        unsafe {
-            libc::kill(self.process_id as i32, libc::SIGKILL);
-            libc::waitpid(self.process_id as i32, std::ptr::null_mut(), 0);
-        }
-    }
-}
-
 /// The child: says 0, or an error number, and waits to be killed.
 fn hold(bytes: usize, is_huge: bool, node: NodeId, writer: &OwnedFd) -> ! {
-    // SAFETY: integers; and a buffer that lives until the call is over.
-    unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        let status = fill(bytes, is_huge, node).err().unwrap_or(0).to_ne_bytes();
-        libc::write(writer.as_raw_fd(), status.as_ptr().cast(), status.len());
-        loop {
-            libc::pause();
-        }
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    let status = fill(bytes, is_huge, node).err().unwrap_or(0).to_ne_bytes();
+    let _ = rustix::io::write(writer, &status);
+    loop {
+        rustix::event::pause();
     }
 }
 

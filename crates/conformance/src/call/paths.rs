@@ -87,6 +87,11 @@ pub fn rename(from: &CStr, to: &CStr) -> Answer<()> {
     done!(libc::rename(from.as_ptr(), to.as_ptr()))
 }
 
+/// `renameat(2)`.
+pub fn renameat(from: (RawFd, &CStr), to: (RawFd, &CStr)) -> Answer<()> {
+    done!(libc::renameat(from.0, from.1.as_ptr(), to.0, to.1.as_ptr()))
+}
+
 /// `renameat2(2)` below the working directory.
 pub fn renameat2(from: &CStr, to: &CStr, flags: u32) -> Answer<()> {
     let here = libc::AT_FDCWD;
@@ -155,15 +160,6 @@ pub fn faccessat(directory: RawFd, path: &CStr, mode: c_int, flags: c_int) -> An
     done!(libc::faccessat(directory, path.as_ptr(), mode, flags))
 }
 
-macro_rules! filled {
-    ($type:ty, |$room:ident| $call:expr) => {{
-        // SAFETY: plain numbers, for which zero is a value.
-        let mut room: $type = unsafe { std::mem::zeroed() };
-        let $room = &raw mut room;
-        call!($call).map(|_| room)
-    }};
-}
-
 /// `stat(2)`.
 pub fn stat(path: &CStr) -> Answer<libc::stat> {
     filled!(libc::stat, |room| libc::stat(path.as_ptr(), room))
@@ -208,6 +204,44 @@ pub fn statfs(path: &CStr) -> Answer<libc::statfs> {
 /// `fstatfs(2)`.
 pub fn fstatfs(fd: RawFd) -> Answer<libc::statfs> {
     filled!(libc::statfs, |room| libc::fstatfs(fd, room))
+}
+
+/// `statvfs(3)`.
+pub fn statvfs(path: &CStr) -> Answer<libc::statvfs> {
+    filled!(libc::statvfs, |room| libc::statvfs(path.as_ptr(), room))
+}
+
+/// `setxattr(2)`, which follows links.
+pub fn set_xattr_of_target(path: &CStr, name: &CStr, value: &[u8]) -> Answer<()> {
+    let (data, bytes) = (value.as_ptr().cast(), value.len());
+    done!(libc::setxattr(path.as_ptr(), name.as_ptr(), data, bytes, 0))
+}
+
+/// `getxattr(2)`, which follows links: the size of the value.
+pub fn xattr_bytes_of_target(path: &CStr, name: &CStr) -> Answer {
+    let (path, name) = (path.as_ptr(), name.as_ptr());
+    call!(libc::getxattr(path, name, ptr::null_mut(), 0))
+}
+
+/// `fsetxattr(2)`.
+pub fn fset_xattr(fd: RawFd, name: &CStr, value: &[u8]) -> Answer<()> {
+    let (data, bytes) = (value.as_ptr().cast(), value.len());
+    done!(libc::fsetxattr(fd, name.as_ptr(), data, bytes, 0))
+}
+
+/// `fgetxattr(2)`: the size of the value.
+pub fn fget_xattr_bytes(fd: RawFd, name: &CStr) -> Answer {
+    call!(libc::fgetxattr(fd, name.as_ptr(), ptr::null_mut(), 0))
+}
+
+/// `flistxattr(2)`: the size of the list.
+pub fn flist_xattr_bytes(fd: RawFd) -> Answer {
+    call!(libc::flistxattr(fd, ptr::null_mut(), 0))
+}
+
+/// `fremovexattr(2)`.
+pub fn fremove_xattr(fd: RawFd, name: &CStr) -> Answer<()> {
+    done!(libc::fremovexattr(fd, name.as_ptr()))
 }
 
 /// `lsetxattr(2)`.

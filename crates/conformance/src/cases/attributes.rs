@@ -1,6 +1,7 @@
 //! `stat`, `statx`, `chmod`, `chown`, `utimensat`, `access`, `statfs`.
 
 use super::words::*;
+use crate::call;
 
 cases!("attributes":
     every_stat_agrees, statx_tells_what_it_knows, stat_refusals, modes_change, mode_refusals, owners_change,
@@ -208,8 +209,8 @@ fn access_answers_for_the_real_user() {
         fails(EACCES, faccessat(AT_FDCWD, c"f", W_OK, AT_EACCESS));
     });
     apart(|| {
-        // SAFETY: the real user alone changes.
-        unsafe { setresuid(BOB, u32::MAX, u32::MAX) };
+        // The real user alone changes.
+        call::setresuid(BOB, u32::MAX, u32::MAX).unwrap();
         fails(EACCES, access(c"f", R_OK));
         faccessat(AT_FDCWD, c"f", R_OK, AT_EACCESS).unwrap();
     });

@@ -1,6 +1,7 @@
 //! `fsync` and its kin, advice, handles, `ioctl`, `poll`.
 
 use super::words::*;
+use crate::call;
 
 cases!("control":
     ready_at_any_time, epoll_refuses_files, changes_are_watched, direct_changes_are_watched, asynchronous_calls_agree, opened_in_the_newest_way, calls_by_number_agree, unread_bytes_are_told, ioctls_of_files, sync_calls_succeed, sync_refusals, handles_open_or_are_refused,
@@ -9,41 +10,21 @@ cases!("control":
 
 fn ready_at_any_time() {
     let f = make(c"f");
-    let mut wanted = pollfd {
-        fd: f.0,
-        events: POLLIN | POLLOUT,
-        revents: 0,
-    };
-    // SAFETY: one entry, which lives.
-    assert_eq!(unsafe { poll(&raw mut wanted, 1, 0) }, 1);
-    assert_eq!(wanted.revents, POLLIN | POLLOUT);
+    assert_eq!(call::poll(f.0, POLLIN | POLLOUT), Ok(POLLIN | POLLOUT));
 }
 
 /// Files are always ready; there is nothing to wait for.
 fn epoll_refuses_files() {
     let f = make(c"f");
-    // SAFETY: no memory is passed; the set is closed below.
-    let set = Fd(unsafe { epoll_create1(0) });
-    let mut event = epoll_event {
-        events: EPOLLIN as u32,
-        u64: 0,
-    };
-    // SAFETY: the event lives.
-    let answer = unsafe { epoll_ctl(set.0, EPOLL_CTL_ADD, f.0, &raw mut event) };
-    assert_eq!(answer, -1);
-    assert_eq!(errno(), Errno(EPERM));
+    let set = call::epoll_create().unwrap();
+    fails(EPERM, call::epoll_add(set.0, f.0, EPOLLIN));
 }
 
 fn ioctls_of_files() {
     let f = make(c"f");
-    // SAFETY: the calls write no more than a window size.
-    unsafe {
-        let mut size: winsize = std::mem::zeroed();
-        assert_eq!(ioctl(f.0, TIOCGWINSZ, &raw mut size), -1);
-        assert_eq!(errno(), Errno(ENOTTY));
-        assert_eq!(isatty(f.0), 0);
-        assert_eq!(errno(), Errno(ENOTTY));
-    }
+    fails(ENOTTY, call::window_size(f.0).map(drop));
+    assert_eq!(call::isatty(f.0), 0);
+    assert_eq!(errno(), Errno(ENOTTY));
 }
 
 fn sync_calls_succeed() {
@@ -58,11 +39,9 @@ fn sync_calls_succeed() {
     }
     let all = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
     for (at, bytes, flags) in [(0, 0, all), (0, 4, SYNC_FILE_RANGE_WRITE), (1 << 40, 10, 0)] {
-        // SAFETY: no memory is passed.
-        assert_eq!(unsafe { sync_file_range(f.0, at, bytes, flags) }, 0);
+        call::sync_file_range(f.0, at, bytes, flags).unwrap();
     }
-    // SAFETY: no arguments.
-    unsafe { sync() };
+    call::sync();
     holds(c"f", b"data");
 }
 
@@ -80,59 +59,25 @@ fn sync_refusals() {
         (reader.0, 0, 4, 0, ESPIPE),
         (-1, 0, 4, 0, EBADF),
     ] {
-        // SAFETY: no memory is passed.
-        assert_eq!(unsafe { sync_file_range(fd, at, bytes, flags) }, -1);
-        assert_eq!(errno(), Errno(expected));
+        fails(expected, call::sync_file_range(fd, at, bytes, flags));
     }
 }
 
 /// Either handles can be made and opened, or they are refused as documented.
 fn handles_open_or_are_refused() {
-    #[repr(C)]
-    struct Handle {
-        bytes: u32,
-        kind: i32,
-        data: [u8; 128],
-    }
     file(c"f", b"by handle");
-    let mut handle = Handle {
-        bytes: 128,
-        kind: 0,
-        data: [0; 128],
-    };
-    let mut mount = 0;
-    // SAFETY: terminated path; the handle has the room it claims.
-    let made = unsafe {
-        name_to_handle_at(
-            AT_FDCWD,
-            c"f".as_ptr(),
-            (&raw mut handle).cast(),
-            &raw mut mount,
-            0,
-        )
-    };
-    if made == -1 {
-        assert_eq!(errno(), Errno(EOPNOTSUPP));
+    let mut handle = call::Handle::EMPTY;
+    let made = call::name_to_handle(c"f", &mut handle);
+    if made.is_err() {
+        fails(EOPNOTSUPP, made);
         return;
     }
     needs_root();
     let directory = open(c".", O_RDONLY, 0).unwrap();
-    // SAFETY: the handle the kernel filled in.
-    let opened = unsafe { open_by_handle_at(directory.0, (&raw mut handle).cast(), O_RDONLY) };
-    assert!(opened >= 0, "{:?}", errno());
-    assert_same(&content(Fd(opened).0), b"by handle");
+    let opened = call::open_by_handle(directory.0, &mut handle).unwrap();
+    assert_same(&content(opened.0), b"by handle");
     handle.bytes = 1;
-    // SAFETY: as above; too little room is claimed.
-    let small = unsafe {
-        name_to_handle_at(
-            AT_FDCWD,
-            c"f".as_ptr(),
-            (&raw mut handle).cast(),
-            &raw mut mount,
-            0,
-        )
-    };
-    assert_eq!((small, errno()), (-1, Errno(EOVERFLOW)));
+    fails(EOVERFLOW, call::name_to_handle(c"f", &mut handle));
 }
 
 fn advice_is_taken() {
@@ -146,15 +91,11 @@ fn advice_is_taken() {
         POSIX_FADV_DONTNEED,
         POSIX_FADV_NOREUSE,
     ] {
-        // SAFETY: no memory is passed.
-        assert_eq!(unsafe { posix_fadvise(f.0, 0, 0, advice) }, 0);
+        assert_eq!(call::posix_fadvise(f.0, advice), 0);
     }
-    // SAFETY: no memory is passed.
-    unsafe {
-        assert_eq!(posix_fadvise(f.0, 0, 0, 99), EINVAL);
-        assert_eq!(posix_fadvise(-1, 0, 0, POSIX_FADV_NORMAL), EBADF);
-        assert_eq!(readahead(f.0, 0, 5_000), 0);
-    }
+    assert_eq!(call::posix_fadvise(f.0, 99), EINVAL);
+    assert_eq!(call::posix_fadvise(-1, POSIX_FADV_NORMAL), EBADF);
+    call::readahead(f.0, 0, 5_000).unwrap();
     holds(c"f", &[1; 10_000]);
 }
 
@@ -162,9 +103,7 @@ fn temporary_names() {
     let mut names = std::collections::BTreeSet::new();
     for round in 0..20u8 {
         let mut template = *b"temporary-XXXXXX\0";
-        // SAFETY: a terminated template that may be written.
-        let f = Fd(unsafe { mkstemp(template.as_mut_ptr().cast()) });
-        assert!(f.0 >= 0, "{:?}", errno());
+        let f = call::mkstemp(&mut template).unwrap();
         put(f.0, &[round]);
         let path = name(&template[..16]);
         assert_eq!(mode(&path), 0o600);
@@ -187,24 +126,12 @@ fn events(watch: &Fd) -> Vec<u32> {
     masks
 }
 
-fn watch(path: &std::ffi::CStr, mask: u32) -> Fd {
-    // SAFETY: a terminated path.
-    unsafe {
-        let watch = Fd(inotify_init1(IN_NONBLOCK));
-        assert!(
-            inotify_add_watch(watch.0, path.as_ptr(), mask) >= 0,
-            "{:?}",
-            errno()
-        );
-        watch
-    }
-}
-
 fn changes_are_watched() {
-    let watch = watch(
+    let watch = call::inotify(
         c".",
         IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB,
-    );
+    )
+    .unwrap();
     file(c"f", b"");
     chmod(c"f", 0o600).unwrap();
     rename(c"f", c"g").unwrap();
@@ -218,7 +145,7 @@ fn changes_are_watched() {
 
 fn direct_changes_are_watched() {
     let f = make(c"f");
-    let watch = watch(c"f", IN_MODIFY | IN_ACCESS);
+    let watch = call::inotify(c"f", IN_MODIFY | IN_ACCESS).unwrap();
     put(f.0, b"data");
     assert_eq!(events(&watch), [IN_MODIFY]);
     assert_eq!(pread(f.0, &mut [0; 4], 0), Ok(4));
@@ -230,40 +157,33 @@ fn asynchronous_calls_agree() {
     let f = make(c"f");
     put(f.0, &pattern(1, 10_000));
     let mut context = 0usize;
-    // SAFETY: room for the context.
-    if unsafe { syscall(SYS_io_setup, 4, &raw mut context) } != 0 {
+    let place = (&raw mut context).expose_provenance();
+    if call::by_number(SYS_io_setup, [4, place, 0, 0, 0, 0]).is_err() {
         skip("no io_setup here");
     }
-    let call = |operation: u16, buffer: usize, bytes: u64, at: i64| {
+    let done_of = |operation: u16, buffer: usize, bytes: u64, at: i64| {
         let mut block = [0u64; 8];
         block[2] = u64::from(operation);
         block[2] |= (f.0 as u64) << 32;
         (block[3], block[4], block[5]) = (buffer as u64, bytes, at as u64);
-        let mut list = [block.as_ptr()];
+        let list = [block.as_ptr().expose_provenance()];
         let mut done = [0i64; 4];
-        // SAFETY: one block, one event; both live until it is over.
-        unsafe {
-            assert_eq!(
-                syscall(SYS_io_submit, context, 1, list.as_mut_ptr()),
-                1,
-                "{:?}",
-                errno()
-            );
-            assert_eq!(
-                syscall(SYS_io_getevents, context, 1, 1, done.as_mut_ptr(), 0),
-                1
-            );
-        }
+        let (list, place) = (list.as_ptr(), done.as_mut_ptr().expose_provenance());
+        let list = list.expose_provenance();
+        let submitted = call::by_number(SYS_io_submit, [context, 1, list, 0, 0, 0]);
+        assert_eq!(submitted, Ok(1));
+        let ended = call::by_number(SYS_io_getevents, [context, 1, 1, place, 0, 0]);
+        assert_eq!(ended, Ok(1));
         done[2]
     };
     let mut room = [0u8; 5_000];
     assert_eq!(
-        call(0, room.as_mut_ptr().expose_provenance(), 5_000, 2_000),
+        done_of(0, room.as_mut_ptr().expose_provenance(), 5_000, 2_000),
         5_000
     );
     assert_same(&room, &pattern(1, 10_000)[2_000..7_000]);
     assert_eq!(
-        call(1, b"asynchronous".as_ptr().expose_provenance(), 12, 9_995),
+        done_of(1, b"asynchronous".as_ptr().expose_provenance(), 12, 9_995),
         12
     );
     assert_same(&content(f.0)[9_995..], b"asynchronous");
@@ -282,11 +202,7 @@ fn opened_in_the_newest_way() {
             if flags & O_CREAT == 0 { 0 } else { 0o644 },
             resolve,
         ];
-        // SAFETY: a terminated path, and the structure with its size.
-        match unsafe { syscall(SYS_openat2, directory, path.as_ptr(), how.as_ptr(), 24) } {
-            -1 => Err(errno()),
-            number => Ok(Fd(number as i32)),
-        }
+        call::openat2(directory, path, how)
     };
     assert_same(
         &content(openat2(AT_FDCWD, c"l", O_RDONLY, 0).unwrap().0),
@@ -309,42 +225,45 @@ fn opened_in_the_newest_way() {
 fn calls_by_number_agree() {
     let f = make(c"f");
     let mut room = [0u8; 4];
-    // SAFETY: buffers of the sizes passed; numbers that this case owns.
-    unsafe {
-        put(f.0, b"0123456789");
-        assert_eq!(syscall(SYS_lseek, f.0, 2i64, SEEK_SET), 2);
-        assert_eq!(read(f.0, &mut room), Ok(4));
-        assert_same(&room, b"2345");
-        assert_eq!(syscall(SYS_read, f.0, room.as_mut_ptr(), 4i64), 4);
-        assert_same(&room, b"6789");
-        assert_eq!(lseek(f.0, 0, SEEK_CUR), Ok(10));
-        assert_eq!(syscall(SYS_write, f.0, c"ab".as_ptr(), 2i64), 2);
-        put(f.0, b"cd");
-        let parts = [iovec {
-            iov_base: room.as_mut_ptr().cast(),
-            iov_len: 4,
-        }];
-        assert_eq!(syscall(SYS_lseek, f.0, 10i64, SEEK_SET), 10);
-        assert_eq!(syscall(SYS_readv, f.0, parts.as_ptr(), 1), 4);
-        assert_same(&room, b"abcd");
-        assert_eq!(lseek(f.0, 0, SEEK_CUR), Ok(14));
-        assert_eq!(syscall(SYS_pwrite64, f.0, c"X".as_ptr(), 1i64, 0i64), 1);
-        assert_eq!(syscall(SYS_ftruncate, f.0, 12i64), 0);
-        let copy = syscall(SYS_dup, f.0) as i32;
-        put(copy, b"!");
-        assert_eq!(syscall(SYS_close, copy), 0);
-        fails(EBADF, write(copy, b"x"));
-        let other = make(c"g");
-        assert_eq!(other.0, copy);
-        put(other.0, b"new");
-        let map = syscall(
-            SYS_mmap, 0i64, 4096i64, PROT_READ, MAP_SHARED, other.0, 0i64,
-        );
-        assert!(map > 0);
-        let mapped: *const u8 = std::ptr::with_exposed_provenance(map as usize);
-        assert_eq!(mapped.read_volatile(), b'n');
-        assert_eq!(syscall(SYS_munmap, map, 4096i64), 0);
-    }
+    let number = f.0 as usize;
+    let by_number = |call, [a, b, c, d]: [usize; 4]| call::by_number(call, [a, b, c, d, 0, 0]);
+    let address = |text: &std::ffi::CStr| text.as_ptr().expose_provenance();
+    put(f.0, b"0123456789");
+    assert_eq!(by_number(SYS_lseek, [number, 2, 0, 0]), Ok(2));
+    assert_eq!(read(f.0, &mut room), Ok(4));
+    assert_same(&room, b"2345");
+    let place = room.as_mut_ptr().expose_provenance();
+    assert_eq!(by_number(SYS_read, [number, place, 4, 0]), Ok(4));
+    assert_same(&room, b"6789");
+    assert_eq!(lseek(f.0, 0, SEEK_CUR), Ok(10));
+    assert_eq!(by_number(SYS_write, [number, address(c"ab"), 2, 0]), Ok(2));
+    put(f.0, b"cd");
+    let parts = [iovec {
+        iov_base: room.as_mut_ptr().cast(),
+        iov_len: 4,
+    }];
+    assert_eq!(by_number(SYS_lseek, [number, 10, 0, 0]), Ok(10));
+    let list = parts.as_ptr().expose_provenance();
+    assert_eq!(by_number(SYS_readv, [number, list, 1, 0]), Ok(4));
+    assert_same(&room, b"abcd");
+    assert_eq!(lseek(f.0, 0, SEEK_CUR), Ok(14));
+    assert_eq!(
+        by_number(SYS_pwrite64, [number, address(c"X"), 1, 0]),
+        Ok(1)
+    );
+    assert_eq!(by_number(SYS_ftruncate, [number, 12, 0, 0]), Ok(0));
+    let copy = by_number(SYS_dup, [number, 0, 0, 0]).unwrap() as i32;
+    put(copy, b"!");
+    assert_eq!(by_number(SYS_close, [copy as usize, 0, 0, 0]), Ok(0));
+    fails(EBADF, write(copy, b"x"));
+    let other = make(c"g");
+    assert_eq!(other.0, copy);
+    put(other.0, b"new");
+    let (access, sharing) = (PROT_READ as usize, MAP_SHARED as usize);
+    let mapped = [0, 4096, access, sharing, other.0 as usize, 0];
+    let map = call::by_number(SYS_mmap, mapped).unwrap() as usize;
+    assert_eq!(call::byte_at(map), b'n');
+    assert_eq!(by_number(SYS_munmap, [map, 4096, 0, 0]), Ok(0));
     holds(c"f", b"X123456789ab\0\0!");
     holds(c"g", b"new");
 }
@@ -353,10 +272,8 @@ fn unread_bytes_are_told() {
     let f = make(c"f");
     put(f.0, b"0123456789");
     lseek(f.0, 4, SEEK_SET).unwrap();
-    let mut left = 0i32;
-    // SAFETY: room for a number.
-    match unsafe { ioctl(f.0, FIONREAD, &raw mut left) } {
-        0 => assert_eq!(left, 6),
-        _ => assert_eq!(errno(), Errno(ENOTTY)),
+    match call::unread_bytes(f.0) {
+        Ok(left) => assert_eq!(left, 6),
+        refused => fails(ENOTTY, refused),
     }
 }

@@ -1,6 +1,7 @@
 //! `copy_file_range`, `sendfile`, `splice`: data that moves inside the kernel.
 
 use super::words::*;
+use crate::call;
 use std::ffi::CString;
 
 cases!("copy":
@@ -210,8 +211,7 @@ fn sendfile_moves_all_at_once() {
     let from = make(c"from");
     ftruncate(from.0, BYTES as i64).unwrap();
     pwrite(from.0, b"end", BYTES as i64 - 3).unwrap();
-    // SAFETY: a terminated name.
-    let memory = Fd(unsafe { memfd_create(c"memory".as_ptr(), 0) });
+    let memory = call::memfd_create(c"memory").unwrap();
     let to = make(c"to");
     // Free for the next case, however this one ends.
     unlink(c"to").unwrap();

@@ -1,6 +1,7 @@
 //! `dup` and its kin, positions that are shared, streams, what passes to children and programs.
 
 use super::words::*;
+use crate::call;
 
 cases!("descriptors":
     copies_share_position_and_flags, dup2_closes_what_was_there, dup3_refusals, fcntl_copies_from_a_number,
@@ -93,69 +94,17 @@ fn children_share_the_position() {
 }
 
 fn passed_through_a_socket() {
-    let mut pair = [0; 2];
-    // SAFETY: room for two numbers.
-    let answer = unsafe { socketpair(AF_UNIX, SOCK_STREAM, 0, pair.as_mut_ptr()) };
-    assert_eq!(answer, 0);
-    let [here, there] = pair.map(Fd);
+    let [here, there] = call::socketpair().unwrap();
     let f = make(c"f");
     put(f.0, b"before ");
-    send_number(here.0, f.0);
+    assert_eq!(call::send_number(here.0, f.0), Ok(1));
     apart(|| {
-        let got = receive_number(there.0);
+        let got = call::receive_number(there.0).unwrap();
         assert_eq!(lseek(got.0, 0, SEEK_CUR), Ok(7));
         put(got.0, b"there ");
     });
     put(f.0, b"after");
     holds(c"f", b"before there after");
-}
-
-/// Room for one number among the ancillary data, aligned.
-#[repr(align(8))]
-struct Ancillary([u8; 24]);
-
-fn message(data: &mut iovec, ancillary: &mut Ancillary) -> msghdr {
-    // SAFETY: plain numbers and pointers, for which zero is a value.
-    let mut message: msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = data;
-    message.msg_iovlen = 1;
-    message.msg_control = ancillary.0.as_mut_ptr().cast();
-    message.msg_controllen = ancillary.0.len();
-    message
-}
-
-fn send_number(socket: i32, fd: i32) {
-    let (mut byte, mut ancillary) = ([1u8], Ancillary([0; 24]));
-    let mut data = iovec {
-        iov_base: byte.as_mut_ptr().cast(),
-        iov_len: 1,
-    };
-    let message = message(&mut data, &mut ancillary);
-    // SAFETY: the message, its data and its ancillary data live; there is room for one number.
-    unsafe {
-        let head = CMSG_FIRSTHDR(&raw const message);
-        (*head).cmsg_level = SOL_SOCKET;
-        (*head).cmsg_type = SCM_RIGHTS;
-        (*head).cmsg_len = CMSG_LEN(4) as usize;
-        CMSG_DATA(head).cast::<i32>().write_unaligned(fd);
-        assert_eq!(sendmsg(socket, &raw const message, 0), 1);
-    }
-}
-
-fn receive_number(socket: i32) -> Fd {
-    let (mut byte, mut ancillary) = ([0u8], Ancillary([0; 24]));
-    let mut data = iovec {
-        iov_base: byte.as_mut_ptr().cast(),
-        iov_len: 1,
-    };
-    let mut message = message(&mut data, &mut ancillary);
-    // SAFETY: as above; the kernel filled one number in.
-    unsafe {
-        assert_eq!(recvmsg(socket, &raw mut message, 0), 1);
-        let head = CMSG_FIRSTHDR(&raw const message);
-        assert!(!head.is_null());
-        Fd(CMSG_DATA(head).cast::<i32>().read_unaligned())
-    }
 }
 
 fn own_opens_have_own_positions() {

@@ -1,6 +1,7 @@
 //! Reading directories: `readdir`, `seekdir`, `telldir`, also while they change.
 
 use super::words::*;
+use crate::call;
 use egeria_harness::rng::Rng;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
@@ -12,80 +13,6 @@ cases!("directory":
     long_names_are_listed, two_readers_at_once, reading_needs_a_directory, small_rooms_are_einval,
     positions_are_seekable,
 );
-
-/// A directory stream of libc.
-pub(super) struct Stream(*mut DIR);
-
-impl Stream {
-    pub(super) fn open(path: &CStr) -> Answer<Stream> {
-        // SAFETY: a terminated path.
-        Stream::from(unsafe { opendir(path.as_ptr()) })
-    }
-
-    /// What a call that opens streams returned.
-    pub(super) fn from(stream: *mut DIR) -> Answer<Stream> {
-        if stream.is_null() {
-            Err(errno())
-        } else {
-            Ok(Stream(stream))
-        }
-    }
-
-    /// Name, number and kind of the next entry.
-    pub(super) fn next(&self) -> Option<(CString, u64, u8)> {
-        // SAFETY: the stream is open; the entry lives until the next call.
-        unsafe {
-            *__errno_location() = 0;
-            let entry = readdir(self.0).as_ref();
-            assert_eq!(*__errno_location(), 0, "readdir failed");
-            entry.map(|entry| {
-                (
-                    CStr::from_ptr(entry.d_name.as_ptr()).to_owned(),
-                    entry.d_ino,
-                    entry.d_type,
-                )
-            })
-        }
-    }
-
-    pub(super) fn rest(&self) -> Vec<CString> {
-        std::iter::from_fn(|| self.next())
-            .map(|(name, ..)| name)
-            .collect()
-    }
-
-    /// libc's own address of it.
-    pub(super) fn raw(&self) -> *mut DIR {
-        self.0
-    }
-
-    pub(super) fn fd(&self) -> i32 {
-        // SAFETY: the stream is open.
-        unsafe { dirfd(self.0) }
-    }
-
-    pub(super) fn place(&self) -> i64 {
-        // SAFETY: the stream is open.
-        unsafe { telldir(self.0) }
-    }
-
-    fn go_to(&self, place: i64) {
-        // SAFETY: the stream is open.
-        unsafe { seekdir(self.0, place) }
-    }
-
-    pub(super) fn rewind(&self) {
-        // SAFETY: the stream is open.
-        unsafe { rewinddir(self.0) }
-    }
-}
-
-impl Drop for Stream {
-    fn drop(&mut self) {
-        // SAFETY: the stream is open, and not used again.
-        unsafe { closedir(self.0) };
-    }
-}
 
 pub(super) fn list(path: &CStr) -> Vec<CString> {
     let mut names = Stream::open(path).unwrap().rest();
@@ -329,12 +256,7 @@ fn reading_needs_a_directory() {
 
 /// `getdents64` into so much room: bytes filled in.
 fn entries(fd: i32, room: usize) -> Answer {
-    let mut buffer = vec![0u8; room];
-    // SAFETY: the buffer lives and has the size passed.
-    match unsafe { syscall(SYS_getdents64, fd, buffer.as_mut_ptr(), room) } {
-        -1 => Err(errno()),
-        bytes => Ok(bytes),
-    }
+    call::getdents64(fd, &mut vec![0; room])
 }
 
 fn small_rooms_are_einval() {

@@ -1,6 +1,6 @@
 //! Reading a directory while every name in it changes: it ends, and tells of what stays.
 
-use super::directory::{Stream, each_once, list, numbered};
+use super::directory::{each_once, list, numbered};
 use super::words::*;
 use crate::process::in_time;
 use std::ffi::CString;

@@ -1,9 +1,9 @@
 //! Streams and the descriptors under them: positions, children, limits, rights.
 
-use super::directory::{Stream, numbered};
+use super::directory::numbered;
 use super::words::*;
-use std::ffi::{CStr, CString};
-use std::ptr::null_mut;
+use crate::call;
+use std::ffi::CString;
 
 cases!("directory_streams":
     a_stream_begins_where_its_descriptor_is, copies_share_the_position, children_go_on_reading,
@@ -21,10 +21,7 @@ fn fill(count: usize) -> Vec<CString> {
 }
 
 fn on(fd: &Fd) -> Answer<Stream> {
-    // SAFETY: a number; the stream gets a copy, which is its own.
-    let copy = unsafe { libc::fcntl(fd.0, F_DUPFD_CLOEXEC, 3) };
-    // SAFETY: as above.
-    Stream::from(unsafe { fdopendir(copy) })
+    Stream::on(fd.0)
 }
 
 fn a_stream_begins_where_its_descriptor_is() {
@@ -110,12 +107,7 @@ fn removed_ones_can_be_asked() {
 
 fn too_many_streams() {
     fill(1);
-    let limit = rlimit {
-        rlim_cur: 64,
-        rlim_max: 64,
-    };
-    // SAFETY: the limit lives.
-    assert_eq!(unsafe { setrlimit(RLIMIT_NOFILE, &raw const limit) }, 0);
+    call::setrlimit(RLIMIT_NOFILE, 64, 64).unwrap();
     let mut held = Vec::new();
     let refused = loop {
         match Stream::open(c"d") {
@@ -150,63 +142,25 @@ fn reading_needs_permission() {
     });
 }
 
-unsafe extern "C" {
-    fn scandir(
-        path: *const c_char,
-        into: *mut *mut *mut dirent,
-        select: Option<extern "C" fn(*const dirent) -> i32>,
-        compare: Option<unsafe extern "C" fn(*mut *const dirent, *mut *const dirent) -> i32>,
-    ) -> i32;
-    fn alphasort(one: *mut *const dirent, other: *mut *const dirent) -> i32;
-}
-
 extern "C" fn is_even(entry: *const dirent) -> i32 {
-    // SAFETY: an entry that scandir shows.
-    let name = unsafe { CStr::from_ptr((*entry).d_name.as_ptr()) };
+    let name = call::name_of(entry);
     let last = name.to_bytes().last().copied().unwrap_or(0);
     i32::from(last.is_ascii_digit() && last.is_multiple_of(2))
 }
 
 fn scandir_selects_and_sorts() {
     let names = fill(500);
-    let mut list: *mut *mut dirent = null_mut();
-    // SAFETY: the path is terminated, the place lives; what is handed over is given back.
-    let listed: Vec<CString> = unsafe {
-        let count = scandir(c"d".as_ptr(), &raw mut list, Some(is_even), Some(alphasort));
-        let entries = std::slice::from_raw_parts(list, usize::try_from(count).unwrap());
-        let listed = entries.iter().map(|entry| {
-            let name = CStr::from_ptr((**entry).d_name.as_ptr()).to_owned();
-            free(entry.cast());
-            name
-        });
-        let listed = listed.collect();
-        free(list.cast());
-        listed
-    };
+    let listed = call::scandir(c"d", Some(is_even)).unwrap();
     assert!(listed.iter().eq(names.iter().step_by(2)));
-    // SAFETY: as above; nothing is handed over.
-    let none = unsafe { scandir(c"none".as_ptr(), &raw mut list, None, None) };
-    assert_eq!((none, errno()), (-1, Errno(ENOENT)));
+    fails(ENOENT, call::scandir(c"none", None));
 }
 
 fn entries_are_copied() {
     fill(300);
     let stream = Stream::open(c"d").unwrap();
-    let mut count = 0;
-    loop {
-        // SAFETY: all-zero is a valid entry.
-        let mut entry: dirent = unsafe { std::mem::zeroed() };
-        let mut next = null_mut();
-        // SAFETY: the stream is open, the places live.
-        #[allow(deprecated)]
-        let failed = unsafe { readdir_r(stream.raw(), &raw mut entry, &raw mut next) };
-        assert_eq!(failed, 0);
-        if next.is_null() {
-            break;
-        }
-        assert_eq!(next, &raw mut entry);
-        count += 1;
-    }
+    let count = std::iter::repeat_with(|| stream.next_copied())
+        .take_while(|&is_there| is_there)
+        .count();
     assert_eq!(count, 302);
 }
 
@@ -214,9 +168,7 @@ fn a_stream_closes_its_descriptor() {
     fill(1);
     let stream = Stream::open(c"d").unwrap();
     let fd = stream.fd();
-    // SAFETY: a number.
-    let flags = unsafe { libc::fcntl(fd, F_GETFD) };
-    assert_eq!(flags, FD_CLOEXEC);
+    assert_eq!(call::fcntl_bare(fd, F_GETFD), Ok(FD_CLOEXEC.into()));
     drop(stream);
     fails(EBADF, fstat(fd));
     file(c"f", b"");

@@ -1,8 +1,9 @@
 //! The largest, the longest and the most: names, paths, links, offsets, files, counts.
 
 use super::words::*;
+use crate::call;
+use crate::mapping::Map;
 use std::ffi::CStr;
-use std::ptr;
 
 cases!("limits":
     loops_are_eloop, forty_links_are_followed, names_to_255_bytes, paths_to_4095_bytes,
@@ -99,12 +100,7 @@ fn paths_to_4095_bytes() {
 
 fn too_many_descriptors() {
     file(c"f", b"");
-    let limit = rlimit {
-        rlim_cur: 64,
-        rlim_max: 64,
-    };
-    // SAFETY: the limit lives.
-    assert_eq!(unsafe { setrlimit(RLIMIT_NOFILE, &raw const limit) }, 0);
+    call::setrlimit(RLIMIT_NOFILE, 64, 64).unwrap();
     let mut held = Vec::new();
     let refused = loop {
         match open(c"f", O_RDONLY, 0) {
@@ -163,12 +159,7 @@ fn up_to_the_largest_offset() {
 }
 
 fn limit_file_size(bytes: u64) {
-    let limit = rlimit {
-        rlim_cur: bytes,
-        rlim_max: RLIM_INFINITY,
-    };
-    // SAFETY: the limit lives.
-    assert_eq!(unsafe { setrlimit(RLIMIT_FSIZE, &raw const limit) }, 0);
+    call::setrlimit(RLIMIT_FSIZE, bytes, RLIM_INFINITY).unwrap();
 }
 
 fn file_size_limit_signals() {
@@ -191,8 +182,7 @@ fn file_size_limit_signals() {
             "{way}: status {status:#x}"
         );
         apart(|| {
-            // SAFETY: ignoring a signal.
-            unsafe { signal(SIGXFSZ, SIG_IGN) };
+            call::ignore(SIGXFSZ);
             limit_file_size(1000);
             assert_eq!(grow(f.0), Err(Errno(EFBIG)), "{way}");
         });
@@ -218,16 +208,7 @@ fn huge_counts_are_bounded() {
     lseek(f.0, 0, SEEK_SET).unwrap();
     // Room that costs nothing until touched.
     let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    // SAFETY: a new mapping.
-    let room = unsafe { mmap(ptr::null_mut(), HUGE, PROT_READ | PROT_WRITE, flags, -1, 0) };
-    assert_ne!(room, MAP_FAILED);
-    assert_eq!(
-        transfer_raw(false, f.0, room.expose_provenance(), HUGE),
-        Ok(4)
-    );
-    // SAFETY: four bytes inside the mapping.
-    assert_same(
-        unsafe { std::slice::from_raw_parts(room.cast(), 4) },
-        b"data",
-    );
+    let room = Map::make(-1, HUGE, PROT_READ | PROT_WRITE, flags, 0).unwrap();
+    assert_eq!(transfer_raw(false, f.0, room.address(0), HUGE), Ok(4));
+    assert_same(&room.all(4), b"data");
 }

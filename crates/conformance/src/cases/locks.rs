@@ -1,6 +1,7 @@
 //! `flock`, `fcntl` byte ranges, locks of open file descriptions.
 
 use super::words::*;
+use crate::call;
 
 cases!("locks":
     flock_excludes_others, flock_belongs_to_the_description, flock_changes_kind,
@@ -324,8 +325,7 @@ fn locks_go_with_their_process() {
         set(own.0, F_WRLCK, 0, 0).unwrap();
         flock(own.0, LOCK_EX).unwrap();
         put(tell.0, b"!");
-        // SAFETY: waits for a signal.
-        unsafe { pause() };
+        call::pause();
     });
     assert_eq!(read(told.0, &mut [0; 1]), Ok(1));
     refused(set(f.0, F_WRLCK, 0, 0));
@@ -369,8 +369,7 @@ fn signals_end_the_waiting() {
         set(own.0, F_WRLCK, 0, 0).unwrap();
         flock(own.0, LOCK_EX).unwrap();
         put(tell.0, b"!");
-        // SAFETY: waits for a signal.
-        unsafe { pause() };
+        call::pause();
     });
     assert_eq!(read(told.0, &mut [0; 1]), Ok(1));
     let waits: [&dyn Fn() -> Answer<()>; 2] = [
@@ -378,27 +377,13 @@ fn signals_end_the_waiting() {
         &|| flock(f.0, LOCK_SH),
     ];
     for wait in waits {
-        // SAFETY: a handler that does nothing, and again until one comes while it waits.
-        unsafe {
-            let mut action: sigaction = std::mem::zeroed();
-            action.sa_sigaction = wake as extern "C" fn(i32) as usize;
-            assert_eq!(
-                sigaction(SIGALRM, &raw const action, std::ptr::null_mut()),
-                0
-            );
-            let often = timeval {
-                tv_sec: 0,
-                tv_usec: 20_000,
-            };
-            let timer = itimerval {
-                it_interval: often,
-                it_value: often,
-            };
-            assert_eq!(
-                setitimer(ITIMER_REAL, &raw const timer, std::ptr::null_mut()),
-                0
-            );
-        }
+        // Again and again, until one comes while it waits.
+        call::interrupt_by(SIGALRM, wake).unwrap();
+        let often = timeval {
+            tv_sec: 0,
+            tv_usec: 20_000,
+        };
+        call::alarm_every(often).unwrap();
         fails(EINTR, wait());
     }
     holder.kill();
@@ -407,8 +392,8 @@ fn signals_end_the_waiting() {
 
 /// A lease is told, and the next one to open breaks it; or there are none.
 fn leases_are_broken_or_refused() {
-    // SAFETY: the signal would end this process.
-    unsafe { signal(SIGIO, SIG_IGN) };
+    // The signal would end this process.
+    call::ignore(SIGIO);
     file(c"f", b"");
     let f = open(c"f", O_RDONLY, 0).unwrap();
     match fcntl(f.0, F_SETLEASE, F_RDLCK) {

@@ -1,9 +1,9 @@
 //! `mmap`: shared and private, together with every other way to the same bytes.
 
 use super::words::*;
+use crate::call;
 use crate::mapping::Map;
 use crate::process::signal_of;
-use std::ptr;
 
 cases!("map":
     shared_stores_are_read_by_all, writes_are_seen_through_shared_mappings, truncation_is_seen,
@@ -233,9 +233,7 @@ fn synced_stores_are_durable() {
     let all = content_of(c"f");
     assert_same(&all[5..8], b"one");
     assert_same(&all[PAGE + 5..PAGE + 8], b"two");
-    // SAFETY: an address that is not mapped is the kernel's to refuse.
-    let wrong = unsafe { msync(ptr::without_provenance_mut(PAGE), PAGE, MS_SYNC) };
-    assert_eq!((wrong, errno()), (-1, Errno(ENOMEM)));
+    fails(ENOMEM, call::msync_raw(PAGE, PAGE));
 }
 
 fn a_file_is_written_from_its_own_mapping() {
@@ -243,17 +241,14 @@ fn a_file_is_written_from_its_own_mapping() {
     let map = Map::shared(f.0, 4 * PAGE);
     for (from, to) in [(0, 2 * PAGE), (100, 3 * PAGE + 7), (PAGE, 0)] {
         let data = map.all(from + 500)[from..].to_vec();
-        let address = map.start.expose_provenance() + from;
+        let address = map.address(from);
         lseek(f.0, to as i64, SEEK_SET).unwrap();
         assert_eq!(transfer_raw(true, f.0, address, 500), Ok(500));
         assert_same(&map.all(to + 500)[to..], &data);
     }
     lseek(f.0, 0, SEEK_SET).unwrap();
     let start = content(f.0)[..500].to_vec();
-    assert_eq!(
-        transfer_raw(false, f.0, map.start.expose_provenance() + PAGE, 500),
-        Ok(500)
-    );
+    assert_eq!(transfer_raw(false, f.0, map.address(PAGE), 500), Ok(500));
     assert_same(&map.all(PAGE + 500)[PAGE..], &start);
 }
 
@@ -331,20 +326,15 @@ fn mappings_are_moved_and_advised() {
     let f = filled(8 * PAGE);
     let mut map = Map::shared(f.0, 2 * PAGE);
     map.store(0, b"stored");
-    // SAFETY: the mapping's own range, replaced by what is answered.
-    unsafe {
-        let moved = mremap(map.start.cast(), map.bytes, 8 * PAGE, MREMAP_MAYMOVE);
-        assert_ne!(moved, MAP_FAILED);
-        (map.start, map.bytes) = (moved.cast(), 8 * PAGE);
-        for advice in [
-            MADV_RANDOM,
-            MADV_SEQUENTIAL,
-            MADV_WILLNEED,
-            MADV_DONTNEED,
-            MADV_NORMAL,
-        ] {
-            assert_eq!(madvise(map.start.cast(), map.bytes, advice), 0);
-        }
+    map = map.moved(8 * PAGE).unwrap();
+    for advice in [
+        MADV_RANDOM,
+        MADV_SEQUENTIAL,
+        MADV_WILLNEED,
+        MADV_DONTNEED,
+        MADV_NORMAL,
+    ] {
+        map.advise(advice).unwrap();
     }
     assert_same(&map.all(6), b"stored");
     assert_same(&map.all(8 * PAGE)[6..], &pattern(1, 8 * PAGE)[6..]);
@@ -353,9 +343,7 @@ fn mappings_are_moved_and_advised() {
     // Private changes go with this advice, shared ones stay.
     let private = Map::private(f.0, PAGE);
     private.store(0, b"mine!!");
-    // SAFETY: the mapping's own range.
-    let advised = unsafe { madvise(private.start.cast(), PAGE, MADV_DONTNEED) };
-    assert_eq!(advised, 0);
+    private.advise(MADV_DONTNEED).unwrap();
     assert_same(&private.all(6), b"stored");
 }
 

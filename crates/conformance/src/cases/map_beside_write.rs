@@ -56,11 +56,8 @@ fn written_from_itself(flags: i32, write: fn(i32, iovec) -> Answer, at: usize) {
 
 fn pwrite_takes_an_untouched_mapping() {
     let write = |fd, part: iovec| {
-        // SAFETY: the kernel or the library answers for the address.
-        match unsafe { libc::pwrite(fd, part.iov_base, part.iov_len, 0) } {
-            -1 => Err(errno()),
-            bytes => Ok(bytes as i64),
-        }
+        let address = part.iov_base.expose_provenance();
+        transfer_raw_at(true, fd, address, part.iov_len, 0)
     };
     written_from_itself(0, write, 0);
 }

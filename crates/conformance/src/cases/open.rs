@@ -1,6 +1,7 @@
 //! `open`, `openat`, `creat` and all their flags.
 
 use super::words::*;
+use crate::call;
 
 cases!("open":
     creates_with_the_mode_less_the_umask, what_is_missing_is_enoent, exclusively_makes_or_fails,
@@ -19,8 +20,7 @@ fn creates_with_the_mode_less_the_umask() {
         (0o777, 0o777, 0),
         (0o027, 0o755, 0o750),
     ] {
-        // SAFETY: no memory is passed.
-        unsafe { umask(mask) };
+        call::umask(mask);
         drop(open(c"f", O_CREAT | O_RDWR, asked).unwrap());
         assert_eq!(mode(c"f"), found);
         unlink(c"f").unwrap();

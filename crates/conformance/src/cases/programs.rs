@@ -1,6 +1,7 @@
 //! `execve`, what programs inherit, and everyday programs.
 
 use super::words::*;
+use crate::call;
 use std::ffi::CStr;
 use std::process::{Command, Stdio};
 
@@ -22,10 +23,8 @@ pub(super) fn execute(path: &CStr) -> Answer<i32> {
     let (read_end, write_end) = pipe().unwrap();
     fcntl(write_end.0, F_SETFD, FD_CLOEXEC).unwrap();
     let child = Child::begin(|| {
-        let arguments = [path.as_ptr(), std::ptr::null()];
-        // SAFETY: a terminated list of a terminated string.
-        unsafe { execv(path.as_ptr(), arguments.as_ptr()) };
-        put(write_end.0, &errno().0.to_ne_bytes());
+        let error = call::execv(path);
+        put(write_end.0, &error.0.to_ne_bytes());
     });
     drop(write_end);
     let mut error = [0; 4];
@@ -95,14 +94,7 @@ fn programs_inherit_the_position() {
     let f = make(c"f");
     put(f.0, b"first\nsecond\nthird\n");
     lseek(f.0, 6, SEEK_SET).unwrap();
-    let share = || {
-        use std::os::fd::FromRawFd;
-        let copy = dup(f.0).unwrap();
-        let number = copy.0;
-        std::mem::forget(copy);
-        // SAFETY: the copy's number is nobody else's.
-        unsafe { Stdio::from_raw_fd(number) }
-    };
+    let share = || Stdio::from(dup(f.0).unwrap().into_owned());
     let output = Command::new("dd")
         .args(["bs=7", "count=1", "status=none"])
         .stdin(share())

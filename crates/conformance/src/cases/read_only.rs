@@ -2,6 +2,7 @@
 //! where only the case sees it.
 
 use super::words::*;
+use crate::call;
 use std::ffi::CString;
 
 cases!("read_only":
@@ -18,20 +19,14 @@ fn prepare() {
     mkdir(c"view", 0o755).unwrap();
     symlink(c"f", c"d/l").unwrap();
     let view = |flags: u64| {
-        let none = std::ptr::null();
-        // SAFETY: terminated strings; what is not given is null.
-        let answer = unsafe { mount(c"d".as_ptr(), c"view".as_ptr(), none, flags, none.cast()) };
-        if answer != 0 {
+        if call::mount_again(Some(c"d"), c"view", flags).is_err() {
             skip("needs to mount");
         }
     };
-    // SAFETY: a name space of its own for this process.
-    if unsafe { unshare(CLONE_NEWNS) } != 0 {
+    if call::separate_mounts().is_err() {
         skip("needs a name space of mounts");
     }
-    let none = std::ptr::null();
-    // SAFETY: terminated strings; what is not given is null.
-    unsafe { mount(none, c"/".as_ptr(), none, MS_REC | MS_PRIVATE, none.cast()) };
+    call::mount_again(None, c"/", MS_REC | MS_PRIVATE).unwrap();
     view(MS_BIND);
     view(MS_BIND | MS_REMOUNT | MS_RDONLY);
     chdir(c"view").unwrap();
@@ -93,10 +88,6 @@ fn reading_goes_on() {
     // The other way to the same file is not read-only.
     file(c"../d/f", b"changed");
     holds(c"f", b"changed");
-    // SAFETY: a flag of `statvfs`, which fills its room in.
-    unsafe {
-        let mut facts: statvfs = std::mem::zeroed();
-        assert_eq!(libc::statvfs(c"f".as_ptr(), &raw mut facts), 0);
-        assert_ne!(facts.f_flag & ST_RDONLY, 0);
-    }
+    let facts = call::statvfs(c"f").unwrap();
+    assert_ne!(facts.f_flag & ST_RDONLY, 0);
 }

@@ -1,6 +1,7 @@
 //! `rename` and `renameat2`.
 
 use super::words::*;
+use crate::call;
 use egeria_harness::rng::Rng;
 
 cases!("rename":
@@ -318,13 +319,7 @@ fn relative_to_directories() {
     mkdir(c"b", 0o755).unwrap();
     file(c"a/f", b"data");
     let [a, b] = [c"a", c"b"].map(|path| open(path, O_RDONLY | O_DIRECTORY, 0).unwrap());
-    let at = |from: i32, to: i32| {
-        // SAFETY: terminated paths.
-        match unsafe { renameat(from, c"f".as_ptr(), to, c"g".as_ptr()) } {
-            0 => Ok(()),
-            _ => Err(errno()),
-        }
-    };
+    let at = |from: i32, to: i32| call::renameat((from, c"f"), (to, c"g"));
     fails(EBADF, at(-1, b.0));
     fails(EBADF, at(a.0, -1));
     let f = open(c"a/f", O_RDONLY, 0).unwrap();

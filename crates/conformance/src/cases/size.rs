@@ -1,6 +1,7 @@
 //! `lseek`, `truncate`, `ftruncate`, `fallocate`.
 
 use super::words::*;
+use crate::call;
 
 cases!("size":
     seeks_from_start_here_and_end, seeks_that_make_no_sense, data_and_holes_are_found,
@@ -300,8 +301,7 @@ fn allocation_of_other_kinds() {
 
 fn posix_fallocate_answers_errors() {
     let f = make(c"f");
-    // SAFETY: no memory is passed.
-    let allocate = |at, bytes| unsafe { posix_fallocate(f.0, at, bytes) };
+    let allocate = |at, bytes| call::posix_fallocate(f.0, at, bytes);
     assert_eq!(allocate(10, 90), 0);
     assert_eq!(fstat(f.0).unwrap().st_size, 100);
     assert_eq!(allocate(0, 10), 0);

@@ -141,34 +141,12 @@ fn on_every_kind() {
 fn through_descriptors_and_links() {
     let f = make(c"f");
     symlink(c"f", c"l").unwrap();
-    // SAFETY: terminated strings, and buffers of the sizes passed.
-    unsafe {
-        assert_eq!(
-            fsetxattr(f.0, c"user.a".as_ptr(), b"12".as_ptr().cast(), 2, 0),
-            0
-        );
-        assert_eq!(
-            getxattr(c"l".as_ptr(), c"user.a".as_ptr(), std::ptr::null_mut(), 0),
-            2
-        );
-        assert_eq!(flistxattr(f.0, std::ptr::null_mut(), 0), 7);
-        assert_eq!(
-            setxattr(
-                c"l".as_ptr(),
-                c"user.b".as_ptr(),
-                b"3".as_ptr().cast(),
-                1,
-                0
-            ),
-            0
-        );
-        assert_eq!(fremovexattr(f.0, c"user.a".as_ptr()), 0);
-        assert_eq!(
-            fgetxattr(-1, c"user.a".as_ptr(), std::ptr::null_mut(), 0),
-            -1
-        );
-    }
-    assert_eq!(errno(), Errno(EBADF));
+    fset_xattr(f.0, c"user.a", b"12").unwrap();
+    assert_eq!(xattr_bytes_of_target(c"l", c"user.a"), Ok(2));
+    assert_eq!(flist_xattr_bytes(f.0), Ok(7));
+    set_xattr_of_target(c"l", c"user.b", b"3").unwrap();
+    fremove_xattr(f.0, c"user.a").unwrap();
+    fails(EBADF, fget_xattr_bytes(-1, c"user.a"));
     assert_eq!(list_xattr(c"f", 100).unwrap().1, [c"user.b".to_owned()]);
 }
 

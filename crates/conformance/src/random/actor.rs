@@ -236,27 +236,23 @@ impl State {
         })
     }
 
-    /// What of `at..at + bytes` is in the mapping.
-    fn place(&self, map: usize, at: usize, bytes: usize) -> Option<(*mut u8, usize)> {
+    /// The mapping, and what of `at..at + bytes` is in it.
+    fn place(&self, map: usize, at: usize, bytes: usize) -> Option<(&Map, usize, usize)> {
         let map = &self.maps[map].as_ref()?.map;
-        let at = at.min(map.bytes);
-        let start = ptr::with_exposed_provenance_mut(map.address(at));
-        Some((start, bytes.min(map.bytes - at)))
+        let at = at.min(map.bytes());
+        Some((map, at, bytes.min(map.bytes() - at)))
     }
 
     fn load(&self, map: usize, at: usize, bytes: usize) -> Option<Outcome> {
-        let (from, bytes) = self.place(map, at, bytes)?;
+        let (map, at, bytes) = self.place(map, at, bytes)?;
         let mut data = vec![0; bytes];
-        // SAFETY: the buffer has room; the mapping may fault.
-        let (count, signal) = unsafe { touch::copy(data.as_mut_ptr(), from, bytes) };
+        let (count, signal) = touch::copy(map, at, &mut data, false);
         Some(touched(count, signal, hash(&data[..count])))
     }
 
     fn store(&self, map: usize, at: usize, bytes: usize, seed: u64) -> Option<Outcome> {
-        let (to, bytes) = self.place(map, at, bytes)?;
-        let data = data(seed, bytes);
-        // SAFETY: nobody has references into mappings; where it may not be written, it faults.
-        let (count, signal) = unsafe { touch::copy(to, data.as_ptr(), bytes) };
+        let (map, at, bytes) = self.place(map, at, bytes)?;
+        let (count, signal) = touch::copy(map, at, &mut data(seed, bytes), true);
         Some(touched(count, signal, 0))
     }
 
@@ -273,8 +269,8 @@ impl State {
                 write(data.as_ptr().expose_provenance(), bytes)
             }
             Memory::Mapped(map, at) => {
-                let (start, bytes) = self.place(map, at, bytes)?;
-                write(start.addr(), bytes)
+                let (map, at, bytes) = self.place(map, at, bytes)?;
+                write(map.address(at), bytes)
             }
         }))
     }
@@ -293,8 +289,8 @@ impl State {
                 Some(found)
             }
             Memory::Mapped(map, at) => {
-                let (start, bytes) = self.place(map, at, bytes)?;
-                Some(outcome(read(start.addr(), bytes)))
+                let (map, at, bytes) = self.place(map, at, bytes)?;
+                Some(outcome(read(map.address(at), bytes)))
             }
         }
     }

@@ -2,9 +2,10 @@
 
 use super::outcome::Outcome;
 use super::program::MAX_STEPS;
-use crate::call::errno;
-use libc::{MAP_ANONYMOUS, MAP_FAILED, MAP_SHARED, PROT_READ, PROT_WRITE};
-use std::ptr;
+use egeria_harness::memory::Shared;
+use egeria_harness::shared_values;
+use rustix::io::Errno;
+use rustix::thread::futex;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// How often to look before going to sleep.
@@ -13,44 +14,30 @@ const LOOKS: usize = 200;
 /// Words that contests use as they like.
 pub const WORDS: usize = 1 << 10;
 
-#[repr(C)]
-struct Shared {
-    turn: AtomicU32,
-    limits: [AtomicU64; MAX_STEPS],
-    values: [AtomicU64; MAX_STEPS],
-    errors: [AtomicI32; MAX_STEPS],
-    hashes: [AtomicU64; MAX_STEPS],
-    words: [AtomicU64; WORDS],
+shared_values! {
+    struct Words {
+        turn: AtomicU32,
+        limits: [AtomicU64; MAX_STEPS],
+        values: [AtomicU64; MAX_STEPS],
+        errors: [AtomicI32; MAX_STEPS],
+        hashes: [AtomicU64; MAX_STEPS],
+        words: [AtomicU64; WORDS],
+    }
 }
 
 /// The memory; children get it as it is.
-pub struct Board(*mut Shared);
-
-// SAFETY: all of it is atomic.
-unsafe impl Send for Board {}
-// SAFETY: likewise.
-unsafe impl Sync for Board {}
+pub struct Board(Shared<Words>);
 
 impl Board {
     /// Blank.
     #[expect(clippy::new_without_default, reason = "it takes memory of the system")]
     pub fn new() -> Board {
-        let (access, kind) = (PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS);
-        // SAFETY: a new mapping where the kernel likes.
-        let start =
-            unsafe { libc::mmap(ptr::null_mut(), size_of::<Shared>(), access, kind, -1, 0) };
-        assert_ne!(start, MAP_FAILED, "memory: {:?}", errno());
-        Board(start.cast())
-    }
-
-    fn shared(&self) -> &Shared {
-        // SAFETY: mapped as long as this is, and zeros are values of atomics.
-        unsafe { &*self.0 }
+        Board(Shared::with_children().expect("memory"))
     }
 
     /// Everything back to nothing but the limits.
     pub fn clear(&self) {
-        let shared = self.shared();
+        let shared = &self.0;
         shared.turn.store(0, Ordering::SeqCst);
         for word in &shared.words {
             word.store(0, Ordering::Relaxed);
@@ -59,7 +46,7 @@ impl Board {
 
     /// The step under way.
     pub fn turn(&self) -> usize {
-        self.shared().turn.load(Ordering::SeqCst) as usize
+        self.0.turn.load(Ordering::SeqCst) as usize
     }
 
     /// Wait until a step is at hand; false if `is_hopeless` says so.
@@ -80,22 +67,18 @@ impl Board {
 
     /// Until the turn is another; whether that took long.
     fn sleep(&self, turn: usize) -> bool {
-        let word = &raw const self.shared().turn;
-        let some = libc::timespec {
+        let some = futex::Timespec {
             tv_sec: 0,
             tv_nsec: 100_000_000,
         };
-        // SAFETY: the word and the time live.
-        let answer = unsafe {
-            let (futex, wait) = (libc::SYS_futex, libc::FUTEX_WAIT);
-            libc::syscall(futex, word, wait, turn as u32, &raw const some)
-        };
-        answer == -1 && errno().0 == libc::ETIMEDOUT
+        let flags = futex::Flags::empty();
+        let waited = futex::wait(&self.0.turn, flags, turn as u32, Some(&some));
+        waited == Err(Errno::TIMEDOUT)
     }
 
     /// Note what a step answered, and go on to the next.
     pub fn note(&self, step: usize, outcome: Outcome) {
-        let shared = self.shared();
+        let shared = &self.0;
         shared.values[step].store(outcome.value as u64, Ordering::Relaxed);
         shared.errors[step].store(outcome.error, Ordering::Relaxed);
         shared.hashes[step].store(outcome.hash, Ordering::Relaxed);
@@ -104,18 +87,14 @@ impl Board {
 
     /// This step is at hand now.
     pub fn advance(&self, step: usize) {
-        let word = &self.shared().turn;
+        let word = &self.0.turn;
         word.store(step as u32, Ordering::SeqCst);
-        // SAFETY: the word lives.
-        unsafe {
-            let (futex, wake) = (libc::SYS_futex, libc::FUTEX_WAKE);
-            libc::syscall(futex, &raw const *word, wake, i32::MAX);
-        }
+        let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
     }
 
     /// What was noted of a step.
     pub fn outcome(&self, step: usize) -> Outcome {
-        let shared = self.shared();
+        let shared = &self.0;
         Outcome {
             value: shared.values[step].load(Ordering::Relaxed) as i64,
             error: shared.errors[step].load(Ordering::Relaxed),
@@ -125,18 +104,11 @@ impl Board {
 
     /// How long a step may be.
     pub fn limit(&self, step: usize) -> &AtomicU64 {
-        &self.shared().limits[step]
+        &self.0.limits[step]
     }
 
     /// Words that contests use as they like.
     pub fn words(&self) -> &[AtomicU64; WORDS] {
-        &self.shared().words
-    }
-}
-
-impl Drop for Board {
-    fn drop(&mut self) {
-        // SAFETY: the mapping's own range, not used again.
-        unsafe { libc::munmap(self.0.cast(), size_of::<Shared>()) };
+        &self.0.words
     }
 }

@@ -85,7 +85,7 @@ impl State {
             begins_at,
             ..
         } = self.maps[map].as_ref()?;
-        place(file.as_ref()?.0, begins_at + at.min(map.bytes))
+        place(file.as_ref()?.0, begins_at + at.min(map.bytes()))
     }
 
     fn source(&self, from: Memory, to: &Place) -> Option<usize> {

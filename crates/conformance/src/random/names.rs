@@ -69,12 +69,9 @@ fn of_content(read: Answer<Vec<u8>>) -> Outcome {
 }
 
 fn content_past_libraries(name: &CStr) -> Outcome {
-    let call = |number, arguments| {
-        // SAFETY: names end with NUL, and the buffer below has the room that is passed.
-        match unsafe { touch::past_libraries(number, arguments) } {
-            error @ -4095..0 => Err(Errno(-error as i32)),
-            value => Ok(value as usize),
-        }
+    let call = |number, arguments| match touch::past_libraries(number, arguments) {
+        error @ -4095..0 => Err(Errno(-error as i32)),
+        value => Ok(value as usize),
     };
     let path = name.as_ptr().expose_provenance();
     let read = || {

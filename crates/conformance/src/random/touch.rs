@@ -1,5 +1,6 @@
 //! Loads and stores that may fault: the answer is how far they came, and the signal that ended them.
 
+use crate::mapping::Map;
 use libc::{REG_RIP, SIGBUS, SIGSEGV, c_int, c_void, siginfo_t, ucontext_t};
 use std::arch::asm;
 use std::cell::Cell;
@@ -49,16 +50,22 @@ pub fn survive_faults() {
     }
 }
 
-/// Copy byte by byte: how many were copied, and the signal that ended it early, else 0.
-///
-/// # Safety
-/// What can be written of `to..to + bytes` is the caller's to write; [`survive_faults`] was called.
-pub unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) -> (usize, c_int) {
+/// Load from a mapping into `data`, or store `data` there, byte by byte: how many were copied, and the signal that ended
+/// it early, else 0. Before it, [`survive_faults`] was called.
+pub fn copy(map: &Map, at: usize, data: &mut [u8], stores: bool) -> (usize, c_int) {
+    let there: *mut u8 = ptr::with_exposed_provenance_mut(map.address(at));
+    let bytes = data.len();
+    assert!(bytes <= map.bytes() - at);
+    let (to, from) = match stores {
+        true => (there, data.as_mut_ptr()),
+        false => (data.as_mut_ptr(), there),
+    };
     SIGNAL.set(0);
     IS_COPYING.set(true);
     compiler_fence(Ordering::SeqCst);
     let left: usize;
-    // SAFETY: by the contract; a fault goes on behind the instruction, with what is left in `rcx`.
+    // SAFETY: inside of the buffer and of the mapping, into which nobody has references; a fault goes on behind the
+    // instruction, with what is left in `rcx`.
     unsafe {
         asm!("rep movsb", inout("rcx") bytes => left, inout("rdi") to => _, inout("rsi") from => _,
             options(nostack, preserves_flags));
@@ -68,14 +75,11 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) -> (usize, c_int)
     (bytes - left, SIGNAL.get())
 }
 
-/// A system call that no library sees.
-///
-/// # Safety
-/// As the kernel asks of this call.
-pub unsafe fn past_libraries(number: i64, arguments: [usize; 4]) -> i64 {
+/// A system call that no library sees, addresses as numbers.
+pub fn past_libraries(number: i64, arguments: [usize; 4]) -> i64 {
     let [a, b, c, d] = arguments;
     let answer;
-    // SAFETY: by the contract; the kernel keeps all registers but these.
+    // SAFETY: the kernel keeps all registers but these; buffers live and have the sizes passed.
     unsafe {
         asm!("syscall", inlateout("rax") number => answer, in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
             lateout("rcx") _, lateout("r11") _, options(nostack));

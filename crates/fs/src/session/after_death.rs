@@ -158,7 +158,7 @@ impl Volume {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_volume::{FILE, Stopped, new_volume};
+    use crate::test_volume::{FILE, Stopped, new_volume, stop};
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
@@ -175,10 +175,7 @@ mod tests {
                 .load(Ordering::Acquire),
         );
         Stopped::in_child(volume, |volume| {
-            volume.with_slot_of(ino.0, dead, |_| {
-                // SAFETY: a plain system call.
-                unsafe { libc::raise(libc::SIGSTOP) };
-            })
+            volume.with_slot_of(ino.0, dead, |_| stop())
         })
     }
 

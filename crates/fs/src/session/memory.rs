@@ -49,13 +49,14 @@ impl SessionMemory {
         };
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, flags | libc::MAP_FIXED);
         // SAFETY: MAP_FIXED replaces a part of the range just reserved, by anonymous memory or a segment of at
-        // least this size.
-        let mapped = unsafe { libc::mmap(base, bytes, access, flags, descriptor, 0) };
-        if mapped == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
+        // least this size, of which the advice is.
+        unsafe {
+            if libc::mmap(base, bytes, access, flags, descriptor, 0) == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            // A refusal only costs core dump size.
+            libc::madvise(base, bytes, libc::MADV_DONTDUMP);
         }
-        // SAFETY: the mapping just made; a refusal only costs core dump size.
-        unsafe { libc::madvise(base, bytes, libc::MADV_DONTDUMP) };
         Ok(memory)
     }
 

@@ -23,19 +23,23 @@ static ATTACH_PATIENCE_MS: AtomicU64 = AtomicU64::new(10_000);
 pub(crate) const PAUSE: Duration = Duration::from_millis(10);
 
 fn lock_of(byte: i64, kind: i32) -> libc::flock {
-    // SAFETY: zeroed flock is valid.
-    let mut range: libc::flock = unsafe { std::mem::zeroed() };
-    range.l_type = kind as i16;
-    range.l_whence = libc::SEEK_SET as i16;
-    range.l_start = byte;
-    range.l_len = 1;
-    range
+    libc::flock {
+        l_type: kind as i16,
+        l_whence: libc::SEEK_SET as i16,
+        l_start: byte,
+        l_len: 1,
+        l_pid: 0,
+    }
+}
+
+/// A command on a lock of an open description, which answers in it.
+fn description_lock(file: &File, command: i32, range: &mut libc::flock) -> i32 {
+    // SAFETY: an open descriptor and a lock that outlives the call.
+    unsafe { libc::fcntl(file.as_raw_fd(), command, std::ptr::from_mut(range)) }
 }
 
 pub(crate) fn lock_byte(file: &File, byte: i64, kind: i32) -> std::io::Result<bool> {
-    let range = lock_of(byte, kind);
-    // SAFETY: an open descriptor and a lock that outlives the call.
-    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range) } {
+    match description_lock(file, libc::F_OFD_SETLK, &mut lock_of(byte, kind)) {
         0 => Ok(true),
         _ => match std::io::Error::last_os_error() {
             error if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
@@ -47,8 +51,7 @@ pub(crate) fn lock_byte(file: &File, byte: i64, kind: i32) -> std::io::Result<bo
 /// Whether anybody but this open file has the volume attached, or makes its session.
 pub(crate) fn is_attached_elsewhere(file: &File) -> bool {
     let mut range = lock_of(ATTACHED, libc::F_WRLCK);
-    // SAFETY: an open descriptor and a lock that outlives the call, which says in it who is in the way.
-    let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut range) };
+    let asked = description_lock(file, libc::F_OFD_GETLK, &mut range);
     asked == 0 && range.l_type != libc::F_UNLCK as i16
 }
 

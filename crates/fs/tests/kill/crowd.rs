@@ -2,12 +2,16 @@
 
 use crate::common::Scratch;
 use egeria_fs::*;
+use egeria_harness::fork::Forked;
+use egeria_harness::process::Deadline;
 use egeria_harness::rng::Rng;
 use egeria_torture::kill::engine::Engine;
 use egeria_torture::kill::ledger::Ledger;
 use egeria_torture::kill::verify::{self, Commons, Ended, Verdict};
 use egeria_torture::kill::worker::work;
+use rustix::process::{Signal, set_parent_process_death_signal};
 use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,40 +27,29 @@ const PROCESS_STEPS: u64 = 400;
 const VISIT_STEPS: u64 = 4;
 
 /// A process of workers.
-#[derive(Clone, Copy)]
-struct WorkerProcess(i32);
+struct WorkerProcess(Forked);
 
 impl WorkerProcess {
     /// Fork; the caller has one thread only.
     fn start(body: impl Fn()) -> WorkerProcess {
-        // SAFETY: this process has one thread, so the child may do what it likes.
-        let process = unsafe { libc::fork() };
-        assert!(process >= 0, "{}", std::io::Error::last_os_error());
-        if process == 0 {
-            // SAFETY: asks to die with the parent.
-            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
-            // SAFETY: leaves without running what belongs to the parent.
-            unsafe { libc::_exit(i32::from(done.is_err())) }
-        }
-        WorkerProcess(process)
+        let child = Forked::run_well(|| {
+            set_parent_process_death_signal(Some(Signal::KILL)).expect("prctl");
+            body();
+            true
+        });
+        WorkerProcess(child.expect("fork"))
     }
 
     /// Kill and wait; its workers that were in the middle of their steps.
-    fn kill(self, ledger: &Ledger) -> Vec<Ended> {
-        let mut status = 0;
-        // SAFETY: our own child, not yet waited for.
-        unsafe {
-            libc::kill(self.0, libc::SIGKILL);
-            assert_eq!(libc::waitpid(self.0, &mut status, 0), self.0);
-        }
+    fn kill(&self, ledger: &Ledger) -> Vec<Ended> {
+        let process = self.0.id();
+        let status = self.0.kill();
         // One that found no more work has ended in order.
         assert!(
-            libc::WIFSIGNALED(status) || status == 0,
-            "process {} failed: {status:#x}",
-            self.0
+            status.signal().is_some() || status.success(),
+            "process {process} failed: {status}"
         );
-        let own = |id: &u64| ledger.page(*id).process.load(Ordering::Acquire) == self.0 as u64;
+        let own = |id: &u64| ledger.page(*id).process.load(Ordering::Acquire) == process as u64;
         (0..ledger.worker_count())
             .filter(own)
             .map(|id| Ended::of(ledger, id))
@@ -67,12 +60,8 @@ impl WorkerProcess {
 
 /// What hangs ends this process by a signal.
 fn guarded<T>(body: impl FnOnce() -> T) -> T {
-    // SAFETY: sets a timer of this process.
-    unsafe { libc::alarm(60) };
-    let result = body();
-    // SAFETY: as above.
-    unsafe { libc::alarm(0) };
-    result
+    let _deadline = Deadline::in_seconds(60);
+    body()
 }
 
 fn pause(random: &mut Rng, max_us: u64) {

@@ -6,7 +6,7 @@ use crate::living::fork_until_ready;
 use crate::scene::{Scene, pattern, write_in};
 use egeria_fs::rights::{Credentials, READ, WRITE};
 use egeria_fs::*;
-use std::cell::Cell;
+use egeria_harness::fork::Forked;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -237,7 +237,7 @@ fn rename_between(scene: &mut Scene) -> (Act, Verify) {
 
 /// A process that remembers `a` and what `f` in it is, as a kernel does, and forgets when it is asked to; as long as the
 /// call or what verifies it is there.
-struct Kernel(Cell<i32>);
+struct Kernel(Forked);
 
 impl Kernel {
     /// The caller has one thread only.
@@ -252,18 +252,11 @@ impl Kernel {
                 }
             }
         });
-        Rc::new(Kernel(Cell::new(process)))
+        Rc::new(Kernel(process))
     }
 
     fn end(&self) {
-        let process = self.0.replace(0);
-        if process != 0 {
-            // SAFETY: our own child, not yet waited for.
-            unsafe {
-                libc::kill(process, libc::SIGKILL);
-                libc::waitpid(process, std::ptr::null_mut(), 0);
-            }
-        }
+        self.0.kill();
     }
 }
 

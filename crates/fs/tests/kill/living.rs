@@ -3,49 +3,40 @@
 use crate::common::{FILE, Scratch};
 use crate::stepping::{Death, End, kill_after, uncounted};
 use egeria_fs::*;
+use egeria_harness::fork::Forked;
+use rustix::process::{
+    Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit,
+};
+use std::io::{PipeWriter, Read, Write, pipe};
 
 /// What a forked process answers its parent by.
-#[derive(Clone, Copy)]
-pub struct Parent(i32);
+pub struct Parent(PipeWriter);
 
 impl Parent {
     /// Once.
-    pub fn answer(self, is_ready: bool) {
-        // SAFETY: an open descriptor and one byte.
-        unsafe { libc::write(self.0, [u8::from(is_ready)].as_ptr().cast(), 1) };
+    pub fn answer(mut self, is_ready: bool) {
+        let _ = self.0.write_all(&[u8::from(is_ready)]);
     }
 }
 
 /// Fork a process that dies with its parent, and wait until it answers that it is ready. The caller has one thread only.
-pub fn fork_until_ready(child: impl FnOnce(Parent)) -> i32 {
-    let mut pipe = [0; 2];
-    // SAFETY: a valid out-parameter; this process has one thread, so the child may do what it likes.
-    let process = unsafe {
-        assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
-        libc::fork()
-    };
-    assert!(process >= 0, "{}", std::io::Error::last_os_error());
-    if process == 0 {
-        // SAFETY: asks to die with the parent.
-        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-        child(Parent(pipe[1]));
-        // SAFETY: ends the child, which must not go on as its parent.
-        unsafe { libc::_exit(0) };
-    }
+pub fn fork_until_ready(child: impl FnOnce(Parent)) -> Forked {
+    let (mut reader, writer) = pipe().expect("a pipe");
+    let own_writer = writer.try_clone().expect("a descriptor");
+    let process = Forked::run(|| {
+        set_parent_process_death_signal(Some(Signal::KILL)).expect("prctl");
+        child(Parent(own_writer));
+        0
+    });
+    drop(writer);
     let mut is_ready = [0u8; 1];
-    // SAFETY: descriptors of ours, and room for one byte.
-    let bytes = unsafe {
-        libc::close(pipe[1]);
-        let bytes = libc::read(pipe[0], is_ready.as_mut_ptr().cast(), 1);
-        libc::close(pipe[0]);
-        bytes
-    };
+    let bytes = reader.read(&mut is_ready).expect("a pipe");
     assert_eq!((bytes, is_ready), (1, [1]), "the child is not ready");
-    process
+    process.expect("fork")
 }
 
 /// Fork a process that holds an inode open, and stays; its first thread may end before.
-fn holder(volume: &Volume, ino: InodeNumber, first_thread_ends: bool) -> i32 {
+fn holder(volume: &Volume, ino: InodeNumber, first_thread_ends: bool) -> Forked {
     fork_until_ready(|parent| {
         volume.after_fork_in_child();
         let opened = volume.open(ino, None).is_ok();
@@ -59,6 +50,7 @@ fn holder(volume: &Volume, ino: InodeNumber, first_thread_ends: bool) -> i32 {
             std::thread::spawn(stay);
             // SAFETY: ends this thread alone; the other one needs nothing of it.
             unsafe { libc::syscall(libc::SYS_exit, 0) };
+            unreachable!("the thread has ended");
         }
         stay();
     })
@@ -75,15 +67,11 @@ fn survives(first_thread_ends: bool, reap: fn(&Volume)) {
     let process = holder(&volume, ino, first_thread_ends);
     volume.unlink(InodeNumber::ROOT, b"held").unwrap();
     if first_thread_ends {
-        wait_for_zombie(process);
+        wait_for_zombie(process.id());
     }
     reap(&volume);
     assert!(volume.attributes(ino).is_ok(), "the living one was reaped");
-    // SAFETY: our own child, not yet waited for.
-    unsafe {
-        libc::kill(process, libc::SIGKILL);
-        libc::waitpid(process, std::ptr::null_mut(), 0);
-    }
+    process.kill();
     volume.reap();
     assert_eq!(volume.attributes(ino), Err(Errno(libc::ESTALE)));
 }
@@ -105,18 +93,14 @@ fn wait_for_zombie(process: i32) {
 
 /// Reap with no descriptor to be had.
 fn reap_without_descriptors(volume: &Volume) {
-    // SAFETY: a valid structure in and out.
-    unsafe {
-        let mut limit: libc::rlimit = std::mem::zeroed();
-        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0);
-        let none = libc::rlimit {
-            rlim_cur: 0,
-            ..limit
-        };
-        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &none), 0);
-        volume.reap();
-        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &limit), 0);
-    }
+    let limit = getrlimit(Resource::Nofile);
+    let none = Rlimit {
+        current: Some(0),
+        ..limit
+    };
+    setrlimit(Resource::Nofile, none).expect("setrlimit");
+    volume.reap();
+    setrlimit(Resource::Nofile, limit).expect("setrlimit");
 }
 
 /// A first thread that ended, a reaper that cannot read /proc, and the plain case.

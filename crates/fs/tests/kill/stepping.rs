@@ -2,10 +2,15 @@
 //! and counts the traps, which is exact and slow), or by a timer (which is neither).
 
 use egeria_fs::{Volume, format};
+use egeria_harness::fork::Forked;
+use egeria_harness::memory::Mapping;
+use rustix::process::{Signal, getpid, kill_process};
 use std::arch::asm;
-use std::os::fd::AsRawFd;
+use std::io::{PipeWriter, Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// When a child dies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +36,7 @@ pub enum End {
 static LEFT: AtomicU64 = AtomicU64::new(0);
 
 /// Pool 0, for who dies by its journals.
-static JOURNALS: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+static JOURNALS: RwLock<Option<Mapping>> = RwLock::new(None);
 /// The count begins with the seal of a journal.
 static WAITS_FOR_SEAL: AtomicBool = AtomicBool::new(false);
 /// Journals looked at: those of the first threads.
@@ -41,27 +46,16 @@ const WATCHED: u64 = 8;
 pub fn watch_journals(pool: &Path) {
     let end = format::journal_slot(WATCHED).0 as usize;
     let file = std::fs::File::open(pool).expect("pool");
-    // SAFETY: a new mapping of a file that is longer; it stays for the life of the process.
-    let map = unsafe {
-        let (read, shared) = (libc::PROT_READ, libc::MAP_SHARED);
-        libc::mmap(std::ptr::null_mut(), end, read, shared, file.as_raw_fd(), 0)
-    };
-    assert_ne!(map, libc::MAP_FAILED);
-    JOURNALS.store(map.cast(), Ordering::Relaxed);
+    let mapping = Mapping::of_file(&file, end, false).expect("a mapping");
+    *JOURNALS.write().expect("a lock") = Some(mapping);
 }
 
 /// Whether a journal holds what counts and may not be done yet.
 pub fn is_any_sealed() -> bool {
-    let base = JOURNALS.load(Ordering::Relaxed);
-    (0..WATCHED).any(|slot| {
-        // SAFETY: mapped as far by `watch_journals`, which came first; aligned.
-        let seal = unsafe {
-            base.add(format::journal_slot(slot).0 as usize)
-                .cast::<AtomicU64>()
-        };
-        // SAFETY: as above.
-        unsafe { (*seal).load(Ordering::Relaxed) != 0 }
-    })
+    // The handler of a signal must not wait; nobody writes while a child runs.
+    let journals = JOURNALS.try_read().expect("a lock");
+    let journals = journals.as_ref().expect("`watch_journals` came first");
+    (0..WATCHED).any(|slot| journals.load_word(format::journal_slot(slot).0 as usize) != 0)
 }
 
 extern "C" fn count_down(_signal: i32) {
@@ -70,10 +64,7 @@ extern "C" fn count_down(_signal: i32) {
     }
     WAITS_FOR_SEAL.store(false, Ordering::Relaxed);
     if LEFT.fetch_sub(1, Ordering::Relaxed) == 0 {
-        // SAFETY: plain system calls; the process ends here.
-        unsafe {
-            libc::kill(libc::getpid(), libc::SIGKILL);
-        }
+        let _ = kill_process(getpid(), Signal::KILL);
     }
 }
 
@@ -98,34 +89,20 @@ pub fn uncounted<T>(body: impl FnOnce() -> T) -> T {
 
 /// Run `act` in a forked child that dies so. The caller has one thread only.
 pub fn kill_after(volume: &Volume, death: Death, act: &dyn Fn(&Volume)) -> End {
-    let mut pipe = [0; 2];
-    // SAFETY: a valid out-parameter; and this process has one thread, so the child may do what it likes.
-    let child = unsafe {
-        assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
-        libc::fork()
-    };
-    assert!(child >= 0, "{}", std::io::Error::last_os_error());
-    if child == 0 {
-        run_child(volume, death, act, pipe[1]);
-    }
-    let mut status = 0;
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let child = Forked::run(|| run_child(volume, death, act, &writer)).expect("fork");
+    drop(writer);
     let mut taken = [0u8; 8];
-    // SAFETY: our own child and descriptors, valid out-parameters.
-    let (waited, told) = unsafe {
-        libc::close(pipe[1]);
-        let told = libc::read(pipe[0], taken.as_mut_ptr().cast(), taken.len());
-        libc::close(pipe[0]);
-        (libc::waitpid(child, &mut status, 0), told)
-    };
-    assert_eq!(waited, child, "{}", std::io::Error::last_os_error());
-    if libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL {
+    let told = reader.read(&mut taken).expect("a pipe");
+    let status = child.wait();
+    if status.signal() == Some(libc::SIGKILL) {
         return End::Killed;
     }
-    assert!(status == 0 && told == 8, "the child failed: {status:#x}");
+    assert!(status.success() && told == 8, "the child failed: {status}");
     End::Finished(u64::from_ne_bytes(taken))
 }
 
-fn run_child(volume: &Volume, death: Death, act: &dyn Fn(&Volume), tell: i32) -> ! {
+fn run_child(volume: &Volume, death: Death, act: &dyn Fn(&Volume), mut tell: &PipeWriter) -> i32 {
     volume.after_fork_in_child();
     // Slots are taken before the count begins.
     let ready = volume.attributes(egeria_fs::InodeNumber::ROOT).is_ok();
@@ -140,10 +117,11 @@ fn run_child(volume: &Volume, death: Death, act: &dyn Fn(&Volume), tell: i32) ->
     let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
     trap_every_instruction(false);
     let taken = done.as_ref().map_or(0, |taken| *taken).to_ne_bytes();
-    // SAFETY: an open descriptor; leaves without running what belongs to the parent.
-    unsafe {
-        libc::write(tell, taken.as_ptr().cast(), taken.len());
-        libc::_exit(if ready && done.is_ok() { 0 } else { 3 })
+    let told = tell.write_all(&taken);
+    if ready && done.is_ok() && told.is_ok() {
+        0
+    } else {
+        3
     }
 }
 

@@ -7,6 +7,7 @@ use super::model::{
     Answer, Body, CHECKSUM, CRC32C, Directory, LAYOUT, Model, NO_LAYOUTS, Node, ROOT,
 };
 use super::walks::Walk;
+use crate::clock::coarse_now_ns;
 use crate::common::Scratch;
 use egeria_fs::*;
 use std::collections::BTreeMap;
@@ -21,16 +22,6 @@ pub struct Harness {
     walks: BTreeMap<u64, Walk>,
     /// Every inode number ever seen, the living and the dead.
     known: Vec<u64>,
-}
-
-fn now_ns() -> i64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: a valid out-parameter.
-    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &mut now) };
-    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
 pub fn pick<T: Clone>(from: &[T], pick: Pick) -> Option<T> {
@@ -164,9 +155,9 @@ impl Harness {
 
     /// One operation, done twice.
     pub fn step(&mut self, operation: &Operation) {
-        let before_ns = now_ns();
+        let before_ns = coarse_now_ns();
         self.apply(operation);
-        let after_ns = now_ns();
+        let after_ns = coarse_now_ns();
         for touched in self.model.take_touched() {
             if !self.model.nodes.contains_key(&touched.ino) {
                 continue;

@@ -62,15 +62,15 @@ pub fn without_surroundings(command: &mut Command) {
         .env_remove("XDG_RUNTIME_DIR");
     // Whoever runs the tests in the background of a shell may ignore what we send, and the command
     // follows that.
-    let reset = || {
-        for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
-            // SAFETY: async-signal-safe, and no handler is installed.
-            unsafe { libc::signal(signal, libc::SIG_DFL) };
-        }
-        Ok(())
+    // SAFETY: the calls are async-signal-safe, install no handler and allocate nothing.
+    unsafe {
+        command.pre_exec(|| {
+            for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            Ok(())
+        })
     };
-    // SAFETY: as above; nothing is allocated.
-    unsafe { command.pre_exec(reset) };
 }
 
 /// Runs any command to its end; panics when it hangs.

@@ -144,8 +144,7 @@ impl Emulation {
         let Some(costs) = self.costs() else {
             return;
         };
-        // SAFETY: the call has no arguments and cannot fail.
-        let own = unsafe { libc::gettid() } as u32;
+        let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         if thread.precise_thread.swap(own, Relaxed) != own {
             clock::wake_precisely();
         }

@@ -60,8 +60,7 @@ pub(super) fn voluntary_switches() -> u64 {
 
 /// The default slack of 50 us would lengthen every wait of this thread.
 pub(super) fn wake_precisely() {
-    // SAFETY: changes only this thread's timer slack, to 1 ns.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1usize, 0usize, 0usize, 0usize) };
+    let _ = rustix::thread::set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
 }
 
 /// What the emulation itself adds to the CPU time between two accesses, ns: reading

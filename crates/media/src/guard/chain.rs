@@ -31,13 +31,15 @@ pub fn install() -> io::Result<()> {
             Box::into_raw(Box::new(action_of(signal)?)),
             Ordering::Release,
         );
-        // SAFETY: all-zero is a valid sigaction, filled below.
-        let mut action: sigaction = unsafe { zeroed() };
-        action.sa_sigaction = on_fault as *const () as usize;
-        // Not SA_NODEFER: a fault inside the chain then ends the process, as without us.
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-        // SAFETY: the action is complete; the earlier one is kept above.
-        if unsafe { libc::sigaction(signal, &action, ptr::null_mut()) } != 0 {
+        // SAFETY: all-zero is a valid sigaction, completed before it is used; the earlier one is kept above.
+        let answer = unsafe {
+            let mut action: sigaction = zeroed();
+            action.sa_sigaction = on_fault as *const () as usize;
+            // Not SA_NODEFER: a fault inside the chain then ends the process, as without us.
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+            libc::sigaction(signal, &action, ptr::null_mut())
+        };
+        if answer != 0 {
             return Err(io::Error::last_os_error());
         }
     }
@@ -48,10 +50,11 @@ pub fn install() -> io::Result<()> {
 fn action_of(signal: c_int) -> io::Result<sigaction> {
     let mut action = MaybeUninit::uninit();
     // SAFETY: only asks; on success the action is filled.
-    match unsafe { libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) } {
-        // SAFETY: filled by the successful call.
-        0 => Ok(unsafe { action.assume_init() }),
-        _ => Err(io::Error::last_os_error()),
+    unsafe {
+        match libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) {
+            0 => Ok(action.assume_init()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 }
 

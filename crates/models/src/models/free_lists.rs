@@ -1,9 +1,9 @@
 //! `fs::session::free_list`.
 
+use crate::cell::Watched;
 use crate::check::check;
 use crate::session::free_list::{put, take};
 use crate::sync::atomic::{AtomicU64, Ordering};
-use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
@@ -13,7 +13,7 @@ const PAGES: usize = 2;
 struct Scene {
     head: AtomicU64,
     links: [AtomicU64; PAGES],
-    pages: [UnsafeCell<u32>; PAGES],
+    pages: [Watched<u32>; PAGES],
 }
 
 impl Scene {
@@ -21,7 +21,7 @@ impl Scene {
         let scene = Scene {
             head: AtomicU64::new(0),
             links: [0, 0].map(AtomicU64::new),
-            pages: [0, 0].map(UnsafeCell::new),
+            pages: [0, 0].map(Watched::new),
         };
         for page in 0..PAGES {
             put(&scene.head, page as u64, &scene.links[page]);
@@ -36,8 +36,7 @@ impl Scene {
     /// As its owner, also of the word that was the link.
     fn use_page(&self, page: u64) {
         self.links[page as usize].store(77, Ordering::Relaxed);
-        // SAFETY: the page's owner is one thread; loom says when it is not.
-        self.pages[page as usize].with_mut(|uses| unsafe { *uses += 1 });
+        self.pages[page as usize].add(1);
     }
 
     fn put(&self, page: u64) {

@@ -1,23 +1,23 @@
 //! `media::emulation::id_bitmap`.
 
+use crate::cell::Watched;
 use crate::check::check;
 use crate::id_bitmap::{give_back, take};
 use crate::sync::atomic::AtomicU64;
-use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
 /// All numbers but one are taken for good.
 struct Numbers {
     used: [AtomicU64; 1],
-    owned: UnsafeCell<u32>,
+    owned: Watched<u32>,
 }
 
 fn use_one(numbers: &Numbers) {
     if let Some(number) = take(&numbers.used) {
         assert_eq!(number, 4);
-        // SAFETY: whoever has the number owns this; loom says when two have it.
-        numbers.owned.with_mut(|owned| unsafe { *owned += 1 });
+        // It is of whoever has the number.
+        numbers.owned.add(1);
         give_back(&numbers.used, number);
     }
 }
@@ -35,7 +35,7 @@ fn id_has_one_owner_who_sees_its_last_use() {
         || {
             let numbers = Arc::new(Numbers {
                 used: [AtomicU64::new(!(1 << 3))],
-                owned: UnsafeCell::new(0),
+                owned: Watched::new(0),
             });
             let other = numbers.clone();
             let thread = thread::spawn(move || use_one(&other));

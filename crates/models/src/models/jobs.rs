@@ -1,24 +1,24 @@
 //! `fs::data::delegation::job`.
 
+use crate::cell::Watched;
 use crate::check::check;
 use crate::job::{JobEnd, JobWord};
-use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
 /// A job, what its runs say, and the caller's memory that it names.
 struct Call {
     word: JobWord,
-    runs: UnsafeCell<u32>,
-    memory: UnsafeCell<u32>,
+    runs: Watched<u32>,
+    memory: Watched<u32>,
 }
 
 impl Call {
     fn new() -> Arc<Call> {
         let call = Arc::new(Call {
             word: JobWord::new(),
-            runs: UnsafeCell::new(0),
-            memory: UnsafeCell::new(0),
+            runs: Watched::new(0),
+            memory: Watched::new(0),
         });
         // The word is made by its first use.
         assert!(!call.word.is_open());
@@ -27,8 +27,8 @@ impl Call {
 
     fn post(&self, runs: u32) {
         assert!(self.word.reserve());
-        // SAFETY: reserved, so ours; loom says when somebody looks at it.
-        self.runs.with_mut(|at| unsafe { *at = runs });
+        // Reserved, so ours.
+        self.runs.set(runs);
         self.word.post();
     }
 
@@ -37,11 +37,10 @@ impl Call {
         if !self.word.take() {
             return false;
         }
-        // SAFETY: taken, so ours until it ended; loom says when the caller goes on meanwhile.
-        let runs = self.runs.with(|at| unsafe { *at });
+        // Taken, so ours until it ended: the caller does not go on meanwhile.
+        let runs = self.runs.get();
         assert!(expected.contains(&runs));
-        // SAFETY: as above.
-        self.memory.with_mut(|at| unsafe { *at = runs });
+        self.memory.set(runs);
         self.word.end(JobEnd::Done);
         true
     }
@@ -58,11 +57,8 @@ impl Call {
             thread::yield_now();
         }
         // The call returns: its memory is the program's.
-        // SAFETY: nobody else may touch it now; loom says when somebody does.
-        self.memory.with_mut(|at| unsafe {
-            assert_eq!(*at, runs);
-            *at = 0;
-        });
+        assert_eq!(self.memory.get(), runs);
+        self.memory.set(0);
     }
 }
 
@@ -105,8 +101,8 @@ fn a_free_job_is_reserved_by_one() {
             let other = call.clone();
             let fill = |call: &Call| {
                 if call.word.reserve() {
-                    // SAFETY: reserved, so ours; loom says when somebody else fills it.
-                    call.runs.with_mut(|at| unsafe { *at += 1 });
+                    // Reserved, so ours.
+                    call.runs.add(1);
                     call.word.free();
                 }
             };

@@ -1,14 +1,14 @@
 //! `preload::lock`.
 
+use crate::cell::Watched;
 use crate::check::check;
 use crate::lock::Lock;
-use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
 struct Guarded {
     lock: Lock,
-    count: UnsafeCell<u32>,
+    count: Watched<u32>,
 }
 
 #[test]
@@ -25,13 +25,10 @@ fn a_lock_is_one_threads_at_a_time_and_wakes_who_waits() {
         || {
             let guarded = Arc::new(Guarded {
                 lock: Lock::new(),
-                count: UnsafeCell::new(0),
+                count: Watched::new(0),
             });
             let count = |guarded: &Guarded| {
-                guarded.lock.with(|| {
-                    // SAFETY: under the lock; loom says when it is not.
-                    guarded.count.with_mut(|count| unsafe { *count += 1 });
-                });
+                guarded.lock.with(|| guarded.count.add(1));
             };
             assert!(!guarded.lock.is_held());
             let threads: Vec<_> = (0..2)
@@ -44,10 +41,7 @@ fn a_lock_is_one_threads_at_a_time_and_wakes_who_waits() {
             for thread in threads {
                 thread.join().expect("a thread");
             }
-            // SAFETY: under the lock; the other threads are over.
-            guarded
-                .lock
-                .with(|| guarded.count.with(|count| assert_eq!(unsafe { *count }, 3)));
+            guarded.lock.with(|| assert_eq!(guarded.count.get(), 3));
         },
     );
 }

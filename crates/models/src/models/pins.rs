@@ -1,10 +1,10 @@
 //! `preload::pin`, with a table of one number.
 
+use crate::cell::Watched;
 use crate::check::check;
 use crate::pin::{Pin, drain, free_unused};
 use crate::record::Record;
 use crate::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 use std::ptr::null_mut;
@@ -31,7 +31,7 @@ impl Process {
             limbo: AtomicPtr::new(null_mut()),
             record: Record {
                 next: AtomicPtr::new(null_mut()),
-                alive: UnsafeCell::new(true),
+                alive: Watched::new(true),
             },
         });
         let record = std::ptr::from_ref(&process.record).cast_mut();
@@ -47,8 +47,8 @@ impl Process {
         }
         let [pin] = &self.pins;
         if pin.hold(FD, record, || self.table.load(Ordering::Acquire) == record) {
-            // SAFETY: the model's record lives as long as the model.
-            body(unsafe { &*record });
+            assert!(std::ptr::eq(record, &self.record));
+            body(&self.record);
         }
         pin.let_go();
     }
@@ -68,25 +68,20 @@ fn a_record_in_use_is_not_freed() {
             let process = Process::new();
             let other = process.clone();
             let user = thread::spawn(move || {
-                other.call(|record| {
-                    // SAFETY: pinned; loom says when it is freed meanwhile.
-                    record.alive.with(|alive| assert!(unsafe { *alive }));
-                });
+                // Pinned, so it is not freed meanwhile.
+                other.call(|record| assert!(record.alive.get()));
             });
             let free = |record: *mut Record| {
-                // SAFETY: nobody uses it; loom says when somebody does.
-                unsafe { (*record).alive.with_mut(|alive| *alive = false) };
+                assert!(std::ptr::eq(record, &process.record));
+                // Nobody uses it.
+                process.record.alive.set(false);
             };
             process.limbo.store(process.take_out(), Ordering::Relaxed);
             free_unused(&process.limbo, &process.pins, free);
             user.join().expect("the user");
             // What stayed in limbo is freed by the next one.
             free_unused(&process.limbo, &process.pins, free);
-            // SAFETY: nobody else is there.
-            process
-                .record
-                .alive
-                .with(|alive| assert!(!unsafe { *alive }));
+            assert!(!process.record.alive.get());
         },
     );
 }

@@ -1,9 +1,9 @@
 //! `fs::session::slot_ownership`.
 
+use crate::cell::Watched;
 use crate::check::check;
 use crate::session::slot_ownership::SlotOwnership;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
@@ -39,11 +39,11 @@ impl Slot {
 fn slot_has_one_owner_who_sees_its_last_use() {
     let name = "models::slot_ownership::slot_has_one_owner_who_sees_its_last_use";
     check(name, TAKING, || {
-        let slot = Arc::new((Slot::new(), UnsafeCell::new(0)));
-        let use_it = |(slot, inside): &(Slot, UnsafeCell<u64>), process: usize| {
+        let slot = Arc::new((Slot::new(), Watched::new(0)));
+        let use_it = |(slot, inside): &(Slot, Watched<u64>), process: usize| {
             if slot.ownership().take(process, 11) {
-                // SAFETY: the owner's; loom says when there are two.
-                inside.with_mut(|inside| unsafe { *inside += 1 });
+                // The owner's alone.
+                inside.add(1);
                 slot.ownership().give_back();
             }
         };

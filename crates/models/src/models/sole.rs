@@ -1,12 +1,12 @@
 //! `preload::sole` beside `preload::pin`, with a table of one number: the thread that opened it closes it while another
 //! one may use it.
 
+use crate::cell::Watched;
 use crate::check::check;
 use crate::pin::{Pin, free_unused};
 use crate::record::Record;
 use crate::sole::{SOLE, may_use, share};
 use crate::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 use std::ptr::null_mut;
@@ -45,8 +45,8 @@ impl Process {
             if pin.hold(FD, self.record(), || {
                 self.word.load(Ordering::Acquire) == word
             }) {
-                // SAFETY: pinned; loom says when it is freed meanwhile.
-                self.record.alive.with(|alive| assert!(unsafe { *alive }));
+                // Pinned, so it is not freed meanwhile.
+                assert!(self.record.alive.get());
                 break;
             }
             word = self.word.load(Ordering::Acquire);
@@ -57,8 +57,9 @@ impl Process {
     /// The opener's close, as `preload::descriptors` makes it; false when it may be in use still.
     fn close(&self) -> bool {
         let free = |record: *mut Record| {
-            // SAFETY: nobody uses it; loom says when somebody does.
-            unsafe { (*record).alive.with_mut(|alive| *alive = false) };
+            assert!(std::ptr::eq(record, &self.record));
+            // Nobody uses it.
+            self.record.alive.set(false);
         };
         loop {
             let word = self.word.load(Ordering::Acquire);
@@ -97,7 +98,7 @@ fn a_record_is_freed_at_once_only_where_no_other_thread_got_at_it() {
                 limbo: AtomicPtr::new(null_mut()),
                 record: Record {
                     next: AtomicPtr::new(null_mut()),
-                    alive: UnsafeCell::new(true),
+                    alive: Watched::new(true),
                 },
             });
             let other = process.clone();

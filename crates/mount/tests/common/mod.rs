@@ -5,11 +5,13 @@ use egeria_fs::{
     AttachMode, AttachOptions, CreateOptions, FileReference, InodeNumber, PoolRequest, Volume,
     create_volume,
 };
+use egeria_harness::memory::Mapping;
 use egeria_mount::{LeaseTiming, MountHandle, MountOptions, spawn};
+use rustix::fs::{self, FallocateFlags, Gid, Mode, OFlags, Uid, XattrFlags};
+use rustix::thread;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -168,12 +170,11 @@ impl Drop for Mounted {
 pub fn as_user<T: Send>(uid: u32, gid: u32, body: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            // SAFETY: raw calls change this thread alone; no memory is passed.
-            unsafe {
-                assert_eq!(libc::syscall(libc::SYS_setgroups, 0, 0), 0);
-                assert_eq!(libc::syscall(libc::SYS_setresgid, gid, gid, gid), 0);
-                assert_eq!(libc::syscall(libc::SYS_setresuid, uid, uid, uid), 0);
-            }
+            // Raw calls change this thread alone.
+            let (user, group) = (Uid::from_raw(uid), Gid::from_raw(gid));
+            thread::set_thread_groups(&[]).unwrap();
+            thread::set_thread_res_gid(group, group, group).unwrap();
+            thread::set_thread_res_uid(user, user, user).unwrap();
             body()
         });
         thread
@@ -186,45 +187,46 @@ pub fn c(path: impl AsRef<Path>) -> CString {
     CString::new(path.as_ref().as_os_str().as_bytes()).unwrap()
 }
 
-/// The result of a system call.
-pub fn sys(outcome: i64) -> Result<i64, i32> {
-    match outcome {
-        -1 => Err(io::Error::last_os_error().raw_os_error().unwrap()),
-        value => Ok(value),
-    }
+/// The result of a system call, or its errno.
+pub fn sys<T>(outcome: rustix::io::Result<T>) -> Result<T, i32> {
+    outcome.map_err(rustix::io::Errno::raw_os_error)
 }
 
 /// `open(2)`.
 pub fn open(path: impl AsRef<Path>, flags: i32, mode: u32) -> Result<File, i32> {
-    // SAFETY: a terminated path; the descriptor is new.
-    unsafe {
-        let descriptor = libc::open(c(path).as_ptr(), flags | libc::O_CLOEXEC, mode);
-        Ok(File::from_raw_fd(sys(descriptor.into())? as i32))
+    let flags = OFlags::from_bits_retain(flags as u32) | OFlags::CLOEXEC;
+    let opened = fs::open(path.as_ref(), flags, Mode::from_bits_retain(mode));
+    sys(opened).map(File::from)
+}
+
+/// `fallocate(2)`.
+pub fn allocate(file: &File, mode: i32, offset: u64, length: u64) -> Result<(), i32> {
+    let mode = FallocateFlags::from_bits_retain(mode as u32);
+    sys(fs::fallocate(file, mode, offset, length))
+}
+
+/// `truncate(2)`, which neither std nor rustix has.
+pub fn truncate(path: &Path, bytes: i64) -> Result<(), i32> {
+    // SAFETY: a terminated path.
+    match unsafe { libc::truncate(c(path).as_ptr(), bytes) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error().raw_os_error().unwrap()),
     }
 }
 
 /// `lsetxattr(2)`.
-pub fn set_xattr(path: &Path, name: &str, value: &[u8], flags: i32) -> Result<i64, i32> {
-    let (path, name) = (c(path), CString::new(name).unwrap());
-    let (value, bytes) = (value.as_ptr().cast(), value.len());
-    // SAFETY: terminated strings and a slice that lives.
-    sys(unsafe { libc::lsetxattr(path.as_ptr(), name.as_ptr(), value, bytes, flags) }.into())
+pub fn set_xattr(path: &Path, name: &str, value: &[u8], flags: i32) -> Result<(), i32> {
+    let flags = XattrFlags::from_bits_retain(flags as u32);
+    sys(fs::lsetxattr(path, name, value, flags))
 }
 
 /// `lgetxattr(2)` with room for so many bytes; the size, and what was filled in.
 pub fn get_xattr(path: &Path, name: &str, room: usize) -> Result<(usize, Vec<u8>), i32> {
-    let (path, name) = (c(path), CString::new(name).unwrap());
     let mut value = vec![0u8; room];
-    // SAFETY: terminated strings and the room claimed.
-    let got = unsafe {
-        libc::lgetxattr(
-            path.as_ptr(),
-            name.as_ptr(),
-            value.as_mut_ptr().cast(),
-            room,
-        )
+    let got = match room {
+        0 => sys(fs::lgetxattr_query(path, name))?,
+        _ => sys(fs::lgetxattr(path, name, &mut value[..]))?,
     };
-    let got = sys(got as i64)? as usize;
     value.truncate(got);
     Ok((got, value))
 }
@@ -253,72 +255,9 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// A shared mapping of a file.
-pub struct Mapping {
-    address: *mut u8,
-    bytes: usize,
-}
-
-// SAFETY: plain memory; accesses are single bytes, volatile.
-unsafe impl Send for Mapping {}
-// SAFETY: as above.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    pub fn new(file: &File, bytes: usize, writable: bool) -> Mapping {
-        let protection = libc::PROT_READ | if writable { libc::PROT_WRITE } else { 0 };
-        let file = file.as_raw_fd();
-        // SAFETY: a new mapping where the kernel likes.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                protection,
-                libc::MAP_SHARED,
-                file,
-                0,
-            )
-        };
-        assert_ne!(address, libc::MAP_FAILED, "{}", io::Error::last_os_error());
-        // A mount in this process starts others, which would hold it.
-        // SAFETY: of the new mapping.
-        let alone = unsafe { libc::madvise(address, bytes, libc::MADV_DONTFORK) };
-        assert_eq!(alone, 0);
-        Mapping {
-            address: address.cast(),
-            bytes,
-        }
-    }
-
-    pub fn get(&self, at: usize) -> u8 {
-        assert!(at < self.bytes);
-        // SAFETY: inside the mapping.
-        unsafe { self.address.add(at).read_volatile() }
-    }
-
-    pub fn set(&self, at: usize, value: u8) {
-        assert!(at < self.bytes);
-        // SAFETY: inside the mapping, which is writable where this is used.
-        unsafe { self.address.add(at).write_volatile(value) }
-    }
-
-    pub fn copy(&self) -> Vec<u8> {
-        (0..self.bytes).map(|at| self.get(at)).collect()
-    }
-
-    pub fn sync(&self) {
-        // SAFETY: the mapping's own range.
-        let outcome = unsafe { libc::msync(self.address.cast(), self.bytes, libc::MS_SYNC) };
-        assert_eq!(outcome, 0);
-    }
-
-    pub fn address(&self) -> *mut libc::c_void {
-        self.address.cast()
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the mapping's own range, not used afterwards.
-        unsafe { libc::munmap(self.address.cast(), self.bytes) };
-    }
+pub fn map(file: &File, bytes: usize, is_writable: bool) -> Mapping {
+    let mapping = Mapping::of_file(file, bytes, is_writable).unwrap();
+    // A mount in this process starts others, which would hold it.
+    mapping.advise(libc::MADV_DONTFORK).unwrap();
+    mapping
 }

@@ -4,7 +4,7 @@ use super::{opened, position, table};
 use crate::directory::{ROOM_BYTES, fill, read_with};
 use crate::guarded_copy::copy;
 use crate::streams::{self, Owner, Stream};
-use crate::{descriptors, errno, opening, real, serve};
+use crate::{caller, descriptors, errno, opening, real, serve};
 use libc::{DIR, c_char, c_int, c_long, c_void, dirent, size_t, ssize_t};
 use std::ptr::null_mut;
 
@@ -79,15 +79,12 @@ fn readdir(stream: *mut DIR) -> *mut dirent {
 
 fn readdir_r(stream: *mut DIR, into: *mut dirent, next: *mut *mut dirent) -> c_int {
     let ours = |stream: &'static Stream| {
-        // SAFETY: the program gave room for an entry, and for its address.
-        unsafe {
-            let (entry, answer) = match stream.next_into(into) {
-                Ok(entry) => (entry, 0),
-                Err(errno) => (null_mut(), errno),
-            };
-            *next = entry;
-            answer
-        }
+        let (entry, answer) = match stream.next_into(into) {
+            Ok(entry) => (entry, 0),
+            Err(errno) => (null_mut(), errno),
+        };
+        caller::write(next, entry);
+        answer
     };
     on(stream, libc::EBADF, ours, || {
         real::readdir_r(stream, into, next)
@@ -183,23 +180,20 @@ impl List {
         room: 0,
     };
 
-    /// Add a copy; false when there is no memory.
-    ///
-    /// # Safety
-    /// An entry as `readdir` returns it.
-    unsafe fn add(&mut self, entry: *const dirent) -> bool {
-        if self.count == self.room {
-            let room = (2 * self.room).max(16);
-            let bytes = room * size_of::<*mut dirent>();
-            // SAFETY: null, or from here.
-            let entries = unsafe { libc::realloc(self.entries.cast(), bytes) };
-            if entries.is_null() {
-                return false;
-            }
-            (self.entries, self.room) = (entries.cast(), room);
-        }
-        // SAFETY: an entry is as long as it says; there is room for one more address.
+    /// Add a copy of what a stream returned last; false when there is no memory.
+    fn add(&mut self, entry: *const dirent) -> bool {
+        // SAFETY: the addresses are null, or from here; an entry is as long as it says; there is room for one more
+        // address.
         unsafe {
+            if self.count == self.room {
+                let room = (2 * self.room).max(16);
+                let bytes = room * size_of::<*mut dirent>();
+                let entries = libc::realloc(self.entries.cast(), bytes);
+                if entries.is_null() {
+                    return false;
+                }
+                (self.entries, self.room) = (entries.cast(), room);
+            }
             let bytes = usize::from((*entry).d_reclen);
             let copied = libc::malloc(bytes).cast::<u8>();
             if copied.is_null() {
@@ -243,8 +237,7 @@ fn scan(stream: &'static Stream, select: Select) -> Option<List> {
             return (errno::get() == 0).then_some(list);
         }
         let is_wanted = select.is_none_or(|select| select(entry) != 0);
-        // SAFETY: just read.
-        if is_wanted && !unsafe { list.add(entry) } {
+        if is_wanted && !list.add(entry) {
             errno::set(libc::ENOMEM);
             return None;
         }
@@ -273,8 +266,7 @@ fn scandirat(
         return -1;
     };
     list.sort(compare);
-    // SAFETY: the program gave the place.
-    unsafe { *into = list.entries };
+    caller::write(into, list.entries);
     let count = list.count as c_int;
     std::mem::forget(list);
     errno::set(error);

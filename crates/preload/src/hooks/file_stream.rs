@@ -9,7 +9,7 @@ use crate::libc_streams::{
     APPENDS, Functions, HAS_FAILED, NO_READS, NO_WRITES, NOT_CANCELLED, Stream,
 };
 use crate::table::{self, Tag};
-use crate::{errno, libc_streams, opening, real, serve};
+use crate::{caller, errno, libc_streams, opening, real, serve};
 use libc::{FILE, c_char, c_int, c_void, off64_t, ssize_t};
 
 /// How a file is opened for a stream.
@@ -25,17 +25,14 @@ pub struct Mode {
 const MAX_MODE_BYTES: usize = 7;
 
 impl Mode {
-    /// What libc makes of a mode; `None` for what it may take in a way of its own (`m`, `c`, `,ccs=`), and what it
-    /// refuses.
-    ///
-    /// # Safety
-    /// A terminated string.
-    pub unsafe fn of(text: *const c_char) -> Option<Mode> {
+    /// What libc makes of a mode, a string of the program; `None` for what it may take in a way of its own (`m`, `c`,
+    /// `,ccs=`), and what it refuses.
+    pub fn of(text: *const c_char) -> Option<Mode> {
         let mut bytes = [0; MAX_MODE_BYTES];
         let mut length = 0;
         loop {
-            // SAFETY: the bytes before this one are not the end.
-            let byte = unsafe { *text.add(length).cast::<u8>() };
+            // It ends: the bytes before this one are not the end.
+            let byte = caller::read(text.wrapping_add(length).cast::<u8>())?;
             if byte == 0 {
                 return Mode::of_bytes(&bytes[..length]);
             }
@@ -84,8 +81,7 @@ impl Mode {
 
 /// Open a file and a stream over it; `None` when libc is to do it.
 pub fn open(path: *const c_char, text: *const c_char) -> Option<*mut FILE> {
-    // SAFETY: the program gave a mode.
-    let mode = unsafe { Mode::of(text) }?;
+    let mode = Mode::of(text)?;
     let fd = opening::open(libc::AT_FDCWD, path, mode.flags, 0o666)?;
     if fd < 0 {
         return Some(std::ptr::null_mut());
@@ -207,10 +203,8 @@ mod tests {
 
     #[test]
     fn modes_are_those_of_libc() {
-        let flags = |text: &CStr| {
-            // SAFETY: a terminated string.
-            unsafe { Mode::of(text.as_ptr()) }.map(|mode| (mode.flags, mode.stream_flags))
-        };
+        let flags =
+            |text: &CStr| Mode::of(text.as_ptr()).map(|mode| (mode.flags, mode.stream_flags));
         let made = libc::O_CREAT | libc::O_TRUNC;
         let exclusive = libc::O_EXCL | libc::O_CLOEXEC;
         let appends = libc::O_CREAT | libc::O_APPEND;

@@ -1,7 +1,7 @@
 //! Calls that hand out numbers which are not files of ours: what was known of the number is over.
 //! A second net: the first are the calls that close.
 
-use crate::{descriptors, real};
+use crate::{caller, descriptors, real};
 use libc::{c_char, c_int, c_uint, c_void, pid_t, sigset_t};
 
 /// A number that came from the kernel by another way than `open`.
@@ -17,10 +17,9 @@ pub(super) fn arrived(fd: c_int) -> c_int {
 /// Two numbers, when the call succeeded.
 fn arrived_pair(answer: c_int, pair: *const c_int) -> c_int {
     if answer == 0 {
-        // SAFETY: the kernel filled two numbers in.
-        let [one, other] = unsafe { *pair.cast::<[c_int; 2]>() };
-        arrived(one);
-        arrived(other);
+        // The kernel filled two numbers in.
+        let pair = caller::read(pair.cast::<[c_int; 2]>());
+        pair.into_iter().flatten().for_each(|fd| _ = arrived(fd));
     }
     answer
 }
@@ -111,10 +110,9 @@ fn openpty(
 ) -> c_int {
     let answer = real::openpty(one, other, name, settings, size);
     if answer == 0 {
-        // SAFETY: libc filled both in.
-        unsafe {
-            arrived(*one);
-            arrived(*other);
+        // Libc filled both in.
+        for number in [one, other] {
+            caller::read(number).map(arrived);
         }
     }
     answer

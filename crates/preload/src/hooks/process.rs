@@ -1,7 +1,7 @@
 //! Calls that make processes, or become another program: descriptors become shared.
 
 use super::table::{closing, closing_range};
-use crate::{descriptors, forks, real};
+use crate::{caller, descriptors, forks, real};
 use libc::{c_char, c_int, c_void, pid_t};
 
 /// `fork`.
@@ -41,8 +41,8 @@ fn forkpty(
     if child == 0 {
         (0..3).for_each(descriptors::arrived);
     } else if child > 0 {
-        // SAFETY: libc filled it in.
-        descriptors::arrived(unsafe { *one });
+        // Libc filled it in.
+        caller::read(one).into_iter().for_each(descriptors::arrived);
     }
     child
 }

@@ -1,7 +1,8 @@
 //! What is said of inodes: `stat` and its kin, `access`, `readlink`.
 
 use crate::names::{Answer, CallerPlace, Way, by_kernel, on_descriptor, on_path};
-use crate::{devices, real, settings};
+use crate::zeros::zeros;
+use crate::{caller, devices, real, settings};
 use egeria_fs::rights::{EXECUTE, READ, WRITE};
 use egeria_fs::{Attributes, FileKind, InodeNumber, PathStop};
 use libc::{c_char, c_int, c_uint, size_t, ssize_t};
@@ -18,8 +19,7 @@ fn is_plain(attributes: &Attributes) -> bool {
 }
 
 fn stat_of(way: &Way<'_>, attributes: &Attributes) -> libc::stat {
-    // SAFETY: all-zero is a valid stat.
-    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    let mut stat: libc::stat = zeros();
     let template = &way.mount.template;
     stat.st_dev = libc::makedev(template.stx_dev_major, template.stx_dev_minor);
     stat.st_ino = attributes.ino.0;
@@ -39,8 +39,7 @@ fn stat_of(way: &Way<'_>, attributes: &Attributes) -> libc::stat {
 
 fn statx_of(way: &Way<'_>, attributes: &Attributes) -> libc::statx {
     let time = |time_ns: i64| {
-        // SAFETY: all-zero is a valid time.
-        let mut time: libc::statx_timestamp = unsafe { std::mem::zeroed() };
+        let mut time: libc::statx_timestamp = zeros();
         time.tv_sec = time_ns.div_euclid(NS_PER_S);
         time.tv_nsec = time_ns.rem_euclid(NS_PER_S) as u32;
         time
@@ -207,9 +206,9 @@ fn statx_by_kernel(
     if done != 0 || looked || settings::is_off() || !devices::any() {
         return done;
     }
-    // SAFETY: the kernel has just filled it.
-    let (major, minor) = unsafe { ((*into).stx_dev_major, (*into).stx_dev_minor) };
-    if !devices::has(major, minor) {
+    // The kernel has just filled it.
+    let is_ours = |found: libc::statx| devices::has(found.stx_dev_major, found.stx_dev_minor);
+    if !caller::read(into).is_some_and(is_ours) {
         return done;
     }
     let flags = flags & !libc::AT_STATX_SYNC_TYPE | libc::AT_STATX_FORCE_SYNC;

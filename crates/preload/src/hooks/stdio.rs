@@ -44,8 +44,7 @@ fn tmpfile() -> *mut FILE {
 
 fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
     if serve::is_deferred(fd)
-        // SAFETY: the program gave a mode.
-        && let Some(known) = unsafe { Mode::of(mode) }
+        && let Some(known) = Mode::of(mode)
         && known.fits(fcntl(fd, libc::F_GETFL, 0))
     {
         return file_stream::over(fd, known, mode);

@@ -2,7 +2,7 @@
 
 use super::naming::make_directory;
 use super::open::opened;
-use crate::{errno, names, opening, raw, real};
+use crate::{caller, errno, names, opening, raw, real};
 use libc::{c_char, c_int};
 
 /// What the end of a template must be.
@@ -21,14 +21,11 @@ impl Place {
         let suffix = usize::try_from(suffix).ok()?;
         let start = bytes.checked_sub(suffix.checked_add(MARK.len())?)?;
         let place = template.wrapping_add(start).cast::<[u8; 6]>();
-        // SAFETY: within the string.
-        let is_marked = unsafe { *place } == MARK;
-        is_marked.then_some(Place(place))
+        (caller::read(place) == Some(MARK)).then_some(Place(place))
     }
 
     fn write(&self, letters: [u8; 6]) {
-        // SAFETY: within the caller's string, which is the caller's to change.
-        unsafe { *self.0 = letters };
+        caller::write(self.0, letters);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::sets::{self, OF_LIBC, bit, is_over};
 use crate::locked::Locked;
-use crate::{process, real, thread};
+use crate::{caller, process, real, thread};
 use libc::{c_int, c_void, sigaction, siginfo_t};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -160,17 +160,13 @@ pub fn hook_action(signal: c_int, new: *const sigaction, old: *mut sigaction) ->
     let current = thread::current();
     if current.has(thread::INSIDE) {
         // The engine, which wants to hear of faults: it does, through the trampoline.
-        if !old.is_null() {
-            // SAFETY: not null, and given to be written, as to libc.
-            unsafe { old.write(sets::default_action()) };
-        }
+        caller::write(old, sets::default_action());
         return is_fault(signal).then_some(0);
     }
     if current.has(thread::VFORK) && process::in_vfork_child(current) {
         return Some(in_vfork_child(signal, new, old));
     }
-    // SAFETY: null or given to be read, as to libc.
-    let wanted = unsafe { new.as_ref() }.copied();
+    let wanted = caller::read(new);
     let (before, done) = thread::inside(|| {
         ASKED.with(|asked| {
             let before = asked[signal as usize];
@@ -181,10 +177,7 @@ pub fn hook_action(signal: c_int, new: *const sigaction, old: *mut sigaction) ->
     if !done {
         return Some(-1);
     }
-    // SAFETY: null or given to be written, as to libc.
-    if let Some(old) = unsafe { old.as_mut() } {
-        *old = before;
-    }
+    caller::write(old, before);
     Some(0)
 }
 

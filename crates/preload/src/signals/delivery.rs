@@ -32,12 +32,13 @@ pub fn deliver(
     if actions::is_used_up(signal) {
         actions::reset(signal);
     }
-    // SAFETY: the program's handler; one that takes one argument ignores the others.
-    let handler: unsafe extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void) =
-        unsafe { std::mem::transmute(handler) };
     thread.handler_depth.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: the program's handler, with the arguments that the kernel gave for it.
-    unsafe { handler(signal, information, context) };
+    // SAFETY: the program's handler, with the arguments that the kernel gave for it; one that takes one argument ignores
+    // the others.
+    unsafe {
+        let handler = std::mem::transmute::<usize, actions::Trampoline>(handler);
+        handler(signal, information, context);
+    }
     thread.handler_depth.fetch_sub(1, Ordering::Relaxed);
 }
 

@@ -4,7 +4,7 @@
 
 use super::sets::{SET_BYTES, bit};
 use crate::thread::{self, Thread};
-use crate::{admission, raw, settings};
+use crate::{admission, caller, raw, settings};
 use libc::{c_int, sigset_t};
 use std::sync::atomic::Ordering;
 
@@ -43,8 +43,7 @@ pub fn hook_mask(
         return mask(how, new, old);
     }
     let believed = thread.believed_mask.load(Ordering::Relaxed);
-    // SAFETY: null or given to be read, as to libc.
-    let Some(mut changed) = (unsafe { new.as_ref() }).copied() else {
+    let Some(mut changed) = caller::read(new) else {
         return report_believed(mask(how, new, old), old, believed);
     };
     // SAFETY: the kernel's set begins libc's larger one, which is a local value.
@@ -66,9 +65,10 @@ pub fn hook_mask(
 }
 
 fn report_believed(answer: c_int, old: *mut sigset_t, believed: u64) -> c_int {
-    // SAFETY: null or given to be written, as libc just did; the kernel's set begins libc's.
-    if let Some(old) = unsafe { old.cast::<u64>().as_mut() } {
-        *old |= believed;
+    // The kernel's set begins libc's, which has just been written there.
+    let old = old.cast::<u64>();
+    if let Some(mask) = caller::read(old) {
+        caller::write(old, mask | believed);
     }
     answer
 }

@@ -51,21 +51,17 @@ unsafe extern "C-unwind" fn trampoline(
     } else if stops::is_continue(signal) {
         return;
     } else if thread.has(thread::INSIDE) {
-        // SAFETY: in a handler, with the arguments that the kernel gave.
-        unsafe { defer(thread, signal, information, context.cast()) };
+        let context: *mut ucontext_t = context.cast();
+        // SAFETY: the kernel's arguments; its set begins libc's larger one.
+        let mask = unsafe { &mut *(&raw mut (*context).uc_sigmask).cast::<u64>() };
+        defer(thread, signal, information, mask);
         return;
     }
     delivery::deliver(thread, signal, information, context, raised);
 }
 
-/// # Safety
-/// In a handler, with its arguments.
-unsafe fn defer(
-    thread: &Thread,
-    signal: c_int,
-    information: *const siginfo_t,
-    context: *mut ucontext_t,
-) {
+/// In a handler, with its arguments; `mask` is what holds when it returns.
+fn defer(thread: &Thread, signal: c_int, information: *const siginfo_t, mask: &mut u64) {
     if OF_INSTRUCTIONS.contains(&signal) {
         // Sent by somebody, not raised: cannot be blocked here, so it is sent again at the exit.
         thread.pending.fetch_or(1 << signal, Ordering::Relaxed);
@@ -79,8 +75,6 @@ unsafe fn defer(
         std::ptr::null_mut(),
         SET_BYTES,
     );
-    // SAFETY: the kernel's set begins libc's larger one.
-    let mask = unsafe { &mut *(&raw mut (*context).uc_sigmask).cast::<u64>() };
     thread.saved_mask.store(*mask, Ordering::Relaxed);
     thread.pending.fetch_or(MASKED, Ordering::Relaxed);
     *mask |= DEFERRED;

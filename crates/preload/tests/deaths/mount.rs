@@ -2,6 +2,7 @@
 
 use egeria_fs::{AttachMode, AttachOptions, CreateOptions, PoolRequest, Volume, create_volume};
 use egeria_mount::{LeaseTiming, MountOptions, serve, unmount_lazily};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -103,15 +104,10 @@ impl MountProcess {
 
     /// Stop it; returns when all its threads are stopped.
     pub fn stop(&self) {
-        let pid = self.child.id() as i32;
-        // SAFETY: a child of ours that was not waited for; no status is asked for.
-        unsafe {
-            assert_eq!(libc::kill(pid, libc::SIGSTOP), 0);
-            assert_eq!(
-                libc::waitpid(pid, std::ptr::null_mut(), libc::WUNTRACED),
-                pid
-            );
-        }
+        let child = Pid::from_child(&self.child);
+        // Not waited for yet.
+        kill_process(child, Signal::STOP).unwrap();
+        waitpid(Some(child), WaitOptions::UNTRACED).unwrap();
     }
 
     pub fn kill(&mut self) {

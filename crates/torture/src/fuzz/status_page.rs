@@ -1,9 +1,12 @@
 //! Where a worker writes what it is about to do, so that whoever watches knows it when the worker is dead.
 
 use super::subject::Case;
+use egeria_harness::memory::Shared;
+use egeria_harness::shared_values;
+use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Most changes of a case.
@@ -11,74 +14,48 @@ pub(super) const MAX_STEPS: usize = 32;
 /// Longest message kept.
 const MESSAGE_BYTES: usize = 4096;
 
-/// Memory that a worker and its watcher share.
-#[repr(C)]
-pub(super) struct Words {
-    /// Odd while a case runs.
-    turn: AtomicU64,
-    sample: AtomicU64,
-    use_seed: AtomicU64,
-    step_count: AtomicU64,
-    steps: [AtomicU64; MAX_STEPS],
-    /// CPU time of the process when the case began, ns.
-    begun_cpu_ns: AtomicU64,
-    /// The most CPU time of a case so far.
-    pub(super) slowest_ns: AtomicU64,
-    /// The most heap in use so far.
-    pub(super) heap_bytes: AtomicU64,
-    /// Cases kept because something new happened in them.
-    pub(super) corpus: AtomicU64,
-    /// Set by the watcher: no more cases.
-    pub(super) stop: AtomicU64,
-    message_bytes: AtomicU64,
-    message: [AtomicU8; MESSAGE_BYTES],
+shared_values! {
+    /// Memory that a worker and its watcher share.
+    pub(super) struct Words {
+        /// Odd while a case runs.
+        turn: AtomicU64,
+        sample: AtomicU64,
+        use_seed: AtomicU64,
+        step_count: AtomicU64,
+        steps: [AtomicU64; MAX_STEPS],
+        /// CPU time of the process when the case began, ns.
+        begun_cpu_ns: AtomicU64,
+        /// The most CPU time of a case so far.
+        pub(super) slowest_ns: AtomicU64,
+        /// The most heap in use so far.
+        pub(super) heap_bytes: AtomicU64,
+        /// Cases kept because something new happened in them.
+        pub(super) corpus: AtomicU64,
+        /// Set by the watcher: no more cases.
+        pub(super) stop: AtomicU64,
+        message_bytes: AtomicU64,
+        message: [AtomicU8; MESSAGE_BYTES],
+    }
 }
 
 /// A mapping of [`Words`].
 pub(super) struct StatusPage {
-    words: *mut Words,
+    words: Shared<Words>,
     file: File,
 }
-
-// SAFETY: shared memory of atomics.
-unsafe impl Send for StatusPage {}
-// SAFETY: as above.
-unsafe impl Sync for StatusPage {}
 
 impl StatusPage {
     /// A new one.
     pub(super) fn new() -> io::Result<StatusPage> {
-        // SAFETY: a terminated name; the descriptor is ours.
-        let file = unsafe {
-            let descriptor = libc::memfd_create(c"egeria-fuzz".as_ptr(), libc::MFD_CLOEXEC);
-            match descriptor {
-                -1 => return Err(io::Error::last_os_error()),
-                _ => File::from_raw_fd(descriptor),
-            }
-        };
+        let file = File::from(memfd_create("egeria-fuzz", MemfdFlags::CLOEXEC)?);
         file.set_len(size_of::<Words>() as u64)?;
         StatusPage::over(file)
     }
 
     /// The one this process was started with.
     pub(super) fn over(file: File) -> io::Result<StatusPage> {
-        if file.metadata()?.len() != size_of::<Words>() as u64 {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a fresh shared mapping of a file of this size.
-        let words = unsafe {
-            let bytes = size_of::<Words>();
-            let none = std::ptr::null_mut();
-            libc::mmap(none, bytes, access, libc::MAP_SHARED, file.as_raw_fd(), 0)
-        };
-        match words == libc::MAP_FAILED {
-            true => Err(io::Error::last_os_error()),
-            false => Ok(StatusPage {
-                words: words.cast(),
-                file,
-            }),
-        }
+        let words = Shared::of_file(&file)?;
+        Ok(StatusPage { words, file })
     }
 
     /// For a worker's standard input.
@@ -87,8 +64,7 @@ impl StatusPage {
     }
 
     pub(super) fn words(&self) -> &Words {
-        // SAFETY: mapped as long as `self`, all atomics, zeros are valid.
-        unsafe { &*self.words }
+        &self.words
     }
 
     /// A worker begins a case.
@@ -160,12 +136,5 @@ impl StatusPage {
         let bytes = words.message.iter().take(count);
         let bytes: Vec<u8> = bytes.map(|byte| byte.load(Ordering::Relaxed)).collect();
         (count > 0).then(|| String::from_utf8_lossy(&bytes).into_owned())
-    }
-}
-
-impl Drop for StatusPage {
-    fn drop(&mut self) {
-        // SAFETY: the mapping made in `over`, used by nobody after this.
-        unsafe { libc::munmap(self.words.cast(), size_of::<Words>()) };
     }
 }

@@ -7,6 +7,7 @@ use super::{case, heap};
 use egeria_harness::rng::{Rng, mix_all};
 use egeria_harness::text::message_of;
 use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Signal, getpid, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashSet;
 use std::fs::File;
@@ -56,9 +57,14 @@ fn die_of_panics() {
             Some(page) => page.leave(&text),
             None => eprintln!("{text}"),
         }
-        // SAFETY: ends the process, whatever the other threads do.
-        unsafe { libc::_exit(i32::from(FOUND)) };
+        end_at_once();
     }));
+}
+
+/// End the process, whatever the other threads do.
+fn end_at_once() -> ! {
+    // SAFETY: no memory is passed, and nothing goes on.
+    unsafe { libc::_exit(i32::from(FOUND)) }
 }
 
 fn work(target: &str, seed: &str, runs: &str) -> Result<ExitCode, String> {
@@ -139,8 +145,7 @@ impl InjectedFault {
             InjectedFault::Panic => panic!("by order"),
             // Twice: the first is caught by who looks for full stacks.
             InjectedFault::Segfault => (0..2).for_each(|_| {
-                // SAFETY: raises a signal in this thread; no memory is passed.
-                unsafe { libc::raise(libc::SIGSEGV) };
+                let _ = kill_process(getpid(), Signal::SEGV);
             }),
             InjectedFault::Abort => std::process::abort(),
             InjectedFault::Memory => drop(std::hint::black_box(vec![1u8; 1 << 40])),
@@ -242,8 +247,7 @@ fn show(file: &str) -> Result<ExitCode, String> {
     observed.verbose = true;
     std::panic::set_hook(Box::new(|panic| {
         println!("{panic}");
-        // SAFETY: ends the process, whatever the other threads do.
-        unsafe { libc::_exit(i32::from(FOUND)) };
+        end_at_once();
     }));
     match subject.attempt(&saved.case, &mut observed) {
         Ok(()) => {

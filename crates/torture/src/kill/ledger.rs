@@ -1,8 +1,8 @@
 //! What the workers tell whoever started them, in memory that outlives them.
 
-use std::fs::File;
+use egeria_harness::memory::Shared;
+use egeria_harness::shared_values;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,40 +12,39 @@ pub const WORKERS: usize = 1 << 23;
 /// A worker took all its steps.
 pub const DONE: u64 = 1;
 
-/// One worker's page of the book.
-#[repr(C)]
-pub struct Page {
-    /// Steps that returned.
-    pub steps: AtomicU64,
-    /// Longest step, ns.
-    pub longest_ns: AtomicU64,
-    /// Step under way, plus 1.
-    pub begun: AtomicU64,
-    /// When that began, ns of the machine's monotonic clock; 0 between steps.
-    pub begun_ns: AtomicU64,
-    /// Something read was wrong.
-    pub faults: AtomicU64,
-    /// Process the worker is in.
-    pub process: AtomicU64,
-    /// [`DONE`], or 0: at work, or gone in the middle of a step.
-    pub state: AtomicU64,
-}
+shared_values! {
+    /// One worker's page of the book.
+    pub struct Page {
+        /// Steps that returned.
+        pub steps: AtomicU64,
+        /// Longest step, ns.
+        pub longest_ns: AtomicU64,
+        /// Step under way, plus 1.
+        pub begun: AtomicU64,
+        /// When that began, ns of the machine's monotonic clock; 0 between steps.
+        pub begun_ns: AtomicU64,
+        /// Something read was wrong.
+        pub faults: AtomicU64,
+        /// Process the worker is in.
+        pub process: AtomicU64,
+        /// [`DONE`], or 0: at work, or gone in the middle of a step.
+        pub state: AtomicU64,
+    }
 
-/// The first page.
-#[repr(C)]
-pub struct Header {
-    workers: AtomicU64,
-    stopped: AtomicU64,
-    /// Mounts that were ready.
-    pub mounts: AtomicU64,
-    /// The process that is to die in the middle of a step; 0: none.
-    to_die: AtomicU64,
-}
+    /// The first page.
+    pub struct Header {
+        workers: AtomicU64,
+        stopped: AtomicU64,
+        /// Mounts that were ready.
+        pub mounts: AtomicU64,
+        /// The process that is to die in the middle of a step; 0: none.
+        to_die: AtomicU64,
+    }
 
-#[repr(C)]
-struct Book {
-    header: Header,
-    pages: [Page; WORKERS],
+    struct Book {
+        header: Header,
+        pages: [Page; WORKERS],
+    }
 }
 
 /// The whole book.
@@ -54,28 +53,7 @@ pub struct Ledger(&'static Book);
 impl Ledger {
     /// Make or open a book.
     pub fn open(path: &Path) -> io::Result<Ledger> {
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)?;
-        file.set_len(size_of::<Book>() as u64)?;
-        // SAFETY: a fresh shared mapping of that length, never unmapped; all of it is atomics.
-        unsafe {
-            let at = libc::mmap(
-                std::ptr::null_mut(),
-                size_of::<Book>(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            );
-            match at {
-                libc::MAP_FAILED => Err(io::Error::last_os_error()),
-                at => Ok(Ledger(&*at.cast::<Book>())),
-            }
-        }
+        Ok(Ledger(Shared::<Book>::open(path)?.leak()))
     }
 
     /// The first page.

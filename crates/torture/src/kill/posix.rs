@@ -10,6 +10,15 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
+/// What a call of libc answered: rustix does not call libc, which the library hooks.
+macro_rules! answered {
+    ($call:expr) => {{
+        // SAFETY: descriptors are open, strings end with NUL, values and places for answers live.
+        let answer = unsafe { $call } as i64;
+        u64::try_from(answer).map_err(|_| errno(io::Error::last_os_error()))
+    }};
+}
+
 /// The current directory. Where its mount goes, calls fail instead of meeting what lies below.
 pub struct Posix;
 
@@ -85,11 +94,13 @@ impl Files for Posix {
 
     fn punch(&self, file: &File, offset: u64, bytes: u64) -> Outcome<()> {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        // SAFETY: an open descriptor; no memory is passed.
-        match unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as i64, bytes as i64) } {
-            0 => Ok(()),
-            _ => Err(errno(io::Error::last_os_error())),
-        }
+        answered!(libc::fallocate(
+            file.as_raw_fd(),
+            mode,
+            offset as i64,
+            bytes as i64
+        ))
+        .map(drop)
     }
 
     fn sync(&self, file: &File) -> Outcome<()> {
@@ -113,11 +124,14 @@ impl Files for Posix {
         let (from, to) = (path(from)?, path(to)?);
         let here = libc::AT_FDCWD;
         let flags = libc::RENAME_NOREPLACE;
-        // SAFETY: two terminated strings.
-        match unsafe { libc::renameat2(here, from.as_ptr(), here, to.as_ptr(), flags) } {
-            0 => Ok(()),
-            _ => Err(errno(io::Error::last_os_error())),
-        }
+        answered!(libc::renameat2(
+            here,
+            from.as_ptr(),
+            here,
+            to.as_ptr(),
+            flags
+        ))
+        .map(drop)
     }
 
     fn make_directory(&self, path: &str) -> Outcome<()> {
@@ -131,11 +145,14 @@ impl Files for Posix {
     fn set_attribute(&self, path: &str, (name, value): Attribute) -> Outcome<()> {
         let path = CString::new(path).map_err(|_| Errno(libc::EINVAL))?;
         let bytes = value.as_ptr().cast();
-        // SAFETY: two terminated strings and a slice that lives.
-        match unsafe { libc::setxattr(path.as_ptr(), name.as_ptr(), bytes, value.len(), 0) } {
-            0 => Ok(()),
-            _ => Err(errno(io::Error::last_os_error())),
-        }
+        answered!(libc::setxattr(
+            path.as_ptr(),
+            name.as_ptr(),
+            bytes,
+            value.len(),
+            0
+        ))
+        .map(drop)
     }
 
     fn stat(&self, path: &str) -> Outcome<()> {
@@ -144,29 +161,16 @@ impl Files for Posix {
 
     fn list_attributes(&self, path: &str) -> Outcome<()> {
         let path = CString::new(path).map_err(|_| Errno(libc::EINVAL))?;
-        // SAFETY: a terminated string; without room nothing is stored.
-        match unsafe { libc::llistxattr(path.as_ptr(), std::ptr::null_mut(), 0) } {
-            0.. => Ok(()),
-            _ => Err(errno(io::Error::last_os_error())),
-        }
+        answered!(libc::llistxattr(path.as_ptr(), std::ptr::null_mut(), 0)).map(drop)
     }
 
     fn find_hole(&self, file: &File) -> Outcome<u64> {
-        // SAFETY: no memory is involved. rustix does not call libc, which the library hooks.
-        let hole = unsafe { libc::lseek(file.as_raw_fd(), 0, libc::SEEK_HOLE) };
-        u64::try_from(hole).map_err(|_| errno(io::Error::last_os_error()))
+        answered!(libc::lseek(file.as_raw_fd(), 0, libc::SEEK_HOLE))
     }
 
     fn stat_file_system(&self) -> Outcome<()> {
-        // SAFETY: a terminated string, and a local to fill for which zeroed bytes are valid.
-        let status = unsafe {
-            let mut facts: libc::statvfs = std::mem::zeroed();
-            libc::statvfs(c".".as_ptr(), &mut facts)
-        };
-        match status {
-            0 => Ok(()),
-            _ => Err(errno(io::Error::last_os_error())),
-        }
+        let mut facts = std::mem::MaybeUninit::<libc::statvfs>::uninit();
+        answered!(libc::statvfs(c".".as_ptr(), facts.as_mut_ptr())).map(drop)
     }
 
     fn list(&self, path: &str) -> Outcome<Vec<String>> {

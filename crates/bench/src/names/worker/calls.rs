@@ -189,6 +189,15 @@ fn timed(names: &[CString], mut call: impl FnMut(&CString) -> io::Result<()>) ->
     })
 }
 
+/// A call, and what it returned.
+macro_rules! plain {
+    ($call:expr) => {{
+        // SAFETY: names end with a zero byte; blocks and places for answers have the sizes passed; descriptors and
+        // streams are open, and nobody uses them once they are closed.
+        unsafe { $call }
+    }};
+}
+
 fn done(status: libc::c_int, what: &str, name: &CString) -> io::Result<libc::c_int> {
     match status {
         -1 => {
@@ -202,14 +211,12 @@ fn done(status: libc::c_int, what: &str, name: &CString) -> io::Result<libc::c_i
 
 fn open(name: &CString, flags: libc::c_int) -> io::Result<libc::c_int> {
     let mode: libc::c_uint = 0o644;
-    // SAFETY: the name ends with a zero byte, as all names here.
-    let file = unsafe { libc::open(name.as_ptr(), flags | libc::O_CLOEXEC, mode) };
+    let file = plain!(libc::open(name.as_ptr(), flags | libc::O_CLOEXEC, mode));
     done(file, "open", name)
 }
 
 fn close(file: libc::c_int) -> io::Result<()> {
-    // SAFETY: opened by the caller, who does not use it again.
-    match unsafe { libc::close(file) } {
+    match plain!(libc::close(file)) {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
@@ -221,15 +228,13 @@ fn create(name: &CString) -> io::Result<()> {
 
 fn stat(name: &CString) -> io::Result<()> {
     let mut facts = std::mem::MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: there is room for the answer.
-    let status = unsafe { libc::stat(name.as_ptr(), facts.as_mut_ptr()) };
+    let status = plain!(libc::stat(name.as_ptr(), facts.as_mut_ptr()));
     done(status, "stat", name).map(|_| ())
 }
 
 fn rename(from: &CString, to: &CString) -> io::Result<()> {
-    // SAFETY: see `open`.
     done(
-        unsafe { libc::rename(from.as_ptr(), to.as_ptr()) },
+        plain!(libc::rename(from.as_ptr(), to.as_ptr())),
         "rename",
         from,
     )
@@ -237,34 +242,24 @@ fn rename(from: &CString, to: &CString) -> io::Result<()> {
 }
 
 fn link(from: &CString, to: &CString) -> io::Result<()> {
-    // SAFETY: see `open`.
-    done(
-        unsafe { libc::link(from.as_ptr(), to.as_ptr()) },
-        "link",
-        to,
-    )
-    .map(|_| ())
+    done(plain!(libc::link(from.as_ptr(), to.as_ptr())), "link", to).map(|_| ())
 }
 
 fn unlink(name: &CString) -> io::Result<()> {
-    // SAFETY: see `open`.
-    done(unsafe { libc::unlink(name.as_ptr()) }, "unlink", name).map(|_| ())
+    done(plain!(libc::unlink(name.as_ptr())), "unlink", name).map(|_| ())
 }
 
 fn mkdir(name: &CString) -> io::Result<()> {
-    // SAFETY: see `open`.
-    done(unsafe { libc::mkdir(name.as_ptr(), 0o755) }, "mkdir", name).map(|_| ())
+    done(plain!(libc::mkdir(name.as_ptr(), 0o755)), "mkdir", name).map(|_| ())
 }
 
 fn rmdir(name: &CString) -> io::Result<()> {
-    // SAFETY: see `open`.
-    done(unsafe { libc::rmdir(name.as_ptr()) }, "rmdir", name).map(|_| ())
+    done(plain!(libc::rmdir(name.as_ptr())), "rmdir", name).map(|_| ())
 }
 
 fn truncate(name: &CString, bytes: i64) -> io::Result<()> {
-    // SAFETY: see `open`.
     done(
-        unsafe { libc::truncate(name.as_ptr(), bytes) },
+        plain!(libc::truncate(name.as_ptr(), bytes)),
         "truncate",
         name,
     )
@@ -272,8 +267,7 @@ fn truncate(name: &CString, bytes: i64) -> io::Result<()> {
 }
 
 fn append(file: libc::c_int, block: &[u8]) -> io::Result<()> {
-    // SAFETY: the block has that many bytes.
-    let written = unsafe { libc::write(file, block.as_ptr().cast(), block.len()) };
+    let written = plain!(libc::write(file, block.as_ptr().cast(), block.len()));
     match written {
         -1 => Err(io::Error::last_os_error()),
         bytes if bytes as usize == block.len() => Ok(()),
@@ -284,18 +278,15 @@ fn append(file: libc::c_int, block: &[u8]) -> io::Result<()> {
 /// Reads names of a directory from its beginning, opens and closes it.
 fn list(directory: &CString) -> io::Result<Pace> {
     let start = Instant::now();
-    // SAFETY: see `open`.
-    let stream = unsafe { libc::opendir(directory.as_ptr()) };
+    let stream = plain!(libc::opendir(directory.as_ptr()));
     if stream.is_null() {
         return Err(io::Error::last_os_error());
     }
     let mut calls = 0;
-    // SAFETY: the stream is open, and this thread's alone.
-    while calls < LISTED && !unsafe { libc::readdir(stream) }.is_null() {
+    while calls < LISTED && !plain!(libc::readdir(stream)).is_null() {
         calls += 1;
     }
-    // SAFETY: as above; it is not used again.
-    unsafe { libc::closedir(stream) };
+    plain!(libc::closedir(stream));
     Ok(Pace {
         calls: calls as u64,
         time: start.elapsed(),

@@ -1,6 +1,7 @@
 //! Being another user: one thread at a time, for the kernel keeps rights by thread.
 
-use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change};
+use egeria_harness::process::separate_mounts;
+use rustix::mount::UnmountFlags;
 use rustix::thread::{Gid, Uid, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use std::io;
 
@@ -28,13 +29,8 @@ fn give_up_rights(user: u32) -> io::Result<()> {
 
 /// From here on this process and what it starts see mounts of their own, and none of anybody else's volumes.
 pub(super) fn have_mounts_of_ones_own() -> Result<(), String> {
-    let failed = |error| format!("no mounts of one's own: {error}");
-    // SAFETY: no memory or descriptor is passed; the flag parts mounts alone.
-    if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
-        return Err(failed(io::Error::last_os_error()));
-    }
-    let alone = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
-    mount_change("/", alone).map_err(|error| failed(error.into()))?;
+    let failed = |error: io::Error| format!("no mounts of one's own: {error}");
+    separate_mounts().map_err(failed)?;
     let mounts = procfs::mounts().unwrap_or_default().into_iter();
     mounts
         .filter(|mount| mount.fs_vfstype == "fuse.egeria")

@@ -11,6 +11,8 @@ use egeria_fs::rights::{Credentials, EXECUTE, READ, WRITE};
 use egeria_fs::*;
 use egeria_harness::rng::Rng;
 use rustix::fs::{Access, AtFlags, Mode};
+use rustix::fs::{Gid, Uid};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use twins::{Start, Twins};
 
 /// Ways gone in a case.
@@ -99,12 +101,13 @@ impl User {
     fn act<T: Send>(&self, body: impl FnOnce() -> rustix::io::Result<T> + Send) -> Result<T, i32> {
         let Credentials { uid, groups, .. } = &self.credentials;
         let act = || {
-            // SAFETY: changes this thread alone; the list is as long as it says.
-            unsafe {
-                libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr());
-                libc::syscall(libc::SYS_setfsgid, *uid);
-                libc::syscall(libc::SYS_setfsuid, *uid);
-            }
+            // Of this thread alone.
+            let groups: Vec<Gid> = groups.iter().copied().map(Gid::from_raw).collect();
+            let (user, group) = (Uid::from_raw(*uid), Gid::from_raw(*uid));
+            set_thread_groups(&groups)
+                .and_then(|()| set_thread_res_gid(group, group, group))
+                .and_then(|()| set_thread_res_uid(user, user, user))
+                .map_err(|errno| errno.raw_os_error())?;
             body().map_err(|errno| errno.raw_os_error())
         };
         std::thread::scope(|scope| match scope.spawn(act).join() {
@@ -119,8 +122,8 @@ impl Paths {
         if let Some(why) = missing() {
             return Err(why.to_owned());
         }
-        // SAFETY: the process's own setting: what is made has the mode that is asked for.
-        unsafe { libc::umask(0o022) };
+        // What is made has the mode that is asked for.
+        rustix::process::umask(Mode::WGRP | Mode::WOTH);
         let protects = std::fs::read_to_string("/proc/sys/fs/protected_symlinks");
         Ok(Paths {
             twins: Twins::new()?,

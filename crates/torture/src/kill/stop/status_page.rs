@@ -3,9 +3,9 @@
 use super::calls::{Call, Observation};
 use crate::kill::ledger::monotonic_ns;
 use crate::kill::processes::AccessPath;
-use std::fs::File;
+use egeria_harness::memory::Shared;
+use egeria_harness::shared_values;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,35 +14,34 @@ const WORKERS: usize = 16;
 /// Most threads that look on.
 pub const OBSERVERS: usize = 256;
 
-/// A worker that is stopped now and then.
-#[repr(C)]
-pub struct Worker {
-    /// When the call under way began, ns; 0 between calls.
-    pub begun_ns: AtomicU64,
-    /// The call under way, or the last one.
-    call: AtomicU64,
-    /// Not 0: it is about to be stopped, and pauses no more.
-    ordered: AtomicU64,
-    pub calls: AtomicU64,
-    pub faults: AtomicU64,
-}
+shared_values! {
+    /// A worker that is stopped now and then.
+    pub struct Worker {
+        /// When the call under way began, ns; 0 between calls.
+        pub begun_ns: AtomicU64,
+        /// The call under way, or the last one.
+        call: AtomicU64,
+        /// Not 0: it is about to be stopped, and pauses no more.
+        ordered: AtomicU64,
+        pub calls: AtomicU64,
+        pub faults: AtomicU64,
+    }
 
-/// A thread that looks on.
-#[repr(C)]
-pub struct Observer {
-    /// When the call under way began, ns; 0 between calls.
-    begun_ns: AtomicU64,
-    /// Longest call since somebody set it to 0.
-    longest_ns: AtomicU64,
-    pub calls: AtomicU64,
-    pub faults: AtomicU64,
-}
+    /// A thread that looks on.
+    pub struct Observer {
+        /// When the call under way began, ns; 0 between calls.
+        begun_ns: AtomicU64,
+        /// Longest call since somebody set it to 0.
+        longest_ns: AtomicU64,
+        pub calls: AtomicU64,
+        pub faults: AtomicU64,
+    }
 
-#[repr(C)]
-struct Words {
-    ended: AtomicU64,
-    workers: [Worker; WORKERS],
-    observers: [Observer; OBSERVERS],
+    struct Words {
+        ended: AtomicU64,
+        workers: [Worker; WORKERS],
+        observers: [Observer; OBSERVERS],
+    }
 }
 
 /// The whole page.
@@ -51,19 +50,7 @@ pub struct StatusPage(&'static Words);
 impl StatusPage {
     /// Make or open one.
     pub fn open(path: &Path) -> io::Result<StatusPage> {
-        let mut options = File::options();
-        let file = options.read(true).write(true).create(true).truncate(false);
-        let file = file.open(path)?;
-        file.set_len(size_of::<Words>() as u64)?;
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a fresh shared mapping of that length, never unmapped; all of it is atomics.
-        unsafe {
-            let (none, bytes) = (std::ptr::null_mut(), size_of::<Words>());
-            match libc::mmap(none, bytes, access, libc::MAP_SHARED, file.as_raw_fd(), 0) {
-                libc::MAP_FAILED => Err(io::Error::last_os_error()),
-                at => Ok(StatusPage(&*at.cast::<Words>())),
-            }
-        }
+        Ok(StatusPage(Shared::<Words>::open(path)?.leak()))
     }
 
     pub fn worker(&self, index: usize) -> &'static Worker {

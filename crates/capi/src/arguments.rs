@@ -1,0 +1,233 @@
+//! What C passes: each kind of pointer is a type of its own, which nothing but a call from C makes. So what the text of a
+//! function asks of its caller is promised for every value of these types, and the functions themselves are safe.
+//!
+//! They are laid out as the pointers that they hold; `cbindgen.toml` says which pointer each is in `egeria.h`.
+
+use crate::call::{Answer, failure};
+use egeria_client::File;
+use libc::{c_char, c_int, c_void, iovec, off_t, stat};
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Most buffers of one call, as in Linux.
+const MAX_BUFFERS: usize = 1024;
+
+/// What a handle points to. Each kind has a mark of its own.
+pub trait Handle {
+    /// Its first word.
+    const MARK: u64;
+}
+
+/// What is really there: the mark first, so that a handle of another kind is told by its first word.
+#[repr(C)]
+struct Marked<T> {
+    mark: u64,
+    handle: T,
+}
+
+/// A handle that stays the caller's: NULL, or one of this library that nobody closes meanwhile.
+#[repr(transparent)]
+pub struct Lent<T>(*const T);
+
+/// A handle that is given back: as [`Lent`], and nobody uses it afterwards.
+#[repr(transparent)]
+pub struct Returned<T>(*mut T);
+
+/// Where a result goes: NULL, or memory for one.
+#[repr(transparent)]
+pub struct Place<T>(*mut T);
+
+/// Where several results go: room for as many as the number beside it says.
+#[repr(transparent)]
+pub struct Room<T>(*mut T);
+
+// cbindgen expands no macros, so these are names to it, which its configuration translates.
+macro_rules! argument_types {
+    ($($(#[$about:meta])* $type:ident($pointer:ty);)*) => {
+        $(
+            $(#[$about])*
+            #[repr(transparent)]
+            pub struct $type($pointer);
+        )*
+    };
+}
+
+macro_rules! argument_names {
+    ($($name:ident = $means:ty;)*) => {
+        $(
+            #[doc = concat!("What C sees as `", stringify!($means), "`.")]
+            pub type $name = $means;
+        )*
+    };
+}
+
+argument_types! {
+    /// A path: NULL, or a string that ends.
+    Text(*const c_char);
+    /// Memory to read into, which nobody else uses meanwhile; or a bad address, which is found out.
+    Destination(*mut c_void);
+    /// Memory to write from, which nobody changes meanwhile; or a bad address, which is found out.
+    Source(*const c_void);
+    /// NULL, or as many buffers as the number beside it says.
+    Buffers(*const iovec);
+}
+
+argument_names! {
+    StatPlace = Place<stat>;
+    OffsetPlace = Place<off_t>;
+}
+
+impl<T: Handle> Lent<T> {
+    /// What it means.
+    pub(crate) fn get(&self) -> Answer<&T> {
+        let marked = self.0.cast::<Marked<T>>();
+        check(marked)?;
+        // SAFETY: it is of this kind, and alive.
+        Ok(unsafe { &(*marked).handle })
+    }
+}
+
+impl<T: Handle> Returned<T> {
+    /// Take it out of the caller's hands.
+    pub(crate) fn take(self) -> Answer<T> {
+        let marked = self.0.cast::<Marked<T>>();
+        check(marked)?;
+        // SAFETY: made by `hand_out`; the mark goes, so that using it once more is found out as long as its memory
+        // stays.
+        unsafe {
+            marked.cast::<u64>().write_volatile(0);
+            Ok(Box::from_raw(marked).handle)
+        }
+    }
+}
+
+/// Give a handle to the caller.
+pub(crate) fn hand_out<T: Handle>(handle: T) -> *mut T {
+    let mark = T::MARK;
+    Box::into_raw(Box::new(Marked { mark, handle })).cast()
+}
+
+fn check<T: Handle>(marked: *const Marked<T>) -> Answer<()> {
+    if marked.is_null() || !marked.is_aligned() {
+        return Err(failure(libc::EINVAL, "the handle is NULL or no handle"));
+    }
+    // SAFETY: a handle, whose first word says which one.
+    match unsafe { marked.cast::<u64>().read_volatile() } == T::MARK {
+        true => Ok(()),
+        false => Err(failure(
+            libc::EBADF,
+            "the handle is of another kind, or was closed",
+        )),
+    }
+}
+
+impl<T> Place<T> {
+    /// Whether there is none.
+    pub(crate) fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
+    /// Write a result.
+    pub(crate) fn put(self, value: T) -> Answer<()> {
+        if self.0.is_null() || !self.0.is_aligned() {
+            return Err(failure(libc::EINVAL, "there is no place for the result"));
+        }
+        // SAFETY: memory for one.
+        unsafe { self.0.write(value) };
+        Ok(())
+    }
+}
+
+impl Text {
+    /// The path that it is.
+    pub(crate) fn path(&self) -> Answer<&Path> {
+        if self.0.is_null() {
+            return Err(failure(libc::EINVAL, "the path is NULL"));
+        }
+        // SAFETY: a string that ends.
+        let bytes = unsafe { CStr::from_ptr(self.0) }.to_bytes();
+        Ok(Path::new(OsStr::from_bytes(bytes)))
+    }
+}
+
+impl Destination {
+    /// Read so many bytes from a place in the file.
+    pub(crate) fn fill(&self, bytes: usize, file: &File, at: u64) -> Answer<usize> {
+        // SAFETY: memory of the caller, or a bad address, which the client answers for.
+        Ok(unsafe { file.read_raw(self.0.cast(), bytes, at) }?)
+    }
+}
+
+impl Source {
+    /// Write so many bytes to a place in the file.
+    pub(crate) fn write(&self, bytes: usize, file: &File, at: u64) -> Answer<usize> {
+        // SAFETY: memory of the caller, or a bad address, which the client answers for.
+        Ok(unsafe { file.write_raw(self.0.cast(), bytes, at) }?)
+    }
+
+    /// Write so many bytes at the end of the file: where that was, and how many.
+    pub(crate) fn append(&self, bytes: usize, file: &File) -> Answer<(u64, usize)> {
+        // SAFETY: memory of the caller, or a bad address, which the client answers for.
+        Ok(unsafe { file.append_raw(self.0.cast(), bytes) }?)
+    }
+}
+
+impl Buffers {
+    /// All of them, each to be read into, with its length.
+    pub(crate) fn destinations(
+        &self,
+        count: c_int,
+    ) -> Answer<impl Iterator<Item = (Destination, usize)>> {
+        let destination = |buffer: &iovec| (Destination(buffer.iov_base), buffer.iov_len);
+        Ok(self.list(count)?.iter().map(destination))
+    }
+
+    /// All of them, each to be written from, with its length.
+    pub(crate) fn sources(&self, count: c_int) -> Answer<impl Iterator<Item = (Source, usize)>> {
+        let source = |buffer: &iovec| (Source(buffer.iov_base), buffer.iov_len);
+        Ok(self.list(count)?.iter().map(source))
+    }
+
+    fn list(&self, count: c_int) -> Answer<&[iovec]> {
+        let wrong = || failure(libc::EINVAL, "no list of at most 1024 buffers");
+        let count = usize::try_from(count).map_err(|_| wrong())?;
+        if count > MAX_BUFFERS {
+            return Err(wrong());
+        }
+        if count == 0 {
+            return Ok(&[]);
+        }
+        if self.0.is_null() || !self.0.is_aligned() {
+            return Err(wrong());
+        }
+        // SAFETY: there are so many.
+        let list = unsafe { std::slice::from_raw_parts(self.0, count) };
+        let sum = list
+            .iter()
+            .try_fold(0usize, |sum, buffer| sum.checked_add(buffer.iov_len));
+        match sum.is_some_and(|sum| sum <= isize::MAX as usize) {
+            true => Ok(list),
+            false => Err(wrong()),
+        }
+    }
+}
+
+impl<T> Room<T> {
+    /// Write as many as there is room for; how many there are.
+    pub(crate) fn put(
+        &self,
+        found: impl ExactSizeIterator<Item = T>,
+        room: usize,
+    ) -> Answer<isize> {
+        if room > 0 && (self.0.is_null() || !self.0.is_aligned()) {
+            return Err(failure(libc::EINVAL, "there is no place for the parts"));
+        }
+        let count = found.len();
+        for (at, value) in found.take(room).enumerate() {
+            // SAFETY: there is room.
+            unsafe { self.0.add(at).write(value) };
+        }
+        Ok(count as isize)
+    }
+}
