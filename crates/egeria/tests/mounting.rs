@@ -464,7 +464,7 @@ fn mount_logs_what_recovery_did_and_who_attaches() {
 
 #[test]
 fn log_lines_for_eio_name_their_cause_and_are_rate_limited() {
-    use std::os::unix::fs::{FileExt, MetadataExt};
+    use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
     if !can_mount() {
         return;
     }
@@ -480,7 +480,11 @@ fn log_lines_for_eio_name_their_cause_and_are_rate_limited() {
     assert!(damage(&sandbox.path("v.0"), &bytes) || damage(&sandbox.path("v.1"), &bytes));
 
     let log = mount_logged(&sandbox, &pool, &directory);
-    let file = fs::File::open(directory.join("file")).unwrap();
+    // Else the kernel may ask for whole pages, as soon as it may keep them.
+    let direct = rustix::fs::OFlags::DIRECT.bits() as i32;
+    let mut options = fs::File::options();
+    let file = options.read(true).custom_flags(direct);
+    let file = file.open(directory.join("file")).unwrap();
     for _ in 0..1000 {
         let error = file.read_at(&mut [0; 100], 7).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(5), "{error}");
