@@ -232,8 +232,8 @@ fn migrations_are_judged_by_a_window_of_the_same_kind() {
     let mut nodes = [1usize; 3];
     let mut all = Vec::new();
     for number in 0..14 {
-        // Both kinds of windows in turn, three each; to be on node 0 costs half in both.
-        let writes = number / 3 % 2 == 1;
+        // Both kinds of windows in turn, two each; to be on node 0 costs half in both.
+        let writes = number / 2 % 2 == 1;
         let speed = if nodes.contains(&0) { 0.5 } else { 1.0 };
         let facts = readers_of_phases(&machine, &nodes, speed, writes);
         let decision = planner.decide(&machine, &facts);
