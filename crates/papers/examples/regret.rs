@@ -70,7 +70,8 @@ fn show(number: u64, seed: u64) -> Result<()> {
         }
         for window in &outcome.windows {
             let is_last = window.end_s >= workload.seconds * 0.999;
-            if window.moves.is_empty() && window.steps.is_empty() && !is_last {
+            let is_quiet = window.moves.is_empty() && window.steps.is_empty() && !is_last;
+            if is_quiet && std::env::var_os("WINDOWS").is_none() {
                 continue;
             }
             let rates: Vec<String> = window

@@ -32,6 +32,17 @@ fn the_planner_hardly_ever_loses_to_what_it_is_made_of() {
     );
 }
 
+/// The aim is none; some minutes: `cargo test --release -p egeria-papers --test regret -- --ignored`.
+#[test]
+#[ignore = "takes long"]
+fn few_of_two_thousand_random_workloads_lose() {
+    let regret = regret(7, 2000);
+    assert!(
+        regret.below_off * 50 < regret.cases && regret.below_best * 20 < regret.cases,
+        "{regret:#?}"
+    );
+}
+
 #[test]
 fn the_planner_loses_nothing_on_the_workloads_of_the_papers() {
     // The runs of the others are long: `cargo run --release -p egeria-papers --example regret papers` has all.

@@ -236,7 +236,9 @@ fn of_delegation(plan: &DelegationPlan, basis: &Basis<'_>) -> Option<Expectation
                 expected,
             ))
         }
-        DelegatedBecause::Always | DelegatedBecause::Rests { .. } => None,
+        DelegatedBecause::Always
+        | DelegatedBecause::Long { .. }
+        | DelegatedBecause::Rests { .. } => None,
     }
 }
 
@@ -265,7 +267,10 @@ fn of_relocation(step: &RelocationStep, basis: &Basis<'_>) -> Option<Expectation
             let faster = stretch / stretch_after;
             (Measure::FileReadBytesPerSecond, read, read * faster)
         }
-        (Relocate::Move { from, to }, RelocationReason::MakesRoom { .. }) => {
+        (
+            Relocate::Move { from, to },
+            RelocationReason::MakesRoom { .. } | RelocationReason::BroughtLess { .. },
+        ) => {
             let (from, to) = (basis.machine.index_of(from)?, basis.machine.index_of(to)?);
             let arrives = step.bytes.min(file.on(from)) as f64 / file.bytes as f64;
             let before = measures::share_on_node(file, to)?;

@@ -10,7 +10,7 @@ use common::fluid::Fluid;
 use common::workloads::fluid;
 use data::{File, World};
 use egeria_machine::NodeId;
-use egeria_policy::planner::{Decision, Planner, Relocate, Settings, System};
+use egeria_policy::planner::{Decision, Planner, Relocate, RelocationReason, Settings, System};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{RngSeed, TestRunner};
@@ -91,11 +91,15 @@ fn max_moves_of_a_thread(decisions: &[Decision]) -> usize {
     counts.into_values().max().unwrap_or(0)
 }
 
-/// How often a file's data went to a node that some of it had left, of the file that did so most.
+/// How often a file's data went to a node that some of it had left, of the file that did so most; what is undone does not
+/// count.
 fn max_returns_of_a_file(decisions: &[Decision]) -> usize {
     let mut files: BTreeMap<_, (Vec<NodeId>, usize)> = BTreeMap::new();
     for step in decisions.iter().flat_map(|decision| &decision.relocations) {
-        if let Relocate::Move { from, to } = step.action {
+        let is_undone = matches!(step.why, RelocationReason::BroughtLess { .. });
+        if let Relocate::Move { from, to } = step.action
+            && !is_undone
+        {
             let (left, returns) = files.entry(step.file).or_default();
             *returns += usize::from(left.contains(&to));
             left.push(from);

@@ -399,3 +399,55 @@ fn what_remote_reads_make_a_memory_write_counts_as_its_use() {
     let (contended, steps) = used_share(1.0);
     assert!(contended > Some(0.8) && steps > 0, "{contended:?}, {steps}");
 }
+
+/// A cause of waiting that no prediction knows: all threads get less as soon as data is elsewhere.
+#[test]
+fn data_after_which_threads_get_less_goes_back_and_nothing_follows_for_long() {
+    for (mut world, is_copy) in [(crowd(2, 4, 0.2 * GB), false), (bound_readers(), true)] {
+        let machine = world.fluid.machine.clone();
+        let mut settings = System::All.settings();
+        // Threads stay, so that only data goes.
+        settings.nthread.stages =
+            egeria_policy::nthread::Settings::of(egeria_policy::nthread::Configuration::Off).stages;
+        let mut planner = Planner::new(&machine, settings);
+        let first: Vec<f64> = world.files.iter().map(|file| file.on[0]).collect();
+        let (mut went, mut back) = (0, 0);
+        for window in 0..60 {
+            let mut facts = world.facts();
+            let files = || world.files.iter();
+            let is_elsewhere = files().zip(&first).any(|(file, first)| file.on[0] < *first);
+            if is_elsewhere || files().any(|file| file.replicas.contains(&true)) {
+                for thread in &mut facts.window.threads {
+                    thread.read_bytes.iter_mut().for_each(|bytes| *bytes /= 3);
+                }
+            }
+            let decision = planner.decide(&machine, &facts);
+            for step in &decision.relocations {
+                match step.why {
+                    RelocationReason::BroughtLess { speed } => {
+                        assert!(speed < 0.98, "{step}");
+                        back += 1;
+                    }
+                    _ => went += 1,
+                }
+            }
+            assert!(window < 30 || decision.relocations.is_empty(), "{window}");
+            world.act(&decision);
+        }
+        assert!(went > 0 && back > 0, "{went} went, {back} came back");
+        assert!(
+            is_copy
+                || world
+                    .files
+                    .iter()
+                    .zip(&first)
+                    .all(|(file, first)| file.on[0] >= *first)
+        );
+        assert!(
+            world
+                .files
+                .iter()
+                .all(|file| !file.replicas.contains(&true))
+        );
+    }
+}

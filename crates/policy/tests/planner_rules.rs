@@ -185,6 +185,17 @@ fn displaced_threads_go_where_the_way_from_their_data_is_widest() {
 }
 
 #[test]
+fn of_ways_about_as_wide_the_one_to_the_least_loaded_node_counts() {
+    let to = |to_1: f64, to_3: f64| {
+        let machine = ring(&[to_1, 1e9, 1e9, to_3]);
+        let decision = decide(&machine, &crowded(&machine), System::All);
+        decision.threads.moves[0].to
+    };
+    assert_eq!(to(7.9e9, 8e9), NodeId(1));
+    assert_eq!(to(6e9, 8e9), NodeId(3));
+}
+
+#[test]
 fn a_wide_way_that_others_use_is_narrow() {
     let machine = ring(&[4e9, 1e9, 1e9, 8e9]);
     let mut facts = crowded(&machine);

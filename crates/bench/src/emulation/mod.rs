@@ -21,6 +21,11 @@ use crate::emulated_run::{EmulatedRun, Moved, RunPace};
 pub use report::{EmulationReport, EmulationRow};
 use scenario::{Scenario, scenarios};
 
+/// Accesses of each thread that a run is measured for, at least: over one or two it counts where in them threads are when it
+/// begins and ends, not how fast they are.
+const MIN_ACCESSES: f64 = 8.0;
+/// ... but no longer than this.
+const MAX_MEASURED_S: f64 = 60.0;
 /// Memory that the largest run needs.
 const ROOM_BYTES: u64 = 3 << 30;
 
@@ -123,11 +128,25 @@ fn perform(options: &EmulationOptions<'_>, scenario: &Scenario) -> Result<Vec<Mo
     let programs: Vec<_> = programs
         .map(|(index, program)| (scenario.call(index, &run), program.threads))
         .collect();
-    let pace = RunPace {
-        warm_up: options.measured / 3,
-        measured: options.measured,
-    };
-    run.measure(&programs, pace)
+    run.measure(&programs, pace(scenario, options.measured)?)
+}
+
+/// How long a scenario is measured, host time: as wanted, and for so many accesses of each thread as the model expects.
+fn pace(scenario: &Scenario, wanted: Duration) -> Result<RunPace> {
+    let predicted = predict(scenario, &vec![0.0; scenario.programs.len()])?;
+    let programs = scenario.programs.iter().zip(&predicted.groups);
+    let longest_s = programs
+        .map(|(program, group)| {
+            let all_bytes = program.request_bytes as f64 * program.threads as f64;
+            all_bytes / group.bytes_s.max(1.0) * scenario.dilation
+        })
+        .fold(0.0, f64::max);
+    let least = Duration::from_secs_f64((longest_s * MIN_ACCESSES).min(MAX_MEASURED_S));
+    let measured = wanted.max(least);
+    Ok(RunPace {
+        warm_up: measured / 3,
+        measured,
+    })
 }
 
 /// What the model says of the scenario with the programs' computing as it was, beside the median of the rounds.
@@ -196,6 +215,26 @@ mod tests {
                 outcome.groups.iter().all(|group| group.bytes_s > 1e6),
                 "{name}"
             );
+        }
+    }
+
+    #[test]
+    fn runs_are_measured_for_some_accesses_of_each_thread() {
+        let wanted = Duration::from_millis(1500);
+        for scenario in scenarios() {
+            let name = &scenario.name;
+            let measured = pace(&scenario, wanted).expect(name).measured;
+            assert!(
+                measured >= wanted && measured < Duration::from_secs(8),
+                "{name}"
+            );
+            let predicted = predict(&scenario, &vec![0.0; scenario.programs.len()]).expect(name);
+            for (program, group) in scenario.programs.iter().zip(&predicted.groups) {
+                let accesses_s =
+                    group.bytes_s / (program.threads as u64 * program.request_bytes) as f64;
+                let accesses = measured.as_secs_f64() / scenario.dilation * accesses_s;
+                assert!(accesses >= 7.9, "{name}: {accesses}");
+            }
         }
     }
 

@@ -106,21 +106,21 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     add(
         "odin-8s",
         4,
-        512.0,
+        256.0,
         Place::Striped,
         vec![pm(16, 2 * MIB, 0.0)],
     );
     add(
         "odin-8s",
         8,
-        1024.0,
+        256.0,
         Place::Striped,
         vec![pm(32, 2 * MIB, 0.0)],
     );
     add(
         "odin-8s",
         8,
-        1024.0,
+        256.0,
         Place::Striped,
         vec![pm(32, 2 * MIB, 1.0)],
     );

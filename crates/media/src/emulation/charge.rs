@@ -11,7 +11,7 @@ use egeria_machine::costs::{AccessCosts, Beside};
 use super::AccessKind;
 use super::access::{Access, Cost, MAX_PARTS, Part};
 use super::clock;
-use super::crowd::Published;
+use super::crowd::{Published, place_bit};
 use super::machine::Emulation;
 use super::state::{EmulatedThread, EmulationState};
 
@@ -313,8 +313,9 @@ impl EmulationState {
         access: Access<'_>,
     ) -> u64 {
         let (arrival_ns, dilation) = (on_core.arrival_ns, self.dilation());
+        let memories = access.parts().count();
         let cost_of = |part: Access<'_>| {
-            let found = self.crowd(costs, thread, part.place, arrival_ns);
+            let found = self.crowd(costs, thread, (part.place, memories), arrival_ns);
             self.cost(costs, home, part, (found.beside, found.wait_ns))
         };
         let mut whole = Cost {
@@ -335,32 +336,30 @@ impl EmulationState {
             undisturbed_ns: whole.undisturbed_ns * dilation,
         };
         let mut ended_ns = arrival_ns + work.undisturbed_ns.round() as u64;
-        let (mut lines, mut count) = (0.0, 0u64);
+        // Others find it at each memory for its part of the time: shown at one of them, in turn, many threads in step
+        // would seem to be at one memory all together.
+        let mut shown = Published {
+            places: 0,
+            kind: access.kind,
+            from_ns: arrival_ns,
+            until_ns: ended_ns,
+            lines: 0.0,
+            lines_moved: 0.0,
+            line_ns: 0.0,
+            unwaited_ns: whole.unwaited_ns,
+        };
         for (part, service_ns) in access.parts().zip(service_ns) {
             if !part.is_cached() {
                 ended_ns = ended_ns.max(self.occupy(costs, home, part, work, service_ns));
             }
-            lines += part.of_memory(home).lines();
-            count += 1;
+            let of_memory = part.of_memory(home);
+            shown.places |= place_bit(part.place);
+            shown.lines += costs.lines_on_their_way(&of_memory) / memories as f64;
+            shown.lines_moved += of_memory.lines();
+            shown.line_ns += costs.line_ns(&of_memory) / memories as f64;
         }
-        // One slot shows one memory: each in turn, so that in the mean each is shown for its part of the time.
-        let turn = thread.accesses.load(Relaxed) % count.max(1);
-        if let Some(shown) = access.parts().nth(turn as usize) {
-            let of_memory = shown.of_memory(home);
-            self.publish(
-                thread,
-                Published {
-                    place: shown.place,
-                    kind: shown.kind,
-                    from_ns: arrival_ns,
-                    until_ns: ended_ns,
-                    lines: costs.lines_on_their_way(&of_memory),
-                    lines_moved: lines,
-                    line_ns: costs.line_ns(&of_memory),
-                    unwaited_ns: whole.unwaited_ns,
-                },
-            );
-        }
+        shown.until_ns = ended_ns;
+        self.publish(thread, shown);
         self.end_at(thread, on_core, access, ended_ns);
         ended_ns
     }
@@ -410,7 +409,7 @@ impl EmulationState {
         access: Access<'_>,
     ) -> u64 {
         let (arrival_ns, dilation) = (on_core.arrival_ns, self.dilation());
-        let found = self.crowd(costs, thread, access.place, arrival_ns);
+        let found = self.crowd(costs, thread, (access.place, 1), arrival_ns);
         let cost = self.cost(costs, home, access, (found.beside, found.wait_ns));
         let ended_ns = if access.is_cached() {
             arrival_ns + (cost.undisturbed_ns * dilation).round() as u64
@@ -425,7 +424,7 @@ impl EmulationState {
             self.publish(
                 thread,
                 Published {
-                    place: access.place,
+                    places: place_bit(access.place),
                     kind: access.kind,
                     from_ns: arrival_ns,
                     until_ns: ended_ns,

@@ -22,7 +22,8 @@ const STEP: f64 = 1.0 / 8.0;
 /// What others find of an access.
 #[derive(Clone, Copy)]
 pub(super) struct Published {
-    pub(super) place: usize,
+    /// The memories, a bit each: of several each is accessed for its part of the time.
+    pub(super) places: u64,
     pub(super) kind: AccessKind,
     pub(super) from_ns: u64,
     pub(super) until_ns: u64,
@@ -56,20 +57,20 @@ struct Queue {
 const QUEUES: usize = 2;
 
 impl EmulationState {
-    /// Who is in the way of an access of a memory by this thread at a point in time. Of each node no more than it has cores
-    /// count as accessors, though more may have just ended.
+    /// Who is in the way of an access of a memory by this thread at a point in time, an access of so many memories in all. Of
+    /// each node no more than it has cores count as accessors, though more may have just ended.
     pub(super) fn crowd(
         &self,
         costs: &AccessCosts,
         thread: &EmulatedThread,
-        place: usize,
+        (place, memories): (usize, usize),
         at_ns: u64,
     ) -> Found {
         let dilation = self.dilation();
         let linger_ns = (LINGER_NS * dilation).max(LINGER_HOST_NS) as u64;
         let highest = (self.highest_slot.load(Relaxed) as usize).min(self.slots.len());
         let own = thread.slot.load(Relaxed) as usize;
-        let mut from_node = [0u32; MAX_EMULATED_NODES];
+        let mut from_node = [0.0f64; MAX_EMULATED_NODES];
         let mut readers_from = 0u32;
         let (mut written_s, mut all_s) = (0.0, 0.0);
         let mut queues = [Queue::default(); QUEUES];
@@ -82,24 +83,26 @@ impl EmulationState {
             let home = (slot.home.load(Relaxed) as usize).wrapping_sub(1);
             let took_ns = (other.until_ns - other.from_ns).max(1) as f64 / dilation;
             let lines_s = other.lines_moved / took_ns * 1e9;
-            if other.place == place {
+            let part = other.part();
+            if other.is_at(place) {
                 if !is_own {
-                    from_node[home.min(MAX_EMULATED_NODES - 1)] += 1;
+                    from_node[home.min(MAX_EMULATED_NODES - 1)] += part;
                 }
-                all_s += lines_s;
+                all_s += lines_s * part;
                 match other.kind {
-                    AccessKind::Write => written_s += lines_s,
+                    AccessKind::Write => written_s += lines_s * part,
                     AccessKind::Read => readers_from |= 1 << home.min(31),
                 }
             }
-            let Some(there) = costs.places.get(other.place) else {
-                continue;
-            };
             for (queue, number) in queues.iter_mut().zip(stands_in) {
-                if there.queues.contains(number) {
+                let there = costs.places.iter().enumerate();
+                let there = there.filter(|(_, there)| there.queues.contains(number));
+                let standing = there.filter(|(there, _)| other.is_at(*there)).count();
+                if standing > 0 {
+                    let part = part * standing as f64;
                     let in_service = lines_s * other.line_ns / 1e9;
-                    queue.lines += (other.lines - in_service).max(0.0);
-                    queue.through_s += lines_s;
+                    queue.lines += (other.lines - in_service).max(0.0) * part;
+                    queue.through_s += lines_s * part;
                     let held = AccessCosts::held(other.unwaited_ns / took_ns);
                     queue.held = queue.held.max(held);
                     queue.others += u32::from(!is_own);
@@ -110,15 +113,16 @@ impl EmulationState {
         let capped = self.nodes().iter().zip(from_node).enumerate();
         let capped = capped.map(|(home, (node, count))| {
             let others = node.cores().len() as u32 - u32::from(home == own_home);
-            count.min(others)
+            count.min(f64::from(others))
         });
-        let others: u32 = capped.sum();
+        let others: f64 = capped.sum();
+        let own_part = 1.0 / memories.max(1) as f64;
         readers_from |= 1 << own_home.min(31);
         let waits = queues.iter().zip(stands_in);
         let waits = waits.map(|(queue, number)| self.queue_wait_ns(costs, *number, queue));
         Found {
             beside: Beside {
-                accessors: f64::from(others + 1),
+                accessors: (others + own_part).max(1.0),
                 written_share: match all_s > 0.0 {
                     true => written_s / all_s,
                     false => 0.0,
@@ -156,10 +160,26 @@ impl EmulationState {
     }
 }
 
+impl Published {
+    /// The part of the time that it is at one of its memories.
+    fn part(&self) -> f64 {
+        1.0 / f64::from(self.places.count_ones().max(1))
+    }
+
+    fn is_at(&self, place: usize) -> bool {
+        self.places & place_bit(place) != 0
+    }
+}
+
+/// The bit that a memory has in a slot.
+pub(super) fn place_bit(place: usize) -> u64 {
+    1u64.checked_shl(place as u32).unwrap_or(0)
+}
+
 impl Slot {
     fn write(&self, access: Published) {
         let put = |place: &AtomicU32, value: f64| place.store((value as f32).to_bits(), Relaxed);
-        self.place.store(access.place as u32, Relaxed);
+        self.places.store(access.places, Relaxed);
         self.kind.store(access.kind as u32, Relaxed);
         put(&self.lines, access.lines);
         put(&self.lines_moved, access.lines_moved);
@@ -178,7 +198,7 @@ impl Slot {
             && at_ns < until_ns.saturating_add(linger_ns);
         let get = |place: &AtomicU32| f64::from(f32::from_bits(place.load(Relaxed)));
         is_there.then(|| Published {
-            place: self.place.load(Relaxed) as usize,
+            places: self.places.load(Relaxed),
             kind: match self.kind.load(Relaxed) {
                 0 => AccessKind::Read,
                 _ => AccessKind::Write,

@@ -102,8 +102,8 @@ pub(super) struct Slot {
     pub(super) from_ns: AtomicU64,
     /// Time of its present access: until.
     pub(super) until_ns: AtomicU64,
-    /// The memory it accesses.
-    pub(super) place: AtomicU32,
+    /// The memories it accesses, a bit each.
+    pub(super) places: AtomicU64,
     /// The node it runs on, plus 1.
     pub(super) home: AtomicU32,
     /// 1 for a write.
@@ -116,7 +116,6 @@ pub(super) struct Slot {
     pub(super) line_ns: AtomicU32,
     /// Time of the access if nobody were in the way, machine ns, bits of an `f32`.
     pub(super) unwaited_ns: AtomicU32,
-    _padding: AtomicU32,
 }
 
 /// One emulated node.
@@ -174,6 +173,8 @@ pub struct EmulatedThread {
 }
 
 const _: () = assert!(size_of::<EmulatedThread>() == 256);
+/// A slot has a bit for each memory.
+const _: () = assert!(MAX_EMULATED_MEMORIES <= u64::BITS as usize);
 /// Of which only pages in use take memory: the caches of nodes that exist, as large as declared.
 const _: () = assert!(size_of::<EmulationState>() <= 4 << 20);
 

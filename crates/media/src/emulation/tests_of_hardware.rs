@@ -184,4 +184,19 @@ fn striped_accesses_of_many_threads_use_all_memories_at_once() {
     let single_bytes_s = rates.iter().sum::<f64>() * (8 * bytes) as f64;
     let of_single = striped_bytes_s / single_bytes_s;
     assert!(of_single > 0.6, "{of_single}: all nodes work at once");
+    // All in step: each is at one memory for an eighth of the time, so four are at each, as in the model.
+    let costs = state.costs().unwrap();
+    let service_ns = |home: usize| {
+        let write = (AccessKind::Write, bytes);
+        let part = access(&state, 0, MemoryKind::Persistent, write).of_memory(home);
+        let beside = Beside {
+            accessors: 4.0,
+            written_share: 1.0,
+            shared_reads: false,
+        };
+        costs.service_ns(&part, beside)
+    };
+    let a_round_ns: f64 = (0..32).map(|thread| service_ns(thread % 8)).sum();
+    let bound_bytes_s = 32.0 * (8 * bytes) as f64 / a_round_ns;
+    assert_close(striped_bytes_s, bound_bytes_s, 0.05, "four at each memory");
 }

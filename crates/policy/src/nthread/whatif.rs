@@ -10,6 +10,9 @@ use super::settings::Settings;
 use super::thread::Thread;
 use crate::{Contention, KeptBecause, Note, Reason};
 
+/// Ways that differ by less are alike: each thread that is put on one narrows it a little, and load would never count.
+const ABOUT_AS_WIDE: f64 = 0.9;
+
 /// The state of a plan in the making. Nodes are positions in `Machine::nodes`.
 pub(super) struct WhatIf<'a> {
     pub(super) machine: &'a Machine,
@@ -154,8 +157,8 @@ impl<'a> WhatIf<'a> {
         thread.kept = None;
     }
 
-    /// Of the nodes a thread may leave for that with the widest way from its data, where ways count; then the least
-    /// loaded, then the nearest to the node it leaves, then the first. With the width of that way, bytes/s.
+    /// Of the nodes a thread may leave for, where ways count, those to which the way from its data is about the widest; of
+    /// these the least loaded, then the nearest to the node it leaves, then the first. With the width of that way, bytes/s.
     pub(super) fn best_of(
         &self,
         index: usize,
@@ -164,16 +167,16 @@ impl<'a> WhatIf<'a> {
     ) -> Option<(usize, Option<f64>)> {
         let widths = self.widths_bytes_s(index);
         let width = |node: usize| widths.as_ref().map(|widths| widths[node]);
+        let nodes: Vec<usize> = nodes.collect();
+        let all = nodes.iter().filter_map(|node| width(*node));
+        let widest = all.fold(0.0, f64::max);
+        let is_wide = |node: &usize| width(*node).unwrap_or(0.0) >= ABOUT_AS_WIDE * widest;
         let order = |&one: &usize, &other: &usize| {
             let distance = |node| self.distance(self.threads[index].at, node);
-            let by_width = width(other)
-                .unwrap_or(0.0)
-                .total_cmp(&width(one).unwrap_or(0.0));
             let by_load = load(one).total_cmp(&load(other));
-            let by_distance = distance(one).cmp(&distance(other));
-            by_width.then(by_load).then(by_distance)
+            by_load.then(distance(one).cmp(&distance(other)))
         };
-        let node = nodes.min_by(order)?;
+        let node = nodes.into_iter().filter(is_wide).min_by(order)?;
         Some((node, width(node)))
     }
 

@@ -182,6 +182,13 @@ pub enum DelegatedBecause {
         /// From which share on they are delegated.
         limit: f64,
     },
+    /// Accesses are long, and it is tried whether that pays, or it did.
+    Long {
+        /// A node with such accesses.
+        node: NodeId,
+        /// Their mean length, bytes.
+        mean_bytes: f64,
+    },
     /// It was on, and too short a time ago to change.
     Rests {
         /// Windows since it was last wanted.
@@ -272,6 +279,11 @@ pub enum RelocationReason {
     Written {
         /// How much was written, bytes.
         written_bytes: u64,
+    },
+    /// Since it went there, or was copied, threads get less: that is undone.
+    BroughtLess {
+        /// What all threads get beside before, in a geometric mean.
+        speed: f64,
     },
     /// Nobody reads the copy.
     Unread {

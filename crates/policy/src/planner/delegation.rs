@@ -48,6 +48,21 @@ impl Delegates {
     }
 }
 
+/// Delegation where nothing speaks for it but that accesses are long: nodes work at once then. To be tried, never to be
+/// kept unless it pays.
+pub(super) fn long_accesses(
+    media: &[MediumFacts],
+    settings: &Delegation,
+) -> Option<DelegationPlan> {
+    let is_long = |facts: &&MediumFacts| {
+        let mean_bytes = facts.measured.mix.mean_bytes;
+        facts.measured.demand > 0 && mean_bytes >= settings.min_read_bytes as f64
+    };
+    let facts = media.iter().find(is_long)?;
+    let (node, mean_bytes) = (facts.node, facts.measured.mix.mean_bytes);
+    Some(on(settings, DelegatedBecause::Long { node, mean_bytes }))
+}
+
 /// Delegation bounds how many threads are at a medium and makes their accesses local (OdinFS slides, "PM cannot handle
 /// arbitrary concurrent accesses", "Remote PM access degrades severely"): it is wanted where one of the two is needed.
 fn wanted(scene: &Scene<'_>, settings: &Delegation) -> Result<DelegatedBecause, DirectBecause> {

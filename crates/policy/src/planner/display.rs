@@ -106,6 +106,12 @@ impl fmt::Display for DelegatedBecause {
                 Percent(*remote_share),
                 Percent(*limit)
             ),
+            DelegatedBecause::Long { node, mean_bytes } => write!(
+                formatter,
+                "accesses to node {} are of {} in the mean",
+                node.0,
+                format_bytes(*mean_bytes as u64)
+            ),
             DelegatedBecause::Rests { windows } => {
                 write!(formatter, "it was wanted {windows} windows ago")
             }
@@ -205,6 +211,10 @@ impl fmt::Display for RelocationReason {
                     format_bytes(*written_bytes)
                 )
             }
+            RelocationReason::BroughtLess { speed } => write!(
+                formatter,
+                "since it went there, all threads get {speed:.2} times as much in the mean"
+            ),
             RelocationReason::Unread { windows } => {
                 write!(formatter, "nobody has read it for {windows} windows")
             }

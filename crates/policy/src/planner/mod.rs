@@ -34,7 +34,7 @@ mod threads;
 mod trials;
 mod undo;
 
-use egeria_facts::{AccessWindow, Facts, ProcessKey};
+use egeria_facts::{AccessWindow, Facts, MediumFacts, ProcessKey};
 use egeria_machine::{Machine, Paths};
 
 pub use availability::{Stage, Unavailable};
@@ -51,7 +51,7 @@ use delegation::{Delegates, Scene};
 use ledger::{Costs, Ledger};
 use limits::{Limiters, admit_delegates};
 use owners::Owners;
-use progress::progress;
+use progress::{Progress, progress};
 use relocation::Relocations;
 use setbacks::Setbacks;
 use trials::{Arm, Level, Trials};
@@ -161,7 +161,7 @@ impl Planner {
         if self.settings.stages.feedback {
             let progress = progress(facts);
             self.trials.look(&progress, &self.settings.feedback);
-            self.undo.look(progress, &self.settings.feedback);
+            self.look_back(progress);
         }
         let placement = self.place(machine, facts);
         let mut threads = self.move_threads(machine, facts, &placement);
@@ -178,8 +178,13 @@ impl Planner {
         });
         let is_still = placement.moves.is_empty() && !self.relocations.is_under_way();
         self.undo.note(&threads, is_still);
-        let is_quiet = is_still && threads.moves.is_empty() && !self.undo.is_open();
-        self.keep_what_pays(&mut limits, &mut delegation, is_quiet);
+        let threads_stay = threads.moves.is_empty() && placement.moves.is_empty();
+        if self.relocations.note(&relocations, threads_stay) {
+            self.undo.note_data();
+        }
+        let is_open = self.undo.is_open() || self.relocations.is_open();
+        let is_quiet = is_still && threads.moves.is_empty() && !is_open;
+        self.keep_what_pays(&facts.media, &mut limits, &mut delegation, is_quiet);
         admit_delegates(&mut limits, &delegation);
         self.threads = Some(threads.clone());
         self.placement = Some(placement.clone());
@@ -194,10 +199,24 @@ impl Planner {
         }
     }
 
+    /// Stage 10: whether threads, and data, go back after which threads get less.
+    fn look_back(&mut self, progress: Progress) {
+        let settings = &self.settings.feedback;
+        let lost = match self.settings.stages.relocation {
+            true => (self.relocations).look(progress.clone(), &self.settings.relocation),
+            false => None,
+        };
+        self.undo.look(progress.clone(), settings);
+        if let Some(speed) = lost {
+            self.undo.follow_back(speed, &progress, settings);
+        }
+    }
+
     /// Stage 10: takes back limits and delegation that are not tried now and did not pay when they were. What the
     /// settings want always, and limits that are learned, are not judged.
     fn keep_what_pays(
         &mut self,
+        media: &[MediumFacts],
         limits: &mut Vec<Limit>,
         delegation: &mut DelegationPlan,
         is_quiet: bool,
@@ -208,6 +227,13 @@ impl Planner {
         }
         let judges_limits = self.tries_limits();
         let judges_delegation = !settings.delegation.always;
+        let mut direct = DirectBecause::DidNotPay;
+        if let DelegationPlan::Off { because } = *delegation
+            && matches!(because, DirectBecause::Quiet { .. })
+            && let Some(plan) = delegation::long_accesses(media, &settings.delegation)
+        {
+            (*delegation, direct) = (plan, because);
+        }
         let is_on = matches!(delegation, DelegationPlan::On { .. });
         let is_raised = limits.iter().any(|limit| limit.bears.is_some());
         let wanted = Arm {
@@ -225,9 +251,7 @@ impl Planner {
             Level::Off | Level::Wanted => {}
         }
         if wanted.delegation && !acts.delegation {
-            *delegation = DelegationPlan::Off {
-                because: DirectBecause::DidNotPay,
-            };
+            *delegation = DelegationPlan::Off { because: direct };
         }
     }
 

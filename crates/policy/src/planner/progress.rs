@@ -16,7 +16,14 @@ const CLASSES: f64 = 4.0;
 pub(super) enum Actor {
     Thread(ThreadKey),
     Process(u32),
+    /// Nobody: how long requests of persistent memory are in the mean.
+    Requests,
 }
+
+/// So many kinds of windows are remembered.
+const MAX_KINDS: usize = 4;
+/// Requests that are so many times as long are other work.
+const OTHER_LENGTH: f64 = 8.0;
 
 /// What one of them did in a window.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +65,22 @@ pub(super) fn progress(facts: &Facts) -> Progress {
         (Actor::Process(process.process.process_id), deed)
     });
     let processes = processes.filter(|(_, deed)| deed.rate > 0.0 && deed.threads > 0.0);
-    threads.chain(processes).collect()
+    threads.chain(processes).chain(requests(facts)).collect()
+}
+
+/// How long requests of persistent memory are, all together, of no thread.
+fn requests(facts: &Facts) -> Option<(Actor, Deed)> {
+    let mixes = || facts.media.iter().map(|each| each.measured.mix);
+    let count: f64 = mixes().map(|mix| mix.requests as f64).sum();
+    let bytes: f64 = mixes()
+        .map(|mix| mix.requests as f64 * mix.mean_bytes)
+        .sum();
+    let deed = Deed {
+        rate: bytes / count,
+        threads: 0.0,
+        class: 0,
+    };
+    (count > 0.0 && bytes > 0.0).then_some((Actor::Requests, deed))
 }
 
 /// Adds a window to a sum of windows.
@@ -67,6 +89,15 @@ pub(super) fn add(sum: &mut Progress, progress: &Progress) {
         let all = sum.entry(*actor).or_insert(Deed { rate: 0.0, ..*deed });
         all.rate += deed.rate;
     }
+}
+
+/// What a sum of so many windows is in the mean.
+pub(super) fn mean(sum: &Progress, windows: u32) -> Progress {
+    let mut mean = sum.clone();
+    for deed in mean.values_mut() {
+        deed.rate /= f64::from(windows.max(1));
+    }
+    mean
 }
 
 /// Whether the same threads do the same in both: how fast they are does not matter.
@@ -78,6 +109,42 @@ pub(super) fn are_alike(one: &Progress, other: &Progress) -> bool {
     });
     let same: f64 = same.map(|(_, deed)| deed.threads).sum();
     same >= ALIKE_SHARE * sum(one).max(sum(other))
+}
+
+/// What threads got last, in windows of each kind; the latest behind the others.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kinds(Vec<Progress>);
+
+impl Kinds {
+    /// Takes a window; it stands for the last one like it.
+    pub(super) fn remember(&mut self, progress: Progress) {
+        if progress.is_empty() {
+            return;
+        }
+        self.0.retain(|other| !are_alike(other, &progress));
+        if self.0.len() == MAX_KINDS {
+            self.0.remove(0);
+        }
+        self.0.push(progress);
+    }
+
+    /// How fast threads are in a window beside the one like it, which is then no longer waited for.
+    pub(super) fn meet(&mut self, progress: &Progress) -> Option<f64> {
+        let like = self.0.iter().position(|each| are_alike(each, progress))?;
+        Some(speed(progress, &self.0.swap_remove(like)))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Whether requests are about as long in both, as far as that is known. What is set to act changes whose requests are many, so
+/// only windows under one setting are comparable.
+pub(super) fn are_as_long(one: &Progress, other: &Progress) -> bool {
+    let length = |progress: &Progress| progress.get(&Actor::Requests).map(|deed| deed.rate);
+    let lengths = length(one).zip(length(other));
+    lengths.is_none_or(|(one, other)| one.max(other) <= OTHER_LENGTH * one.min(other))
 }
 
 /// One progress beside another, in a geometric mean over the threads that both have.

@@ -58,7 +58,7 @@ impl Planner {
                 held.entry(thread.key).or_insert(thread.node);
             }
         }
-        self.undo.held(&mut held);
+        self.undo.held(facts, &mut held);
         if !self.settings.stages.budget && !self.settings.stages.feedback {
             return stage.plan(held);
         }

@@ -4,23 +4,35 @@
 //!   what they could be set to      no limits, those wanted, those of Eq. 1; each with and without delegation
 //!   progress                       bytes/s of each thread that uses files; accesses/s of each process' memory
 //!   speed of a setting             progress beside that without both, in a geometric mean over threads
+//!   tried                          for `trial_windows`, or one if it is much slower; both together if neither alone is
+//!   may lose                       a part of the time that passes
 //!   kept                           the fastest; neither, if that brings less than a hundredth
 //! ```
 //!
 //! Threads and files stay where they are while settings are tried; where they move all the same, the setting is measured
-//! again. What was found holds for one *regime*, the threads that are active and how much each of them writes, and for
-//! so long as `retry_windows` says. Limits and delegation change how fast threads are, not what they are, so regimes can be
-//! told apart under all settings.
+//! again. What was found holds for one *regime*, the threads that are active and how much each of them writes, for
+//! so long as `retry_windows` says; if threads or data have moved since, only as long as they get what they got. Limits and
+//! delegation change how fast threads are, not what they are, so regimes can be told apart under all settings; so is how long requests are, under one of them. Whatever acts in a
+//! window in which nothing else changes is measured, tried or not; a regime that is new begins with what was kept last.
 
-use super::progress::{Progress, add, are_alike, speed};
+use super::progress::{Progress, add, are_alike, are_as_long, mean, speed};
 use super::settings::Feedback;
 
 /// What brings less is not worth it.
 const MIN_GAIN: f64 = 0.01;
+/// What gets less than this of the fastest in one window is not measured in another.
+const MUCH_SLOWER: f64 = 0.9;
+/// What is kept gets less than this of what it got: it is no longer known to be the fastest.
+const HOLDS: f64 = 0.97;
+/// Part of the time that trials may lose.
+const MAX_LOSS: f64 = 0.02;
+/// They may lose so much at first, and at once after a while, in windows.
+const CREDIT_WINDOWS: f64 = 2.0;
 /// Regimes that are remembered.
 const MAX_REGIMES: usize = 16;
 /// Threads and files that go on moving are waited for so long, in windows.
 const MAX_UNREST_WINDOWS: u32 = 8;
+
 /// Which of the two stages act.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Arm {
@@ -41,14 +53,12 @@ pub(super) enum Level {
 }
 
 impl Arm {
-    const ALL: [Arm; 6] = [
-        Arm::of(Level::Off, false),
+    const NEITHER: Arm = Arm::of(Level::Off, false);
+    const LIMITS: [Arm; 2] = [
         Arm::of(Level::Wanted, false),
         Arm::of(Level::Formula, false),
-        Arm::of(Level::Off, true),
-        Arm::of(Level::Wanted, true),
-        Arm::of(Level::Formula, true),
     ];
+    const DELEGATION: Arm = Arm::of(Level::Off, true);
 
     const fn of(limits: Level, delegation: bool) -> Arm {
         Arm { limits, delegation }
@@ -66,50 +76,94 @@ impl Arm {
 }
 
 /// What is found out about limits and delegation.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Trials {
     regimes: Vec<Regime>,
     /// What acts in the window whose facts come next.
     acting: Arm,
+    /// What was found best last, in whatever regime.
+    kept: Arm,
     /// What is being tried.
     trying: bool,
+    /// What trials may lose now, in windows.
+    credit: f64,
     /// Windows since something else than the two changed.
     quiet_windows: u32,
     unrest_windows: u32,
+    /// Windows in which something else changed.
+    changes: u64,
     windows: u64,
+}
+
+impl Default for Trials {
+    fn default() -> Trials {
+        Trials {
+            regimes: Vec::new(),
+            acting: Arm::NEITHER,
+            kept: Arm::NEITHER,
+            trying: false,
+            credit: CREDIT_WINDOWS,
+            quiet_windows: 0,
+            unrest_windows: 0,
+            changes: 0,
+            windows: 0,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
 struct Regime {
     deeds: Progress,
     seen: u64,
+    /// The first window under each setting.
+    first: Vec<(Arm, Progress)>,
     /// Each setting measured, with how many windows of it and the sum of their rates.
     measured: Vec<(Arm, u32, Progress)>,
+    /// [`Trials::changes`] when they were: what was measured before others is not compared with what is since.
+    changes: u64,
     verdict: Option<Verdict>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Verdict {
     kept: Arm,
+    /// What it got.
+    got: Progress,
     /// What was tried.
     wanted: Arm,
     until: u64,
+    /// [`Trials::changes`] then.
+    changes: u64,
 }
 
 impl Trials {
     /// Takes what threads got in a window.
     pub(super) fn look(&mut self, progress: &Progress, settings: &Feedback) {
         self.windows += 1;
-        let known = (self.regimes.iter()).position(|each| are_alike(&each.deeds, progress));
+        self.credit = (self.credit + MAX_LOSS).min(CREDIT_WINDOWS);
+        let (windows, acting, changes) = (self.windows, self.acting, self.changes);
+        let regimes = self.regimes.iter().enumerate();
+        let like = regimes.filter(|(_, each)| each.is_like(progress, acting));
+        // What went on a window ago goes on, if nothing speaks against it.
+        let known = like.max_by_key(|(_, each)| each.seen).map(|each| each.0);
         let index = known.unwrap_or_else(|| self.add(progress.clone()));
-        let (windows, acting) = (self.windows, self.acting);
-        let is_measured = self.trying && self.quiet_windows > 0;
         let regime = &mut self.regimes[index];
+        if !regime.first.iter().any(|(arm, _)| *arm == acting) {
+            regime.first.push((acting, progress.clone()));
+        }
         let is_same = known.is_some() && regime.seen + 1 >= windows;
         regime.seen = windows;
-        if is_measured && is_same {
-            regime.measure(acting, progress, settings.trial_windows);
+        if !is_same || self.quiet_windows == 0 {
+            return;
         }
+        regime.doubt(acting, progress, changes);
+        if regime.changes != changes {
+            (regime.changes, regime.measured) = (changes, Vec::new());
+        }
+        if self.trying {
+            self.credit -= regime.lost(progress);
+        }
+        regime.measure(acting, progress, settings.trial_windows);
     }
 
     fn add(&mut self, deeds: Progress) -> usize {
@@ -122,7 +176,9 @@ impl Trials {
         self.regimes.push(Regime {
             deeds,
             seen: self.windows,
+            first: Vec::new(),
             measured: Vec::new(),
+            changes: self.changes,
             verdict: None,
         });
         self.regimes.len() - 1
@@ -131,44 +187,51 @@ impl Trials {
     /// What may act from now on, given what the stages want and whether anything else changes now.
     pub(super) fn choose(&mut self, wanted: Arm, is_quiet: bool, settings: &Feedback) -> Arm {
         self.quiet_windows = if is_quiet { self.quiet_windows + 1 } else { 0 };
+        self.changes += u64::from(!is_quiet);
         let windows = self.windows;
-        let last = self.acting;
         let Some(regime) = (self.regimes.iter_mut()).find(|regime| regime.seen == windows) else {
-            return last;
+            return self.acting;
         };
-        let verdict = (regime.verdict)
-            .filter(|verdict| windows < verdict.until && wanted.is_within(verdict.wanted));
+        let verdict = regime.verdict.as_ref();
+        let verdict =
+            verdict.filter(|verdict| windows < verdict.until && wanted.is_within(verdict.wanted));
         if let Some(verdict) = verdict {
             (self.trying, self.unrest_windows) = (false, 0);
-            self.acting = verdict.kept;
+            (self.acting, self.kept) = (verdict.kept, verdict.kept);
             return self.acting;
         }
-        if wanted == Arm::default() {
+        let so_far = match regime.got(Arm::NEITHER) {
+            None => self.kept,
+            Some(_) => regime.fastest(),
+        };
+        if wanted == Arm::NEITHER {
             // Under what acts now they may no longer be wanted, and be again without it.
-            self.trying = false;
-            return last;
+            (self.trying, self.acting) = (false, so_far);
+            return so_far;
         }
         self.unrest_windows += 1;
-        if !self.trying && !is_quiet && self.unrest_windows < MAX_UNREST_WINDOWS {
-            return last;
-        }
-        if !self.trying {
-            regime.measured.clear();
-        }
-        self.trying = true;
+        let waits = !self.trying && !is_quiet && self.unrest_windows < MAX_UNREST_WINDOWS;
         let wanted = regime.wanted(wanted);
         let next = regime.next_arm(wanted, settings.trial_windows);
+        let is_paid = self.credit > 0.0 || next == Some(so_far);
+        if next.is_some() && (waits || !is_paid) {
+            (self.trying, self.acting) = (false, so_far);
+            return so_far;
+        }
+        self.trying = next.is_some();
         self.acting = next.unwrap_or_else(|| {
             let kept = regime.fastest();
             regime.verdict = Some(Verdict {
                 kept,
+                got: regime.got(kept).unwrap_or_default(),
                 wanted,
                 until: windows + u64::from(settings.retry_windows),
+                changes: self.changes,
             });
             regime.measured.clear();
+            self.kept = kept;
             kept
         });
-        self.trying = next.is_some();
         self.acting
     }
 
@@ -179,6 +242,13 @@ impl Trials {
 }
 
 impl Regime {
+    /// Whether threads do the same, and requests are as long as under the same setting before.
+    fn is_like(&self, progress: &Progress, acting: Arm) -> bool {
+        let first = self.first.iter().find(|(arm, _)| *arm == acting);
+        are_alike(&self.deeds, progress)
+            && first.is_none_or(|(_, first)| are_as_long(first, progress))
+    }
+
     fn measure(&mut self, arm: Arm, progress: &Progress, trial_windows: u32) {
         let known = self.measured.iter().position(|each| each.0 == arm);
         let index = known.unwrap_or_else(|| {
@@ -193,6 +263,35 @@ impl Regime {
         add(sum, progress);
     }
 
+    /// Forgets what was found if threads or data have moved since and what is kept gets less now.
+    fn doubt(&mut self, acting: Arm, progress: &Progress, changes: u64) {
+        let is_doubtful = self.verdict.as_ref().is_some_and(|verdict| {
+            let moved = verdict.changes != changes && verdict.kept == acting;
+            moved && speed(progress, &verdict.got) < HOLDS
+        });
+        if is_doubtful {
+            self.verdict = None;
+        }
+    }
+
+    /// What is lost in a window beside the fastest setting, in windows.
+    fn lost(&self, progress: &Progress) -> f64 {
+        let measured = self.measured.iter();
+        let lost = measured.map(|(_, windows, sum)| 1.0 - speed(progress, &mean(sum, *windows)));
+        lost.fold(0.0, f64::max)
+    }
+
+    /// What threads get under a setting, in the mean of its windows.
+    fn got(&self, arm: Arm) -> Option<Progress> {
+        let (_, windows, sum) = self.measured.iter().find(|each| each.0 == arm)?;
+        Some(mean(sum, *windows))
+    }
+
+    /// How fast threads are under a setting beside neither.
+    fn speed(&self, arm: Arm) -> Option<f64> {
+        Some(speed(&self.got(arm)?, &self.got(Arm::NEITHER)?))
+    }
+
     /// What is tried: what is wanted now, and what is tried already.
     fn wanted(&self, wanted: Arm) -> Arm {
         let tried = self.measured.iter().map(|each| each.0);
@@ -201,22 +300,35 @@ impl Regime {
 
     /// The next setting that was not measured for long enough.
     fn next_arm(&self, wanted: Arm, trial_windows: u32) -> Option<Arm> {
-        let is_done = |arm: &Arm| {
-            let mut measured = self.measured.iter();
-            measured.any(|(other, windows, _)| other == arm && *windows >= trial_windows)
+        let best = self.speed(self.fastest()).unwrap_or(1.0);
+        let is_slow = |arm: Arm| {
+            self.speed(arm)
+                .is_some_and(|speed| speed < MUCH_SLOWER * best)
         };
-        let mut arms = Arm::ALL.into_iter().filter(|arm| arm.is_within(wanted));
-        arms.find(|arm| !is_done(arm))
+        let is_done = |arm: Arm| {
+            let windows = self.measured.iter().find(|each| each.0 == arm);
+            let windows = windows.map_or(0, |each| each.1);
+            windows >= trial_windows || (arm != Arm::NEITHER && windows > 0 && is_slow(arm))
+        };
+        // What costs much alone is not tried together with others.
+        let together = Arm::LIMITS
+            .into_iter()
+            .filter(|arm| !is_slow(*arm) && !is_slow(Arm::DELEGATION))
+            .map(|arm| Arm::both(arm, Arm::DELEGATION));
+        let alone = [
+            Arm::NEITHER,
+            Arm::LIMITS[0],
+            Arm::LIMITS[1],
+            Arm::DELEGATION,
+        ];
+        let mut arms = alone.into_iter().chain(together);
+        arms.find(|arm| arm.is_within(wanted) && !is_done(*arm))
     }
 
     fn fastest(&self) -> Arm {
-        let neither = Arm::default();
-        let Some((_, _, without)) = self.measured.iter().find(|each| each.0 == neither) else {
-            return neither;
-        };
-        let mut best = (neither, 1.0 + MIN_GAIN);
-        for (arm, _, progress) in &self.measured {
-            let speed = speed(progress, without);
+        let mut best = (Arm::NEITHER, 1.0 + MIN_GAIN);
+        for (arm, _, _) in &self.measured {
+            let speed = self.speed(*arm).unwrap_or(0.0);
             if speed > best.1 {
                 best = (*arm, speed);
             }

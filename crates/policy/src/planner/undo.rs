@@ -1,37 +1,44 @@
 //! Stage 10, for threads: migrations after which threads get less are undone (ours).
 //!
 //! ```text
-//!   still ── threads move ──▶ moved ── a still window later: speed < 0.98 of before ──▶ undone
+//!   still ── threads move ──▶ moved ── a still window later: speed < 0.98 of before ──▶ undone, nobody moves
 //!     ▲                         │                                                         │
 //!     └──── as fast or faster ──┘◀── undoing brought less than half of that back ─────────┘
-//!                                    else they stay for `retry_windows`
+//!                                    else their processes' threads stay for `retry_windows`
 //! ```
 //!
 //! Speed is that of all threads, of processes that use their memory too, in a geometric mean: contention is about others. What
-//! the second look is for: threads may be slower because their work changed in the same moment.
+//! the second look is for: threads may be slower because their work changed in the same moment. Where what threads do
+//! changes with time, windows are held against those before in which they did the same, and waited for.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use egeria_facts::{Facts, ThreadKey};
 use egeria_machine::NodeId;
 
-use super::progress::{Progress, are_alike, speed};
+use super::progress::{Kinds, Progress, are_alike, speed};
 use super::settings::Feedback;
 use crate::{Move, Plan, Reason};
 
 /// What is lost below this is not worth another migration.
-const MIN_SPEED: f64 = 0.98;
+pub(super) const MIN_SPEED: f64 = 0.98;
+/// A window like those before is waited for so long, in windows.
+pub(super) const PATIENCE_WINDOWS: u32 = 24;
+/// Data that goes on moving is waited for so long, in windows.
+const MAX_UNREST_WINDOWS: u32 = 4;
 
 /// Migrations that are not judged yet, and those that were undone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Undo {
     state: State,
-    /// What threads got in the last window.
-    last: Progress,
+    /// What threads got since they moved.
+    recent: Kinds,
     /// Threads that stay where they were, and for how many windows.
     held: BTreeMap<ThreadKey, (NodeId, u32)>,
     /// What was lost, while threads are on their way back.
     lost: Option<f64>,
+    /// Where threads were that have moved since data did last.
+    since_data: BTreeMap<ThreadKey, NodeId>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -39,17 +46,20 @@ enum State {
     /// Nothing has moved since it was judged.
     #[default]
     Still,
-    /// Threads have moved from these nodes; what all got before.
+    /// Threads have moved from these nodes; what all got before, in windows of each kind that were not met since.
     Moved {
-        before: Progress,
+        before: Kinds,
         origins: BTreeMap<ThreadKey, NodeId>,
         still_windows: u32,
+        unrest_windows: u32,
+        windows: u32,
     },
     /// They have gone back; what all got before that, and how much less it was.
     Undone {
         moved: Progress,
         speed: f64,
         still_windows: u32,
+        windows: u32,
     },
 }
 
@@ -66,33 +76,70 @@ impl Undo {
                 before,
                 origins,
                 still_windows: 1..,
-            } => self.judge(before, origins, &progress, settings),
+                unrest_windows,
+                windows,
+            } => self.judge(
+                before,
+                origins,
+                (unrest_windows, windows),
+                &progress,
+                settings,
+            ),
             State::Undone {
                 moved,
                 speed: lost,
                 still_windows: 1..,
+                windows,
             } => {
-                let gain = speed(&progress, &moved);
-                if !are_alike(&progress, &moved) || gain < 1.0 + (1.0 / lost - 1.0) / 2.0 {
-                    self.held.clear();
+                if are_alike(&progress, &moved) {
+                    let gain = speed(&progress, &moved);
+                    if gain < 1.0 + (1.0 / lost - 1.0) / 2.0 {
+                        self.held.clear();
+                    }
+                } else if windows < PATIENCE_WINDOWS {
+                    self.state = State::Undone {
+                        moved,
+                        speed: lost,
+                        still_windows: 1,
+                        windows: windows + 1,
+                    };
                 }
             }
             state => self.state = state,
         }
-        self.last = progress;
+        self.recent.remember(progress);
     }
 
     fn judge(
         &mut self,
-        before: Progress,
+        mut before: Kinds,
         origins: BTreeMap<ThreadKey, NodeId>,
+        (unrest_windows, windows): (u32, u32),
         progress: &Progress,
         settings: &Feedback,
     ) {
-        let speed = speed(progress, &before);
-        if !are_alike(progress, &before) || speed >= MIN_SPEED {
+        if let Some(speed) = before.meet(progress).filter(|speed| *speed < MIN_SPEED) {
+            self.go_back(origins, speed, progress, settings);
             return;
         }
+        if !before.is_empty() && windows < PATIENCE_WINDOWS {
+            self.state = State::Moved {
+                before,
+                origins,
+                still_windows: 1,
+                unrest_windows,
+                windows: windows + 1,
+            };
+        }
+    }
+
+    fn go_back(
+        &mut self,
+        origins: BTreeMap<ThreadKey, NodeId>,
+        speed: f64,
+        progress: &Progress,
+        settings: &Feedback,
+    ) {
         let windows = settings.retry_windows;
         let held = origins
             .into_iter()
@@ -103,14 +150,40 @@ impl Undo {
             moved: progress.clone(),
             speed,
             still_windows: 0,
+            windows: 0,
         };
     }
 
+    /// Data goes back after which threads got so much: so do those that have moved since.
+    pub(super) fn follow_back(&mut self, speed: f64, progress: &Progress, settings: &Feedback) {
+        let origins = std::mem::take(&mut self.since_data);
+        if !origins.is_empty() {
+            self.go_back(origins, speed, progress, settings);
+        }
+    }
+
+    /// Data sets off: threads may follow.
+    pub(super) fn note_data(&mut self) {
+        self.since_data.clear();
+    }
+
+    /// Threads that stay where they are now, beside those that were sent back: all while that is not judged, those of the same
+    /// processes as long as they are held. What moved the ones would move the others.
+    fn beside_held(&self, facts: &Facts, held: &mut HashMap<ThreadKey, NodeId>) {
+        let processes: BTreeSet<u32> = self.held.keys().map(|key| key.process_id).collect();
+        let all = matches!(self.state, State::Undone { .. });
+        let stays = |key: &ThreadKey| all || processes.contains(&key.process_id);
+        for thread in facts.window.threads.iter().filter(|each| stays(&each.key)) {
+            held.entry(thread.key).or_insert(thread.node);
+        }
+    }
+
     /// Threads that stay where they were before.
-    pub(super) fn held(&self, held: &mut HashMap<ThreadKey, NodeId>) {
+    pub(super) fn held(&self, facts: &Facts, held: &mut HashMap<ThreadKey, NodeId>) {
         for (key, (node, _)) in &self.held {
             held.entry(*key).or_insert(*node);
         }
+        self.beside_held(facts, held);
     }
 
     /// The way back of threads that go back now.
@@ -153,6 +226,9 @@ impl Undo {
     pub(super) fn note(&mut self, plan: &Plan, is_still: bool) {
         let moves = plan.moves.iter();
         let origins = moves.clone().map(|step| (step.thread, step.from));
+        for (thread, node) in origins.clone() {
+            self.since_data.entry(thread).or_insert(node);
+        }
         match &mut self.state {
             State::Undone { still_windows, .. } if plan.moves.is_empty() && is_still => {
                 *still_windows += 1;
@@ -160,19 +236,27 @@ impl Undo {
             State::Moved {
                 origins: known,
                 still_windows,
+                unrest_windows,
                 ..
             } => {
                 for (thread, node) in origins {
                     known.entry(thread).or_insert(node);
                 }
-                let rests = plan.moves.is_empty() && is_still;
+                *unrest_windows = match plan.moves.is_empty() {
+                    true => *unrest_windows + u32::from(!is_still),
+                    false => 0,
+                };
+                let is_waited_for = !is_still && *unrest_windows <= MAX_UNREST_WINDOWS;
+                let rests = plan.moves.is_empty() && !is_waited_for;
                 *still_windows = if rests { *still_windows + 1 } else { 0 };
             }
-            State::Still if !plan.moves.is_empty() && !self.last.is_empty() => {
+            State::Still if !plan.moves.is_empty() && !self.recent.is_empty() => {
                 self.state = State::Moved {
-                    before: self.last.clone(),
+                    before: std::mem::take(&mut self.recent),
                     origins: origins.collect(),
                     still_windows: 0,
+                    unrest_windows: 0,
+                    windows: 0,
                 };
             }
             State::Still | State::Undone { .. } => {}
@@ -181,6 +265,11 @@ impl Undo {
 
     /// Whether migrations are not judged yet, so that nothing else should change.
     pub(super) fn is_open(&self) -> bool {
-        !matches!(self.state, State::Still)
+        match &self.state {
+            State::Still => false,
+            // A window of another kind may come, or not.
+            State::Moved { windows, .. } => *windows == 0,
+            State::Undone { .. } => true,
+        }
     }
 }

@@ -15,9 +15,9 @@ const PATIENCE_WINDOWS: u32 = 3;
 /// Share of what was to move that may be left.
 const REST_SHARE: f64 = 0.05;
 /// It goes back to where it was after so many rests, twice as many each time.
-const RETURN_RESTS: u32 = 16;
+pub(super) const RETURN_RESTS: u32 = 16;
 /// That is doubled so many times at most.
-const MAX_DOUBLINGS: u32 = 10;
+pub(super) const MAX_DOUBLINGS: u32 = 10;
 
 /// One file's.
 #[derive(Clone, Debug, Default)]

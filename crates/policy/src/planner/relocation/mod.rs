@@ -23,12 +23,15 @@
 //! earliest, and after twice as many each time; what gains less than a twentieth of what
 //! readers of the file wait and read, or a hundredth of a thread, is left.
 //!
+//! *What came of it.* Steps after which threads get less are undone (outcome.rs).
+//!
 //! *Nodes without CPUs* (CXL) never get hot data: it would be far from everybody. Where a node lacks room for hot data,
 //! files on it that are hardly used go to the nearest such node first.
 
 mod candidates;
 mod history;
 mod options;
+mod outcome;
 mod rates;
 mod round;
 mod scene;
@@ -38,9 +41,12 @@ mod traffic;
 
 use super::decision::{Relocate, RelocationReason, RelocationStep};
 use super::ledger::Ledger;
+use super::progress::Progress;
+use super::settings::Relocation as Settings;
 use candidates::{Candidate, MAX_FILES, candidates, places};
 use history::Histories;
 use options::{Before, Choice, choices};
+use outcome::Outcomes;
 use round::{Round, drop_step};
 pub(super) use scene::Scene;
 use speeds::Speeds;
@@ -53,6 +59,9 @@ const MOSTLY: f64 = 0.5;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Relocations {
     histories: Histories,
+    outcomes: Outcomes,
+    /// Steps after which threads got less, and how much; they are undone in the next decision.
+    back: Option<(f64, Vec<RelocationStep>)>,
 }
 
 /// A file that may go somewhere, by position, and the node it may leave.
@@ -62,6 +71,27 @@ impl Relocations {
     /// Whether data is on its way.
     pub(super) fn is_under_way(&self) -> bool {
         self.histories.under_way().next().is_some()
+    }
+
+    /// Takes what threads got in a window.
+    /// If data goes back now, how much they get beside before.
+    pub(super) fn look(&mut self, progress: Progress, settings: &Settings) -> Option<f64> {
+        let back = self.outcomes.look(progress, settings.rest_windows)?;
+        let speed = back.0;
+        self.back = Some(back);
+        Some(speed)
+    }
+
+    /// Takes what was decided, and whether threads stay where they are. Whether these are the first steps that wait to be
+    /// judged.
+    pub(super) fn note(&mut self, steps: &[RelocationStep], threads_stay: bool) -> bool {
+        let is_still = threads_stay && !self.is_under_way();
+        self.outcomes.note(steps, is_still)
+    }
+
+    /// Whether steps are not judged yet, so that nothing else should change.
+    pub(super) fn is_open(&self) -> bool {
+        self.outcomes.is_open()
     }
 
     /// What becomes of data; costs are charged.
@@ -79,8 +109,15 @@ impl Relocations {
         for copy in self.histories.under_way() {
             round.rates.take(copy.from, copy.to, copy.bytes_s);
         }
+        if let Some((speed, mut steps)) = self.back.take() {
+            steps.retain(|step| !self.go_back(&mut round, step, speed, &traffic, ledger));
+            // The others have their turn when these are through.
+            let goes_on = !steps.is_empty() && self.is_under_way();
+            self.back = goes_on.then_some((speed, steps));
+            return round.steps;
+        }
         self.drop_copies(&mut round);
-        if scene.is_still {
+        if scene.is_still || self.outcomes.rests() {
             return round.steps;
         }
         let mut open = self.open(&round);

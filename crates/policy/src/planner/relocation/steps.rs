@@ -4,7 +4,7 @@ use super::Relocations;
 use super::candidates::{Candidate, MAX_FILES};
 use super::history::UnderWay;
 use super::options::{Choice, Kind};
-use super::round::Round;
+use super::round::{Round, drop_step};
 use super::traffic::{Copying, Traffic};
 use super::{Relocate, RelocationReason, RelocationStep};
 use crate::planner::ledger::Ledger;
@@ -96,6 +96,58 @@ impl Relocations {
             }
         }
         ordered
+    }
+
+    /// Undoes a step after which threads got less, if that can be paid. False if it is to be tried again.
+    pub(super) fn go_back(
+        &mut self,
+        round: &mut Round<'_>,
+        step: &RelocationStep,
+        speed: f64,
+        traffic: &Traffic<'_>,
+        ledger: &mut Ledger,
+    ) -> bool {
+        let settings = &round.scene.settings.relocation;
+        let mut candidates = round.candidates.iter();
+        let Some(candidate) = candidates.find(|each| each.facts.file == step.file) else {
+            return true;
+        };
+        let why = RelocationReason::BroughtLess { speed };
+        let index = |node| round.scene.machine.index_of(node);
+        match step.action {
+            Relocate::Replicate { to: on, .. } => {
+                let node = index(on).filter(|node| candidate.facts.has_replica(*node));
+                if let Some(node) = node {
+                    let step = drop_step(step.file, on, why, settings.horizon_ms);
+                    round.steps.push(step);
+                    self.histories.give_up(candidate.facts.file, settings, node);
+                }
+                true
+            }
+            Relocate::Move { from, to } => {
+                let Some((source, target)) = index(to).zip(index(from)) else {
+                    return true;
+                };
+                let bytes = step.bytes.min(candidate.facts.on(source));
+                let Some(copying) = traffic.copying(source, target, bytes) else {
+                    return true;
+                };
+                let back = RelocationStep {
+                    action: Relocate::Move { from: to, to: from },
+                    bytes,
+                    cost_ns: (copying.taken_s * 1e9).ceil() as u64,
+                    loss_thread_s: copying.loss_thread_s,
+                    gain_threads: 0.0,
+                    why,
+                    ..step.clone()
+                };
+                let ends = (source, target);
+                bytes == 0
+                    || !round.fits(target, bytes)
+                    || self.order(round, candidate, &candidate.payers, ends, back, ledger)
+            }
+            Relocate::Drop { .. } => true,
+        }
     }
 
     /// Whether a file is hardly used and may go somewhere.
