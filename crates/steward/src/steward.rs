@@ -171,7 +171,9 @@ impl Work {
         let machine = &options.machine;
         let mut affinity = ThreadAffinity::new(machine, source.masks(), source.members(), journal);
         let mut memory = None;
+        let mut sources = Vec::new();
         if let Some(accesses) = accesses {
+            sources.push(accesses.told.clone());
             let departures = Departures::default();
             affinity = affinity.with_processes(departures.clone());
             memory = Some(accesses.actuator(&options, source.as_ref(), departures));
@@ -193,6 +195,7 @@ impl Work {
                 .map(ToString::to_string)
                 .chain(unseen)
                 .collect(),
+            sources,
             ..Summary::default()
         };
         let _ = log.write(&Record::Start {

@@ -37,8 +37,9 @@ their descendants (--pid), those of a control group, or --all. It ends by itself
 when the processes, or for 3 seconds the group, are gone. What they read and
 write of files is counted by the kernel, on any file system, and threads follow
 it (policies rl, cpu, nm, full and all); that needs root, or CAP_BPF and
-CAP_PERFMON. What they access in memory is found in the page tables (asymsched,
-all), and their memory follows them. One steward works on a volume at a time,
+CAP_PERFMON. What they access in memory (asymsched, all) is sampled by the
+processor's PMU where it can (PEBS, IBS; root or CAP_PERFMON), else found in the
+page tables, else by page faults; their memory follows them. One steward works on a volume at a time,
 and one on processes. Killed, it leaves a journal, and the next start puts
 everything back first. Stages of a policy that nothing here can act on are named
 at the start and are off.
@@ -120,6 +121,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     }
     for line in machine.warnings.iter().chain(&begun.unavailable) {
         tracing::warn!("{line}");
+    }
+    for line in &begun.sources {
+        tracing::info!("{line}");
     }
     tracing::info!("looking after threads, policy {policy}");
     service::ready(&format!("looking after threads, policy {policy}"));
