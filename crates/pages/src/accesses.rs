@@ -10,6 +10,7 @@ mod choice;
 mod physical;
 mod recorded;
 mod referenced;
+mod rest;
 mod sampled;
 mod sampler;
 mod source;

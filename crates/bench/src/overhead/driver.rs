@@ -20,6 +20,8 @@ use super::subject::FILE_BYTES;
 
 /// Windows that pass before a source is measured: the first of them find out what there is.
 const WARM_WINDOWS: u32 = 2;
+/// Windows until a steward knows which of many threads are idle.
+const KNOWING_WINDOWS: u32 = 10;
 
 /// Measures.
 ///
@@ -81,6 +83,18 @@ fn row(
     // Caches and clocks of the CPU settle.
     running.measure(options.measure / 4)?;
     let (mut off, mut on, mut shares) = (Vec::new(), Vec::new(), Vec::new());
+    // What threads do without a steward is no figure: one works all the time, and knows them.
+    let known = match case.subject {
+        Subject::Threads => Some(begin(options, machine, case.source, &running)?),
+        Subject::Reads(_) | Subject::Memory => None,
+    };
+    if let Some(Err(why)) = known {
+        row.missing = Some(why);
+        return Ok(row);
+    }
+    if known.is_some() {
+        std::thread::sleep(options.window * (KNOWING_WINDOWS - WARM_WINDOWS));
+    }
     for round in 0..options.rounds {
         for turn in 0..2 {
             if options
@@ -89,29 +103,30 @@ fn row(
             {
                 return Err(Error::Interrupted);
             }
-            // Each is first as often as the other.
-            let is_on = (round + turn) % 2 == 1;
             (options.progress)(&Progress {
                 done: ((number * options.rounds + round) * 2 + turn) as u64,
                 total: (of * options.rounds * 2) as u64,
                 what: &format!("{} beside {}", row.subject, row.source),
             });
+            // Each is first as often as the other.
+            let is_on = (round + turn) % 2 == 1;
             if !is_on {
-                if case.subject != Subject::Threads {
+                if known.is_none() {
                     off.push(running.measure(options.measure)?);
                 }
                 continue;
             }
-            match with_source(options, machine, case.source, &mut running)? {
-                Ok(measured) => {
-                    on.push(measured.speed);
-                    shares.push(measured.core_share);
-                }
-                Err(why) => {
-                    row.missing = Some(why);
-                    return Ok(row);
-                }
+            let begun = match known {
+                None => Some(begin(options, machine, case.source, &running)?),
+                Some(_) => None,
+            };
+            if let Some(Err(why)) = begun {
+                row.missing = Some(why);
+                return Ok(row);
             }
+            let measured = beside(options, &mut running)?;
+            on.push(measured.speed);
+            shares.push(measured.core_share);
         }
     }
     fill(&mut row, case, (&off, &on), &shares);
@@ -154,13 +169,13 @@ fn name(subject: &Subject) -> &'static str {
     }
 }
 
-/// A steward that has this source looks at the program while it is measured. `Err`: why there is no such source here.
-fn with_source(
+/// Begins to look at the program with this source, until it is dropped. `Err`: why there is no such source here.
+fn begin(
     options: &OverheadOptions<'_>,
     machine: &Machine,
     source: Source,
-    running: &mut Running,
-) -> Result<std::result::Result<Measured, String>> {
+    running: &Running,
+) -> Result<std::result::Result<Steward, String>> {
     let policy = source.policy();
     let chosen = StewardOptions {
         policy: policy.to_string(),
@@ -186,14 +201,18 @@ fn with_source(
         return Ok(Err(why));
     }
     std::thread::sleep(options.window * WARM_WINDOWS);
+    Ok(Ok(steward))
+}
+
+/// What the program does while a steward looks, and what that takes.
+fn beside(options: &OverheadOptions<'_>, running: &mut Running) -> Result<Measured> {
     let (before_ns, begin) = (looking_ns(), Instant::now());
     let speed = running.measure(options.measure)?;
     let (spent_ns, took_ns) = (looking_ns() - before_ns, begin.elapsed().as_nanos());
-    steward.stop();
-    Ok(Ok(Measured {
+    Ok(Measured {
         speed,
         core_share: spent_ns as f64 / took_ns.max(1) as f64,
-    }))
+    })
 }
 
 /// CPU time of the threads that look.

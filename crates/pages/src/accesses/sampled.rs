@@ -12,6 +12,7 @@ use egeria_watch::task;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::physical::PhysicalNodes;
+use super::rest;
 use super::sampler::{HotPages, Sample, Sampler};
 use crate::{NodeBytes, areas, calls};
 
@@ -23,8 +24,6 @@ const PAGE_BYTES: u64 = 4096;
 const BATCH_PAGES: usize = 8192;
 /// Pages that are remembered of a process, as many as AsymSched's kernel module watches.
 const MAX_PAGES: usize = 30_000;
-/// Part of the time that finding all memory of processes may take.
-const RESIDENT_SHARE: f64 = 0.01;
 const NS_PER_TICK: u64 = 10_000_000;
 
 /// Samples of events, as what processes access.
@@ -124,7 +123,7 @@ impl<E: AccessEvents> Sampled<E> {
                 all.add(node, bytes);
             }
         }
-        self.rest_until = Instant::now() + begin.elapsed().div_f64(RESIDENT_SHARE);
+        self.rest_until = Instant::now() + rest::after(begin.elapsed());
         self.resident.insert(process, all.clone());
         all
     }

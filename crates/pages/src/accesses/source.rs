@@ -17,14 +17,13 @@ use egeria_watch::masks::SharedMasks;
 use egeria_watch::migration_times::MigrationTimes;
 use egeria_watch::{LiveSource, Membership, task};
 
+use super::rest;
 use super::sampler::{Sample, Sampler};
 
 /// Processes sampled in one window: those that ran longest.
 const MAX_PROCESSES: usize = 64;
 /// Part of a window that a process, or a thread, must have run to count.
 const BUSY_SHARE: f64 = 0.02;
-/// Part of the time that looking may take; after a look that took longer none is made for a while, and the last one counts.
-const LOOKING_SHARE: f64 = 0.02;
 /// What one access moves.
 const LINE_BYTES: f64 = 64.0;
 
@@ -102,7 +101,8 @@ impl<I: LiveSource, S: Sampler> MemorySource<I, S> {
             self.last.insert(sample.process, sample);
         }
         let looked = begin.elapsed().saturating_sub(self.sampler.waited());
-        self.rest_until = begin + looked.div_f64(LOOKING_SHARE);
+        // After a look that took long none is made for a while, and the last one counts.
+        self.rest_until = begin + rest::after(looked);
     }
 }
 
