@@ -293,6 +293,7 @@ impl Work {
         *summary = Summary {
             restored_at_start: summary.restored_at_start,
             unavailable: std::mem::take(&mut summary.unavailable),
+            sources: std::mem::take(&mut summary.sources),
             ..Summary::default()
         };
     }

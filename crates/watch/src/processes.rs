@@ -208,7 +208,8 @@ impl ProcessSource {
     fn processes_in_scope(&self) -> Vec<u32> {
         let own = std::process::id();
         let mut processes = task::processes();
-        processes.retain(|process| *process != own && self.members.scope.holds(*process));
+        processes.retain(|process| *process != own);
+        self.members.scope.retain(&mut processes);
         processes
     }
 

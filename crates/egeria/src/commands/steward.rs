@@ -39,10 +39,10 @@ write of files is counted by the kernel, on any file system, and threads follow
 it (policies rl, cpu, nm, full and all); that needs root, or CAP_BPF and
 CAP_PERFMON. What they access in memory (asymsched, all) is sampled by the
 processor's PMU where it can (PEBS, IBS; root or CAP_PERFMON), else found in the
-page tables, else by page faults; their memory follows them. One steward works on a volume at a time,
-and one on processes. Killed, it leaves a journal, and the next start puts
-everything back first. Stages of a policy that nothing here can act on are named
-at the start and are off.
+page tables, else by page faults; their memory follows them. One steward works
+on a volume at a time, and one on processes. Killed, it leaves a journal, and
+the next start puts everything back first. Stages of a policy that nothing here
+can act on are named at the start and are off.
 `egeria top` and `egeria explain` show what it does and why.")]
 pub struct Arguments {
     /// Path of any pool of the volume; without one, processes are watched
