@@ -23,9 +23,10 @@ Examples:
 Programs run while a steward looks at them, and while it does not, in turn, a
 pair in every round: reads of cached blocks of 4 KiB beside the source of files
 (at most 5 % are lost), a program bound by memory beside each source of accesses
-to memory (2 %), and threads that do little, for the CPU time of who looks (0.5 %
-of a core for 1,000). Nothing is moved. Another steward of processes must not be
-at work. Exit status: 0 even where a bound does not hold.
+to memory (2 %), and threads that do little, for the CPU time of who looks
+(0.5 % of a core for 1,000). Nothing is moved. Another steward of processes must
+not be at work.
+Exit status: 0 even where a bound does not hold.
 JSON rows: subject, place, source, off_ops_s, on_ops_s, overhead,
 overhead_range, overhead_of_cpu, core_share, max, holds, missing.")]
 pub struct Arguments {
