@@ -5,16 +5,17 @@ use perf_event_open_sys::bindings;
 
 /// Bytes of the head of a record: kind, flags, size.
 const HEAD_BYTES: usize = 8;
-/// Process and thread, time, address, CPU, period, source.
-const SAMPLE_WORDS: usize = 6;
+/// Process and thread, time, address, CPU, source.
+const SAMPLE_WORDS: usize = 5;
 
 /// What was asked to be in a sample, in this order.
 pub(crate) const SAMPLE_TYPE: u64 = (bindings::PERF_SAMPLE_TID
     | bindings::PERF_SAMPLE_TIME
     | bindings::PERF_SAMPLE_ADDR
     | bindings::PERF_SAMPLE_CPU
-    | bindings::PERF_SAMPLE_PERIOD
     | bindings::PERF_SAMPLE_DATA_SRC) as u64;
+/// And before the last of these. Events in software must not have it: with it the kernel samples every one of them.
+pub(crate) const PERIOD: u64 = bindings::PERF_SAMPLE_PERIOD as u64;
 /// And, where it may be, behind the others.
 pub(crate) const PHYSICAL: u64 = bindings::PERF_SAMPLE_PHYS_ADDR as u64;
 
@@ -44,7 +45,7 @@ pub struct Access {
     pub address: u64,
     /// The address in the machine's memory; 0 where the kernel does not say.
     pub physical: u64,
-    /// Events that it stands for.
+    /// Events that it stands for; 1 where the record does not say.
     pub weight: u64,
     /// It is an access at all, to memory of the process.
     pub is_access: bool,
@@ -116,16 +117,18 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 fn sample(body: &[u8]) -> Option<Access> {
-    let physical = match body.len() / 8 {
-        SAMPLE_WORDS => 0,
-        words if words == SAMPLE_WORDS + 1 => word(body, SAMPLE_WORDS)?,
+    // The period is before the source, the physical address behind it.
+    let (weight, source, physical) = match (body.len() / 8).checked_sub(SAMPLE_WORDS)? {
+        0 => (1, word(body, 4)?, 0),
+        1 => (word(body, 4)?, word(body, 5)?, 0),
+        2 => (word(body, 4)?, word(body, 5)?, word(body, 6)?),
         _ => return None,
     };
     let half = |at: usize, second: usize| {
         let bytes = body.get(at * 8 + second * 4..at * 8 + second * 4 + 4)?;
         Some(u32::from_ne_bytes(bytes.try_into().ok()?))
     };
-    let (address, source) = (word(body, 2)?, Source(word(body, 5)?));
+    let (address, source) = (word(body, 2)?, Source(source));
     Some(Access {
         process_id: half(0, 0)?,
         thread_id: half(0, 1)?,
@@ -133,7 +136,7 @@ fn sample(body: &[u8]) -> Option<Access> {
         time_ns: word(body, 1)?,
         address,
         physical,
-        weight: word(body, 4)?.max(1),
+        weight: weight.max(1),
         is_access: is_of_process(address) && source.is_access(),
         is_store: source.is_store(),
         served: source.served(),
@@ -236,7 +239,13 @@ mod tests {
             ..expected
         };
         assert_eq!(sampled(&words[..6]), [without]);
-        assert!(sampled(&words[..5]).is_empty());
+        let software = [&words[..4], &[NEAR_MEMORY]].concat();
+        let of_software = Access {
+            weight: 1,
+            ..without
+        };
+        assert_eq!(sampled(&software), [of_software]);
+        assert!(sampled(&words[..4]).is_empty());
         assert!(sampled(&[0; 8]).is_empty());
     }
 

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use crate::error::{PerfError, Result};
 use crate::event::{Event, Kind, Selection};
 use crate::period::Period;
-use crate::record::{self, PHYSICAL, SAMPLE_TYPE, Tally};
+use crate::record::{self, Access, PERIOD, PHYSICAL, SAMPLE_TYPE, Tally};
 use crate::ring::Ring;
 use crate::taken::{AccessEvents, Taken};
 
@@ -130,12 +130,22 @@ impl AccessEvents for EventSampler {
     fn take(&mut self) -> Taken {
         let took = self.began.elapsed();
         self.began = Instant::now();
+        // Samples of software do not say what they stand for: all of a window stand for the same.
+        let unsaid = match self.kind {
+            Kind::Loads | Kind::Operations => 1,
+            Kind::PageFaults => self.period.now(),
+        };
         let (mut accesses, mut sum, mut busiest) = (Vec::new(), Tally::default(), 0);
         for cpu in &mut self.rings {
             self.buffer.clear();
             let makes_sense = cpu.ring.drain(&mut self.buffer);
             let before = accesses.len();
-            let mut tally = record::decode(&self.buffer, |access| accesses.push(access));
+            let mut tally = record::decode(&self.buffer, |access| {
+                accesses.push(Access {
+                    weight: access.weight.saturating_mul(unsaid),
+                    ..access
+                });
+            });
             tally.damaged += u64::from(!makes_sense);
             let samples = (accesses.len() - before) as u64;
             let is_full = self.buffer.len() + SAMPLE_BYTES >= cpu.ring.data_bytes();
@@ -200,7 +210,15 @@ fn open(
     };
     let mut attributes = attributes(event.selection);
     attributes.__bindgen_anon_1.sample_period = period.now();
-    attributes.sample_type = SAMPLE_TYPE | PHYSICAL;
+    let wished = match event.kind {
+        Kind::Loads | Kind::Operations => SAMPLE_TYPE | PERIOD,
+        Kind::PageFaults => SAMPLE_TYPE,
+    };
+    // A page that faults has no place in memory yet.
+    attributes.sample_type = match event.kind {
+        Kind::Loads | Kind::Operations => wished | PHYSICAL,
+        Kind::PageFaults => wished,
+    };
     attributes.set_precise_ip(event.precise);
     // What guests access is at addresses of theirs; IBS cannot leave it out.
     attributes.set_exclude_guest(u64::from(event.precise > 0));
@@ -210,7 +228,7 @@ fn open(
     let opened = open_event(&mut attributes, cpu, leader.as_ref());
     let opened = opened.or_else(|_| {
         // Without CAP_PERFMON some kernels keep physical addresses to themselves.
-        attributes.sample_type = SAMPLE_TYPE;
+        attributes.sample_type = wished;
         open_event(&mut attributes, cpu, leader.as_ref())
     });
     Ok(CpuRing {

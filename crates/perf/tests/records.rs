@@ -33,8 +33,8 @@ fn records() -> impl Strategy<Value = Vec<u8>> {
 fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
     let mut found = Vec::new();
     let tally = decode(bytes, |access| found.push(access));
-    // A sample has 56 bytes at least.
-    prop_assert!(found.len() <= bytes.len() / 56);
+    // A sample has 48 bytes at least.
+    prop_assert!(found.len() <= bytes.len() / 48);
     prop_assert!(tally.damaged <= 1 + bytes.len() as u64 / 8);
     for access in found {
         prop_assert!(access.weight >= 1);
