@@ -8,6 +8,7 @@
 //! - [`names`]: what creating, opening, listing and removing names costs, beside the same.
 //! - [`emulation`]: emulated machines beside the model.
 //! - [`odin`]: the figures of OdinFS, on an emulated machine.
+//! - [`overhead`]: what a steward's looking costs those who are looked at.
 //! - [`relocation`]: what moving files gives beyond moving threads.
 //! - [`pats`]: the figures of the PATS paper, on emulated machines.
 //! - [`nthread`]: the figures of the NThread paper, on an emulated machine.
@@ -26,6 +27,7 @@ pub mod migration;
 pub mod names;
 pub mod nthread;
 pub mod odin;
+pub mod overhead;
 pub mod pats;
 pub mod relocation;
 mod script;

@@ -1,5 +1,7 @@
 //! Where the fields of the running kernel's structures are: what it says of its types in BTF.
 
+use std::path::Path;
+
 use crate::error::{BpfError, Result};
 
 const MAGIC: u16 = 0xeb9f;
@@ -24,7 +26,11 @@ impl Btf {
     /// # Errors
     /// When it has none, or they make no sense.
     pub fn of_kernel() -> Result<Btf> {
-        let bytes = std::fs::read("/sys/kernel/btf/vmlinux").map_err(BpfError::NoBtf)?;
+        Btf::of_file(Path::new("/sys/kernel/btf/vmlinux"))
+    }
+
+    fn of_file(path: &Path) -> Result<Btf> {
+        let bytes = std::fs::read(path).map_err(BpfError::NoBtf)?;
         Btf::read(&bytes)
     }
 
@@ -189,6 +195,14 @@ mod tests {
         assert_eq!(btf.offset("file", "f_inode").unwrap(), 128 / 8 + 64 / 8);
         assert!(btf.offset("file", "f_ino").is_err());
         assert!(btf.offset("files", "f_inode").is_err());
+    }
+
+    #[test]
+    fn a_kernel_without_them_is_told_so_in_one_line() {
+        let refused = Btf::of_file(Path::new("/nowhere/vmlinux")).err().unwrap();
+        assert!(matches!(refused, BpfError::NoBtf(_)), "{refused}");
+        let text = refused.to_string();
+        assert!(text.contains("a kernel with BTF") && !text.contains('\n'));
     }
 
     #[test]

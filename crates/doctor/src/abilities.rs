@@ -1,11 +1,12 @@
 //! What works, and the command that makes the rest work.
 
 use egeria_machine::{RegionKind, format_bytes};
+use egeria_pages::accesses::Way;
 use serde::Serialize;
 
 use crate::capabilities::Capability;
 use crate::facts::Facts;
-use crate::probes::Probes;
+use crate::probes::{Probes, Sampling};
 
 /// Free space of `/dev/shm` below which volumes of usual sizes cannot be attached.
 const MIN_SHARED_BYTES: u64 = 64 << 20;
@@ -311,16 +312,47 @@ fn moving(facts: &Facts, probes: &Probes) -> Verdict {
     }
 }
 
+/// The way that a steward takes: the first that works, of which each sees more than the next.
 fn accesses(facts: &Facts, probes: &Probes) -> Verdict {
-    match probes.accesses {
-        Ok(()) => works("by page tables: which memory of a process is used"),
-        Err(libc::EACCES | libc::EPERM) => sandboxed(facts, "/proc/PID/clear_refs"),
-        Err(_) => (
-            State::Absent,
-            "the kernel does not tell which memory is used (CONFIG_PROC_PAGE_MONITOR, CONFIG_NUMA)"
-                .to_owned(),
-            None,
+    if probes.pmu == Sampling::Works {
+        return works(Way::Pmu.sees());
+    }
+    let (pmu, fix) = match probes.pmu {
+        Sampling::NotAllowed => (
+            "this user may not have its PMU sample accesses",
+            Some(match in_container(facts) {
+                true => CONTAINER_WITH_BPF,
+                false => "sudo egeria …, or sysctl -w kernel.perf_event_paranoid=0",
+            }),
         ),
+        _ => ("no PMU here samples accesses (PEBS, IBS)", None),
+    };
+    let (tables, fix_tables) = match probes.accesses {
+        Ok(()) => {
+            let because = format!("{}; {pmu}", Way::PageTables.sees());
+            return (State::Works, because, fix.map(str::to_owned));
+        }
+        Err(libc::EACCES | libc::EPERM) => {
+            let (_, because, fix) = sandboxed(facts, "/proc/PID/clear_refs");
+            (because, fix)
+        }
+        Err(_) => {
+            let because = "the kernel does not tell which memory is used (CONFIG_PROC_PAGE_MONITOR, CONFIG_NUMA)";
+            (because.to_owned(), None)
+        }
+    };
+    match (&probes.page_faults, fix_tables) {
+        (Sampling::Works, fix) => (
+            State::Limited,
+            format!("{}; {pmu}; {tables}", Way::PageFaults.sees()),
+            fix.or_else(|| {
+                let kernel =
+                    "apt-get install linux-image-amd64 (Debian's kernels have both settings)";
+                Some(kernel.to_owned())
+            }),
+        ),
+        (_, Some(fix)) => fails(tables, fix),
+        (_, None) => (State::Absent, tables, None),
     }
 }
 

@@ -15,4 +15,4 @@ mod probes;
 pub use abilities::{Ability, State};
 pub use capabilities::{Capabilities, Capability};
 pub use facts::{Facts, HugePages};
-pub use probes::{Probes, SharedMemory};
+pub use probes::{Probes, Sampling, SharedMemory};

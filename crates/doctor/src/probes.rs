@@ -6,6 +6,7 @@ use std::path::Path;
 
 use egeria_pages::accesses::Referenced;
 use egeria_pages::probe;
+use egeria_perf::{Event, EventSampler};
 
 /// Answers; an error is its number.
 #[derive(Clone, Debug)]
@@ -24,12 +25,37 @@ pub struct Probes {
     pub memory_policy: Result<(), i32>,
     /// Finding which memory is used (`/proc/PID/clear_refs`).
     pub accesses: Result<(), i32>,
+    /// Sampling accesses by the processor's PMU.
+    pub pmu: Sampling,
+    /// Sampling page faults.
+    pub page_faults: Sampling,
     /// Choosing CPUs (`sched_setaffinity`).
     pub affinity: Result<(), i32>,
     /// Loading programs into the kernel (`bpf`).
     pub bpf: Result<(), i32>,
     /// What `/dev/shm` has; `None` when it is not tmpfs or may not be written.
     pub shared_memory: Option<SharedMemory>,
+}
+
+/// Whether events can be sampled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sampling {
+    /// On all CPUs.
+    Works,
+    /// With more rights.
+    NotAllowed,
+    /// Not here.
+    Absent,
+}
+
+impl Sampling {
+    fn of(events: &[Event]) -> Sampling {
+        match EventSampler::check(events) {
+            Ok(()) => Sampling::Works,
+            Err(error) if error.is_of_rights() => Sampling::NotAllowed,
+            Err(_) => Sampling::Absent,
+        }
+    }
 }
 
 /// The file system that sessions are in.
@@ -54,6 +80,8 @@ impl Probes {
             page_nodes: probe::page_nodes().map_err(number),
             memory_policy: probe::memory_policy().map_err(number),
             accesses: Referenced::check().map_err(number),
+            pmu: Sampling::of(&Event::of_pmu(Path::new("/"))),
+            page_faults: Sampling::of(&[Event::page_faults()]),
             affinity: probe::affinity().map_err(number),
             bpf: egeria_bpf::check().map_err(number),
             shared_memory: shared_memory(Path::new("/dev/shm")),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use egeria_doctor::{Ability, Facts, Probes, SharedMemory, State, abilities};
+use egeria_doctor::{Ability, Facts, Probes, Sampling, SharedMemory, State, abilities};
 use tempfile::TempDir;
 
 /// A server with two nodes, each with two CPUs, and all that Egeria needs.
@@ -106,6 +106,8 @@ fn root() -> Probes {
         page_nodes: Ok(()),
         memory_policy: Ok(()),
         accesses: Ok(()),
+        pmu: Sampling::Works,
+        page_faults: Sampling::Works,
         affinity: Ok(()),
         bpf: Ok(()),
         shared_memory: Some(SharedMemory {
@@ -113,6 +115,47 @@ fn root() -> Probes {
             free_bytes: 1 << 33,
         }),
     }
+}
+
+/// The same in a virtual machine that may not sample page faults either.
+fn without_events() -> Probes {
+    Probes {
+        pmu: Sampling::Absent,
+        page_faults: Sampling::Absent,
+        ..root()
+    }
+}
+
+#[test]
+fn accesses_are_seen_in_the_way_that_sees_most_and_its_limits_are_told() {
+    let machine = Machine::new();
+    let name = "memory_accesses";
+    machine.says(&root(), name, State::Works, &["samples of the PMU"]);
+    let of_virtual_machine = Probes {
+        pmu: Sampling::Absent,
+        ..root()
+    };
+    let words = ["page tables", "nor by which thread", "no PMU here"];
+    machine.says(&of_virtual_machine, name, State::Works, &words);
+    let of_user = Probes {
+        pmu: Sampling::NotAllowed,
+        ..root()
+    };
+    let words = ["page tables", "may not", "perf_event_paranoid=0"];
+    machine.says(&of_user, name, State::Works, &words);
+    let without_tables = Probes {
+        accesses: Err(libc_error("ENOENT")),
+        ..of_virtual_machine
+    };
+    let words = ["page faults", "memory that a program has already", "CONFIG"];
+    machine.says(&without_tables, name, State::Limited, &words);
+    machine.file(".dockerenv", "");
+    machine.says(
+        &of_user,
+        name,
+        State::Works,
+        &["--cap-add BPF --cap-add PERFMON"],
+    );
 }
 
 #[test]
@@ -243,7 +286,7 @@ fn a_container_is_named_with_the_options_it_lacks() {
     let hidden = Probes {
         page_nodes: Err(libc_error("EPERM")),
         accesses: Err(libc_error("EACCES")),
-        ..root()
+        ..without_events()
     };
     let placement = ["move_pages", "--security-opt seccomp="];
     machine.says(&hidden, "memory_placement", State::Fails, &placement);
@@ -264,7 +307,7 @@ fn a_container_is_named_with_the_options_it_lacks() {
     let unknown = Probes {
         page_nodes: Err(libc_error("ENOSYS")),
         accesses: Err(libc_error("ENOENT")),
-        ..root()
+        ..without_events()
     };
     machine.says(&unknown, "memory_placement", State::Absent, &["one node"]);
     machine.says(&unknown, "memory_accesses", State::Absent, &["CONFIG"]);

@@ -1,9 +1,11 @@
 //! The `--policy`, `--set`, `--window`, `--record` and `--decisions` arguments, shared by `run` and `steward`.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::Args;
 use egeria_machine::Machine;
+use egeria_pages::accesses::Way;
 use egeria_policy::planner::{Settings, System};
 use egeria_steward::{Scope, Steward, StewardOptions, Target};
 
@@ -26,6 +28,10 @@ pub struct StewardArguments {
     /// machine that would need long for that]
     #[arg(long, value_name = "MS", value_parser = window_ns)]
     window: Option<u64>,
+    /// How accesses to memory are seen, without a volume: pmu, page-tables or page-faults [default: the first of these that works
+    /// here; each sees more than the next]
+    #[arg(long, value_name = "WAY", value_parser = Way::from_str)]
+    memory_source: Option<Way>,
     /// Record what is seen into this file, for `egeria replay`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -59,6 +65,7 @@ impl StewardArguments {
             window_ns: self.window.unwrap_or_else(|| default_window_ns(&target)),
             machine: machine.clone(),
             scope,
+            memory_source: self.memory_source,
             record: self.record.clone(),
             decision_log: self.decisions.clone(),
         };

@@ -1,15 +1,25 @@
 //! What the programs of a machine access in memory, per process and node.
 //!
-//! * [`Sampler`]: looks at processes for a moment; [`Referenced`] asks the page tables, [`Recorded`] gives what it was given.
+//! * [`Sampler`]: looks at processes; [`Sampled`] has samples of the PMU or of page faults, [`Referenced`] asks the page tables,
+//!   [`Recorded`] gives what it was given.
+//! * [`Choice`]: the best of these that works here, and what it can see.
 //! * [`MemorySource`]: facts of processes, with what a sampler saw of them.
 //! * [`HotPages`]: which pages those were.
 
+mod choice;
+mod physical;
 mod recorded;
 mod referenced;
+mod rest;
+mod sampled;
 mod sampler;
 mod source;
+mod way;
 
+pub use choice::Choice;
 pub use recorded::Recorded;
 pub use referenced::{HotAreas, Referenced};
+pub use sampled::{HotSamples, Sampled};
 pub use sampler::{HotPages, Sample, Sampler};
 pub use source::MemorySource;
+pub use way::{UnknownWay, Way};

@@ -106,6 +106,7 @@ fn measure(threads: u64, seconds: u64) {
         window_ns: 1_000_000_000,
         machine: Machine::detect().expect("machine"),
         scope: Scope::All,
+        memory_source: None,
         record: None,
         decision_log: Some(folder.join("decisions.jsonl")),
     };

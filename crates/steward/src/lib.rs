@@ -15,6 +15,7 @@
 mod error;
 mod log;
 mod options;
+mod pace;
 mod place;
 mod pulse;
 mod seen;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use egeria_machine::Machine;
+use egeria_pages::accesses::Way;
 use egeria_policy::planner::Settings;
 use egeria_watch::Scope;
 
@@ -19,6 +20,8 @@ pub struct StewardOptions {
     pub machine: Machine,
     /// Whose threads.
     pub scope: Scope,
+    /// How accesses to memory are seen; `None`: the way that sees most here.
+    pub memory_source: Option<Way>,
     /// Record the facts into this file.
     pub record: Option<PathBuf>,
     /// Where decisions are written; `None`: where `explain` and `top` look.

@@ -21,6 +21,7 @@ use uuid::Uuid;
 use crate::error::{Result, StewardError};
 use crate::log::*;
 use crate::options::StewardOptions;
+use crate::pace;
 use crate::place;
 use crate::pulse::Pulse;
 use crate::seen;
@@ -116,6 +117,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 struct Work {
     source: Box<dyn LiveSource>,
+    /// CPU time that the last look took.
+    looked: Duration,
     affinity: ThreadAffinity,
     memory: Option<MemoryMigration>,
     /// Those of the volume, or of files.
@@ -171,7 +174,9 @@ impl Work {
         let machine = &options.machine;
         let mut affinity = ThreadAffinity::new(machine, source.masks(), source.members(), journal);
         let mut memory = None;
+        let mut sources = Vec::new();
         if let Some(accesses) = accesses {
+            sources.push(accesses.told.clone());
             let departures = Departures::default();
             affinity = affinity.with_processes(departures.clone());
             memory = Some(accesses.actuator(&options, source.as_ref(), departures));
@@ -193,6 +198,7 @@ impl Work {
                 .map(ToString::to_string)
                 .chain(unseen)
                 .collect(),
+            sources,
             ..Summary::default()
         };
         let _ = log.write(&Record::Start {
@@ -215,6 +221,7 @@ impl Work {
             log,
             trace,
             source,
+            looked: Duration::ZERO,
             options,
             before: None,
             moved: HashMap::new(),
@@ -241,8 +248,7 @@ impl Work {
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     self.look();
-                    // A window that came late shifts the others: none is ever cut short.
-                    next = (next + length).max(Instant::now() + length / 2);
+                    next = pace::next_look(next, length, Instant::now(), self.looked);
                 }
                 Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return self.finish(),
             }
@@ -250,10 +256,13 @@ impl Work {
     }
 
     fn facts(&mut self) -> Option<Facts> {
-        match self.source.next_facts() {
+        let before = pace::cpu_time();
+        let facts = match self.source.next_facts() {
             Ok(facts) => facts,
             Err(never) => match never {},
-        }
+        };
+        self.looked = pace::cpu_time().saturating_sub(before);
+        facts
     }
 
     /// What happened since the last look: seen and recorded, but nothing is done about it.
@@ -284,6 +293,7 @@ impl Work {
         *summary = Summary {
             restored_at_start: summary.restored_at_start,
             unavailable: std::mem::take(&mut summary.unavailable),
+            sources: std::mem::take(&mut summary.sources),
             ..Summary::default()
         };
     }

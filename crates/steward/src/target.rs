@@ -9,7 +9,7 @@ use egeria_bpf::FileCounter;
 use egeria_control::Actuator;
 use egeria_fs::Volume;
 use egeria_machine::Machine;
-use egeria_pages::accesses::{HotAreas, MemorySource, Referenced};
+use egeria_pages::accesses::{Choice, HotPages, MemorySource, Sampler};
 use egeria_pages::file_counts::CountedFiles;
 use egeria_pages::found_files::FoundFiles;
 use egeria_policy::pats::Controller;
@@ -178,29 +178,38 @@ impl Source {
 
 /// What a source that looks at accesses shares with the actuator of memory.
 pub(crate) struct Accesses {
-    hot: HotAreas,
+    hot: Box<dyn HotPages>,
     times: MigrationTimes,
+    /// How they are seen, and what that cannot see.
+    pub(crate) told: String,
 }
 
 impl Accesses {
     /// If the policy places clusters, and the kernel shows what they access; otherwise the reason is added to `unseen`.
-    fn begin(options: &StewardOptions, unseen: &mut Vec<String>) -> Option<(Referenced, Accesses)> {
+    fn begin(
+        options: &StewardOptions,
+        unseen: &mut Vec<String>,
+    ) -> Option<(Box<dyn Sampler>, Accesses)> {
         if !options.settings.stages.clusters {
             return None;
         }
-        if let Err(error) = Referenced::check() {
-            unseen.push(format!(
-                "clusters are not placed and memory follows nobody: what programs access in memory is not known: {error}"
-            ));
-            return None;
-        }
         let window = Duration::from_nanos(options.window_ns);
-        let sampler = Referenced::in_windows_of(window);
-        let accesses = Accesses {
-            hot: sampler.hot(),
-            times: MigrationTimes::default(),
-        };
-        Some((sampler, accesses))
+        match Choice::make(options.memory_source, &options.machine, window) {
+            Ok(choice) => {
+                let accesses = Accesses {
+                    told: choice.told(),
+                    hot: choice.hot,
+                    times: MigrationTimes::default(),
+                };
+                Some((choice.sampler, accesses))
+            }
+            Err(why) => {
+                unseen.push(format!(
+                    "clusters are not placed and memory follows nobody: what programs access in memory is not known: {why}"
+                ));
+                None
+            }
+        }
     }
 
     pub(crate) fn actuator(
@@ -214,7 +223,7 @@ impl Accesses {
             true => settings.budget.share,
             false => settings.asymsched.budget,
         };
-        let (machine, hot) = (&options.machine, Box::new(self.hot));
+        let (machine, hot) = (&options.machine, self.hot);
         MemoryMigration::new(
             machine,
             source.members(),

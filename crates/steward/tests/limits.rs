@@ -40,6 +40,7 @@ fn start(volume: &Arc<Volume>, folder: &Path) -> Steward {
         window_ns: 5_000_000,
         machine: Machine::profile("optane-2s").unwrap(),
         scope: Scope::All,
+        memory_source: None,
         record: None,
         decision_log: Some(folder.join("decisions.jsonl")),
     };

@@ -106,6 +106,7 @@ impl Fixture {
             window_ns: WINDOW_NS,
             machine: emulated(),
             scope: Scope::All,
+            memory_source: None,
             record: None,
             decision_log: Some(self.folder.join("decisions.jsonl")),
         }
@@ -285,6 +286,7 @@ fn steward_process() {
         window_ns: WINDOW_NS,
         machine: volume.declared_machine().unwrap(),
         scope: Scope::All,
+        memory_source: None,
         record: None,
         decision_log: None,
     };
@@ -541,6 +543,7 @@ fn failed_start_keeps_previous_log() {
     let no_trace = fixture.folder.join("no trace");
     std::fs::write(&no_trace, "something else").unwrap();
     let options = StewardOptions {
+        memory_source: None,
         record: Some(no_trace),
         ..fixture.options(System::Full)
     };

@@ -1,5 +1,6 @@
 //! Which processes are watched.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use egeria_facts::ProcessKey;
@@ -24,14 +25,32 @@ pub enum Scope {
 
 impl Scope {
     pub(crate) fn holds(&self, process_id: u32) -> bool {
+        self.holds_by(process_id, task::parent)
+    }
+
+    /// Leaves those that it holds; each parent is looked up once.
+    pub(crate) fn retain(&self, processes: &mut Vec<u32>) {
+        let mut parents = HashMap::new();
+        let mut parent = |process| {
+            *parents
+                .entry(process)
+                .or_insert_with(|| task::parent(process))
+        };
+        processes.retain(|process| self.holds_by(*process, &mut parent));
+    }
+
+    fn holds_by(&self, process_id: u32, parent: impl FnMut(u32) -> Option<u32>) -> bool {
         match self {
             Scope::All => true,
-            Scope::Tree(root) => descends(process_id, |found| found == *root),
-            Scope::Trees(roots) => descends(process_id, |found| {
-                let mut named = roots.iter();
-                let root = named.find(|root| root.process_id == found);
-                root.is_some_and(|root| lives(*root))
-            }),
+            Scope::Tree(root) => descends(process_id, |found| found == *root, parent),
+            Scope::Trees(roots) => {
+                let is_root = |found| {
+                    let mut named = roots.iter();
+                    let root = named.find(|root| root.process_id == found);
+                    root.is_some_and(|root| lives(*root))
+                };
+                descends(process_id, is_root, parent)
+            }
             Scope::ControlGroup(path) => is_in_group(process_id, path),
         }
     }
@@ -51,14 +70,18 @@ fn lives(process: ProcessKey) -> bool {
 }
 
 /// Whether a process or one it descends from is a root.
-fn descends(process_id: u32, is_root: impl Fn(u32) -> bool) -> bool {
+fn descends(
+    process_id: u32,
+    is_root: impl Fn(u32) -> bool,
+    mut parent: impl FnMut(u32) -> Option<u32>,
+) -> bool {
     // Bounded: a chain of parents that changes under us must not hold us.
     let mut process = Some(process_id);
     for _ in 0..64 {
         match process {
             Some(found) if is_root(found) => return true,
             Some(0 | 1) | None => return false,
-            Some(found) => process = task::parent(found),
+            Some(found) => process = parent(found),
         }
     }
     false
@@ -135,6 +158,10 @@ mod tests {
         let began = task::began(parent).unwrap();
         let both = trees(&[(u32::MAX, 1), (parent, began)]);
         assert!(both.holds(own) && both.is_there());
+        let mut processes = vec![own, parent, 1, u32::MAX];
+        both.retain(&mut processes);
+        assert_eq!(processes[..2], [own, parent]);
+        assert!(!processes[2..].contains(&u32::MAX));
         assert!(!trees(&[(u32::MAX, 1)]).holds(own));
         assert!(!trees(&[]).holds(own));
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use egeria_facts::{CpuSet, ThreadKey, printable_name};
 use egeria_machine::CpuId;
 use procfs::FromRead;
-use procfs::process::{Stat, Status};
+use procfs::process::Status;
 
 const MASK_WORDS: usize = egeria_machine::MAX_CPUS / 64;
 
@@ -16,7 +16,7 @@ const MASK_WORDS: usize = egeria_machine::MAX_CPUS / 64;
 ///
 /// With its id this names a thread for as long as the machine runs.
 pub fn start_ticks(process_id: u32, thread_id: u32) -> Option<u64> {
-    stat_of_thread(process_id, thread_id).map(|stat| stat.starttime)
+    StatLine::of_thread(process_id, thread_id)?.start_ticks()
 }
 
 /// When a process began, in the same clock ticks; `None` when it is gone.
@@ -42,22 +42,77 @@ pub fn user_ids(process_id: u32, thread_id: u32) -> Option<[u32; 4]> {
 
 /// The parent of a process; `None` when it is gone.
 pub fn parent(process_id: u32) -> Option<u32> {
-    u32::try_from(stat_of_process(process_id)?.ppid).ok()
+    StatLine::of_process(process_id)?.field(StatLine::PARENT)
 }
 
 /// Whether a process is a thread of the kernel's own; `None` when it is gone.
 pub fn is_of_kernel(process_id: u32) -> Option<bool> {
     /// `PF_KTHREAD` of the kernel's include/linux/sched.h.
-    const OF_KERNEL: u32 = 0x0020_0000;
-    Some(stat_of_process(process_id)?.flags & OF_KERNEL != 0)
+    const OF_KERNEL: u64 = 0x0020_0000;
+    let flags: u64 = StatLine::of_process(process_id)?.field(StatLine::FLAGS)?;
+    Some(flags & OF_KERNEL != 0)
 }
 
-fn stat_of_process(process_id: u32) -> Option<Stat> {
-    Stat::from_file(format!("/proc/{process_id}/stat")).ok()
+/// When a thread began, as [`start_ticks`], and the CPU that it runs on or ran on last, in one look; `None` when it is gone.
+pub(crate) fn start_and_cpu(process_id: u32, thread_id: u32) -> Option<(u64, CpuId)> {
+    let line = StatLine::of_thread(process_id, thread_id)?;
+    Some((line.start_ticks()?, line.last_cpu()?))
 }
 
-fn stat_of_thread(process_id: u32, thread_id: u32) -> Option<Stat> {
-    Stat::from_file(format!("/proc/{process_id}/task/{thread_id}/stat")).ok()
+/// How many threads a process has; `None` when it is gone.
+pub(crate) fn thread_count(process_id: u32) -> Option<usize> {
+    // The first thread's file has it as well, without sums over all threads.
+    StatLine::of_thread(process_id, process_id)?.field(StatLine::THREADS)
+}
+
+/// A line of a stat file. Read for every thread in every window, so it is not parsed as a whole.
+struct StatLine {
+    bytes: [u8; StatLine::MAX_BYTES],
+    length: usize,
+}
+
+impl StatLine {
+    /// 52 numbers and a name are shorter.
+    const MAX_BYTES: usize = 2048;
+    /// Fields as proc(5) numbers them.
+    const STATE: usize = 3;
+    const PARENT: usize = 4;
+    const FLAGS: usize = 9;
+    const THREADS: usize = 20;
+    const START: usize = 22;
+    const CPU: usize = 39;
+
+    fn of_process(process_id: u32) -> Option<StatLine> {
+        StatLine::read(&format!("/proc/{process_id}/stat"))
+    }
+
+    fn of_thread(process_id: u32, thread_id: u32) -> Option<StatLine> {
+        StatLine::read(&format!("/proc/{process_id}/task/{thread_id}/stat"))
+    }
+
+    fn read(path: &str) -> Option<StatLine> {
+        let file = File::open(path).ok()?;
+        let mut bytes = [0; StatLine::MAX_BYTES];
+        let length = file.read_at(&mut bytes, 0).ok()?;
+        Some(StatLine { bytes, length })
+    }
+
+    /// The name, field 2, may hold any bytes: what is behind its last parenthesis is numbers.
+    fn field<N: std::str::FromStr>(&self, number: usize) -> Option<N> {
+        let line = self.bytes.get(..self.length)?;
+        let name_end = line.iter().rposition(|byte| *byte == b')')?;
+        let behind = std::str::from_utf8(&line[name_end + 1..]).ok()?;
+        let mut fields = behind.split_ascii_whitespace();
+        fields.nth(number - StatLine::STATE)?.parse().ok()
+    }
+
+    fn start_ticks(&self) -> Option<u64> {
+        self.field(StatLine::START)
+    }
+
+    fn last_cpu(&self) -> Option<CpuId> {
+        self.field(StatLine::CPU).map(CpuId)
+    }
 }
 
 /// A status file. The name in it may hold any bytes, where the parser takes text only.
@@ -107,8 +162,7 @@ pub fn processes() -> Vec<u32> {
 
 /// The CPU that a thread runs on or ran on last; `None` when it is gone.
 pub fn last_cpu(process_id: u32, thread_id: u32) -> Option<CpuId> {
-    let cpu = stat_of_thread(process_id, thread_id)?.processor?;
-    u16::try_from(cpu).ok().map(CpuId)
+    StatLine::of_thread(process_id, thread_id)?.last_cpu()
 }
 
 /// The threads of a process; none when it is gone.
@@ -155,12 +209,33 @@ pub(crate) struct CpuUse {
     before_ns: u64,
 }
 
-/// A clock that stays open. Of the files that this process may have open these take a quarter at most: with more threads
-/// the files of the others are opened for each look.
+/// A clock that stays open. Of the files that this process may have open these take a quarter at most, and [`MAX_KEPT`]: with more
+/// threads the files of the others are opened for each look.
 #[derive(Debug)]
 struct Kept(CpuClock);
 
 static KEPT: AtomicUsize = AtomicUsize::new(0);
+/// Each takes some 5 KiB of the kernel's memory.
+const MAX_KEPT: usize = 4096;
+
+/// Clocks that may stay open.
+pub(crate) fn max_kept() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(0));
+    (limit / 4).min(MAX_KEPT)
+}
+
+/// Lets this process have as many files open as it may: each thread watched needs one. What it starts from then on inherits that.
+pub fn keep_many_open() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let more = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    // Without it threads are looked at all the same, at a higher price.
+    let _ = setrlimit(Resource::Nofile, more);
+}
 
 impl Kept {
     fn open(process_id: u32, thread_id: u32, max: usize) -> Option<Kept> {
@@ -185,12 +260,11 @@ impl Drop for Kept {
 impl CpuUse {
     /// From now on.
     pub(crate) fn begin(process_id: u32, thread_id: u32) -> CpuUse {
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(0));
-        CpuUse::keeping(process_id, thread_id, limit / 4)
+        CpuUse::keeping(process_id, thread_id, max_kept())
     }
 
-    fn keeping(process_id: u32, thread_id: u32, max_kept: usize) -> CpuUse {
+    /// From now on, with a file that stays open unless this process keeps as many as `max_kept`.
+    pub(crate) fn keeping(process_id: u32, thread_id: u32, max_kept: usize) -> CpuUse {
         let mut clock = CpuUse {
             process_id,
             thread_id,
@@ -199,6 +273,16 @@ impl CpuUse {
         };
         clock.since_last_ns();
         clock
+    }
+
+    /// Since the last call, ns, and of the very same thread: a file that is open does not become another one's. `None` when its file
+    /// is not kept open.
+    pub(crate) fn of_same_ns(&mut self) -> Option<Option<u64>> {
+        let Kept(clock) = self.kept.as_ref()?;
+        let now_ns = clock.read_ns();
+        let ran_ns = now_ns.map(|now_ns| now_ns.saturating_sub(self.before_ns));
+        self.before_ns = now_ns.unwrap_or(self.before_ns);
+        Some(ran_ns)
     }
 
     /// Since the last call, ns; 0 when the kernel does not say.

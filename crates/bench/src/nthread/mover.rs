@@ -54,6 +54,7 @@ impl Mover {
             window_ns: pace.window_ns,
             machine: machine.clone(),
             scope: Scope::Tree(std::process::id()),
+            memory_source: None,
             record: None,
             decision_log: Some(log.to_owned()),
         };

@@ -226,6 +226,7 @@ impl Point {
             window_ns: WINDOW_MS * 1_000_000,
             machine: machine.clone(),
             scope: Scope::Tree(std::process::id()),
+            memory_source: None,
             record: None,
             decision_log: None,
         };

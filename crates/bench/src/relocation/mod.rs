@@ -192,6 +192,7 @@ fn steward(run: &EmulatedRun<'_>, machine: &Machine, system: System) -> Result<S
         window_ns: WINDOW_NS,
         machine: machine.clone(),
         scope: Scope::Tree(std::process::id()),
+        memory_source: None,
         record: None,
         decision_log: None,
     };

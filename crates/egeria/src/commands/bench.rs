@@ -7,6 +7,7 @@ mod migration;
 mod names;
 pub mod nthread;
 mod odin;
+mod overhead;
 mod papers;
 mod pats;
 mod relocation;
@@ -48,6 +49,8 @@ enum What {
     Nthread(nthread::Arguments),
     /// The micro-benchmarks that machine profiles cite, beside what the model gives
     Facts(facts::Arguments),
+    /// Programs that a steward looks at beside the same alone: what looking costs
+    Overhead(overhead::Arguments),
     /// The figures of OdinFS: data on one node and in stripes over eight, emulated
     Odin(odin::Arguments),
     /// The figures of the PATS paper: DRAM beside many threads on persistent memory, emulated
@@ -94,6 +97,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         What::Nthread(chosen) => nthread::run(chosen, format),
         What::Facts(chosen) => facts::run(chosen, format),
         What::Odin(chosen) => odin::run(chosen, format),
+        What::Overhead(chosen) => overhead::run(chosen, format),
         What::Relocation(chosen) => relocation::run(chosen, format),
         What::Pats(chosen) => pats::run(chosen, format),
         What::Papers(chosen) => papers::run(chosen, format),

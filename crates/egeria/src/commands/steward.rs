@@ -37,11 +37,12 @@ their descendants (--pid), those of a control group, or --all. It ends by itself
 when the processes, or for 3 seconds the group, are gone. What they read and
 write of files is counted by the kernel, on any file system, and threads follow
 it (policies rl, cpu, nm, full and all); that needs root, or CAP_BPF and
-CAP_PERFMON. What they access in memory is found in the page tables (asymsched,
-all), and their memory follows them. One steward works on a volume at a time,
-and one on processes. Killed, it leaves a journal, and the next start puts
-everything back first. Stages of a policy that nothing here can act on are named
-at the start and are off.
+CAP_PERFMON. What they access in memory (asymsched, all) is sampled by the
+processor's PMU where it can (PEBS, IBS; root or CAP_PERFMON), else found in the
+page tables, else by page faults; their memory follows them. One steward works
+on a volume at a time, and one on processes. Killed, it leaves a journal, and
+the next start puts everything back first. Stages of a policy that nothing here
+can act on are named at the start and are off.
 `egeria top` and `egeria explain` show what it does and why.")]
 pub struct Arguments {
     /// Path of any pool of the volume; without one, processes are watched
@@ -76,6 +77,7 @@ struct Document {
 /// Works until a signal, then says what was done.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let signals = Signals::install()?;
+    egeria_watch::task::keep_many_open();
     daemon_log::begin(true, None)?;
     let configured = Configured::read(arguments)?;
     let policy = configured.policy.unwrap_or(System::All);
@@ -120,6 +122,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     }
     for line in machine.warnings.iter().chain(&begun.unavailable) {
         tracing::warn!("{line}");
+    }
+    for line in &begun.sources {
+        tracing::info!("{line}");
     }
     tracing::info!("looking after threads, policy {policy}");
     service::ready(&format!("looking after threads, policy {policy}"));

@@ -42,6 +42,7 @@ pub struct HotAreas(Arc<Mutex<HashMap<ProcessKey, Vec<Hot>>>>);
 pub struct Referenced {
     hot: HotAreas,
     moment: Duration,
+    waited: Duration,
 }
 
 impl Default for Referenced {
@@ -49,6 +50,7 @@ impl Default for Referenced {
         Referenced {
             hot: HotAreas::default(),
             moment: MOMENT,
+            waited: Duration::ZERO,
         }
     }
 }
@@ -82,6 +84,7 @@ impl Referenced {
 impl Sampler for Referenced {
     fn sample(&mut self, processes: &[ProcessKey]) -> Vec<Sample> {
         let begin = Instant::now();
+        self.waited = Duration::ZERO;
         let cleared = processes.iter().filter(|process| {
             let is_it = task::began(process.process_id) == Some(process.start_ticks);
             is_it && clear(process.process_id).is_ok()
@@ -91,7 +94,9 @@ impl Sampler for Referenced {
         if cleared.is_empty() {
             return Vec::new();
         }
-        std::thread::sleep(self.moment.saturating_sub(begin.elapsed()));
+        let before = begin.elapsed();
+        std::thread::sleep(self.moment.saturating_sub(before));
+        self.waited = begin.elapsed().saturating_sub(before);
         let mut all = HashMap::new();
         let mut samples = Vec::new();
         for (process, since) in cleared {
@@ -102,6 +107,10 @@ impl Sampler for Referenced {
         }
         *self.hot.lock() = all;
         samples
+    }
+
+    fn waited(&self) -> Duration {
+        self.waited
     }
 }
 
@@ -120,6 +129,7 @@ fn look(process: ProcessKey, since: Instant) -> io::Result<(Sample, Vec<Hot>)> {
         process,
         accessed: NodeBytes::default(),
         resident: NodeBytes::default(),
+        from: Vec::new(),
         took,
     };
     let mut hot = Vec::new();

@@ -16,6 +16,8 @@ pub struct Sample {
     pub accessed: NodeBytes,
     /// All memory that it has, by node.
     pub resident: NodeBytes,
+    /// Where the sampler knows it: what threads on each node accessed, by the node of the memory. Else empty.
+    pub from: Vec<(NodeId, NodeBytes)>,
     /// How long it was looked at.
     pub took: Duration,
 }
@@ -24,6 +26,21 @@ pub struct Sample {
 pub trait Sampler: Send {
     /// Looks at all of these for the same moment; those that are gone or may not be looked at are left out.
     fn sample(&mut self, processes: &[ProcessKey]) -> Vec<Sample>;
+
+    /// How long the last look only waited for programs to do something.
+    fn waited(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+impl Sampler for Box<dyn Sampler> {
+    fn sample(&mut self, processes: &[ProcessKey]) -> Vec<Sample> {
+        (**self).sample(processes)
+    }
+
+    fn waited(&self) -> Duration {
+        (**self).waited()
+    }
 }
 
 /// Finds pages that are used.

@@ -1,12 +1,13 @@
 //! Facts of processes, with what they access in memory.
 //!
-//! A sampler sees what a process accesses, not which of its threads. So the threads on each node are taken to access all of it, in
-//! proportion to how long they ran, as AsymSched takes the threads of a cluster (§4.2).
+//! Samples of the PMU tell from where a process accesses what; so those rates are taken as they are. Other samplers see what a process
+//! accesses, not which of its threads. Then the threads on each node are taken to access all of it, in proportion to how long they ran,
+//! as AsymSched takes the threads of a cluster (§4.2).
 
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use egeria_facts::{
     FactSource, Facts, NodeAccesses, ProcessAccesses, ProcessKey, ThreadFacts, Window,
@@ -16,14 +17,13 @@ use egeria_watch::masks::SharedMasks;
 use egeria_watch::migration_times::MigrationTimes;
 use egeria_watch::{LiveSource, Membership, task};
 
+use super::rest;
 use super::sampler::{Sample, Sampler};
 
 /// Processes sampled in one window: those that ran longest.
 const MAX_PROCESSES: usize = 64;
 /// Part of a window that a process, or a thread, must have run to count.
 const BUSY_SHARE: f64 = 0.02;
-/// Part of the time that looking may take; after a look that took longer none is made for a while, and the last one counts.
-const LOOKING_SHARE: f64 = 0.02;
 /// What one access moves.
 const LINE_BYTES: f64 = 64.0;
 
@@ -100,11 +100,9 @@ impl<I: LiveSource, S: Sampler> MemorySource<I, S> {
         for sample in self.sampler.sample(processes) {
             self.last.insert(sample.process, sample);
         }
-        let waited = self.last.values().map(|sample| sample.took).min();
-        let looked = begin
-            .elapsed()
-            .saturating_sub(waited.unwrap_or(Duration::ZERO));
-        self.rest_until = begin + looked.div_f64(LOOKING_SHARE);
+        let looked = begin.elapsed().saturating_sub(self.sampler.waited());
+        // After a look that took long none is made for a while, and the last one counts.
+        self.rest_until = begin + rest::after(looked);
     }
 }
 
@@ -128,7 +126,14 @@ fn accesses(
         }
         let here_ns: u64 = busy.iter().map(|thread| thread.busy_ns).sum();
         let share = here_ns as f64 / ran_ns.max(1) as f64;
-        let rate = |memory: &NodeId| lines_s(sample.accessed.of(*memory)) * share;
+        // What threads accessed from here and have left since counts again where they are in the next window.
+        let known = sample.from.iter().find(|(from, _)| *from == node.id);
+        let known = known.filter(|_| !busy.is_empty());
+        let rate = |memory: &NodeId| match (known, sample.from.is_empty()) {
+            (Some((_, accessed)), _) => lines_s(accessed.of(*memory)),
+            (None, true) => lines_s(sample.accessed.of(*memory)) * share,
+            (None, false) => 0.0,
+        };
         Some(NodeAccesses {
             node: node.id,
             threads: u32::try_from(busy.len()).unwrap_or(u32::MAX),
@@ -194,6 +199,7 @@ mod tests {
     use crate::NodeBytes;
     use crate::accesses::Recorded;
     use egeria_facts::{CpuSet, ThreadKey};
+    use std::time::Duration;
 
     /// One window of this process: a thread on each of two nodes, that on node 1 three times as busy, and an idle one on node 1.
     struct Windows(Machine);
@@ -265,6 +271,7 @@ mod tests {
             process: own(),
             accessed,
             resident,
+            from: Vec::new(),
             took: Duration::from_millis(100),
         };
         let other = Sample {
@@ -294,5 +301,38 @@ mod tests {
             (zero.resident_bytes, one.resident_bytes),
             (1 << 30, 64_000_000)
         );
+    }
+
+    #[test]
+    fn who_accesses_what_is_taken_as_the_sampler_knows_it() {
+        let on = |node: u16, bytes: u64| {
+            let mut all = NodeBytes::default();
+            all.add(NodeId(node), bytes);
+            all
+        };
+        let mut accessed = on(0, 64_000_000);
+        accessed.add(NodeId(1), 6_400_000);
+        let sample = Sample {
+            process: own(),
+            accessed,
+            resident: on(1, 1 << 20),
+            // Node 1's threads ran three times as long and accessed a tenth.
+            from: vec![
+                (NodeId(0), on(0, 64_000_000)),
+                (NodeId(1), on(1, 6_400_000)),
+            ],
+            took: Duration::from_secs(1),
+        };
+        let machine = Machine::profile("optane-2s").unwrap();
+        let recorded = Recorded([vec![sample]].into());
+        let windows = Windows(machine.clone());
+        let mut source = MemorySource::new(windows, recorded, MigrationTimes::default());
+        let facts = source.next_facts().unwrap().unwrap();
+        facts.accesses.validate(&machine).unwrap();
+        let [zero, one] = &facts.accesses.processes[0].nodes[..] else {
+            panic!("{facts:?}");
+        };
+        let rates = [zero, one].map(|node| [node.rate_to(0), node.rate_to(1)]);
+        assert_eq!(rates, [[1e6, 0.0], [0.0, 1e5]]);
     }
 }

@@ -1,0 +1,150 @@
+//! The programs that are measured. They know nothing of who looks.
+//!
+//! A line on standard input says for how many ms to work; the answer is a line with operations, ns, and ns of CPU time.
+
+use std::fs::File;
+use std::io::{self, BufRead, Write};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+const PAGE: usize = 4096;
+/// Bytes of the file that is read: beyond the caches of a core, and soon cached.
+pub(super) const FILE_BYTES: u64 = 64 << 20;
+/// Operations between two looks at the clock.
+const BATCH: u64 = 256;
+
+/// Works until standard input ends. `what` is `reads FILE`, `memory BYTES` or `threads COUNT FILE`.
+///
+/// # Errors
+/// One line with cause and remedy.
+pub fn run(what: &[String]) -> Result<(), String> {
+    let number = |text: &String| {
+        text.parse::<u64>()
+            .map_err(|_| format!("{text} is no number"))
+    };
+    match what {
+        [kind, file] if kind == "reads" => reads(file),
+        [kind, bytes] if kind == "memory" => memory(number(bytes)?),
+        [kind, count, file] if kind == "threads" => threads(number(count)?, file),
+        _ => Err(format!(
+            "{what:?} is no subject; `egeria bench overhead` starts these itself"
+        )),
+    }
+}
+
+fn open(path: &str) -> Result<File, String> {
+    File::open(path)
+        .map_err(|error| format!("{path}: {error}; name a directory that can be written"))
+}
+
+fn reads(path: &str) -> Result<(), String> {
+    let file = open(path)?;
+    let (mut buffer, mut random) = (vec![0; PAGE], Random(1));
+    serve(|| {
+        let page = random.next() % (FILE_BYTES / PAGE as u64);
+        let read = file.read_at(&mut buffer, page * PAGE as u64);
+        std::hint::black_box(read.is_ok_and(|read| read == PAGE))
+    })
+}
+
+fn memory(bytes: u64) -> Result<(), String> {
+    let count = usize::try_from(bytes / 8).unwrap_or(0).next_power_of_two();
+    let mut words = Vec::new();
+    words
+        .try_reserve_exact(count)
+        .map_err(|_| "there is not so much memory; choose a smaller --size".to_owned())?;
+    words.extend((0..count as u64).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    let (mut random, mut sum) = (Random(1), 0_u64);
+    serve(|| {
+        // What was read says where to go on, so that the processor cannot know it before.
+        let at = (random.next() ^ sum) as usize & (count - 1);
+        sum = sum.wrapping_add(words[at]);
+        words[at] = sum;
+        true
+    })
+}
+
+/// Threads that wake up ten times a second and read a block.
+fn threads(count: u64, path: &str) -> Result<(), String> {
+    let file = Arc::new(open(path)?);
+    let ends = Arc::new(AtomicBool::new(false));
+    let mut all = Vec::new();
+    for number in 0..count {
+        let (file, ends) = (Arc::clone(&file), Arc::clone(&ends));
+        let thread = std::thread::Builder::new().stack_size(64 << 10);
+        let thread = thread.spawn(move || {
+            let (mut buffer, mut random) = ([0; PAGE], Random(number + 1));
+            while !ends.load(Ordering::Relaxed) {
+                let page = random.next() % (FILE_BYTES / PAGE as u64);
+                let _ = std::hint::black_box(file.read_at(&mut buffer, page * PAGE as u64));
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        });
+        all.push(thread.map_err(|error| {
+            format!("no thread {number} of {count} can be started: {error}; choose fewer --threads")
+        })?);
+    }
+    let served = serve(|| {
+        std::thread::sleep(Duration::from_millis(1));
+        true
+    });
+    ends.store(true, Ordering::Relaxed);
+    for thread in all {
+        let _ = thread.join();
+    }
+    served
+}
+
+/// Works as long as it is told, time after time.
+fn serve(mut work: impl FnMut() -> bool) -> Result<(), String> {
+    let failed =
+        |error: io::Error| format!("the answer cannot be given: {error}; do not close its pipes");
+    println!("ready");
+    for line in io::stdin().lock().lines() {
+        let line = line.map_err(failed)?;
+        let length = line
+            .trim()
+            .parse()
+            .map_err(|_| format!("{line:?} is no time in ms"))?;
+        let (begin, length) = (Instant::now(), Duration::from_millis(length));
+        let cpu_begin_ns = cpu_ns();
+        let mut done = 0;
+        while begin.elapsed() < length {
+            for _ in 0..BATCH {
+                if !work() {
+                    return Err("a read failed; is the file system full?".to_owned());
+                }
+                done += 1;
+                if done % 8 == 0 && begin.elapsed() >= length {
+                    break;
+                }
+            }
+        }
+        let spent_ns = cpu_ns() - cpu_begin_ns;
+        println!("{done} {} {spent_ns}", begin.elapsed().as_nanos());
+        io::stdout().flush().map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Of this thread.
+fn cpu_ns() -> i64 {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
+/// Cheap numbers (xorshift): a call of the operating system must not drown in them.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}

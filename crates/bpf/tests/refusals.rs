@@ -1,0 +1,74 @@
+//! Who may not count, and where one cannot, is told so in one line.
+
+use std::process::Command;
+use std::time::Duration;
+
+use egeria_bpf::{BpfError, FileCounter};
+
+const INSIDE: &str = "EGERIA_BPF_INSIDE";
+
+fn begin() -> Result<(), BpfError> {
+    FileCounter::with(Duration::from_secs(1), Duration::from_secs(1)).map(drop)
+}
+
+fn is_root() -> bool {
+    // SAFETY: no arguments.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    if !is_root {
+        eprintln!("SKIPPED: only root can become another user or make namespaces");
+    }
+    is_root
+}
+
+#[track_caller]
+fn is_one_line(error: &BpfError, words: &str) {
+    let text = error.to_string();
+    assert!(text.contains(words) && !text.contains('\n'), "{text}");
+}
+
+#[test]
+fn without_capabilities_nothing_is_loaded() {
+    if !is_root() {
+        return;
+    }
+    let asked = std::thread::spawn(|| {
+        // SAFETY: integers; the call itself changes this thread alone.
+        let changed = unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) };
+        assert_eq!(changed, 0);
+        begin()
+    });
+    let error = asked.join().unwrap().expect_err("nobody may not");
+    if matches!(error, BpfError::Cpu | BpfError::Namespace) {
+        eprintln!("SKIPPED: {error}");
+        return;
+    }
+    assert!(matches!(error, BpfError::NotAllowed), "{error}");
+    is_one_line(&error, "CAP_BPF");
+}
+
+#[test]
+fn in_a_namespace_as_of_a_container_the_host_is_named() {
+    if std::env::var_os(INSIDE).is_some() {
+        let error = begin().expect_err("ids of another namespace");
+        is_one_line(&error, "run on the host");
+        assert!(matches!(error, BpfError::Namespace), "{error}");
+        return;
+    }
+    if !is_root() {
+        return;
+    }
+    let test = "in_a_namespace_as_of_a_container_the_host_is_named";
+    let inside = Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(INSIDE, "1")
+        .output();
+    match inside {
+        Err(error) => eprintln!("SKIPPED: unshare: {error}"),
+        Ok(output) if String::from_utf8_lossy(&output.stderr).contains("unshare failed") => {
+            eprintln!("SKIPPED: no namespaces here");
+        }
+        Ok(output) => assert!(output.status.success(), "{output:?}"),
+    }
+}

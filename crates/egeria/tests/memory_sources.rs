@@ -1,0 +1,166 @@
+//! How a steward sees accesses to memory and files: what it says of it, with rights and without, and what that costs.
+
+mod common;
+
+use common::{Sandbox, as_nobody, egeria, finish, is_root, run};
+use serde_json::Value;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+/// What a steward of a program that ends soon says, under this policy.
+fn steward(mut command: Command, user: u32, policy: &str, more: &[&str]) -> Value {
+    let sandbox = Sandbox::new();
+    let runtime = sandbox.directory("runtime");
+    std::fs::set_permissions(sandbox.path(""), Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(&runtime, Permissions::from_mode(0o700)).unwrap();
+    if is_root() {
+        std::os::unix::fs::chown(&runtime, Some(user), Some(user)).unwrap();
+    }
+    command.args(["run", "--no-volume", "--json", "--window", "20"]);
+    command.args(["--policy", policy]).args(more);
+    command.args(["--", "sleep", "0.2"]);
+    command.env("EGERIA_RUNTIME_DIR", runtime);
+    let ended = finish(command).ok();
+    let document: Value = serde_json::from_str(&ended.stdout).unwrap();
+    document["steward"].clone()
+}
+
+fn lines(steward: &Value, field: &str) -> Vec<String> {
+    let lines = steward[field].as_array().unwrap().iter();
+    lines
+        .map(|line| line.as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn each_way_to_see_accesses_says_what_it_sees_or_why_it_does_not() {
+    for (way, sees) in [
+        ("pmu", "samples of the PMU"),
+        ("page-tables", "page tables"),
+        ("page-faults", "page faults"),
+    ] {
+        let said = steward(egeria([""; 0]), 0, "asymsched", &["--memory-source", way]);
+        let (sources, unavailable) = (lines(&said, "sources"), lines(&said, "unavailable"));
+        match &sources[..] {
+            [source] => {
+                assert!(source.contains(sees) && source.contains("not"), "{source}");
+                assert!(unavailable.is_empty(), "{unavailable:?}");
+            }
+            _ => {
+                // Beside the stage that is off for it.
+                let [_, why] = &unavailable[..] else {
+                    panic!("{said}");
+                };
+                assert!(
+                    why.contains(&format!("{way}: ")) && !why.contains('\n'),
+                    "{why}"
+                );
+            }
+        }
+    }
+    let unknown = [
+        "run",
+        "--no-volume",
+        "--memory-source",
+        "guess",
+        "--",
+        "true",
+    ];
+    run(unknown).refused(2, &["guess", "page-tables"]);
+}
+
+#[test]
+fn without_rights_less_is_seen_and_the_reason_is_one_line() {
+    if !is_root() {
+        return;
+    }
+    let files = steward(as_nobody([""; 0]), 65_534, "rl", &[]);
+    let said = lines(&files, "unavailable");
+    assert!(
+        said.iter().any(|line| line.contains("CAP_BPF")
+            || line.contains("BTF")
+            || line.contains("namespace")),
+        "{said:?}"
+    );
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    let paranoid = paranoid
+        .ok()
+        .and_then(|level| level.trim().parse::<i64>().ok());
+    if paranoid.is_none_or(|level| level <= 0) {
+        eprintln!("SKIPPED: everybody may sample here, or nobody");
+        return;
+    }
+    let faults = ["--memory-source", "page-faults"];
+    let memory = steward(as_nobody([""; 0]), 65_534, "asymsched", &faults);
+    let said = lines(&memory, "unavailable");
+    let why = said.last().unwrap();
+    assert!(
+        why.contains("perf_event_paranoid is") && why.contains("CAP_PERFMON"),
+        "{said:?}"
+    );
+    assert!(lines(&memory, "sources").is_empty());
+}
+
+#[test]
+fn what_looking_costs_is_measured_for_each_source() {
+    if !is_root() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let mut bench = egeria([
+        "bench",
+        "overhead",
+        "--json",
+        "--rounds",
+        "1",
+        "--measure",
+        "60",
+    ]);
+    bench
+        .args([
+            "--window",
+            "20",
+            "--size",
+            "1MiB",
+            "--threads",
+            "30",
+            "--directory",
+        ])
+        .arg(sandbox.path(""))
+        .env("EGERIA_RUNTIME_DIR", sandbox.path("runtime"));
+    let ended = finish(bench).ok();
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 9, "{report:#}");
+    let mut measured = 0;
+    for row in rows {
+        if row["missing"].is_string() {
+            assert!(
+                row["holds"].is_null() && row["overhead"].is_null(),
+                "{row:#}"
+            );
+            continue;
+        }
+        measured += 1;
+        assert!(row["core_share"].as_f64() > Some(0.0), "{row:#}");
+        let decides = match row["subject"].as_str() {
+            Some("threads") => &row["core_share"],
+            _ => {
+                assert!(row["off_ops_s"].as_f64() > Some(0.0), "{row:#}");
+                &row["overhead"]
+            }
+        };
+        assert_eq!(
+            row["holds"],
+            decides.as_f64() <= row["max"].as_f64(),
+            "{row:#}"
+        );
+    }
+    assert!(measured >= 1, "threads at least: {report:#}");
+    // Nothing is left behind.
+    let left = std::fs::read_dir(sandbox.path("")).unwrap().flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    assert!(left.iter().all(|name| name == "runtime"), "{left:?}");
+    run(["bench", "overhead", "--subject", "nothing"]).refused(1, &["no subject"]);
+}

@@ -1,0 +1,135 @@
+//! The best way to see accesses that works here.
+
+use std::path::Path;
+use std::time::Duration;
+
+use egeria_machine::Machine;
+use egeria_perf::{Event, EventSampler};
+
+use super::referenced::Referenced;
+use super::sampled::Sampled;
+use super::sampler::{HotPages, Sampler};
+use super::way::Way;
+
+/// What looks at processes, and how.
+pub struct Choice {
+    /// How.
+    pub way: Way,
+    /// What looks.
+    pub sampler: Box<dyn Sampler>,
+    /// What it finds used.
+    pub hot: Box<dyn HotPages>,
+    /// Why ways that see more are not taken.
+    pub passed_over: Vec<String>,
+}
+
+/// What looks, and what it finds used.
+type Looking = (Box<dyn Sampler>, Box<dyn HotPages>);
+
+impl Choice {
+    /// The way that sees most, or the one that is wanted, for windows of this length.
+    ///
+    /// # Errors
+    /// Why none works, in one line.
+    pub fn make(
+        wanted: Option<Way>,
+        machine: &Machine,
+        window: Duration,
+    ) -> Result<Choice, String> {
+        Choice::first(wanted, |way| begin(way, machine, window))
+    }
+
+    fn first(
+        wanted: Option<Way>,
+        mut begin: impl FnMut(Way) -> Result<Looking, String>,
+    ) -> Result<Choice, String> {
+        let mut passed_over = Vec::new();
+        let ways = Way::ALL.into_iter();
+        for way in ways.filter(|way| wanted.is_none_or(|wanted| wanted == *way)) {
+            match begin(way) {
+                Ok((sampler, hot)) => {
+                    return Ok(Choice {
+                        way,
+                        sampler,
+                        hot,
+                        passed_over,
+                    });
+                }
+                Err(why) => passed_over.push(format!("{way}: {why}")),
+            }
+        }
+        Err(passed_over.join("; "))
+    }
+
+    /// What is looked with, what that can see, and why not with more, in one line.
+    pub fn told(&self) -> String {
+        let mut told = format!("accesses to memory are seen {}", self.way.sees());
+        for why in &self.passed_over {
+            told += &format!(" ({why})");
+        }
+        told
+    }
+}
+
+fn begin(way: Way, machine: &Machine, window: Duration) -> Result<Looking, String> {
+    let events = match way {
+        Way::Pmu => Event::of_pmu(Path::new("/")),
+        Way::PageFaults => vec![Event::page_faults()],
+        Way::PageTables => {
+            Referenced::check()
+                .map_err(|error| format!("the kernel does not show them: {error}"))?;
+            let sampler = Referenced::in_windows_of(window);
+            let hot = sampler.hot();
+            return Ok((Box::new(sampler), Box::new(hot)));
+        }
+    };
+    let events = EventSampler::begin(&events, window).map_err(|error| error.to_string())?;
+    let sampler = Sampled::new(events, machine.clone());
+    let hot = sampler.hot();
+    Ok((Box::new(sampler), Box::new(hot)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accesses::{HotAreas, Recorded};
+
+    fn working(ways: &[Way], wanted: Option<Way>) -> Result<(Way, usize), String> {
+        let choice = Choice::first(wanted, |way| match ways.contains(&way) {
+            true => Ok((Box::new(Recorded::default()), Box::new(HotAreas::default()))),
+            false => Err("not here".to_owned()),
+        });
+        choice.map(|choice| (choice.way, choice.passed_over.len()))
+    }
+
+    #[test]
+    fn the_way_that_sees_most_is_taken_and_what_is_wanted_alone() {
+        let (pmu, tables, faults) = (Way::Pmu, Way::PageTables, Way::PageFaults);
+        assert_eq!(working(&Way::ALL, None), Ok((pmu, 0)));
+        assert_eq!(working(&[faults, tables], None), Ok((tables, 1)));
+        assert_eq!(working(&[faults], None), Ok((faults, 2)));
+        assert_eq!(working(&Way::ALL, Some(faults)), Ok((faults, 0)));
+        let none = working(&[], None).unwrap_err();
+        assert_eq!(
+            none,
+            "pmu: not here; page-tables: not here; page-faults: not here"
+        );
+        let refused = working(&[pmu], Some(tables)).unwrap_err();
+        assert_eq!(refused, "page-tables: not here");
+    }
+
+    #[test]
+    fn what_is_chosen_here_says_what_it_sees() {
+        let machine = Machine::detect().unwrap();
+        let Ok(choice) = Choice::make(None, &machine, Duration::from_secs(1)) else {
+            eprintln!("SKIPPED: nothing here shows accesses to memory");
+            return;
+        };
+        let told = choice.told();
+        assert!(
+            told.contains(choice.way.sees()) && !told.contains('\n'),
+            "{told}"
+        );
+        assert!(choice.way == Way::Pmu || told.contains("PMU"), "{told}");
+    }
+}

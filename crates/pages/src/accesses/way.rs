@@ -1,0 +1,91 @@
+//! The ways to see what programs access in memory.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A way to see accesses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Samples of the processor's PMU: PEBS, IBS.
+    Pmu,
+    /// Bits that the processor sets in page tables.
+    PageTables,
+    /// Page faults.
+    PageFaults,
+}
+
+impl Way {
+    /// All, the one that sees most first.
+    pub const ALL: [Way; 3] = [Way::Pmu, Way::PageTables, Way::PageFaults];
+
+    /// Its name in arguments and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::Pmu => "pmu",
+            Way::PageTables => "page-tables",
+            Way::PageFaults => "page-faults",
+        }
+    }
+
+    /// What it can see, and what not, in one line.
+    pub fn sees(self) -> &'static str {
+        match self {
+            Way::Pmu => {
+                "by samples of the PMU: what memory answers, from which node and how often; not what caches answer, and on Intel no stores"
+            }
+            Way::PageTables => {
+                "by page tables: which memory is used in a moment of each window; not how often, nor by which thread"
+            }
+            Way::PageFaults => {
+                "by page faults: which memory is used for the first time, and from which node; not the use of memory that a program has already"
+            }
+        }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// No such way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownWay(String);
+
+impl fmt::Display for UnknownWay {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = Way::ALL.map(Way::name).join(", ");
+        write!(
+            formatter,
+            "{:?} is no way to see accesses to memory; use one of {names}",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for UnknownWay {}
+
+impl FromStr for Way {
+    type Err = UnknownWay;
+
+    fn from_str(text: &str) -> Result<Way, UnknownWay> {
+        let mut all = Way::ALL.into_iter();
+        all.find(|way| way.name() == text)
+            .ok_or_else(|| UnknownWay(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for way in Way::ALL {
+            assert_eq!(way.name().parse(), Ok(way));
+        }
+        let error = "numa".parse::<Way>().unwrap_err().to_string();
+        assert!(error.contains("page-tables"), "{error}");
+    }
+}

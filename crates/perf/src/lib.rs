@@ -1,0 +1,24 @@
+//! Accesses to memory as the performance events of the kernel sample them: by which thread, on which CPU, to which address.
+//!
+//! * [`Event`]: what is sampled. Loads on Intel (PEBS), operations on AMD (IBS), page faults on every machine.
+//! * [`EventSampler`]: samples the whole machine, each CPU into a ring of its own; memory and time are bounded.
+//! * [`record`]: what is in a ring, decoded; a recording of one is read in the same way ([`RecordedRings`]).
+//!
+//! It knows nothing of nodes: where an address is, others tell.
+
+mod error;
+mod event;
+mod format;
+mod period;
+pub mod record;
+mod recorded;
+mod ring;
+mod sampler;
+mod taken;
+
+pub use error::{PerfError, Result};
+pub use event::{Event, Kind};
+pub use record::{Access, Served};
+pub use recorded::RecordedRings;
+pub use sampler::EventSampler;
+pub use taken::{AccessEvents, Taken};
