@@ -12,8 +12,7 @@ fn begin() -> Result<(), BpfError> {
 }
 
 fn is_root() -> bool {
-    // SAFETY: no arguments.
-    let is_root = unsafe { libc::geteuid() } == 0;
+    let is_root = rustix::process::geteuid().is_root();
     if !is_root {
         eprintln!("SKIPPED: only root can become another user or make namespaces");
     }
@@ -32,9 +31,8 @@ fn without_capabilities_nothing_is_loaded() {
         return;
     }
     let asked = std::thread::spawn(|| {
-        // SAFETY: integers; the call itself changes this thread alone.
-        let changed = unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) };
-        assert_eq!(changed, 0);
+        let nobody = rustix::process::Uid::from_raw(65_534);
+        rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
         begin()
     });
     let error = asked.join().unwrap().expect_err("nobody may not");

@@ -135,8 +135,7 @@ fn set_size(volume: &egeria_fs::Volume, file: FileReference, bytes: u64) -> Outc
         size_bytes: Some(bytes),
         ..AttributeChange::default()
     };
-    // SAFETY: it cannot fail.
-    let clears_setid = unsafe { libc::geteuid() } != 0;
+    let clears_setid = !rustix::process::geteuid().is_root();
     past_kernel(volume, file, || {
         volume.set_attributes_direct(file.ino(), &change, clears_setid)
     })

@@ -191,12 +191,10 @@ pub(crate) fn in_directory<T>(
 }
 
 pub(crate) fn new_inode(kind: u32, mode: u32) -> NewInode {
-    // SAFETY: they cannot fail.
-    let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
     NewInode {
         mode: kind | (mode & 0o7777),
-        uid,
-        gid,
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
         rdev: 0,
     }
 }

@@ -6,7 +6,6 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use std::ffi::CString;
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -73,16 +72,9 @@ impl MountOfNobody {
             "fd={},rootmode=40000,user_id={NOBODY},group_id={NOBODY}{more}",
             device.as_raw_fd()
         );
-        let word = |bytes: &[u8]| CString::new(bytes).unwrap();
-        let source = word(source.as_os_str().as_bytes());
-        let at = word(directory.as_os_str().as_bytes());
-        let (kind, options) = (word(b"fuse.egeria"), word(options.as_bytes()));
-        // SAFETY: terminated texts that outlive the call.
-        let status = unsafe {
-            let options = options.as_ptr().cast();
-            libc::mount(source.as_ptr(), at.as_ptr(), kind.as_ptr(), 0, options)
-        };
-        assert_eq!(status, 0, "{}", std::io::Error::last_os_error());
+        let options = CString::new(options).unwrap();
+        let flags = rustix::mount::MountFlags::empty();
+        rustix::mount::mount(source, &directory, "fuse.egeria", flags, options.as_c_str()).unwrap();
         (MountOfNobody(directory), device)
     }
 }

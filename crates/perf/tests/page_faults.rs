@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use egeria_harness::memory::Mapping;
 use egeria_perf::{Access, AccessEvents, Event, EventSampler, PerfError, Served};
 
 const PAGE: usize = 4096;
@@ -20,24 +21,17 @@ fn sampler(window: Duration) -> Option<EventSampler> {
 /// New memory, each page touched once; given back at the end.
 fn touch(pages: usize) -> std::ops::Range<u64> {
     let bytes = pages * PAGE;
-    // SAFETY: a new mapping, and stores inside of it.
-    unsafe {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let start = libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0);
-        assert_ne!(start, libc::MAP_FAILED);
-        libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE);
-        for page in 0..pages {
-            start.cast::<u8>().add(page * PAGE).write_volatile(1);
-        }
-        libc::munmap(start, bytes);
-        start as u64..start as u64 + bytes as u64
-    }
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let memory = Mapping::new(-1, bytes, access, flags, 0).unwrap();
+    memory.advise(libc::MADV_NOHUGEPAGE).unwrap();
+    (0..pages).for_each(|page| memory.set(page * PAGE, 1));
+    let start = memory.address(0) as u64;
+    start..start + bytes as u64
 }
 
 fn of_this_thread(accesses: &[Access]) -> Vec<Access> {
-    // SAFETY: no arguments.
-    let thread = unsafe { libc::gettid() } as u32;
+    let thread = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     let own =
         |access: &&Access| (access.process_id, access.thread_id) == (std::process::id(), thread);
     accesses.iter().filter(own).copied().collect()
@@ -110,8 +104,7 @@ fn many_faults_overflow_the_ring_and_are_counted_and_the_period_grows() {
 
 #[test]
 fn who_may_not_is_told_so_in_one_line() {
-    // SAFETY: no arguments.
-    if unsafe { libc::geteuid() } != 0 {
+    if !rustix::process::geteuid().is_root() {
         eprintln!("SKIPPED: only root can become another user");
         return;
     }
@@ -121,9 +114,8 @@ fn who_may_not_is_told_so_in_one_line() {
         return;
     }
     let asked = std::thread::spawn(|| {
-        // SAFETY: integers; the call itself changes this thread alone.
-        let changed = unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) };
-        assert_eq!(changed, 0);
+        let nobody = rustix::process::Uid::from_raw(65_534);
+        rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
         EventSampler::check(&[Event::page_faults()])
     });
     let error = asked.join().unwrap().expect_err("nobody may not");
