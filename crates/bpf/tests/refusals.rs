@@ -1,4 +1,4 @@
-//! Who may not count, and where one cannot, is told so in one line.
+//! One line says why nothing can be counted: no rights, or no means.
 
 use std::process::Command;
 use std::time::Duration;

@@ -19,7 +19,7 @@ pub trait Handle {
     const MARK: u64;
 }
 
-/// What is really there: the mark first, so that a handle of another kind is told by its first word.
+/// What is really there: the mark first, so that a handle of another kind is known by its first word.
 #[repr(C)]
 struct Marked<T> {
     mark: u64,

@@ -127,7 +127,7 @@ fn without_events() -> Probes {
 }
 
 #[test]
-fn accesses_are_seen_in_the_way_that_sees_most_and_its_limits_are_told() {
+fn the_best_way_to_see_accesses_and_its_limits_are_shown() {
     let machine = Machine::new();
     let name = "memory_accesses";
     machine.says(&root(), name, State::Works, &["samples of the PMU"]);

@@ -34,7 +34,7 @@ fn lines(steward: &Value, field: &str) -> Vec<String> {
 }
 
 #[test]
-fn each_way_to_see_accesses_says_what_it_sees_or_why_it_does_not() {
+fn each_memory_source_says_what_it_sees_or_why_not() {
     for (way, sees) in [
         ("pmu", "samples of the PMU"),
         ("page-tables", "page tables"),

@@ -142,7 +142,11 @@ mod tests {
             child.signal(Signal::CONT);
         }
         assert_eq!(child.kill().signal(), Some(libc::SIGKILL));
-        assert_eq!(child.wait().signal(), Some(libc::SIGKILL), "told again");
+        assert_eq!(
+            child.wait().signal(),
+            Some(libc::SIGKILL),
+            "the same answer again"
+        );
     }
 
     #[test]

@@ -100,7 +100,7 @@ fn has_nodes() -> bool {
 }
 
 #[test]
-fn accesses_are_told_by_the_node_of_the_thread_and_of_the_memory() {
+fn accesses_are_counted_by_nodes_of_thread_and_memory() {
     if !has_nodes() {
         return;
     }
@@ -161,7 +161,7 @@ fn lost_samples_are_taken_to_be_as_the_others() {
 }
 
 #[test]
-fn samples_of_who_had_the_number_before_are_not_taken_for_this_process() {
+fn samples_of_an_earlier_process_of_the_number_are_dropped() {
     if !has_nodes() {
         return;
     }

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_samples_and_pauses_are_counted_and_other_records_skipped() {
+    fn lost_samples_and_pauses_are_counted() {
         let records = [
             record(bindings::PERF_RECORD_LOST, &[1, 40]),
             record(bindings::PERF_RECORD_LOST_SAMPLES, &[2]),

@@ -66,7 +66,7 @@ fn each_page_that_is_touched_first_is_sampled_with_its_thread() {
 }
 
 #[test]
-fn many_faults_overflow_the_ring_and_are_counted_and_the_period_grows() {
+fn lost_faults_are_counted_and_the_period_grows() {
     let Some(mut sampler) = sampler(Duration::from_millis(100)) else {
         return;
     };

@@ -176,7 +176,7 @@ impl Work {
         let mut memory = None;
         let mut sources = Vec::new();
         if let Some(accesses) = accesses {
-            sources.push(accesses.told.clone());
+            sources.push(accesses.description.clone());
             let departures = Departures::default();
             affinity = affinity.with_processes(departures.clone());
             memory = Some(accesses.actuator(&options, source.as_ref(), departures));

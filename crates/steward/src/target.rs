@@ -181,7 +181,7 @@ pub(crate) struct Accesses {
     hot: Box<dyn HotPages>,
     times: MigrationTimes,
     /// How they are seen, and what that cannot see.
-    pub(crate) told: String,
+    pub(crate) description: String,
 }
 
 impl Accesses {
@@ -197,7 +197,7 @@ impl Accesses {
         match Choice::make(options.memory_source, &options.machine, window) {
             Ok(choice) => {
                 let accesses = Accesses {
-                    told: choice.told(),
+                    description: choice.description(),
                     hot: choice.hot,
                     times: MigrationTimes::default(),
                 };

@@ -43,8 +43,8 @@ struct Known {
     node: NodeId,
     /// Windows since then.
     age: u32,
-    /// What is already known of this window.
-    told: Option<Ran>,
+    /// For how long it ran in this window, where that was asked already.
+    ran: Option<Ran>,
     /// Windows in a row in which it hardly ran.
     idle: u32,
     /// Windows in which it was not asked, since it last was.
@@ -223,12 +223,12 @@ impl ProcessSource {
             let turn = thread_id.wrapping_add(self.number as u32);
             if is_large && thread.idle >= IDLE_WINDOWS && !turn.is_multiple_of(IDLE_TURNS) {
                 thread.skipped += 1;
-                thread.told = Some(Ran::For(0));
+                thread.ran = Some(Ran::For(0));
                 known.push(*thread_id);
                 continue;
             }
             let ran = thread.ran();
-            let ran = thread.told.insert(ran);
+            let ran = thread.ran.insert(ran);
             if !matches!(ran, Ran::For(_)) {
                 return task::threads(process_id);
             }
@@ -285,15 +285,15 @@ impl ProcessSource {
 
     /// For how long a thread ran, as far as a file tells that is open.
     fn ran(&mut self, ids: (u32, u32)) -> Ran {
-        let told = self.known.get_mut(&ids).map(|known| {
-            let told = known.told.take();
-            told.unwrap_or_else(|| known.ran())
+        let ran = self.known.get_mut(&ids).map(|known| {
+            let asked = known.ran.take();
+            asked.unwrap_or_else(|| known.ran())
         });
-        let told = told.unwrap_or(Ran::New);
-        if matches!(told, Ran::New) {
+        let ran = ran.unwrap_or(Ran::New);
+        if matches!(ran, Ran::New) {
             self.known.remove(&ids);
         }
-        told
+        ran
     }
 
     /// The facts of a known thread as it was when it was looked at closely.
@@ -320,7 +320,7 @@ impl ProcessSource {
             cpu: CpuUse::keeping(process_id, thread_id, self.bounds.kept),
             node,
             age: 0,
-            told: None,
+            ran: None,
             idle: 0,
             skipped: 0,
         };

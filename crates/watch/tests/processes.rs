@@ -14,7 +14,7 @@ const HELPER: &str = "EGERIA_PROCESSES_HELPER";
 /// In so many windows even an idle thread is looked at closely once.
 const MAX_WINDOWS: usize = 16;
 
-/// A process whose threads begin, run and end as they are told.
+/// A process whose threads begin, run and end when asked to.
 struct Helper {
     child: Child,
     orders: ChildStdin,
@@ -80,19 +80,20 @@ fn helper() {
         let answer = match word {
             "begin" => {
                 let (send, receive) = channel::<u64>();
-                let (tell, told) = channel();
+                let (answer, answers) = channel();
                 let thread = std::thread::spawn(move || {
-                    tell.send(rustix::thread::gettid().as_raw_pid() as u32)
+                    answer
+                        .send(rustix::thread::gettid().as_raw_pid() as u32)
                         .unwrap();
                     for run_ms in receive {
                         let begin = Instant::now();
                         while begin.elapsed() < Duration::from_millis(run_ms) {}
-                        tell.send(0).unwrap();
+                        answer.send(0).unwrap();
                     }
                 });
-                let id = told.recv().unwrap();
+                let id = answers.recv().unwrap();
                 // Its answers come in the order of its orders.
-                std::thread::spawn(move || for _ in told {});
+                std::thread::spawn(move || for _ in answers {});
                 threads.push((send, thread));
                 id
             }
@@ -193,7 +194,7 @@ fn among_many_idle_threads_who_runs_and_who_is_new_is_seen_in_a_few_windows() {
     let ran =
         (0..SOON).map(|_| find(&next(&mut source), ids[7]).map_or(0, |thread| thread.busy_ns));
     let ran: Vec<u64> = ran.collect();
-    // Told once, as of all windows since it was asked last: there are four at most.
+    // Counted once, as of all windows since it was asked last: there are four at most.
     assert!(ran.iter().sum::<u64>() > 2_500_000, "{ran:?}");
     helper.ask("end");
     let new = helper.ask("begin");

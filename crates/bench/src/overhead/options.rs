@@ -24,6 +24,6 @@ pub struct OverheadOptions<'a> {
     pub threads: u64,
     /// Ends it.
     pub cancel: Option<&'a AtomicBool>,
-    /// Told how far it is.
+    /// Called with how far it is.
     pub progress: &'a dyn Fn(&Progress<'_>),
 }

@@ -99,7 +99,7 @@ fn threads(count: u64, path: &str) -> Result<(), String> {
     served
 }
 
-/// Works as long as it is told, time after time.
+/// Works for as long as it is asked to, again and again.
 fn serve(mut work: impl FnMut() -> bool) -> Result<(), String> {
     let failed =
         |error: io::Error| format!("the answer cannot be given: {error}; do not close its pipes");

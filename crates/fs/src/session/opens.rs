@@ -458,6 +458,25 @@ mod tests {
     }
 
     #[test]
+    fn threads_keep_their_opens_while_the_table_grows() {
+        let (volume, _directory, files) = with_files(400);
+        let work = |own: &[InodeNumber]| {
+            for ino in own.iter().chain(own) {
+                volume.open(*ino, None).expect("open");
+            }
+            own.iter().for_each(|ino| volume.close(*ino));
+            assert!(own.iter().all(|ino| volume.is_open(*ino)));
+            own.iter().for_each(|ino| volume.close(*ino));
+            assert!(!own.iter().any(|ino| volume.is_open(*ino)));
+        };
+        let (one, other) = files.split_at(200);
+        std::thread::scope(|scope| {
+            scope.spawn(|| work(one));
+            scope.spawn(|| work(other));
+        });
+    }
+
+    #[test]
     fn replaced_tables_are_freed_with_their_process() {
         let (volume, _directory, files) = with_files(300);
         let own = volume.process_slot().expect("a process");

@@ -61,13 +61,13 @@ impl Choice {
         Err(passed_over.join("; "))
     }
 
-    /// What is looked with, what that can see, and why not with more, in one line.
-    pub fn told(&self) -> String {
-        let mut told = format!("accesses to memory are seen {}", self.way.sees());
+    /// The way, what it can see, and why none that sees more, in one line.
+    pub fn description(&self) -> String {
+        let mut description = format!("accesses to memory are seen {}", self.way.sees());
         for why in &self.passed_over {
-            told += &format!(" ({why})");
+            description += &format!(" ({why})");
         }
-        told
+        description
     }
 }
 
@@ -125,11 +125,11 @@ mod tests {
             eprintln!("SKIPPED: nothing here shows accesses to memory");
             return;
         };
-        let told = choice.told();
+        let line = choice.description();
         assert!(
-            told.contains(choice.way.sees()) && !told.contains('\n'),
-            "{told}"
+            line.contains(choice.way.sees()) && !line.contains('\n'),
+            "{line}"
         );
-        assert!(choice.way == Way::Pmu || told.contains("PMU"), "{told}");
+        assert!(choice.way == Way::Pmu || line.contains("PMU"), "{line}");
     }
 }
