@@ -117,6 +117,7 @@ fn act_as<T: Send>(uid: u32, groups: &[u32], body: impl FnOnce() -> T + Send) ->
 struct Twins {
     volume: Arc<Volume>,
     base: std::fs::File,
+    base_path: std::path::PathBuf,
     /// Inode of the tmpfs to inode of the volume.
     same: HashMap<u64, InodeNumber>,
     protects_symlinks: bool,
@@ -180,6 +181,24 @@ impl Twins {
         self.same.insert(self.ino_at(&path), made.ino);
     }
 
+    fn check_canonical(
+        &self,
+        walker: &PathWalker<'_>,
+        root: Attributes,
+        path: &str,
+    ) -> Result<(), TestCaseError> {
+        use std::os::unix::ffi::OsStrExt;
+        // A link at the end may lead nowhere.
+        let Ok(canonical) = walker.canonical_path(root, Vec::new(), path.as_bytes()) else {
+            return Ok(());
+        };
+        let twin = std::fs::canonicalize(self.base_path.join(path)).expect("it is there");
+        let twin = twin.as_os_str().as_bytes();
+        let inside = twin.strip_prefix(self.base_path.as_os_str().as_bytes());
+        prop_assert_eq!(inside, Some(&canonical[..]));
+        Ok(())
+    }
+
     fn check(
         &mut self,
         act: &Act,
@@ -213,6 +232,7 @@ impl Twins {
                     Ok(found) => {
                         let twin = twin.map(|stat| self.same.get(&stat.st_ino));
                         prop_assert_eq!(twin, Ok(Some(&found.ino)));
+                        self.check_canonical(&walker, root, path)?;
                     }
                     Err(PathStop::Missing) => prop_assert_eq!(twin.err(), Some(libc::ENOENT)),
                     // Nothing is left to the kernel without a reason.
@@ -305,6 +325,7 @@ fn paths_mean_what_they_mean_in_the_kernel() {
             volume: scratch.attach(),
             same: HashMap::from([(opened.metadata().expect("stat").ino(), InodeNumber::ROOT)]),
             base: opened,
+            base_path: base.path().to_owned(),
             protects_symlinks,
         };
         tree.iter().for_each(|new| twins.make(new));

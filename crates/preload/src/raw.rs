@@ -79,6 +79,7 @@ calls! {
     fn statx = SYS_statx(fd: c_int, path: *const libc::c_char, flags: c_int, mask: u32, into: *mut libc::statx);
     fn statmount = SYS_STATMOUNT(request: *const MountRequest, into: *mut c_void, bytes: usize, flags: usize);
     fn listmount = SYS_LISTMOUNT(request: *const MountRequest, into: *mut u64, count: usize, flags: usize);
+    fn getcwd = SYS_getcwd(into: *mut c_void, bytes: usize);
     fn getrandom = SYS_getrandom(into: *mut c_void, bytes: usize, flags: u32);
     fn getpid = SYS_getpid();
     fn geteuid = SYS_geteuid();

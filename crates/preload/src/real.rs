@@ -193,6 +193,8 @@ reals! {
     fn aio_write(control: *mut c_void) -> c_int;
     fn aio_fsync(operation: c_int, control: *mut c_void) -> c_int;
     fn lio_listio(mode: c_int, list: *const *mut c_void, count: c_int, event: *mut c_void) -> c_int;
+    fn realpath(path: *const c_char, into: *mut c_char) -> *mut c_char;
+    fn __realpath_chk(path: *const c_char, into: *mut c_char, has: size_t) -> *mut c_char;
     fn chdir(path: *const c_char) -> c_int;
     fn fchdir(fd: c_int) -> c_int;
     fn umask(mask: mode_t) -> mode_t;

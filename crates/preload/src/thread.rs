@@ -42,7 +42,7 @@ pub struct SeenDirectory {
 }
 
 /// Classes of small pieces of memory that threads keep (see `allocator`).
-pub const KEPT_CLASSES: usize = 10;
+pub const KEPT_CLASSES: usize = 7;
 
 /// Free pieces of one class that a thread keeps for itself, which nobody else touches.
 #[repr(C)]

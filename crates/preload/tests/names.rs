@@ -6,7 +6,7 @@ use common::{Mounted, assert_ended_well, cost_no_requests, finish, is_root, keep
 
 #[test]
 fn names_cost_no_requests() {
-    cost_no_requests("names", "names_are_direct", 200 * 25);
+    cost_no_requests("names", "names_are_direct", 200 * 27);
 }
 
 #[test]

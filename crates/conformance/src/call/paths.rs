@@ -1,6 +1,6 @@
 //! Calls on names and attributes.
 
-use super::{Answer, answer};
+use super::{Answer, Errno, answer, errno};
 use libc::{c_int, mode_t};
 use std::ffi::{CStr, CString};
 use std::os::fd::RawFd;
@@ -80,6 +80,31 @@ pub fn readlink(path: &CStr, room: usize) -> Answer<Vec<u8>> {
     ))?;
     target.truncate(bytes as usize);
     Ok(target)
+}
+
+/// `realpath(3)` to a place that libc allocates.
+pub fn realpath(path: &CStr) -> Answer<CString> {
+    // SAFETY: a terminated path; libc allocates the answer.
+    let place = unsafe { libc::realpath(path.as_ptr(), ptr::null_mut()) };
+    if place.is_null() {
+        return Err(errno());
+    }
+    // SAFETY: a terminated string, ours until it is freed.
+    let path = unsafe { CStr::from_ptr(place) }.to_owned();
+    // SAFETY: allocated by libc for this.
+    unsafe { libc::free(place.cast()) };
+    Ok(path)
+}
+
+/// `realpath(3)` to a place of the caller's.
+pub fn realpath_into(path: &CStr, place: &mut [u8; libc::PATH_MAX as usize]) -> Answer<CString> {
+    // SAFETY: a terminated path, and as much room as is demanded.
+    let answer = unsafe { libc::realpath(path.as_ptr(), place.as_mut_ptr().cast()) };
+    if answer.is_null() {
+        return Err(errno());
+    }
+    let path = CStr::from_bytes_until_nul(place).map(CStr::to_owned);
+    path.or(Err(Errno(libc::EINVAL)))
 }
 
 /// `rename(2)`.

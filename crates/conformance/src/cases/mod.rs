@@ -20,10 +20,10 @@ mod words {
         fget_xattr_bytes, flist_xattr_bytes, flock, fremove_xattr, fset_xattr, fstat, fstatat,
         fstatfs, ftruncate, futimens, get_xattr, lchown, link, linkat, list_xattr, lseek, lstat,
         mkdir, mkdirat, mknod, open, openat, pipe, pread, preadv, preadv2, pwrite, pwritev,
-        pwritev2, read, readlink, readv, remove_xattr, rename, renameat2, rmdir, sendfile,
-        set_xattr, set_xattr_of_target, splice, stat, statfs, statx, symlink, transfer_raw,
-        transfer_raw_at, truncate, unlink, unlinkat, utimensat, vector_raw, with_fd, write, writev,
-        xattr_bytes_of_target,
+        pwritev2, read, readlink, readv, realpath, realpath_into, remove_xattr, rename, renameat2,
+        rmdir, sendfile, set_xattr, set_xattr_of_target, splice, stat, statfs, statx, symlink,
+        transfer_raw, transfer_raw_at, truncate, unlink, unlinkat, utimensat, vector_raw, with_fd,
+        write, writev, xattr_bytes_of_target,
     };
     pub use crate::check::{
         assert_same, changes, content, content_of, fails, file, holds, make, mode, name, pattern,

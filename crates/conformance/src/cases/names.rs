@@ -1,6 +1,7 @@
 //! `link`, `unlink`, `symlink`, `readlink`, `mknod`, `mkdir`, `rmdir`.
 
 use super::words::*;
+use std::ffi::CString;
 
 cases!("names":
     links_name_the_same_file, link_refusals, links_of_links_and_other_kinds, linkat_follows_when_asked,
@@ -8,7 +9,7 @@ cases!("names":
     named_without_opening_outlives_the_name, unlink_refusals, unlinkat_removes_both_kinds,
     symlinks_hold_any_target, symlink_refusals, readlink_gives_what_fits,
     symlinks_are_followed_relative_to_themselves, names_are_bytes, links_to_other_file_systems,
-    removal_moves_times, linking_moves_times, no_links_from_the_unprivileged_to_directories,
+    canonical_paths, canonical_path_refusals, canonical_paths_of_descriptors, removal_moves_times, linking_moves_times, no_links_from_the_unprivileged_to_directories,
 );
 
 fn links_name_the_same_file() {
@@ -241,6 +242,85 @@ fn symlinks_are_followed_relative_to_themselves() {
     assert_eq!(lstat(c"to-d/").unwrap().st_mode & S_IFMT, S_IFDIR);
     fails(ENOTDIR, stat(c"l/"));
     fails(ENOTDIR, rmdir(c"to-d"));
+}
+
+/// A canonical path below the directory of the case.
+fn below(path: &str) -> Answer<CString> {
+    let here = std::env::current_dir().unwrap();
+    let here = here.to_str().expect("plain names");
+    let slash = if path.is_empty() { "" } else { "/" };
+    Ok(CString::new(format!("{here}{slash}{path}")).unwrap())
+}
+
+fn canonical_paths() {
+    mkdir(c"d", 0o755).unwrap();
+    mkdir(c"d/e", 0o755).unwrap();
+    file(c"d/e/f", b"");
+    symlink(c"../d/./e", c"d/l").unwrap();
+    symlink(c"e/f", c"d/to-f").unwrap();
+    let here = std::env::current_dir().unwrap();
+    let absolute = CString::new(format!("{}/d/e/f", here.display())).unwrap();
+    symlink(&absolute, c"absolute").unwrap();
+    for path in [
+        c"d/e/f",
+        c"./d//e/../e/./f",
+        c"d/l/f",
+        c"d/to-f",
+        c"absolute",
+        c"d/l/../to-f",
+    ] {
+        assert_eq!(realpath(path), below("d/e/f"), "{path:?}");
+    }
+    for path in [c"d/l", c"d/l/", c"d/e/", c"d/e/."] {
+        assert_eq!(realpath(path), below("d/e"), "{path:?}");
+    }
+    assert_eq!(realpath(c"."), below(""));
+    assert_eq!(realpath(c"d/.."), below(""));
+    assert_eq!(realpath(&absolute), below("d/e/f"));
+    let all = below("d/e");
+    chdir(c"d/e").unwrap();
+    let mut place = [b'x'; PATH_MAX as usize];
+    assert_eq!(realpath_into(c"../l", &mut place), all);
+    // The working directory has another name now.
+    rename(c"../../d", c"../../g").unwrap();
+    assert_eq!(realpath(c"f"), below("f"));
+    assert!(realpath(c"f").unwrap().to_bytes().ends_with(b"/g/e/f"));
+    assert_eq!(realpath(c"/dev/../dev/null"), Ok(c"/dev/null".into()));
+}
+
+fn canonical_path_refusals() {
+    file(c"f", b"");
+    mkdir(c"closed", 0o700).unwrap();
+    mkdir(c"closed/d", 0o755).unwrap();
+    symlink(c"l", c"l").unwrap();
+    symlink(c"none", c"dangling").unwrap();
+    fails(ENOENT, realpath(c""));
+    fails(ENOENT, realpath(c"none"));
+    fails(ENOENT, realpath(c"none/f"));
+    fails(ENOENT, realpath(c"dangling"));
+    fails(ENOTDIR, realpath(c"f/"));
+    fails(ENOTDIR, realpath(c"f/.."));
+    fails(ELOOP, realpath(c"l"));
+    let mut place = [b'x'; PATH_MAX as usize];
+    fails(ENOENT, realpath_into(c"none", &mut place));
+    as_user(ALICE, ALICE, &[], || {
+        fails(EACCES, realpath(c"closed/d"));
+        fails(EACCES, realpath(c"closed/none"));
+        assert_eq!(realpath(c"closed"), below("closed"));
+    });
+    mkdir(c"gone", 0o755).unwrap();
+    chdir(c"gone").unwrap();
+    rmdir(c"../gone").unwrap();
+    fails(ENOENT, realpath(c"."));
+}
+
+fn canonical_paths_of_descriptors() {
+    file(c"f", b"");
+    let f = open(c"f", O_RDONLY, 0).unwrap();
+    let through = CString::new(format!("/proc/self/fd/{}", f.0)).unwrap();
+    assert_eq!(realpath(&through), below("f"));
+    rename(c"f", c"g").unwrap();
+    assert_eq!(realpath(&through), below("g"));
 }
 
 fn names_are_bytes() {

@@ -122,6 +122,44 @@ impl<'a> PathWalker<'a> {
         path: &[u8],
         follows_last: bool,
     ) -> Result<Attributes, PathStop> {
+        self.walk(start, path, follows_last, |_| {})
+    }
+
+    /// The same way without links, `.` and `..`. A canonical path begins with a slash and does not end with one; that of the
+    /// root is empty. `above` is the one of `start`.
+    ///
+    /// # Errors
+    /// See [`PathStop`].
+    pub fn canonical_path(
+        &self,
+        start: Attributes,
+        above: Vec<u8>,
+        path: &[u8],
+    ) -> Result<Vec<u8>, PathStop> {
+        let mut canonical = above;
+        self.walk(start, path, true, |name| match name {
+            b"." => {}
+            b".." => {
+                let parent = canonical.iter().rposition(|byte| *byte == b'/');
+                canonical.truncate(parent.unwrap_or(0));
+            }
+            _ => {
+                canonical.push(b'/');
+                canonical.extend_from_slice(name);
+            }
+        })?;
+        Ok(canonical)
+    }
+
+    /// The way of a path. `note` gets each name that is gone through; no links, for their targets follow.
+    #[inline(always)]
+    fn walk(
+        &self,
+        start: Attributes,
+        path: &[u8],
+        follows_last: bool,
+        mut note: impl FnMut(&[u8]),
+    ) -> Result<Attributes, PathStop> {
         let mut way = begin(start, path)?;
         while let Some(next) = way.next() {
             let follows = !next.is_last || follows_last || next.wants_directory;
@@ -134,6 +172,7 @@ impl<'a> PathWalker<'a> {
             if next.wants_directory && kind != FileKind::Directory {
                 return Err(PathStop::Elsewhere);
             }
+            note(&way.rest[next.start..next.end]);
             way.go_on();
             if next.is_last {
                 break;

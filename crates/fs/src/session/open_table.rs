@@ -1,13 +1,14 @@
 //! The table of open inodes of a process, which all may look at, and that process's locks on changing it. Entries are of two
-//! words, the inode and its counts. An inode belongs to one of the table's parts, and where it lies in there follows from the
-//! inode, and from those that are in the way.
+//! words, the inode and its counts. The table has parts: a thread notes what it opens in its own part while there is room, so
+//! threads rarely need the same lock. An inode may have an entry in several parts, and its uses are the sum. Where an entry
+//! lies in a part follows from the inode, and from those that are in the way.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The inode of an entry that was taken out, and that others are reached over.
 pub(super) const GONE: u64 = u64::MAX;
-/// Parts of a table, a power of two: threads that open different files rarely need the same.
-const PARTS: usize = 8;
+/// Parts of a table.
+pub(super) const PARTS: usize = 8;
 /// Looks at a lock before the CPU is given up: it is held for some tens of nanoseconds, unless the table grows.
 const SPINS: u32 = 100;
 
@@ -47,9 +48,9 @@ pub(crate) struct Opens {
 }
 
 impl Opens {
-    /// Run `body` under the lock of the inode's part, with the count of entries there that are not empty.
-    pub(crate) fn locked<T>(&self, ino: u64, body: impl FnOnce(&AtomicU64) -> T) -> T {
-        let part = &self.parts[part_of(hash(ino))];
+    /// Run `body` under the lock of a part, with the count of entries there that are not empty.
+    pub(crate) fn locked<T>(&self, part: usize, body: impl FnOnce(&AtomicU64) -> T) -> T {
+        let part = &self.parts[part];
         part.take();
         let result = body(&part.used);
         part.give();
@@ -78,9 +79,8 @@ impl Opens {
 pub(crate) struct FillLevels<'a>(&'a [Part; PARTS]);
 
 impl FillLevels<'_> {
-    /// Of the inode's part.
-    pub(crate) fn of(&self, ino: u64) -> &AtomicU64 {
-        &self.0[part_of(hash(ino))].used
+    pub(crate) fn of(&self, part: usize) -> &AtomicU64 {
+        &self.0[part].used
     }
 
     /// The table is empty.
@@ -90,18 +90,18 @@ impl FillLevels<'_> {
     }
 }
 
-fn hash(ino: u64) -> u64 {
-    ino.wrapping_mul(0x9E37_79B9_7F4A_7C15)
-}
-
-fn part_of(hash: u64) -> usize {
-    (hash >> (u64::BITS - PARTS.trailing_zeros())) as usize
-}
-
-/// The inode's part of a table. What is left at the end is of no part.
-fn part(table: &[AtomicU64], ino: u64) -> &[AtomicU64] {
+/// A part of a table. What is left at the end is of no part.
+fn part_of(table: &[AtomicU64], part: usize) -> &[AtomicU64] {
     let words = part_slots(table) * 2;
-    &table[part_of(hash(ino)) * words..][..words]
+    &table[part * words..][..words]
+}
+
+/// All entries, used or not, each with its part.
+pub(super) fn entries(table: &[AtomicU64]) -> impl Iterator<Item = (usize, &[AtomicU64])> + Clone {
+    (0..PARTS).flat_map(move |part| {
+        let entries = part_of(table, part).chunks_exact(2);
+        entries.map(move |entry| (part, entry))
+    })
 }
 
 /// Entries of each part.
@@ -112,9 +112,9 @@ pub(super) fn part_slots(table: &[AtomicU64]) -> usize {
 /// The entry of a part where the search for an inode begins.
 #[inline]
 fn first(ino: u64, slots: usize) -> usize {
-    // As large a part of all as the rest of the hash is of its range: without a division.
-    let rest = hash(ino) << PARTS.trailing_zeros();
-    ((u128::from(rest) * slots as u128) >> 64) as usize
+    // As large a part of all as the hash is of its range: without a division.
+    let hash = ino.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    ((u128::from(hash) * slots as u128) >> 64) as usize
 }
 
 #[inline]
@@ -126,10 +126,10 @@ fn entry(part: &[AtomicU64], slot: usize) -> &[AtomicU64] {
     &part[slot * 2..][..2]
 }
 
-/// The two words of an inode's entry.
+/// The two words of an inode's entry in a part.
 #[inline]
-pub(super) fn find(table: &[AtomicU64], ino: u64) -> Option<&[AtomicU64]> {
-    let (part, slots) = (part(table, ino), part_slots(table));
+pub(super) fn find(table: &[AtomicU64], part: usize, ino: u64) -> Option<&[AtomicU64]> {
+    let (part, slots) = (part_of(table, part), part_slots(table));
     let mut slot = first(ino, slots);
     for _ in 0..slots {
         let entry = entry(part, slot);
@@ -143,8 +143,13 @@ pub(super) fn find(table: &[AtomicU64], ino: u64) -> Option<&[AtomicU64]> {
 }
 
 /// The new entry, and how many empty ones it took: none where one that was taken out is used again.
-pub(super) fn insert(table: &[AtomicU64], ino: u64, counts: u64) -> Option<(&[AtomicU64], u64)> {
-    let (part, slots) = (part(table, ino), part_slots(table));
+pub(super) fn insert(
+    table: &[AtomicU64],
+    part: usize,
+    ino: u64,
+    counts: u64,
+) -> Option<(&[AtomicU64], u64)> {
+    let (part, slots) = (part_of(table, part), part_slots(table));
     let mut slot = first(ino, slots);
     for _ in 0..slots {
         let entry = entry(part, slot);
@@ -161,8 +166,8 @@ pub(super) fn insert(table: &[AtomicU64], ino: u64, counts: u64) -> Option<(&[At
 
 /// Take an entry out; how many entries became empty. A search ends at an empty entry, so the one right before it need not
 /// stay [`GONE`], nor do those before that which are. Whoever searches meanwhile still reaches every entry in use.
-pub(super) fn remove(table: &[AtomicU64], removed: &[AtomicU64]) -> u64 {
-    let part = part(table, removed[0].load(Ordering::Relaxed));
+pub(super) fn remove(table: &[AtomicU64], part: usize, removed: &[AtomicU64]) -> u64 {
+    let part = part_of(table, part);
     let slots = part_slots(table);
     let bytes = removed.as_ptr().addr() - part.as_ptr().addr();
     let mut slot = bytes / size_of_val(removed);
@@ -193,26 +198,30 @@ mod tests {
 
         #[test]
         fn the_table_holds_what_was_put_in_and_not_taken_out(
-            steps in prop::collection::vec((1u64..60, any::<bool>()), 1..400),
+            steps in prop::collection::vec((0..PARTS, 1u64..60, any::<bool>()), 1..800),
         ) {
             let table: Vec<AtomicU64> = (0..2 * 40 * PARTS).map(|_| AtomicU64::new(0)).collect();
-            let mut held = std::collections::BTreeSet::new();
+            let mut held = vec![std::collections::BTreeSet::new(); PARTS];
             let mut used = 0;
-            for (ino, add) in steps {
-                if add && held.len() < 40 && held.insert(ino) {
-                    let (_, filled) = insert(&table, ino, 1).expect("room");
+            for (part, ino, add) in steps {
+                let held = &mut held[part];
+                if add && held.len() < 30 && held.insert(ino) {
+                    let (_, filled) = insert(&table, part, ino, 1).expect("room");
                     used += filled;
                 } else if !add && held.remove(&ino) {
-                    used -= remove(&table, find(&table, ino).expect("it is held"));
+                    used -= remove(&table, part, find(&table, part, ino).expect("it is held"));
                 }
                 for ino in 1..60 {
-                    prop_assert_eq!(find(&table, ino).is_some(), held.contains(&ino));
+                    prop_assert_eq!(find(&table, part, ino).is_some(), held.contains(&ino));
                 }
-                let words = table.iter().step_by(2);
-                let filled = words.filter(|word| word.load(Ordering::Relaxed) != 0).count();
-                prop_assert_eq!(filled as u64, used);
+                let words = entries(&table).map(|(_, entry)| entry[0].load(Ordering::Relaxed));
+                prop_assert_eq!(words.filter(|word| *word != 0).count() as u64, used);
             }
-            held.iter().for_each(|ino| { remove(&table, find(&table, *ino).expect("it is held")); });
+            for (part, held) in held.iter().enumerate() {
+                for ino in held {
+                    remove(&table, part, find(&table, part, *ino).expect("it is held"));
+                }
+            }
             prop_assert!(table.iter().step_by(2).all(|word| word.load(Ordering::Relaxed) == 0));
         }
     }

@@ -6,7 +6,9 @@ use crate::session::direct;
 use crate::session::inode::Locked;
 use crate::session::late::Late;
 use crate::session::layout::{LOADED, ProcessSlot, SessionInode};
-use crate::session::open_table::{FillLevels, GONE, find, insert, part_slots, remove};
+use crate::session::open_table::{
+    FillLevels, GONE, PARTS, entries, find, insert, part_slots, remove,
+};
 use crate::session::patience;
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
@@ -54,66 +56,102 @@ impl Volume {
         let _ = self.change_entry(ino, 1, false);
     }
 
+    /// The parts of this process's table: first the calling thread's own.
+    fn parts(&self) -> impl Iterator<Item = usize> + use<> {
+        let own = self.known_me().map_or(0, |me| me.index);
+        (0..PARTS).map(move |part| (own + part) % PARTS)
+    }
+
     fn change_entry(&self, ino: u64, unit: u64, add: bool) -> Outcome<()> {
         let process = self.process_slot()?;
         let inode = self.inode(ino)?;
-        // This process alone changes the counts of its table, under the lock of the inode's part.
-        let set = |entry: &[AtomicU64], counts| entry[1].store(counts, Ordering::Release);
-        let take_off = |used: &AtomicU64| {
-            let table = self.open_table(process).ok_or(Errno(libc::EBADF))?;
-            let entry = find(table, ino).ok_or(Errno(libc::EBADF))?;
-            let counts = entry[1].load(Ordering::Relaxed).wrapping_sub(unit);
-            set(entry, counts);
-            if counts == 0 {
-                let emptied = remove(table, entry);
-                used.fetch_sub(emptied, Ordering::Relaxed);
-            }
-            inode.open_hint.fetch_sub(1, Ordering::AcqRel);
-            Ok(())
-        };
+        match add {
+            true => self.add_use(process, ino, inode, unit),
+            false => self.take_use(process, ino, inode, unit),
+        }
+    }
+
+    fn add_use(&self, process: usize, ino: u64, inode: &SessionInode, unit: u64) -> Outcome<()> {
+        // This process alone changes the counts of its table, under the lock of the entry's part.
         let put_on = |entry: &[AtomicU64]| {
             // Hint first: to die between leaves it too high, which costs a look at the tables.
             inode.open_hint.fetch_add(1, Ordering::AcqRel);
-            set(entry, entry[1].load(Ordering::Relaxed) + unit);
+            entry[1].store(entry[1].load(Ordering::Relaxed) + unit, Ordering::Release);
         };
-        if !add {
-            return self.opens.locked(ino, take_off);
-        }
-        let has_room = self.opens.locked(ino, |used| {
-            let entry = self.entry_for(process, ino, used);
-            entry.map(put_on).is_some()
-        });
-        if has_room {
+        let put_in = |part| {
+            self.opens.locked(part, |used| {
+                let entry = self.entry_for(process, part, ino, used);
+                entry.map(put_on).is_some()
+            })
+        };
+        if self.parts().any(put_in) {
             return Ok(());
         }
         self.opens.all_locked(|levels| {
-            let used = levels.of(ino);
             // Another thread may have made it longer.
-            if let Some(entry) = self.entry_for(process, ino, used) {
+            let there = |part| Some((part, self.entry_for(process, part, ino, levels.of(part))?));
+            if let Some((_, entry)) = self.parts().find_map(there) {
                 put_on(entry);
                 return Ok(());
             }
             let grown = self.grow_opens(process, levels);
-            let table = self.open_table(process);
-            let inserted = table.and_then(|table| insert(table, ino, 0));
             // Without memory the old one serves as long as it has room.
-            let (entry, filled) = inserted.ok_or(grown.err().unwrap_or(Errno(libc::ENOMEM)))?;
-            used.fetch_add(filled, Ordering::Relaxed);
+            let table = self.open_table(process);
+            let inserted = table.and_then(|table| {
+                let made = |part| Some((part, insert(table, part, ino, 0)?));
+                self.parts().find_map(made)
+            });
+            let (part, (entry, filled)) =
+                inserted.ok_or(grown.err().unwrap_or(Errno(libc::ENOMEM)))?;
+            levels.of(part).fetch_add(filled, Ordering::Relaxed);
             put_on(entry);
             Ok(())
         })
     }
 
-    /// The entry of an inode, made when missing; `None` when its part of the table is nearly full.
-    fn entry_for(&self, process: usize, ino: u64, used: &AtomicU64) -> Option<&[AtomicU64]> {
+    fn take_use(&self, process: usize, ino: u64, inode: &SessionInode, unit: u64) -> Outcome<()> {
+        let take_from = |part| {
+            self.opens.locked(part, |used| {
+                let table = self.open_table(process)?;
+                let entry = find(table, part, ino)?;
+                let counts = entry[1].load(Ordering::Relaxed);
+                let has_one = match unit {
+                    CACHED_UNIT => counts >= CACHED_UNIT,
+                    _ => !counts.is_multiple_of(CACHED_UNIT),
+                };
+                if !has_one {
+                    return None;
+                }
+                entry[1].store(counts - unit, Ordering::Release);
+                if counts == unit {
+                    let emptied = remove(table, part, entry);
+                    used.fetch_sub(emptied, Ordering::Relaxed);
+                }
+                inode.open_hint.fetch_sub(1, Ordering::AcqRel);
+                Some(())
+            })
+        };
+        // Whichever thread opened it: uses are counted, and it does not matter which of them ends.
+        let taken = self.parts().find_map(take_from);
+        taken.ok_or(Errno(libc::EBADF))
+    }
+
+    /// The entry of an inode in a part of the table, made when missing; `None` when the part is nearly full.
+    fn entry_for(
+        &self,
+        process: usize,
+        part: usize,
+        ino: u64,
+        used: &AtomicU64,
+    ) -> Option<&[AtomicU64]> {
         let table = self.open_table(process)?;
-        if let Some(entry) = find(table, ino) {
+        if let Some(entry) = find(table, part, ino) {
             return Some(entry);
         }
         if (used.load(Ordering::Relaxed) + 1) * 4 > part_slots(table) as u64 * 3 {
             return None;
         }
-        let (entry, filled) = insert(table, ino, 0)?;
+        let (entry, filled) = insert(table, part, ino, 0)?;
         used.fetch_add(filled, Ordering::Relaxed);
         Some(entry)
     }
@@ -121,9 +159,8 @@ impl Volume {
     /// A longer table. The old one stays until the process is reaped: others may be looking at it.
     fn grow_opens(&self, process: usize, levels: &FillLevels<'_>) -> Outcome<()> {
         let old = self.open_table(process).unwrap_or(&[]);
-        let living = old
-            .chunks_exact(2)
-            .filter(|entry| !matches!(entry[0].load(Ordering::Relaxed), 0 | GONE));
+        let living =
+            entries(old).filter(|(_, entry)| !matches!(entry[0].load(Ordering::Relaxed), 0 | GONE));
         let count = living.clone().count();
         // At least twice the old one: what is left behind is never more than what is in use.
         let bytes = ((count + 64) * 4 * 8).next_power_of_two();
@@ -139,13 +176,13 @@ impl Volume {
         link[0].store(before, Ordering::Relaxed);
         levels.reset();
         // Each part has twice the places, and so room for all that it held.
-        for entry in living {
+        for (part, entry) in living {
             let (ino, counts) = (
                 entry[0].load(Ordering::Relaxed),
                 entry[1].load(Ordering::Relaxed),
             );
-            if insert(new, ino, counts).is_some() {
-                levels.of(ino).fetch_add(1, Ordering::Relaxed);
+            if insert(new, part, ino, counts).is_some() {
+                levels.of(part).fetch_add(1, Ordering::Relaxed);
             }
         }
         self.open_table_word(process).store(word, Ordering::Release);
@@ -195,8 +232,10 @@ impl Volume {
             .filter(|process| processes[*process].pid.load(Ordering::Acquire) != 0)
             .filter(|process| counts(&processes[*process]))
             .any(|process| {
-                self.open_table(process)
-                    .is_some_and(|table| find(table, ino).is_some())
+                // A use never goes to another part. One that begins in a part that was looked at already finds that the
+                // inode has no name, and waits for its lock; see `open`.
+                let table = self.open_table(process);
+                table.is_some_and(|table| (0..PARTS).any(|part| find(table, part, ino).is_some()))
             })
     }
 
@@ -373,7 +412,7 @@ impl Volume {
     /// locks are not to be had in time are left as they are: `EAGAIN`, and called again it goes on with them.
     pub(crate) fn reap_opens(&self, process: usize) -> Outcome<()> {
         let mut outcome = Ok(());
-        for entry in self.open_table(process).unwrap_or(&[]).chunks_exact(2) {
+        for (_, entry) in entries(self.open_table(process).unwrap_or(&[])) {
             let ino = entry[0].load(Ordering::Acquire);
             if matches!(ino, 0 | GONE) {
                 continue;

@@ -25,6 +25,7 @@ pub fn stream_functions() -> &'static crate::libc_streams::Functions {
 
 mod advice;
 mod asynchronous;
+mod canonical;
 mod changing;
 mod copy;
 mod directory;

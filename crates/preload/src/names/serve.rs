@@ -10,8 +10,8 @@ use crate::readable::is_readable;
 use crate::record::{Record, may_any_be_deferred};
 use crate::serve::{open_all_in_kernel, open_in_kernel};
 use crate::thread::{self, Thread};
-use crate::{errno, ownership, pins, process, settings, signals};
-use egeria_fs::{Attributes, Errno, PathEnd, PathStop, PathWalker, Volume};
+use crate::{errno, ownership, pins, process, raw, settings, signals};
+use egeria_fs::{Attributes, Errno, InodeNumber, PathEnd, PathStop, PathWalker, Volume};
 use libc::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -113,6 +113,35 @@ impl<'p> Way<'p> {
             self.start.path,
             follows_last,
         )
+    }
+
+    /// The path without links, `.` and `..`, from the root of the file system on.
+    pub fn canonical_path(&self) -> Result<Vec<u8>, PathStop> {
+        let point = self.mount.point().to_bytes();
+        let above = match self.start.ino {
+            InodeNumber::ROOT => Vec::new(),
+            ino => self.path_of_working_directory(ino)?,
+        };
+        let directory = self.walker.directory(self.start.ino)?;
+        let inside = self
+            .walker
+            .canonical_path(directory, above, self.start.path)?;
+        Ok([point, &inside].concat())
+    }
+
+    /// Where the kernel says that the working directory is, below the mount.
+    fn path_of_working_directory(&self, ino: InodeNumber) -> Result<Vec<u8>, PathStop> {
+        let mut room = [0u8; PATH_ROOM_BYTES];
+        let answer = raw::getcwd(room.as_mut_ptr().cast(), room.len());
+        let bytes = usize::try_from(answer).or(Err(PathStop::Elsewhere))?;
+        let path = room.get(..bytes.saturating_sub(1)).unwrap_or(&[]);
+        let inside = self.mount.inside(path).ok_or(PathStop::Elsewhere)?;
+        // Another thread may have changed it, and it may have been removed.
+        let root = self.walker.directory(InodeNumber::ROOT)?;
+        match self.walker.find(root, inside, false)?.ino == ino {
+            true => Ok(inside.to_vec()),
+            false => Err(PathStop::Elsewhere),
+        }
     }
 
     /// The inode of a descriptor.

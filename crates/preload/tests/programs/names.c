@@ -35,7 +35,7 @@ static void names_are_direct(void) {
     struct stat facts;
     struct statx more;
     struct statfs space;
-    char target[16];
+    char target[16], whole[PATH_MAX];
     CHECK(mkdir("d", 0755) == 0 && mkdir("d/e", 0700) == 0);
     CHECK(close(make("d/file", 0)) == 0 && symlink("e", "d/l") == 0 && symlink("nowhere", "d/e/dangling") == 0);
     for (int i = 0; i < ROUNDS; i++) {
@@ -46,6 +46,10 @@ static void names_are_direct(void) {
         CHECK(stat("d/e/dangling", &facts) == -1 && errno == ENOENT);
         CHECK(access("d/l", R_OK | W_OK | X_OK) == 0 && access("d/none", F_OK) == -1);
         CHECK(readlink("d/l", target, sizeof target) == 1 && target[0] == 'e');
+        CHECK(realpath("d/l/../file", whole) == whole && strcmp(strrchr(whole, '/') - 2, "/d/file") == 0);
+        char *same = realpath(whole, NULL);
+        CHECK(same != NULL && strcmp(same, whole) == 0);
+        free(same);
         CHECK(mkdir("d/e/f", 0755) == 0 && mkdir("d/e/f", 0755) == -1 && errno == EEXIST);
         CHECK(rename("d/e/f", "d/g") == 0 && rmdir("d") == -1 && errno == ENOTEMPTY);
         CHECK(chmod("d/g", 0500) == 0 && mode_of("d/g") == 0500);

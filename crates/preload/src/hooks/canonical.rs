@@ -1,0 +1,57 @@
+//! `realpath`: a path without links, `.` and `..`.
+
+use crate::names::{Answer, CallerPlace, on_path};
+use crate::real;
+use libc::{c_char, size_t};
+use std::ptr::null_mut;
+
+/// Room for a path and its end, as the caller's place must have it.
+const ROOM_BYTES: usize = libc::PATH_MAX as usize;
+
+/// Write the canonical path to `into`. `None`: libc is to do it; it also knows the errors.
+fn canonical_into(path: *const c_char, into: *mut c_char) -> Option<()> {
+    let answer = on_path(libc::AT_FDCWD, path, |way| {
+        let mut canonical = way.canonical_path()?;
+        canonical.push(0);
+        Ok(match canonical.len() <= ROOM_BYTES {
+            true => match CallerPlace(into.cast::<u8>()).fill(&canonical) {
+                Answer::Done(done) => Answer::Done(done),
+                _ => Answer::Kernel,
+            },
+            false => Answer::Kernel,
+        })
+    });
+    (answer == Some(0)).then_some(())
+}
+
+fn realpath(path: *const c_char, into: *mut c_char) -> *mut c_char {
+    if into.is_null() {
+        return canonicalize_file_name(path);
+    }
+    match canonical_into(path, into) {
+        Some(()) => into,
+        None => real::realpath(path, into),
+    }
+}
+
+fn realpath_chk(path: *const c_char, into: *mut c_char, has: size_t) -> *mut c_char {
+    match has >= ROOM_BYTES {
+        true => realpath(path, into),
+        false => real::__realpath_chk(path, into, has),
+    }
+}
+
+fn canonicalize_file_name(path: *const c_char) -> *mut c_char {
+    let mut room: [c_char; ROOM_BYTES] = [0; ROOM_BYTES];
+    match canonical_into(path, room.as_mut_ptr()) {
+        // SAFETY: terminated above. The program frees the copy with the allocator that it uses.
+        Some(()) => unsafe { libc::strdup(room.as_ptr()) },
+        None => real::realpath(path, null_mut()),
+    }
+}
+
+export! {
+    realpath => realpath(path: *const c_char, into: *mut c_char) -> *mut c_char;
+    __realpath_chk => realpath_chk(path: *const c_char, into: *mut c_char, has: size_t) -> *mut c_char;
+    canonicalize_file_name => canonicalize_file_name(path: *const c_char) -> *mut c_char;
+}
