@@ -30,6 +30,7 @@ fn writers(machine: &Machine, speed: f64) -> Facts {
                 dram_bytes_s: Some(1e9),
             },
             free_bytes: None,
+            striped_files: None,
         }],
         ..Facts::of(window(machine, threads.collect()))
     }
