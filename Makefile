@@ -37,11 +37,12 @@ whole-programs: build ## run databases, git, make and others on tmpfs, mount and
 guest: build ## test on several NUMA nodes, in QEMU (NODES=4, plus one without CPUs)
 	scripts/guest --nodes $(NODES) "$(BUILT)" "$(TARGET)/guest"
 
-lint: ## check format, lints, links and cycles of modules; warnings are errors
+lint: ## check format, lints, links, cycles of modules and lock files; warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) run --quiet -p egeria-lint -- links
 	$(CARGO) run --quiet -p egeria-lint -- modules
+	$(CARGO) run --quiet -p egeria-lint -- locks
 
 book: ## build the manual (target/book/index.html); needs mdbook
 	@scripts/book "$(TARGET)/book"

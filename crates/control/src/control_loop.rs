@@ -1,7 +1,7 @@
 //! One turn of the loop.
 
 use egeria_facts::Facts;
-use egeria_machine::Machine;
+use egeria_machine::{Machine, NodeId, PoolBandwidth};
 use egeria_policy::planner::{Balance, Decision, Planner, Settings, Unavailable};
 use egeria_policy::{ActionKind, ActionOutcome, ActionRecord, ActionResult, Basis, Expectation};
 
@@ -59,6 +59,13 @@ impl ControlLoop {
     pub fn showing(mut self, kinds: &[ActionKind]) -> ControlLoop {
         self.shown = kinds.to_vec();
         self
+    }
+
+    /// What a node's pool gives is known from now on.
+    pub fn set_pool_bandwidth(&mut self, node: NodeId, bandwidth: PoolBandwidth) {
+        if let Some(index) = self.machine.index_of(node) {
+            self.machine.nodes[index].pool_bandwidth = Some(bandwidth);
+        }
     }
 
     /// The machine that is planned for.

@@ -42,6 +42,7 @@ fn crowd(machine: &Machine, number: u64, demand: u32, pm_bytes_s: f64) -> Facts 
             node: NodeId(0),
             measured,
             free_bytes: None,
+            striped_files: None,
         }],
         ..Facts::of(window)
     }

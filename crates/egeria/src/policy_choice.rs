@@ -32,6 +32,9 @@ pub struct StewardArguments {
     /// here; each sees more than the next]
     #[arg(long, value_name = "WAY", value_parser = Way::from_str)]
     memory_source: Option<Way>,
+    /// Never measure what the memory of a pool gives (else once, where nobody said it, while nobody uses the volume)
+    #[arg(long)]
+    no_measuring: bool,
     /// Record what is seen into this file, for `egeria replay`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -66,6 +69,7 @@ impl StewardArguments {
             machine: machine.clone(),
             scope,
             memory_source: self.memory_source,
+            measure_idle_pools: !self.no_measuring,
             record: self.record.clone(),
             decision_log: self.decisions.clone(),
         };

@@ -39,4 +39,7 @@ pub struct MediumFacts {
     /// Room for more data there, bytes; `None` where nobody knows, which counts as enough.
     #[serde(default)]
     pub free_bytes: Option<u64>,
+    /// Whether any file is striped, so that delegates can access it; `None` where nobody knows, which counts as yes.
+    #[serde(default)]
+    pub striped_files: Option<bool>,
 }

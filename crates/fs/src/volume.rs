@@ -337,15 +337,7 @@ impl Volume {
         if self.clock_ns.load(Ordering::Relaxed) != 0 {
             return self.clock_ns.fetch_add(1, Ordering::Relaxed);
         }
-        let mut now = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // SAFETY: a valid out-parameter; the clock exists on every kernel we run on.
-        unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &mut now) };
-        now.tv_sec
-            .saturating_mul(1_000_000_000)
-            .saturating_add(now.tv_nsec)
+        egeria_media::clock::now_ns(libc::CLOCK_REALTIME_COARSE)
     }
 
     /// Size now.

@@ -352,3 +352,26 @@ fn a_delegated_write_is_durable_when_it_returns() {
     }
     assert_eq!(returned, 6);
 }
+
+#[test]
+fn striped_files_are_known_as_soon_as_one_is_met() {
+    let scratch = Scratch::new(POOLS, 16 << 20);
+    let volume = scratch.attach();
+    let layout = b"user.egeria.layout";
+    volume.create(InodeNumber::ROOT, b"plain", &FILE).unwrap();
+    let set = |ino, value: &[u8]| {
+        volume
+            .set_xattr(ino, layout, value, XattrMode::Any)
+            .unwrap()
+    };
+    set(InodeNumber::ROOT, b"striped");
+    assert!(!volume.has_striped_files(), "a directory is no file");
+    set(InodeNumber::ROOT, b"local");
+    let made = volume.create(InodeNumber::ROOT, b"other", &FILE).unwrap();
+    assert!(!volume.has_striped_files());
+    set(made.ino, b"striped:8192");
+    assert!(volume.has_striped_files());
+    drop(volume);
+    let volume = scratch.attach();
+    assert!(volume.has_striped_files(), "recovery meets all files");
+}

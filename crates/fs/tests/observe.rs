@@ -157,3 +157,37 @@ fn a_thread_that_ended_is_told_no_more() {
             .all(|thread| { (thread.slot, thread.incarnation) != (seen.slot, seen.incarnation) })
     );
 }
+
+/// Threads end all the time, and each of their bytes counts once.
+#[test]
+fn threads_that_end_count_once() {
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    const BYTES: u64 = 512;
+    let fixture = Fixture::new("ended");
+    let volume = &fixture.volume;
+    let file = fixture.file("a");
+    let written = || volume.counters().written_bytes[0];
+    let before = written();
+    let (asked, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..6000 {
+                asked.fetch_add(BYTES, Ordering::Relaxed);
+                volume.write(file, 0, &[1; BYTES as usize]).unwrap();
+                volume.thread_exit();
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        let mut last = before;
+        while !is_over.load(Ordering::Relaxed) {
+            let now = written();
+            let most = before + asked.load(Ordering::Relaxed);
+            assert!(
+                (last.saturating_sub(BYTES)..=most).contains(&now),
+                "{last} {now} {most}"
+            );
+            last = now;
+        }
+    });
+    assert_eq!(written(), before + asked.into_inner());
+}

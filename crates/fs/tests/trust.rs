@@ -273,16 +273,8 @@ fn lock_wait_ends_at_its_limit() {
         .write(true)
         .open(&scratch.pools[0]);
     let pool = pool.expect("open");
-    let all = libc::flock {
-        l_type: libc::F_WRLCK as i16,
-        l_whence: 0,
-        l_start: 0x4000_0000_0000_0000,
-        l_len: 0,
-        l_pid: 0,
-    };
-    let fd = std::os::fd::AsRawFd::as_raw_fd(&pool);
-    // SAFETY: an open descriptor and a lock that outlives the call.
-    assert_eq!(unsafe { libc::fcntl(fd, libc::F_OFD_SETLK, &all) }, 0);
+    let from = 0x4000_0000_0000_0000;
+    egeria_harness::locks::lock_description(&pool, libc::F_WRLCK, from, 0).unwrap();
     let tried = attach(&scratch.pools[0], AttachMode::CreateOrJoin);
     refused(tried, libc::EAGAIN, "by another process");
     drop(pool);

@@ -10,6 +10,7 @@
 
 mod error;
 pub mod fork;
+pub mod locks;
 pub mod memory;
 pub mod process;
 pub mod program;

@@ -2,9 +2,11 @@
 //!
 //! - [`modules`]: no modules of a crate import each other, directly or in a ring.
 //! - [`links`]: every relative link between documents, and every path that names one, leads somewhere.
+//! - [`locks`]: the lock file of what is built apart from the workspace knows the crates as they are.
 
 #![forbid(unsafe_code)]
 
 mod files;
 pub mod links;
+pub mod locks;
 pub mod modules;

@@ -155,8 +155,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AccessClass, Cache, Controller, EmulatedMachine, EmulatedNode, Hardware, Interconnect,
-    LOCAL_DISTANCE, Link, Machine, MachineError, Memory, Node, NodeId, PersistentRegion, Route,
-    Source, check, format_cpu_list, input, parse_cpu_list,
+    LOCAL_DISTANCE, Link, Machine, MachineError, Memory, Node, NodeId, PersistentRegion,
+    PoolBandwidth, Route, Source, check, format_cpu_list, input, parse_cpu_list,
 };
 
 /// Machine files are small; more is not one.
@@ -204,6 +204,8 @@ struct NodeTable {
     socket_queue_lines: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bandwidth: Option<AccessClass>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pool_bandwidth: Option<PoolBandwidth>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     persistent_regions: Vec<PersistentRegion>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -312,6 +314,7 @@ fn assemble_node(
         free_bytes: table.free_bytes,
         persistent_regions: table.persistent_regions,
         bandwidth: table.bandwidth,
+        pool_bandwidth: table.pool_bandwidth,
         hardware: Hardware {
             cache: table.cache,
             memories: table.memories,
@@ -373,6 +376,7 @@ pub(crate) fn write(machine: &Machine) -> String {
         memory_bytes: node.memory_bytes,
         free_bytes: node.free_bytes,
         bandwidth: node.bandwidth.clone(),
+        pool_bandwidth: node.pool_bandwidth,
         persistent_regions: node.persistent_regions.clone(),
         emulated: declared
             .and_then(|emulated| emulated.nodes.get(index))

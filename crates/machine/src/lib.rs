@@ -57,6 +57,8 @@ pub use medium::{Medium, Side};
 pub use memory::{
     Cache, Controller, Hardware, Interleave, LINE_BYTES, MAX_MEMORIES, Memory, MemoryKind,
 };
-pub use model::{AccessClass, LOCAL_DISTANCE, Machine, Node, PersistentRegion, RegionKind, Source};
+pub use model::{
+    AccessClass, LOCAL_DISTANCE, Machine, Node, PersistentRegion, PoolBandwidth, RegionKind, Source,
+};
 pub use table::Table;
 pub use units::{format_bandwidth, format_bytes};

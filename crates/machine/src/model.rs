@@ -60,6 +60,9 @@ pub struct Node {
     pub persistent_regions: Vec<PersistentRegion>,
     /// How fast the nearest CPUs reach the node's memory, when firmware (HMAT) or a file says.
     pub bandwidth: Option<AccessClass>,
+    /// What its pools gave the node's own threads, where somebody measured that and no memory below says it.
+    #[serde(default)]
+    pub pool_bandwidth: Option<PoolBandwidth>,
     /// Memories, controllers and cache, when a file says what they are.
     #[serde(default)]
     pub hardware: Hardware,
@@ -111,6 +114,16 @@ pub struct AccessClass {
     /// The nodes whose CPUs (or devices) these figures are for.
     #[serde(default)]
     pub initiators: Vec<NodeId>,
+}
+
+/// The most that threads of a node got of the pool beside them, with whatever number of threads got most.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoolBandwidth {
+    /// Reading, bytes/s.
+    pub read_bytes_s: f64,
+    /// Writing, bytes/s.
+    pub write_bytes_s: f64,
 }
 
 impl Machine {

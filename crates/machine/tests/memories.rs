@@ -179,6 +179,22 @@ fn impossible_memories_are_refused_in_one_line_that_names_the_key() {
 }
 
 #[test]
+fn pool_bandwidth_is_kept_and_checked() {
+    let table = |write: &str| {
+        format!("[nodes.pool_bandwidth]\nread_bytes_s = 6.8e9\nwrite_bytes_s = {write}\n")
+    };
+    let machine = read(&text("", &table("2.25e9"))).unwrap();
+    assert_eq!(read(&machine.to_toml()).unwrap(), machine);
+    let pool = machine.nodes[0].pool_bandwidth.unwrap();
+    assert_eq!((pool.read_bytes_s, pool.write_bytes_s), (6.8e9, 2.25e9));
+    let line = refusal("", &table("-1.0"));
+    assert!(
+        line.contains("nodes[0].pool_bandwidth.write_bytes_s"),
+        "{line}"
+    );
+}
+
+#[test]
 fn too_many_memories_are_refused() {
     let nine = format!("[[nodes.memories]]\nkind = \"expander\"\n{SPEEDS}").repeat(8);
     assert!(refusal("", &nine).contains("nodes[0].memories: 9"));

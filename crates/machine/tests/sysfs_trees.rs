@@ -30,6 +30,7 @@ fn plain_node(id: u16, cpus: Vec<CpuId>, total_kib: u64, free_kib: u64) -> Node 
         free_bytes: Some(free_kib * KIB),
         persistent_regions: Vec::new(),
         bandwidth: None,
+        pool_bandwidth: None,
         hardware: Hardware::default(),
     }
 }

@@ -9,6 +9,7 @@
 
 mod address;
 mod caller;
+pub mod clock;
 mod create;
 pub mod emulation;
 mod error;

@@ -1,6 +1,5 @@
 //! What a pool promises, on files of tmpfs and of the disk.
 
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -225,15 +224,11 @@ fn an_open_pool_keeps_no_descriptor_and_the_locks_of_its_file() {
             .unwrap()
     };
     let lock = |file: &std::fs::File| {
-        // SAFETY: all-zero is a valid flock; the call only reads it.
-        unsafe {
-            let mut whole: libc::flock = std::mem::zeroed();
-            whole.l_type = libc::F_WRLCK as libc::c_short;
-            libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &whole)
-        }
+        let locked = egeria_harness::locks::lock_description(file, libc::F_WRLCK, 0, 0);
+        locked.map_err(|error| error.raw_os_error())
     };
     let file = open();
-    assert_eq!(lock(&file), 0);
+    assert_eq!(lock(&file), Ok(()));
     let pool = Pool::open_with_file(file, &path, Access::ReadWrite).unwrap();
     for descriptor in std::fs::read_dir("/proc/self/fd").unwrap() {
         // Other tests open and close descriptors meanwhile; those may be gone.
@@ -241,9 +236,9 @@ fn an_open_pool_keeps_no_descriptor_and_the_locks_of_its_file() {
         assert_ne!(target, path);
     }
     let other = open();
-    assert_eq!(lock(&other), -1, "held by the mapping");
+    assert_eq!(lock(&other), Err(Some(libc::EAGAIN)), "held by the mapping");
     drop(pool);
-    assert_eq!(lock(&other), 0, "released with the mapping");
+    assert_eq!(lock(&other), Ok(()), "released with the mapping");
 }
 
 #[test]

@@ -90,6 +90,7 @@ fn facts(machine: &Machine, threads: u32, data: &dyn Fn(u32) -> usize) -> Facts 
         node: node.id,
         measured: Default::default(),
         free_bytes: None,
+        striped_files: None,
     };
     Facts {
         accesses: accesses(machine),

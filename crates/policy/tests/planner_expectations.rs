@@ -292,6 +292,7 @@ fn busy_medium(demand: u32, dram_bytes_s: Option<f64>) -> MediumFacts {
             dram_bytes_s,
         },
         free_bytes: None,
+        striped_files: None,
     }
 }
 

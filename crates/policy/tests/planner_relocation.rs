@@ -285,6 +285,7 @@ fn crowd_above_capacity_tier(free_bytes: Option<u64>) -> (Machine, Facts) {
         node: NodeId(1),
         measured: Default::default(),
         free_bytes,
+        striped_files: None,
     }];
     let machine = with_capacity_tier();
     let all = common::all_cpus(&machine);

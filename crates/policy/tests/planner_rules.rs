@@ -314,6 +314,7 @@ fn medium(node: u16, demand: u32, write_share: f64) -> MediumFacts {
             dram_bytes_s: Some(1e9),
         },
         free_bytes: None,
+        striped_files: None,
     }
 }
 
@@ -369,6 +370,39 @@ fn delegation_begins_with_a_crowd_or_with_much_that_is_remote_and_rests_before_i
     bound.pinned = true;
     remote.window = window(&machine, vec![bound]);
     assert!(plan(remote).to_string().contains("30 % go to other nodes"));
+}
+
+#[test]
+fn nothing_is_delegated_where_no_file_is_striped() {
+    let machine = common::machine(2);
+    let of = |striped_files: [Option<bool>; 2], always: bool| {
+        let mut settings = untried();
+        settings.delegation.always = always;
+        let mut crowd = [medium(0, 9, 1.0), medium(1, 9, 1.0)];
+        for (medium, striped) in crowd.iter_mut().zip(striped_files) {
+            medium.striped_files = striped;
+        }
+        let facts = Facts {
+            media: crowd.to_vec(),
+            ..Facts::of(window(&machine, Vec::new()))
+        };
+        let mut planner = Planner::new(&machine, settings);
+        planner.decide(&machine, &facts).delegation
+    };
+    let none = DelegationPlan::Off {
+        because: DirectBecause::NothingStriped,
+    };
+    assert_eq!(of([Some(false); 2], false), none);
+    for (striped_files, always) in [
+        ([Some(false), Some(true)], false),
+        ([None; 2], false),
+        ([Some(false), None], false),
+        ([Some(false); 2], true),
+    ] {
+        let plan = of(striped_files, always);
+        let is_on = matches!(plan, DelegationPlan::On { .. });
+        assert!(is_on, "{striped_files:?} {plan}");
+    }
 }
 
 #[test]

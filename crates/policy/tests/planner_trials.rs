@@ -30,6 +30,7 @@ fn writers(machine: &Machine, speed: f64) -> Facts {
                 dram_bytes_s: Some(1e9),
             },
             free_bytes: None,
+            striped_files: None,
         }],
         ..Facts::of(window(machine, threads.collect()))
     }
@@ -98,6 +99,32 @@ fn what_is_much_slower_is_tried_for_one_window() {
     let all = history(&staying(), |limits, _| if limits { 0.5 } else { 1.0 });
     let with_limits = all.iter().filter(|acts| acts.0).count();
     assert_eq!(with_limits, 1, "{all:?}");
+}
+
+/// Threads whose shares of writes waver a little, around whatever value, do the same all the time.
+#[test]
+fn work_that_wavers_is_tried_once() {
+    let machine = machine(2);
+    for share in [0.125, 0.25, 0.375, 0.5, 0.625, 0.875] {
+        let mut planner = Planner::new(&machine, staying());
+        let mut limited = Vec::new();
+        let mut now = (false, false);
+        for number in 0..60_u32 {
+            let speed = if now.0 { 0.7 } else { 1.0 };
+            let mut facts = writers(&machine, speed);
+            for (index, thread) in facts.window.threads.iter_mut().enumerate() {
+                let waver = f64::from((number / 6 * 7 + index as u32 * 5) % 11) / 11.0 - 0.5;
+                let all = thread.moved_total() as f64;
+                let written = all * (share + 0.1 * waver);
+                thread.written_bytes[0] = written as u64;
+                thread.read_bytes[0] = (all - written) as u64;
+            }
+            now = acts(&planner.decide(&machine, &facts));
+            limited.push(now.0);
+        }
+        let late = limited[20..].iter().filter(|is_limited| **is_limited);
+        assert_eq!(late.count(), 0, "{share}: {limited:?}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod common;
 
 use common::{all_cpus, key, machine, thread, window};
 use egeria_facts::{ThreadFacts, Window};
-use egeria_machine::{AccessClass, Machine, NodeId, PersistentRegion, RegionKind};
+use egeria_machine::{AccessClass, Machine, NodeId, PersistentRegion, PoolBandwidth, RegionKind};
 use egeria_policy::nthread::{Configuration, Settings, plan};
 use egeria_policy::{KeptBecause, Note, Plan};
 
@@ -220,6 +220,12 @@ fn firmware_says_how_fast_dram_is_and_nobody_how_fast_nvdimms_are() {
     assert_eq!(maximum(&machine, &settings), (Some(60e9), 0));
     machine.nodes[0].persistent_regions = vec![nvdimm(), nvdimm()];
     assert_eq!(maximum(&machine, &settings), (None, 1));
+    machine.nodes[0].pool_bandwidth = Some(PoolBandwidth {
+        read_bytes_s: 30e9,
+        write_bytes_s: 9e9,
+    });
+    assert_eq!(maximum(&machine, &settings), (Some(10e9), 0), "measured");
+    machine.nodes[0].pool_bandwidth = None;
     settings
         .set_pair("dimm_read_bytes_s=6.8e9")
         .expect("in range");

@@ -227,6 +227,7 @@ fn media(model: &Model, state: &State, passed: &Passed, span: &Span) -> Vec<Medi
                 dram_bytes_s: Some(beside.map(at).sum::<f64>() / span.seconds()),
             },
             free_bytes: None,
+            striped_files: None,
         }
     };
     persistent.map(medium).collect()

@@ -107,6 +107,7 @@ fn measure(threads: u64, seconds: u64) {
         machine: Machine::detect().expect("machine"),
         scope: Scope::All,
         memory_source: None,
+        measure_idle_pools: false,
         record: None,
         decision_log: Some(folder.join("decisions.jsonl")),
     };

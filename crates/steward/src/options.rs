@@ -22,6 +22,8 @@ pub struct StewardOptions {
     pub scope: Scope,
     /// How accesses to memory are seen; `None`: the way that sees most here.
     pub memory_source: Option<Way>,
+    /// Whether pools that nobody described are measured, once, while nobody uses the volume.
+    pub measure_idle_pools: bool,
     /// Record the facts into this file.
     pub record: Option<PathBuf>,
     /// Where decisions are written; `None`: where `explain` and `top` look.

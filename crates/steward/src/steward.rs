@@ -12,13 +12,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use egeria_act::{Departures, Journal, JournalError, MemoryMigration, ThreadAffinity};
 use egeria_control::{Actuator, ControlLoop, Turn};
 use egeria_facts::{Facts, ThreadFacts, ThreadKey, printable_path};
+use egeria_machine::{Machine, NodeId, PoolBandwidth};
 use egeria_pages::found_files::FoundFiles;
-use egeria_policy::{Action, ActionOutcome, ActionResult, KeptBecause};
+use egeria_policy::{Action, ActionOutcome, ActionResult, KeptBecause, Note};
 use egeria_watch::LiveSource;
 use egeria_watch::trace::{TraceHeader, Writer};
 use uuid::Uuid;
 
 use crate::error::{Result, StewardError};
+use crate::idle::{self, IdlePools};
 use crate::log::*;
 use crate::options::StewardOptions;
 use crate::pace;
@@ -126,6 +128,8 @@ struct Work {
     /// Files outside of volumes that are in use, for their names.
     files: Option<FoundFiles>,
     control: ControlLoop,
+    /// What measures pools while nobody uses them.
+    idle_pools: Option<IdlePools>,
     options: StewardOptions,
     log: LogWriter,
     trace: Option<Writer>,
@@ -143,11 +147,15 @@ struct Work {
 }
 
 impl Work {
-    fn begin(target: &Target, options: StewardOptions) -> Result<Work> {
+    fn begin(target: &Target, mut options: StewardOptions) -> Result<Work> {
         if !(MIN_WINDOW_NS..=MAX_WINDOW_NS).contains(&options.window_ns) {
             return Err(StewardError::Window(options.window_ns));
         }
         target.check(&options.machine)?;
+        let idle_pools = IdlePools::begin(target, &options);
+        for (node, found) in idle_pools.iter().flat_map(IdlePools::remembered) {
+            set_pool_bandwidth(&mut options.machine, node, found);
+        }
         let volume = target.volume();
         let path = options.decision_log.clone();
         let path = path.unwrap_or_else(|| place::decision_log_path(volume));
@@ -218,6 +226,7 @@ impl Work {
             of_data,
             files,
             control,
+            idle_pools,
             log,
             trace,
             source,
@@ -309,6 +318,7 @@ impl Work {
             actuators.push(actuator.as_mut());
         }
         let turn = self.control.turn(&facts, &mut actuators);
+        self.look_at_idle_pools(&facts, &turn);
         if let Some(memory) = &mut self.memory {
             memory.follow(&facts);
             self.placement = Some(turn.decision.placement.decision.to_string());
@@ -330,6 +340,38 @@ impl Work {
             let _ = self.log.write(&Record::Window(Box::new(record)));
         }
         self.before = Some(facts);
+    }
+
+    /// Measures pools that nobody described while nobody uses them, and takes what was found.
+    fn look_at_idle_pools(&mut self, facts: &Facts, turn: &Turn) {
+        let Some(pools) = &mut self.idle_pools else {
+            return;
+        };
+        let unknown = turn.decision.threads.notes.iter().filter_map(unknown_of);
+        let Some(idle::Outcome { node, found }) = pools.look(facts, unknown) else {
+            return;
+        };
+        let note = match found {
+            Ok(found) => {
+                set_pool_bandwidth(&mut self.options.machine, node, found);
+                self.control.set_pool_bandwidth(node, found);
+                format!(
+                    "the memory of node {}'s pool was measured while nobody used it: {:.2} GB/s read, {:.2} GB/s written",
+                    node.0,
+                    found.read_bytes_s / 1e9,
+                    found.write_bytes_s / 1e9
+                )
+            }
+            Err(why) => format!(
+                "the memory of node {}'s pool is not measured: {why}; run `egeria machine calibrate` instead",
+                node.0
+            ),
+        };
+        tracing::info!("{note}");
+        let mut summary = lock(&self.summary);
+        if summary.notes.len() < MAX_NOTES {
+            summary.notes.push(note);
+        }
     }
 
     fn count(&mut self, facts: &Facts, turn: Option<&Turn>) {
@@ -367,11 +409,17 @@ impl Work {
             let (count, words) = self.kept.entry(kind).or_default();
             (*count, *words) = (*count + 1, kept.because.to_string());
         }
-        for note in turn
+        for kind in turn
             .into_iter()
             .flat_map(|turn| &turn.decision.threads.notes)
         {
-            let note = note.to_string();
+            let mut note = kind.to_string();
+            if self.idle_pools.is_some() && unknown_of(kind).is_some() {
+                let windows = idle::IDLE_WINDOWS;
+                note += &format!(
+                    "; or let nobody use the volume for {windows} windows: it is measured then, once"
+                );
+            }
             if summary.notes.len() < MAX_NOTES && !summary.notes.contains(&note) {
                 tracing::warn!("{note}");
                 summary.notes.push(note);
@@ -513,6 +561,20 @@ impl Work {
                 share * 100.0
             )
         })
+    }
+}
+
+fn set_pool_bandwidth(machine: &mut Machine, node: NodeId, found: PoolBandwidth) {
+    if let Some(index) = machine.index_of(node) {
+        machine.nodes[index].pool_bandwidth = Some(found);
+    }
+}
+
+/// Whose memory a note says is not known.
+fn unknown_of(note: &Note) -> Option<NodeId> {
+    match note {
+        Note::PmMaximumUnknown { node } => Some(*node),
+        Note::ThreadNowhere { .. } => None,
     }
 }
 

@@ -38,6 +38,7 @@ fn start(volume: &Arc<Volume>, folder: &Path) -> Steward {
         machine: Machine::profile("optane-2s").unwrap(),
         scope: Scope::All,
         memory_source: None,
+        measure_idle_pools: false,
         record: None,
         decision_log: Some(folder.join("decisions.jsonl")),
     };

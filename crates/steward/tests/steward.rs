@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
 use egeria_facts::CpuSet;
@@ -26,14 +26,40 @@ const ORDERS: &str = "EGERIA_TEST_ORDERS";
 const WINDOW_NS: u64 = 5_000_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn runtime_directory() -> PathBuf {
-    static SET: Once = Once::new();
-    let directory = std::env::temp_dir().join(format!("egeria-steward-{}", std::process::id()));
-    SET.call_once(|| {
-        // SAFETY: once, before the first steward; other threads of the test read it later.
-        unsafe { std::env::set_var("EGERIA_RUNTIME_DIR", &directory) };
-    });
-    directory
+/// Where the stewards of this process keep their files. Gone with the last fixture that uses it.
+struct RuntimeDirectory;
+
+static USERS: Mutex<usize> = Mutex::new(0);
+
+impl RuntimeDirectory {
+    fn path() -> PathBuf {
+        static SET: Once = Once::new();
+        let name = format!("egeria-steward-run-{}", std::process::id());
+        let directory = Path::new("/dev/shm").join(name);
+        SET.call_once(|| {
+            // SAFETY: once, before the first steward; other threads of the test read it later.
+            unsafe { std::env::set_var("EGERIA_RUNTIME_DIR", &directory) };
+        });
+        directory
+    }
+
+    fn begin() -> RuntimeDirectory {
+        RuntimeDirectory::path();
+        *USERS.lock().unwrap() += 1;
+        RuntimeDirectory
+    }
+}
+
+impl Drop for RuntimeDirectory {
+    fn drop(&mut self) {
+        let mut users = USERS
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        *users -= 1;
+        if *users == 0 {
+            let _ = std::fs::remove_dir_all(RuntimeDirectory::path());
+        }
+    }
 }
 
 fn emulated() -> Machine {
@@ -49,12 +75,13 @@ fn has_two_cpus() -> bool {
 struct Fixture {
     volume: Arc<Volume>,
     folder: PathBuf,
+    _runtime: RuntimeDirectory,
 }
 
 impl Fixture {
     fn new() -> Fixture {
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        runtime_directory();
+        let runtime = RuntimeDirectory::begin();
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = PathBuf::from(format!(
             "/dev/shm/egeria-steward-{}-{number}",
@@ -74,7 +101,11 @@ impl Fixture {
         let path = folder.join("pool0");
         let volume = Volume::attach(&path, AttachMode::CreateOrJoin, &options).unwrap();
         volume.set_timing(false);
-        let fixture = Fixture { volume, folder };
+        let fixture = Fixture {
+            volume,
+            folder,
+            _runtime: runtime,
+        };
         for name in ["a", "b", "c", "d"] {
             fixture.write_file(name);
         }
@@ -107,6 +138,7 @@ impl Fixture {
             machine: emulated(),
             scope: Scope::All,
             memory_source: None,
+            measure_idle_pools: false,
             record: None,
             decision_log: Some(self.folder.join("decisions.jsonl")),
         }
@@ -287,6 +319,7 @@ fn steward_process() {
         machine: volume.declared_machine().unwrap(),
         scope: Scope::All,
         memory_source: None,
+        measure_idle_pools: false,
         record: None,
         decision_log: None,
     };
@@ -544,6 +577,7 @@ fn failed_start_keeps_previous_log() {
     std::fs::write(&no_trace, "something else").unwrap();
     let options = StewardOptions {
         memory_source: None,
+        measure_idle_pools: false,
         record: Some(no_trace),
         ..fixture.options(System::Full)
     };
@@ -552,7 +586,7 @@ fn failed_start_keeps_previous_log() {
     assert!(refused.contains("is no trace"), "{refused}");
     assert_eq!(std::fs::read_to_string(&log).unwrap(), "the last one's");
     let journal = format!("{}.journal.jsonl", fixture.volume.uuid());
-    assert!(!runtime_directory().join(journal).exists());
+    assert!(!RuntimeDirectory::path().join(journal).exists());
 }
 
 #[test]

@@ -261,6 +261,7 @@ impl SessionSource {
                 node: node.id,
                 measured,
                 free_bytes: None,
+                striped_files: Some(self.volume.has_striped_files()),
             })
         };
         let nodes = self.machine.nodes.iter().enumerate();

@@ -93,6 +93,7 @@ fn whole() -> Facts {
                 dram_bytes_s: Some(2e9),
             },
             free_bytes: Some(1 << 40),
+            striped_files: Some(true),
         }],
         files: vec![FileFacts {
             file: FileKey {

@@ -55,6 +55,7 @@ impl Mover {
             machine: machine.clone(),
             scope: Scope::Tree(std::process::id()),
             memory_source: None,
+            measure_idle_pools: false,
             record: None,
             decision_log: Some(log.to_owned()),
         };

@@ -184,6 +184,7 @@ fn begin(
         machine: machine.clone(),
         scope: Scope::Tree(running.child.id()),
         memory_source: source.way(),
+        measure_idle_pools: false,
         record: None,
         decision_log: Some(running.folder.path().join("decisions.jsonl")),
     };

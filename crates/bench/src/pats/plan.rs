@@ -227,6 +227,7 @@ impl Point {
             machine: machine.clone(),
             scope: Scope::Tree(std::process::id()),
             memory_source: None,
+            measure_idle_pools: false,
             record: None,
             decision_log: None,
         };

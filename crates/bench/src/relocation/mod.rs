@@ -193,6 +193,7 @@ fn steward(run: &EmulatedRun<'_>, machine: &Machine, system: System) -> Result<S
         machine: machine.clone(),
         scope: Scope::Tree(std::process::id()),
         memory_source: None,
+        measure_idle_pools: false,
         record: None,
         decision_log: None,
     };

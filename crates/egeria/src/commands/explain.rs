@@ -43,7 +43,7 @@ pub struct Arguments {
     /// The decision log itself
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Tell the last N events only
+    /// Show only the last N events
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     last: Option<u64>,
 }

@@ -84,7 +84,24 @@ impl Volume {
         let layout = layout.filter(|_| may_have);
         let layout = layout.ok_or_else(|| self.damaged(locked.ino, "the layout attribute"))?;
         locked.inode.layout.store(layout.0, Ordering::Relaxed);
+        self.note_stripes(locked.inode.mode.load(Ordering::Relaxed), layout);
         Ok(())
+    }
+
+    /// Take note of a file that has stripes.
+    pub(crate) fn note_stripes(&self, mode: u32, layout: LayoutWord) {
+        let is_file = FileKind::from_mode(mode) == Some(FileKind::Regular);
+        if is_file && layout.stripe_blocks().is_some() {
+            self.session
+                .header()
+                .striped_files
+                .store(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether any file that this session has met is striped, or was.
+    pub fn has_striped_files(&self) -> bool {
+        self.session.header().striped_files.load(Ordering::Relaxed) != 0
     }
 
     /// Whether a file was born with a layout that was taken from it: its log must go on saying so.

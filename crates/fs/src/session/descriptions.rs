@@ -5,7 +5,14 @@ use crate::session::layout::{DESCRIPTION_SLOTS, THREAD_SLOTS};
 use crate::session::slots::count;
 use crate::types::{Errno, Outcome};
 use crate::volume::Volume;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Sums that somebody changes meanwhile are made anew so often.
+const MAX_LOOKS: u32 = 16;
+
+fn load(word: &AtomicU64) -> u64 {
+    word.load(Ordering::Relaxed)
+}
 
 impl Volume {
     /// Take a slot for a new open description; None when all are taken.
@@ -71,6 +78,19 @@ impl Volume {
 
     /// Sum over all threads, living and dead, of the session.
     pub fn counters(&self) -> Counters {
+        // A thread that ends meanwhile would count twice: in its slot, and among those that ended.
+        let ended = || self.session.header().ended.all().map(load);
+        for _ in 0..MAX_LOOKS {
+            let before: Vec<u64> = ended().collect();
+            let sum = self.counters_now();
+            if ended().eq(before) {
+                return sum;
+            }
+        }
+        self.counters_now()
+    }
+
+    fn counters_now(&self) -> Counters {
         let header = self.session.header();
         let high = (header.thread_high.load(Ordering::Relaxed) as usize).min(THREAD_SLOTS);
         let mut sum = Counters::default();
@@ -79,10 +99,7 @@ impl Volume {
             .map(|slot| &slot.counters)
             .chain([&header.ended]);
         for source in sources {
-            let words: Vec<u64> = source
-                .all()
-                .map(|word| word.load(Ordering::Relaxed))
-                .collect();
+            let words: Vec<u64> = source.all().map(load).collect();
             for pool in 0..16 {
                 sum.read_bytes[pool] += words[pool];
                 sum.written_bytes[pool] += words[16 + pool];

@@ -273,6 +273,7 @@ impl Volume {
             .store(self.record_place(locked.ino)?.1.0, Ordering::Relaxed);
         locked.index().clear();
         inode.set_birth(&record.certificate);
+        self.note_stripes(record.certificate.mode, record.certificate.layout);
         inode.applied.store(
             CommitWord {
                 tail: LogPosition::NONE,

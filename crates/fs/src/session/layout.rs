@@ -98,6 +98,8 @@ pub struct SessionHeader {
     pub has_gates: AtomicU32,
     /// Which accesses of striped files are delegated, 0: none (see `data::delegation`).
     pub delegation: AtomicU64,
+    /// 1 once a striped file was met.
+    pub striped_files: AtomicU32,
     /// 1 while somebody measures what asks for admission, limited or not.
     pub measures_admission: AtomicU32,
     /// Seed of the directories' hash.

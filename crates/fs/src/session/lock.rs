@@ -151,12 +151,8 @@ impl RobustMutex {
     #[cold]
     pub fn lock_within(&self, limit: Duration) -> Result<Acquired, LockFailure> {
         self.set_kind();
-        let mut until = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // SAFETY: a valid out-parameter.
-        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut until) };
+        let now = egeria_media::clock::time(libc::CLOCK_MONOTONIC);
+        let mut until = now.map_err(|_| LockFailure::Busy)?;
         until.tv_sec += limit.as_secs() as i64;
         until.tv_nsec += i64::from(limit.subsec_nanos());
         if until.tv_nsec >= 1_000_000_000 {

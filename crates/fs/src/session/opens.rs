@@ -542,8 +542,8 @@ mod tests {
 
     /// SIGSTOP to the calling process.
     fn stop() {
-        // SAFETY: a plain system call.
-        unsafe { libc::raise(libc::SIGSTOP) };
+        let _ =
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
     }
 
     /// A process uses an inode, stops, and finds at the end of its use that it was the last one and that somebody

@@ -264,8 +264,7 @@ fn open_raw(name: &Path, flags: i32) -> io::Result<File> {
 
 fn random_word() -> u64 {
     let mut word = [0u8; 8];
-    // SAFETY: a valid buffer of this length.
-    unsafe { libc::getrandom(word.as_mut_ptr().cast(), word.len(), 0) };
+    let _ = rustix::rand::getrandom(&mut word, rustix::rand::GetRandomFlags::empty());
     u64::from_ne_bytes(word)
 }
 

@@ -83,6 +83,16 @@ fn node(key: &str, node: &Node) -> Result<(), Fault> {
     if let Some(class) = &node.bandwidth {
         access_class(&format!("{key}.bandwidth"), class)?;
     }
+    if let Some(pool) = &node.pool_bandwidth {
+        bandwidth(
+            format!("{key}.pool_bandwidth.read_bytes_s"),
+            pool.read_bytes_s,
+        )?;
+        bandwidth(
+            format!("{key}.pool_bandwidth.write_bytes_s"),
+            pool.write_bytes_s,
+        )?;
+    }
     hardware::hardware(key, &node.hardware)
 }
 

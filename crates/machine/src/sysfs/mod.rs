@@ -112,6 +112,7 @@ impl Tree<'_> {
             free_bytes,
             persistent_regions,
             bandwidth,
+            pool_bandwidth: None,
             hardware: Hardware::default(),
         })
     }
@@ -129,6 +130,7 @@ impl Tree<'_> {
             free_bytes,
             persistent_regions: Vec::new(),
             bandwidth: None,
+            pool_bandwidth: None,
             hardware: Hardware::default(),
         })
     }

@@ -18,13 +18,7 @@ pub(super) fn thread_cpu_ns() -> u64 {
 }
 
 fn read(clock: clockid_t) -> u64 {
-    let mut time = timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: fills the given place.
-    unsafe { libc::clock_gettime(clock, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    crate::clock::now_ns(clock) as u64
 }
 
 /// Sleeps until host time `deadline_ns`, also when signals interrupt. Answers how often

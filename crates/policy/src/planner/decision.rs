@@ -145,6 +145,8 @@ pub enum DirectBecause {
     Stage,
     /// No node is known to have persistent memory.
     NoMedium,
+    /// No file is striped, so there is nothing that delegates could access.
+    NothingStriped,
     /// Threads got less with it when it was tried, or it is not its turn to be tried (stage `feedback`).
     DidNotPay,
     /// Threads are near their data and few.

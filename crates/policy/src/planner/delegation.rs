@@ -24,14 +24,27 @@ pub(super) struct Scene<'a> {
     pub(super) remote_share: f64,
 }
 
+impl Scene<'_> {
+    /// Whether no file is striped: to try delegation would bring nothing, and keep threads where they are meanwhile.
+    fn has_nothing_to_delegate(&self) -> bool {
+        let is_plain = |facts: &MediumFacts| facts.striped_files == Some(false);
+        !self.media.is_empty() && self.media.iter().all(is_plain)
+    }
+}
+
 impl Delegates {
     /// The plan for the next window.
     pub(super) fn next(&mut self, scene: &Scene<'_>, settings: &Delegation) -> DelegationPlan {
         if settings.always {
             return on(settings, DelegatedBecause::Always);
         }
-        let wanted = wanted(scene, settings);
-        match wanted {
+        if scene.has_nothing_to_delegate() {
+            self.rests = None;
+            return DelegationPlan::Off {
+                because: DirectBecause::NothingStriped,
+            };
+        }
+        match wanted(scene, settings) {
             Ok(because) => {
                 self.rests = Some(0);
                 on(settings, because)

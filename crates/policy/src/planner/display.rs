@@ -66,6 +66,7 @@ impl fmt::Display for DirectBecause {
             DirectBecause::NoMedium => {
                 formatter.write_str("no node is known to have persistent memory")
             }
+            DirectBecause::NothingStriped => formatter.write_str("no file is striped"),
             DirectBecause::DidNotPay => formatter.write_str(
                 "threads got less with it when it was tried, or other settings are being tried",
             ),

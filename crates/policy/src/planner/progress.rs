@@ -8,8 +8,9 @@ use egeria_facts::{Facts, ThreadKey};
 const MAX_RATIO: f64 = 16.0;
 /// Windows are alike when so large a share of the threads do the same in both.
 const ALIKE_SHARE: f64 = 0.9;
-/// Shares of writes are told apart in so many steps.
-const CLASSES: f64 = 4.0;
+/// Shares of writes that differ by no more, in hundredths, are the same work: they vary from window to window, so fixed steps
+/// would take work that lies between two of them for new again and again.
+const SAME_WRITES: u8 = 12;
 
 /// Who makes progress.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -31,7 +32,7 @@ pub(super) struct Deed {
     /// Bytes/s of a thread that uses files; accesses/s of a process' memory.
     rate: f64,
     threads: f64,
-    /// How much of what it moves it writes.
+    /// How much of what it moves it writes, in hundredths.
     class: u8,
 }
 
@@ -47,7 +48,7 @@ pub(super) fn progress(facts: &Facts) -> Progress {
         let deed = Deed {
             rate: window.rate_bytes_s(each.moved_total()),
             threads: 1.0,
-            class: (written * CLASSES).round() as u8,
+            class: (written * 100.0).round() as u8,
         };
         (Actor::Thread(each.key), deed)
     });
@@ -105,7 +106,7 @@ pub(super) fn are_alike(one: &Progress, other: &Progress) -> bool {
     let sum = |progress: &Progress| progress.values().map(|deed| deed.threads).sum::<f64>();
     let same = one.iter().filter(|(actor, deed)| {
         let found = other.get(*actor);
-        found.is_some_and(|found| found.class == deed.class)
+        found.is_some_and(|found| found.class.abs_diff(deed.class) <= SAME_WRITES)
     });
     let same: f64 = same.map(|(_, deed)| deed.threads).sum();
     same >= ALIKE_SHARE * sum(one).max(sum(other))

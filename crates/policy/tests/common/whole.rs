@@ -76,21 +76,24 @@ fn accesses(nodes: usize) -> impl Strategy<Value = AccessWindow> {
 fn medium(number: usize) -> impl Strategy<Value = MediumFacts> {
     let mix = (0..1000_u64, 64.0..1e6f64, 0.0..=1.0f64);
     let rates = (0..40_u32, 0.0..7e9f64, 0.0..2e10f64);
-    let free = prop::option::of(0..50 * GB);
-    (mix, rates, free).prop_map(
-        move |((requests, mean_bytes, write_share), rates, free_bytes)| MediumFacts {
-            node: NodeId(number as u16),
-            measured: Measured {
-                mix: Mix {
-                    requests,
-                    mean_bytes,
-                    write_share,
+    let rest = (prop::option::of(0..50 * GB), any::<Option<bool>>());
+    (mix, rates, rest).prop_map(
+        move |((requests, mean_bytes, write_share), rates, (free_bytes, striped_files))| {
+            MediumFacts {
+                node: NodeId(number as u16),
+                measured: Measured {
+                    mix: Mix {
+                        requests,
+                        mean_bytes,
+                        write_share,
+                    },
+                    demand: rates.0,
+                    pm_bytes_s: rates.1,
+                    dram_bytes_s: Some(rates.2),
                 },
-                demand: rates.0,
-                pm_bytes_s: rates.1,
-                dram_bytes_s: Some(rates.2),
-            },
-            free_bytes,
+                free_bytes,
+                striped_files,
+            }
         },
     )
 }

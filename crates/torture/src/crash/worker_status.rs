@@ -130,19 +130,10 @@ impl WorkerStatus {
     /// How far it is, and the CPU time it took so far.
     pub(super) fn progress(&self) -> Progress {
         let steps = self.steps.load(Ordering::Acquire);
-        let mut time = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // SAFETY: a valid out-parameter; a clock of a thread that is gone is an error.
-        let told = unsafe { libc::clock_gettime(self.clock.load(Ordering::Acquire), &mut time) };
-        match told {
-            0 => (
-                steps,
-                Duration::new(time.tv_sec as u64, time.tv_nsec as u32),
-            ),
-            _ => (steps, Duration::ZERO),
-        }
+        // The clock of a thread that is gone is an error.
+        let time = egeria_media::clock::time(self.clock.load(Ordering::Acquire));
+        let taken = time.map(|time| Duration::new(time.tv_sec as u64, time.tv_nsec as u32));
+        (steps, taken.unwrap_or_default())
     }
 
     /// Whether it took all that time without going on. `before` is brought up to date.

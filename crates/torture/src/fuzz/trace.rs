@@ -150,6 +150,7 @@ fn whole(machine: &Machine, window: Window, number: u64) -> Facts {
             dram_bytes_s: Some(1e9),
         },
         free_bytes: Some(1 << 30),
+        striped_files: Some(true),
     }];
     facts.files = vec![FileFacts {
         file: FileKey {

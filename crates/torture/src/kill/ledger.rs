@@ -153,12 +153,5 @@ impl Ledger {
 
 /// A clock that all processes of the machine see alike, ns.
 pub fn monotonic_ns() -> u64 {
-    // Not through rustix: under valgrind it looks for the kernel's fast clock where none is mapped.
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the kernel fills the given place, which lives.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    egeria_media::clock::now_ns(libc::CLOCK_MONOTONIC) as u64
 }

@@ -335,15 +335,8 @@ fn told_of(block: &Superblock) -> String {
 
 /// Who takes part in a session, or makes one, holds locks behind the end of pool 0.
 fn hold_locks(file: &File, creates: bool) {
-    let range = libc::flock {
-        l_type: libc::F_RDLCK as i16,
-        l_whence: 0,
-        l_start: LOCKED_TO_CREATE + i64::from(!creates),
-        l_len: 0,
-        l_pid: 0,
-    };
-    // SAFETY: the lock outlives the call, on an open descriptor.
-    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range) };
+    let from = LOCKED_TO_CREATE + i64::from(!creates);
+    let _ = egeria_harness::locks::lock_description(file, libc::F_RDLCK, from, 0);
     let _ = flock(file, FlockOperation::NonBlockingLockExclusive);
 }
 
