@@ -31,7 +31,11 @@ fn main() -> Result<()> {
     let mut cases: Vec<Case> = Vec::new();
     for number in first..first + count {
         let (machine, workload, allocation) = random(seed, number)?;
-        cases.push(case(&machine, &workload, allocation)?);
+        let case = case(&machine, &workload, allocation)?;
+        if std::env::var_os("EACH").is_some() {
+            eprintln!("{number} {}", serde_json::to_string(&case)?);
+        }
+        cases.push(case);
     }
     println!("{}", serde_json::to_string_pretty(&Regret::of(cases))?);
     Ok(())

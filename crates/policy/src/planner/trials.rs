@@ -15,7 +15,7 @@
 //! delegation change how fast threads are, not what they are, so regimes can be told apart under all settings; so is how long requests are, under one of them. Whatever acts in a
 //! window in which nothing else changes is measured, tried or not; a regime that is new begins with what was kept last.
 
-use super::progress::{Progress, add, are_alike, are_as_long, mean, speed};
+use super::progress::{Progress, add, are_alike, are_as_fast, are_as_long, mean, speed};
 use super::settings::Feedback;
 
 /// What brings less is not worth it.
@@ -26,8 +26,10 @@ const MUCH_SLOWER: f64 = 0.9;
 const HOLDS: f64 = 0.97;
 /// Part of the time that trials may lose.
 const MAX_LOSS: f64 = 0.02;
-/// They may lose so much at first, and at once after a while, in windows.
+/// They may lose so much at first, in windows.
 const CREDIT_WINDOWS: f64 = 2.0;
+/// So much at once later.
+const SAVED_WINDOWS: f64 = 0.5;
 /// Regimes that are remembered.
 const MAX_REGIMES: usize = 16;
 /// Threads and files that go on moving are waited for so long, in windows.
@@ -87,6 +89,8 @@ pub(super) struct Trials {
     trying: bool,
     /// What trials may lose now, in windows.
     credit: f64,
+    /// What each setting lost beside the fastest when it was tried, of a window; the last times count most.
+    losses: Vec<(Arm, f64)>,
     /// Windows since something else than the two changed.
     quiet_windows: u32,
     unrest_windows: u32,
@@ -103,6 +107,7 @@ impl Default for Trials {
             kept: Arm::NEITHER,
             trying: false,
             credit: CREDIT_WINDOWS,
+            losses: Vec::new(),
             quiet_windows: 0,
             unrest_windows: 0,
             changes: 0,
@@ -115,8 +120,8 @@ impl Default for Trials {
 struct Regime {
     deeds: Progress,
     seen: u64,
-    /// The first window under each setting.
-    first: Vec<(Arm, Progress)>,
+    /// The last window under each setting, and [`Trials::changes`] then.
+    last: Vec<(Arm, u64, Progress)>,
     /// Each setting measured, with how many windows of it and the sum of their rates.
     measured: Vec<(Arm, u32, Progress)>,
     /// [`Trials::changes`] when they were: what was measured before others is not compared with what is since.
@@ -140,17 +145,16 @@ impl Trials {
     /// Takes what threads got in a window.
     pub(super) fn look(&mut self, progress: &Progress, settings: &Feedback) {
         self.windows += 1;
-        self.credit = (self.credit + MAX_LOSS).min(CREDIT_WINDOWS);
+        self.credit = self.credit.max((self.credit + MAX_LOSS).min(SAVED_WINDOWS));
         let (windows, acting, changes) = (self.windows, self.acting, self.changes);
         let regimes = self.regimes.iter().enumerate();
-        let like = regimes.filter(|(_, each)| each.is_like(progress, acting));
+        let like = regimes.filter(|(_, each)| each.is_like(progress, acting, changes));
         // What went on a window ago goes on, if nothing speaks against it.
         let known = like.max_by_key(|(_, each)| each.seen).map(|each| each.0);
         let index = known.unwrap_or_else(|| self.add(progress.clone()));
         let regime = &mut self.regimes[index];
-        if !regime.first.iter().any(|(arm, _)| *arm == acting) {
-            regime.first.push((acting, progress.clone()));
-        }
+        regime.last.retain(|(arm, _, _)| *arm != acting);
+        regime.last.push((acting, changes, progress.clone()));
         let is_same = known.is_some() && regime.seen + 1 >= windows;
         regime.seen = windows;
         if !is_same || self.quiet_windows == 0 {
@@ -160,8 +164,13 @@ impl Trials {
         if regime.changes != changes {
             (regime.changes, regime.measured) = (changes, Vec::new());
         }
+        let lost = regime.lost(progress);
         if self.trying {
-            self.credit -= regime.lost(progress);
+            self.credit -= lost;
+            match self.losses.iter_mut().find(|(arm, _)| *arm == acting) {
+                Some((_, before)) => *before = (*before + lost) / 2.0,
+                None => self.losses.push((acting, lost)),
+            }
         }
         regime.measure(acting, progress, settings.trial_windows);
     }
@@ -176,7 +185,7 @@ impl Trials {
         self.regimes.push(Regime {
             deeds,
             seen: self.windows,
-            first: Vec::new(),
+            last: Vec::new(),
             measured: Vec::new(),
             changes: self.changes,
             verdict: None,
@@ -212,9 +221,14 @@ impl Trials {
         self.unrest_windows += 1;
         let waits = !self.trying && !is_quiet && self.unrest_windows < MAX_UNREST_WINDOWS;
         let wanted = regime.wanted(wanted);
-        let next = regime.next_arm(wanted, settings.trial_windows);
-        let is_paid = self.credit > 0.0 || next == Some(so_far);
-        if next.is_some() && (waits || !is_paid) {
+        let arms = regime.next_arms(so_far, wanted, settings.trial_windows);
+        let loss = |arm: Arm| {
+            let known = self.losses.iter().find(|(other, _)| *other == arm);
+            known.map_or(0.0, |(_, loss)| *loss)
+        };
+        let is_paid = |arm: &&Arm| **arm == so_far || self.credit > loss(**arm);
+        let next = arms.iter().find(is_paid).copied();
+        if !arms.is_empty() && (waits || next.is_none()) {
             (self.trying, self.acting) = (false, so_far);
             return so_far;
         }
@@ -242,11 +256,14 @@ impl Trials {
 }
 
 impl Regime {
-    /// Whether threads do the same, and requests are as long as under the same setting before.
-    fn is_like(&self, progress: &Progress, acting: Arm) -> bool {
-        let first = self.first.iter().find(|(arm, _)| *arm == acting);
+    /// Whether threads do the same; requests are as long as under the same setting before, and processes as fast if
+    /// nothing else has changed since.
+    fn is_like(&self, progress: &Progress, acting: Arm, changes: u64) -> bool {
+        let last = self.last.iter().find(|(arm, _, _)| *arm == acting);
         are_alike(&self.deeds, progress)
-            && first.is_none_or(|(_, first)| are_as_long(first, progress))
+            && last.is_none_or(|(_, then, last)| {
+                are_as_long(last, progress) && (*then != changes || are_as_fast(last, progress))
+            })
     }
 
     fn measure(&mut self, arm: Arm, progress: &Progress, trial_windows: u32) {
@@ -298,17 +315,21 @@ impl Regime {
         tried.fold(wanted, Arm::both)
     }
 
-    /// The next setting that was not measured for long enough.
-    fn next_arm(&self, wanted: Arm, trial_windows: u32) -> Option<Arm> {
+    /// The settings that were not measured for long enough: what acted so far first, then in turns, so that what changes
+    /// meanwhile is seen.
+    fn next_arms(&self, so_far: Arm, wanted: Arm, trial_windows: u32) -> Vec<Arm> {
         let best = self.speed(self.fastest()).unwrap_or(1.0);
         let is_slow = |arm: Arm| {
             self.speed(arm)
                 .is_some_and(|speed| speed < MUCH_SLOWER * best)
         };
+        let windows = |arm: Arm| {
+            let known = self.measured.iter().find(|each| each.0 == arm);
+            known.map_or(0, |each| each.1)
+        };
         let is_done = |arm: Arm| {
-            let windows = self.measured.iter().find(|each| each.0 == arm);
-            let windows = windows.map_or(0, |each| each.1);
-            windows >= trial_windows || (arm != Arm::NEITHER && windows > 0 && is_slow(arm))
+            let is_enough = windows(arm) >= trial_windows;
+            is_enough || (arm != Arm::NEITHER && windows(arm) > 0 && is_slow(arm))
         };
         // What costs much alone is not tried together with others.
         let together = Arm::LIMITS
@@ -321,8 +342,12 @@ impl Regime {
             Arm::LIMITS[1],
             Arm::DELEGATION,
         ];
-        let mut arms = alone.into_iter().chain(together);
-        arms.find(|arm| arm.is_within(wanted) && !is_done(*arm))
+        let arms = alone.into_iter().chain(together);
+        let mut arms: Vec<Arm> = arms
+            .filter(|arm| (arm.is_within(wanted) || *arm == so_far) && !is_done(*arm))
+            .collect();
+        arms.sort_by_key(|arm| (windows(*arm), *arm != so_far));
+        arms
     }
 
     fn fastest(&self) -> Arm {
