@@ -30,6 +30,8 @@ const MAX_LOSS: f64 = 0.02;
 const CREDIT_WINDOWS: f64 = 2.0;
 /// So much at once later.
 const SAVED_WINDOWS: f64 = 0.5;
+/// What gained in so many regimes is likely to gain in another.
+const MIN_REGIMES: usize = 2;
 /// Regimes that are remembered.
 const MAX_REGIMES: usize = 16;
 /// Threads and files that go on moving are waited for so long, in windows.
@@ -83,8 +85,6 @@ pub(super) struct Trials {
     regimes: Vec<Regime>,
     /// What acts in the window whose facts come next.
     acting: Arm,
-    /// What was found best last, in whatever regime.
-    kept: Arm,
     /// What is being tried.
     trying: bool,
     /// What trials may lose now, in windows.
@@ -104,7 +104,6 @@ impl Default for Trials {
         Trials {
             regimes: Vec::new(),
             acting: Arm::NEITHER,
-            kept: Arm::NEITHER,
             trying: false,
             credit: CREDIT_WINDOWS,
             losses: Vec::new(),
@@ -134,6 +133,8 @@ struct Verdict {
     kept: Arm,
     /// What it got.
     got: Progress,
+    /// How fast each setting was beside neither.
+    speeds: Vec<(Arm, f64)>,
     /// What was tried.
     wanted: Arm,
     until: u64,
@@ -153,17 +154,23 @@ impl Trials {
         let known = like.max_by_key(|(_, each)| each.seen).map(|each| each.0);
         let index = known.unwrap_or_else(|| self.add(progress.clone()));
         let regime = &mut self.regimes[index];
+        let is_whole = known.is_some() && regime.is_known(acting, changes);
         regime.last.retain(|(arm, _, _)| *arm != acting);
         regime.last.push((acting, changes, progress.clone()));
-        let is_same = known.is_some() && regime.seen + 1 >= windows;
+        // A window may be of two regimes, unless one like it was seen.
+        let is_same = is_whole || (known.is_some() && regime.seen + 1 >= windows);
         regime.seen = windows;
+        // What threads do is new: they may move first.
+        self.trying &= is_same;
         if !is_same || self.quiet_windows == 0 {
+            if std::env::var_os("DBG").is_some() { eprintln!("W{} regime {index} {acting:?} unmeasured", windows);}
             return;
         }
         regime.doubt(acting, progress, changes);
         if regime.changes != changes {
             (regime.changes, regime.measured) = (changes, Vec::new());
         }
+        if std::env::var_os("DBG").is_some() { eprintln!("W{} regime {index} {acting:?} credit {:.2} speeds {:?} verdict {:?}", windows, self.credit, regime.speeds().iter().map(|(a,s)| format!("{:?}{} {s:.2}", a.limits, if a.delegation {"+D"} else {""})).collect::<Vec<_>>(), regime.verdict.as_ref().map(|v| v.kept)); }
         let lost = regime.lost(progress);
         if self.trying {
             self.credit -= lost;
@@ -198,6 +205,7 @@ impl Trials {
         self.quiet_windows = if is_quiet { self.quiet_windows + 1 } else { 0 };
         self.changes += u64::from(!is_quiet);
         let windows = self.windows;
+        let likely = self.likely();
         let Some(regime) = (self.regimes.iter_mut()).find(|regime| regime.seen == windows) else {
             return self.acting;
         };
@@ -206,11 +214,11 @@ impl Trials {
             verdict.filter(|verdict| windows < verdict.until && wanted.is_within(verdict.wanted));
         if let Some(verdict) = verdict {
             (self.trying, self.unrest_windows) = (false, 0);
-            (self.acting, self.kept) = (verdict.kept, verdict.kept);
+            self.acting = verdict.kept;
             return self.acting;
         }
         let so_far = match regime.got(Arm::NEITHER) {
-            None => self.kept,
+            None => likely,
             Some(_) => regime.fastest(),
         };
         if wanted == Arm::NEITHER {
@@ -232,21 +240,46 @@ impl Trials {
             (self.trying, self.acting) = (false, so_far);
             return so_far;
         }
+        //DBG
         self.trying = next.is_some();
         self.acting = next.unwrap_or_else(|| {
             let kept = regime.fastest();
             regime.verdict = Some(Verdict {
                 kept,
                 got: regime.got(kept).unwrap_or_default(),
+                speeds: regime.speeds(),
                 wanted,
                 until: windows + u64::from(settings.retry_windows),
                 changes: self.changes,
             });
             regime.measured.clear();
-            self.kept = kept;
             kept
         });
         self.acting
+    }
+
+    /// What begins in a regime in which nothing was measured: the setting that gained most in others, if it gained in several and
+    /// lost in none; else neither.
+    fn likely(&self) -> Arm {
+        let mut known: Vec<(Arm, Vec<f64>)> = Vec::new();
+        for (arm, speed) in self.regimes.iter().flat_map(Regime::known_speeds) {
+            match known.iter_mut().find(|(other, _)| *other == arm) {
+                Some((_, speeds)) => speeds.push(speed),
+                None => known.push((arm, vec![speed])),
+            }
+        }
+        let gains = |speeds: &[f64]| {
+            let is_gain = |speed: &&f64| **speed > 1.0 + MIN_GAIN;
+            let never_loses = speeds.iter().all(|speed| *speed > 1.0 - MIN_GAIN);
+            speeds.iter().filter(is_gain).count() >= MIN_REGIMES && never_loses
+        };
+        let mean = |speeds: &[f64]| {
+            let sum: f64 = speeds.iter().map(|speed| speed.ln()).sum();
+            sum / speeds.len() as f64
+        };
+        let able = known.iter().filter(|(_, speeds)| gains(speeds));
+        let best = able.max_by(|one, other| mean(&one.1).total_cmp(&mean(&other.1)));
+        best.map_or(Arm::NEITHER, |(arm, _)| *arm)
     }
 
     /// Whether settings are being tried, so that nothing else should change.
@@ -264,6 +297,12 @@ impl Regime {
             && last.is_none_or(|(_, then, last)| {
                 are_as_long(last, progress) && (*then != changes || are_as_fast(last, progress))
             })
+    }
+
+    /// Whether a window under this setting was seen since threads or data moved.
+    fn is_known(&self, acting: Arm, changes: u64) -> bool {
+        let mut last = self.last.iter();
+        last.any(|(arm, then, _)| *arm == acting && *then == changes)
     }
 
     fn measure(&mut self, arm: Arm, progress: &Progress, trial_windows: u32) {
@@ -307,6 +346,21 @@ impl Regime {
     /// How fast threads are under a setting beside neither.
     fn speed(&self, arm: Arm) -> Option<f64> {
         Some(speed(&self.got(arm)?, &self.got(Arm::NEITHER)?))
+    }
+
+    /// How fast threads are under each setting beside neither, as far as that is measured now.
+    fn speeds(&self) -> Vec<(Arm, f64)> {
+        let arms = self.measured.iter().map(|each| each.0);
+        arms.filter_map(|arm| Some((arm, self.speed(arm)?)))
+            .collect()
+    }
+
+    /// The same, or as it was when something was kept.
+    fn known_speeds(&self) -> Vec<(Arm, f64)> {
+        match &self.verdict {
+            Some(verdict) => verdict.speeds.clone(),
+            None => self.speeds(),
+        }
     }
 
     /// What is tried: what is wanted now, and what is tried already.
