@@ -282,6 +282,11 @@ impl Trials {
         best.map_or(Arm::NEITHER, |(arm, _)| *arm)
     }
 
+    /// What acts.
+    pub(super) fn acting(&self) -> Arm {
+        self.acting
+    }
+
     /// Whether settings are being tried, so that nothing else should change.
     pub(super) fn is_trying(&self) -> bool {
         self.trying
