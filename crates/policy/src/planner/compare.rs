@@ -15,6 +15,7 @@ use egeria_facts::{Facts, ThreadKey};
 use egeria_machine::NodeId;
 
 use super::progress::{Progress, are_alike, are_as_fast, speed};
+use super::trials::earn;
 use crate::{Move, Plan, Reason};
 
 /// What is gained at the old places above this is worth going back.
@@ -25,6 +26,8 @@ const CREDIT_WINDOWS: f64 = 1.0;
 const SAVED_WINDOWS: f64 = 0.5;
 /// Part of the time that they may lose.
 const MAX_LOSS: f64 = 0.02;
+/// Work that does not stay the same is waited for so long.
+const MAX_DUE_WINDOWS: u32 = 3;
 /// Kinds of work that are remembered.
 const MAX_KINDS: usize = 16;
 
@@ -41,6 +44,8 @@ pub(super) struct Compare {
     /// Windows since something changed.
     quiet_windows: u32,
     credit: f64,
+    /// Windows in a row of new work that had no look yet.
+    due_windows: u32,
     /// Where threads are sent now, and what they get there beside where they are, if that is known.
     sent: Option<(Places, Option<f64>)>,
 }
@@ -74,6 +79,7 @@ impl Default for Compare {
             last: Progress::new(),
             quiet_windows: 0,
             credit: CREDIT_WINDOWS,
+            due_windows: 0,
             sent: None,
         }
     }
@@ -82,14 +88,19 @@ impl Default for Compare {
 impl Compare {
     /// Takes what threads got in a window. `is_free` says that nothing else is being tried or judged.
     pub(super) fn look(&mut self, facts: &Facts, progress: &Progress, is_free: bool) {
-        self.credit = self.credit.max((self.credit + MAX_LOSS).min(SAVED_WINDOWS));
+        self.credit = earn(self.credit, MAX_LOSS, SAVED_WINDOWS);
         let window = &facts.window;
         (self.old_places).retain(|key, _| window.thread(*key).is_some());
         self.sent = None;
         let is_steady = self.quiet_windows > 0 && are_same(progress, &self.last);
+        let mut due_windows = 0;
         self.state = match std::mem::take(&mut self.state) {
-            State::New => match self.old_places_of(facts) {
-                Some(places) if is_steady && is_free => self.begin(facts, progress, places),
+            State::New => match self.old_places_of(facts).filter(|_| is_free) {
+                Some(places) if is_steady => self.begin(facts, progress, places),
+                Some(_) if self.credit > 0.0 && !self.is_known(progress) => {
+                    due_windows = self.due_windows + 1;
+                    State::New
+                }
                 _ => State::New,
             },
             State::Looking { new, places } => self.judge(progress, new, places),
@@ -98,7 +109,17 @@ impl Compare {
             },
             State::Old { .. } => State::New,
         };
+        self.due_windows = due_windows;
         self.last = progress.clone();
+    }
+
+    fn is_known(&self, progress: &Progress) -> bool {
+        self.kinds.iter().any(|kind| are_same(progress, &kind.new))
+    }
+
+    /// Whether it may be looked after another window like the last, so that nothing else should begin.
+    pub(super) fn is_due(&self) -> bool {
+        (1..=MAX_DUE_WINDOWS).contains(&self.due_windows)
     }
 
     /// The old places of threads that are elsewhere now.
@@ -160,7 +181,7 @@ impl Compare {
 
     /// What threads got after a migration that has been found good needs no look.
     pub(super) fn know(&mut self, progress: &Progress) {
-        if !self.kinds.iter().any(|kind| are_same(progress, &kind.new)) {
+        if !self.is_known(progress) {
             self.remember(progress.clone(), None);
         }
     }

@@ -28,8 +28,9 @@ const HOLDS: f64 = 0.97;
 const MAX_LOSS: f64 = 0.02;
 /// They may lose so much at first, in windows.
 const CREDIT_WINDOWS: f64 = 2.0;
-/// So much at once later.
+/// So much at once later: what is left of the first credit then shrinks.
 const SAVED_WINDOWS: f64 = 0.5;
+const SHRINKS: f64 = 0.9;
 /// What gained in so many regimes is likely to gain in another.
 const MIN_REGIMES: usize = 2;
 /// Regimes that are remembered.
@@ -146,7 +147,7 @@ impl Trials {
     /// Takes what threads got in a window.
     pub(super) fn look(&mut self, progress: &Progress, settings: &Feedback) {
         self.windows += 1;
-        self.credit = self.credit.max((self.credit + MAX_LOSS).min(SAVED_WINDOWS));
+        self.credit = earn(self.credit, MAX_LOSS, SAVED_WINDOWS);
         let (windows, acting, changes) = (self.windows, self.acting, self.changes);
         let regimes = self.regimes.iter().enumerate();
         let like = regimes.filter(|(_, each)| each.is_like(progress, acting, changes));
@@ -205,7 +206,7 @@ impl Trials {
         self.quiet_windows = if is_quiet { self.quiet_windows + 1 } else { 0 };
         self.changes += u64::from(!is_quiet);
         let windows = self.windows;
-        let likely = self.likely();
+        let (likely, hopeless) = self.record();
         let Some(regime) = (self.regimes.iter_mut()).find(|regime| regime.seen == windows) else {
             return self.acting;
         };
@@ -234,7 +235,11 @@ impl Trials {
             let known = self.losses.iter().find(|(other, _)| *other == arm);
             known.map_or(0.0, |(_, loss)| *loss)
         };
-        let is_paid = |arm: &&Arm| **arm == so_far || self.credit > loss(**arm);
+        let is_paid = |arm: &&Arm| {
+            let is_measured = regime.measured.iter().any(|each| each.0 == **arm);
+            let may_gain = is_measured || !hopeless.contains(*arm);
+            **arm == so_far || (may_gain && self.credit > loss(**arm))
+        };
         let next = arms.iter().find(is_paid).copied();
         if !arms.is_empty() && (waits || next.is_none()) {
             (self.trying, self.acting) = (false, so_far);
@@ -259,8 +264,8 @@ impl Trials {
     }
 
     /// What begins in a regime in which nothing was measured: the setting that gained most in others, if it gained in several and
-    /// lost in none; else neither.
-    fn likely(&self) -> Arm {
+    /// lost in none; else neither. And what is not tried there: settings that gained in none of several.
+    fn record(&self) -> (Arm, Vec<Arm>) {
         let mut known: Vec<(Arm, Vec<f64>)> = Vec::new();
         for (arm, speed) in self.regimes.iter().flat_map(Regime::known_speeds) {
             match known.iter_mut().find(|(other, _)| *other == arm) {
@@ -268,18 +273,26 @@ impl Trials {
                 None => known.push((arm, vec![speed])),
             }
         }
+        known.retain(|(arm, speeds)| *arm != Arm::NEITHER && speeds.len() >= MIN_REGIMES);
         let gains = |speeds: &[f64]| {
-            let is_gain = |speed: &&f64| **speed > 1.0 + MIN_GAIN;
+            let gains = speeds.iter().filter(|speed| **speed > 1.0 + MIN_GAIN);
+            gains.count()
+        };
+        let is_likely = |speeds: &[f64]| {
             let never_loses = speeds.iter().all(|speed| *speed > 1.0 - MIN_GAIN);
-            speeds.iter().filter(is_gain).count() >= MIN_REGIMES && never_loses
+            gains(speeds) >= MIN_REGIMES && never_loses
         };
         let mean = |speeds: &[f64]| {
             let sum: f64 = speeds.iter().map(|speed| speed.ln()).sum();
             sum / speeds.len() as f64
         };
-        let able = known.iter().filter(|(_, speeds)| gains(speeds));
+        let able = known.iter().filter(|(_, speeds)| is_likely(speeds));
         let best = able.max_by(|one, other| mean(&one.1).total_cmp(&mean(&other.1)));
-        best.map_or(Arm::NEITHER, |(arm, _)| *arm)
+        let hopeless = known.iter().filter(|(_, speeds)| gains(speeds) == 0);
+        (
+            best.map_or(Arm::NEITHER, |(arm, _)| *arm),
+            hopeless.map(|(arm, _)| *arm).collect(),
+        )
     }
 
     /// What acts.
@@ -290,6 +303,14 @@ impl Trials {
     /// Whether settings are being tried, so that nothing else should change.
     pub(super) fn is_trying(&self) -> bool {
         self.trying
+    }
+}
+
+/// What may be lost after another window: a part of it more, up to what may be saved; what is above that shrinks.
+pub(super) fn earn(credit: f64, earned: f64, saved: f64) -> f64 {
+    match credit > saved {
+        true => (credit * SHRINKS).max(saved),
+        false => (credit + earned).min(saved),
     }
 }
 
