@@ -267,8 +267,7 @@ impl Planner {
             delegation: judges_delegation && is_on,
         };
         // A look changes nothing for long.
-        let waits =
-            self.compare.is_looking() || self.compare.sends() || self.compare.is_due();
+        let waits = self.compare.is_looking() || self.compare.sends() || self.compare.is_due();
         let acts = match waits {
             true => self.trials.acting(),
             false => (self.trials).choose(wanted, is_quiet, &settings.feedback),
