@@ -78,8 +78,13 @@ fn threads_go_on_where_work_goes_no_better_at_the_old_places() {
 fn looks_lose_no_more_than_a_part_of_the_time() {
     // New work every other window, which gets a hundredth at the old place.
     let speed = |number: usize, node: usize| {
-        let kind = [1.0, 0.5, 2.0, 0.25, 1.4, 0.7][number / 2 % 6] * (1.0 + number as f64 / 100.0);
-        if number > 3 && node == 1 {
+        let kind = match number.checked_sub(CHANGES) {
+            Some(after) => {
+                [0.5, 2.0, 0.25, 1.4, 0.7, 1.0][after / 2 % 6] * (1.0 + after as f64 / 100.0)
+            }
+            None => 1.0,
+        };
+        if number >= CHANGES && node == 1 {
             kind / 100.0
         } else {
             kind

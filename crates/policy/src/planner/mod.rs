@@ -215,6 +215,7 @@ impl Planner {
         }
         let is_free = !self.trials.is_trying()
             && !self.undo.is_open()
+            && !self.undo.is_waiting()
             && !self.relocations.is_open()
             && !self.relocations.is_under_way();
         self.compare.look(facts, &progress, is_free);

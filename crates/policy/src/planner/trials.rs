@@ -164,31 +164,11 @@ impl Trials {
         // What threads do is new: they may move first.
         self.trying &= is_same;
         if !is_same || self.quiet_windows == 0 {
-            if std::env::var_os("DBG").is_some() {
-                eprintln!("W{} regime {index} {acting:?} unmeasured", windows);
-            }
             return;
         }
         regime.doubt(acting, progress, changes);
         if regime.changes != changes {
             (regime.changes, regime.measured) = (changes, Vec::new());
-        }
-        if std::env::var_os("DBG").is_some() {
-            eprintln!(
-                "W{} regime {index} {acting:?} credit {:.2} speeds {:?} verdict {:?}",
-                windows,
-                self.credit,
-                regime
-                    .speeds()
-                    .iter()
-                    .map(|(a, s)| format!(
-                        "{:?}{} {s:.2}",
-                        a.limits,
-                        if a.delegation { "+D" } else { "" }
-                    ))
-                    .collect::<Vec<_>>(),
-                regime.verdict.as_ref().map(|v| v.kept)
-            );
         }
         let lost = regime.lost(progress);
         if self.trying {
@@ -263,7 +243,6 @@ impl Trials {
             (self.trying, self.acting) = (false, so_far);
             return so_far;
         }
-        //DBG
         self.trying = next.is_some();
         self.acting = next.unwrap_or_else(|| {
             let kept = regime.fastest();

@@ -24,6 +24,8 @@ use crate::{Move, Plan, Reason};
 pub(super) const MIN_SPEED: f64 = 0.98;
 /// A window like those before is waited for so long, in windows.
 pub(super) const PATIENCE_WINDOWS: u32 = 24;
+/// ... and nothing else is compared for so long.
+const FEW_WINDOWS: u32 = 4;
 /// Data that goes on moving is waited for so long, in windows.
 const MAX_UNREST_WINDOWS: u32 = 4;
 
@@ -264,6 +266,11 @@ impl Undo {
             }
             State::Still | State::Undone { .. } => {}
         }
+    }
+
+    /// Whether windows that are like those before a migration may come soon.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(&self.state, State::Moved { windows, .. } if *windows < FEW_WINDOWS)
     }
 
     /// Whether migrations are not judged yet, so that nothing else should change.
