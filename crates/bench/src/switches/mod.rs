@@ -108,7 +108,7 @@ mod tests {
         let measured = Duration::from_millis(120);
         let alone = take_turns(1, 64, measured).unwrap();
         let together = take_turns(4, 64, measured).unwrap();
-        // Four on one CPU do about what one does; on four CPUs they would do four times as much.
+        // By CPU time; on four CPUs nobody would be switched.
         let speed = together.steps_s() / alone.steps_s();
         assert!((0.2..2.0).contains(&speed), "{alone:?} {together:?}");
         assert!(together.switches > 3.0, "{together:?}");
