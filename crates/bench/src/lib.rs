@@ -10,6 +10,7 @@
 //! - [`odin`]: the figures of OdinFS, on an emulated machine.
 //! - [`overhead`]: what a steward's looking costs those who are looked at.
 //! - [`relocation`]: what moving files gives beyond moving threads.
+//! - [`switches`]: what switching between more threads than cores takes.
 //! - [`pats`]: the figures of the PATS paper, on emulated machines.
 //! - [`nthread`]: the figures of the NThread paper, on an emulated machine.
 //!
@@ -32,6 +33,7 @@ pub mod pats;
 pub mod relocation;
 mod script;
 mod subjects;
+pub mod switches;
 mod tree;
 
 pub use egeria_harness::{Error, Progress};

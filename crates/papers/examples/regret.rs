@@ -1,5 +1,5 @@
 //! What the whole planner loses over random workloads: `regret [COUNT [SEED [FIRST]]]`; `regret papers` over those of the
-//! papers; `regret show NUMBER SEED` shows one.
+//! papers; `regret show NUMBER SEED` shows one; with `EACH` set, each is told as soon as it is known.
 
 use egeria_papers::regret::{Case, RIVALS, Regret, case, published, random, speed};
 use egeria_policy::planner::System;
@@ -31,7 +31,11 @@ fn main() -> Result<()> {
     let mut cases: Vec<Case> = Vec::new();
     for number in first..first + count {
         let (machine, workload, allocation) = random(seed, number)?;
-        cases.push(case(&machine, &workload, allocation)?);
+        let case = case(&machine, &workload, allocation)?;
+        if std::env::var_os("EACH").is_some() {
+            eprintln!("{number} {}", serde_json::to_string(&case)?);
+        }
+        cases.push(case);
     }
     println!("{}", serde_json::to_string_pretty(&Regret::of(cases))?);
     Ok(())

@@ -96,6 +96,12 @@ pub enum Reason {
         /// What all threads get beside what they got before, in a geometric mean.
         speed: f64,
     },
+    /// What threads do now was never seen where this one was before it moved: it goes there for a window, and on or not (the
+    /// planner's feedback).
+    Compared {
+        /// What all threads get there beside what they get where it is; `None` before that is known.
+        speed: Option<f64>,
+    },
 }
 
 impl Reason {
@@ -107,6 +113,7 @@ impl Reason {
             Reason::PmContention { .. } => "pm_contention",
             Reason::CpuContention { .. } => "cpu_contention",
             Reason::BroughtLess { .. } => "brought_less",
+            Reason::Compared { .. } => "compared",
         }
     }
 
@@ -115,7 +122,8 @@ impl Reason {
         match self {
             Reason::RemoteReads { .. }
             | Reason::ContentionOver { .. }
-            | Reason::BroughtLess { .. } => None,
+            | Reason::BroughtLess { .. }
+            | Reason::Compared { .. } => None,
             Reason::PmContention { .. } => Some(Contention::Pm),
             Reason::CpuContention { .. } => Some(Contention::Cpu),
         }
@@ -197,6 +205,13 @@ impl fmt::Display for Reason {
                 formatter,
                 "it was there before; since threads moved, all of them get {:.2} times as much in the mean",
                 speed
+            ),
+            Reason::Compared { speed: None } => formatter.write_str(
+                "it was there before it moved, and what threads do now was never seen there: for one window",
+            ),
+            Reason::Compared { speed: Some(speed) } => write!(
+                formatter,
+                "compared for what threads do now: there all of them get {speed:.2} times as much in the mean"
             ),
         }
     }

@@ -283,7 +283,7 @@ fn the_way_back_is_paid_from_the_budget() {
     settings.budget.thread_move_ns = 400_000_000;
     let all = moves_of(&settings, |_, node| if node == 0 { 0.5 } else { 1.0 });
     assert!(all[..3].iter().all(|each| *each == (1, false)), "{all:?}");
-    assert!(all[3..].iter().all(|each| *each == (0, false)), "{all:?}");
+    assert!(all[3..11].iter().all(|each| *each == (0, false)), "{all:?}");
     settings.stages.budget = false;
     let all = moves_of(&settings, |_, node| if node == 0 { 0.5 } else { 1.0 });
     assert_eq!(all[2], (1, true), "{all:?}");

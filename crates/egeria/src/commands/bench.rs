@@ -11,6 +11,7 @@ mod overhead;
 mod papers;
 mod pats;
 mod relocation;
+mod switches;
 mod validation;
 
 use std::path::PathBuf;
@@ -57,6 +58,8 @@ enum What {
     Pats(pats::Arguments),
     /// Readers of one node's files on two nodes: moving files beside moving threads, emulated
     Relocation(relocation::Arguments),
+    /// Threads that take turns on one CPU: what switching between them takes
+    Switches(switches::Arguments),
     /// The claims of four papers, beside what the model predicts
     Papers(papers::Arguments),
     /// Public measurements declared before the model ran on them, beside its predictions
@@ -99,6 +102,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         What::Odin(chosen) => odin::run(chosen, format),
         What::Overhead(chosen) => overhead::run(chosen, format),
         What::Relocation(chosen) => relocation::run(chosen, format),
+        What::Switches(chosen) => switches::run(chosen, format),
         What::Pats(chosen) => pats::run(chosen, format),
         What::Papers(chosen) => papers::run(chosen, format),
         What::Validation(_) => validation::run(format),

@@ -19,6 +19,7 @@
 //! [`System`].
 
 mod availability;
+mod compare;
 mod decision;
 mod delegation;
 mod display;
@@ -47,6 +48,7 @@ pub use settings::{Budget, Delegation, Feedback, Limits, Relocation, Settings, S
 
 use crate::asymsched::{self, MemoryAction, PlacementPlan};
 use availability::unavailable;
+use compare::Compare;
 use delegation::{Delegates, Scene};
 use ledger::{Costs, Ledger};
 use limits::{Limiters, admit_delegates};
@@ -78,6 +80,7 @@ pub struct Planner {
     setbacks: Setbacks,
     trials: Trials,
     undo: Undo,
+    compare: Compare,
     /// Stages that the settings ask for, and whose actions have no actuator.
     unavailable: Vec<Unavailable>,
 }
@@ -98,6 +101,7 @@ impl Planner {
             setbacks: Setbacks::default(),
             trials: Trials::default(),
             undo: Undo::default(),
+            compare: Compare::default(),
             unavailable: Vec::new(),
         }
     }
@@ -159,13 +163,12 @@ impl Planner {
         self.ledger.pass(facts);
         self.setbacks.pass();
         if self.settings.stages.feedback {
-            let progress = progress(facts);
-            self.trials.look(&progress, &self.settings.feedback);
-            self.look_back(progress);
+            self.look_back(facts, progress(facts));
         }
         let placement = self.place(machine, facts);
         let mut threads = self.move_threads(machine, facts, &placement);
         self.undo.send_back(facts, &mut threads);
+        self.compare.send(facts, &mut threads);
         let relocations = self.relocate(machine, facts, &placement, &threads);
         let mut limits = match self.settings.stages.limits {
             true => self.limits.next(machine, &facts.media, &self.settings),
@@ -178,6 +181,7 @@ impl Planner {
         });
         let is_still = placement.moves.is_empty() && !self.relocations.is_under_way();
         self.undo.note(&threads, is_still);
+        self.compare.note(&threads, is_still);
         let threads_stay = threads.moves.is_empty() && placement.moves.is_empty();
         if self.relocations.note(&relocations, threads_stay) {
             self.undo.note_data();
@@ -186,7 +190,10 @@ impl Planner {
         let is_quiet = is_still && threads.moves.is_empty() && !is_open;
         self.keep_what_pays(&facts.media, &mut limits, &mut delegation, is_quiet);
         admit_delegates(&mut limits, &delegation);
-        self.threads = Some(threads.clone());
+        // A look is over after a window: what was decided before goes on then.
+        if !self.compare.is_looking() {
+            self.threads = Some(threads.clone());
+        }
         self.placement = Some(placement.clone());
         Decision {
             threads,
@@ -200,13 +207,29 @@ impl Planner {
     }
 
     /// Stage 10: whether threads, and data, go back after which threads get less.
-    fn look_back(&mut self, progress: Progress) {
+    fn look_back(&mut self, facts: &Facts, progress: Progress) {
+        let was_looking = self.compare.is_looking();
+        if !was_looking {
+            self.trials.look(&progress, &self.settings.feedback);
+            self.look_at_moves(progress.clone());
+        }
+        let is_free = !self.trials.is_trying()
+            && !self.undo.is_open()
+            && !self.undo.is_waiting()
+            && !self.relocations.is_open()
+            && !self.relocations.is_under_way();
+        self.compare.look(facts, &progress, is_free);
+    }
+
+    fn look_at_moves(&mut self, progress: Progress) {
         let settings = &self.settings.feedback;
         let lost = match self.settings.stages.relocation {
             true => (self.relocations).look(progress.clone(), &self.settings.relocation),
             false => None,
         };
-        self.undo.look(progress.clone(), settings);
+        if self.undo.look(progress.clone(), settings) {
+            self.compare.know(&progress);
+        }
         if let Some(speed) = lost {
             self.undo.follow_back(speed, &progress, settings);
         }
@@ -244,7 +267,12 @@ impl Planner {
             },
             delegation: judges_delegation && is_on,
         };
-        let acts = (self.trials).choose(wanted, is_quiet, &settings.feedback);
+        // A look changes nothing for long.
+        let waits = self.compare.is_looking() || self.compare.sends() || self.compare.is_due();
+        let acts = match waits {
+            true => self.trials.acting(),
+            false => (self.trials).choose(wanted, is_quiet, &settings.feedback),
+        };
         match acts.limits {
             Level::Off if judges_limits => limits.clear(),
             Level::Formula => limits.iter_mut().for_each(Limit::lower),
@@ -309,7 +337,7 @@ impl Planner {
             threads,
             held: &self.owners.held(facts, placement),
             setbacks: &self.setbacks,
-            is_still: self.trials.is_trying(),
+            is_still: self.trials.is_trying() || self.compare.is_looking(),
         };
         self.relocations.next(&scene, &mut self.ledger)
     }

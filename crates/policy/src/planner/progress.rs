@@ -25,6 +25,8 @@ pub(super) enum Actor {
 const MAX_KINDS: usize = 4;
 /// Requests that are so many times as long are other work.
 const OTHER_LENGTH: f64 = 8.0;
+/// A process that is so many times as fast while nothing else changed does other work.
+const OTHER_SPEED: f64 = 1.3;
 
 /// What one of them did in a window.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +92,45 @@ pub(super) fn add(sum: &mut Progress, progress: &Progress) {
         let all = sum.entry(*actor).or_insert(Deed { rate: 0.0, ..*deed });
         all.rate += deed.rate;
     }
+}
+
+/// Whether the processes of both are about as fast, most of them by threads: what is so much faster or slower where nothing
+/// else changed does something else. Of each process the sum counts, which is steadier than any thread of it.
+pub(super) fn are_as_fast(one: &Progress, other: &Progress) -> bool {
+    let (one, other) = (by_process(one), by_process(other));
+    let threads = |all: &Sums| all.values().map(|deed| deed.threads).sum::<f64>();
+    let is_same = |process: &(&ProcessPart, &Deed)| {
+        let found = other.get(process.0).map_or(0.0, |deed| deed.rate);
+        let rate = process.1.rate;
+        rate.max(found) <= OTHER_SPEED * rate.min(found)
+    };
+    let same = one.iter().filter(is_same);
+    let same: f64 = same.map(|(_, deed)| deed.threads).sum();
+    same >= ALIKE_SHARE * threads(&one).max(threads(&other))
+}
+
+/// A process' files, or its memory.
+type ProcessPart = (u32, bool);
+type Sums = BTreeMap<ProcessPart, Deed>;
+
+fn by_process(progress: &Progress) -> Sums {
+    let mut sums = Sums::new();
+    for (actor, deed) in progress {
+        let part = match actor {
+            Actor::Thread(key) => (key.process_id, true),
+            Actor::Process(process) => (*process, false),
+            Actor::Requests => continue,
+        };
+        let none = Deed {
+            rate: 0.0,
+            threads: 0.0,
+            class: 0,
+        };
+        let sum = sums.entry(part).or_insert(none);
+        sum.rate += deed.rate;
+        sum.threads += deed.threads;
+    }
+    sums
 }
 
 /// What a sum of so many windows is in the mean.

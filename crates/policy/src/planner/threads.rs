@@ -59,6 +59,7 @@ impl Planner {
             }
         }
         self.undo.held(facts, &mut held);
+        self.compare.held(facts, &mut held);
         if !self.settings.stages.budget && !self.settings.stages.feedback {
             return stage.plan(held);
         }
@@ -80,6 +81,24 @@ impl Planner {
     fn pay_for_the_way_back(&mut self, facts: &Facts) {
         let counts = thread_counts(&facts.window);
         let budget = &self.settings.budget;
+        let mut goers: BTreeMap<u32, u32> = BTreeMap::new();
+        for key in self.compare.goers() {
+            *goers.entry(key.process_id).or_default() += 1;
+        }
+        let costs = goers.into_iter().map(|(process, moved)| {
+            let threads = counts.get(&process).copied().unwrap_or_default();
+            (process, pause_ns(moved, threads, budget.thread_move_ns))
+        });
+        let costs: Vec<(u32, u64)> = costs.collect();
+        let ways = self.compare.ways();
+        let affords = |(process, cost_ns): &(u32, u64)| {
+            let balance = self.ledger.balance(*process, budget);
+            balance.affords(cost_ns.saturating_mul(ways))
+        };
+        match costs.iter().all(affords) {
+            true => (costs.into_iter()).for_each(|(process, ns)| self.ledger.charge(process, ns)),
+            false => self.compare.give_up(),
+        }
         for (process, moved) in moved(&self.undo.steps_back(facts)) {
             let threads = counts.get(&process).copied().unwrap_or_default();
             let cost_ns = pause_ns(moved, threads, budget.thread_move_ns);

@@ -15,7 +15,7 @@
 //! delegation change how fast threads are, not what they are, so regimes can be told apart under all settings; so is how long requests are, under one of them. Whatever acts in a
 //! window in which nothing else changes is measured, tried or not; a regime that is new begins with what was kept last.
 
-use super::progress::{Progress, add, are_alike, are_as_long, mean, speed};
+use super::progress::{Progress, add, are_alike, are_as_fast, are_as_long, mean, speed};
 use super::settings::Feedback;
 
 /// What brings less is not worth it.
@@ -26,8 +26,13 @@ const MUCH_SLOWER: f64 = 0.9;
 const HOLDS: f64 = 0.97;
 /// Part of the time that trials may lose.
 const MAX_LOSS: f64 = 0.02;
-/// They may lose so much at first, and at once after a while, in windows.
+/// They may lose so much at first, in windows.
 const CREDIT_WINDOWS: f64 = 2.0;
+/// So much at once later: what is left of the first credit then shrinks.
+const SAVED_WINDOWS: f64 = 0.5;
+const SHRINKS: f64 = 0.9;
+/// What gained in so many regimes is likely to gain in another.
+const MIN_REGIMES: usize = 2;
 /// Regimes that are remembered.
 const MAX_REGIMES: usize = 16;
 /// Threads and files that go on moving are waited for so long, in windows.
@@ -81,12 +86,12 @@ pub(super) struct Trials {
     regimes: Vec<Regime>,
     /// What acts in the window whose facts come next.
     acting: Arm,
-    /// What was found best last, in whatever regime.
-    kept: Arm,
     /// What is being tried.
     trying: bool,
     /// What trials may lose now, in windows.
     credit: f64,
+    /// What each setting lost beside the fastest when it was tried, of a window; the last times count most.
+    losses: Vec<(Arm, f64)>,
     /// Windows since something else than the two changed.
     quiet_windows: u32,
     unrest_windows: u32,
@@ -100,9 +105,9 @@ impl Default for Trials {
         Trials {
             regimes: Vec::new(),
             acting: Arm::NEITHER,
-            kept: Arm::NEITHER,
             trying: false,
             credit: CREDIT_WINDOWS,
+            losses: Vec::new(),
             quiet_windows: 0,
             unrest_windows: 0,
             changes: 0,
@@ -115,8 +120,8 @@ impl Default for Trials {
 struct Regime {
     deeds: Progress,
     seen: u64,
-    /// The first window under each setting.
-    first: Vec<(Arm, Progress)>,
+    /// The last window under each setting, and [`Trials::changes`] then.
+    last: Vec<(Arm, u64, Progress)>,
     /// Each setting measured, with how many windows of it and the sum of their rates.
     measured: Vec<(Arm, u32, Progress)>,
     /// [`Trials::changes`] when they were: what was measured before others is not compared with what is since.
@@ -129,6 +134,8 @@ struct Verdict {
     kept: Arm,
     /// What it got.
     got: Progress,
+    /// How fast each setting was beside neither.
+    speeds: Vec<(Arm, f64)>,
     /// What was tried.
     wanted: Arm,
     until: u64,
@@ -140,19 +147,22 @@ impl Trials {
     /// Takes what threads got in a window.
     pub(super) fn look(&mut self, progress: &Progress, settings: &Feedback) {
         self.windows += 1;
-        self.credit = (self.credit + MAX_LOSS).min(CREDIT_WINDOWS);
+        self.credit = earn(self.credit, MAX_LOSS, SAVED_WINDOWS);
         let (windows, acting, changes) = (self.windows, self.acting, self.changes);
         let regimes = self.regimes.iter().enumerate();
-        let like = regimes.filter(|(_, each)| each.is_like(progress, acting));
+        let like = regimes.filter(|(_, each)| each.is_like(progress, acting, changes));
         // What went on a window ago goes on, if nothing speaks against it.
         let known = like.max_by_key(|(_, each)| each.seen).map(|each| each.0);
         let index = known.unwrap_or_else(|| self.add(progress.clone()));
         let regime = &mut self.regimes[index];
-        if !regime.first.iter().any(|(arm, _)| *arm == acting) {
-            regime.first.push((acting, progress.clone()));
-        }
-        let is_same = known.is_some() && regime.seen + 1 >= windows;
+        let is_whole = known.is_some() && regime.is_known(acting, changes);
+        regime.last.retain(|(arm, _, _)| *arm != acting);
+        regime.last.push((acting, changes, progress.clone()));
+        // A window may be of two regimes, unless one like it was seen.
+        let is_same = is_whole || (known.is_some() && regime.seen + 1 >= windows);
         regime.seen = windows;
+        // What threads do is new: they may move first.
+        self.trying &= is_same;
         if !is_same || self.quiet_windows == 0 {
             return;
         }
@@ -160,8 +170,13 @@ impl Trials {
         if regime.changes != changes {
             (regime.changes, regime.measured) = (changes, Vec::new());
         }
+        let lost = regime.lost(progress);
         if self.trying {
-            self.credit -= regime.lost(progress);
+            self.credit -= lost;
+            match self.losses.iter_mut().find(|(arm, _)| *arm == acting) {
+                Some((_, before)) => *before = (*before + lost) / 2.0,
+                None => self.losses.push((acting, lost)),
+            }
         }
         regime.measure(acting, progress, settings.trial_windows);
     }
@@ -176,7 +191,7 @@ impl Trials {
         self.regimes.push(Regime {
             deeds,
             seen: self.windows,
-            first: Vec::new(),
+            last: Vec::new(),
             measured: Vec::new(),
             changes: self.changes,
             verdict: None,
@@ -189,6 +204,7 @@ impl Trials {
         self.quiet_windows = if is_quiet { self.quiet_windows + 1 } else { 0 };
         self.changes += u64::from(!is_quiet);
         let windows = self.windows;
+        let (likely, hopeless) = self.record();
         let Some(regime) = (self.regimes.iter_mut()).find(|regime| regime.seen == windows) else {
             return self.acting;
         };
@@ -197,11 +213,11 @@ impl Trials {
             verdict.filter(|verdict| windows < verdict.until && wanted.is_within(verdict.wanted));
         if let Some(verdict) = verdict {
             (self.trying, self.unrest_windows) = (false, 0);
-            (self.acting, self.kept) = (verdict.kept, verdict.kept);
+            self.acting = verdict.kept;
             return self.acting;
         }
         let so_far = match regime.got(Arm::NEITHER) {
-            None => self.kept,
+            None => likely,
             Some(_) => regime.fastest(),
         };
         if wanted == Arm::NEITHER {
@@ -212,9 +228,18 @@ impl Trials {
         self.unrest_windows += 1;
         let waits = !self.trying && !is_quiet && self.unrest_windows < MAX_UNREST_WINDOWS;
         let wanted = regime.wanted(wanted);
-        let next = regime.next_arm(wanted, settings.trial_windows);
-        let is_paid = self.credit > 0.0 || next == Some(so_far);
-        if next.is_some() && (waits || !is_paid) {
+        let arms = regime.next_arms(so_far, wanted, settings.trial_windows);
+        let loss = |arm: Arm| {
+            let known = self.losses.iter().find(|(other, _)| *other == arm);
+            known.map_or(0.0, |(_, loss)| *loss)
+        };
+        let is_paid = |arm: &&Arm| {
+            let is_measured = regime.measured.iter().any(|each| each.0 == **arm);
+            let may_gain = is_measured || !hopeless.contains(*arm);
+            **arm == so_far || (may_gain && self.credit > loss(**arm))
+        };
+        let next = arms.iter().find(is_paid).copied();
+        if !arms.is_empty() && (waits || next.is_none()) {
             (self.trying, self.acting) = (false, so_far);
             return so_far;
         }
@@ -224,14 +249,51 @@ impl Trials {
             regime.verdict = Some(Verdict {
                 kept,
                 got: regime.got(kept).unwrap_or_default(),
+                speeds: regime.speeds(),
                 wanted,
                 until: windows + u64::from(settings.retry_windows),
                 changes: self.changes,
             });
             regime.measured.clear();
-            self.kept = kept;
             kept
         });
+        self.acting
+    }
+
+    /// What begins in a regime in which nothing was measured: the setting that gained most in others, if it gained in several and
+    /// lost in none; else neither. And what is not tried there: settings that gained in none of several.
+    fn record(&self) -> (Arm, Vec<Arm>) {
+        let mut known: Vec<(Arm, Vec<f64>)> = Vec::new();
+        for (arm, speed) in self.regimes.iter().flat_map(Regime::known_speeds) {
+            match known.iter_mut().find(|(other, _)| *other == arm) {
+                Some((_, speeds)) => speeds.push(speed),
+                None => known.push((arm, vec![speed])),
+            }
+        }
+        known.retain(|(arm, speeds)| *arm != Arm::NEITHER && speeds.len() >= MIN_REGIMES);
+        let gains = |speeds: &[f64]| {
+            let gains = speeds.iter().filter(|speed| **speed > 1.0 + MIN_GAIN);
+            gains.count()
+        };
+        let is_likely = |speeds: &[f64]| {
+            let never_loses = speeds.iter().all(|speed| *speed > 1.0 - MIN_GAIN);
+            gains(speeds) >= MIN_REGIMES && never_loses
+        };
+        let mean = |speeds: &[f64]| {
+            let sum: f64 = speeds.iter().map(|speed| speed.ln()).sum();
+            sum / speeds.len() as f64
+        };
+        let able = known.iter().filter(|(_, speeds)| is_likely(speeds));
+        let best = able.max_by(|one, other| mean(&one.1).total_cmp(&mean(&other.1)));
+        let hopeless = known.iter().filter(|(_, speeds)| gains(speeds) == 0);
+        (
+            best.map_or(Arm::NEITHER, |(arm, _)| *arm),
+            hopeless.map(|(arm, _)| *arm).collect(),
+        )
+    }
+
+    /// What acts.
+    pub(super) fn acting(&self) -> Arm {
         self.acting
     }
 
@@ -241,12 +303,29 @@ impl Trials {
     }
 }
 
+/// What may be lost after another window: a part of it more, up to what may be saved; what is above that shrinks.
+pub(super) fn earn(credit: f64, earned: f64, saved: f64) -> f64 {
+    match credit > saved {
+        true => (credit * SHRINKS).max(saved),
+        false => (credit + earned).min(saved),
+    }
+}
+
 impl Regime {
-    /// Whether threads do the same, and requests are as long as under the same setting before.
-    fn is_like(&self, progress: &Progress, acting: Arm) -> bool {
-        let first = self.first.iter().find(|(arm, _)| *arm == acting);
+    /// Whether threads do the same; requests are as long as under the same setting before, and processes as fast if
+    /// nothing else has changed since.
+    fn is_like(&self, progress: &Progress, acting: Arm, changes: u64) -> bool {
+        let last = self.last.iter().find(|(arm, _, _)| *arm == acting);
         are_alike(&self.deeds, progress)
-            && first.is_none_or(|(_, first)| are_as_long(first, progress))
+            && last.is_none_or(|(_, then, last)| {
+                are_as_long(last, progress) && (*then != changes || are_as_fast(last, progress))
+            })
+    }
+
+    /// Whether a window under this setting was seen since threads or data moved.
+    fn is_known(&self, acting: Arm, changes: u64) -> bool {
+        let mut last = self.last.iter();
+        last.any(|(arm, then, _)| *arm == acting && *then == changes)
     }
 
     fn measure(&mut self, arm: Arm, progress: &Progress, trial_windows: u32) {
@@ -292,23 +371,42 @@ impl Regime {
         Some(speed(&self.got(arm)?, &self.got(Arm::NEITHER)?))
     }
 
+    /// How fast threads are under each setting beside neither, as far as that is measured now.
+    fn speeds(&self) -> Vec<(Arm, f64)> {
+        let arms = self.measured.iter().map(|each| each.0);
+        arms.filter_map(|arm| Some((arm, self.speed(arm)?)))
+            .collect()
+    }
+
+    /// The same, or as it was when something was kept.
+    fn known_speeds(&self) -> Vec<(Arm, f64)> {
+        match &self.verdict {
+            Some(verdict) => verdict.speeds.clone(),
+            None => self.speeds(),
+        }
+    }
+
     /// What is tried: what is wanted now, and what is tried already.
     fn wanted(&self, wanted: Arm) -> Arm {
         let tried = self.measured.iter().map(|each| each.0);
         tried.fold(wanted, Arm::both)
     }
 
-    /// The next setting that was not measured for long enough.
-    fn next_arm(&self, wanted: Arm, trial_windows: u32) -> Option<Arm> {
+    /// The settings that were not measured for long enough: what acted so far first, then in turns, so that what changes
+    /// meanwhile is seen.
+    fn next_arms(&self, so_far: Arm, wanted: Arm, trial_windows: u32) -> Vec<Arm> {
         let best = self.speed(self.fastest()).unwrap_or(1.0);
         let is_slow = |arm: Arm| {
             self.speed(arm)
                 .is_some_and(|speed| speed < MUCH_SLOWER * best)
         };
+        let windows = |arm: Arm| {
+            let known = self.measured.iter().find(|each| each.0 == arm);
+            known.map_or(0, |each| each.1)
+        };
         let is_done = |arm: Arm| {
-            let windows = self.measured.iter().find(|each| each.0 == arm);
-            let windows = windows.map_or(0, |each| each.1);
-            windows >= trial_windows || (arm != Arm::NEITHER && windows > 0 && is_slow(arm))
+            let is_enough = windows(arm) >= trial_windows;
+            is_enough || (arm != Arm::NEITHER && windows(arm) > 0 && is_slow(arm))
         };
         // What costs much alone is not tried together with others.
         let together = Arm::LIMITS
@@ -321,8 +419,12 @@ impl Regime {
             Arm::LIMITS[1],
             Arm::DELEGATION,
         ];
-        let mut arms = alone.into_iter().chain(together);
-        arms.find(|arm| arm.is_within(wanted) && !is_done(*arm))
+        let arms = alone.into_iter().chain(together);
+        let mut arms: Vec<Arm> = arms
+            .filter(|arm| (arm.is_within(wanted) || *arm == so_far) && !is_done(*arm))
+            .collect();
+        arms.sort_by_key(|arm| (windows(*arm), *arm != so_far));
+        arms
     }
 
     fn fastest(&self) -> Arm {

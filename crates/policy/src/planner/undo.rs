@@ -24,6 +24,8 @@ use crate::{Move, Plan, Reason};
 pub(super) const MIN_SPEED: f64 = 0.98;
 /// A window like those before is waited for so long, in windows.
 pub(super) const PATIENCE_WINDOWS: u32 = 24;
+/// ... and nothing else is compared for so long.
+const FEW_WINDOWS: u32 = 4;
 /// Data that goes on moving is waited for so long, in windows.
 const MAX_UNREST_WINDOWS: u32 = 4;
 
@@ -65,12 +67,14 @@ enum State {
 
 impl Undo {
     /// Takes what threads got in a window.
-    pub(super) fn look(&mut self, progress: Progress, settings: &Feedback) {
+    /// Whether it follows from this window that the last migration was good.
+    pub(super) fn look(&mut self, progress: Progress, settings: &Feedback) -> bool {
         self.held.retain(|_, (_, windows)| {
             *windows = windows.saturating_sub(1);
             *windows > 0
         });
         self.lost = None;
+        let mut is_good = false;
         match std::mem::take(&mut self.state) {
             State::Moved {
                 before,
@@ -78,13 +82,10 @@ impl Undo {
                 still_windows: 1..,
                 unrest_windows,
                 windows,
-            } => self.judge(
-                before,
-                origins,
-                (unrest_windows, windows),
-                &progress,
-                settings,
-            ),
+            } => {
+                let all = (unrest_windows, windows);
+                is_good = self.judge(before, origins, all, &progress, settings);
+            }
             State::Undone {
                 moved,
                 speed: lost,
@@ -108,6 +109,7 @@ impl Undo {
             state => self.state = state,
         }
         self.recent.remember(progress);
+        is_good
     }
 
     fn judge(
@@ -117,10 +119,11 @@ impl Undo {
         (unrest_windows, windows): (u32, u32),
         progress: &Progress,
         settings: &Feedback,
-    ) {
-        if let Some(speed) = before.meet(progress).filter(|speed| *speed < MIN_SPEED) {
+    ) -> bool {
+        let met = before.meet(progress);
+        if let Some(speed) = met.filter(|speed| *speed < MIN_SPEED) {
             self.go_back(origins, speed, progress, settings);
-            return;
+            return false;
         }
         if !before.is_empty() && windows < PATIENCE_WINDOWS {
             self.state = State::Moved {
@@ -131,6 +134,7 @@ impl Undo {
                 windows: windows + 1,
             };
         }
+        met.is_some()
     }
 
     fn go_back(
@@ -224,7 +228,8 @@ impl Undo {
 
     /// Takes what was decided about a window. `is_still` says that nothing else changes.
     pub(super) fn note(&mut self, plan: &Plan, is_still: bool) {
-        let moves = plan.moves.iter();
+        let is_own = |step: &&Move| !matches!(step.reason, Reason::Compared { .. });
+        let moves = plan.moves.iter().filter(is_own);
         let origins = moves.clone().map(|step| (step.thread, step.from));
         for (thread, node) in origins.clone() {
             self.since_data.entry(thread).or_insert(node);
@@ -261,6 +266,11 @@ impl Undo {
             }
             State::Still | State::Undone { .. } => {}
         }
+    }
+
+    /// Whether windows that are like those before a migration may come soon.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(&self.state, State::Moved { windows, .. } if *windows < FEW_WINDOWS)
     }
 
     /// Whether migrations are not judged yet, so that nothing else should change.

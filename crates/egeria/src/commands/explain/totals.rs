@@ -306,8 +306,9 @@ fn contention_left(reason: &Reason) -> Option<(NodeId, Contention)> {
     match reason {
         Reason::PmContention { contended, .. } => Some((*contended, Contention::Pm)),
         Reason::CpuContention { contended, .. } => Some((*contended, Contention::Cpu)),
-        Reason::RemoteReads { .. } | Reason::ContentionOver { .. } | Reason::BroughtLess { .. } => {
-            None
-        }
+        Reason::RemoteReads { .. }
+        | Reason::ContentionOver { .. }
+        | Reason::BroughtLess { .. }
+        | Reason::Compared { .. } => None,
     }
 }

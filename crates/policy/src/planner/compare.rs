@@ -1,0 +1,264 @@
+//! Stage 10, for threads: work that begins after they moved is compared with how it goes where they were (ours).
+//!
+//! ```text
+//!   work that was never seen where they were, two windows alike ──▶ back for one window ──▶ no faster: on again
+//!                                                                           └──▶ faster: they stay as long as that work
+//! ```
+//!
+//! A migration is judged by windows like those before it; work of another kind was never seen at the old places, and may lose
+//! there what the other gained. What the looks lose is bounded, as that of trials is. Kinds of work are told apart by who is
+//! active, how much of it they write, and how fast they are where nothing else changed.
+
+use std::collections::{BTreeMap, HashMap};
+
+use egeria_facts::{Facts, ThreadKey};
+use egeria_machine::NodeId;
+
+use super::progress::{Progress, are_alike, are_as_fast, speed};
+use super::trials::earn;
+use crate::{Move, Plan, Reason};
+
+/// What is gained at the old places above this is worth going back.
+const MIN_SPEED: f64 = 1.02;
+/// Windows that looks may lose at first.
+const CREDIT_WINDOWS: f64 = 1.0;
+/// So much at once later.
+const SAVED_WINDOWS: f64 = 0.5;
+/// Part of the time that they may lose.
+const MAX_LOSS: f64 = 0.02;
+/// Work that does not stay the same is waited for so long.
+const MAX_DUE_WINDOWS: u32 = 3;
+/// Kinds of work that are remembered.
+const MAX_KINDS: usize = 16;
+
+type Places = BTreeMap<ThreadKey, NodeId>;
+
+/// Where threads were before they moved, and which work goes better there.
+#[derive(Clone, Debug)]
+pub(super) struct Compare {
+    /// Where each thread was before it moved first.
+    old_places: Places,
+    kinds: Vec<Kind>,
+    state: State,
+    last: Progress,
+    /// Windows since something changed.
+    quiet_windows: u32,
+    credit: f64,
+    /// Windows in a row of new work that had no look yet.
+    due_windows: u32,
+    /// Where threads are sent now, and what they get there beside where they are, if that is known.
+    sent: Option<(Places, Option<f64>)>,
+}
+
+/// Work that was compared.
+#[derive(Clone, Debug)]
+struct Kind {
+    /// What threads get at the new places.
+    new: Progress,
+    /// What they get at the old ones, if it is more.
+    old: Option<Progress>,
+}
+
+#[derive(Clone, Debug, Default)]
+enum State {
+    /// Threads are where the planner wants them.
+    #[default]
+    New,
+    /// They are back for one window.
+    Looking { new: Progress, places: Places },
+    /// They stay back while work is of this kind.
+    Old { work: Progress },
+}
+
+impl Default for Compare {
+    fn default() -> Compare {
+        Compare {
+            old_places: Places::new(),
+            kinds: Vec::new(),
+            state: State::New,
+            last: Progress::new(),
+            quiet_windows: 0,
+            credit: CREDIT_WINDOWS,
+            due_windows: 0,
+            sent: None,
+        }
+    }
+}
+
+impl Compare {
+    /// Takes what threads got in a window. `is_free` says that nothing else is being tried or judged.
+    pub(super) fn look(&mut self, facts: &Facts, progress: &Progress, is_free: bool) {
+        self.credit = earn(self.credit, MAX_LOSS, SAVED_WINDOWS);
+        let window = &facts.window;
+        (self.old_places).retain(|key, _| window.thread(*key).is_some());
+        self.sent = None;
+        let is_steady = self.quiet_windows > 0 && are_same(progress, &self.last);
+        let mut due_windows = 0;
+        self.state = match std::mem::take(&mut self.state) {
+            State::New => match self.old_places_of(facts).filter(|_| is_free) {
+                Some(places) if is_steady => self.begin(facts, progress, places),
+                Some(_) if self.credit > 0.0 && !self.is_known(progress) => {
+                    due_windows = self.due_windows + 1;
+                    State::New
+                }
+                _ => State::New,
+            },
+            State::Looking { new, places } => self.judge(progress, new, places),
+            State::Old { work } if are_same(progress, &work) => State::Old {
+                work: progress.clone(),
+            },
+            State::Old { .. } => State::New,
+        };
+        self.due_windows = due_windows;
+        self.last = progress.clone();
+    }
+
+    fn is_known(&self, progress: &Progress) -> bool {
+        self.kinds.iter().any(|kind| are_same(progress, &kind.new))
+    }
+
+    /// Whether it may be looked after another window like the last, so that nothing else should begin.
+    pub(super) fn is_due(&self) -> bool {
+        (1..=MAX_DUE_WINDOWS).contains(&self.due_windows)
+    }
+
+    /// The old places of threads that are elsewhere now.
+    fn old_places_of(&self, facts: &Facts) -> Option<Places> {
+        let is_away = |(key, node): &(&ThreadKey, &NodeId)| {
+            let thread = facts.window.thread(**key);
+            thread.is_some_and(|thread| thread.node != **node && !thread.pinned)
+        };
+        let away = self.old_places.iter().filter(is_away);
+        let away: Places = away.map(|(key, node)| (*key, *node)).collect();
+        (!away.is_empty()).then_some(away)
+    }
+
+    fn begin(&mut self, facts: &Facts, progress: &Progress, places: Places) -> State {
+        let known = self.kinds.iter().find(|kind| are_same(progress, &kind.new));
+        match known {
+            Some(Kind { old: None, .. }) => State::New,
+            Some(Kind { old: Some(old), .. }) => {
+                let work = old.clone();
+                self.sent = Some((places, Some(speed(&work, progress))));
+                State::Old { work }
+            }
+            None if self.credit <= 0.0 => State::New,
+            None => {
+                let now = |key: &ThreadKey| Some((*key, facts.window.thread(*key)?.node));
+                let back = places.keys().filter_map(now).collect();
+                self.sent = Some((places, None));
+                State::Looking {
+                    new: progress.clone(),
+                    places: back,
+                }
+            }
+        }
+    }
+
+    fn judge(&mut self, progress: &Progress, new: Progress, places: Places) -> State {
+        let is_comparable = are_alike(progress, &new);
+        let speed = speed(progress, &new);
+        if is_comparable && speed > MIN_SPEED {
+            self.remember(new, Some(progress.clone()));
+            return State::Old {
+                work: progress.clone(),
+            };
+        }
+        self.credit -= (1.0 - speed).max(0.0);
+        self.sent = Some((places, Some(1.0 / speed)));
+        if is_comparable {
+            self.remember(new, None);
+        }
+        State::New
+    }
+
+    fn remember(&mut self, new: Progress, old: Option<Progress>) {
+        if self.kinds.len() == MAX_KINDS {
+            self.kinds.remove(0);
+        }
+        self.kinds.push(Kind { new, old });
+    }
+
+    /// What threads got after a migration that has been found good needs no look.
+    pub(super) fn know(&mut self, progress: &Progress) {
+        if !self.is_known(progress) {
+            self.remember(progress.clone(), None);
+        }
+    }
+
+    /// Whether threads were back in the window that has passed, or will be in the next, for a look: neither is like what is
+    /// before and behind it.
+    pub(super) fn is_looking(&self) -> bool {
+        matches!(self.state, State::Looking { .. })
+    }
+
+    /// Whether threads go somewhere now.
+    pub(super) fn sends(&self) -> bool {
+        self.sent.is_some()
+    }
+
+    /// Threads that go now, of each process.
+    pub(super) fn goers(&self) -> impl Iterator<Item = &ThreadKey> {
+        self.sent.iter().flat_map(|(places, _)| places.keys())
+    }
+
+    /// Ways that they will have gone after that.
+    pub(super) fn ways(&self) -> u64 {
+        if self.is_looking() { 2 } else { 1 }
+    }
+
+    /// They stay where they are: their processes may not pay for it.
+    pub(super) fn give_up(&mut self) {
+        (self.sent, self.state) = (None, State::New);
+    }
+
+    /// Threads that stay where they are, or where they go now: all while it is looked, else those that are back.
+    pub(super) fn held(&self, facts: &Facts, held: &mut HashMap<ThreadKey, NodeId>) {
+        let is_back = matches!(self.state, State::Old { .. });
+        if !is_back && !self.is_looking() && !self.sends() {
+            return;
+        }
+        let holds_all = !is_back || self.sends();
+        for thread in &facts.window.threads {
+            if holds_all || self.old_places.contains_key(&thread.key) {
+                held.entry(thread.key).or_insert(thread.node);
+            }
+        }
+    }
+
+    /// Adds the ways of those that go now to a plan that was made with them held.
+    pub(super) fn send(&self, facts: &Facts, plan: &mut Plan) {
+        let Some((places, speed)) = &self.sent else {
+            return;
+        };
+        let step = |(key, node): (&ThreadKey, &NodeId)| {
+            let thread = facts.window.thread(*key)?;
+            (thread.node != *node).then_some(Move {
+                thread: *key,
+                from: thread.node,
+                to: *node,
+                reason: Reason::Compared { speed: *speed },
+            })
+        };
+        let steps: Vec<Move> = places.iter().filter_map(step).collect();
+        plan.moves.extend(steps);
+        plan.moves.sort_by_key(|step| step.thread);
+    }
+
+    /// Takes what was decided about a window. `is_still` says that nothing else changes.
+    pub(super) fn note(&mut self, plan: &Plan, is_still: bool) {
+        for step in &plan.moves {
+            let is_own = matches!(step.reason, Reason::Compared { .. });
+            if !is_own {
+                self.old_places.entry(step.thread).or_insert(step.from);
+            }
+        }
+        let is_quiet = is_still && plan.moves.is_empty();
+        self.quiet_windows = if is_quiet { self.quiet_windows + 1 } else { 0 };
+    }
+}
+
+/// Whether threads do the same as fast.
+fn are_same(one: &Progress, other: &Progress) -> bool {
+    are_alike(one, other) && are_as_fast(one, other)
+}
