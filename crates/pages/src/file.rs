@@ -248,7 +248,9 @@ fn in_cache(
         pages.problem = Some(format!("the kernel does not tell nodes: {error}"));
     }
     if look.counter.is_cut() {
-        pages.problem = Some("too large to be looked at wholly before Linux 6.5".to_owned());
+        pages.problem = Some(
+            "too large to be looked at wholly (before Linux 6.5, and on overlayfs)".to_owned(),
+        );
     }
     let (found, located) = (look.found, look.located);
     locator.left = locator.left.saturating_sub(located);
