@@ -94,7 +94,7 @@ impl<'a> Counter<'a> {
 /// Whether what is cached of a file belongs to another file below it: then `cachestat` finds nothing, and mappings show it.
 fn is_of_another(file: BorrowedFd<'_>) -> bool {
     let found = rustix::fs::fstatfs(file);
-    found.is_ok_and(|found| found.f_type as i64 == libc::OVERLAYFS_SUPER_MAGIC)
+    found.is_ok_and(|found| found.f_type == libc::OVERLAYFS_SUPER_MAGIC)
 }
 
 /// Where the next part of a file begins, from `at` on, that has cached pages as far as the kernel tells it cheaply; the end of
